@@ -1,12 +1,12 @@
 /**
- * For an iterator that stands still V8 keeps every table that its map has outgrown since, with all that
- * was in them: after so many writes it is given up.
+ * Writes after which an unused iterator is dropped. V8 keeps, for an iterator that does not advance, every
+ * hash table that the map has outgrown since, with all entries that were in it.
  */
 const MAX_WRITES = 1_000
 
-/** A map in the order in which its entries were last set. */
+/** A map that is ordered by when its entries were last set. */
 export class ByAge<K, V> extends Map<K, V> {
-  /** Goes on where it was: a new one steps over everything that was deleted before. */
+  /** Reused from call to call: a new iterator would step over all entries that were deleted before. */
   #line: Iterator<K> | undefined
   #writes = 0
 
@@ -17,12 +17,12 @@ export class ByAge<K, V> extends Map<K, V> {
     return super.set(key, value)
   }
 
-  /** Deletes the oldest entry, and gives its value. */
+  /** Deletes the oldest entry and returns its value. */
   dropOldest(): V | undefined {
     this.#writes = 0
     this.#line ??= this.keys()
     const { value: key, done } = this.#line.next()
-    // At its end, which is for good.
+    // An iterator that has reached the end stays there, even when entries are added.
     if (done === true) this.#line = undefined
     const value = this.get(key)
     this.delete(key)

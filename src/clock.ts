@@ -1,4 +1,6 @@
-/** Time as the gateway sees it. Given to everything that needs it; never reached for. */
+/**
+ * Time as the gateway sees it. Passed to everything that needs it; nothing reads the system clock directly.
+ */
 export interface Clock {
   /**
    * Milliseconds since the Unix epoch on a scale that never jumps: wall time at start plus

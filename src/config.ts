@@ -10,14 +10,14 @@ import { checkQueueName } from './job/queue-name.ts'
 import { LOG_LEVELS, type LogLevel } from './logger.ts'
 
 /**
- * One frozen value; everything the gateway can be told (architecture §8). Members in milliseconds end
- * in `Ms`, those in bytes in `Bytes`; what each means and its default stand with its variable, in
+ * The gateway's whole configuration, as one frozen value (architecture §8). Members in milliseconds end in
+ * `Ms`, those in bytes in `Bytes`. The meaning and the default of each stand with its variable, in
  * `VARIABLES` below.
  */
 export interface Config {
   host: string
   port: number
-  /** Several hosts of one cluster are tried in turn. */
+  /** The nodes of one cluster; they are tried in turn. */
   amqpUrls: readonly string[]
   ledgerPath: string
   ledgerSync: 'full' | 'normal'
@@ -38,16 +38,16 @@ export interface Config {
   horizonMs: number
   maxBodyBytes: number
   maxBatchBytes: number
-  /** How long ended jobs stay readable. */
+  /** How long jobs stay readable after they ended. */
   retention: {
     completedMs: number
     cancelledMs: number
     discardedMs: number
     deadLettersMs: number
   }
-  /** Where the public test suite contradicts the seeds. */
+  /** Which answer to give where the public test suite contradicts the seeds. */
   dialect: Dialect
-  /** A job that names a schema which is not registered is refused. */
+  /** Whether a job that names an unregistered schema is refused. */
   schemaStrict: boolean
   /** API keys, origins, request limit, TLS. */
   access: AccessConfig
@@ -106,21 +106,27 @@ export const VARIABLES = {
 type Name = keyof typeof VARIABLES
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** Secrets: Docker and Kubernetes hand them on as files, whose path is in `<NAME>_FILE`. */
+/**
+ * Variables with secrets. Docker and Kubernetes provide secrets as files; `<NAME>_FILE` holds the path of
+ * one.
+ */
 const MAY_BE_IN_FILES = ['OJS_AMQP_URL', 'OJS_API_KEYS'] as const
 
-/** Read by the command `recover`, not by the gateway: what it asks, and the key that it shows. */
+/**
+ * Known, but read by the command `recover` only: the gateway's URL and the API key that the command sends.
+ */
 const OTHER_NAMES = new Set(['OJS_URL', 'OJS_API_KEY'])
 
-/** The environment cannot be used. The message has one line per mistake and goes to the operator. */
+/**
+ * Thrown when the environment cannot be used. The message, meant for the operator, has one line per mistake.
+ */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
 }
 
 /**
- * Reads the environment, and the files that it names for secrets. Throws `ConfigError` with one line
- * per mistake; unknown `OJS_*` names that look like one of ours are mistakes, others come back as
- * warnings.
+ * Reads the environment and the secret files that it names. Throws `ConfigError` with one line per mistake.
+ * An unknown `OJS_*` name is a mistake if it resembles one of ours, else a warning.
  */
 export function readConfig(given: Environment): { config: Config; warnings: string[] } {
   const mistakes: string[] = []
@@ -164,14 +170,16 @@ export function readConfig(given: Environment): { config: Config; warnings: stri
   return { config: Object.freeze(config), warnings }
 }
 
-/** By name, as the field's type; a value that is none is noted among `mistakes`. */
+/**
+ * Functions that read a variable by name and convert it. They add a line to `mistakes` for an unusable value.
+ */
 function readers(env: Environment, mistakes: string[]) {
   const read = (name: Name) => env[name] || VARIABLES[name].fallback
   const int = (name: Name, min: number, max = 2 ** 31 - 1) => {
-    // Not what `Number` makes of it: a blank would be 0, and '1e3' a port.
+    // Stricter than `Number`, which reads a blank as 0 and accepts '1e3'.
     const value = /^-?\d+$/.test(read(name)) ? Number(read(name)) : Number.NaN
     if (value >= min && value <= max) return value
-    // Kubernetes gives it to every pod where a Service is named `ojs`.
+    // In Kubernetes, a Service named `ojs` puts `OJS_PORT=tcp://…` into the environment of every pod.
     const hint = /^tcp:\/\//.test(read(name)) ? ' (Kubernetes: enableServiceLinks: false)' : ''
     mistakes.push(`${name} must be an integer from ${min} to ${max}, not '${read(name)}'${hint}`)
     return min
@@ -190,14 +198,14 @@ function readers(env: Environment, mistakes: string[]) {
     } catch {
       mistakes.push(`${name} must be an ISO 8601 duration such as P7D, not '${read(name)}'`)
     }
-    // Elsewhere 0 is "no limit", and whoever means that here would lose every job as it ends.
+    // For other settings 0 means "no limit"; here it would delete every job as soon as it ends.
     if (ms === 0) mistakes.push(`${name} must be longer than 0, which would keep no job at all`)
     return ms ?? 0
   }
   return { read, int, oneOf, retention }
 }
 
-/** The secrets by their own names, as if they had been given there. */
+/** Returns the secrets that are in files, under the names of the variables that would hold them directly. */
 function secretsInFiles(env: Environment, mistakes: string[]): Environment {
   const secrets: Record<string, string> = {}
   for (const name of MAY_BE_IN_FILES) {
@@ -212,7 +220,8 @@ function secretsInFiles(env: Environment, mistakes: string[]): Environment {
 function secretIn(path: string, name: string, mistakes: string[]): string {
   try {
     const text = readFileSync(path, 'utf8').trim()
-    // Not as if it were not set: without keys the gateway is open, without a URL at another broker.
+    // An empty file is not the same as an unset variable: the gateway would run without API keys, open to
+    // all, or would connect to the default broker.
     if (text === '') mistakes.push(`${name}: '${path}' is empty`)
     return text
   } catch (error) {
@@ -224,7 +233,8 @@ function secretIn(path: string, name: string, mistakes: string[]): string {
 
 function checkNames(env: Environment, mistakes: string[]): string[] {
   const warnings: string[] = []
-  // A key has no colon: without this a forgotten S would leave the gateway open.
+  // OJS_API_KEY holds one plain key, which has no colon; with a colon, OJS_API_KEYS was meant. Without this
+  // check the gateway would start without any keys, open to all.
   if (env['OJS_API_KEY']?.includes(':')) {
     mistakes.push('OJS_API_KEY is the key of a client; did you mean OJS_API_KEYS?')
   }
@@ -237,17 +247,23 @@ function checkNames(env: Environment, mistakes: string[]): string[] {
   return warnings
 }
 
-/** What Kubernetes sets in every pod for a Service, which may be called `ojs` or `ojs-ledger`. */
+/**
+ * The variables that Kubernetes sets in every pod for each Service, e.g. for one called `ojs` or
+ * `ojs-ledger`.
+ */
 const OF_A_SERVICE = /_(SERVICE_(HOST|PORT)|PORT(_\d+_(TCP|UDP|SCTP))?)(_[A-Z0-9_]+)?$/
 
-/** A misspelt name, one that lacks its end, and one with an end too many, such as `_FILE`. */
+/**
+ * Returns the known variables that the unknown `name` may stand for: it is misspelt, it is only the beginning
+ * of a known name, or it has a suffix too many, such as `_FILE`. Empty for the names that Kubernetes sets.
+ */
 function namesMeantBy(name: string): string[] {
   const known = Object.keys(VARIABLES)
-  const near = known.find((one) => editDistance(one, name) <= 2)
+  const near = known.find((candidate) => editDistance(candidate, name) <= 2)
   if (near !== undefined) return [near]
   if (OF_A_SERVICE.test(name)) return []
-  const longer = known.filter((one) => one.startsWith(`${name}_`))
-  return longer.length > 0 ? longer : known.filter((one) => name.startsWith(`${one}_`))
+  const longer = known.filter((candidate) => candidate.startsWith(`${name}_`))
+  return longer.length > 0 ? longer : known.filter((candidate) => name.startsWith(`${candidate}_`))
 }
 
 function list(text: string): string[] {
@@ -281,7 +297,7 @@ function amqpUrls(text: string, mistakes: string[]): string[] {
       const found = parameterMistakes(new URL(url), OF_GATEWAY)
       mistakes.push(...found.map((mistake) => `${entry}: ${mistake}`))
     } else {
-      // Not shown: what does not parse cannot be redacted either.
+      // The entry is not shown: without parsing it, its password cannot be redacted.
       mistakes.push(
         `${entry}, is no amqp:// or amqps:// URL (percent-encode / @ , % # in the password)`,
       )
@@ -295,10 +311,11 @@ function ledgerPath(text: string, mistakes: string[]): string {
   if (!text.startsWith('sqlite:') || path.trim() === '') {
     mistakes.push('OJS_LEDGER must be sqlite:<path>')
   } else if (path === ':memory:' || path.startsWith('file:')) {
-    // SQLite's words for no file at all, and for another than the one of this name.
+    // SQLite reads ':memory:' as "no file", and a file: URI as the path of a differently named file.
     mistakes.push("OJS_LEDGER must be sqlite:<path>, not ':memory:' or a file: URI: jobs are kept")
   } else if (path !== path.trim() || /\p{Cc}/u.test(path)) {
-    // From a file with Windows line ends it is another ledger than without, and nothing shows it.
+    // An environment file with Windows line ends adds a CR to the path. SQLite would then silently create a
+    // second, empty ledger whose name looks the same.
     mistakes.push(`OJS_LEDGER must not begin or end with a blank, nor hold line ends: '${text}'`)
   }
   return path
@@ -309,7 +326,7 @@ function prefix(text: string, mistakes: string[]): string {
   return text
 }
 
-/** Levenshtein; the names are short and there are few of them. */
+/** The Levenshtein distance; cheap enough, since names are short and few. */
 function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, i) => i)
   for (let i = 1; i <= a.length; i++) {

@@ -1,9 +1,9 @@
 import { type ErrorCode, echoed, invalidField } from './errors.ts'
 
 /**
- * Four answers in which OJS's public test suite contradicts the seeds, so that no single one can
- * satisfy both (`OJS_DIALECT`; T1–T4 of conformance.md §3.1). All of the difference is here: who
- * needs an answer asks, and nobody else compares dialects.
+ * The four answers in which OJS's public test suite contradicts the seeds, so that no single answer satisfies
+ * both (`OJS_DIALECT`; T1–T4 of conformance.md §3.1). All differences are in this file: other code calls its
+ * functions and never compares dialects.
  */
 export const DIALECTS = ['seed', 'conformance'] as const
 export type Dialect = (typeof DIALECTS)[number]
@@ -14,8 +14,8 @@ export function notActiveCode(dialect: Dialect): ErrorCode {
 }
 
 /**
- * T2: the member `queue` of the answers about one queue, which is its name (seed 001 §11.2–11.4), or
- * an object with `facts` in it. The members beside it are the seed's in both dialects.
+ * T2: the member `queue` of answers about one queue: its name (seed 001 §11.2–11.4), or an object of name and
+ * `facts`. The other members are the seed's in both dialects.
  */
 export function queueMember(
   dialect: Dialect,
@@ -25,14 +25,14 @@ export function queueMember(
   return dialect === 'seed' ? name : { name, ...facts }
 }
 
-/** T3: whether a paused queue takes new jobs; else PUSH is 422 `queue_paused` (seed 001 §11.3). */
+/** T3: whether a paused queue takes new jobs. If not, PUSH answers 422 `queue_paused` (seed 001 §11.3). */
 export function takesJobsWhilePaused(dialect: Dialect): boolean {
   return dialect === 'conformance'
 }
 
 /**
- * T4: seed 003's pattern of job types allows upper case, the suite does not. The rest of the pattern
- * has been checked before. Throws `OjsError` 400.
+ * T4: seed 003's pattern of job types allows upper case, the suite does not. Throws `OjsError` 400. The
+ * caller has already checked the rest of the pattern.
  */
 export function requireTypeCase(dialect: Dialect, type: string): void {
   if (dialect === 'seed' || type === type.toLowerCase()) return

@@ -1,6 +1,6 @@
 /**
- * The closed table of errors (seed 001 §16.3). A code that is not here does not exist; the HTTP
- * renderer and the AMQP control plane both render from it.
+ * The closed table of error codes (seed 001 §16.3); no other code exists. The HTTP renderer and the AMQP
+ * control plane both render from it.
  */
 const ERROR_CODES = {
   invalid_request: { status: 400, retryable: false, doc: 'The request is malformed.' },
@@ -15,7 +15,7 @@ const ERROR_CODES = {
   duplicate: { status: 409, retryable: false, doc: 'A job with this identity exists already.' },
   queue_paused: { status: 422, retryable: true, doc: 'The queue is paused.' },
   unsupported: { status: 422, retryable: false, doc: 'Not offered by this server.' },
-  // Seed 001 §5.2 gives the two their statuses, and leaves the codes to us (§16.3: `x_`).
+  // Seed 001 §5.2 defines the status of the next two, and leaves their codes to us (§16.3: `x_`).
   x_unauthenticated: { status: 401, retryable: false, doc: 'A key is missing or not known.' },
   x_forbidden: { status: 403, retryable: false, doc: 'Not with this key, or not from this page.' },
   rate_limited: { status: 429, retryable: true, doc: 'Too much at once; try again later.' },
@@ -35,14 +35,15 @@ export interface OjsErrorOptions {
   cause?: unknown
 }
 
-/** There is room for the URI of a schema, and for what is said of it. */
+/** In characters: room for the URI of a schema and a sentence about it. */
 const MAX_MESSAGE = 4_096
-/** Names of members are as long as a client makes them. */
+/** In characters. A field can be a member's name, which the client chooses, at any length. */
 const MAX_FIELD = 300
 
 /**
- * Who publishes a message names its members, in any length and with any character; what is said of it goes
- * into logs and, where a native worker reads it, to a terminal.
+ * Truncates a message and replaces its control characters. Error messages quote the names of members, which
+ * the publisher of a job chooses, of any length and with any character; the messages end up in logs and,
+ * where a native worker reads them, in terminals.
  */
 function shown(message: string): string {
   return message.slice(0, MAX_MESSAGE).replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, '\ufffd')
@@ -90,12 +91,12 @@ export function invalidField(
   return new OjsError('invalid_request', message, { details: { field: shownField, ...details } })
 }
 
-/** As much of what a client has sent as an error says of it. */
+/** Truncates a client's value to the length that errors quote. */
 export function echoed(text: string): string {
   return text.slice(0, 100)
 }
 
-/** What a 404 may be about, by its `resource_type`, and what messages call it. */
+/** The resources that a 404 can be about: `resource_type`, and the word for it in messages. */
 const RESOURCES = {
   job: 'Job',
   queue: 'Queue',
@@ -136,15 +137,15 @@ export function unavailable(message: string, reason: string, cause?: unknown): O
 }
 
 /**
- * Again, it would fail again: the ledger refuses this write for what is in it, or it is a bug of ours.
- * What the ledger or RabbitMQ cannot take now is 503.
+ * Whether the same write would fail again: the ledger refuses its content, or the error is a bug of ours.
+ * False for what the ledger or RabbitMQ cannot take right now (503).
  */
 export function isHopeless(error: unknown): boolean {
   if (error instanceof OjsError) return error.code === 'backend_error' && error.status === 500
   return [TypeError, RangeError, ReferenceError, SyntaxError].some((bug) => error instanceof bug)
 }
 
-/** Of whatever was thrown. */
+/** The message of anything that was thrown. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }

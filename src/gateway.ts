@@ -39,30 +39,30 @@ import { jobLog } from './telemetry/job-log.ts'
 import { createMetrics, type MetricSources } from './telemetry/metrics.ts'
 import { uuid7 } from './uuid.ts'
 
-/** For `GET /ojs/v1/events`; about 500 bytes each. */
+/** How many events are kept for `GET /ojs/v1/events`; about 500 bytes each. */
 const KEPT_EVENTS = 10_000
 
 /** A gateway that runs in this process. */
 export interface Gateway {
-  /** Where it listens, e.g. `http://127.0.0.1:8080`. */
+  /** The address that it listens on, e.g. `http://127.0.0.1:8080`. */
   url: string
   /**
-   * Answers the requests under way and takes no more, hands the leases over to the ledger, and
-   * closes that last. What is not done when `deadline` aborts is cut off.
+   * Stops taking requests, answers those under way, makes the ledger the holder of the live leases, and
+   * closes the ledger last. When `deadline` aborts, whatever is still open is cut off.
    */
   stop(deadline: AbortSignal): Promise<void>
 }
 
-/** A clock of the embedder's own; the rest only tests have reason to change. */
+/** `clock` lets an embedder bring a clock of its own; the other settings are for tests. */
 type Overrides = { clock?: Clock } & Pick<
   BrokerOptions,
   'rungSettleMs' | 'watchMs' | 'idleMs' | 'prefetch' | 'maxBlocks'
 >
 
 /**
- * Resolves when it listens, whether RabbitMQ can be reached yet or not. Rejects when the ledger or a
- * TLS file cannot be read, when the port cannot be bound, and when RabbitMQ lacks the plugin that
- * `delayMode` names; nothing is left behind then, and it can be tried again.
+ * Starts a gateway. Resolves when it listens, whether or not RabbitMQ can be reached yet. Rejects when the
+ * ledger or a TLS file cannot be read, when the port cannot be bound, or when RabbitMQ lacks the plugin that
+ * `delayMode` needs. After a rejection everything has been closed again, and the caller may retry.
  */
 export async function startGateway(
   config: Config,
@@ -169,7 +169,7 @@ function metricSources(
   }
 }
 
-/** What happens by itself when its time has come. */
+/** The services that a clock drives. */
 function timers(deps: Deps, config: Config): Service[] {
   return [
     promoter(deps),
@@ -181,7 +181,10 @@ function timers(deps: Deps, config: Config): Service[] {
   ]
 }
 
-/** What the broker layer asks of the rest; it exists before `deps` does. */
+/**
+ * Connects the broker layer to the ledger and the operations. `deps` is a function because the hooks are
+ * built before `deps`, which contains the broker.
+ */
 export function brokerHooks(
   ledger: Ledger,
   deps: () => Deps,
@@ -192,7 +195,7 @@ export function brokerHooks(
     doors ??= controlDoors({ deps: deps(), observer })
     return doors
   }
-  // Before those of the configuration are recorded.
+  // Read here, at construction: `compose` records the configured queues in the ledger only later.
   const isLedgerNew = ledger.queues().length === 0
   return {
     recordedQueues: () => ledger.queues().map((queue) => queue.name),
@@ -226,15 +229,18 @@ function controlDoors(given: ControlDoorDeps) {
 const MANY_TOKENS = 1_000
 
 /**
- * Available jobs whose token should be in the broker. Rows that still owe one are not among them;
- * where many do, the relay is at work and the depth of a queue says nothing.
+ * Counts the available jobs whose token should be in RabbitMQ, i.e. without the rows that still owe their
+ * token. Returns 0 when many rows owe one: the relay is publishing then, and a queue's depth proves nothing.
  */
 function jobsWithToken(ledger: Ledger, queue: string): number {
   const owed = ledger.owedTokens(MANY_TOKENS)
   return owed === MANY_TOKENS ? 0 : Math.max(0, ledger.counts(queue).available - owed)
 }
 
-/** After a reconnect and after `unblocked`: nobody could renew a lease in between. */
+/**
+ * Runs after a reconnect and after `unblocked`. Meanwhile no worker could renew its lease, so all are
+ * extended.
+ */
 function onPublishingAgain(deps: Deps): void {
   deps.wakeRelay('all')
   extendLeases(deps).catch((error: unknown) => {

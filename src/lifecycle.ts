@@ -1,17 +1,19 @@
 import type { Logger } from './logger.ts'
 
 /**
- * Something that runs between start and stop. Both calls are idempotent, and stop without start
- * is legal, so that a partial start can be rolled back with the same list.
+ * Something that runs between start and stop. Both calls are idempotent, and stop is allowed without a start,
+ * so that a partial start can be rolled back with the same list.
  */
 export interface Service {
   readonly name: string
   start(): Promise<void>
-  /** Resolves when everything is given back, or when `deadline` aborts, whichever is first. */
+  /** Resolves when all resources are released or when `deadline` aborts, whichever comes first. */
   stop(deadline: AbortSignal): Promise<void>
 }
 
-/** Starts in list order. When one fails, those already started are stopped in reverse. */
+/**
+ * Starts the services in list order. When one fails, stops the started ones in reverse order and rethrows.
+ */
 export async function startAll(services: readonly Service[], logger: Logger): Promise<void> {
   const started: Service[] = []
   for (const service of services) {
@@ -26,7 +28,7 @@ export async function startAll(services: readonly Service[], logger: Logger): Pr
   }
 }
 
-/** Stops in reverse order; one service that fails to stop does not keep the others running. */
+/** Stops the services in reverse order. Logs a failure to stop and goes on with the other services. */
 export async function stopAll(
   services: readonly Service[],
   deadline: AbortSignal,
@@ -42,8 +44,8 @@ export async function stopAll(
 }
 
 /**
- * Settles with `work`, or resolves when `deadline` aborts. All services are stopped with one signal,
- * so none of them may leave a listener on it.
+ * Settles with `work`, or resolves when `deadline` aborts. All services get the same signal, so each must
+ * remove its listener from it again.
  */
 export async function untilDeadline(work: Promise<unknown>, deadline: AbortSignal): Promise<void> {
   let giveUp = () => {}

@@ -1,45 +1,49 @@
 import { write, writeSync } from 'node:fs'
 
-/** In characters; some 60,000 lines. */
+/** In characters: some 60,000 lines. */
 const MAX_WAITING = 16 * 1024 * 1024
-/** In bytes, what a pipe takes. What comes of a write that is under way at the end nobody learns. */
+/**
+ * In bytes: the capacity of a pipe. The outcome of the write that is under way when the process ends stays
+ * unknown.
+ */
 const MAX_WRITE = 65_536
 /**
- * Before what could not be written is tried again: a pipe that is full, or anything else. A reader empties
- * the 64 KiB of a pipe in a few ms: with one pause for all it would get no more than that in each.
+ * Pauses before a failed write is repeated: `BUSY` when a pipe is full, doubling from the minimum to the
+ * maximum, `RETRY_MS` after any other error. A reader empties the 64 KiB of a pipe within a few ms; with one
+ * fixed, longer pause it would get only 64 KiB per pause.
  */
 const MIN_BUSY_RETRY_MS = 1
 const MAX_BUSY_RETRY_MS = 100
 const RETRY_MS = 1_000
-/** The end of the process waits no longer for a pipe that is full. */
+/** The longest that the end of the process waits for a full pipe. */
 const EXIT_WAIT_MS = 1_000
 const EXIT_PAUSE_MS = 10
 
 export interface LogOutputOptions {
   fd: number
-  /** A line about so many that were lost. */
+  /** Returns the log line which says that `lines` lines were lost. */
   lostLine(lines: number): string
   maxWaiting?: number
 }
 
 /**
- * Where log lines go. Nothing blocks, and a line is out as soon as the write before it has returned,
- * so that a `kill -9` loses at most the lines of one write.
+ * Writes log lines to a file descriptor without blocking. A line is written as soon as the previous write has
+ * returned, so that a `kill -9` loses at most the lines of one write.
  *
- * Not `pino.destination`: a disk that is full is an uncaught error there, after which its exit hook
- * tries for ever and no signal ends the process any more; and what waits for a reader that does not
- * read has no bound (it has `maxLength`, but no word about what is lost).
+ * Not `pino.destination`: there, a full disk causes an uncaught error, after which its exit hook retries for
+ * ever and no signal ends the process any more. And its backlog for a reader that does not read is unbounded,
+ * or, with `maxLength`, drops lines without saying so.
  */
 export class LogOutput {
   readonly #options: LogOutputOptions
   #waiting = ''
-  /** What is left of the present write. */
+  /** The bytes that are not written yet, including those of the write under way. */
   #sending: Buffer | null = null
   #isWriting = false
   #busyRetryMs = MIN_BUSY_RETRY_MS
   #retry: NodeJS.Timeout | undefined
   #lost = 0
-  /** Whoever read it has gone, and nobody can come back. */
+  /** The reader of the pipe has closed it (EPIPE). No other reader can open it again. */
   #isGone = false
 
   constructor(options: LogOutputOptions) {
@@ -57,8 +61,9 @@ export class LogOutput {
   }
 
   /**
-   * For the end of the process: what is not under way yet. What is, the system finishes, or does not. It
-   * gives up where nothing can be written: a log is no reason to stay.
+   * Writes synchronously, as the process ends, what no write has been started for. The operating system
+   * finishes the write under way, or not. Gives up when nothing can be written: a log must not keep the
+   * process alive.
    */
   flushSync(): void {
     const begun = this.#sending?.subarray(this.#isWriting ? MAX_WRITE : 0)
@@ -96,7 +101,7 @@ export class LogOutput {
     const left = this.#sending?.subarray(bytes)
     this.#sending = left === undefined || left.length === 0 ? null : left
     if (this.#lost > 0 && this.#sending === null) {
-      // Behind the last line that was kept.
+      // After the last line that was kept.
       this.#waiting += this.#options.lostLine(this.#lost)
       this.#lost = 0
     }

@@ -2,10 +2,15 @@ import { type DestinationStream, pino } from 'pino'
 import { timestamper } from './job/timestamp.ts'
 import { LogOutput } from './log-output.ts'
 
-/** Its own: the lines of a moment are later than the jobs that they are about. */
+/**
+ * Not shared with the jobs' timestamper, which caches the last text: log lines are written later than the
+ * jobs' events, and the two would overwrite each other's.
+ */
 const timestamp = timestamper()
 
-/** JSON lines. The first argument's members become fields of the line; never args or credentials. */
+/**
+ * Writes JSON lines. The members of `fields` become fields of the line: never put args or credentials there.
+ */
 export interface Logger {
   debug(fields: object, message: string): void
   info(fields: object, message: string): void
@@ -16,12 +21,18 @@ export interface Logger {
 export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
 export type LogLevel = (typeof LOG_LEVELS)[number]
 
-/** `amqp://user:secret@host` → `amqp://host`: whatever a library puts into an error text. */
+/**
+ * Removes user and password from every URL in a text, e.g. a library's error message:
+ * `amqp://user:secret@host` → `amqp://host`.
+ */
 export function redactUrls(text: string): string {
   return text.replace(/\S+/g, redactUrl)
 }
 
-/** Not by one expression for all: without an `@` at its end that would go through the rest once for each `://`. */
+/**
+ * Word by word and without one big regular expression: on a text with many `://` and no `@`, the expression
+ * would scan the rest of the text once for each `://`.
+ */
 function redactUrl(word: string): string {
   const end = word.lastIndexOf('@')
   if (end === -1) return word
@@ -30,9 +41,9 @@ function redactUrl(word: string): string {
   return start > end ? word : word.slice(0, start) + word.slice(end + 1)
 }
 
-/** What an operator may read of it: never a password. */
+/** The message of an error for operators, without the passwords of URLs. */
 export function describeError(error: unknown): string {
-  // Node.js, of a name with several addresses: it has no message of its own.
+  // When no address of a host name can be reached, Node.js throws an AggregateError with an empty message.
   if (error instanceof AggregateError) return describeError(error.errors[0] ?? error.name)
   return redactUrls(error instanceof Error ? error.message || error.name : String(error))
 }
@@ -53,7 +64,7 @@ export function createLogger(level: LogLevel, destination?: DestinationStream): 
 
 let output: LogOutput | undefined
 
-/** One for all loggers of the process: their lines never get into one another. */
+/** One output for all loggers of the process, so that their lines never mix. */
 function stdout(): LogOutput {
   if (output !== undefined) return output
   const made = new LogOutput({ fd: 1, lostLine })

@@ -45,7 +45,7 @@ async function main(): Promise<number> {
     console.log(await ownVersion())
     return 0
   }
-  // Not what every object has: `constructor` is no command.
+  // `hasOwn`: every object inherits a `constructor`, which is no command.
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
   if (command) return runCommand(command, args)
   complain(`unknown command '${name}'; see ojs-rabbitmq --help`)
@@ -53,7 +53,7 @@ async function main(): Promise<number> {
 }
 
 async function runCommand(command: Command, args: readonly string[]): Promise<number> {
-  // Also after a word that belongs to the command, as in `key new --help`.
+  // `--help` may follow a word that belongs to the command, as in `key new --help`.
   if (args.length <= 2 && (args.at(-1) === '--help' || args.at(-1) === '-h')) {
     console.log(`usage: ${command.usage}\n\n${command.summary}`)
     return 0
@@ -67,7 +67,7 @@ async function runCommand(command: Command, args: readonly string[]): Promise<nu
   }
 }
 
-/** What `parseArgs` throws at an option that it was not told of, or one without its value. */
+/** Whether `parseArgs` threw this, because of an unknown option or one without its value. */
 function isMistakenArgument(error: unknown): error is Error {
   return error instanceof Error && 'code' in error && `${error.code}`.startsWith('ERR_PARSE_ARGS_')
 }

@@ -5,34 +5,38 @@ import { OjsError, unavailable } from './errors.ts'
 const MIB = 1024 * 1024
 
 /**
- * `limit`: V8's `heap_size_limit`. `options`: what Node was started with, the last one counts, also in a
- * worker thread. `threadMib`: what such a thread may have without them (`resourceLimits`).
+ * Returns how many bytes may live in the heap. `limit`: V8's `heap_size_limit`. `options`: Node's start
+ * options, of which the last counts, in worker threads too. `threadMib`: a worker thread's limit
+ * (`resourceLimits`), used when the options set none.
  */
 export function heapBytesOf(limit: number, options: string, threadMib?: number): number {
-  // V8 adds the nursery to the limit, 192 MiB in Node 24: no room for what lives on.
+  // `heap_size_limit` includes the nursery (192 MiB in Node 24), where long-lived objects have no room.
   const named = [...options.matchAll(/--max[-_]old[-_]space[-_]size=([1-9]\d*)/g)].at(-1)?.[1]
   const mib = Number(named ?? threadMib)
   return mib > 0 ? Math.min(limit, mib * MIB) : limit
 }
 
-/** What V8 lets this process keep: `--max-old-space-size`, else a part of what machine or container have. */
+/**
+ * How much V8 lets this process keep: `--max-old-space-size`, else a share of the machine's or container's
+ * memory.
+ */
 const HEAP_BYTES = heapBytesOf(
   getHeapStatistics().heap_size_limit,
   [process.env['NODE_OPTIONS'], ...process.execArgv].join(' '),
   resourceLimits.maxOldGenerationSizeMb,
 )
 
-/** What the gateway has in the heap by itself, and for work that no client asks for. */
+/** What the gateway itself needs in the heap, without any client's request. */
 const OWN_BYTES = 100 * MIB
 
-/** `mostBytes`, and on a small heap only this part of it. */
+/** Returns `mostBytes`, but on a small heap no more than the fraction `part` of it. */
 export function partOfHeap(part: number, mostBytes: number, heapBytes = HEAP_BYTES): number {
   return Math.min(mostBytes, Math.floor(heapBytes * part))
 }
 
 /**
- * What requests may have in the heap together while they are worked on, as far as it can be told
- * beforehand. V8 ends the process where the heap is full: nobody could refuse anything then.
+ * Limits the heap that all requests may use together while they are processed, as far as it can be estimated
+ * beforehand. When the heap is full, V8 ends the process: it is too late to refuse anything then.
  */
 export class WorkMemory {
   readonly #maxBytes: number
@@ -48,12 +52,15 @@ export class WorkMemory {
     return this.#taken
   }
 
-  /** The most that one request may have, alone. */
+  /** The most that one request may take when there is no other. */
   get maxAlone(): number {
     return this.#maxAlone
   }
 
-  /** False: others have it now. Who is alone always gets it. */
+  /**
+   * Takes `bytes` for a request that holds `own` already. False when other requests hold too much; a request
+   * that is alone always gets them.
+   */
   take(bytes: number, own: number): boolean {
     if (this.#taken > own && this.#taken + bytes > this.#maxBytes) return false
     this.#taken += bytes
@@ -65,13 +72,13 @@ export class WorkMemory {
   }
 }
 
-/** It is the memory of the process, so one for all gateways in it. */
+/** Shared by all gateways of the process, since they share its heap. */
 const WORK_MEMORY = new WorkMemory()
 
-/** More than this is never to be had, however long somebody waits. */
+/** A request that needs more than this cannot succeed, however long it waits. */
 export const MAX_ALONE = WORK_MEMORY.maxAlone
 
-/** What one request has of it. */
+/** What one request holds of the `WorkMemory`. */
 export class MemoryShare {
   readonly #all: WorkMemory
   #bytes = 0
@@ -80,14 +87,16 @@ export class MemoryShare {
     this.#all = all
   }
 
-  /** So much more. False: there is not as much now. */
+  /** Takes `bytes` more. False when that is not available now. */
   take(bytes: number): boolean {
     if (!this.#all.take(bytes, this.#bytes)) return false
     this.#bytes += bytes
     return true
   }
 
-  /** The same for what a request asks for. Throws 413 where there can never be as much, else 503. */
+  /**
+   * Takes `bytes` more. Throws 413 if that much can never be available, and 503 if it is not available now.
+   */
   require(bytes: number): void {
     if (this.#bytes + bytes > this.#all.maxAlone)
       throw noMemory('The request needs more memory than this gateway has.')
@@ -109,5 +118,5 @@ export function noMemory(message: string): OjsError {
   return new OjsError('invalid_request', message, { status: 413, details })
 }
 
-/** What less than this needs is not worth counting. */
+/** The memory that smaller bodies need is not worth counting. */
 export const UNCOUNTED_BYTES = 16_384

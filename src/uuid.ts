@@ -10,9 +10,10 @@ let lastMs = 0
 let sequence = 0
 
 /**
- * A UUIDv7, lower case (RFC 9562 §6.2, method 1): in order of creation within this process, also
- * within a millisecond and when the clock goes back. An index takes such ids at its end. The library
- * counts likewise, but only with its own source of randomness, at six times the cost.
+ * Returns a UUIDv7 in lower case (RFC 9562 §6.2, method 1). Within this process the ids ascend in order of
+ * creation, even within a millisecond and when the clock goes back, so that an index appends them at its end.
+ * The `uuid` library can count like this too, but only with its own source of randomness, at six times the
+ * cost.
  */
 export function uuid7(): string {
   const now = Date.now()
@@ -26,12 +27,15 @@ export function uuid7(): string {
   return v7({ msecs: lastMs, seq: sequence, rng: randomBytes16 })
 }
 
-/** In the lower half of the numbers, so that there is room to count up within the millisecond. */
+/** Starts in the lower half of the range, which leaves room to count up within the millisecond. */
 function randomStart(): number {
   return randomBytes16().readUInt32BE() >>> 1
 }
 
-/** One call of the system for 256 ids: asking for 16 bytes at a time costs four times the id. */
+/**
+ * Reads randomness for 256 ids with one system call: 16 bytes at a time would make an id four times as
+ * expensive.
+ */
 function randomBytes16(): Buffer {
   if (used === pool.length) {
     randomFillSync(pool)

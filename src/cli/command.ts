@@ -7,15 +7,15 @@ export interface Command {
   run(args: readonly string[], env: NodeJS.ProcessEnv): Promise<number>
 }
 
-/** What went wrong, in a line on stderr. */
+/** Prints an error to stderr. */
 export function complain(error: unknown): void {
   const text = messageOf(error)
   console.error(`ojs-rabbitmq: ${text.split('\n').map(printable).join('\n')}`)
 }
 
 /**
- * One line for a terminal. Whoever may declare a queue gives it arguments, which RabbitMQ repeats as
- * they are: escape sequences in them would move the cursor and rewrite what stands there.
+ * Makes a line safe for a terminal. RabbitMQ repeats a queue's arguments as they are, and whoever may declare
+ * a queue chooses them: escape sequences in them would move the cursor and overwrite other text.
  */
 export function printable(line: string): string {
   return line.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) => {

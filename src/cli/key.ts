@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util'
 import { isKeyName, isRole, newApiKey, ROLES } from '../http/api-keys.ts'
 import type { Command } from './command.ts'
 
-/** Makes an API key. It is printed once and kept nowhere; the gateway is given its hash. */
+/** Creates an API key. It is printed once and stored nowhere; the gateway gets only its hash. */
 export const keyCommand: Command = {
   summary: 'make an API key, and the entry of OJS_API_KEYS that lets it in',
   usage: `ojs-rabbitmq key new [--name NAME] [--role ${ROLES.join('|')}]`,
@@ -13,7 +13,7 @@ export const keyCommand: Command = {
       options: { name: { type: 'string' }, role: { type: 'string' } },
       allowPositionals: true,
     })
-    // The least that a program needs to be of use.
+    // The role with the fewest rights that are still useful to a program.
     const { role = 'producer', name = role } = values
     const isNew = positionals.length === 1 && positionals[0] === 'new'
     if (!isNew || !isRole(role) || !isKeyName(name)) {
@@ -21,7 +21,7 @@ export const keyCommand: Command = {
       return 2
     }
     const { key, entry } = newApiKey(name, role)
-    // Not `console`, which swallows a full disk: nobody would have the key, and the exit code be 0.
+    // `console` hides write errors: with a full disk the key would be lost, and the exit code be 0.
     writeSync(1, `key    ${key}\nentry  ${entry}\n`)
     console.error(
       'The key is shown this once: give it to the program, which sends it as\n' +

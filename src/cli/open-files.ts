@@ -1,9 +1,12 @@
 import { readFileSync } from 'node:fs'
 
-/** The start has some 150 open at once: with fewer, Node.js says of some package that it cannot be found. */
+/**
+ * The start opens some 150 files at once. With fewer allowed, Node.js misleadingly reports a package as not
+ * found.
+ */
 const LEAST = 256
 
-/** Why the gateway cannot start; null: it can, or nobody knows (not Linux). */
+/** Returns why the gateway cannot start; null when it can, or when the limit is unknown (not on Linux). */
 export function tooFewOpenFiles(limits = limitsOfThisProcess()): string | null {
   const [, soft] = /^Max open files +(\d+)/m.exec(limits) ?? []
   if (soft === undefined || Number(soft) >= LEAST) return null

@@ -7,13 +7,13 @@ import { describeError, redactUrls } from '../logger.ts'
 import { pathAbove } from '../sdk/server-url.ts'
 import type { Command } from './command.ts'
 
-/** A queue of a million jobs is written anew row by row before the answer. */
+/** The gateway answers only after it has rewritten the row of every job of the queue, perhaps a million. */
 const SILENCE_MS = 300_000
 
 /**
- * Asks the running gateway to declare a lost queue again and to publish its jobs anew, where the
- * gateway would not do so by itself (architecture §2, "Queue missing"). `OJS_API_KEY`: the key of
- * an operator, where the gateway wants one.
+ * Asks the running gateway to declare a lost queue again and to publish its jobs again, in the cases in which
+ * the gateway does not do so by itself (architecture §2, "Queue missing"). `OJS_API_KEY`: an operator's key,
+ * if the gateway requires keys.
  */
 export const recoverCommand: Command = {
   summary:
@@ -29,12 +29,12 @@ export const recoverCommand: Command = {
       return 2
     }
     const scheme = env['OJS_TLS_CERT'] ? 'https' : 'http'
-    // Empty is not set, as in `config.ts`.
+    // Empty counts as unset, as in `config.ts`.
     const base =
       values.url ?? (env['OJS_URL'] || `${scheme}://127.0.0.1:${env['OJS_PORT'] || 8080}`)
     const path = `/ojs/v1/admin/queues/${encodeURIComponent(values.queue)}/recover`
     const key = env['OJS_API_KEY']
-    // Node.js would refuse the header, and that reads as if nobody answered.
+    // Node.js would refuse such a header, and the error would read as if no gateway had answered.
     if (key && !/^[\x21-\x7e]+$/.test(key)) {
       console.error('OJS_API_KEY has a blank, a line end or another character that is in no key.')
       return 2
@@ -61,7 +61,9 @@ export const recoverCommand: Command = {
   },
 }
 
-/** Also where a proxy has the gateway below a path, as with the SDK's `url`. */
+/**
+ * The URL of `path` below `base`, which may have a path of its own behind a proxy, as the SDK's `url` may.
+ */
 function below(base: string, path: string): URL {
   const url = new URL(base)
   url.pathname = pathAbove(url) + path
@@ -71,8 +73,8 @@ function below(base: string, path: string): URL {
 }
 
 /**
- * With `OJS_TLS_CA` the gateway asks who calls: its own certificate is shown, which works where that
- * CA signed it.
+ * With `OJS_TLS_CA` the gateway requires a client certificate. This presents the gateway's own, which works
+ * if that CA has signed it.
  */
 async function ownCertificate(env: NodeJS.ProcessEnv): Promise<object> {
   const { OJS_TLS_CERT: cert, OJS_TLS_KEY: key, OJS_TLS_CA: ca } = env
@@ -81,7 +83,7 @@ async function ownCertificate(env: NodeJS.ProcessEnv): Promise<object> {
   return { cert: own.cert, key: own.key }
 }
 
-/** Not `fetch`: it shows no certificate. */
+/** Not with `fetch`, which cannot present a client certificate. */
 async function post(url: URL, options: object): Promise<{ isDone: boolean; body: string }> {
   const response = await new Promise<IncomingMessage>((resolve, reject) => {
     const send = url.protocol === 'https:' ? requestTls : request

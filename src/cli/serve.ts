@@ -3,7 +3,10 @@ import { createLogger } from '../logger.ts'
 import { type Command, complain, printable } from './command.ts'
 import { tooFewOpenFiles } from './open-files.ts'
 
-/** It ends within 30 s: RabbitMQ may need 4 more to close connections, and the ledger is closed after that. */
+/**
+ * Chosen so that the process ends within 30 s: RabbitMQ may take 4 s more to close connections, and the
+ * ledger is closed after that.
+ */
 const STOP_GRACE_MS = 24_000
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const
 const PARENT_POLL_MS = 500
@@ -18,7 +21,7 @@ export const serveCommand: Command = {
     }
     const read = configOrMistake(env)
     if (typeof read === 'string') {
-      // A carriage return in a value would hide what is before it.
+      // A carriage return in a value would let the terminal overwrite the beginning of the line.
       console.error(read.split('\n').map(printable).join('\n'))
       return 1
     }
@@ -29,10 +32,10 @@ export const serveCommand: Command = {
     }
     const logger = createLogger(read.config.logLevel)
     for (const warning of read.warnings) logger.warn({}, warning)
-    // Before anything is started: a signal during the start must not leave half a gateway.
+    // Registered before anything is started, so that a signal during the start does not leave half a gateway.
     const stopRequested = firstSignal(env)
     try {
-      // Half a second's loading that no other command should wait for.
+      // Imported here: loading takes half a second, for which no other command should wait.
       const { startGateway } = await import('../gateway.ts')
       const gateway = await startGateway(read.config, logger)
       const signal = await stopRequested
@@ -57,7 +60,10 @@ function configOrMistake(env: NodeJS.ProcessEnv): ReturnType<typeof readConfig> 
   }
 }
 
-/** The first SIGTERM or SIGINT drains; the second, of either, finds Node's default again and ends it. */
+/**
+ * Resolves at the first SIGTERM or SIGINT, which drains the gateway. The handlers are removed then, so that a
+ * second signal ends the process at once.
+ */
 function firstSignal(env: NodeJS.ProcessEnv): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
     const receive = (signal: NodeJS.Signals) => {
@@ -70,8 +76,8 @@ function firstSignal(env: NodeJS.ProcessEnv): Promise<NodeJS.Signals> {
 }
 
 /**
- * npx hands on no SIGTERM: it ends, with the shell between, and what it ran would go on unnoticed.
- * Being handed to another parent tells.
+ * Calls `act` when the parent process has ended. npx does not forward SIGTERM: npx and its shell end, and the
+ * gateway would run on unnoticed. A new parent process id reveals this.
  */
 function whenOrphaned(act: () => void): void {
   const parent = process.ppid

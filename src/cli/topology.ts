@@ -1,7 +1,7 @@
 import { readConfig } from '../config.ts'
 import { type Command, complain, printable } from './command.ts'
 
-/** What the broker has, against what the gateway would declare. Declares nothing. */
+/** Compares what RabbitMQ has with what the gateway would declare. Declares nothing. */
 export const topologyCommand: Command = {
   summary: 'compare the broker with the topology (exit code 1 when they differ, 2 when it cannot)',
   usage: 'ojs-rabbitmq topology diff',
@@ -18,7 +18,7 @@ export const topologyCommand: Command = {
       if (found.some(({ code }) => code !== NOT_COMPARED)) return 1
       return found.length === 0 ? 0 : 2
     } catch (error) {
-      // As `diff` does: whoever checks by the exit code must not take this for a difference.
+      // Exit code 2, as with `diff`: a failure must not be taken for a difference (1).
       complain(error)
       return 2
     }

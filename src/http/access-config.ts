@@ -4,16 +4,16 @@ import { parseOrigins } from './origins.ts'
 import { parseRateLimit, type RateLimit } from './request-limiter.ts'
 import { parseTlsFiles, type TlsFiles } from './tls.ts'
 
-/** Who gets in, and how. */
+/** Who may call the gateway, and over which transport. */
 export interface AccessConfig {
-  /** Empty: everybody may everything. */
+  /** Empty: everybody may do everything. */
   readonly apiKeys: readonly ApiKey[]
   readonly corsOrigins: readonly string[]
   readonly rateLimit: RateLimit | undefined
   readonly tls: TlsFiles | undefined
 }
 
-/** What the environment says, with its defaults. */
+/** Reads a variable, or its default. */
 type Read = (
   name:
     | 'OJS_HOST'
@@ -26,7 +26,7 @@ type Read = (
     | 'OJS_ALLOW_OPEN',
 ) => string
 
-/** Adds a line for each mistake; none of them holds a key or a hash. */
+/** Reads the variables of access. Adds a line per mistake to `mistakes`; no line contains a key or a hash. */
 export function readAccess(read: Read, mistakes: string[]): AccessConfig {
   const access = {
     apiKeys: parseApiKeys(read('OJS_API_KEYS'), mistakes),
@@ -63,12 +63,15 @@ const LOOPBACK = new BlockList()
 LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4')
 LOOPBACK.addAddress('::1', 'ipv6')
 
-/** A colon belongs to IPv6 alone: the port has a variable of its own. */
+/** A colon is allowed in an IPv6 address only: the port has its own variable. */
 function isHost(text: string): boolean {
   return isIP(text) !== 0 || /^[^\s:/[\]]+$/.test(text)
 }
 
-/** A name other than `localhost` may be anything. */
+/**
+ * Whether only this machine reaches `host`. Names other than `localhost` may resolve to anything, so they
+ * count as reachable.
+ */
 export function isLoopback(host: string): boolean {
   const version = isIP(host)
   if (version === 0) return host.toLowerCase() === 'localhost'

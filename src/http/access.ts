@@ -2,10 +2,10 @@ import { OjsError } from '../errors.ts'
 import type { ApiKey, Role } from './api-keys.ts'
 import type { Step } from './pipeline.ts'
 
-/** Whom a route serves where keys are configured: anybody, or these roles and `admin`. */
+/** Who may call a route when API keys are configured: anybody, or keys of these roles and of `admin`. */
 export type Access = 'anybody' | readonly Role[]
 
-/** In front of a route: 401 without a key, 403 with one of another role (seed 001 §5.2). */
+/** Runs before a route: 401 without a known key, 403 for a key of another role (seed 001 §5.2). */
 export function requireRole(roles: readonly Role[]): Step {
   return ({ admission }, _response, next) => {
     const { key } = admission

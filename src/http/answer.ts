@@ -6,17 +6,17 @@ import { LARGE_BYTES, UnsentAnswers } from './unsent.ts'
 
 export const OJS_VERSION = '1.0'
 
-/** What an answer needs of a response: Express's and our own both have it. */
+/** The part of a response that answering needs; both Express's and our own have it. */
 export type Answerable = ServerResponse & {
   readonly req: IncomingMessage & { readonly requestId: string; readonly admission: Admission }
 }
 
-/** It is the memory of the process, so one for all listeners in it. */
+/** Shared by all listeners of the process, since they share its memory. */
 const UNSENT = new UnsentAnswers(partOfHeap(1 / 4, 512 * 1024 * 1024))
 
 /**
- * Writes a whole answer: JSON text with the three headers of seed 001 §6.5. One `writeHead` with a
- * flat list, one `end`, one packet; `extra` is more of that list: name, value, name, value.
+ * Writes a whole answer: JSON text with the three headers of seed 001 §6.5. One `writeHead` with a flat
+ * header list and one `end` make one packet. `extra` adds headers to that list: name, value, name, value.
  */
 export function answer(
   response: Answerable,
@@ -27,17 +27,17 @@ export function answer(
   const bytes = Buffer.byteLength(text)
   if (bytes > LARGE_BYTES && !UNSENT.hold(response, bytes)) return
   response.writeHead(status, answerHeaders(response, OJS_MEDIA_TYPE, bytes, extra))
-  // Pure ASCII, as most answers are, is the same in both, and faster to write in one of them.
+  // ASCII text, as most answers are, has the same bytes in both encodings, and Node writes latin1 faster.
   response.end(text, bytes === text.length ? 'latin1' : 'utf8')
 }
 
-/** An answer that is not OJS: what Prometheus reads. */
+/** Writes an answer that is not OJS: the metrics for Prometheus. */
 export function answerText(response: Answerable, contentType: string, text: string): void {
   response.writeHead(200, answerHeaders(response, contentType, Buffer.byteLength(text), []))
   response.end(text)
 }
 
-/** 204: the headers of every answer but the content type, and no body (seed 001 §6.2). */
+/** Writes a 204: the headers of every answer except the content type, and no body (seed 001 §6.2). */
 export function answerEmpty(response: Answerable, ...extra: readonly string[]): void {
   response.writeHead(204, [
     'OJS-Version',

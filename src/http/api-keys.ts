@@ -1,26 +1,28 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
 
-/** What a key may do: `access` of each route says which of them it serves; `admin` may everything. */
+/** The roles of keys. `access` of each route lists the roles that it serves; `admin` may call every route. */
 export const ROLES = ['producer', 'worker', 'operator', 'admin'] as const
 export type Role = (typeof ROLES)[number]
 
-/** A key as the gateway knows it: by its hash. Whoever reads the configuration cannot use it. */
+/**
+ * A key as the gateway knows it: only its hash, so that nobody who reads the configuration can use the key.
+ */
 export interface ApiKey {
-  /** Whose it is; goes into log lines. Two keys may have one name, while one replaces the other. */
+  /** The key's owner, for log lines. Two keys may share a name while one replaces the other. */
   readonly name: string
   readonly role: Role
   readonly sha256: Buffer
 }
 
-/** 256 bits; the prefix is for those who find one where it does not belong. */
+/** 256 bits. The prefix makes a key recognisable where it does not belong, e.g. in a repository. */
 const KEY_BYTES = 32
 const KEY_PREFIX = 'ojs_'
-/** Shorter than a hash, so that a hash in the wrong place is never taken for a name. */
+/** At most 40 characters, shorter than a hash, so that a misplaced hash is never accepted as a name. */
 const NAME = /^[a-z0-9][a-z0-9._-]{0,39}$/i
 const SHA256 = /^[0-9a-f]{64}$/i
 const KEYS_PER_NAME = 2
 
-/** A new key, and the entry of `OJS_API_KEYS` that lets it in. */
+/** Creates a key, and the entry for `OJS_API_KEYS` that admits it. */
 export function newApiKey(name: string, role: Role): { key: string; entry: string } {
   const key = KEY_PREFIX + randomBytes(KEY_BYTES).toString('base64url')
   return { key, entry: `${name}:${role}:${hashOf(key).toString('hex')}` }
@@ -35,8 +37,8 @@ export function isRole(text: string): text is Role {
 }
 
 /**
- * `OJS_API_KEYS`: `name:role:sha256hex,…`; empty = no keys. Adds a line for each mistake, which
- * names the entry by its number: any part of it may be a key that was put in the wrong place.
+ * Parses `OJS_API_KEYS`: `name:role:sha256hex,…`; empty = no keys. Adds a line per mistake, which gives only
+ * the entry's number: any part of the entry may be a key that was put in the wrong place.
  */
 export function parseApiKeys(text: string, mistakes: string[]): ApiKey[] {
   if (text === '') return []
@@ -73,7 +75,7 @@ function clash(key: ApiKey, others: readonly ApiKey[]): string | undefined {
 /** RFC 6750 §2.1; the scheme without regard to case (RFC 9110 §11.1). */
 const BEARER = /^bearer +([\w.~+/-]+=*) *$/i
 
-/** Whose key an `Authorization` header holds. `unknown`: there is a token, and it is no key. */
+/** Finds the key of an `Authorization` header. `unknown`: the header has a token which matches no key. */
 export function identify(
   keys: readonly ApiKey[],
   authorization: string | undefined,
@@ -82,12 +84,15 @@ export function identify(
   if (token === undefined) return 'missing'
   const presented = hashOf(token)
   let found: ApiKey | undefined
-  // All of them, however early one fits: the time tells neither which nor how nearly.
+  // Compare with every key, even after a match, so that the time reveals neither which key matched nor how
+  // closely.
   for (const key of keys) if (timingSafeEqual(key.sha256, presented)) found = key
   return found ?? 'unknown'
 }
 
-/** Not a password hash: there is nothing to guess in 256 random bits, and it is paid per request. */
+/**
+ * A fast hash, not a password hash: 256 random bits cannot be guessed, and each request pays for the hash.
+ */
 function hashOf(key: string): Buffer {
   return hash('sha256', key, 'buffer')
 }

@@ -26,15 +26,15 @@ export interface AppOptions {
   observer: HttpObserver
   access: Omit<AccessConfig, 'tls'>
   isTls: boolean
-  /** Nothing but this machine reaches the gateway. */
+  /** Only this machine can reach the gateway. */
   isLoopback: boolean
   now(): number
 }
 
 /**
- * The way of a request, from top to bottom. Its id needs no step (`exchange.ts`), whose it is and
- * how many there were is known already (`gate.ts`), and bodies are read by the routes that want one
- * (`body.ts`). A step or route that throws goes to the last line.
+ * What a request passes, from top to bottom. Three things happen elsewhere: `exchange.ts` gives the request
+ * its id, `gate.ts` has already identified and counted the caller, and the routes that want a body read it
+ * (`body.ts`). When a step or route throws, the error renderer at the end answers.
  */
 export function createApp(options: AppOptions): Express {
   const { routes, logger, observer, access, now } = options
@@ -54,24 +54,27 @@ export function createApp(options: AppOptions): Express {
   return app
 }
 
-/** Where there are neither keys nor TLS, a name proves nothing. */
+/**
+ * Checks against web pages of other sites. With neither keys nor TLS, the names in `Host` and `Origin` prove
+ * nothing: anybody can point a name at this machine (DNS rebinding).
+ */
 function foreignPages({ routes, access, isTls, isLoopback }: AppOptions): Check[] {
   const { apiKeys, corsOrigins } = access
   const trustsNames = apiKeys.length > 0 || isTls
   const origins = refuseForeignOrigins(corsOrigins, { trustsNames })
-  // Beyond loopback the operator has said that something else keeps strangers out.
+  // Not on loopback: by OJS_ALLOW_OPEN the operator has said that something else keeps strangers out.
   if (trustsNames || !isLoopback) return [origins]
   const open = routes.filter((route) => route.access === 'anybody').map(({ path }) => path)
   return [origins, refuseForeignHosts(corsOrigins, new Set(open))]
 }
 
-/** Express with nothing that adds headers or guesses: one resource, one URL. */
+/** Express without what adds headers or guesses; every resource has exactly one URL. */
 function bareApp(): Express {
   return (
     express()
       .disable('x-powered-by')
       .disable('etag')
-      // Without `maxKeys` what is behind the first thousand parameters would not be seen.
+      // By default `parse` ignores everything after the first thousand parameters.
       .set('query parser', (text: string) => parse(text, '&', '=', { maxKeys: 0 }))
       .enable('case sensitive routing')
       .enable('strict routing')

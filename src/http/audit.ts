@@ -6,20 +6,20 @@ import { READING, type Step } from './pipeline.ts'
 
 const REFUSED: ReadonlySet<number> = new Set([401, 403, 429])
 
-/** Its client was gone before there was an answer; what became of it, other lines tell. */
+/** The status of a request whose client left before the answer. Other log lines tell the job's fate. */
 const UNANSWERED = 0
 
 /**
- * Who did what, where keys are configured: a line for each request that may have changed something
- * (a worker's own, of which there are many for each job, and reads at `debug`), with the key's name
- * and the request id that the lines of its jobs carry. Refusals are warnings, ten in ten seconds:
- * neither strangers nor a program that runs wild may fill the disk.
+ * When keys are configured, logs who did what: one line per request that may have changed something, with the
+ * name of the key and the request id, which the log lines of its jobs carry too. Reads and the requests of
+ * workers, which are many per job, are logged at `debug`. Refusals are warnings, at most ten in ten seconds,
+ * so that neither strangers nor a runaway program can fill the disk.
  */
 export function auditRequests(logger: Logger, now: () => number): Step {
   const write = lineWriter(logger, now)
   return (request, response, next) => {
     const { socket } = request
-    // A socket that is closed has none, unless it was asked before.
+    // Read it now: a closed socket has no address, unless it was read before.
     const address = socket.remoteAddress
     const line = () => {
       response.off('finish', line)
@@ -27,8 +27,9 @@ export function auditRequests(logger: Logger, now: () => number): Step {
       write(request, address, response.headersSent ? response.statusCode : UNANSWERED)
     }
     response.once('finish', line)
-    // Who hangs up has had it done all the same. Behind another request a response that was never
-    // written has no event of its own.
+    // When a client hangs up, its request may have been carried out all the same. A response that waits
+    // behind another on the same connection emits no event if it is never written, so the socket is watched
+    // too.
     socket.once('close', line)
     next()
   }
@@ -50,7 +51,7 @@ function lineWriter(logger: Logger, now: () => number) {
       route: templateOf(request),
       status,
     }
-    // Without a key nothing may be changed, whatever it was answered.
+    // Without a key nothing can have been changed, so this is logged as a refusal whatever its status.
     const isStranger = key === undefined && !READING.has(method)
     if (isStranger || REFUSED.has(status)) {
       const suppressed = refusals.take(now())

@@ -1,15 +1,15 @@
 import { type OjsError, unavailable } from '../errors.ts'
 
-/** A body of which not all is here yet. */
+/** A body that has not arrived completely. */
 export interface Incoming {
-  /** What it may have. */
+  /** The largest size that is allowed for it. */
   readonly maxBytes: number
-  /** What has come of it. */
+  /** Bytes received so far. */
   size: number
   refuse(error: OjsError): void
 }
 
-/** What bodies that are still coming may take together: the limit of one does not bound them all. */
+/** Limits the memory of all incoming bodies together, which the limit per body does not. */
 export class BodyBudget {
   readonly #maxBytes: number
   readonly #coming = new Set<Incoming>()
@@ -23,14 +23,17 @@ export class BodyBudget {
     return this.#taken
   }
 
-  /** So much more has come of it; that may be too much of the largest, which is refused then. */
+  /**
+   * Records that `bytes` more of `body` have arrived. If all bodies together are too large then, refuses the
+   * largest.
+   */
   take(body: Incoming, bytes: number): void {
     this.#coming.add(body)
     body.size += bytes
     this.#taken += bytes
     while (this.#taken > this.#maxBytes) {
       const largest = this.#largest()
-      // Whatever one may have, it may have alone.
+      // When a single body is allowed this much by its own limit, it may exceed the common one.
       if (largest === undefined || this.#taken <= largest.maxBytes) return
       this.end(largest)
       largest.refuse(unavailable('Too much is being sent at once by all clients together.', 'busy'))
@@ -43,7 +46,7 @@ export class BodyBudget {
   }
 
   /**
-   * Not whoever comes last: some slow batches would keep every worker from acknowledging, and their
+   * The largest, not the latest: else a few slow batches would block the small ACKs of all workers, whose
    * leases would run out.
    */
   #largest(): Incoming | undefined {

@@ -7,7 +7,7 @@ import { BodyBudget, type Incoming } from './body-budget.ts'
 import { requireJson } from './media-type.ts'
 import { Pieces } from './pieces.ts'
 
-/** It is the memory of the process, so one for all listeners in it. */
+/** Shared by all listeners of the process, since they share its memory. */
 const PROCESS_BUDGET = new BodyBudget(partOfHeap(1 / 4, 256 * 1024 * 1024))
 
 interface Reading {
@@ -16,10 +16,10 @@ interface Reading {
 }
 
 /**
- * The JSON object in the body of a request (seed 001 §6.1). Throws 400, 503 while too many others
- * are coming or worked on, and 413 before a byte is read where the length is declared, else as soon as
- * too much has come. Where the client ends before the first byte, the answer has been sent already, and this
- * may never settle.
+ * Reads the JSON object in the body of a request (seed 001 §6.1). Throws 400; 503 while all requests together
+ * need too much memory; 413 before a byte is read if the declared length is too large, else as soon as too
+ * much has arrived. If the client disconnects before the first byte, the server has already answered, and the
+ * promise may never settle.
  */
 export async function readJson(
   request: Request,
@@ -32,8 +32,8 @@ export async function readJson(
 }
 
 /**
- * As `readJson`, for commands with nothing to say: no body is `{}` (conformance.md §3.5, 10). So are
- * chunks without a byte, which proxies make of a request in HTTP/2 that tells no length.
+ * As `readJson`, but a request without a body yields `{}` (conformance.md §3.5, 10), and so does a chunked
+ * body without a byte: proxies send one for an HTTP/2 request that declares no length.
  */
 export async function readOptionalJson(
   request: Request,
@@ -46,7 +46,7 @@ export async function readOptionalJson(
   return parsed(request, body, JSON_LIMITS)
 }
 
-/** What it takes of the heap is given back when the route is done (`route.ts`). */
+/** Parses the body. The route gives the heap that this takes back when it is done (`route.ts`). */
 function parsed({ memory }: Request, body: Buffer, limits: JsonLimits): Record<string, unknown> {
   if (body.length < UNCOUNTED_BYTES) return parseJsonObject(body, limits)
   memory.require(heapOfText(body))
@@ -66,7 +66,7 @@ async function readBody(
   const declared = Number(request.headers['content-length'] ?? 0)
   if (declared > maxBytes) throw tooLarge(declared, maxBytes)
   if (request.headers.expect !== undefined && request.httpVersion === '1.1') {
-    // The server leaves this to us (`checkContinue`): a refusal spares the client its body.
+    // Node leaves this to us (`checkContinue`). A client that is refused before need not send its body.
     response.writeContinue()
   }
   const pieces = new Pieces()
@@ -82,8 +82,9 @@ async function readBody(
     const body: Incoming = { maxBytes, size: 0, refuse }
     request.on('data', (chunk: Buffer) => {
       if (isOver) return
-      // Where the connection ends before the body, the server answers 400 (`parser-errors.ts`), and of the
-      // two only the response tells. Most bodies come whole, and need no listener for it.
+      // If the connection ends before the body, the server answers 400 (`parser-errors.ts`), and only the
+      // response, not the request, emits an event. Most bodies arrive in one chunk and need no listener for
+      // this.
       if (body.size === 0 && chunk.length !== declared) {
         response.once('close', () => refuse(endedEarly()))
       }
@@ -100,11 +101,12 @@ async function readBody(
     })
     request.on('error', () => refuse(endedEarly()))
   })
-  // The request keeps its listeners, and what they hold, while it waits for its answer.
+  // `take` empties `pieces`: the request keeps its listeners, and all they refer to, until it has been
+  // answered.
   return pieces.take()
 }
 
-/** The client is gone; nobody will read this. */
+/** The client is gone and will not read this error. */
 function endedEarly(): OjsError {
   return new OjsError('invalid_payload', 'The request ended before its body did.')
 }

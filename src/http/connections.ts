@@ -3,12 +3,12 @@ import type { Duplex } from 'node:stream'
 import type { OjsResponse } from './exchange.ts'
 import type { Listener } from './listener.ts'
 
-/** What a body that is on its way still has when the server stops. */
+/** How long an incoming body may still take when the server stops. */
 const BODY_MS = 5_000
 /**
- * What a connection without a request still has when the server stops: a next request may be on its way,
- * and to close before it is read resets the connection. Under load one comes within that, and its answer
- * says that it is the last (RFC 9112 §9.6).
+ * How long an idle connection stays open when the server stops. Its next request may be on its way, and
+ * closing before that is read would reset the connection. Under load a request arrives within this time, and
+ * its answer announces the close (RFC 9112 §9.6).
  */
 const IDLE_MS = 100
 
@@ -17,16 +17,16 @@ interface ConnectionsOptions {
   stallTimeoutMs: number
 }
 
-/** Every open connection of a server, with the last exchange on it. */
+/** All open connections of a server, each with its last exchange. */
 export class Connections {
   readonly #server: Listener
   readonly #latest = new Map<Socket, OjsResponse | undefined>()
-  /** TLS: connections whose handshake is not through, by their peer; Node shows them nowhere. */
+  /** TLS: connections that have not finished their handshake, by peer. Node offers no list of them. */
   readonly #handshakes = new Map<string, Socket>()
 
   constructor(server: Listener, { isTls, stallTimeoutMs }: ConnectionsOptions) {
     this.#server = server
-    // `server.close()` calls it first, and would reset a connection whose next request is on its way.
+    // `server.close()` calls this, which would reset connections whose next request is on its way.
     server.closeIdleConnections = () => {}
     this.#watchStalled(stallTimeoutMs)
     if (!isTls) {
@@ -40,7 +40,7 @@ export class Connections {
     })
   }
 
-  /** Those too whose handshake is not through. */
+  /** Includes connections that have not finished their TLS handshake. */
   get size(): number {
     return this.#latest.size + this.#handshakes.size
   }
@@ -53,21 +53,22 @@ export class Connections {
     return socket instanceof Socket ? this.#latest.get(socket) : undefined
   }
 
-  /** Each ends with the answer that is owed on it. The server has been told to close. */
+  /** Closes each connection after the answer that it owes. Call `server.close()` before. */
   drain(): void {
     for (const socket of this.#handshakes.values()) socket.destroy()
     for (const [socket, latest] of this.#latest) this.#drain(socket, latest)
   }
 
-  /** After `drain`, which has left no handshake. */
+  /** Destroys all connections. Call after `drain`, which has destroyed those in their handshake. */
   cut(): void {
     for (const socket of this.#latest.keys()) socket.destroy()
   }
 
   /**
-   * Not `server.timeout`: a timer that each read and write starts anew costs 1.5 µs per request.
-   * This way only a connection that has been writing for a while gets one; it heeds the progress of
-   * a large write, which nothing else shows, and the end of the answer takes it off again.
+   * Closes connections whose client has stopped reading. `server.timeout` is not used: each read and write
+   * would restart its timer, at 1.5 µs per request. Here only a connection that has been writing for a while
+   * gets a socket timeout. That timeout notices the progress of a large write, which nothing else shows, and
+   * Node removes it at the end of the answer.
    */
   #watchStalled(timeoutMs: number): void {
     let timer: NodeJS.Timeout | undefined
@@ -76,7 +77,8 @@ export class Connections {
     })
     this.#server.on('close', () => clearInterval(timer))
     this.#server.on('timeout', (socket) => {
-      // With an error: Node calls an answer written that it throws away with its connection.
+      // With an error: Node emits `finish` for the answer that it discards here, so only `socket.errored`
+      // tells.
       socket.destroy(new Error('no progress on this connection'))
     })
   }
@@ -84,7 +86,7 @@ export class Connections {
   #suspect(timeoutMs: number): void {
     for (const [socket, latest] of this.#latest) {
       const isWriting = latest?.headersSent === true && !latest.writableFinished
-      // Set anew it would start from the beginning.
+      // Setting it again would restart its timer.
       if (isWriting && socket.timeout !== timeoutMs) socket.setTimeout(timeoutMs)
     }
   }
@@ -98,7 +100,7 @@ export class Connections {
   }
 
   #accept(socket: Socket): void {
-    // Each of many pipelined FETCHes watches its socket.
+    // Every pipelined FETCH listens to its socket, and there may be many.
     socket.setMaxListeners(0)
     this.#latest.set(socket, undefined)
     socket.once('close', () => this.#latest.delete(socket))
@@ -106,7 +108,8 @@ export class Connections {
 
   #drain(socket: Socket, latest: OjsResponse | undefined): void {
     if (!isBusy(latest)) {
-      // A process that stood still reads what has come meanwhile only after its timers.
+      // `setImmediate`: after a pause of the process, timers run before the data that arrived meanwhile is
+      // read.
       const close = () => setImmediate(() => this.#closeIdle(socket))
       setTimeout(close, IDLE_MS).unref()
       return
@@ -118,13 +121,13 @@ export class Connections {
 
   #closeIdle(socket: Socket): void {
     const latest = this.#latest.get(socket)
-    // Nothing has been asked here, or nothing more; Node counts such a connection as busy once a part of
-    // a request has come, and waits for the rest.
+    // No request is under way, though a part of one may have arrived. Node would count such a connection as
+    // busy and wait for the rest.
     if (isBusy(latest)) this.#drain(socket, latest)
     else socket.destroy()
   }
 
-  /** Its body had a few seconds more to come. */
+  /** Destroys a connection whose body has not arrived within `BODY_MS`. */
   #giveUp(socket: Socket, latest: OjsResponse): void {
     if (!latest.req.complete && this.#latest.get(socket) === latest) socket.destroy()
   }

@@ -1,8 +1,8 @@
 import type { OjsError } from '../errors.ts'
 
 /**
- * The headers that belong to an error: `Retry-After` on every 429 and 503 (seed 001 §18.2),
- * `WWW-Authenticate` on every 401 (RFC 9110 §15.5.2, RFC 6750 §3).
+ * The headers of an error: `Retry-After` on every 429 and 503 (seed 001 §18.2), `WWW-Authenticate` on every
+ * 401 (RFC 9110 §15.5.2, RFC 6750 §3).
  */
 export function errorHeaders(error: OjsError): string[] {
   if (error.status === 401) return ['WWW-Authenticate', challenge(error)]

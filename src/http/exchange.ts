@@ -8,13 +8,13 @@ import { headerOf, requestIdOf } from './request-context.ts'
 declare global {
   namespace Express {
     interface Request {
-      /** Echoed or minted at the first look, so that even a parser error has one. */
+      /** Echoed or minted when first read, so that a parser error has one too. */
       readonly requestId: string
       /** Set by the server before the pipeline begins (`http-server.ts`). */
       readonly admission: Admission
-      /** What it has of the heap; given back when its route is done (`route.ts`). */
+      /** The heap that the request uses; given back when its route is done (`route.ts`). */
       readonly memory: MemoryShare
-      /** Asked for by a name that somebody could own; only what is open to all is answered (`hosts.ts`). */
+      /** `Host` is a name that somebody could own: only routes that are open to all answer (`hosts.ts`). */
       isOfForeignHost: boolean
       /** Set by the pipeline (`app.ts`) before any route runs. */
       context: RequestContext
@@ -40,21 +40,21 @@ export class OjsRequest extends IncomingMessage {
 
 const NO_LOCALS = Object.freeze({})
 
-/** A response that Express need not give `locals`. */
+/** A response with `locals`, so that Express need not create them. */
 export class OjsResponse extends ServerResponse<OjsRequest> {
-  /** Express creates one for each response that has none; nothing here uses it. */
+  /** Express creates an object for each response that has none; no code here uses it. */
   locals = NO_LOCALS
 }
 
-// Ours → Express's → Node's: what Express adds to requests and responses is there, ours wins.
+// The chain is ours → Express's → Node's: requests and responses have what Express adds, and ours takes
+// precedence.
 Object.setPrototypeOf(OjsRequest.prototype, express.request)
 Object.setPrototypeOf(OjsResponse.prototype, express.response)
 
 /**
- * The two classes for `http.createServer`, with prototypes that are `app.request` and
- * `app.response` from birth. Express calls `Object.setPrototypeOf` on every request and response;
- * where that changes something it deoptimises the object, and a PUSH costs 103 µs of CPU here
- * instead of 31 µs (architecture §7).
+ * Returns the two classes for `http.createServer`, whose prototypes are `app.request` and `app.response` from
+ * the start. Express calls `Object.setPrototypeOf` on every request and response. A call that changes the
+ * prototype deoptimises the object, and a PUSH costs 103 µs of CPU instead of 31 µs (architecture §7).
  */
 export function exchangeClasses(app: Application): {
   IncomingMessage: typeof OjsRequest

@@ -8,19 +8,19 @@ import {
   type Standing,
 } from './request-limiter.ts'
 
-/** What is known of a request before anything of it is looked at but its headers. */
+/** What is known about a request from its headers alone. */
 export interface Admission {
-  /** Absent: no key, or none that is known. */
+  /** Absent when the request has no key, or an unknown one. */
   readonly key?: ApiKey
-  /** There was a token, and it is no key. */
+  /** The request has a token that matches no key. */
   readonly isUnknownKey?: boolean
-  /** For every answer to it: name, value, name, value. */
+  /** Headers for every answer to the request: name, value, name, value. */
   readonly headers: readonly string[]
-  /** 429: this is the answer, whatever the request asks for. */
+  /** A 429 that must be the answer, whatever the request asks for. */
   readonly refusal?: OjsError
 }
 
-/** Where neither keys nor a limit are configured. */
+/** The admission of every request when neither keys nor a rate limit are configured. */
 export const ADMITTED: Admission = Object.freeze({ headers: Object.freeze([]) })
 
 export interface GateOptions {
@@ -30,16 +30,19 @@ export interface GateOptions {
   now(): number
 }
 
-/** Never refused and never counted: a probe that fails takes a working gateway out of service. */
+/** Never counted and never refused: a failing probe would take a working gateway out of service. */
 const HEALTH = '/ojs/v1/health'
 
 /**
- * Who asks, and how much they have asked for already. Runs before the pipeline, so that what is
- * refused outside of it (`parser-errors.ts`) carries the same headers (seed 001 §18.1).
+ * Identifies the caller of each request and applies the rate limit. Runs before the pipeline, so that
+ * requests which are refused outside of it (`parser-errors.ts`) get the same headers (seed 001 §18.1).
  */
 export class Gate {
   readonly #options: GateOptions
-  /** As many callers as there are keys: strangers cannot take their place. */
+  /**
+   * Separate from `#ofAddresses`, and unbounded since keys are few: strangers cannot use up the places of
+   * keys.
+   */
   readonly #ofKeys: RequestLimiter | undefined
   readonly #ofAddresses: RequestLimiter | undefined
 
@@ -60,7 +63,7 @@ export class Gate {
     return { ...who, ...this.#count(rateLimit, who.key, address, isHealth(request)) }
   }
 
-  /** For a request that could not be read: nobody knows whose it was. */
+  /** Counts a request that could not be parsed for its address, since its key is unknown. */
   admitUnread(address: string): Admission {
     const { rateLimit } = this.#options
     return rateLimit === undefined ? ADMITTED : this.#count(rateLimit, undefined, address, false)
@@ -86,7 +89,7 @@ function isHealth({ url = '' }: IncomingMessage): boolean {
   return url.startsWith(HEALTH) && (url.length === HEALTH.length || url[HEALTH.length] === '?')
 }
 
-/** Seed 001 §18.1; the reset as Unix time in whole seconds, never before it is one. */
+/** Seed 001 §18.1. The reset is Unix time in whole seconds, rounded up so that it is never too early. */
 function rateLimitHeaders({ limit }: RateLimit, { remaining, resetAt }: Standing): string[] {
   return [
     'X-RateLimit-Limit',

@@ -6,8 +6,9 @@ import { LineBudget } from '../telemetry/line-budget.ts'
 type HandshakeLog = (cause: Error & { code?: string }, socket: Duplex) => void
 
 /**
- * Node cuts off whose certificate it refuses (expired, of another CA) without a word, so the client
- * cannot tell why. Who only hangs up, as the probe of a balancer does, is no news.
+ * Logs failed TLS handshakes. When Node refuses a client's certificate (expired, of another CA), it closes
+ * the connection without a message, so the client cannot tell why. Clients that merely hang up, as a load
+ * balancer's probe does, are not logged.
  */
 export function handshakeLog(logger: Logger, now: () => number): HandshakeLog {
   const lines = new LineBudget((suppressed) =>
@@ -15,7 +16,7 @@ export function handshakeLog(logger: Logger, now: () => number): HandshakeLog {
   )
   return (cause, socket) => {
     if (!(socket instanceof TLSSocket)) return
-    // A code, whatever its type says.
+    // The types say Error, but at runtime it is a string with the code.
     const reason = String(socket.authorizationError ?? cause.code)
     if (socket.authorizationError === null && !reason.startsWith('ERR_SSL_')) return
     const suppressed = lines.take(now())
@@ -24,7 +25,10 @@ export function handshakeLog(logger: Logger, now: () => number): HandshakeLog {
   }
 }
 
-/** One that is closed has forgotten it; what it was made of has not (`connections.ts` has asked). */
+/**
+ * A closed TLS socket has lost its address. The TCP socket below still has it, because `connections.ts` has
+ * read it before.
+ */
 function addressOf(socket: TLSSocket): string | undefined {
   const below: unknown = Reflect.get(socket, '_parent')
   return socket.remoteAddress ?? (below as TLSSocket | null)?.remoteAddress

@@ -3,17 +3,18 @@ import { echoed, OjsError } from '../errors.ts'
 import type { Check } from './pipeline.ts'
 
 /**
- * A page whose name was pointed at this machine (DNS rebinding) is of the same origin for its own
- * reads: its browser names no origin, and shows it the answer. Only `Host` tells. For a gateway that
- * is reached from this machine alone and asks for nothing else. `openPaths` are answered whatever it
- * says, and so is a request without one, which no browser sends.
+ * Refuses requests whose `Host` is a name that somebody could own. With DNS rebinding, the owner of a web
+ * page points its name at this machine. The browser then treats the page's reads as same-origin: it sends no
+ * `Origin` and shows the page the answer. Only `Host` gives this away. Used where the gateway can be reached
+ * from this machine alone and has neither keys nor TLS. `openPaths` are answered whatever `Host` is, and so
+ * is a request without `Host`, which no browser sends.
  */
 export function refuseForeignHosts(
   origins: readonly string[],
   openPaths: ReadonlySet<string>,
 ): Check {
   const listed = new Set(origins.map(nameIn))
-  // Nearly every request names the same one: it is not read each time.
+  // Nearly all requests have the same `Host`; this saves parsing it each time.
   let lastOwn = ''
   return (request) => {
     const { host = '' } = request.headers
@@ -33,24 +34,27 @@ export function refuseForeignHosts(
   }
 }
 
-/** As a browser reads it (case, port, `127.1`), whose pages this is about. */
+/** Parses the host as a browser does (case, port, `127.1`), since this is about the pages of browsers. */
 function isOwn(host: string, listed: ReadonlySet<string>): boolean {
   if (!URL.canParse(`http://${host}`)) return false
   const name = nameIn(`http://${host}`)
   return isUnowned(name) || listed.has(name)
 }
 
-/** With or without the dot of the root it is the same name. */
+/** The host name without the root's final dot, which makes no difference. */
 function nameIn(url: string): string {
   return new URL(url).hostname.replace(/\.$/, '')
 }
 
-/** DNS has no say in it: an address, a name of this machine or its network, one that nobody can buy. */
+/**
+ * Whether no stranger can point this name somewhere: an address, a name of this machine or its network, or a
+ * domain that nobody can register.
+ */
 function isUnowned(name: string): boolean {
   return isAddress(name) || !name.includes('.') || /\.(localhost|internal|local|test)$/.test(name)
 }
 
-/** As URLs have it. */
+/** Whether a URL's host is an IP address; IPv6 in brackets. */
 export function isAddress(name: string): boolean {
   return isIP(name.replace(/^\[|\]$/g, '')) !== 0
 }

@@ -30,23 +30,23 @@ export interface HttpServerOptions {
   routes: readonly Route[]
   logger: Logger
   observer: HttpObserver
-  /** Default: everybody may everything. */
+  /** Default: everybody may do everything. */
   access?: Access
   tls?: TlsMaterial | undefined
-  /** For rate limits; milliseconds since 1970 that never go back. */
+  /** The clock of rate limits: milliseconds since 1970, which never go back. */
   now?: () => number
   limits?: Partial<ConnectionLimits>
-  /** Called when stop begins: whoever waits for work is to be answered now. */
+  /** Called when stop begins: FETCHes that wait for jobs must be answered now. */
   onStopping?: () => void
 }
 
-/** The HTTP door as a service. Stop answers what has been asked, then closes. */
+/** The HTTP door as a service. Stop answers the requests that have arrived, then closes. */
 export class HttpServer implements Service {
   readonly name = 'http'
   readonly #options: HttpServerOptions
   readonly #server: Listener
   readonly #app: ReturnType<typeof createApp>
-  /** Where there is anything to ask of a request. */
+  /** Undefined when neither keys nor a rate limit are configured. */
   readonly #gate: Gate | undefined
   readonly #connections: Connections
   readonly #logHandshake: ReturnType<typeof handshakeLog>
@@ -71,8 +71,8 @@ export class HttpServer implements Service {
   }
 
   /**
-   * Where the server listens; the configured address until it does. Where it listens on all addresses
-   * (`0.0.0.0`, `::`), which no client can go to, `reachedAs` tells: the `Host` of who asks.
+   * The URL that the server listens on; before it listens, the configured one. No client can connect to "all
+   * addresses" (`0.0.0.0`, `::`); there, the URL is made of `reachedAs`, the `Host` of the request that asks.
    */
   url(reachedAs?: string): string {
     const { host, port } = this.#options
@@ -86,7 +86,7 @@ export class HttpServer implements Service {
     return `${scheme}://${name}:${address?.port ?? port}`
   }
 
-  /** Throws where the address is taken, or none of this machine's. */
+  /** Throws when the address is taken or does not belong to this machine. */
   async start(): Promise<void> {
     if (this.#server.listening) return
     this.#isStopping = false
@@ -95,13 +95,13 @@ export class HttpServer implements Service {
     try {
       await once(this.#server, 'listening')
     } catch (error) {
-      // Node names the address, and nobody what it came from.
+      // Node's message has the address, but not the variables that it comes from.
       if (error instanceof Error) error.message += ' (OJS_HOST, OJS_PORT)'
       throw error
     }
   }
 
-  /** Idempotent. When `deadline` aborts, what is still open is cut off. */
+  /** Idempotent. When `deadline` aborts, open connections are cut off. */
   async stop(deadline: AbortSignal): Promise<void> {
     if (this.#server.listening) this.#beginStop()
     const cut = () => this.#connections.cut()
@@ -114,7 +114,7 @@ export class HttpServer implements Service {
   #beginStop(): void {
     this.#isStopping = true
     this.#closed = once(this.#server, 'close')
-    // Stops accepting, and closes the connections that are idle between two requests.
+    // Stops accepting connections.
     this.#server.close()
     this.#options.onStopping?.()
     this.#connections.drain()
@@ -123,7 +123,8 @@ export class HttpServer implements Service {
   #listen(): void {
     const server = this.#server
     server.on('request', (request, response) => this.#handle(request, response))
-    // `body.ts` says 100 when it wants the body; a refusal before that spares it.
+    // `body.ts` sends 100 Continue when it wants the body. A client that is refused before need not send its
+    // body.
     server.on('checkContinue', (request, response) => this.#handle(request, response))
     server.on('checkExpectation', (request, response) =>
       this.#handle(request, response, UNKNOWN_EXPECT),
@@ -145,7 +146,7 @@ export class HttpServer implements Service {
   }
 
   #clientError(cause: Error & { code?: string }, socket: Duplex): void {
-    // Everything that a refused client goes on sending is reported here again.
+    // Node reports here again whatever a refused client goes on sending.
     if (socket.writableEnded) return
     const error = parserError(cause)
     if (error !== undefined) {
@@ -168,7 +169,10 @@ export class HttpServer implements Service {
     return this.#gate?.admitUnread(address ?? '') ?? ADMITTED
   }
 
-  /** Once it listens this is the listening socket's own trouble (EMFILE): serving goes on. */
+  /**
+   * Logs errors of the listening socket (EMFILE), despite which serving goes on. Errors before it listens are
+   * thrown by `start`.
+   */
   #serverError(err: Error): void {
     if (this.#server.listening) this.#options.logger.error({ err }, 'http server')
   }
@@ -178,7 +182,7 @@ const ALL_ADDRESSES: ReadonlySet<string> = new Set(['0.0.0.0', '::'])
 
 const OPEN: Access = { apiKeys: [], corsOrigins: [], rateLimit: undefined }
 
-/** None where there is nothing to ask: the hot path then has nothing to pay for. */
+/** Undefined when no gate is needed, so that the hot path does not pay for one. */
 function gateOf({ apiKeys, rateLimit }: Access, now: () => number): Gate | undefined {
   const isOpen = apiKeys.length === 0 && rateLimit === undefined
   return isOpen ? undefined : new Gate({ keys: apiKeys, rateLimit, now })
@@ -197,14 +201,14 @@ const BAD_TARGET = new OjsError('invalid_request', 'The request target is not a 
 })
 
 /**
- * `http://host/path`, which a server must accept as well, as `/path`; its host counts, whatever the
- * header says (RFC 9112 §3.2.2).
+ * Converts the absolute form `http://host/path`, which a server must accept too, to `/path`. Its host
+ * replaces the `Host` header (RFC 9112 §3.2.2). Undefined for a target that is not a valid URL.
  */
 function originForm({ url: target = '/', headers }: OjsRequest): string | undefined {
   if (target.startsWith('/') || target === '*') return target
   if (!URL.canParse(target)) return undefined
   const { host, pathname, search } = new URL(target)
-  // Where there is none it is missed all the same.
+  // A missing `Host` stays missing, so that `requireHost` still refuses the request.
   if (headers.host !== undefined) headers.host = host
   return pathname.startsWith('/') ? pathname + search : undefined
 }

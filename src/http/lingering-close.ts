@@ -5,9 +5,9 @@ import type { Duplex } from 'node:stream'
 const LINGER_MS = 2_000
 
 /**
- * Ends our side and throws away what still comes, until the client has closed too. Closing at once
- * would reset the connection under a client that is still sending, and it would never read its
- * answer (RFC 9112 §9.6).
+ * Ends our side and discards what still arrives, until the client has closed too. Closing at once would reset
+ * the connection while the client is still sending, and the client would never read its answer (RFC 9112
+ * §9.6).
  */
 export function closeLingering(socket: Duplex): void {
   socket.end()
@@ -16,7 +16,7 @@ export function closeLingering(socket: Duplex): void {
   socket.once('close', () => clearTimeout(timer))
 }
 
-/** The same for a connection that Node closes when its last answer is written. */
+/** The same for a connection that Node is going to close after its last answer. */
 export function lingerAfterAnswer(socket: Socket): void {
   socket.destroySoon = () => closeLingering(socket)
 }

@@ -4,15 +4,17 @@ import type { Application } from 'express'
 import { exchangeClasses, type OjsRequest, type OjsResponse } from './exchange.ts'
 import type { TlsMaterial } from './tls.ts'
 
-/** How long and how much of what is not yet a request (ojs-digest §16). */
+/** Limits of time and size for incoming requests and idle connections (ojs-digest §16). */
 export const CONNECTION_LIMITS = {
-  /** From the connection, or from the answer before: a silent client is cut off too. */
+  /** Counted from the connection or from the previous answer, so that a silent client is cut off too. */
   headersTimeoutMs: 30_000,
-  /** Headers and body together; not the time that the answer takes. */
+  /** For headers and body together; the time until the answer does not count. */
   requestTimeoutMs: 60_000,
-  /** Idle between two requests. Longer than the idle timeout of the usual load balancer (60 s). */
+  /** Idle time between two requests; longer than the usual load balancer's idle timeout (60 s). */
   keepAliveTimeoutMs: 120_000,
-  /** A client that does not read its answer holds memory; cut off after two to three of these. */
+  /**
+   * A client that does not read its answer holds memory; it is cut off after two to three times this long.
+   */
   stallTimeoutMs: 60_000,
   /** How often Node looks for requests that are late. */
   timeoutCheckMs: 1_000,
@@ -25,7 +27,10 @@ export type Listener =
   | Server<typeof OjsRequest, typeof OjsResponse>
   | TlsServer<typeof OjsRequest, typeof OjsResponse>
 
-/** Not listening yet. With `tls` it speaks HTTPS only; with a CA, only to whom the CA knows. */
+/**
+ * Creates a server that does not listen yet. With `tls` it speaks HTTPS only; with a CA, only to clients that
+ * have a certificate of that CA.
+ */
 export function createListener(
   app: Application,
   limits: ConnectionLimits,
@@ -39,10 +44,10 @@ export function createListener(
     connectionsCheckingInterval: limits.timeoutCheckMs,
     maxHeaderSize: limits.maxHeaderBytes,
     noDelay: true,
-    // A long poll's client that lost its power is noticed at all.
+    // TCP keep-alive: otherwise nothing would notice that the client of a long poll has lost its power.
     keepAlive: true,
     keepAliveInitialDelay: 60_000,
-    // The pipeline asks for it, and its answer is OJS.
+    // The pipeline checks it (`requireHost`), with an answer that is OJS.
     requireHostHeader: false,
   }
   const server =
@@ -56,9 +61,10 @@ export function createListener(
           rejectUnauthorized: tls.ca !== undefined,
           handshakeTimeout: limits.headersTimeoutMs,
         })
-  // No limit but their bytes: those behind the thousandth would be obeyed by the parser and not be shown to us.
+  // No limit on their number, only on their bytes: Node's parser would act on headers after the thousandth
+  // without showing them to us.
   server.maxHeadersCount = 0
-  // No limit: Node answers the request after the last one with a bare 503.
+  // No limit: Node would answer the first request beyond it with a bare 503.
   server.maxRequestsPerSocket = 0
   return server
 }

@@ -5,9 +5,9 @@ import { OJS_MEDIA_TYPE } from '../job/media-type.ts'
 const ACCEPTED = new Set([OJS_MEDIA_TYPE, 'application/json'])
 
 /**
- * Throws 400 for a body that is declared to be something else than JSON in UTF-8, as it is
- * (seed 001 §4.1: 400, not 415). No content type at all is taken for JSON; `Accept` is not looked
- * at, because the answer is the same whatever it says (§4.3).
+ * Throws 400 if the headers declare a body that is not plain JSON in UTF-8 (seed 001 §4.1: 400, not 415). A
+ * missing content type means JSON. `Accept` is ignored, because the answer is the same for every value
+ * (§4.3).
  */
 export function requireJson(headers: IncomingHttpHeaders): void {
   const type = headers['content-type']

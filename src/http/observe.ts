@@ -2,7 +2,11 @@ import type { Request } from 'express'
 import type { HttpObserver } from '../telemetry/exposition.ts'
 import type { Step } from './pipeline.ts'
 
-/** `close` comes after `finish`, and also when there never is one; a reset fakes a `finish`. */
+/**
+ * Reports each request when its response closes, with status 0 if it was not written. `close` follows
+ * `finish`, and comes without one too. After a connection reset Node emits `finish` all the same, hence the
+ * look at `errored`.
+ */
 export function observeRequest(observer: HttpObserver): Step {
   return (request, response, next) => {
     const startedAt = performance.now()
@@ -16,7 +20,9 @@ export function observeRequest(observer: HttpObserver): Step {
   }
 }
 
-/** The route's path template, never the path: labels must not grow with job ids. */
+/**
+ * The route's path template, never the actual path: the number of metric labels must not grow with job ids.
+ */
 export function templateOf(request: Request): string {
   const route: { path: string } | undefined = request.route
   return route?.path ?? 'unmatched'

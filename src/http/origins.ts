@@ -5,7 +5,7 @@ import { answerEmpty } from './answer.ts'
 import { isAddress } from './hosts.ts'
 import { type Check, READING, type Step } from './pipeline.ts'
 
-/** `OJS_CORS_ORIGINS`: exact origins, as browsers send them. Adds a line for each mistake. */
+/** Parses `OJS_CORS_ORIGINS`: exact origins, as browsers send them. Adds a line per mistake. */
 export function parseOrigins(text: string, mistakes: string[]): string[] {
   const origins = text.split(',').flatMap((item) => item.trim() || [])
   for (const origin of origins) {
@@ -26,8 +26,8 @@ function isOrigin(text: string): boolean {
 }
 
 /**
- * The headers of seed 001 §20.2 on every answer, errors included. The last three of those that a page
- * may send are not in its list: the gateway reads them, and the SDK sends a trace where there is one.
+ * Sets the CORS headers of seed 001 §20.2 on every answer, errors included. The last three of
+ * `allowedHeaders` are ours: the gateway reads them, and the SDK sends a trace when there is one.
  */
 export function shareWith(origins: readonly string[]): Step {
   return cors({
@@ -38,12 +38,12 @@ export function shareWith(origins: readonly string[]): Step {
     exposedHeaders:
       'X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, OJS-Version, Retry-After',
     maxAge: 86_400,
-    // Its own answer would lack what every answer of ours has.
+    // The answer of `cors` would lack the headers of every answer of ours.
     preflightContinue: true,
   })
 }
 
-/** Whatever the path, and without a key: browsers send none with a preflight. */
+/** Answers preflights for every path and without a key, because browsers send none with a preflight. */
 export function answerPreflight(origins: readonly string[]): Step {
   const listed = new Set(origins)
   return (request, response, next) => {
@@ -55,8 +55,9 @@ export function answerPreflight(origins: readonly string[]): Step {
 }
 
 /**
- * What a web page may not read, it could still write: a POST with a plain content type, or none,
- * needs no preflight. Browsers name the origin of each such request; programs have none.
+ * Refuses writes by web pages of other origins. A page cannot read the answer, but it can send a POST without
+ * a preflight if its content type is plain or missing. Browsers send the `Origin` of each such request; other
+ * programs send none.
  */
 export function refuseForeignOrigins(
   origins: readonly string[],
@@ -78,9 +79,10 @@ export function refuseForeignOrigins(
 }
 
 /**
- * The scheme is not compared: a proxy may have ended TLS. `trustsNames`: false where a page whose
- * name was pointed at this address (DNS rebinding) needs nothing else to get in; then only what
- * DNS has no say in is the same origin, and any other name is to be listed.
+ * Whether a page's origin is this gateway itself. The scheme is not compared, since a proxy may have ended
+ * TLS. With `trustsNames` false, a page that points its own name at this address (DNS rebinding) needs
+ * nothing else to get in; then only an address or `localhost`, which DNS cannot redirect, counts as the same
+ * origin, and any other name has to be listed.
  */
 function isSameOrigin(origin: string, host: string, trustsNames: boolean): boolean {
   if (!URL.canParse(origin)) return false

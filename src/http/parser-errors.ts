@@ -12,8 +12,8 @@ import { sendLastError } from './render-error.ts'
 import { mintRequestId } from './request-context.ts'
 
 /**
- * The answer to what Node's parser refuses, outside of any pipeline: Node would send a bare status
- * line (ojs-digest §16). Undefined: nobody is there to be answered.
+ * The answer to a request that Node's parser refuses, outside of any pipeline; Node itself would send a bare
+ * status line (ojs-digest §16). Undefined when there is no client to answer.
  */
 export function parserError(cause: Error & { code?: string }): OjsError | undefined {
   switch (cause.code) {
@@ -37,9 +37,9 @@ function badRequest(message: string, reason: string, options: OjsErrorOptions = 
 }
 
 /**
- * Sends `error` on a connection that can carry no further request, and closes it. `latest` is the
- * last exchange on it: an answer that is still owed there comes first, because the client takes
- * the next answer it sees for that one's. `admit` is asked where it is a request of its own.
+ * Sends `error` on a connection that can carry no further request, and closes it. `latest` is the last
+ * exchange on the connection. Its answer, if still owed, is sent first: the client takes the next answer for
+ * the one to that request. `admit` is called when `error` answers a request of its own.
  */
 export function refuse(
   socket: Duplex,
@@ -52,7 +52,7 @@ export function refuse(
   } else if (!latest.req.complete && !latest.headersSent) {
     sendLastError(latest, error)
   } else {
-    // Answered before its body was all there: that answer was the last word.
+    // A request that was answered before its body had arrived gets no second answer.
     const close = () => (latest.req.complete ? end() : socket.destroy())
     if (latest.writableFinished) close()
     else latest.once('finish', close)
@@ -87,7 +87,7 @@ function rawAnswer(error: OjsError, headers: readonly string[]): string {
   return `${lines.join('\r\n')}\r\n\r\n${text}`
 }
 
-/** Name, value, name, value. */
+/** From a flat list: name, value, name, value. */
 function headerLines(list: readonly string[]): string[] {
   return list.flatMap((name, i) => (i % 2 === 0 ? `${name}: ${list[i + 1]}` : []))
 }

@@ -1,15 +1,15 @@
-/** As many hold some 50 kB beside their bytes. */
+/** So many buffers take some 50 kB beside their bytes. */
 const MAX_LOOSE = 256
 
 /**
- * A body as it comes in. A buffer takes some 200 bytes beside its own, and a client may send every
- * byte in a chunk of its own: small pieces are joined while more are coming.
+ * Collects a body as it arrives. Each buffer takes some 200 bytes beside its content, and a client may send
+ * every byte as a chunk of its own, so small pieces are joined while more arrive.
  */
 export class Pieces {
   #whole: Buffer[] = []
   #loose: Buffer[] = []
 
-  /** Buffers that are held. */
+  /** The number of buffers held. */
   get count(): number {
     return this.#whole.length + this.#loose.length
   }
@@ -21,12 +21,12 @@ export class Pieces {
     this.#loose = []
   }
 
-  /** All of it; holds nothing afterwards. */
+  /** Returns the whole body, and holds nothing afterwards. */
   take(): Buffer {
     const all = [...this.#whole, ...this.#loose]
     this.clear()
     const [only] = all
-    // Nearly every body comes in one piece.
+    // Nearly every body arrives in one piece.
     return only !== undefined && all.length === 1 ? only : Buffer.concat(all)
   }
 

@@ -7,10 +7,10 @@ import { headerOf, requestContext } from './request-context.ts'
 /** The steps that every request takes before and after its route; `app.ts` puts them in order. */
 export type Step = (request: Request, response: Response, next: NextFunction) => void
 
-/** A step that only looks at the request: it throws, or the next one has its turn. */
+/** A step that only checks the request: it throws, or the next step runs. */
 export type Check = (request: Request) => void
 
-/** As one step: each layer of Express costs about a microsecond per request. */
+/** Runs several checks as one step: each layer of Express costs about a microsecond per request. */
 export function inTurn(checks: readonly Check[]): Step {
   return (request, _response, next) => {
     for (const check of checks) check(request)
@@ -18,14 +18,14 @@ export function inTurn(checks: readonly Check[]): Step {
   }
 }
 
-/** Seed 001 §18.2. The count is the gate's (`gate.ts`). */
+/** Seed 001 §18.2. The gate has counted the request (`gate.ts`). */
 export const refuseTooMany: Check = ({ admission }) => {
   if (admission.refusal !== undefined) throw admission.refusal
 }
 
 /**
- * RFC 9112 §3.2. Node would look for a missing one itself, with an answer that is not OJS; of two it
- * takes the first, and a proxy in front perhaps the other.
+ * RFC 9112 §3.2. Node could refuse a missing `Host` itself, but with an answer that is not OJS. Of two `Host`
+ * headers Node takes the first, while a proxy in front may take the other.
  */
 export const requireHost: Check = ({ headers, rawHeaders, httpVersion }) => {
   if (headers.host === undefined && httpVersion === '1.1') {
@@ -37,9 +37,9 @@ export const requireHost: Check = ({ headers, rawHeaders, httpVersion }) => {
 }
 
 /**
- * RFC 9112 §6.1. Node undoes the chunks and nothing else: what is in them would be taken as it is, and
- * by a proxy in front perhaps for something else. So may chunks be in HTTP/1.0, which has none: what
- * comes behind them is no request (`render-error.ts` closes the connection).
+ * RFC 9112 §6.1. Of all transfer codings Node decodes only `chunked`. It would take content in another coding
+ * as it is, while a proxy in front may decode it. HTTP/1.0 has no transfer codings at all: there, whatever
+ * follows the chunks must not be read as a request (`render-error.ts` closes the connection).
  */
 export const requirePlainChunks: Check = ({ headers, httpVersion }) => {
   const coding = headers['transfer-encoding']
@@ -54,7 +54,7 @@ export const requirePlainChunks: Check = ({ headers, httpVersion }) => {
   })
 }
 
-/** `rawHeaders`: names and values in turns. */
+/** `rawHeaders` alternates names and values. */
 function namedTwice(name: string, rawHeaders: readonly string[]): boolean {
   let count = 0
   for (let i = 0; i < rawHeaders.length; i += 2) {
@@ -64,12 +64,12 @@ function namedTwice(name: string, rawHeaders: readonly string[]): boolean {
   return count > 1
 }
 
-/** Methods of requests that change nothing. */
+/** The methods that change nothing. */
 export const READING: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
 
 const SPOKEN_VERSIONS: ReadonlySet<string> = new Set(['1.0', '1', '1.0.0', '1.0.0-rc.1'])
 
-/** Seed 001 §3.2: a version that is not spoken here is 422 `unsupported`. */
+/** Seed 001 §3.2: an unsupported version is answered with 422 `unsupported`. */
 export const negotiateVersion: Check = (request) => {
   const wanted = headerOf(request.headers, 'ojs-version')
   if (wanted !== undefined && !SPOKEN_VERSIONS.has(wanted)) {
@@ -84,7 +84,7 @@ export const readContext: Check = (request) => {
   request.context = requestContext(requestId, headers, admission.key?.name)
 }
 
-/** For a path that exists and a method that it does not have. `allow` is its `Allow` header. */
+/** Answers a method that an existing path does not support. `allow` is the path's `Allow` header. */
 export function otherMethod(allow: string): Step {
   return (request, response) => {
     if (request.method === 'OPTIONS') return answerEmpty(response, 'Allow', allow)
@@ -96,7 +96,7 @@ export function otherMethod(allow: string): Step {
   }
 }
 
-/** An `Allow` header for what has no path. */
+/** The `Allow` header of requests that name no path. */
 export const EVERY_METHOD = 'GET, HEAD, POST, DELETE, OPTIONS'
 
 export const noSuchRoute: Step = (request, response) => {

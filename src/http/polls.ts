@@ -1,7 +1,7 @@
 import type { Response } from 'express'
 import { answer } from './answer.ts'
 
-/** The FETCHes that wait for work or for their answer to be written. */
+/** The FETCHes that wait for jobs, or for their answer to be written. */
 export class Polls {
   readonly #open = new Set<Poll>()
   #isEnding = false
@@ -10,7 +10,7 @@ export class Polls {
     return this.#open.size
   }
 
-  /** `close` it when the request is done with. */
+  /** The caller calls `close` on the poll when the request is done. */
   open(response: Response): Poll {
     const poll = new Poll(response, () => this.#open.delete(poll))
     this.#open.add(poll)
@@ -18,7 +18,7 @@ export class Polls {
     return poll
   }
 
-  /** From now on every FETCH is answered at once with what there is. */
+  /** From now on every FETCH is answered at once, with the jobs that are there. */
   endAll(): void {
     this.#isEnding = true
     for (const poll of this.#open) poll.end()
@@ -26,8 +26,8 @@ export class Polls {
 }
 
 /**
- * One FETCH, and whether its client is still there. The socket is what is watched: a pipelined
- * response whose turn never came has no `close` of its own.
+ * One FETCH, and whether its client is still connected. It watches the socket, because a pipelined response
+ * whose turn never came emits no `close`.
  */
 export class Poll {
   readonly #response: Response
@@ -42,7 +42,7 @@ export class Poll {
     if (response.req.socket.destroyed) this.end()
   }
 
-  /** Aborts when there is nobody to wait for, or no time to. */
+  /** Aborts when the client is gone or when the gateway stops. */
   get signal(): AbortSignal {
     return this.#controller.signal
   }
@@ -51,14 +51,16 @@ export class Poll {
     this.#controller.abort()
   }
 
-  /** False when the client was gone before all of the answer was handed to the system. */
+  /**
+   * Sends the answer. Resolves to false if the client left before the whole answer was handed to the system.
+   */
   answer(text: string): Promise<boolean> {
     const response = this.#response
     const { socket } = response.req
     if (socket.destroyed) return Promise.resolve(false)
     return new Promise((resolve) => {
       this.#settle = resolve
-      // When a reset discards what was still to be written, Node emits `finish` all the same.
+      // When a reset discards unwritten data, Node emits `finish` all the same.
       response.once('finish', () => resolve(!socket.destroyed))
       answer(response, 200, text)
     })
@@ -69,7 +71,7 @@ export class Poll {
     this.#forget()
   }
 
-  /** Forgotten at once: where its body never came, nobody gets to `close` it (`body.ts`). */
+  /** Forget the poll here as well: if the body never arrives, no code gets to call `close` (`body.ts`). */
   readonly #onGone = () => {
     this.end()
     this.#forget()

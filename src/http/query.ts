@@ -9,8 +9,8 @@ export interface Page {
 }
 
 /**
- * `limit` and `offset` of every list (seed 001 §17): too much is clamped, nonsense is a 400. A limit
- * of 0 is an empty page, for whoever wants the total only.
+ * Reads `limit` and `offset` of a list (seed 001 §17): too large a limit is clamped, a non-integer is a 400.
+ * A limit of 0 yields an empty page, for clients that want only the total.
  */
 export function pageOf(request: Request): Page {
   return {
@@ -19,18 +19,21 @@ export function pageOf(request: Request): Page {
   }
 }
 
-/** The page that a list has become where the things in it were too large for all: `shown` of them. */
+/** The page after its list was cut to `shown` items, because all of them together were too large. */
 export function shortened(page: Page, shown: number, total: number): Page {
   const isCut = shown > 0 && shown < page.limit && page.offset + shown < total
   return isCut ? { ...page, limit: shown } : page
 }
 
-/** What a list says of itself (seed 001 §17.2). */
+/** The `pagination` member of a list (seed 001 §17.2). */
 export function pagination({ limit, offset }: Page, total: number): object {
   return { total, limit, offset, has_more: offset + limit < total }
 }
 
-/** Clamped to what a number holds. Throws 400 when it is there and is no integer from 0 on. */
+/**
+ * Reads an integer parameter, clamped to the largest safe integer. Throws 400 when it is present and not an
+ * integer ≥ 0.
+ */
 export function integer(request: Request, name: string, fallback: number): number {
   const text = first(request, name)
   if (text === undefined) return fallback
@@ -40,7 +43,7 @@ export function integer(request: Request, name: string, fallback: number): numbe
   })
 }
 
-/** `a,b,c` as a set; empty when the parameter is not there. */
+/** Reads `a,b,c` as a set; empty when the parameter is absent. */
 export function list(request: Request, name: string): Set<string> {
   const items = (parameter(request, name) ?? '').split(',').map((item) => item.trim())
   const set = new Set(items.filter((item) => item !== ''))
@@ -48,19 +51,22 @@ export function list(request: Request, name: string): Set<string> {
   throw invalidField(name, `The '${name}' parameter may name ${MAX_LIST_LENGTH} things at most.`)
 }
 
-/** Null when it is not there or empty. */
+/** Null when the parameter is absent or empty. */
 export function parameter(request: Request, name: string): string | null {
   return first(request, name) || null
 }
 
-/** Given twice, the first one counts. */
+/** Of a repeated parameter, the first counts. */
 function first(request: Request, name: string): string | undefined {
   const value = request.query[name]
   const text = Array.isArray(value) ? value[0] : value
   return typeof text === 'string' ? withoutNul(text) : undefined
 }
 
-/** Of a path or a query: the ledger would read it up to a NUL, and find something else. */
+/**
+ * Replaces NULs in a value of a path or query: the ledger would read the value only up to a NUL, and find
+ * another row.
+ */
 export function withoutNul(text: string): string {
   return text.replaceAll('\0', '\ufffd')
 }

@@ -8,13 +8,13 @@ import { lingerAfterAnswer } from './lingering-close.ts'
 
 /** The one place where HTTP renders errors; the last step of the pipeline. */
 export function errorRenderer(logger: Logger): ErrorRequestHandler {
-  // Express knows an error handler by its four parameters.
+  // Express recognises an error handler by its four parameters.
   return (thrown: unknown, request, response, _next) => {
     sendError(response, visibleError(thrown, request, logger))
   }
 }
 
-/** No answer where one has begun already, or where nobody is left to read it. */
+/** Sends an error, unless an answer has begun already or the connection is gone. */
 export function sendError(
   response: Answerable,
   error: OjsError,
@@ -27,14 +27,19 @@ export function sendError(
 
 const SKIPPED_BYTES = 65_536
 
-/** Node skips what is left unread of a body; who was refused does not get to send a large one. */
+/**
+ * Whether a large part of the body is unread. Node would go on reading it to reach the next request, but a
+ * refused client must not get to send a large body.
+ */
 function leavesMuchUnread({ status }: OjsError, { complete, headers }: IncomingMessage): boolean {
   if (complete) return false
   const isEndless = headers['transfer-encoding'] !== undefined
   return status === 413 || isEndless || Number(headers['content-length']) > SKIPPED_BYTES
 }
 
-/** To a client that may still be sending what nobody will read; the connection ends with it. */
+/**
+ * Sends an error to a client that may still be sending, discards what it sends, and closes the connection.
+ */
 export function sendLastError(response: Answerable, error: OjsError): void {
   lingerAfterAnswer(response.req.socket)
   write(response, error, ['Connection', 'close'])
@@ -45,7 +50,7 @@ function write(response: Answerable, error: OjsError, extra: readonly string[]):
   answer(response, error.status, text, ...errorHeaders(error), ...extra)
 }
 
-/** What the client may know of it. What it may not is logged once, under the same request id. */
+/** The error as the client may see it. Any other error is logged in full, under the same request id. */
 function visibleError(thrown: unknown, request: Request, logger: Logger): OjsError {
   const error = toOjsError(thrown)
   if (error.status === 500) {
@@ -58,7 +63,7 @@ function visibleError(thrown: unknown, request: Request, logger: Logger): OjsErr
 
 function toOjsError(thrown: unknown): OjsError {
   if (thrown instanceof OjsError) return thrown
-  // The router decodes path parameters; this is all it throws.
+  // The router throws this for path parameters that it cannot decode.
   if (thrown instanceof URIError) {
     return invalidField('path', 'The path holds a malformed percent-encoding.')
   }

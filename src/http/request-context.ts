@@ -14,8 +14,8 @@ export function mintRequestId(): string {
 }
 
 /**
- * The client's `X-Request-Id`, else a new one (seed 001 §19.2). What cannot be echoed safely is
- * cleaned, never refused: an id must not be the reason that a job is not taken.
+ * Returns the client's `X-Request-Id`, else a new one (seed 001 §19.2). An id that cannot be echoed safely is
+ * cleaned, not refused: no job should be turned away because of its request id.
  */
 export function requestIdOf(header: string | undefined): string {
   if (header === undefined) return mintRequestId()
@@ -44,14 +44,20 @@ export function requestContext(
   return context
 }
 
-/** An instrumented `fetch` adds a `traceparent` to the caller's own: the last is the innermost. */
+/**
+ * Returns the last item: an instrumented `fetch` adds its `traceparent` to the caller's, and the last is the
+ * innermost.
+ */
 function lastOf(list: string | undefined): string | undefined {
   return list?.slice(list.lastIndexOf(',') + 1).trim()
 }
 
 const MAX_IDEMPOTENCY_KEY = 256
 
-/** It becomes an AMQP header and a uniqueness key, so it is taken as it is or not at all. */
+/**
+ * Returns the key unchanged or throws 400. It becomes an AMQP header and a uniqueness key, so it is never
+ * cleaned.
+ */
 function idempotencyKey(key: string): string {
   if (key.length <= MAX_IDEMPOTENCY_KEY && PRINTABLE.test(key)) return key
   throw invalidField(
@@ -61,7 +67,10 @@ function idempotencyKey(key: string): string {
   )
 }
 
-/** Node joins repeated headers of these names into one string; its type cannot say so. */
+/**
+ * Returns a header as one string. Node joins these headers when they are repeated, but its types do not say
+ * so.
+ */
 export function headerOf(headers: IncomingHttpHeaders, name: string): string | undefined {
   const value = headers[name]
   return Array.isArray(value) ? value.join(', ') : value

@@ -1,4 +1,4 @@
-/** At most `limit` requests of one caller in a window. */
+/** At most `limit` requests per caller and window. */
 export interface RateLimit {
   readonly limit: number
   readonly windowMs: number
@@ -8,7 +8,7 @@ const PATTERN = /^(\d{1,9})\/(\d{1,5})(s|m|h)$/
 const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000 }
 const MAX_WINDOW_MS = 86_400_000
 
-/** `1000/60s` (units s, m, h; at most a day); empty = no limit. Adds a line for a mistake. */
+/** Parses `1000/60s` (units s, m, h; at most a day); empty = no limit. Adds a line for a mistake. */
 export function parseRateLimit(text: string, mistakes: string[]): RateLimit | undefined {
   if (text === '') return undefined
   const [, limit = '', count = '', unit] = PATTERN.exec(text) ?? []
@@ -20,10 +20,10 @@ export function parseRateLimit(text: string, mistakes: string[]): RateLimit | un
   return undefined
 }
 
-/** Where a caller stands. */
+/** What a caller has left of its limit. */
 export interface Standing {
   readonly remaining: number
-  /** When the window ends, in the milliseconds that `now` was given in. */
+  /** The end of the window, on the clock of `now`. */
   readonly resetAt: number
   readonly isOver: boolean
 }
@@ -33,20 +33,20 @@ interface Window {
   endsAt: number
 }
 
-/** About 10 MB. Whoever comes when all of them are taken shares one window with the others. */
+/** About 10 MB. When all places are taken, further callers share one window. */
 const MAX_CALLERS = 50_000
 const OTHERS = '*'
 
 /**
- * Fixed windows, as seed 001 §18.1 describes them; each starts with its caller's first request.
- * Not a package: `rate-limiter-flexible` and `express-rate-limit` count with a promise per request
- * (and the first with a timer per caller), bound the callers by time only, and what Node's parser
- * refuses never reaches a middleware, but must carry the headers too.
+ * Counts requests in fixed windows, as seed 001 §18.1 describes; a window starts with its caller's first
+ * request. Not a package: `rate-limiter-flexible` and `express-rate-limit` create a promise per request (the
+ * former also a timer per caller) and bound the number of callers by time only. Besides, requests that Node's
+ * parser refuses never reach a middleware, but their answers need the headers too.
  */
 export class RequestLimiter {
   readonly #rate: RateLimit
   readonly #maxCallers: number
-  /** In the order in which they end: all are equally long. */
+  /** Ordered by end, because all windows are equally long. */
   readonly #windows = new Map<string, Window>()
 
   constructor(rate: RateLimit, maxCallers = MAX_CALLERS) {
@@ -54,7 +54,7 @@ export class RequestLimiter {
     this.#maxCallers = maxCallers
   }
 
-  /** Counts a request. What is over the limit is not counted any further. */
+  /** Counts a request. Requests over the limit are not counted. */
   take(caller: string, now: number): Standing {
     const window = this.#current(caller, now) ?? this.#open(caller, now)
     const isOver = window.count >= this.#rate.limit
@@ -62,7 +62,7 @@ export class RequestLimiter {
     return this.#standing(window, isOver)
   }
 
-  /** Without counting one. */
+  /** Returns the caller's standing without counting a request. */
   look(caller: string, now: number): Standing {
     const unused = { count: 0, endsAt: now + this.#rate.windowMs }
     return this.#standing(this.#current(caller, now) ?? unused, false)
@@ -100,8 +100,8 @@ export class RequestLimiter {
 }
 
 /**
- * Whom an address stands for: an IPv6 host has a whole /64 to call from, and an IPv4 one may come
- * as an IPv6 address.
+ * The caller that an address belongs to. An IPv6 host can call from a whole /64, so its addresses count as
+ * one caller; an IPv4 address may appear mapped to IPv6.
  */
 export function callerOfAddress(address: string): string {
   if (!address.includes(':')) return address

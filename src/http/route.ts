@@ -6,20 +6,20 @@ import { withoutNul } from './query.ts'
 type Method = 'GET' | 'POST' | 'DELETE'
 type Handler = (request: Request, response: Response) => void | Promise<void>
 
-/** One endpoint. `path` is the whole template, and the label of its metrics. */
+/** One endpoint. `path` is the whole path template, which also labels its metrics. */
 export interface Route {
   method: Method
   path: string
-  /** Whom it serves where keys are configured. Not said: `admin` alone. */
+  /** Who may call it when keys are configured; default: `admin` only. */
   access?: Access
   handle: Handler
 }
 
 /**
- * Puts the routes on the app: one Express route per path, with an answer for the methods that the
- * path does not have. Paths without parameters come first, so that `/jobs/:id` never takes
- * `/jobs/batch` for an id; else the order is that of the list, and the router tries one by one.
- * `needsKeys`: each route asks for the key of one of its roles before it looks at anything else.
+ * Adds the routes to the app: one Express route per path, which also answers the methods that the path does
+ * not support. Paths without parameters come first, so that `/jobs/:id` never takes `/jobs/batch` for an id;
+ * otherwise the order of the list is kept, in which the router tries them. `needsKeys`: each route checks the
+ * role of the key before anything else.
  */
 export function mount(app: Express, routes: readonly Route[], needsKeys: boolean): void {
   const paths = [...byPath(routes)]
@@ -62,13 +62,13 @@ function byPath(routes: readonly Route[]): Map<string, Route[]> {
   return paths
 }
 
-/** The `Allow` header of a path; where there is GET there is HEAD (RFC 9110 §9.3.2). */
+/** The `Allow` header of a path; GET implies HEAD (RFC 9110 §9.3.2). */
 function allowed(endpoints: readonly Route[]): string {
   const methods = endpoints.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
   return [...methods, 'OPTIONS'].join(', ')
 }
 
-/** A parameter of the path, decoded. Not pattern-checked: an unknown id is a 404, not a 400. */
+/** Returns a decoded path parameter. Its pattern is not checked: an unknown id is a 404, not a 400. */
 export function pathParameter(request: Request, name: string): string {
   const value = request.params[name]
   return typeof value === 'string' ? withoutNul(value) : ''

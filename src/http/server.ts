@@ -23,14 +23,14 @@ export interface HttpServiceOptions
   extends Omit<ManifestFacts, 'baseUrl' | 'access'>,
     Pick<HttpServerOptions, 'access' | 'tls' | 'limits'> {
   host: string
-  /** 0 = any free one; `url()` tells which. */
+  /** 0 = any free port; `url()` shows which. */
   port: number
   metrics: Exposition
   events: Door['events']
   maxBatchBytes: number
 }
 
-/** The HTTP door with all that is behind it (seed 001, Appendix A). */
+/** Creates the HTTP door with all its routes (seed 001, Appendix A). */
 export function createHttpService(deps: Deps, options: HttpServiceOptions): HttpServer {
   const startedAt = deps.clock.now()
   const polls = new Polls()
@@ -57,7 +57,7 @@ export function createHttpService(deps: Deps, options: HttpServiceOptions): Http
   return server
 }
 
-/** Every endpoint; `test/http/access.test.ts` says whom each of them serves. */
+/** All endpoints; `test/http/access.test.ts` lists the roles of each. */
 export function routesOf(door: Door): Route[] {
   return [
     ...jobRoutes(door),

@@ -7,7 +7,7 @@ import { messageOf } from '../errors.ts'
 export interface TlsFiles {
   readonly cert: string
   readonly key: string
-  /** Who signs the certificates that clients must show; absent: they show none. */
+  /** The CA that signs the clients' certificates. Absent: clients need none. */
   readonly ca?: string
 }
 
@@ -18,7 +18,10 @@ export interface TlsMaterial {
   readonly ca?: Buffer
 }
 
-/** All empty: no TLS. Adds a line for what belongs together and is not all there. */
+/**
+ * Returns the paths; undefined (no TLS) when all are empty. Adds a line when the certificate or its key is
+ * missing.
+ */
 export function parseTlsFiles(
   { cert, key, ca }: Record<'cert' | 'key' | 'ca', string>,
   mistakes: string[],
@@ -30,13 +33,13 @@ export function parseTlsFiles(
   return { cert, key, ...(ca !== '' && { ca }) }
 }
 
-/** One that is cut off counts too. */
+/** Matches a truncated certificate too, so that it is noticed. */
 const CERTIFICATE = /-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----(?:(?!-----BEGIN).)*/gs
 
-/** In the newer form and the older one. OpenSSL says `bad decrypt`. */
+/** A key with a passphrase, in the newer or older PEM form. OpenSSL would only say `bad decrypt`. */
 const WITH_PASSPHRASE = /^(?:-----BEGIN ENCRYPTED|Proc-Type: 4,ENCRYPTED)/m
 
-/** Throws with the name of the variable whose file cannot be read or does not fit. */
+/** Reads the files. Throws an error with the name of the variable whose file cannot be read or used. */
 export async function readTls(files: TlsFiles): Promise<TlsMaterial> {
   const material = {
     cert: await read('OJS_TLS_CERT', files.cert),
@@ -60,7 +63,10 @@ export async function readTls(files: TlsFiles): Promise<TlsMaterial> {
   return material
 }
 
-/** OpenSSL takes what it can read of a `ca`, and be it nothing: then no client gets in. */
+/**
+ * Throws unless all certificates can be read and there is at least one. OpenSSL silently skips what it cannot
+ * read in a `ca` file; if nothing is left, no client gets in.
+ */
 function requireCertificates(pem: Buffer): void {
   const found = pem.toString('latin1').match(CERTIFICATE) ?? []
   if (found.length === 0) throw new Error('the last of them holds no PEM certificate')

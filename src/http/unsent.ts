@@ -1,18 +1,18 @@
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 
-/** A smaller one costs less than the connection that it waits on. */
+/** In bytes. Smaller answers cost less memory than their connection. */
 export const LARGE_BYTES = 65_536
 
-/** What one connection has not taken yet. */
+/** What one connection has not sent yet. */
 interface Held {
   bytes: number
 }
 
 /**
- * Large answers that their clients have not read. Each is in memory until then, and a packet of 64 kB
- * asks for four hundred of them. Where all together are too much, the connection that holds most is
- * cut: its client reads nothing, or asks for more than it can read.
+ * Limits the memory of large answers that clients have not read. Each answer stays in memory until it is
+ * sent, and one 64 kB packet can hold four hundred pipelined requests. When all answers together exceed the
+ * limit, the connection that holds most is cut: its client does not read, or asks for more than it can read.
  */
 export class UnsentAnswers {
   readonly #maxBytes: number
@@ -23,7 +23,7 @@ export class UnsentAnswers {
     this.#maxBytes = maxBytes
   }
 
-  /** Before the answer is written. False: its connection is gone, or is cut now. */
+  /** Call before the answer is written. False when the connection is gone or has just been cut. */
   hold(response: ServerResponse, bytes: number): boolean {
     const { socket } = response.req
     if (socket.destroyed) return false
@@ -51,7 +51,8 @@ export class UnsentAnswers {
     if (largest === undefined) return
     const [socket] = largest
     this.#forget(socket)
-    // With an error: Node calls an answer written that it throws away with its connection.
+    // With an error: Node emits `finish` for the answer that it discards here, so only `socket.errored`
+    // tells.
     socket.destroy(new Error('too much is waiting to be read'))
   }
 

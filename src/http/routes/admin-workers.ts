@@ -8,7 +8,7 @@ import { pageOf, pagination } from '../query.ts'
 import { pathParameter, type Route } from '../route.ts'
 import type { Door } from './door.ts'
 
-/** The workers and what operators want of them (ojs-digest §11); not part of the seeds. */
+/** Lists the workers, and tells them to go quiet or to terminate (ojs-digest §11); not part of the seeds. */
 export function adminWorkerRoutes(door: Door): Route[] {
   return [
     {
@@ -50,7 +50,9 @@ async function direct(
   answer(response, 200, JSON.stringify(body))
 }
 
-/** `id` as in ojs-digest §11, `worker_id` as in every request; what a worker never said is absent. */
+/**
+ * `id` as in ojs-digest §11, `worker_id` as in every request. Members that the worker never sent are absent.
+ */
 function workerDocument(worker: ListedWorker): object {
   const { id, hostname, pid, concurrency, version, lastHeartbeatAt } = worker
   return {

@@ -11,7 +11,7 @@ import type { Door } from './door.ts'
 const CRON = '/ojs/v1/cron'
 
 /**
- * Recurring jobs (seed 001 §13). Each answer has the roots of both dialects, which do not collide
+ * Recurring jobs (seed 001 §13). Each answer has the top-level members of both dialects, which do not collide
  * (conformance.md S25): `cron_job` and `cron`, `cron_jobs` and `crons`.
  */
 export function cronRoutes({ deps, maxBodyBytes }: Door): Route[] {
@@ -64,7 +64,7 @@ function cronBody(entry: CronEntry): string {
   return `{"cron_job":${document},"cron":${document}}`
 }
 
-/** The members of the request, and what has become of it; absent ones are left out. */
+/** The members of the request, and the state of its runs; absent members are left out. */
 function cronDocument(entry: CronEntry): string {
   const { name, expression, timezone, isEnabled, description } = entry
   const { type, args, schema, ...others } = entry.template
@@ -93,7 +93,10 @@ function cronDocument(entry: CronEntry): string {
   })
 }
 
-/** `meta`, `options`, and options at the top level; nothing that only the server may say. */
+/**
+ * Whether a member of the template is shown: `meta`, `options`, and options at the top level, but no member
+ * that only the server may set.
+ */
 function isShown(member: string): boolean {
   return member === 'options' || isOptionMember(member)
 }

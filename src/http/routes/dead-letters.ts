@@ -13,7 +13,7 @@ import type { Door } from './door.ts'
 
 const DEAD_LETTER = '/ojs/v1/dead-letter'
 
-/** List, retry and delete dead letters (seed 001 §12). */
+/** Lists, retries and deletes dead letters (seed 001 §12). */
 export function deadLetterRoutes({ deps, maxBodyBytes }: Door): Route[] {
   return [
     {
@@ -57,8 +57,9 @@ export function deadLetterRoutes({ deps, maxBodyBytes }: Door): Route[] {
 }
 
 /**
- * OJS's own texts know a retry with another queue, other args and so on (ojs-digest §4). Not offered:
- * and whoever asks for a job with other values must not get one that runs again with the old ones.
+ * Throws 422 for `override`. OJS's own texts describe a retry with another queue, other args and so on
+ * (ojs-digest §4), which is not offered here. To ignore `override` would run the job again with its old
+ * values.
  */
 function refuseOverride({ override }: Record<string, unknown>): void {
   if (override == null) return

@@ -4,7 +4,7 @@ import type { EventPage, EventQuery } from '../../telemetry/event-ring.ts'
 import type { Exposition } from '../../telemetry/exposition.ts'
 import type { Polls } from '../polls.ts'
 
-/** Events that may be listed. */
+/** A source of events for the list. */
 interface EventSource {
   list(query: EventQuery): EventPage
 }
@@ -12,15 +12,15 @@ interface EventSource {
 /** What the routes are given. */
 export interface Door {
   deps: Deps
-  /** FETCHes that wait for work; ended when the server stops. */
+  /** FETCHes that wait for jobs; they are ended when the server stops. */
   polls: Polls
   maxBodyBytes: number
-  /** Of `POST /jobs/batch`. */
+  /** The largest body of `POST /jobs/batch`. */
   maxBatchBytes: number
-  /** Keys are configured. */
+  /** Whether API keys are configured. */
   needsKeys: boolean
   health(): Health
-  /** `reachedAs`: the `Host` of who asks. */
+  /** `reachedAs`: the `Host` header of the request. */
   manifest(reachedAs: string | undefined): object
   metrics: Exposition
   events: EventSource

@@ -5,9 +5,11 @@ import { readJson } from '../body.ts'
 import type { Route } from '../route.ts'
 import type { Door } from './door.ts'
 
-/** How often a worker should beat at least: a sixth of the silence after which it is stale. */
+/**
+ * The longest interval between a worker's beats: a sixth of the silence after which a worker counts as stale.
+ */
 const INTERVAL_MS = 5_000
-/** A lease that is shorter than three of these is not to be kept over HTTP. */
+/** The shortest interval. A lease shorter than three of these cannot be kept alive over HTTP. */
 const MIN_INTERVAL_MS = 50
 
 /** BEAT (seed 001 §10.4). */
@@ -26,12 +28,15 @@ export function heartbeatRoutes({ deps, maxBodyBytes }: Door): Route[] {
   ]
 }
 
-/** Three beats in the lease of a job that names none, which no worker is told: two may be lost. */
+/**
+ * A third of the default lease, so that two of three beats may be lost. A job that names no lease gets the
+ * default one, whose length its worker is not told.
+ */
 function intervalOf(visibilityTimeoutMs: number): number {
   return Math.max(MIN_INTERVAL_MS, Math.min(INTERVAL_MS, Math.floor(visibilityTimeoutMs / 3)))
 }
 
-/** `directive`, `cancelled_jobs` and the interval are additions (ojs-digest §9, C-15). */
+/** The answer; `directive`, `cancelled_jobs` and the interval are additions (ojs-digest §9, C-15). */
 function document(
   { directive, extended, cancelled, serverTime }: Heartbeat,
   intervalMs: number,

@@ -78,7 +78,7 @@ export function jobRoutes({ deps, maxBodyBytes, maxBatchBytes }: Door): Route[] 
   ]
 }
 
-/** Seed 001 §9.1; 200 where nothing had to be stored (ojs-digest §5.3). */
+/** Seed 001 §9.1; 200 instead of 201 when nothing had to be stored (ojs-digest §5.3). */
 function answerPush(response: Response, { job, isDuplicate, isReplay }: Pushed): void {
   const document = jobDocument(job)
   if (isDuplicate) {
@@ -89,7 +89,7 @@ function answerPush(response: Response, { job, isDuplicate, isReplay }: Pushed):
   answer(response, 201, `{"job":${document}}`, ...headers)
 }
 
-/** Seed 001 §9.2; `deduplicated`: the places of the jobs that were there before. */
+/** Seed 001 §9.2. `deduplicated` holds the indexes of the jobs that existed before. */
 function answerBatch(response: Response, { jobs, existing, isReplay }: PushedBatch): void {
   const status = existing.length === jobs.length ? 200 : 201
   const list = `"jobs":[${jobs.map(jobDocument).join(',')}],"count":${jobs.length}`

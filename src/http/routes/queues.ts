@@ -12,11 +12,11 @@ import type { Door } from './door.ts'
 const QUEUES = '/ojs/v1/queues'
 const SECONDS_PER_HOUR = 3_600
 
-/** List, statistics, pause and resume of queues (seed 001 §11). */
+/** Lists, describes, pauses and resumes queues (seed 001 §11). */
 export function queueRoutes({ deps, maxBodyBytes }: Door): Route[] {
   const member = (name: string, facts: Record<string, number | boolean>) =>
     queueMember(deps.settings.dialect, name, facts)
-  /** `turned`: does it, and gives the body of the answer. */
+  /** The route of a command; `turned` carries it out and returns the body of the answer. */
   const turn = (
     verb: 'pause' | 'resume',
     turned: (name: string, context: RequestContext) => Promise<object>,
@@ -81,8 +81,8 @@ export function queueRoutes({ deps, maxBodyBytes }: Door): Route[] {
 }
 
 /**
- * The members of seed 001 §11.2, whose example has the throughput of the last hour; then additions:
- * the states that it leaves out, and the depth of ojs-digest §6.2.
+ * The members of seed 001 §11.2, with the throughput of the last hour as in its example. Then additions: the
+ * states that §11.2 leaves out, and the depth of ojs-digest §6.2.
  */
 function statsDocument({ counts, lastHour }: QueueStats): Record<string, number> {
   const { available, active, scheduled, retryable, discarded } = counts

@@ -4,7 +4,7 @@ import { readOptionalJson } from '../body.ts'
 import { pathParameter, type Route } from '../route.ts'
 import type { Door } from './door.ts'
 
-/** Declares a lost queue again, and publishes its jobs anew; not part of the seeds. */
+/** Declares a lost queue again and publishes its jobs again; not part of the seeds. */
 export function recoverRoutes({ deps, maxBodyBytes }: Door): Route[] {
   return [
     {

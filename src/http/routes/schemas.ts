@@ -15,7 +15,7 @@ interface Shown {
   createdAt: number
 }
 
-/** List, register, read and delete the schemas of `args` (seed 001 §15). */
+/** Lists, registers, reads and deletes the schemas of `args` (seed 001 §15). */
 export function schemaRoutes({ deps, maxBodyBytes }: Door): Route[] {
   return [
     {

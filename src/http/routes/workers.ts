@@ -45,14 +45,17 @@ export function workerRoutes(door: Door): Route[] {
   ]
 }
 
-/** Jobs whose answer nobody got go back: nobody would work on them (architecture §4.4). */
+/**
+ * Answers a FETCH. If the client did not get the answer, gives its jobs back, since no worker would run them
+ * (architecture §4.4).
+ */
 async function fetchJobs(door: Door, request: Request, response: Response): Promise<void> {
   const poll = door.polls.open(response)
   try {
     const { deps, maxBodyBytes } = door
     const { context } = request
     context.memory = request.memory
-    // No variable for the body: it would be kept, whatever is in it, as long as there is no job.
+    // Not in a variable: the body would stay in memory for as long as the FETCH waits for a job.
     const jobs = await readJson(request, response, maxBodyBytes).then((body) =>
       fetch(deps, body, context, poll.signal),
     )
@@ -63,7 +66,10 @@ async function fetchJobs(door: Door, request: Request, response: Response): Prom
   }
 }
 
-/** Where even that fails, they stay leased to a worker that never got them. */
+/**
+ * Gives the jobs back. If that fails too, they stay leased, to a worker that never got them, until the lease
+ * ends.
+ */
 async function returnJobs(deps: Deps, jobs: readonly JobRow[], request: Request): Promise<void> {
   const { requestId } = request
   const jobIds = jobs.map((job) => job.id)

@@ -21,7 +21,7 @@ import type { Door } from './door.ts'
 
 const WORKFLOWS = '/ojs/v1/workflows'
 
-/** Create, read and cancel workflows (seed 001 §14); the list is an addition. */
+/** Creates, reads and cancels workflows (seed 001 §14); the list is an addition. */
 export function workflowRoutes({ deps, maxBodyBytes }: Door): Route[] {
   return [
     {
@@ -69,10 +69,10 @@ export function workflowRoutes({ deps, maxBodyBytes }: Door): Route[] {
   ]
 }
 
-/** The filter of the list. Throws 400 for a state that there is not. */
+/** The filter of the list. Throws 400 for an unknown state. */
 function stateOf(request: Request): WorkflowState | null {
   const text = parameter(request, 'state')
-  const state = WORKFLOW_STATES.find((one) => one === text) ?? null
+  const state = WORKFLOW_STATES.find((candidate) => candidate === text) ?? null
   if (state !== null || text === null) return state
   throw invalidField('state', "The 'state' parameter must be a state of a workflow.", {
     expected: [...WORKFLOW_STATES],
