@@ -2,16 +2,17 @@ import { _, type CodeKeywordDefinition, type KeywordCxt, Name, str } from 'ajv/d
 import { Type } from 'ajv/dist/compile/util.js'
 
 /**
- * `contains`, `unevaluatedItems` and `if` as draft 2020-12 means them. Ajv's own are wrong in a case each:
- * - `contains` of an empty list has the answer of the list before.
- * - `unevaluatedItems` looks at no item where a keyword that might have evaluated some has not.
- * - `if`: what it has evaluated counts as evaluated although it has failed.
+ * `contains`, `unevaluatedItems` and `if` as draft 2020-12 defines them. Ajv's own are each wrong in one
+ * case:
+ * - `contains` gives an empty list the result of the previous list.
+ * - `unevaluatedItems` checks no item if a keyword that might have evaluated some has not done so.
+ * - `if`: what a failed `if` has evaluated counts as evaluated.
  */
 export function applicators(): CodeKeywordDefinition[] {
   return [
     {
       keyword: 'contains',
-      // What comes after that is left out where a list is empty, and this counts then, too.
+      // Ajv skips the keywords after `prefixItems` for an empty list, but `contains` applies to that too.
       before: 'prefixItems',
       type: 'array',
       schemaType: ['object', 'boolean'],
@@ -47,9 +48,9 @@ function contains(context: KeywordCxt): void {
   const count = gen.let('count', 0)
   eachItem(context, 0, { compositeRule: true }, (isMatch) => {
     gen.if(isMatch, () => gen.code(_`${count}++`))
-    // What the item failed at is no error of the list, and a reference copies all errors so far.
+    // An item's failures are no errors of the list. Drop them now, since a `$ref` copies all errors so far.
     context.reset()
-    // One more changes nothing.
+    // Further matches would not change the result.
     gen.if(max === undefined ? _`${count} >= ${min}` : _`${count} > ${max}`, () => gen.break())
   })
   const isEnough = _`${count} >= ${min}`
@@ -63,7 +64,10 @@ function containsMessage({ min, max }: KeywordCxt['params']) {
     : str`must contain at least ${min} and no more than ${max} valid item(s)`
 }
 
-/** `it.items`: how many were evaluated, from the first on, or all (true); a name: known when it runs. */
+/**
+ * `it.items` is the number of evaluated items, counted from the first; true means all. A `Name` stands for a
+ * value that is known only at run time.
+ */
 function unevaluatedItems(context: KeywordCxt): void {
   const { gen, data, it } = context
   const { items = 0 } = it
@@ -84,7 +88,7 @@ function unevaluatedItems(context: KeywordCxt): void {
   it.items = true
 }
 
-/** Also where nothing depends on it: what it evaluated is evaluated. */
+/** Evaluates `if` even without `then` and `else`, because whatever it evaluates counts as evaluated. */
 function condition(context: KeywordCxt): void {
   const { gen, parentSchema } = context
   const holds = gen.name('_holds')
@@ -107,7 +111,10 @@ function condition(context: KeywordCxt): void {
   context.pass(valid, () => context.error(true))
 }
 
-/** The keyword's schema for each item; `then`: the code after one, told by a name whether it matched. */
+/**
+ * Generates a loop that applies the keyword's schema to each item. `then` generates the code after an item;
+ * its argument names the variable that tells whether the item matched.
+ */
 function eachItem(
   context: KeywordCxt,
   from: Name | number,

@@ -23,17 +23,19 @@ export interface Violation {
   /** `args[0].locale` */
   path: string
   message: string
-  /** Where in the schema: a JSON pointer. */
+  /** The place in the schema, as a JSON pointer. */
   schema_path: string
 }
 
 /** A registered schema, compiled. */
 export interface ArgsSchema {
-  /** Subschemas, and what its patterns take beside them: what compiling it takes goes by it. */
+  /**
+   * The measure of its compilation: its subschemas, and the memory of its patterns expressed in subschemas.
+   */
   readonly size: number
-  /** With what matching may leave behind: what it takes of memory goes by it. */
+  /** The measure of its memory: `size`, and what matching its patterns may leave behind. */
   readonly room: number
-  /** What is wrong with `args`, at most ten; null: nothing. */
+  /** Returns at most ten violations; null when there is none. Burns `fuel`, and throws `OutOfFuel`. */
   violations(args: readonly unknown[], fuel: Fuel): Violation[] | null
 }
 
@@ -41,15 +43,15 @@ const META_SCHEMA = 'https://json-schema.org/draft/2020-12/schema'
 const MAX_NODES = 5_000
 const MAX_DEPTH = 32
 const MAX_VIOLATIONS = 10
-/** Compiled, on average. */
+/** The memory of a compiled subschema, on average. */
 const SUBSCHEMA_BYTES = 4_096
-/** Steps for one member that is handed on. */
+/** Steps for merging one evaluated member of a subschema (`handedOn` of `Cost`). */
 const MERGE = 75
 
 /**
- * A JSON Schema of draft 2020-12 for the whole `args` array (seed 001 §15.2), compiled. Throws
- * `SchemaFault` for what is not one, or is more than a client may ask of this process. `isTried`: it
- * was compiled before, and came to an end.
+ * Compiles a JSON Schema of draft 2020-12 for the whole `args` array (seed 001 §15.2). Throws `SchemaFault`
+ * for a document that is not such a schema, or that needs more than a client may ask of this process.
+ * `isTried`: the schema was compiled before, and a validation with it ended.
  */
 export function compileArgsSchema(
   document: Record<string, unknown>,
@@ -73,7 +75,7 @@ export function compileArgsSchema(
   return schema
 }
 
-/** Whose fuel a validation burns: validations do not wait, so there is one at a time. */
+/** The fuel of the current validation. Validations are synchronous, so there is only one at a time. */
 interface Meter {
   fuel: Fuel
 }
@@ -83,7 +85,10 @@ function requireDraft($schema: unknown): void {
   throw new SchemaFault('$schema must reference draft 2020-12')
 }
 
-/** `__proto__` is refused wherever it stands: it means another thing to every reader. */
+/**
+ * Throws for a document that is too large or too deep, or that has a member `__proto__` anywhere: different
+ * readers understand that differently.
+ */
 function measure(value: unknown, seen: { nodes: number }, depth: number): void {
   seen.nodes++
   if (seen.nodes > MAX_NODES) throw new SchemaFault(`it has more than ${MAX_NODES} values`)
@@ -95,7 +100,10 @@ function measure(value: unknown, seen: { nodes: number }, depth: number): void {
 
 let metaSchema: ValidateFunction | undefined
 
-/** Compiled by the first registration: 30 ms that most processes never need. */
+/**
+ * Checks a document against the meta-schema. That is compiled at the first registration: 30 ms that most
+ * processes never need.
+ */
 function requireValid(document: object): void {
   metaSchema ??= new Ajv2020({ strict: false }).getSchema(META_SCHEMA)
   if (metaSchema === undefined) throw new Error('Ajv lost the meta-schema of draft 2020-12')
@@ -106,11 +114,13 @@ function requireValid(document: object): void {
 }
 
 /**
- * One Ajv for one schema: nothing can be reached from it, and nothing stays behind. Unknown
- * keywords are gone, so `strict` has nothing to say but about style (`strict: false`: the seed's
- * own example would fail). `inlineRefs` off: a definition used a hundred times is compiled once.
- * `loopRequired`: else a member named '' is never missed, as it is told by its name.
- * `optimize` off: the code is the same, and its making no longer quadratic.
+ * Compiles a plan with an Ajv of its own, so that the schema can reach no other and leaves nothing behind.
+ * - `strict: false`: the plan has no unknown keywords, so `strict` would only complain about style, even in
+ *   the seed's own example.
+ * - `inlineRefs: false`: a definition that is used a hundred times is compiled once.
+ * - `loopRequired: 0`: otherwise Ajv recognises a missing member by its name and so never misses one named
+ *   ''.
+ * - `optimize: false`: the resulting code is the same, and generating it no longer takes quadratic time.
  */
 function compile(plan: SchemaPlan, meter: Meter, regExp: PatternEngine): ValidateFunction {
   const currentFuel = () => meter.fuel
@@ -141,10 +151,11 @@ function compile(plan: SchemaPlan, meter: Meter, regExp: PatternEngine): Validat
 }
 
 /**
- * Before every other keyword of the subschema, so that what fails is paid for too. `notes`: what is
- * evaluated is noted from nothing on, when it runs. Ajv begins with what the first `if` or `anyOf` has to
- * say, which then counts where that failed, too. Members: of an object without a prototype, whose names
- * (`constructor`) would be evaluated from the start.
+ * Adds the keyword `COST`. It runs before every other keyword of its subschema, so that a subschema that
+ * fails is paid for too. `notes`: it also starts the records of evaluated members and items as empty ones, at
+ * run time. Ajv would start them with what the first `if` or `anyOf` evaluates, which would then count even
+ * where that failed. The record of members has no prototype, or else names such as `constructor` would count
+ * as evaluated from the start.
  */
 function addCost(ajv: Ajv2020, fuel: () => Fuel, notes: SchemaPlan['notes']): void {
   ajv.addKeyword({
@@ -198,7 +209,7 @@ function violations(
     throw error
   }
   const found = (validate.errors ?? []).slice(0, MAX_VIOLATIONS).map(toViolation)
-  // There may have been thousands, and the next validation may be far.
+  // Drops the errors: there may be thousands, and Ajv would keep them until the next validation.
   validate.errors = null
   return found
 }
@@ -217,7 +228,10 @@ function cut(text: string): string {
   return text.length > 200 ? `${text.slice(0, 200)}…` : text
 }
 
-/** A schema that refers to itself for ever is told at once, not to each producer. */
+/**
+ * Throws for a schema that refers to itself endlessly, so that its registration fails and not every job that
+ * names it.
+ */
 function requireEnd(schema: ArgsSchema): void {
   try {
     schema.violations([], new Fuel())

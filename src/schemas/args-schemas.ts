@@ -1,9 +1,9 @@
 import { type ArgsSchema, compileArgsSchema } from './args-schema.ts'
 
-/** Together; a compiled subschema is some 4 kB. */
+/** The limit of all cached schemas together; a compiled subschema takes some 4 kB. */
 const MAX_SUBSCHEMAS = 20_000
 
-/** Compiled schemas by their registration; those that were used last stay. */
+/** A cache of compiled schemas by registration, which drops those that were not used for longest. */
 export class ArgsSchemas {
   readonly #capacity: number
   readonly #compiled = new Map<number, ArgsSchema>()
@@ -13,7 +13,7 @@ export class ArgsSchemas {
     this.#capacity = capacity
   }
 
-  /** Compiled now, where it is not any more; `content`: its JSON text. */
+  /** Returns a schema, which is compiled now if it is not in the cache. `content` returns its JSON text. */
   get(registration: number, content: () => string): ArgsSchema {
     const schema = this.#compiled.get(registration) ?? compiled(content())
     if (!this.#compiled.delete(registration)) this.#size += schema.room
@@ -31,7 +31,7 @@ export class ArgsSchemas {
   }
 }
 
-/** It was tried when it was registered. */
+/** `isTried`, because it was tried when it was registered. */
 function compiled(content: string): ArgsSchema {
   return compileArgsSchema(JSON.parse(content), { isTried: true })
 }

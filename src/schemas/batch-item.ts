@@ -2,7 +2,9 @@ import { OjsError } from '../errors.ts'
 
 const ITEM = /^jobs\[(\d+)\]\.?/
 
-/** Seed 001 §9.2: which job of a batch it is about; a missing member in the words that it prints. */
+/**
+ * Adds to an error which job of a batch it is about. Seed 001 §9.2 prescribes the words for a missing member.
+ */
 export function atIndex(error: OjsError, index: number): OjsError {
   const { validation, field } = error.details ?? {}
   const fault =
@@ -11,8 +13,8 @@ export function atIndex(error: OjsError, index: number): OjsError {
 }
 
 /**
- * What was found in the text of the whole body, before anybody knew of jobs in it, as an error of the
- * job that it stands in; anything else as it is.
+ * Converts an error that was found in the text of the whole body, before its jobs were parsed, to an error of
+ * the job in whose text it is. Returns any other error unchanged.
  */
 export function explainItem(error: unknown): unknown {
   const field = error instanceof OjsError ? error.details?.['field'] : undefined

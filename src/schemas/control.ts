@@ -15,13 +15,15 @@ import { jobIdIn, type LeftOut, leftOutIn } from './left-out.ts'
 import { count, id, label, leaseMs, MAX_IDS, nackError, queueName } from './shared-members.ts'
 import { checker, parser } from './validator.ts'
 
-/** The messages of the control plane (architecture §5); `docs/control-protocol.md` tells them. */
+/** The messages of the control plane (architecture §5); `docs/control-protocol.md` describes them. */
 
 const MAX_QUEUES = 100
 
 const attempt = { type: 'integer', minimum: 1, maximum: MAX_INT32 }
 const generation = { type: ['integer', 'null'], minimum: 0, maximum: MAX_INT32 }
-/** As long as a retry policy may wait: an event that is skipped for it is a job that is lost. */
+/**
+ * Up to the longest delay of a retry policy: if a long delay made its event invalid, the job would be lost.
+ */
 const delayMs = { type: 'integer', minimum: 1, maximum: MAX_DURATION_MS }
 const rungMs = { ...delayMs, type: ['integer', 'null'], maximum: MAX_INT32 }
 
@@ -48,7 +50,7 @@ const HEARTBEAT_SCHEMA = {
   required: ['worker_id'],
   properties: {
     worker_id: id,
-    // Looked at one by one: a job must not lose its lease for the id of another.
+    // Checked one by one, so that an invalid id does not cost the other jobs their leases.
     job_id: {},
     job_ids: { type: ['array', 'null'], maxItems: MAX_IDS },
     state: label,
@@ -68,8 +70,8 @@ const REPORT_SCHEMA = {
 }
 
 /**
- * What the HTTP binding would take passes here too: the body of a job as a member of an event, and
- * a result or an error, which over HTTP is a member of its request.
+ * One level deeper than an HTTP body, so that everything that HTTP accepts is accepted here: the body of a
+ * job is a member of its event here. Results and errors are members of the request over HTTP too.
  */
 export const REPORT_EVENTS: ListMember = {
   name: 'events',
@@ -99,7 +101,7 @@ const REPORT_EVENT_SCHEMA = {
     attempt,
     event: { enum: ['started', 'completed', 'failed', 'dropped', 'expired', 'released'] },
     at: { type: ['string', 'null'], maxLength: 64 },
-    // Read only where the id is unknown, and then as strictly as any native message.
+    // Read only if the id is unknown, and then as strictly as any native message.
     job: { type: ['object', 'null'] },
     max_attempts: { type: ['integer', 'null'], minimum: 0, maximum: MAX_INT32 },
     headers: { type: ['object', 'null'] },
@@ -110,7 +112,8 @@ const REPORT_EVENT_SCHEMA = {
       required: ['error'],
       properties: { error: nackError, outcome },
     }),
-    // Not guessed: whether that token can cause the same attempt again decides what becomes of it.
+    // Required, not guessed: what becomes of the job depends on whether that token can cause the same attempt
+    // again.
     where('event', 'released', {
       required: ['token_attempt'],
       properties: { token_attempt: attempt },
@@ -118,7 +121,7 @@ const REPORT_EVENT_SCHEMA = {
   ],
 }
 
-/** Of an object whose member has this value, `also` holds. */
+/** A condition: objects whose `member` has this value must match `also`. */
 function where(member: string, value: string, also: object) {
   const isIt = { required: [member], properties: { [member]: { const: value } } }
   // biome-ignore lint/suspicious/noThenProperty: JSON Schema's own word
@@ -129,7 +132,7 @@ function where(member: string, value: string, also: object) {
 export interface Parsed<T> {
   request: T
   skipped: number
-  /** Of the first of them, where a job may be lost with it. */
+  /** About the first part that was left out, if a job may be lost with it. */
   complaint?: Complaint
 }
 
@@ -138,11 +141,11 @@ export interface UnusableEvent extends Omit<LeftOut, 'standIns'> {
 }
 
 export interface ParsedReport extends Parsed<ReportRequest> {
-  /** What became of their jobs would be lost with them. */
+  /** Events that were left out although they name a job: without them the job's outcome would be lost. */
   leftOut?: UnusableEvent[]
 }
 
-/** What is wrong, for whoever wrote the worker. */
+/** What is wrong, for the author of the worker. */
 export interface Complaint {
   jobId?: string
   problem: string
@@ -166,21 +169,24 @@ const parseReportEvent = parser<ReportEvent>(REPORT_EVENT_SCHEMA)
 
 const STATES = ['running', 'quiet', 'terminate'] as const
 
-/** Throws `OjsError` 400 where it names no worker; ids that are none are left out. */
+/**
+ * Parses a heartbeat; invalid ids are left out. Throws `OjsError` 400 if the rest is invalid, e.g. names no
+ * worker.
+ */
 export function parseNativeHeartbeat(body: unknown): Parsed<NativeHeartbeat> {
-  const { job_id, job_ids, state, ...said } = parseRawHeartbeat(body)
+  const { job_id, job_ids, state, ...others } = parseRawHeartbeat(body)
   const named = [...(job_ids ?? []), ...(job_id == null ? [] : [job_id])]
   const ids = named.filter(isId)
   const request = {
-    ...said,
+    ...others,
     job_ids: [...new Set(ids)],
-    // A word of its own says nothing to us, and must not cost a lease (as in BEAT over HTTP).
+    // A worker's own word for a state is ignored; it must not cost a lease (as in BEAT over HTTP).
     state: STATES.find((known) => known === state) ?? null,
   }
   return { request, skipped: named.length - ids.length }
 }
 
-/** Throws `OjsError` 400 where it is no report; events that are none are left out. */
+/** Parses a report; invalid events are left out. Throws `OjsError` 400 if it is not a report at all. */
 export function parseReport(body: unknown): ParsedReport {
   const { worker_id, events } = parseRawReport(body)
   const usable = events.filter(isReportEvent)
@@ -199,7 +205,7 @@ function unusableEvent(event: unknown): UnusableEvent | null {
   const left = leftOutIn(event, problemOf(event))
   if (left === null) return null
   const { standIns, ...others } = left
-  return { ...others, standIn: standIns.find((one) => isReportEvent(one)) ?? null }
+  return { ...others, standIn: standIns.find((candidate) => isReportEvent(candidate)) ?? null }
 }
 
 function complaintOf(event: unknown, at: number): Complaint {

@@ -3,7 +3,7 @@ import { storable } from './shared-members.ts'
 
 const text = { type: ['string', 'null'] } as const
 
-/** What is about the entry itself; its template is checked as the body of a PUSH. */
+/** The members of the entry itself; its template is checked like the body of a PUSH. */
 export const CRON_SCHEMA = {
   type: 'object',
   required: ['name'],

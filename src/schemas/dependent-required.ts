@@ -5,7 +5,10 @@ interface Validate {
   errors?: Partial<ErrorObject>[]
 }
 
-/** `dependentRequired` in Ajv's words. Its own tells what is missing by its name, and never misses `''`. */
+/**
+ * `dependentRequired` with Ajv's message. Ajv's own recognises a missing member by its name and so never
+ * misses `''`.
+ */
 export function dependentRequired(): FuncKeywordDefinition {
   const keyword = 'dependentRequired'
   return {

@@ -1,19 +1,24 @@
 import { SchemaFault } from './schema-fault.ts'
 
-/** ECMA-262, WhiteSpace and LineTerminator; and all else. RE2's `\s` is five ASCII characters. */
+/**
+ * WhiteSpace and LineTerminator of ECMA-262, and the complement. RE2's `\s` is only five ASCII characters.
+ */
 const SPACE = String.raw`\t-\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff`
 const NO_SPACE =
   String.raw`\x00-\x08\x0e-\x1f!-\x9f\u00a1-\u167f\u1681-\u1fff\u200b-\u2027\u202a-\u202e` +
   String.raw`\u2030-\u205e\u2060-\u2fff\u3001-\ufefe\uff00-\u{10ffff}`
 const NO_LINE_END = String.raw`[^\n\r\u2028\u2029]`
 
-/** After a backslash, of letters: what both know and mean alike, once translated. */
+/**
+ * Letters that may follow a backslash: both engines know these escapes, and once translated they mean the
+ * same.
+ */
 const KNOWN_ESCAPES = new Set('dDwWsSbBtnvfrcxupP')
 
 /**
- * A pattern of ECMA-262 (with the flag `u`, as JSON Schema has it) in RE2's words, where the two read
- * the same text differently. Throws `SchemaFault` for what only RE2 knows: taken for what it means
- * there, it would accept what any other validator refuses.
+ * Translates a pattern of ECMA-262 (with the flag `u`, as in JSON Schema) to RE2, where the two read the same
+ * text differently. Throws `SchemaFault` for syntax that only RE2 knows: with RE2's meaning the pattern would
+ * accept what every other validator refuses.
  */
 export function inRe2(pattern: string): string {
   const source = withPlainEscapes(pattern)
@@ -26,7 +31,7 @@ export function inRe2(pattern: string): string {
       at++
     } else if (isInClass) {
       isInClass = char !== ']'
-      // Else `[[:alpha:]]` would be one class.
+      // Escaped, since RE2 would read `[[:alpha:]]` as one class.
       text += char === '[' ? String.raw`\[` : char
     } else {
       isInClass = char === '['
@@ -37,11 +42,14 @@ export function inRe2(pattern: string): string {
   return text
 }
 
-/** A surrogate pair; a property of Unicode by its long form; `[\s\S]`: any other. */
+/** An escaped surrogate pair; a Unicode property in its long form; any other escape. */
 const ESCAPES =
   /\\(?:u([dD][89abAB][\da-fA-F]{2})\\u([dD][c-fC-F][\da-fA-F]{2})|[pP]\{(?:General_Category|gc|Script|sc)=(\w+)\}|[\s\S])/g
 
-/** Two escapes of a pair are one character to ECMA-262, and RE2 knows properties by their names alone. */
+/**
+ * Replaces the two escapes of a surrogate pair by their character, as in ECMA-262, and a property's long form
+ * by the property's name, the only form that RE2 knows.
+ */
 function withPlainEscapes(pattern: string): string {
   return pattern.replace(ESCAPES, (whole, high?: string, low?: string, property?: string) => {
     if (high !== undefined && low !== undefined) return charOf(high, low)
@@ -66,7 +74,7 @@ function escaped(source: string, at: number, isInClass: boolean): string {
   return next === 'b' && isInClass ? String.raw`\x08` : `\\${next}`
 }
 
-/** Flags, and names in Python's way. */
+/** Throws for groups that only RE2 knows: with flags, or named as in Python. */
 function requireGroup(source: string, at: number): void {
   const what = source.slice(at + 1, at + 3)
   if (what.startsWith('?') && !['?:', '?=', '?!', '?<'].includes(what)) throw unknown(`(${what}`)

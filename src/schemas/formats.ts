@@ -1,6 +1,6 @@
 import { isIPv4, isIPv6 } from 'node:net'
 
-/** Longer texts have no format: every check below is linear, but not free. */
+/** Longer texts match no format: every check below is linear, but not free. */
 const MAX_LENGTH = 8_192
 
 const DATE = /^(\d{4})-(\d\d)-(\d\d)$/
@@ -51,8 +51,8 @@ const CHECKS: Readonly<Record<string, (text: string) => boolean>> = {
 }
 
 /**
- * The values of `format` that are checked. Any other is an annotation, as all of them may be
- * (draft 2020-12, Validation §7).
+ * The values of `format` that are checked. Any other is a mere annotation, as draft 2020-12 allows for all of
+ * them (Validation §7).
  */
 export const FORMATS: Readonly<Record<string, (text: string) => boolean>> = Object.fromEntries(
   Object.entries(CHECKS).map(([name, check]) => [

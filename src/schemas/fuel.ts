@@ -1,7 +1,7 @@
 /**
- * What validations may cost together, in steps of very roughly 20 ns. A JSON Schema can ask for
- * exponential work (`allOf` of two `$ref`s, thirty times over) and a regular expression for slow
- * work; no look at the schema alone tells, so every step is paid for as it is taken.
+ * What the validations of a request may cost together, in steps of very roughly 20 ns. A JSON Schema can ask
+ * for exponential work (`allOf` of two `$ref`s, thirty times over), and a regular expression for slow work.
+ * The schema alone does not show this, so every step is charged when it is taken.
  */
 export class Fuel {
   #left: number
@@ -17,24 +17,29 @@ export class Fuel {
     if (this.#left < 0) throw new OutOfFuel()
   }
 
-  /** False: as much has been compiled for this request as it may have. */
+  /** False when the request has used up what may be compiled for it. */
   get mayCompile(): boolean {
     return this.#toCompile > 0
   }
 
-  /** `size`: its subschemas. */
+  /** Charges for a schema that was compiled; `size`: its number of subschemas. */
   compiled(size: number): void {
     this.#toCompile -= size + 1
   }
 }
 
-/** Subschemas that one request may have compiled, each some 0.3 ms; the last schema may go beyond. */
+/**
+ * The subschemas that may be compiled for one request, at some 0.3 ms each; the last schema may exceed this.
+ */
 const MAX_COMPILED = 1_000
 
-/** Some 50 ms in which nothing else happens here; an array of a million numbers needs half of it. */
+/** Some 50 ms during which this process does nothing else. An array of a million numbers needs half of it. */
 const FULL_TANK = 4_000_000
 
-/** A large batch needs more than a job; a small one is no way to more than a job may have. */
+/**
+ * The steps of a request with so many jobs: a large batch needs more than a single job, and a small batch
+ * gets hardly more.
+ */
 export function stepsFor(jobs: number): number {
   return FULL_TANK + jobs * 20_000
 }

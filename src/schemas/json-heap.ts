@@ -1,16 +1,22 @@
 import { isAscii } from 'node:buffer'
 import { heapOfValues } from './json-text.ts'
 
-/** Text is here as what it says, as a row and as an answer; once more while one becomes the other. */
+/**
+ * Copies of a request's text in the heap: as parsed values, as a row and as an answer, and one more during a
+ * conversion.
+ */
 const COPIES = 4
-/** Of a message: its text while it is parsed, and once more as a row. */
+/** The same for a message: its text while it is parsed, and once more as a row. */
 const COPIES_OF_MESSAGE = 2
-/** `{` takes 72 bytes, every second byte may be one, and text may take two for each. */
+/**
+ * The most that a message takes per byte: every second byte may be a `{`, which takes 72 bytes, and each copy
+ * of the text may take two bytes per character.
+ */
 const MOST_PER_BYTE = 72 / 2 + 2 * COPIES_OF_MESSAGE
 
 /**
- * What JSON takes in the heap while it is worked on, beside its values (`json-text.ts`). A single
- * character that is not Latin makes a string take two bytes for each.
+ * The heap that a JSON text takes while it is processed, without its values (`json-text.ts`). A single
+ * character beyond Latin-1 makes a string take two bytes per character.
  */
 export function heapOfText(text: Buffer, copies = COPIES): number {
   const isNarrow = isAscii(text) && !text.includes('\\u')
@@ -18,12 +24,13 @@ export function heapOfText(text: Buffer, copies = COPIES): number {
 }
 
 /**
- * False: reading this message would fill the heap, which ends the process, and RabbitMQ would give the
- * message to the next one. `room`: how many bytes a message may take. Callers give `MAX_ALONE`, all that
- * there is for one thing: unlike an HTTP request a message cannot be told to come again later.
+ * Whether there is room to read a message. Without this check a large message would fill the heap and end the
+ * process, and RabbitMQ would redeliver it to the next one. `room`: how many bytes a message may take.
+ * Callers pass `MAX_ALONE`, all that a single request may have, because a message cannot be told to come
+ * again later, as an HTTP request can.
  */
 export function hasRoomToRead(content: Buffer, room: number): boolean {
-  // All but the largest on a small heap: these need no look.
+  // True for nearly every message, which then need not be scanned.
   if (content.length * MOST_PER_BYTE <= room) return true
   return heapOfText(content, COPIES_OF_MESSAGE) + heapOfValues(content) <= room
 }

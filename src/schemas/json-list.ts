@@ -12,16 +12,18 @@ import {
   QUOTE,
 } from './json-text.ts'
 
-/** The member of a document whose items are of different parties. */
+/**
+ * A list member of a document whose items belong to different parties, so that one must not spoil the others.
+ */
 export interface ListMember {
   name: string
-  /** Of a document with more the items are not looked at one by one. */
+  /** The items of a longer list are not read one by one. */
   maxItems: number
-  /** Of one item, which is an object. */
+  /** The limits of one item, which must be an object. */
   item: JsonLimits
 }
 
-/** Stands for an item that could not be read. */
+/** Takes the place of an item that could not be read. */
 export class Unreadable {
   readonly text: Buffer
   readonly problem: string
@@ -33,16 +35,16 @@ export class Unreadable {
 }
 
 /**
- * As `parseJsonObject`, for a document that tells of many things in one list: an item that is too
- * deep, no JSON (Python writes `NaN`) or not UTF-8, or that has a number which JavaScript would
- * change, is `Unreadable` and takes no other with it. Throws for what is wrong with all the rest.
+ * As `parseJsonObject`, for a document whose list has items of different parties. An item becomes
+ * `Unreadable`, without affecting the others, if it is too deep, is not JSON (Python writes `NaN`) or not
+ * UTF-8, or has a number that JavaScript would change. Throws if anything else in the document is wrong.
  */
 export function parseJsonList(bytes: Buffer, list: ListMember): Record<string, unknown> {
   const limits = listOf(list.item)
   try {
     return parseJsonObject(bytes, limits)
   } catch (error) {
-    // Only now, so that a document that can be read as a whole pays nothing for it.
+    // Only after the fast way has failed, so that valid documents do not pay for this.
     const edges = edgesIn(bytes, list)
     if (edges === null) throw error
     const [opening, ...ends] = edges
@@ -64,8 +66,9 @@ function itemOf(bytes: Buffer, limits: JsonLimits): Record<string, unknown> | Un
 }
 
 /**
- * The text of each outermost member of an object, one byte a character: told by strings and
- * brackets alone, whatever else is in it. Of members with the same name the last counts.
+ * Returns the text of each top-level member of an object, with one character per byte (Latin-1). Only
+ * strings, brackets and commas are recognised, so the values need not be valid JSON. Of members with the same
+ * name the last counts.
  */
 export function memberTexts(bytes: Buffer): Map<string, string> {
   const texts = new Map<string, string>()
@@ -90,8 +93,8 @@ export function memberTexts(bytes: Buffer): Map<string, string> {
 type Edges = [opening: number, ...ends: number[]]
 
 /**
- * Where the items stand: told by strings and brackets alone, whatever else is in them. Null where
- * these do not tell. Of members with the same name the last counts, as for `JSON.parse`.
+ * Finds the items by strings, brackets and commas alone, so they need not be valid JSON. Null if these do not
+ * reveal the items. Of members with the same name the last counts, as for `JSON.parse`.
  */
 function edgesIn(bytes: Buffer, { name, maxItems }: ListMember): Edges | null {
   let found: Edges | null = null
@@ -113,13 +116,13 @@ function edgesIn(bytes: Buffer, { name, maxItems }: ListMember): Edges | null {
 interface Mark {
   at: number
   byte: number
-  /** Behind it. */
+  /** The depth after it. */
   depth: number
-  /** The last string before it on the outermost level. */
+  /** The last top-level string before it. */
   key: string
 }
 
-/** Brackets and commas. */
+/** Yields all brackets and commas outside of strings. */
 function* marks(bytes: Buffer): Generator<Mark> {
   let key = ''
   let depth = 0

@@ -10,7 +10,7 @@ export interface JsonLimits {
 /** ojs-digest §2.3: 32 levels; enough for every OJS document, too little to exhaust a stack. */
 export const JSON_LIMITS: JsonLimits = { maxDepth: 32 }
 
-/** Of an object with a list of such documents: each may nest as deep as one that comes alone. */
+/** The limits of an object with a list of such documents: each may nest as deep as a single one. */
 export function listOf({ maxDepth }: JsonLimits): JsonLimits {
   return { maxDepth: maxDepth + 2 }
 }
@@ -19,14 +19,15 @@ export function listOf({ maxDepth }: JsonLimits): JsonLimits {
 export const LIST_LIMITS = listOf(JSON_LIMITS)
 
 /**
- * Bytes of an HTTP body or a foreign AMQP message → the JSON object in it. Throws `OjsError` 400:
- * `invalid_payload` for what is not JSON in UTF-8 (seed 001 §4.2), `invalid_request` for what is
- * too deep, is not an object (seed 001 §6.1), or has a number that JavaScript would change.
+ * Parses the bytes of an HTTP body or a foreign AMQP message, which must be a JSON object. Throws `OjsError`
+ * 400: `invalid_payload` for what is not JSON in UTF-8 (seed 001 §4.2), `invalid_request` for what is too
+ * deep, is not an object (seed 001 §6.1), or has a number that JavaScript would change.
  *
- * A member named `__proto__` is an own member like any other: `JSON.parse` defines, never assigns.
+ * A member named `__proto__` is an own member like any other: `JSON.parse` defines members, it does not
+ * assign them.
  *
- * `afford`: told what the values will take of the heap beside their text, in bytes, before there are
- * any; what it throws is thrown.
+ * `afford` is called before any value is built, with the bytes of heap that the values will take beside their
+ * text. If it throws, that error is thrown.
  */
 export function parseJsonObject(
   bytes: Buffer,
@@ -49,8 +50,8 @@ export function parseJsonObject(
 }
 
 /**
- * Throws as `parseJsonObject` would for what is not to be kept as it is; builds nothing. For text
- * that is known to be an object in JSON.
+ * Throws as `parseJsonObject` would if the text is too deep or has a number that JavaScript would change, but
+ * builds nothing. The text must be known to be a JSON object.
  */
 export function refuseUnkeepable(bytes: Buffer): void {
   const doubts = scan(bytes, 0, JSON_LIMITS.maxDepth)
@@ -58,7 +59,9 @@ export function refuseUnkeepable(bytes: Buffer): void {
   if (doubts.inexactAt !== NOWHERE) throw inexact(bytes, doubts.inexactAt)
 }
 
-/** What its values take of the heap beside their text, at most; whatever it is, and however deep. */
+/**
+ * The heap that the values of a text take beside the text, at most. The text may be anything, of any depth.
+ */
 export function heapOfValues(bytes: Buffer): number {
   return scan(bytes, 0, Number.POSITIVE_INFINITY).heapBytes
 }
@@ -83,19 +86,20 @@ const EXPONENT = 0x65
 interface Doubts {
   tooDeepAt: number
   inexactAt: number
-  /** What values take beside their text, at most: measured with V8 11 (Node 20). */
+  /** The most that the values take beside their text; measured with V8 11 (Node 20). */
   heapBytes: number
 }
 
 /** `{}` takes 64 bytes, and 64 more where its keys are no other's. */
 const HEAP_OF_NEST = 72
-/** As a key that no other object has; 32 as a value. */
+/** A string takes this as a key that no other object has, and 32 as a value. */
 const HEAP_OF_STRING = 48
 const HEAP_OF_NUMBER = 16
 
 /**
- * One pass over the bytes, before anything is built from them: how deep it nests, and the first
- * number that a double cannot hold. It trusts no grammar: what is not JSON is for `JSON.parse`.
+ * Scans the bytes once, before anything is built from them: finds the place where they nest too deep, the
+ * first number that a double cannot hold, and the heap of the values. Does not check the grammar;
+ * `JSON.parse` refuses what is not JSON.
  */
 function scan(bytes: Buffer, start: number, maxDepth: number): Doubts {
   const end = bytes.length
@@ -131,12 +135,12 @@ export function depthChange(byte: number): -1 | 0 | 1 {
   return bracket === CLOSE_ARRAY ? -1 : 0
 }
 
-/** Past the end is 0, which is no byte that means anything here. */
+/** 0 past the end, which has no meaning in JSON. */
 export function byteAt(bytes: Buffer, at: number): number {
   return bytes[at] ?? 0
 }
 
-/** The offset behind the string that opens at `at`. */
+/** The offset after the string that opens at `at`. */
 export function afterString(bytes: Buffer, at: number): number {
   const end = bytes.length
   for (let i = at + 1; i < end; i++) {
@@ -147,7 +151,7 @@ export function afterString(bytes: Buffer, at: number): number {
   return end
 }
 
-/** The offset behind the number that starts at `at`: sign, digits, point and exponent alike. */
+/** The offset after the number that starts at `at`: signs, digits, points and exponents in any order. */
 function afterNumber(bytes: Buffer, at: number): number {
   let i = at + 1
   while (isNumeric(byteAt(bytes, i))) i++
@@ -164,10 +168,10 @@ const SAFE_DIGITS = 15
 const SAFE_FRACTION = 308
 
 /**
- * False for an integer that JavaScript would write with other digits, and for a number that it would
- * turn into Infinity and `JSON.stringify` into null (ojs-digest §2.2). A fraction or an exponent asks
- * for a double; rounding is what such a number means, and `JSON.stringify` writes many of them as
- * integers: 1e18 comes again as 1000000000000000000, which is exact.
+ * False for an integer that JavaScript would write with other digits, and for a number that becomes Infinity,
+ * which `JSON.stringify` writes as null (ojs-digest §2.2). A number with a fraction or an exponent means a
+ * double, so rounding it is right. `JSON.stringify` writes many of those as integers: 1e18 becomes
+ * 1000000000000000000, which is exact.
  */
 function isExact(bytes: Buffer, from: number, to: number): boolean {
   const length = to - from
@@ -236,7 +240,7 @@ function inexact(bytes: Buffer, at: number): OjsError {
 
 const MAX_FIELD = 200
 
-/** Where in the document an offset lies, as `args[0].n`. Only for error messages. */
+/** The path of an offset in the document, such as `args[0].n`. Only for error messages. */
 function fieldAt(bytes: Buffer, target: number): string {
   const open: { key: string; index: number }[] = []
   let at = 0

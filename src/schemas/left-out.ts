@@ -4,17 +4,20 @@ import { JSON_LIMITS, parseJsonObject } from './json-text.ts'
 import { id as ID } from './shared-members.ts'
 import { checker } from './validator.ts'
 
-/** What is left of an event that is left out: its worker acknowledges the job, whatever we make of it. */
+/**
+ * What can be saved of an event that is left out. The worker acknowledges the job in any case, so its outcome
+ * must not get lost.
+ */
 export interface LeftOut {
   id: string
   problem: string
-  /** For a job that the ledger has: events that may take its place, the best first. */
+  /** For a job that is in the ledger: events that may replace the invalid one, the best first. */
   standIns: object[]
-  /** For one that nobody has: the failed job, as it was shown. */
+  /** For a job that is not in the ledger: the body of the failed job, as the event carries it. */
   content: Buffer | null
 }
 
-/** Of the failure that stands in for what cannot be read. */
+/** The error code of a failure that replaces an unreadable outcome. */
 const CODE = 'invalid_report'
 
 const isId = checker<string>(ID)
@@ -24,7 +27,7 @@ export function jobIdIn(event: unknown): string | undefined {
   return isId(id) ? id : undefined
 }
 
-/** Null where it names no job. */
+/** Saves what can be saved of an event; null when it names no job. */
 export function leftOutIn(event: unknown, problem: string): LeftOut | null {
   const members = membersOf(event)
   const { id, name, outcome, job } = members
@@ -34,25 +37,29 @@ export function leftOutIn(event: unknown, problem: string): LeftOut | null {
 }
 
 /**
- * As it was told, without what decides nothing, such as `at`. Where that cannot be: the work of a
- * `completed` is done, but what came of it is not known: such a job fails for good. A
- * failure stays one, with another error, and for good where it says so; where it asks the gateway for
- * a retry after a delay that is none, the gateway chooses that. Any other outcome that cannot be told
- * is left alone: its token may be in a retry queue.
+ * Returns the events that may replace an invalid one, the best first. The first repeats it without members
+ * that decide nothing, such as `at`. Where that is not possible:
+ * - `completed`: the work is done, but its result is unknown, so the job fails for good.
+ * - `failed` stays a failure, with another error, and final if the error said so. If it asks the gateway for
+ *   a retry, but with an invalid delay, the gateway chooses the delay.
+ * - Other events, and outcomes that cannot be read, are not replaced: the job's token may be in a retry
+ *   queue.
  */
 function standInsFor(
-  { id, attempt, generation, name, outcome, said, isFinal }: Members,
+  { id, attempt, generation, name, outcome, usable, isFinal }: Members,
   problem: string,
 ): object[] {
   const error = { code: CODE, message: `The report of this attempt is not valid: ${problem}` }
   const about = { job_id: id, attempt, generation }
   const failure = { ...about, event: 'failed', error: { ...error, retryable: false } }
   if (name === 'completed') {
-    return 'result' in said ? [{ ...about, event: name, result: said.result }, failure] : [failure]
+    return 'result' in usable
+      ? [{ ...about, event: name, result: usable.result }, failure]
+      : [failure]
   }
   if (name !== 'failed') return []
   const failures = [
-    { ...failure, error: said.error, outcome },
+    { ...failure, error: usable.error, outcome },
     { ...failure, error: isFinal ? failure.error : error, outcome },
   ]
   return isAskedOfUs(outcome) ? [...failures, { ...failure, error, outcome: null }] : failures
@@ -67,7 +74,7 @@ function isAskedOfUs(outcome: unknown): boolean {
   return isJsonObject(outcome) && outcome['decision'] === 'retry' && outcome['rung_ms'] == null
 }
 
-/** What can still be told of it. */
+/** The members of an event that can still be read. */
 interface Members {
   id: unknown
   attempt: unknown
@@ -75,38 +82,49 @@ interface Members {
   name: unknown
   outcome: unknown
   job: Buffer | null
-  /** What came of it: those members that can be taken as they are; a result that is absent is one. */
-  said: { result?: unknown; error?: unknown }
-  /** Its error says that there is to be no retry. */
+  /** `result` and `error`, if they can be used as they are. An absent one is present here, as undefined. */
+  usable: { result?: unknown; error?: unknown }
+  /** Whether its error forbids a retry. */
   isFinal: boolean
 }
 
 function membersOf(event: unknown): Members {
   if (event instanceof Unreadable) return membersIn(event.text)
-  const { job_id: id, event: name, job, ...said } = isJsonObject(event) ? event : {}
-  const { attempt, generation, outcome, result, error } = said
+  const { job_id: id, event: name, job, ...others } = isJsonObject(event) ? event : {}
+  const { attempt, generation, outcome, result, error } = others
   const content = isJsonObject(job) ? Buffer.from(JSON.stringify(job)) : null
   const isFinal = isJsonObject(error) && error['retryable'] === false
-  return { id, attempt, generation, name, outcome, job: content, said: { result, error }, isFinal }
+  return {
+    id,
+    attempt,
+    generation,
+    name,
+    outcome,
+    job: content,
+    usable: { result, error },
+    isFinal,
+  }
 }
 
 function membersIn(text: Buffer): Members {
   const texts = memberTexts(text)
-  const said = (name: string) => readable(texts.get(name) ?? 'null')
+  const member = (name: string) => readable(texts.get(name) ?? 'null')
   const job = texts.get('job')
   return {
-    id: said('job_id'),
-    attempt: said('attempt'),
-    generation: said('generation'),
-    name: said('event'),
+    id: member('job_id'),
+    attempt: member('attempt'),
+    generation: member('generation'),
+    name: member('event'),
     outcome: outcomeIn(texts.get('outcome') ?? 'null'),
     job: job?.startsWith('{') ? Buffer.from(job, 'latin1') : null,
-    said: { ...takenFrom(texts, 'result'), ...takenFrom(texts, 'error') },
+    usable: { ...takenFrom(texts, 'result'), ...takenFrom(texts, 'error') },
     isFinal: textsIn(texts.get('error') ?? 'null').get('retryable') === 'false',
   }
 }
 
-/** Where it cannot be read as a whole, what decides: it may be the delay that is NaN. */
+/**
+ * The outcome. If it cannot be parsed as a whole (its delay may be NaN), those of its members that decide.
+ */
 function outcomeIn(text: string): unknown {
   const whole = readable(text)
   if (whole !== false) return whole
@@ -119,7 +137,7 @@ function textsIn(text: string): Map<string, string> {
   return memberTexts(Buffer.from(text, 'latin1'))
 }
 
-/** Empty where it cannot be taken as it is. */
+/** An object with the member, or an empty one if the member cannot be used as it is. */
 function takenFrom(texts: Map<string, string>, name: string): object {
   const text = texts.get(name)
   if (text === undefined) return { [name]: undefined }
@@ -131,7 +149,7 @@ function takenFrom(texts: Map<string, string>, name: string): object {
   }
 }
 
-/** False, which no member may be, for what cannot be read either. */
+/** Parses the text of a member. Returns false, which is valid for no member, if that is not possible. */
 function readable(text: string): unknown {
   try {
     return JSON.parse(Buffer.from(text, 'latin1').toString())

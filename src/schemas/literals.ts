@@ -2,12 +2,12 @@ import type { FuncKeywordDefinition } from 'ajv/dist/2020.js'
 import { isJsonObject } from '../job/json-value.ts'
 import type { Fuel } from './fuel.ts'
 
-/** As of `COST`: what V8 takes for the names of an object, whose values are not looked at. */
+/** Steps (see `COST`) for each name of an object that V8 lists without looking at the values. */
 const PER_NAME = 10
 
 /**
- * `const` and `enum`, of which the schema's own size is paid for by `COST`: Ajv's count the members of
- * the data besides, however many there are.
+ * `const` and `enum`. `COST` charges for the size of the schema's values only; comparing also counts the
+ * members of the data, however many there are, which Ajv's own does without paying.
  */
 export function literals(fuel: () => Fuel): FuncKeywordDefinition[] {
   return [

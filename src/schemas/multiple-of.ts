@@ -1,16 +1,17 @@
 import { type FuncKeywordDefinition, str } from 'ajv/dist/2020.js'
 import type { Fuel } from './fuel.ts'
 
-/** Up to here a double is told from its neighbours by its first 15 digits. */
+/** Up to this value, 15 digits distinguish a double from its neighbours. */
 const MAX_EXACT = 1e15
-/** A power of ten above is no exact double. */
+/** With more decimals, even 1 times the power of ten would exceed `MAX_EXACT`. */
 const MAX_DECIMALS = 15
-/** As of `COST`: what the long way takes at most. */
+/** Steps (see `COST`) of a computation with big integers, at most. */
 const LONG_WAY = 400
 
 /**
- * `multipleOf` of the numbers as they are written: 1.15 is one of 0.01. Ajv divides, and where one of the
- * two is large, what would be left is less than what it rounds away: 5 was one of 10,000,000,000.
+ * `multipleOf` for the numbers as they are written: 1.15 is a multiple of 0.01. Ajv divides and ignores a
+ * small deviation from an integer. When one of the two numbers is large, a real remainder is smaller than
+ * that: 5 counted as a multiple of 10,000,000,000.
  */
 export function multipleOf(fuel: () => Fuel): FuncKeywordDefinition {
   return {
@@ -26,7 +27,7 @@ export function multipleOf(fuel: () => Fuel): FuncKeywordDefinition {
       return (value: number) => {
         const whole = Math.round(value * scale)
         if (isShort && Math.abs(whole) <= MAX_EXACT) {
-          // What has more decimals than the divisor is no multiple of it.
+          // A value with more decimals than the divisor is no multiple of it.
           return whole / scale === value && whole % scaled === 0
         }
         fuel().take(LONG_WAY)

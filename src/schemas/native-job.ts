@@ -8,19 +8,19 @@ import { withBodyTrace } from '../job/trace-carry.ts'
 import { parseJsonObject } from './json-text.ts'
 import { parsePush } from './validator.ts'
 
-/** What a natively published message brings along, as a delivery or as a dead letter. */
+/** A natively published message, from a delivery or a dead letter. */
 export interface NativeMessage {
-  /** `message_id`, or the body's where that is missing and the body is not too large to look into. */
+  /** `message_id`. If that is missing, the id in the body, unless the body is too large to be searched. */
   readonly id: string
   readonly queue: string
-  /** `x-ojs-max-attempts`; null when missing or unusable: then the body says it. */
+  /** `x-ojs-max-attempts`; null when missing or unusable: then the body's value counts. */
   readonly maxAttempts: number | null
   readonly message: {
     content: Buffer
     headers?: Readonly<Record<string, unknown>>
     properties: { timestamp?: number; priority?: number }
   }
-  /** What travels beside the body. */
+  /** The headers and properties that travel beside the body. */
   carry(): Carry
 }
 
@@ -30,9 +30,9 @@ const CREATED_AT = 'x-ojs-created-at'
 export type NativeContext = Omit<EnvelopeContext, 'carry' | 'native'>
 
 /**
- * A natively published message as a job, validated as strictly as an HTTP body (architecture §2,
- * "unknown id"). Throws `OjsError` for anything that is not an OJS job of this queue. `schedule`: as
- * of `EnvelopeContext`.
+ * Converts a natively published message to a job, validated as strictly as an HTTP body (architecture §2,
+ * "unknown id"). Throws `OjsError` for anything that is not an OJS job of this queue. `schedule`: as in
+ * `EnvelopeContext`.
  */
 export function nativeJob(
   message: NativeMessage,
@@ -73,7 +73,10 @@ function countIn(value: unknown): number | null {
   return isCount && value <= MAX_INT32 ? value : null
 }
 
-/** Seed 002 §6.1: the property is the job's priority (0–9); what the body says is more exact. */
+/**
+ * Seed 002 §6.1: the property holds the job's priority as 0–9. The priority in the body is more exact and
+ * wins.
+ */
 function withPriority(request: PushRequest, { message }: NativeMessage): PushRequest {
   const { priority } = message.properties
   const isNamed = (request.options?.priority ?? request.priority ?? null) !== null
@@ -83,8 +86,8 @@ function withPriority(request: PushRequest, { message }: NativeMessage): PushReq
 }
 
 /**
- * The body's own `created_at`, else `x-ojs-created-at` (seed 002 §6.2), else the message's timestamp
- * (the same, in seconds), else the latest that it can be. One that is no instant is as good as none.
+ * The body's own `created_at`, else `x-ojs-created-at` (seed 002 §6.2), else the message's timestamp (the
+ * same, in seconds), else `latest`. A value that is not an instant is ignored.
  */
 function createdAt(
   { message }: NativeMessage,
@@ -93,8 +96,8 @@ function createdAt(
 ): number {
   const told = toldInstant(body['created_at']) ?? toldInstant(message.headers?.[CREATED_AT])
   if (told !== null) return told.ms
-  // Some publishers write milli- or microseconds, which would be a year that no client parses.
-  // A report may bring a fraction along, which the property itself cannot have.
+  // Some publishers write milli- or microseconds, which would mean a year that no client can parse. Rounded
+  // down, because a report may hold a timestamp with a fraction, unlike the AMQP property.
   const sentAt = Math.floor((message.properties.timestamp ?? Number.NaN) * 1000)
   return hasRfc3339Year(sentAt) ? sentAt : latest
 }

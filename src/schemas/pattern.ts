@@ -6,45 +6,46 @@ import { SchemaFault } from './schema-fault.ts'
 
 const MAX_PATTERN_LENGTH = 1_000
 /**
- * Instructions of all patterns of one schema; `[a-z]{1000}` has a thousand, `^[a-z]+$` five. Each
- * is a microsecond of compiling.
+ * The most instructions of all patterns of a schema together; `[a-z]{1000}` has a thousand, `^[a-z]+$` five.
+ * Compiling one takes a microsecond.
  */
 const MAX_PROGRAM = 10_000
 
 /**
- * An instruction, and of its class each character as it is written. A property of Unicode is hundreds of
- * ranges, which an anchored pattern has anew in each instruction: `^\p{L}{1,255}$` takes 2 MB.
+ * Memory per instruction: of the instruction itself, of each character of a class as it is written, and of a
+ * Unicode property. A property is hundreds of ranges, of which an anchored pattern has a copy per
+ * instruction: `^\p{L}{1,255}$` takes 2 MB.
  */
 const BYTES = { instruction: 400, written: 4, property: 9_000 }
 /**
- * For each instruction, of what RE2 keeps of the texts so far (`forgetStates`), beside as much as the
- * program has. Plain patterns need less; `(a|b)*a(a|b){20}c` needs all that it gets.
+ * How much of the states that RE2 caches while matching is kept (`forgetStates`): this per instruction, in
+ * addition to as much memory as the program has. Plain patterns need less; `(a|b)*a(a|b){20}c` uses all that
+ * it gets.
  */
 const KEPT_BYTES = 2_000
 const CLASSES = /\[(?:\\.|[^\]\\])*\]/gs
 const PROPERTY = /\\p/i
 
-/** Of `RegExp`, what Ajv uses. */
+/** The part of `RegExp` that Ajv uses. */
 interface Matcher {
   test(text: string): boolean
-  /** Ajv takes two patterns for one when this is the same. */
+  /** Ajv takes two patterns for the same when this is equal. */
   toString(): string
 }
 
 export interface PatternEngine {
   (source: string): Matcher
-  /** What Ajv would write into code that stands alone; there is none here. */
+  /** What Ajv would write into standalone code, which is not used here. */
   readonly code: string
-  /** What its patterns take of memory, roughly, as they are compiled. */
+  /** The approximate memory of the compiled patterns. */
   bytes(): number
-  /** What matching may leave beside that, at most. */
+  /** The most memory that matching may leave behind in addition. */
   keptBytes(): number
 }
 
 /**
- * The patterns of one schema, on an engine whose time is linear in the text whatever the pattern
- * (RE2). It speaks ECMA-262 but for look-around and back-references (`ecma-pattern.ts`). Throws
- * `SchemaFault`.
+ * The pattern engine of one schema. It uses RE2, whose time is linear in the text for every pattern, with the
+ * syntax of ECMA-262 except look-around and back-references (`ecma-pattern.ts`). Throws `SchemaFault`.
  */
 export function linearPatterns(fuel: () => Fuel): PatternEngine {
   let total = 0
@@ -77,12 +78,17 @@ export function linearPatterns(fuel: () => Fuel): PatternEngine {
   })
 }
 
-/** Not what RE2 finds in one pass: then there is but one state at a time. */
+/**
+ * Whether RE2 caches states of this pattern. One that it matches in one pass has only one state at a time.
+ */
 function keepsStates(program: RE2JS): boolean {
   return program.re2().onepass === null
 }
 
-/** RE2 itself lets each pattern have 8 MB of them for ever, and a schema has hundreds of patterns. */
+/**
+ * Drops the cached states of a pattern when they exceed `mostKept` bytes. RE2 itself lets each pattern keep 8
+ * MB of them for ever, and a schema may have hundreds of patterns.
+ */
 function forgetStates(program: RE2JS, mostKept: number): void {
   const { lazyDFA } = program.re2()
   if (lazyDFA !== null && lazyDFA.stateBudget - lazyDFA.memBudget > mostKept) lazyDFA.clearCache()
@@ -90,7 +96,7 @@ function forgetStates(program: RE2JS, mostKept: number): void {
 
 function bytesOfInstruction(source: string): number {
   const classes = source.match(CLASSES) ?? []
-  const written = Math.max(0, ...classes.map((one) => one.length))
+  const written = Math.max(0, ...classes.map((text) => text.length))
   const properties = PROPERTY.test(source) ? BYTES.property : 0
   return BYTES.instruction + BYTES.written * written + properties
 }

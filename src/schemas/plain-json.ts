@@ -1,10 +1,10 @@
 import { membersOf } from '../job/json-value.ts'
 
 /**
- * A copy of `value`, as `JSON.parse(JSON.stringify(value))` would make it, for a third of the cost.
- * Undefined where that could be anything but the plain data that lies there: for whatever has a
- * prototype or a `toJSON` of its own, a number that JSON or `parseJsonObject` would not keep, nesting
- * beyond `maxDepth`, a member called `__proto__`. What becomes of those is for the long way to say.
+ * Copies `value` as `JSON.parse(JSON.stringify(value))` would, for a third of the cost. Returns undefined if
+ * the copy could differ from the plain data: for an object with a prototype or a `toJSON` of its own, a
+ * number that JSON or `parseJsonObject` would not keep, nesting beyond `maxDepth`, or a member called
+ * `__proto__`. The caller then has to take the long way.
  */
 export function plainCopy(value: unknown, maxDepth: number): unknown {
   switch (typeof value) {
@@ -24,7 +24,9 @@ export function plainCopy(value: unknown, maxDepth: number): unknown {
   }
 }
 
-/** Neither NaN nor -0 come out as they went in, and beyond 2^53 it depends on the digits. */
+/**
+ * False for NaN and -0, which JSON changes, and for integers beyond 2^53, for which it depends on the digits.
+ */
 function isKept(value: number): boolean {
   if (Number.isSafeInteger(value)) return !Object.is(value, -0)
   return Number.isFinite(value) && !Number.isInteger(value)
@@ -34,9 +36,9 @@ function listCopy(list: readonly unknown[], maxDepth: number): unknown[] | undef
   if (Object.getPrototypeOf(list) !== Array.prototype || 'toJSON' in list) return undefined
   const copy: unknown[] = []
   for (const item of list) {
-    const one = plainCopy(item, maxDepth - 1)
-    if (one === undefined) return undefined
-    copy.push(one)
+    const copied = plainCopy(item, maxDepth - 1)
+    if (copied === undefined) return undefined
+    copy.push(copied)
   }
   return copy
 }
@@ -47,10 +49,10 @@ function objectCopy(object: Record<string, unknown>, maxDepth: number): object |
   for (const name of Object.keys(object)) {
     const value = object[name]
     if (value === undefined) continue
-    const one = plainCopy(value, maxDepth - 1)
-    // An assignment to that name would change the prototype instead.
-    if (one === undefined || name === '__proto__') return undefined
-    copy[name] = one
+    const copied = plainCopy(value, maxDepth - 1)
+    // Assigning to `__proto__` would change the prototype instead.
+    if (copied === undefined || name === '__proto__') return undefined
+    copy[name] = copied
   }
   return copy
 }

@@ -13,7 +13,7 @@ const positiveSeconds = { ...integer, minimum: 1, maximum: MAX_DURATION_MS / 100
 
 const strategy = { enum: [...BACKOFF_STRATEGIES, null] }
 
-// Ranges of the retry numbers are not here: those are 422, not 400 (architecture §9).
+// The ranges of the retry numbers are checked elsewhere, because they are 422, not 400 (architecture §9).
 const retry = {
   type: ['object', 'null'],
   additionalProperties: false,
@@ -51,7 +51,7 @@ const unique = {
   },
 }
 
-// What other servers know besides is kept (ojs-digest §13).
+// Members that only other servers know are kept (ojs-digest §13).
 const rateLimit = {
   ...map,
   properties: { max_per_second: { type: ['number', 'null'], exclusiveMinimum: 0 } },
@@ -86,7 +86,7 @@ const options = {
   metadata: map,
 }
 
-/** Seed 003's pattern, and hyphens inside a segment (architecture §9, conformance.md S1). */
+/** Seed 003's pattern, extended by hyphens inside a segment (architecture §9, conformance.md S1). */
 export const jobType = {
   type: 'string',
   minLength: 1,
@@ -114,7 +114,9 @@ export const PUSH_SCHEMA = {
   },
 } as const
 
-/** Each job is checked on its own, so that the answer can say which one was wrong. */
+/**
+ * Without the jobs' own schema: each job is checked on its own, so that the answer can name the invalid one.
+ */
 export const BATCH_SCHEMA = {
   type: 'object',
   required: ['jobs'],

@@ -13,7 +13,8 @@ export const parseRegister = parser<RegisterRequest>({
   type: 'object',
   required: ['uri', 'type', 'version', 'schema'],
   properties: {
-    // RFC 3986: a scheme, and nothing that would have to be encoded. As long as a job may name.
+    // RFC 3986: a scheme, and no character that has to be encoded. The length limit is that of a job's
+    // `schema`.
     uri: {
       type: 'string',
       minLength: 1,

@@ -1,4 +1,4 @@
-/** What is wrong with a JSON Schema that somebody wants to register, in one clause. */
+/** What is wrong with a JSON Schema that a client wants to register, in one clause. */
 export class SchemaFault extends Error {
   override readonly name = 'SchemaFault'
 }

@@ -3,12 +3,13 @@ import { isJsonObject } from '../job/json-value.ts'
 import { FORMATS } from './formats.ts'
 import { SchemaFault } from './schema-fault.ts'
 
-/** A keyword of ours in every subschema: what one evaluation costs. See `Cost`. */
+/** Our keyword in every subschema, with the cost of one evaluation. See `Cost`. */
 export const COST = 'x-ojs-cost'
 
 /**
- * Steps of one evaluation: always, per item, per member and per 8 characters of the data. `handedOn`:
- * how often each member is, where somebody asks which of them were evaluated.
+ * Steps of one evaluation: fixed, per item, per member, and per 8 characters of the data. `handedOn`: how
+ * many subschemas hand on the members that they have evaluated. Each of these costs steps per member if the
+ * schema has `unevaluatedProperties`.
  */
 export type Cost = readonly [
   fixed: number,
@@ -19,15 +20,15 @@ export type Cost = readonly [
 ]
 
 export interface SchemaPlan {
-  /** The document with the keywords of draft 2020-12 alone, and `COST`. */
+  /** The document, reduced to the keywords of draft 2020-12, with `COST` added. */
   schema: object
-  /** How many subschemas it has; what a compiled schema takes of memory goes by it. */
+  /** The number of its subschemas, which determines the memory of the compiled schema. */
   size: number
-  /** Whether somebody asks which items and which members were evaluated. */
+  /** Whether a keyword of the schema depends on which items or members were evaluated. */
   notes: { items: boolean; members: boolean }
 }
 
-/** Each is some 0.3 ms of compiling, in which nothing else happens here. */
+/** Compiling one takes some 0.3 ms, during which this process does nothing else. */
 const MAX_SUBSCHEMAS = 500
 
 const ONE = new Set([
@@ -44,7 +45,10 @@ const VALUES = new Set([
   ...['uniqueItems', 'maxContains', 'minContains', 'maxProperties', 'minProperties', 'required'],
   ...['dependentRequired'],
 ])
-/** What may fail while the data still match: a failure is described, and that costs most. */
+/**
+ * Keywords whose subschemas may fail while the data still match. Ajv describes each failure, which is what
+ * costs most.
+ */
 const TRIED = new Set(['anyOf', 'oneOf', 'not', 'if'])
 const TRY = 10
 const PER_ITEM = ['items', 'unevaluatedItems']
@@ -52,20 +56,23 @@ const PER_MEMBER = [
   ...['additionalProperties', 'patternProperties', 'propertyNames', 'maxProperties'],
   ...['minProperties', 'unevaluatedProperties'],
 ]
-/** What they evaluate of the same data is handed on; so is what `$ref` does. */
+/** Keywords that hand on which members of the same data their subschemas evaluated; `$ref` does so too. */
 const IN_PLACE = ['allOf', 'anyOf', 'oneOf', 'if', 'then', 'else', 'dependentSchemas']
 const PER_TEXT = ['minLength', 'maxLength']
-/** Some ten times as much: an address may be of a hundred labels, each of them looked at. */
+/**
+ * A format costs some ten times as much as a length: an address may have a hundred labels, and each is
+ * checked.
+ */
 const FORMAT = 10
-/** Not evaluated where they stand. */
+/** Their subschemas are not evaluated where they stand. */
 const DEFINITIONS = new Set(['$defs', 'definitions'])
 
 type Members = Record<string, unknown>
 
 /**
- * The document made ready for the compiler: unknown keywords left out (draft 2020-12: they are
- * annotations), every subschema with its cost, and references that stay inside. Expects a document
- * that the meta-schema accepts; throws `SchemaFault` for what it may not say here.
+ * Prepares a document for the compiler: removes unknown keywords (annotations, by draft 2020-12), adds its
+ * cost to every subschema, and resolves references, which must stay inside the document. Expects a document
+ * that the meta-schema accepts. Throws `SchemaFault` for what is not supported here.
  */
 export function planSchema(document: Members): SchemaPlan {
   const planner = new Planner(document['$id'])
@@ -86,7 +93,10 @@ class Planner {
   size = 0
   readonly #rootId: string | null
   readonly #pointers = new Set<string>()
-  /** Where they are: JSON pointers. Ajv does not find one at the top. */
+  /**
+   * Anchors and their JSON pointers, by which references are replaced: Ajv does not find an anchor at the
+   * top.
+   */
   readonly #anchors = new Map<string, string>()
   readonly #referrers: Members[] = []
   readonly #keywords = new Set<string>()
@@ -128,7 +138,9 @@ class Planner {
     return this.#keywords.has(keyword)
   }
 
-  /** Ajv counts what was evaluated from the first item on, and what `contains` found is anywhere. */
+  /**
+   * Ajv records evaluated items as a count from the first item on, but `contains` evaluates items anywhere.
+   */
   checkItems(): void {
     if (this.uses('contains') && this.uses('unevaluatedItems')) {
       throw new SchemaFault('contains and unevaluatedItems in one schema are not supported')
@@ -147,14 +159,14 @@ class Planner {
     this.#keywords.add(keyword)
     if (ONE.has(keyword)) return [[keyword, this.subschema(value, at)]]
     if (MANY.has(keyword) && Array.isArray(value)) {
-      return [[keyword, value.map((one, i) => this.subschema(one, `${at}/${i}`))]]
+      return [[keyword, value.map((schema, i) => this.subschema(schema, `${at}/${i}`))]]
     }
     if (NAMED.has(keyword) && isJsonObject(value)) return [[keyword, this.#named(value, at)]]
     if (keyword === '$ref') return [[keyword, this.#reference(value)]]
     if (keyword === 'format') return isChecked(value) ? [[keyword, value]] : []
     if (keyword === '$anchor' || keyword === '$dynamicAnchor') this.#anchor(String(value), pointer)
     if (!VALUES.has(keyword)) return []
-    // Looked at member by member, as subschemas are.
+    // Counted like subschemas, since its members are checked one by one.
     if (keyword === 'dependentRequired' && isJsonObject(value)) {
       this.#grow(Object.keys(value).length)
     }
@@ -177,7 +189,10 @@ class Planner {
     this.#anchors.set(name, pointer)
   }
 
-  /** An own absolute `$id` in front says nothing that the fragment does not. */
+  /**
+   * Returns the fragment of a reference. The document's own absolute `$id` in front of it is redundant, and
+   * removed.
+   */
   #reference(value: unknown): string {
     const text = String(value)
     const isOwn = this.#rootId !== null && text.startsWith(this.#rootId)
@@ -189,7 +204,10 @@ class Planner {
   }
 }
 
-/** There is one document and no `$id` inside of it, so a dynamic reference leads where a plain one does. */
+/**
+ * Replaces `$dynamicRef` by `$ref`. The two mean the same here: there is only one document, and no `$id`
+ * inside of it.
+ */
 function withPlainReferences({ $dynamicRef, ...schema }: Members): Members {
   if ($dynamicRef === undefined) return schema
   if (schema['$ref'] === undefined) return { ...schema, $ref: $dynamicRef }
@@ -213,14 +231,14 @@ function keywordCost(keyword: string, value: unknown): number {
   return (TRIED.has(keyword) ? TRY : 1) * applied(keyword, value)
 }
 
-/** How many schemas the keyword applies. */
+/** The number of subschemas that the keyword applies. */
 function applied(keyword: string, value: unknown): number {
   if (MANY.has(keyword) && Array.isArray(value)) return value.length
   if (NAMED.has(keyword) && isJsonObject(value)) return Object.keys(value).length
   return ONE.has(keyword) && value !== undefined ? 1 : 0
 }
 
-/** What comparing with it costs: values, and 16 characters each. */
+/** The cost of comparing with a literal: a step per value and per 16 characters. */
 function literalSize(value: unknown): number {
   if (typeof value === 'string') return value.length >> 4
   if (typeof value !== 'object' || value === null) return 0
@@ -238,7 +256,7 @@ function escaped(name: string): string {
   return name.replaceAll('~', '~0').replaceAll('/', '~1')
 }
 
-/** For the fragment of a URI, which a lone surrogate has no place in. */
+/** Encodes a pointer as the fragment of a URI, which cannot hold a lone surrogate. */
 function encoded(pointer: string): string {
   return encodeURI(pointer.replaceAll(/\p{Cs}/gu, '\ufffd')).replaceAll('#', '%23')
 }

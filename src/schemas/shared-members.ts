@@ -1,10 +1,10 @@
 import { MAX_DURATION_MS } from '../job/duration.ts'
 
-// Members that several requests have, each as all of them check it.
+// Schemas of members that several requests share.
 
 /**
- * SQLite's drivers end a text at its first NUL, and write half a surrogate pair as U+FFFD: two ids that
- * differ there would be one, and what is read back would be neither.
+ * SQLite's drivers end a text at its first NUL and write half a surrogate pair as U+FFFD. Two ids that differ
+ * only there would become one, and neither would be read back as it was.
  */
 export const storable = '^[^\\u0000\\p{Cs}]*$'
 
@@ -14,14 +14,14 @@ export const count = { type: ['integer', 'null'], minimum: 0 } as const
 export const leaseMs = { type: ['integer', 'null'], minimum: 1, maximum: MAX_DURATION_MS } as const
 export const queueName = { type: 'string', minLength: 1, maxLength: 128 } as const
 
-/** Present and a text: an explicit null is as good as absent. */
+/** The member is present and a string; an explicit null counts as absent. */
 function names(member: 'code' | 'type') {
   return { required: [member], properties: { [member]: { type: 'string' } } }
 }
 
-// The texts have no upper bound here, and the message may be empty, as that of `new Error()` is: a
-// failure report that is refused for its message leaves the job waiting for its lease.
-// `job/failure.ts` cuts what is kept; the body has its own limit.
+// The texts have no upper bound here, and the message may be empty, as that of `new Error()` is: if a failure
+// report were refused for its message, its job would wait for the end of its lease. `job/failure.ts` cuts
+// what is kept, and the body has a limit of its own.
 export const nackError = {
   type: 'object',
   required: ['message'],
@@ -35,5 +35,5 @@ export const nackError = {
   anyOf: [names('code'), names('type')],
 }
 
-/** Jobs of one heartbeat, and events of one report. */
+/** The most jobs in a heartbeat, and events in a report. */
 export const MAX_IDS = 1000

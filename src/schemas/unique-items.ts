@@ -1,7 +1,7 @@
 import type { FuncKeywordDefinition } from 'ajv/dist/2020.js'
 import type { Fuel } from './fuel.ts'
 
-/** `uniqueItems` in one pass over the items: Ajv's own compares each with each other. */
+/** `uniqueItems` in one pass over the items: Ajv's own compares every pair. */
 export function uniqueItems(fuel: () => Fuel): FuncKeywordDefinition {
   return {
     keyword: 'uniqueItems',
@@ -23,7 +23,10 @@ function areUnique(items: readonly unknown[], fuel: Fuel): boolean {
   return true
 }
 
-/** The same text for equal values, and for them only. A text is written once on each level. */
+/**
+ * Returns the same text for equal values, and different texts for others. Charges per level, because a text
+ * is copied on every level.
+ */
 function canonical(value: unknown, fuel: Fuel): string {
   const text = textOf(value, fuel)
   fuel.take(20 + (text.length >> 3))

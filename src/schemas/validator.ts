@@ -16,9 +16,9 @@ import { fieldOf } from './field-path.ts'
 import { BATCH_SCHEMA, PUSH_SCHEMA } from './push.ts'
 import { ACK_SCHEMA, FETCH_SCHEMA, HEARTBEAT_SCHEMA, NACK_SCHEMA } from './workers.ts'
 
-// `allErrors` stays off: the first error is what the client gets, and a hostile body cannot make the
-// validator collect a million of them. The schemas are constants of ours: to hold each against the
-// meta-schema, which is itself compiled for that, would be a fifth of the gateway's start.
+// `allErrors` stays off: the client gets the first error only, and a hostile body cannot make the validator
+// collect a million of them. Our own schemas are not validated at run time: compiling the meta-schema for
+// that would take a fifth of the gateway's start.
 const ajv = new Ajv2020({
   strict: true,
   allowUnionTypes: true,
@@ -28,7 +28,7 @@ const ajv = new Ajv2020({
 })
 
 const parseWhole = parser<PushRequest>(PUSH_SCHEMA)
-/** Also a job's own document, and the body of its token. */
+/** Also parses a job's own document, and the body of its token. */
 export const parsePush = (body: unknown): PushRequest => parseWhole(withExtras(body))
 export const parseBatch = parser<BatchRequest>(BATCH_SCHEMA)
 export const parseCron = parser<CronRequest>(CRON_SCHEMA)
@@ -38,8 +38,8 @@ export const parseNack = parser<NackRequest>(NACK_SCHEMA)
 export const parseHeartbeat = parser<HeartbeatRequest>(HEARTBEAT_SCHEMA)
 
 /**
- * A function that returns its argument typed, or throws `OjsError` 400 naming the field. Its first
- * call compiles the schema: most processes need few of them.
+ * Makes a function that returns its argument typed, or throws `OjsError` 400 with the name of the field. The
+ * schema is compiled at the first call, since most processes need few of them.
  */
 export function parser<T>(schema: object): (body: unknown) => T {
   let validate: ValidateFunction<T> | undefined
@@ -50,7 +50,9 @@ export function parser<T>(schema: object): (body: unknown) => T {
   }
 }
 
-/** A function that says whether its argument is valid; for parts that are skipped when they are not. */
+/**
+ * Makes a function that tells whether its argument is valid, for parts that are skipped when they are not.
+ */
 export function checker<T>(schema: object): (value: unknown) => value is T {
   let validate: ValidateFunction<T> | undefined
   return (value) => {
@@ -60,8 +62,8 @@ export function checker<T>(schema: object): (value: unknown) => value is T {
 }
 
 /**
- * Ajv's first error as the seed's error body (seed 001 §9.1: field, expected, received). Of `anyOf`
- * that is the one of its first branch.
+ * Converts Ajv's first error to the seed's error (seed 001 §9.1: field, expected, received). For `anyOf`,
+ * Ajv's first error is that of the first branch.
  */
 function explain(error: ErrorObject | undefined): OjsError {
   if (!error) return new OjsError('invalid_request', 'The request is not valid.')
@@ -99,7 +101,7 @@ function aboutMember(error: ErrorObject, at: string): OjsError {
     : invalidField(field, `The '${field}' field is not known.`, { validation: 'unknown' })
 }
 
-/** Ajv's own message names none of them. */
+/** The allowed values, which Ajv's own message does not name. */
 function allowedIn({ params }: ErrorObject): unknown[] {
   const values: unknown[] = params['allowedValues']
   return values.filter((value) => value !== null)

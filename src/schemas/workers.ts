@@ -38,7 +38,7 @@ export const HEARTBEAT_SCHEMA = {
   required: ['worker_id'],
   properties: {
     worker_id: id,
-    // Whatever they are: no job loses its lease for the id of another (ojs-digest §9).
+    // Any string is accepted: an invalid id must not cost other jobs their leases (ojs-digest §9).
     active_jobs: {
       type: ['array', 'integer', 'null'],
       minimum: 0,
@@ -50,7 +50,7 @@ export const HEARTBEAT_SCHEMA = {
     attempt,
     visibility_timeout_ms: leaseMs,
     state: label,
-    // As many as FETCH takes.
+    // The same limit as in FETCH.
     queues: { type: ['array', 'null'], maxItems: 100, items: queueName },
     hostname: label,
     pid: count,

@@ -7,8 +7,8 @@ import { parser } from './validator.ts'
 const { options } = PUSH_SCHEMA.properties
 
 /**
- * `POST /workflows` as far as all dialects agree. What it is made of is checked by the planner, and
- * each job as a PUSH of its own.
+ * The members of `POST /workflows` on which all dialects agree. The planner checks the steps, and each job is
+ * checked like a PUSH.
  */
 const WORKFLOW_SCHEMA = {
   type: 'object',
@@ -41,7 +41,7 @@ export const parseWorkflow = parser<WorkflowRequest>(WORKFLOW_SCHEMA)
 
 const parseGraph = parser<{ steps: GraphStep[] }>(GRAPH_SCHEMA)
 
-/** The steps of the seed's form. */
+/** The steps of a workflow in the seed's form. */
 export function parseGraphSteps(request: WorkflowRequest): GraphStep[] {
   return parseGraph(request).steps
 }

@@ -14,12 +14,12 @@ interface OjsSchema {
   createdAt: number
 }
 
-/** The documents say no date of their own; this one never changes. */
+/** The documents have no date of their own, so they get this fixed one. */
 const CREATED_AT = Date.UTC(2026, 0, 1)
 
 /**
- * The six schemas of OJS itself (seed 003), in its order. They describe documents and not `args`:
- * a job that names one is held to nothing.
+ * The six schemas of OJS itself (seed 003), in its order. They describe documents and not `args`, so the args
+ * of a job that names one are not validated.
  */
 export const OJS_SCHEMAS: readonly OjsSchema[] = [
   entry('ojs.job', JOB_SCHEMA),
