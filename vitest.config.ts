@@ -8,9 +8,9 @@ const CONFORMANCE = 'test/conformance/**/*.test.{ts,mjs}'
 const CRASH = 'test/crash/**/*.test.{ts,mjs}'
 
 /**
- * These replace whole modules, register themselves for the whole process or measure its memory, so
- * each gets a process of its own. The others share theirs: to load what they import took half of the
- * time of all unit tests, and a tenth of the others.
+ * These files replace whole modules, register themselves for the whole process or measure its memory, so each
+ * gets its own process. The other files share processes: loading their imports again and again took half of
+ * the time of all unit tests, and a tenth of the time of the others.
  */
 const ISOLATED = testFiles().filter((file) =>
   /\bvi\.mock\(|\/support\/spans\.ts'|\bmemoryUsage\(/.test(readFileSync(file, 'utf8')),
@@ -24,9 +24,9 @@ function testFiles(): string[] {
 }
 
 /**
- * What comes first, by project and file. The crashes come before the others, the longest ones at the
- * head: their nodes start and die for minutes, and the run would wait for the last of them. Of what only
- * computes, the files that take 20 s and more come before the many that take none.
+ * The order of the test files, by project and file. Crash tests come first, the longest ones at the head:
+ * their nodes start and die for minutes, and the run would otherwise wait for the last of them. Of the unit
+ * tests, the files that take 20 s and more come before the many short ones.
  */
 const ORDER = [
   /^crash .*\/crash\.test\.ts$/,
@@ -40,29 +40,30 @@ const ORDER = [
   /^unit /,
 ]
 
-/** As long as `eventually`: vitest would give up after 1 s, and a busy machine stops for 3 to 5 s. */
+/** The same timeout as `eventually`. vitest's default is 1 s, while a busy machine may stop for 3 to 5 s. */
 const EXPECT = { poll: { timeout: 15_000 } }
 
 /**
- * Two cores: vitest would leave one of them idle, and most tests wait for something. With four of
- * them a quarter of the time was idle, with six next to nothing, but the tests beside each other
- * waited long.
+ * For two cores. vitest's default would leave one of them idle, and most tests wait for something. With four
+ * workers a quarter of the time was idle; with six next to nothing, but tests that ran side by side delayed
+ * each other.
  */
 const WORKERS = 5
 
-/** All projects but one are one group, so that none waits for the last of another. */
+/** One group for all projects but `conformance`, so that no project waits for the last test of another. */
 const TOGETHER = { sequence: { groupOrder: 0 }, expect: EXPECT }
 
 const UNIT = {
   ...TOGETHER,
-  // A property takes 5 to 15 s; eight times that on a machine that many others use too (load 35).
+  // A property test takes 5 to 15 s, and eight times that on a machine that many others use too (load 35).
   testTimeout: 180_000,
 }
 
 const SHARING_A_BROKER = {
   ...TOGETHER,
-  // Several waits of 30 s, the limit of one: what takes 8 s alone, as two calls of rabbitmqctl and the start
-  // of a node, took a minute with load 20. A test that hangs is told by its waits, and not by this.
+  // Room for several waits of 30 s, which is the limit of a single one. Two calls of rabbitmqctl and the
+  // start of a node take 8 s on an idle machine, and took a minute with load 20. A test that hangs is
+  // detected by its waits, not by this.
   testTimeout: 180_000,
   hookTimeout: 120_000,
 }
@@ -74,14 +75,18 @@ class InOrder extends BaseSequencer {
   }
 }
 
-/** Those that share a process come together: it ends where another project comes next. */
+/**
+ * Keeps the files of a project together: vitest ends a shared process as soon as a file of another project
+ * follows.
+ */
 function rank({ moduleId, project }: TestSpecification): number {
   const place = ORDER.findIndex((which) => which.test(`${project.name} ${moduleId}`))
   return place === -1 ? ORDER.length : place
 }
 
-// Run all of them with `npm test`: it starts the RabbitMQ node that everything but `unit` needs.
-// A machine with two cores is the measure: a real broker and a gateway are busy beside the tests.
+// Run all projects with `npm test`, which starts the RabbitMQ node that all but the unit and crash tests
+// share. The numbers are for a machine with two cores, on which a real broker and a gateway are busy beside
+// the tests.
 export default defineConfig({
   test: {
     maxWorkers: WORKERS,
@@ -124,7 +129,8 @@ export default defineConfig({
           expect: EXPECT,
           hookTimeout: 60_000,
           maxWorkers: 2,
-          // `npm test` runs it beside all others, in a process of its own (scripts/run-tests.mjs).
+          // `npm test` runs this project beside all others, as a vitest process of its own
+          // (scripts/run-tests.mjs).
           sequence: { groupOrder: 1 },
         },
       },
@@ -133,7 +139,7 @@ export default defineConfig({
           ...TOGETHER,
           name: 'crash',
           include: [CRASH],
-          // 20 to 40 s each; four times that where others use the machine too.
+          // A test takes 20 to 40 s, and four times that when others use the machine too.
           testTimeout: 240_000,
           // Each file has a broker of its own.
           hookTimeout: 120_000,

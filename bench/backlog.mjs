@@ -8,21 +8,22 @@ const BACKLOG = 300_000
 const QUICK_BACKLOG = 20_000
 const TOKEN_BYTES = 1024
 const CONNECTIONS = 64
-/** Jobs that the loop's queue gets at a time: without a backlog it is never deeper than this. */
+/** The jobs that are put into the loop's queue at a time; without a backlog it is never deeper than this. */
 const SEGMENT = 1000
-/** Of the gateway's consumers. */
+/** The prefetch of the gateway's consumers. */
 const PREFETCH = 32
-/** What a longer string among the `args` adds beside its own length: a comma and two quotes. */
+/** What an additional string in `args` adds beside its own length: a comma and two quotes. */
 const PADDING_OVERHEAD = 3
 
 const LOOP_SIDES = { ceiling: 'no backlog', gateway: 'backlog' }
 
 /**
- * The same four loads with and without a backlog, in turns: the ceiling, PUSH, and a loop, of bare
- * messages and of one worker's FETCH(10)+ACK. The backlog has a broker and a gateway of its own, whose ledger knows all of
- * its jobs: nothing of it burdens the other side. Each load on it has one on the other before it:
- * RabbitMQ goes on for seconds with what the last one took away from a long queue. Both brokers have the
- * policy for long queues that `npm start` gives its own (scripts/long-queues.mjs).
+ * Measures the same four loads with and without a backlog, in turns: the ceiling, PUSH, a loop of bare
+ * messages, and a loop of one worker's FETCH(10)+ACK. The backlog has a broker and a gateway of its own,
+ * whose ledger knows all of its jobs, so that it does not burden the other side. Before each load on the
+ * backlog the same load runs on the other side: for some seconds RabbitMQ is still busy with what the last
+ * load removed from a long queue. Both brokers have the policy for long queues that `npm start` gives its own
+ * (scripts/long-queues.mjs).
  */
 export function measureBacklog(stage, plan) {
   return stage.withLongQueuePolicy(async () => {
@@ -48,7 +49,10 @@ async function measure(shallowStage, deepStage, plan, isPolicySet) {
   return report(plan, deep, rounds, isPolicySet)
 }
 
-/** Two queues of the same depth: the gateway's tokens are real jobs, the ceiling's are copies. */
+/**
+ * Prepares two queues of the same depth: the gateway's with tokens of real jobs, the ceiling's with copies of
+ * a token.
+ */
 async function prepare(stage, size) {
   const { queue: ceilingQueue, padding, token } = await paddedQueue(stage)
   const queue = await stage.newQueue(padding)
@@ -63,7 +67,10 @@ async function prepare(stage, size) {
   return side
 }
 
-/** A queue whose one message was taken as the ceiling's, and what makes a job's token 1 KiB. */
+/**
+ * Creates a queue whose only message was taken as the ceiling's. Also returns the padding that makes a token
+ * 1 KiB.
+ */
 async function paddedQueue(stage) {
   const { bytes } = await stage.sample(await stage.newQueue())
   const padding = 'x'.repeat(TOKEN_BYTES - bytes - PADDING_OVERHEAD)
@@ -109,7 +116,10 @@ async function circulateBare(side, seconds) {
   return stage.raw.call('circulate', load)
 }
 
-/** Takes away what a round added, the oldest messages first: the depth is the same in each round. */
+/**
+ * Removes as many messages as a round added, the oldest first, so that every round starts with the same
+ * depth.
+ */
 function restore({ stage, size }, queue) {
   return size === 0 ? stage.purge(queue) : stage.trim(queue, size)
 }

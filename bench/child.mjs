@@ -2,8 +2,8 @@ import { fork } from 'node:child_process'
 import { guard, unguard } from '../scripts/processes.mjs'
 
 /**
- * Starts a load process. It lives for all rounds, so that its code is as warm as the server's.
- * `call` runs one of its commands and answers the result.
+ * Starts a load process. It lives for all rounds, so that its code is as warm as the server's. `call` runs
+ * one of its commands and resolves to the result.
  */
 export function startChild(file, nodeArgs = []) {
   const child = fork(file, { execArgv: nodeArgs, stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
@@ -37,7 +37,7 @@ export function startChild(file, nodeArgs = []) {
   }
 }
 
-/** The other side of `startChild`: runs in the load process. */
+/** The counterpart of `startChild`, in the load process: runs the commands. */
 export function serve(commands) {
   process.on('message', async ({ id, command, parameters }) => {
     try {
@@ -46,7 +46,7 @@ export function serve(commands) {
       process.send({ id, error: error.stack })
     }
   })
-  // Ctrl-C goes to the whole terminal; the parent alone decides when a round is over.
+  // Ctrl-C reaches every process of the terminal, but only the parent decides when a round is over.
   process.on('SIGINT', () => {})
   process.on('disconnect', () => process.exit())
 }

@@ -2,13 +2,13 @@ import { say } from '../scripts/progress.mjs'
 import { quantile } from './statistics.mjs'
 
 const SIZES = [20, 100, 200]
-/** Whole heartbeats, however they are spread. */
+/** A whole number of heartbeat intervals, so that the count does not depend on how heartbeats are spread. */
 const SECONDS = 30
 const QUICK_SECONDS = 10
 
 /**
- * So many native workers on one queue, each with connections of its own. What the control plane
- * costs per worker must not depend on their number, and one cancel has to reach every one of them.
+ * Runs fleets of native workers on one queue, each worker with connections of its own. The cost of the
+ * control plane per worker must not depend on their number, and one cancel has to reach every one of them.
  */
 export async function measureFleet(stage, plan) {
   const rows = []
@@ -33,7 +33,7 @@ async function measureSize(stage, size, seconds) {
   await fleet.call('open', { native: { module, amqp, queueType }, queue, size, heldId })
   const { url, watch } = stage
   const round = await fleet.call('flow', { url, queue, seconds, watch })
-  // Copies of one token: no worker can take two of them, so each runs the job that is cancelled.
+  // Copies of one token. No worker can take two of them, so each worker runs the job that is cancelled.
   await stage.raw.call('fill', { count: size })
   const delays = await fleet.call('cancel', { url })
   await fleet.call('close')

@@ -10,8 +10,8 @@ const START_TIMEOUT_MS = 30_000
 const STOP_TIMEOUT_MS = 40_000
 
 /**
- * A gateway of this benchmark's own: any free port, ledger and log in `dir`, every other setting
- * at its default, whatever the caller's environment says.
+ * Starts a gateway for this benchmark: on any free port, with ledger and log in `dir`, and every other
+ * setting at its default, whatever the caller's environment says.
  */
 export async function startGateway({ main, nodeArgs, env, dir }) {
   const logFile = join(dir, 'gateway.log')

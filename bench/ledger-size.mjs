@@ -6,11 +6,11 @@ import { ratioOfMedians } from './statistics.mjs'
 const ROWS = 1_000_000
 const QUICK_ROWS = 50_000
 const CONNECTIONS = 64
-/** A tenth of the rows is this queue's. */
+/** The queue of a tenth of the rows. */
 const QUEUE = 'old.0'
 
 /**
- * Two gateways, one with an empty ledger and one with a million jobs in it, in turns: PUSH, each
+ * Measures two gateways in turns, one with an empty ledger and one with a million jobs in it: PUSH, each
  * beside the ceiling of its own broker, and the statistics of a queue.
  */
 export async function measureLedgerSize(stage, plan) {

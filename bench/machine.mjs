@@ -3,7 +3,7 @@ import { availableParallelism, cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { median } from './statistics.mjs'
 
-/** What the figures depend on beside the code, in one line. */
+/** Describes in one line what the figures depend on beside the code. */
 export function describeMachine() {
   return [
     new Date().toISOString().slice(0, 10),
@@ -13,7 +13,9 @@ export function describeMachine() {
   ].join(', ')
 }
 
-/** The ledger syncs once per group commit: on a slow disk this is what PUSH waits for. */
+/**
+ * The time of a sync. The ledger syncs once per group commit, and on a slow disk that is what PUSH waits for.
+ */
 function syncMs() {
   const dir = mkdtempSync(join(tmpdir(), 'ojs-rabbitmq-bench-sync-'))
   const file = openSync(join(dir, 'probe'), 'w')

@@ -1,28 +1,31 @@
 import { alternate } from './rounds.mjs'
 
 const CONNECTIONS = 64
-/** Between two jobs of the latency rows: everything is idle again, timers and disk included. */
+/** Pause between two jobs of the latency rows, so that everything is idle again, timers and disk included. */
 export const PAUSE_MS = 20
 const BATCH = { connections: 10, jobsPerRequest: 100 }
 const DRAIN = { workers: 16, count: 10 }
 const WORKER = { concurrency: 50 }
-/** Of the rows with a filled queue, per second of a round: a faster side ends its round when they are used up. */
+/**
+ * Jobs per second of a round, for rows with a filled queue. A side that is faster ends its round when they
+ * are used up.
+ */
 const DRAIN_JOBS_PER_SECOND = 6000
 
 const CHAIN_LENGTH = 10
-/** As above, of the row whose jobs begin one by one. */
+/** The same for workflow steps, each of which becomes available only when the previous one is completed. */
 const STEPS_PER_SECOND = 4000
 
 export function measurePush(stage, plan) {
   return comparePush(stage, plan, { connections: CONNECTIONS, jobsPerRequest: 1 })
 }
 
-/** As many jobs on their way as the ceiling has unconfirmed messages: 1,000. */
+/** As many jobs in flight as the ceiling has unconfirmed messages: 1,000. */
 export function measureBatch(stage, plan) {
   return comparePush(stage, plan, BATCH)
 }
 
-/** Every job differs from every other, with the policy and without: its price, not its conflicts. */
+/** All jobs differ, with the policy and without: this measures the price of the policy, not of conflicts. */
 export async function measureUnique(stage, plan) {
   const side = (unique) => async (seconds) => {
     const queue = await stage.newQueue()
@@ -35,7 +38,7 @@ export async function measureUnique(stage, plan) {
   return { kind: 'rate', ...rounds }
 }
 
-/** The ceiling keeps one queue and empties it after each round; the gateway gets a new one. */
+/** The ceiling keeps one queue, which is emptied after each round; the gateway gets a new one each time. */
 async function comparePush(stage, plan, { connections, jobsPerRequest }) {
   const ceilingQueue = await stage.newQueue()
   const token = await stage.sample(ceilingQueue)
@@ -81,7 +84,7 @@ export async function measureFlow(stage, plan) {
   return { kind: 'rate', ...(await alternate(plan, { gateway })) }
 }
 
-/** Nobody produces: each round has a queue that was filled before it. */
+/** Without producers: the queue of each round is filled before it. */
 export async function measureDrain(stage, plan) {
   const ceilingQueue = await stage.newQueue()
   await stage.sample(ceilingQueue)
@@ -106,7 +109,7 @@ export async function measureDrain(stage, plan) {
   return { kind: 'rate', ...(await alternate(plan, { ceiling, gateway })) }
 }
 
-/** Steps of chains beside as many plain jobs: what it costs that one begins with the end of another. */
+/** Compares steps of chains with as many plain jobs: what it costs that a step begins when another ends. */
 export async function measureWorkflows(stage, plan) {
   const side = (fill) => async (seconds) => {
     const jobs = STEPS_PER_SECOND * (seconds + 1)
@@ -122,7 +125,7 @@ export async function measureWorkflows(stage, plan) {
   return { kind: 'rate', ...rounds }
 }
 
-/** The SDK's worker instead of bare requests: what a program really gets. */
+/** Measures the SDK's worker instead of bare requests: what a real program gets. */
 export async function measureWorker(stage, plan) {
   const gateway = async (seconds) => {
     const jobs = jobsFor(seconds)
@@ -140,7 +143,7 @@ export function jobsFor(seconds) {
   return DRAIN_JOBS_PER_SECOND * (seconds + 1)
 }
 
-/** A rate is worth nothing if what was confirmed is not there. */
+/** Throws if messages that were confirmed are not in the queue: a rate would be worth nothing then. */
 export function checkArrived(found, confirmed) {
   if (found >= confirmed) return
   throw new Error(`${confirmed} were confirmed, but only ${found} messages are in the queue`)

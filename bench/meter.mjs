@@ -1,18 +1,18 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** Linux counts CPU time in hundredths of a second for every program (USER_HZ). */
+/** Linux reports CPU time in hundredths of a second to every program (USER_HZ). */
 const TICKS_PER_SECOND = 100
 
-/** Other processes at work for more than this share of one core change the figures. */
+/** Other processes that use more than this share of a core change the figures. */
 export const DISTURBED_PERCENT = 10
-/** An idle broker and gateway need some, too. */
+/** An idle broker and gateway need some of this themselves. */
 const QUIET_PERCENT = 20
 
 /**
- * What a round cost: CPU in percent of one core, from `/proc`, of this process (`load`) and of the
- * ones that are watched by name; `others` is every other process of the machine, the measure of
- * how undisturbed the round was. NaN where there is no `/proc`.
+ * Measures what a round costs: CPU in percent of one core, from `/proc`, of this process (`load`) and of the
+ * watched processes by their names. `others` is the CPU of all other processes of the machine, which shows
+ * how undisturbed the round was. NaN without `/proc`.
  */
 export class Meter {
   #watched
@@ -48,7 +48,7 @@ export class Meter {
   }
 }
 
-/** Resolves when all cores together were nearly idle for two seconds. */
+/** Resolves when all cores together have been nearly idle for two seconds. */
 export async function quietMachine(signal) {
   for (;;) {
     const before = machineSeconds()
@@ -64,7 +64,7 @@ function processSeconds(pid) {
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND
 }
 
-/** Seconds that all cores together spent on work, interrupts included. */
+/** The seconds that all cores together spent working, interrupts included. */
 function machineSeconds() {
   const [user, nice, system, , , irq, softirq, steal] = readText('/proc/stat')
     .split('\n', 1)[0]
@@ -74,22 +74,22 @@ function machineSeconds() {
   return (user + nice + system + irq + softirq + steal) / TICKS_PER_SECOND
 }
 
-/** Memory of a process as it is now. */
+/** The present memory of a process. */
 export function residentMb(pid) {
   return statusKb(pid, 'VmRSS') / 1024
 }
 
-/** The most that it had since `forgetPeak`. */
+/** The peak memory of a process since `forgetPeak`. */
 function peakMb(pid) {
   return statusKb(pid, 'VmHWM') / 1024
 }
 
-/** 5 is Linux's word for it; where it is not understood, the peak is that of the whole run. */
+/** Resets the peak: writing 5 tells Linux to do so. If that fails, the peak is that of the whole run. */
 function forgetPeak(pid) {
   try {
     writeFileSync(`/proc/${pid}/clear_refs`, '5')
   } catch {
-    // No Linux, or one without the option: there is no figure, or one that is too high.
+    // Not Linux, or without this option: there is no figure, or one that is too high.
   }
 }
 

@@ -2,12 +2,15 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { checkArrived, jobsFor, PAUSE_MS } from './measures.mjs'
 import { alternate } from './rounds.mjs'
 
-/** Of the native worker, and the prefetch of the ceiling beside it. */
+/** The concurrency of the native worker, and the prefetch of the ceiling. */
 const CONCURRENCY = 200
 const IN_FLIGHT = [1000, 64]
 const POLL_MS = 20
 
-/** The gateway applies the reports meanwhile: the clock stops when every job reads `completed`. */
+/**
+ * Measures the native worker while the gateway applies its reports. The clock stops when every job reads
+ * `completed`.
+ */
 export async function measureNative(stage, plan) {
   const ceiling = await consumedCeiling(stage)
   const gateway = async (seconds) => {
@@ -19,7 +22,10 @@ export async function measureNative(stage, plan) {
   return { kind: 'rate', ...(await alternate(plan, { ceiling, gateway })) }
 }
 
-/** Without a gateway, and then what it takes one that comes back to know everything. */
+/**
+ * Measures the native worker without a gateway, and then how long a gateway that comes back needs to know
+ * everything.
+ */
 export async function measureAlone(stage, plan) {
   const ceiling = await consumedCeiling(stage)
   const gateway = async (seconds) => {
@@ -45,14 +51,14 @@ export async function measureAlone(stage, plan) {
   ]
 }
 
-/** The rest of a round, its CPU included, is the worker's. */
+/** Without the CPU, which, like the rest of the round, is the worker's. */
 function recoveryOf({ emptyS }) {
   return { emptyS, cpu: {} }
 }
 
 const ALONE = { ceiling: 'raw amqplib', gateway: 'worker alone' }
 
-/** Seconds from the start of the gateway's process. */
+/** Starts the gateway and returns seconds since the start of its process. */
 async function comeBack(stage, { queue, ...load }) {
   const startedAt = performance.now()
   const elapsed = () => (performance.now() - startedAt) / 1000
@@ -66,7 +72,7 @@ async function comeBack(stage, { queue, ...load }) {
   return { emptyS, knownS }
 }
 
-/** As many messages of the same size, consumed and acknowledged by bare amqplib. */
+/** The ceiling: as many messages of the same size, consumed and acknowledged by bare amqplib. */
 async function consumedCeiling(stage) {
   const queue = await stage.newQueue()
   await stage.sample(queue)
@@ -78,7 +84,7 @@ async function consumedCeiling(stage) {
   }
 }
 
-/** A queue that holds what was just posted over HTTP, and nothing else. */
+/** Creates a queue that holds only the jobs that it posts over HTTP. */
 async function postedJobs(stage, seconds) {
   const jobs = jobsFor(seconds)
   const queue = await stage.newQueue()
@@ -88,12 +94,12 @@ async function postedJobs(stage, seconds) {
   return { native: nativeOf(stage), url, queue, jobs, concurrency: CONCURRENCY }
 }
 
-/** The part of it that can be sent to another process. */
+/** The members of `stage.native` that can be sent to another process. */
 function nativeOf({ native: { module, amqp, queueType } }) {
   return { module, amqp, queueType }
 }
 
-/** One row for each number of calls under way; the ceiling publishes the producer's own message. */
+/** One row for each number of calls in flight. The ceiling publishes the producer's own message. */
 export async function measureProducer(stage, plan) {
   const rows = []
   for (const inFlight of IN_FLIGHT) {

@@ -16,7 +16,7 @@ const USAGE = `npm run bench -- [options]
   --profile DIR   write CPU profiles of the gateway, the workers and the producer there and
                   print their top functions`
 
-/** Answers the options, or undefined after `--help`. */
+/** Returns the options; undefined after `--help`. */
 export function readOptions(args) {
   const { values } = parseArgs({
     args,

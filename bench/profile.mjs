@@ -5,8 +5,8 @@ import { fileURLToPath } from 'node:url'
 const TOP = 60
 
 /**
- * The functions of a V8 CPU profile by self time, with and without what they called, in percent of
- * the time that was not idle. The samples are wall time: a system call that waits counts as busy.
+ * Lists the functions of a V8 CPU profile by self time, with and without their callees, in percent of the
+ * time that was not idle. Samples are wall time: a system call that waits counts as busy.
  */
 export function summariseProfile(file) {
   const { nodes, samples, timeDeltas } = JSON.parse(readFileSync(file, 'utf8'))
@@ -28,7 +28,7 @@ export function summariseProfile(file) {
   return [`idle ${((100 * idle) / all).toFixed(0)} %`, '    self    total', ...lines].join('\n')
 }
 
-/** Self and total time by function; a function that is on the stack twice counts once. */
+/** Adds up self and total time by function. A function that is on the stack twice counts once. */
 function addUp(nodes, own) {
   const byId = new Map(nodes.map((node) => [node.id, node]))
   const totals = new Map()

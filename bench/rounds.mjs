@@ -2,12 +2,15 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { say } from '../scripts/progress.mjs'
 import { DISTURBED_PERCENT, quietMachine } from './meter.mjs'
 
-/** After a purge: the broker's and the ledger's late writes do not burden the next round. */
+/** After a purge, so that late writes of the broker and the ledger do not burden the next round. */
 const SETTLE_MS = 1000
-/** With `--patient`: a machine that never rests must not keep the benchmark for ever. */
+/** With `--patient`: a machine that is never quiet must not keep the benchmark running for ever. */
 const MAX_TRIES = 20
 
-/** One warm-up round of each side, then ceiling, gateway, ceiling, gateway …; every round kept. */
+/**
+ * Runs one warm-up round of each side, then the sides in turns: ceiling, gateway, ceiling, gateway … Returns
+ * all rounds but the warm-up.
+ */
 export async function alternate(plan, sides) {
   const results = Object.fromEntries(Object.keys(sides).map((side) => [side, []]))
   for (const [side, run] of Object.entries(sides)) {
@@ -21,7 +24,7 @@ export async function alternate(plan, sides) {
   return results
 }
 
-/** Without `--patient` the first try, whatever happened on the machine meanwhile. */
+/** Without `--patient` returns the first try, however disturbed it was. */
 async function undisturbedRound(plan, label, run) {
   for (let tries = 1; ; tries++) {
     if (plan.patient) await quietMachine(plan.signal)

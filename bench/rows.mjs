@@ -17,9 +17,9 @@ import { measureSchedules } from './schedules.mjs'
 export const PROFILES = ['classic', 'quorum']
 
 /**
- * In the order of the table. `measure(stage, plan)` answers the lines of the row, or several parts
- * with a title and an aim of their own; `wanted` is the aim of the project for a machine with two
- * cores, printed beside the figure and never asserted.
+ * The rows, in the order of the table. `measure(stage, plan)` returns the result of the row, or several parts
+ * with a title and an aim of their own. `wanted` is the project's aim for a machine with two cores; it is
+ * printed beside the figure and never asserted.
  */
 export const ROWS = PROFILES.flatMap((profile) => [
   {

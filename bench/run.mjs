@@ -35,7 +35,7 @@ async function benchmark(options) {
       if (rows.length > 0) await measureProfile(profile, rows, plan, measured)
     }
   } finally {
-    // Of a run that is interrupted after an hour, what there is.
+    // Reports what has been measured so far, even if the run is interrupted after an hour.
     if (measured.length > 0) report(measured, options)
   }
 }
@@ -44,7 +44,10 @@ function isWanted({ name }, only) {
   return only.length === 0 || only.some((each) => name.includes(each))
 }
 
-/** A broker and a gateway per profile: nothing of one is left in the memory of the other. Adds to `measured`. */
+/**
+ * Measures a profile with a broker and a gateway of its own, so that nothing stays in memory from another
+ * profile. Adds the results to `measured`.
+ */
 async function measureProfile(profile, rows, plan, measured) {
   const stage = new Stage(profile)
   const nodeArgs = (name) => (plan.profile ? profilerArguments(resolve(plan.profile), name) : [])
@@ -100,7 +103,7 @@ function reportDisturbance(measured) {
   )
 }
 
-/** Only 201 counts as a PUSH; anything else makes the run worthless. */
+/** Reports other answers than 201 to a PUSH, each of which makes the run worthless. */
 function reportOtherAnswers(measured) {
   for (const { title, result } of measured) {
     const other = result.gateway.flatMap((round) => Object.entries(round.other ?? {}))

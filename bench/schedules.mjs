@@ -5,12 +5,12 @@ const COUNT = 10_000
 const QUICK_COUNT = 500
 const MINUTE_MS = 60_000
 const QUICK_SPREAD_MS = 2_000
-/** Long enough to store them all before the first is due. */
+/** Long enough to store all jobs before the first is due. */
 const LEAD_MS = 10_000
 const QUICK_LEAD_MS = 2_000
 const CONNECTIONS = 64
 
-/** How late jobs become available, and how many can be scheduled per second. */
+/** Measures how late jobs become available, and how many can be scheduled per second. */
 export async function measureSchedules(stage, plan) {
   const spreadMs = plan.quick ? QUICK_SPREAD_MS : MINUTE_MS
   const spread = await lateness(stage, plan, 'in one minute', spreadMs)
@@ -47,7 +47,7 @@ async function lateness(stage, plan, label, spreadMs) {
   return round
 }
 
-/** One request each; due tomorrow, so that nothing becomes of them meanwhile. */
+/** Schedules jobs with one request each. They are due tomorrow, so that nothing happens to them meanwhile. */
 async function schedule(stage, seconds) {
   const queue = await stage.newQueue()
   const load = { url: stage.url, queue, connections: CONNECTIONS, jobsPerRequest: 1 }

@@ -12,12 +12,14 @@ import { startChild } from './child.mjs'
 import { startGateway } from './gateway.mjs'
 
 const EXCHANGE = 'ojs.exchange.direct'
-/** Of the gateway's publish connection; a ceiling with fewer or more would be another machine. */
+/**
+ * As many as on the gateway's publish connection: with another number, the ceiling would not be comparable.
+ */
 const CHANNELS = 4
 
 /**
- * Everything that one profile's rows are measured with: a fresh broker, a fresh gateway and the
- * load processes. `close` ends all of it, also after a start that failed half-way.
+ * Everything that the rows of a profile are measured with: a fresh broker, a fresh gateway and the load
+ * processes. `close` ends all of it, even after a start that failed half-way.
  */
 export class Stage {
   #profile
@@ -40,7 +42,7 @@ export class Stage {
   async open(setup) {
     this.#setup = setup
     const { sbin, main } = setup
-    // Of the build that is measured.
+    // Modules of the build that is measured.
     const moduleAt = (path) => new URL(path, pathToFileURL(main)).href
     this.sdk = moduleAt('./sdk/index.js')
     const broker = this.#broker(sbin)
@@ -61,17 +63,21 @@ export class Stage {
     return this
   }
 
-  /** The policy that `npm start` gives its node, for as long as `work` takes. Answers whether it did. */
+  /**
+   * Sets the policy that `npm start` gives its node while `work` runs. `work` is told whether the policy was
+   * set.
+   */
   async withLongQueuePolicy(work) {
     if (!needsLongQueuePolicy(this.#setup.sbin)) return await work(false)
     await setLongQueuePolicy(this.#node)
     const done = await work(true)
-    // Not after an error, which ends the benchmark: of a dead RabbitMQ, this would hide it.
+    // Skipped after an error, which ends the benchmark: if RabbitMQ is dead, this call would fail and hide
+    // the error.
     await clearLongQueuePolicy(this.#node)
     return done
   }
 
-  /** Also after `stopGateway`: the same ledger, another URL. */
+  /** Starts the gateway, or starts it again after `stopGateway`: with the same ledger, but another URL. */
   async startGateway() {
     this.#gatewayStarts += 1
     const suffix = this.#gatewayStarts === 1 ? '' : `-${this.#gatewayStarts}`
@@ -88,7 +94,7 @@ export class Stage {
     this.watch = { broker: this.watch.broker }
   }
 
-  /** The gateway starts again with a ledger that knows so many jobs, most of them long over. */
+  /** Restarts the gateway with a ledger that knows `count` jobs, most of which have ended long ago. */
   async fillLedger(count) {
     await this.stopGateway()
     const path = join(this.#dir, 'gateway', 'ledger.db')
@@ -97,23 +103,23 @@ export class Stage {
     await this.startGateway()
   }
 
-  /** A second broker and gateway of the same profile; they end with these. */
+  /** Opens a second broker and gateway of the same profile, which end together with these. */
   async another(name) {
     const stage = new Stage(this.#profile, `${this.#profile}-${name}`)
     this.#opened.push(() => stage.close())
     return stage.open(this.#setup)
   }
 
-  /** A queue that the gateway has just declared, with one message of its own in it. */
+  /** Creates a queue that the gateway has just declared, with one message of the gateway in it. */
   async newQueue(padding) {
     this.#queues += 1
-    // All names have the same length: they are part of the message.
+    // All names have the same length, because the name is part of the message.
     const queue = `bench.${String(this.#queues).padStart(3, '0')}`
     await this.http.push.call('pushOne', { url: this.url, queue, padding })
     return queue
   }
 
-  /** From now on the ceiling publishes to `queue`, byte for byte what the gateway sent there. */
+  /** From now on the ceiling publishes to `queue`, byte for byte the message that the gateway sent there. */
   sample(queue) {
     return this.raw.call('sample', { exchange: EXCHANGE, queue, brokerQueue: brokerQueue(queue) })
   }
@@ -123,22 +129,22 @@ export class Stage {
     return brokerQueue(queue)
   }
 
-  /** Empties it and answers how many messages were in it. */
+  /** Empties the queue; resolves to the number of messages that were in it. */
   purge(queue) {
     return this.raw.call('purge', { brokerQueue: brokerQueue(queue) })
   }
 
-  /** How many messages are ready in it. */
+  /** The number of ready messages in the queue. */
   depth(queue) {
     return this.raw.call('depth', { brokerQueue: brokerQueue(queue) })
   }
 
-  /** Takes the oldest messages away until about `keep` are left. */
+  /** Removes the oldest messages until about `keep` are left. */
   trim(queue, keep) {
     return this.raw.call('trim', { brokerQueue: brokerQueue(queue), keep })
   }
 
-  /** How many control messages of the queue no gateway has taken yet. */
+  /** The number of the queue's control messages that no gateway has taken yet. */
   controlDepth(queue) {
     return this.raw.call('depth', { brokerQueue: `ojs.queue.control.${queue}` })
   }
@@ -149,7 +155,7 @@ export class Stage {
   }
 
   #broker(sbin) {
-    // RabbitMQ's own defaults, where the engine has smaller ones for nodes that run tests.
+    // RabbitMQ's own defaults; `PrivateBroker` sets smaller values, for nodes that run tests.
     const conf = [
       `vm_memory_high_watermark.absolute = ${Math.round(0.4 * totalmem())}`,
       'raft.wal_max_size_bytes = 536870912',
@@ -169,7 +175,7 @@ export class Stage {
     this.native.fleet = this.#ourChild('fleet')
   }
 
-  /** One that runs code of the project: it is worth a profile. */
+  /** A load process that runs code of the project, which is worth profiling. */
   #ourChild(name) {
     return this.#child(name, this.#setup.nodeArgs(`${name}-${this.#name}`))
   }

@@ -5,20 +5,20 @@ export function quantile(values, share) {
   return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))]
 }
 
-/** The middle one, or the mean of the two in the middle. */
+/** The middle value, or the mean of the two in the middle. */
 export function median(values) {
   const sorted = Float64Array.from(values).sort()
   const middle = (sorted.length - 1) / 2
   return (sorted[Math.floor(middle)] + sorted[Math.ceil(middle)]) / 2
 }
 
-/** Of one figure of both sides' rounds. */
+/** The ratio gateway / ceiling of the medians of one figure over the rounds. */
 export function ratioOfMedians(ceiling, gateway, figure) {
   const of = (rounds) => median(rounds.map((round) => round[figure]))
   return of(gateway) / of(ceiling)
 }
 
-/** Of one figure over the rounds of a row. */
+/** Median, minimum and maximum of one figure over the rounds of a row. */
 export function summarise(values) {
   return { median: median(values), min: Math.min(...values), max: Math.max(...values) }
 }

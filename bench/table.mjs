@@ -16,7 +16,7 @@ const HEADINGS = [
 ]
 const SIDES = { ceiling: 'raw amqplib', gateway: 'gateway' }
 
-/** Markdown, with columns as wide as their content: it is read in a terminal and in the README. */
+/** Renders Markdown with aligned columns, since it is read in a terminal and in the README. */
 export function renderTable(measured) {
   const lines = [HEADINGS, ...measured.flatMap(linesOf)]
   const widths = HEADINGS.map((_, column) => Math.max(...lines.map((line) => line[column].length)))
@@ -25,7 +25,7 @@ export function renderTable(measured) {
   return [text[0], rule, ...text.slice(1)].map((cells) => `| ${cells.join(' | ')} |`).join('\n')
 }
 
-/** `sides`: what is compared, where it is not the gateway with bare amqplib. */
+/** `sides` names what is compared, if it is not the gateway with bare amqplib. */
 function linesOf({ title, wanted, sides = SIDES, result }) {
   const isGateway = (side) => sides[side] !== SIDES.ceiling
   return Object.keys(sides)
@@ -55,7 +55,7 @@ function headline(kind, rounds) {
   return `${whole(middle)}/s (${whole(min)}–${whole(max)})`
 }
 
-/** Of the medians; the spread is that of neighbouring rounds, which share the machine's mood. */
+/** The ratio of the medians. Its spread is that of neighbouring rounds, which the machine disturbs alike. */
 function ratio({ kind, ceiling, gateway }) {
   const figure = kind === 'latency' ? 'p50' : 'rate'
   const pairs = gateway.map((round, index) => round[figure] / ceiling[index][figure])
@@ -71,7 +71,7 @@ function spread(values) {
   return `${middle.toFixed(2)} (${min.toFixed(2)}–${max.toFixed(2)})`
 }
 
-/** It came from another process as JSON, which makes null of NaN. */
+/** The value came from another process as JSON, which turns NaN into null. */
 function peakRss({ rssMb }) {
   return rssMb ?? Number.NaN
 }

@@ -14,7 +14,7 @@ import { inRoot, ROOT } from './paths.mjs'
 import { Refusal, say, waitingFor } from './progress.mjs'
 import { run, tail } from './run.mjs'
 
-/** What the build is made from: a change in any of these makes dist/ stale. */
+/** The sources of the build: a change in any of them makes dist/ stale. */
 const SOURCES = ['src', 'topology', 'tsconfig.json']
 const STAMP = '.built'
 
@@ -27,8 +27,8 @@ export function isBuildStale(root = ROOT) {
 }
 
 /**
- * The versions that a build is made with. By content: each `npm install` writes the file anew, and
- * where it was one with `--omit=dev` there is nothing to build with.
+ * A hash of the lock file, and so of the versions that a build is made with. The date of the file says
+ * nothing: each `npm install` rewrites it, and after one with `--omit=dev` there is nothing to build with.
  */
 function stampOf(root) {
   const lock = join(root, 'package-lock.json')
@@ -36,7 +36,7 @@ function stampOf(root) {
   return `${createHash('sha256').update(content).digest('hex')}\n`
 }
 
-/** Time of the newest file or folder below `path`; a folder changes when a file in it is deleted. */
+/** The newest change of a file or folder below `path`. A folder changes when a file in it is deleted. */
 function newestChange(path) {
   if (!existsSync(path)) return 0
   const { mtimeMs, isDirectory } = describe(path)
@@ -55,7 +55,8 @@ function describe(path) {
 export async function build(signal) {
   say('Building (tsc -p src).')
   const startedAt = new Date()
-  // Beside the old build, which stays whole until the new one is: a gateway may be running from it.
+  // Built beside the old build, which stays whole until the new one is complete: a gateway may be running
+  // from it.
   const fresh = inRoot(`dist.${process.pid}`)
   const command = inRoot('node_modules', '.bin', 'tsc')
   const args = ['-p', 'src', '--outDir', fresh]
@@ -72,7 +73,10 @@ export async function build(signal) {
   }
 }
 
-/** Dated at the build's start: what is saved while it runs is newer, so the next start rebuilds. */
+/**
+ * Dated at the start of the build: a source that is saved during the build is newer, so the next start
+ * rebuilds.
+ */
 function writeStamp(folder, startedAt, versions) {
   const stamp = join(folder, STAMP)
   writeFileSync(stamp, versions)

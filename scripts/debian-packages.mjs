@@ -8,7 +8,7 @@ const MARK = 'written by ojs-rabbitmq'
 /** Longer than any installation takes. */
 const DENIED_FOR_S = 3600
 
-/** True where `installPackages` can work: root on a Debian (or a descendant of it). */
+/** True if `installPackages` can work: as root on Debian or a descendant of it. */
 export function canInstallPackages() {
   return (
     process.getuid?.() === 0 &&
@@ -18,8 +18,8 @@ export function canInstallPackages() {
 }
 
 /**
- * Installs Debian packages and starts none of their services: RabbitMQ's package would otherwise
- * run a system-wide broker on 0.0.0.0:5672 (and its epmd on 4369), now and after every reboot.
+ * Installs Debian packages without starting their services. RabbitMQ's package would otherwise run a
+ * system-wide broker on 0.0.0.0:5672 (and its epmd on 4369), now and after every reboot.
  */
 export async function installPackages(names) {
   say(`Installing ${names.join(', ')} from the Debian archive (no system service is started).`)
@@ -36,7 +36,7 @@ export async function installPackages(names) {
 async function aptInstall(names) {
   const install = ['install', '-y', '-q', '--no-install-recommends', ...names]
   let result = await apt(install)
-  // The usual reason is a machine whose package lists are empty (container images) or outdated.
+  // The usual reason: the package lists are empty, as in container images, or outdated.
   if (result.code !== 0) {
     const update = await apt(['update', '-q'])
     result = update.code === 0 ? await apt(install) : update
@@ -47,15 +47,15 @@ async function aptInstall(names) {
 function apt(args) {
   return run('apt-get', ['-o', 'DPkg::Lock::Timeout=120', ...args], {
     env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive', LC_ALL: 'C.UTF-8' },
-    // In a session of its own: Ctrl-C must not leave dpkg half way through a package.
+    // In a session of its own, so that Ctrl-C does not leave dpkg half way through a package.
     detached: true,
   })
 }
 
 /**
- * Starts no service until `expiresAt` (seconds since the epoch). From then on it does what `saved`
- * does, which it has taken the place of, or nothing: this run may be killed before it tidies up, and
- * a machine on which no package can start its service is not what anybody has asked for.
+ * A policy script that lets no service start until `expiresAt` (seconds since the epoch). After that it runs
+ * `saved`, the script that it replaces, or else allows everything: if this run is killed before it restores
+ * `saved`, the machine must not be left unable to start the services of its packages.
  */
 export function denyingPolicy(expiresAt, saved = SAVED) {
   return `#!/bin/sh
@@ -67,8 +67,8 @@ exit 0
 }
 
 /**
- * policy-rc.d is what invoke-rc.d and deb-systemd-invoke ask before they start anything. What was
- * there is moved aside and put back; a copy left by a killed run is put back by the next one.
+ * invoke-rc.d and deb-systemd-invoke ask policy-rc.d before they start a service. An existing script is moved
+ * aside and put back later; if this run is killed, the next run puts it back.
  */
 function denyServices() {
   if (existsSync(SAVED)) renameSync(SAVED, POLICY)
@@ -83,11 +83,11 @@ function denyServices() {
 }
 
 /**
- * The packages enable their services, which would start them at the next boot: answers what undoes
- * that. A service that is there before the installation is somebody's own and stays as it is.
+ * The packages enable their services, so that these would start at the next boot. Returns a function that
+ * undoes this. A service that exists before the installation belongs to somebody else and stays as it is.
  */
 async function noteServices() {
-  // For who boots without systemd; epmd has none.
+  // The init script, for machines that boot without systemd. epmd has none.
   const hadScript = existsSync('/etc/init.d/rabbitmq-server')
   const states = await Promise.all(UNITS.map((unit) => run('systemctl', ['is-enabled', unit])))
   const added = UNITS.filter((_unit, index) => states[index].code !== 0)

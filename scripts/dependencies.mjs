@@ -4,9 +4,9 @@ import { Refusal, say, waitingFor } from './progress.mjs'
 import { run, tail } from './run.mjs'
 
 /**
- * `npm install` when node_modules lacks something that package.json asks for. Not `npm ci`: the
- * lock file may name binaries for other platforms that a registry mirror does not have. `--no-save`
- * leaves that file alone: each npm writes it in its own way, and a clone would look changed.
+ * Runs `npm install` if node_modules lacks something that package.json asks for. Not `npm ci`: the lock file
+ * may name binaries for other platforms that a registry mirror does not have. `--no-save` keeps the lock file
+ * unchanged: each version of npm writes it differently, and a fresh clone would look modified.
  */
 export async function ensureDependencies({ dev, signal }) {
   const missing = missingDependencies(inRoot(), { dev })

@@ -4,10 +4,10 @@ import { nextFreePort, speaksAmqp } from './ports.mjs'
 import { Refusal, say, waitingFor } from './progress.mjs'
 import { run, tail } from './run.mjs'
 
-/** One that is not there says so at once; for one that is waking up nobody should have to wait. */
+/** A missing engine fails at once. A user should not have to wait for one that is still waking up. */
 const ENGINE_TIMEOUT_MS = 2_000
 
-/** True when a Docker engine answers within 2 s and the compose plugin is there. */
+/** True if a Docker engine answers within 2 s and the compose plugin is installed. */
 export async function hasDockerEngine(signal) {
   const limits = { timeout: ENGINE_TIMEOUT_MS, killSignal: 'SIGKILL', signal }
   const info = await run('docker', ['info', '--format', '{{.ServerVersion}}'], limits)
@@ -20,19 +20,20 @@ export async function hasDockerEngine(signal) {
 }
 
 /**
- * Of this folder alone, as its ledger is: with the name in the file, `npm start` in another one, or beside
- * `docker compose up`, would take the RabbitMQ of a running gateway away, data and all.
+ * A project name for this folder only, like its ledger. With the name in docker-compose.yml, `npm start` in
+ * another folder, or beside `docker compose up`, would take over the RabbitMQ of a running gateway, with its
+ * data.
  */
 const PROJECT = `ojs-rabbitmq-${createHash('sha256').update(ROOT).digest('hex').slice(0, 8)}`
 
-/** The `rabbitmq` service of docker-compose.yml; its data stays in a named volume. */
+/** Starts the `rabbitmq` service of docker-compose.yml. Its data stays in a named volume. */
 export async function startDockerBroker(signal) {
   const port = await nextFreePort(5672)
   const settings = {
     RABBITMQ_PORT: String(port),
     RABBITMQ_MANAGEMENT_PORT: String(await nextFreePort(15_672)),
     RABBITMQ_PROMETHEUS_PORT: String(await nextFreePort(15_692)),
-    // Not `unless-stopped`: it would come back by itself, without a gateway, after each reboot.
+    // Not `unless-stopped`: RabbitMQ would start again after each reboot, without a gateway.
     RABBITMQ_RESTART: 'on-failure',
   }
   const compose = (args, options = {}) =>
@@ -42,7 +43,7 @@ export async function startDockerBroker(signal) {
       ...options,
     })
   const stop = async () => {
-    // In a session of its own: a second Ctrl-C would end it, and RabbitMQ run on.
+    // In a session of its own: a second Ctrl-C would end this command, and RabbitMQ would go on running.
     const { code, output } = await waitingFor('RabbitMQ to stop', () =>
       compose(['stop', 'rabbitmq'], { detached: true }),
     )

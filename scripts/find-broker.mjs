@@ -11,12 +11,12 @@ import { findRabbitmqSbin, requireRabbitmqSbin } from './rabbitmq-package.mjs'
 const STANDARD_PORT = 5672
 
 /**
- * The broker for this run: `{ url, origin, stop(), exited? }`, from the first source that has one.
- * `exited` is there when the broker is ours and may end by itself.
+ * Returns the broker for this run, `{ url, origin, stop(), exited? }`, from the first source that has one.
+ * `exited` is present if the broker is ours and may end by itself.
  */
 export async function findBroker(signal) {
   for (const source of SOURCES) {
-    // Nothing is installed for whom has said that he does not want it.
+    // After Ctrl-C nothing more is started or installed.
     signal.throwIfAborted()
     const broker = await source(signal)
     if (broker) return broker
@@ -46,7 +46,7 @@ function urlIn(path) {
   } catch (error) {
     throw new Refusal(`OJS_AMQP_URL_FILE: '${path}' cannot be read (${error.code}).`)
   }
-  // Another broker than the one that is meant would be found.
+  // Going on would find another broker than the intended one.
   if (url === '') throw new Refusal(`OJS_AMQP_URL_FILE: '${path}' is empty.`)
   return url
 }

@@ -9,10 +9,10 @@ import { Refusal, say } from './progress.mjs'
 
 const DEFAULT_PORT = 8080
 const MAX_PORT = 65_535
-/** Longer than the gateway's own drain: only a gateway that hangs is killed. */
+/** Longer than the gateway's own drain, so that only a gateway that hangs is killed. */
 const STOP_TIMEOUT_MS = 40_000
 
-/** Host, port and URL for the gateway, decided before anything slow is started. */
+/** Chooses host, port and URL of the gateway, before anything slow is started. */
 export async function chooseAddress(env = process.env) {
   const host = env.OJS_HOST || '127.0.0.1'
   const port = await choosePort(env.OJS_PORT, host)
@@ -20,7 +20,7 @@ export async function chooseAddress(env = process.env) {
   return { host, port, url: `${scheme}://${reachable(host)}:${port}` }
 }
 
-/** The address, or another one where its port was taken meanwhile. */
+/** Returns `address`, or another one if its port has been taken meanwhile. */
 export async function stillFree(address, env = process.env) {
   return (await isPortFree(address.port, address.host)) ? address : await chooseAddress(env)
 }
@@ -38,18 +38,21 @@ async function choosePort(wanted, host) {
   return port
 }
 
-/** A wildcard address is where the server listens, not where a client can go. */
+/** The host for the URL: a server can listen on a wildcard address, but no client can connect to it. */
 function reachable(host) {
   if (host === '0.0.0.0' || host === '::') return '127.0.0.1'
   return host.includes(':') ? `[${host}]` : host
 }
 
-/** Runs `dist/main.js serve`. `exited` settles with its exit code, as a shell has it; `stop` is idempotent. */
+/**
+ * Runs `dist/main.js serve`. `exited` settles with the exit code, as a shell would report it; `stop` is
+ * idempotent.
+ */
 export function startGateway(env) {
   const child = spawn(process.execPath, [inRoot('dist', 'main.js'), 'serve'], {
     cwd: ROOT,
     env: { ...process.env, ...env },
-    // In a session of its own: it gets exactly one signal, from `stop`, and not also the terminal's.
+    // In a session of its own, so that it gets exactly one signal, from `stop`, and not the terminal's too.
     detached: true,
     stdio: ['ignore', 'inherit', 'inherit'],
   })

@@ -3,9 +3,9 @@ import { get as getPlain } from 'node:http'
 import { get as getTls } from 'node:https'
 
 /**
- * The status of a gateway's health endpoint on this machine; undefined when it does not answer.
- * With `OJS_TLS_CA` it asks for a client certificate: the gateway's own is shown, which works where
- * that CA signed it.
+ * Returns the HTTP status of the health endpoint of a gateway on this machine; undefined when it does not
+ * answer. With `OJS_TLS_CA` the gateway requires a client certificate. This presents the gateway's own, which
+ * works if that CA has signed it.
  */
 export function healthStatus(url, env = process.env) {
   const isTls = url.startsWith('https:')
@@ -19,11 +19,11 @@ export function healthStatus(url, env = process.env) {
     sent.on('timeout', () => sent.destroy())
     sent.on('error', () => resolve(undefined))
   })
-  // Certificate files that cannot be read or used: the gateway says so itself.
+  // The certificate files cannot be read or used; the gateway reports that itself.
   return asked.catch(() => undefined)
 }
 
-/** The certificate names a host, not the loopback address that is asked here: nothing to check. */
+/** The server's certificate is not checked: it names a host, while this connects to the loopback address. */
 function tlsOptions({ OJS_TLS_CERT: cert, OJS_TLS_KEY: key, OJS_TLS_CA: ca }) {
   const own = ca && cert && key && { cert: readFileSync(cert), key: readFileSync(key) }
   return { rejectUnauthorized: false, ...own }

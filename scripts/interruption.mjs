@@ -1,10 +1,13 @@
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP']
-/** npm forwards the terminal's SIGINT, so one Ctrl-C arrives twice; only a later one is a second. */
+/**
+ * npm forwards the terminal's SIGINT, so one Ctrl-C arrives twice. Only a later signal counts as a second
+ * one.
+ */
 const SECOND_AFTER_MS = 1000
 
 /**
- * Instead of the process dying with its children left behind: `signal` aborts at the first SIGINT,
- * SIGTERM or SIGHUP, `hurry` at a later one. The reason tells which it was.
+ * Handles signals, which would otherwise end this process and leave its children behind. `signal` aborts at
+ * the first SIGINT, SIGTERM or SIGHUP, `hurry` at a later one. The abort reason tells which signal it was.
  */
 export function interruption() {
   const first = new AbortController()
@@ -26,14 +29,15 @@ export function interruption() {
 class Interrupted extends Error {
   constructor(name) {
     super(`interrupted by ${name}`)
-    // For our children: SIGHUP is about our terminal, and they have none.
+    // The signal for our children: SIGHUP concerns our terminal, and they have none.
     this.signalName = name === 'SIGHUP' ? 'SIGTERM' : name
   }
 }
 
 /**
- * Run by npm, this process has npm or the shell between them as its parent; a SIGTERM may end that
- * shell alone. Being handed to another parent then means that nobody is left to stop us.
+ * Calls `act` when the parent process has ended. When npm runs this process, its parent is npm or the shell
+ * between them, and a SIGTERM may end that shell alone. A new parent process id then means that nobody is
+ * left to stop us.
  */
 function whenOrphaned(act) {
   if (!process.env.npm_lifecycle_event) return

@@ -1,11 +1,11 @@
 import { speaksAmqp } from './ports.mjs'
 
-/** A broker on a machine that is busy is slow, and no reason to start another one beside it. */
+/** A broker on a busy machine is slow; that is no reason to start another one beside it. */
 const TIMEOUT_MS = 10_000
 
 /**
- * Whether the broker on that port of 127.0.0.1 can serve as ours: answers `{ url }` when it accepts
- * guest into the vhost `/ojs` or `/` and no other gateway owns it, else `{ problem }`.
+ * Checks whether the broker on that port of 127.0.0.1 can be used: returns `{ url }` if it accepts guest in
+ * the vhost `/ojs` or `/` and no other gateway owns it, else `{ problem }`.
  */
 export async function inspectLocalBroker(port, prefix) {
   if (!(await speaksAmqp(port, { timeoutMs: TIMEOUT_MS }))) {
@@ -26,11 +26,11 @@ export async function inspectLocalBroker(port, prefix) {
 }
 
 /**
- * The owner queue is exclusive (architecture §3): to everybody but its owner a passive declare
- * answers 405 while the owner is connected, 404 otherwise.
+ * The owner queue is exclusive (architecture §3). A passive declare by anybody but its owner fails with 405
+ * while the owner is connected, and with 404 otherwise.
  */
 async function isOwned(url, prefix) {
-  // Not a static import: this module is loaded before the dependencies are installed.
+  // Not a static import, since this module is loaded before the dependencies are installed.
   const { connect } = await import('amqplib')
   const connection = await connect(url, { timeout: TIMEOUT_MS })
   connection.on('error', () => {})

@@ -4,17 +4,17 @@ import { isAlive } from './processes.mjs'
 import { Refusal } from './progress.mjs'
 
 /**
- * Takes a lock file in the name of several processes: the first is the owner, the others only tidy
- * up after it. Answers `{ release }`, or `{ holder, isEnding }` with a pid that still has it;
- * `isEnding` when the owner itself is gone. A lock whose processes are all gone is ignored, also
- * when a pid of it belongs to somebody else by now.
+ * Takes a lock file on behalf of several processes: the first is the owner, the others only tidy up after it.
+ * Returns `{ release }`, or `{ holder, isEnding }` with the pid of a process that still holds the lock;
+ * `isEnding` if the owner has ended. A lock whose processes have all ended is ignored, even if another
+ * process has got one of their pids.
  */
 export function takeLock(file, pids) {
   try {
     mkdirSync(dirname(file), { recursive: true })
     return take(file, pids)
   } catch (error) {
-    // Mostly a folder that is read-only, or somebody else's.
+    // Usually the folder is read-only or belongs to another user.
     throw new Refusal(`${dirname(file)} cannot be written: ${error.message}`)
   }
 }
@@ -31,7 +31,10 @@ function take(file, pids) {
   }
 }
 
-/** False: it is there. Never seen without its content, or another start would take it for stale. */
+/**
+ * Creates the lock file; false if it exists. A hard link makes it appear with its content: another start
+ * would take an empty file for stale.
+ */
 function create(file, content) {
   const own = `${file}.${process.pid}`
   writeFileSync(own, content)
@@ -47,7 +50,7 @@ function create(file, content) {
   }
 }
 
-/** Of file systems such as exFAT and VirtualBox's shared folders. */
+/** The errors of file systems without hard links, such as exFAT and VirtualBox's shared folders. */
 const NO_LINKS = new Set(['EPERM', 'ENOSYS', 'ENOTSUP', 'EOPNOTSUPP'])
 
 function createWithoutLink(file, content) {
@@ -60,14 +63,17 @@ function createWithoutLink(file, content) {
   }
 }
 
-/** Another start may have found the same one, and have its own lock there by now: that stays. */
+/**
+ * Removes a stale lock. Another start may have removed it and put its own lock there by now; that one is put
+ * back.
+ */
 function removeStale(file, stale) {
   const aside = `${file}.${process.pid}.stale`
   try {
     renameSync(file, aside)
     if (readText(aside) !== stale) linkSync(aside, file)
   } catch (error) {
-    // Whoever else was there removed it, or has taken it.
+    // Another start has removed the stale lock, or holds the lock now.
     if (error.code !== 'ENOENT' && error.code !== 'EEXIST') throw error
   }
   rmSync(aside, { force: true })
@@ -78,9 +84,9 @@ function livePid(identity) {
   return pid > 0 && isAlive(pid) && identityOf(pid) === identity ? pid : undefined
 }
 
-/** The pid and, on Linux, when that process started: together they name one process for ever. */
+/** The pid and, on Linux, the start time of that process: together they identify a process for ever. */
 function identityOf(pid) {
-  // Field 22 of the line; the second field may hold spaces, but nothing after its bracket does.
+  // Field 22 of the line. The second field, in brackets, may hold spaces; no later field does.
   const stat = readText(`/proc/${pid}/stat`)
   const startedAt = stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]
   return startedAt ? `${pid} ${startedAt}` : `${pid}`

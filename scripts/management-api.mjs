@@ -3,8 +3,8 @@ import { request } from 'node:http'
 const GUEST = `Basic ${Buffer.from('guest:guest').toString('base64')}`
 
 /**
- * One request to the management plugin of a node on this machine, as guest; answers the status and
- * the text of the body. Not `fetch`, whose idle connection would make the node's stop wait 5 s.
+ * Sends one request, as guest, to the management plugin of a node on this machine. Resolves to the status and
+ * the text of the body. Not with `fetch`, whose idle connection would delay the node's stop by 5 s.
  */
 export function managementRequest(port, method, path, body) {
   return new Promise((resolve, reject) => {

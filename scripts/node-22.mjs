@@ -3,7 +3,10 @@ import { inRoot } from './paths.mjs'
 import { waitingFor } from './progress.mjs'
 import { run } from './run.mjs'
 
-/** A Node 22 from the npm registry (the package holds nothing but the binary), or undefined. */
+/**
+ * Returns the path of a Node 22 from the npm registry, whose package holds only the binary; undefined if not
+ * available.
+ */
 export async function provideNode22(signal) {
   const name = `node-${process.platform}-${process.arch}`
   const folder = inRoot('.tmp', 'node-22')
@@ -16,7 +19,7 @@ export async function provideNode22(signal) {
   return (await runs(node)) ? node : undefined
 }
 
-/** An installation that was interrupted leaves half a binary. */
+/** Whether it runs: an interrupted installation leaves half a binary. */
 async function runs(node) {
   return (await run(node, ['--version'])).code === 0
 }

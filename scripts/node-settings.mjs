@@ -8,13 +8,14 @@ export const DEFAULTS = {
   vhost: '/ojs',
   plugins: [],
   conf: '',
-  // One scheduler and no busy waiting: a node beside a gateway and a test run on two cores.
+  // One scheduler and no busy waiting: the node shares two cores with a gateway and a test run.
   erlArgs: '+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none',
 }
 
 /**
- * Two nodes on one set of data would destroy it, and their own epmds keep them from noticing each
- * other. The node writes its pid file itself and a crash leaves it, so the process must be looked at.
+ * Throws if another node uses this folder. Two nodes would destroy the data, and since each has an epmd of
+ * its own they would not notice each other. A crash leaves the node's pid file behind, so the process itself
+ * is checked.
  */
 export function refuseSharedData(dir) {
   const pid = Number.parseInt(readText(join(dir, 'pid')), 10)
@@ -30,7 +31,7 @@ function readText(file) {
   }
 }
 
-/** The ports of a node: those that were asked for, and free ones. */
+/** The ports of a node: the requested ones, and free ones for the rest. */
 export async function choosePorts({ port, managementPort }) {
   return {
     amqp: port ?? (await freePort()),
@@ -41,7 +42,7 @@ export async function choosePorts({ port, managementPort }) {
   }
 }
 
-/** Everything that the node reads at its start, and its `rabbitmqctl`. */
+/** Writes everything that the node reads at its start, and its `rabbitmqctl`. */
 export function writeNodeFiles(options, ports) {
   const { dir, vhost, plugins, conf, advanced = '[].' } = options
   mkdirSync(join(dir, 'log'), { recursive: true })
@@ -49,12 +50,16 @@ export function writeNodeFiles(options, ports) {
   writeFileSync(join(dir, 'advanced.config'), `${advanced}\n`)
   writeFileSync(join(dir, 'rabbitmq.conf'), configuration(vhost, ports, conf))
   const cookie = join(dir, '.erlang.cookie')
-  // Random: who knows it can run code in the node, and every user of this machine can reach it.
+  // Random: whoever knows the cookie can run code in the node, and every user of this machine can reach the
+  // node.
   if (!existsSync(cookie)) writeFileSync(cookie, randomBytes(24).toString('hex'), { mode: 0o400 })
   writeFileSync(join(dir, 'rabbitmqctl'), controlScript(options, ports), { mode: 0o700 })
 }
 
-/** Name, cookie and port mapper are the node's own: the `rabbitmqctl` on the PATH does not find it. */
+/**
+ * A `rabbitmqctl` for this node. The one on the PATH does not find it, because its name, cookie and epmd are
+ * its own.
+ */
 function controlScript(options, ports) {
   const variables = Object.entries(nodeEnvironment(options, ports)).map((pair) => pair.join('='))
   const words = [...variables, join(options.sbin, 'rabbitmqctl')].map(shellWord)
@@ -65,7 +70,7 @@ function shellWord(text) {
   return `'${text.replaceAll("'", "'\\''")}'`
 }
 
-/** rabbitmq.conf. A later line wins over an earlier one, so `more` may override all of these. */
+/** The text of rabbitmq.conf. A later line overrides an earlier one, so `more` may override all of these. */
 function configuration(vhost, ports, more) {
   return `default_vhost = ${vhost}
 loopback_users = none
@@ -84,11 +89,11 @@ ${more}
 /** The environment of the node and of its command line tools. */
 export function nodeEnvironment({ dir, erlArgs }, ports) {
   return {
-    // Nothing else is inherited: a stray RABBITMQ_* or ERL_* variable would reach the node.
+    // Nothing else is inherited: a stray RABBITMQ_* or ERL_* variable would change the node.
     PATH: process.env.PATH ?? '/usr/sbin:/usr/bin:/sbin:/bin',
     LANG: 'C.UTF-8',
     HOME: dir,
-    // Else in the folder that `rabbitmqctl` was called from, such as that of the repository.
+    // By default the dump goes to the folder that `rabbitmqctl` was called from, such as the repository.
     ERL_CRASH_DUMP: join(dir, 'erl_crash.dump'),
     RABBITMQ_CONF_ENV_FILE: '/dev/null',
     RABBITMQ_NODENAME: 'ojs@localhost',
@@ -106,8 +111,8 @@ export function nodeEnvironment({ dir, erlArgs }, ports) {
     RABBITMQ_PLUGINS_EXPAND_DIR: join(dir, 'expand'),
     RABBITMQ_GENERATED_CONFIG_DIR: join(dir, 'generated'),
     RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS: `${erlArgs} -start_epmd false -kernel inet_dist_use_interface {127,0,0,1}`,
-    // Makes the start script exec the Erlang machine instead of waiting for it, so that the pid we
-    // know is beam.smp's own: SIGTERM stops it cleanly and SIGKILL hits it, not a shell.
+    // Makes the start script exec the Erlang machine instead of waiting for it. The pid we know is then that
+    // of beam.smp: SIGTERM stops it cleanly, and SIGKILL hits it and not a shell.
     RUNNING_UNDER_SYSTEMD: 'true',
   }
 }

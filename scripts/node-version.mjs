@@ -2,7 +2,7 @@
 // so that an old Node prints the line below and not a syntax error.
 const MINIMUM = [20, 19]
 
-/** The one line to say to a Node that is too old; undefined when it is new enough. */
+/** The message for a Node that is too old; undefined if it is new enough. */
 export function nodeVersionProblem(version = process.versions.node) {
   const [major = 0, minor = 0] = version.split('.').map(Number)
   const isEnough = major > MINIMUM[0] || (major === MINIMUM[0] && minor >= MINIMUM[1])

@@ -6,14 +6,14 @@ import { isPortFree, nextFreePort } from './ports.mjs'
 import { PrivateBroker } from './private-broker.mjs'
 import { say, waitingFor } from './progress.mjs'
 
-/** The node of `npm start`: its data stays in ./data/rabbitmq for the next start. */
+/** Starts the node of `npm start`. Its data stays in ./data/rabbitmq for the next start. */
 export async function startOwnNode(sbin, signal) {
   const dir = inRoot('data', 'rabbitmq')
-  // What is in the queues is not for the other users of this machine.
+  // Other users of this machine must not read the messages in the queues.
   mkdirSync(dir, { recursive: true, mode: 0o700 })
   const isNew = !existsSync(join(dir, 'mnesia'))
   const node = await startedNode(sbin, dir, signal)
-  // Once: from then on it is its owner's, who may want it otherwise.
+  // Only for a new node: later, the policy belongs to the user, who may have changed it.
   if (isNew && needsLongQueuePolicy(sbin) && !signal?.aborted) await keepLongQueuesOnDisk(node)
   return {
     url: node.url(),
@@ -30,7 +30,7 @@ async function startedNode(sbin, dir, signal) {
   say('Starting a private RabbitMQ node (data in ./data/rabbitmq).')
   for (;;) {
     const port = await nextFreePort(5672)
-    // Erlang's own number of schedulers: this node is the gateway's only one, not a test's.
+    // With Erlang's default number of schedulers: a gateway in use depends on this node, not just a test.
     const node = new PrivateBroker({ sbin, dir, port, conf, advanced, erlArgs: '+sbwt none' })
     try {
       await waitingFor('RabbitMQ to start', () => node.start(signal))
@@ -42,7 +42,7 @@ async function startedNode(sbin, dir, signal) {
   }
 }
 
-/** A node without that policy is still one that serves. */
+/** Sets the policy. A failure is only reported, because the node works without it too. */
 async function keepLongQueuesOnDisk(node) {
   try {
     await waitingFor('RabbitMQ to take its policy', () => setLongQueuePolicy(node))

@@ -1,14 +1,14 @@
 import { connect, createServer } from 'node:net'
 import { Refusal } from './progress.mjs'
 
-// Below Linux's ephemeral range (32768…) on purpose. A client that keeps dialling a port of that
-// range while its broker is down can be given the very same port as its own source: it then
-// connects to itself, and the restarted broker finds its port taken.
+// Below Linux's ephemeral range (32768…) on purpose. While its broker is down, a client keeps connecting to
+// the broker's port. If that port were in the ephemeral range, the client could be given it as its own source
+// port: it would then be connected to itself, and the restarted broker would find its port taken.
 const LOWEST = 12_000
 const COUNT = 20_000
 const handedOut = new Set()
 
-/** A port on 127.0.0.1 that nobody listens on and that this process has not handed out before. */
+/** Returns a port on 127.0.0.1 that nobody listens on and that this process has not handed out before. */
 export async function freePort() {
   for (let attempt = 0; attempt < 200; attempt++) {
     const port = LOWEST + Math.floor(Math.random() * COUNT)
@@ -28,7 +28,9 @@ export async function nextFreePort(first, host = '127.0.0.1') {
   throw new Error(`no free port between ${first} and ${first + 99}`)
 }
 
-/** Rejects where nobody could listen there, whoever else does: a strange host, a port below 1024. */
+/**
+ * Whether a server could listen there now. Rejects if none ever could: an unknown host, or a port below 1024.
+ */
 export function isPortFree(port, host = '127.0.0.1') {
   return new Promise((resolve, reject) => {
     const server = createServer()
@@ -40,23 +42,27 @@ export function isPortFree(port, host = '127.0.0.1') {
   })
 }
 
-/** Never binds, unlike `isPortFree`: that could take the port from who is about to listen. */
+/**
+ * Whether a server accepts connections there. Unlike `isPortFree` this never binds the port, which could take
+ * it from a server that is about to listen.
+ */
 export function takesConnections(port, options) {
   return dial(port, options, (socket, answer) => {
     socket.once('connect', () => answer(true))
   })
 }
 
-/** True when a server on that port opens an AMQP 0-9-1 connection, i.e. is done with booting. */
+/** True if a server on that port starts an AMQP 0-9-1 connection, i.e. has booted. */
 export function speaksAmqp(port, options) {
   return dial(port, options, (socket, answer) => {
     socket.once('connect', () => socket.write(Buffer.from([65, 77, 81, 80, 0, 0, 9, 1])))
-    // Connection.Start is a method frame (type 1); a version mismatch answers "AMQP…" instead.
+    // Connection.Start is a method frame (type 1). After a version mismatch the server answers "AMQP…"
+    // instead.
     socket.once('data', (data) => answer(data[0] === 1))
   })
 }
 
-/** What `watch` answers; false when the connection ends, or nothing is known in time. */
+/** Resolves to what `watch` answers; false when the connection ends first or the time is up. */
 function dial(port, { host = '127.0.0.1', timeoutMs = 2000 } = {}, watch) {
   return new Promise((resolve) => {
     const socket = connect({ port, host })

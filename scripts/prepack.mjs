@@ -2,7 +2,7 @@ import { requireNode } from './node-version.mjs'
 
 requireNode()
 
-// What npm runs before it packs: the package must not hold what a deleted source has left in dist/,
-// and a build that is up to date may have gateways running from it.
+// npm runs this before it packs. The package must not contain files in dist/ whose source has been deleted. A
+// build that is up to date is left alone, because gateways may be running from it.
 const { build, isBuildStale } = await import('./build.mjs')
 if (isBuildStale()) await build()

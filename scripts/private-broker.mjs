@@ -15,24 +15,31 @@ import { endProcess, guard, signalProcess, spawnHeld, unguard } from './processe
 import { findEpmd } from './rabbitmq-package.mjs'
 import { run, tail } from './run.mjs'
 
-/** Generous: a node with much data takes its time, and progress lines tell that it is waited for. */
+/**
+ * Generous: a node with much data takes long to start, and progress lines show that it is being waited for.
+ */
 const START_TIMEOUT_MS = 600_000
-/** SIGTERM while a node boots makes it hang; so it may finish booting even when nobody wants it. */
+/**
+ * A node hangs if it gets SIGTERM while it boots, so it may finish booting even if it is not wanted any more.
+ */
 const FINISH_BOOT_MS = 15_000
 const STOP_TIMEOUT_MS = 20_000
-/** It takes some milliseconds; without it the node says best what is wrong. */
+/**
+ * epmd starts within some milliseconds. If it does not, the node is started all the same: it explains best
+ * what is wrong.
+ */
 const EPMD_TIMEOUT_MS = 10_000
-/** An epmd that ends sooner cannot have its port: no other could. */
+/** An epmd that ends sooner could not get its port. Another one could not either, so none is started. */
 const EPMD_SETTLED_MS = 1000
 /**
- * A node that answers and lives for so long has its port, should it ever say so in other words. One
- * that cannot have it lived for 15 s on a very busy machine.
+ * A node that lives for so long while its port answers does have the port, even if its log never says so in
+ * the expected words. A node that could not get its port lived for 15 s on a very busy machine.
  */
 const UNSAID_MS = 120_000
 /**
- * A RabbitMQ node of the installed package with everything of its own: data, cookie, ports, epmd.
- * It listens on 127.0.0.1 only and shares nothing with a system-wide RabbitMQ. The signatures for
- * TypeScript are in private-broker.d.mts.
+ * A RabbitMQ node of the installed package with data, cookie, ports and epmd of its own. It listens on
+ * 127.0.0.1 only and shares nothing with a system-wide RabbitMQ. private-broker.d.mts has the signatures for
+ * TypeScript.
  */
 export class PrivateBroker {
   #options
@@ -44,7 +51,7 @@ export class PrivateBroker {
     this.#options = { ...DEFAULTS, ...options }
   }
 
-  /** Resolves when it takes connections. `signal` gives up on it. */
+  /** Resolves when the node accepts connections. When `signal` aborts, the start is given up. */
   async start(signal) {
     refuseSharedData(this.dir)
     this.#ports ??= await choosePorts(this.#options)
@@ -92,7 +99,7 @@ export class PrivateBroker {
     return `amqp://guest:guest@127.0.0.1:${this.port}/${encodeURIComponent(vhost)}`
   }
 
-  /** As a power cut would: the Erlang machine is gone at once, its epmd stays. */
+  /** Like a power cut: ends the Erlang machine at once. Its epmd stays. */
   async kill9() {
     if (!this.#beam) return
     const { pid, exited } = this.#beam
@@ -101,15 +108,15 @@ export class PrivateBroker {
   }
 
   /**
-   * The same node with the same data on the same ports, after `kill9`, a crash or while it runs.
-   * `signal` gives up on it.
+   * Starts the same node with the same data and ports again, after `kill9` or a crash, or while it runs. When
+   * `signal` aborts, the start is given up.
    */
   async restart(signal) {
     await this.#stopBeam()
     await this.#startBeam(signal)
   }
 
-  /** Ends the node and its epmd. May be called at any time, any number of times. */
+  /** Ends the node and its epmd. May be called at any time and repeatedly. */
   async stop() {
     if (this.#options.isDisposable) await this.kill9()
     await this.#stopBeam()
@@ -118,9 +125,9 @@ export class PrivateBroker {
     if (epmd) await endProcess(epmd.pid, epmd.exited, 2000)
   }
 
-  /** Output of `rabbitmqctl …args`. Costs 1–2 s of CPU per call: prefer the management API. */
+  /** Returns the output of `rabbitmqctl …args`. Each call costs 1–2 s of CPU: prefer the management API. */
   async ctl(args) {
-    // By the shell: a file below /tmp may not be executable itself (`noexec`).
+    // Run by the shell, because files below /tmp may not be executable (`noexec`).
     const result = await run('/bin/sh', [join(this.dir, 'rabbitmqctl'), ...args])
     if (result.code !== 0) throw new Error(`rabbitmqctl ${args.join(' ')}: ${tail(result.output)}`)
     return result.output
@@ -130,15 +137,15 @@ export class PrivateBroker {
     await this.#startEpmd()
     signal?.throwIfAborted()
     const server = join(this.#options.sbin, 'rabbitmq-server')
-    // Not for its `rabbitmqctl`, which needs next to nothing of it.
+    // Only for the server: `rabbitmqctl` needs hardly any of these modules.
     const env = { ERL_AFLAGS: loadingAtOnce(this.#options.plugins) }
     this.#beam = this.#spawn(server, [], 'console', env)
     await this.#untilReady(this.#beam, signal)
   }
 
   /**
-   * In the foreground and before the node: a node that finds none starts a daemon, which nobody
-   * would end.
+   * Starts epmd in the foreground and before the node. A node that finds no epmd starts one as a daemon,
+   * which nobody would end.
    */
   async #startEpmd() {
     const { epmd: port } = this.#ports
@@ -183,12 +190,15 @@ export class PrivateBroker {
     )
   }
 
-  /** Whoever answers on the port may be another node that was quicker to take it. */
+  /**
+   * Whether our node says that it has booted: another node may have taken the port first, and be the one that
+   * answers.
+   */
   #saysBooted() {
     return readFileSync(this.#consoleLog, 'utf8').includes('Starting broker... completed')
   }
 
-  /** Begun anew with each start of the node. */
+  /** Overwritten at each start of the node. */
   get #consoleLog() {
     return join(this.dir, 'log', 'console.log')
   }
@@ -207,7 +217,7 @@ export class PrivateBroker {
     const { child, letGo } = spawnHeld(command, args, {
       env: { ...nodeEnvironment(this.#options, this.#ports), ...env },
       cwd: this.dir,
-      // In a session of its own: Ctrl-C must reach the gateway first and the broker after it.
+      // In a session of its own: Ctrl-C must reach the gateway first, and the broker only after it.
       detached: true,
       output: log,
     })
@@ -226,7 +236,7 @@ export class PrivateBroker {
     if (this.#epmd?.pid !== pid) return
     const hadSettled = Date.now() - this.#epmd.startedAt > EPMD_SETTLED_MS
     this.#epmd = undefined
-    // At once: a node that misses it, and it looks once a minute, starts a daemon.
+    // At once: the node looks for epmd once a minute, and starts one as a daemon if there is none.
     if (this.#beam && hadSettled) this.#epmd = this.#spawnEpmd()
   }
 }

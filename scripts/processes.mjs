@@ -1,10 +1,10 @@
 import { spawn } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-// Ends what it was last told about, one after the other, when its stdin closes: that happens even
-// when this process is killed with SIGKILL, and nothing else would end a broker then.
-// A zombie counts as ended: where the first process of a container reaps nobody, it stays for ever.
-// A process group is a test run's: what is in it holds no data and gets 2 s instead of 20.
+// When its stdin closes, this script ends the processes that it was last told of, one after the other. Stdin
+// closes even when this process is killed with SIGKILL, and nothing else would end a broker then. A zombie
+// counts as ended: in a container whose first process does not reap, it stays for ever. A process group
+// belongs to a test run: its processes hold no data, and get 2 s instead of 20.
 const GUARDIAN = `
 is_alive() { kill -s 0 -- "$1" 2>/dev/null && ! grep -qs '^State:.Z' "/proc/$1/status"; }
 pids=
@@ -21,28 +21,29 @@ let guarded = []
 let guardian
 
 /**
- * From now on the process does not outlive this one, however this one ends. Here and below a
- * negative pid stands for a whole process group, as with kill(2).
+ * From now on the process does not outlive this one, however this one ends. Here and below, a negative pid
+ * stands for a whole process group, as in kill(2).
  */
 export function guard(pid) {
-  // What was started last depends on what was before it, so it ends first.
+  // A process may depend on those that were started before it, so the last one ends first.
   guarded.unshift(pid)
   tellGuardian()
 }
 
-/** To be called when the process is gone, before its pid can belong to somebody else. */
+/** Call it when the process has ended, before its pid can belong to another process. */
 export function unguard(pid) {
   guarded = guarded.filter((each) => each !== pid)
   tellGuardian()
 }
 
-// Reads the end of its input, and so ends, when nobody is left to write the line.
+// If this process ends first, `read` sees the end of its input and the shell ends without running the
+// command.
 const HELD = 'read -r _ && exec "$@" </dev/null'
 
 /**
- * A process that runs its command only when it is let go: one that has its guard by then is never
- * without. Else it would outlive a process that ends while it starts it, as vitest's workers do when
- * a test run is interrupted. Its output goes to the file descriptor `output`.
+ * Spawns a process that runs its command only after `letGo`, so that it can be guarded before. Otherwise it
+ * would outlive a process that ends while it is starting the child, as vitest's workers do when a test run is
+ * interrupted. Its output goes to the file descriptor `output`.
  */
 export function spawnHeld(command, args, { output, ...options }) {
   const child = spawn('sh', ['-c', HELD, 'sh', command, ...args], {
@@ -50,7 +51,7 @@ export function spawnHeld(command, args, { output, ...options }) {
     ...options,
   })
   child.on('error', () => {})
-  // None where it could not be started.
+  // Undefined if the process could not be started.
   child.stdin?.on('error', () => {})
   return { child, letGo: () => child.stdin.end('\n') }
 }
@@ -60,14 +61,17 @@ function tellGuardian() {
   guardian.stdin.write(`${guarded.join(' ')}\n`)
 }
 
-/** The process that ends what is guarded. It lives as long as this one, and then while it works. */
+/**
+ * The pid of the process that ends the guarded ones. It lives as long as this process, and then until its
+ * work is done.
+ */
 export function guardianPid() {
   guardian ??= startGuardian()
   return guardian.pid
 }
 
 function startGuardian() {
-  // In a session of its own, or Ctrl-C would end it before its work begins.
+  // In a session of its own, or else Ctrl-C would end it before its work begins.
   const child = spawn('sh', ['-c', GUARDIAN], {
     detached: true,
     stdio: ['pipe', 'ignore', 'ignore'],
@@ -79,7 +83,10 @@ function startGuardian() {
   return child
 }
 
-/** A signal, up to `graceMs` to comply, SIGKILL. `exited` settles when the process is gone. */
+/**
+ * Sends a signal, and SIGKILL if the process has not ended after `graceMs`. `exited` settles when the process
+ * has ended.
+ */
 export async function endProcess(pid, exited, graceMs, signal = 'SIGTERM') {
   signalProcess(pid, signal)
   const timer = new AbortController()
@@ -89,7 +96,7 @@ export async function endProcess(pid, exited, graceMs, signal = 'SIGTERM') {
   await exited
 }
 
-/** False when the process is gone already. */
+/** False if the process has ended already. */
 export function signalProcess(pid, signal) {
   try {
     return process.kill(pid, signal)
@@ -99,7 +106,7 @@ export function signalProcess(pid, signal) {
   }
 }
 
-/** Also one that is somebody else's. */
+/** True for processes of other users, too. */
 export function isAlive(pid) {
   try {
     return signalProcess(pid, 0)

@@ -1,14 +1,16 @@
-// A reader that has gone away (`npm start | head`) is no reason to leave the broker behind.
+// If the reader has gone away (`npm start | head`), go on: the broker must not be left behind.
 process.stderr.on('error', () => {})
 
-/** Everything that the scripts say goes to stderr, so that stdout carries only the program's own lines. */
+/**
+ * Prints to stderr, as all messages of the scripts, so that stdout has only the lines of the program itself.
+ */
 export function say(text) {
   process.stderr.write(`${text}\n`)
 }
 
 /**
- * Runs `work` and says every 2 s what is being waited for: silence looks like a hang to a newcomer.
- * `what` completes the sentence "waiting for …".
+ * Runs `work` and prints every 2 s what is being waited for: to a newcomer, silence looks like a hang. `what`
+ * completes the sentence "waiting for …".
  */
 export async function waitingFor(what, work) {
   const startedAt = Date.now()
@@ -22,5 +24,5 @@ export async function waitingFor(what, work) {
   }
 }
 
-/** A failure that the user can act on: printed as its message alone, without a stack. */
+/** A failure that the user can act on. Only its message is printed, without a stack. */
 export class Refusal extends Error {}

@@ -7,8 +7,8 @@ import { findExecutable, isExecutable } from './run.mjs'
 const DEBIAN_LIB = '/usr/lib/rabbitmq/lib'
 
 /**
- * The folder with RabbitMQ's own scripts, or undefined when it is not installed. Debian's
- * /usr/sbin/rabbitmq-server is a wrapper that insists on root and switches users: not that one.
+ * Returns the folder with RabbitMQ's own scripts; undefined if it is not installed. Not Debian's
+ * /usr/sbin/rabbitmq-server: that is a wrapper which insists on root and switches users.
  */
 export function findRabbitmqSbin() {
   const unpacked = existsSync(DEBIAN_LIB)
@@ -20,7 +20,7 @@ export function findRabbitmqSbin() {
   return found && findEpmd() ? found : undefined
 }
 
-/** Erlang's port mapper. Each private node runs its own, so that it can be ended by pid. */
+/** Finds epmd, Erlang's port mapper. Each private node runs its own, so that it can be ended by its pid. */
 export function findEpmd() {
   return findExecutable('epmd', [
     '/usr/lib/erlang/bin',
@@ -29,7 +29,9 @@ export function findEpmd() {
   ])
 }
 
-/** The installed package's scripts; installs the Debian package when that is possible. */
+/**
+ * Returns the folder of the scripts, and installs the Debian package first where that is needed and possible.
+ */
 export async function requireRabbitmqSbin(alsoInstall = []) {
   const missing = [...(findRabbitmqSbin() ? [] : ['rabbitmq-server']), ...alsoInstall]
   if (missing.length > 0) {

@@ -2,8 +2,8 @@ import { rmSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /**
- * Also a folder in which a process that is just ending still writes: `rmSync` lists a folder once,
- * and repeats only the last step. Rejects when it is still there after `withinMs`.
+ * Removes a folder, even if a process that is just ending still writes to it: `rmSync` lists a folder once,
+ * and retries only the removal itself. Rejects if the folder still exists after `withinMs`.
  */
 export async function removeFolder(path, withinMs = 10_000) {
   const until = Date.now() + withinMs

@@ -19,11 +19,11 @@ import { countOf, sumOfAll } from './test-count.mjs'
 import { DEBIAN_GO, DEBIAN_GOPATH, DEBIAN_PYTHON, testVariables } from './test-environment.mjs'
 import { needsOf, PROJECTS } from './test-projects.mjs'
 
-/** Those that mostly wait have timers to keep: what computes beside them gives way. */
+/** For runs that compute: the runs beside them mostly wait, and have to keep their timers. */
 const NICENESS = 5
 const BESIDE_OTHERS = '--maxWorkers=2'
 
-/** Everything behind `npm test`; answers how many test cases passed and failed. */
+/** Everything behind `npm test`. Resolves to the numbers of test cases that passed and failed. */
 export async function runTests(vitestArgs) {
   const { signal: interrupted } = interruption()
   const dir = mkdtempSync(join(tmpdir(), 'ojs-rabbitmq-test-'))
@@ -43,7 +43,7 @@ export async function runTests(vitestArgs) {
   }
 }
 
-/** What a process that is still ending writes there is no failure of the tests that were counted. */
+/** A failure is only reported: if an ending process still writes there, the tests have not failed. */
 async function removeRunFolder(dir) {
   try {
     await removeFolder(dir)
@@ -53,9 +53,9 @@ async function removeRunFolder(dir) {
 }
 
 /**
- * The packages of the archive that the tests use: the broker; pika, for a foreign client; curl and
- * jq, for the example session of seed 001 (without jq a stand-in does); Go and its AMQP client, for
- * the example in Go.
+ * Installs the Debian packages that the tests use: the broker; pika, for a foreign client; curl and jq, for
+ * the example session of seed 001 (a stand-in replaces a missing jq); Go and its AMQP client, for the example
+ * in Go.
  */
 async function providePackages({ go }) {
   const hasPika = (await run(DEBIAN_PYTHON, ['-c', 'import pika'])).code === 0
@@ -70,7 +70,7 @@ async function providePackages({ go }) {
   return sbin
 }
 
-/** Nobody has to have it, so a machine without a network, say, is no reason to test nothing. */
+/** jq is optional: without it, e.g. on a machine without a network, the tests run all the same. */
 async function provideJq() {
   if (findExecutable('jq') || !canInstallPackages()) return
   try {
@@ -89,8 +89,8 @@ function missingForGo() {
 }
 
 function sharedNode(sbin, dir) {
-  // The management API counts messages every 5 s by default; tests wait for what it says. Rates,
-  // which it would count for each of hundreds of queues, no test asks for.
+  // The management API counts messages every 5 s by default, and tests wait for its counts. No test asks for
+  // rates, which it would compute for each of hundreds of queues.
   const conf = 'collect_statistics_interval = 500\nmanagement.rates_mode = none'
   return new PrivateBroker({ sbin, dir, plugins: ['rabbitmq_management'], conf })
 }
@@ -112,10 +112,10 @@ const UNITS = ['unit', 'unit-isolated']
 const REST = PROJECTS.filter((name) => ![...CASES, ...UNITS].includes(name))
 
 /**
- * What has a broker mostly waits, and keeps both cores busy only while the crashes run. So three runs
- * wait for another beside it, each in what the others leave: the cases of OJS's public suite, which
- * take 140 s and no CPU worth mentioning (they wait for delays and for full minutes), the ledger on
- * Node 22, and what only computes. They tell how it went at the end.
+ * Tests with a broker mostly wait; they keep both cores busy only while the crash tests run. So three more
+ * runs use the rest beside them, one after the other: the cases of OJS's public suite, which take 140 s and
+ * hardly any CPU (they wait for delays and for full minutes), the ledger on Node 22, and the unit tests,
+ * which only compute. Their output is printed at the end.
  */
 async function runEverything(vitest) {
   const outputs = ['conformance.log', 'node-22.log', 'unit.log'].map((name) =>
@@ -139,8 +139,9 @@ function projects(names) {
 }
 
 /**
- * The ledger is written to two SQLite drivers; Node 22 has the other one built in. The random
- * sequences (`test/properties`) are about the ledger's own rules, whatever the driver.
+ * The ledger supports two SQLite drivers, and the other one is built into Node 22. The random sequences
+ * (`test/properties`) are left out, because they test the ledger's own rules, which do not depend on the
+ * driver.
  */
 async function runLedgerOnNode22(vitest, output) {
   const nothing = { passed: 0, failed: 0 }
@@ -154,7 +155,7 @@ async function runLedgerOnNode22(vitest, output) {
 
 let runs = 0
 
-/** What it prints goes to our own output, or into the file `output`. */
+/** Its output goes to our own, or to the file `output`. */
 async function runVitest(options) {
   const { args, env, dir, interrupted, output, node = process.execPath, niceness = 0 } = options
   if (interrupted.aborted) return { passed: 0, failed: 1 }
@@ -165,10 +166,10 @@ async function runVitest(options) {
   const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`]
   const child = spawn(node, [vitest, 'run', ...reporters, ...args], {
     cwd: ROOT,
-    // What the tests put into the temporary folder goes with ours, also when they are interrupted.
+    // Temporary files of the tests are removed with ours, even after an interruption.
     env: { ...process.env, ...env, TMPDIR: dir },
-    // A process group of its own: vitest's workers outlive it when it is interrupted, and so would
-    // the gateways that they have started.
+    // A process group of its own: after an interruption vitest's workers outlive vitest, and so would the
+    // gateways that they have started.
     detached: true,
     stdio: ['ignore', out, out],
   })

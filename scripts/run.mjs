@@ -3,9 +3,9 @@ import { accessSync, constants } from 'node:fs'
 import { delimiter, join } from 'node:path'
 
 /**
- * Runs a command to its end and collects what it printed. Never rejects for an exit code; a
- * command that cannot be started answers code 127, as a shell would say. Asynchronous on purpose:
- * a synchronous spawn would silence the progress lines.
+ * Runs a command to its end and collects its output. Does not reject for an exit code; a command that cannot
+ * be started yields code 127, as in a shell. Asynchronous, because a synchronous spawn would stop the
+ * progress lines.
  */
 export function run(command, args, { input, ...options } = {}) {
   return new Promise((resolve) => {
@@ -23,7 +23,7 @@ export function run(command, args, { input, ...options } = {}) {
     child.on('error', (error) =>
       resolve({ code: 127, signal: null, output: `${output}${error.message}` }),
     )
-    // A killed command may have left children that hold its output open: nobody waits for those.
+    // A killed command may leave children that hold its output open. They are not waited for.
     child.on(
       'exit',
       (_code, signal) => signal && child.stdout?.destroy() && child.stderr?.destroy(),
@@ -32,7 +32,7 @@ export function run(command, args, { input, ...options } = {}) {
   })
 }
 
-/** The first executable of that name on the PATH or in `more`, or undefined. */
+/** Returns the first executable of that name on the PATH or in `more`; undefined if there is none. */
 export function findExecutable(name, more = []) {
   const folders = [...(process.env.PATH ?? '').split(delimiter), ...more]
   return folders.map((folder) => join(folder, name)).find(isExecutable)

@@ -9,7 +9,7 @@ const HEAD = [
   'Problems',
 ]
 
-/** What the crash tests have written down (test/crash/results.ts), as a Markdown table. */
+/** The results that the crash tests have written (test/crash/results.ts), as a Markdown table. */
 export function soakTable(results) {
   const names = [...new Set(results.map(({ scenario }) => scenario))]
   const rows = names.map((name) =>

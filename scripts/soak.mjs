@@ -26,7 +26,7 @@ const { values } = parseArgs({
 if (values.help) console.log(USAGE)
 else await soak(Number(values.rounds), Number(values.seed), values.only)
 
-/** Each round is a run of its own: a new node, and half of the rounds on the other type of queue. */
+/** Each round is a separate run with a new node; half of the rounds use the other queue type. */
 async function soak(rounds, firstSeed, only) {
   const { signal: interrupted } = interruption()
   const dir = mkdtempSync(join(tmpdir(), 'ojs-rabbitmq-soak-'))

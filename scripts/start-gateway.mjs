@@ -10,7 +10,7 @@ import { guardianPid } from './processes.mjs'
 import { Refusal, say, waitingFor } from './progress.mjs'
 import { summary } from './summary.mjs'
 
-/** Everything behind `npm start`; answers the exit code. */
+/** Everything behind `npm start`. Resolves to the exit code. */
 export async function start() {
   const { signal, hurry } = interruption()
   signal.addEventListener('abort', () => say('Stopping …'))
@@ -18,7 +18,7 @@ export async function start() {
     const lock = await lockFolder(signal)
     return await startLocked(signal, hurry).finally(() => lock.release())
   } catch (error) {
-    // Whatever a step reports after it was interrupted: the interruption is the reason.
+    // A step may fail because of the interruption; that error is not reported.
     if (signal.aborted) return 0
     throw error
   }
@@ -30,7 +30,7 @@ async function startLocked(signal, hurry) {
   const broker = await findBroker(signal)
   try {
     signal.throwIfAborted()
-    // Minutes may have passed, and another gateway may have been quicker.
+    // Minutes may have passed, and another gateway may have taken the port.
     const address = await stillFree(chosen)
     return await runGateway({ address, broker, signal, hurry })
   } finally {
@@ -42,7 +42,7 @@ async function startLocked(signal, hurry) {
 async function lockFolder(signal) {
   const take = () => takeLock(inRoot('data', 'start.lock'), [process.pid, guardianPid()])
   let lock = take()
-  // The run before was killed, and what it left running is being ended by its guardian.
+  // The previous run was killed, and its guardian is still ending the processes that it left behind.
   if (lock.holder && lock.isEnding) {
     await waitingFor('what the previous run left behind to end', async () => {
       while (lock.holder && lock.isEnding && !signal.aborted) {
@@ -63,14 +63,14 @@ async function prepare(signal) {
 }
 
 async function runGateway({ address, broker, signal, hurry }) {
-  // What was in the file is in the URL now, and both are one too many.
+  // The URL already contains what was in the file. Setting both would be an error.
   const amqp = { OJS_AMQP_URL: broker.url, OJS_AMQP_URL_FILE: '' }
   const gateway = startGateway({ ...amqp, OJS_PORT: String(address.port) })
   const ended = new AbortController()
   const ending = gateway.exited.finally(() => ended.abort())
   signal.addEventListener('abort', () => void gateway.stop(signal.reason.signalName, hurry))
   const brokerLost = keepRunning(broker, ended.signal).catch((error) => {
-    // Nobody waits for it any more.
+    // The gateway has ended, so RabbitMQ is not needed any more.
     if (ended.signal.aborted) return
     say(`RabbitMQ could not be started again: ${error.message}`)
     void gateway.stop('SIGTERM', hurry)
@@ -93,7 +93,7 @@ async function announce({ address, broker, until }) {
   if (!until.aborted) say(summary(address.url, broker))
 }
 
-/** A private node that crashes comes back with its data; the gateway reconnects by itself. */
+/** Restarts a private node that crashes; it keeps its data, and the gateway reconnects by itself. */
 async function keepRunning(broker, until) {
   if (!broker.exited) return
   const over = new Promise((resolve) => until.addEventListener('abort', resolve))

@@ -2,7 +2,7 @@ import { requireNode } from './node-version.mjs'
 
 requireNode()
 
-// Not static: on an old Node nothing but the line above may happen.
+// Not a static import: on an old Node only the check above may run.
 const { start } = await import('./start-gateway.mjs')
 const { Refusal, say } = await import('./progress.mjs')
 

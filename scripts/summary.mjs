@@ -10,8 +10,8 @@ ojs-rabbitmq is ready. Ctrl-C stops it.
 }
 
 /**
- * The broker addresses as they may be shown: a password never is, however badly it is escaped. An
- * address without a user is guest's to every client, and one without the password nobody's.
+ * The broker's URLs without any password, however badly it is escaped. `guest:guest` is removed as a whole: a
+ * URL without a user means guest to every client, while one with a user but no password would not work.
  */
 export function withoutPassword(urls) {
   return urls

@@ -2,8 +2,8 @@ import { existsSync, readFileSync } from 'node:fs'
 import { say } from './progress.mjs'
 
 /**
- * Counts of a vitest run from its JSON report. A file that could not be loaded, an error outside
- * of any test, a crash and an empty run count as one failure each: none may look like success.
+ * Reads the counts of a vitest run from its JSON report. A file that could not be loaded, an error outside of
+ * any test, a crash and an empty run each count as one failure, so that none of them looks like success.
  */
 export function countOf(reportFile, exitCode) {
   if (!existsSync(reportFile)) return { passed: 0, failed: 1 }
@@ -20,8 +20,8 @@ function isBrokenFile({ status, assertionResults }) {
 }
 
 /**
- * The sum of runs that go on side by side, each a promise of its counts. Every one is waited for,
- * however the others end: none may be left running. One that breaks off is told and is a failure.
+ * Sums up runs that go on side by side, each a promise of its counts. Waits for all of them, even if one
+ * rejects, so that none is left running. A rejected run is printed and counts as one failure.
  */
 export async function sumOfAll(runs) {
   const total = { passed: 0, failed: 0 }

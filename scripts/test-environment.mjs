@@ -1,6 +1,6 @@
 /**
- * How `npm test` tells the test processes what it provides. The only place that knows the names:
- * scripts/test.mjs writes the variables, test/support/rabbit.ts reads them.
+ * How `npm test` tells the test processes what it provides. The names are known only here: scripts/test.mjs
+ * sets the variables, test/support/rabbit.ts reads them.
  */
 export const testVariables = {
   /** Folder of RabbitMQ's scripts, to start private nodes from. */
@@ -13,9 +13,9 @@ export const testVariables = {
   python: 'OJS_TEST_PYTHON',
 }
 
-/** Debian's own Go, which is the one that builds against Debian's packages of Go sources. */
+/** Debian's own Go, the one that builds against Debian's packages of Go sources. */
 export const DEBIAN_GO = '/usr/bin/go'
 export const DEBIAN_GOPATH = '/usr/share/gocode'
 
-/** Debian's own Python: another one earlier on the PATH (pyenv …) does not see Debian's pika. */
+/** Debian's own Python: another one that is earlier on the PATH (pyenv …) does not find Debian's pika. */
 export const DEBIAN_PYTHON = '/usr/bin/python3'

@@ -1,18 +1,18 @@
-/** The projects of vitest.config.ts and what they need beside Node. */
+/** The projects of vitest.config.ts and what they need in addition to Node. */
 const needs = {
   unit: { rabbitmq: false, sharedNode: false },
   'unit-isolated': { rabbitmq: false, sharedNode: false },
   services: { rabbitmq: true, sharedNode: true, go: true },
   'services-isolated': { rabbitmq: true, sharedNode: true },
   conformance: { rabbitmq: true, sharedNode: true },
-  // Starts private nodes itself: what it kills cannot be shared.
+  // Starts private nodes itself: a node that is killed cannot be shared.
   crash: { rabbitmq: true, sharedNode: false },
 }
 
-/** Those of every run that has no arguments. */
+/** The projects of a run without arguments. */
 export const PROJECTS = Object.keys(needs)
 
-/** What the run needs, read from vitest's arguments; no `--project` means all projects. */
+/** Returns what a run needs, according to vitest's arguments; no `--project` means all projects. */
 export function needsOf(vitestArgs) {
   const selected = selectedProjects(vitestArgs)
   const known = selected.every((name) => name in needs)

@@ -1,4 +1,4 @@
-/** A logger for which every warning is the end of the round: on a sound machine there is none. */
+/** A logger that ends the round at any warning; on a sound machine there are none. */
 export function complainTo(fail) {
   const complain = (message, details) => {
     fail(new Error(`${message} ${JSON.stringify(details)}`, { cause: details.error }))

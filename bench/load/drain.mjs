@@ -10,8 +10,8 @@ const WAIT_MS = 2000
 serve({ drain, circulate })
 
 /**
- * `workers` workers over one connection each: FETCH `count`, then an ACK for each of them, in one
- * write. `jobs` are in the queue; the round ends early while there are still enough for everybody.
+ * Runs `workers` workers with one connection each: FETCH `count`, then an ACK for each job, in one write.
+ * `jobs` are in the queue; the round ends early, while there are still enough for all workers.
  */
 async function drain({ url, queue, workers, count, jobs, seconds, watch }) {
   const { fault, fail } = faultLine()
@@ -27,7 +27,8 @@ async function drain({ url, queue, workers, count, jobs, seconds, watch }) {
   })
   const run = async (worker) => {
     while (!isOver) {
-      // Not `acked += await …`: that would add to what `acked` was before the others' jobs.
+      // Not `acked += await …`, which reads `acked` before the await and would drop what the other workers
+      // add meanwhile.
       const jobsDone = await fetchAndAck(worker)
       acked += jobsDone
       if (acked >= last) endRound()
@@ -48,9 +49,8 @@ async function drain({ url, queue, workers, count, jobs, seconds, watch }) {
 }
 
 /**
- * One worker. `segment` jobs are pushed, then as many are worked off, again and again: the queue is
- * as deep at the end as it was before. Only the working off counts for the rate; the CPU is that of
- * both.
+ * Runs one worker. Again and again `segment` jobs are pushed and as many worked off, so that the queue is as
+ * deep at the end as before. The rate counts only the time of working off; the CPU is that of both.
  */
 async function circulate({ url, queue, padding, segment, count, seconds, watch }) {
   const worker = await openWorker(url, queue, 0, count)
@@ -87,7 +87,7 @@ async function openWorker(url, queue, index, count) {
   return { connection: await HttpConnection.open(url), url, fetch }
 }
 
-/** Answers how many jobs there were. */
+/** Resolves to the number of jobs. */
 async function fetchAndAck({ connection, url, fetch }) {
   const fetched = await connection.request(fetch)
   if (fetched.status !== 200) throw new Error(`FETCH answered ${fetched.status}: ${fetched.body}`)

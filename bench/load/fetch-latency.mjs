@@ -8,7 +8,7 @@ const WAIT_MS = 30_000
 
 serve({ takeOne, latency })
 
-/** Fetches and acknowledges the job that is waiting. */
+/** Fetches and acknowledges the waiting job. */
 async function takeOne({ url, queue }) {
   const worker = await HttpConnection.open(url)
   await acknowledge(worker, url, await worker.request(workerFetch(url, queue)))
@@ -16,8 +16,9 @@ async function takeOne({ url, queue }) {
 }
 
 /**
- * A worker parked in FETCH, a producer that PUSHes one job into the silence: the time from just
- * before the PUSH is written to the FETCH's answer being read. Then ACK, FETCH again, a pause.
+ * A worker waits in FETCH, and a producer PUSHes one job while all is idle. Measures the time from just
+ * before the PUSH is written until the answer to the FETCH has been read. Then come ACK, FETCH again, and a
+ * pause.
  */
 async function latency({ url, queue, pauseMs, seconds, watch }) {
   const producer = await HttpConnection.open(url)

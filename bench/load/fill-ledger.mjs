@@ -3,7 +3,7 @@ import { ARGS, JOB_TYPE } from './requests.mjs'
 
 const PAGE = 1000
 const QUEUES = 10
-/** One in so many waits for a time that never comes in a benchmark; the others are completed. */
+/** One job in so many is scheduled for a time that no benchmark reaches; the others are completed. */
 const WAITING_ONE_IN = 10
 
 const SILENT = { debug() {}, info() {}, warn() {}, error() {} }
@@ -11,7 +11,7 @@ const TERMS = { workerId: 'bench-worker', leaseMs: null, defaultLeaseMs: 30_000 
 
 serve({ fill })
 
-/** A ledger as a gateway leaves it after `count` jobs, written through the ledger of that build. */
+/** Writes a ledger as a gateway leaves it after `count` jobs, with the ledger code of the measured build. */
 async function fill({ modules, path, count }) {
   const { openSqliteLedger } = await import(new URL('./ledger/sqlite/open.js', modules))
   const { toNewJob } = await import(new URL('./job/envelope.js', modules))

@@ -5,20 +5,20 @@ const CONNECTIONS = 10
 const JOBS_PER_REQUEST = 100
 
 /**
- * Puts `count` jobs, a multiple of 100, into the queue, in batches; answers jobs per second.
- * `onCreated` gets the body of each answer.
+ * Puts `count` jobs, a multiple of 100, into the queue, in batches; resolves to jobs per second. `onCreated`
+ * gets the body of each answer.
  */
 export async function fill({ url, queue, count, padding, onCreated }) {
   const request = batchRequest(url, queue, JOBS_PER_REQUEST, padding)
   return count * (await repeat(url, request, count / JOBS_PER_REQUEST, onCreated))
 }
 
-/** Starts chains of `length` steps with `count` steps together. */
+/** Starts chains of `length` steps, with `count` steps in all. */
 export async function fillChains({ url, queue, count, length }) {
   await repeat(url, chainRequest(url, queue, length), count / length)
 }
 
-/** Answers how often a second all of it could have been done. */
+/** Sends the request `times` times; resolves to how often per second all of that could be done. */
 async function repeat(url, request, times, onCreated) {
   let owed = times
   const startedAt = performance.now()

@@ -7,20 +7,23 @@ import { controlMessages } from './metrics.mjs'
 import { batchRequest, cancelRequest, JOB_TYPE } from './requests.mjs'
 import { faultLine } from './window.mjs'
 
-/** Between two jobs of one worker. */
+/** The interval between two jobs of a worker. */
 const PACE_MS = 1000
 const HEARTBEAT_MS = 5000
 const HOLD_TIMEOUT_MS = 60_000
 const CANCEL_TIMEOUT_MS = 30_000
 
 let workers = []
-/** Runs until it is cancelled, in as many workers as have a copy of it. */
+/** The job that runs until it is cancelled, in as many workers as have a copy of its token. */
 let held = { id: '', count: 0, cancelledAt: [] }
 let line = faultLine()
 
 serve({ open, flow, cancel, close })
 
-/** `size` workers with connections of their own, one job at a time each; resolves when all consume. */
+/**
+ * Starts `size` workers, each with connections of its own and one job at a time; resolves when all of them
+ * consume.
+ */
 async function open({ native, queue, size, heldId }) {
   const { NativeWorker } = await import(native.module)
   line = faultLine()
@@ -33,7 +36,7 @@ async function open({ native, queue, size, heldId }) {
       if (job.id === held.id) return hold(signal)
     })
   })
-  // Their heartbeats are spread, as those of real workers are.
+  // Spreads their heartbeats, like those of real workers.
   for (const worker of workers) {
     await worker.start()
     await sleep(HEARTBEAT_MS / size)
@@ -50,7 +53,10 @@ function hold(signal) {
   })
 }
 
-/** One job per worker and second, and the control messages that this makes, per worker and minute. */
+/**
+ * Pushes one job per worker and second, and counts the control messages that this causes, per worker and
+ * minute.
+ */
 async function flow({ url, queue, seconds, watch }) {
   const connection = await HttpConnection.open(url)
   const push = batchRequest(url, queue, workers.length)
@@ -72,7 +78,10 @@ async function flow({ url, queue, seconds, watch }) {
   return { perWorker: (60 * messages) / workers.length / usage.seconds, ...usage }
 }
 
-/** Every worker runs a copy of the same job when this is called; answers each one's delay. */
+/**
+ * Cancels the job of which every worker runs a copy; resolves to the delay of the cancellation in each
+ * worker.
+ */
 async function cancel({ url }) {
   const size = workers.length
   await until(() => held.count === size, HOLD_TIMEOUT_MS)

@@ -3,13 +3,13 @@ import { HttpConnection } from './http-connection.mjs'
 import { ackRequest, fetchRequest, pushRequest } from './requests.mjs'
 import { faultLine, measuredWindow } from './window.mjs'
 
-/** Producers are faster than workers: they wait while so many jobs are on their way. */
+/** Producers are faster than workers, so they wait while so many jobs are in flight. */
 const MAX_BACKLOG = 1024
 const WAIT_MS = 2000
 
 serve({ flow })
 
-/** `connections` producers and as many workers (FETCH one, ACK it); counts acknowledged jobs. */
+/** Runs `connections` producers and as many workers (FETCH one, ACK it); counts acknowledged jobs. */
 async function flow({ url, queue, connections, seconds, watch }) {
   const { fault, fail } = faultLine()
   const open = () =>

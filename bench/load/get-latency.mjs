@@ -5,7 +5,9 @@ import { sampledWindow } from './window.mjs'
 
 serve({ latency })
 
-/** The same GET again and again over one connection: from its write to its answer being read. */
+/**
+ * Repeats a GET over one connection; measures from the write of the request until the answer has been read.
+ */
 async function latency({ url, path, seconds, watch }) {
   const connection = await HttpConnection.open(url)
   const request = getRequest(url, path)

@@ -6,8 +6,8 @@ const ZERO = 48
 const BUFFER_BYTES = 64 * 1024
 
 /**
- * One HTTP/1.1 keep-alive connection with one request or one pipeline under way. It reads the status
- * and Content-Length and nothing else: a real HTTP client costs more CPU than the server it measures.
+ * An HTTP/1.1 keep-alive connection with one request or one pipeline in flight. It reads only the status and
+ * Content-Length: a real HTTP client uses more CPU than the server that it measures.
  */
 export class HttpConnection {
   #socket
@@ -29,14 +29,14 @@ export class HttpConnection {
     this.#socket.write(request)
   }
 
-  /** As `send`, for where a promise per request does not matter. The body is text. */
+  /** As `send`, where the cost of a promise per request does not matter. The body is text. */
   request(request) {
     return new Promise((resolve, reject) => {
       this.send(request, (status, body) => resolve({ status, body: body.toString() }), reject)
     })
   }
 
-  /** HTTP pipelining: all requests in one write; resolves with the answers, in the same order. */
+  /** HTTP pipelining: sends all requests in one write; resolves to the answers, in the same order. */
   pipeline(requests) {
     return new Promise((resolve, reject) => {
       const answers = []

@@ -3,19 +3,19 @@ import { quantile } from '../statistics.mjs'
 import { ARGS, JOB_TYPE } from './requests.mjs'
 import { faultLine, measuredWindow } from './window.mjs'
 
-/** Lives for all rounds, as the ceiling's connection does. */
+/** Lives for all rounds, like the ceiling's connection. */
 let producer
 
 serve({ produceOne, produce })
 
-/** One job, so that the ceiling has a message to copy. */
+/** Enqueues one job, so that the ceiling has a message to copy. */
 async function produceOne({ native, queue }) {
   const { NativeProducer } = await import(native.module)
   producer ??= new NativeProducer({ url: native.amqp, queueType: native.queueType })
   await producer.enqueue(JOB_TYPE, ARGS, { queue })
 }
 
-/** `inFlight` calls of `enqueue` at a time; each that resolves is followed by the next. */
+/** Keeps `inFlight` calls of `enqueue` in flight; each that resolves is followed by the next. */
 async function produce({ queue, inFlight, seconds, watch }) {
   const { fault, fail } = faultLine()
   let created = 0

@@ -9,11 +9,11 @@ import { getRequest, JOB_TYPE, pushRequest } from './requests.mjs'
 import { faultLine, sampledWindow } from './window.mjs'
 
 const POLL_MS = 10
-/** No report may take that long, whatever else the machine does. */
+/** No report may take so long, whatever else the machine does. */
 const COMPLETION_TIMEOUT_MS = 300_000
 const VERIFY_PIPELINE = 100
 
-/** Ids of the jobs that were posted last. */
+/** The ids of the jobs that were posted last. */
 let posted = []
 
 serve({ post, work, untilCompleted, verify, latency })
@@ -27,9 +27,9 @@ async function post({ url, queue, count }) {
 }
 
 /**
- * The native worker with a handler that does nothing, on a queue with `jobs` in it. The clock runs
- * from the first delivery until every job reads `completed` over HTTP; with `isAlone`, where there
- * is no gateway, until each is reported, confirmed and acknowledged.
+ * Runs the native worker with an empty handler on a queue with `jobs` in it. The clock runs from the first
+ * delivery until every job reads `completed` over HTTP; with `isAlone`, when there is no gateway, until every
+ * job is reported, confirmed and acknowledged.
  */
 async function work({ native, url, queue, concurrency, jobs, isAlone, watch }) {
   const { fault, fail } = faultLine()
@@ -65,7 +65,7 @@ async function untilIdle(worker) {
   while (worker.activeJobs > 0) await sleep(1)
 }
 
-/** The kept counts are asked, not the jobs: 60,000 requests would be the load of another row. */
+/** Asks for the counts of the ledger, not for each job: 60,000 requests would be a load of their own. */
 async function untilCompleted({ url, queue, jobs }) {
   const connection = await HttpConnection.open(url)
   const deadline = Date.now() + COMPLETION_TIMEOUT_MS
@@ -78,7 +78,7 @@ async function untilCompleted({ url, queue, jobs }) {
   connection.close()
 }
 
-/** After the clock: each of the posted jobs, as its poster would ask for it. */
+/** Checks each posted job over HTTP, after the clock has stopped. */
 async function verify({ url }) {
   const connection = await HttpConnection.open(url)
   for (let from = 0; from < posted.length; from += VERIFY_PIPELINE) {
@@ -95,8 +95,8 @@ async function verify({ url }) {
 }
 
 /**
- * A native worker that waits, and one PUSH over HTTP into the silence: the time from just before
- * the PUSH is written to the first line of the handler. Then everything ends, and a pause.
+ * A waiting native worker, and one PUSH over HTTP while all is idle. Measures the time from just before the
+ * PUSH is written to the first line of the handler. A pause precedes each sample.
  */
 async function latency({ native, url, queue, pauseMs, seconds, watch }) {
   const line = faultLine()

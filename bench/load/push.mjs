@@ -7,7 +7,7 @@ import { faultLine, measuredWindow } from './window.mjs'
 
 serve({ push, pushNumbered, pushOne, fill, fillChains })
 
-/** One request, so that the gateway declares the queue. */
+/** Sends one request, so that the gateway declares the queue. */
 async function pushOne({ url, queue, padding }) {
   const connection = await HttpConnection.open(url)
   const { status, body } = await connection.request(pushRequest(url, queue, padding))
@@ -16,8 +16,8 @@ async function pushOne({ url, queue, padding }) {
 }
 
 /**
- * PUSH over `connections` connections, on each the next as soon as the last is answered. With more
- * than one job per request it is PUSH batch: jobs are counted, and the times are those of batches.
+ * Sends PUSH over `connections` connections, on each the next as soon as the last is answered. With more than
+ * one job per request it is PUSH batch: jobs are counted, and the times are those of batches.
  */
 async function push(load) {
   const { url, queue, padding, options, connections, jobsPerRequest, seconds, watch } = load
@@ -29,11 +29,13 @@ async function push(load) {
   return await keepPushing({ url, requests, connections, jobsPerRequest, seconds, watch })
 }
 
-/** Numbers of this process and of none before it: every job differs from every other. */
+/**
+ * Each connection of this process gets its own range of numbers, so that every job differs from all others.
+ */
 const PER_CONNECTION = 1_000_000
 let numbered = 0
 
-/** PUSH of jobs that all differ, with or without a `unique` policy. */
+/** Pushes jobs that all differ, with or without a `unique` policy. */
 async function pushNumbered({ url, queue, unique, connections, seconds, watch }) {
   const requests = () => {
     numbered += 1
@@ -42,7 +44,9 @@ async function pushNumbered({ url, queue, unique, connections, seconds, watch })
   return await keepPushing({ url, requests, connections, jobsPerRequest: 1, seconds, watch })
 }
 
-/** `requests()` is asked once for each connection, and answers what makes its requests. */
+/**
+ * `requests()` is called once per connection, and returns the function that makes the connection's requests.
+ */
 async function keepPushing({ url, requests, connections, jobsPerRequest, seconds, watch }) {
   const { fault, fail } = faultLine()
   const pool = await Promise.all(

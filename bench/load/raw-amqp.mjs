@@ -5,10 +5,13 @@ import { Meter } from '../meter.mjs'
 import { quantile } from '../statistics.mjs'
 import { faultLine, measuredWindow, RAMP_MS, sampledWindow } from './window.mjs'
 
-/** As the gateway sends them; amqplib would make an int8 of such a small number. */
+/** Sent as int32, as the gateway does; amqplib would send such a small number as an int8. */
 const INT32_HEADERS = ['x-ojs-attempt', 'x-ojs-max-attempts']
 const FILL_IN_FLIGHT = 1000
-/** It consumes some ten thousand messages a second: after the usual second little would be left. */
+/**
+ * Bare amqplib consumes some ten thousand messages a second: after the usual ramp of a second little would be
+ * left.
+ */
 const DRAIN_RAMP_MS = 250
 const TRIM_STEP = 500
 
@@ -19,7 +22,9 @@ let token
 
 serve({ connect, sample, publish, fill, latency, drain, consume, circulate, depth, purge, trim })
 
-/** One connection to publish with several confirm channels, one to consume; as the gateway has. */
+/**
+ * Opens one connection to publish, with several confirm channels, and one to consume, as the gateway does.
+ */
 async function connect({ url, channelCount }) {
   connection = await open(url)
   consumeConnection = await open(url)
@@ -40,7 +45,7 @@ function stopAtOnce(error) {
   process.exit(1)
 }
 
-/** Takes the message that the gateway published to `queue` as the one that the ceiling publishes. */
+/** Takes the message that the gateway published to `queue` as the message that the ceiling publishes. */
 async function sample({ exchange, queue, brokerQueue }) {
   const channel = await connection.createChannel()
   const message = await channel.get(brokerQueue, { noAck: true })
@@ -69,7 +74,7 @@ function publishOptions({ headers, deliveryMode, ...properties }) {
   }
 }
 
-/** Publishes with `inFlight` unconfirmed messages; each confirm is followed by the next publish. */
+/** Keeps `inFlight` messages unconfirmed; each confirm is followed by the next publish. */
 async function publish({ inFlight, seconds, watch }) {
   const { fault, fail } = faultLine()
   const onReturn = () => fail(new Error('a message was returned'))
@@ -109,7 +114,7 @@ async function publish({ inFlight, seconds, watch }) {
   return { rate, p50: quantile(measured, 0.5), p99: quantile(measured, 0.99), created, ...usage }
 }
 
-/** Publishes `count` messages; answers when all are confirmed. */
+/** Publishes `count` messages; resolves when all are confirmed. */
 async function fill({ count }) {
   const { exchange, queue, content, options } = token
   let owed = count
@@ -128,8 +133,8 @@ async function fill({ count }) {
 }
 
 /**
- * Consumes what is in the queue and acknowledges each message singly, `prefetch` of them under way.
- * The round ends when the `jobs` that are in it are used up.
+ * Consumes the queue and acknowledges each message singly, with `prefetch` of them in flight. The round ends
+ * early when the queue's `jobs` messages are used up.
  */
 async function drain({ brokerQueue, jobs, prefetch, seconds, watch }) {
   const { fault } = faultLine()
@@ -155,7 +160,10 @@ async function drain({ brokerQueue, jobs, prefetch, seconds, watch }) {
   return { rate, acked, ...usage }
 }
 
-/** `jobs` messages, each acknowledged singly; from the first delivery to the last acknowledgement. */
+/**
+ * Consumes `jobs` messages and acknowledges each singly. Measures from the first delivery to the last
+ * acknowledgement.
+ */
 async function consume({ brokerQueue, jobs, prefetch, watch }) {
   const channel = await consumeConnection.createChannel()
   await channel.prefetch(prefetch)
@@ -175,7 +183,7 @@ async function consume({ brokerQueue, jobs, prefetch, watch }) {
   return { rate: jobs / usage.seconds, ...usage }
 }
 
-/** As `circulate` of drain.mjs, but of bare messages: only what is consumed counts for its rate. */
+/** As `circulate` of drain.mjs, but with bare messages: the rate counts only the time of consuming. */
 async function circulate({ brokerQueue, segment, prefetch, seconds, watch }) {
   const consumeFor = async (ms) => {
     const sum = { jobs: 0, ms: 0 }
@@ -194,7 +202,7 @@ async function circulate({ brokerQueue, segment, prefetch, seconds, watch }) {
   return { rate: (1000 * jobs) / ms, ...meter.stop() }
 }
 
-/** What it was delivered beyond `count` goes back to the queue when the channel closes. */
+/** Consumes `count` messages. Deliveries beyond that go back to the queue when the channel closes. */
 async function consumeMany(brokerQueue, count, prefetch) {
   const channel = await consumeConnection.createChannel()
   await channel.prefetch(prefetch)
@@ -211,7 +219,7 @@ async function consumeMany(brokerQueue, count, prefetch) {
   await channel.close()
 }
 
-/** From just before one publish to its delivery on the other connection; an idle broker. */
+/** Measures from just before a publish to its delivery on the other connection, while the broker is idle. */
 async function latency({ brokerQueue, pauseMs, seconds, watch }) {
   const { exchange, queue, content, options } = token
   let delivered
@@ -235,7 +243,7 @@ async function latency({ brokerQueue, pauseMs, seconds, watch }) {
   return measured
 }
 
-/** Answers how many messages were ready. */
+/** Resolves to the number of messages that were ready. */
 async function purge({ brokerQueue }) {
   const channel = await connection.createChannel()
   const { messageCount } = await channel.purgeQueue(brokerQueue)
@@ -243,7 +251,7 @@ async function purge({ brokerQueue }) {
   return messageCount
 }
 
-/** How many messages are ready. */
+/** The number of ready messages. */
 async function depth({ brokerQueue }) {
   const channel = await connection.createChannel()
   const { messageCount } = await channel.checkQueue(brokerQueue)
@@ -252,8 +260,8 @@ async function depth({ brokerQueue }) {
 }
 
 /**
- * Takes the oldest messages away until at most `keep + 499` are left. In whole prefetch windows, the
- * last of which is acknowledged after the end of the consumer: nothing goes back to the queue.
+ * Removes the oldest messages until at most `keep + 499` are left. It takes whole prefetch windows and
+ * acknowledges the last one after it has cancelled the consumer, so that no message goes back to the queue.
  */
 async function trim({ brokerQueue, keep }) {
   let windows = Math.floor(((await depth({ brokerQueue })) - keep) / TRIM_STEP)

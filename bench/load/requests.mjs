@@ -2,14 +2,14 @@ const TYPE = 'application/openjobspec+json'
 
 export const JOB_TYPE = 'bench.push'
 
-/** About what a real job carries: the body is some 250 bytes, the envelope some 600. */
+/** About as large as those of a real job: the body is some 250 bytes, the envelope some 600. */
 export const ARGS = [
   'user-4711@example.com',
   { template: 'order_confirmation', locale: 'en-GB', order_id: 'ord_01HZX3J9Q2', total: 149.95 },
   ['https://example.com/orders/ord_01HZX3J9Q2', true, 42],
 ]
 
-/** The whole request as bytes, made once and sent any number of times. */
+/** The whole request as bytes, made once and sent repeatedly. */
 export function pushRequest(url, queue, padding, options) {
   return post(url, '/ojs/v1/jobs', job(queue, padding, options))
 }
@@ -17,8 +17,8 @@ export function pushRequest(url, queue, padding, options) {
 const NUMBER = '0000000000'
 
 /**
- * A PUSH whose last argument is another number each time: the same bytes, counted up in place, so
- * only when the last one is answered. `unique`: a policy, or none.
+ * Makes a PUSH whose last argument is a different number each time. The number is counted up in place in the
+ * same bytes, so ask for the next request only after the last one was answered. `unique`: a policy, or none.
  */
 export function numberedPush(url, queue, { first, unique }) {
   const request = post(url, '/ojs/v1/jobs', {
@@ -39,19 +39,19 @@ export function batchRequest(url, queue, count, padding) {
   return post(url, '/ojs/v1/jobs/batch', { jobs: Array(count).fill(job(queue, padding)) })
 }
 
-/** A chain of so many steps. */
+/** A chain with `steps` steps. */
 export function chainRequest(url, queue, steps) {
   return post(url, '/ojs/v1/workflows', { type: 'chain', steps: Array(steps).fill(job(queue)) })
 }
 
-/** One job for each of these options. */
+/** A batch with one job for each of the options. */
 export function jobsRequest(url, queue, options) {
   return post(url, '/ojs/v1/jobs/batch', {
     jobs: options.map((each) => job(queue, undefined, each)),
   })
 }
 
-/** `padding` is one more of the `args`, where a job has to be larger. */
+/** `padding` is an additional argument that makes a job larger. */
 function job(queue, padding, options) {
   const args = padding === undefined ? ARGS : [...ARGS, padding]
   return { type: JOB_TYPE, args, options: { queue, ...options } }

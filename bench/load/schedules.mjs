@@ -8,15 +8,15 @@ import { jobsRequest } from './requests.mjs'
 const JOBS_PER_REQUEST = 500
 const CONNECTIONS = 4
 const PREFETCH = 1000
-/** After the last one is due; then the round has failed. */
+/** How long after the last due time the round has failed. */
 const TIMEOUT_MS = 60_000
 
 serve({ lateness })
 
 /**
- * `count` schedules, due from `leadMs` after now on and spread over `spreadMs` (0: all at one
- * instant), and a native consumer of their queue: how late each token came out, by the machine's one
- * wall clock. A token that comes before its time fails the round.
+ * Schedules `count` jobs, due from `leadMs` after now on and spread over `spreadMs` (0: all at one instant),
+ * and consumes their queue natively. Measures how late each token comes out, by the wall clock that all
+ * processes share. A token that comes too early fails the round.
  */
 async function lateness({ url, amqpUrl, queue, brokerQueue, count, leadMs, spreadMs, watch }) {
   const firstAt = Date.now() + leadMs
@@ -36,7 +36,7 @@ async function lateness({ url, amqpUrl, queue, brokerQueue, count, leadMs, sprea
   }
 }
 
-/** Through PUSH batch; answers schedules per second. */
+/** Schedules the jobs with PUSH batch; resolves to schedules per second. */
 async function schedule({ url, queue, count, dueAt }) {
   let next = 0
   const startedAt = performance.now()
@@ -57,7 +57,7 @@ async function schedule({ url, queue, count, dueAt }) {
   return (1000 * count) / (performance.now() - startedAt)
 }
 
-/** Milliseconds after the time that each token names, in the order in which they came. */
+/** Resolves to how many milliseconds after its own due time each token came, in the order of arrival. */
 async function consumed({ amqpUrl, brokerQueue, count, lastAt }) {
   const connection = await amqp.connect(amqpUrl, { noDelay: true })
   const channel = await connection.createChannel()

@@ -6,10 +6,9 @@ import { faultLine, measuredWindow } from './window.mjs'
 serve({ work })
 
 /**
- * The SDK's own worker over HTTP with a handler that does nothing. `jobs` are in the queue; the
- * round ends early while there are still enough for every slot. Handled jobs are counted: a slot is
- * free again when the job is acknowledged, so the two differ by 50 at most.
- * `sdk` is the URL of the built module.
+ * Runs the SDK's own worker over HTTP with an empty handler. `jobs` are in the queue; the round ends early,
+ * while there are still enough for every slot. Counts handled jobs: a slot is free again only when its job is
+ * acknowledged, so handled and acknowledged jobs differ by 50 at most. `sdk` is the URL of the built module.
  */
 async function work({ sdk, url, queue, concurrency, jobs, seconds, watch }) {
   const { OJSWorker } = await import(sdk)

@@ -2,12 +2,15 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Meter } from '../meter.mjs'
 import { quantile } from '../statistics.mjs'
 
-/** Connections open, buffers fill and the first checkpoints come before the clock starts. */
+/**
+ * While the load ramps up, connections open, buffers fill and the first checkpoints happen; the clock starts
+ * after that.
+ */
 export const RAMP_MS = 1000
 
 /**
- * The measured part of a round whose load runs already: after the ramp, `seconds` long.
- * `begin()` is called at its start; a `fault` ends it early, and so does `ended`: the load is used up.
+ * Measures a part of a round whose load is running already: after the ramp, for `seconds`. Calls `begin()` at
+ * its start. A `fault` ends it early, and so does `ended`, which means that the load is used up.
  */
 export async function measuredWindow({ seconds, watch, begin, fault, ended, rampMs = RAMP_MS }) {
   const early = ended ? [fault, ended] : [fault]
@@ -19,8 +22,8 @@ export async function measuredWindow({ seconds, watch, begin, fault, ended, ramp
 }
 
 /**
- * One sample after the other, each of them the milliseconds that `sample()` resolves with: p50 and
- * p99 of the measured part. The first that rejects ends it, and so does a fault on the caller's `line`.
+ * Takes one sample after the other; `sample()` resolves to milliseconds. Returns p50 and p99 of the measured
+ * part. The first sample that rejects ends it, and so does a fault on the caller's `line`.
  */
 export async function sampledWindow({ seconds, watch, sample, line = faultLine() }) {
   let samples = []
@@ -39,7 +42,7 @@ export async function sampledWindow({ seconds, watch, sample, line = faultLine()
   return { p50: quantile(samples, 0.5), p99: quantile(samples, 0.99), ...usage }
 }
 
-/** A promise that only ever rejects, and the function that makes it do so. */
+/** A promise that can only reject, and the function that rejects it. */
 export function faultLine() {
   let fail
   const fault = new Promise((_, reject) => {
