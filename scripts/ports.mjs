@@ -66,9 +66,9 @@ export function speaksAmqp(port, options) {
 function dial(port, { host = '127.0.0.1', timeoutMs = 2000 } = {}, watch) {
   return new Promise((resolve) => {
     const socket = connect({ port, host })
-    const answer = (is) => {
+    const answer = (result) => {
       socket.destroy()
-      resolve(is)
+      resolve(result)
     }
     socket.setTimeout(timeoutMs, () => answer(false))
     socket.once('error', () => answer(false))

@@ -7,12 +7,12 @@ const MAX_WRITES = 1_000
 /** A map that is ordered by when its entries were last set. */
 export class ByAge<K, V> extends Map<K, V> {
   /** Reused from call to call: a new iterator would step over all entries that were deleted before. */
-  #line: Iterator<K> | undefined
+  #oldestFirst: Iterator<K> | undefined
   #writes = 0
 
   override set(key: K, value: V): this {
     this.#writes += 1
-    if (this.#writes > MAX_WRITES) this.#line = undefined
+    if (this.#writes > MAX_WRITES) this.#oldestFirst = undefined
     this.delete(key)
     return super.set(key, value)
   }
@@ -20,10 +20,10 @@ export class ByAge<K, V> extends Map<K, V> {
   /** Deletes the oldest entry and returns its value. */
   dropOldest(): V | undefined {
     this.#writes = 0
-    this.#line ??= this.keys()
-    const { value: key, done } = this.#line.next()
+    this.#oldestFirst ??= this.keys()
+    const { value: key, done } = this.#oldestFirst.next()
     // An iterator that has reached the end stays there, even when entries are added.
-    if (done === true) this.#line = undefined
+    if (done === true) this.#oldestFirst = undefined
     const value = this.get(key)
     this.delete(key)
     return value

@@ -67,13 +67,13 @@ export class LogOutput {
    */
   flushSync(): void {
     const begun = this.#sending?.subarray(this.#isWriting ? MAX_WRITE : 0)
-    let rest = Buffer.concat([begun ?? Buffer.alloc(0), Buffer.from(this.#waiting)])
+    let unwritten = Buffer.concat([begun ?? Buffer.alloc(0), Buffer.from(this.#waiting)])
     this.#waiting = ''
     this.#sending = null
     const until = performance.now() + EXIT_WAIT_MS
-    while (rest.length > 0 && !this.#isGone) {
+    while (unwritten.length > 0 && !this.#isGone) {
       try {
-        rest = rest.subarray(writeSync(this.#options.fd, rest))
+        unwritten = unwritten.subarray(writeSync(this.#options.fd, unwritten))
       } catch (error) {
         if (!isBusy(error) || performance.now() >= until) return
         Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, EXIT_PAUSE_MS)

@@ -80,16 +80,16 @@ export const MAX_ALONE = WORK_MEMORY.maxAlone
 
 /** What one request holds of the `WorkMemory`. */
 export class MemoryShare {
-  readonly #all: WorkMemory
+  readonly #memory: WorkMemory
   #bytes = 0
 
-  constructor(all: WorkMemory = WORK_MEMORY) {
-    this.#all = all
+  constructor(memory: WorkMemory = WORK_MEMORY) {
+    this.#memory = memory
   }
 
   /** Takes `bytes` more. False when that is not available now. */
   take(bytes: number): boolean {
-    if (!this.#all.take(bytes, this.#bytes)) return false
+    if (!this.#memory.take(bytes, this.#bytes)) return false
     this.#bytes += bytes
     return true
   }
@@ -98,13 +98,13 @@ export class MemoryShare {
    * Takes `bytes` more. Throws 413 if that much can never be available, and 503 if it is not available now.
    */
   require(bytes: number): void {
-    if (this.#bytes + bytes > this.#all.maxAlone)
+    if (this.#bytes + bytes > this.#memory.maxAlone)
       throw noMemory('The request needs more memory than this gateway has.')
     if (!this.take(bytes)) throw busy()
   }
 
   giveBack(): void {
-    this.#all.giveBack(this.#bytes)
+    this.#memory.giveBack(this.#bytes)
     this.#bytes = 0
   }
 }

@@ -77,8 +77,8 @@ export class Connections {
     })
     this.#server.on('close', () => clearInterval(timer))
     this.#server.on('timeout', (socket) => {
-      // With an error: Node emits `finish` for the answer that it discards here, so only `socket.errored`
-      // tells.
+      // With an error: Node emits `finish` for the answer that it discards here, and `observe.ts` can tell it
+      // by this error.
       socket.destroy(new Error('no progress on this connection'))
     })
   }

@@ -51,8 +51,8 @@ export class UnsentAnswers {
     if (largest === undefined) return
     const [socket] = largest
     this.#forget(socket)
-    // With an error: Node emits `finish` for the answer that it discards here, so only `socket.errored`
-    // tells.
+    // With an error: Node emits `finish` for the answer that it discards here, and `observe.ts` can tell it
+    // by this error.
     socket.destroy(new Error('too much is waiting to be read'))
   }
 

@@ -57,11 +57,11 @@ export function compileArgsSchema(
   document: Record<string, unknown>,
   { isTried = false } = {},
 ): ArgsSchema {
-  const { $schema, ...rest } = document
+  const { $schema, ...keywords } = document
   requireDraft($schema)
-  measure(rest, { nodes: 0 }, 0)
-  requireValid(rest)
-  const plan = planSchema(rest)
+  measure(keywords, { nodes: 0 }, 0)
+  requireValid(keywords)
+  const plan = planSchema(keywords)
   const meter: Meter = { fuel: new Fuel() }
   const patterns = linearPatterns(() => meter.fuel)
   const validate = compile(plan, meter, patterns)

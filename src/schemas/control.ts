@@ -83,7 +83,7 @@ const outcome = {
   type: ['object', 'null'],
   required: ['decision'],
   properties: { decision: { enum: ['retry', 'discard'] } },
-  ...where('decision', 'retry', {
+  ...whenMemberIs('decision', 'retry', {
     required: ['delay_ms'],
     properties: {
       delay_ms: delayMs,
@@ -108,13 +108,13 @@ const REPORT_EVENT_SCHEMA = {
     properties: { type: ['object', 'null'] },
   },
   allOf: [
-    where('event', 'failed', {
+    whenMemberIs('event', 'failed', {
       required: ['error'],
       properties: { error: nackError, outcome },
     }),
     // Required, not guessed: what becomes of the job depends on whether that token can cause the same attempt
     // again.
-    where('event', 'released', {
+    whenMemberIs('event', 'released', {
       required: ['token_attempt'],
       properties: { token_attempt: attempt },
     }),
@@ -122,10 +122,10 @@ const REPORT_EVENT_SCHEMA = {
 }
 
 /** A condition: objects whose `member` has this value must match `also`. */
-function where(member: string, value: string, also: object) {
-  const isIt = { required: [member], properties: { [member]: { const: value } } }
+function whenMemberIs(member: string, value: string, also: object) {
+  const hasValue = { required: [member], properties: { [member]: { const: value } } }
   // biome-ignore lint/suspicious/noThenProperty: JSON Schema's own word
-  return { if: isIt, then: also }
+  return { if: hasValue, then: also }
 }
 
 /** A request, and how many of its parts were left out because they are not valid. */

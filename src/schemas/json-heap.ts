@@ -25,7 +25,7 @@ export function heapOfText(text: Buffer, copies = COPIES): number {
 
 /**
  * Whether there is room to read a message. Without this check a large message would fill the heap and end the
- * process, and RabbitMQ would redeliver it to the next one. `room`: how many bytes a message may take.
+ * process, and RabbitMQ would redeliver it to the next process. `room`: how many bytes a message may take.
  * Callers pass `MAX_ALONE`, all that a single request may have, because a message cannot be told to come
  * again later, as an HTTP request can.
  */

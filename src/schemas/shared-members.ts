@@ -15,7 +15,7 @@ export const leaseMs = { type: ['integer', 'null'], minimum: 1, maximum: MAX_DUR
 export const queueName = { type: 'string', minLength: 1, maxLength: 128 } as const
 
 /** The member is present and a string; an explicit null counts as absent. */
-function names(member: 'code' | 'type') {
+function hasText(member: 'code' | 'type') {
   return { required: [member], properties: { [member]: { type: 'string' } } }
 }
 
@@ -32,7 +32,7 @@ export const nackError = {
     retryable: { type: ['boolean', 'null'] },
     details: { type: ['object', 'null'] },
   },
-  anyOf: [names('code'), names('type')],
+  anyOf: [hasText('code'), hasText('type')],
 }
 
 /** The most jobs in a heartbeat, and events in a report. */

@@ -45,8 +45,8 @@ async function direct(
   directive: 'quiet' | 'terminate',
 ): Promise<void> {
   await readOptionalJson(request, response, maxBodyBytes)
-  const told = directWorker(deps, pathParameter(request, 'id'), directive, request.context)
-  const body = 'worker' in told ? { worker: workerDocument(told.worker) } : told
+  const result = directWorker(deps, pathParameter(request, 'id'), directive, request.context)
+  const body = 'worker' in result ? { worker: workerDocument(result.worker) } : result
   answer(response, 200, JSON.stringify(body))
 }
 

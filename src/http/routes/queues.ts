@@ -16,17 +16,17 @@ const SECONDS_PER_HOUR = 3_600
 export function queueRoutes({ deps, maxBodyBytes }: Door): Route[] {
   const member = (name: string, facts: Record<string, number | boolean>) =>
     queueMember(deps.settings.dialect, name, facts)
-  /** The route of a command; `turned` carries it out and returns the body of the answer. */
-  const turn = (
+  /** The route of a command; `carryOut` carries it out and returns the body of the answer. */
+  const commandRoute = (
     verb: 'pause' | 'resume',
-    turned: (name: string, context: RequestContext) => Promise<object>,
+    carryOut: (name: string, context: RequestContext) => Promise<object>,
   ): Route => ({
     method: 'POST',
     path: `${QUEUES}/:name/${verb}`,
     access: ['operator'],
     async handle(request, response) {
       await readOptionalJson(request, response, maxBodyBytes)
-      const body = await turned(pathParameter(request, 'name'), request.context)
+      const body = await carryOut(pathParameter(request, 'name'), request.context)
       answer(response, 200, JSON.stringify(body))
     },
   })
@@ -67,12 +67,12 @@ export function queueRoutes({ deps, maxBodyBytes }: Door): Route[] {
         answer(response, 200, JSON.stringify(body))
       },
     },
-    turn('pause', async (name, context) => {
+    commandRoute('pause', async (name, context) => {
       const { pausedAt } = await pauseQueue(deps, name, context)
       const queue = member(name, { paused: true })
       return { queue, status: 'paused', paused_at: timestamp(pausedAt) }
     }),
-    turn('resume', async (name, context) => {
+    commandRoute('resume', async (name, context) => {
       const { resumedAt } = await resumeQueue(deps, name, context)
       const queue = member(name, { paused: false })
       return { queue, status: 'active', resumed_at: timestamp(resumedAt) }

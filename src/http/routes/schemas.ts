@@ -44,8 +44,8 @@ export function schemaRoutes({ deps, maxBodyBytes }: Door): Route[] {
       access: ['operator'],
       handle(request, response) {
         const { content, ...schema } = getSchema(deps, pathParameter(request, 'uri'))
-        const { created_at: createdAt, ...rest } = summary(schema)
-        const head = JSON.stringify(rest).slice(0, -1)
+        const { created_at: createdAt, ...others } = summary(schema)
+        const head = JSON.stringify(others).slice(0, -1)
         answer(response, 200, `{"schema":${head},"schema":${content},"created_at":"${createdAt}"}}`)
       },
     },

@@ -24,8 +24,8 @@ export function systemRoutes({ needsKeys, health, manifest, metrics }: Door): Ro
         const mayKnowWhy = needsKeys
           ? key !== undefined && isServed(key, ['operator'])
           : !isOfForeignHost
-        const told = mayKnowWhy ? body : withoutReasons(body)
-        answer(response, healthy ? 200 : 503, JSON.stringify(told))
+        const visibleBody = mayKnowWhy ? body : withoutReasons(body)
+        answer(response, healthy ? 200 : 503, JSON.stringify(visibleBody))
       },
     },
     {
