@@ -75,10 +75,7 @@ class InOrder extends BaseSequencer {
   }
 }
 
-/**
- * Keeps the files of a project together: vitest ends a shared process as soon as a file of another project
- * follows.
- */
+/** Keeps a project's files together: vitest ends a shared process when another project's file follows. */
 function rank({ moduleId, project }: TestSpecification): number {
   const place = ORDER.findIndex((which) => which.test(`${project.name} ${moduleId}`))
   return place === -1 ? ORDER.length : place

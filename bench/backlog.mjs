@@ -49,10 +49,7 @@ async function measure(shallowStage, deepStage, plan, isPolicySet) {
   return report(plan, deep, rounds, isPolicySet)
 }
 
-/**
- * Prepares two queues of the same depth: the gateway's with tokens of real jobs, the ceiling's with copies of
- * a token.
- */
+/** Prepares two queues of equal depth: the gateway's holds tokens of jobs, the ceiling's copies of one. */
 async function prepare(stage, size) {
   const { queue: ceilingQueue, padding, token } = await paddedQueue(stage)
   const queue = await stage.newQueue(padding)
@@ -67,10 +64,7 @@ async function prepare(stage, size) {
   return side
 }
 
-/**
- * Creates a queue whose only message was taken as the ceiling's. Also returns the padding that makes a token
- * 1 KiB.
- */
+/** Takes a queue's only message as the ceiling's. Also returns the padding that makes a token 1 KiB. */
 async function paddedQueue(stage) {
   const { bytes } = await stage.sample(await stage.newQueue())
   const padding = 'x'.repeat(TOKEN_BYTES - bytes - PADDING_OVERHEAD)
@@ -116,10 +110,7 @@ async function circulateBare(side, seconds) {
   return stage.raw.call('circulate', load)
 }
 
-/**
- * Removes as many messages as a round added, the oldest first, so that every round starts with the same
- * depth.
- */
+/** Removes as many messages as a round added, the oldest first, so that all rounds start alike. */
 function restore({ stage, size }, queue) {
   return size === 0 ? stage.purge(queue) : stage.trim(queue, size)
 }

@@ -13,9 +13,7 @@ export function describeMachine() {
   ].join(', ')
 }
 
-/**
- * The time of a sync. The ledger syncs once per group commit, and on a slow disk that is what PUSH waits for.
- */
+/** The time of a sync: the ledger syncs once per group commit, and PUSH waits for that. */
 function syncMs() {
   const dir = mkdtempSync(join(tmpdir(), 'ojs-rabbitmq-bench-sync-'))
   const file = openSync(join(dir, 'probe'), 'w')

@@ -6,10 +6,7 @@ export const PAUSE_MS = 20
 const BATCH = { connections: 10, jobsPerRequest: 100 }
 const DRAIN = { workers: 16, count: 10 }
 const WORKER = { concurrency: 50 }
-/**
- * Jobs per second of a round, for rows with a filled queue. A side that is faster ends its round when they
- * are used up.
- */
+/** Jobs per second of a round with a filled queue. A faster side ends its round when they are used up. */
 const DRAIN_JOBS_PER_SECOND = 6000
 
 const CHAIN_LENGTH = 10

@@ -7,10 +7,7 @@ const CONCURRENCY = 200
 const IN_FLIGHT = [1000, 64]
 const POLL_MS = 20
 
-/**
- * Measures the native worker while the gateway applies its reports. The clock stops when every job reads
- * `completed`.
- */
+/** With a gateway that applies the reports; the clock stops when every job reads `completed`. */
 export async function measureNative(stage, plan) {
   const ceiling = await consumedCeiling(stage)
   const gateway = async (seconds) => {
@@ -22,10 +19,7 @@ export async function measureNative(stage, plan) {
   return { kind: 'rate', ...(await alternate(plan, { ceiling, gateway })) }
 }
 
-/**
- * Measures the native worker without a gateway, and then how long a gateway that comes back needs to know
- * everything.
- */
+/** Without a gateway, and then how long a gateway that comes back needs to know everything. */
 export async function measureAlone(stage, plan) {
   const ceiling = await consumedCeiling(stage)
   const gateway = async (seconds) => {

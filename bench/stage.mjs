@@ -12,9 +12,7 @@ import { startChild } from './child.mjs'
 import { startGateway } from './gateway.mjs'
 
 const EXCHANGE = 'ojs.exchange.direct'
-/**
- * As many as on the gateway's publish connection: with another number, the ceiling would not be comparable.
- */
+/** As many as the gateway's publish connection has; otherwise the ceiling would not be comparable. */
 const CHANNELS = 4
 
 /**
@@ -63,10 +61,7 @@ export class Stage {
     return this
   }
 
-  /**
-   * Sets the policy that `npm start` gives its node while `work` runs. `work` is told whether the policy was
-   * set.
-   */
+  /** Sets the policy of `npm start` while `work` runs. `work` is told whether the policy was set. */
   async withLongQueuePolicy(work) {
     if (!needsLongQueuePolicy(this.#setup.sbin)) return await work(false)
     await setLongQueuePolicy(this.#node)

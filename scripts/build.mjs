@@ -73,10 +73,7 @@ export async function build(signal) {
   }
 }
 
-/**
- * Dated at the start of the build: a source that is saved during the build is newer, so the next start
- * rebuilds.
- */
+/** Dated at the build's start: a source that is saved during the build is newer and causes a rebuild. */
 function writeStamp(folder, startedAt, versions) {
   const stamp = join(folder, STAMP)
   writeFileSync(stamp, versions)

@@ -44,10 +44,7 @@ function reachable(host) {
   return host.includes(':') ? `[${host}]` : host
 }
 
-/**
- * Runs `dist/main.js serve`. `exited` settles with the exit code, as a shell would report it; `stop` is
- * idempotent.
- */
+/** Runs `dist/main.js serve`. `exited` settles with the exit code as in a shell; `stop` is idempotent. */
 export function startGateway(env) {
   const child = spawn(process.execPath, [inRoot('dist', 'main.js'), 'serve'], {
     cwd: ROOT,

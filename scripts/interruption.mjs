@@ -1,8 +1,5 @@
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP']
-/**
- * npm forwards the terminal's SIGINT, so one Ctrl-C arrives twice. Only a later signal counts as a second
- * one.
- */
+/** npm forwards the terminal's SIGINT, so one Ctrl-C arrives twice; only a later signal is a second one. */
 const SECOND_AFTER_MS = 1000
 
 /**

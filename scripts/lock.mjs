@@ -63,10 +63,7 @@ function createWithoutLink(file, content) {
   }
 }
 
-/**
- * Removes a stale lock. Another start may have removed it and put its own lock there by now; that one is put
- * back.
- */
+/** Removes a stale lock. If another start has put its own lock there by now, that one is put back. */
 function removeStale(file, stale) {
   const aside = `${file}.${process.pid}.stale`
   try {

@@ -3,10 +3,7 @@ import { inRoot } from './paths.mjs'
 import { waitingFor } from './progress.mjs'
 import { run } from './run.mjs'
 
-/**
- * Returns the path of a Node 22 from the npm registry, whose package holds only the binary; undefined if not
- * available.
- */
+/** Returns the path of a Node 22 from the npm registry, whose package is just the binary; or undefined. */
 export async function provideNode22(signal) {
   const name = `node-${process.platform}-${process.arch}`
   const folder = inRoot('.tmp', 'node-22')

@@ -56,10 +56,7 @@ export function writeNodeFiles(options, ports) {
   writeFileSync(join(dir, 'rabbitmqctl'), controlScript(options, ports), { mode: 0o700 })
 }
 
-/**
- * A `rabbitmqctl` for this node. The one on the PATH does not find it, because its name, cookie and epmd are
- * its own.
- */
+/** A `rabbitmqctl` for this node. The one on the PATH does not know its name, cookie and epmd. */
 function controlScript(options, ports) {
   const variables = Object.entries(nodeEnvironment(options, ports)).map((pair) => pair.join('='))
   const words = [...variables, join(options.sbin, 'rabbitmqctl')].map(shellWord)

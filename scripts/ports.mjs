@@ -28,9 +28,7 @@ export async function nextFreePort(first, host = '127.0.0.1') {
   throw new Error(`no free port between ${first} and ${first + 99}`)
 }
 
-/**
- * Whether a server could listen there now. Rejects if none ever could: an unknown host, or a port below 1024.
- */
+/** Whether a server could listen there now. Rejects if none ever could: unknown host, port below 1024. */
 export function isPortFree(port, host = '127.0.0.1') {
   return new Promise((resolve, reject) => {
     const server = createServer()

@@ -15,19 +15,12 @@ import { endProcess, guard, signalProcess, spawnHeld, unguard } from './processe
 import { findEpmd } from './rabbitmq-package.mjs'
 import { run, tail } from './run.mjs'
 
-/**
- * Generous: a node with much data takes long to start, and progress lines show that it is being waited for.
- */
+/** Generous: a node with much data starts slowly, and progress lines show what is being waited for. */
 const START_TIMEOUT_MS = 600_000
-/**
- * A node hangs if it gets SIGTERM while it boots, so it may finish booting even if it is not wanted any more.
- */
+/** A node that gets SIGTERM while it boots hangs, so it may finish booting even when unwanted. */
 const FINISH_BOOT_MS = 15_000
 const STOP_TIMEOUT_MS = 20_000
-/**
- * epmd starts within some milliseconds. If it does not, the node is started all the same: it explains best
- * what is wrong.
- */
+/** Without an epmd the node is started all the same: it explains best what is wrong. */
 const EPMD_TIMEOUT_MS = 10_000
 /** An epmd that ends sooner could not get its port. Another one could not either, so none is started. */
 const EPMD_SETTLED_MS = 1000
@@ -190,10 +183,7 @@ export class PrivateBroker {
     )
   }
 
-  /**
-   * Whether our node says that it has booted: another node may have taken the port first, and be the one that
-   * answers.
-   */
+  /** Whether our node has booted: another node may have taken the port and be the one that answers. */
   #saysBooted() {
     return readFileSync(this.#consoleLog, 'utf8').includes('Starting broker... completed')
   }

@@ -62,8 +62,7 @@ function tellGuardian() {
 }
 
 /**
- * The pid of the process that ends the guarded ones. It lives as long as this process, and then until its
- * work is done.
+ * The pid of the process that ends the guarded ones. It lives until this process ends and they have ended.
  */
 export function guardianPid() {
   guardian ??= startGuardian()
@@ -83,10 +82,7 @@ function startGuardian() {
   return child
 }
 
-/**
- * Sends a signal, and SIGKILL if the process has not ended after `graceMs`. `exited` settles when the process
- * has ended.
- */
+/** Sends a signal, and SIGKILL after `graceMs`. `exited` settles when the process has ended. */
 export async function endProcess(pid, exited, graceMs, signal = 'SIGTERM') {
   signalProcess(pid, signal)
   const timer = new AbortController()

@@ -1,9 +1,7 @@
 // If the reader has gone away (`npm start | head`), go on: the broker must not be left behind.
 process.stderr.on('error', () => {})
 
-/**
- * Prints to stderr, as all messages of the scripts, so that stdout has only the lines of the program itself.
- */
+/** Prints to stderr, so that stdout has only the lines of the program itself. */
 export function say(text) {
   process.stderr.write(`${text}\n`)
 }

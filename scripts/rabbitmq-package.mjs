@@ -29,9 +29,7 @@ export function findEpmd() {
   ])
 }
 
-/**
- * Returns the folder of the scripts, and installs the Debian package first where that is needed and possible.
- */
+/** Returns the folder of the scripts; installs the Debian package first if needed and possible. */
 export async function requireRabbitmqSbin(alsoInstall = []) {
   const missing = [...(findRabbitmqSbin() ? [] : ['rabbitmq-server']), ...alsoInstall]
   if (missing.length > 0) {

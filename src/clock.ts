@@ -1,6 +1,4 @@
-/**
- * Time as the gateway sees it. Passed to everything that needs it; nothing reads the system clock directly.
- */
+/** Time as the gateway sees it, passed to everything that needs it instead of the system clock. */
 export interface Clock {
   /**
    * Milliseconds since the Unix epoch on a scale that never jumps: wall time at start plus

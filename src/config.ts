@@ -106,20 +106,13 @@ export const VARIABLES = {
 type Name = keyof typeof VARIABLES
 type Environment = Readonly<Record<string, string | undefined>>
 
-/**
- * Variables with secrets. Docker and Kubernetes provide secrets as files; `<NAME>_FILE` holds the path of
- * one.
- */
+/** Secrets, which Docker and Kubernetes provide as files; `<NAME>_FILE` holds the path of one. */
 const MAY_BE_IN_FILES = ['OJS_AMQP_URL', 'OJS_API_KEYS'] as const
 
-/**
- * Known, but read by the command `recover` only: the gateway's URL and the API key that the command sends.
- */
+/** Read by the command `recover` only: the gateway's URL, and the API key that the command sends. */
 const OTHER_NAMES = new Set(['OJS_URL', 'OJS_API_KEY'])
 
-/**
- * Thrown when the environment cannot be used. The message, meant for the operator, has one line per mistake.
- */
+/** The environment cannot be used. The message is for the operator and has one line per mistake. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
 }
@@ -170,9 +163,7 @@ export function readConfig(given: Environment): { config: Config; warnings: stri
   return { config: Object.freeze(config), warnings }
 }
 
-/**
- * Functions that read a variable by name and convert it. They add a line to `mistakes` for an unusable value.
- */
+/** Functions that read a variable by name and type, and note an unusable value in `mistakes`. */
 function readers(env: Environment, mistakes: string[]) {
   const read = (name: Name) => env[name] || VARIABLES[name].fallback
   const int = (name: Name, min: number, max = 2 ** 31 - 1) => {
@@ -247,15 +238,12 @@ function checkNames(env: Environment, mistakes: string[]): string[] {
   return warnings
 }
 
-/**
- * The variables that Kubernetes sets in every pod for each Service, e.g. for one called `ojs` or
- * `ojs-ledger`.
- */
+/** What Kubernetes sets in every pod for each Service, e.g. for one called `ojs` or `ojs-ledger`. */
 const OF_A_SERVICE = /_(SERVICE_(HOST|PORT)|PORT(_\d+_(TCP|UDP|SCTP))?)(_[A-Z0-9_]+)?$/
 
 /**
- * Returns the known variables that the unknown `name` may stand for: it is misspelt, it is only the beginning
- * of a known name, or it has a suffix too many, such as `_FILE`. Empty for the names that Kubernetes sets.
+ * Returns the variables that an unknown `name` may stand for: misspelt, only the beginning of a name, or with
+ * a suffix such as `_FILE`. Empty for the names that Kubernetes sets.
  */
 function namesMeantBy(name: string): string[] {
   const known = Object.keys(VARIABLES)

@@ -237,10 +237,7 @@ function jobsWithToken(ledger: Ledger, queue: string): number {
   return owed === MANY_TOKENS ? 0 : Math.max(0, ledger.counts(queue).available - owed)
 }
 
-/**
- * Runs after a reconnect and after `unblocked`. Meanwhile no worker could renew its lease, so all are
- * extended.
- */
+/** After a reconnect and after `unblocked`: workers could not renew their leases in between. */
 function onPublishingAgain(deps: Deps): void {
   deps.wakeRelay('all')
   extendLeases(deps).catch((error: unknown) => {

@@ -11,9 +11,7 @@ export interface Service {
   stop(deadline: AbortSignal): Promise<void>
 }
 
-/**
- * Starts the services in list order. When one fails, stops the started ones in reverse order and rethrows.
- */
+/** Starts the services in list order. If one fails, stops the started ones in reverse and rethrows. */
 export async function startAll(services: readonly Service[], logger: Logger): Promise<void> {
   const started: Service[] = []
   for (const service of services) {

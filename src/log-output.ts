@@ -2,10 +2,7 @@ import { write, writeSync } from 'node:fs'
 
 /** In characters: some 60,000 lines. */
 const MAX_WAITING = 16 * 1024 * 1024
-/**
- * In bytes: the capacity of a pipe. The outcome of the write that is under way when the process ends stays
- * unknown.
- */
+/** In bytes: the capacity of a pipe. At the end of the process, the result of a pending write is unknown. */
 const MAX_WRITE = 65_536
 /**
  * Pauses before a failed write is repeated: `BUSY` when a pipe is full, doubling from the minimum to the

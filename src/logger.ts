@@ -2,15 +2,10 @@ import { type DestinationStream, pino } from 'pino'
 import { timestamper } from './job/timestamp.ts'
 import { LogOutput } from './log-output.ts'
 
-/**
- * Not shared with the jobs' timestamper, which caches the last text: log lines are written later than the
- * jobs' events, and the two would overwrite each other's.
- */
+/** Not shared with the jobs: a timestamper caches one time, and a log line is later than its job's event. */
 const timestamp = timestamper()
 
-/**
- * Writes JSON lines. The members of `fields` become fields of the line: never put args or credentials there.
- */
+/** Writes JSON lines. `fields` become fields of the line: never put args or credentials there. */
 export interface Logger {
   debug(fields: object, message: string): void
   info(fields: object, message: string): void
@@ -21,10 +16,7 @@ export interface Logger {
 export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
 export type LogLevel = (typeof LOG_LEVELS)[number]
 
-/**
- * Removes user and password from every URL in a text, e.g. a library's error message:
- * `amqp://user:secret@host` → `amqp://host`.
- */
+/** Removes user and password from all URLs in a text: `amqp://user:secret@host` → `amqp://host`. */
 export function redactUrls(text: string): string {
   return text.replace(/\S+/g, redactUrl)
 }

@@ -16,10 +16,7 @@ export function heapBytesOf(limit: number, options: string, threadMib?: number):
   return mib > 0 ? Math.min(limit, mib * MIB) : limit
 }
 
-/**
- * How much V8 lets this process keep: `--max-old-space-size`, else a share of the machine's or container's
- * memory.
- */
+/** What V8 lets this process keep: `--max-old-space-size`, else a share of the machine's memory. */
 const HEAP_BYTES = heapBytesOf(
   getHeapStatistics().heap_size_limit,
   [process.env['NODE_OPTIONS'], ...process.execArgv].join(' '),
@@ -58,8 +55,7 @@ export class WorkMemory {
   }
 
   /**
-   * Takes `bytes` for a request that holds `own` already. False when other requests hold too much; a request
-   * that is alone always gets them.
+   * Takes `bytes` for a request that holds `own`. False if others hold too much; one alone always gets them.
    */
   take(bytes: number, own: number): boolean {
     if (this.#taken > own && this.#taken + bytes > this.#maxBytes) return false
@@ -94,9 +90,7 @@ export class MemoryShare {
     return true
   }
 
-  /**
-   * Takes `bytes` more. Throws 413 if that much can never be available, and 503 if it is not available now.
-   */
+  /** Takes `bytes` more. Throws 413 if that much can never be available, 503 if it is not available now. */
   require(bytes: number): void {
     if (this.#bytes + bytes > this.#memory.maxAlone)
       throw noMemory('The request needs more memory than this gateway has.')

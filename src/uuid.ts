@@ -32,10 +32,7 @@ function randomStart(): number {
   return randomBytes16().readUInt32BE() >>> 1
 }
 
-/**
- * Reads randomness for 256 ids with one system call: 16 bytes at a time would make an id four times as
- * expensive.
- */
+/** One system call for 256 ids: with one call per 16 bytes an id would cost four times as much. */
 function randomBytes16(): Buffer {
   if (used === pool.length) {
     randomFillSync(pool)

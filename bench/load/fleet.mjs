@@ -20,10 +20,7 @@ let line = faultLine()
 
 serve({ open, flow, cancel, close })
 
-/**
- * Starts `size` workers, each with connections of its own and one job at a time; resolves when all of them
- * consume.
- */
+/** Starts `size` workers, each with its own connections and one job at a time; resolves when all consume. */
 async function open({ native, queue, size, heldId }) {
   const { NativeWorker } = await import(native.module)
   line = faultLine()
@@ -53,10 +50,7 @@ function hold(signal) {
   })
 }
 
-/**
- * Pushes one job per worker and second, and counts the control messages that this causes, per worker and
- * minute.
- */
+/** Pushes one job per worker and second; counts the control messages per worker and minute. */
 async function flow({ url, queue, seconds, watch }) {
   const connection = await HttpConnection.open(url)
   const push = batchRequest(url, queue, workers.length)
@@ -78,10 +72,7 @@ async function flow({ url, queue, seconds, watch }) {
   return { perWorker: (60 * messages) / workers.length / usage.seconds, ...usage }
 }
 
-/**
- * Cancels the job of which every worker runs a copy; resolves to the delay of the cancellation in each
- * worker.
- */
+/** Cancels the job of which every worker runs a copy; resolves to the delay in each worker. */
 async function cancel({ url }) {
   const size = workers.length
   await until(() => held.count === size, HOLD_TIMEOUT_MS)

@@ -5,9 +5,7 @@ import { sampledWindow } from './window.mjs'
 
 serve({ latency })
 
-/**
- * Repeats a GET over one connection; measures from the write of the request until the answer has been read.
- */
+/** Repeats a GET over one connection; measures from writing the request to having read the answer. */
 async function latency({ url, path, seconds, watch }) {
   const connection = await HttpConnection.open(url)
   const request = getRequest(url, path)

@@ -29,9 +29,7 @@ async function push(load) {
   return await keepPushing({ url, requests, connections, jobsPerRequest, seconds, watch })
 }
 
-/**
- * Each connection of this process gets its own range of numbers, so that every job differs from all others.
- */
+/** Each connection of this process has its own range of numbers, so that every job is different. */
 const PER_CONNECTION = 1_000_000
 let numbered = 0
 
@@ -44,9 +42,7 @@ async function pushNumbered({ url, queue, unique, connections, seconds, watch })
   return await keepPushing({ url, requests, connections, jobsPerRequest: 1, seconds, watch })
 }
 
-/**
- * `requests()` is called once per connection, and returns the function that makes the connection's requests.
- */
+/** `requests()` is called once per connection, and returns the function that makes its requests. */
 async function keepPushing({ url, requests, connections, jobsPerRequest, seconds, watch }) {
   const { fault, fail } = faultLine()
   const pool = await Promise.all(

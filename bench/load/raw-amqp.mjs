@@ -8,10 +8,7 @@ import { faultLine, measuredWindow, RAMP_MS, sampledWindow } from './window.mjs'
 /** Sent as int32, as the gateway does; amqplib would send such a small number as an int8. */
 const INT32_HEADERS = ['x-ojs-attempt', 'x-ojs-max-attempts']
 const FILL_IN_FLIGHT = 1000
-/**
- * Bare amqplib consumes some ten thousand messages a second: after the usual ramp of a second little would be
- * left.
- */
+/** At some ten thousand messages a second, little would be left after the usual ramp of a second. */
 const DRAIN_RAMP_MS = 250
 const TRIM_STEP = 500
 
@@ -22,9 +19,7 @@ let token
 
 serve({ connect, sample, publish, fill, latency, drain, consume, circulate, depth, purge, trim })
 
-/**
- * Opens one connection to publish, with several confirm channels, and one to consume, as the gateway does.
- */
+/** Opens a connection with several confirm channels to publish, and one to consume, as the gateway does. */
 async function connect({ url, channelCount }) {
   connection = await open(url)
   consumeConnection = await open(url)
@@ -160,10 +155,7 @@ async function drain({ brokerQueue, jobs, prefetch, seconds, watch }) {
   return { rate, acked, ...usage }
 }
 
-/**
- * Consumes `jobs` messages and acknowledges each singly. Measures from the first delivery to the last
- * acknowledgement.
- */
+/** Consumes and acknowledges `jobs` messages one by one, measured from the first delivery to the last ack. */
 async function consume({ brokerQueue, jobs, prefetch, watch }) {
   const channel = await consumeConnection.createChannel()
   await channel.prefetch(prefetch)

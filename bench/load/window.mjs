@@ -2,10 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Meter } from '../meter.mjs'
 import { quantile } from '../statistics.mjs'
 
-/**
- * While the load ramps up, connections open, buffers fill and the first checkpoints happen; the clock starts
- * after that.
- */
+/** Before the clock starts, connections open, buffers fill and the first checkpoints happen. */
 export const RAMP_MS = 1000
 
 /**

@@ -1,9 +1,6 @@
 import { readFileSync } from 'node:fs'
 
-/**
- * The start opens some 150 files at once. With fewer allowed, Node.js misleadingly reports a package as not
- * found.
- */
+/** The start opens some 150 files at once; with fewer allowed, Node.js reports a package as not found. */
 const LEAST = 256
 
 /** Returns why the gateway cannot start; null when it can, or when the limit is unknown (not on Linux). */

@@ -61,9 +61,7 @@ export const recoverCommand: Command = {
   },
 }
 
-/**
- * The URL of `path` below `base`, which may have a path of its own behind a proxy, as the SDK's `url` may.
- */
+/** The URL of `path` below `base`, which may itself have a path (behind a proxy), as the SDK's `url` may. */
 function below(base: string, path: string): URL {
   const url = new URL(base)
   url.pathname = pathAbove(url) + path

@@ -68,10 +68,7 @@ function isHost(text: string): boolean {
   return isIP(text) !== 0 || /^[^\s:/[\]]+$/.test(text)
 }
 
-/**
- * Whether only this machine reaches `host`. Names other than `localhost` may resolve to anything, so they
- * count as reachable.
- */
+/** Whether only this machine reaches `host`; false for other names, which may resolve to anything. */
 export function isLoopback(host: string): boolean {
   const version = isIP(host)
   if (version === 0) return host.toLowerCase() === 'localhost'

@@ -4,9 +4,7 @@ import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
 export const ROLES = ['producer', 'worker', 'operator', 'admin'] as const
 export type Role = (typeof ROLES)[number]
 
-/**
- * A key as the gateway knows it: only its hash, so that nobody who reads the configuration can use the key.
- */
+/** A key as the gateway knows it: by its hash, which is of no use to readers of the configuration. */
 export interface ApiKey {
   /** The key's owner, for log lines. Two keys may share a name while one replaces the other. */
   readonly name: string
@@ -90,9 +88,7 @@ export function identify(
   return found ?? 'unknown'
 }
 
-/**
- * A fast hash, not a password hash: 256 random bits cannot be guessed, and each request pays for the hash.
- */
+/** A fast hash, since each request pays for it, and 256 random bits cannot be guessed anyway. */
 function hashOf(key: string): Buffer {
   return hash('sha256', key, 'buffer')
 }

@@ -23,10 +23,7 @@ export class BodyBudget {
     return this.#taken
   }
 
-  /**
-   * Records that `bytes` more of `body` have arrived. If all bodies together are too large then, refuses the
-   * largest.
-   */
+  /** Counts `bytes` more of `body`. If all bodies together are too large then, refuses the largest. */
   take(body: Incoming, bytes: number): void {
     this.#coming.add(body)
     body.size += bytes

@@ -39,10 +39,7 @@ const HEALTH = '/ojs/v1/health'
  */
 export class Gate {
   readonly #options: GateOptions
-  /**
-   * Separate from `#ofAddresses`, and unbounded since keys are few: strangers cannot use up the places of
-   * keys.
-   */
+  /** Unbounded, since keys are few; and separate, so that strangers cannot use up the places of keys. */
   readonly #ofKeys: RequestLimiter | undefined
   readonly #ofAddresses: RequestLimiter | undefined
 

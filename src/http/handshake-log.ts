@@ -26,8 +26,7 @@ export function handshakeLog(logger: Logger, now: () => number): HandshakeLog {
 }
 
 /**
- * A closed TLS socket has lost its address. The TCP socket below still has it, because `connections.ts` has
- * read it before.
+ * A closed TLS socket has lost its address; the TCP socket below has cached it (`connections.ts` read it).
  */
 function addressOf(socket: TLSSocket): string | undefined {
   const below: unknown = Reflect.get(socket, '_parent')

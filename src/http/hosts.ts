@@ -46,10 +46,7 @@ function nameIn(url: string): string {
   return new URL(url).hostname.replace(/\.$/, '')
 }
 
-/**
- * Whether no stranger can point this name somewhere: an address, a name of this machine or its network, or a
- * domain that nobody can register.
- */
+/** Whether no stranger controls the name: an address, a local name, or a domain that nobody can register. */
 function isUnowned(name: string): boolean {
   return isAddress(name) || !name.includes('.') || /\.(localhost|internal|local|test)$/.test(name)
 }

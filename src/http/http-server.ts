@@ -169,10 +169,7 @@ export class HttpServer implements Service {
     return this.#gate?.admitUnread(address ?? '') ?? ADMITTED
   }
 
-  /**
-   * Logs errors of the listening socket (EMFILE), despite which serving goes on. Errors before it listens are
-   * thrown by `start`.
-   */
+  /** Logs errors of the listening socket (EMFILE), which goes on serving. `start` throws earlier errors. */
   #serverError(err: Error): void {
     if (this.#server.listening) this.#options.logger.error({ err }, 'http server')
   }

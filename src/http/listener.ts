@@ -12,9 +12,7 @@ export const CONNECTION_LIMITS = {
   requestTimeoutMs: 60_000,
   /** Idle time between two requests; longer than the usual load balancer's idle timeout (60 s). */
   keepAliveTimeoutMs: 120_000,
-  /**
-   * A client that does not read its answer holds memory; it is cut off after two to three times this long.
-   */
+  /** A client that does not read its answer holds memory: it is cut off after two to three of these. */
   stallTimeoutMs: 60_000,
   /** How often Node looks for requests that are late. */
   timeoutCheckMs: 1_000,
@@ -28,8 +26,8 @@ export type Listener =
   | TlsServer<typeof OjsRequest, typeof OjsResponse>
 
 /**
- * Creates a server that does not listen yet. With `tls` it speaks HTTPS only; with a CA, only to clients that
- * have a certificate of that CA.
+ * Creates a server that does not listen yet. With `tls`: HTTPS only; with a CA, only for clients with a
+ * certificate of that CA.
  */
 export function createListener(
   app: Application,

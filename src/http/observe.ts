@@ -3,9 +3,8 @@ import type { HttpObserver } from '../telemetry/exposition.ts'
 import type { Step } from './pipeline.ts'
 
 /**
- * Reports each request when its response closes, with status 0 if it was not written. `close` follows
- * `finish`, and comes without one too. After a connection reset Node emits `finish` all the same, hence the
- * look at `errored`.
+ * Reports a request at `close`, which follows `finish` or comes without it. After a reset Node fakes a
+ * `finish`, hence the look at `errored`. Status 0: no answer was written.
  */
 export function observeRequest(observer: HttpObserver): Step {
   return (request, response, next) => {
@@ -20,9 +19,7 @@ export function observeRequest(observer: HttpObserver): Step {
   }
 }
 
-/**
- * The route's path template, never the actual path: the number of metric labels must not grow with job ids.
- */
+/** The route's path template, not the path: the number of metric labels must not grow with job ids. */
 export function templateOf(request: Request): string {
   const route: { path: string } | undefined = request.route
   return route?.path ?? 'unmatched'

@@ -51,9 +51,7 @@ export class Poll {
     this.#controller.abort()
   }
 
-  /**
-   * Sends the answer. Resolves to false if the client left before the whole answer was handed to the system.
-   */
+  /** Sends the answer. False if the client left before all of it was handed to the system. */
   answer(text: string): Promise<boolean> {
     const response = this.#response
     const { socket } = response.req

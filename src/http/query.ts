@@ -30,10 +30,7 @@ export function pagination({ limit, offset }: Page, total: number): object {
   return { total, limit, offset, has_more: offset + limit < total }
 }
 
-/**
- * Reads an integer parameter, clamped to the largest safe integer. Throws 400 when it is present and not an
- * integer ≥ 0.
- */
+/** Reads an integer, clamped to the largest safe one. Throws 400 for anything but an integer ≥ 0. */
 export function integer(request: Request, name: string, fallback: number): number {
   const text = first(request, name)
   if (text === undefined) return fallback
@@ -63,10 +60,7 @@ function first(request: Request, name: string): string | undefined {
   return typeof text === 'string' ? withoutNul(text) : undefined
 }
 
-/**
- * Replaces NULs in a value of a path or query: the ledger would read the value only up to a NUL, and find
- * another row.
- */
+/** Replaces NULs in a path or query: the ledger would read only up to a NUL, and find another row. */
 export function withoutNul(text: string): string {
   return text.replaceAll('\0', '\ufffd')
 }

@@ -37,9 +37,7 @@ function leavesMuchUnread({ status }: OjsError, { complete, headers }: IncomingM
   return status === 413 || isEndless || Number(headers['content-length']) > SKIPPED_BYTES
 }
 
-/**
- * Sends an error to a client that may still be sending, discards what it sends, and closes the connection.
- */
+/** Sends an error to a client that may still be sending, and closes the connection. */
 export function sendLastError(response: Answerable, error: OjsError): void {
   lingerAfterAnswer(response.req.socket)
   write(response, error, ['Connection', 'close'])

@@ -44,20 +44,14 @@ export function requestContext(
   return context
 }
 
-/**
- * Returns the last item: an instrumented `fetch` adds its `traceparent` to the caller's, and the last is the
- * innermost.
- */
+/** The last item: an instrumented `fetch` appends its `traceparent` to the caller's, and is the innermost. */
 function lastOf(list: string | undefined): string | undefined {
   return list?.slice(list.lastIndexOf(',') + 1).trim()
 }
 
 const MAX_IDEMPOTENCY_KEY = 256
 
-/**
- * Returns the key unchanged or throws 400. It becomes an AMQP header and a uniqueness key, so it is never
- * cleaned.
- */
+/** Never cleaned, only taken or refused: it becomes an AMQP header and a uniqueness key. */
 function idempotencyKey(key: string): string {
   if (key.length <= MAX_IDEMPOTENCY_KEY && PRINTABLE.test(key)) return key
   throw invalidField(
@@ -67,10 +61,7 @@ function idempotencyKey(key: string): string {
   )
 }
 
-/**
- * Returns a header as one string. Node joins these headers when they are repeated, but its types do not say
- * so.
- */
+/** A header as one string. Node joins these headers if they are repeated, but its types do not say so. */
 export function headerOf(headers: IncomingHttpHeaders, name: string): string | undefined {
   const value = headers[name]
   return Array.isArray(value) ? value.join(', ') : value

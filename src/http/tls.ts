@@ -18,10 +18,7 @@ export interface TlsMaterial {
   readonly ca?: Buffer
 }
 
-/**
- * Returns the paths; undefined (no TLS) when all are empty. Adds a line when the certificate or its key is
- * missing.
- */
+/** Undefined (no TLS) when all are empty. Adds a line when the certificate or its key is missing. */
 export function parseTlsFiles(
   { cert, key, ca }: Record<'cert' | 'key' | 'ca', string>,
   mistakes: string[],

@@ -29,9 +29,7 @@ export interface Violation {
 
 /** A registered schema, compiled. */
 export interface ArgsSchema {
-  /**
-   * The measure of its compilation: its subschemas, and the memory of its patterns expressed in subschemas.
-   */
+  /** The measure of its compilation: its subschemas, and the memory of its patterns counted in these. */
   readonly size: number
   /** The measure of its memory: `size`, and what matching its patterns may leave behind. */
   readonly room: number
@@ -100,10 +98,7 @@ function measure(value: unknown, seen: { nodes: number }, depth: number): void {
 
 let metaSchema: ValidateFunction | undefined
 
-/**
- * Checks a document against the meta-schema. That is compiled at the first registration: 30 ms that most
- * processes never need.
- */
+/** The meta-schema is compiled at the first registration: 30 ms that most processes never need. */
 function requireValid(document: object): void {
   metaSchema ??= new Ajv2020({ strict: false }).getSchema(META_SCHEMA)
   if (metaSchema === undefined) throw new Error('Ajv lost the meta-schema of draft 2020-12')
@@ -228,10 +223,7 @@ function cut(text: string): string {
   return text.length > 200 ? `${text.slice(0, 200)}…` : text
 }
 
-/**
- * Throws for a schema that refers to itself endlessly, so that its registration fails and not every job that
- * names it.
- */
+/** Makes the registration of an endlessly recursive schema fail, instead of every job that names it. */
 function requireEnd(schema: ArgsSchema): void {
   try {
     schema.violations([], new Fuel())

@@ -2,9 +2,7 @@ import { OjsError } from '../errors.ts'
 
 const ITEM = /^jobs\[(\d+)\]\.?/
 
-/**
- * Adds to an error which job of a batch it is about. Seed 001 §9.2 prescribes the words for a missing member.
- */
+/** Adds the job's index to an error (seed 001 §9.2, which prescribes the words for a missing member). */
 export function atIndex(error: OjsError, index: number): OjsError {
   const { validation, field } = error.details ?? {}
   const fault =

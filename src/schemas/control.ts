@@ -21,9 +21,7 @@ const MAX_QUEUES = 100
 
 const attempt = { type: 'integer', minimum: 1, maximum: MAX_INT32 }
 const generation = { type: ['integer', 'null'], minimum: 0, maximum: MAX_INT32 }
-/**
- * Up to the longest delay of a retry policy: if a long delay made its event invalid, the job would be lost.
- */
+/** As long as a retry policy allows: if a long delay made its event invalid, the job would be lost. */
 const delayMs = { type: 'integer', minimum: 1, maximum: MAX_DURATION_MS }
 const rungMs = { ...delayMs, type: ['integer', 'null'], maximum: MAX_INT32 }
 
@@ -169,10 +167,7 @@ const parseReportEvent = parser<ReportEvent>(REPORT_EVENT_SCHEMA)
 
 const STATES = ['running', 'quiet', 'terminate'] as const
 
-/**
- * Parses a heartbeat; invalid ids are left out. Throws `OjsError` 400 if the rest is invalid, e.g. names no
- * worker.
- */
+/** Parses a heartbeat; leaves invalid ids out. Throws `OjsError` 400 for the rest, e.g. no worker id. */
 export function parseNativeHeartbeat(body: unknown): Parsed<NativeHeartbeat> {
   const { job_id, job_ids, state, ...others } = parseRawHeartbeat(body)
   const named = [...(job_ids ?? []), ...(job_id == null ? [] : [job_id])]

@@ -5,10 +5,7 @@ interface Validate {
   errors?: Partial<ErrorObject>[]
 }
 
-/**
- * `dependentRequired` with Ajv's message. Ajv's own recognises a missing member by its name and so never
- * misses `''`.
- */
+/** Ajv's own `dependentRequired` recognises a missing member by its name and never misses `''`. */
 export function dependentRequired(): FuncKeywordDefinition {
   const keyword = 'dependentRequired'
   return {

@@ -1,18 +1,13 @@
 import { SchemaFault } from './schema-fault.ts'
 
-/**
- * WhiteSpace and LineTerminator of ECMA-262, and the complement. RE2's `\s` is only five ASCII characters.
- */
+/** ECMA-262's WhiteSpace and LineTerminator, and the complement. RE2's `\s` has only five characters. */
 const SPACE = String.raw`\t-\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff`
 const NO_SPACE =
   String.raw`\x00-\x08\x0e-\x1f!-\x9f\u00a1-\u167f\u1681-\u1fff\u200b-\u2027\u202a-\u202e` +
   String.raw`\u2030-\u205e\u2060-\u2fff\u3001-\ufefe\uff00-\u{10ffff}`
 const NO_LINE_END = String.raw`[^\n\r\u2028\u2029]`
 
-/**
- * Letters that may follow a backslash: both engines know these escapes, and once translated they mean the
- * same.
- */
+/** Letters after a backslash that both engines know and, once translated, understand alike. */
 const KNOWN_ESCAPES = new Set('dDwWsSbBtnvfrcxupP')
 
 /**

@@ -28,18 +28,13 @@ export class Fuel {
   }
 }
 
-/**
- * The subschemas that may be compiled for one request, at some 0.3 ms each; the last schema may exceed this.
- */
+/** Subschemas to compile for one request, each some 0.3 ms; the last schema may exceed this. */
 const MAX_COMPILED = 1_000
 
 /** Some 50 ms during which this process does nothing else. An array of a million numbers needs half of it. */
 const FULL_TANK = 4_000_000
 
-/**
- * The steps of a request with so many jobs: a large batch needs more than a single job, and a small batch
- * gets hardly more.
- */
+/** A large batch needs more steps than a single job; a small batch gets hardly more than a single job. */
 export function stepsFor(jobs: number): number {
   return FULL_TANK + jobs * 20_000
 }

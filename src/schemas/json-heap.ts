@@ -1,10 +1,7 @@
 import { isAscii } from 'node:buffer'
 import { heapOfValues } from './json-text.ts'
 
-/**
- * Copies of a request's text in the heap: as parsed values, as a row and as an answer, and one more during a
- * conversion.
- */
+/** Copies of a text: as values, as a row and as an answer, and one more during a conversion. */
 const COPIES = 4
 /** The same for a message: its text while it is parsed, and once more as a row. */
 const COPIES_OF_MESSAGE = 2

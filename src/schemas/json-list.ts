@@ -12,9 +12,7 @@ import {
   QUOTE,
 } from './json-text.ts'
 
-/**
- * A list member of a document whose items belong to different parties, so that one must not spoil the others.
- */
+/** A list whose items belong to different parties, so that one item must not spoil the others. */
 export interface ListMember {
   name: string
   /** The items of a longer list are not read one by one. */

@@ -59,9 +59,7 @@ export function refuseUnkeepable(bytes: Buffer): void {
   if (doubts.inexactAt !== NOWHERE) throw inexact(bytes, doubts.inexactAt)
 }
 
-/**
- * The heap that the values of a text take beside the text, at most. The text may be anything, of any depth.
- */
+/** The heap that the values take beside their text, at most. Works for any text of any depth. */
 export function heapOfValues(bytes: Buffer): number {
   return scan(bytes, 0, Number.POSITIVE_INFINITY).heapBytes
 }

@@ -122,9 +122,7 @@ function membersIn(text: Buffer): Members {
   }
 }
 
-/**
- * The outcome. If it cannot be parsed as a whole (its delay may be NaN), those of its members that decide.
- */
+/** The outcome; if it cannot be parsed as a whole (its delay may be NaN), the members that decide. */
 function outcomeIn(text: string): unknown {
   const whole = readable(text)
   if (whole !== false) return whole

@@ -73,10 +73,7 @@ function countIn(value: unknown): number | null {
   return isCount && value <= MAX_INT32 ? value : null
 }
 
-/**
- * Seed 002 §6.1: the property holds the job's priority as 0–9. The priority in the body is more exact and
- * wins.
- */
+/** Seed 002 §6.1: the property holds the priority as 0–9; that of the body is more exact and wins. */
 function withPriority(request: PushRequest, { message }: NativeMessage): PushRequest {
   const { priority } = message.properties
   const isNamed = (request.options?.priority ?? request.priority ?? null) !== null

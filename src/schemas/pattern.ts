@@ -78,9 +78,7 @@ export function linearPatterns(fuel: () => Fuel): PatternEngine {
   })
 }
 
-/**
- * Whether RE2 caches states of this pattern. One that it matches in one pass has only one state at a time.
- */
+/** Whether RE2 caches states of this pattern: it does not if it can match in one pass. */
 function keepsStates(program: RE2JS): boolean {
   return program.re2().onepass === null
 }

@@ -24,9 +24,7 @@ export function plainCopy(value: unknown, maxDepth: number): unknown {
   }
 }
 
-/**
- * False for NaN and -0, which JSON changes, and for integers beyond 2^53, for which it depends on the digits.
- */
+/** False for NaN and -0, which JSON changes, and for integers beyond 2^53, which it may change. */
 function isKept(value: number): boolean {
   if (Number.isSafeInteger(value)) return !Object.is(value, -0)
   return Number.isFinite(value) && !Number.isInteger(value)

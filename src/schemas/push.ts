@@ -114,9 +114,7 @@ export const PUSH_SCHEMA = {
   },
 } as const
 
-/**
- * Without the jobs' own schema: each job is checked on its own, so that the answer can name the invalid one.
- */
+/** The jobs are checked one by one, so that the answer can name the invalid one. */
 export const BATCH_SCHEMA = {
   type: 'object',
   required: ['jobs'],

@@ -45,10 +45,7 @@ const VALUES = new Set([
   ...['uniqueItems', 'maxContains', 'minContains', 'maxProperties', 'minProperties', 'required'],
   ...['dependentRequired'],
 ])
-/**
- * Keywords whose subschemas may fail while the data still match. Ajv describes each failure, which is what
- * costs most.
- */
+/** Keywords whose subschemas may fail while the data match. Ajv describes each failure: that costs most. */
 const TRIED = new Set(['anyOf', 'oneOf', 'not', 'if'])
 const TRY = 10
 const PER_ITEM = ['items', 'unevaluatedItems']
@@ -59,10 +56,7 @@ const PER_MEMBER = [
 /** Keywords that hand on which members of the same data their subschemas evaluated; `$ref` does so too. */
 const IN_PLACE = ['allOf', 'anyOf', 'oneOf', 'if', 'then', 'else', 'dependentSchemas']
 const PER_TEXT = ['minLength', 'maxLength']
-/**
- * A format costs some ten times as much as a length: an address may have a hundred labels, and each is
- * checked.
- */
+/** Some ten times the cost of a length: an address may have a hundred labels, each of them checked. */
 const FORMAT = 10
 /** Their subschemas are not evaluated where they stand. */
 const DEFINITIONS = new Set(['$defs', 'definitions'])
@@ -93,10 +87,7 @@ class Planner {
   size = 0
   readonly #rootId: string | null
   readonly #pointers = new Set<string>()
-  /**
-   * Anchors and their JSON pointers, by which references are replaced: Ajv does not find an anchor at the
-   * top.
-   */
+  /** JSON pointers by anchor; they replace the anchors, as Ajv does not find an anchor at the top. */
   readonly #anchors = new Map<string, string>()
   readonly #referrers: Members[] = []
   readonly #keywords = new Set<string>()
@@ -138,9 +129,7 @@ class Planner {
     return this.#keywords.has(keyword)
   }
 
-  /**
-   * Ajv records evaluated items as a count from the first item on, but `contains` evaluates items anywhere.
-   */
+  /** Ajv counts evaluated items from the first on, but `contains` evaluates items anywhere. */
   checkItems(): void {
     if (this.uses('contains') && this.uses('unevaluatedItems')) {
       throw new SchemaFault('contains and unevaluatedItems in one schema are not supported')
@@ -189,10 +178,7 @@ class Planner {
     this.#anchors.set(name, pointer)
   }
 
-  /**
-   * Returns the fragment of a reference. The document's own absolute `$id` in front of it is redundant, and
-   * removed.
-   */
+  /** Removes the document's own absolute `$id` from a reference; the fragment says all. */
   #reference(value: unknown): string {
     const text = String(value)
     const isOwn = this.#rootId !== null && text.startsWith(this.#rootId)
@@ -204,10 +190,7 @@ class Planner {
   }
 }
 
-/**
- * Replaces `$dynamicRef` by `$ref`. The two mean the same here: there is only one document, and no `$id`
- * inside of it.
- */
+/** Replaces `$dynamicRef` by `$ref`: in a single document without inner `$id`s both mean the same. */
 function withPlainReferences({ $dynamicRef, ...schema }: Members): Members {
   if ($dynamicRef === undefined) return schema
   if (schema['$ref'] === undefined) return { ...schema, $ref: $dynamicRef }

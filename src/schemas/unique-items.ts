@@ -23,10 +23,7 @@ function areUnique(items: readonly unknown[], fuel: Fuel): boolean {
   return true
 }
 
-/**
- * Returns the same text for equal values, and different texts for others. Charges per level, because a text
- * is copied on every level.
- */
+/** Equal values, and only these, give the same text. Charged on each level, since each copies the text. */
 function canonical(value: unknown, fuel: Fuel): string {
   const text = textOf(value, fuel)
   fuel.take(20 + (text.length >> 3))

@@ -50,9 +50,7 @@ export function parser<T>(schema: object): (body: unknown) => T {
   }
 }
 
-/**
- * Makes a function that tells whether its argument is valid, for parts that are skipped when they are not.
- */
+/** Makes a function that checks its argument, for parts that are skipped when they are invalid. */
 export function checker<T>(schema: object): (value: unknown) => value is T {
   let validate: ValidateFunction<T> | undefined
   return (value) => {

@@ -50,9 +50,7 @@ async function direct(
   answer(response, 200, JSON.stringify(body))
 }
 
-/**
- * `id` as in ojs-digest §11, `worker_id` as in every request. Members that the worker never sent are absent.
- */
+/** `id` as in ojs-digest §11, `worker_id` as in every request. What a worker never sent is absent. */
 function workerDocument(worker: ListedWorker): object {
   const { id, hostname, pid, concurrency, version, lastHeartbeatAt } = worker
   return {

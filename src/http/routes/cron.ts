@@ -93,10 +93,7 @@ function cronDocument(entry: CronEntry): string {
   })
 }
 
-/**
- * Whether a member of the template is shown: `meta`, `options`, and options at the top level, but no member
- * that only the server may set.
- */
+/** `meta`, `options`, and options at the top level are shown, but no member that only the server may set. */
 function isShown(member: string): boolean {
   return member === 'options' || isOptionMember(member)
 }

@@ -5,9 +5,7 @@ import { readJson } from '../body.ts'
 import type { Route } from '../route.ts'
 import type { Door } from './door.ts'
 
-/**
- * The longest interval between a worker's beats: a sixth of the silence after which a worker counts as stale.
- */
+/** The longest interval between beats: a sixth of the silence after which a worker is stale. */
 const INTERVAL_MS = 5_000
 /** The shortest interval. A lease shorter than three of these cannot be kept alive over HTTP. */
 const MIN_INTERVAL_MS = 50

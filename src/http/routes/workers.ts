@@ -66,10 +66,7 @@ async function fetchJobs(door: Door, request: Request, response: Response): Prom
   }
 }
 
-/**
- * Gives the jobs back. If that fails too, they stay leased, to a worker that never got them, until the lease
- * ends.
- */
+/** If giving back fails too, the jobs stay leased, to a worker that never got them, until the lease ends. */
 async function returnJobs(deps: Deps, jobs: readonly JobRow[], request: Request): Promise<void> {
   const { requestId } = request
   const jobIds = jobs.map((job) => job.id)
