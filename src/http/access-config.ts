@@ -26,7 +26,7 @@ type Read = (
     | 'OJS_ALLOW_OPEN',
 ) => string
 
-/** Reads the variables of access. Adds a line per mistake to `mistakes`; no line contains a key or a hash. */
+/** Reads the access variables. Adds a line per mistake to `mistakes`; no line contains a key or a hash. */
 export function readAccess(read: Read, mistakes: string[]): AccessConfig {
   const access = {
     apiKeys: parseApiKeys(read('OJS_API_KEYS'), mistakes),

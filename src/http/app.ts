@@ -68,7 +68,7 @@ function foreignPages({ routes, access, isTls, isLoopback }: AppOptions): Check[
   return [origins, refuseForeignHosts(corsOrigins, new Set(open))]
 }
 
-/** Express without what adds headers or guesses; every resource has exactly one URL. */
+/** Express with everything switched off that adds headers or guesses; every resource has exactly one URL. */
 function bareApp(): Express {
   return (
     express()

@@ -30,7 +30,7 @@ export class BodyBudget {
     this.#taken += bytes
     while (this.#taken > this.#maxBytes) {
       const largest = this.#largest()
-      // When a single body is allowed this much by its own limit, it may exceed the common one.
+      // Together they may always take as much as the largest may have alone.
       if (largest === undefined || this.#taken <= largest.maxBytes) return
       this.end(largest)
       largest.refuse(unavailable('Too much is being sent at once by all clients together.', 'busy'))

@@ -60,7 +60,7 @@ export class Gate {
     return { ...who, ...this.#count(rateLimit, who.key, address, isHealth(request)) }
   }
 
-  /** Counts a request that could not be parsed for its address, since its key is unknown. */
+  /** Counts an unreadable request against its address, since its key is unknown. */
   admitUnread(address: string): Admission {
     const { rateLimit } = this.#options
     return rateLimit === undefined ? ADMITTED : this.#count(rateLimit, undefined, address, false)

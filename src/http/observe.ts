@@ -3,8 +3,8 @@ import type { HttpObserver } from '../telemetry/exposition.ts'
 import type { Step } from './pipeline.ts'
 
 /**
- * Reports a request at `close`, which follows `finish` or comes without it. After a reset Node fakes a
- * `finish`, hence the look at `errored`. Status 0: no answer was written.
+ * Reports a request at `close`, which follows `finish` or comes without it. After a reset Node emits `finish`
+ * all the same, hence the look at `errored`. Status 0: the answer was not written.
  */
 export function observeRequest(observer: HttpObserver): Step {
   return (request, response, next) => {

@@ -48,7 +48,7 @@ function write(response: Answerable, error: OjsError, extra: readonly string[]):
   answer(response, error.status, text, ...errorHeaders(error), ...extra)
 }
 
-/** The error as the client may see it. Any other error is logged in full, under the same request id. */
+/** The error as the client may see it. What lies behind a 500 is only logged, under the same request id. */
 function visibleError(thrown: unknown, request: Request, logger: Logger): OjsError {
   const error = toOjsError(thrown)
   if (error.status === 500) {
