@@ -3,8 +3,8 @@ import type { JobRow, NewJob } from '../job/job.ts'
 import type { Cancelled } from './ledger.ts'
 
 /**
- * The part of the ledger's contract that recurring jobs need (seed 001 §13). Instants of entries
- * are of the wall clock; `now` is the clock of all other writes.
+ * The part of the ledger's contract that recurring jobs need (seed 001 §13). A cron entry's times are wall
+ * time; `now` is clock time, as for all other writes.
  */
 export interface CronLedger {
   /** Fence: the name is free, and there are fewer than `limit` entries. */
@@ -18,52 +18,52 @@ export interface CronLedger {
   /** Oldest first; by index. */
   list(page: { limit: number; offset: number }): { entries: CronEntry[]; total: number }
 
-  /** Its jobs stay; what is queued goes with it. False: there was none of this name. */
+  /** Deletes the entry and its queued ticks; its jobs stay. False: there is no entry of this name. */
   remove(name: string): Promise<boolean>
 
   /**
-   * Enabled entries whose time has come, the most overdue first; by index. Fewer where they are large: all
-   * that is given out is in memory at once.
+   * Returns enabled entries whose time has come, the most overdue first; by index. Fewer than `limit` if
+   * they are large, because all of them are in memory at once.
    */
   due(wall: number, limit: number): CronEntry[]
 
   /**
-   * One tick of an entry, in one transaction: its job, where there is to be one, and the time of the
-   * next. Fence: the entry still stands at this tick; so a tick has its effect exactly once,
-   * whoever restarts or repeats this. What the overlap policy says is decided here.
+   * Does one tick of an entry in one transaction: stores its job, if the overlap policy allows one (decided
+   * here), and the time of the next tick. Fence: the entry still stands at this tick, so that a tick takes
+   * effect exactly once, also when the call is repeated or the process restarts.
    */
   fire(tick: CronTick, change: TickChange): Promise<Fired>
 
-  /** Entries whose time is later than `wall`: those behind the entry `after` (0: all), in order. */
+  /** Returns entries whose next time is later than `wall`, in order of `seq`, from behind `after` on. */
   ahead(wall: number, after: number, limit: number): CronStanding[]
 
-  /** Another time for what stands at this tick. Fence: it still does. */
+  /** Sets the entry's next time. Fence: it still stands at `tick`. */
   reset(tick: CronTick, nextRunAt: number): Promise<void>
 
   /**
-   * Entries with queued ticks and no job that is not over, by name from `after` on; by index. Fewer
-   * where they are large; none: there are no more.
+   * Returns entries that have queued ticks, and whose jobs are all over, by name from behind `after` on; by
+   * index. Fewer than `limit` if they are large; none: there are no more.
    */
   releasable(after: string, limit: number): CronEntry[]
 
   /**
-   * The first queued tick makes its job. Fence: it is still the first, and no job of the entry is
-   * not over.
+   * Stores the job of the entry's first queued tick. Fence: `tick` is still the first, and all jobs of the
+   * entry are over.
    */
   release(tick: CronTick, making: Making): Promise<Made | { outcome: 'stale' }>
 
-  /** A queued tick that can have no job. Fence: it is still the first. */
+  /** Removes a queued tick whose job cannot be made. Fence: it is still the first. */
   drop(tick: CronTick): Promise<boolean>
 }
 
-/** One of the entries that ever had this name, and one of its times. */
+/** One time of an entry. `seq` tells it from other entries that had the same name before or after. */
 export interface CronTick {
   name: string
   seq: number
   at: number
 }
 
-/** How the job of a tick is stored: by its `unique` policy, as a PUSH would be. */
+/** The job of a tick, which is stored by its `unique` policy, as a PUSH of it would be. */
 export interface Making {
   job: NewJob
   now: number
@@ -72,29 +72,29 @@ export interface Making {
 }
 
 export interface TickChange extends Omit<Making, 'job'> {
-  /** Null: the tick is left out, whatever the overlap policy says. */
+  /** Null: the tick is skipped, whatever the overlap policy says. */
   job: NewJob | null
   nextRunAt: number | null
-  /** More ticks than these do not wait (`enqueue`). */
+  /** How many ticks may wait under the overlap policy `enqueue`. */
   maxQueued: number
 }
 
 export type Made =
-  /** `job`: as it was stored. `cancelled`: what it took the place of (`unique`). */
+  /** `job`: as it was stored. `cancelled`: the jobs that it replaced (`unique`). */
   | { outcome: 'fired'; job: JobRow; cancelled: readonly Cancelled[] }
-  /** Its `unique` policy wants none beside this one: the tick is over without a job. */
+  /** The tick is done without a job, because `existingId` has the same unique key. */
   | { outcome: 'unneeded'; existingId: string }
-  /** Nothing has changed: a job that is in the way may still be withdrawn. */
+  /** Nothing has changed: a job with the same unique key may still be withdrawn. Try again later. */
   | { outcome: 'unsettled' }
 
 export type Fired =
   | Made
-  /** It waits until the jobs before it are over. */
+  /** The tick waits until the jobs of the ticks before it are over. */
   | { outcome: 'queued' }
   | { outcome: 'skipped' }
-  /** `runningId`: a job of the entry that is not over, or its last one. */
+  /** The tick is skipped. `runningId`: a job of the entry that is not over, or the entry's last job. */
   | { outcome: 'overlapped' | 'queue-full'; runningId: string | null }
-  /** Nothing has changed: the policy wants these jobs cancelled first. */
+  /** Nothing has changed: under `cancel_previous` the caller has to cancel these jobs first. */
   | { outcome: 'blocked'; runningIds: string[] }
-  /** It has happened before, or the entry is gone. */
+  /** This tick was done before, or the entry is gone. */
   | { outcome: 'stale' }

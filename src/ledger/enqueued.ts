@@ -2,20 +2,20 @@ import type { JobRow, NewJob } from '../job/job.ts'
 import type { KeyedRequest, Remembered } from './idempotency.ts'
 import type { Cancelled } from './ledger.ts'
 
-/** What becomes of a job that is given to the ledger. */
+/** The outcome of `insert`. */
 export type Inserted =
   | Enqueued
-  /** Nothing was stored: the policy is content with this one. */
+  /** Nothing was stored: the `unique` policy is `ignore`, and this job has the key. */
   | { outcome: 'existing'; job: JobRow }
-  /** This one is in the way of the job's `unique` policy. */
+  /** Nothing was stored: `existing` has the same unique key, and the new job may not replace it. */
   | { outcome: 'conflict'; existing: JobRow }
   | Unsettled
   | AnsweredBefore
 
-/** Of a job that is stored as it is. `duplicate`: the id is taken. */
+/** The outcome of an insert that looks at no `unique` policy. `duplicate`: the id is taken. */
 export type Enqueued = ({ outcome: 'inserted' } & Stored) | { outcome: 'duplicate' }
 
-/** It is there, or one that is as good. */
+/** The job was stored, or an existing job serves in its place. */
 export type Admitted = Extract<Inserted, { outcome: 'inserted' | 'existing' }>
 
 /** `outbox` is null for a job that needs no token yet. */
@@ -26,31 +26,34 @@ export interface Stored {
   replacing?: Replacing
 }
 
-/** What the new job took the place of; each was cancelled as `cancel` does it. */
+/** The jobs that the new job replaced; each was cancelled as `cancel` does it. */
 interface Replacing {
   cancelled: Cancelled[]
-  /** The new job as it was stored: perhaps at the time of the one that it replaced. */
+  /** The new job as it was stored: `replace_except_schedule` gives it the time of the replaced job. */
   job: NewJob
 }
 
 export type InsertedAll =
   | { outcome: 'inserted'; stored: Admitted[] }
   | { outcome: 'duplicate'; index: number }
-  /** `existing` may be an earlier job of the same batch, and then is not there any more. */
+  /** `existing` may be an earlier job of the same batch, which then was not stored either. */
   | { outcome: 'conflict'; index: number; existing: JobRow }
   | Unsettled
   | AnsweredBefore
 
 export interface EnqueueTerms {
-  /** The request that it is for, where it has a key of its own. */
+  /** The request that asks for the insert, if it has an `Idempotency-Key`. */
   request?: KeyedRequest | undefined
-  /** Asked inside the write about a job that is in the way: may it still be withdrawn? */
+  /** Called inside the write for a job with the same unique key: may that job still be withdrawn? */
   isUnsettled?: ((id: string) => boolean) | undefined
-  /** For one job: as soon as so many writes wait, commit them without waiting for the turn to end. */
+  /** For `insert` only: when this many writes wait, commit them without waiting for the turn to end. */
   enough?: number
 }
 
-/** Nothing was done: it is for the caller to wait until that job stays or goes. */
+/**
+ * Nothing was stored, because the job `id` has the same unique key and may still be withdrawn. The caller
+ * waits until that job is confirmed or withdrawn, and tries again.
+ */
 export interface Unsettled {
   outcome: 'unsettled'
   id: string

@@ -1,34 +1,34 @@
-/** For so long a key answers what it answered first (ojs-digest §5.3). */
+/** How long a key is remembered, in ms: repeats of a request get its first answer (ojs-digest §5.3). */
 export const IDEMPOTENCY_MS = 86_400_000
 
 /** A request that came with an `Idempotency-Key`. */
 export interface KeyedRequest {
-  /** With its scope in front: the endpoint, and who asks. */
+  /** The header's value, prefixed with its scope: the endpoint and the client. */
   key: string
-  /** Of its body, canonical. */
+  /** Hash of the canonical form of the request body. */
   fingerprint: string
 }
 
-/** What such a request was answered with. */
+/** What the first request with a key was answered with. */
 export interface Remembered {
   fingerprint: string
   /** The ids of the answer, in its order. */
   jobs: readonly string[]
-  /** The places of those that it did not store, because a job like them was there. */
+  /** The places in `jobs` of those that were not stored by the request, because they existed before. */
   existing: readonly number[]
 }
 
 /**
- * The memory of such requests. It is written by `insert`, `insertAll` and `withdraw` of the ledger,
- * in the transaction of the jobs.
+ * Remembers requests by their `Idempotency-Key`. Written by `insert`, `insertAll`, `withdraw` and
+ * `withdrawAll` of the ledger, in the transaction of the jobs.
  */
 export interface IdempotencyMemory {
-  /** Null: never heard of, or more than a day ago. By index. */
+  /** Null: the key was not used, or more than a day ago. By index. */
   find(key: string, now: number): Remembered | null
 
   /**
-   * Forgets, oldest first and at most `limit`, what is older than a day, and what is more than the
-   * ledger has room for (the newest 10,000,000 stay). Returns how many.
+   * Forgets keys that are older than a day, and all but the newest 10,000,000; oldest first, at most `limit`.
+   * Returns how many.
    */
   prune(now: number, limit: number): Promise<number>
 }

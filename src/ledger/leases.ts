@@ -4,73 +4,77 @@ import type { Holder, JobRow, NewJob } from '../job/job.ts'
 /** The part of the ledger's contract that gives jobs to workers and takes them back. */
 export interface LeaseLedger {
   /**
-   * FETCH: decides every token by the arrival table and claims, in one transaction.
-   * Results are in the order of `tokens`. Fence: the arrival table (`job/arrival.ts`).
+   * FETCH: decides what each token may do by the arrival table (`job/arrival.ts`, which is the fence), and
+   * claims the jobs, in one transaction. Results are in the order of `tokens`.
    */
   claim(tokens: readonly ClaimToken[], terms: ClaimTerms): Promise<ClaimResult[]>
 
   /**
-   * The HTTP client of a FETCH was gone before its answer, or its worker hands the job back:
-   * `active → available`, attempt − 1.
-   * A row whose holder is not the gateway gets a new outbox nonce: its token is gone, or a native
-   * worker's, who was not asked. So does one whose token would not count for this attempt again.
+   * Takes a job back: `active → available`, attempt − 1. For when the HTTP client of a FETCH has gone before
+   * the answer was written, or when a worker gives its job back.
+   * The row gets a new outbox nonce unless the gateway holds a delivery that can go back to its queue. With
+   * another holder the token is gone, or with a native worker; and a token with the number of another
+   * attempt would not count for this attempt again.
    * Fence: `active`, this attempt and generation, and `workerId` where given.
    */
   release(id: string, fence: ReleaseFence): Promise<JobRow | 'stale'>
 
   /**
-   * ACK: `active → completed`. Fence: `active`, `attempt` where given, and `workerId` where it is given
-   * and the claim recorded an owner.
+   * ACK: `active → completed`. Fence: `active`; `attempt` if given; `workerId` if it is given and the claim
+   * recorded an owner.
    */
   complete(id: string, fence: SettleFence, change: Completion): Promise<JobRow | 'stale'>
 
   /**
-   * FAIL and the end of a lease: `active →` what `change` says. The error record of the attempt is
-   * part of it. Fence: `active`, generation and attempt, and `workerId` and `overdueAt` where given.
+   * FAIL, or a lease that ran out: `active →` the state that `change` names, and stores the error record of
+   * the attempt. Fence: `active`, generation and attempt; `workerId` and `overdueAt` if given.
    */
   fail(id: string, fence: FailFence, change: FailureChange): Promise<JobRow | 'stale'>
 
   /**
-   * BEAT: each lease ends at `now` + `leaseMs`, or + its own length when that is null.
-   * Fence: `active`; owned by `workerId` where the claim recorded an owner; `attempt` where given.
-   * Returns the rows that were extended, in the order of `ids`, without those that were not.
+   * BEAT: extends each lease to `now` + `leaseMs`, or `now` + its own length when `leaseMs` is null.
+   * Fence: `active`; owned by `workerId` if the claim recorded an owner; `attempt` if given.
+   * Returns the leases that were extended, in the order of `ids`.
    */
   extend(ids: readonly string[], beat: Beat): Promise<ExtendedLease[]>
 
-  /** Active rows whose lease or (holder not native) execution timeout is over; a page, oldest first. */
+  /**
+   * Returns active rows whose lease or execution timeout is over, a page of them, the first to end first.
+   * The execution timeout does not count for rows with a native holder.
+   */
   overdue(now: number, limit: number, which?: 'all' | 'not native'): JobRow[]
 
   /**
-   * How many active rows each worker has, by worker id; those without one are not among them. Of
-   * more than `limit` active rows, those whose leases end first count.
+   * Counts the active rows of each worker, by worker id; rows without a worker id are left out. Looks at no
+   * more than `limit` active rows: those whose leases end first.
    */
   activeByWorker(limit: number): ReadonlyMap<string, number>
 
   /**
-   * The delivery behind a lease is (about to be) acknowledged early: holder := `ledger`.
+   * Sets the holder to `ledger`, because the delivery behind the lease is about to be acknowledged early.
    * Fence: `active`, holder `gateway`. Returns how many rows changed.
    */
   handOver(leases: readonly LeaseFence[]): Promise<number>
 
   /**
-   * `handOver` taken back: the delivery was gone before it could be acknowledged, and RabbitMQ has the
-   * token. Fence: `active`, holder `ledger`; a job that has ended since has a token out after all.
-   * Returns how many rows changed.
+   * Undoes `handOver` for deliveries that could not be acknowledged because their channel was gone:
+   * RabbitMQ still has the token. Fence: `active`, holder `ledger`; or ended since, and then only
+   * `tokenOut` is set again. Returns how many rows changed.
    */
   handBack(leases: readonly LeaseFence[]): Promise<number>
 
   /**
-   * Time in which nobody could renew does not count: every lease ends at `now` + its own length
-   * at the earliest. Returns how many were extended.
+   * Extends every lease to at least `now` + its own length, after a time in which no worker could renew its
+   * lease. Returns how many were extended.
    */
   extendLeases(now: number): Promise<number>
 
   /**
-   * For a start. `now` begins at the wall clock, which may have been set back since the rows were
-   * written; their times would then lie far ahead. Afterwards no retry waits longer than its own
-   * delay from `now` on, and no lease lasts longer than its own length, or the one that its last
-   * heartbeat has named; the traffic of times to come is forgotten, and the period of a unique job that was
-   * created then begins at `now`. Returns how many rows changed.
+   * Shortens waits at a start of the process, after the wall clock was set back: `now` starts from the wall
+   * clock, so the times in the rows may lie far ahead of it. Afterwards no retry waits longer than its own
+   * delay from `now` on, and no lease lasts longer than its own length or the length that its last heartbeat
+   * named. Traffic of minutes after `now` is forgotten, and a unique job or an idempotency key that was
+   * created after `now` counts as created at `now`. Returns how many retries and leases changed.
    */
   boundWaits(now: number): Promise<number>
 }
@@ -91,12 +95,12 @@ export interface AttemptFence extends Omit<LeaseFence, 'id'> {
 }
 
 export interface ReleaseFence extends AttemptFence {
-  /** Of the token that goes back to its queue; null: there is none. */
+  /** `x-ojs-attempt` of the token that goes back to its queue; null: no token goes back. */
   tokenAttempt: number | null
 }
 
 export interface FailFence extends AttemptFence {
-  /** The lease, or the execution time, must be over at this instant: nobody has extended it since. */
+  /** The lease or the execution timeout must be over at this instant, so that no extended lease is ended. */
   overdueAt?: number
 }
 
@@ -104,7 +108,7 @@ export interface ClaimToken extends ArrivingToken {
   id: string
   /** True when exactly this delivery is held for a lease. */
   isHeldDelivery: boolean
-  /** `x-ojs-error-code` and `-message`, where the token carries them. Called only where that may matter. */
+  /** Reads `x-ojs-error-code` and `-message`, if the token carries them. Called only when they may matter. */
   reportedError?(): ReportedError | null
   /** Called when the id is unknown. Throws `OjsError` when the body is not an OJS job. */
   adopt(): NewJob
@@ -115,20 +119,20 @@ export interface ClaimTerms {
   /** Wall time, for `expires_at`. */
   wall: number
   workerId: string | null
-  /** Explicit in FETCH; beats the job's own. Milliseconds. */
+  /** The length that FETCH asks for; overrides the job's own. Milliseconds. */
   leaseMs: number | null
   /** When neither FETCH nor the job names one. */
   defaultLeaseMs: number
 }
 
 export type ClaimResult =
-  /** `promoted`: it was due and claimed before anybody had made it available. */
+  /** `promoted`: the job was due, and claimed before the promoter had made it available. */
   | { verdict: 'claimed'; job: JobRow; promoted?: true }
-  /** `expire` and `exhaust` are committed as `discarded`; for `exhaust` the DLX copy is owed. */
+  /** Both are committed as `discarded`; for `exhausted` the copy in the DLX queue is owed. */
   | { verdict: 'expired' | 'exhausted'; job: JobRow }
   | { verdict: 'drop' | 'keep' | 'hand-over' | 'dead-letter' | 'rearmed'; job: JobRow }
   | { verdict: 'hold'; job: JobRow; until: number | null }
-  /** Cancelled before the ledger knew it (`cancelAny`): to be dropped. */
+  /** The id was cancelled before the ledger knew it (`cancelAny`): drop the token. */
   | { verdict: 'tombstoned' }
   | { verdict: 'malformed'; error: Error }
 
@@ -143,7 +147,7 @@ export interface FailureRecord {
   now: number
   error: string | null
   errors: string | null
-  /** Its failure was counted before, when its lease had run out. */
+  /** This failure was counted already, when the lease ran out. */
   isCounted?: boolean
 }
 
@@ -156,21 +160,21 @@ export type FailureChange = FailureRecord &
         delayMs: number
         /** The token goes to this rung (a fresh outbox nonce); null: the ledger holds the job. */
         rungMs: number | null
-        /** With `rungMs` null: the old token is (about to be) settled, so none is out. */
+        /** Matters when `rungMs` is null: the old token is (about to be) settled, so none is out. */
         isTokenBack: boolean
       }
     /**
-     * The lease ran out: the next token is owed (a fresh outbox nonce). Not where the holder is native
-     * as this is written: its delivery comes back by itself, and `holder` stays.
+     * The lease ran out: the next token is owed (a fresh outbox nonce). If the holder is native when this is
+     * written, no token is owed and `holder` stays: RabbitMQ still has the worker's delivery.
      */
     | { to: 'available' }
     | {
         to: 'discarded'
         isDeadLetter: boolean
         /**
-         * Who makes the copy in the DLX queue: `nack` of the delivery that is held, or `publish`
-         * (a fresh outbox nonce; the relay sees to it). Where the holder is the ledger as this is
-         * written, there is nothing to nack, and it is published in any case.
+         * What makes the copy in the DLX queue: a `nack` of the held delivery, or a `publish` by the relay
+         * (a fresh outbox nonce). If the holder is the ledger when this is written, there is no delivery to
+         * nack, and the copy is published in either case.
          */
         copy: 'nack' | 'publish'
       }

@@ -17,7 +17,8 @@ import type { WorkflowLedger } from './workflows.ts'
  * promise settles after that commit, never before. When the commit fails, every write of the group
  * rejects with `OjsError('backend_error')`, status 503, and nothing of the group is stored.
  *
- * Reads are synchronous and see committed rows only: `written` is for who must see what waits.
+ * Reads are synchronous and see committed rows only. A caller that must see the writes that still wait
+ * for their commit awaits `written` first.
  */
 export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   /** The recurring jobs. */
@@ -31,41 +32,42 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   readonly idempotency: IdempotencyMemory
 
   /**
-   * PUSH: stores the job in the state that `job.start` names, attempt 0; an `available` one with a
-   * fresh outbox nonce, the others without a token (`tokenOut` false). What its `unique` policy
-   * wants is part of the same transaction, and so is the key of the request.
-   * Fence: no row with this id, or one that is erased (then generation + 1); no job in the way of its
-   * policy; the key of the request not remembered.
+   * PUSH: stores the job in the state that `job.start` names, attempt 0. An `available` job gets a fresh
+   * outbox nonce; the others have no token yet (`tokenOut` false). The same transaction cancels the jobs
+   * that its `unique` policy replaces, and stores the idempotency key of the request.
+   * Fence: no row with this id, or an erased one (then generation + 1); no job that conflicts with its
+   * `unique` policy; the idempotency key is not remembered.
    */
   insert(job: NewJob, now: number, terms?: EnqueueTerms): Promise<Inserted>
 
   /**
-   * PUSH batch: all of them in one transaction, in order, each as `insert` does it and after those
-   * before it; or none, when one is refused: `index` is that job's place.
+   * PUSH batch: stores all jobs in one transaction, in order. Each is stored as `insert` does it, and sees
+   * the jobs before it. When one is refused, none is stored; `index` is the place of the refused job.
    */
   insertAll(jobs: readonly NewJob[], now: number, terms?: EnqueueTerms): Promise<InsertedAll>
 
   /**
-   * The broker has confirmed the token, or the broadcast, that was published for `outbox`; of a
-   * discarded job that is its copy, and `copyConfirmed` takes note. Lazy: rides on the next
-   * group commit (a few milliseconds at most) and nobody waits for it.
-   * Fence: the row still carries this nonce, or the one that `promote` gave it in its place: then its
-   * token is in the rung, as of one that had been confirmed before. No nonce is given out twice.
+   * Clears a nonce: the broker has confirmed the token or the broadcast that was published for it. For the
+   * copy of a discarded job, call `copyConfirmed` instead. Lazy: the write rides on the next group commit
+   * (or gets one of its own after 10 ms, on a slow disk after 1 s at most), and nobody waits for it.
+   * Fence: the row still carries this nonce, or the one by which `promote` replaced it. In the second case
+   * the confirmed token is in its rung, and the row owes nothing, as if the confirm had come before the
+   * promotion. No nonce is given out twice.
    */
   confirmed(outbox: number): void
 
   /**
-   * PUSH was refused after its insert: the row is erased (`isErased`).
-   * `key`: of the request, to be forgotten with it.
-   * Fence: `available`, attempt 0, same nonce. False: somebody has the job already.
+   * Erases the row (`isErased`) of a PUSH that was refused after its insert. `key`: the idempotency key of
+   * the request, which is forgotten in the same write.
+   * Fence: `available`, attempt 0, same nonce. False: the row has moved on; for one, a worker has the job.
    */
   withdraw(id: string, outbox: number, key?: string): Promise<boolean>
 
   /**
-   * The same for a batch that was refused, in one transaction. Returns the ids that could not be
-   * withdrawn, because somebody has started them.
-   * Fence: this generation, attempt 0, `available`, `scheduled` or `pending`; not the nonce, which
-   * a confirm may have cleared already.
+   * Erases the rows of a refused batch, in one transaction. Returns the ids that could not be withdrawn
+   * because their jobs have started or ended.
+   * Fence: this generation, attempt 0, `available`, `scheduled` or `pending`. The nonce is no part of the
+   * fence, because a confirm may have cleared it already.
    */
   withdrawAll(rows: readonly WithdrawFence[], key?: string): Promise<string[]>
 
@@ -77,37 +79,41 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   activate(id: string, now: number, wall: number): Promise<JobRow | 'stale'>
 
   /**
-   * Due `retryable` (by `now`) and `scheduled` (by `wall`) rows → `available`, oldest due first,
-   * a page of at most `limit`: `enqueuedAt` = now, `dueAt` cleared. A row whose token waits in a rung keeps
-   * no outbox; any other gets a fresh nonce (one that owed a token to a rung keeps the debt, now
-   * to the queue itself, until that rung confirms it after all: `confirmed`).
+   * Makes due `retryable` rows (by `now`) and `scheduled` rows (by `wall`) `available`, the most overdue
+   * first, at most `limit` of them: `enqueuedAt` = now, `dueAt` cleared. A row whose token waits in a rung
+   * gets no nonce, because that token comes by itself; any other row gets a fresh one. That includes a row
+   * whose token for the rung is not confirmed: it owes its token to the job queue from now on, unless the
+   * confirm for the rung comes after all (`confirmed`).
    */
   promote(now: number, wall: number, limit: number): Promise<JobRow[]>
 
-  /** `scheduled` rows due by `until` (wall) owe a token to the plugin's exchange. Returns how many. */
+  /**
+   * Gives `scheduled` rows that are due by `until` (wall) a nonce, so that the relay publishes their tokens
+   * to the delay plugin's exchange. Returns how many rows.
+   */
   sendAhead(until: number, limit: number): Promise<number>
 
   /** The earliest `dueAt` of `retryable` and of `scheduled` rows; by index. Null: none. */
   nextDue(): { retryable: number | null; scheduled: number | null }
 
   /**
-   * `expires_at` has passed: `available`, `scheduled`, `pending` and `retryable` rows → `discarded`
-   * (`deadLetterCopied`; listed as a dead letter only where the job's own policy wants it), a page
-   * of at most `limit`.
+   * Discards `available`, `scheduled`, `pending` and `retryable` rows whose `expires_at` has passed, at most
+   * `limit` of them. No copy in the DLX queue is owed (`deadLetterCopied` is set); the job is listed as a
+   * dead letter only if its own policy says so.
    */
   expire(terms: ExpireTerms): Promise<Expired[]>
 
   /**
-   * Retention: deletes ended rows whose token has come back and whose time is over, at most
-   * `limit`. A discarded row is only erased (`isErased`) at first: its copy in the DLX queue may outlive
-   * it, and the sweep has to know what that is. Fewer where rows are large, or kept by workflows.
-   * Returns how many rows it changed; 0: there may be others the next time.
+   * Retention: deletes ended rows whose token has come back and whose retention time is over, at most
+   * `limit`; fewer where rows are large or are kept for their workflow. A discarded row is only erased
+   * (`isErased`) at first: its copy in the DLX queue may outlive it, and the sweep needs the row to
+   * recognize that copy. Returns how many rows it changed; even after 0, the next call may find some.
    */
   prune(cutoffs: PruneCutoffs, now: number, limit: number): Promise<number>
 
   /**
-   * As `boundWaits`, for retention: what ended after `now` counts as ended at `now`, at most `limit` of
-   * what may be pruned. Returns how many rows it changed.
+   * What `boundWaits` is for leases, for retention: a prunable row whose end lies after `now` (the clock was
+   * set back) counts as ended at `now`. Changes at most `limit` rows, and returns how many.
    */
   boundEnds(now: number, limit: number): Promise<number>
 
@@ -118,55 +124,58 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   recordRung(rung: Rung): Promise<void>
 
   /**
-   * The rung is gone from the broker with every token in it: a fresh outbox nonce for each
-   * `retryable` or `available` row whose token went there, and `rungMs` cleared, so that the ledger
-   * holds them until they are due. Returns how many. Pages like `rearm`. Rows that are over stop
-   * waiting for a token that was in it; one that was due may have left it, and then counts as in the
-   * job queue.
+   * Recovers from the loss of a rung and every token in it: each `retryable` or `available` row whose token
+   * went there gets a fresh outbox nonce, and its `rungMs` is cleared, so that the ledger holds the job
+   * until it is due. Returns how many. Works in pages like `rearm`. Ended rows stop waiting for a token that
+   * was in the rung. A token that was due may have left the rung before, so it counts as being in the job
+   * queue.
    */
   rearmRung(rung: Rung, now: number): Promise<number>
 
   /**
-   * CANCEL: any non-terminal state → `cancelled`; a broadcast is owed (`outbox`) where a token may
-   * be out or the job runs. Fence: not terminal.
+   * CANCEL: any non-terminal state → `cancelled`. The row owes a broadcast to the workers (`outbox`) when
+   * its token may be out or the job runs. Fence: not terminal.
    */
   cancel(id: string, now: number): Promise<Cancelled | 'stale'>
 
   /**
-   * CANCEL of whatever this id is, in one write. Of a row: as `cancel`. An id that the ledger does
-   * not know leaves a tombstone: its token will be dropped when it comes, and a job that is stored
-   * under that id later begins with generation 1, so that nobody drops it. Kept for as long as
+   * CANCEL of any id, known or not, in one write. A known job is cancelled as by `cancel`. An unknown id
+   * leaves a tombstone: its token is dropped when it arrives, and a job that is stored under this id later
+   * begins with generation 1, so that its token is not dropped too. Tombstones are kept for as long as
    * `PruneCutoffs.withdrawn` says, the newest 100,000 of them. `queue`: whose workers are told.
    */
   cancelAny(id: string, queue: string, now: number): Promise<Cancelled | 'stale' | 'tombstoned'>
 
   /**
-   * The queue is gone from the broker with every token in it: a new outbox nonce for each
-   * `available` row of the queue, in order of arrival. Returns how many. A long queue takes several
-   * commits; when one fails, the call rejects and may be repeated. `retryable` rows that are due by
-   * `now` or soon lose their `rungMs`, as their token may have come out of its rung before: the ledger
-   * holds them. All others stay as they are: their token is still in the rung. Rows that are over stop
-   * waiting for a token that was in the queue (`tokenOut`). With the last of them its marker is
-   * forgotten, and that it was lost (`lost`).
+   * Recovers from the loss of a queue and every token in it: each `available` row of the queue gets a new
+   * outbox nonce, in order of arrival. Returns how many. A long queue takes several commits; when one
+   * fails, the call rejects and may be repeated.
+   * A `retryable` row that is due by `now` or soon loses its `rungMs`: its token may have left the rung
+   * before the loss, so the ledger holds the job. So does a `scheduled` row whose token went ahead to the
+   * delay plugin. Later retries stay as they are, because their token is still in its rung. Ended rows stop
+   * waiting for a token that was in the queue (`tokenOut`). The last commit also forgets the queue's marker,
+   * and that the queue was lost (`lost`).
    */
   rearm(queue: string, now: number): Promise<number>
 
   /**
-   * A token of a terminal row has come back and was settled, or never reached a queue (a withdrawn
-   * row whose publish was nacked or returned): the row may be pruned. So may that of a retry that
-   * the ledger holds, when it is cancelled. `attempt`: of the token, where known; one that is not
-   * ahead of its row says nothing of the next token, which is in a rung. Lazy.
+   * Clears `tokenOut` of an ended row, so that it may be pruned: its token has come back and was settled, or
+   * never reached a queue (a withdrawn row whose publish was nacked or returned). Does the same for a retry
+   * that the ledger holds, which may then be pruned once it is cancelled. `attempt`: that of the token, if
+   * known. Where the row's next token is in a rung, a token that is not ahead of the row's attempt is an
+   * older one, and changes nothing. Lazy.
    */
   tokenReturned(id: string, generation: number, attempt?: number): void
 
   /**
-   * Rows that owe a message, oldest nonce first, after this one; not those whose confirm waits for
-   * its commit. Empty: no more. By index. `available`: a token for the queue. `retryable`: one for its
-   * rung. `discarded`: a copy for the dead letter exchange. `cancelled`: a broadcast to its workers.
+   * Returns rows that owe a message, oldest nonce first, with nonces above `after`; without those whose
+   * confirm is known and waits for its commit. Empty: no more. By index. The state tells what is owed:
+   * `available`: a token for the queue; `retryable`: one for its rung; `scheduled`: one for the delay
+   * plugin; `discarded`: a copy for the dead letter exchange; `cancelled`: a broadcast to its workers.
    */
   outboxPage(after: number, limit: number): OwedMessage[]
 
-  /** `confirmed` was told of this nonce, and its row does not say so yet. */
+  /** The broker has confirmed this nonce, and the commit that clears it from its row is still to come. */
   isConfirming(outbox: number): boolean
 
   /** How many rows owe a token, counted up to `atMost`. By index. */
@@ -175,13 +184,16 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   /** By primary key. Rows that are erased are returned too; operations hide them. */
   find(id: string): JobRow | null
 
-  /** The same without its long texts, which may be megabytes: for who looks at a thousand. */
+  /** The same without the long texts, which may be megabytes: for callers that look at a thousand rows. */
   standing(id: string): JobStanding | null
 
-  /** Kept, not counted: O(1) at any number of rows. */
+  /** Kept up to date by every write, not counted when asked: O(1) at any number of rows. */
   counts(queue: string): StateCounts
 
-  /** Of `available` those that no native worker has (architecture §2, "visibility expired"). Kept. */
+  /**
+   * How many jobs are `available` without those whose token a native worker still has (architecture §2,
+   * "visibility expired"). Kept, not counted.
+   */
   claimable(queue: string): number
 
   /** Every queue that was ever recorded, oldest first. From memory. */
@@ -193,15 +205,18 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   /** Remembers the queue; no effect when it is known. */
   recordQueue(name: string, now: number): Promise<void>
 
-  /** Names what is bound to the queue that has our tokens now; null: nothing is known of it. */
+  /**
+   * Returns the marker of the broker queue that took our tokens: the name of an exchange that is bound to
+   * it (`broker/queue-markers.ts`). Null: the queue has none.
+   */
   queueMarker(name: string): string | null
 
   /** No effect for a queue that is not recorded. */
   recordMarker(name: string, marker: string): Promise<void>
 
   /**
-   * Resolves when every write that was asked for before is committed, at once where none waits.
-   * Rejects (503) where the last of them cannot be. Not for lazy writes.
+   * Resolves when every write requested before is committed; at once when none waits. Rejects (503) when
+   * the last group of them cannot be committed. Does not cover lazy writes.
    */
   written(): Promise<void>
 
@@ -223,13 +238,13 @@ export interface ExpireTerms {
   limit: number
 }
 
-/** Rows that ended before these instants (clock time) may go. */
+/** Rows that ended before these instants (clock time) may be pruned. */
 export interface PruneCutoffs {
   completed: number
   cancelled: number
   /** Plain discards. */
   discarded: number
-  /** What is erased (`isErased`), from when it was, and tombstones. */
+  /** Erased rows (`isErased`), by when they were erased, and tombstones. */
   withdrawn: number
   deadLetters: number
 }
@@ -241,7 +256,7 @@ export interface Rung {
 
 export interface Expired {
   job: JobRow
-  /** Its token was to be published by this process, and no confirm has been heard of. */
+  /** This process was to publish the job's token, and has seen no confirm of it. */
   isTokenOwed: boolean
 }
 

@@ -7,47 +7,50 @@ import type { ExtendedLease, LeaseFence } from './leases.ts'
 /** The part of the ledger's contract that native workers need (architecture §5). */
 export interface NativeLedger {
   /**
-   * A schedule that was published natively: as `insert`, but dropped where the id was cancelled
-   * before it came (`cancelAny`).
+   * Stores a scheduled job that was published natively, as `insert` does; `tombstoned`, and nothing is
+   * stored, when its id was cancelled before the message came (`cancelAny`).
    */
   adoptSchedule(job: NewJob, now: number): Promise<Enqueued | { outcome: 'tombstoned' }>
 
   /**
-   * What native workers report, in order and in one transaction; results in the order of `events`.
-   * Fence: the report table (`job/report.ts`). What starts is leased to the worker, holder native.
-   * What ends is settled as far as the worker does it: it acknowledges or nacks its delivery after
-   * the report is confirmed, so no token counts as out, but for one that it has put in a rung. A dead
-   * letter whose token is acknowledged so owes its copy (a fresh outbox nonce).
+   * Applies the events that native workers report, in order and in one transaction; results in the order
+   * of `events`. Fence: the report table (`job/report.ts`). A job that starts is leased to the worker,
+   * holder native. When a job ends, its token counts as settled: the worker acknowledges or nacks its
+   * delivery as soon as the report is confirmed. Only a retry's token that the worker has put in a rung is
+   * still out. A dead letter whose token the worker acknowledges (instead of a nack, which would make the
+   * copy) owes its copy in the DLX queue: a fresh outbox nonce.
    */
   applyReports(events: readonly ReportedEvent[], terms: ReportTerms): Promise<ReportResult[]>
 
   /**
-   * The heartbeat of a native worker; results in the order of `ids`. Fence: `job/native-heartbeat.ts`.
+   * Applies the heartbeat of a native worker to the jobs that it names; results in the order of `ids`.
+   * Fence: `job/native-heartbeat.ts`.
    */
   beatNative(ids: readonly string[], beat: NativeBeat): Promise<BeatResult[]>
 
   /**
-   * A native worker acknowledges the token behind this lease, which goes on without it: holder :=
-   * `ledger`. Fence: `active`, this generation and attempt, whoever held it.
+   * Sets the holder of a lease to `ledger`: a native worker acknowledges the token behind it, and the lease
+   * goes on without a token. Fence: `active`, this generation and attempt, any holder.
    */
   handOverAny(lease: LeaseFence): Promise<boolean>
 
   /**
-   * A job that died in the broker without us: nacked natively, expired or pushed out of its queue,
-   * or over the delivery limit. → `discarded`, attempt := the token's, its copy in the DLX queue is
-   * there. An unknown id is adopted (`adopt`) and discarded at once. Of a row that was over before,
-   * the token is back; and the copy recorded as made where one was owed, else as stale.
-   * Of one that goes on without the token, the copy may become stale, and its lease is the ledger's.
-   * Fence: `mayDie` of `job/dead-letter.ts`.
+   * Discards a job whose token RabbitMQ dead-lettered without the gateway: nacked by a native worker,
+   * expired in its queue, pushed out of it, or over the delivery limit. Attempt := the token's; the copy in
+   * the DLX queue exists already. An unknown id is adopted (`adopt`) and discarded at once.
+   * Fence: `mayDie` of `job/dead-letter.ts`. Where that says no: for a job that had ended before, the token
+   * counts as back, and the copy is recorded as made if one was owed, else as stale unless the job is listed
+   * as a dead letter; for a job that goes on without this token, the copy counts as stale and its lease
+   * passes to the ledger.
    */
   discardDead(token: DeadToken, terms: { now: number; wall: number }): Promise<DeadOutcome>
 
-  /** It was cancelled before anybody knew it (`cancelAny`). */
+  /** True when this id was cancelled before the ledger knew a job of it (`cancelAny`). */
   isTombstoned(id: string): boolean
 
   /**
-   * What was cancelled in these queues and whose token may still be in the broker, the newest
-   * first; by index. `truncated`: there are more than `limit`.
+   * Lists the cancelled jobs and ids of these queues whose token may still be in the broker, newest first;
+   * by index. `truncated`: there are more than `limit`.
    */
   tombstones(
     queues: readonly string[],
@@ -55,7 +58,7 @@ export interface NativeLedger {
   ): { cancelled: CancelledToken[]; truncated: boolean }
 }
 
-/** Tokens of this job up to this generation must not run. */
+/** A cancelled job: its tokens up to and including this generation must not run. */
 export interface CancelledToken {
   id: string
   generation: number
@@ -63,27 +66,27 @@ export interface CancelledToken {
 
 export interface ReportTerms {
   now: number
-  /** Where the job names none. Milliseconds. */
+  /** Lease length for a job that names none. Milliseconds. */
   defaultLeaseMs: number
   /** Uniform in [0, 1); for the jitter of a retry that the worker leaves to us. */
   random(): number
 }
 
 /**
- * `begun`: as it ran, where the worker had not said that the attempt had started. `promoted`: it was
- * due and ran before anybody had made it available. `isCounted`: that the attempt failed was counted
- * before, when its lease ran out.
+ * What an event did to its row. `begun`: the row as the attempt ran, if its start was not reported before
+ * its end; else null. `promoted`: the job was due and ran before the promoter had made it available.
+ * `isCounted`: this failure was counted already, when the lease ran out.
  */
 export type ReportResult =
   | { outcome: 'ignored' }
-  /** Nothing to tell: only the record of an earlier attempt is better now. */
+  /** No event to emit: only the record of an earlier attempt, or of the token, was completed. */
   | { outcome: 'amended' }
-  /** The start of an attempt whose end is in the same report, and began it. */
+  /** A start whose attempt ends in the same report: the result of the end includes it (`begun`). */
   | { outcome: 'merged' }
   | { outcome: 'started'; job: JobRow; promoted: boolean }
   /** Discarded without an attempt. */
   | { outcome: 'expired'; job: JobRow }
-  /** Available again, the attempt not counted; a fresh outbox nonce where no token is out. */
+  /** `available` again, and the attempt does not count; a fresh outbox nonce if no token is out. */
   | { outcome: 'released'; job: JobRow }
   | ({ outcome: 'completed' } & Ended)
   | ({ outcome: 'failed'; isCounted: boolean } & Ended)
@@ -98,9 +101,9 @@ export interface NativeBeat {
   now: number
   wall: number
   workerId: string
-  /** Null: each lease's own length. */
+  /** Null: each lease is extended by its own length. */
   leaseMs: number | null
-  /** For one that starts, where the job names none. */
+  /** Lease length for a job that this heartbeat starts and that names none. Milliseconds. */
   defaultLeaseMs: number
 }
 
@@ -108,27 +111,28 @@ export type BeatResult =
   | { outcome: 'ignored' }
   | { outcome: 'extended'; lease: ExtendedLease }
   | { outcome: 'started'; job: JobRow; promoted: boolean }
-  /** Its lease had run out; the same attempt goes on. */
+  /** The lease had run out; the same attempt goes on under a new one. */
   | { outcome: 'resumed'; job: JobRow }
-  /** The worker has not heard of it. */
+  /** The job is cancelled, and the worker still runs it: it has not heard of that. */
   | { outcome: 'cancelled'; job: Pick<JobRow, 'id' | 'queue' | 'generation'> }
 
 export interface DeadToken extends DyingToken {
   id: string
-  /** The error record, given what the row knows already. `isExpired`: no attempt was made. */
+  /** Makes the error record, given what the row knows already. */
   describe(row: JobRow): DeathRecord
+  /** The token expired in its queue, so no attempt was made. */
   isExpired: boolean
   /** Called when the id is unknown. Throws `OjsError` when the body is not an OJS job. */
   adopt(): NewJob
 }
 
-/** `isCounted`: that the attempt failed was recorded before, when its lease ran out. */
+/** `isCounted`: this failure was recorded already, when the lease ran out. */
 type DeathRecord = Pick<JobRow, 'error' | 'errors' | 'isDeadLetter'> & {
   isCounted?: boolean
 }
 
 export type DeadOutcome =
   | { outcome: 'discarded'; job: JobRow }
-  /** Nothing to do: settled already, or not this life or attempt. */
+  /** The job is not discarded: it has ended, or the token is of another generation or attempt. */
   | { outcome: 'ignored' }
   | { outcome: 'malformed'; error: Error }

@@ -1,36 +1,39 @@
 /**
- * Queues that hand nothing out (seed 001 §11.3). Reads are from memory and see what is committed.
+ * Paused queues, which hand out no jobs (seed 001 §11.3). Reads are from memory and see what is committed.
  */
 export interface QueuePauses {
-  /** Since when; null: it is not paused. Asked by every PUSH. */
+  /** Since when the queue is paused; null: it is not. Every PUSH asks this. */
   since(queue: string): number | null
 
-  /** Remembers the queue where it is unknown. Fence: not paused; a pause that stands stays. */
+  /** Pauses the queue, and records it if it is unknown. Fence: not paused; else the existing pause stays. */
   pause(queue: string, now: number): Promise<{ pausedAt: number; isNew: boolean }>
 
-  /** The same for the end of a pause. */
+  /** Ends the pause. `isNew`: the queue was paused until now. */
   resume(queue: string, now: number): Promise<{ isNew: boolean }>
 
   /**
-   * Queues whose native workers have to be told how it stands: those that were paused or resumed
-   * and not told of since, and at start every one that is paused, because a worker may have begun
-   * while nobody could answer it.
+   * Returns the queues whose native workers must be told whether the queue is paused: those that were paused
+   * or resumed without a broadcast since, and at start every paused queue, because a worker may have started
+   * while no gateway could answer it.
    */
   owed(): ReadonlySet<string>
 
   /**
-   * The workers of `queue` have heard that it is paused since `pausedAt`, or (null) that it is not.
-   * Fence: that still holds. Lazy.
+   * Notes that the workers of `queue` were told that it is paused since `pausedAt`, or (null) that it is not
+   * paused. Fence: that is still so. Lazy.
    */
   told(queue: string, pausedAt: number | null): void
 }
 
 /**
- * Queues that are gone and whose jobs may have run: nothing is published to them before `rearm`, which
- * takes them off. Reads are from memory.
+ * Lost queues: they are gone from the broker, and their jobs may have run unnoticed. Nothing is published
+ * to a lost queue before `rearm` takes it off this list. Reads are from memory.
  */
 export interface LostQueues {
-  /** From now on, also where that cannot be written; of a queue that is recorded, in later runs as well. */
+  /**
+   * Marks the queue as lost: in memory at once, even if the write fails; and for later runs of the gateway,
+   * if the write succeeds and the queue is recorded.
+   */
   mark(queue: string, now: number): Promise<void>
 
   has(queue: string): boolean
@@ -39,20 +42,20 @@ export interface LostQueues {
 }
 
 /**
- * Queues that were declared so short a time ago that RabbitMQ may come back without them when it is
- * killed (docs/faults.md). Reads are from memory and see what is committed.
+ * Queues that were declared so recently that RabbitMQ may come back without them if it is killed now
+ * (docs/faults.md). Reads are from memory and see what is committed.
  */
 export interface UnwrittenQueues {
   has(queue: string): boolean
 
-  /** It is about to be declared. No effect on `queues`. */
+  /** Call before declaring the queue. Does not record it in `queues`. */
   mark(queue: string): Promise<void>
 
-  /** RabbitMQ has written it down, or it was not declared. */
+  /** Call when RabbitMQ has written the queue to disk, or when it was not declared after all. */
   settle(queue: string): Promise<void>
 }
 
-/** What happened in a queue within the last hour, kept by the minute and not counted. */
+/** What happened in a queue within the last hour: kept by the minute, not counted from the rows. */
 export interface QueueTraffic {
   /** From memory: the 60 minutes up to `now`. */
   lastHour(queue: string, now: number): Traffic
@@ -60,14 +63,14 @@ export interface QueueTraffic {
 
 export interface Traffic {
   completed: number
-  /** Attempts that failed, whatever became of their jobs. */
+  /** Failed attempts, whether the job was retried or discarded. */
   failed: number
-  /** Of `completed` those of which the start of the attempt is known. */
+  /** How many of `completed` have a known start of the attempt. */
   timed: number
-  /** Sum over those: from the start of the attempt to its end. */
+  /** Sum over the `timed` jobs: from the start of the attempt to its end. */
   durationMs: number
-  /** Attempts that began after a wait in the queue. */
+  /** Attempts whose wait in the queue is known. */
   waited: number
-  /** Sum over those: from `enqueuedAt` to the start. */
+  /** Sum over the `waited` attempts: from `enqueuedAt` to the start. */
   waitMs: number
 }

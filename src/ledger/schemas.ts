@@ -1,4 +1,4 @@
-/** What clients have registered for `args` (seed 001 §15). */
+/** A JSON Schema that a client has registered for the `args` of a job type (seed 001 §15). */
 export interface SchemaRecord {
   uri: string
   /** The job type that it is meant for. */
@@ -13,12 +13,12 @@ export type SchemaSummary = Omit<SchemaRecord, 'content'>
 
 export type SchemaInserted =
   | { outcome: 'inserted' }
-  /** Stored already, with this or another content. */
+  /** This uri is registered already, with the same or another content. */
   | { outcome: 'taken'; existing: SchemaRecord }
-  /** There are as many as may be. */
+  /** There are `max` schemas already. */
   | { outcome: 'full' }
 
-/** The part of the ledger that keeps registered schemas. Writes and reads as `Ledger` has them. */
+/** The part of the ledger's contract that keeps registered schemas. */
 export interface SchemaLedger {
   /** Fence: no schema of this uri. `max`: how many there may be. */
   insert(schema: SchemaRecord, max: number): Promise<SchemaInserted>
@@ -29,8 +29,8 @@ export interface SchemaLedger {
   find(uri: string): SchemaRecord | null
 
   /**
-   * A number that no other registration has or ever will have, also of the same uri; null: there
-   * is none. Cheap: every PUSH that names a schema asks.
+   * Returns the number of the uri's registration, which is never used again, not even for a later
+   * registration of the same uri. Null: not registered. Cheap: every PUSH that names a schema calls this.
    */
   registration(uri: string): number | null
 

@@ -8,12 +8,11 @@ import type { Cancelled } from './ledger.ts'
 /** The part of the ledger's contract that workflows need (seed 001 §14, ojs-digest §8). */
 export interface WorkflowLedger {
   /**
-   * Stores the workflow, `running`, and the jobs of all steps that wait for nothing, in one
-   * transaction.
+   * Stores the workflow as `running`, and the jobs of all steps that wait for nothing, in one transaction.
    *
-   * From then on a step begins in the transaction that ends the last job it waits for, whoever
-   * writes that end: its job is inserted `available` (or as its options say) with a fresh outbox
-   * nonce, exactly once. Fence: the step waits. So does the workflow's own end.
+   * From then on a step begins in the transaction that ends the last job it waits for, whichever ledger
+   * method that is: its job is inserted `available` (or as its options say) with a fresh outbox nonce,
+   * exactly once. Fence: the step still waits. The workflow itself ends in the same way.
    */
   create(workflow: NewWorkflow, now: number): Promise<void>
 
@@ -24,17 +23,17 @@ export interface WorkflowLedger {
   list(query: WorkflowQuery): { workflows: WorkflowHead[]; total: number }
 
   /**
-   * `running → cancelled`, and every job of it that is not over with it, as CANCEL does it; no
-   * callback fires. Fence: `running`.
+   * `running → cancelled`, and cancels every job of the workflow that is not over, as CANCEL does. No
+   * callback job starts. Fence: `running`.
    */
   cancel(id: string, now: number): Promise<CancelledWorkflow | 'stale'>
 
-  /** Those of these jobs whose end may begin others. Asks nothing while no workflow is running. */
+  /** Returns those of the jobs that are steps of a workflow. Costs no query while no workflow is running. */
   stepsAmong(jobIds: readonly string[]): ReadonlySet<string>
 
   /**
-   * `listener` is called once after every commit that moved a workflow, with what happened, in
-   * order. A listener is needed because whoever ends a job does not learn which steps that starts.
+   * Sets the `listener`, which is called after every commit that moved a workflow, with what happened, in
+   * order. A listener is needed because the caller that ends a job does not learn which steps that starts.
    * It must not throw.
    */
   onNews(listener: (news: readonly WorkflowNews[]) => void): void
@@ -45,7 +44,7 @@ export interface NewWorkflow {
   name: string | null
   type: WorkflowType
   settings: WorkflowSettings
-  /** Of the plan, with the checked request of each job. */
+  /** The nodes of the plan; each job with its checked request. */
   nodes: readonly CheckedNode[]
 }
 
@@ -65,10 +64,10 @@ export interface CancelledWorkflow {
 }
 
 export type WorkflowNews =
-  /** A step has begun: its job owes a token unless it waits for a time. */
+  /** A step has begun: its job owes a token, unless it is scheduled for later. */
   | { what: 'born'; workflow: WorkflowHead; job: JobRow }
-  /** A step that has begun took the place of this job. */
+  /** The job of a step that has begun replaced this job (`unique`). */
   | { what: 'replaced'; workflow: WorkflowHead; cancelled: Cancelled }
   | { what: 'step'; workflow: WorkflowHead; step: EndedStep }
-  /** `failed`: the last step that has, where the workflow has. */
+  /** `failed`: if the workflow has failed, the last step that failed. */
   | { what: 'ended'; workflow: WorkflowHead; failed: FailedStep | null }

@@ -4,12 +4,12 @@ import { systemPass } from '../telemetry/tracing.ts'
 import { Loop } from './loop.ts'
 
 /**
- * Looks this often: a tick may be this late. Two reads of indexes; no sleeping until the next tick,
- * because the wall clock may be set in the meantime.
+ * A tick may be this late. Each look is two index reads. The loop does not sleep until the next tick, because
+ * the wall clock may be set in the meantime.
  */
 const INTERVAL_MS = 100
 
-/** Makes the jobs of recurring jobs when their time comes (seed 001 §13). */
+/** Enqueues the jobs of cron entries when their time comes (seed 001 §13). */
 export function cron(deps: Deps): Loop {
   let seenWall = Number.POSITIVE_INFINITY
   return new Loop({
@@ -26,7 +26,7 @@ export function cron(deps: Deps): Loop {
   })
 }
 
-/** True: there may be more. */
+/** Returns true if there may be more. */
 async function cronOnce(deps: Deps): Promise<boolean> {
   let isMore = false
   const nothing = deps.ledger.cron.due(deps.clock.wall(), 1).length === 0

@@ -5,13 +5,16 @@ import { Loop } from './loop.ts'
 import { SweepPace } from './sweep-pace.ts'
 
 const INTERVAL_MS = 5_000
-/** The most that one consumer may hold. A smaller limit than last time would break the order. */
+/**
+ * The largest prefetch that AMQP allows. A sweep with a smaller limit than the last one would change the
+ * order of the queue: see `broker/dead-letter-sweep.ts`.
+ */
 const MAX_COPIES = 65_535
 
 /**
- * Takes copies that nobody needs out of `ojs.queue.dlx.{q}`: of dead letters that were retried or
- * deleted, of plain discards, of pruned records. Only where such copies are known; what the ledger
- * does not know at all is an operator's business and stays.
+ * Removes stale copies from `ojs.queue.dlx.{q}`: those of dead letters that were retried or deleted, of jobs
+ * that were discarded without being listed, and of pruned rows. Reads only queues that are known to have
+ * stale copies. Messages whose id the ledger does not know stay, for an operator to decide.
  */
 export function dlxSweep(deps: Deps): Loop {
   const pace = new SweepPace()
@@ -27,7 +30,8 @@ export function dlxSweep(deps: Deps): Loop {
         pace.began(queue, now)
         const swept = await sweepQueue(deps, queue, mark)
         const isInVain = swept !== null && !swept.isDecided && swept.removed === 0
-        // A broker under load, or somebody who holds copies, keeps a sweep from its end, too.
+        // Only this case is worth a warning: a broker under load, or another consumer that holds copies, also
+        // keeps a sweep from reaching the end.
         const isTooMany = swept !== null && swept.kept >= MAX_COPIES
         if (pace.ended(queue, { isInVain }) && isTooMany) {
           deps.logger.warn({ queue, ...swept }, 'more dead letter copies than a sweep can read')
@@ -38,12 +42,12 @@ export function dlxSweep(deps: Deps): Loop {
   })
 }
 
-/** `isDecided`: there is nothing in the queue that may become stale without being marked again. */
+/** `isDecided`: every copy was judged for good. One that becomes stale later marks the queue again. */
 type Swept = SweptDeadLetters & { isDecided: boolean }
 
 /**
- * `mark` is from before the look: what becomes stale during it counts for the next one. A crash in
- * between only makes the next process look again.
+ * Sweeps one queue. `mark` was read before the sweep, so a copy that becomes stale during it counts for the
+ * next sweep. After a crash in between, the next process just sweeps again.
  */
 async function sweepQueue(deps: Deps, queue: string, mark: number): Promise<Swept | null> {
   let isAnyOpen = false
@@ -60,10 +64,10 @@ async function sweepQueue(deps: Deps, queue: string, mark: number): Promise<Swep
 }
 
 /**
- * Stale: of an earlier life, or of a job that is over and not listed: a native worker may reject the
- * token of one that was cancelled meanwhile. Those of deleted and pruned jobs are among them
- * (`isErased`). Open: of a job that is under way. Its copy may have come before the news of it, or it
- * runs without that token (`noteCopyOf`): it is looked at again.
+ * Judges one copy. `stale`: it is of an earlier generation, or of a job that has ended and is not listed as a
+ * dead letter. That includes deleted and pruned jobs (`isErased`), and a cancelled job whose token a native
+ * worker rejected. `open`: the job has not ended. Its copy may have come before the report of its end, or the
+ * job runs without that token (`noteCopyOf`), so a later sweep judges it again.
  */
 function fateOf(deps: Deps, { id, generation }: DeadLetterCopy): 'stale' | 'open' | 'kept' {
   const row = deps.ledger.standing(id)

@@ -16,16 +16,17 @@ export function expiry(deps: Deps): Loop {
 }
 
 /**
- * True: there may be more. None are discarded as long as native workers may have run, while we did not
- * hear of it, what seems to be waiting still (architecture §2, "Restart").
+ * Returns true if there may be more. Discards nothing before the control backlog is consumed: a job that
+ * seems to wait may have run on a native worker, and its report is still in there (architecture §2,
+ * "Restart").
  */
 async function expireOnce(deps: Deps): Promise<boolean> {
   const { broker, clock, ledger } = deps
   if (!broker.controlBacklogConsumed()) return false
   const expired = await ledger.expire({ now: clock.now(), wall: clock.wall(), limit: PAGE })
-  for (const one of expired) {
-    const { job } = one
-    if (isUnsent(deps, one)) ledger.tokenReturned(job.id, job.generation)
+  for (const discarded of expired) {
+    const { job } = discarded
+    if (isUnsent(deps, discarded)) ledger.tokenReturned(job.id, job.generation)
     deps.events.emit({ type: 'job.expired', job })
     broker.unpark(job.id)
   }

@@ -4,9 +4,9 @@ import type { Deps } from '../operations/deps.ts'
 const INTERVAL_MS = 50
 
 /**
- * What a crash at this moment could execute twice (law 6), as a debug line every 50 ms: active
- * leases, publishes without a confirm, and retry publishes whose delivery was not yet acked (that
- * ack follows the confirm at once). The crash tests count from the last line before the fault.
+ * Logs every 50 ms, as a debug line, how many jobs a crash at this moment could execute twice (law 6): active
+ * leases, publishes without a confirm, and retry publishes whose delivery is not acknowledged yet (that
+ * follows the confirm at once). The crash tests take the last line before the fault as their bound.
  */
 export function inFlightLog(deps: Deps): Service {
   let timer: NodeJS.Timeout | undefined
@@ -36,7 +36,7 @@ function inFlight(deps: Deps) {
   return { publishes: deps.tokens.sending.size - retries, retries, leases }
 }
 
-/** By attempt: a slow retry publish may see its row become `available` meanwhile. */
+/** Counts retry publishes. Goes by the attempt, as the row of a slow one may be `available` by now. */
 function retryPublishes(deps: Deps): number {
   let count = 0
   for (const id of deps.tokens.sending) if ((deps.ledger.standing(id)?.attempt ?? 0) > 0) count++

@@ -3,9 +3,9 @@ import type { Deps } from '../operations/deps.ts'
 import { handOver } from '../operations/lease/hand-over.ts'
 
 /**
- * Leases across restarts (architecture §2, "Restart"). They live on in the ledger: time in which
- * nobody could renew does not count, and a graceful stop acknowledges what is leased, so that the
- * broker does not give a running job to somebody else.
+ * Keeps leases across restarts (architecture §2, "Restart"). They live on in the ledger. At start they are
+ * extended, because no worker could renew its lease in the meantime. A graceful stop acknowledges the
+ * deliveries of leased jobs, so that RabbitMQ does not deliver a running job to another worker.
  */
 export function leaseKeeper(deps: Deps): Service {
   let isStarted = false
@@ -25,13 +25,13 @@ export function leaseKeeper(deps: Deps): Service {
   }
 }
 
-/** At start, after a reconnect and after `unblocked`. */
+/** Extends all leases by at least their own length: at start, after a reconnect and after `unblocked`. */
 export async function extendLeases(deps: Deps): Promise<void> {
   const leases = await deps.ledger.extendLeases(deps.clock.now())
   if (leases > 0) deps.logger.info({ leases }, 'leases extended')
 }
 
-/** Of a lease whose delivery is not here, RabbitMQ has the token. */
+/** Only for deliveries that are held here. The token of any other lease is settled, or RabbitMQ has it. */
 async function handOverHeld(deps: Deps): Promise<void> {
   const held = [...deps.tokens.held.keys()].flatMap((id) => deps.ledger.standing(id) ?? [])
   const leases = await handOver(deps, held)

@@ -3,25 +3,25 @@ import type { Logger } from '../logger.ts'
 
 export interface LoopOptions {
   name: string
-  /** From the end of one pass to the start of the next. */
+  /** Time from the end of one pass to the start of the next, in ms. */
   everyMs: number
-  /** The first pass begins at `start`, and not `everyMs` later. */
+  /** True: the first pass begins at `start`, not `everyMs` later. */
   isDueAtStart?: boolean
   logger: Logger
   /**
-   * One step. True: there is more to do, so the same pass goes on with another step. `isStopped`:
-   * a long one looks and ends early.
+   * Does one step. Returns true if there is more to do: then the same pass goes on with another step. A long
+   * step checks `isStopped` and ends early.
    */
   runOnce(isStopped: () => boolean): Promise<boolean>
 }
 
-/** Runs one pass after another, never two at once. A pass that fails is repeated like any other. */
+/** Runs one pass after another, never two at once. After a pass that fails, the next comes as usual. */
 export class Loop implements Service {
   readonly name: string
   readonly #options: LoopOptions
   #timer: NodeJS.Timeout | undefined
   #pass: Promise<void> | undefined
-  /** A wake came during the pass: what it was about may have been looked at already. */
+  /** `wake` was called during a pass, which may have missed what the call was about: run another pass. */
   #isWanted = false
   #isStopped = true
   #hasFailed = false
@@ -45,7 +45,7 @@ export class Loop implements Service {
     if (this.#pass !== undefined) await untilDeadline(this.#pass, deadline)
   }
 
-  /** A pass at once, or one more after the one that runs. Cheap to call often; nothing when stopped. */
+  /** Starts a pass at once, or after the one that runs. Cheap to call often; does nothing when stopped. */
   wake(): void {
     if (this.#isStopped) return
     if (this.#pass !== undefined) {
@@ -76,7 +76,7 @@ export class Loop implements Service {
       while (isMore && !this.#isStopped) isMore = await this.#options.runOnce(() => this.#isStopped)
       this.#hasFailed = false
     } catch (err) {
-      // The ledger has said why; one line per outage is enough.
+      // The ledger has logged the cause already, so one line per outage is enough.
       if (!this.#hasFailed) this.#options.logger.error({ err }, `${this.name} failed`)
       this.#hasFailed = true
     }

@@ -7,37 +7,38 @@ import { RelayLine, type RelayOutcome } from './relay-line.ts'
 import { TooLargeJobs } from './too-large-jobs.ts'
 
 const PAGE = 500
-/** Of what is offered in one turn. What RabbitMQ's publisher refuses is in memory until its end. */
+/** Bytes offered per event-loop turn: messages that the publisher refuses stay in memory until its end. */
 const TURN_BYTES = 16 * 1024 * 1024
 
 export interface OutboxOptions {
-  /** A look goes over everything again so long after the last that did, in ms. */
+  /** Time between two looks at the whole outbox, in ms. The looks between them see only what is new. */
   everyMs: number
-  /** A line has done what it took: another look would find work for it. */
+  /** Called when a line has sent what it took and left more in the outbox: another look has work for it. */
   onRoom(): void
 }
 
 const OWED_NOW: ReadonlySet<string> = new Set(['available', 'scheduled', 'discarded', 'cancelled'])
 
 /**
- * Is a message owed now? It goes where the row points: a job to its queue, a schedule to the
- * plugin, a discarded one to the dead letter exchange, the word of a cancelled one to the workers.
- * A retry whose rung never confirmed is held by the ledger until it is due, and goes to the queue.
+ * Is a message in this state sent by the relay? It goes where the row points: the token of an available job
+ * to its queue, that of a schedule to the delay plugin, the copy of a discarded job to the dead letter
+ * exchange, the broadcast of a cancelled job to the workers. Not the token of a retry whose rung never
+ * confirmed: the ledger holds it until it is due, and then it goes to the queue.
  */
 function isOwedNow({ state }: Pick<JobRow, 'state'>): boolean {
   return OWED_NOW.has(state)
 }
 
-/** What the ledger owes RabbitMQ, and who is at it: reads it in order, and offers it to the lines. */
+/** Reads the messages that the ledger owes RabbitMQ, in order, and offers each to the line of its queue. */
 export class Outbox {
   readonly #deps: Deps
   readonly #options: OutboxOptions
   readonly #lines = new Map<string, RelayLine>()
-  /** Everything up to this nonce was offered, or passed; nonces grow with the commits. */
+  /** Messages up to this nonce were offered to a line or put in `#passed`; nonces grow with the commits. */
   #seen = 0
   /**
-   * Owed messages that somebody else was sending when we came to them, by nonce. He may give up, so
-   * the next look offers them again.
+   * Owed messages that another part of the gateway was sending when a look came to them, by nonce. That
+   * publish may fail, so the next look offers them again.
    */
   readonly #passed = new Map<number, OwedMessage>()
   #lookedAtAll = Number.NEGATIVE_INFINITY
@@ -49,18 +50,18 @@ export class Outbox {
   constructor(deps: Deps, options: OutboxOptions) {
     this.#deps = deps
     this.#options = options
-    // A look at everything tries each of them.
+    // Each look at the whole outbox tries every one of these jobs again.
     this.#tooLarge = new TooLargeJobs(2 * options.everyMs)
   }
 
-  /** Something of what was owed was in somebody's hand. */
+  /** The last look skipped messages that another part of the gateway was sending. */
   get hasPassed(): boolean {
     return this.#passed.size > 0
   }
 
   /**
-   * Queues of which RabbitMQ has taken nothing that the ledger owes for so long, in ms. Not those whose
-   * messages are on their way.
+   * Queues for which RabbitMQ has taken none of the owed messages, and for how long, in ms. Only after a
+   * failure: messages that are just in flight do not count.
    */
   stuck(): ReadonlyMap<string, number> {
     const now = this.#deps.clock.now()
@@ -74,7 +75,7 @@ export class Outbox {
     return stuck
   }
 
-  /** Offers what is owed to its line, as long as the broker takes publishes. */
+  /** Offers the owed messages to their lines, as long as the broker takes publishes. */
   async look(isStopped: () => boolean): Promise<void> {
     const now = this.#deps.clock.now()
     if (now - this.#lookedAtAll >= this.#options.everyMs) {
@@ -87,7 +88,7 @@ export class Outbox {
     for (const [key, line] of this.#lines) if (line.isIdle) this.#lines.delete(key)
   }
 
-  /** The next look is at everything. */
+  /** Makes the next look go over the whole outbox, and lets lines that were set aside try again. */
   forgive(): void {
     this.#lookedAtAll = Number.NEGATIVE_INFINITY
     for (const line of this.#lines.values()) line.forgive()
@@ -102,7 +103,7 @@ export class Outbox {
     await untilDeadline(settled, deadline)
   }
 
-  /** One by one: behind the first of them may be all that the lines have at work. */
+  /** Offers the passed messages from memory: walking the outbox from the oldest of them could be long. */
   #offerPassed(): void {
     if (this.#deps.broker.status().state !== 'up') return
     const passed = [...this.#passed.values()]
@@ -115,7 +116,7 @@ export class Outbox {
     else line?.offer(owed)
   }
 
-  /** To lines that have done what they took, what they left before that. */
+  /** Offers lines that have sent all that they took the messages that they left in the outbox. */
   async #offerAgain(isStopped: () => boolean): Promise<void> {
     const lines = new Set([...this.#lines.values()].filter((line) => line.hasRoom))
     const from = [...lines].map((line) => line.startAgain() ?? Number.POSITIVE_INFINITY)
@@ -127,7 +128,7 @@ export class Outbox {
     if (lines.size > 0) await this.#walk(Math.min(...from) - 1, take, isEnough)
   }
 
-  /** Page by page, from nonces greater than `after`. Returns the last that it has come to. */
+  /** Walks the outbox page by page, from nonces above `after`, and returns the last nonce that it reached. */
   async #walk(
     after: number,
     lineOf: (owed: OwedMessage) => RelayLine | null,
@@ -136,15 +137,15 @@ export class Outbox {
     const { broker, ledger } = this.#deps
     let last = after
     while (!isEnough() && broker.status().state === 'up') {
-      // Of what was committed a moment ago, each caller now has its own token in hand (`sending`).
-      // What wakes the relay is often in that very commit: it would publish first, and the PUSH
-      // whose token it was would be refused, withdrawn and answered 503 while the job runs.
+      // Wait one turn, so that every PUSH that was committed a moment ago has marked its token as its own
+      // (`tokens.sending`). The relay is often woken by that same commit. It would publish first, and then
+      // the PUSH would be refused, withdrawn and answered 503 while its job runs.
       await nextTurn()
       const page = ledger.outboxPage(last, PAGE)
       let bytes = 0
       for (const owed of page) {
         last = owed.outbox
-        // Those in flight while the page was read: their confirm may come before their turn does.
+        // If it is in flight now, its confirm may come before a line would get to it: `#offer` checks.
         if (isOwedNow(owed)) this.#offer(owed, lineOf(owed))
         bytes += owed.bytes
         if (bytes < TURN_BYTES) continue
@@ -157,7 +158,7 @@ export class Outbox {
   }
 
   #lineOf({ state, queue }: OwedMessage): RelayLine {
-    // Its dead letter queue may be stuck while the queue itself is not.
+    // A line per state and queue: a dead letter queue may be stuck while the job queue is not.
     const key = `${state} ${queue}`
     const present = this.#lines.get(key)
     if (present !== undefined) return present
@@ -174,7 +175,7 @@ export class Outbox {
     return line
   }
 
-  /** Never rejects. */
+  /** Publishes one message. Never rejects. */
   async #send(owed: OwedMessage): Promise<RelayOutcome> {
     this.#inFlight += 1
     const outcome = await this.#publish(owed).catch((err: unknown): RelayOutcome => {
@@ -190,10 +191,10 @@ export class Outbox {
 
   async #publish({ id, outbox }: OwedMessage): Promise<RelayOutcome> {
     const row = this.#deps.ledger.find(id)
-    // It has moved on since the page was read, or somebody is sending it, or has.
+    // The row has moved on since the page was read, or its confirm is known.
     if (row === null || row.outbox !== outbox || !isOwedNow(row)) return 'skipped'
     if (this.#deps.ledger.isConfirming(outbox)) return 'skipped'
-    // One whose token came far too early (a foreign one): the ledger holds it until it is due.
+    // The ledger holds this job until it is due (`rearm`: a foreign token of it came far too early).
     if (isHeldByLedger(row)) return 'skipped'
     if (this.#deps.tokens.isInHand(id)) return 'skipped'
     const { outcome } = await sendToken(this.#deps, row)
@@ -202,7 +203,7 @@ export class Outbox {
     return outcome === 'confirmed' ? 'sent' : 'failed'
   }
 
-  /** Not for its queue to wait for: it will not go before RabbitMQ takes larger ones. */
+  /** `skipped`, so that the queue does not wait for it: RabbitMQ refuses it until its limit is raised. */
   #leaveTooLarge(row: JobRow): RelayOutcome {
     const { id, queue } = row
     if (this.#tooLarge.refused(row, this.#deps.clock.now())) {

@@ -4,13 +4,13 @@ import type { Deps } from '../operations/deps.ts'
 import { systemPass } from '../telemetry/tracing.ts'
 import { Loop } from './loop.ts'
 
-/** Looks this often: what is due may be this late, and the look is one index read. */
+/** A due job may be this late. Each look is one index read. */
 const INTERVAL_MS = 40
 const PAGE = 500
 
 /**
  * Makes due retries and scheduled jobs `available` on time, whether or not their token has arrived
- * (architecture §4.3). A job that the ledger held gets its token now.
+ * (architecture §4.3). The relay publishes the tokens of jobs that the ledger held.
  */
 export function promoter(deps: Deps): Loop {
   return new Loop({
@@ -40,7 +40,7 @@ async function promoteOnce(deps: Deps): Promise<boolean> {
   return isMore
 }
 
-/** In mode `plugin`, RabbitMQ has the token before the job is due. Returns how many are owed now. */
+/** In mode `plugin`, sends tokens to RabbitMQ before the jobs are due. Returns how many are owed now. */
 async function sendAheadOnce(deps: Deps): Promise<number> {
   const { delayMode, horizonMs } = deps.settings
   if (delayMode !== 'plugin') return 0
@@ -53,7 +53,7 @@ async function promoteDue(deps: Deps, now: number, wall: number): Promise<JobRow
   const jobs = await deps.ledger.promote(now, wall, PAGE)
   for (const job of jobs) {
     deps.events.emit({ type: 'job.enqueued', job, promoted: true })
-    // Its token may have come early and wait for this moment.
+    // Its token may have arrived early, and its delivery been parked until now.
     deps.broker.unpark(job.id)
   }
   if (jobs.some((job) => job.outbox !== null)) deps.wakeRelay()

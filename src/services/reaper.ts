@@ -10,17 +10,18 @@ import { Loop } from './loop.ts'
 /** The scan is one index read; timeouts of seconds stay honest (ojs-digest §1.4). */
 const INTERVAL_MS = 100
 const PAGE = 200
-/** So long without a look: the process stood still, and its timers come before what was sent to it. */
+/** No look for this long: the process stood still. Its timers now run before the requests that it missed. */
 const STANDSTILL_MS = 5_000
 
 /**
- * Ends leases that ran out (architecture §2): the execution timeout first, because both default to
- * 30 s and a silent job should fail by its policy instead of going round for ever. Not of native
- * workers before it is known what they have said meanwhile (architecture §2, "Restart"). Nor after a
- * process that stood still (a container that was paused) goes on: nobody could renew in that time.
+ * Ends leases that ran out (architecture §2). The execution timeout is judged first: both default to 30 s,
+ * and a silent job should fail by its retry policy instead of being redelivered for ever. Leases of native
+ * workers are left alone until the control backlog is consumed, which may hold their reports (architecture
+ * §2, "Restart"). After the process stood still (a paused container), all leases are extended first, because
+ * no worker could renew its lease in that time.
  */
 export function reaper(deps: Deps): Loop {
-  // The process's own time: a clock of a test that is set ahead is no standstill.
+  // `performance.now()`, not the clock of `deps`: a test that sets that clock ahead is no standstill.
   let lookedAt = Number.POSITIVE_INFINITY
   return new Loop({
     name: 'reaper',
@@ -31,7 +32,8 @@ export function reaper(deps: Deps): Loop {
       try {
         return await reapOnce(deps)
       } finally {
-        // A lease that cannot be ended is no standstill, and a ledger that takes no heartbeats is.
+        // Counts as a look even if a lease cannot be ended. A ledger that cannot be written takes no
+        // heartbeats either, so that time is a standstill.
         if (deps.ledger.fault() === null) lookedAt = performance.now()
       }
     },
@@ -60,8 +62,8 @@ async function endLease(deps: Deps, row: JobRow, now: number): Promise<void> {
     ? timeoutFailure(row.timeoutMs, now - (row.startedAt ?? now))
     : visibilityFailure()
   const attempt: FailedAttempt = { row, failure, overdueAt: now }
-  // A lease that ran out is no verdict on the job: it goes on at once while an attempt is left. With
-  // a native worker it may even be going on, or be done: that ends with its report or its token.
+  // A lease that ran out says nothing about the job, so it is available again at once while an attempt is
+  // left. A native worker may still run it, or have finished: its report or its token will tell.
   const isNative = row.holder === 'native'
   const mayGoOn = isNative || (!isTimeout && row.attempt < allowedAttempts(row))
   await (mayGoOn ? returnLease(deps, attempt) : failLease(deps, attempt))

@@ -1,42 +1,42 @@
 import type { OwedMessage } from '../job/job.ts'
 
-/** Unconfirmed at a time: a classic queue confirms a third more a second than with 64. */
+/** Unconfirmed publishes at a time. A classic queue confirms a third more per second than with 64. */
 const PARALLEL = 256
-/** And no more together: each is in memory, and may be as large as a batch. */
+/** Bytes of unconfirmed publishes: each is in memory, and may be as large as a batch. */
 const PARALLEL_BYTES = 16 * 1024 * 1024
-/** Waiting here; what is owed beyond stays in the outbox until there is room. */
+/** Messages that wait in the line. More stay in the outbox until there is room. */
 const CAPACITY = 4_096
 const MIN_ASIDE_MS = 1_000
 const MAX_ASIDE_MS = 30_000
-/** A connection that went takes what was under way with it, and is back sooner. */
+/** How long nothing must go before `onStuck`. A lost connection fails publishes too, but is back sooner. */
 const TOLD_AFTER_MS = 10_000
 
-/** `skipped`: nobody owes it any more, somebody else is sending it, or it is too large to go. */
+/** `skipped`: the message is not owed any more, is being sent elsewhere, or is too large for RabbitMQ. */
 export type RelayOutcome = 'sent' | 'failed' | 'skipped'
 
 export interface RelayLineDeps {
   send(owed: OwedMessage): Promise<RelayOutcome>
-  /** What it left in the outbox may be offered again. */
+  /** Called when the messages that the line left in the outbox may be offered again. */
   onRoom(): void
   now(): number
-  /** Told once, when nothing has gone for a while. */
+  /** Called once, when no message could be sent for a while. */
   onStuck(forMs: number): void
-  /** Something has gone after that. */
+  /** Called when a message was sent after `onStuck`. */
   onMoving(): void
 }
 
 /**
- * What one queue is owed, in the order of the outbox. Nothing waits for a line: one that is too long
- * leaves the rest in the outbox, and one whose queue refuses, is gone or does not answer is set aside
- * for 1, 2, 4 … 30 s; then one message goes ahead, and the others when that has arrived.
+ * Sends the messages that one queue is owed, in the order of the outbox. Nothing else waits for a line: one
+ * that is full leaves further messages in the outbox, and one whose queue refuses, is gone or does not answer
+ * is set aside for 1, 2, 4 … 30 s. After that one message is sent alone, and the others when it is confirmed.
  */
 export class RelayLine {
   readonly queue: string
   readonly #deps: RelayLineDeps
   #waiting: OwedMessage[] = []
-  /** Of `#waiting` so many have gone. */
+  /** How many of `#waiting`, from its head, have been sent. */
   #gone = 0
-  /** Nonces of what waits or is in flight. */
+  /** Nonces of the messages that wait or are in flight. */
   readonly #taken = new Set<number>()
   #inFlight = 0
   #bytesInFlight = 0
@@ -52,12 +52,12 @@ export class RelayLine {
     this.#deps = deps
   }
 
-  /** Nothing would be forgotten with it: one that is set aside has left something. */
+  /** True: the line may be dropped. One that is set aside is not idle, because it has left messages. */
   get isIdle(): boolean {
     return this.#inFlight === 0 && this.#isEmpty && this.#leftFrom === null
   }
 
-  /** There is something in the outbox that it could take now. */
+  /** True: the line has left messages in the outbox and could take them now. */
   get hasRoom(): boolean {
     return this.#leftFrom !== null && this.#aside === undefined && this.#isEmpty
   }
@@ -66,7 +66,7 @@ export class RelayLine {
     return this.#leftFrom !== null
   }
 
-  /** The instant of the first failure since which nothing has gone; null: it is not stuck. */
+  /** The time of the first failure after which nothing was sent; null: the line is not stuck. */
   get stuckSince(): number | null {
     return this.isIdle ? null : this.#failingSince
   }
@@ -74,7 +74,7 @@ export class RelayLine {
   offer(owed: OwedMessage): void {
     if (this.#taken.has(owed.outbox)) return
     const isFull = this.#waiting.length - this.#gone >= CAPACITY
-    // Behind what it has left, it leaves all: the order is that of the outbox.
+    // Once it has left a message, it leaves all later ones as well, to keep the order of the outbox.
     if (this.#leftFrom !== null || isFull) this.#leave(owed)
     else {
       this.#taken.add(owed.outbox)
@@ -83,21 +83,21 @@ export class RelayLine {
     }
   }
 
-  /** The nonce from which on the outbox must be offered again; null: it has left nothing there. */
+  /** Returns the first nonce that must be offered again, and forgets it; null: the line has left none. */
   startAgain(): number | null {
     const from = this.#leftFrom
     this.#leftFrom = null
     return from
   }
 
-  /** Whatever it was set aside for may be over. */
+  /** Ends the time for which the line is set aside: its cause may be over. */
   forgive(): void {
     clearTimeout(this.#aside)
     this.#aside = undefined
     this.#failures = 0
   }
 
-  /** What is in flight goes on. */
+  /** Sends nothing more. Messages in flight go on. */
   stop(): void {
     this.#isStopped = true
     clearTimeout(this.#aside)
@@ -145,7 +145,10 @@ export class RelayLine {
     this.#deps.onMoving()
   }
 
-  /** Those that were under way with it fail with it, or have arrived: they count as one. */
+  /**
+   * Leaves this message and the waiting ones in the outbox, and sets the line aside. Other messages in flight
+   * may fail for the same cause; while the line is set aside, they do not lengthen that time.
+   */
   #onFailure(owed: OwedMessage): void {
     this.#failingSince ??= this.#deps.now()
     this.#tellIfStuck(this.#deps.now() - this.#failingSince)

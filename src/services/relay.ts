@@ -5,24 +5,24 @@ import { Loop } from './loop.ts'
 import { Outbox } from './outbox.ts'
 
 const INTERVAL_MS = 30_000
-/** Until the next look at what somebody else had in hand. */
+/** How long until the next look, if another part of the gateway was just sending an owed message. */
 const AGAIN_MS = 1_000
 
 export interface Relay extends Service {
-  /** Looks for what is owed since the last look; `all`: for everything, whatever failed before. */
+  /** Looks for messages owed since the last look. `all`: for all of them, also those that failed before. */
   wake(what?: 'all'): void
-  /** Queues of which RabbitMQ takes nothing that it is owed, and for how long, in ms. */
+  /** Queues for which RabbitMQ takes none of the owed messages, and for how long, in ms. */
   stuck(): ReadonlyMap<string, number>
 }
 
 /**
- * Publishes what the outbox owes (law 3): at start, when the publish connection comes back or
- * unblocks, when something wakes it, every 30 s, and a second after it has found something in
- * somebody's hand. Never an id that this process has in flight. So it is with pauses that native
- * workers have not heard of.
+ * Publishes the messages that the outbox owes (law 3): at start, when the publish connection comes back or
+ * unblocks, when `wake` is called, every 30 s, and a second after it skipped a message because another part
+ * of the gateway was sending it. Never publishes for a job id that this process has in flight. Each pass also
+ * tells native workers of pauses that they have not heard of.
  *
- * Each queue has a line of its own, so that no queue waits for another: neither behind ten thousand
- * jobs that are due with its one, nor behind a queue that is full, gone or does not answer.
+ * Each queue has a line of its own (`RelayLine`), so that no queue waits for another: not for one with ten
+ * thousand due jobs, and not for one that is full, gone or does not answer.
  */
 export function relay(deps: Deps): Relay {
   let again: NodeJS.Timeout | undefined
@@ -34,7 +34,7 @@ export function relay(deps: Deps): Relay {
   const tellPauses = () => {
     if (isTelling) return
     isTelling = true
-    // Not waited for: a worker's queue that does not confirm must not hold up tokens.
+    // Not awaited: a worker's queue that does not confirm the broadcast must not hold up tokens.
     void tellOwedPauses(deps).finally(() => {
       isTelling = false
     })

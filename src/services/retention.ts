@@ -2,10 +2,10 @@ import type { Deps } from '../operations/deps.ts'
 import { Loop } from './loop.ts'
 
 const INTERVAL_MS = 5_000
-/** Small, because a prune shares the ledger with everything else; together 10,000 rows a second. */
+/** Small, because other writes wait for a page. With `MAX_PAGES` every 5 s: 10,000 rows a second. */
 const PAGE = 500
 const MAX_PAGES = 100
-/** What is erased keeps its tokens from running as something new. */
+/** How long erased rows stay: without the row, a late token of the job would run as a new job. */
 const WITHDRAWN_MS = 7 * 86_400_000
 
 /** How long ended jobs stay readable, in milliseconds (architecture §7, `OJS_RETENTION_*`). */
@@ -16,21 +16,21 @@ export interface Retention {
   deadLettersMs: number
 }
 
-/** Deletes ended jobs whose time is over, and keys of requests, in small batches. */
+/** Deletes ended jobs whose retention time is over, and old idempotency keys, in small batches. */
 export function retention(deps: Deps, kept: Retention): Loop {
   return new Loop({
     name: 'retention',
     everyMs: INTERVAL_MS,
     logger: deps.logger,
     runOnce: async (isStopped) => {
-      // Again and again: some become prunable only when their token is back.
+      // At every pass: a row that ended in the future may become prunable only when its token is back.
       const ahead = await inPages(isStopped, () => deps.ledger.boundEnds(deps.clock.now(), PAGE))
       if (ahead > 0)
         deps.logger.warn({ rows: ahead }, 'the clock was set back: retention begins now')
       const pruned = await inPages(isStopped, () => pruneOnce(deps, kept))
       if (pruned > 0) deps.logger.info({ jobs: pruned }, 'ended jobs pruned')
       await inPages(isStopped, () => deps.ledger.idempotency.prune(deps.clock.now(), PAGE))
-      // What is left beyond the bound waits for the next pass.
+      // What exceeds `MAX_PAGES` waits for the next pass.
       return false
     },
   })
@@ -41,7 +41,7 @@ async function inPages(isStopped: () => boolean, prune: () => Promise<number>): 
   for (let page = 0; page < MAX_PAGES && !isStopped(); page++) {
     const count = await prune()
     pruned += count
-    // Fewer than a page may be what one turn has time for.
+    // Not `count < PAGE`: a page with large rows is shorter.
     if (count === 0) break
   }
   return pruned

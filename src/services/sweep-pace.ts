@@ -7,9 +7,10 @@ interface Last {
 }
 
 /**
- * When a queue of dead letter copies is read again: a minute after the last time, which reads all of
- * it; twice as long after each time that could not reach its end, or met a copy of a job that is under
- * way, and found nothing to remove, up to a day, because the next time would find the same.
+ * Decides when a DLX queue is swept again: a minute after the last sweep, because each one reads the whole
+ * queue. The interval doubles, up to a day, after each sweep in vain: one that removed nothing and either
+ * could not reach the end of the queue or met the copy of a job that is not over. The next sweep would find
+ * the same.
  */
 export class SweepPace {
   readonly #last = new Map<string, Last>()
@@ -24,7 +25,7 @@ export class SweepPace {
     this.#last.set(queue, { at: now, gapMs: this.#last.get(queue)?.gapMs ?? MINUTE_MS })
   }
 
-  /** True when it begins to be in vain. */
+  /** Notes the end of a sweep. Returns true for the first one of a series in vain. */
   ended(queue: string, { isInVain }: { isInVain: boolean }): boolean {
     const last = this.#last.get(queue)
     if (last === undefined) return false

@@ -7,20 +7,20 @@ interface Tried {
   last: number
 }
 
-/** Jobs that RabbitMQ takes no message of (`max_message_size`): they wait until it takes larger ones. */
+/** Jobs whose message is larger than RabbitMQ's `max_message_size`. They wait until that limit is raised. */
 export class TooLargeJobs {
   readonly #staleMs: number
-  /** Those that were told of. */
+  /** Ids of the jobs that were logged already. */
   readonly #ids = new Set<string>()
-  /** When those of a queue were tried. */
+  /** By queue: since when one of its jobs is refused, and when one was tried last. */
   readonly #tried = new Map<string, Tried>()
 
-  /** One that was not tried for `staleMs` waits no more: it is cancelled, or went after all. */
+  /** After `staleMs` without a try, a queue's jobs count as gone: they were cancelled, or sent after all. */
   constructor(staleMs: number) {
     this.#staleMs = staleMs
   }
 
-  /** One was tried, and refused. True: it is news. */
+  /** Notes that RabbitMQ refused the job. Returns true for the first refusal of this job. */
   refused({ id, queue }: Pick<JobRow, 'id' | 'queue'>, now: number): boolean {
     const before = this.#tried.get(queue)
     const since = before && this.#isFresh(before, now) ? before.since : now
@@ -31,7 +31,7 @@ export class TooLargeJobs {
     return true
   }
 
-  /** The queues with one, and since when. */
+  /** The queues that have such a job, and since when. */
   waiting(now: number): [queue: string, since: number][] {
     return [...this.#tried]
       .filter(([, tried]) => this.#isFresh(tried, now))

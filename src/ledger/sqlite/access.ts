@@ -1,7 +1,7 @@
 import { OjsError, unavailable } from '../../errors.ts'
 import type { GroupCommit, Protect } from './group-commit.ts'
 
-/** The two ways to the rows; every part of the ledger has them and no other. */
+/** Reads and writes of the rows. Every part of the ledger goes through this class. */
 export class Access {
   readonly #commits: GroupCommit
   #isOpen = true
@@ -25,7 +25,7 @@ export class Access {
     return this.#commits.writeLazily(run, settled)
   }
 
-  /** A write of several statements. `weight` as of `GroupCommit.write`. */
+  /** A write of several statements, which a savepoint protects. `weight`: as in `GroupCommit.write`. */
   writeMany<T>(weight: number, run: () => T): Promise<T> {
     return this.#commits.write((protect) => {
       protect()
@@ -33,7 +33,7 @@ export class Access {
     }, weight)
   }
 
-  /** Committed rows only. Throws 503 when the file cannot be read. */
+  /** Reads committed rows. Throws 503 when the file cannot be read. */
   read<T>(read: () => T): T {
     if (!this.#isOpen) throw unavailable('The ledger is closed.', 'ledger')
     try {
@@ -53,7 +53,7 @@ export class Access {
     return this.#commits.fault()
   }
 
-  /** Commits what is waiting. False: it was closed before. */
+  /** Commits what is waiting. False: it was closed already. */
   close(): boolean {
     if (!this.#isOpen) return false
     this.#isOpen = false

@@ -8,7 +8,7 @@ import { rememberedKey, rememberKey } from './idempotency.ts'
 import type { Store } from './store.ts'
 import { admit, ROOM, type Room } from './unique.ts'
 
-/** Of one batch: each cancel is as much as an insert, and all of them are one write. */
+/** What one batch may replace: each cancel costs as much as an insert, and all of them are one write. */
 const ROOM_TOGETHER: Readonly<Room> = { jobs: 1_000, bytes: 64 * 1024 * 1024 }
 
 /** PUSH of a job with a `unique` policy, or of a request with an `Idempotency-Key`. */
@@ -31,19 +31,19 @@ export function insertOne(
     if (remembered) return { outcome: 'remembered', remembered }
     const inserted = admit(store, job, now, terms, protect)
     if (request && isAdmitted(inserted)) remember(store, request, [job], [inserted], now)
-    // It may have replaced something before it found its id taken.
+    // The write may have cancelled jobs to replace them before the id was found taken: undo that.
     if (inserted.outcome === 'duplicate' && isProtected) throw new TakenBack(inserted)
     return inserted
   }
   return access.write(run, 1, terms.enough)
 }
 
-/** Does an insert of this job have to change more than its own row? */
+/** May the insert of this job change more than its own row: record its queue, remove a tombstone? */
 export function mayTakeMore({ queues, tombstones }: Store, { queue }: NewJob): boolean {
   return !queues.has(queue) || tombstones.count > 0
 }
 
-/** PUSH batch: each job sees what those before it have done. */
+/** PUSH batch: stores the jobs in order; each sees the changes of those before it. */
 export function insertMany(
   access: Access,
   store: Store,
@@ -67,7 +67,7 @@ export function insertMany(
       return admitted
     })
     const own = new Set(jobs.map(({ id }) => id))
-    for (const one of stored) forgetTokens(store, own, cancelledBy(one))
+    for (const admitted of stored) forgetTokens(store, own, cancelledBy(admitted))
     if (request) remember(store, request, jobs, stored, now)
     return { outcome: 'inserted', stored }
   })
@@ -81,18 +81,18 @@ function isAdmitted(inserted: Inserted): inserted is Admitted {
   return inserted.outcome === 'inserted' || inserted.outcome === 'existing'
 }
 
-/** What it has replaced. */
+/** The jobs that the new job replaced. */
 function cancelledBy(admitted: Admitted): Cancelled[] {
   return (admitted.outcome === 'inserted' && admitted.replacing?.cancelled) || []
 }
 
-/** A job that a later one of its own batch replaced has never had a token. */
+/** Clears `tokenOut` of jobs that a later job of the same batch replaced: they never had a token. */
 function forgetTokens(store: Store, own: ReadonlySet<string>, cancelled: Cancelled[]): void {
-  for (const [i, one] of cancelled.entries()) {
-    const { id, generation } = one.job
+  for (const [i, replaced] of cancelled.entries()) {
+    const { id, generation } = replaced.job
     if (!own.has(id)) continue
     store.statements.tokenReturned.run(id, generation, null)
-    cancelled[i] = { ...one, job: { ...one.job, tokenOut: false } } satisfies Cancelled
+    cancelled[i] = { ...replaced, job: { ...replaced.job, tokenOut: false } } satisfies Cancelled
   }
 }
 

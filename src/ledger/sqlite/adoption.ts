@@ -8,26 +8,26 @@ import { insertJob, type Store } from './store.ts'
 export interface UnknownToken extends ArrivingToken {
   id: string
   adopt(): NewJob
-  /** What its headers say of the attempt before (seed 002 §8.3). */
+  /** Reads the error of the previous attempt from the token's headers (seed 002 §8.3). */
   reportedError?(): ReportedError | null
 }
 
 /**
- * An unknown id: a job published natively, or one that this ledger has lost. It is stored as if it
- * had been waiting for exactly this token.
+ * Adopts the job of an unknown token: it was published natively, or this ledger has lost it. It is stored as
+ * if it had been waiting for exactly this token.
  */
 export function adoptJob(store: Store, token: UnknownToken, now: number): NewJob | OjsError {
   const job = readBody(token)
   if (job instanceof OjsError) return job
   const { generation, attempt } = token
-  // It was in its queue before anybody here knew of it; a publisher's clock may be ahead.
+  // The job was enqueued before the gateway saw it; at most `now`, as the publisher's clock may be ahead.
   const enqueuedAt = Math.min(now, job.enqueuedAt ?? job.createdAt)
   insertJob(store, job, { now, enqueuedAt, generation, attempt: attempt - 1, outbox: null })
   if (attempt > 1) noteBefore(store, token, allowedAttempts(job), now)
   return job
 }
 
-/** What is known of the attempt before; else why there can be no other, where it was the last. */
+/** Records the reported error of the previous attempt; or, if there is none, that no attempt is left. */
 function noteBefore(store: Store, token: UnknownToken, allowed: number, now: number): void {
   const { id, attempt, reportedError } = token
   const reported = reportedError?.() ?? null
@@ -46,8 +46,8 @@ function readBody(token: UnknownToken): NewJob | OjsError {
     return new OjsError('invalid_request', `The body names another id than the token.`)
   } catch (error) {
     if (error instanceof OjsError) return error
-    // Whatever it is, it is about this message: thrown on, it would fail every write beside it, and
-    // again the next time.
+    // Any error is about this message alone. Thrown on, it would fail the other tokens of this write, and do
+    // so again at each redelivery.
     return new OjsError('invalid_request', 'The body cannot be read as a job.', { cause: error })
   }
 }

@@ -5,7 +5,7 @@ import { ended } from './life.ts'
 import { toJobRow } from './rows.ts'
 import { isTokenOwed, type Store } from './store.ts'
 
-/** CANCEL, of a job whoever asks: a client, a workflow, a unique job that replaces it. */
+/** Cancels a job, for a client, for its workflow, or for a unique job that replaces it. Inside a write. */
 export function cancelJob(store: Store, id: string, now: number): Cancelled | 'stale' {
   const { statements, nonces } = store
   const row = toJobRow(statements.find.get(id))

@@ -17,7 +17,7 @@ import { AVAILABLE, started } from './life.ts'
 import { toJobRow } from './rows.ts'
 import { changed, type Store } from './store.ts'
 
-/** One token of a FETCH, inside its transaction: sees what the tokens before it did. */
+/** Decides one token of a FETCH. Runs inside the FETCH's write, so it sees the changes of earlier tokens. */
 export function claimToken(
   store: Store,
   token: ClaimToken,
@@ -85,7 +85,7 @@ function applyArrival(
   }
 }
 
-/** Stores the unknown job first; then its token is decided as that of any other row. */
+/** Stores a job that the ledger does not know, and then decides its token like any other. */
 function adopt(store: Store, token: ClaimToken, terms: ClaimTerms): ClaimResult {
   if (store.tombstones.has(token.id)) return { verdict: 'tombstoned' }
   const job = adoptJob(store, token, terms.now)
@@ -123,7 +123,7 @@ function start(
   return { verdict: 'claimed', job, ...(arrival.promote && { promoted: true }) }
 }
 
-/** No attempt is left; the copy in the DLX queue is owed. */
+/** Discards a job that has no attempt left. The copy in the DLX queue is owed. */
 function exhaust(
   store: Store,
   token: ClaimToken,
@@ -131,26 +131,26 @@ function exhaust(
   row: JobRow,
   arrival: Extract<Arrival, { do: 'exhaust' }>,
 ): ClaimResult {
-  const said = skippedErrors(token, terms, row, arrival.skipped)
+  const record = skippedErrors(token, terms, row, arrival.skipped)
   const isDeadLetter = retryPolicyOf(row).onExhaustion !== 'discard'
-  // Those that nobody reported have been made all the same.
+  // Attempts that no worker reported were made all the same.
   const attempt = Math.max(row.attempt, arrival.skipped.at(-1) ?? 0)
   const ends = { attempt, completedAt: terms.now, deadLetterCopied: false, isDeadLetter }
-  const job = discardJob(store, row, terms.now, { ...said, ...ends, tokenOut: true })
+  const job = discardJob(store, row, terms.now, { ...record, ...ends, tokenOut: true })
   return { verdict: 'exhausted', job }
 }
 
-/** Nothing is owed: the token is dropped. */
+/** Discards a job whose `expires_at` has passed. No copy is owed; the caller drops the token. */
 function expire(store: Store, terms: ClaimTerms, row: JobRow): ClaimResult {
   const { errors, attempt } = row
   const isDeadLetter = isListedWhenExpired(retryPolicyOf(row))
-  const said = { error: EXPIRED, errors, attempt }
+  const record = { error: EXPIRED, errors, attempt }
   const ends = { completedAt: null, deadLetterCopied: true, isDeadLetter }
-  const job = discardJob(store, row, terms.now, { ...said, ...ends, tokenOut: true })
+  const job = discardJob(store, row, terms.now, { ...record, ...ends, tokenOut: true })
   return { verdict: 'expired', job }
 }
 
-/** It came more than a minute early: the caller acknowledges it, the relay sends another. */
+/** The token came more than a minute early: the caller acknowledges it, and the relay publishes another. */
 function rearm(store: Store, row: JobRow): JobRow {
   return changed(store.statements.rearmArrived.get(row.id, store.nonces.next()))
 }

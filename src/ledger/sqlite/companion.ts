@@ -1,16 +1,16 @@
 /**
- * Something kept in memory beside the rows, and never ahead of them. A group commit leads every
- * companion through its transaction, so that memory changes with the commit and only with it.
+ * State that is kept in memory beside the rows. `GroupCommit` takes every companion through each
+ * transaction, so that memory changes with the commit and only with it: it is never ahead of the file.
  */
 export interface Companion {
-  /** A write of the group has succeeded: what it noted stays. */
+  /** A write of the group has succeeded: its notes stay. */
   keep(): void
-  /** A write has failed: what it noted since the last `keep` is forgotten. */
+  /** A write has failed: notes since the last `keep` are dropped. */
   undo(): void
-  /** Writes what the group changed, inside its transaction. */
+  /** Writes the companion's own rows, inside the group's transaction. */
   store(): void
-  /** The group is committed. */
+  /** The group is committed: its notes become the state that readers see. */
   commit(): void
-  /** The group is rolled back: everything noted is forgotten. */
+  /** The group is rolled back: all its notes are dropped. */
   discard(): void
 }

@@ -3,17 +3,17 @@ import { confirmCopy } from './dead-letters.ts'
 import type { MovedDebt } from './moved-debts.ts'
 import type { Store } from './store.ts'
 
-/** More would hold up what else is in their group. */
+/** Confirms that one lazy write clears at most: more would delay the other writes of its group. */
 const MAX_TOGETHER = 1_000
 
 /**
- * Tokens that the broker has confirmed, until their rows say so too. They come many at a time and
- * nearly in the order in which their nonces were given out, so that one statement clears a range.
+ * Confirmed nonces, until the commit that clears them from their rows. Confirms come many at a time and
+ * nearly in the order in which their nonces were given out, so one statement can clear a range of them.
  */
 export class Confirms {
   readonly #store: Store
   readonly #access: Access
-  /** Those that ride on the next group together. */
+  /** The nonces that the lazy write still to come will clear together; null: none waits. */
   #gathering: number[] | null = null
 
   constructor(store: Store, access: Access) {
@@ -39,7 +39,10 @@ export class Confirms {
     this.#writeLater([outbox], () => confirmCopy(this.#store, id, outbox))
   }
 
-  /** Its token went into the rung while the job came due. Not where the rung is lost by then. */
+  /**
+   * Clears the new nonce as well, of a job that came due while its token was on the way into the rung: that
+   * token is enough. Not if the rung was lost meanwhile.
+   */
   #addMoved(before: number, debt: MovedDebt): void {
     const { moved, statements, confirming } = this.#store
     const { outbox, rung } = debt
@@ -59,8 +62,9 @@ export class Confirms {
   }
 
   /**
-   * Kept until the commit: on a full disk the rows go on to owe what RabbitMQ has, and the relay would
-   * publish it twice a minute.
+   * Writes lazily, and keeps the nonces in `confirming` until the commit. Without that, rows that cannot be
+   * updated (a full disk) would go on owing tokens that RabbitMQ has, and the relay would publish each of
+   * them twice a minute.
    */
   #writeLater(nonces: readonly number[], write: () => void): boolean {
     const forget = () => {
@@ -72,7 +76,7 @@ export class Confirms {
   }
 }
 
-/** Whole numbers as ranges without gaps, both ends included. Sorts them. */
+/** Sorts whole numbers, and returns them as ranges without gaps, both ends included. */
 function ranges(numbers: number[]): [first: number, last: number][] {
   const found: [number, number][] = []
   for (const number of numbers.sort((a, b) => a - b)) {

@@ -13,7 +13,7 @@ const COLUMNS = `seq, name, next_run_at AS nextRunAt, last_run_at AS lastRunAt,
   last_job_id AS lastJobId, run_count AS runCount, queued, enabled, expression, timezone, overlap,
   created_at AS createdAt, description, template`
 
-/** As the index of the migration has it, word for word. */
+/** The condition of the index `jobs_cron`, word for word. */
 const LIVE = 'cron_entry IS NOT NULL AND ended_at IS NULL'
 
 const DUE = `FROM cron_jobs
@@ -48,22 +48,22 @@ export function prepareCron(db: Database) {
     cronFind: db.prepare<[name: string], RawEntry>(
       `SELECT ${COLUMNS} FROM cron_jobs WHERE name = ?`,
     ),
-    /** In the order of `cronList`. */
+    /** The sizes of the rows that `cronList` returns, in the same order. */
     cronSizes: db.prepare<[limit: number, offset: number], { bytes: number }>(
       `SELECT octet_length(template) AS bytes FROM cron_jobs ORDER BY seq LIMIT ? OFFSET ?`,
     ),
     cronList: db.prepare<[limit: number, offset: number], RawEntry>(
       `SELECT ${COLUMNS} FROM cron_jobs ORDER BY seq LIMIT ? OFFSET ?`,
     ),
-    /** Reads one of the indexes, of which the registration limits the length. */
+    /** Counts by an index. That is cheap, because registration limits the number of entries. */
     cronCount: db.prepare<[], { count: number }>('SELECT count(*) AS count FROM cron_jobs'),
     cronRemove: db.prepare<[name: string]>('DELETE FROM cron_jobs WHERE name = ?'),
     cronDue: db.prepare<[wall: number, limit: number], RawEntry>(`SELECT ${COLUMNS} ${DUE}`),
-    /** In its order, as is the next of its own. */
+    /** The sizes of the rows that `cronDue` returns, in the same order. */
     cronDueSizes: db.prepare<[wall: number, limit: number], { bytes: number }>(
       `SELECT octet_length(template) AS bytes ${DUE}`,
     ),
-    /** Not by time, which changes on the way. */
+    /** Pages by `seq`, because the times change while the pages are worked on. */
     cronAhead: db.prepare<[afterSeq: number, wall: number, limit: number], CronStanding>(
       `SELECT seq, name, expression, timezone, next_run_at AS nextRunAt FROM cron_jobs
        WHERE seq > ?1 AND next_run_at > ?2 ORDER BY seq LIMIT ?3`,
@@ -74,6 +74,7 @@ export function prepareCron(db: Database) {
     cronReleasable: db.prepare<[afterName: string, limit: number], RawEntry>(
       `SELECT ${COLUMNS} ${RELEASABLE}`,
     ),
+    /** The sizes of the rows that `cronReleasable` returns, in the same order. */
     cronReleasableSizes: db.prepare<[afterName: string, limit: number], { bytes: number }>(
       `SELECT octet_length(template) AS bytes ${RELEASABLE}`,
     ),
@@ -81,7 +82,7 @@ export function prepareCron(db: Database) {
     cronLive: db.prepare<[seq: number, limit: number], { id: string }>(
       `SELECT id FROM jobs WHERE ${LIVE} AND cron_entry = ? ORDER BY seq LIMIT ?`,
     ),
-    /** The rest of a tick: the next one, and what is queued by then. */
+    /** Ends a tick: sets the time of the next one, and the queued ticks. */
     cronMove: db.prepare<[seq: number, nextRunAt: number | null, queued: string | null]>(
       'UPDATE cron_jobs SET next_run_at = ?2, queued = ?3 WHERE seq = ?1',
     ),

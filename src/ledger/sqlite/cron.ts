@@ -9,13 +9,13 @@ import { admit } from './unique.ts'
 
 type Registered = Awaited<ReturnType<CronLedger['register']>>
 
-/** As many as a pass cancels before it looks again. */
+/** How many live jobs of an entry are returned as `runningIds`: one round of `cancel_previous`. */
 const LIVE_PAGE = 100
 
-/** Of templates that are read together: in one list, which an answer has twice, or due at once. */
+/** Bytes of templates that are read at once: for a list, which the answer holds twice, or for due entries. */
 const MAX_LIST_BYTES = 4 * 1024 * 1024
 
-/** Recurring jobs: a row for each entry, and its number on each of its jobs. */
+/** Recurring jobs: one row per entry. Each job has the `seq` of its entry (`cron_entry`). */
 export class SqliteCron implements CronLedger {
   readonly #store: Store
   readonly #access: Access
@@ -134,13 +134,13 @@ export class SqliteCron implements CronLedger {
     return overlap === 'free' ? this.#make(tick, { job, ...rest }) : overlap
   }
 
-  /** What the policy makes of a tick, given the jobs of earlier ones. */
+  /** What the overlap policy says about a tick, given the jobs of earlier ticks; `free`: make the job. */
   #overlap(entry: CronEntry, maxQueued: number): Fired | 'free' {
     if (entry.overlap === 'allow') return 'free'
     const runningIds = this.#live(entry, LIVE_PAGE)
     if (runningIds.length === 0 && entry.queued.length === 0) return 'free'
     if (entry.overlap === 'cancel_previous') return { outcome: 'blocked', runningIds }
-    // None is running where the ticks before this one have not had their turn yet.
+    // No job runs if only queued ticks are before this one.
     const runningId = runningIds[0] ?? entry.lastJobId
     if (entry.overlap === 'skip') return { outcome: 'overlapped', runningId }
     return entry.queued.length < maxQueued
@@ -184,7 +184,7 @@ export class SqliteCron implements CronLedger {
     return entry?.queued[0] === tick.at ? entry : null
   }
 
-  /** Null: it is gone, or another one has its name. */
+  /** Null: the entry is gone, or another entry has its name by now. */
   #entryOf({ name, seq }: CronTick): CronEntry | null {
     const entry = this.#find(name)
     return entry?.seq === seq ? entry : null
@@ -209,7 +209,7 @@ function toEntry({ enabled, queued, template, ...entry }: RawEntry): CronEntry {
   }
 }
 
-/** How many of them are read together: at least one, which may be as large as a request. */
+/** How many of these entries fit into one read: at least one, which may be as large as a request. */
 function fitting(sizes: readonly { bytes: number }[]): number {
   let left = MAX_LIST_BYTES
   const firstTooMany = sizes.findIndex(({ bytes }, i) => {

@@ -19,7 +19,7 @@ interface Times {
   wall: number
 }
 
-/** A token that died in the broker takes its job with it, where the job waited for that token. */
+/** See `NativeLedger.discardDead`: a dead-lettered token discards its job, if the job waited for it. */
 export function discardDead(store: Store, token: DeadToken, times: Times): DeadOutcome {
   const row = toJobRow(store.statements.find.get(token.id))
   if (row === null) return adoptDead(store, token, times)
@@ -39,9 +39,9 @@ function noteCopyOf(store: Store, { generation, attempt }: DeadToken, row: JobRo
 }
 
 /**
- * A native worker has nacked its delivery. Of a job that was discarded it may be the copy that is
- * owed; one that expired was owed none, and has one now. Nobody needs that of any other. In either
- * case the token is back.
+ * A native worker has nacked the delivery of a job that had ended. If the job was discarded, this may be the
+ * copy that is owed. A listed dead letter that expired was owed none, and has one now. The copy of any other
+ * job is stale. In each case the token is back.
  */
 function noteCopyOfEnded(store: Store, row: JobRow): void {
   const isOwed = row.state === 'discarded' && !row.deadLetterCopied
@@ -51,12 +51,12 @@ function noteCopyOfEnded(store: Store, row: JobRow): void {
 }
 
 /**
- * RabbitMQ had lost the connection of whoever held the delivery, and the queue's limits took the token
- * then: the lease, or the retry that the ledger holds, goes on without one. Whether it was the one
- * behind a native worker's lease cannot be told: its number may be that of an earlier attempt.
+ * RabbitMQ requeued the delivery, because its consumer's connection was lost, and the queue's limits removed
+ * it then. The lease, or the retry that the ledger holds, goes on without a token. With a native holder any
+ * attempt number is taken for that of the lease: a native worker's token may have an earlier one.
  */
 function noteCopyOfRunning(store: Store, row: JobRow, attempt: number): void {
-  // When the job is over nobody needs it, but for a dead letter.
+  // When the job has ended, nobody needs this copy, unless the job is a dead letter: let a sweep decide.
   store.stale.add(row.queue)
   if (attempt !== row.attempt && row.holder !== 'native') return
   store.statements.handOverAny.run(row.id, row.generation, row.attempt)
@@ -64,7 +64,7 @@ function noteCopyOfRunning(store: Store, row: JobRow, attempt: number): void {
 }
 
 function adoptDead(store: Store, token: DeadToken, { now }: Times): DeadOutcome {
-  // Cancelled before it came: nobody's job, and now nobody's token.
+  // Cancelled before it came: there is no job to discard, and its token is out of the queue already.
   if (store.tombstones.has(token.id)) return { outcome: 'ignored' }
   const adopted = adoptJob(store, token, now)
   if (adopted instanceof OjsError) return { outcome: 'malformed', error: adopted }
@@ -89,7 +89,7 @@ function discardRow(store: Store, token: DeadToken, row: JobRow, now: number): J
   return job
 }
 
-/** The answer has it all once more, and again in bytes. */
+/** A page in the heap is followed by the same texts in the answer, and again as bytes: so keep it small. */
 const MAX_LISTED_TEXT = partOfHeap(1 / 32, 64 * 1024 * 1024)
 
 /** One page, newest first. */
@@ -104,7 +104,7 @@ export function deadLetters(
   return { jobs, total: store.counter.deadLetters(queue) }
 }
 
-/** The next life of a dead letter: it takes its `unique` key again, unless another has it now. */
+/** Begins the next generation of a dead letter, with its `unique` key; conflict if another job has it now. */
 export function revive(store: Store, id: string, generation: number, now: number): Revived {
   const row = toJobRow(store.statements.find.get(id))
   const rival = row?.isDeadLetter ? rivalOf(store, row, now) : null
@@ -116,7 +116,7 @@ export function revive(store: Store, id: string, generation: number, now: number
   return job
 }
 
-/** It is erased; the id stays for a while, so that its tokens are known for what they are. */
+/** Erases a dead letter. The row stays for a while, so that late tokens are recognized and dropped. */
 export function deleteDeadLetter(store: Store, id: string, now: number): boolean {
   const row = toJobRow(store.statements.find.get(id))
   if (!row || store.statements.deleteDeadLetter.run(id, now).changes !== 1) return false
@@ -125,26 +125,26 @@ export function deleteDeadLetter(store: Store, id: string, now: number): boolean
   return true
 }
 
-/** It is no dead letter any more, and nobody needs its copy. */
+/** Notes that the row is no dead letter any more, and that its copy is stale. */
 function forget(store: Store, row: JobRow): void {
   store.counter.moved(row.queue, 'dead_letter', null)
   if (row.deadLetterCopied) store.stale.add(row.queue)
 }
 
-/** A nacked delivery has made its copy. */
+/** Records the copy that a nack has made. */
 function recordCopy(store: Store, id: string, generation: number): void {
   noteCopy(store, id, generation, store.statements.deadLetterCopied.get(id, generation))
 }
 
-/** The broker has confirmed a copy that was published for this nonce. */
+/** Records the copy that was published for this nonce, and that the broker has confirmed. */
 export function confirmCopy(store: Store, id: string, outbox: number): void {
-  // A nonce that is not the row's any more was that of an earlier life.
+  // If the row has another nonce or none by now, this copy belongs to an earlier generation.
   noteCopy(store, id, null, store.statements.copyConfirmed.get(id, outbox))
 }
 
 /**
- * The copy of a plain discard is stale at once. So is one that comes to be known when the row has
- * gone on: deleted, revived or pruned before.
+ * Marks a recorded copy as stale if nobody needs it: the copy of a job that is not listed as a dead letter,
+ * and a copy of a row that was deleted, revived or pruned meanwhile (`copied` undefined).
  */
 function noteCopy(
   store: Store,

@@ -2,13 +2,13 @@ import type { JobRow } from '../../job/job.ts'
 import { ended } from './life.ts'
 import { changed, type Store } from './store.ts'
 
-/** What the end of the job says. `completedAt` null: it has expired. */
+/** The columns that the discard sets. `completedAt` null: the job expired before it ran. */
 type Discard = Pick<
   JobRow,
   'error' | 'errors' | 'attempt' | 'completedAt' | 'deadLetterCopied' | 'isDeadLetter' | 'tokenOut'
 >
 
-/** A job whose token is in our hands, or has died in the broker; inside its write, which has read it. */
+/** Discards a job whose token the gateway has or RabbitMQ has dead-lettered. In the write that read `row`. */
 export function discardJob(store: Store, row: JobRow, now: number, change: Discard): JobRow {
   const job = changed(
     store.statements.discard.get(

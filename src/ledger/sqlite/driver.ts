@@ -1,7 +1,7 @@
 /**
- * The only chooser of an SQLite binding. Node has one built in from 22.13 on; before that the
- * package `@photostructure/sqlite` offers the same API. Everything else in this folder sees the
- * narrow types below, which both of them satisfy.
+ * The only module that chooses an SQLite binding: Node's own from 22.13 on, before that the package
+ * `@photostructure/sqlite`, which offers the same API. Everything else in this folder sees the narrow types
+ * below, which both satisfy.
  */
 
 export type SqlValue = string | number | null
@@ -10,8 +10,8 @@ export type SqlValue = string | number | null
 export type Flag = 0 | 1
 
 /**
- * `P`: its parameters in order, with their names, so that one too few or two in the wrong places are
- * errors of the compiler: SQLite binds NULL to what is not given. `R`: its rows, taken at their word.
+ * `P`: its parameters in order, with their names, so that the compiler finds one that is missing or in the
+ * wrong place: SQLite binds NULL to a missing one. `R`: the type of its rows, which nothing checks.
  */
 export interface Statement<P extends readonly SqlValue[] = readonly SqlValue[], R = unknown> {
   run(...values: P): { changes: number }
@@ -20,7 +20,7 @@ export interface Statement<P extends readonly SqlValue[] = readonly SqlValue[], 
   all(...values: P): R[]
 }
 
-/** Of a SELECT that always has one. */
+/** The row of a statement that always returns one. */
 export function onlyRow<R>(row: R | undefined): R {
   if (row === undefined) throw new Error('there is no row where there is always one')
   return row
@@ -31,26 +31,26 @@ export interface Database {
   prepare<P extends readonly SqlValue[] = readonly SqlValue[], R = unknown>(
     sql: string,
   ): Statement<P, R>
-  /** Leaves one file behind, which anybody can open. */
+  /** Closes, and leaves a single file behind (no -wal) that other programs can open. */
   close(): void
-  /** Without a write: for a file that is not ours. */
+  /** Closes without writing: for a file that is not ours. */
   closeAsItIs(): void
-  /** Null: it cannot be known. */
+  /** Null: the binding cannot tell. */
   isTransaction(): boolean | null
 }
 
 type Module = Pick<typeof import('@photostructure/sqlite'), 'DatabaseSync'>
 
 /**
- * Opens or creates the file, and its folder not. Rejects with the binding's own error, which
- * `sqliteCode` reads; also where the binding cannot be loaded.
+ * Opens or creates the file, but not its folder. Rejects with the binding's own error, which `sqliteCode`
+ * reads, and also if the binding cannot be loaded.
  */
 export async function openDatabase(path: string): Promise<Database> {
   const { DatabaseSync } = await loadModule()
   const db = new DatabaseSync(path)
   return {
     exec: (sql) => db.exec(sql),
-    // Counts are numbers as long as nobody calls `setReadBigInts`, which types cannot tell.
+    // The cast is right as long as nobody calls `setReadBigInts`: then all numbers would be bigints.
     prepare: <P extends readonly SqlValue[], R>(sql: string) =>
       db.prepare(planOnce(sql)) as Statement<P, R>,
     close() {
@@ -61,44 +61,45 @@ export async function openDatabase(path: string): Promise<Database> {
       letGo(db)
       db.close()
     },
-    // Absent in Node before 22.16, which then cannot be asked.
+    // Node before 22.16 has no such property.
     isTransaction: () => db.isTransaction ?? null,
   }
 }
 
 /**
- * SQLite from 3.47 on looks at the value of a variable that stands alone behind LIMIT, and plans the
- * whole statement anew whenever another one is bound, which costs up to 25 µs. Not in an expression.
+ * Replaces `LIMIT ?` by `LIMIT 0 + ?`. SQLite from 3.47 on uses the value of a lone variable after LIMIT for
+ * its plan, and plans the whole statement anew whenever another value is bound, which costs up to 25 µs. In
+ * an expression it does not.
  */
 function planOnce(sql: string): string {
   return sql.replaceAll(/\bLIMIT \?/g, 'LIMIT 0 + ?')
 }
 
 /**
- * The package does not finalize statements at `close` and offers no way to do it, so that SQLite
- * would keep the file locked until they are collected. Leaving WAL needs no finalizing, unlocks
- * the file, and leaves one file without companions behind. Who may not write stays in WAL, and with
- * the package keeps the lock on a file that is in it.
+ * Releases the lock before the close. The package does not finalize statements at `close` and offers no way
+ * to do it, so SQLite would keep the file locked until they are garbage-collected. Leaving WAL needs no
+ * finalizing, unlocks the file, and leaves a single file behind. `closeAsItIs` may not write, so the file
+ * stays in WAL mode if it was, and the package then keeps its lock.
  */
 function letGo(db: Pick<Database, 'exec'>, leaveWal: readonly string[] = []): void {
   try {
     db.exec('PRAGMA busy_timeout = 0')
     for (const sql of leaveWal) db.exec(sql)
     db.exec('PRAGMA locking_mode = NORMAL')
-    // The lock goes with the next transaction.
+    // SQLite gives up the lock at the next transaction.
     db.exec('SELECT count(*) FROM sqlite_master')
   } catch {
-    // Disk full, locked by another, or not a database: the next process recovers the WAL.
+    // Disk full, locked by another process, or not a database: the next process recovers the WAL.
   }
 }
 
 async function loadModule(): Promise<Module> {
-  // Not a dynamic import: bundlers and Node 20 would try to resolve the name and fail.
+  // No dynamic import of `node:sqlite`: bundlers and Node 20 would try to resolve the name and fail.
   const builtIn: unknown = unwarned(() => process.getBuiltinModule?.('node:sqlite'))
   return builtIn ? (builtIn as Module) : await import('@photostructure/sqlite')
 }
 
-/** Node 22 and 24 call theirs experimental, once a process, in two lines that are no log lines. */
+/** Suppresses the warning of Node 22 and 24 that `node:sqlite` is experimental: it is no JSON log line. */
 function unwarned<T>(load: () => T): T {
   const { emitWarning } = process
   process.emitWarning = () => {}

@@ -13,8 +13,8 @@ import type { DueRow } from './statements.ts'
 import { changed, isTokenOwed, type Store } from './store.ts'
 
 /**
- * Due rows become available, the most overdue first: the two kinds run on different clocks, and
- * how late they are is what can be compared.
+ * Makes due rows available, the most overdue first. Retries and schedules run on different clocks, so their
+ * due times cannot be compared; how late they are can.
  */
 export function promoteDue(store: Store, now: number, wall: number, limit: number): JobRow[] {
   const { due } = store.statements
@@ -34,14 +34,14 @@ export function promoteDue(store: Store, now: number, wall: number, limit: numbe
   })
 }
 
-/** What it owes: the word of a confirm may wait for its turn to be written. */
+/** The nonce of a row that still owes its token. Null also if its confirm is known and not yet written. */
 function unconfirmed({ confirming }: Store, { outbox }: DueRow): number | null {
   return outbox !== null && confirming.has(outbox) ? null : outbox
 }
 
 /**
- * Schedules whose token RabbitMQ is to hold from now on (`IN_EXCHANGE`). What is true of tokens in rungs is
- * true of theirs: none is owed when they are due.
+ * Gives nonces to schedules whose token RabbitMQ's delay plugin is to hold from now on (`IN_EXCHANGE`). As
+ * with tokens in rungs, no further token is owed when the job is due.
  */
 export async function sendAhead(
   access: Access,
@@ -50,7 +50,7 @@ export async function sendAhead(
   limit: number,
 ): Promise<number> {
   const { ahead, sendAhead: send } = store.statements
-  // Asked several times a second: a write that changes nothing would still cost a transaction.
+  // Look first: this runs several times a second, and a write without changes still costs a transaction.
   if (access.read(() => ahead.get(until, 1)) === undefined) return 0
   return await access.writeMany(limit, () => {
     const rows = ahead.all(until, limit)
@@ -60,8 +60,8 @@ export async function sendAhead(
 }
 
 /**
- * Rows that nobody may start any more are discarded; tokens of theirs are dropped on arrival. Fewer than
- * there are where that takes long: each may be the step for which a thousand others wait.
+ * Discards rows whose `expires_at` has passed; their tokens are dropped on arrival. Stops early if it takes
+ * long: each row may be the workflow step for which a thousand others wait.
  */
 export async function expireDue(
   access: Access,
@@ -71,7 +71,7 @@ export async function expireDue(
   const { expired, find } = store.statements
   const page = () => expired.all(terms.wall, terms.limit)
   const rows = () => pageOf(page(), ({ id }) => changed(find.get(id)))
-  // Asked several times a second: a write that changes nothing would still cost a transaction.
+  // Look first: this runs several times a second, and a write without changes still costs a transaction.
   if (access.read(page).length === 0) return []
   try {
     return await access.writeMany(terms.limit, () =>
@@ -83,18 +83,18 @@ export async function expireDue(
   }
 }
 
-/** As many as there is time for, and at least one. */
+/** Applies `make` to as many entries as there is time for, and to one at least. */
 function inTime<T, R>(list: readonly T[], make: (one: T) => R): R[] {
   const until = performance.now() + MAX_TURN_MS
   const made: R[] = []
-  for (const one of list) {
+  for (const entry of list) {
     if (made.length > 0 && performance.now() > until) break
-    made.push(make(one))
+    made.push(make(entry))
   }
   return made
 }
 
-/** Where the ledger refuses one of them, the others expire all the same. `cause`: there are none. */
+/** Expires each row in a write of its own, so that one that fails stops no other. If all fail: `cause`. */
 async function expireEach(
   access: Access,
   store: Store,
@@ -116,12 +116,12 @@ async function expireEach(
 }
 
 function expireOne(store: Store, row: JobRow, { now }: ExpireTerms): Expired {
-  // Asked before its row forgets it.
+  // Before the update, which clears the nonce.
   const isOwed = isTokenOwed(store, row)
   return { job: expireRow(store, row, now), isTokenOwed: isOwed }
 }
 
-/** One that waits; inside its write, which has read it. */
+/** Discards a waiting row whose `expires_at` has passed. Inside the write that read it. */
 export function expireRow(store: Store, row: JobRow, now: number): JobRow {
   const listed = isListedWhenExpired(retryPolicyOf(row)) ? 1 : 0
   const { id, generation, state } = row
@@ -135,14 +135,14 @@ export function nextDue(store: Store): { retryable: number | null; scheduled: nu
   return onlyRow(store.statements.nextDue.get())
 }
 
-/** Active rows that have run out of time, oldest first. */
+/** See `LeaseLedger.overdue`. */
 export function overdue(
   store: Store,
   now: number,
   limit: number,
   which: 'all' | 'not native',
 ): JobRow[] {
-  const { overdue: ended, find } = store.statements
-  const found = ended.all(now, limit, which === 'all' ? 1 : 0)
+  const { overdue: overdueIds, find } = store.statements
+  const found = overdueIds.all(now, limit, which === 'all' ? 1 : 0)
   return pageOf(found, ({ id }) => changed(find.get(id)))
 }

@@ -3,17 +3,17 @@ import type { Database, Flag } from './driver.ts'
 import { END_LEASE } from './lease-statements.ts'
 import { JOB_COLUMNS, type RawRow } from './rows.ts'
 
-/** What every end of a life does beside its own columns (law 3: the outbox goes with it). */
+/** Columns that the end of a job sets. Law 3: a terminal transition clears the outbox. */
 const END_LIFE = `outbox = NULL, holder = NULL, ${END_LEASE}`
 
-/** A name in the row of a job that waits is nobody's who has it: `isOwedAgain`. */
+/** Keeps the worker of an active job. In a waiting row, `worker_id` is only the mark of `isOwedAgain`. */
 const LAST_WORKER = `worker_id = iif(state = 'active', worker_id, NULL)`
 
-/** What `isErased` tells of. */
+/** Columns that erase a row: see `isErased`. */
 export const EMPTY = `state = 'withdrawn', dead_letter = 0, outbox = NULL, carry = NULL, error = NULL,
   errors = NULL, result = NULL, envelope = '{}', unique_key = NULL`
 
-/** `isCopied`: or no copy is owed. */
+/** `isCopied`: the copy in the DLX queue has been made, or none is owed. */
 type Discarded = [
   id: string,
   generation: number,
@@ -29,13 +29,13 @@ type Discarded = [
   isTokenOut: Flag,
 ]
 
-/** Where a copy has been made. */
+/** The row of a copy that has been recorded. */
 export interface CopiedRow {
   queue: string
   isDeadLetter: Flag
 }
 
-/** Rows of a kind that ended in this span: before, and not before. */
+/** Selects the rows of a kind with `endedFrom` <= ended_at < `endedBefore`. */
 type Ended = [state: RowState, isDeadLetter: Flag, endedBefore: number, endedFrom: number]
 
 export interface PrunableRow {
@@ -45,14 +45,14 @@ export interface PrunableRow {
   bytes: number
 }
 
-/** How a job ends, and what may still become of it. */
+/** Statements that end a job, for dead letters, and for retention. */
 export function prepareEnds(db: Database) {
   return { ...prepareTerminal(db), ...prepareDeadLetters(db), ...preparePruning(db) }
 }
 
 function prepareTerminal(db: Database) {
   return {
-    /** Attempt and worker where they are part of the fence. */
+    /** `attempt` and `workerId`: null when they are no part of the fence. */
     complete: db.prepare<
       [
         id: string,
@@ -70,8 +70,8 @@ function prepareTerminal(db: Database) {
        RETURNING ${JOB_COLUMNS}`,
     ),
     /**
-     * The nonce is for the row whose workers have to hear of it. A lease that the ledger alone held had
-     * no token, but perhaps a native worker.
+     * The row takes the nonce if its workers must be told: a token may be out, or the job runs. A lease with
+     * the holder `ledger` has no token, but a native worker may be running the job.
      */
     cancel: db.prepare<[id: string, stateRead: RowState, now: number, nonce: number], RawRow>(
       `UPDATE jobs SET state = 'cancelled', cancelled_at = ?3, ended_at = ?3, ${LAST_WORKER},
@@ -88,9 +88,9 @@ function prepareTerminal(db: Database) {
        RETURNING ${JOB_COLUMNS}`,
     ),
     /**
-     * Of a retry that the ledger holds it was that of the attempt before: the next is not out. In a rung
-     * is the one after the row's, of which an older one says nothing. `tokenAttempt` null: it is the one
-     * that is out.
+     * See `Ledger.tokenReturned`. The token of a retry that the ledger holds was that of the attempt before:
+     * the next one is not out. If the next token is in a rung (`rung_ms`), only a token ahead of the row's
+     * attempt is that token. `tokenAttempt` null: the token that is out.
      */
     tokenReturned: db.prepare<[id: string, generation: number, tokenAttempt: number | null]>(
       `UPDATE jobs SET token_out = 0
@@ -118,13 +118,13 @@ function prepareDeadLetters(db: Database) {
        WHERE id = ? AND generation = ? AND state = 'discarded' AND dead_letter_copied = 0
        RETURNING queue, dead_letter AS isDeadLetter`,
     ),
-    /** Of a dead letter whose token was acknowledged, so that no nack makes its copy any more. */
+    /** For a dead letter whose token was acknowledged, so that no nack will make its copy. */
     oweCopy: db.prepare<[id: string, generation: number, nonce: number]>(
       `UPDATE jobs SET outbox = ?3
        WHERE id = ?1 AND generation = ?2 AND state = 'discarded' AND dead_letter = 1
          AND dead_letter_copied = 0 AND outbox IS NULL`,
     ),
-    /** The broker has a copy that was published. */
+    /** The broker has confirmed a copy that was published. */
     copyConfirmed: db.prepare<[id: string, nonce: number], CopiedRow>(
       `UPDATE jobs SET outbox = NULL, dead_letter_copied = 1
        WHERE outbox = ?2 AND id = ?1 AND state = 'discarded'
@@ -145,13 +145,13 @@ function prepareDeadLetters(db: Database) {
   }
 }
 
-/** The job of a step stays as long as its workflow: others need its result, and readers too. */
+/** A workflow step's job is kept as long as its workflow: later steps need its result, and so do readers. */
 function preparePruning(db: Database) {
   const ended = `FROM jobs INDEXED BY jobs_prunable
          WHERE ended_at IS NOT NULL AND token_out = 0 AND state = ?1 AND dead_letter = ?2
            AND ended_at < ?3 AND ended_at >= ?4`
   return {
-    /** When the one behind the first so many ended. From the index alone. */
+    /** When the row behind the first `skipped` rows ended. Reads the index alone. */
     prunableAfter: db.prepare<[...Ended, skipped: number], { endedAt: number }>(
       `SELECT ended_at AS endedAt ${ended} ORDER BY ended_at LIMIT 1 OFFSET ?5`,
     ),
@@ -161,7 +161,7 @@ function preparePruning(db: Database) {
          AND NOT EXISTS (SELECT 1 FROM workflow_steps WHERE job_id = jobs.id)
        ORDER BY ended_at LIMIT ?5`,
     ),
-    /** Their time would be over only when that comes. */
+    /** Rows that ended after `now`, by a clock that was ahead: their retention would begin only then. */
     boundEnds: db.prepare<[state: RowState, isDeadLetter: Flag, now: number, limit: number]>(
       `UPDATE jobs SET ended_at = ?3 WHERE seq IN (
          SELECT seq FROM jobs INDEXED BY jobs_prunable
@@ -170,7 +170,7 @@ function preparePruning(db: Database) {
          LIMIT ?4)`,
     ),
     prune: db.prepare<[seq: number]>('DELETE FROM jobs WHERE seq = ?'),
-    /** The copy in the DLX queue needs a row that says what it is. */
+    /** Erases instead of deleting: the sweep needs the row to recognize the copy in the DLX queue. */
     pruneCopied: db.prepare<[seq: number, now: number]>(
       `UPDATE jobs SET ${EMPTY}, ended_at = ?2 WHERE seq = ?1`,
     ),

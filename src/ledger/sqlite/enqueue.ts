@@ -4,7 +4,7 @@ import type { WithdrawFence } from '../ledger.ts'
 import { toJobRow } from './rows.ts'
 import { insertJob, type Store } from './store.ts'
 
-/** One job as it is, whatever its `unique` policy says. */
+/** Stores one job, without regard to its `unique` policy. */
 export function enqueue(store: Store, job: NewJob, now: number): Enqueued {
   const outbox = job.start.state === 'available' ? store.nonces.next() : null
   const generation = insertJob(store, job, {
@@ -18,7 +18,7 @@ export function enqueue(store: Store, job: NewJob, now: number): Enqueued {
   return { outcome: 'inserted', generation, outbox, enqueuedAt: now }
 }
 
-/** A schedule that was published natively, unless its id was cancelled before it came. */
+/** Stores a scheduled job that was published natively, unless its id was cancelled before it came. */
 export function enqueueNative(
   store: Store,
   job: NewJob,
@@ -27,7 +27,7 @@ export function enqueueNative(
   return store.tombstones.has(job.id) ? { outcome: 'tombstoned' } : enqueue(store, job, now)
 }
 
-/** A PUSH that was refused, and the key of its request with it. */
+/** Erases the row of a refused PUSH, and forgets its idempotency key. */
 export function withdraw(store: Store, id: string, outbox: number, key?: string): boolean {
   const row = store.statements.withdraw.get(id, outbox)
   if (!row) return false
@@ -36,15 +36,16 @@ export function withdraw(store: Store, id: string, outbox: number, key?: string)
   return true
 }
 
-/** The same for a batch. Returns the ids of what somebody has started. */
+/** The same for a batch. Returns the ids of jobs that have started or ended. */
 export function withdrawAll(store: Store, rows: readonly WithdrawFence[], key?: string): string[] {
   if (key !== undefined) store.statements.forgetKey.run(key)
   return rows.filter((row) => !withdrawUnstarted(store, row)).map(({ id }) => id)
 }
 
 /**
- * Withdraws one job of a batch unless somebody has started it. By attempt and not by nonce: its own
- * token may have been confirmed before another one was refused, or its schedule may have come.
+ * Withdraws one job of a batch unless it has started or ended. Goes by the attempt and not by the nonce: the
+ * job's own token may have been confirmed before the token of another job was refused, or a scheduled job
+ * may have become due.
  */
 function withdrawUnstarted(store: Store, { id, generation }: WithdrawFence): boolean {
   const row = toJobRow(store.statements.find.get(id))
@@ -55,7 +56,7 @@ function withdrawUnstarted(store: Store, { id, generation }: WithdrawFence): boo
   return true
 }
 
-/** Claimable now, or at its time when that is still ahead. */
+/** Makes a pending job `available`, or `scheduled` if its time is still ahead. */
 export function activate(store: Store, id: string, now: number, wall: number): JobRow | 'stale' {
   const job = toJobRow(store.statements.activate.get(id, now, wall, store.nonces.next()))
   if (!job) return 'stale'

@@ -3,8 +3,9 @@ import { lstatSync, realpathSync, statSync } from 'node:fs'
 const INTERVAL_MS = 2_000
 
 /**
- * Whether the files at the ledger's path are still those that SQLite has open. It does not notice: what
- * is open takes writes also when it was removed or replaced, and nobody finds them at the next start.
+ * Watches whether the files at the ledger's path are still the ones that SQLite has open. SQLite does not
+ * notice: a file that was removed or replaced still takes writes as long as it is open, and they are lost at
+ * the next start.
  */
 export class FileWatch {
   readonly #path: string
@@ -14,22 +15,22 @@ export class FileWatch {
   #timer: NodeJS.Timeout | undefined
   #tell: (fault: string | null) => void = () => {}
 
-  /** `path`: of the file that has just been opened. */
+  /** `path`: the file that has just been opened. */
   constructor(path: string) {
     this.#path = path
-    // As it was given, where that is no link: its folder may be moved with the process in it.
+    // The path as given if it is no link: a relative path stays right when the working directory is moved.
     this.#logPath = `${lstatSync(path).isSymbolicLink() ? realpathSync(path) : path}-wal`
     this.#file = identityOf(path)
     this.#log = identityOf(this.#logPath)
   }
 
-  /** `tell` hears at every look what is wrong, or null. Never keeps the process alive. */
+  /** Calls `tell` after every look with what is wrong, or null. The timer does not keep the process alive. */
   start(tell: (fault: string | null) => void): void {
     this.#tell = tell
     this.#timer = setInterval(() => this.#look(), INTERVAL_MS).unref()
   }
 
-  /** After a last look. Idempotent: SQLite deletes the log when it closes, and it is not missed. */
+  /** Stops after a last look. Later calls do not look: SQLite deletes the -wal when it closes. */
   stop(): void {
     if (this.#timer === undefined) return
     clearInterval(this.#timer)
@@ -38,8 +39,8 @@ export class FileWatch {
   }
 
   /**
-   * SQLite deletes the log at its path when it closes. Another's is not ours to delete; and where the
-   * file is away, it has what that lacks should it be put back.
+   * SQLite deletes the -wal at its path when it closes. False if that is another file by now; or if the
+   * database file is gone, because should it be put back, this -wal has the commits that it lacks.
    */
   get mayDeleteLog(): boolean {
     return identityOf(this.#path) !== null && identityOf(this.#logPath) === this.#log
@@ -55,7 +56,7 @@ export class FileWatch {
   }
 }
 
-/** Null: there is none, or none that could be found at the next start. */
+/** Device and inode of the file; null if there is none, or it cannot be accessed. */
 function identityOf(path: string): string | null {
   try {
     const { dev, ino } = statSync(path, { bigint: true })

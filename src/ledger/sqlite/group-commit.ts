@@ -3,21 +3,21 @@ import type { Logger } from '../../logger.ts'
 import type { Companion } from './companion.ts'
 import { type Database, SQLITE, type Statement, sqliteCode } from './driver.ts'
 
-/** More than this in one turn would keep the event loop from everything else for too long. */
+/** Weight (roughly: rows) that a group takes of each kind. More would block the event loop for too long. */
 const MAX_WEIGHT = 1000
-/** So does a group or a write that takes this long, whatever it weighs: an ACK may begin hundreds of steps. */
+/** A group also stops after this time, whatever its weight: one ACK may begin hundreds of steps. */
 export const MAX_TURN_MS = 50
 const LAZY_DELAY_MS = 10
 const MAX_LAZY_DELAY_MS = 1000
-/** Writes that nobody waits for have a COMMIT of their own for no more than a tenth of the time. */
+/** Lazy writes wait this many COMMIT durations: commits for them alone take a tenth of the time at most. */
 const COMMITS_PER_LAZY = 10
-/** On a quick disk a COMMIT takes less, also on a busy machine: 0.3 to 0.9 ms for 25 jobs. */
+/** A COMMIT on a quick disk takes less than this, even on a busy machine: 0.3 to 0.9 ms for 25 jobs. */
 const CHEAP_COMMIT_MS = 3
-/** How much of the average the newest COMMIT is. */
+/** The weight of the newest COMMIT in the moving average. */
 const NEWEST = 1 / 8
-/** A lazy write lost beyond this costs a duplicate token or a row that stays, never a job. */
+/** How many lazy writes may wait. Dropping one costs a duplicate token or an unpruned row, never a job. */
 const MAX_LAZY = 100_000
-/** After a failed group, how long until a write is tried that nobody waits for. */
+/** How long after a failed group the ledger is probed, if no write has come before. */
 const PROBE_DELAY_MS = 1000
 
 /**
@@ -35,12 +35,12 @@ interface Write {
   fail(error: Error): void
 }
 
-/** Of a group that is committed, in its order: whoever comes later goes on later. */
+/** A write of a committed group, and its outcome. The promises settle in the order of the writes. */
 type Settled = { write: Write } & ({ result: unknown } | { error: unknown })
 
 /**
- * Thrown by a write that takes back all that it has done, and answers with this. What is protected is
- * rolled back; nothing else may have changed.
+ * Thrown by a write to undo its changes and still resolve, with `outcome`. Only changes behind `protect()`
+ * are rolled back, so a write that throws this must have changed nothing before it called `protect`.
  */
 export class TakenBack extends Error {
   readonly outcome: unknown
@@ -55,26 +55,26 @@ export interface GroupCommitDeps {
   db: Database
   companions: readonly Companion[]
   logger: Logger
-  /** A harmless write that tells whether the ledger can be written again. */
+  /** Runs a harmless write, which shows after a fault whether the ledger can be written again. */
   probe(): void
   /** How many lazy writes may wait. */
   maxLazy?: number
 }
 
-/** What one transaction has come to. */
+/** The outcome of one transaction. */
 interface Group {
   settled: Settled[]
-  /** It took too long for these. */
+  /** Writes that did not run, because the time of the group was up. */
   left: Write[]
 }
 
 /**
- * Writes of two event-loop turns share one transaction and one sync (architecture §7).
+ * Group commit: the writes of two event-loop turns share one transaction and one sync (architecture §7).
  *
- * What fails concerns as little as is safe: a constraint its own write, a bug its own write too
- * (the rest runs again without it), anything else (disk full, I/O, memory) the whole group,
- * because SQLite may have rolled back at the error already and a later statement would then be
- * committed on its own.
+ * A failure is kept to as few writes as is safe. A constraint failure fails its own write only. A bug (an
+ * error that is not SQLite's) does too, and the rest of the group runs again without that write where
+ * needed. Any other error of SQLite (disk full, I/O, memory) fails the whole group: SQLite may have rolled
+ * back at the error, and a later statement would then run, and be committed, on its own.
  */
 export class GroupCommit {
   readonly #db: Database
@@ -90,7 +90,7 @@ export class GroupCommit {
   #timer: NodeJS.Timeout | undefined
   #fault: string | null = null
   #obstacle: string | null = null
-  /** What a COMMIT has taken of late, with its sync. */
+  /** Moving average of the duration of a COMMIT with its sync. */
   #commitMs = 0
   #isHastened = false
   #isClosed = false
@@ -107,9 +107,9 @@ export class GroupCommit {
   }
 
   /**
-   * Runs with the others of this turn; settles after their commit. It may run more than once.
-   * `weight`: how many rows it touches, roughly. `enough`: as soon as so many writes wait, they are
-   * committed without waiting for the turn to end; more of them where a COMMIT takes long.
+   * Runs the write in the next group; settles after the group's commit. `run` may be called more than once.
+   * `weight`: roughly how many rows it touches. `enough`: when this many writes wait, they are committed
+   * without waiting for the turn to end. Where a COMMIT takes long, it takes proportionally more of them.
    */
   write<T>(
     run: (protect: Protect) => T,
@@ -130,15 +130,16 @@ export class GroupCommit {
     })
   }
 
-  /** Resolves when what was asked for before is committed; rejects where its last group is not. */
+  /** Resolves when every write requested before is committed; rejects if the last group of them failed. */
   written(): Promise<void> {
     return this.#waiting.length === 0 ? Promise.resolve() : this.write(() => {}, 0)
   }
 
   /**
-   * Rides on the next group, or goes alone a few milliseconds later; again, until a group with it is
-   * committed. No statement of it may fail for a reason of its own. `settled`: it is committed, or
-   * has failed all the same. False: too many wait, it is not done.
+   * Runs the write with the next group, or in a group of lazy writes a little later (`#lazyDelayMs`). It is
+   * repeated until a group with it is committed, so no statement of it may fail for a reason of its own.
+   * `settled` is called when it is committed, or has failed all the same. Returns false if it is dropped,
+   * because too many wait or the ledger is closed; then `settled` is not called.
    */
   writeLazily(run: () => void, settled: () => void = () => {}): boolean {
     if (this.#isClosed) return false
@@ -160,7 +161,10 @@ export class GroupCommit {
     return true
   }
 
-  /** Nothing is written until it is null: something is wrong that SQLite does not notice. */
+  /**
+   * Refuses all writes until called with null. For what is wrong without SQLite noticing: the ledger's file
+   * was removed or replaced (`FileWatch`).
+   */
   obstruct(obstacle: string | null): void {
     const isNew = this.#obstacle === null && obstacle !== null
     this.#obstacle = obstacle
@@ -185,8 +189,8 @@ export class GroupCommit {
   }
 
   /**
-   * One more turn than necessary: a group twice as large for a fraction of a millisecond, and a
-   * tenth more jobs per second (bench/HISTORY.md).
+   * Waits one turn more than necessary: that costs a fraction of a millisecond, doubles the size of a group,
+   * and gives a tenth more jobs per second (bench/HISTORY.md).
    */
   #schedule(): void {
     this.#turn ??= setImmediate(() => {
@@ -195,8 +199,8 @@ export class GroupCommit {
   }
 
   /**
-   * As soon as the code that is running has said all it has to say. A turn of the event loop may
-   * bring a request of every client there is: the end of it is late for the first of them.
+   * Commits as soon as the code that runs now has returned. One turn of the event loop may bring a request
+   * of every client; at the end of the turn, the first of them would have waited for all the others.
    */
   #hasten(): void {
     if (this.#isHastened) return
@@ -214,7 +218,7 @@ export class GroupCommit {
     if (this.#waiting.length > 0) this.#schedule()
   }
 
-  /** 1: the sync of a quick disk, for which a group need not be large. */
+  /** How much slower a COMMIT is than on a quick disk; at least 1. A slow sync needs larger groups. */
   get #slowness(): number {
     return Math.max(1, this.#commitMs / CHEAP_COMMIT_MS)
   }
@@ -224,7 +228,7 @@ export class GroupCommit {
     return Math.min(delayMs, MAX_LAZY_DELAY_MS)
   }
 
-  /** Never keeps the process alive. */
+  /** The timer does not keep the process alive. */
   #scheduleLater(delayMs: number): void {
     if (this.#isClosed) return
     this.#timer ??= setTimeout(() => {
@@ -234,7 +238,7 @@ export class GroupCommit {
   }
 
   #runTurn(): void {
-    // Lazy writes first: they were there first.
+    // Lazy writes first, because they were requested before the others.
     const lazy = take(this.#lazy)
     const waiting = take(this.#waiting)
     const isHealthy = this.#fault === null && this.#obstacle === null
@@ -251,15 +255,18 @@ export class GroupCommit {
     else if (this.#lazy.length > 0) this.#scheduleLater(this.#lazyDelayMs)
   }
 
-  /** Settles every write of a group that could be committed; throws when it could not. */
+  /**
+   * Commits the group and settles its writes. A write that spoils the transaction is refused, and the others
+   * run again without it. Throws when the group cannot be committed.
+   */
   #runWithoutPoison(group: Write[]): void {
-    for (let rest = group; ; ) {
+    for (let writes = group; ; ) {
       try {
-        const { settled, left } = this.#runGroup(rest)
+        const { settled, left } = this.#runGroup(writes)
         this.#putBack(left)
-        for (const one of settled) {
-          if ('error' in one) refuse(one.write, one.error)
-          else one.write.succeed(one.result)
+        for (const done of settled) {
+          if ('error' in done) refuse(done.write, done.error)
+          else done.write.succeed(done.result)
         }
         return
       } catch (error) {
@@ -267,7 +274,7 @@ export class GroupCommit {
         if (!(error instanceof PoisonedGroup)) throw error
         const { write, cause } = error
         refuse(write, cause)
-        rest = rest.filter((other) => other !== write)
+        writes = writes.filter((other) => other !== write)
       }
     }
   }
@@ -297,13 +304,13 @@ export class GroupCommit {
     return { settled, left }
   }
 
-  /** They come first the next time. */
+  /** Puts the writes that did not run back to the head of their queues. */
   #putBack(left: readonly Write[]): void {
     this.#lazy.unshift(...left.filter(({ isLazy }) => isLazy))
     this.#waiting.unshift(...left.filter(({ isLazy }) => !isLazy))
   }
 
-  /** Whatever it does with the news: the group is stored, and nobody may be told that it is not. */
+  /** Catches what the companion throws: the group is committed, so none of its writes may be rejected now. */
   #tellCommitted(companion: Companion): void {
     try {
       companion.commit()
@@ -331,14 +338,14 @@ export class GroupCommit {
     this.#isProtected = true
   }
 
-  /** Returns when the group can go on without this write; throws what ends it. */
+  /** Undoes a failed write. Returns if the group can go on without it; throws if the group must end. */
   #survive(write: Write, error: unknown): void {
     const code = sqliteCode(error)
     const isItsOwn = code === null || code === SQLITE.CONSTRAINT
     if (!isItsOwn || this.#db.isTransaction() === false) throw error
     for (const companion of this.#companions) companion.undo()
     if (this.#isProtected) this.#db.exec('ROLLBACK TO one_write; RELEASE one_write')
-    // It may have failed after its statement had succeeded, and there is no savepoint.
+    // A bug, and no savepoint: the write may have changed rows before it threw, so roll back everything.
     else if (code === null) throw new PoisonedGroup(write, error)
   }
 
@@ -347,7 +354,7 @@ export class GroupCommit {
     try {
       if (this.#db.isTransaction() !== false) this.#db.exec('ROLLBACK')
     } catch {
-      // Nothing to roll back: SQLite has done it at the error (or never began).
+      // There is nothing to roll back: SQLite did so at the error, or BEGIN failed.
     }
   }
 
@@ -361,7 +368,7 @@ export class GroupCommit {
   }
 }
 
-/** Thrown through the group when one write must be taken out and the rest run again. */
+/** Thrown to end a group when one of its writes must be taken out and the others run again. */
 class PoisonedGroup extends Error {
   readonly write: Write
 
@@ -371,7 +378,7 @@ class PoisonedGroup extends Error {
   }
 }
 
-/** From the head of the queue, up to the weight of one group; at least one. */
+/** Takes writes from the head of the queue, up to the weight of one group; at least one. */
 function take(queue: Write[]): Write[] {
   let weight = 0
   let count = 0

@@ -7,10 +7,10 @@ import {
 import type { Access } from './access.ts'
 import type { Statements } from './statements.ts'
 
-/** Some 200 bytes each; by their sequence numbers, so that nobody has to count them. */
+/** How many keys are kept, of some 200 bytes each. Judged by their sequence numbers, which spares a count. */
 const MAX_KEYS = 10_000_000
 
-/** The part of the ledger that knows requests by their `Idempotency-Key`. */
+/** See `IdempotencyMemory`. */
 export class SqliteIdempotency implements IdempotencyMemory {
   readonly #access: Access
   readonly #statements: Statements
@@ -34,7 +34,7 @@ export class SqliteIdempotency implements IdempotencyMemory {
   }
 }
 
-/** Inside a write it sees what the write has done. */
+/** Finds a key that is not older than a day. Inside a write, it sees the write's own changes. */
 export function rememberedKey(statements: Statements, key: string, now: number): Remembered | null {
   const row = statements.rememberedKey.get(key, now - IDEMPOTENCY_MS)
   if (!row) return null
@@ -42,7 +42,7 @@ export function rememberedKey(statements: Statements, key: string, now: number):
   return { fingerprint, jobs: JSON.parse(jobs), existing: JSON.parse(existing) }
 }
 
-/** Inside the write that stores what the request asked for. */
+/** Stores a key and its answer. Inside the write that stores the jobs of the request. */
 export function rememberKey(
   statements: Statements,
   { key, fingerprint }: KeyedRequest,

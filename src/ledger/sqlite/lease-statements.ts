@@ -3,19 +3,19 @@ import type { ExtendedLease } from '../leases.ts'
 import type { Database, Flag } from './driver.ts'
 import { JOB_COLUMNS, type RawRow } from './rows.ts'
 
-/** What every end of a lease does beside its own columns. */
+/** Columns that every end of a lease sets. */
 export const END_LEASE = 'lease_ms = NULL, lease_expires_at = NULL, timeout_at = NULL'
 
-/** Of a heartbeat, whose length is the third parameter. */
+/** Columns that a heartbeat sets. ?2: now; ?3: the length that it names, or NULL. */
 export const EXTEND_LEASE = 'lease_expires_at = ?2 + coalesce(?3, lease_ms), extended_ms = ?3'
 
-/** How every attempt starts. `leaseMs`: named by FETCH or by the heartbeat; null: the job's own. */
+/** Parameters of every start of an attempt. `leaseMs`: from FETCH or the heartbeat; null: the job's own. */
 type Start = [workerId: string | null, leaseMs: number | null, defaultLeaseMs: number, now: number]
 
-/** The attempt after the one that the row has counted. */
+/** Parameters that start `attempt`, which must be the row's own attempt + 1. */
 export type StartNext<Generation> = [...Start, id: string, generation: Generation, attempt: number]
 
-/** Any attempt, of a row that was read. `enqueuedAt` null: as it was. */
+/** Parameters that start any attempt of a row that was read before. `enqueuedAt` null: unchanged. */
 export type StartAny = [
   ...Start,
   id: string,
@@ -28,15 +28,15 @@ export type StartAny = [
   errors: string | null,
 ]
 
-/** `leaseMs` null: its own length once more. */
+/** Parameters of a heartbeat. `leaseMs` null: the lease's own length. */
 export type Extension = [id: string, now: number, leaseMs: number | null, workerId: string]
 
-/** One attempt of one life. */
+/** One attempt of one generation of a job. */
 export type OfAttempt = [id: string, generation: number, attempt: number]
 
 /**
- * What every statement begins with that ends an attempt without success. `workerId` and `overdueAt`
- * where they are part of the fence.
+ * The first parameters of every statement that ends an attempt without success. `workerId` and `overdueAt`
+ * are null when they are no part of the fence.
  */
 export type Fenced = [
   ...OfAttempt,
@@ -47,9 +47,9 @@ export type Fenced = [
 ]
 
 /**
- * Of the parameters `Start`. The token is in the holder's hands, so it is out for certain, and in no
- * rung. A native worker watches the execution time itself: as a column, it would stand at the head of
- * `jobs_lease` for as long as the job runs.
+ * The columns of a start, from the parameters `Start`. The holder has the token, so it is out, and in no
+ * rung. A native worker watches the execution timeout itself, so `timeout_at` stays NULL: once past, it
+ * would keep the row at the head of the index `jobs_lease` for as long as the job runs.
  */
 export function startAs(holder: 'gateway' | 'native'): string {
   const timeoutAt = holder === 'native' ? 'NULL' : 'iif(timeout_ms > 0, ?4 + timeout_ms, NULL)'
@@ -61,16 +61,16 @@ export function startAs(holder: 'gateway' | 'native'): string {
 
 const START = startAs('gateway')
 
-/** The expression of the index `jobs_lease`, word for word. */
+/** The expression of the index `jobs_lease`. SQLite uses the index only if it is the same word for word. */
 const LEASE_END = 'min(lease_expires_at, coalesce(timeout_at, lease_expires_at))'
 
-/** Every lease, by `jobs_lease`: an expression is indexed, so that only a range on it is a search. */
+/** Condition for every lease. The range on the indexed expression makes SQLite search `jobs_lease`. */
 export const LEASED = `lease_expires_at IS NOT NULL AND ${LEASE_END} > 0`
 
-/** How long a lease lasts at most, from its start or last extension: a restart may have given it `lease_ms`. */
+/** The most that a lease was extended by at once: a restart extends it by `lease_ms` (`extendLeases`). */
 const LONGEST = 'max(lease_ms, coalesce(extended_ms, 0))'
 
-/** How an attempt starts, what becomes of its lease, and how it ends without success. */
+/** Statements that start an attempt, change its lease, or end it without success. */
 export function prepareLeases(db: Database) {
   return { ...prepareClaims(db), ...prepareHolders(db), ...prepareFailures(db) }
 }
@@ -78,9 +78,8 @@ export function prepareLeases(db: Database) {
 function prepareClaims(db: Database) {
   return {
     /**
-     * The claim that nearly every token leads to: the next attempt of an available job. It must
-     * never change a row that `decideArrival` would treat otherwise. `queue`: that of the token, where
-     * it is known.
+     * The usual claim in one statement: the next attempt of an available job. Its condition must be such that
+     * `decideArrival` would claim the row too. `queue`: the queue that the token came from, if known.
      */
     claimNext: db.prepare<[...StartNext<number>, wall: number, queue: string | null], RawRow>(
       `UPDATE jobs SET attempt = ?7, ${START}
@@ -96,9 +95,9 @@ function prepareClaims(db: Database) {
        RETURNING ${JOB_COLUMNS}`,
     ),
     /**
-     * The nonce is for the row without a token that counts. The token that is put back may have the
-     * number of an earlier attempt where it was a native worker's, and counts only while that worker is
-     * the holder. The worker stays where a token is owed: `isOwedAgain`.
+     * The row gets the nonce unless the token that goes back counts for this attempt. A token that came from
+     * a native worker may have the number of an earlier attempt; such a token counts only while that worker
+     * is the holder. `worker_id` stays when a token is owed, for `isOwedAgain`.
      */
     release: db.prepare<
       [...OfAttempt, workerId: string | null, nonce: number, tokenAttempt: number | null],
@@ -122,18 +121,18 @@ function prepareHolders(db: Database) {
        WHERE id = ?1 AND generation = ?2 AND attempt = ?3 AND state = 'active'
          AND holder = 'gateway'`,
     ),
-    /** The claim has read the row in the same transaction, so its state is fence enough. */
+    /** `state = 'active'` is fence enough, because the claim has read the row in the same transaction. */
     handOverArrived: db.prepare<[id: string], RawRow>(
       `UPDATE jobs SET holder = 'ledger' WHERE id = ?1 AND state = 'active'
        RETURNING ${JOB_COLUMNS}`,
     ),
-    /** Where the job has ended meanwhile, its end took the token for gone: it is out. */
+    /** If the job has ended meanwhile, that cleared `token_out` (holder `ledger`): RabbitMQ has the token. */
     handBack: db.prepare<OfAttempt>(
       `UPDATE jobs SET holder = iif(state = 'active', 'gateway', NULL), token_out = 1
        WHERE id = ?1 AND generation = ?2 AND attempt = ?3
          AND (state = 'active' AND holder = 'ledger' OR ended_at IS NOT NULL)`,
     ),
-    /** The time in which nobody could acknowledge does not count for the execution either. */
+    /** Extends the execution timeout too: in that time, no worker could have acknowledged its job. */
     extendLeases: db.prepare<[now: number]>(
       `UPDATE jobs SET lease_expires_at = max(lease_expires_at, ?1 + lease_ms),
          timeout_at = max(timeout_at, ?1 + lease_ms)
@@ -141,8 +140,8 @@ function prepareHolders(db: Database) {
          AND (lease_expires_at < ?1 + lease_ms OR timeout_at < ?1 + lease_ms)`,
     ),
     /**
-     * An attempt that starts in the future, or may run or be silent longer than anything allows it to. What
-     * is behind the large texts of a row is read last.
+     * Shortens leases that start in the future, or whose lease or execution timeout ends later than their
+     * lengths allow. `extended_ms` is tested last, because that column is behind the row's large texts.
      */
     boundLeases: db.prepare<[now: number]>(
       `UPDATE jobs SET lease_expires_at = min(lease_expires_at, ?1 + ${LONGEST}),
@@ -151,7 +150,7 @@ function prepareHolders(db: Database) {
          AND (started_at > ?1 OR timeout_at > ?1 + max(timeout_ms, lease_ms)
            OR lease_expires_at > ?1 + lease_ms AND lease_expires_at > ?1 + coalesce(extended_ms, 0))`,
     ),
-    /** The condition of its index, word for word; each is due its delay after its start. */
+    /** Retries due later than `now` + their delay. The condition is that of the index, word for word. */
     boundRetries: db.prepare<[now: number]>(
       `UPDATE jobs SET due_at = ?1 + retry_delay_ms
        WHERE state = 'retryable' AND due_at IS NOT NULL AND ended_at IS NULL AND due_at > ?1
@@ -169,7 +168,7 @@ function prepareHolders(db: Database) {
        FROM (SELECT worker_id FROM jobs WHERE ${LEASED} ORDER BY ${LEASE_END} LIMIT ?1)
        WHERE worker_id IS NOT NULL GROUP BY worker_id`,
     ),
-    /** The execution time of a native worker's attempt is its own affair. */
+    /** For a native holder only the lease counts: the worker watches the execution timeout itself. */
     overdue: db.prepare<[now: number, limit: number, isNativeToo: Flag], { id: string }>(
       `SELECT id FROM jobs
        WHERE lease_expires_at IS NOT NULL AND ${LEASE_END} <= ?1 AND state = 'active'
@@ -180,8 +179,8 @@ function prepareHolders(db: Database) {
 }
 
 /**
- * Whether a message is owed goes by the holder as this is written: the token may have been acknowledged
- * since the row was read.
+ * Statements that end an attempt without success. They decide by the holder at the time of the write whether
+ * a message is owed, because the delivery may have been acknowledged since the row was read.
  */
 function prepareFailures(db: Database) {
   const record = `error = ?6, errors = ?7, ${END_LEASE}`
@@ -189,7 +188,7 @@ function prepareFailures(db: Database) {
          AND (?4 IS NULL OR worker_id = ?4) AND (?5 IS NULL OR ${LEASE_END} <= ?5)
          AND state = 'active'`
   return {
-    /** `rungMs` null: the ledger holds the job; only then it matters whether the old token is back. */
+    /** `rungMs` null: the ledger holds the job. Only then does `isTokenBack` matter. */
     failToRetry: db.prepare<
       [
         ...Fenced,
@@ -208,7 +207,7 @@ function prepareFailures(db: Database) {
        WHERE ${fence}
        RETURNING ${JOB_COLUMNS}`,
     ),
-    /** A native holder still has the delivery, and the row stays its own. */
+    /** A native holder still has the delivery: it stays the holder, and no new token is owed. */
     failToAvailable: db.prepare<[...Fenced, nonce: number], RawRow>(
       `UPDATE jobs SET state = 'available', outbox = iif(holder = 'native', NULL, ?8),
          token_out = iif(holder = 'native', token_out, 1), holder = iif(holder = 'native', 'native', NULL),
@@ -216,7 +215,7 @@ function prepareFailures(db: Database) {
        WHERE ${fence}
        RETURNING ${JOB_COLUMNS}`,
     ),
-    /** Where a copy is to be published there is no token: nothing could be nacked. */
+    /** Where the copy is published, there is no delivery to nack, so no token is out. */
     failToDiscarded: db.prepare<
       [...Fenced, nonce: number, now: number, isDeadLetter: Flag, isCopyPublished: Flag],
       RawRow

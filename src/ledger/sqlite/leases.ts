@@ -57,7 +57,7 @@ export function failLease(
   return job
 }
 
-/** Runs the one statement that makes this change. */
+/** Runs the statement for the state that `change` names. */
 function runFailure(
   store: Store,
   id: string,
@@ -107,7 +107,7 @@ export function beatLeases(store: Store, ids: readonly string[], beat: Beat): Ex
     .filter((lease) => lease !== undefined)
 }
 
-/** How many of them were still the gateway's. */
+/** Returns how many of the leases still had the holder `gateway`. */
 export function handOverLeases({ statements }: Store, leases: readonly LeaseFence[]): number {
   return changedOf(leases, statements.handOver)
 }
@@ -124,11 +124,12 @@ function changedOf(leases: readonly LeaseFence[], change: Statement<OfAttempt>):
   return changed
 }
 
-/** How many rows wait for no longer than they would from `now` on. */
+/** See `LeaseLedger.boundWaits`. Returns how many leases and retries were shortened. */
 export function boundWaits({ statements, traffic }: Store, now: number): number {
   traffic.forgetAfter(now)
   statements.boundKeys.run(now)
-  // The newest job was written last: where its time has come, nobody's clock was ahead.
+  // The newest row was written last. If it was not created after `now`, the clock was not ahead, and the scan
+  // of the whole index is spared.
   if ((statements.newestCreated.get()?.createdAt ?? now) > now) statements.boundCreated.run(now)
   return statements.boundLeases.run(now).changes + statements.boundRetries.run(now).changes
 }

@@ -324,7 +324,7 @@ export class SqliteLedger implements Ledger {
       const owed = page.filter(({ outbox }) => !this.#confirms.has(outbox))
       const end = page.at(-1)
       if (owed.length > 0 || !end) return owed
-      // All of it is confirmed, and none of it says so yet.
+      // Every row of this page is confirmed, and waits for its commit: read on.
       last = end.outbox
     }
   }
@@ -357,7 +357,7 @@ export class SqliteLedger implements Ledger {
     return this.#store.counter.deadLetters(queue ?? null)
   }
 
-  /** Every row counted: what is kept must say the same. For tests and repairs only. */
+  /** Counts every row; the kept counts must say the same. For tests and repairs only. */
   recount(): Recount {
     return this.#access.read(() => this.#store.counter.recount())
   }
@@ -393,7 +393,7 @@ export class SqliteLedger implements Ledger {
 
   close(): Promise<void> {
     this.#watch?.stop()
-    // Closing deletes the log at our path. Where that is another's by now, the process's end closes it.
+    // Closing deletes the -wal at our path. Where that is another file by now, process exit closes ours.
     if (this.#access.close() && this.#watch?.mayDeleteLog !== false) this.#db.close()
     return Promise.resolve()
   }

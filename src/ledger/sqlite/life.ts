@@ -2,10 +2,10 @@ import type { JobRow } from '../../job/job.ts'
 import { counted } from './state-counter.ts'
 import type { Store } from './store.ts'
 
-/** What a row was when the write found it. */
+/** The state and holder of a row before the write. */
 type Before = Pick<JobRow, 'state' | 'holder'>
 
-/** `isTimed`: `startedAt` says when the attempt began. `elapsedMs`: what its worker says it took. */
+/** `isTimed`: `startedAt` is when the attempt began. `elapsedMs`: how long it took, as its worker reports. */
 interface Timing {
   isTimed: boolean
   elapsedMs?: number | undefined
@@ -16,7 +16,7 @@ const TIMED: Timing = { isTimed: true }
 export const AVAILABLE: Before = { state: 'available', holder: null }
 export const ACTIVE: Before = { state: 'active', holder: null }
 
-/** An attempt of `job` begins: what is kept beside the rows. Inside its write. */
+/** Updates counts and traffic when an attempt of `job` begins. Inside the write that starts it. */
 export function started(
   store: Store,
   job: JobRow,
@@ -25,20 +25,20 @@ export function started(
 ): void {
   store.counter.moved(job.queue, counted(before.state), 'active')
   store.counter.left(job.queue, before)
-  // What a native worker had, or was running without a word, was in no queue.
+  // A job that a native worker had already did not wait in the queue.
   const hasWaited = isTimed && before.state !== 'active' && before.holder !== 'native'
   if (!hasWaited || job.startedAt === null) return
   store.traffic.waited(job.queue, job.startedAt, job.startedAt - job.enqueuedAt)
 }
 
-/** An attempt of `job` has failed, whatever becomes of it. Inside its write. */
+/** Updates the traffic when an attempt fails, whatever becomes of the job. Inside its write. */
 export function failed(store: Store, { queue }: Pick<JobRow, 'queue'>, now: number): void {
   store.traffic.failed(queue, now)
 }
 
 /**
- * The life of `job` is over, completed, discarded or cancelled: what is kept beside the rows.
- * Inside its write.
+ * Updates counts, traffic and workflows when `job` is completed, discarded or cancelled. Inside the write
+ * that ends it.
  */
 export function ended(
   store: Store,
@@ -53,7 +53,7 @@ export function ended(
   store.workflows.ended(store, job)
   if (job.completedAt === null || job.state !== 'completed') return
   const isKnown = isTimed && job.startedAt !== null
-  // Its word may have waited for us for minutes.
+  // The report may have waited for minutes: the worker's own measure is then the shorter and better one.
   const durationMs = isKnown ? Math.min(elapsedMs, job.completedAt - (job.startedAt ?? 0)) : null
   store.traffic.completed(job.queue, job.completedAt, durationMs)
 }

@@ -3,13 +3,13 @@ import type { Access } from './access.ts'
 import type { Statements } from './statements.ts'
 
 /**
- * See `LostQueues`. Not as it is committed, but at once: a doubt that could not be written down is no
- * less a doubt, and what gave rise to it is not seen twice.
+ * See `LostQueues`. Unlike other state in memory, a mark counts at once and not from the commit on: if the
+ * write fails, the queue is lost all the same, and its loss would not be noticed a second time.
  */
 export class SqliteLostQueues implements LostQueues {
   readonly #statements: Statements
   readonly #access: Access
-  /** By name: has it been written down? */
+  /** Lost queues by name: is the mark in the file as well? */
   readonly #isStored = new Map<string, boolean>()
 
   constructor(statements: Statements, access: Access) {
@@ -33,7 +33,7 @@ export class SqliteLostQueues implements LostQueues {
     if (this.#isStored.has(queue)) this.#isStored.set(queue, true)
   }
 
-  /** Its row says so already. */
+  /** In memory only: the caller's write has cleared the row already. */
   forget(queue: string): void {
     this.#isStored.delete(queue)
   }

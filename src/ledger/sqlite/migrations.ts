@@ -19,7 +19,7 @@ import { sql as lostQueues } from './migrations/0014-lost-queues.ts'
 import { sql as unwrittenQueues } from './migrations/0015-unwritten-queues.ts'
 import { sql as extendedLeases } from './migrations/0016-extended-leases.ts'
 
-/** In order; the number of a migration is its place, starting at 1. Never edit a released one. */
+/** In order; the number of a migration is its place, starting at 1. Never edit the SQL of a released one. */
 export const MIGRATIONS: readonly string[] = [
   jobs,
   lifecycle,
@@ -42,19 +42,19 @@ export const MIGRATIONS: readonly string[] = [
 /** "OJSL": marks the file as a ledger, so that no other SQLite file is ever written to. */
 const APPLICATION_ID = 0x4f4a534c
 
-/** Nothing else runs during a migration, the writing of log lines neither. */
+/** A migration blocks the process, log output included: wait this long so that the announcement gets out. */
 const ANNOUNCE_MS = 50
 
 /**
- * Brings the schema up to date, in one transaction. Throws when it cannot: all is as it was then.
- * A ledger of a million jobs may take half a minute, in which nobody could tell it from a gateway
- * that hangs: the log says so before.
+ * Brings the schema up to date, in one transaction. If that fails, throws and leaves the file as it was. A
+ * ledger of a million jobs may take half a minute, in which the gateway seems to hang, so the log announces
+ * the migration first.
  */
 export async function migrate(db: Database, path: string, logger: Logger): Promise<void> {
   const version = readPragma(db, 'user_version')
   if (version === 0) {
     apply(db, MIGRATIONS)
-    // Whoever has started it in another folder by mistake learns where his jobs are not.
+    // Tells an operator who started the gateway in the wrong folder that this is not the ledger they want.
     logger.info({ ledger: resolve(path) }, 'new ledger')
     return
   }
@@ -68,7 +68,7 @@ export async function migrate(db: Database, path: string, logger: Logger): Promi
   logger.info({ ...change, durationMs }, 'ledger migrated')
 }
 
-/** One sync for all of them: a new ledger opens in half the time. */
+/** Applies the missing migrations in one transaction: with one sync, a new ledger opens in half the time. */
 function apply(db: Database, missing: readonly string[]): void {
   db.exec('BEGIN IMMEDIATE')
   try {
@@ -81,16 +81,16 @@ function apply(db: Database, missing: readonly string[]): void {
   }
 }
 
-/** A full disk, for one, has ended the transaction: then this has nothing to do, and fails. */
+/** Ignores a failure: a full disk, for example, has ended the transaction already. */
 function rollBack(db: Database): void {
   try {
     db.exec('ROLLBACK')
   } catch {
-    // What went wrong before says why.
+    // The caller throws the first error.
   }
 }
 
-/** Throws for what is no ledger of ours, or one of a version to come. Reads, and no more. */
+/** Throws if the file is not a ledger, or one of a newer version. Only reads. */
 export function refuseOthers(db: Database, path: string): void {
   const isLedger = readPragma(db, 'application_id') === APPLICATION_ID
   const isEmpty = db.prepare('SELECT 1 FROM sqlite_master').get() === undefined

@@ -5,7 +5,7 @@ import { begin, isOwedAgain, leaveUnowned } from './native-start.ts'
 import { toStanding } from './rows.ts'
 import { changed, type Store } from './store.ts'
 
-/** One job that a heartbeat names. */
+/** Applies a heartbeat to one of the jobs that it names. */
 export function beatJob(store: Store, id: string, beat: NativeBeat): BeatResult {
   const { now, workerId, leaseMs } = beat
   const lease = store.statements.extendNative.get(id, now, leaseMs, workerId)
@@ -43,9 +43,10 @@ function beatUnknown({ tombstones }: Store, id: string): BeatResult {
 }
 
 /**
- * Does a worker that runs this waiting job have the token that counts, so that it comes back when the
- * worker dies? Not where that is owed, or is still to be made: it runs an earlier attempt then, whose
- * lease had run out. Of a first attempt there is no earlier one, only a confirm that is not here yet.
+ * Does the worker that runs this waiting job have the token that counts, so that RabbitMQ redelivers it if
+ * the worker dies? Not if that token is still owed (or will be, when the job is due): then the worker runs an
+ * earlier attempt, whose lease had run out. But a job that has not been attempted yet has no earlier attempt:
+ * then the worker has the token, and only its confirm has not arrived yet.
  */
 function isTokenItsOwn({ confirming }: Store, row: JobRow): boolean {
   const { outbox, attempt, generation } = row

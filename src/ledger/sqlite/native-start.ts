@@ -6,8 +6,8 @@ import { started } from './life.ts'
 import { changed, type Store } from './store.ts'
 
 /**
- * The attempt runs, holder native: as a report says, or as its end or a heartbeat implies. `start`:
- * what the row had not seen of it; null where only the lease had run out.
+ * Starts the attempt with a native holder: a report of the start says so, or a report of its end or a
+ * heartbeat implies it. `start`: what the row has not seen yet; null: only the lease had run out.
  */
 export function begin(
   store: Store,
@@ -40,15 +40,15 @@ export function begin(
 }
 
 /**
- * Was the last attempt of this waiting job given back without its token, or that lost with its queue,
- * and is another one not out yet? Who starts it now runs that attempt, which may be long over: nobody
- * has the token that is owed, or will be when the job is due.
+ * True if this waiting job's last attempt was given back without its token, or lost the token with its queue,
+ * and the next token is not confirmed yet. A native worker that starts the job now runs that last attempt,
+ * and may do so long after it ended: no worker can have the token that is owed, or will be owed at `dueAt`.
  */
 export function isOwedAgain(row: JobRow): boolean {
   return row.workerId !== null && (row.outbox !== null || isHeldByLedger(row))
 }
 
-/** No token is behind this lease: what comes after it publishes one. */
+/** Sets the holder to `ledger`, because no token is behind this lease: its end or expiry will publish one. */
 export function leaveUnowned(
   { statements }: Store,
   job: Pick<JobRow, 'id' | 'generation' | 'attempt' | 'holder'>,

@@ -12,7 +12,7 @@ import {
 } from './lease-statements.ts'
 import { JOB_COLUMNS, type RawRow } from './rows.ts'
 
-/** An attempt that has succeeded. `generation` null: the worker names none. */
+/** Parameters of an attempt that succeeded. `generation` null: the worker did not name it. */
 type Done = [
   id: string,
   generation: number | null,
@@ -21,12 +21,12 @@ type Done = [
   result: string | null,
 ]
 
-/** What was cancelled, and when. */
+/** A cancelled job or id, and when it was cancelled. */
 export interface CancelledRow extends CancelledToken {
   at: number
 }
 
-/** What native workers say of their jobs, and what they must not run. */
+/** Statements for what native workers report, and for the cancelled jobs that they must not run. */
 export function prepareNative(db: Database) {
   return {
     ...prepareStarts(db),
@@ -36,12 +36,12 @@ export function prepareNative(db: Database) {
   }
 }
 
-/** As `claimNext` and `claim`. */
+/** Starts by native workers; the counterparts of `claimNext` and `claim`. */
 function prepareStarts(db: Database) {
   return {
     /**
-     * It must never change a row that `decideReport` would treat otherwise. The worker may name no
-     * generation.
+     * The usual start in one statement. Its condition must be such that `decideReport` would start the row
+     * too, and never for a row of `isOwedAgain`. `generation` null: the worker did not name it.
      */
     nativeNext: db.prepare<StartNext<number | null>, RawRow>(
       `UPDATE jobs SET attempt = ?7, ${startAs('native')}
@@ -49,7 +49,7 @@ function prepareStarts(db: Database) {
          AND holder IS NULL AND attempt = ?7 - 1 AND (outbox IS NULL OR worker_id IS NULL)
        RETURNING ${JOB_COLUMNS}`,
     ),
-    /** Of a job that was just adopted. */
+    /** Stores error records of a job that was just adopted. */
     noteErrors: db.prepare<[id: string, error: string | null, errors: string | null]>(
       'UPDATE jobs SET error = ?2, errors = ?3 WHERE id = ?1',
     ),
@@ -67,9 +67,10 @@ function prepareReportedEnds(db: Database) {
          outbox = NULL, holder = NULL`
   return {
     /**
-     * The delivery of a lease that is the gateway's is the gateway's to settle. `elapsedMs`, where the
-     * worker says it: the word of its start was on its way for longer than that of its end. The worker
-     * is who did it, whosever the lease was.
+     * Completes an active job. If the holder is the gateway, it has the delivery and settles it, so
+     * `token_out` stays. `started_at` is corrected by `elapsedMs`, if given, because the report of the start
+     * may have taken longer to arrive than that of the end. `worker_id` becomes the worker that did the job,
+     * even if another worker had the lease.
      */
     nativeDone: db.prepare<[...Done, elapsedMs: number | null, workerId: string | null], RawRow>(
       `UPDATE jobs SET ${done}, token_out = iif(holder = 'gateway', token_out, 0), ${END_LEASE},
@@ -77,7 +78,7 @@ function prepareReportedEnds(db: Database) {
        WHERE id = ?1 AND generation = coalesce(?2, generation) AND state = 'active' AND attempt = ?3
        RETURNING ${JOB_COLUMNS}`,
     ),
-    /** Start and end in one: what reports of short jobs are. */
+    /** Start and completion in one statement: the usual report of a short job. */
     nativeNextDone: db.prepare<[...Done, workerId: string, elapsedMs: number], RawRow>(
       `UPDATE jobs SET ${done}, attempt = ?3, worker_id = ?6, rung_ms = NULL,
          started_at = max(enqueued_at, ?4 - ?7), token_out = 0
@@ -86,8 +87,8 @@ function prepareReportedEnds(db: Database) {
        RETURNING ${JOB_COLUMNS}`,
     ),
     /**
-     * As `release`. A token that is older than the attempt would be dropped as old news: the row stays
-     * its (native) holder's, whose token counts whatever its number.
+     * The counterpart of `release`. A token with an attempt number below the row's would be dropped as old,
+     * so then the holder stays `native`: the token of a native holder counts whatever its number.
      */
     nativeRelease: db.prepare<
       [...OfAttempt, workerId: string, nonce: number, tokenAttempt: number],
@@ -101,7 +102,7 @@ function prepareReportedEnds(db: Database) {
          AND state = 'active' AND holder IN ('native', 'ledger')
        RETURNING ${JOB_COLUMNS}`,
     ),
-    /** `error`: where it is the last one. */
+    /** `error`: set if the amended attempt is the last one; else null. */
     amendErrors: db.prepare<[...OfAttempt, error: string | null, errors: string]>(
       `UPDATE jobs SET errors = ?5, error = iif(error IS NULL, NULL, coalesce(?4, error))
        WHERE id = ?1 AND generation = ?2 AND attempt = ?3`,

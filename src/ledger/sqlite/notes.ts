@@ -1,12 +1,12 @@
 /**
- * What the writes of a group note for a companion, in their order. A companion leads its notes
- * through the group as it is led itself: see `Companion`.
+ * What the writes of a group note for a companion, in order. The companion passes its own calls of `keep`,
+ * `undo` and `discard` on to its notes: see `Companion`.
  */
 export class Notes<T> {
   #all: T[] = []
   #kept = 0
 
-  /** Of the group at work. Never emptied: `discard` begins another list. */
+  /** The notes of the current group. The array is never emptied: `discard` begins a new one. */
   get all(): readonly T[] {
     return this.#all
   }

@@ -11,7 +11,7 @@ import { Tombstones } from './tombstones.ts'
 import { TrafficMinutes } from './traffic.ts'
 import type { WorkflowBook } from './workflow-book.ts'
 
-/** Everything that is kept in memory beside the rows, as the file has it. */
+/** Builds the `Store`: reads all that is kept in memory beside the rows from the file. */
 export function openStore(
   statements: Statements,
   workflows: WorkflowBook,

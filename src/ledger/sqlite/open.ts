@@ -19,7 +19,7 @@ import { migrate, refuseOthers } from './migrations.ts'
 import { OWN_SOURCES } from './workflow-book.ts'
 
 export interface SqliteLedgerOptions {
-  /** A file; its directory is created. */
+  /** The ledger's file; its directory is created if it is missing. */
   path: string
   /**
    * `full`: a commit survives power loss. `normal`: it survives the death of the process; power
@@ -27,24 +27,24 @@ export interface SqliteLedgerOptions {
    */
   sync: 'full' | 'normal'
   logger: Logger
-  /** Wall time of steps that begin with the end of another job; the system's own by default. */
+  /** Wall time for workflow steps that begin when another job ends; by default the system's clock. */
   wall?: () => number
 }
 
-/** Throws a plain `Error` with one clear line when the file cannot be used. */
+/** Opens the ledger. Throws a plain `Error` with one clear line when the file cannot be used. */
 export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<SqliteLedger> {
   const { path, logger, wall = OWN_SOURCES.wall } = options
   const db = await openLedgerFile(options)
   try {
     return new SqliteLedger(db, logger, { ...OWN_SOURCES, wall }, new FileWatch(path))
   } catch (error) {
-    // It reads what is kept in memory: the first to meet a page that is broken.
+    // The constructor reads what is kept in memory, so it is the first to meet a corrupt page.
     db.close()
     throw explain(error, path)
   }
 }
 
-/** The file, locked for this process, with the current schema. */
+/** Opens the file, locks it for this process, and migrates it to the current schema. */
 export async function openLedgerFile(options: SqliteLedgerOptions): Promise<Database> {
   const { path } = options
   const db = await openFile(path)
@@ -78,8 +78,9 @@ async function openFile(path: string): Promise<Database> {
 }
 
 /**
- * Not Node's `recursive`: below a folder that takes no other, such as `/proc`, it tries for ever.
- * A folder that somebody else has made meanwhile is as good.
+ * Creates the folder and its parents. Node's `recursive` option is not used, because it loops for ever below
+ * a folder in which none can be created, such as `/proc`. If another process creates the folder first, that
+ * is no error.
  */
 function makeFolder(path: string): void {
   if (existsSync(path)) return
@@ -92,8 +93,8 @@ function makeFolder(path: string): void {
 }
 
 /**
- * SQLite takes the log of a file that is missing or empty for a leftover and deletes it: of a ledger
- * that is young, the only copy of all jobs.
+ * Throws if there is a -wal, but its database file is missing or empty. SQLite would take that -wal for a
+ * leftover and delete it, and in a young ledger it may be the only copy of all jobs.
  */
 function refuseLostFile(path: string): void {
   const real = existsSync(path) ? realpathSync(path) : path
@@ -109,15 +110,15 @@ function sizeOf(path: string): number {
 }
 
 /**
- * What jobs are given is not for the other users of this machine. SQLite gives its companions the
- * mode of the file; one that is there keeps the mode that somebody gave it.
+ * Creates the file with mode 0600, because job arguments are not for other users of this machine. SQLite
+ * gives its -wal and other companions the mode of the file. An existing file keeps its mode.
  */
 function createForOwner(path: string): void {
   try {
     closeSync(openSync(path, 'wx', 0o600))
   } catch (error) {
     if (existsSync(path)) return
-    // SQLite would not say why it cannot be made.
+    // SQLite would not say why the file cannot be created.
     if (lstatSync(path, { throwIfNoEntry: false }) !== undefined)
       throw new Error('it is a link that leads nowhere', { cause: error })
     requireAccess(realpathSync(dirname(path)))
@@ -126,28 +127,29 @@ function createForOwner(path: string): void {
 }
 
 /**
- * SQLite calls it a `disk I/O error`: a file that somebody else has put back, its log, or the folder in
- * which the log is made.
+ * Throws with a clear reason if the file, its -wal, or the folder of the -wal is not writable (for example
+ * after another user has restored a backup). SQLite would only report a `disk I/O error`.
  */
 function requireWritable(path: string): void {
   const real = realpathSync(path)
-  for (const one of [real, `${real}-wal`, dirname(real)]) if (existsSync(one)) requireAccess(one)
+  const paths = [real, `${real}-wal`, dirname(real)]
+  for (const existing of paths.filter((entry) => existsSync(entry))) requireAccess(existing)
 }
 
-function requireAccess(one: string): void {
+function requireAccess(path: string): void {
   try {
-    accessSync(one, constants.R_OK | constants.W_OK)
+    accessSync(path, constants.R_OK | constants.W_OK)
   } catch (error) {
     const user = process.getuid?.()
     const who = user === undefined ? 'this user' : `this user (uid ${user})`
-    throw new Error(`${one} is not writable by ${who}`, { cause: error })
+    throw new Error(`${path} is not writable by ${who}`, { cause: error })
   }
 }
 
 /**
- * The locking mode comes before WAL: SQLite then keeps the WAL index in its own memory, and the
- * first transaction locks the file until `close` (or the end of the process, however it ends).
- * One second of patience, for a gateway that is just being replaced.
+ * Locks the file for this process. The locking mode is set before WAL: SQLite then keeps the WAL index in
+ * its own memory, and the first transaction locks the file until `close` or the end of the process. Waits
+ * up to one second for the lock, because the gateway that this one replaces may just be stopping.
  */
 function lock(db: Database): void {
   db.exec('PRAGMA busy_timeout = 1000')
@@ -157,13 +159,13 @@ function lock(db: Database): void {
 function configure(db: Database, sync: 'full' | 'normal'): void {
   db.exec('PRAGMA journal_mode = WAL')
   db.exec(`PRAGMA synchronous = ${sync === 'full' ? 'FULL' : 'NORMAL'}`)
-  // 8 MB of WAL per checkpoint: a page that many groups have touched is copied back once.
+  // A checkpoint per 8 MB of WAL: a page that many groups have changed is copied back only once.
   db.exec('PRAGMA wal_autocheckpoint = 2000')
   db.exec('PRAGMA journal_size_limit = 67108864')
-  // 16 MB: the rows at work are the newest ones, and memory stays flat as the file grows.
+  // 16 MB is enough, because the rows in use are the newest ones; memory stays flat as the file grows.
   db.exec('PRAGMA cache_size = -16384')
-  // A file system may have no room for temporary files but where the ledger is. Writes stay small: a
-  // savepoint of 20,000 changes would be slow in memory.
+  // The only writable folder may be the ledger's own, so temporary files go to memory. That makes large
+  // savepoints slow (20,000 changes, say), so writes are kept small.
   db.exec('PRAGMA temp_store = MEMORY')
   db.exec('BEGIN IMMEDIATE; COMMIT')
 }
@@ -175,7 +177,7 @@ function explain(error: unknown, path: string): unknown {
     case SQLITE.NOT_A_DATABASE:
       return new Error(`${path} is not an SQLite file`, { cause: error })
     case null:
-      // Ours say which file it is; the binding's do not, and some come without SQLite's code.
+      // Our own errors name the file. Those of the binding do not, and some have no SQLite code.
       return error instanceof Error && error.message.includes(path)
         ? error
         : cannotOpen(path, error)

@@ -2,13 +2,13 @@ import type { Companion } from './companion.ts'
 import { onlyRow } from './driver.ts'
 import type { Statements } from './statements.ts'
 
-/** Reserved at once, so that the ceiling is written once in a million jobs. */
+/** How many nonces are reserved at once, so that the ceiling is written once in a million jobs. */
 const RESERVED = 1_000_000
 
 /**
- * Increasing numbers that are never given out twice, not even by a later process: the file holds
- * a ceiling, and a new process starts above it. A nonce of a failed group is simply not used; at
- * a million restarts a day the numbers stay safe integers for 24 years.
+ * Gives out increasing numbers, never the same one twice, not even in a later process: the file holds a
+ * ceiling, and a new process starts above it. The nonces of a failed group are simply not used. Even at a
+ * million restarts a day, each of which skips a million nonces, they stay safe integers for 24 years.
  */
 export class OutboxNonces implements Companion {
   readonly #statements: Statements
@@ -32,7 +32,10 @@ export class OutboxNonces implements Companion {
     return ++this.#last
   }
 
-  /** What an earlier process gave out it may have published, and died before it said so. */
+  /**
+   * False: an earlier process gave this nonce out. It may have published the token and died before it could
+   * write the confirm.
+   */
   isOurs(nonce: number): boolean {
     return nonce > this.#first
   }

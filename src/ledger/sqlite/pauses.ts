@@ -12,7 +12,7 @@ interface State {
   isOwed: boolean
 }
 
-/** The paused queues as they are committed; next to none, so that asking costs one look. */
+/** Pauses in memory, as committed. Usually there are few or none, so asking is cheap. */
 export class PauseStates implements Companion {
   readonly #paused = new Map<string, number>()
   readonly #owed = new Set<string>()
@@ -30,7 +30,7 @@ export class PauseStates implements Companion {
     return this.#owed
   }
 
-  /** Inside a write: how the queue stands after it. */
+  /** Inside a write: the queue's state after it. */
   note(state: State): void {
     this.#changes.add(state)
   }

@@ -6,14 +6,14 @@ export interface MinuteRow extends Traffic {
   minute: number
 }
 
-/** What belongs to whole queues. */
+/** Statements for pauses and for the traffic of queues. */
 export function prepareQueues(db: Database) {
   return {
     pauses: db.prepare<[], { queue: string; pausedAt: number | null }>(
       `SELECT name AS queue, paused_at AS pausedAt FROM queues
        WHERE paused_at IS NOT NULL OR pause_owed = 1 ORDER BY seq`,
     ),
-    /** Of one that is paused. */
+    /** Since when a paused queue is paused. */
     pausedAt: db.prepare<[queue: string], { pausedAt: number }>(
       'SELECT paused_at AS pausedAt FROM queues WHERE name = ?',
     ),
@@ -27,7 +27,7 @@ export function prepareQueues(db: Database) {
     pauseTold: db.prepare<[queue: string, pausedAt: number | null]>(
       'UPDATE queues SET pause_owed = 0 WHERE name = ?1 AND paused_at IS ?2',
     ),
-    /** Numbers that are none to JavaScript throw: builds before 27 November 2026 have stored some. */
+    /** `min`: a number beyond the safe integers would throw; builds before 27 November 2026 stored some. */
     minutes: db.prepare<[], MinuteRow>(
       `SELECT minute, queue, completed, failed, timed, waited,
          min(duration_ms, ${Number.MAX_SAFE_INTEGER}) AS durationMs,

@@ -5,16 +5,16 @@ import type { WaitingRow } from './statements.ts'
 import type { Store } from './store.ts'
 
 const REARM_PAGE = 1000
-/** Rows that a page looks at: those whose token was elsewhere may be any number. */
+/** How many rows a page looks at: a queue may have any number of rows whose token was elsewhere. */
 const MAX_LOOKED_AT = 10_000
 
 /**
- * How far a broker's clock may be ahead of ours: what is due by it may have left its rung. Of a later
- * retry the token is still there, and a second one would be run by a native worker.
+ * How far a broker's clock may be ahead of ours. A retry that is due within this time may have left its rung.
+ * The token of a later retry is still there, and a native worker would run a second one as well.
  */
 const DRIFT_MS = 60_000
 
-/** Which rows are left: those after `after` that were there when it began. */
+/** The rows still to do: those with `after` < seq <= `upTo`, the last row when the first page began. */
 interface RearmCursor {
   after: number
   upTo: number
@@ -26,7 +26,7 @@ interface RearmedPage {
   next: RearmCursor | null
 }
 
-/** In pages of one group each, so that a long queue does not stop everything else. */
+/** Runs the pages, each in a group of its own, so that a long queue does not block everything else. */
 async function inPages(
   access: Access,
   page: (cursor: RearmCursor | null) => RearmedPage,
@@ -42,9 +42,9 @@ async function inPages(
 }
 
 /**
- * One page of a lost queue: a new outbox nonce for each row whose token was in it, in order of
- * arrival, so that the relay publishes them in that order. A retry that is about to be due is held by
- * the ledger from now on: its token may have come out of its rung just before.
+ * Does one page of a lost queue: each `available` row gets a new outbox nonce, in order of arrival, so that
+ * the relay publishes in that order. A retry that is due or soon will be is held by the ledger from now on,
+ * because its token may have left its rung just before the loss.
  */
 function rearmPage(
   store: Store,
@@ -54,8 +54,9 @@ function rearmPage(
 ): RearmedPage {
   const { rearmable, handOverQueue, handOverRow } = store.statements
   const span = spanOf(store, queue, cursor)
-  // The deliveries behind these leases went with the queue, those of native workers too: when the
-  // lease ends, or is released, the job needs a new token. So it is with what begins between pages.
+  // The deliveries behind these leases went with the queue, those of native workers too. With holder
+  // `ledger`, the end or the release of a lease makes the job owe a new token. `handOverRow` does the same
+  // for leases that begin between two pages.
   if (cursor === null) handOverQueue.run(queue, span.upTo)
   const rows = rearmable.all(queue, span.after, span.to, REARM_PAGE, now + DRIFT_MS)
   for (const row of rows) {
@@ -67,8 +68,8 @@ function rearmPage(
 }
 
 /**
- * One page of its rows that are over: they stop waiting for a token that cannot come back. With the last
- * one it is forgotten which marker the queue had, and that it was lost.
+ * Does one page of the lost queue's ended rows: they stop waiting for a token that cannot come back. The last
+ * page also forgets the queue's marker, and that it was lost.
  */
 function forgetQueuePage(
   store: Store,
@@ -84,7 +85,7 @@ function forgetQueuePage(
   return { rearmed: 0, next: null }
 }
 
-/** A lost queue. Returns how many jobs get a new token. */
+/** See `Ledger.rearm`. Returns how many jobs get a new token. */
 export async function rearmQueue(
   access: Access,
   store: Store,
@@ -96,7 +97,7 @@ export async function rearmQueue(
   return rearmed
 }
 
-/** A lost rung. Returns how many jobs the ledger has back. */
+/** See `Ledger.rearmRung`. Returns how many jobs the ledger holds instead of the rung. */
 export async function rearmRung(
   access: Access,
   store: Store,
@@ -108,20 +109,21 @@ export async function rearmRung(
   return rearmed
 }
 
-/** One page of its rows that owe it a token, or whose token was in it. */
+/** Does one page of the rows whose token was in the lost rung, or is owed to it. */
 function rearmRungPage(store: Store, rung: Rung, cursor: RearmCursor | null): RearmedPage {
   const span = spanOf(store, rung.queue, cursor)
   const { rearmableOfRung } = store.statements
   store.moved.forgetRung(rung)
   const rows = rearmableOfRung.all(rung.queue, span.after, span.to, REARM_PAGE, rung.delayMs)
-  // What a worker has of these left the rung before, and is in the job queue.
+  // `isTokenGone` false: a token of these rows that a native worker has had left the rung before the loss.
+  // RabbitMQ still has that delivery, in the job queue.
   for (const row of rows) rearmRow(store, row, { isOwed: true, isTokenGone: false })
   return { rearmed: rows.length, next: nextOf(rows, span) }
 }
 
 /**
- * One page of its rows that are over: nothing comes out of it any more. What was due may have come
- * out before, and is in the job queue.
+ * Does one page of the lost rung's ended rows: their tokens cannot come out any more. A token that was due
+ * may have come out before; it counts as being in the job queue.
  */
 function forgetRungPage(
   store: Store,
@@ -136,7 +138,7 @@ function forgetRungPage(
 
 type Span = RearmCursor & { to: number }
 
-/** What one page looks at: up to `to`. */
+/** The rows that one page looks at: `to` is the last of them. */
 function spanOf(
   store: Store,
   queue: string,
@@ -148,13 +150,13 @@ function spanOf(
   return { after, upTo, to: found?.seq ?? upTo }
 }
 
-/** The next page begins behind what was looked at, or where this one was full. */
+/** The next page begins behind the rows that this one looked at, or behind its last row if it was full. */
 function nextOf(rows: readonly WaitingRow[], { to, upTo }: Span): RearmCursor | null {
   if (rows.length === 0 && to >= upTo) return null
   return { after: rows.length < REARM_PAGE ? to : (rows.at(-1)?.seq ?? to), upTo }
 }
 
-/** Rows that arrive meanwhile have a publish of their own; without an end, a busy queue has none. */
+/** Leaves out rows that arrive later: they have a publish of their own, and a busy queue would never end. */
 function beginning(store: Store): RearmCursor {
   return { after: 0, upTo: onlyRow(store.statements.lastSeq.get()).seq }
 }

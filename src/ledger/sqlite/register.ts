@@ -7,11 +7,11 @@ import type { Statements } from './statements.ts'
 interface Table<T> {
   records: readonly T[]
   keyOf(record: T): string
-  /** Changes no row where the record is there already. */
+  /** Changes no row if the record exists already. */
   insert(record: T): { changes: number }
 }
 
-/** A table that only ever grows, in memory as it is committed. */
+/** A table that only grows, kept in memory as committed. */
 export class Register<T> implements Companion {
   readonly #table: Table<T>
   #records: readonly T[]

@@ -24,8 +24,8 @@ import { changed, type Store } from './store.ts'
 const IGNORED: ReportResult = { outcome: 'ignored' }
 
 /**
- * One report. A start whose end is in the same report is not written for itself: the end implies
- * it, and half of the writes of short jobs are spared.
+ * Applies one report. A start whose end is in the same report is not written separately: the end implies
+ * it, which spares half of the writes for short jobs.
  */
 export function applyReports(
   store: Store,
@@ -38,7 +38,7 @@ export function applyReports(
   for (const [i, event] of events.entries()) {
     const isMerged = event.said.event === 'started' && ends.has(keyOf(event))
     if (isMerged) merged.set(keyOf(event), i)
-    // The job comes along with the first that tells of it, which may be this one alone.
+    // A report brings an unknown job along only with the first event that names it: adopt it here.
     if (isMerged && event.adopt !== undefined) standingOf(store, event, terms)
     const result = isMerged ? IGNORED : applyReport(store, event, terms)
     results.push(result)
@@ -49,7 +49,7 @@ export function applyReports(
   return results
 }
 
-/** The attempts whose end is told of. */
+/** The keys of the attempts whose end is reported in `events`. */
 function endsIn(events: readonly ReportedEvent[]): Set<string> {
   const ends = new Set<string>()
   for (const event of events) {
@@ -98,9 +98,10 @@ function applyStart(store: Store, event: ReportedEvent, terms: ReportTerms): Rep
 }
 
 /**
- * What decides: it may be one of a thousand, and its texts are read only where something is done. A job
- * that was published natively is unknown until somebody shows it. Where the worker leaves its retry to
- * us it is in no queue any more once the worker has acknowledged: adopted, or lost.
+ * Reads the row without its long texts, which are read later and only if something changes: a report may
+ * name a thousand jobs. An unknown id (a job that was published natively) is adopted if the report brought
+ * the job along. If it were not, and the worker leaves the retry to the gateway, the job would be lost as
+ * soon as the worker acknowledges its token.
  */
 function standingOf(store: Store, event: ReportedEvent, { now }: ReportTerms): JobStanding | null {
   const { standing } = store.statements
@@ -133,7 +134,7 @@ function applyEnd(
   return decision.do === 'amend' ? amend(store, event, said, terms, row()) : IGNORED
 }
 
-/** As the expiry of a waiting job, but that its token is back. */
+/** The same as the expiry of a waiting job, except that its token is back. */
 function applyExpired(store: Store, event: ReportedEvent, terms: ReportTerms): ReportResult {
   const standing = standingOf(store, event, terms)
   const decision = decideReport(event, standing, terms.now)
@@ -143,7 +144,7 @@ function applyExpired(store: Store, event: ReportedEvent, terms: ReportTerms): R
   return { outcome: 'expired', job: { ...job, tokenOut: false } }
 }
 
-/** The worker puts its token back: the next execution is the same attempt again. */
+/** The worker puts its token back into the queue: the next execution is the same attempt again. */
 function applyRelease(
   store: Store,
   event: ReportedEvent,
@@ -161,7 +162,7 @@ function applyRelease(
   return { outcome: 'released', job }
 }
 
-/** No token is out any more: what is over may be pruned, and what runs goes on without one. */
+/** The worker has dropped the token: an ended row may be pruned, and a running job goes on without it. */
 function noteDropped(store: Store, event: ReportedEvent): ReportResult {
   const { id, generation, attempt } = event
   const row = toStanding(store.statements.standing.get(id))
@@ -170,16 +171,16 @@ function noteDropped(store: Store, event: ReportedEvent): ReportResult {
   return noteAcknowledged(store, row, attempt) ? { outcome: 'amended' } : IGNORED
 }
 
-/** False: it is not known to have been the token that is out. */
+/** Notes that the worker acknowledges the token. False: `tokenOut` was not cleared by this. */
 function noteAcknowledged(store: Store, { id, generation }: JobStanding, attempt: number): boolean {
   const { statements, nonces } = store
   const isBack = statements.tokenReturned.run(id, generation, attempt).changes === 1
-  // It was to come back to us and to be nacked: nobody else makes the copy.
+  // The copy was to be made by a nack when this token came back to the gateway. Now it must be published.
   if (isBack) statements.oweCopy.run(id, generation, nonces.next())
   return isBack
 }
 
-/** Whatever it says of a job that is over, or runs elsewhere: the worker settles its delivery now. */
+/** The job is over or runs elsewhere, so the report changes no state; but the worker settles its delivery. */
 function noteSettled(store: Store, event: ReportedEvent, said: Ended, row: JobStanding): void {
   const { generation, attempt } = event
   const isOfRow = (generation ?? row.generation) === row.generation && attempt >= row.attempt
@@ -188,11 +189,11 @@ function noteSettled(store: Store, event: ReportedEvent, said: Ended, row: JobSt
   if (!row.tokenOut || !isOfRow || isInRung) return
   if (!isTerminal(row.state)) leaveToLedger(store, event, row)
   else if (outcome?.decision !== 'discard') noteAcknowledged(store, row, attempt)
-  // Its nack makes the copy.
+  // The worker nacks its delivery, which makes the copy.
   else store.statements.tokenReturned.run(row.id, row.generation, attempt)
 }
 
-/** The lease goes on, and the token that was behind it is gone with this worker's word. */
+/** The lease goes on without its token: the worker that reports this attempt settles the delivery. */
 function leaveToLedger(store: Store, { attempt }: ReportedEvent, row: JobStanding): void {
   if (attempt === row.attempt) store.statements.handOver.run(row.id, row.generation, attempt)
 }
@@ -213,7 +214,7 @@ function completeAtOnce(
   }
   const next = toJobRow(nativeNextDone.get(...done, workerId, elapsedMs ?? 0))
   if (!next) return null
-  // Its start is known by what the worker says of it, or not at all.
+  // Nobody has reported the start: it is known only if the worker tells how long the attempt took.
   const isTimed = elapsedMs !== undefined
   started(store, next, AVAILABLE, { isTimed })
   ended(store, next, ACTIVE, { isTimed })
@@ -241,7 +242,7 @@ function endAttempt(
   return { outcome: 'completed', job, ...whence }
 }
 
-/** Null: it was running, or had been and only its lease had run out. */
+/** Null: the attempt had started before, and was running, or only its lease had run out. */
 function newStart(begins: Begins): Beginning | null {
   return begins === 'resumed' ? null : begins
 }
@@ -255,7 +256,7 @@ function complete(
 ): JobRow {
   const done = [id, generation, attempt, now, result, elapsedMs ?? null, workerId] as const
   const job = changed(store.statements.nativeDone.get(...done))
-  // A start that nobody has told of was written just now.
+  // If nobody had reported the start, `startedAt` was set just now and says nothing.
   const isPromoted = newStart(begins)?.promote ?? false
   const isTimed = begins === null || (elapsedMs !== undefined && !isPromoted)
   ended(store, job, ACTIVE, { isTimed, elapsedMs })
@@ -277,7 +278,7 @@ function fail(
   if (!isCounted) failed(store, row, now)
   if (plan.to === 'retryable') {
     const { dueAt, delayMs, rungMs } = plan
-    // A rung that is lost must be known, or the token that the worker has put there is lost with it.
+    // If this rung is lost one day, it must be known, or the token that the worker put there is lost too.
     if (rungMs !== null) recordRung(store, queue, rungMs)
     // Nothing is owed: the token is in the rung, or the ledger holds the job until it is due.
     const job = changed(statements.failToRetry.get(...fence, null, dueAt, delayMs, rungMs, 1))
@@ -286,7 +287,7 @@ function fail(
   }
   const job = changed(runDiscard(store, fence, now, plan))
   ended(store, job, ACTIVE)
-  // The worker nacks its delivery; one that the gateway holds is its own to settle.
+  // The worker nacks its delivery. A delivery that the gateway holds is settled by the gateway.
   if (job.tokenOut && row.holder !== 'gateway') {
     statements.tokenReturned.run(id, generation, null)
     job.tokenOut = false
@@ -294,7 +295,7 @@ function fail(
   return { job, isCounted }
 }
 
-/** As many as the broker may have in all (OJS_MAX_RUNGS), and then some: the names are a worker's. */
+/** More rungs than the gateway declares (OJS_MAX_RUNGS: 1000). A bound, because workers name these rungs. */
 const MAX_RECORDED_RUNGS = 2_000
 
 function recordRung(store: Store, queue: string, delayMs: number): void {
@@ -303,7 +304,7 @@ function recordRung(store: Store, queue: string, delayMs: number): void {
   store.rungs.record({ queue, delayMs })
 }
 
-/** A late word on an attempt that was recorded without one: in the record alone. */
+/** Fills in the error of an attempt that was recorded without a report. Changes nothing but that record. */
 function amend(
   store: Store,
   { attempt }: ReportedEvent,

@@ -18,22 +18,22 @@ const KINDS: readonly Kind[] = [
 ]
 
 /**
- * So many rows of a kind are looked at in one batch: those of workflows that are not over stay, and
- * may be any number.
+ * How many rows of a kind one batch looks at. The rows of unpruned workflows are kept, and there may be any
+ * number of them.
  */
 const MAX_LOOKED_AT = 2_000
-/** SQLite walks through every page of a row to free it. */
+/** How many bytes one batch deletes: SQLite walks through every page of a row to free it. */
 const MAX_BYTES = 16 * 1024 * 1024
 
-/** What a batch may look at: ended from `from` on and before `to`. */
+/** The rows that one batch looks at: `from` <= ended_at < `to`. */
 interface Span {
   from: number
   to: number
-  /** Where the next batch goes on, once this one has found no more. */
+  /** The `from` of the next batch, once everything in this span is pruned. */
   next: number
 }
 
-/** One batch of what is over for long enough. Returns how many rows it changed. */
+/** Prunes one batch of rows whose retention time is over. Returns how many rows it changed. */
 export function pruneBatch(
   store: Store,
   cutoffs: PruneCutoffs,
@@ -47,7 +47,7 @@ export function pruneBatch(
     const { rows, isAll } = choose(store, kind, span, left)
     for (const row of rows) remove(store, kind, row, now)
     left -= rows.length
-    // What is left beyond the bound comes first the next time.
+    // The byte limit left some rows of this span: the next batch begins with them.
     if (!isAll) return limit - left
     if (left > 0) store.pruned.set(kind, span.next)
   }
@@ -57,8 +57,8 @@ export function pruneBatch(
 }
 
 /**
- * What ended in the future, by a clock that was ahead and is right again, has ended now. Returns how many
- * rows it changed.
+ * Sets ends that lie in the future to `now`: the clock was ahead when they were written, and is right again.
+ * Returns how many rows it changed.
  */
 export function boundEnds(store: Store, now: number, limit: number): number {
   let left = limit
@@ -71,7 +71,7 @@ export function boundEnds(store: Store, now: number, limit: number): number {
   return limit - left
 }
 
-/** From where the last batch ended; behind the newest one, from the oldest again. */
+/** The span begins where the last batch ended; after the newest row, it begins at the oldest again. */
 function spanOf(store: Store, kind: Kind, cutoff: number): Span {
   const from = store.pruned.get(kind) ?? Number.MIN_SAFE_INTEGER
   const { state, isDeadLetter } = kind
@@ -88,8 +88,8 @@ function spanOf(store: Store, kind: Kind, cutoff: number): Span {
 }
 
 /**
- * Ended workflows go with the first of their jobs: all of them with the time of completed jobs, so
- * that few rows ever wait for their workflow. `limit` may be passed by one workflow.
+ * Prunes ended workflows, all of them by the retention time of completed jobs, so that few job rows have to
+ * wait for their workflow. The last workflow may exceed `limit`.
  */
 function pruneWorkflows(store: Store, cutoff: number, limit: number): number {
   const { oldestEnded, forgetSteps, forget } = store.workflows.statements
@@ -103,7 +103,7 @@ function pruneWorkflows(store: Store, cutoff: number, limit: number): number {
   return changed
 }
 
-/** `isAll`: as many as were found. At least one. */
+/** The rows that one batch deletes: as many as its byte limit allows, at least one. `isAll`: all found. */
 function choose(
   store: Store,
   { state, isDeadLetter }: Kind,
@@ -121,8 +121,8 @@ function choose(
 }
 
 /**
- * A copy in the DLX queue outlives its row, and one that nobody has heard of yet may come later: the id
- * stays for a while.
+ * Deletes a row, or erases it if it is discarded: its copy in the DLX queue outlives it, and a copy that is
+ * not recorded yet may appear later, so the id has to stay for a while.
  */
 function remove(
   store: Store,

@@ -1,10 +1,10 @@
 import type { Carry, JobRow, JobStanding } from '../../job/job.ts'
 
 /**
- * The columns of a job, for SELECT and RETURNING. The short ones come as one JSON object with the
- * names of `JobRow`: a third faster than 35 columns one by one, and every row has one shape. The
- * long texts come as they are, so that no text is escaped and unescaped on the way. `carry` is
- * among them because its nesting is the producer's, and SQLite's JSON functions have a depth limit.
+ * The short columns of a job, for SELECT and RETURNING: one JSON object with the names of `JobRow`. That is a
+ * third faster than 35 columns one by one, and every row object has the same shape. The long texts are
+ * selected beside it, so that they are not escaped and unescaped. So is `carry`, because the producer decides
+ * how deep it is nested, and SQLite's JSON functions have a depth limit.
  */
 const SHORT = `json_object(
   'id', id, 'generation', generation, 'state', state, 'attempt', attempt, 'queue', queue,
@@ -20,7 +20,7 @@ const SHORT = `json_object(
 ) AS short`
 
 export const JOB_COLUMNS = `${SHORT}, carry, error, errors, result, envelope`
-/** Without what may be megabytes. They are the first of the table: nothing else is read for them. */
+/** Without the texts that may be megabytes. These columns come first in the table, so no text is read. */
 export const STANDING_COLUMNS = SHORT
 
 type LongTexts = Pick<JobRow, 'error' | 'errors' | 'result' | 'envelope'>
@@ -37,7 +37,7 @@ export type RawRow = RawStanding & LongTexts & { carry: string | null }
 export function toJobRow(raw: RawRow | undefined): JobRow | null {
   if (raw === undefined) return null
   const { short, carry, error, errors, result, envelope } = raw
-  // One by one: an object to assign them from would be thrown away for every row that is read.
+  // Assigned one by one, which spares a temporary object for every row.
   const row = JSON.parse(short) as JobRow
   row.carry = carry === null ? null : (JSON.parse(carry) as Carry)
   row.error = error
@@ -47,7 +47,7 @@ export function toJobRow(raw: RawRow | undefined): JobRow | null {
   return row
 }
 
-/** The same of `STANDING_COLUMNS`. */
+/** A row as `STANDING_COLUMNS` selects it; null for no row. */
 export function toStanding(raw: RawStanding | undefined): JobStanding | null {
   return raw === undefined ? null : (JSON.parse(raw.short) as JobStanding)
 }

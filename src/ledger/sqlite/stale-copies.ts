@@ -2,17 +2,17 @@ import type { Companion } from './companion.ts'
 import { Notes } from './notes.ts'
 import type { Statements } from './statements.ts'
 
-/** `sweptTo`: what a sweep has taken out; null: a copy more that nobody needs. */
+/** `sweptTo`: the mark up to which a sweep has removed copies; null: one more copy is stale. */
 interface Change {
   queue: string
   sweptTo: number | null
 }
 
 /**
- * Queues whose DLX queue holds copies that nobody needs any more, each with the number of its newest
- * mark, so that a sweep clears what it saw and nothing newer. In memory and as one column that is
- * written when it changes, so that a thousand stale copies cost one write. The numbers are not
- * stored: no sweep outlives its process, and a queue that is stale in the file is stale at start.
+ * Queues whose DLX queue holds stale copies (copies that nobody needs any more). Each has a mark, a number
+ * that grows with each stale copy, so that a sweep clears what it saw and nothing newer. Kept in memory, and
+ * as one column that is written only when it changes, so that a thousand stale copies cost one write. The
+ * marks are not stored, because no sweep outlives its process: at start, a queue is stale or not.
  */
 export class StaleCopies implements Companion {
   readonly #statements: Statements
@@ -33,12 +33,12 @@ export class StaleCopies implements Companion {
     return this.#marks
   }
 
-  /** The running write leaves a copy behind that nobody needs. */
+  /** Inside a write: one more copy of this queue is stale. */
   add(queue: string): void {
     this.#changes.add({ queue, sweptTo: null })
   }
 
-  /** The running write tells of a sweep that began when `mark` was the newest. */
+  /** Inside a write: a sweep that began when `mark` was the newest mark has removed all stale copies. */
   clear(queue: string, mark: number): void {
     this.#changes.add({ queue, sweptTo: mark })
   }

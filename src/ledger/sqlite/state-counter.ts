@@ -15,7 +15,7 @@ interface Move {
   to: Counted | null
 }
 
-/** By queue. */
+/** All counts, by queue. */
 export interface Recount {
   states: Map<string, StateCounts>
   deadLetters: Map<string, number>
@@ -23,8 +23,8 @@ export interface Recount {
 }
 
 /**
- * How many jobs of each state a queue has: kept, never counted, so that it costs the same at ten
- * rows and at ten million. Rows that are erased are nobody's jobs and in no count.
+ * How many jobs of each state a queue has. Kept by every write and never counted, so that reading costs the
+ * same at ten rows and at ten million. Erased rows are no jobs, and are in no count.
  */
 export class StateCounter implements Companion {
   readonly #statements: Statements
@@ -39,23 +39,23 @@ export class StateCounter implements Companion {
     this.#kept = toCounts(statements.stateCounts.all())
   }
 
-  /** The running write moves one job between states; null: a job that appears or goes. */
+  /** Inside a write: one job moves between states. Null `from`: it is new; null `to`: it is gone. */
   moved(queue: string, from: Counted | null, to: Counted | null): void {
     this.#moves.add({ queue, from, to })
   }
 
-  /** The same for the jobs that end up in `discarded`, some of them as dead letters. */
+  /** Inside a write: one job is discarded, perhaps as a dead letter. */
   discarded(job: Pick<JobRow, 'queue' | 'isDeadLetter'>, from: JobState | null): void {
     this.moved(job.queue, from, 'discarded')
     if (job.isDeadLetter) this.moved(job.queue, null, 'dead_letter')
   }
 
-  /** The row leaves the state that it is given in: one less is waiting with a native worker. */
+  /** Inside a write: `row` (as it was before) moves on. If a native worker still had its token: one less. */
   left(queue: string, row: Pick<JobRow, 'state' | 'holder'>): void {
     if (isWaitingWithNative(row)) this.moved(queue, 'with_native', null)
   }
 
-  /** Available, and with a token that somebody may get. */
+  /** How many jobs are available, without those whose token a native worker still has. */
   claimable(queue: string): number {
     const counts = this.#kept.get(queue)
     return counts ? counts.available - counts.with_native : 0
@@ -65,7 +65,7 @@ export class StateCounter implements Companion {
     return statesOf(this.#kept.get(queue) ?? NONE)
   }
 
-  /** Of one queue, or of all. */
+  /** The number of dead letters of one queue, or of all (null). */
   deadLetters(queue: string | null): number {
     if (queue !== null) return this.#kept.get(queue)?.dead_letter ?? 0
     let total = 0
@@ -73,7 +73,7 @@ export class StateCounter implements Companion {
     return total
   }
 
-  /** Every queue counted row by row: what the others must say. */
+  /** Counts every queue row by row. The kept counts must be equal. */
   recount(): Recount {
     const counted = [...toCounts(this.#statements.recount.all())]
     const mapped = <T>(of: (counts: Counts) => T) =>
@@ -139,7 +139,7 @@ const NONE: Readonly<Counts> = {
   with_native: 0,
 }
 
-/** What a row counts as: one that is erased is nobody's job. */
+/** The state that a row counts as; null for an erased row, which is no job. */
 export function counted(state: RowState): JobState | null {
   return isErased(state) ? null : state
 }

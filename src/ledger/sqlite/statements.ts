@@ -19,8 +19,9 @@ import { prepareUnique } from './unique-statements.ts'
 export type Statements = ReturnType<typeof prepareStatements>
 
 /**
- * Counted twice: a dead letter also as a discarded job, and what a native worker still has after its
- * lease also as `available`.
+ * What `state_counts` counts: the states, and two subsets. `dead_letter`: the `discarded` jobs that are
+ * listed as dead letters. `with_native`: the `available` jobs whose token a native worker still has, after
+ * its lease ran out.
  */
 export type Counted = JobState | 'dead_letter' | 'with_native'
 
@@ -39,7 +40,7 @@ export interface DueRow {
   rungMs: number | null
 }
 
-/** Of `insert` and `insertAgain`. */
+/** Parameters of `insert` and `insertAgain`. */
 export type NewRow = [
   id: string,
   type: string,
@@ -61,15 +62,15 @@ export type NewRow = [
   uniqueKey: string | null,
 ]
 
-/** The rows of a queue behind `after` and up to `upTo`: what a page of `rearm` may look at. */
+/** Selects the rows of a queue with `after` < seq <= `upTo`: those that a page of `rearm` may look at. */
 type Span = [queue: string, after: number, upTo: number]
 
-/** A row that waits for the token that it has lost. */
+/** A row whose token was in a lost queue or rung. */
 export interface WaitingRow extends Pick<JobRow, 'queue' | 'state' | 'holder'> {
   seq: number
 }
 
-/** Throws where the schema is not the current one: migrate first. */
+/** Prepares all statements. Throws if the schema is not the current one: migrate first. */
 export function prepareStatements(db: Database) {
   return {
     ...prepareReads(db),
@@ -109,7 +110,7 @@ function prepareReads(db: Database) {
     ),
     rungs: db.prepare<[], Rung>('SELECT queue, delay_ms AS delayMs FROM rungs'),
     stateCounts: db.prepare<[], CountRow>('SELECT queue, state, count FROM state_counts'),
-    /** What `stateCounts` must always say. Reads every row. */
+    /** Counts every row; `stateCounts` must always be equal. */
     recount: db.prepare<[], CountRow>(
       `SELECT queue, state, count(*) AS count FROM jobs GROUP BY queue, state
        UNION ALL
@@ -124,7 +125,7 @@ function prepareReads(db: Database) {
   }
 }
 
-/** What the timers look for. The conditions are those of the indexes, word for word. */
+/** What the promoter and expiry look for. Each condition is that of its partial index, word for word. */
 function prepareDueReads(db: Database) {
   const earliest = (state: string) =>
     `SELECT min(due_at) FROM jobs
@@ -133,19 +134,19 @@ function prepareDueReads(db: Database) {
     nextDue: db.prepare<[], { retryable: number | null; scheduled: number | null }>(
       `SELECT (${earliest('retryable')}) AS retryable, (${earliest('scheduled')}) AS scheduled`,
     ),
-    /** `now`: by the clock of the state. */
+    /** `now`: clock time for `retryable`, wall time for `scheduled`. */
     due: db.prepare<[state: DueRow['state'], now: number, limit: number], DueRow>(
       `SELECT seq, ?2 - due_at AS lateMs, state, queue, outbox, rung_ms AS rungMs FROM jobs
        WHERE state = ?1 AND due_at IS NOT NULL AND ended_at IS NULL AND due_at <= ?2
        ORDER BY due_at LIMIT ?3`,
     ),
-    /** Those that no exchange has or is owed to have; in the words of its index. */
+    /** Schedules whose token the delay plugin neither has nor is owed. The condition is that of the index. */
     ahead: db.prepare<[until: number, limit: number], { seq: number }>(
       `SELECT seq FROM jobs INDEXED BY jobs_ahead
        WHERE state = 'scheduled' AND rung_ms IS NULL AND outbox IS NULL AND due_at <= ?1
        ORDER BY due_at LIMIT ?2`,
     ),
-    /** An active job ends by itself, whatever has passed meanwhile. */
+    /** Not `active` rows: an attempt that runs is let to its end, even after `expires_at`. */
     expired: db.prepare<[wall: number, limit: number], { id: string }>(
       `SELECT id FROM jobs
        WHERE expires_at IS NOT NULL AND ended_at IS NULL AND expires_at <= ?1
@@ -166,8 +167,7 @@ function prepareEnqueues(db: Database) {
        ON CONFLICT (id) DO NOTHING`,
     ),
     /**
-     * The next life of an id whose last one is erased, with nothing left of that one, and the
-     * generation after it.
+     * Stores a new job under the id of an erased row: overwrites all columns, with the next generation.
      */
     insertAgain: db.prepare<NewRow, { generation: number }>(
       `UPDATE jobs SET type = ?2, queue = ?3, priority = ?4, max_attempts = ?5,
@@ -181,11 +181,11 @@ function prepareEnqueues(db: Database) {
        WHERE id = ?1 AND state = 'withdrawn'
        RETURNING generation`,
     ),
-    /** Both included: no nonce is given out twice. */
+    /** Clears a range of nonces, both ends included. Safe, because no nonce is given out twice. */
     confirmed: db.prepare<[firstNonce: number, lastNonce: number]>(
       'UPDATE jobs SET outbox = NULL WHERE outbox BETWEEN ?1 AND ?2',
     ),
-    /** That rung has its token after all. */
+    /** The confirm for the rung came after the job was due: the rung has its token after all. */
     confirmedInRung: db.prepare<[nonce: number, rungMs: number]>(
       'UPDATE jobs SET outbox = NULL, rung_ms = ?2 WHERE outbox = ?1',
     ),
@@ -201,7 +201,7 @@ function prepareEnqueues(db: Database) {
   }
 }
 
-/** A nonce for the row that needs a token. */
+/** Statements for what happens when a time comes. `nonce`: given to the row if it needs a token. */
 function prepareDue(db: Database) {
   return {
     activate: db.prepare<[id: string, now: number, wall: number, nonce: number], RawRow>(
@@ -212,7 +212,7 @@ function prepareDue(db: Database) {
        WHERE id = ?1 AND state = 'pending'
        RETURNING ${JOB_COLUMNS}`,
     ),
-    /** `nonce` null: its token waits in a rung, and comes by itself. */
+    /** `nonce` null: the token waits in a rung, and comes by itself. */
     promote: db.prepare<[seq: number, now: number, nonce: number | null], RawRow>(
       `UPDATE jobs SET state = 'available', enqueued_at = ?2, due_at = NULL, token_out = 1,
          outbox = ?3, rung_ms = iif(?3 IS NULL, rung_ms, NULL)
@@ -222,7 +222,7 @@ function prepareDue(db: Database) {
     sendAhead: db.prepare<[seq: number, nonce: number]>(
       `UPDATE jobs SET outbox = ?2, rung_ms = ${IN_EXCHANGE}, token_out = 1 WHERE seq = ?1`,
     ),
-    /** No copy is owed, and a job that the ledger held has no token. */
+    /** Sets `dead_letter_copied`, because no copy is owed. A job that the ledger held has no token out. */
     expire: db.prepare<
       [
         id: string,
@@ -244,21 +244,21 @@ function prepareDue(db: Database) {
   }
 }
 
-/** A queue or a rung is gone from the broker. */
+/** Statements for a queue or a rung that is gone from the broker. */
 function prepareLost(db: Database) {
   const live = `SELECT seq, queue, state, holder FROM jobs INDEXED BY jobs_live
        WHERE queue = ?1 AND ended_at IS NULL AND seq > ?2 AND seq <= ?3`
   return {
-    /** What is behind the first so many rows of the queue. From the index alone. */
+    /** The `seq` of the row behind the first `skipped` rows of the queue. Reads the index alone. */
     liveAfter: db.prepare<[...Span, skipped: number], { seq: number }>(
       `SELECT seq FROM jobs INDEXED BY jobs_live
        WHERE queue = ?1 AND ended_at IS NULL AND seq > ?2 AND seq <= ?3
        ORDER BY seq LIMIT 1 OFFSET ?4`,
     ),
     /**
-     * The rows of a queue whose token was in it, from the oldest. The token of a retry that has left its
-     * rung by `leftBy` may have come here. What a native worker still has after its lease comes back no
-     * more either, nor what began since `handOverQueue`.
+     * The rows of a lost queue whose token was in it, oldest first. A retry's token counts as in the queue if
+     * it left its rung by `leftBy`. `available` includes rows whose token a native worker still has after its
+     * lease: that delivery went with the queue. `active` finds leases that began after `handOverQueue` ran.
      */
     rearmable: db.prepare<[...Span, limit: number, leftBy: number], WaitingRow>(
       `${live}
@@ -268,15 +268,17 @@ function prepareLost(db: Database) {
              AND due_at - coalesce(retry_delay_ms, rung_ms) + rung_ms <= ?5)
        ORDER BY seq LIMIT ?4`,
     ),
-    /** The same for a rung. */
+    /** The rows whose token was in a lost rung, or is owed to it. */
     rearmableOfRung: db.prepare<[...Span, limit: number, rungMs: number], WaitingRow>(
       `${live}
          AND rung_ms = ?5 AND (state = 'retryable' OR state = 'available' AND outbox IS NULL)
        ORDER BY seq LIMIT ?4`,
     ),
     /**
-     * Only a lease has a holder still: `handOverQueue`. `isTokenGone`: what a native worker has begun, and
-     * says so only now, will not come back, so that the row is one of `isOwedAgain`, whoever had it last.
+     * Clears the holder, because the delivery of a native worker went with the queue. (`handOverQueue` and
+     * `handOverRow` see to the leases.) `isTokenGone`: the token was in the lost queue, so that RabbitMQ
+     * cannot deliver it again to a native worker that has started the job and reports so only now. A
+     * `worker_id` that is not NULL marks the row for that (`isOwedAgain`).
      */
     rearm: db.prepare<[seq: number, nonce: number | null, isTokenGone: Flag]>(
       `UPDATE jobs SET outbox = ?2, rung_ms = NULL, holder = NULL,
@@ -293,20 +295,20 @@ function prepareLost(db: Database) {
          WHERE ${LEASED} AND queue = ?1 AND seq <= ?2
            AND state = 'active' AND holder IN ('gateway', 'native'))`,
     ),
-    /** The tokens of ended rows were in the lost queue too, unless they wait elsewhere until later. */
+    /** Ended rows stop waiting for a token in the lost queue. With `due_at` ahead, it is in a rung. */
     forgetStrays: db.prepare<[...Span, now: number]>(
       `UPDATE jobs SET token_out = 0 WHERE seq IN (
          SELECT seq FROM jobs INDEXED BY jobs_stray
          WHERE queue = ?1 AND ended_at IS NOT NULL AND token_out = 1 AND seq > ?2 AND seq <= ?3
            AND (due_at IS NULL OR due_at <= ?4))`,
     ),
-    /** As `liveAfter`, of ended rows whose token is out. */
+    /** As `liveAfter`, for ended rows whose token is out. */
     strayAfter: db.prepare<[...Span, skipped: number], { seq: number }>(
       `SELECT seq FROM jobs INDEXED BY jobs_stray
        WHERE queue = ?1 AND ended_at IS NOT NULL AND token_out = 1 AND seq > ?2 AND seq <= ?3
        ORDER BY seq LIMIT 1 OFFSET ?4`,
     ),
-    /** Of those, the ones whose token went to this rung: it was there if it is due after now. */
+    /** Ended rows whose token went to the lost rung. It was still there if its `due_at` is after `now`. */
     forgetRungStrays: db.prepare<[...Span, rungMs: number, now: number]>(
       `UPDATE jobs SET token_out = iif(due_at > ?5, 0, 1), due_at = NULL, rung_ms = NULL
        WHERE seq IN (
@@ -342,7 +344,7 @@ function prepareBookkeeping(db: Database) {
       'INSERT INTO unwritten_queues VALUES (?) ON CONFLICT DO NOTHING',
     ),
     markWritten: db.prepare<[name: string]>('DELETE FROM unwritten_queues WHERE name = ?'),
-    /** What is known of a queue that is to be declared anew. */
+    /** Forgets what is known of a queue in the broker, before it is declared anew. */
     forgetPresence: db.prepare<[name: string]>(
       'UPDATE queues SET marker = NULL, lost_at = NULL WHERE name = ?1',
     ),

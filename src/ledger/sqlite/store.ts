@@ -12,7 +12,7 @@ import type { Tombstones } from './tombstones.ts'
 import type { TrafficMinutes } from './traffic.ts'
 import type { WorkflowBook } from './workflow-book.ts'
 
-/** What a write works with: the statements, and what is kept in memory beside the rows. */
+/** What a write works with: the prepared statements, and the state that is kept in memory beside the rows. */
 export interface Store {
   readonly statements: Statements
   readonly counter: StateCounter
@@ -24,10 +24,10 @@ export interface Store {
   readonly pauses: PauseStates
   readonly traffic: TrafficMinutes
   readonly workflows: WorkflowBook
-  /** Nonces that RabbitMQ has confirmed, and whose rows do not say so yet. */
+  /** Nonces that RabbitMQ has confirmed, until the commit that clears them from their rows. */
   readonly confirming: Set<number>
   readonly moved: MovedDebts
-  /** Where retention goes on with each kind of ended rows: when the next of them ended. */
+  /** Where retention goes on, for each kind of ended rows: the `ended_at` from which the next batch looks. */
   readonly pruned: Map<object, number>
 }
 
@@ -40,12 +40,12 @@ interface FirstLife {
 }
 
 /**
- * Stores a job, in the state that it enters in, and its queue. The generation, or null when the id
- * is taken. Two statements instead of one upsert: RETURNING costs a third more, and an id is hardly
- * ever used again.
+ * Stores a job in its start state, and records its queue. Returns the generation, or null when the id is
+ * taken. Two statements instead of one upsert: RETURNING would make it a third more expensive, and an id is
+ * hardly ever used again.
  */
 export function insertJob(store: Store, job: NewJob, life: FirstLife): number | null {
-  // Workers drop tokens of an id that was cancelled before it was known: this is not that job.
+  // Workers drop generation 0 of an id that was cancelled before its job was known; this is another job.
   const first = store.tombstones.forget(job.id) ? life.generation + 1 : life.generation
   const values: NewRow = [
     job.id,
@@ -79,7 +79,7 @@ function generationAgain(store: Store, values: NewRow): number | null {
   return store.statements.insertAgain.get(...values)?.generation ?? null
 }
 
-/** Was its token to be published by this process, which has heard of no confirm? */
+/** Is this process the one that was to publish the row's token, and has it seen no confirm? */
 export function isTokenOwed(
   { nonces, confirming }: Store,
   { outbox }: Pick<JobRow, 'outbox'>,
@@ -87,7 +87,7 @@ export function isTokenOwed(
   return outbox !== null && nonces.isOurs(outbox) && !confirming.has(outbox)
 }
 
-/** The row that a statement must have changed: it was read in the same transaction. */
+/** The row that a statement changed or read. Throws if there is none: the transaction has just read it. */
 export function changed(raw: RawRow | undefined): JobRow {
   const row = toJobRow(raw)
   if (!row) throw new Error('a row changed inside its own transaction')

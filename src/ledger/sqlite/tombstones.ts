@@ -8,7 +8,7 @@ import type { Store } from './store.ts'
 const MAX_TOMBSTONES = 100_000
 
 /**
- * Cancelled ids that the ledger does not know. How many there are is kept in memory: mostly none,
+ * Tombstones: cancelled ids that the ledger knows no job of. Their number is kept in memory. It is mostly 0,
  * and then no PUSH and no look-up pays for them.
  */
 export class Tombstones implements Companion {
@@ -25,7 +25,7 @@ export class Tombstones implements Companion {
     this.#count = onlyRow(statements.countTombstones.get()).count
   }
 
-  /** Inside a write, what it has changed included; else as committed. */
+  /** As committed; inside a write, with the changes of its group so far. */
   get count(): number {
     return this.#count + this.#change
   }
@@ -34,7 +34,7 @@ export class Tombstones implements Companion {
     return this.queueOf(id) !== null
   }
 
-  /** Whose workers were told; null: there is no tombstone. */
+  /** The queue whose workers were told of the cancel; null: there is no tombstone. */
   queueOf(id: string): string | null {
     if (this.count === 0) return null
     return this.#statements.tombstone.get(id)?.queue ?? null
@@ -48,12 +48,12 @@ export class Tombstones implements Companion {
     if (this.count > this.#capacity) this.#dropped(this.#statements.forgetOldestTombstone.run())
   }
 
-  /** Inside a write: the id is that of a job now. False: there was no tombstone. */
+  /** Inside a write: removes the tombstone, as a job is stored under the id. False: there was none. */
   forget(id: string): boolean {
     return this.count > 0 && this.#dropped(this.#statements.forgetTombstone.run(id)) > 0
   }
 
-  /** Inside a write. How many were older. */
+  /** Inside a write: removes tombstones older than `before`. Returns how many. */
   prune(before: number, limit: number): number {
     if (this.count === 0) return 0
     return this.#dropped(this.#statements.pruneTombstones.run(before, limit))
@@ -85,18 +85,18 @@ export class Tombstones implements Companion {
   }
 }
 
-/** Stores the id as cancelled, unless there is a row that says what it is. */
+/** Stores a tombstone. False, and none is stored, if the ledger has a row of this id. */
 export function recordTombstone(store: Store, id: string, queue: string, now: number): boolean {
   if (store.statements.isKnown.get(id) !== undefined) return false
   store.tombstones.record(id, queue, now)
   return true
 }
 
-/** One queue's share of a list: the newest, as many as were asked for. */
+/** One queue's share of the list, from rows or from tombstones: the newest `wanted` of them. */
 interface Share {
   queue: string
   statement: Statements['cancelledTokens']
-  /** As many as to ask for. */
+  /** How many to read. */
   wanted: number
   found: CancelledRow[]
 }
@@ -104,8 +104,9 @@ interface Share {
 const GROWTH = 4
 
 /**
- * The newest of both kinds. A worker may name a hundred queues with ten thousand each, so each is asked
- * for its fair share first, and for more only where all of that is among the newest.
+ * See `NativeLedger.tombstones`: the newest of cancelled rows and tombstones. A worker may name a hundred
+ * queues with ten thousand each, so only a fair share of each is read at first, and more only from a queue
+ * whose whole share is among the newest.
  */
 export function cancelledTokens(
   store: Store,
@@ -134,7 +135,7 @@ function ask(share: Share, limit: number): void {
   share.found = statement.all(queue, Math.min(wanted, limit + 1))
 }
 
-/** Among those that were not asked for there may be one that is newer than `oldest`. */
+/** May the part of this queue that was not read hold an entry newer than `oldest`? */
 function mayHaveMore({ found, wanted }: Share, oldest: number, limit: number): boolean {
   const last = found.at(-1)
   return wanted <= limit && found.length === wanted && last !== undefined && last.at > oldest

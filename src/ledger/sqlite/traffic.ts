@@ -6,8 +6,8 @@ import type { Statements } from './statements.ts'
 const MINUTE_MS = 60_000
 const MINUTES = 60
 /**
- * 100 days. What says that it took longer was not measured: a program that sets no time sends 1970 or
- * the year 1. A million of them a minute are a safe integer yet.
+ * The longest duration or wait that counts: 100 days. A longer one was not measured: a program that sets no
+ * time sends 1970 or the year 1. A million of these a minute still add up to a safe integer.
  */
 const MAX_MS = 8_640_000_000
 
@@ -19,17 +19,17 @@ interface Note {
   queue: string
   minute: number
   kind: 'completed' | 'timed' | 'failed' | 'waited'
-  /** Of `timed` and `waited`. */
+  /** The duration (`timed`) or the wait (`waited`). */
   ms: number
 }
 
 /**
- * The last hour of each queue in sixty minutes. A job costs two notes in memory; a group one upsert
- * per queue, because what it stores is the whole minute.
+ * The last hour of each queue, in sixty minutes. A job costs two notes in memory; a group costs one upsert
+ * per queue and minute, because it stores the minute's new totals.
  */
 export class TrafficMinutes implements Companion, QueueTraffic {
   readonly #statements: Statements
-  /** As committed: by queue, the place of a minute is its number modulo 60. */
+  /** As committed, by queue. The index of a minute is its number modulo 60. */
   readonly #kept = new Map<string, (Minute | undefined)[]>()
   readonly #notes = new Notes<Note>()
   /** The minutes that the group changes, as they are after it. */
@@ -59,8 +59,8 @@ export class TrafficMinutes implements Companion, QueueTraffic {
   }
 
   /**
-   * Inside a write, at a start. Minutes that are still to come have no place for those before them:
-   * nothing would be counted until then.
+   * Inside a write, at a start: forgets minutes after `now` (the clock was set back). They would keep their
+   * places among the sixty from the current minutes, so that nothing would be counted until their time.
    */
   forgetAfter(now: number): void {
     const current = minuteOf(now)
@@ -72,23 +72,23 @@ export class TrafficMinutes implements Companion, QueueTraffic {
     }
   }
 
-  /** Inside a write. `durationMs` null: nobody has said when it began. */
+  /** Inside a write: a job is completed. `durationMs` null: the start of the attempt is not known. */
   completed(queue: string, at: number, durationMs: number | null): void {
     const isTimed = durationMs !== null && durationMs <= MAX_MS
     this.#note(queue, at, isTimed ? 'timed' : 'completed', isTimed ? durationMs : 0)
   }
 
-  /** Inside a write. */
+  /** Inside a write: an attempt has failed. */
   failed(queue: string, at: number): void {
     this.#note(queue, at, 'failed', 0)
   }
 
-  /** Inside a write: an attempt begins after so long in the queue. */
+  /** Inside a write: an attempt begins after `waitMs` in the queue. */
   waited(queue: string, at: number, waitMs: number): void {
     if (waitMs <= MAX_MS) this.#note(queue, at, 'waited', waitMs)
   }
 
-  /** What began before a restart may have begun later than now, by a clock that was set back since. */
+  /** `ms` may be negative: an attempt that began before the clock was set back began later than `at`. */
   #note(queue: string, at: number, kind: Note['kind'], ms: number): void {
     this.#notes.add({ queue, minute: minuteOf(at), kind, ms: Math.max(0, ms) })
   }
@@ -147,7 +147,7 @@ export class TrafficMinutes implements Companion, QueueTraffic {
       this.#kept.set(queue, minutes)
     }
     const place = minute.minute % MINUTES
-    // A native worker may tell of a start an hour ago and more, in a group with what is new.
+    // A native worker may report a start of an hour ago or more: do not replace a newer minute.
     if ((minutes[place]?.minute ?? 0) <= minute.minute) minutes[place] = minute
   }
 }

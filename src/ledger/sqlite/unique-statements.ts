@@ -4,10 +4,10 @@ import { JOB_COLUMNS, type RawRow } from './rows.ts'
 
 type OneForEach<T> = { -readonly [K in keyof T]: JobState | null }
 
-/** The states that a policy names: it may be all of them. The rest of the parameters are NULL. */
+/** One parameter per state: the states that a policy names, and NULL for the others. */
 export type NamedStates = OneForEach<typeof JOB_STATES>
 
-/** The first of them. */
+/** The number of the first state's parameter. */
 const FIRST_STATE = 5
 
 export interface KeyRow {
@@ -17,10 +17,13 @@ export interface KeyRow {
   existing: string
 }
 
-/** As `jobs_unique` has them: by their beginnings. */
+/** Compares the beginnings first, because the index `jobs_unique` has only those. */
 const OF_KEY = 'substr(unique_key, 1, 10) = substr(?1, 1, 10) AND unique_key = ?1'
 
-/** What has expired by `wall` is as good as discarded, as `expired` has it; null: that counts too. */
+/**
+ * Parameters that select the holders of a key. Waiting jobs whose `expires_at` is past at `wall` are left
+ * out, because expiry is about to discard them; `wall` null: they are selected too.
+ */
 export type Holders = [
   key: string,
   createdAfter: number,
@@ -30,18 +33,18 @@ export type Holders = [
   wall: number | null,
 ]
 
-/** Unique keys, and the keys of requests. */
+/** Statements for unique keys, and for idempotency keys. */
 export function prepareUnique(db: Database) {
   const states = JOB_STATES.map((_, i) => `substr(?${i + FIRST_STATE}, 1, 2)`)
   const inTheWay = `${OF_KEY} AND substr(state, 1, 2) IN (${states.join(', ')}) AND created_at > ?2
     AND id <> ?3 AND NOT coalesce(expires_at <= ?13 AND ended_at IS NULL AND state <> 'active', 0)`
   return {
-    /** The usual answer is no, at a seventieth of the price of the next two. */
+    /** Usually no job has the key, and this query costs a seventieth of the next two. */
     isKeyKnown: db.prepare<[key: string]>(`SELECT 1 FROM jobs WHERE ${OF_KEY} LIMIT 1`),
     holdersOfKey: db.prepare<Holders, RawRow>(
       `SELECT ${JOB_COLUMNS} FROM jobs WHERE ${inTheWay} LIMIT ?4`,
     ),
-    /** Of as many: how large they are, without reading them. */
+    /** The number and the size of the rows that `holdersOfKey` would return, without reading them. */
     sizeOfHolders: db.prepare<Holders, { jobs: number; bytes: number }>(
       `SELECT count(*) AS jobs, ifnull(sum(bytes), 0) AS bytes
        FROM (SELECT octet_length(envelope) + ifnull(octet_length(errors), 0) AS bytes
@@ -50,7 +53,7 @@ export function prepareUnique(db: Database) {
     uniqueKey: db.prepare<[id: string], { key: string | null }>(
       'SELECT unique_key AS key FROM jobs WHERE id = ?',
     ),
-    /** REPLACE: a key that is too old starts over, behind all others. */
+    /** REPLACE: an expired key is stored anew with the highest `seq`, so that `seq` stays in time order. */
     rememberKey: db.prepare<
       [key: string, fingerprint: string, jobs: string, existing: string, createdAt: number]
     >(
@@ -63,20 +66,20 @@ export function prepareUnique(db: Database) {
     newestCreated: db.prepare<[], { createdAt: number }>(
       'SELECT created_at AS createdAt FROM jobs WHERE seq = (SELECT max(seq) FROM jobs)',
     ),
-    /** The period of such a job begins with this start. Reads the whole index. */
+    /** Unique jobs created after `now`: their period begins now. Reads the whole index. */
     boundCreated: db.prepare<[now: number]>(
       `UPDATE jobs SET created_at = ?1 WHERE seq IN (
          SELECT seq FROM jobs INDEXED BY jobs_unique
          WHERE unique_key IS NOT NULL AND created_at > ?1)`,
     ),
-    /** Those at the end that are later than now: their process's clock was ahead of ours. */
+    /** Idempotency keys created after `now`, by a clock that was ahead: those with the highest `seq`. */
     boundKeys: db.prepare<[now: number]>(
       `UPDATE idempotency_keys SET created_at = ?1
        WHERE seq > coalesce(
          (SELECT seq FROM idempotency_keys WHERE created_at <= ?1 ORDER BY seq DESC LIMIT 1), 0)`,
     ),
     forgetKey: db.prepare<[key: string]>('DELETE FROM idempotency_keys WHERE key = ?'),
-    /** `capacity`: how many may stay. */
+    /** `capacity`: how many keys may stay. */
     pruneKeys: db.prepare<[createdBy: number, capacity: number, limit: number]>(
       `DELETE FROM idempotency_keys
        WHERE seq IN (SELECT seq FROM idempotency_keys ORDER BY seq LIMIT ?3)

@@ -10,18 +10,19 @@ import { toJobRows } from './rows.ts'
 import type { Store } from './store.ts'
 import type { Holders, NamedStates } from './unique-statements.ts'
 
-/** What one PUSH may cancel: so many, which are so large together. */
+/** What one PUSH may replace: so many jobs, with so many bytes in all. */
 export interface Room {
   jobs: number
   bytes: number
 }
 
-/** More would hold up every other write, and all of them are in the heap at once. */
+/** The limit for one PUSH: more would block other writes, and the replaced jobs are in memory at once. */
 export const ROOM: Readonly<Room> = { jobs: 100, bytes: 32 * 1024 * 1024 }
 
 /**
- * One job as a PUSH stores it, by its `unique` policy (ojs-digest §5.3). Inside a write, which the
- * caller takes back on `duplicate` if it was protected. `protect`: of a write that is not yet.
+ * Stores one job as a PUSH does, by its `unique` policy (ojs-digest §5.3). Inside a write. `protect`: given
+ * if the write is not protected yet; called before the first cancel. On `duplicate`, the caller must undo a
+ * protected write (`TakenBack`), because jobs may have been cancelled.
  */
 export function admit(
   store: Store,
@@ -35,7 +36,7 @@ export function admit(
   if (unique === null) return enqueue(store, job, now)
   if (store.statements.isKeyKnown.get(unique.key) === undefined) return enqueue(store, job, now)
   const isReplacing = unique.onConflict.startsWith('replace')
-  // What has ended cannot be replaced, and is not in the way.
+  // A job that has ended cannot be replaced, and does not conflict with one that replaces.
   const states = isReplacing ? replaceableStates(unique.states) : unique.states
   const all = { key: unique.key, states, periodMs: unique.periodMs, limit: room.jobs + 1, now }
   const mayReplace = isReplacing && store.workflows.mayReplace && hasRoom(store, all, room)
@@ -55,8 +56,8 @@ export function admit(
 }
 
 /**
- * The job whose key a dead letter would take if it came back to life. Its policy is in its envelope,
- * its key in a column that nobody else reads.
+ * The job that has the unique key of a dead letter by now, which must not be revived then; null: none. The
+ * dead letter's policy is in its envelope, its key in the column `unique_key`.
  */
 export function rivalOf(
   store: Store,
@@ -79,7 +80,7 @@ function replace(
 ): Inserted {
   const { now } = query
   const cancelled: Cancelled[] = []
-  // The end of a step may begin another with the same key: that one is in the way now.
+  // The cancelled job may be a workflow step whose end begins another job with the same key: cancel that too.
   for (let inTheWay = found; inTheWay.length > 0; inTheWay = holders(store, query)) {
     for (const { id } of inTheWay) {
       const done = cancelJob(store, id, now)
@@ -95,12 +96,12 @@ function replace(
     : { ...stored, replacing: { cancelled, job: placed } }
 }
 
-/** Which holders of a key are in the way. */
+/** Selects the jobs that hold a key and conflict with the policy. */
 interface KeyQuery {
   key: string
   states: readonly JobState[]
   periodMs: number | null
-  /** Not this job. */
+  /** An id to leave out. */
   besides?: string
   limit: number
   now: number
@@ -110,11 +111,11 @@ function hasRoom(store: Store, query: KeyQuery, room: Room): boolean {
   const { sizeOfHolders } = store.statements
   const { jobs, bytes } = onlyRow(sizeOfHolders.get(...parametersOf(store, query)))
   if (jobs > room.jobs) return false
-  // A single one always fits, but for a batch that has replaced so much already.
+  // A single job always fits, except into the rest of a batch that has replaced much already.
   return bytes <= room.bytes || (jobs === 1 && room.bytes === ROOM.bytes)
 }
 
-/** Jobs with this key that are in the way. Rows that are erased are in no state that a policy can name. */
+/** The jobs that conflict. No erased rows: a policy cannot name their state. */
 function holders(store: Store, query: KeyQuery): JobRow[] {
   return toJobRows(store.statements.holdersOfKey.all(...parametersOf(store, query)))
 }

@@ -18,7 +18,7 @@ export class SqliteUnwrittenQueues implements UnwrittenQueues {
     return this.#names.has(queue)
   }
 
-  /** Also where the name is there: it may be about to go. */
+  /** Writes even if the queue is marked already, because a `settle` that is under way may remove the mark. */
   async mark(queue: string): Promise<void> {
     await this.#access.write(() => this.#statements.markUnwritten.run(queue))
     this.#names.add(queue)

@@ -7,27 +7,27 @@ import { Notes } from './notes.ts'
 import type { Store } from './store.ts'
 import type { WorkflowStatements } from './workflow-statements.ts'
 
-/** What a step that begins cannot reach for. */
+/** The clock and the ids for steps that begin, given from outside. */
 export interface StepSources {
-  /** Wall time, ms: a step may have a time of its own. */
+  /** Wall time, ms: a step's job may be scheduled. */
   wall(): number
   newId(): string
 }
 
 /**
- * A step that begins may replace a job of another workflow, whose end is another step's beginning, and
- * so on. Some 500 of these on top of each other overflow the stack, and the write could never be made.
+ * A step that begins may replace a job of another workflow (`unique`); that job's end may begin another step,
+ * and so on. Some 500 of these nested calls overflow the stack, and the write would fail each time.
  */
 const MAX_NESTED = 100
 
-/** What a workflow makes of the end of a job, inside the write that ends it. */
+/** Advances the workflow of a job that has ended, inside the write that ends it. */
 type EndStep = (store: Store, job: JobRow) => void
 
 export const OWN_SOURCES: StepSources = { wall: Date.now, newId: uuid7 }
 
 /**
- * How many workflows there are in each state, and what has happened to them in the group at work.
- * While none is running, which is mostly so, the end of a job costs one comparison here.
+ * Keeps how many workflows are in each state, and the news of the current group. While no workflow is
+ * running, which is the usual case, the end of a job costs one comparison here.
  */
 export class WorkflowBook implements Companion {
   readonly statements: WorkflowStatements
@@ -41,7 +41,7 @@ export class WorkflowBook implements Companion {
   readonly #news = new Notes<WorkflowNews>()
   #listener: (news: readonly WorkflowNews[]) => void = () => {}
 
-  /** `endStep` is given: jobs that it begins may end others, which leads back here. */
+  /** `endStep` is a parameter, because it calls back into this class: its jobs may end others. */
   constructor(statements: WorkflowStatements, sources: StepSources, endStep: EndStep) {
     this.statements = statements
     this.sources = sources
@@ -50,7 +50,7 @@ export class WorkflowBook implements Companion {
     this.#running = this.count('running')
   }
 
-  /** Inside a write, what it has changed included; else as committed. Null: of all states. */
+  /** As committed; inside a write, with the changes of its group so far. Null: of all states. */
   count(state: WorkflowState | null): number {
     const isCounted = (other: WorkflowState) => state === null || other === state
     let count = 0
@@ -59,13 +59,13 @@ export class WorkflowBook implements Companion {
     return count
   }
 
-  /** Is the end of this job perhaps more than the end of a job? Asked at every end there is. */
+  /** Is this job a step, so that its end may change a workflow? Called for every job that ends. */
   owns(jobId: string): boolean {
     const isAnyRunning = this.#running > 0 || !this.#changes.isEmpty
     return isAnyRunning && this.statements.isStep.get(jobId) !== undefined
   }
 
-  /** Inside the write that has ended this job. */
+  /** Advances the job's workflow, if it is a step. Inside the write that has ended the job. */
   ended(store: Store, job: JobRow): void {
     if (!this.owns(job.id)) return
     this.#nested += 1
@@ -76,18 +76,18 @@ export class WorkflowBook implements Companion {
     }
   }
 
-  /** May a step that begins end other jobs? */
+  /** May a step that begins replace other jobs? False when too many of these calls are nested. */
   get mayReplace(): boolean {
     return this.#nested < MAX_NESTED
   }
 
-  /** Inside a write. Null: it was not there, or is gone. */
+  /** Inside a write: a workflow changes its state. Null `from`: it is new; null `to`: it is deleted. */
   moved(from: WorkflowState | null, to: WorkflowState | null): void {
     if (from !== null) this.#changes.add([from, -1])
     if (to !== null) this.#changes.add([to, 1])
   }
 
-  /** Inside a write. */
+  /** Inside a write: adds news, which the listener gets after the commit. */
   tell(news: readonly WorkflowNews[]): void {
     for (const one of news) this.#news.add(one)
   }

@@ -3,7 +3,7 @@ import type { CancelledWorkflow } from '../workflows.ts'
 import { cancelJob } from './cancel.ts'
 import type { Store } from './store.ts'
 
-/** The workflow first, so that no step begins with the end of another, and then its jobs. */
+/** Cancels the workflow first, so that the cancel of one job begins no other step, and then its jobs. */
 export function cancelWorkflow(store: Store, id: string, now: number): CancelledWorkflow | 'stale' {
   const { statements } = store.workflows
   const row = statements.cancel.get(id, now)
@@ -16,7 +16,7 @@ export function cancelWorkflow(store: Store, id: string, now: number): Cancelled
     const cancelled = jobId === null ? 'stale' : cancelJob(store, jobId, now)
     if (cancelled !== 'stale') jobs.push(cancelled)
   }
-  // A callback that never began is no step that anybody waits for.
+  // Callbacks that never began are not counted: nobody waits for them.
   const counted = steps.filter((step) => step.type !== null && !(step.isCallback && !step.jobId))
   return { workflow, stepsCancelled: counted.length, jobs }
 }

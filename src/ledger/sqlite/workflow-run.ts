@@ -23,12 +23,13 @@ type News = WorkflowNews extends infer One
   : never
 
 /**
- * Of results that the jobs of one walk are given: hundreds may wait for the same end, each for all the
- * results before it, and all of them are made in one write. Those behind get references.
+ * Bytes of results that are copied into the jobs of one walk. Hundreds of steps may wait for the same end,
+ * each for all the results before it, and all their jobs are made in one write. Results beyond the limit are
+ * given as references.
  */
 const MAX_RESULT_BYTES = 16 * 1024 * 1024
 
-/** One walk from what is over to what begins or ends with it, inside its write. */
+/** One walk, inside a write: from a step that has ended to the nodes that begin or end because of it. */
 interface Walk {
   store: Store
   seq: number
@@ -37,15 +38,15 @@ interface Walk {
   now: number
   /** How much of `MAX_RESULT_BYTES` is left. */
   resultBytes: number
-  /** Results that a job was given: hundreds may begin with one end, each with those of hundreds before it. */
+  /** Results by node, read once per walk: hundreds of jobs may begin, each with the results of hundreds. */
   results: Map<number, StepResult>
-  /** Of these steps. */
+  /** The step ids of the nodes in `results`. */
   ids: Map<number, string>
-  /** Nodes that are over, and whose dependents have not heard of it. */
+  /** Nodes that have ended, and whose dependents have still to be told. */
   over: { feeds: string; outcome: Outcome }[]
-  /** Nodes that wait no more: of half a million dependencies nearly all may lead to them. */
+  /** Nodes that wait no longer, to be skipped: nearly all of half a million dependencies may lead to them. */
   decided: Set<number>
-  /** Jobs that are no callbacks. */
+  /** Ended steps in this walk, without callbacks. */
   ended: Record<Outcome, number>
   news: News[]
   /** The outcome of the workflow, once there is one. */
@@ -68,20 +69,20 @@ export function createWorkflow(store: Store, workflow: NewWorkflow, now: number)
   for (const [place, node] of nodes.entries()) {
     if (node.kind === 'job' && node.needs.length === 0) begin(walk, rootRow(node, place, feeds))
   }
-  // A step that cannot be made takes others with it at once.
+  // A step whose job cannot be made has failed at once, and may end other steps.
   advance(walk)
   finish(walk)
 }
 
 /**
- * The job of a step is over: everything that begins or ends with it. Nothing happens for a job of
- * no workflow, or of one that had ended before.
+ * Ends the step whose job is over, and begins or ends all that depends on it. Does nothing for a job that is
+ * no step, or whose workflow had ended before.
  */
 export function endStep(store: Store, job: JobRow): void {
   const now = endedAt(job)
   const { statements } = store.workflows
   const outcome = job.state === 'completed' ? 'completed' : 'failed'
-  // It outlives the job, which may be retried as a dead letter, or deleted.
+  // Kept with the step, because the job may be retried as a dead letter, or deleted.
   const error = outcome === 'completed' ? null : job.error
   const { id: jobId, state, startedAt, attempt } = job
   const row = statements.endStep.get(jobId, outcome, state, now, error, startedAt, attempt)
@@ -94,7 +95,7 @@ export function endStep(store: Store, job: JobRow): void {
   finish(walk)
 }
 
-/** In waves: the node that ends the workflow waits for all of them, and hears of each wave once. */
+/** Works in waves, so that a node that waits for many others is updated once per wave. */
 function advance(walk: Walk): void {
   const { arrive } = walk.store.workflows.statements
   while (walk.over.length > 0) {
@@ -107,7 +108,7 @@ function advance(walk: Walk): void {
   }
 }
 
-/** What each node hears of them, in the order in which it first does. */
+/** For each node that waits for ended nodes: how many ended how. In the order of the first arrival. */
 function arrivalsOf(
   wave: Walk['over'],
   decided: ReadonlySet<number>,
@@ -132,7 +133,7 @@ function decide(walk: Walk, row: NodeRow): void {
   else endNode(walk, row, decision, null)
 }
 
-/** Its job, with what the steps before it have returned. */
+/** Begins a step: stores its job, with the results of the steps before it. */
 function begin(walk: Walk, row: NodeRow): void {
   const { store, seq } = walk
   const job = madeJob(walk, row)
@@ -144,7 +145,7 @@ function begin(walk: Walk, row: NodeRow): void {
   walk.news.push({ what: 'born', job })
 }
 
-/** Stored, with all that a PUSH of it would store. What PUSH would refuse fails the step. */
+/** Makes and stores the job of a step, as a PUSH would. Returns the error if PUSH would refuse it. */
 function madeJob(walk: Walk, row: NodeRow): JobRow | OjsError {
   const { store, seq, now, settings, id: workflow } = walk
   const { statements, sources } = store.workflows
@@ -161,13 +162,13 @@ function madeJob(walk: Walk, row: NodeRow): JobRow | OjsError {
     })
     return stored(walk, job)
   } catch (error) {
-    // The job whose end this is must not be refused for what comes after it.
+    // Not thrown: the end of the previous job must not fail because this one cannot be made.
     if (error instanceof OjsError) return error
     throw error
   }
 }
 
-/** By its `unique` policy, which may cancel others. Another job is never taken for that of a step. */
+/** Stores the job by its `unique` policy, which may cancel others. Never takes an existing job for it. */
 function stored(walk: Walk, job: NewJob): JobRow | OjsError {
   const admitted = admit(walk.store, job, walk.now, {})
   if (admitted.outcome !== 'inserted') {
@@ -199,7 +200,7 @@ function resultsOf(walk: Walk, inputs: Inputs): string {
   return parentResults(inputs, results, walk.ids, new ResultBudget(resultBytes))
 }
 
-/** A node that ends without a job: never begun, come together, or not to be made. */
+/** Ends a node without a job: a step that never began or whose job cannot be made, or a join. */
 function endNode(walk: Walk, row: NodeRow, outcome: Outcome, cause: OjsError | null): void {
   const { store, seq, now } = walk
   const error = cause && JSON.stringify({ code: cause.code, message: cause.message })
@@ -211,7 +212,7 @@ function endNode(walk: Walk, row: NodeRow, outcome: Outcome, cause: OjsError | n
 function note(walk: Walk, row: NodeRow, outcome: Outcome, job: JobRow | null): void {
   walk.over.push({ feeds: row.feeds, outcome })
   if (row.type === null) {
-    // The last node is the workflow, and nothing waits for it.
+    // The last node, for which no node waits, stands for the workflow.
     if (row.feeds === '[]') walk.outcome = outcome
     return
   }
@@ -220,7 +221,7 @@ function note(walk: Walk, row: NodeRow, outcome: Outcome, job: JobRow | null): v
   walk.news.push({ what: 'step', step: { id: row.id ?? '', type: row.type, outcome, job } })
 }
 
-/** What the walk has come to, in the row of the workflow; and the news of it. */
+/** Updates the workflow's row with the outcome of the walk, and adds the news. */
 function finish(walk: Walk): void {
   const { store, seq, now, ended, outcome, news } = walk
   const { completed, failed, cancelled } = ended
@@ -268,7 +269,7 @@ function feedsOf(nodes: readonly CheckedNode[]): number[][] {
   return feeds
 }
 
-/** `rule` to `request` of `addNode`. */
+/** The parameters `rule` to `request` of the statement `addNode`. */
 function columnsOf(node: CheckedNode, feeds: readonly number[]): NodeColumns {
   const { rule, needs } = node
   const text = JSON.stringify

@@ -4,7 +4,7 @@ import type { StepResult } from '../../job/workflow-results.ts'
 import type { FailedStep, WorkflowHead, WorkflowStep } from '../../job/workflow-row.ts'
 import type { Database, Flag } from './driver.ts'
 
-/** `seq`: which workflow. */
+/** `seq`: the rowid of the workflow. */
 type HeadRow = WorkflowHead & { seq: number }
 
 /** A node as its writes return it. */
@@ -12,7 +12,7 @@ export interface NodeRow extends Arrivals {
   node: number
   rule: JobRule | JoinRule
   isCallback: Flag
-  /** Null: no step. */
+  /** Null: a join, which has no job. */
   type: string | null
   id: string | null
   /** JSON: the nodes that wait for it. */
@@ -21,7 +21,7 @@ export interface NodeRow extends Arrivals {
 
 type ShownOtherwise = 'isCallback' | 'dependsOn' | 'state' | 'result' | 'resultBytes' | 'error'
 
-/** A step for readers, without its result and its error. */
+/** A step as readers see it, without the texts of its result and its error. */
 export type StepRow = Omit<WorkflowStep, ShownOtherwise> & {
   node: number
   isCallback: Flag
@@ -32,10 +32,10 @@ export type StepRow = Omit<WorkflowStep, ShownOtherwise> & {
   state: WorkflowStep['state'] | null
 }
 
-/** The result of a step, still to be read. */
+/** The result of a step: its size, without its text. */
 type ResultRow = Omit<StepResult, 'text'> & { node: number; id: string }
 
-/** Of a join only the first two and `feeds` say anything. */
+/** A join has only the first two and `feeds`. */
 export type NodeColumns = [
   rule: NodeRow['rule'],
   pending: number,
@@ -78,11 +78,11 @@ const HEAD = `id, name, type, state, created_at AS createdAt, ended_at AS endedA
   failed, open`
 const NODE =
   'node, rule, pending, completed, failed, cancelled, is_callback AS isCallback, type, id, feeds'
-/** Of its text, which is not read for it. */
+/** The size of the result; SQLite does not read the text for it. */
 const RESULT_BYTES = 'ifnull(octet_length(j.result), 0)'
-/** The job's own may be newer than what its step kept of its end. */
+/** The job's own error comes first: it may be newer than the one that the step kept of the job's end. */
 const ERROR = 'coalesce(j.error, s.error)'
-/** A job that has begun another life tells nothing of the step. */
+/** Only generation 0 is the step's job: a dead letter that was retried says nothing of the step. */
 const ITS_JOB = 'LEFT JOIN jobs j ON j.id = s.job_id AND j.generation = 0'
 const STEP_AND_JOB = `workflow_steps s ${ITS_JOB}`
 
@@ -110,9 +110,9 @@ function prepareReads(db: Database) {
     ),
     isStep: db.prepare<[jobId: string]>('SELECT 1 FROM workflow_steps WHERE job_id = ?'),
     /**
-     * For readers. A job that has begun another life tells nothing of this one, nor does one that is
-     * deleted: what the step kept of its end does. Before that the job's own, which may be newer
-     * (the late word of a native worker).
+     * The steps as readers see them. The columns of the job's row come first: they may be newer (the late
+     * report of a native worker). If that row is gone, or in a later generation, the step shows what it kept
+     * of the job's end.
      */
     steps: db.prepare<[seq: number], StepRow>(
       `SELECT s.node, s.id, s.type, s.is_callback AS isCallback, s.depends_on AS dependsOn,
@@ -127,7 +127,7 @@ function prepareReads(db: Database) {
     error: db.prepare<OfNode, { error: string }>(
       `SELECT ${ERROR} AS error FROM ${STEP_AND_JOB} WHERE s.workflow = ? AND s.node = ?`,
     ),
-    /** JSON: a list of its code and its message. One call: SQLite parses the error once. */
+    /** JSON: a list of the error's code and message. One call, so that SQLite parses the error only once. */
     briefError: db.prepare<OfNode, { said: string }>(
       `SELECT json_extract(${ERROR}, '$.code', '$.message') AS said
        FROM ${STEP_AND_JOB} WHERE s.workflow = ? AND s.node = ?`,
@@ -141,7 +141,7 @@ function prepareReads(db: Database) {
     source: db.prepare<OfNode, { request: string; inputs: string }>(
       'SELECT request, inputs FROM workflow_steps WHERE workflow = ? AND node = ?',
     ),
-    /** `nodes`: a JSON list. CROSS: from the list to the nodes, and never the other way. */
+    /** `nodes`: a JSON list. CROSS JOIN makes SQLite go from the list to the steps, never the other way. */
     results: db.prepare<[seq: number, nodes: string], ResultRow>(
       `SELECT s.node, s.id, ifnull(s.job_id, '') AS jobId, ${RESULT_BYTES} AS bytes
        FROM json_each(?2) wanted
@@ -169,7 +169,7 @@ function prepareWrites(db: Database) {
        WHERE job_id = ?1 AND progress = 'started'
        RETURNING workflow, ${NODE}`,
     ),
-    /** So much of what a node waits for is over, and how it ended. */
+    /** `count` of the nodes that a node waits for have ended, and how. */
     arrive: db.prepare<
       [...OfNode, count: number, completed: number, failed: number, cancelled: number],
       NodeRow
@@ -183,14 +183,14 @@ function prepareWrites(db: Database) {
       `UPDATE workflow_steps SET progress = 'started', job_id = ?3
        WHERE workflow = ?1 AND node = ?2 AND progress = 'waiting'`,
     ),
-    /** It ends without a job. */
+    /** Ends a node that has no job. */
     endNode: db.prepare<
       [...OfNode, outcome: Outcome, shownState: RowState, now: number, error: string | null]
     >(
       `UPDATE workflow_steps SET progress = ?3, job_state = ?4, ended_at = ?5, error = ?6
        WHERE workflow = ?1 AND node = ?2 AND progress = 'waiting'`,
     ),
-    /** The first three: how many more. */
+    /** `ended`, `completed` and `failed`: how many more. */
     progress: db.prepare<
       [
         seq: number,

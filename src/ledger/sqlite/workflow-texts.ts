@@ -5,13 +5,13 @@ import type { WorkflowStatements } from './workflow-statements.ts'
 
 interface Sized {
   jobId: string | null
-  /** Of its result; 0: none. */
+  /** The size of its result; 0: none. */
   bytes: number
 }
 
 /**
- * Steps in the order in which their results are shown, each with its own; null where it is only named.
- * A workflow may have a gigabyte of results, and shows one megabyte of them.
+ * Adds its result to each step, given in the order in which they are shown; null where only the reference
+ * is shown. A workflow may have a gigabyte of results, and an answer shows one megabyte of them.
  */
 export function withTexts<T extends Sized>(
   { result }: WorkflowStatements,
@@ -28,13 +28,13 @@ export function withTexts<T extends Sized>(
 
 /** Bytes of the steps' errors that one answer shows whole. */
 const MAX_ERROR_BYTES = 1_048_576
-/** Characters of a message for which that has no room; the whole one is at `GET /jobs/:id`. */
+/** Characters of an error's message beyond that; the whole message is at `GET /jobs/:id`. */
 const BRIEF_MESSAGE = 1_000
 
 /**
- * Steps in the order in which they are shown, each with its error as JSON text. Hundreds may have
- * failed, each with an error of 85 kB: of those behind the first megabyte only `code` and the beginning
- * of `message` are read.
+ * Adds its error (JSON text) to each step, given in the order in which they are shown. Hundreds of steps may
+ * have failed, each with an error of 85 kB: after the first megabyte, only `code` and the beginning of
+ * `message` are read.
  */
 export function withErrors<T extends { node: number; errorBytes: number }>(
   { error, briefError }: WorkflowStatements,

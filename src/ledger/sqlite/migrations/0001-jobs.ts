@@ -1,5 +1,5 @@
 /**
- * The jobs, the queues, and what is kept so that it need not be counted.
+ * The jobs, the queues, and the counts per state, which are kept so that they need not be counted.
  *
  * Every index is partial, and none of the conditions names `state`: SQLite rewrites an index entry
  * whenever a column of its condition is assigned, so conditions on columns that change once per

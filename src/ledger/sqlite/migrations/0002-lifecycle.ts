@@ -3,8 +3,8 @@
  * columns would come after the big texts (see 0001).
  *
  * The rule of 0001 holds: index conditions are on columns that change once per life, so that a
- * claim and an ack still write two index entries each. `jobs_lease` remains the one index on a
- * lease, and goes by whatever ends first.
+ * claim and an ack still write two index entries each. `jobs_lease` remains the one index for leases; it is
+ * ordered by the end of the lease or of the execution timeout, whichever is first.
  */
 export const sql = `
 CREATE TABLE jobs_anew (

@@ -1,10 +1,10 @@
 /**
- * Recurring jobs. `seq` is never used again, so that the jobs of an entry which was deleted are not
- * taken for those of the next one with its name.
+ * Recurring jobs. A `seq` is never used twice, so that the jobs of a deleted entry are not taken for those of
+ * a later entry with the same name.
  *
- * `cron_entry` comes behind the big texts (see 0001), where a plain job has a NULL that costs
- * nothing to read: an UPDATE has the whole row in its hands anyway. The conditions of the index
- * change once per life, and never for plain jobs.
+ * `cron_entry` comes after the big texts (see 0001). In a plain job it is a NULL that costs nothing to read,
+ * because an UPDATE reads the whole row anyway. The columns of the index condition change once per life, and
+ * never for plain jobs.
  */
 export const sql = `
 CREATE TABLE cron_jobs (

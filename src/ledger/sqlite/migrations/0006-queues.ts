@@ -1,6 +1,6 @@
 /**
- * Pauses, and what happened in each queue by the minute: at most an hour of it, so that statistics
- * are read without looking at a job.
+ * Pauses, and the traffic of each queue by the minute, for the last hour, so that statistics are read without
+ * reading jobs.
  */
 export const sql = `
 ALTER TABLE queues ADD COLUMN paused_at INTEGER;

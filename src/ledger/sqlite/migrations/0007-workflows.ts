@@ -1,7 +1,6 @@
 /**
- * Workflows and their steps (ojs-digest §8). A node is a step with a job, or a place where steps
- * come together (`type` null). What waits for a node is in its `feeds`, so that its end touches
- * those rows and no others.
+ * Workflows and their steps (ojs-digest §8). A node is a step with a job, or a join of steps (`type` null).
+ * `feeds` lists the nodes that wait for a node, so that its end touches those rows and no others.
  *
  * `workflow` is the rowid of the workflow. An index on `state` is an exception to the rule of 0001:
  * it changes once in the life of a workflow, and lists are filtered by it.

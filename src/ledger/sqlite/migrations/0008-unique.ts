@@ -1,11 +1,11 @@
 /**
  * Unique jobs, and the requests that came with an `Idempotency-Key`.
  *
- * `jobs_unique` names `state`, against the rule of 0001: the conflict test asks for rows of a key in
- * some states, and an often repeated key has any number of ended ones. Only unique jobs pay with an
- * index write at each change of state; for the others SQLite looks at a NULL and is done.
+ * `jobs_unique` contains `state`, against the rule of 0001: the conflict test looks for rows of a key in some
+ * states, and a key that is used often has any number of ended rows. Only unique jobs pay for it, with an
+ * index write at each change of state; for other jobs SQLite finds a NULL and skips the index.
  *
- * The keys go by `seq` in order of time: a key that is used again after its day is stored anew.
+ * The order of `seq` is the order of time: a key that is used again after a day is stored anew.
  */
 export const sql = `
 ALTER TABLE jobs ADD COLUMN unique_key TEXT;

@@ -1,8 +1,7 @@
 /**
- * The checks of `jobs` without `IN`: for a list of more than two SQLite builds a temporary table at
- * each statement, which cost an insert, a claim and an ack 2.5 µs each (a third of the insert). The
- * table is built anew, because a check cannot be altered; columns, their order and indexes are as
- * they were.
+ * Rewrites the checks of `jobs` without `IN`: for a list of more than two values SQLite builds a temporary
+ * table at each statement, which cost an insert, a claim and an ack 2.5 µs each (a third of the insert). The
+ * table is built anew, because a check cannot be altered; columns, their order and indexes stay the same.
  */
 export const sql = `
 CREATE TABLE jobs_anew (

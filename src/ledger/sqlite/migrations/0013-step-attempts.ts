@@ -1,6 +1,6 @@
 /**
- * What a step keeps of its job's attempt, beside its error: a dead letter that is retried begins
- * another life, and its row tells nothing of this one any more.
+ * What a step keeps of its job's last attempt, beside the error: when a dead letter is retried, its row
+ * begins the next generation and says nothing of this attempt any more.
  */
 export const sql = `
 ALTER TABLE workflow_steps ADD COLUMN started_at INTEGER;

@@ -1,6 +1,6 @@
 /**
- * Queues that are gone and whose jobs may have run, which the marker said before in a word of its own.
- * When they were found lost was not kept.
+ * Lost queues (`LostQueues`) get a column of their own: before, the marker was the word `lost`. The time of
+ * the loss was not stored then, so it becomes the time of the migration.
  */
 export const sql = `
 ALTER TABLE queues ADD COLUMN lost_at INTEGER;

@@ -1,7 +1,7 @@
 /**
- * The length that the last heartbeat has given a lease, where it named one. What lasts longer than that
- * from now on was written by a clock that was ahead. How long those leases are that there are: nobody has
- * extended one before it began.
+ * The length that the last heartbeat gave a lease, if it named one. A lease that lasts longer than that from
+ * now on was written by a clock that was ahead. Existing leases get their whole length so far: no heartbeat
+ * that extended one can have come before its start, so it named at most that length.
  */
 export const sql = `
 ALTER TABLE jobs ADD COLUMN extended_ms INTEGER;
