@@ -7,7 +7,7 @@ import type { Cancelled } from './ledger.ts'
  * time; `now` is clock time, as for all other writes.
  */
 export interface CronLedger {
-  /** Fence: the name is free, and there are fewer than `limit` entries. */
+  /** Stores a new entry. Fence: the name is free, and there are fewer than `limit` entries. */
   register(
     definition: CronDefinition,
     first: { nextRunAt: number | null; createdAt: number; limit: number },
@@ -67,7 +67,7 @@ export interface CronTick {
 export interface Making {
   job: NewJob
   now: number
-  /** As of `EnqueueTerms`. */
+  /** See `EnqueueTerms`. */
   isUnsettled(id: string): boolean
 }
 

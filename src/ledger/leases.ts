@@ -106,11 +106,11 @@ export interface FailFence extends AttemptFence {
 
 export interface ClaimToken extends ArrivingToken {
   id: string
-  /** True when exactly this delivery is held for a lease. */
+  /** True if this very delivery is the one that is held for the job's lease. */
   isHeldDelivery: boolean
   /** Reads `x-ojs-error-code` and `-message`, if the token carries them. Called only when they may matter. */
   reportedError?(): ReportedError | null
-  /** Called when the id is unknown. Throws `OjsError` when the body is not an OJS job. */
+  /** Called if the id is unknown: makes the job of the body. Throws `OjsError` if that is not an OJS job. */
   adopt(): NewJob
 }
 
@@ -121,7 +121,7 @@ export interface ClaimTerms {
   workerId: string | null
   /** The length that FETCH asks for; overrides the job's own. Milliseconds. */
   leaseMs: number | null
-  /** When neither FETCH nor the job names one. */
+  /** The length if neither FETCH nor the job names one. Milliseconds. */
   defaultLeaseMs: number
 }
 
@@ -151,7 +151,7 @@ export interface FailureRecord {
   isCounted?: boolean
 }
 
-/** What FAIL or the end of a lease makes of the attempt. */
+/** What becomes of a job whose attempt failed, by FAIL or because its lease ran out. */
 export type FailureChange = FailureRecord &
   (
     | {

@@ -72,8 +72,8 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   withdrawAll(rows: readonly WithdrawFence[], key?: string): Promise<string[]>
 
   /**
-   * ACTIVATE: `pending → available` with a fresh outbox nonce, or `→ scheduled` when `dueAt` is
-   * still ahead of `wall`. Sets `activatedAt`, and `enqueuedAt` when it becomes available.
+   * ACTIVATE: `pending → available` with a fresh outbox nonce, or `pending → scheduled` when `dueAt` is
+   * still ahead of `wall`. Sets `activatedAt`, and `enqueuedAt` if the job becomes available.
    * Fence: `pending`.
    */
   activate(id: string, now: number, wall: number): Promise<JobRow | 'stale'>
@@ -151,10 +151,10 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
    * outbox nonce, in order of arrival. Returns how many. A long queue takes several commits; when one
    * fails, the call rejects and may be repeated.
    * A `retryable` row that is due by `now` or soon loses its `rungMs`: its token may have left the rung
-   * before the loss, so the ledger holds the job. So does a `scheduled` row whose token went ahead to the
-   * delay plugin. Later retries stay as they are, because their token is still in its rung. Ended rows stop
-   * waiting for a token that was in the queue (`tokenOut`). The last commit also forgets the queue's marker,
-   * and that the queue was lost (`lost`).
+   * before the loss, so the ledger holds the job. A `scheduled` row whose token the delay plugin has loses
+   * its `rungMs` as well. Later retries stay as they are, because their token is still in its rung. Ended
+   * rows stop waiting for a token that was in the queue (`tokenOut`). The last commit also forgets the
+   * queue's marker, and that the queue was lost (`lost`).
    */
   rearm(queue: string, now: number): Promise<number>
 
@@ -178,7 +178,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   /** The broker has confirmed this nonce, and the commit that clears it from its row is still to come. */
   isConfirming(outbox: number): boolean
 
-  /** How many rows owe a token, counted up to `atMost`. By index. */
+  /** How many rows owe a message, counted up to `atMost`. By index. */
   owedTokens(atMost: number): number
 
   /** By primary key. Rows that are erased are returned too; operations hide them. */
@@ -211,7 +211,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
    */
   queueMarker(name: string): string | null
 
-  /** No effect for a queue that is not recorded. */
+  /** Stores the marker of a queue; no effect if the queue is not recorded. */
   recordMarker(name: string, marker: string): Promise<void>
 
   /**
@@ -220,10 +220,10 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
    */
   written(): Promise<void>
 
-  /** Null while writes succeed; else why the last group failed. */
+  /** Null while writes succeed; else the reason why the last group commit failed. */
   fault(): string | null
 
-  /** Commits what is waiting and closes. Idempotent. */
+  /** Commits the writes that wait, and closes. Idempotent. */
   close(): Promise<void>
 }
 
@@ -242,7 +242,7 @@ export interface ExpireTerms {
 export interface PruneCutoffs {
   completed: number
   cancelled: number
-  /** Plain discards. */
+  /** Discarded jobs that are not listed as dead letters. */
   discarded: number
   /** Erased rows (`isErased`), by when they were erased, and tombstones. */
   withdrawn: number

@@ -40,8 +40,8 @@ export interface NativeLedger {
    * the DLX queue exists already. An unknown id is adopted (`adopt`) and discarded at once.
    * Fence: `mayDie` of `job/dead-letter.ts`. Where that says no: for a job that had ended before, the token
    * counts as back, and the copy is recorded as made if one was owed, else as stale unless the job is listed
-   * as a dead letter; for a job that goes on without this token, the copy counts as stale and its lease
-   * passes to the ledger.
+   * as a dead letter; for a job that goes on without this token, the copy counts as stale, and if the token
+   * was that of its lease, the holder becomes `ledger`.
    */
   discardDead(token: DeadToken, terms: { now: number; wall: number }): Promise<DeadOutcome>
 
@@ -68,7 +68,7 @@ export interface ReportTerms {
   now: number
   /** Lease length for a job that names none. Milliseconds. */
   defaultLeaseMs: number
-  /** Uniform in [0, 1); for the jitter of a retry that the worker leaves to us. */
+  /** Uniform in [0, 1); for the jitter of a retry that the worker leaves to the gateway. */
   random(): number
 }
 
@@ -84,7 +84,7 @@ export type ReportResult =
   /** A start whose attempt ends in the same report: the result of the end includes it (`begun`). */
   | { outcome: 'merged' }
   | { outcome: 'started'; job: JobRow; promoted: boolean }
-  /** Discarded without an attempt. */
+  /** Discarded without an attempt, because `expires_at` had passed. */
   | { outcome: 'expired'; job: JobRow }
   /** `available` again, and the attempt does not count; a fresh outbox nonce if no token is out. */
   | { outcome: 'released'; job: JobRow }
@@ -122,7 +122,7 @@ export interface DeadToken extends DyingToken {
   describe(row: JobRow): DeathRecord
   /** The token expired in its queue, so no attempt was made. */
   isExpired: boolean
-  /** Called when the id is unknown. Throws `OjsError` when the body is not an OJS job. */
+  /** Called if the id is unknown: makes the job of the body. Throws `OjsError` if that is not an OJS job. */
   adopt(): NewJob
 }
 

@@ -58,7 +58,7 @@ export interface WorkflowQuery {
 
 export interface CancelledWorkflow {
   workflow: WorkflowHead
-  /** Steps that had not ended, started or not. */
+  /** How many steps had not ended, started or not; without callbacks that had not started. */
   stepsCancelled: number
   jobs: Cancelled[]
 }

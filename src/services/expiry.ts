@@ -5,7 +5,7 @@ import { Loop } from './loop.ts'
 const INTERVAL_MS = 200
 const PAGE = 500
 
-/** Discards jobs whose `expires_at` has passed before they ran; their tokens are dropped later. */
+/** Discards jobs whose `expires_at` passed before they ran; their tokens are dropped when they arrive. */
 export function expiry(deps: Deps): Loop {
   return new Loop({
     name: 'expiry',

@@ -25,7 +25,7 @@ export function leaseKeeper(deps: Deps): Service {
   }
 }
 
-/** Extends all leases by at least their own length: at start, after a reconnect and after `unblocked`. */
+/** Extends leases to now + their own length at least: at start, after a reconnect and after `unblocked`. */
 export async function extendLeases(deps: Deps): Promise<void> {
   const leases = await deps.ledger.extendLeases(deps.clock.now())
   if (leases > 0) deps.logger.info({ leases }, 'leases extended')

@@ -116,7 +116,7 @@ export class Outbox {
     else line?.offer(owed)
   }
 
-  /** Offers lines that have sent all that they took the messages that they left in the outbox. */
+  /** Offers the messages that lines left in the outbox again, to those lines that have room by now. */
   async #offerAgain(isStopped: () => boolean): Promise<void> {
     const lines = new Set([...this.#lines.values()].filter((line) => line.hasRoom))
     const from = [...lines].map((line) => line.startAgain() ?? Number.POSITIVE_INFINITY)
@@ -145,7 +145,7 @@ export class Outbox {
       let bytes = 0
       for (const owed of page) {
         last = owed.outbox
-        // If it is in flight now, its confirm may come before a line would get to it: `#offer` checks.
+        // Also messages in flight: `#offer` sets them aside, as their confirm may come before their turn.
         if (isOwedNow(owed)) this.#offer(owed, lineOf(owed))
         bytes += owed.bytes
         if (bytes < TURN_BYTES) continue

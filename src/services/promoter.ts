@@ -24,7 +24,7 @@ export function promoter(deps: Deps): Loop {
   })
 }
 
-/** True: there may be more. */
+/** Promotes one page of due jobs. Returns true if there may be more. */
 async function promoteOnce(deps: Deps): Promise<boolean> {
   const now = deps.clock.now()
   const wall = deps.clock.wall()

@@ -7,7 +7,7 @@ import { systemPass } from '../telemetry/tracing.ts'
 import { extendLeases } from './lease-keeper.ts'
 import { Loop } from './loop.ts'
 
-/** The scan is one index read; timeouts of seconds stay honest (ojs-digest §1.4). */
+/** Short, so that timeouts of a few seconds are exact (ojs-digest §1.4). The scan is one index read. */
 const INTERVAL_MS = 100
 const PAGE = 200
 /** No look for this long: the process stood still. Its timers now run before the requests that it missed. */
@@ -15,7 +15,7 @@ const STANDSTILL_MS = 5_000
 
 /**
  * Ends leases that ran out (architecture §2). The execution timeout is judged first: both default to 30 s,
- * and a silent job should fail by its retry policy instead of being redelivered for ever. Leases of native
+ * and a silent job should fail by its retry policy instead of being leased again and again. Leases of native
  * workers are left alone until the control backlog is consumed, which may hold their reports (architecture
  * §2, "Restart"). After the process stood still (a paused container), all leases are extended first, because
  * no worker could renew its lease in that time.
@@ -40,7 +40,7 @@ export function reaper(deps: Deps): Loop {
   })
 }
 
-/** True: there may be more. */
+/** Ends one page of overdue leases. Returns true if there may be more. */
 async function reapOnce(deps: Deps): Promise<boolean> {
   const now = deps.clock.now()
   const rows = deps.ledger.overdue(

@@ -27,7 +27,10 @@ export function adoptJob(store: Store, token: UnknownToken, now: number): NewJob
   return job
 }
 
-/** Records the reported error of the previous attempt; or, if there is none, that no attempt is left. */
+/**
+ * Records the error that the token reports of the attempt before it. If it reports none, and its own attempt
+ * is beyond the last, records that no attempt is left.
+ */
 function noteBefore(store: Store, token: UnknownToken, allowed: number, now: number): void {
   const { id, attempt, reportedError } = token
   const reported = reportedError?.() ?? null

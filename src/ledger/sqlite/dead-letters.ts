@@ -78,7 +78,7 @@ function discardRow(store: Store, token: DeadToken, row: JobRow, now: number): J
     error,
     errors,
     isDeadLetter,
-    // The token of a native worker keeps its number through later attempts.
+    // The token of a native worker keeps its number through later attempts, so it may be behind the row.
     attempt: token.isExpired ? row.attempt : Math.max(token.attempt, row.attempt),
     completedAt: token.isExpired ? null : now,
     deadLetterCopied: true,
@@ -89,7 +89,7 @@ function discardRow(store: Store, token: DeadToken, row: JobRow, now: number): J
   return job
 }
 
-/** A page in the heap is followed by the same texts in the answer, and again as bytes: so keep it small. */
+/** Characters of the texts of one page. The answer holds them once more, and then again as bytes. */
 const MAX_LISTED_TEXT = partOfHeap(1 / 32, 64 * 1024 * 1024)
 
 /** One page, newest first. */

@@ -110,7 +110,7 @@ async function expireEach(
     }),
   )
   const results = await Promise.allSettled(writes)
-  const expired = results.flatMap((one) => (one.status === 'fulfilled' ? one.value : []))
+  const expired = results.flatMap((result) => (result.status === 'fulfilled' ? result.value : []))
   if (expired.length === 0) throw cause
   return expired
 }

@@ -3,7 +3,7 @@ import type { Logger } from '../../logger.ts'
 import type { Companion } from './companion.ts'
 import { type Database, SQLITE, type Statement, sqliteCode } from './driver.ts'
 
-/** Weight (roughly: rows) that a group takes of each kind. More would block the event loop for too long. */
+/** Weight (roughly: rows) of a group's lazy writes, and of its others. More would block the event loop. */
 const MAX_WEIGHT = 1000
 /** A group also stops after this time, whatever its weight: one ACK may begin hundreds of steps. */
 export const MAX_TURN_MS = 50

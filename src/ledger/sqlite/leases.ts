@@ -128,8 +128,8 @@ function changedOf(leases: readonly LeaseFence[], change: Statement<OfAttempt>):
 export function boundWaits({ statements, traffic }: Store, now: number): number {
   traffic.forgetAfter(now)
   statements.boundKeys.run(now)
-  // The newest row was written last. If it was not created after `now`, the clock was not ahead, and the scan
-  // of the whole index is spared.
+  // Ask the newest row first: if it was not created after `now`, the clock is taken to have been right, which
+  // spares the scan of the whole index.
   if ((statements.newestCreated.get()?.createdAt ?? now) > now) statements.boundCreated.run(now)
   return statements.boundLeases.run(now).changes + statements.boundRetries.run(now).changes
 }

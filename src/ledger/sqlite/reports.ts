@@ -198,7 +198,7 @@ function leaveToLedger(store: Store, { attempt }: ReportedEvent, row: JobStandin
   if (attempt === row.attempt) store.statements.handOver.run(row.id, row.generation, attempt)
 }
 
-/** The usual cases in one statement: the attempt that runs, or the next one of an available job. */
+/** Completes the usual cases in one statement: the running attempt, or the next one of an available job. */
 function completeAtOnce(
   store: Store,
   { id, generation, attempt, workerId }: ReportedEvent,

@@ -122,7 +122,7 @@ export class TrafficMinutes implements Companion, QueueTraffic {
 
   #changing({ queue, minute }: Note): Minute {
     const minutes = this.#changed.get(queue) ?? []
-    const known = minutes.find((one) => one.minute === minute)
+    const known = minutes.find((other) => other.minute === minute)
     if (known) return known
     const kept = this.#kept.get(queue)?.[minute % MINUTES]
     const changing = { ...(kept?.minute === minute ? kept : NONE), minute }

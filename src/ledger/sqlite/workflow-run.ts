@@ -238,7 +238,7 @@ function finish(walk: Walk): void {
     store.workflows.moved('running', outcome)
     news.push({ what: 'ended', failed: outcome === 'failed' ? lastFailed(walk) : null })
   }
-  store.workflows.tell(news.map((one) => ({ ...one, workflow })))
+  store.workflows.tell(news.map((item) => ({ ...item, workflow })))
 }
 
 function lastFailed({ store, seq }: Walk): FailedStep | null {
