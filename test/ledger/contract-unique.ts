@@ -181,6 +181,16 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
     expect(row(first.id).createdAt).toBe(NOW)
   })
 
+  it('has it then even where the newest job is a native one, whose publisher dates it', async () => {
+    const ahead = NOW + 86_400_000
+    const first = job({ periodMs: 1000 }, { createdAt: ahead })
+    await ledger.insert(first, ahead)
+    const native = newJob({ createdAt: NOW - 10 })
+    await ledger.claim([token(native.id, { adopt: () => native })], TERMS)
+    await ledger.boundWaits(NOW)
+    expect(row(first.id).createdAt).toBe(NOW)
+  })
+
   describe('ignore', () => {
     it('stores nothing and names the one that is there', async () => {
       const { id } = await pushed(ledger, job())

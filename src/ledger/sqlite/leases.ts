@@ -128,7 +128,7 @@ function changedOf(leases: readonly LeaseFence[], change: Statement<OfAttempt>):
 export function boundWaits({ statements, traffic }: Store, now: number): number {
   traffic.forgetAfter(now)
   statements.boundKeys.run(now)
-  // Ask the newest row first: if it was not created after `now`, the clock is taken to have been right, which
+  // Ask the newest rows first: if none was created after `now`, the clock is taken to have been right, which
   // spares the scan of the whole index.
   if ((statements.newestCreated.get()?.createdAt ?? now) > now) statements.boundCreated.run(now)
   return statements.boundLeases.run(now).changes + statements.boundRetries.run(now).changes

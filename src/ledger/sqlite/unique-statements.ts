@@ -63,8 +63,10 @@ export function prepareUnique(db: Database) {
     rememberedKey: db.prepare<[key: string, createdAfter: number], KeyRow>(
       `SELECT fingerprint, jobs, existing FROM idempotency_keys WHERE key = ?1 AND created_at > ?2`,
     ),
-    newestCreated: db.prepare<[], { createdAt: number }>(
-      'SELECT created_at AS createdAt FROM jobs WHERE seq = (SELECT max(seq) FROM jobs)',
+    /** Of the rows written last. Several, because the publisher of a native job sets its `created_at`. */
+    newestCreated: db.prepare<[], { createdAt: number | null }>(
+      `SELECT max(created_at) AS createdAt FROM jobs
+       WHERE seq > (SELECT max(seq) FROM jobs) - 1000`,
     ),
     /** Unique jobs created after `now`: their period begins now. Reads the whole index. */
     boundCreated: db.prepare<[now: number]>(
