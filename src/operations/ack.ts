@@ -9,8 +9,8 @@ import { noteEnded, settleLease } from './lease/lease-end.ts'
 import { settleFence } from './lease/settle-fence.ts'
 
 /**
- * ACK (seed 001 §7.4, seed 002 §5.3): `active → completed`, committed, then `basic.ack` of the
- * lease's delivery if one is held. Works while RabbitMQ is away. Throws 404, 409, 413, 503.
+ * ACK (seed 001 §7.4, seed 002 §5.3): commits `active → completed`, then sends `basic.ack` for the lease's
+ * delivery if the gateway holds one. Works while RabbitMQ is away. Throws 404, 409, 413, 503.
  */
 export async function ack(
   deps: Deps,
@@ -28,7 +28,7 @@ export async function ack(
   return { job }
 }
 
-/** A larger result is refused and the job stays active (ojs-digest §2.3). */
+/** Throws 413 for a result that is too large; the job then stays active (ojs-digest §2.3). */
 function resultText(request: AckRequest): string | null {
   if (request.result === undefined || request.result === null) return null
   const text = JSON.stringify(request.result)

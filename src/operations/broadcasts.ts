@@ -3,15 +3,15 @@ import type { PublishOutcome } from '../broker/broker.ts'
 import type { Deps } from './deps.ts'
 import type { Directive } from './worker-registry.ts'
 
-/** A broker that does not confirm keeps nobody waiting for longer; the outbox owes it then. */
+/** A request waits no longer than this for the confirm of a broadcast; after that the outbox owes it. */
 const BROADCAST_WAIT_MS = 1_000
 
-/**
- * What the workers of a queue have to hear (architecture §5). Nobody may be listening, which is a
- * confirm all the same. None of these rejects.
+/*
+ * Broadcasts to the workers of a queue (architecture §5). RabbitMQ confirms a broadcast even if no worker
+ * listens. None of these functions rejects.
  */
 
-/** The job must not run, or not go on; a later life of it may. */
+/** Tells workers to drop or abort the job; a later generation of it may run. */
 export function broadcastCancel(
   deps: Pick<Deps, 'broker'>,
   { id, queue, generation }: { id: string; queue: string; generation: number },
@@ -23,7 +23,7 @@ export function broadcastCancel(
   })
 }
 
-/** What an operator wants of one worker of this queue, or of all (`workerId` null). */
+/** Sends an operator's directive to one worker of this queue, or to all (`workerId` null). */
 export function broadcastDirective(
   deps: Pick<Deps, 'broker'>,
   told: { queue: string; workerId: string | null; state: Exclude<Directive, 'running'> },
@@ -36,7 +36,7 @@ export function broadcastDirective(
   })
 }
 
-/** The queue was paused, or resumed. */
+/** Tells workers that the queue was paused or resumed. */
 export function broadcastPause(
   deps: Pick<Deps, 'broker'>,
   { queue, isPaused }: { queue: string; isPaused: boolean },
@@ -45,7 +45,7 @@ export function broadcastPause(
   return deps.broker.broadcast({ queue, type, body: JSON.stringify({ queue }) })
 }
 
-/** Settles with the broadcast, or without its outcome when it has taken long enough. */
+/** Settles as `sent` does, or resolves with undefined after `BROADCAST_WAIT_MS`. */
 export async function briefly<T>(sent: Promise<T>): Promise<T | undefined> {
   return await Promise.race([sent, sleep(BROADCAST_WAIT_MS, undefined, { ref: false })])
 }

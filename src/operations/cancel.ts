@@ -6,10 +6,10 @@ import { noteEnded, settleLease } from './lease/lease-end.ts'
 import { isUnsent, sendOrLeave } from './token/send-token.ts'
 
 /**
- * CANCEL (seed 001 §7.7): any non-terminal state becomes `cancelled` at once, an active one too
- * (ojs-digest C-14); its late ACK is a 409. A token that is still queued is dropped when it comes.
- * The answer waits for the broadcast to native workers, so that a gateway which dies right behind
- * it has told them. Throws 404, 409 when the job is in a terminal state, 503.
+ * CANCEL (seed 001 §7.7): any non-terminal job becomes `cancelled` at once, an active one too (ojs-digest
+ * C-14); a late ACK then gets a 409. A token that is still queued is dropped when it arrives. The answer
+ * waits briefly for the broadcast to native workers, so that they know even if the gateway dies right after
+ * it. Throws 404, 409 when the job is in a terminal state, 503.
  */
 export async function cancel(deps: Deps, id: string, context: RequestContext): Promise<Cancelled> {
   const cancelled = await cancelJob(deps, id, context)
@@ -17,7 +17,7 @@ export async function cancel(deps: Deps, id: string, context: RequestContext): P
   return cancelled
 }
 
-/** The same for a door that has nobody to answer. `stale`: unknown, or it had ended. */
+/** As `cancel`, for callers without a client to answer. `stale`: the job is unknown or had ended. */
 export async function cancelJob(
   deps: Deps,
   id: string,
@@ -28,7 +28,7 @@ export async function cancelJob(
   return cancelled
 }
 
-/** Waits for the broadcast, where one is owed, but for no longer than a caller should. */
+/** As `followCancel`, but waits for the broadcast, if the row owes one, for a second at most. */
 export async function followBriefly(
   deps: Deps,
   cancelled: Cancelled,
@@ -38,7 +38,7 @@ export async function followBriefly(
   if (cancelled.job.outbox !== null) await briefly(told)
 }
 
-/** The rest of it, behind the commit. Settles when the workers have been told. */
+/** Does what follows the commit of a cancel. Resolves when the broadcast to the workers was tried. */
 export async function followCancel(
   deps: Deps,
   cancelled: Cancelled,

@@ -11,7 +11,7 @@ import type { Tokens } from './token/tokens.ts'
 import type { Transient } from './transient.ts'
 import type { WorkerRegistry } from './worker-registry.ts'
 
-/** What every operation is given. Contracts only; the composition root fills it in. */
+/** The first argument of every operation. Contracts only; `gateway.ts` fills in the implementations. */
 export interface Deps {
   readonly ledger: Ledger
   readonly broker: Broker
@@ -21,57 +21,63 @@ export interface Deps {
   readonly settings: OperationSettings
   readonly tokens: Tokens
   readonly transient: Transient
-  /** Registered schemas, compiled. */
+  /** The compiled forms of the registered JSON Schemas for `args`. */
   readonly argsSchemas: ArgsSchemas
-  /** Who fetches and beats, and what operators want of them. */
+  /** The workers that FETCH or send heartbeats, and the directives that operators gave them. */
   readonly workers: WorkerRegistry
-  /** Of jobs with a `rate_limit`: what FETCH has started of late. */
+  /** Recent starts of jobs that have a `rate_limit`; FETCH holds back a job whose limit is used up. */
   readonly startLimits: StartLimits
-  /** Uniform in [0, 1); for jitter. */
+  /** Returns a uniform random number in [0, 1); for jitter. */
   random(): number
-  /** Asks the relay to look at the outbox soon; `all`: also at what it has failed to publish. */
+  /** Asks the relay to read the outbox soon; `all`: also the tokens that it failed to publish before. */
   wakeRelay(what?: 'all'): void
-  /** A new UUIDv7, lower case. */
+  /** Returns a new UUIDv7 in lower case. */
   newId(): string
 }
 
 interface OperationSettings {
-  /** Reservation length when neither FETCH nor the job names one. */
+  /** Length of a lease when neither FETCH nor the job names one. */
   visibilityTimeoutMs: number
   /** Execution timeout of a job that names none. */
   timeoutMs: number
-  /** A lease that reaches beyond this makes the gateway ack early (architecture §4.4). */
+  /**
+   * RabbitMQ's delivery timeout. When a lease would last nearly as long, the gateway acknowledges its
+   * delivery early (architecture §4.4).
+   */
   deliveryTimeoutMs: number
-  /** Longest wait for a confirm. */
+  /** Longest wait for a publisher confirm. */
   publishTimeoutMs: number
   /**
-   * `plugin`: the token of a schedule goes to `ojs.exchange.delayed` so many milliseconds before it
-   * is due; else when it is.
+   * When the token of a scheduled job is published. `plugin`: to `ojs.exchange.delayed`, `horizonMs`
+   * before the job is due; `ttl`: when the job is due.
    */
   delayMode: 'ttl' | 'plugin'
   horizonMs: number
   dialect: Dialect
-  /** Prefix of broker entities; reserved as the start of queue names. */
+  /** Prefix of exchange and queue names in RabbitMQ; `{prefix}.ojs.` may not start an OJS queue name. */
   prefix: string
-  /** Queues that clients can bring into being. */
+  /** How many queues there may be; no client request makes the gateway declare more (422). */
   maxQueues: number
-  /** A job that names a schema which is not registered is refused. */
+  /** True: a job that names an unregistered schema is refused. */
   schemaStrict: boolean
-  /** Of a request over HTTP: a job that came that way is no larger. */
+  /** Largest body of an HTTP request, and so of a job that was enqueued over HTTP. */
   maxBodyBytes: number
-  /** The same of `POST /jobs/batch`. */
+  /** Largest body of `POST /jobs/batch`. */
   maxBatchBytes: number
 }
 
-/** What a door knows about the request beside its body; goes into log lines and the token. */
+/**
+ * What the HTTP route or AMQP consumer knows about a request beside its body. It goes into log lines
+ * and, as trace context, into the token.
+ */
 export interface RequestContext {
   requestId: string
   /** W3C `traceparent`, when valid. */
   traceparent?: string
   tracestate?: string
   idempotencyKey?: string
-  /** The name of the API key that it came with, where keys are asked for. */
+  /** The name of the API key that authenticated the request, when the gateway requires keys. */
   principal?: string
-  /** What it may have of the heap. Only a FETCH asks for more than its body took. */
+  /** The request's share of the heap. Only FETCH takes more of it than the request body needed. */
   memory?: MemoryShare
 }

@@ -13,15 +13,15 @@ import { reportedError } from './native/reported-error.ts'
 interface Death {
   reason: Exclude<DeadLetter['reason'], 'unknown'>
   failure: Failure
-  /** As a failure of its attempt: it is not told a second time. */
+  /** True: the attempt's failure was counted before, so no second `job.failed` is emitted. */
   isCounted: boolean
 }
 
 /**
- * A job died in the broker without us: a native worker rejected it, its queue's own TTL or length
- * limit dropped it, or a quorum queue gave up delivering it. Our copy of it (`ojs.system.
- * dead-letters`) tells, and the ledger follows where the row is still at that attempt; everything
- * else is old news. A job that nobody here knew is adopted as what it is: a dead letter.
+ * Handles a job that died in RabbitMQ without the gateway: a native worker rejected it, its queue's TTL or
+ * length limit dropped it, or a quorum queue gave up delivering it. The gateway learns of it by its own copy
+ * in `ojs.system.dead-letters`. Discards the job if the row is still at that attempt, and ignores the copy
+ * otherwise. Adopts an unknown job as a dead letter.
  *
  * Resolves when the copy may be acknowledged; rejects when the ledger could not be written.
  */
@@ -48,16 +48,16 @@ export async function diedInBroker(deps: Deps, letter: DeadLetter): Promise<void
     reportedError: () => reportedError(letter.message.headers),
   }
   const result = await deps.ledger.discardDead(token, terms)
-  // What is malformed was counted where it was refused; the operator finds it in the DLX queue.
+  // A malformed message was counted when it was refused; the operator finds it in the DLX queue.
   if (result.outcome !== 'discarded' || told.death === undefined) return
-  // A delivery may have been parked until this row moves.
+  // A delivery may have been parked until this row changes.
   deps.broker.unpark(result.job.id)
   tell(deps, result.job, told.death)
 }
 
 /**
- * Anybody may publish a message with the id of a job, and a worker rejects what it cannot read: that
- * must not end the job (law 6).
+ * True when the body is not that of the job which the message's properties name. Anybody may publish a
+ * message with a job's id, and a worker then rejects it as unreadable: that must not end the job (law 6).
  */
 function isOfAnother(deps: Deps, letter: DeadLetter): boolean {
   if (isTooLarge(deps, letter)) return false
@@ -80,7 +80,7 @@ function deathRecord(row: JobRow, letter: DeadLetter, death: Death, now: number)
   const policy = retryPolicyOf(row)
   if (reason === 'expired') {
     const { errors } = row
-    // No attempt was made: it is not among them.
+    // No attempt was made, so nothing is added to `errors`.
     const error = JSON.stringify(failure)
     return { error, errors, isDeadLetter: isListedWhenExpired(policy) }
   }
@@ -95,8 +95,9 @@ function deathRecord(row: JobRow, letter: DeadLetter, death: Death, now: number)
 }
 
 /**
- * `errors` has the attempt. Where it was the last one, that is why the job is over, as in a FETCH that
- * meets such a token; where one was left, what took the token says why there is none.
+ * The error record when `errors` already has the attempt. If it was the last allowed attempt, its own error
+ * is why the job ended, as when a FETCH meets such a token. If attempts were left, the reason is `failure`:
+ * what took the token away.
  */
 function recordedBefore(row: JobRow, failure: Failure): Pick<JobRow, 'error' | 'errors'> {
   const { attempt, error, errors } = row
@@ -104,7 +105,7 @@ function recordedBefore(row: JobRow, failure: Failure): Pick<JobRow, 'error' | '
   return { errors, error: wasLast ? error : JSON.stringify(failure) }
 }
 
-/** With the attempts that nobody has reported: of the last of them the token tells. */
+/** `errors` plus the attempts that were never reported; the token's headers describe the last of them. */
 function errorsBefore({ attempt, errors }: JobRow, letter: DeadLetter, now: number): string | null {
   const skipped = between(attempt, letter.attempt)
   return recordSkipped(errors, skipped, reportedError(letter.message.headers), now).errors

@@ -1,13 +1,14 @@
 import type { Deps } from './deps.ts'
 
 /**
- * For the answer to a control message: what came before it counts, and may wait for its commit still
- * (a report that RabbitMQ has confirmed long ago, on whatever connection). Nothing that is said by a
- * message may await anything before it asks the ledger for its only write, or this does not see it.
- * Rejects (503) where that cannot be written.
+ * Waits for the commit of what control messages said before. The answer to a control request must count it,
+ * for example a report that RabbitMQ confirmed long ago, on whatever connection. This sees only writes that
+ * the ledger was already asked for: the handler of a control message must therefore ask for its only write
+ * before it awaits anything. Rejects (503) when such a write fails.
  */
 export async function earlierWrites({ ledger }: Pick<Deps, 'ledger'>): Promise<void> {
   await ledger.written()
-  // A report that the ledger refused as a whole is being written anew, event by event (`report.ts`).
+  // The second wait is for a report that the ledger refused as a whole in the first: `report.ts` then writes
+  // it again, event by event.
   await ledger.written()
 }

@@ -20,8 +20,8 @@ const MAX_COUNT = 100
 const MAX_WAIT_MS = 30_000
 
 /**
- * FETCH (seed 001 §7.3, seed 002 §5.2): takes tokens from the buffers and claims their jobs in one
- * transaction. An empty list is a normal answer. Throws 400 and 503.
+ * FETCH (seed 001 §7.3, seed 002 §5.2): takes tokens from the gateway's delivery buffers and claims their
+ * jobs in one transaction. Returns an empty list when there is no job. Throws 400 and 503.
  */
 export async function fetch(
   deps: Deps,
@@ -30,7 +30,7 @@ export async function fetch(
   signal: AbortSignal,
 ): Promise<JobRow[]> {
   const request = askedFor(parseFetch(body))
-  // Only until here, however long it waits now.
+  // The body is parsed: a long poll must not keep the memory that was reserved for it.
   context.memory?.giveBack()
   for (const [i, queue] of request.queues.entries()) {
     checkQueueName(queue, deps.settings.prefix, `queues[${i}]`)
@@ -38,11 +38,11 @@ export async function fetch(
   requireConsuming(deps)
   if (!mayFetch(deps, request)) return []
   const { queues, worker_id: workerId } = request
-  // Not awaited here: this frame holds the body.
+  // Returned without `await`: an await would keep this function's reference to `body` during the long poll.
   return fetching({ queues, workerId }, context, () => poll(deps, request, context, signal))
 }
 
-/** The rest of the body is not kept while there is no job: it may be megabytes, for each who waits. */
+/** Copies the fields that FETCH uses: a long poll must not keep the rest of the body, perhaps megabytes. */
 function askedFor(body: FetchRequest): FetchRequest {
   return {
     queues: body.queues,
@@ -54,8 +54,9 @@ function askedFor(body: FetchRequest): FetchRequest {
 }
 
 /**
- * Rounds, until `count` jobs are there or nothing is left that could be one: the token of a job that
- * is over, or whose turn has not come, must not stand for one that is available (seed 001 §7.3).
+ * Takes and claims deliveries in rounds until it has `count` jobs or no delivery is left. One round is not
+ * enough: it may bring tokens of jobs that have ended or may not start yet, and these must not take the
+ * place of available jobs behind them (seed 001 §7.3).
  */
 async function poll(
   deps: Deps,
@@ -83,13 +84,16 @@ async function poll(
 }
 
 interface Sifted extends Round {
-  /** Each delivery was a job, there is no memory for more, or the worker may have none. */
+  /** True: every delivery became a job, there is no memory for more, or the worker may not fetch now. */
   isLast: boolean
 }
 
 const NOTHING_MORE: Sifted = { jobs: [], bytes: 0, isLast: true }
 
-/** Those of them that are jobs. `hasSome`: the fetch has others, which no failure may take from it. */
+/**
+ * Claims the jobs of `deliveries`. `hasSome`: earlier rounds of this FETCH have claimed jobs. A failure
+ * then only ends the FETCH; an error would lose those jobs for the client until their leases run out.
+ */
 async function sift(
   deps: Deps,
   deliveries: Delivery[],
@@ -98,7 +102,7 @@ async function sift(
   hasSome: boolean,
 ): Promise<Sifted> {
   if (!mayFetch(deps, request)) {
-    // It was told while it waited.
+    // An operator told the worker to stop fetching while this FETCH waited.
     deps.broker.putBack(deliveries)
     return NOTHING_MORE
   }
@@ -117,20 +121,20 @@ async function sift(
   }
 }
 
-/** Notes the worker as seen. False: it was told to stop fetching (seed 001 §10.4), and gets nothing. */
+/** Notes the worker as seen. Returns false when it was told to stop fetching (seed 001 §10.4). */
 function mayFetch(deps: Deps, { worker_id: workerId, queues }: FetchRequest): boolean {
   return workerId == null || deps.workers.fetched(workerId, queues)
 }
 
 /**
- * The client of a FETCH was gone before its answer was written: the jobs go back to the head of
- * the buffer and the attempt is not counted (architecture §4.4).
+ * Gives fetched jobs back when the HTTP client disconnected before its answer was written: they return to
+ * the head of the buffer and the attempt is not counted (architecture §4.4).
  */
 export async function giveBack(deps: Deps, jobs: readonly JobRow[]): Promise<void> {
   await Promise.all(jobs.map((job) => requeueLease(deps, job)))
 }
 
-/** Tokens of a batch that is not whole yet wait for the rest of it. */
+/** Parks the tokens of a batch whose confirms are not all in: the batch may still be withdrawn. */
 function withoutStaged(deps: Deps, deliveries: Delivery[]): Delivery[] {
   if (deps.tokens.staging.size === 0) return deliveries
   return deliveries.filter((delivery) => {
@@ -186,7 +190,7 @@ function termsOf(deps: Deps, request: FetchRequest): ClaimTerms {
   }
 }
 
-/** What the arrival table decided, done to the delivery; the ledger's part is committed. */
+/** Does to the delivery what the arrival table decided; the ledger has committed its part. */
 function settle(
   deps: Deps,
   delivery: Delivery,
@@ -217,9 +221,10 @@ function settle(
       deadLetterDelivery(deps, delivery, result.job)
       return
     case 'hand-over':
-      // What was held for the lease came over a channel that is gone.
+      // The delivery that was held for this lease is dead when its channel is gone; RabbitMQ has sent the
+      // token again as this delivery.
       if (!deps.tokens.held.get(result.job.id)?.isLive()) deps.tokens.held.delete(result.job.id)
-      // RabbitMQ gives it out again: that time it is handed over.
+      // The ack was lost, so RabbitMQ delivers the token once more; the lease is handed over then.
       if (delivery.ack() === 'lost') void deps.ledger.handBack([result.job]).catch(() => {})
       return
     case 'rearmed':

@@ -9,9 +9,9 @@ import { requeueLease } from './lease/lease-end.ts'
 import { settleFence } from './lease/settle-fence.ts'
 
 /**
- * FAIL (seed 001 §7.5, §10.3): the attempt failed; the job is retried or discarded by its policy.
- * `requeue: true` (an addition, conformance.md §3.2) hands it back at once and counts no attempt.
- * Works while RabbitMQ is away. Throws 400, 404, 409, 503.
+ * FAIL (seed 001 §7.5, §10.3): ends the attempt as failed; the job is retried or discarded by its retry
+ * policy. `requeue: true` (an addition, conformance.md §3.2) hands the job back at once and counts no
+ * attempt. Works while RabbitMQ is away. Throws 400, 404, 409, 503.
  */
 export async function nack(
   deps: Deps,
@@ -32,16 +32,17 @@ export async function nack(
 }
 
 /**
- * The row as it is leased now; what it says decides. Looked at as ACK's own statement does it, so
- * that nobody may fail what he may not complete; the write is fenced by the same, since the lease
- * may go to somebody else while a retry queue is declared.
+ * Returns the active row that `fence` matches; its retry policy decides what follows. Throws 404 or 409.
+ * Compares as the SQL statement of ACK does, so that a worker can fail exactly the jobs that it could
+ * complete. The write is fenced again, since the lease may pass to another worker while a retry queue is
+ * declared.
  */
 function leasedRow(deps: Deps, id: string, fence: SettleFence): JobRow {
   const row = deps.ledger.find(id)
-  const isTheirs =
+  const isMatch =
     row?.state === 'active' &&
     (fence.attempt === undefined || fence.attempt === row.attempt) &&
     (fence.workerId === undefined || row.workerId === null || fence.workerId === row.workerId)
-  if (!isTheirs) throw explainStaleLease(deps, id, fence, 'nack')
+  if (!isMatch) throw explainStaleLease(deps, id, fence, 'nack')
   return row
 }

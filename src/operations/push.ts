@@ -27,22 +27,22 @@ import {
   sendToken,
 } from './token/send-token.ts'
 
-/** So many jobs are worth a commit of their own. */
+/** A commit with this many jobs is worth its cost (see `enoughFor`). */
 const FEW = 24
 
 export interface Pushed {
   job: JobRow
-  /** Nothing was stored: its `unique` policy is content with this job. */
+  /** True: nothing was stored; by the `unique` policy the existing `job` is the answer. */
   isDuplicate?: boolean
-  /** The answer to an earlier request with the same `Idempotency-Key`. */
+  /** True: this is the answer to an earlier request with the same `Idempotency-Key`. */
   isReplay?: boolean
 }
 
 /**
- * PUSH (seed 001 §7.1, seed 002 §5.1): stored, published, confirmed; then, and only then, the
- * answer. Throws `OjsError`: 400 invalid, 400 against its schema, 409 for an id or a unique key that
- * is taken, 413, 422 unsupported, 429 queue full, 503 when RabbitMQ or the ledger cannot take it
- * (nothing is kept then).
+ * PUSH (seed 001 §7.1, seed 002 §5.1): stores the job, publishes its token, and resolves only after
+ * RabbitMQ has confirmed the token. Throws `OjsError`: 400 for an invalid job or `args` that do not match
+ * the job's schema, 409 when the id or the unique key is taken, 413, 422 unsupported, 429 queue full,
+ * 503 when RabbitMQ or the ledger cannot take the job (the job is then not kept).
  */
 export function push(deps: Deps, body: unknown, context: RequestContext): Promise<Pushed> {
   return once(
@@ -97,15 +97,20 @@ async function store(
 }
 
 /**
- * RabbitMQ works on the first jobs of a turn of the event loop while the requests behind them are
- * read, as long as it has no more than those to confirm. Else a turn would store the jobs of all
- * clients, and then all would wait for RabbitMQ (bench/HISTORY.md). Without a token there is no hurry.
+ * How many waiting writes the ledger commits at once instead of waiting for the end of the event loop
+ * turn. With an early commit RabbitMQ works on the first tokens while Node still reads the requests behind
+ * them; otherwise one turn would store the jobs of all clients, and then all would wait for RabbitMQ
+ * (bench/HISTORY.md). While RabbitMQ has more than `FEW` tokens to confirm, it is busy enough: then as many
+ * writes have to wait first. A job that owes no token never hastens a commit.
  */
 function enoughFor({ broker }: Deps, { start }: NewJob): number {
   return start.state === 'available' ? Math.max(FEW, broker.publishing) : Number.POSITIVE_INFINITY
 }
 
-/** Its token is out when this resolves, if it needs one. `key`: of the request. */
+/**
+ * Publishes the token of a stored job, if the job owes one, and resolves with its row after the confirm.
+ * Withdraws the job and throws when the publish fails. `key`: the idempotency key of the request.
+ */
 async function publish(
   deps: Deps,
   job: NewJob,
@@ -115,17 +120,18 @@ async function publish(
 ): Promise<JobRow> {
   const { replacing } = stored
   const row = freshRow(replacing?.job ?? job, stored)
-  const told = replacing?.cancelled.map((one) => followCancel(deps, one, context)) ?? []
+  const broadcasts = replacing?.cancelled.map((old) => followCancel(deps, old, context)) ?? []
   deps.events.hold({ type: storedEvent(row), job: row, requestId: context.requestId })
   deps.transient.undecided.begin(row.id)
   try {
     if (row.outbox !== null) {
       const sent = await sendToken(deps, row)
-      // What was replaced cannot be had back: then the token stays owed, and the relay sees to it.
+      // The jobs that this one replaced are cancelled, which cannot be undone. So this job is not withdrawn:
+      // the outbox goes on owing its token, and the relay publishes it.
       if (replacing !== undefined) leaveToRelay(deps, sent)
       else if (isFailure(sent.outcome)) await refuseUnlessStarted(deps, sent, key)
     }
-    if (told.length > 0) await briefly(Promise.all(told))
+    if (broadcasts.length > 0) await briefly(Promise.all(broadcasts))
   } finally {
     deps.events.release(row.id)
     deps.transient.undecided.end(row.id)
@@ -139,13 +145,16 @@ function replayed(deps: Deps, remembered: Remembered, request: KeyedRequest | un
   return { job, isDuplicate: remembered.existing.length > 0, isReplay: true }
 }
 
-/** A job that needs no token yet: `scheduled`, or `pending` until somebody activates it. */
+/** The event that tells that a job was stored. `scheduled` and `pending` jobs owe no token yet. */
 export function storedEvent(row: JobRow): 'job.enqueued' | 'job.scheduled' | 'job.staged' {
   if (row.state === 'scheduled') return 'job.scheduled'
   return row.state === 'pending' ? 'job.staged' : 'job.enqueued'
 }
 
-/** With defaults; not stored. Throws `OjsError`. `sorting`: of the request that it is a part of. */
+/**
+ * Makes a job with all defaults out of a parsed request; does not store it. Throws `OjsError`. `sorting`:
+ * the budget that all jobs of one request share.
+ */
 export function newJob(
   deps: Deps,
   request: PushRequest,
@@ -165,8 +174,8 @@ export function newJob(
 }
 
 /**
- * The first use of a queue declares it; from then on this costs two looks into maps. Throws 422 for
- * one that is paused.
+ * Declares the queue on its first use; from then on this costs two map look-ups. Throws 422 when the
+ * queue is paused, and the refusal of `queueRefusal` when it cannot be declared.
  */
 export async function requireQueue(deps: Deps, queue: string): Promise<void> {
   requireNotPaused(deps, queue)
@@ -176,13 +185,14 @@ export async function requireQueue(deps: Deps, queue: string): Promise<void> {
 }
 
 /**
- * Throws, with the job withdrawn; returns where a consumer was faster than the confirm: the job is
- * being worked on, which is a 201.
+ * Withdraws the job and throws why its publish failed. Returns when the job could not be withdrawn because
+ * a consumer was faster than the confirm: the job is being worked on, so PUSH answers 201.
  */
 async function refuseUnlessStarted(deps: Deps, sent: Sent, key: string | undefined): Promise<void> {
   const { row, outcome } = sent
   if (!isFailure(outcome) || row.outbox === null) return
-  // Its row owes the token until then, and the relay must not send what is being refused.
+  // The row owes its token until the withdrawal is committed. Without this mark the relay could publish
+  // the token of a job that is being refused.
   deps.tokens.sending.add(row.id)
   const isWithdrawn = await deps.ledger
     .withdraw(row.id, row.outbox, key)

@@ -1,21 +1,21 @@
 import { Undecided } from './enqueue/undecided.ts'
 
-/** What requests and looks that are under way leave to each other; nothing of it outlives the process. */
+/** State that operations share while they are under way; in memory only. */
 export class Transient {
-  /** Queues that an operator has told us to recover (`recover.ts`). */
+  /** Queues that an operator has told the gateway to recover (`recover.ts`). */
   readonly recovering = new Set<string>()
-  /** Queues in the place of others of their names, whose workers have to consume anew (`pause.ts`). */
+  /** Queues that replaced others of the same name; their workers have to consume anew (`pause.ts`). */
   readonly renewed = new Set<string>()
-  /** What the workers of a queue were told last of its pause, until that is answered (`pause.ts`). */
+  /** By queue: the newest pause or resume broadcast, until it is confirmed or has failed (`pause.ts`). */
   readonly newestWord = new Map<string, Promise<unknown>>()
-  /** Unknown ids whose `cancel` comes again because no worker could be told (`native/cancel.ts`). */
+  /** Unknown ids whose `cancel` is redelivered because no worker could be told (`native/cancel.ts`). */
   readonly untold = new Set<string>()
   /**
-   * Unique jobs whose confirm is not in, by id: they may yet be withdrawn. Each settles, and is
-   * gone, when that is decided (`enqueue/admission.ts`).
+   * Unique jobs whose tokens are not confirmed, by id: they may yet be withdrawn. The promise settles,
+   * and the entry goes, when that is decided (`enqueue/admission.ts`).
    */
   readonly unconfirmed = new Map<string, Promise<unknown>>()
-  /** Ids of jobs that are stored and may yet be withdrawn, unique or not (`enqueue/admission.ts`). */
+  /** Ids of stored jobs, unique or not, that may yet be withdrawn (`enqueue/admission.ts`). */
   readonly undecided = new Undecided()
   /** Requests with an `Idempotency-Key` that are not answered yet, by scope and key. */
   readonly keyed = new Map<string, Promise<unknown>>()

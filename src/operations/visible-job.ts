@@ -1,7 +1,7 @@
 import { isErased, type JobRow } from '../job/job.ts'
 import type { Deps } from './deps.ts'
 
-/** The job as callers may see it: what is left of one that is erased is no job to them. */
+/** Returns the job as callers may see it: null also for an erased job, of which only a row is left. */
 export function visibleJob({ ledger }: Pick<Deps, 'ledger'>, id: string): JobRow | null {
   const row = ledger.find(id)
   return row === null || isErased(row.state) ? null : row

@@ -7,16 +7,17 @@ import { OthersFirst } from './others-first.ts'
 
 interface Enqueueing {
   jobs: readonly NewJob[]
-  /** By the place of its job; those that we have minted are surely free. */
+  /** The id that the client chose for each job, by index; null: minted by the gateway, and so surely free. */
   chosenIds: readonly (string | null)[]
 }
 
 /**
- * Stores and publishes jobs. One whose own confirm is not in may yet be withdrawn: nobody is told "there
- * is one already" because of it, of its unique key or of its id, and nothing replaces it. (Who repeats
- * a PUSH whose answer is late would take that for the answer.) So `work` answers `unsettled` where it
- * met such a one, and is done again when that one is decided. It never waits while others wait for it,
- * and with the ids looked up before, no two wait for each other.
+ * Runs `work`, which stores and publishes `jobs`, one after another with requests that it collides with. A
+ * job whose token is not confirmed may yet be withdrawn. Until that is decided, no other request is told
+ * "already exists" because of its id or unique key, and no job replaces it: a client that repeats a PUSH
+ * whose answer is late would take that for the answer. So `work` returns `unsettled` when it meets such a
+ * job, and runs again when that job is confirmed or withdrawn. Requests cannot deadlock: while one waits,
+ * none of its own jobs is listed as unconfirmed, and chosen ids are looked up before jobs are listed.
  */
 export async function admitted<T extends object>(
   deps: Deps,
@@ -36,14 +37,17 @@ export async function admitted<T extends object>(
   for (;;) {
     const id = chosenIds.find((chosen) => chosen !== null && undecided.has(chosen)) ?? null
     const store = unique.length > 0 ? storeUnique : () => work(asked)
-    const done: T | Unsettled = id === null ? await store() : { outcome: 'unsettled', id }
-    if (!isAboutOther(done)) return done
+    const result: T | Unsettled = id === null ? await store() : { outcome: 'unsettled', id }
+    if (!isWaitingForOther(result)) return result
     others ??= new OthersFirst(deps)
-    await others.wait(unconfirmed.get(done.id) ?? undecided.decision(done.id))
+    await others.wait(unconfirmed.get(result.id) ?? undecided.decision(result.id))
   }
 }
 
-/** For as long as `work` takes, others know that these may be withdrawn. Never rejects for them. */
+/**
+ * Lists `ids` in `transient.unconfirmed` while `work` runs, so that other requests know that these jobs may
+ * be withdrawn. The listed promise never rejects, whatever becomes of `work`.
+ */
 async function visibly<T>(
   deps: Deps,
   ids: ReadonlySet<string>,
@@ -56,7 +60,7 @@ async function visibly<T>(
   }
   const settled = working.then(over, over)
   for (const id of ids) {
-    // Of somebody else who wants the same id: one of the two will be refused.
+    // Another request has listed the same id; the ledger will refuse one of the two.
     if (deps.transient.unconfirmed.has(id)) continue
     deps.transient.unconfirmed.set(id, settled)
     mine.push(id)
@@ -64,8 +68,8 @@ async function visibly<T>(
   return await working
 }
 
-function isAboutOther(done: object): done is Unsettled {
-  return 'outcome' in done && done.outcome === 'unsettled'
+function isWaitingForOther(result: object): result is Unsettled {
+  return 'outcome' in result && result.outcome === 'unsettled'
 }
 
 function requireFreeIds(deps: Deps, ids: readonly (string | null)[]): void {

@@ -11,16 +11,16 @@ import { reportedError } from '../native/reported-error.ts'
 import { storedEvent } from '../push.ts'
 import { adoptedJob } from './adopt.ts'
 
-/** Where they come from; also the label of what is malformed there. */
+/** The queue that these messages come from; also the `queue` of `token.malformed` events about them. */
 const SOURCE = 'ojs.system.due'
-/** Who failed the attempt before a delayed retry: the message does not say. */
+/** Stands for the worker whose attempt failed before a delayed retry: the message does not name it. */
 const SOMEBODY = 'native'
 
 /**
- * A native client's schedule (seed 002 §9.1.2), from `ojs.exchange.delayed`: a job of ours from now
- * on, held by the ledger until it is due like one that came over HTTP. `handled` after its commit,
- * or where nothing is to do: the id is known (a redelivery), or was cancelled before it came.
- * Rejects where the message should come again: the ledger or the broker cannot be asked now.
+ * Adopts a scheduled job that a native client published to `ojs.exchange.delayed` (seed 002 §9.1.2): the
+ * ledger holds it until it is due, like one that came over HTTP. Returns `handled` after the commit, or when
+ * there is nothing to do because the id is known (a redelivery) or was cancelled before. Rejects when the
+ * message should be delivered again: the ledger or RabbitMQ cannot be asked now.
  */
 export async function adoptSchedule(
   deps: Deps,
@@ -37,11 +37,11 @@ export async function adoptSchedule(
 
 interface Schedule {
   job: NewJob
-  /** From now; 0: at once. */
+  /** Milliseconds from now; 0: at once. */
   delayMs: number
 }
 
-/** As strictly as any foreign token: the routing key is its queue. */
+/** Validates as strictly as for any foreign token; the queue is the message's routing key. */
 function readSchedule(deps: Deps, message: ScheduledMessage): Schedule | OjsError {
   try {
     const wall = deps.clock.wall()
@@ -51,7 +51,7 @@ function readSchedule(deps: Deps, message: ScheduledMessage): Schedule | OjsErro
     return { job, delayMs: start.state === 'scheduled' ? start.dueAt - wall : 0 }
   } catch (error) {
     if (error instanceof OjsError) return error
-    // Whatever it is, it is about this message, and would be so the next time.
+    // Any other error is caused by this message too, and a redelivery would fail in the same way.
     return new OjsError('invalid_request', 'The message cannot be read.', { cause: error })
   }
 }
@@ -62,9 +62,9 @@ function refuse(deps: Deps, { id }: ScheduledMessage, error: OjsError): ControlV
 }
 
 /**
- * The bounds on what clients can make us declare hold here too. Null: it may be stored. A queue that
- * we know and that is not to be had now is no reason to wait: the relay publishes when it is, and
- * whoever waited here would keep the schedules of other queues waiting.
+ * Returns why a schedule's queue is refused, by the same bounds that limit which queues HTTP clients can make
+ * the gateway declare; null: the job may be stored. Does not wait for a known queue that is not available
+ * now: the relay publishes the token later, and waiting here would hold up the schedules of other queues.
  */
 async function queueRefused(deps: Deps, queue: string): Promise<OjsError | null> {
   if (deps.broker.isDeclared(queue) || deps.ledger.hasQueue(queue)) return null
@@ -91,8 +91,9 @@ async function store(deps: Deps, job: NewJob): Promise<void> {
 }
 
 /**
- * A foreign worker's retry by way of the delayed exchange (seed 002 §8.4): what it says is that the
- * attempt before has failed, and that the next one is due then. It has acknowledged that token.
+ * Records a foreign worker's retry by way of the delayed exchange (seed 002 §8.4): the message means that the
+ * attempt before has failed and that the next one is due after `delayMs`. The worker has acknowledged the
+ * token of the failed attempt itself.
  */
 async function storeRetry(
   deps: Deps,

@@ -6,9 +6,9 @@ import { type NativeMessage, nativeJob } from '../../schemas/native-job.ts'
 import type { Deps } from '../deps.ts'
 
 /**
- * Larger than any job that HTTP takes, or than this heap can read. RabbitMQ takes 128 MB, and one body of
- * that size, of nothing but empty lists, is gigabytes when it is parsed: it would end the process, and the
- * next one.
+ * True for a message larger than any job that HTTP accepts, or than fits into this heap when parsed. RabbitMQ
+ * accepts 128 MB, and a body of that size made of empty lists takes gigabytes when parsed: it would end the
+ * process, and after the redelivery the next process too.
  */
 export function isTooLarge({ settings }: Pick<Deps, 'settings'>, { message }: NativeBody): boolean {
   const { content } = message
@@ -22,8 +22,8 @@ function maxBytes({ maxBodyBytes, maxBatchBytes }: Deps['settings']): number {
 }
 
 /**
- * A natively published message as a job of ours; throws `OjsError` where it is none. `schedule`: it
- * came by the delayed exchange, with this time in its headers.
+ * Makes a job out of a natively published message; throws `OjsError` when it is not one. `schedule`: the
+ * message came by the delayed exchange, with this time in its headers.
  */
 export function adoptedJob(
   deps: Deps,

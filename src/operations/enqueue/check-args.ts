@@ -4,27 +4,27 @@ import { Fuel, OutOfFuel } from '../../schemas/fuel.ts'
 import { ojsSchema } from '../../schemas/ojs/catalogue.ts'
 import type { Deps } from '../deps.ts'
 
-/** A job that somebody asks for: now, in a batch, in a workflow, or for every tick. */
+/** A requested job: of a PUSH, a batch, a workflow or a cron entry. */
 interface Checkable {
   schema?: string | null
   args: readonly unknown[]
 }
 
 interface Within {
-  /** Of the job in its batch. */
+  /** The job's index in its batch. */
   index?: number
   /** Shared by all jobs of one request. */
   fuel?: Fuel
 }
 
-/** No object for each PUSH. */
+/** The default of `checkArgs`, shared so that a PUSH allocates none. */
 const ALONE: Within = {}
 
 /**
- * Holds `args` to the schema that the job names, if it is registered (seed 001 §9.1, §15). A job
- * without one costs nothing. Throws `OjsError` 400 `schema_validation`, with `details.index` where
- * an index is given; 400 for a schema that is not registered where only those are allowed
- * (`OJS_SCHEMA_STRICT=1`); 503 where too many would have to be compiled first.
+ * Validates `args` against the schema that the job names, if it is registered (seed 001 §9.1, §15). A job
+ * without a schema costs nothing. Throws `OjsError` 400 `schema_validation`, with `details.index` if an index
+ * is given; 400 for an unregistered schema if `OJS_SCHEMA_STRICT=1`; 503 if the request would have to
+ * compile too many schemas.
  */
 export function checkArgs(
   deps: Pick<Deps, 'ledger' | 'argsSchemas' | 'settings'>,
@@ -35,7 +35,7 @@ export function checkArgs(
   const at = index === undefined ? {} : { index }
   const registration = deps.ledger.schemas.registration(job.schema)
   if (registration === null) {
-    // OJS's own are there too, and hold no args to anything.
+    // The built-in schemas of OJS itself count as registered, but they do not describe args.
     if (!deps.settings.schemaStrict || ojsSchema(job.schema)) return
     throw unknownSchema(job.schema, at)
   }
@@ -63,8 +63,9 @@ function find(
   } catch (error) {
     if (error instanceof OjsError) throw error
     const isCostly = error instanceof OutOfFuel
-    // What Ajv makes of a rare schema may throw, and an earlier version may have registered what this
-    // one refuses: to try again would not help, as a 500 says.
+    // The code that Ajv generates may throw for a rare schema, and an earlier version of the gateway may have
+    // registered a schema that this one refuses. This is a 400, because a 500 would say that a repeat of the
+    // request might succeed.
     throw new OjsError(
       'schema_validation',
       isCostly
@@ -80,14 +81,15 @@ function find(
 
 function contentOf({ ledger }: Pick<Deps, 'ledger'>, uri: string): string {
   const record = ledger.schemas.find(uri)
-  // Both reads are of one turn of the event loop, and commits are of another.
+  // Cannot happen: both reads are in one turn of the event loop, and a commit never comes in between.
   if (record === null) throw new Error(`the schema ${uri} went away between two reads`)
   return record.content
 }
 
 /**
- * What was compiled stays so, and the next time there is less to do. Without an end to it a batch whose
- * schemas have no room beside each other would have each compiled for each job, for minutes.
+ * The error for a request that has used up its budget for compiling. Compiled schemas stay cached, so a
+ * repeat of the request has less to compile. Without the budget, a batch whose schemas do not fit into the
+ * cache together would compile one for each job, for minutes.
  */
 function stillCompiling(): OjsError {
   return unavailable('The request names more schemas than are compiled at a time.', 'busy')

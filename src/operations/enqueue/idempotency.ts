@@ -9,22 +9,22 @@ import { OthersFirst } from './others-first.ts'
 const HEADER = 'Idempotency-Key'
 
 interface Asked {
-  /** Keys of one endpoint mean nothing to another, nor those of one API key. */
+  /** A key counts within one endpoint and one API key. */
   endpoint: 'jobs' | 'jobs/batch'
   body: unknown
   context: RequestContext
 }
 
 /**
- * Does `work` once for each `Idempotency-Key` (ojs-digest §5.3): whoever repeats a request within a
- * day, or sends it twice at a time, gets what the ledger remembers of the first, as `replay` tells
- * it. A refusal is not remembered: nothing was stored. Throws 409 for another body under the key.
+ * Runs `work` once for each `Idempotency-Key` (ojs-digest §5.3). A client that repeats a request within a
+ * day, or sends it twice at the same time, gets what the ledger remembers of the first, rendered by `replay`.
+ * A refusal is not remembered, as nothing was stored. Throws 409 for another body under the same key.
  */
 export function once<T>(deps: Deps, asked: Asked, work: Work<T>, replay: Replay<T>): Promise<T> {
   const { idempotencyKey, principal = '' } = asked.context
   if (idempotencyKey === undefined) return work({})
   const request = {
-    // None of the three has a line break: what one caller names is never another's.
+    // None of the three parts can contain a line break, so two different scopes never make the same key.
     key: `${asked.endpoint}\n${principal}\n${idempotencyKey}`,
     fingerprint: fingerprint(asked.body),
   }
@@ -51,17 +51,20 @@ async function onceWithKey<T>(
   return await alone(deps, request.key, () => work({ request }))
 }
 
-/** The others wait; it is off the list before they look again. */
+/**
+ * Lists `key` in `transient.keyed` while `work` runs, so that other requests with it wait. The key is off
+ * the list before they check it again.
+ */
 async function alone<T>(deps: Deps, key: string, work: () => Promise<T>): Promise<T> {
   const working = work()
-  const over = () => deps.transient.keyed.delete(key)
-  deps.transient.keyed.set(key, working.then(over, over))
+  const unlist = () => deps.transient.keyed.delete(key)
+  deps.transient.keyed.set(key, working.then(unlist, unlist))
   return await working
 }
 
 /**
- * The jobs of the first answer, as they are now. Throws 409 where that was the answer to something
- * else, and where one of them is gone by now.
+ * Returns the jobs of the first answer, as they are now. Throws 409 when the first request had another body,
+ * or when one of the jobs is gone by now.
  */
 export function rememberedJobs(
   deps: Pick<Deps, 'ledger'>,

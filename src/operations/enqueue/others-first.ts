@@ -1,17 +1,18 @@
 import { unavailable } from '../../errors.ts'
 import type { Deps } from '../deps.ts'
 
-/** Parts of the time that a confirm may take: a wait that says that RabbitMQ stalls … */
+// All three are multiples of the publish timeout.
+/** A wait at least this long means that RabbitMQ stalls. */
 const SLOW = 1 / 10
-/** … how much of such waits is enough … */
+/** After slow waits of this length in all, a request does not wait again. */
 const PATIENCE = 1 / 2
-/** … and how long anybody waits, however quick those before him are. */
+/** A request does not wait again after this time since its first wait, however short the waits were. */
 const LIMIT = 2
 
 /**
- * For a request that has to wait until others with its key, or with an id of its jobs, are decided.
- * Where RabbitMQ stalls, each of them takes the whole time that a confirm may take, and they would wait
- * one behind another; so nobody begins to wait again who has waited for long. Made with the first wait.
+ * Lets a request wait until other requests with the same key or job id are decided. While RabbitMQ stalls,
+ * each of those takes the whole publish timeout, and the requests would wait one behind another; so a request
+ * that has waited long gets a 503 instead of another wait. To be made at the first wait.
  */
 export class OthersFirst {
   readonly #clock: Deps['clock']
@@ -25,7 +26,7 @@ export class OthersFirst {
     this.#since = clock.now()
   }
 
-  /** Resolves when this one is decided. Throws 503; nothing is stored of the request then. */
+  /** Resolves when `other` is decided. Throws 503 after too much waiting; nothing has been stored then. */
   async wait(other: Promise<unknown> | undefined): Promise<void> {
     const began = this.#clock.now()
     const isStalling = this.#stalledMs >= this.#timeoutMs * PATIENCE

@@ -1,13 +1,13 @@
-/** Ids of jobs that a PUSH has stored and may yet take back, and who waits to hear which. */
+/** Ids of jobs that a PUSH has stored and may yet withdraw, and the requests that wait for the decision. */
 export class Undecided {
   readonly #waiting = new Map<string, (() => void)[]>()
 
-  /** Stored. It is one PUSH alone: others of the id wait for the word. */
+  /** Marks a stored job as undecided. Only one PUSH can have stored the id; others with it wait. */
   begin(id: string): void {
     this.#waiting.set(id, NOBODY)
   }
 
-  /** It stays, or is taken back; or nobody was undecided. */
+  /** Wakes the waiting requests: the job stays or was withdrawn. No effect for an id that is not listed. */
   end(id: string): void {
     const waiting = this.#waiting.get(id) ?? NOBODY
     this.#waiting.delete(id)
@@ -18,7 +18,7 @@ export class Undecided {
     return this.#waiting.has(id)
   }
 
-  /** Resolves when it is decided. */
+  /** Resolves when the job stays or is withdrawn; at once for an id that is not listed. */
   decision(id: string): Promise<void> {
     const waiting = this.#waiting.get(id)
     if (waiting === undefined) return Promise.resolve()
@@ -28,5 +28,5 @@ export class Undecided {
   }
 }
 
-/** Mostly so: nothing is made for it. */
+/** Shared by all ids that no request waits for, nearly all of them: no array is allocated for each. */
 const NOBODY: (() => void)[] = []

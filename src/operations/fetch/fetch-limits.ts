@@ -4,48 +4,49 @@ import { type JobRateLimit, rateLimitOf } from '../../job/rate-limit.ts'
 import type { Deps } from '../deps.ts'
 import { isTooLarge } from '../enqueue/adopt.ts'
 
-/** A job that waits for its turn is looked at again after so long, whatever has become of it. */
+/** A parked job is checked again after this time at the latest, even if nothing released it. */
 const MAX_HOLD_MS = 60_000
 
 /**
- * The limit under which a delivery's start was counted. It is kept because the content that names
- * it is forgotten by the time the delivery comes back.
+ * The limit under which a delivery's start was counted. It cannot be read from the delivery again: a claim
+ * drops the content (`forgetContent`), and the delivery may come back after that.
  */
-const limits = new WeakMap<Delivery, JobRateLimit>()
+const countedLimits = new WeakMap<Delivery, JobRateLimit>()
 
 /**
- * Those that may start now. Jobs with a `rate_limit` whose turn has not come are kept aside, so that
- * what is behind them is not held up; plain jobs cost one look at their body.
+ * Returns the deliveries whose jobs may start now. Parks those whose `rate_limit` is used up, so that they
+ * do not hold up the jobs behind them. A job without a limit costs one scan of its body.
  */
 export function withinLimits(deps: Deps, deliveries: Delivery[]): Delivery[] {
   if (!deliveries.some(mayBeLimited)) return deliveries
   return deliveries.filter((delivery) => mayStart(deps, delivery))
 }
 
-/** It was not started after all: its turn is another's. */
+/** Undoes the count of a start that did not happen, so that another job may start in its place. */
 export function takeBackStart(deps: Deps, delivery: Delivery): void {
-  const limit = limits.get(delivery)
+  const limit = countedLimits.get(delivery)
   if (!limit) return
-  limits.delete(delivery)
+  countedLimits.delete(delivery)
   deps.startLimits.takeBack(limit)
 }
 
 function mayBeLimited(delivery: Delivery): boolean {
-  return delivery.mayBeLimited() || limits.has(delivery)
+  return delivery.mayBeLimited() || countedLimits.has(delivery)
 }
 
 function mayStart(deps: Deps, delivery: Delivery): boolean {
-  const limit = limits.get(delivery) ?? (delivery.mayBeLimited() ? limitOf(deps, delivery) : null)
+  const limit =
+    countedLimits.get(delivery) ?? (delivery.mayBeLimited() ? limitOf(deps, delivery) : null)
   if (limit === null) return true
   if (deps.startLimits.start(limit, delivery)) {
-    limits.set(delivery, limit)
+    countedLimits.set(delivery, limit)
     return true
   }
   deps.broker.park(delivery, deps.clock.now() + MAX_HOLD_MS)
   return false
 }
 
-/** What is no job has no limit: the claim sees to it. */
+/** Returns null for a job without a limit, and for a body that is no job: the claim refuses that one. */
 function limitOf(deps: Deps, delivery: Delivery): JobRateLimit | null {
   if (isTooLarge(deps, delivery)) return null
   const { message, queue } = delivery

@@ -4,23 +4,25 @@ import { heapOfText } from '../../schemas/json-heap.ts'
 import type { Deps } from '../deps.ts'
 
 /**
- * The first of them, as many as there is memory for: they become rows, and an answer. The others go
- * back. Throws 503 where it is for none.
+ * Returns the leading deliveries that `memory` has room for, since each becomes a row and a part of the
+ * answer; puts the others back into the buffer. Throws 503 when there is no room for any.
  */
 export function withinMemory(
   deps: Deps,
   deliveries: Delivery[],
   memory: MemoryShare | undefined,
 ): Delivery[] {
-  if (memory === undefined || isLittle(deliveries)) return deliveries
-  const none = deliveries.findIndex(({ message }) => !memory.take(heapOfText(message.content)))
-  if (none === -1) return deliveries
-  deps.broker.putBack(deliveries.slice(none))
-  if (none === 0) throw busy()
-  return deliveries.slice(0, none)
+  if (memory === undefined || isUncounted(deliveries)) return deliveries
+  const firstWithoutRoom = deliveries.findIndex(
+    ({ message }) => !memory.take(heapOfText(message.content)),
+  )
+  if (firstWithoutRoom === -1) return deliveries
+  deps.broker.putBack(deliveries.slice(firstWithoutRoom))
+  if (firstWithoutRoom === 0) throw busy()
+  return deliveries.slice(0, firstWithoutRoom)
 }
 
-function isLittle(deliveries: readonly Delivery[]): boolean {
+function isUncounted(deliveries: readonly Delivery[]): boolean {
   let bytes = 0
   for (const { size } of deliveries) bytes += size
   return bytes < UNCOUNTED_BYTES

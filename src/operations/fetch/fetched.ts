@@ -2,7 +2,7 @@ import type { TakeRequest } from '../../broker/broker.ts'
 import type { Clock } from '../../clock.ts'
 import type { JobRow } from '../../job/job.ts'
 
-/** A queue full of tokens of cancelled jobs must not keep one request busy for ever. */
+/** Ends a FETCH that finds nothing but tokens of cancelled or ended jobs. */
 const MAX_SIFTING_MS = 1_000
 
 export interface Wish {
@@ -14,11 +14,11 @@ export interface Wish {
 /** What one round of a FETCH brought. */
 export interface Round {
   jobs: JobRow[]
-  /** Of all bodies, those that are no jobs too: what an answer may hold is no matter of exactness. */
+  /** Total size of all bodies, also of those that were no jobs: an estimate is enough to bound an answer. */
   bytes: number
 }
 
-/** The jobs of one FETCH as its rounds bring them, and what the next round may bring. */
+/** Collects the jobs of one FETCH over its rounds, and says what to ask for in the next round. */
 export class Fetched {
   readonly #wish: Wish
   readonly #clock: Clock
@@ -34,7 +34,7 @@ export class Fetched {
     this.#until = this.#startedAt + Math.max(wish.waitMs, MAX_SIFTING_MS)
   }
 
-  /** Of queues from left to right. */
+  /** In the order of the requested queues. */
   get jobs(): JobRow[] {
     return this.#jobs
   }
@@ -43,12 +43,12 @@ export class Fetched {
     return this.#jobs.length > 0
   }
 
-  /** It has all that it wants, or has looked for long enough. */
+  /** True when `count` jobs are there or the time is up. */
   get isOver(): boolean {
     return this.#jobs.length >= this.#wish.count || this.#clock.now() > this.#until
   }
 
-  /** What is left of the wish: who has a job waits for no other. */
+  /** What the next round asks for. A FETCH that has a job no longer waits for others. */
   next(): Pick<TakeRequest, 'queues' | 'count' | 'waitMs' | 'takenBytes'> {
     const { queues, count, waitMs } = this.#wish
     const left = { queues, count: count - this.#jobs.length }
@@ -57,14 +57,14 @@ export class Fetched {
   }
 
   add({ jobs, bytes }: Round): void {
-    // Of rounds without a job nothing is kept.
+    // Rounds before the first job change nothing: they end by the time limit of the constructor.
     if (jobs.length === 0 && !this.hasSome) return
     if (!this.hasSome) this.#until = this.#clock.now() + MAX_SIFTING_MS
     this.#bytes += bytes
     this.#jobs = this.hasSome ? this.#inOrder([...this.#jobs, ...jobs]) : jobs
   }
 
-  /** A later round may have one of an earlier queue. */
+  /** Sorts by queue again: a later round may bring a job of an earlier queue. */
   #inOrder(jobs: JobRow[]): JobRow[] {
     const { queues } = this.#wish
     return jobs.sort((a, b) => queues.indexOf(a.queue) - queues.indexOf(b.queue))

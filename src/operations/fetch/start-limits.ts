@@ -3,7 +3,7 @@ import type { Clock } from '../../clock.ts'
 import type { JobRateLimit } from '../../job/rate-limit.ts'
 import { goesBefore, type Turn } from '../../job/turn.ts'
 
-/** The least recently used is forgotten: its jobs run as if they had no limit for once. */
+/** Beyond this the least recently used key is forgotten: its jobs run once as if they had no limit. */
 const MAX_KEYS = 10_000
 
 interface Candidate extends Turn {
@@ -16,35 +16,39 @@ interface Waiting extends Turn {
 
 interface Starts {
   readonly key: string
-  /** Of all limits that its jobs have had: they need not have the same. */
+  /** The longest window of all limits seen with this key: jobs may name different ones. */
   windowMs: number
+  /** The most starts that any of these limits allows. */
   most: number
-  /** When, oldest first; those that no limit asks for may still be there. */
+  /** Start times, oldest first; may include times that no limit looks back to any more. */
   times: number[]
-  /** Jobs that wait for their turn, by id. */
+  /** Parked jobs that wait until they may start, by id. */
   readonly waiting: Map<string, Waiting>
   timer: NodeJS.Timeout | undefined
-  /** When it goes off. */
+  /** When `timer` fires. */
   wakeAt: number
 }
 
 /**
- * What FETCH has started of jobs with a limit, by key, in a sliding window: exact, and never more than
- * twice as many times in memory as a limit allows. In this process only; a restart begins anew.
+ * Counts what FETCH starts of jobs with a `rate_limit`, by key, in an exact sliding window. Keeps at most
+ * twice as many start times as a limit allows. In memory: a restart of the gateway begins at zero.
  */
 export class StartLimits {
   readonly #clock: Clock
   readonly #release: (jobId: string) => boolean
-  /** By the last use of each. */
+  /** Ordered by last use. */
   readonly #byKey = new ByAge<string, Starts>()
 
-  /** `release` gets jobs whose turn may have come. False: nothing waits for it here any more. */
+  /**
+   * `release` unparks a job that may start now. It returns false when no delivery of the job is parked
+   * any more.
+   */
   constructor(clock: Clock, release: (jobId: string) => boolean) {
     this.#clock = clock
     this.#release = release
   }
 
-  /** False: not now; it is released when it is its turn. True counts as a start. */
+  /** Returns true and counts a start; or false: the job may not start now and is released later. */
   start(limit: JobRateLimit, { id, priority, order }: Candidate): boolean {
     const starts = this.#of(limit)
     const now = this.#clock.now()
@@ -61,7 +65,7 @@ export class StartLimits {
     return true
   }
 
-  /** It was counted and has not been started: its turn is that of the next one. */
+  /** Undoes the last counted start, which did not happen, and releases the next waiting job. */
   takeBack({ key }: JobRateLimit): void {
     const starts = this.#byKey.get(key)
     if (!starts) return
@@ -113,13 +117,16 @@ export class StartLimits {
       return
     }
     this.#releaseDue(starts, now)
-    // With nobody waiting, when there is nothing left to remember.
+    // With no job waiting: when the last start time leaves the window, so that the key can be deleted.
     let next = (times.at(-1) ?? now) + windowMs
     for (const { limit } of waiting.values()) next = Math.min(next, nextDueOf(starts, limit, now))
     this.#wake(starts, next, now)
   }
 
-  /** A job of a higher priority overtakes all that have waited longer. Who is gone takes no place. */
+  /**
+   * Releases waiting jobs as far as their limits allow, highest priority first, even before jobs that
+   * have waited longer. A job that is no longer parked uses up no start.
+   */
   #releaseDue(starts: Starts, now: number): void {
     const { waiting } = starts
     const inTurn = [...waiting].sort(([, a], [, b]) => (goesBefore(a, b) ? -1 : 1))
@@ -140,16 +147,19 @@ function forgetOlder({ times, windowMs, most }: Starts, now: number): void {
   if (times.length >= 2 * most) times.splice(0, times.length - most)
 }
 
-/** When it may start; `planned`: so many others do now. */
+/** When one more job may start under `limit`, if `planned` other jobs start now; -Infinity: at once. */
 function dueAtOf({ times }: Starts, limit: JobRateLimit, planned: number): number {
   if (planned >= limit.starts) return Number.POSITIVE_INFINITY
   const at = times[times.length + planned - limit.starts]
   return at === undefined ? Number.NEGATIVE_INFINITY : at + limit.windowMs
 }
 
-/** The same where what was released is not started, or is gone: later than now in any case. */
+/**
+ * When to check a waiting job again; always later than `now`. Counts only starts that happened, because a
+ * job that was just released may not be started after all, or be gone.
+ */
 function nextDueOf({ times }: Starts, limit: JobRateLimit, now: number): number {
-  // No copy of them: it is asked for each job that waits, 2,048 of a queue.
+  // Does not copy `times`: this runs for each waiting job, up to 2,048 of a queue.
   let i = Math.max(0, times.length - limit.starts)
   while ((times[i] ?? now) + limit.windowMs <= now) i += 1
   return (times[i] ?? now) + limit.windowMs

@@ -16,24 +16,24 @@ import {
   takeLease,
 } from './lease-end.ts'
 
-/** A broker that does not answer must not keep a NACK waiting: the ledger can hold the job. */
+/** A NACK waits no longer than this for RabbitMQ to declare a rung; without one the ledger holds the job. */
 const RUNG_WAIT_MS = 1_000
 
-/** An attempt of `row` that did not succeed, as its worker or the reaper says. */
+/** A failed attempt of `row`, reported by its worker or found by the reaper. */
 export interface FailedAttempt {
   row: JobRow
   failure: Failure
-  /** The lease must be this worker's. */
+  /** Fence: the lease must belong to this worker. */
   workerId?: string
-  /** The lease must be over at this instant. */
+  /** Fence: the lease must be over at this instant. */
   overdueAt?: number
   requestId?: string
 }
 
 /**
- * FAIL (seed 001 §7.5, seed 002 §5.4, §5.5): `active → retryable` or `discarded`, by the job's own
- * policy. Settles after the commit; what the broker has to be told follows behind it, in the order
- * of law 2, and is owed by the outbox until then. `stale`: the lease is not this one any more.
+ * FAIL (seed 001 §7.5, seed 002 §5.4, §5.5): `active → retryable` or `discarded`, by the job's retry
+ * policy. Resolves after the commit. The publish and the ack follow in the background, in the order of
+ * law 2; until the confirm the outbox owes the message. Returns `stale` when the fence does not match.
  */
 export async function failLease(deps: Deps, attempt: FailedAttempt): Promise<JobRow | 'stale'> {
   const { row, failure } = attempt
@@ -47,7 +47,7 @@ export async function failLease(deps: Deps, attempt: FailedAttempt): Promise<Job
   return job
 }
 
-/** Seed 002 §8: through the TTL queue of the delay, or held by the ledger where there is none. */
+/** Retries by the TTL queue of the delay (seed 002 §8), or by the ledger where there is no such queue. */
 async function retry(
   deps: Deps,
   attempt: FailedAttempt,
@@ -74,6 +74,7 @@ async function retry(
   return job
 }
 
+/** Returns `rungMs` if that rung can be used, declaring it if need be; null: the ledger holds the job. */
 async function usableRung(
   deps: Deps,
   queue: string,
@@ -93,8 +94,9 @@ async function discard(
   attempt: FailedAttempt,
   isDeadLetter: boolean,
 ): Promise<JobRow | 'stale'> {
-  // A lease that the ledger alone holds has no delivery that could still be nacked, and its copy is
-  // owed. Any other delivery comes back from the broker, and the arrival table then makes the copy.
+  // `nack` makes the copy in the DLX queue. If the nack is lost with its channel, RabbitMQ delivers the
+  // token again and the arrival table nacks it then. Where the lease's holder is `ledger`, there is no
+  // delivery to nack: the ledger writes an outbox nonce instead, and the copy is published.
   const change = { to: 'discarded', isDeadLetter, copy: 'nack' } as const
   const record = recordOf(deps, attempt)
   const job = await deps.ledger.fail(attempt.row.id, fenceOf(attempt), { ...record, ...change })
@@ -108,8 +110,8 @@ async function discard(
 }
 
 /**
- * The lease ran out and an attempt is left: available at once, without a delay (seed 001 §7.6). A
- * native worker's delivery comes back by itself when its channel ends, so nothing is published.
+ * Makes a job whose lease ran out, with attempts left, available at once, without a delay (seed 001 §7.6).
+ * Publishes nothing for a native worker's lease: RabbitMQ redelivers its token when its channel ends.
  */
 export async function returnLease(deps: Deps, attempt: FailedAttempt): Promise<JobRow | 'stale'> {
   const record = recordOf(deps, attempt)

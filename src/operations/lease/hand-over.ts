@@ -1,7 +1,7 @@
 import type { LeaseFence } from '../../ledger/leases.ts'
 import type { Deps } from '../deps.ts'
 
-/** The broker looks at its delivery timeout once a minute. */
+/** RabbitMQ checks its delivery timeout only once a minute, so the gateway stays well below it. */
 const DELIVERY_TIMEOUT_MARGIN_MS = 120_000
 
 interface Lease extends LeaseFence {
@@ -11,9 +11,10 @@ interface Lease extends LeaseFence {
 }
 
 /**
- * RabbitMQ closes a channel that holds a delivery longer than its delivery timeout, and our channels
- * of a queue hold only so many. A lease that reaches there, at its claim or by a heartbeat, and one of
- * a queue that we hold nearly all we can of, is handed over. Never rejects: the lease stands either way.
+ * Hands leases over to the ledger whose deliveries cannot stay unacknowledged: those that would pass
+ * RabbitMQ's delivery timeout, after which RabbitMQ closes the channel, and those of a queue whose channels
+ * hold nearly as many deliveries as they may. Called for each claim and heartbeat. Never rejects: the
+ * lease stands either way.
  */
 export async function acknowledgeEarly(deps: Deps, leases: readonly Lease[]): Promise<void> {
   const limit = deps.settings.deliveryTimeoutMs - DELIVERY_TIMEOUT_MARGIN_MS
@@ -27,16 +28,17 @@ export async function acknowledgeEarly(deps: Deps, leases: readonly Lease[]): Pr
   try {
     await handOver(deps, early)
   } catch (err) {
-    // The deliveries stay, and the leases go on.
+    // Nothing is lost: the deliveries stay unacknowledged, and the leases go on.
     deps.logger.warn({ err, jobs: early.length }, 'leases could not be handed over')
   }
 }
 
 /**
- * From now on these leases live in the ledger alone: commit first, then acknowledge their deliveries; a
- * crash in between gives a token that is only dropped. Where the delivery is dead, RabbitMQ has the
- * token and gives it out again: the lease stays as it is, or the token would count for gone at the
- * end of the job. Returns how many were handed over. Rejects where the ledger cannot be written.
+ * Makes the ledger the only holder of these leases: commits `holder := ledger`, then acknowledges their
+ * deliveries. After a crash in between, RabbitMQ redelivers the token and the arrival table drops it. A
+ * lease whose delivery is dead stays as it is: RabbitMQ has its token and will deliver it again, and a
+ * row with holder `ledger` would count that token as gone when the job ends. Returns how many leases were
+ * handed over. Rejects when the ledger cannot be written.
  */
 export async function handOver(deps: Deps, leases: readonly LeaseFence[]): Promise<number> {
   const live = leases.flatMap((lease) => {
@@ -46,7 +48,7 @@ export async function handOver(deps: Deps, leases: readonly LeaseFence[]): Promi
   if (live.length === 0) return 0
   const count = await deps.ledger.handOver(live.map(({ lease }) => lease))
   const lost = live.flatMap(({ lease, delivery }) => {
-    // Meanwhile the lease may have ended, and the job been claimed again with another delivery.
+    // During the commit the lease may have ended, and the job may have been claimed with another delivery.
     if (deps.tokens.held.get(lease.id) !== delivery) return []
     deps.tokens.held.delete(lease.id)
     return delivery.ack() === 'lost' ? [lease] : []
@@ -55,7 +57,7 @@ export async function handOver(deps: Deps, leases: readonly LeaseFence[]): Promi
   return count - lost.length
 }
 
-/** From the claim on, which is when the delivery was taken from the buffer at the latest. */
+/** Counted from the claim; by then the delivery has been unacknowledged already, but not for long. */
 function lengthMs({ startedAt, leaseExpiresAt }: Lease): number {
   return startedAt === null || leaseExpiresAt === null ? 0 : leaseExpiresAt - startedAt
 }

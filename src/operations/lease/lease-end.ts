@@ -5,16 +5,16 @@ import type { Deps } from '../deps.ts'
 import { isFailure, leaveToRelay, sendToken } from '../token/send-token.ts'
 
 /**
- * The lease is over: its delivery goes, and whatever waited for the row to move is looked at.
- * True when the token has come back with it.
+ * Acknowledges the delivery of a lease that has ended, and unparks deliveries that waited for its row to
+ * change. Returns true when the delivery was settled, so that the job's token is back from RabbitMQ.
  */
 export function settleLease(deps: Deps, id: string): boolean {
   return takeLease(deps, id)?.ack() === 'settled'
 }
 
 /**
- * The same, but the caller settles the delivery, after what has to come first. It is no longer
- * among the held ones: the job may be claimed again meanwhile, with another delivery.
+ * As `settleLease`, but leaves it to the caller to settle the delivery after a publish. Removes the
+ * delivery from `tokens.held` at once, since the job may be claimed again with another delivery meanwhile.
  */
 export function takeLease(deps: Deps, id: string): Delivery | undefined {
   const delivery = deps.tokens.held.get(id)
@@ -23,14 +23,18 @@ export function takeLease(deps: Deps, id: string): Delivery | undefined {
   return delivery
 }
 
-/** `leased`: as it was until then. Its worker may never say of itself that it is done with it. */
+/**
+ * Tells the worker registry that a lease has ended: the worker's own heartbeats may never say so.
+ * `leased`: the row as it was during the lease, or with its worker still in it.
+ */
 export function noteEnded({ workers }: Deps, leased: JobRow): void {
   if (leased.workerId !== null) workers.ended(leased.workerId, leased.id)
 }
 
 /**
- * Publish, confirm, then acknowledge (law 2). Without a confirm the outbox still owes the token, so
- * that the old delivery is worth nothing and goes all the same.
+ * Publishes the token of `row`, waits for the confirm, then acknowledges the old delivery (law 2).
+ * Acknowledges it without a confirm as well: the outbox then owes the new token, and the old one would only
+ * be dropped on arrival.
  */
 export async function sendThenSettle(
   deps: Deps,
@@ -44,16 +48,16 @@ export async function sendThenSettle(
 }
 
 /**
- * The job goes on, and the token of its last attempt may be the broker's again, whose connection went:
- * until the next one is confirmed nobody may take the job for one without a token.
+ * Notes that the token of the last attempt may be back in its queue, because the connection was lost before
+ * the ack. Until the next token is confirmed, the job must not be treated as one without a token.
  */
 export function noteLeftOver({ tokens }: Deps, row: Pick<JobRow, 'id' | 'state'>): void {
   if (!isTerminal(row.state)) tokens.unsure.add(row.id)
 }
 
 /**
- * `active → available` with the attempt not counted. The token is the one that is held, unless the
- * ledger owes another: the held one may be of an earlier attempt.
+ * Makes an active job available again without counting the attempt. Reuses the held delivery as its token,
+ * unless the ledger wrote a new outbox nonce because that token is of an earlier attempt.
  */
 export async function requeueLease(
   deps: Deps,
@@ -66,7 +70,7 @@ export async function requeueLease(
   const row = await deps.ledger.release(job.id, { generation, attempt, tokenAttempt, ...worker })
   if (row === 'stale') return row
   noteEnded(deps, job)
-  // Before the token is there for others, whose `job.started` would come first.
+  // Emitted before `putBack`: another FETCH could claim the token and emit `job.started` first.
   const asked = requestId === undefined ? {} : { requestId }
   deps.events.emit({ type: 'job.enqueued', job: row, promoted: true, ...asked })
   const delivery = takeLease(deps, job.id)
@@ -76,16 +80,18 @@ export async function requeueLease(
 }
 
 /**
- * The copy in the DLX queue (seed 002 §5.5). It is there when ours has come (`died-in-broker.ts`): a nack
- * may be lost with its connection, and then the token comes back.
+ * Dead-letters the delivery of a discarded job: the nack puts its copy into the DLX queue (seed 002 §5.5).
+ * The copy is recorded as made only when the gateway's own copy arrives (`died-in-broker.ts`), because a
+ * nack can be lost with its connection; RabbitMQ then delivers the token again.
  */
 export function deadLetterDelivery(deps: Deps, delivery: Delivery, job: JobRow): void {
   toDeadLetters(deps, delivery, () => deps.ledger.tokenReturned(job.id, job.generation))
 }
 
 /**
- * `basic.nack requeue=false`. A job queue that somebody else has declared (seed 002 §15.1) is consumed
- * before its dead letter queue is there, and RabbitMQ drops what it can route nowhere: that waits.
+ * Sends `basic.nack requeue=false`, after declaring the queue's dead letter queue if need be. The gateway
+ * also consumes a job queue that a client declared (seed 002 §15.1) and that has no dead letter queue yet;
+ * RabbitMQ would drop a dead letter that it cannot route.
  */
 export function toDeadLetters(deps: Deps, delivery: Delivery, onSettled = () => {}): void {
   const settle = () => {

@@ -1,6 +1,6 @@
 import type { SettleFence } from '../../ledger/leases.ts'
 
-/** What a worker says of its lease: each part that it names is part of the fence (law 1). */
+/** The fence of an ACK or NACK: whichever of `attempt` and `worker_id` the worker names (law 1). */
 export function settleFence(request: {
   attempt?: number | null
   worker_id?: string | null

@@ -6,17 +6,17 @@ import type { Deps, RequestContext } from '../deps.ts'
 import { isForLater } from './unknown-jobs.ts'
 
 /**
- * So many come again until workers can be told: half of what a control queue may have in hand, so
- * that they never keep the reports behind them from being read, however long RabbitMQ is blocked.
+ * At most this many cancels of unknown ids are redelivered until their broadcast succeeds: half of a control
+ * queue's prefetch, so that they never block the reports behind them, however long RabbitMQ is blocked.
  */
 const MAX_UNTOLD = 16
 
 /**
- * CANCEL by a message of the control queue of `queue` (seed 002 §5.6). A job that has ended stays
- * as it is. An unknown id leaves a tombstone, because its token may come from a native producer at
- * any time; workers of that queue hear of it at once. One write, whatever it is: a claim may be right
- * behind it (`earlier-writes.ts`). Rejects (503) when the ledger cannot be written, and when the
- * workers cannot be told.
+ * CANCEL by a message of the control queue of `queue` (seed 002 §5.6). A job that has ended stays as it is.
+ * An unknown id leaves a tombstone, because its token may come from a native producer at any time, and is
+ * broadcast to the workers of that queue at once. A single ledger write in every case, as
+ * `earlier-writes.ts` requires for a claim that follows. Rejects (503) when the ledger cannot be written or
+ * the broadcast of an unknown id cannot be published.
  */
 export async function controlCancel(
   deps: Deps,
@@ -29,8 +29,9 @@ export async function controlCancel(
 }
 
 /**
- * No row owes the broadcast: the message has to come again where it is surely not published. Not where
- * RabbitMQ only takes its time: what is behind this message cannot wait as long.
+ * Broadcasts the cancel of an unknown id. No outbox owes this broadcast, so this rejects when it was surely
+ * not published, and RabbitMQ delivers the control message again. It does not reject for a slow confirm: the
+ * messages behind this one cannot wait that long.
  */
 async function tellOfUnknown(deps: Deps, id: string, queue: string): Promise<void> {
   const outcome = await briefly(broadcastCancel(deps, { id, queue, generation: 0 }))
@@ -38,7 +39,7 @@ async function tellOfUnknown(deps: Deps, id: string, queue: string): Promise<voi
     deps.transient.untold.clear()
     return
   }
-  // Workers that missed it hear of it when their heartbeat names the id.
+  // Not redelivered: a worker that missed the broadcast gets it when its heartbeat names the id.
   if (deps.transient.untold.size >= MAX_UNTOLD && !deps.transient.untold.has(id)) return
   deps.transient.untold.add(id)
   throw publishRefusal(queue, outcome)

@@ -5,15 +5,15 @@ import { earlierWrites } from '../earlier-writes.ts'
 
 export interface NativeClaimAnswer {
   decision: 'run' | 'drop' | 'discard'
-  /** `run`: as this attempt, which may be later than the token's. */
+  /** With `run`: the attempt to run, which may be later than the token's. */
   attempt: number
 }
 
 /**
- * May a native worker run a token that was delivered before (architecture §5)? Changes no attempt:
- * the worker's `started` does. Where its token is the one behind somebody's live lease, the lease
- * goes on in the ledger alone, committed before the answer. What was said before the question
- * counts. Rejects when the ledger cannot be used.
+ * Decides whether a native worker may run a redelivered token (architecture §5). Counts no attempt: the
+ * worker's `started` event does. If the token is the one behind another worker's live lease, commits
+ * `holder := ledger` before the answer, because the asking worker will acknowledge the token. Waits for
+ * earlier reports to be committed. Rejects when the ledger cannot be used.
  */
 export async function nativeClaim(deps: Deps, request: NativeClaim): Promise<NativeClaimAnswer> {
   const { job_id: id, attempt, worker_id: workerId } = request
@@ -29,7 +29,7 @@ export async function nativeClaim(deps: Deps, request: NativeClaim): Promise<Nat
     })
     if (decision.decision !== 'drop') return { attempt, ...decision }
     if (row !== null && decision.isOver) deps.ledger.tokenReturned(id, row.generation, attempt)
-    // The row may have moved since it was looked at: then it is looked at again.
+    // `handOverAny` is false when the row has changed since `find`: decide again.
     if (row === null || !decision.handOver || (await deps.ledger.handOverAny(row))) {
       return { decision: 'drop', attempt }
     }

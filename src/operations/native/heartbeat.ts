@@ -10,10 +10,10 @@ import { acknowledgeEarly } from '../lease/hand-over.ts'
 import { isStronger } from '../worker-registry.ts'
 
 /**
- * The heartbeat of a native worker (seed 002 §5.7): its leases go on, and what it runs without
- * having said so has started. What it has not heard is said again: jobs that were cancelled, and
- * what operators want of it. `heardOn`: the queue whose control queue it came by. Resolves after the
- * commit; rejects when the ledger cannot be written.
+ * Handles the heartbeat of a native worker (seed 002 §5.7): extends its leases, and starts jobs that it
+ * names but has not reported as started. Broadcasts again what the worker seems to have missed: cancelled
+ * jobs and its directive. `heardOn`: the queue whose control queue the heartbeat came by. Resolves after
+ * the commit; rejects when the ledger cannot be written.
  */
 export async function nativeHeartbeat(
   deps: Deps,
@@ -60,7 +60,7 @@ function tell(
       deps.events.emit({ type: 'job.heartbeat', job: result.lease, workerId })
       return
     case 'resumed':
-      // The attempt began once, however often its lease has run out since.
+      // No second `job.started`: the attempt began once, however often its lease has run out since.
       deps.events.emit({ type: 'job.heartbeat', job: leaseOf(result.job), workerId })
       return
     case 'started':
@@ -77,7 +77,7 @@ function tell(
   }
 }
 
-/** Of a row that is active, and so has a lease. */
+/** The lease of an active row. */
 function leaseOf({ id, queue, type, attempt, leaseExpiresAt }: JobRow): LeaseFacts {
   return { id, queue, type, attempt, leaseExpiresAt: leaseExpiresAt ?? 0 }
 }

@@ -12,18 +12,19 @@ import { sendOrLeave } from '../token/send-token.ts'
 import { beginnings, reportedEvent } from './reported-event.ts'
 import { isLeftToUs, keep, keepUnknown } from './unknown-jobs.ts'
 
-/** How many events said something new, and how many did not. */
+/** How many events changed a row, and how many were ignored. */
 export interface Reported {
   applied: number
   ignored: number
 }
 
 /**
- * What became of jobs that a native worker ran (architecture §5): one commit for all of its events, or
- * a few, and asked for before anything is awaited (`earlier-writes.ts`). Resolves after it, so that the
- * message may be acknowledged; rejects when the ledger cannot be written. What nobody knows, and what
- * is old news, is ignored. Of events that were `leftOut` the job ends as well as it can, or, where
- * nobody else has it, is kept as a dead letter.
+ * Applies a native worker's report about the jobs that it ran (architecture §5), in one commit or a few.
+ * Asks the ledger for these writes before it awaits anything (`earlier-writes.ts`). Resolves after the
+ * commits, so that the message may be acknowledged; rejects when the ledger cannot be written. Ignores
+ * events of unknown jobs that bring no job along, and events that the row is already past. `leftOut`: events
+ * that are not valid. Where possible a stand-in event ends their job; a job that the ledger does not have
+ * goes to the dead letter queue.
  */
 export async function report(
   deps: Deps,
@@ -33,15 +34,16 @@ export async function report(
 ): Promise<Reported> {
   const begun = beginnings(request.events)
   const events = request.events.map((event) => reportedEvent(deps, event, request, begun))
-  const standIns = leftOut.flatMap(({ standIn }) => standIn ?? [])
-  const instead = standIns.map((event) => reportedEvent(deps, event, request, begun))
-  for (const event of instead) event.isStandIn = true
-  const reported = await recordParts(deps, partsOf(deps, [...events, ...instead]), context)
+  const standIns = leftOut
+    .flatMap(({ standIn }) => standIn ?? [])
+    .map((event) => reportedEvent(deps, event, request, begun))
+  for (const event of standIns) event.isStandIn = true
+  const reported = await recordParts(deps, partsOf(deps, [...events, ...standIns]), context)
   await keepLeftOut(deps, leftOut, request.queue ?? 'default', context)
   return reported
 }
 
-/** The same for what was not said in a report: `adopt-schedule.ts`. */
+/** As `report`, for events that did not come by a report message (`adopt-schedule.ts`). */
 export async function recordReports(
   deps: Deps,
   events: readonly ReportedEvent[],
@@ -58,7 +60,7 @@ export async function recordReports(
     if (!isHopeless(error)) throw error
     const [event, ...others] = events
     if (event === undefined || others.length > 0) {
-      // The ledger refuses one of them, and took none.
+      // The ledger refuses one event of the group and has stored none: write each by itself.
       const each = events.map((one) => [one])
       return await recordParts(deps, each, context)
     }
@@ -82,8 +84,9 @@ export async function recordReports(
 }
 
 /**
- * Each that ends a step may begin a thousand others: what is told of its job is a write of its own, so
- * that the ledger need not do it all in one turn.
+ * Splits events into groups, one ledger write each. The end of a workflow step may begin a thousand other
+ * steps, so the events of each such job are a group of their own: the ledger then does not do all of it in
+ * one turn of the event loop.
  */
 function partsOf({ ledger }: Deps, events: readonly ReportedEvent[]): ReportedEvent[][] {
   const ends = events.filter(({ said }) => said.event !== 'started').map(({ id }) => id)
@@ -95,26 +98,26 @@ function partsOf({ ledger }: Deps, events: readonly ReportedEvent[]): ReportedEv
 }
 
 /**
- * Each is written and followed by itself, so that what comes again after a failure in between finds
- * nothing half done. All are asked for at once: a claim that waits behind the report does not know of
- * those that are asked for later.
+ * Writes and follows each group by itself, so that no group is half done when one of them fails and the
+ * report is delivered again. Asks for all writes at once: a claim that waits for earlier writes
+ * (`earlier-writes.ts`) would not see those asked for later.
  */
 async function recordParts(
   deps: Deps,
   parts: readonly ReportedEvent[][],
   context: RequestContext,
 ): Promise<Reported> {
-  const each = await Promise.allSettled(parts.map((part) => recordReports(deps, part, context)))
+  const outcomes = await Promise.allSettled(parts.map((part) => recordReports(deps, part, context)))
   const sum = { applied: 0, ignored: 0 }
-  for (const one of each) {
-    if (one.status === 'rejected') throw one.reason
-    sum.applied += one.value.applied
-    sum.ignored += one.value.ignored
+  for (const outcome of outcomes) {
+    if (outcome.status === 'rejected') throw outcome.reason
+    sum.applied += outcome.value.applied
+    sum.ignored += outcome.value.ignored
   }
   return sum
 }
 
-/** Those of events that are left out whose jobs nobody has. */
+/** Dead-letters the jobs of invalid events that the ledger does not have; nobody else would keep them. */
 async function keepLeftOut(
   deps: Deps,
   leftOut: readonly UnusableEvent[],
@@ -130,7 +133,7 @@ async function keepLeftOut(
 
 type Applied = Exclude<ReportResult, { outcome: 'ignored' }>
 
-/** The rest of it, behind the commit: deliveries, messages that are owed now, events. */
+/** Does what follows the commit: settles deliveries, publishes what the row owes now, emits events. */
 function follow(deps: Deps, event: ReportedEvent, result: Applied, requestId: string): void {
   if (result.outcome === 'amended' || result.outcome === 'merged') return
   const { job } = result
@@ -160,9 +163,9 @@ function follow(deps: Deps, event: ReportedEvent, result: Applied, requestId: st
 }
 
 /**
- * Whoever had a delivery of the job here has lost it to the native worker. Where nobody has, because
- * the channel that it came from is gone, or the gateway, the worker has run the job by its token, and
- * acknowledges that.
+ * Acknowledges a delivery of the job that this gateway still holds: the native worker has taken the job
+ * over. Returns true when the token is back. Without a live delivery here, because its channel or an earlier
+ * gateway process is gone, the worker ran the job by its token, and acknowledges it when the job completes.
  */
 function isTokenBack(deps: Deps, job: JobRow): boolean {
   const delivery = takeLease(deps, job.id)
@@ -170,7 +173,7 @@ function isTokenBack(deps: Deps, job: JobRow): boolean {
   return job.state === 'completed' && job.tokenOut
 }
 
-/** As a job that an HTTP worker hands back; its token is on its way to the queue, or owed. */
+/** As for a job that an HTTP worker hands back; its token returns to the queue, or the outbox owes one. */
 function followRelease(deps: Deps, job: JobRow, requestId: string): void {
   deps.events.emit({ type: 'job.enqueued', job, promoted: true, requestId })
   deps.broker.unpark(job.id)
@@ -184,7 +187,7 @@ function emitFailed(
   { failure, isCounted }: { failure: Failure; isCounted: boolean },
   requestId: string,
 ): void {
-  // It was told when the lease of the attempt ran out.
+  // A counted failure was emitted when the lease of the attempt ran out.
   if (!isCounted) deps.events.emit({ type: 'job.failed', job, attempt, failure, requestId })
   if (job.state === 'retryable') deps.events.emit({ type: 'job.retrying', job, failure, requestId })
   else deps.events.emit({ type: 'job.discarded', job, requestId })

@@ -1,6 +1,9 @@
 import type { ReportedError } from '../../job/arrival.ts'
 
-/** What a foreign worker said of the attempt that it did not report (seed 002 §6.2); null: nothing. */
+/**
+ * Reads the `x-ojs-error-*` headers, in which a foreign worker describes the failure of the attempt before
+ * (seed 002 §6.2); null: there are none.
+ */
 export function reportedError(headers: Readonly<Record<string, unknown>>): ReportedError | null {
   const { 'x-ojs-error-message': message, 'x-ojs-error-code': code } = headers
   if (typeof message !== 'string' && typeof code !== 'string') return null

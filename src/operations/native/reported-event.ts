@@ -7,7 +7,7 @@ import type { Deps } from '../deps.ts'
 import { adoptedJob } from '../enqueue/adopt.ts'
 import { reportedError } from './reported-error.ts'
 
-/** What a worker said of one job, as the ledger takes it. `begun`: `beginnings` of the same report. */
+/** Converts one event of a report to the ledger's form. `begun`: the `beginnings` of the same report. */
 export function reportedEvent(
   deps: Deps,
   event: ReportEvent,
@@ -25,7 +25,7 @@ export function reportedEvent(
   return { id, generation, attempt, workerId, said, adopt, reportedError: before, shown }
 }
 
-/** The delivery that a report brought along, as a job of ours. */
+/** Makes a job out of the delivery that the worker sent along with its report. */
 function shownJob(
   deps: Deps,
   event: ReportEvent,
@@ -48,21 +48,22 @@ function shownJob(
 }
 
 /**
- * What is recorded is declared after the next reconnect, and nothing forgets it again, while the name is
- * a worker's. Throws 422 where it would be one too many; those of one commit may be some more.
+ * Throws 422 when the ledger knows `maxQueues` queues already. The worker chooses the queue's name, and a
+ * queue that the ledger records is declared after each reconnect and never forgotten. The jobs of one
+ * commit may exceed the limit by a few.
  */
 function requireRoomFor({ ledger, settings }: Deps, queue: string): void {
   if (ledger.hasQueue(queue) || ledger.queues().length < settings.maxQueues) return
   throw queueRefusal(queue, 'too-many-queues')
 }
 
-/** The control queue that a report comes by need not be that of the job. */
+/** The queue that the job itself names: the report may have come by the control queue of another one. */
 function originOf(job: Record<string, unknown>, headers: ReportEvent['headers']): string | null {
   const said = [job['queue'], headers?.['x-ojs-queue']]
   return said.find((name): name is string => typeof name === 'string' && name !== '') ?? null
 }
 
-/** When executions began by their worker's clock; a start without a time is not among them. */
+/** Start times of the executions in a report, by the worker's clock; starts without a time are left out. */
 export function beginnings(events: readonly ReportEvent[]): Map<string, number> {
   const begun = new Map<string, number>()
   for (const event of events) {
@@ -77,7 +78,7 @@ function keyOf({ generation, attempt, job_id: id }: ReportEvent): string {
   return attemptKey(generation ?? null, attempt, id)
 }
 
-/** Both times are the worker's: how far its clock is from ours does not matter. */
+/** Both times are by the worker's clock, so its offset from the gateway's clock does not matter. */
 function elapsed(
   event: ReportEvent & { event: 'completed' },
   begun: ReadonlyMap<string, number>,

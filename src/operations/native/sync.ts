@@ -6,39 +6,40 @@ import { isPaused } from '../pause.ts'
 import type { Directive } from '../worker-registry.ts'
 
 const MAX_TOMBSTONES = 10_000
-/** In a log line. */
+/** Queues named in a log line. */
 const MAX_NAMED = 10
-/** Who asks waits a second, and the answer may have to wait as well. */
+/** The worker waits 1 s for the reply, which may be delayed itself. */
 const BROKER_WAIT_MS = 500
 const LOOK_AGAIN_MS = 25
 
 export interface Synchronised {
-  /** Ids of these queues that must not run, the newest first. */
+  /** Ids of cancelled jobs of these queues, newest first: their tokens must not run. */
   tombstones: string[]
-  /** The generations of those among them that have had more than one life: up to this one. */
+  /** For tombstones of jobs that had more than one life: tokens up to this generation must not run. */
   generations?: Record<string, number>
-  /** There are more: the worker has to ask about every token until its queue was empty once. */
+  /** True: there are more tombstones. The worker must claim every token until its queue was empty once. */
   truncated: boolean
   paused: string[]
   directive: Directive
   /**
-   * Those that are not there and may not be declared, or were lost; absent: none. Nothing is said of
-   * one that RabbitMQ could not be asked for.
+   * Queues that do not exist and may not be declared, or were lost; absent: none. Does not include queues
+   * that RabbitMQ could not be asked about.
    */
   not_ready?: string[]
 }
 
 /**
- * A native worker is about to consume these queues (architecture §5): what it must know before it
- * does. The queues are declared where that is allowed, and known from now on; so is the worker, if it
- * gives its name. Throws 400 for a name that cannot be a queue's; 503.
+ * Tells a native worker what it must know before it consumes these queues (architecture §5). Declares the
+ * queues where that is allowed, and records them, and the worker if it gives its id. Throws 400 for an
+ * invalid queue name; 503.
  */
 export async function sync(deps: Deps, request: SyncRequest): Promise<Synchronised> {
   const { worker_id: workerId, queues, rung_ms: rungMs } = request
   for (const queue of queues) checkQueueName(queue, deps.settings.prefix, 'queues')
   const directive = workerId == null ? 'running' : deps.workers.joined(workerId, queues)
   const notReady = await ensureAll(deps, queues)
-  // Whose tokens went with one that is gone is known to us alone, as above.
+  // The worker found a rung missing. Only the ledger knows which jobs' tokens were lost with it, so the
+  // gateway checks each queue's rung, as `ensureAll` does with the queues.
   if (rungMs != null)
     await Promise.all(queues.map((queue) => deps.broker.recheckRung(queue, rungMs)))
   const { cancelled, truncated } = deps.ledger.tombstones(queues, MAX_TOMBSTONES)
@@ -56,8 +57,9 @@ export async function sync(deps: Deps, request: SyncRequest): Promise<Synchronis
 }
 
 /**
- * Looked for anew: a worker whose queue is gone asks before it declares it itself, and what was in
- * it is known to nobody else. The answer is worth having even where one is not ready: returns those.
+ * Checks or declares every queue, and returns those that are not ready. Does not trust earlier checks: a
+ * worker whose queue is gone syncs before it declares the queue itself, because only the ledger knows which
+ * tokens were in it.
  */
 async function ensureAll(deps: Deps, queues: readonly string[]): Promise<string[]> {
   const until = performance.now() + BROKER_WAIT_MS
@@ -69,14 +71,15 @@ async function ensureAll(deps: Deps, queues: readonly string[]): Promise<string[
   if (missing.length === 0) return []
   const fields = { queues: missing.slice(0, MAX_NAMED), count: missing.length }
   deps.logger.warn(fields, 'queues of a native worker are not ready')
-  // Of one that could not be asked for, nobody knows that it is not there: who is told so stays away
-  // from a queue that is most often well. It finds out as soon as it consumes.
+  // `unavailable`: RabbitMQ could not be asked, and most often the queue is well. A worker that is told
+  // "not ready" would stay away from it; without that, it finds out as soon as it consumes.
   return missing.flatMap(({ queue, outcome }) => (outcome === 'unavailable' ? [] : [queue]))
 }
 
 /**
- * Of a gateway's connections that of the consumers is often back first, and everybody asks then: where
- * RabbitMQ cannot be asked yet, this waits a moment for the others.
+ * Checks or declares one queue, and records it when it is ready. After an outage the gateway's consume
+ * connection is often back before the declare connection, just when all workers sync; so this waits a moment
+ * while RabbitMQ cannot be asked yet.
  */
 async function ensure(deps: Deps, queue: string, until: number) {
   let outcome = await deps.broker.recheckQueue(queue)

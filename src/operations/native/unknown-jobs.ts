@@ -4,17 +4,20 @@ import { messageOf } from '../../errors.ts'
 import type { ReportedEvent } from '../../job/report.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 
-/** Its worker acknowledges the token and leaves the rest to us, who do not have the job. */
+/**
+ * True when the worker acknowledges the token of a failed job and leaves its retry to the gateway, but the
+ * ledger does not have the job.
+ */
 export function isLeftToUs(deps: Deps, { id, said, isStandIn }: ReportedEvent): boolean {
   if (isStandIn || said.event !== 'failed' || said.outcome?.decision === 'discard') return false
   if (said.outcome?.rung_ms != null || deps.ledger.standing(id) !== null) return false
-  // Cancelled before anybody here knew it: nobody wants it back.
+  // A tombstoned job was cancelled before the ledger knew it: it must not be kept.
   return !deps.ledger.isTombstoned(id)
 }
 
 /**
- * A job that came along and cannot be adopted goes where malformed tokens go; without its dead letter
- * queue only the log tells of it. Rejects as `keep` does.
+ * Keeps a job that came with a report and cannot be adopted in the dead letter queue, as malformed tokens
+ * are; without such a queue only the log names it. Rejects as `keep` does.
  */
 export async function keepUnknown(
   deps: Deps,
@@ -31,8 +34,8 @@ export async function keepUnknown(
 }
 
 /**
- * In the dead letter queue, or at least in the log. Rejects (503) while RabbitMQ takes no publishes:
- * the report has to come again, as nobody else has the job.
+ * Publishes `unusable` to the dead letter queue, and logs it. Rejects (503) while RabbitMQ takes no
+ * publishes: the report must be delivered again, as nobody else has the job.
  */
 export async function keep(
   deps: Deps,
@@ -50,7 +53,10 @@ export async function keep(
   )
 }
 
-/** Surely not published, or cut off; a publish that is not confirmed in time may be in the queue. */
+/**
+ * True when the message was surely not published, or the connection was lost: it has to be sent again later.
+ * False after a confirm timeout: RabbitMQ may have the message.
+ */
 export function isForLater(
   { broker }: Pick<Deps, 'broker'>,
   outcome: PublishOutcome | undefined,
@@ -59,7 +65,7 @@ export function isForLater(
   return outcome === 'unknown' && broker.status().state !== 'up'
 }
 
-/** What is wrong with the job that came along, if one did. */
+/** Why the job that came with the report cannot be adopted; empty when none came. */
 function whyNotAdopted({ adopt }: ReportedEvent): { problem?: string } {
   try {
     adopt?.()

@@ -1,8 +1,8 @@
-/** Ids that somebody has in hand; several may have the same one at a time, each for a while of his own. */
+/** A multiset of job ids that are being worked on: an id stays in until each `add` has had its `delete`. */
 export class InHand {
   readonly #times = new Map<string, number>()
 
-  /** Of different ids. */
+  /** Number of different ids. */
   get size(): number {
     return this.#times.size
   }
@@ -11,7 +11,7 @@ export class InHand {
     this.#times.set(id, (this.#times.get(id) ?? 0) + 1)
   }
 
-  /** By one of those who had it. */
+  /** Undoes one `add`. */
   delete(id: string): void {
     const times = this.#times.get(id) ?? 0
     if (times > 1) this.#times.set(id, times - 1)

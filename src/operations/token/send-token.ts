@@ -6,7 +6,7 @@ import type { Expired } from '../../ledger/ledger.ts'
 import { broadcastCancel } from '../broadcasts.ts'
 import type { Deps } from '../deps.ts'
 
-/** No queue has what ended so. */
+/** Outcomes after which no queue has the message. */
 const SURELY_LOST: ReadonlySet<SendOutcome> = new Set([
   'returned',
   'nacked',
@@ -15,21 +15,21 @@ const SURELY_LOST: ReadonlySet<SendOutcome> = new Set([
   'refused',
 ])
 
-/** `not-owed`: the first publish found no queue, and by then nobody wanted its token any more. */
+/** `not-owed`: the first publish found no queue, and after that the row did not owe the token any more. */
 type SendOutcome = PublishOutcome | 'not-owed'
 type SendFailure = Exclude<PublishOutcome, 'confirmed'>
 
 export interface Sent {
   outcome: SendOutcome
-  /** The row whose nonce was published: a queue that had to be declared anew changes it. */
+  /** The row whose nonce was published; a new one where the queue had to be declared again. */
   row: JobRow
 }
 
 /**
- * Publishes the token that `row.outbox` owes, or of a cancelled job the broadcast, and clears the
- * nonce on confirm (law 3). The only caller of `broker.publish` for job tokens; one publish per job
- * at a time. Never rejects, as most callers have nobody to tell: where the ledger cannot be read
- * behind a lost token, that is `unknown`, and the outbox goes on owing it.
+ * Publishes what `row.outbox` owes (the token, or for a cancelled job the broadcast) and clears the nonce on
+ * confirm (law 3). The only caller of `broker.publish` for job tokens; one publish per job at a time.
+ * Never rejects, since most callers run in the background: when the ledger cannot be read after a lost
+ * publish, the outcome is `unknown`, and the outbox still owes the token.
  */
 export async function sendToken(deps: Deps, row: JobRow): Promise<Sent> {
   deps.tokens.sending.add(row.id)
@@ -48,17 +48,17 @@ export async function sendToken(deps: Deps, row: JobRow): Promise<Sent> {
   }
 }
 
-/** The token stays owed, unless whoever sent it takes it back. */
+/** True when the outbox still owes the token: PUSH then withdraws the job, others leave it to the relay. */
 export function isFailure(outcome: SendOutcome): outcome is SendFailure {
   return outcome !== 'confirmed' && outcome !== 'not-owed'
 }
 
-/** The same for whoever is content that the job is stored: what cannot be sent now is the relay's. */
+/** Sends the token and leaves a failed publish to the relay: for operations that answer from their commit. */
 export async function sendOrLeave(deps: Deps, row: JobRow): Promise<void> {
   leaveToRelay(deps, await sendToken(deps, row))
 }
 
-/** Its next look by itself is up to 30 s away, and a full queue may have room a moment later. */
+/** Wakes the relay after a failed publish: its next pass may be 30 s away, a full queue drained sooner. */
 export function leaveToRelay(deps: Deps, { outcome }: Sent): void {
   if (isFailure(outcome)) deps.wakeRelay()
 }
@@ -70,8 +70,8 @@ function noteConfirm({ ledger }: Deps, { id, outbox, state }: JobRow): void {
 }
 
 /**
- * The job ended while its token was on its way, and that never reached a queue: nobody needs to wait
- * for it, and nobody else will hear of it.
+ * Records the token as returned when the job ended during the publish and the token surely reached no
+ * queue. It will never arrive anywhere, so nothing else would record that, and the row could not be pruned.
  */
 function noteNeverPublished({ ledger, tokens }: Deps, { outcome, row }: Sent): void {
   if (!SURELY_LOST.has(outcome) || isTerminal(row.state) || tokens.unsure.has(row.id)) return
@@ -81,7 +81,7 @@ function noteNeverPublished({ ledger, tokens }: Deps, { outcome, row }: Sent): v
 }
 
 function noteWhetherSure({ tokens }: Deps, { outcome, row }: Sent): void {
-  // Broadcasts and copies are no tokens.
+  // A terminal row owes a broadcast or a dead letter copy, not a token.
   if (isTerminal(row.state)) return
   if (outcome === 'unknown' || outcome === 'forbidden') tokens.unsure.add(row.id)
   else if (!isFailure(outcome)) tokens.unsure.forget(row.id)
@@ -89,13 +89,16 @@ function noteWhetherSure({ tokens }: Deps, { outcome, row }: Sent): void {
 
 async function sendOwed(deps: Deps, row: JobRow): Promise<Sent> {
   const outcome = await publishOwed(deps, row)
-  // Nearly always; what is awaited for nothing costs each PUSH a turn.
+  // The usual case returns early: a needless `await` would cost each PUSH a microtask turn.
   if (outcome === 'confirmed') return { outcome, row }
   const isLost = outcome === 'returned' || (await diedWithQueue(deps, row, outcome))
   return isLost ? await sendAgain(deps, row) : { outcome, row }
 }
 
-/** RabbitMQ nacks what was on its way into a queue that is deleted: it is not full, it is gone. */
+/**
+ * True when a nack means that the queue was deleted, not that it is full: RabbitMQ nacks publishes that
+ * were on their way into a queue when it was deleted. Declares the queue again.
+ */
 async function diedWithQueue(deps: Deps, row: JobRow, outcome: PublishOutcome): Promise<boolean> {
   if (outcome !== 'nacked' || row.state !== 'available') return false
   if (!(await deps.broker.isQueueGone(row.queue))) return false
@@ -105,19 +108,23 @@ async function diedWithQueue(deps: Deps, row: JobRow, outcome: PublishOutcome): 
 
 function publishOwed(deps: Deps, row: JobRow): Promise<PublishOutcome> {
   if (row.state === 'cancelled') return broadcastCancel(deps, row)
-  // Another queue of its name may be there: `recover` publishes all that waits, this as well.
+  // The queue was lost, and another queue may have its name by now. Only `recover` may publish the waiting
+  // tokens, this one among them.
   if (deps.ledger.lost.has(row.queue) && !isTerminal(row.state)) return Promise.resolve('refused')
   return deps.broker.publish(row)
 }
 
-/** No queue took it: check or declare what it was for, once, and publish what the row says by then. */
+/**
+ * After a publish that reached no queue: checks or declares the queue, and publishes once more what the
+ * row owes by then.
+ */
 async function sendAgain(deps: Deps, row: JobRow): Promise<Sent> {
   if (row.state === 'retryable' && row.rungMs !== null)
     return await afterLostRung(deps, row, row.rungMs)
   const ensured = await deps.broker.ensureQueue(row.queue)
-  // A queue that had been lost gave every waiting row a new nonce, this one too.
+  // If the queue was missing, `ensureQueue` gave a new nonce to every waiting row, this one among them.
   const current = deps.ledger.find(row.id)
-  // It has ended meanwhile: nobody wants its token any more, and what it owes is another message.
+  // The job has ended meanwhile: it needs no token, and its outbox owes another message or none.
   if (current !== null && isTerminal(current.state) && !isTerminal(row.state)) {
     noteNeverPublished(deps, { outcome: 'returned', row })
     return { outcome: 'not-owed', row }
@@ -127,13 +134,13 @@ async function sendAgain(deps: Deps, row: JobRow): Promise<Sent> {
   return { outcome: await deps.broker.publish(current), row: current }
 }
 
-/** The rung is gone or unbound: the outbox goes on owing the token, and the ledger holds the job. */
+/** The rung is gone or unbound: the ledger holds the job, and the outbox still owes its token. */
 async function afterLostRung(deps: Deps, row: JobRow, rungMs: number): Promise<Sent> {
   await deps.broker.recheckRung(row.queue, rungMs)
   return { outcome: 'returned', row: deps.ledger.find(row.id) ?? row }
 }
 
-/** Why a PUSH is refused whose token did not end in a confirm. It may have been what found the queue lost. */
+/** Why a PUSH is refused whose token was not confirmed. This very publish may have found the queue lost. */
 export function sendRefusal(
   { ledger }: Pick<Deps, 'ledger'>,
   { queue }: Pick<JobRow, 'queue'>,
@@ -145,9 +152,9 @@ export function sendRefusal(
 }
 
 /**
- * After a withdrawal: a token that surely never reached a queue cannot come back, so that its row
- * may be pruned. After a timeout, or a channel that the broker closed, nobody knows. Not withdrawn:
- * somebody has the job, or it was cancelled while its token was in hand here.
+ * After the withdrawal of a job: records the token as returned if it surely reached no queue, so that the
+ * row may be pruned. After a timeout, or when RabbitMQ closed the channel, the token may still arrive.
+ * `isWithdrawn` false: a worker has the job, or it was cancelled during the publish.
  */
 export function noteWithdrawal(deps: Deps, sent: Sent, isWithdrawn: boolean): void {
   if (!isWithdrawn) {
@@ -155,14 +162,14 @@ export function noteWithdrawal(deps: Deps, sent: Sent, isWithdrawn: boolean): vo
     return
   }
   const { outcome, row } = sent
-  // `unsure` is bounded: withdrawn jobs would crowd out others during a stall of RabbitMQ.
+  // `unsure` is bounded: while RabbitMQ stalls, withdrawn jobs would fill it up.
   deps.tokens.unsure.forget(row.id)
   if (SURELY_LOST.has(outcome)) deps.ledger.tokenReturned(row.id, row.generation)
 }
 
 /**
- * Of a job that has just ended: its token was never published, and now never will be, so that nobody
- * needs to wait for it.
+ * True when the token of a job that has just ended was never published by this process. It will not be any
+ * more, so its row does not have to wait for the token to come back.
  */
 export function isUnsent({ tokens }: Deps, { job, isTokenOwed }: Expired): boolean {
   return isTokenOwed && tokens.isSurelyUnsent(job.id)

@@ -1,9 +1,9 @@
-/** Well beyond what may be under way (`publisher.ts`), all of which may time out together. */
+/** Well above the number of publishes that may be in flight and time out together (`publisher.ts`). */
 const MAX_IDS = 50_000
 
 /**
- * Whose publish was not answered, or whose last token may be the broker's again. Beyond `MAX_IDS`
- * everybody is unsure.
+ * Ids of jobs that may have a token in RabbitMQ which the ledger does not count: a publish was not
+ * answered, or the last token may be back in its queue. Beyond `MAX_IDS` every job counts as unsure.
  */
 export class UnsureTokens {
   readonly #ids = new Set<string>()
@@ -15,8 +15,8 @@ export class UnsureTokens {
   }
 
   /**
-   * Call it when the token was confirmed (its row says so by now, or will), when it has come, or when
-   * its job is over or withdrawn.
+   * To be called when the token was confirmed (the ledger counts it then), when it was delivered, or when
+   * its job has ended or was withdrawn.
    */
   forget(id: string): void {
     this.#ids.delete(id)
