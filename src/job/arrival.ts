@@ -2,9 +2,9 @@ import { appendErrors, errorEntry, recordedOf, UNREPORTED } from './error-histor
 import { allowedAttempts, isExpired, isTerminal, type JobRow } from './job.ts'
 import { cut, MAX_CODE, MAX_MESSAGE } from './text-size.ts'
 
-/** A token as it came from the broker: `generation` from its body, `attempt` from its header. */
+/** A token as RabbitMQ delivered it: `generation` from its body, `attempt` from its header. */
 export interface ArrivingToken {
-  /** The queue that it was in, where that is known: the token of another queue's job is none. */
+  /** The queue that it came from, if known: a token from another queue than its job's is no token of it. */
   queue?: string
   generation: number
   /** `x-ojs-attempt`: the execution that this token will cause (seed 002 §6.2, 1-based). */
@@ -12,7 +12,7 @@ export interface ArrivingToken {
 }
 
 /**
- * What a token may do, decided by nothing but its row (architecture §2, arrival table).
+ * What a token may do, decided by its row alone (architecture §2, arrival table).
  *
  * - `drop`: acknowledge and forget.
  * - `dead-letter`: `basic.nack requeue=false`, because the copy in the DLX queue is still owed.
@@ -25,8 +25,8 @@ export interface ArrivingToken {
  * - `hold`: keep the delivery unacknowledged until `until`, or until the row moves (null).
  * - `rearm`: acknowledge and write a new outbox; the ledger publishes it when due.
  *
- * A token without a row is not among its cases: its job is stored first (`adoption.ts` of the ledger),
- * as if it had been waiting for exactly this token.
+ * A token without a row is no case of this table: the ledger first stores its job (`adoption.ts`), as if it
+ * had been waiting for exactly this token.
  */
 export type Arrival =
   | { do: 'drop' | 'dead-letter' | 'keep' | 'hand-over' | 'expire' | 'rearm' }
@@ -55,17 +55,17 @@ export interface ArrivalContext {
   isHeldDelivery: boolean
 }
 
-/** A token this much early goes back to the ledger instead of occupying a prefetch slot. */
+/** A token that is earlier than this is acknowledged and owed again, as it would occupy a prefetch slot. */
 const MAX_HOLD_MS = 60_000
 
 /**
- * The arrival table, in its order (architecture §2). Pure; the caller writes what it says, fenced by the
- * row that it read.
+ * The arrival table, in its order (architecture §2). Pure; the caller writes the decision, fenced by the row
+ * that it read.
  */
 export function decideArrival(token: ArrivingToken, row: Fate, context: ArrivalContext): Arrival {
   if (token.generation < row.generation) return { do: 'drop' }
-  // A discard is `basic.nack`, which no broker confirms: until the copy is recorded, repeat it. Its
-  // number does not matter: a native worker's token may have been run as a later attempt.
+  // RabbitMQ does not confirm the `basic.nack` of a discard: repeat it until the copy is recorded. The
+  // token's attempt does not matter, as a native worker may have run the token as a later attempt.
   if (row.state === 'discarded' && !row.deadLetterCopied) return { do: 'dead-letter' }
   if (isTerminal(row.state) || row.state === 'pending') return { do: 'drop' }
   if (isCurrent(token, row)) return decideCurrent(row, context)
@@ -73,7 +73,7 @@ export function decideArrival(token: ArrivingToken, row: Fate, context: ArrivalC
   return decideNext(token, row, context)
 }
 
-/** It has the id of a job of another queue, which it says nothing about. */
+/** True for a token with the id of a job of another queue: it is no token of that job. */
 export function isFromElsewhere(
   token: Pick<ArrivingToken, 'queue'>,
   row: Pick<JobRow, 'queue'>,
@@ -82,9 +82,9 @@ export function isFromElsewhere(
 }
 
 /**
- * Is it the token of the attempt that the row has counted? A native worker's keeps its number when
- * it is delivered again and run as a later attempt (`ojs.control.claim`): no other token is out, so
- * that one must not count as old.
+ * True for the token of the attempt that the row has counted. A native worker's token keeps its attempt
+ * number when it is redelivered and run as a later attempt (`ojs.control.claim`). It is then the only token
+ * of the job, and must not count as old.
  */
 export function isCurrent(token: ArrivingToken, row: NativeFate): boolean {
   return token.attempt === row.attempt || (token.attempt < row.attempt && isWithNative(row))
@@ -92,12 +92,12 @@ export function isCurrent(token: ArrivingToken, row: NativeFate): boolean {
 
 type NativeFate = Pick<JobRow, 'state' | 'attempt' | 'holder'>
 
-/** A native worker has the only token: its attempt runs, or its lease ran out. */
+/** True when a native worker has the only token: its attempt runs, or its lease ran out. */
 export function isWithNative(row: Pick<JobRow, 'state' | 'holder'>): boolean {
   return isWaitingWithNative(row) || (row.holder === 'native' && row.state === 'active')
 }
 
-/** Available, and yet nobody else can get it: its only token is still with that worker. */
+/** True when a native worker's lease ran out: the job is `available`, but that worker has the only token. */
 export function isWaitingWithNative({ state, holder }: Pick<JobRow, 'state' | 'holder'>): boolean {
   return state === 'available' && holder === 'native'
 }
@@ -124,7 +124,8 @@ function decideNext(token: ArrivingToken, row: Fate, context: ArrivalContext): A
   }
   const earlyMs = (row.dueAt ?? 0) - (row.state === 'scheduled' ? context.wall : context.now)
   if (earlyMs > MAX_HOLD_MS) return { do: 'rearm' }
-  // A parked delivery waits on clock time; after a clock step that is not what `dueAt` counts.
+  // A parked delivery waits by clock time, while a schedule's `dueAt` is wall time: they differ after a step
+  // of the wall clock, so the remaining time is added to `now`.
   if (earlyMs > 0) return { do: 'hold', until: context.now + earlyMs }
   return claimOrEnd(row, token.attempt, between(row.attempt, token.attempt), context)
 }
@@ -140,15 +141,15 @@ function claimOrEnd(
   return { do: 'claim', attempt, skipped, promote: isPromotedByStart(row) }
 }
 
-/** Nothing has made it available yet: its start does, because its time has come. */
+/** True when the job is due but was not made available yet: starting it does that as well. */
 export function isPromotedByStart({ state }: Pick<JobRow, 'state'>): boolean {
   return state === 'retryable' || state === 'scheduled'
 }
 
-/** A stranger's header may name any attempt. More than `errors` of a job keeps, in any case. */
+/** Bounds the list, as a foreign header may name any attempt. More than `errors` of a job keeps. */
 const MAX_SKIPPED = 100
 
-/** The attempts strictly between two numbers: those that were skipped over. */
+/** The skipped attempts: those strictly between two numbers. */
 export function between(after: number, before: number): number[] {
   const list: number[] = []
   for (let n = after + 1; n < before && list.length < MAX_SKIPPED; n++) list.push(n)
@@ -182,7 +183,7 @@ export function recordSkipped(
   return { errors: appendErrors(errors, entries), last: JSON.stringify(entries.at(-1)) }
 }
 
-/** Of attempts that ended without a report, those that are not in `errors` yet: one's lease had run out. */
+/** The skipped attempts that are not in `errors` yet; the first may be, since its lease had run out. */
 export function unrecorded(
   row: Pick<JobRow, 'attempt' | 'error' | 'errors'>,
   skipped: readonly number[],

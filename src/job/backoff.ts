@@ -1,6 +1,6 @@
-/**
- * The delay before a retry (ojs-digest §3.2), and the TTL queue that waits it out. Every delay that
- * a rung serves is one more queue in the broker, so the delays come from a bounded set.
+/*
+ * The delay before a retry (ojs-digest §3.2), and the TTL queue (rung) that holds the token that long. Each
+ * distinct delay is another queue in RabbitMQ, so the delays come from a bounded set.
  */
 
 /** The rungs of jittered delays (architecture §4.3), ms. */
@@ -9,15 +9,15 @@ export const LADDER_MS: readonly number[] = [
   ...[16_000, 22_000, 32_000, 45_000, 60_000, 90_000, 120_000, 180_000, 240_000, 300_000],
 ]
 
-/** Longer than this the ledger holds the job. */
+/** For longer delays there is no rung: the ledger holds the job. */
 const TOP_RUNG_MS = 300_000
 
-/** Names a rung: its routing key (seed 002 §8.2). A queue's name may hold dots, a delay holds none. */
+/** The routing key of a rung (seed 002 §8.2). The delay follows the last dot: queue names may hold dots. */
 export function rungKey(queue: string, delayMs: number): string {
   return `${queue}.${delayMs}`
 }
 
-/** The waiting part of a retry policy; intervals in whole ms, `coefficient` at least 1. */
+/** The part of a retry policy that decides the delay; intervals in whole ms, `coefficient` at least 1. */
 export interface BackoffPolicy {
   strategy: 'exponential' | 'linear' | 'polynomial' | 'none'
   initialMs: number
@@ -27,14 +27,14 @@ export interface BackoffPolicy {
 }
 
 export interface ChosenDelay {
-  /** Whole ms, at least 1, never above `maxMs`: what the client is told, and what really passes. */
+  /** Whole ms, at least 1, never above `maxMs`. The client is told this delay, and this delay passes. */
   delayMs: number
-  /** The rung that serves it, always equal to `delayMs`; null: the ledger holds the job. */
+  /** The rung's delay, always equal to `delayMs`; null: the ledger holds the job. */
   rungMs: number | null
 }
 
 /**
- * The delay after failed attempt `attempt` (1-based). `random` gives [0, 1) and is asked only when
+ * Chooses the delay after failed attempt `attempt` (1-based). `random` returns [0, 1); it is called only when
  * the policy wants jitter.
  */
 export function chooseDelay(
@@ -42,7 +42,7 @@ export function chooseDelay(
   attempt: number,
   random: () => number,
 ): ChosenDelay {
-  // A large attempt overflows to Infinity, which the maximum ends.
+  // `growth` may overflow to Infinity for a large attempt; `maxMs` bounds it.
   const computedMs = Math.max(1, Math.min(growth(policy, attempt), policy.maxMs))
   return policy.jitter
     ? jittered(computedMs, policy.maxMs, random)
@@ -62,21 +62,21 @@ function growth({ strategy, initialMs, coefficient }: BackoffPolicy, attempt: nu
   }
 }
 
-/** Two significant digits, rounded up: at most 10 % late, and about 500 delays in all. */
+/** Rounds up to two significant digits: at most 10 % late, and about 500 possible delays in all. */
 function exact(computedMs: number, maxMs: number): ChosenDelay {
   const wholeMs = ceilMs(computedMs)
   if (wholeMs > TOP_RUNG_MS) return held(wholeMs)
   const unit = 10 ** Math.max(0, String(wholeMs).length - 2)
-  // The producer's maximum wins over the rounding: it is one number per policy, so it cannot make
-  // a queue for each attempt either.
+  // The producer's maximum wins over the rounding. It is one number per policy, so that this too cannot make
+  // a queue for each attempt.
   return onRung(Math.min(Math.ceil(wholeMs / unit) * unit, maxMs))
 }
 
-/** Uniform in [0.5, 1.5) × computed, then one of the neighbours on the ladder. */
+/** Draws uniformly from [0.5, 1.5) × computed, then takes one of the two neighbouring rungs. */
 function jittered(computedMs: number, maxMs: number, random: () => number): ChosenDelay {
   const drawnMs = Math.min(computedMs * (0.5 + random()), maxMs)
-  // The ledger can wait for any number of ms: what is drawn there stays as it is. (The top rung
-  // would gather most of the delays between 300 s and 450 s on one instant.)
+  // The ledger can wait for any number of ms, so a drawn delay above the ladder is used as it is. (Rounding
+  // down to the top rung would gather the delays between 300 s and 450 s at one instant.)
   if (drawnMs > TOP_RUNG_MS) return held(ceilMs(drawnMs))
   const fits = (rung: number) =>
     rung >= computedMs * 0.5 && rung < computedMs * 1.5 && rung <= maxMs
@@ -84,16 +84,16 @@ function jittered(computedMs: number, maxMs: number, random: () => number): Chos
   const below = LADDER_MS.findLast((rung) => rung <= drawnMs) ?? 0
   if (fits(below) && fits(above)) return onRung(nearer(below, above, drawnMs, random))
   if (fits(below)) return onRung(below)
-  // Nothing fits only below the ladder. The next rung up may pass the maximum, which wins again.
+  // Neither fits only if the delay is below the ladder: take the next rung up, or `maxMs` if that is less.
   return onRung(fits(above) ? above : Math.min(above, maxMs))
 }
 
-/** In proportion, so that the rungs keep the mean of what was drawn. */
+/** Picks one of two rungs at random, in such proportion that the mean stays that of the drawn delays. */
 function nearer(below: number, above: number, drawnMs: number, random: () => number): number {
   return random() * (above - below) < drawnMs - below ? above : below
 }
 
-/** Without the last digits of a double: 100 × 1.1 is 110.00000000000001, not 111 ms. */
+/** Rounds up, after cutting the noise of doubles: 100 × 1.1 is 110.00000000000001, but means 110 ms. */
 function ceilMs(ms: number): number {
   return Math.ceil(Number(ms.toPrecision(12)))
 }

@@ -1,21 +1,21 @@
 import { hash } from 'node:crypto'
 import { invalidField, OjsError } from '../errors.ts'
 
-/** Bodies nest 32 levels at most (`schemas/json-text.ts`); this keeps any other caller off the stack. */
+/** Protects the stack. HTTP bodies nest 32 levels at most (`schemas/json-text.ts`). */
 const MAX_DEPTH = 100
-/** Some 0.15 µs each; 250,000 names in one object, or two millions in objects of three. */
+/** About 0.15 µs each. Enough for 250,000 names in one object, or two million in objects of three. */
 const MAX_COMPARISONS = 5_000_000
 
 /**
- * What the objects of one request may take to bring into order. The largest batch could ask for half
- * a minute of it, in which nothing else runs here and RabbitMQ gives the connections up.
+ * Bounds the time that sorting the object members of one request takes. Without it the largest batch could
+ * take half a minute, in which nothing else runs in this process and RabbitMQ closes the connections.
  */
 export class SortingBudget {
   #left = MAX_COMPARISONS
 
-  /** For an object of `members`. Throws `OjsError` 413. */
+  /** Pays for sorting an object with this many members. Throws `OjsError` 413. */
   take(members: number): void {
-    // n log n, with the logarithm as its number of binary digits.
+    // n log n; the number of binary digits stands for the logarithm.
     this.#left -= members * (32 - Math.clz32(members))
     if (this.#left >= 0) return
     throw new OjsError(
@@ -27,10 +27,10 @@ export class SortingBudget {
 }
 
 /**
- * RFC 8785 of a value that `JSON.parse` made: members in the order of their UTF-16 units, no spaces,
- * numbers and escapes as ECMAScript writes them. Texts and names are in NFC first (ojs-digest §5.2),
- * so that one text typed on two machines is one text. Throws `OjsError` 400 for what nests deeper
- * than 100 levels, 413 for what takes too long. `sorting`: of the request that it is a part of.
+ * The canonical JSON (RFC 8785) of a value that `JSON.parse` made: members sorted by UTF-16 units, no spaces,
+ * numbers and escapes as ECMAScript writes them. Texts and names are normalised to NFC before (ojs-digest
+ * §5.2), so that the same text typed on two machines is equal. Throws `OjsError` 400 for more than 100 nested
+ * levels, 413 for too much sorting. `sorting`: the budget of the whole request.
  */
 export function canonicalJson(value: unknown, sorting = new SortingBudget()): string {
   return write(value, 0, sorting)
@@ -41,7 +41,7 @@ export function fingerprint(value: unknown): string {
   return sha256(canonicalJson(value))
 }
 
-/** The same of a text, as UTF-8. */
+/** SHA-256 of a text in UTF-8, in lowercase hexadecimal. */
 export function sha256(text: string): string {
   return hash('sha256', text, 'hex')
 }
@@ -57,7 +57,7 @@ function write(value: unknown, depth: number, sorting: SortingBudget): string {
   return writeObject(value as Readonly<Record<string, unknown>>, depth + 1, sorting)
 }
 
-// Texts grow by `+=`: this runs for every unique job, and costs half of what `map` and `join` do.
+// Uses `+=`, as this runs for every unique job, and `map` with `join` costs twice as much.
 function writeArray(items: readonly unknown[], depth: number, sorting: SortingBudget): string {
   let text = ''
   for (const item of items) text += `${text === '' ? '' : ','}${write(item, depth, sorting)}`
@@ -77,7 +77,7 @@ function writeObject(
   return `{${text}}`
 }
 
-/** Own names only, `__proto__` among them. Two that are one in NFC keep an order of their own. */
+/** An object's own names, sorted, `__proto__` too. Those that are equal in NFC are sorted by their originals. */
 function namesOf(source: object, sorting: SortingBudget): string[] {
   const names = Object.keys(source)
   if (names.length < 2) return names
@@ -88,13 +88,13 @@ function namesOf(source: object, sorting: SortingBudget): string[] {
   return pairs.sort((a, b) => compare(a.normal, b.normal)).map(({ name }) => name)
 }
 
-/** By UTF-16 units (RFC 8785 §3.2.3). */
+/** Compares by UTF-16 units (RFC 8785 §3.2.3). */
 function compare(a: string, b: string): number {
   if (a === b) return 0
   return a < b ? -1 : 1
 }
 
-/** Neither to be escaped nor perhaps to be normalised: most texts. */
+/** Matches texts that need neither escapes nor normalisation: most texts. */
 const PLAIN = /^[ !#-[\]-\u02ff]*$/
 
 function isPlain(text: string): boolean {
@@ -107,7 +107,7 @@ function quoted(text: string): string {
 
 const PERHAPS_NOT_NORMAL = /[^\0-\u02ff]/
 
-/** Below U+0300 nothing combines: most texts are their own NFC, and this is how to see it soon. */
+/** The text in NFC. The quick test first: below U+0300 nothing combines, so most texts are in NFC already. */
 export function normal(text: string): string {
   return PERHAPS_NOT_NORMAL.test(text) && !isHeaped(text) ? text.normalize('NFC') : text
 }
@@ -116,8 +116,8 @@ const PERHAPS_HEAPED = /[^\0-\u02ff]{31}/
 const HEAPED = /(?:^|\P{M})\p{M}{31}/u
 
 /**
- * More than 30 marks on one letter, which no language has (UAX #15 §12), are left as they are: to
- * put them in order takes the square of their number, half a minute for 200 kB.
+ * True for a text with more than 30 combining marks on one letter, which no language has (UAX #15 §12). It is
+ * not normalised: sorting the marks takes the square of their number, half a minute for 200 kB.
  */
 function isHeaped(text: string): boolean {
   return PERHAPS_HEAPED.test(text) && HEAPED.test(text)

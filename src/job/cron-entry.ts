@@ -7,12 +7,12 @@ import { isOptionMember, metaOf } from './envelope.ts'
 import type { CronRequest, PushRequest } from './request.ts'
 
 /**
- * What happens to a tick while a job of an earlier one is not over: it is left out, it makes a job
- * all the same, it ends the earlier ones, or it waits until they are over.
+ * What happens to a tick while a job of an earlier tick has not ended: the tick is skipped, makes its job
+ * all the same, cancels the earlier jobs, or waits until they have ended.
  */
 type Overlap = 'skip' | 'allow' | 'cancel_previous' | 'enqueue'
 
-/** The names that OJS's own texts have for them (ojs-digest C-47). */
+/** The names of the overlap policies in OJS's documents (ojs-digest C-47). */
 const OVERLAPS: ReadonlyMap<string, Overlap> = new Map([
   ['skip', 'skip'],
   ['allow', 'allow'],
@@ -25,38 +25,38 @@ const OVERLAPS: ReadonlyMap<string, Overlap> = new Map([
 
 export const OVERLAP_NAMES: readonly string[] = [...OVERLAPS.keys()]
 
-/** A cron entry as a client asked for it: checked, and with its defaults. */
+/** A cron entry as a client registered it: checked, with defaults filled in. */
 export interface CronDefinition extends Schedule {
   name: string
   overlap: Overlap
-  /** False: it has no times. */
+  /** False: the entry never fires. */
   isEnabled: boolean
   description: string | null
-  /** The body of a PUSH: what every job of it is made from. */
+  /** The body of a PUSH, of which every job of the entry is made. */
   template: PushRequest
 }
 
 /** A cron entry in the ledger. Instants are of the wall clock, in milliseconds. */
 export interface CronEntry extends CronDefinition {
-  /** Which of the entries that ever had this name. */
+  /** Tells entries apart that had the same name one after the other. */
   seq: number
-  /** Null: it never comes again, or is not enabled. */
+  /** Null: the entry has no further time, or is not enabled. */
   nextRunAt: number | null
-  /** The tick of the last job. */
+  /** The tick of the last job that the entry made. */
   lastRunAt: number | null
   lastJobId: string | null
   runCount: number
-  /** Ticks that wait for an earlier job to be over, oldest first. */
+  /** Ticks that wait for the end of an earlier job, oldest first. */
   queued: readonly number[]
   createdAt: number
 }
 
-/** Where an entry stands: what its times need, and nothing of its jobs. */
+/** The part of an entry that is needed to compute its times. */
 export type CronStanding = Pick<CronEntry, 'seq' | 'name' | 'expression' | 'timezone'> & {
   nextRunAt: number
 }
 
-/** What a POST says about one tick of an entry, in `meta` of its job. */
+/** The template as the request for the job of one tick, with the entry's name and the tick in `meta`. */
 export function withTick(
   { name, template }: Pick<CronEntry, 'name' | 'template'>,
   tick: number,
@@ -66,9 +66,9 @@ export function withTick(
 }
 
 /**
- * Both spellings of a registration as one (conformance.md S25). The template is as the client wrote
- * it: whoever calls this has it checked as the body of a PUSH, where `templateField` says what a
- * field of it is called in this request. Throws `OjsError` 400.
+ * Converts a registration in either spelling (conformance.md S25). The template stays as the client wrote it:
+ * the caller must have it checked as the body of a PUSH, and pass errors through `explainTemplate`. Throws
+ * `OjsError` 400.
  */
 export function toDefinition(request: CronRequest): Omit<CronDefinition, 'template'> & {
   template: unknown
@@ -106,7 +106,7 @@ function templateOf(request: CronRequest): object {
   return given['args'] == null ? { ...given, args: [] } : given
 }
 
-/** What stands at the top level beside what is about the entry itself. */
+/** The template's members at the top level of a request that has no `job_template`. */
 function ownTemplate(request: CronRequest): Record<string, unknown> {
   const members = Object.entries(request).filter(
     ([name]) => name === 'id' || TEMPLATE_MEMBERS.has(name) || isOptionMember(name),
@@ -118,7 +118,7 @@ function templateField(request: CronRequest, field: string): string {
   return request.job_template == null ? field : `job_template.${field}`
 }
 
-/** An error about the template, told in the words of the request that it came with. */
+/** An error about the template, with its field named as in the registration request. */
 export function explainTemplate(request: CronRequest, error: unknown): unknown {
   const field = error instanceof OjsError ? error.details?.['field'] : undefined
   if (!(error instanceof OjsError) || typeof field !== 'string') return error

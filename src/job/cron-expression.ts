@@ -3,24 +3,24 @@ import { echoed, invalidField } from '../errors.ts'
 import { memo } from './memo.ts'
 
 const MAX_LENGTH = 255
-/** croner also reads `?`, `+`, years and whole dates; none of them is part of the dialect. */
+/** Croner also reads `?`, `+`, years and whole dates, which are not part of the OJS dialect. */
 const TOKEN = /^[0-9A-Za-z*,/#-]+$/
 const STEPS_FROM = /(?<=^|[\s,])(\d+)\/\d+/g
-/** Croner begins behind the end of the week then, and never comes round to Sunday. */
+/** Refused: with steps from 7, croner starts after the end of the week and never gets to Sunday. */
 const STEPS_FROM_7 = /(^|,)0*7\//
 const ALIASES = new Set(
   ['yearly', 'annually', 'monthly', 'weekly', 'daily', 'midnight', 'hourly'].map((a) => `@${a}`),
 )
 
-/** The times of an expression on a calendar without zones: local times as if they were in UTC. */
+/** The times of an expression on a calendar without time zones; local times are given as if in UTC. */
 interface Pattern {
-  /** The first one after `local`, in milliseconds; null: never again. */
+  /** The first time after `local`, in milliseconds; null: there is none. */
   after(local: number): number | null
 }
 
 /**
- * Throws 400 naming `field` when it is not a cron expression (ojs-digest §7.2): five fields, or six
- * with the seconds first, or an alias such as `@daily`; one that never comes (30 February) neither.
+ * Throws 400 naming `field` unless the text is a cron expression (ojs-digest §7.2): five fields, or six with
+ * the seconds first, or an alias such as `@daily`. Also refuses one that never comes, such as 30 February.
  */
 export function checkExpression(expression: string, field: string): void {
   const reason = mistakeIn(expression)
@@ -35,7 +35,7 @@ export function checkExpression(expression: string, field: string): void {
 function mistakeIn(expression: string): string | null {
   if (expression.length > MAX_LENGTH) return `it is longer than ${MAX_LENGTH} characters`
   const tokens = tokensOf(expression)
-  // OJS's own texts have it, so that whoever writes it has not mistaken the form (ojs-digest §7.2).
+  // OJS's documents mention `@every`, so the client gets a message of its own about it (ojs-digest §7.2).
   if (tokens[0]?.toLowerCase() === '@every') return "'@every' is not offered"
   if (tokens.length === 1 && tokens[0]?.startsWith('@')) {
     return ALIASES.has(tokens[0].toLowerCase()) ? null : `'${tokens[0]}' is not known`
@@ -46,8 +46,9 @@ function mistakeIn(expression: string): string | null {
   if (wrong !== undefined) return `'${wrong}' cannot be read`
   if (STEPS_FROM_7.test(tokens.at(-1) ?? '')) return 'steps from Sunday begin with 0, not with 7'
   try {
-    // Of `75/15,0` croner makes only the other time. Of `75/15` alone it makes none, and looks for one
-    // through all of the calendar, for seconds or hours: as if it were `75`, it is refused before.
+    // For steps from a value out of range, as in `75/15`, croner reports no error: it finds no time, and
+    // searches the whole calendar for seconds or hours (in `75/15,0` it ignores that part). So first check
+    // the expression without the steps: croner refuses `75`.
     patternOf(expression.replaceAll(STEPS_FROM, '$1'))
     return patternOf(expression).after(0) === null ? 'no date is ever like that' : null
   } catch (error) {
@@ -55,7 +56,7 @@ function mistakeIn(expression: string): string | null {
   }
 }
 
-/** Croner counts days and months from 0 and says so: of `32` it would say 31, of `0` it says -1. */
+/** Corrects croner's message, which counts days and months from 0: it would name 31 for `32`, -1 for `0`. */
 function asWritten(message: string): string {
   return message
     .replace(/^CronPattern: |\.$/g, '')
@@ -65,7 +66,7 @@ function asWritten(message: string): string {
     )
 }
 
-/** Of a checked expression. Each holds a hundred kilobytes, and takes 30 µs to make. */
+/** The pattern of a checked expression. Each takes a hundred kilobytes, and 30 µs to make. */
 export const patternOf = memo(64, (expression: string): Pattern => {
   const cron = new Cron(tokensOf(expression).join(' '), {
     mode: '5-or-6-parts',
@@ -78,8 +79,9 @@ export const patternOf = memo(64, (expression: string): Pattern => {
 })
 
 /**
- * Vixie's rule: either day will do where both are named. A field that begins with `*` names none, so
- * that every second day of the month and Monday means the Mondays among those days.
+ * Vixie cron's rule: if both day fields are restricted, a day has to match only one of them. A field that
+ * begins with `*` is not restricted: "every second day of the month" and Monday means Mondays among those
+ * days.
  */
 function areBothDaysRestricted(expression: string): boolean {
   const tokens = tokensOf(expression)

@@ -8,22 +8,22 @@ export interface Schedule {
 }
 
 export interface Tick {
-  /** By the wall clock, whole seconds. */
+  /** Wall time, ms, in whole seconds. */
   at: number
-  /** The change of the clocks that leapt over an earlier time of the schedule; null: none. */
+  /** The instant of a change of the clocks that leapt over an earlier time of the schedule; null: none. */
   gapAt: number | null
 }
 
-/** As many changes of the clocks as a schedule may fall on in a row: a hundred years of them. */
+/** Bounds the search for a schedule whose times all fall on changes of the clocks: about a hundred years. */
 const MAX_CHANGES = 100
 
 /**
- * The first time of the schedule after `instant`; null: there is none within the years that are
- * searched. A local time that the clocks leap over does not come; one that they show twice comes
- * once, the first time (ojs-digest §7.3).
+ * Returns the first time of the schedule after `instant`; null if there is none within the years that are
+ * searched. A local time that the clocks leap over is skipped; one that they show twice counts once, the
+ * first time (ojs-digest §7.3).
  *
- * croner itself only counts on a calendar without zones: where clocks change it makes exceptions by
- * the look of the expression, which the OJS rule does not know.
+ * Uses croner only on a calendar without time zones. With zones, croner treats changes of the clocks
+ * differently depending on the form of the expression, which is not the OJS rule.
  */
 export function nextTick({ expression, timezone }: Schedule, instant: number): Tick | null {
   const pattern = patternOf(expression)
@@ -35,7 +35,7 @@ export function nextTick({ expression, timezone }: Schedule, instant: number): T
     if (local === null) return null
     const at = zone.instantOf(local)
     if (at !== null && at > instant) return { at, gapAt }
-    // In a gap, or shown for the second time: nothing comes before the clocks have settled.
+    // `local` is in a gap, or shown for the second time: go on after the clocks have settled.
     const change = zone.changeAround(local)
     if (at === null) gapAt ??= change.at
     from = change.settledLocal - 1_000

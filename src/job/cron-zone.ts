@@ -5,9 +5,9 @@ const DAY_MS = 86_400_000
 const MAX_NAME = 64
 
 /**
- * Areas and places of the IANA database, and `GMT`, which is one thing to everybody. Its other names
- * are abbreviations (`EST`, `CET`), which Intl takes and which mean something else to somebody else:
- * 400 (ojs-digest §7.3).
+ * Accepted names of the IANA database: areas, places, and `GMT`, which is unambiguous. Its other names are
+ * abbreviations (`EST`, `CET`), which `Intl` accepts but which mean different zones to different people: they
+ * are refused with a 400 (ojs-digest §7.3).
  */
 const AREA =
   /^(?:Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Brazil|Canada|Chile|Etc|Europe|Indian|Mexico|Pacific|US)\//i
@@ -19,12 +19,12 @@ const PLACES = new Set([
 ])
 
 /**
- * Wall time in one zone. A *local* time is what its clocks show, as the milliseconds that would
- * show it in UTC.
+ * Wall time in one zone. A *local* time is what the zone's clocks show, as the Unix milliseconds at which
+ * UTC clocks show the same.
  */
 export interface Zone {
   localOf(instant: number): number
-  /** The first instant at which the clocks show it; null where they leap over it. */
+  /** The first instant at which the clocks show `local`; null if they leap over it. */
   instantOf(local: number): number | null
   /** The change of the clocks that makes `local` exist twice or not at all. */
   changeAround(local: number): { at: number; settledLocal: number }
@@ -37,7 +37,7 @@ export function checkZone(name: string, field: string): void {
       zoneOf(name)
       return
     } catch {
-      // Said below, as for any other name.
+      // `Intl` does not know the zone: refused below, as any other name.
     }
   }
   throw invalidField(
@@ -47,10 +47,13 @@ export function checkZone(name: string, field: string): void {
   )
 }
 
-/** The zone of a checked name. More than there are zones would be spellings in other letters. */
+/** The zone of a checked name. 512 are more than all zones; the rest is for other upper and lower case. */
 export const zoneOf = memo(512, (name: string): Zone => {
   const offsetAt = offsets(name)
-  /** Changes are further apart than a day, and no offset is longer than that. */
+  /**
+   * The offsets before and after `local`. Looks a day to either side, since no offset is longer than a day
+   * and changes of the clocks are further apart.
+   */
   const around = (local: number) => [offsetAt(local - DAY_MS), offsetAt(local + DAY_MS)] as const
   return {
     localOf: (instant) => instant + offsetAt(instant),
@@ -68,7 +71,7 @@ export const zoneOf = memo(512, (name: string): Zone => {
   }
 })
 
-/** The first second with the offset of `to`, which differs from that of `from`. */
+/** The instant between `from` and `to`, to the second, at which the offset changes. */
 function changeBetween(offsetAt: (instant: number) => number, from: number, to: number): number {
   const before = offsetAt(from)
   let [low, high] = [Math.floor(from / 1000), Math.floor(to / 1000)]

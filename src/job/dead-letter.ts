@@ -6,18 +6,17 @@ import { isHeldByBroker, type JobRow } from './job.ts'
 type Fate = Pick<JobRow, 'generation' | 'state' | 'attempt' | 'holder' | 'dueAt' | 'rungMs'>
 
 export interface DyingToken extends ArrivingToken {
-  /** It was in its queue, in nobody's hands: the queue's TTL or length limit took it. */
+  /** True when the queue's TTL or length limit removed it: it was in the queue, not with a consumer. */
   wasInQueue: boolean
 }
 
 /**
- * May a token that died in the broker (nacked natively, expired, pushed out of its queue, over the
- * delivery limit) take its job with it? Only the token that the job was waiting for, or the one
- * that a native worker had; a later attempt than expected is one of a native worker that reported
- * nothing in between (seed 002 §15.4), and the arrival table would have claimed it too. One that
- * waited in a rung or level counts before its time as well: a policy's TTL or a clock that was set
- * back brings it out early, and there is no other. For any other the job lives on, and the copy says
- * nothing.
+ * Decides whether a token that died in RabbitMQ (nacked natively, expired, dropped by a length limit, over
+ * the delivery limit) discards its job. It does only if it was the token that the job waited for, or the
+ * one that a native worker had. A later attempt than expected counts too: it comes from a native worker
+ * that reported nothing in between (seed 002 §15.4), and the arrival table would have claimed it. A token
+ * that waited in a rung or level counts even before its time: a policy's TTL or a clock that was set back
+ * may bring it out early, and the job has no other. For any other token the job goes on.
  */
 export function mayDie(
   token: DyingToken,
@@ -25,8 +24,8 @@ export function mayDie(
   context: { now: number; wall: number },
 ): boolean {
   if (token.generation !== row.generation) return false
-  // That row has no token but the one that the native worker had, and it has just died; unless that
-  // worker runs the job: what was in the queue then was an old one, or its own that it has lost.
+  // The row's only token is the one that the native worker had. It is the one that died, unless the worker
+  // runs the job and the dead token was in the queue: that was an old token, or one that the worker had lost.
   if (isWithNative(row)) {
     return !token.wasInQueue || row.state !== 'active' || token.attempt > row.attempt
   }
@@ -34,9 +33,9 @@ export function mayDie(
 }
 
 /**
- * The attempt of this dead token has its failure in `errors` already: its lease ran out, and nobody has
- * begun another since. What rejects it then is mostly who was told so (`ojs.control.claim`: `discard`),
- * or the worker that has it, when it was heard of again.
+ * True when the failure of this dead token's attempt is in `errors` already, because its lease ran out and no
+ * other attempt has begun since. Such a token is mostly rejected by a worker whose `ojs.control.claim` was
+ * answered `discard`, or by the worker that had the lease and came back.
  */
 export function hasFailedBefore(
   { attempt }: Pick<ArrivingToken, 'attempt'>,
@@ -46,12 +45,12 @@ export function hasFailedBefore(
   return row.state === 'active' ? recordedOf(row) !== null : row.error !== null
 }
 
-/** The broker's timer and ours drift apart by some ms over the longest rung. */
+/** RabbitMQ's timers and the gateway's clock drift apart by some ms over the longest rung. */
 const DRIFT_MS = 1_000
 
 /**
- * Might its token be out of its rung or level? A retry is due by the clock, a schedule by the wall
- * (architecture §2, "Time").
+ * True when the job's token may have left its rung or level. A retry is due by clock time, a schedule by wall
+ * time (architecture §2, "Time").
  */
 export function isClaimable(
   row: Pick<JobRow, 'state' | 'dueAt'>,
@@ -65,7 +64,7 @@ export function isClaimable(
   )
 }
 
-/** `error` of a job that nobody ran in time, whatever an attempt before had: JSON text. */
+/** `error` of a job that expired before it ran, in place of the error of an earlier attempt: JSON text. */
 export const EXPIRED = JSON.stringify({
   code: 'expired',
   type: 'expired',
@@ -74,9 +73,9 @@ export const EXPIRED = JSON.stringify({
 })
 
 /**
- * `error` of a job that nobody here has run, and that came as an attempt beyond its last: JSON text. Of
- * those before it nothing is known, so there is none of them in `errors`. A native worker may run it all
- * the same, and then this is gone with the end of that attempt.
+ * `error` of an unknown job whose token names an attempt beyond the last allowed one: JSON text. Nothing is
+ * known of the attempts before, so `errors` has none of them. A native worker may run the job all the same;
+ * the end of that attempt then replaces this error.
  */
 export function attemptsExhausted(attempt: number, allowed: number): string {
   const times = allowed === 1 ? 'once' : `${allowed} times`
@@ -101,6 +100,6 @@ const BROKER_MESSAGES = {
  * headers of the message are those of the attempt before (seed 002 §8.3).
  */
 export function brokerFailure(reason: keyof typeof BROKER_MESSAGES): Failure {
-  // What died in the broker is not tried again.
+  // A job that died in RabbitMQ is not retried.
   return failureOf({ code: reason, message: BROKER_MESSAGES[reason], retryable: false })
 }

@@ -1,7 +1,7 @@
 import type { JobRow } from './job.ts'
 import { timestamper } from './timestamp.ts'
 
-/** A job shows its times in its body, its headers and its answer, and the jobs of a batch share them. */
+/** One cache for all: a job's body, headers and answer show the same time, and so do the jobs of a batch. */
 export const timestamp = timestamper()
 
 /**
@@ -24,7 +24,7 @@ export function jobDocument(row: JobRow): string {
   return `${text}}`
 }
 
-/** A row that nothing has happened to yet, and the members that its envelope is the text of. */
+/** A row as it was stored, and the members of which its envelope is the JSON text. */
 export interface FreshJob {
   job: JobRow
   members: Readonly<Record<string, unknown>>
@@ -32,13 +32,13 @@ export interface FreshJob {
 
 const OWN = { enumerable: true, writable: true, configurable: true }
 
-/** What `JSON.parse` would make of its `jobDocument`, without the text being read again. */
+/** What `JSON.parse` would make of the row's `jobDocument`, without parsing that text. */
 export function freshJobObject({ job: row, members }: FreshJob): Record<string, unknown> {
   const job: Record<string, unknown> = {}
   for (const name of Object.keys(members)) {
     const value = members[name]
     if (value === undefined) continue
-    // An assignment to that name would change the prototype instead.
+    // An assignment to `__proto__` would change the prototype instead.
     if (name === '__proto__') Object.defineProperty(job, name, { ...OWN, value })
     else job[name] = value
   }
@@ -53,7 +53,7 @@ export function infoDocument(row: JobRow): string {
   return `{"job":${jobDocument(row)},"state":"${row.state}"}`
 }
 
-/** `retry_delay_ms` outlives the wait: the next FETCH tells it (conformance.md S6). */
+/** `retry_delay_ms` stays after the wait, so that the next FETCH shows it (conformance.md S6). */
 function retrying(row: JobRow): string {
   let text = ''
   if (row.state === 'retryable' && row.dueAt !== null) {

@@ -35,14 +35,14 @@ const SHORT_UNITS: Record<string, number> = {
 }
 
 /**
- * Longest duration that any option may name: beyond ten years it is a mistake. An instant plus this
- * is still an exact integer, in JavaScript and in SQLite.
+ * Longest duration that an option may name; a longer one is surely a mistake. An instant plus this duration
+ * is still an exact integer in JavaScript and in SQLite.
  */
 export const MAX_DURATION_MS = 10 * MS_PER_YEAR
 
 /**
- * Milliseconds of an ISO 8601 duration (`PT1.5S`, `P1DT2H`) or of the short form (`300s`).
- * Throws `OjsError` 400 naming `field`.
+ * Parses an ISO 8601 duration (`PT1.5S`, `P1DT2H`) or the short form (`300s`) to milliseconds. Throws
+ * `OjsError` 400 naming `field`.
  */
 export function parseDuration(text: string, field: string): number {
   const ms = isoMs(text) ?? shortMs(text)
@@ -84,7 +84,7 @@ export function formatDuration(ms: number): string {
   return `PT${ms / MS_PER.seconds}S`
 }
 
-/** True for text that may be echoed as it is where seed 003 wants an ISO 8601 duration. */
+/** True for an ISO 8601 duration, which can be echoed unchanged where seed 003 wants one. */
 export function isIsoDuration(text: string): boolean {
   return isoMs(text) !== null
 }

@@ -11,9 +11,9 @@ import { utf8Bytes } from './text-size.ts'
 import { isTraceparent } from './traceparent.ts'
 import { uniqueEcho, uniqueOf } from './unique.ts'
 
-/** What the rules need to know and cannot reach for. */
+/** What the rules need beside the request; they have no clock, randomness or configuration of their own. */
 export interface EnvelopeContext {
-  /** The id to use when the request has none. */
+  /** Returns the id to use when the request has none. */
   newId(): string
   /** Clock time, ms. */
   now: number
@@ -21,24 +21,24 @@ export interface EnvelopeContext {
   wall: number
   timeoutMs: number
   prefix: string
-  /** Travels beside the body: trace, idempotency key, what a native publisher sent. */
+  /** Carried beside the body: trace, idempotency key, headers and properties of a native message. */
   carry?: Carry
-  /** Of the request that the job is a part of; its own where that is the whole. */
+  /** The budget that all jobs of a request share; absent: the job has its own. */
   sorting?: SortingBudget
-  /** A native token's own queue, creation time and `x-ojs-max-attempts`. */
+  /** Present for a job that was published natively. */
   native?: NativeContext
 }
 
 interface NativeContext {
   queue: string
   createdAt: number
-  /** By its header: no execution is numbered higher (seed 002 §8.3). */
+  /** `x-ojs-max-attempts`: no execution has a higher number (seed 002 §8.3). */
   maxAttempts: number | null
-  /** Where neither its `retry` nor its header says it. */
+  /** `max_attempts` of the body, for a job with neither `retry.max_attempts` nor the header. */
   maxAttemptsInBody?: number | null
   /**
-   * It is not deliverable yet, for it came by `ojs.exchange.delayed`. `dueAt`: what its headers say
-   * (wall time, ms), before anything in the body; null: nothing.
+   * Present if the message came by `ojs.exchange.delayed`, so that the job is not deliverable yet. `dueAt`:
+   * the time in its headers (wall time, ms), which wins over the body's; null: there is none.
    */
   schedule?: { dueAt: number | null }
 }
@@ -48,8 +48,8 @@ const MAX_UTF8_BYTES = 3
 const NAMED_PRIORITY = { HIGH: 10, NORMAL: 0, LOW: -10 } as const
 
 /**
- * Members that the server alone writes: ignored when a client sends them (ojs-digest §2.1), so
- * that a job document can be posted again as it was read.
+ * Members that only the server writes. They are ignored in a request (ojs-digest §2.1), so that a client can
+ * post a job document again as it was read.
  */
 const SYSTEM_MEMBERS = new Set([
   ...['state', 'attempt', 'max_attempts', 'created_at', 'enqueued_at', 'started_at', 'worker_id'],
@@ -59,7 +59,7 @@ const SYSTEM_MEMBERS = new Set([
   ...['x_ojs_generation', 'retry_extra', 'unique_extra'],
 ])
 
-/** Members with a meaning of their own; everything else is unknown and kept. */
+/** Options that the gateway knows; every other member is unknown, and kept. */
 const OPTION_MEMBERS = new Set([
   ...['queue', 'priority', 'timeout_ms', 'timeout', 'visibility_timeout_ms', 'visibility_timeout'],
   ...['delay_until', 'scheduled_at', 'expires_at', 'retry', 'retry_policy', 'unique', 'tags'],
@@ -68,22 +68,22 @@ const OPTION_MEMBERS = new Set([
 const ENVELOPE_MEMBERS = new Set(['specversion', 'id', 'type', 'args', 'schema', 'options'])
 
 /**
- * A validated request as a job: defaults filled in, both dialects folded into one, every unknown
- * member kept. Throws `OjsError` for what a JSON Schema cannot say.
+ * Makes a job out of a validated request: fills in defaults, unifies both dialects, and keeps every unknown
+ * member. Throws `OjsError` for errors that a JSON Schema cannot express.
  */
 export function toNewJob(request: PushRequest, context: EnvelopeContext): NewJob {
   return describeJob(request, context).job
 }
 
-/** A job, and what its envelope is the text of; a member that is undefined is not in it. */
+/** A job, and the members of which its envelope is the JSON text; undefined members are not in the text. */
 interface DescribedJob {
   job: NewJob
   members: Readonly<Record<string, unknown>>
 }
 
 /**
- * The same with the envelope as an object, too, which shares what is in `request`. Two lists of members,
- * and what they are made of: longer than 60 lines, and no clearer in pieces.
+ * As `toNewJob`, and also returns the envelope as an object, which shares values with `request`. Longer than
+ * 60 lines, because it mostly consists of two lists of members, which would not be clearer in pieces.
  */
 export function describeJob(request: PushRequest, context: EnvelopeContext): DescribedJob {
   const options = mergeOptions(request)
@@ -99,7 +99,7 @@ export function describeJob(request: PushRequest, context: EnvelopeContext): Des
   const ownMeta = metaOf(request)
   const claim = options.unique ? claimOf(options.unique, request, queue, ownMeta, context) : null
 
-  // Without a spread, and stringified as it is: this runs for every job.
+  // No spread, and undefined members instead of conditional ones, for speed: this runs for every job.
   const known = {
     specversion: '1.0',
     id,
@@ -108,12 +108,12 @@ export function describeJob(request: PushRequest, context: EnvelopeContext): Des
     args: request.args,
     meta: withTrace(ownMeta, context.carry),
     priority,
-    // Seed 003 counts in seconds and knows no "no limit", which is 0 here.
+    // Seed 003's `timeout` is in seconds and cannot say "no limit", which is 0 in `timeout_ms`.
     timeout: timeoutMs > 0 ? Math.ceil(timeoutMs / 1000) : undefined,
     timeout_ms: timeoutMs,
     visibility_timeout: visibilityMs === null ? undefined : Math.ceil(visibilityMs / 1000),
     visibility_timeout_ms: visibilityMs ?? undefined,
-    // As with attempts and tags, it may be in the header only.
+    // A native message may name it in a header only, as with attempts and tags.
     scheduled_at: (scheduledAt ?? toldInstant(context.carry?.scheduledAt))?.text,
     expires_at: expiresAt?.text,
     max_attempts: maxAttempts,
@@ -128,7 +128,7 @@ export function describeJob(request: PushRequest, context: EnvelopeContext): Des
   }
   const members = withUnknown(known, request)
   const envelope = JSON.stringify(members)
-  // Only a body that is large as a whole can hold a large meta: one more serialisation is rare.
+  // Serialises `meta` once more only if the envelope is so large that `meta` may be too large: that is rare.
   if (envelope.length * MAX_UTF8_BYTES > MAX_META_BYTES) checkMetaSize(ownMeta)
   return {
     job: {
@@ -151,14 +151,15 @@ export function describeJob(request: PushRequest, context: EnvelopeContext): Des
 }
 
 /**
- * `options` over the top level; an explicit null counts as absent. Spellings of one thing are one
- * thing: what `options` says wins, whichever of them it uses (ojs-digest §2.1, C-2). Where a level
- * says it twice, the caller chooses, as without `options`. `meta` is not in here: see `metaOf`.
+ * Merges `options` over the top level; an explicit null counts as absent. Different names of the same option
+ * count as one: the level of `options` wins, whichever name it uses (ojs-digest §2.1, C-2). If one level has
+ * two of the names, both are returned and the caller chooses, as it does without `options`. Leaves out
+ * `meta`: see `metaOf`.
  */
 function mergeOptions(request: PushRequest): Omit<PushOptions, 'meta' | 'metadata'> {
   const inner = request.options
   if (!inner) return request
-  // Without an object for each of the levels: this runs for every job.
+  // Makes no object for each level, for speed: this runs for every job.
   const timeout = level(inner.timeout_ms ?? inner.timeout, inner, request)
   const lease = level(inner.visibility_timeout_ms ?? inner.visibility_timeout, inner, request)
   const start = level(inner.delay_until ?? inner.scheduled_at, inner, request)
@@ -180,31 +181,31 @@ function mergeOptions(request: PushRequest): Omit<PushOptions, 'meta' | 'metadat
   }
 }
 
-/** Where to look, given what `options` says by any of the names. */
-function level(said: unknown, inner: PushOptions, outer: PushOptions): PushOptions {
-  return said == null ? outer : inner
+/** The level to read an option from; `innerValue`: its value in `options`, under any of its names. */
+function level(innerValue: unknown, inner: PushOptions, outer: PushOptions): PushOptions {
+  return innerValue == null ? outer : inner
 }
 
-/** What the producer wrote, in up to four places: of a member that is in two, `options` has it. */
+/** The producer's `meta`, merged from up to four places; `options` wins over the top level. */
 export function metaOf({ options, meta, metadata }: PushRequest): Record<string, unknown> {
   const inner = together(options?.metadata, options?.meta)
   return together(together(metadata, meta), inner) ?? {}
 }
 
-/** Nearly always there is one. */
-function together(one: Meta, other: Meta): Meta {
-  if (one == null || other == null) return other ?? one
-  return { ...one, ...other }
+/** Merges `over` over `base`, without a copy when only one of them is there, as nearly always. */
+function together(base: Meta, over: Meta): Meta {
+  if (base == null || over == null) return over ?? base
+  return { ...base, ...over }
 }
 
 type Meta = PushRequest['meta']
 
-/** How the client spelled the member, for `details.field`. */
+/** The path by which the client sent the option, for `details.field`. */
 function fieldName(request: PushRequest, name: keyof PushOptions): string {
   return request.options?.[name] == null && request[name] != null ? name : `options.${name}`
 }
 
-/** The same for the retry policy, which has two names; in the order in which they win. */
+/** As `fieldName`, for the retry policy, which has two names; checked in the order in which they win. */
 function retryField({ options, retry }: PushRequest): string {
   if (options?.retry != null) return 'options.retry'
   if (options?.retry_policy != null) return 'options.retry_policy'
@@ -212,8 +213,8 @@ function retryField({ options, retry }: PushRequest): string {
 }
 
 /**
- * Where a job begins (ojs-digest §1.2). A native token is deliverable already, whatever it says of
- * its time, unless it came by the delayed exchange; a time that has passed is no reason to wait.
+ * The state in which a job begins (ojs-digest §1.2). A native token is deliverable already, even if it names
+ * a future time, unless it came by the delayed exchange. A time that has passed counts as none.
  */
 function startOf(
   options: PushOptions,
@@ -234,7 +235,7 @@ function attemptsOf(options: PushOptions, request: PushRequest, context: Envelop
   const policy = options.retry ?? options.retry_policy
   const retry = normaliseRetry(policy, retryField(request))
   const { maxAttempts: inHeader = null, maxAttemptsInBody = null } = context.native ?? {}
-  // A native producer may say it in the header only (seed 002 §6.2).
+  // A native producer may name the maximum in the header only (seed 002 §6.2).
   if (policy?.max_attempts == null) {
     return { retry, maxAttempts: inHeader ?? maxAttemptsInBody ?? retry.maxAttempts }
   }
@@ -268,7 +269,7 @@ function instant(
   return text == null ? null : parseInstant(text, field, context.wall)
 }
 
-/** What a native message says beside its body wins; its body is checked all the same. */
+/** The due time. The headers of a native message win over its body, which is checked all the same. */
 function scheduleOf(
   options: PushOptions,
   request: PushRequest,
@@ -289,8 +290,8 @@ function priorityOf(priority: PushOptions['priority']): number {
 }
 
 /**
- * Workers over HTTP see no message headers: the trace context is in `meta` too, unless the producer
- * wrote one of its own (ojs-digest §15.2).
+ * Adds the trace context to `meta`, since workers over HTTP see no message headers. Keeps a `traceparent`
+ * that the producer wrote into `meta` itself (ojs-digest §15.2).
  */
 function withTrace(meta: Record<string, unknown>, carry: Carry | undefined): typeof meta {
   const { traceparent, tracestate } = carry ?? {}
@@ -328,7 +329,7 @@ function checkMetaSize(meta: Record<string, unknown>): void {
 
 type Members = Record<string, unknown>
 
-/** Seed 003: "Unknown fields are preserved during round-tripping." */
+/** Adds the request's unknown members. Seed 003: "Unknown fields are preserved during round-tripping." */
 function withUnknown(known: Members, request: PushRequest): Members {
   const outer = Object.keys(request).filter((name) => !isKnown(name))
   const options: Record<string, unknown> = { ...request.options }
@@ -344,7 +345,7 @@ function pick(source: Record<string, unknown>, names: readonly string[]): object
   return Object.fromEntries(names.map((name) => [name, source[name]]))
 }
 
-/** Is it a member of `options` with a meaning of its own? All of those may stand at the top level. */
+/** True for the name of a known option; each may stand at the top level as well as in `options`. */
 export function isOptionMember(name: string): boolean {
   return OPTION_MEMBERS.has(name)
 }

@@ -2,7 +2,7 @@ import { timestamp } from './document.ts'
 import type { JobRow } from './job.ts'
 import { cut, utf8Bytes } from './text-size.ts'
 
-/** How an attempt ended badly, bounded in size: what `error` of a job keeps (ojs-digest §3.4). */
+/** Why an attempt failed, bounded in size: the `error` of a job (ojs-digest §3.4). */
 export interface Failure {
   code: string
   type: string
@@ -12,49 +12,53 @@ export interface Failure {
   backtrace?: unknown
 }
 
-/** One entry of a job's `errors` (ojs-digest §3.4, C-84: both names of the time). */
+/** One entry of a job's `errors` (ojs-digest §3.4); the time has two names (C-84). */
 export interface ErrorEntry extends Failure {
   attempt: number
   occurred_at: string
   timestamp: string
 }
 
-/** `now` in milliseconds since the Unix epoch. */
+/** Makes an entry of `errors`. `now`: milliseconds since the Unix epoch. */
 export function errorEntry(attempt: number, failure: Failure, now: number): ErrorEntry {
   const { code, type, message, retryable, ...context } = failure
   const at = timestamp(now)
   return { attempt, code, type, message, retryable, occurred_at: at, timestamp: at, ...context }
 }
 
-/** The code of an attempt that ended without a word of its worker. */
+/** The code of an attempt that ended without a report of its worker. */
 export const UNREPORTED = 'unreported'
 
-/** The code of an attempt whose lease ran out: its worker was silent, and may be heard of again. */
+/** The code of an attempt whose lease ran out: its worker was silent, and may still report. */
 export const SILENT = 'visibility_timeout'
 
-/** Nor does RabbitMQ say why a native worker has rejected a job (`job/dead-letter.ts`). */
+/**
+ * Codes of failures that were recorded without the worker's own error, among them the rejection by a native
+ * worker, for which RabbitMQ gives no reason (`job/dead-letter.ts`).
+ */
 const WORDLESS: ReadonlySet<string> = new Set([UNREPORTED, SILENT, 'rejected'])
 
 /** The newest entries that `errors` keeps (ojs-digest §2.3: at least 10). */
 const MAX_ERRORS = 50
 
-/** All of `errors`. Every answer carries it, so 50 stack traces of 64 KiB must not pile up. */
+/** Limit on all of `errors`: every answer carries it, so 50 stack traces of 64 KiB would be too much. */
 const MAX_HISTORY_BYTES = 262_144
 
-/** What is left of a message when even that is too much. */
+/** Messages of entries that lose details and backtrace are cut to this. */
 const SLIM_MESSAGE = 500
 
 /**
- * `errors` with the entries at its end, oldest first; JSON texts. Newest 50; where all together are
- * too large, the older ones lose details and backtrace first, then they go.
+ * Appends entries to `errors`, oldest first; JSON texts. Keeps the newest 50. If all together are too large,
+ * the older ones first lose details and backtrace, then are dropped.
  */
 export function appendErrors(errors: string | null, entries: readonly ErrorEntry[]): string {
   return packed([...entriesOf(errors), ...entries])
 }
 
 /**
- * What was recorded of the attempt that `row` counts, when it was taken for over. Null: nothing, or only
- * of an attempt of the same number in an earlier life, which leaves no `error` behind.
+ * The entry of `errors` for the row's current attempt, recorded when the attempt seemed to have ended. Null
+ * if there is none. An entry with the same number from an earlier generation does not count; it is recognised
+ * by `error`, which is null at the start of a generation.
  */
 export function recordedOf({
   attempt,
@@ -65,21 +69,22 @@ export function recordedOf({
   return newest?.attempt === attempt ? newest : null
 }
 
-/** `errors` with another word in the place of the newest entry; JSON texts. */
+/** Replaces the newest entry of `errors`; JSON texts. */
 export function replaceNewest(errors: string | null, entry: ErrorEntry): string {
   return packed([...entriesOf(errors).slice(0, -1), entry])
 }
 
 /**
- * `errors` with the late word on an attempt that was recorded without one; `isLast`: that is the
- * newest entry. JSON texts. Null where the attempt has an error of its own, or none is recorded.
+ * Puts a worker's late error into `errors`, in the place of the entry that was recorded without one. JSON
+ * texts. `isLast`: it is the newest entry. Returns null if the attempt already has its worker's error, or no
+ * entry.
  */
 export function fillInError(
   errors: string | null,
   entry: ErrorEntry,
 ): { errors: string; isLast: boolean } | null {
   const known = entriesOf(errors)
-  // The last: an earlier life of the job has had such an attempt, too.
+  // The last match: an earlier generation of the job may have an attempt of the same number.
   const place = known.findLastIndex(({ attempt }) => attempt === entry.attempt)
   if (!WORDLESS.has(known[place]?.code ?? '')) return null
   known[place] = entry
@@ -90,7 +95,7 @@ function entriesOf(errors: string | null): ErrorEntry[] {
   return errors === null ? [] : (JSON.parse(errors) as ErrorEntry[])
 }
 
-/** Within the bounds, the newest first to be kept. */
+/** Serialises the entries within the limits; keeps the newest ones. */
 function packed(entries: readonly ErrorEntry[]): string {
   const kept: string[] = []
   let room = MAX_HISTORY_BYTES - '[]'.length

@@ -1,11 +1,11 @@
 import { isJsonObject } from './json-value.ts'
 
-/** What stands beside a policy because seed 003's closed form of it has no room (ojs-digest C-49). */
+/** Members that stand beside a policy, as seed 003's closed form does not allow them (ojs-digest C-49). */
 const EXTRAS = {
   retry: {
     beside: 'retry_extra',
     names: ['backoff_strategy'],
-    // Its other names: what the policy says itself wins.
+    // Other names of the strategy: if the policy itself has one, it wins.
     unless: ['backoff_type', 'strategy'],
   },
   unique: {
@@ -16,8 +16,8 @@ const EXTRAS = {
 } as const
 
 /**
- * A job as somebody has read it, or as its token carries it, with its policies whole again: what is
- * beside one belongs to it. Anything else is returned as it is.
+ * Moves the members of `retry_extra` and `unique_extra` back into the policies of a job that a client has
+ * read or that a token carries. Returns anything else as it is.
  */
 export function withExtras(body: unknown): unknown {
   if (!isJsonObject(body)) return body

@@ -17,7 +17,7 @@ const MAX_FRAMES = 50
 const MAX_BACKTRACE = 10_000
 const MAX_FRAME = 1_000
 
-/** A worker's report as a failure. What it did not say is derived (conformance.md S8). */
+/** Makes a failure out of a worker's error; derives the members that it did not send (conformance.md S8). */
 export function failureOf(error: NackError): Failure {
   const details = error.details ?? undefined
   const code = error.code ?? error.type ?? 'handler_error'
@@ -29,14 +29,14 @@ export function failureOf(error: NackError): Failure {
     code: cut(code, MAX_CODE),
     type: cut(type, MAX_CODE),
     message: cut(error.message, MAX_MESSAGE),
-    // Where a worker does not say, the code does: seed 001, Appendix B.
+    // Without the worker's `retryable` the code decides: seed 001, Appendix B.
     retryable: error.retryable ?? code !== 'cancelled',
     ...(details && { details: boundDetails(details) }),
     ...(backtrace !== null && { backtrace }),
   }
 }
 
-/** The class of the error where the worker named it. */
+/** The class of the error, if the worker named it. */
 export function errorClass(details: Record<string, unknown> | undefined): string | undefined {
   const named = details?.['error_class']
   return typeof named === 'string' && named !== '' ? named : undefined
@@ -44,12 +44,13 @@ export function errorClass(details: Record<string, unknown> | undefined): string
 
 function boundDetails(details: Record<string, unknown>): Record<string, unknown> {
   if (utf8Bytes(JSON.stringify(details)) <= MAX_DETAILS_BYTES) return details
-  // Half an object would be a lie. The class stays: `non_retryable_errors` may name it.
+  // Details that are too large are dropped as a whole: a part of them could mislead. The class stays, because
+  // `non_retryable_errors` may name it.
   const named = errorClass(details)
   return { truncated: true, ...(named !== undefined && { error_class: cut(named, MAX_CODE) }) }
 }
 
-/** A text by lines, a list by frames; anything else only while it is small. Null: none. */
+/** Cuts a backtrace: a text by lines, a list by frames. Returns null for anything else that is not small. */
 function boundBacktrace(trace: unknown): unknown {
   if (typeof trace === 'string') {
     return cut(trace.split('\n', MAX_FRAMES).join('\n'), MAX_BACKTRACE)
@@ -70,7 +71,7 @@ function boundFrames(trace: unknown[]): unknown[] {
   return frames
 }
 
-/** The failure as the job's `error`, and appended to its `errors`; JSON texts. */
+/** Records a failure: returns it as the job's `error`, and `errors` with it appended; JSON texts. */
 export function recordFailure(
   errors: string | null,
   attempt: number,
@@ -82,9 +83,9 @@ export function recordFailure(
 }
 
 /**
- * The same for the attempt that `row` runs. A native worker's may have failed before, when its lease ran
- * out, and be heard of again after that: it has one entry, the last word on it. `isCounted`: its failure
- * was counted and told then, and an attempt fails once.
+ * As `recordFailure`, for the attempt that `row` runs. A native worker's attempt may have been recorded as
+ * failed when its lease ran out, and may have been resumed since: the new entry then replaces the old one.
+ * `isCounted`: the failure was counted and its event emitted then, so it must not be counted again.
  */
 export function recordEnd(
   row: Pick<JobRow, 'attempt' | 'error' | 'errors'>,
@@ -100,8 +101,8 @@ export function recordEnd(
 }
 
 /**
- * The same for an attempt that was recorded without its worker's word before that came. `error`
- * only where that attempt is the last one that failed. Null: nothing to fill in.
+ * Fills a worker's late report into the record of an attempt that was recorded without it. Returns `error`
+ * only if that attempt is the newest entry of `errors`; null if there is nothing to fill in.
  */
 export function recordLateFailure(
   errors: string | null,
@@ -114,7 +115,7 @@ export function recordLateFailure(
   return { error: filled.isLast ? JSON.stringify(failure) : null, errors: filled.errors }
 }
 
-/** The server's own verdict on an attempt that took longer than `timeout_ms` (ojs-digest §1.5). */
+/** The failure of an attempt that ran longer than `timeout_ms` (ojs-digest §1.5). */
 export function timeoutFailure(limitMs: number, elapsedMs: number): Failure {
   return {
     code: 'timeout',
@@ -129,12 +130,12 @@ export function timeoutFailure(limitMs: number, elapsedMs: number): Failure {
   }
 }
 
-/** Nobody settled the job or renewed its lease in time (ojs-digest §1.4). */
+/** The failure of an attempt whose lease ran out without ACK, NACK or heartbeat (ojs-digest §1.4). */
 export function visibilityFailure(): Failure {
   return {
     code: SILENT,
     type: SILENT,
-    // No length: each heartbeat may have named another.
+    // Does not name the length: each heartbeat may have set another.
     message: 'No ACK, NACK or heartbeat came within the visibility timeout.',
     retryable: true,
   }

@@ -4,8 +4,8 @@ import { parseDuration } from './duration.ts'
 const RFC3339 =
   /^\d{4}-\d{2}-\d{2}[Tt ](?:[01]\d|2[0-3]):\d{2}:\d{2}(?:\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})$/
 
-// RFC 3339 has years of four digits. An offset may carry a time beyond them, which the answer in UTC
-// could only show as `+010000-…`: no client parses that.
+// RFC 3339 has years of four digits. An offset may move an instant out of these years; in UTC it could only
+// be written as `+010000-…`, which no client parses.
 const FIRST = Date.parse('0000-01-01T00:00:00Z')
 const LAST = Date.parse('9999-12-31T23:59:59.999Z')
 
@@ -19,9 +19,9 @@ export interface Instant {
 }
 
 /**
- * RFC 3339 with any offset, or relative to `now` as `+PT5S` (conformance.md S19). A missing offset
- * is refused: it would mean a different instant on every machine (seed 001 §6.3). What is finer than a
- * millisecond is rounded up, because nothing begins or ends before its time.
+ * Parses RFC 3339 with any offset, or a time relative to `now` as `+PT5S` (conformance.md S19). Throws 400,
+ * also for a missing offset, which would mean a different instant on every machine (seed 001 §6.3). Rounds
+ * fractions of a millisecond up, so that nothing begins or ends too early.
  */
 export function parseInstant(text: string, field: string, now: number): Instant {
   if (text.startsWith('+P')) {
@@ -38,15 +38,16 @@ export function parseInstant(text: string, field: string, now: number): Instant 
 }
 
 /**
- * What a message tells beside its body, or of its past: null where that is no instant, for a job is not
- * refused for what decides nothing. Neither is one from now on: it would say when the message came.
- * Rounded down, unlike a deadline: no job is younger than its first delivery.
+ * Parses an instant that only informs, such as one in a header or in the past of a native message. Returns
+ * null if it is invalid, since a job is not refused for a value that decides nothing; also for a relative
+ * time, which would depend on when the message arrived. Rounds down, unlike a deadline, so that no job is
+ * younger than its first delivery.
  */
 export function toldInstant(value: unknown): Instant | null {
   return typeof value === 'string' ? rfc3339(value, (ms) => ms) : null
 }
 
-/** `rounded`: of the milliseconds that are over at that instant. */
+/** `rounded` gets the whole milliseconds, rounded down, and the text. */
 function rfc3339(text: string, rounded: (ms: number, text: string) => number): Instant | null {
   const offset = text.length <= 64 ? RFC3339.exec(text)?.[1] : undefined
   if (offset === undefined) return null
@@ -63,27 +64,28 @@ function isLeapSecond(text: string): boolean {
 const DAY_MS = 86_400_000
 
 /**
- * A leap second (RFC 3339 §5.7) ends a day of UTC. Unix time has none: it is the second behind it,
- * and is answered as that, because hardly any client reads `:60`.
+ * The Unix milliseconds of an RFC 3339 text. A leap second (RFC 3339 §5.7) is the last second of a day in
+ * UTC. Unix time has no leap seconds, so it becomes the second after it, and is answered as that, because
+ * hardly any client can read `:60`.
  */
 function instantOf(text: string): number {
   if (!isLeapSecond(text)) return Date.parse(text)
   const ms = Date.parse(text.replace(':60', ':59')) + 1_000
-  // The first was in 1972.
+  // The first leap second was in 1972, so the result must be positive.
   return ms > 0 && ms % DAY_MS < 1_000 ? ms : Number.NaN
 }
 
-/** The last millisecond that there is stays: clients write `9999-12-31T23:59:59.999999Z` for never. */
+/** Does not round up the last millisecond: clients write `9999-12-31T23:59:59.999999Z` for "never". */
 function roundedUp(ms: number, text: string): number {
   return BEYOND_MS.test(text) && ms < LAST ? ms + 1 : ms
 }
 
-/** Can it be told in RFC 3339? Not `NaN`. */
+/** True if RFC 3339 can express the instant; false for `NaN`. */
 export function hasRfc3339Year(ms: number): boolean {
   return ms >= FIRST && ms <= LAST
 }
 
-/** `Date.parse` turns 30 February into 2 March; a deadline must not move by two days silently. */
+/** False for dates like 30 February, which `Date.parse` would silently turn into 2 March. */
 function isRealDate(text: string): boolean {
   const year = Number(text.slice(0, 4))
   const month = Number(text.slice(5, 7))

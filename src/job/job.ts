@@ -27,7 +27,7 @@ export const JOB_STATES = [
 /** The eight states of OJS (seed 001 §7). */
 export type JobState = (typeof JOB_STATES)[number]
 
-/** `withdrawn`: no job any more, and not only where a PUSH was withdrawn: see `isErased`. */
+/** `withdrawn`: the job is erased, by a withdrawn PUSH or otherwise: see `isErased`. */
 export type RowState = JobState | 'withdrawn'
 
 export type Holder = 'gateway' | 'ledger' | 'native'
@@ -40,13 +40,13 @@ export interface NewJob {
   /** Exact OJS priority, −100…100; the AMQP property is a clamped copy. */
   priority: number
   maxAttempts: number
-  /** The job's own reservation length, or null when the producer named none. */
+  /** The job's own lease length, or null when the producer named none. */
   visibilityTimeoutMs: number | null
   /** Execution timeout per attempt; 0 = no limit. */
   timeoutMs: number
   expiresAt: number | null
   createdAt: number
-  /** Of a native job: when it was published, as far as it says so. */
+  /** When a native job was published, if its message says so. */
   enqueuedAt?: number
   /**
    * The AMQP body and the stored document in one: a JSON object text in the form of seed 003 with
@@ -56,32 +56,32 @@ export interface NewJob {
   envelope: string
   carry: Carry | null
   /**
-   * How it enters: claimable at once, at an instant of the wall clock (`dueAt`), or when somebody
-   * activates it. A `pending` job with a `dueAt` is scheduled by its activation (ojs-digest C-95).
+   * When the job becomes claimable: at once, at an instant of the wall clock (`dueAt`), or after ACTIVATE.
+   * The activation of a `pending` job with a `dueAt` schedules it (ojs-digest C-95).
    */
   start:
     | { state: 'available' }
     | { state: 'scheduled'; dueAt: number }
     | { state: 'pending'; dueAt: number | null }
-  /** Null for a job that may have any number of equals. */
+  /** Null for a job without a `unique` policy. */
   unique: Unique | null
 }
 
-/** What becomes of a job whose key is taken (ojs-digest §5.3). */
+/** What happens to a new job whose unique key is taken (ojs-digest §5.3). */
 export type OnConflict = 'reject' | 'ignore' | 'replace' | 'replace_except_schedule'
 
-/** A job's claim to be the only one with its key. */
+/** A job's `unique` policy, with its key. */
 export interface Unique {
   /** SHA-256 in hexadecimal. */
   key: string
-  /** A job with the same key that is in one of these is a duplicate … */
+  /** An existing job with the same key is a duplicate if it is in one of these states … */
   states: readonly JobState[]
-  /** … if it was created less than this ago; null: whenever it was created. Milliseconds. */
+  /** … and was created less than this many milliseconds ago; null: whenever it was created. */
   periodMs: number | null
   onConflict: OnConflict
 }
 
-/** What travels with a token beside its body, and must survive every republish. */
+/** Headers and properties of a token, which every republish must carry again. */
 export interface Carry {
   /** W3C `traceparent` → `x-ojs-trace-id` (seed 002 §12.2). */
   traceparent?: string
@@ -106,14 +106,17 @@ export interface JobRow extends Omit<NewJob, 'start' | 'unique'> {
   attempt: number
   outbox: number | null
   /**
-   * A token of this job may still be in the broker, or with whoever it was delivered to. Such a row is
-   * never pruned: its token would be adopted as a new job. So false needs a reason: none was published,
-   * or it surely never reached a queue; it was settled here (holder `ledger` says just that), or is
-   * settled by the native worker that has told of its end; or its queue is gone.
+   * True while a token of this job may be in RabbitMQ or with a consumer. Such a row is never pruned, or its
+   * token would be adopted as a new job. It is false only if no token was published, or the token surely
+   * never reached a queue, or the gateway has settled it (as holder `ledger` implies), or the native
+   * worker that reported the end of the job settles it, or its queue is gone.
    */
   tokenOut: boolean
   holder: Holder | null
-  /** Who runs it, or ran it last; of an `available` job who gave it back without its token. */
+  /**
+   * The worker that runs the job or ran it last. In an `available` row: the worker that gave the job back
+   * while its token was not in the gateway's hands.
+   */
   workerId: string | null
   leaseMs: number | null
   leaseExpiresAt: number | null
@@ -124,12 +127,12 @@ export interface JobRow extends Omit<NewJob, 'start' | 'unique'> {
    */
   dueAt: number | null
   /**
-   * Where the token waits, or is owed to, until the job is due: the TTL queue of a retry (its delay), or
-   * `IN_EXCHANGE`. Null: nowhere, the ledger holds the job. It stays when the job becomes available by
-   * its time, until the token is seen.
+   * Where the token waits until the job is due, or is to be published to: the delay of a retry's TTL queue,
+   * or `IN_EXCHANGE`. Null: there is no token, the ledger holds the job. Stays set after the job became
+   * available by its due time, until the token arrives.
    */
   rungMs: number | null
-  /** The delay chosen for the last retry; stays for the next FETCH to tell (conformance.md S6). */
+  /** The delay chosen for the last retry; kept so that the next FETCH shows it (conformance.md S6). */
   retryDelayMs: number | null
   activatedAt: number | null
   /** Discarded, and listed as a dead letter. */
@@ -147,7 +150,7 @@ export interface JobRow extends Omit<NewJob, 'start' | 'unique'> {
   deadLetterCopied: boolean
 }
 
-/** A row without what may be megabytes. */
+/** A row without the members that may be megabytes. */
 export type JobStanding = Omit<JobRow, 'carry' | 'error' | 'errors' | 'result' | 'envelope'>
 
 const TERMINAL_STATES: ReadonlySet<RowState> = new Set<RowState>([
@@ -157,47 +160,47 @@ const TERMINAL_STATES: ReadonlySet<RowState> = new Set<RowState>([
   'withdrawn',
 ])
 
-/** No event leads out of it but the retry of a dead letter (ojs-digest §1.2). `withdrawn` counts too. */
+/** True for a state that only the retry of a dead letter can leave (ojs-digest §1.2), and for `withdrawn`. */
 export function isTerminal(state: RowState): boolean {
   return TERMINAL_STATES.has(state)
 }
 
 /**
- * Nothing is left of it but its id and its numbers, by which late tokens and copies are known for what
- * they are: a PUSH that was refused after its insert, a dead letter that was deleted, or a discarded job
- * that retention has pruned, whose copy may be in RabbitMQ still. To everybody else there is no such
- * job: it is not shown, is in no count, and its id may be used again.
+ * True for an erased job: a PUSH that was refused after its insert, a deleted dead letter, or a discarded job
+ * that retention pruned and whose dead letter copy may still be in RabbitMQ. Its row keeps only the id,
+ * generation and attempt, by which late tokens and copies are recognised. For clients there is no such job:
+ * it is not shown, is in no count, and its id may be used again.
  */
 export function isErased(state: RowState): state is 'withdrawn' {
   return state === 'withdrawn'
 }
 
-/** `expires_at` has passed: the job is not to run any more. */
+/** True when `expires_at` has passed: the job must not run any more. */
 export function isExpired({ expiresAt }: Pick<JobRow, 'expiresAt'>, wall: number): boolean {
   return expiresAt !== null && expiresAt <= wall
 }
 
-/** In place of a delay: the token of a schedule is with the exchange of RabbitMQ's delay plugin. */
+/** A `rungMs` that is no delay: the scheduled job's token is in the exchange of RabbitMQ's delay plugin. */
 export const IN_EXCHANGE = 0
 
 type Delayed = Pick<JobRow, 'state' | 'rungMs'>
 
-/** It waits for its time, and its token in RabbitMQ with it, by our books. */
+/** True when the job waits for its due time and, by the ledger's books, its token waits in RabbitMQ. */
 export function isHeldByBroker({ state, rungMs }: Delayed): boolean {
   return rungMs !== null && (state === 'retryable' || state === 'scheduled')
 }
 
-/** It waits for its time without a token: one is made when it is due. */
+/** True when the job waits for its due time without a token; one is published when it is due. */
 export function isHeldByLedger({ state, rungMs }: Delayed): boolean {
   return rungMs === null && (state === 'retryable' || state === 'scheduled')
 }
 
-/** How often it may run: `max_attempts` 0 and 1 both mean "run once" (ojs-digest §3.1). */
+/** How often the job may run: `max_attempts` 0 and 1 both mean "run once" (ojs-digest §3.1). */
 export function allowedAttempts({ maxAttempts }: Pick<JobRow, 'maxAttempts'>): number {
   return Math.max(1, maxAttempts)
 }
 
-/** The row of a job that was just enqueued. */
+/** Makes the row of a job that was just enqueued. */
 export function freshRow(
   job: NewJob,
   stored: { generation: number; outbox: number | null; enqueuedAt: number },
@@ -242,9 +245,9 @@ export function freshRow(
   }
 }
 
-/** A message that a row owes, and where it goes to. The row itself may have moved on since. */
+/** A message that a row owed when it was read; the row may have changed since. */
 export interface OwedMessage extends Pick<JobRow, 'id' | 'queue' | 'state'> {
   outbox: number
-  /** Of the envelope, which whoever sends it has in memory. */
+  /** Size of the envelope, which is in memory while the message is published. */
   bytes: number
 }

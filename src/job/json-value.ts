@@ -1,19 +1,19 @@
-/** Not null, and not an array. */
+/** True for a JSON object: not null, and not an array. */
 export function isJsonObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Of anything but an object: none, so that one may ask on. */
+/** The members of an object; an empty object for any other value, so that nested reads need no checks. */
 export function membersOf(value: unknown): Record<string, unknown> {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
 }
 
-/** Without the byte order mark that .NET's writers put before it unless they are told not to. */
+/** The text without a leading byte order mark, which .NET writes by default. */
 export function jsonText(content: Buffer | string): string {
   return content.toString().replace(/^\ufeff/, '')
 }
 
-/** Null: it is no JSON, or is `null`. A byte order mark before it is passed over, as over HTTP. */
+/** Parses JSON; null for invalid JSON. Skips a leading byte order mark, as for HTTP bodies. */
 export function jsonOrNull(content: Buffer | string): unknown {
   try {
     return JSON.parse(jsonText(content))
@@ -22,7 +22,7 @@ export function jsonOrNull(content: Buffer | string): unknown {
   }
 }
 
-/** As the standard calls it, for messages. */
+/** The type's name in the JSON standard, for error messages. */
 export function jsonTypeName(value: unknown): string {
   if (value === null) return 'null'
   return Array.isArray(value) ? 'array' : typeof value

@@ -1,6 +1,6 @@
 /**
- * `make` with its last results kept: at most `capacity`, since the keys come from clients. The one
- * that was made first goes first. What throws is not kept.
+ * Wraps `make` in a cache of its newest results: at most `capacity`, since the keys come from clients. Evicts
+ * the oldest result first. Does not cache errors.
  */
 export function memo<T>(capacity: number, make: (key: string) => T): (key: string) => T {
   const kept = new Map<string, T>()

@@ -2,7 +2,7 @@ import { type ArrivingToken, isCurrent, isWaitingWithNative } from './arrival.ts
 import { allowedAttempts, isExpired, isTerminal, type JobRow } from './job.ts'
 import { isLeaseLive } from './report.ts'
 
-/** A redelivered token in the hands of a native worker (architecture §5, `ojs.control.claim`). */
+/** A redelivered token that a native worker holds (architecture §5, `ojs.control.claim`). */
 export interface NativeToken extends ArrivingToken {
   workerId: string
 }
@@ -10,17 +10,19 @@ export interface NativeToken extends ArrivingToken {
 export interface NativeClaimContext {
   now: number
   wall: number
-  /** An unknown id was cancelled before its token came. */
+  /** True for an unknown id that was cancelled before its token came. */
   isTombstoned: boolean
-  /** The delivery behind the row's lease is in this gateway's hands. */
+  /** True when this gateway holds the delivery behind the row's lease. */
   isHeldHere: boolean
 }
 
 /**
- * - `run`: as attempt `attempt`.
- * - `drop`: acknowledge. `handOver`: the lease goes on in the ledger alone, because the token that
- *   the worker is about to acknowledge was the one behind it. `isOver`: the row has ended, so this
- *   is its token coming back.
+ * What the worker shall do with the token.
+ *
+ * - `run`: run the job as attempt `attempt`.
+ * - `drop`: acknowledge. `handOver`: first make the ledger the lease's only holder, because the token that
+ *   the worker is about to acknowledge is the one behind the lease. `isOver`: the job has ended, so its token
+ *   is back with this acknowledgement.
  * - `discard`: `basic.nack requeue=false`.
  */
 export type NativeClaimDecision =
@@ -42,8 +44,8 @@ type Fate = Pick<
 >
 
 /**
- * May a native worker run this token? The arrival table from its side. Nothing is changed yet: the
- * attempt is counted by the worker's `started`.
+ * Decides whether a native worker may run this token: the arrival table for native workers. Changes nothing:
+ * the worker's `started` event counts the attempt.
  */
 export function decideNativeClaim(
   token: NativeToken,
@@ -54,7 +56,7 @@ export function decideNativeClaim(
     return context.isTombstoned ? DROP : { decision: 'run', attempt: token.attempt }
   }
   if (token.generation < row.generation) return DROP
-  // Whatever attempt it was run as: the copy is made of it.
+  // The copy in the DLX queue is still owed: this token's nack makes it, whatever its attempt.
   if (row.state === 'discarded' && !row.deadLetterCopied) return { decision: 'discard' }
   if (isTerminal(row.state)) return { ...DROP, isOver: true }
   if (row.state === 'pending') return DROP
@@ -64,7 +66,7 @@ export function decideNativeClaim(
 
 const DROP = { decision: 'drop', handOver: false, isOver: false } as const
 
-/** The execution that the row has counted: whoever had it has lost this delivery. */
+/** A token of the attempt that the row has counted: the worker that had it has lost the delivery. */
 function decideCurrent(
   { workerId }: NativeToken,
   row: Fate,
@@ -78,14 +80,14 @@ function decideCurrent(
   return mayRun ? runOrDiscard(row, row.attempt + 1, context) : DROP
 }
 
-/** The next execution. */
+/** A token of an attempt that the row has not counted yet. */
 function decideNext(
   { attempt }: NativeToken,
   row: Fate,
   context: NativeClaimContext,
 ): NativeClaimDecision {
   const isLeasedHere = row.state === 'active' && row.holder !== 'native'
-  // That row's next transition publishes a token of its own.
+  // The job runs under a live lease; its next transition publishes a new token.
   if (isLeasedHere && isLeaseLive(row, context.now)) return DROP
   return runOrDiscard(row, attempt, context)
 }

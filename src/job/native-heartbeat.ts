@@ -5,11 +5,11 @@ import { isTerminal, type JobRow } from './job.ts'
 /**
  * What a native worker's heartbeat does to a job that it names (architecture §5).
  *
- * - `extend`: the lease is this worker's (or has no owner and is native) and goes on.
- * - `start`: nobody has told us, but it runs: attempt + 1, holder native.
- * - `resume`: its lease had run out, and here it is again: the same attempt, a new lease.
- * - `cancelled`: the worker has not heard.
- * - `ignore`: somebody else's, over, or not to be run yet.
+ * - `extend`: the lease is this worker's (or has no owner and is native): extend it.
+ * - `start`: the worker runs the job without having reported the start: attempt + 1, holder native.
+ * - `resume`: the worker's lease had run out, but it still runs the job: the same attempt, a new lease.
+ * - `cancelled`: the job was cancelled, and the worker does not know it.
+ * - `ignore`: the job is another worker's, has ended, or may not run yet.
  */
 export type BeatDecision = 'extend' | 'start' | 'resume' | 'cancelled' | 'ignore'
 

@@ -6,10 +6,10 @@ const DELAY = 'x-delay'
 const SCHEDULED_AT = 'x-ojs-scheduled-at'
 
 /**
- * When a job that was published to `ojs.exchange.delayed` is due (wall time, ms), by its headers:
- * `x-delay` in milliseconds from `wall` on (seed 002 §9.1.2), else `x-ojs-scheduled-at` (§6.2). Null:
- * neither is there. What is there and says no time is an error, `OjsError` 400: to run such a job at
- * once would be early.
+ * Returns when a job that was published to `ojs.exchange.delayed` is due (wall time, ms), by its headers:
+ * `x-delay` in milliseconds from `wall` on (seed 002 §9.1.2), else `x-ojs-scheduled-at` (§6.2); null if
+ * there is neither. Throws `OjsError` 400 for a header that names no time, as running the job at once might
+ * be too early.
  */
 export function nativeDueAt(
   headers: Readonly<Record<string, unknown>>,
@@ -24,8 +24,8 @@ export function nativeDueAt(
 }
 
 /**
- * Clients send any width of integer, and some every header as text. Below 0 is a time that has
- * passed. A float is a client's rounding; up is the direction that is never early.
+ * Reads `x-delay`: any numeric type, or digits as text, since some clients send every header as text. A
+ * negative delay is over already. A fraction is rounded up, so that the job is never early.
  */
 function delayMs(value: unknown): number {
   const isDigits = typeof value === 'string' && /^-?\d{1,15}$/.test(value)
@@ -33,7 +33,7 @@ function delayMs(value: unknown): number {
   if (Number.isFinite(ms) && ms <= MAX_DURATION_MS) return Math.max(ms, 0)
   throw invalidField(DELAY, `The header '${DELAY}' must be a number of milliseconds.`, {
     expected: 'milliseconds',
-    // A table may have a `toString` of its own, which is none.
+    // `String(value)` could throw: an AMQP table may have a member `toString` that is no function.
     received: typeof value === 'string' ? echoed(value) : typeof value,
   })
 }

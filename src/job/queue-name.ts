@@ -7,7 +7,7 @@ const MAX_LENGTH = 128
 // letter queue of `email`; likewise the others (ojs-digest §2.4).
 const RESERVED = ['dlx.', 'retry.', 'control.', 'ojs.']
 
-/** Throws `OjsError` 400 when `name`, which the request has in `field`, cannot be an OJS queue here. */
+/** Throws `OjsError` 400 when `name`, from the request's `field`, is no valid OJS queue name. */
 export function checkQueueName(name: string, prefix: string, field: string): void {
   if (name.length > MAX_LENGTH || !PATTERN.test(name)) {
     throw invalidField(

@@ -1,29 +1,29 @@
 import { membersOf } from './json-value.ts'
 import { MAX_TYPE } from './text-size.ts'
 
-/** How often jobs of one kind may be started (conformance.md S31). */
+/** How often jobs of one type in one queue may be started (conformance.md S31). */
 export interface JobRateLimit {
-  /** Jobs with the same key share the limit: those of one type in one queue. */
+  /** Jobs with the same key, that is, of one type in one queue, share the limit. */
   key: string
-  /** At most so many … */
+  /** At most this many starts … */
   starts: number
-  /** … within any so many milliseconds. */
+  /** … within any window of this length. */
   windowMs: number
 }
 
 const SECOND_MS = 1_000
-/** A limit below one start per hour counts as that. */
+/** A rate below one start per hour counts as one start per hour. */
 const MAX_WINDOW_MS = 3_600_000
-/** More than that cannot be started in a second: no limit. */
+/** A higher rate per second counts as no limit: the gateway cannot start so many. */
 const MAX_STARTS = 1_000_000
 
 /**
- * The limit that a job's body asks for, of our own form or a native producer's; null: none. A
- * fraction is kept by a window of another length: 2.5 per second are 2 within 800 ms.
+ * Reads the rate limit from a job's body, in the gateway's own form or a native producer's; null: none. A
+ * fraction becomes a window of another length: 2.5 per second are 2 within 800 ms.
  */
 export function rateLimitOf(body: unknown, queue: string): JobRateLimit | null {
   const { type, rate_limit: outer, options } = membersOf(body)
-  // No type, and the claim refuses the job: not a key to keep.
+  // The claim refuses a job without a valid type, so no key is made for it.
   if (typeof type !== 'string' || type.length > MAX_TYPE) return null
   const inner = membersOf(options)['rate_limit']
   const { max_per_second: rate } = membersOf(inner ?? outer)

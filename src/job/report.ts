@@ -5,56 +5,57 @@ import { isErased, isTerminal, type JobRow, type NewJob } from './job.ts'
 import type { ReportEvent } from './request.ts'
 import { judge, retryPolicyOf } from './retry-policy.ts'
 
-/**
- * What a native worker's report does to its row, decided by nothing but the row (architecture §5).
- * Reports may come late, twice, in any order or not at all: an event counts only where it says more
- * than the row knows, so that every order of the same events ends in the same state.
+/*
+ * What a native worker's report does to a row, decided by the row alone (architecture §5). Reports may come
+ * late, twice, in any order or not at all. An event counts only if it is further than the row, so that every
+ * order of the same events ends in the same state.
  */
 
 export interface ReportedEvent {
   id: string
-  /** Null: the worker did not say; the row's own. */
+  /** Null: the worker named none, and the row's generation is meant. */
   generation: number | null
   attempt: number
   workerId: string
   said: Said
   /**
-   * For an id that the ledger does not know, where the report brought the job along. Throws
+   * Present if the report brought the job along: makes a job for an id that the ledger does not know. Throws
    * `OjsError` when it is not an OJS job.
    */
   adopt?: () => NewJob
-  /** What the job's headers say of the attempt before this one. */
+  /** Reads the failure of the attempt before this one from the job's headers. */
   reportedError?: () => ReportedError | null
-  /** The same job as it came, and the queue that its worker serves. */
+  /** The body that the report brought along, as it came, and the queue that the worker serves. */
   shown?: { queue: string; body: object }
-  /** Nobody has said it: it takes the place of what could not be read. */
+  /** True: made by the gateway in the place of an event that is not valid. */
   isStandIn?: boolean
 }
 
-/** Bounded already: JSON text and `job/failure.ts`. */
+/** What the event says, with texts already bounded in size (`job/failure.ts`). */
 export type Said =
   | { event: 'started' }
-  /** Says nothing of the job: its token is back. */
+  /** The worker acknowledged the token without running the job: only the token is back. */
   | { event: 'dropped' }
-  /** No attempt was made: it came after the job's `expires_at`. */
+  /** No attempt was made: the token came after the job's `expires_at`. */
   | { event: 'expired' }
-  /** The worker gives the delivery back: the attempt does not count. `tokenAttempt`: its header. */
+  /** The worker gives the delivery back: the attempt does not count. `tokenAttempt`: the token's own. */
   | { event: 'released'; tokenAttempt: number }
-  /** `elapsedMs`: by the worker's clock, where it tells of the start as well. */
+  /** `elapsedMs`: run time by the worker's clock, if it reported the start time as well. */
   | { event: 'completed'; result: string | null; elapsedMs?: number }
   | { event: 'failed'; failure: Failure; outcome: Outcome | null }
 
 type Outcome = NonNullable<Extract<ReportEvent, { event: 'failed' }>['outcome']>
 
 /**
- * - `ignore`: old news, or not of this life.
- * - `expire`: nobody runs it, and nobody will.
- * - `release`: the attempt that runs is given back by the worker that has it.
- * - `amend`: too late to count, but the attempt may be recorded without a word of its worker.
- * - else it applies. `begins`: whether the attempt has to be started first. Null: it runs already;
- *   `resumed`: it ran, and only its lease had run out; else the start that the row has not seen.
- *   `skipped` lists the attempts before it that ended without a report, and `promote` says that the
- *   job became available by its due time in the same step.
+ * - `ignore`: the row is past this event, or it is about another generation.
+ * - `expire`: discard the job, which no worker runs or will run.
+ * - `release`: make the job available again; the worker that runs it gives it back.
+ * - `amend`: too late to change the state. If the attempt was recorded without its worker's error, fill the
+ *   error in.
+ * - `start`, `complete`, `fail`: apply the event. `begins` says whether the attempt has to be started first.
+ *   Null: it runs already; `resumed`: it ran and only its lease had run out; else the start that the row has
+ *   not seen. `skipped` lists the attempts before it that ended without a report, and `promote` says that
+ *   the job became available by its due time in the same step.
  */
 export type Decision =
   | { do: 'ignore' | 'amend' | 'expire' | 'release' }
@@ -69,7 +70,7 @@ export interface Beginning {
 
 export type Begins = Beginning | 'resumed' | null
 
-/** One execution, of all that a message may tell of. */
+/** A map key for one execution among those that a report names. */
 export function attemptKey(generation: number | null, attempt: number, id: string): string {
   return `${generation ?? ''} ${attempt} ${id}`
 }
@@ -96,8 +97,9 @@ const IGNORE: Decision = { do: 'ignore' }
 const VERB = { started: 'start', completed: 'complete', failed: 'fail' } as const
 
 /**
- * An attempt that is over for us may still have a word to say on why. Of the last one RabbitMQ may
- * have told first: the worker rejects its delivery right behind the report, on another way to us.
+ * An event about an attempt that has ended in the ledger can only fill in its error. This includes the last
+ * attempt of a discarded job: the worker rejects the delivery right after it reports, and the dead letter
+ * copy may reach the gateway before the report.
  */
 function late({ attempt, said }: ReportedEvent, row: Fate): Decision {
   const isOver = attempt < row.attempt || (attempt === row.attempt && row.state === 'discarded')
@@ -105,8 +107,9 @@ function late({ attempt, said }: ReportedEvent, row: Fate): Decision {
 }
 
 /**
- * The token was the one that the job waited for, or the one that a native worker had: it is gone
- * with the worker's word, whatever our clock says. Whoever runs the job goes on.
+ * True when the expired token was the one that the job waited for, or the one that a native worker had. The
+ * worker has acknowledged it, so the job is over whatever the gateway's clock says. Not for an active job:
+ * the worker that runs it goes on.
  */
 function mayExpire({ attempt }: ReportedEvent, row: Fate): boolean {
   if (row.expiresAt === null || row.state === 'active' || isTerminal(row.state)) return false
@@ -114,15 +117,16 @@ function mayExpire({ attempt }: ReportedEvent, row: Fate): boolean {
 }
 
 /**
- * Whoever has the job since is another worker, or has it from us. Its token may have come to us
- * before this word did: then the lease is the ledger's alone by now.
+ * True when the reporting worker still has the lease. Holder `gateway`: another worker has got the job from
+ * this gateway since. Holder `ledger` is allowed, as the released token may have come to this gateway before
+ * the report, which then handed the lease over to the ledger.
  */
 function mayRelease({ attempt, workerId }: ReportedEvent, row: Fate): boolean {
   if (row.state !== 'active' || attempt !== row.attempt || workerId !== row.workerId) return false
   return row.holder === 'native' || row.holder === 'ledger'
 }
 
-/** The end of the attempt that the row has counted: it is news while that runs. */
+/** Decides about the end of the attempt that the row has counted: it applies while that attempt runs. */
 function decideCurrent(
   event: ReportedEvent,
   verb: 'complete' | 'fail',
@@ -130,7 +134,7 @@ function decideCurrent(
   now: number,
 ): Decision {
   if (isWaitingWithNative(row)) return { do: verb, begins: 'resumed' }
-  // It ended unreported before the one that was given back.
+  // A later attempt was given back, so this attempt, which ended before it, was recorded without a report.
   if (row.state === 'available' && verb === 'fail') return { do: 'amend' }
   if (row.state !== 'active') return IGNORE
   if (verb === 'fail' && isLeasedElsewhere(event, row, now)) return IGNORE
@@ -138,9 +142,10 @@ function decideCurrent(
 }
 
 /**
- * The same attempt runs elsewhere, under a lease: a second delivery of its token that failed here
- * must not end it. (Had it succeeded here, the job would be done.) Not so among native workers: their
- * reports come in any order, and a start may be told behind the end of the next one.
+ * True when the same attempt runs under the live lease of another worker, so that the failure of a second
+ * delivery of its token must not end it. (A success would: the job is done.) Does not apply when the holder
+ * is native: reports of native workers come in any order, and a start may be reported after the end of the
+ * next attempt.
  */
 function isLeasedElsewhere({ workerId }: ReportedEvent, row: Fate, now: number): boolean {
   return row.holder !== 'native' && row.workerId !== workerId && isLeaseLive(row, now)
@@ -150,21 +155,21 @@ export function isLeaseLive({ leaseExpiresAt }: Pick<JobRow, 'leaseExpiresAt'>, 
   return leaseExpiresAt !== null && leaseExpiresAt > now
 }
 
-/** As in the arrival table: an attempt that still ran, by our books, has ended without a report. */
+/** As in the arrival table: an attempt that the row shows as running has ended without a report. */
 function beginning({ attempt }: ReportedEvent, row: Fate): Beginning {
   const after = row.state === 'active' ? row.attempt - 1 : row.attempt
   return { skipped: between(after, attempt), promote: isPromotedByStart(row) }
 }
 
-/** What becomes of a row whose attempt failed; `row` runs that attempt. */
+/** What happens to a row whose attempt failed. */
 export type FailurePlan =
   | { to: 'retryable'; dueAt: number; delayMs: number; rungMs: number | null }
   | { to: 'discarded'; isDeadLetter: boolean; copy: 'nack' | 'publish' }
 
 /**
- * The worker's own decision where it made one: it has the delivery in hand, and has published the
- * next token if it names a rung. Else ours: the worker only acknowledges, so the ledger owes the
- * token (when it is due) or the copy in the DLX queue.
+ * Follows the worker's own decision if it made one: the worker has the delivery, and has published the next
+ * token if it names a rung. Otherwise decides by the job's policy: the worker then only acknowledges, so
+ * the ledger owes the next token (when it is due) or the copy in the DLX queue. `row` runs the attempt.
  */
 export function planFailure(
   row: JobRow,

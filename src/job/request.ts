@@ -1,4 +1,4 @@
-/** The requests of the doors, as typed values. Their JSON Schemas are in `schemas/`. */
+// The requests of the HTTP and the AMQP door, as typed values. Their JSON Schemas are in `schemas/`.
 
 /** What a producer may send to PUSH (seed 001 §9.1, seed 003), before defaults. */
 export interface PushRequest extends PushOptions {
@@ -11,7 +11,7 @@ export interface PushRequest extends PushOptions {
   [unknown: string]: unknown
 }
 
-/** Accepted inside `options` and at the top level alike; `options` wins (ojs-digest C-2). */
+/** Options of a job, accepted inside `options` and at the top level; `options` wins (ojs-digest C-2). */
 export interface PushOptions {
   queue?: string | null
   priority?: number | 'HIGH' | 'NORMAL' | 'LOW' | null
@@ -25,7 +25,7 @@ export interface PushOptions {
   scheduled_at?: string | null
   expires_at?: string | null
   retry?: RetryRequest | null
-  /** The same (ojs-digest §2.1). */
+  /** Another name of `retry` (ojs-digest §2.1). */
   retry_policy?: RetryRequest | null
   unique?: UniqueRequest | null
   tags?: string[] | null
@@ -62,10 +62,13 @@ export interface UniqueRequest {
   states?: string[] | null
 }
 
-/** Names that OJS's own texts use for the three strategies and their aliases (ojs-digest §3.1). */
+/** Names of the backoff strategies in OJS's documents; `constant` is an alias of `none` (ojs-digest §3.1). */
 export const BACKOFF_STRATEGIES = ['exponential', 'linear', 'polynomial', 'none', 'constant']
 
-/** `unique.on_conflict`: seed 003's three, a fourth, and other words for `ignore` (ojs-digest §5.1). */
+/**
+ * Values of `unique.on_conflict`: seed 003's three, `replace_except_schedule`, and two other names for
+ * `ignore` (ojs-digest §5.1).
+ */
 export const CONFLICT_NAMES = [
   ...['reject', 'replace', 'ignore', 'replace_except_schedule', 'use_existing', 'drop'],
 ]
@@ -80,7 +83,7 @@ export interface FetchRequest {
   wait_ms?: number | null
 }
 
-/** ACK (seed 001 §10.2). `worker_id` and `attempt` are part of the fence where given. */
+/** ACK (seed 001 §10.2). `worker_id` and `attempt` are part of the fence if given. */
 export interface AckRequest {
   job_id: string
   result?: unknown
@@ -97,7 +100,7 @@ export interface NackRequest {
   requeue?: boolean | null
 }
 
-/** At least one of `code` and `type` is a text; `details.error_class` may name the class. */
+/** At least one of `code` and `type` is there; `details.error_class` may name the class of the error. */
 export interface NackError {
   message: string
   code?: string | null
@@ -107,16 +110,16 @@ export interface NackError {
   backtrace?: unknown
 }
 
-/** BEAT (seed 001 §10.4), and what the other dialect sends (ojs-digest §9, C-12). */
+/** BEAT (seed 001 §10.4), and the other dialect's form of it (ojs-digest §9, C-12). */
 export interface HeartbeatRequest {
   worker_id: string
-  /** Ids, or how many there are; then the ids are in `active_job_ids`. */
+  /** The ids, or only their number; then the ids are in `active_job_ids`. */
   active_jobs?: string[] | number | null
   active_job_ids?: string[] | null
   job_id?: string | null
   attempt?: number | null
   visibility_timeout_ms?: number | null
-  /** What the worker says of itself: `running`, `quiet`, `terminate`, or a word of its own. */
+  /** The state that the worker reports: `running`, `quiet`, `terminate`, or any word of its own. */
   state?: string | null
   queues?: string[] | null
   hostname?: string | null
@@ -131,17 +134,17 @@ export interface BatchRequest {
   jobs: unknown[]
 }
 
-/** Cron registration (seed 001 §13.2), and the spelling of the other dialect (conformance.md S25). */
+/** Cron registration (seed 001 §13.2), also in the other dialect's spelling (conformance.md S25). */
 export interface CronRequest {
   name: string
-  /** One of the two; `cron` wins. */
+  /** `cron` or `expression` is required; `cron` wins. */
   cron?: string | null
   expression?: string | null
   timezone?: string | null
   overlap_policy?: string | null
   enabled?: boolean | null
   description?: string | null
-  /** The body of a PUSH; null or absent: its members stand beside the name. */
+  /** The body of a PUSH; null or absent: the members of that body stand at the top level. */
   job_template?: Record<string, unknown> | null
   [unknown: string]: unknown
 }
@@ -152,13 +155,13 @@ export interface NamedJob {
 }
 
 /**
- * `ojs.control.heartbeat`: the seed's `{job_id, worker_id}` (002 §5.7), and one message for all
- * jobs of a worker. Both forms as one: `job_ids` names every job once, in the order given.
+ * `ojs.control.heartbeat`, parsed from either form: the seed's `{job_id, worker_id}` (002 §5.7), or one
+ * message for all jobs of a worker. `job_ids` has every job once, in the order given.
  */
 export interface NativeHeartbeat {
   worker_id: string
   job_ids: string[]
-  /** What it says of itself; null or absent: nothing, as in the seed's form. */
+  /** The state that the worker reports; null or absent in the seed's form. */
   state?: 'running' | 'quiet' | 'terminate' | null
   queues?: string[] | null
   hostname?: string | null
@@ -168,11 +171,11 @@ export interface NativeHeartbeat {
   visibility_timeout_ms?: number | null
 }
 
-/** `ojs.control.report`: what became of jobs that a native worker ran, 0 to 1,000 usable events. */
+/** `ojs.control.report`: 0 to 1,000 valid events about jobs that a native worker ran. */
 export interface ReportRequest {
   worker_id: string
   events: ReportEvent[]
-  /** Whose control queue it came by: that of adopted jobs that name none. */
+  /** The queue whose control queue the report came by; adopted jobs that name no queue belong to it. */
   queue?: string
 }
 
@@ -186,22 +189,22 @@ export type ReportEvent =
 
 interface ReportedAttempt {
   job_id: string
-  /** Absent: that of the row. */
+  /** Absent: the row's generation. */
   generation?: number | null
-  /** The execution that this is about: `x-ojs-attempt` of its token, or what a claim answered. */
+  /** The execution that the event is about: `x-ojs-attempt` of the token, or the answer of a claim. */
   attempt: number
-  /** RFC 3339; of a start and its end the difference is how long it took, else it decides nothing. */
+  /** RFC 3339. Used only for the run time: the difference between the start and the end. */
   at?: string | null
-  /** The body of the token: a job that the gateway has never heard of is adopted by it. */
+  /** The body of the token, by which the ledger adopts a job that it does not know. */
   job?: Record<string, unknown> | null
-  /** `x-ojs-max-attempts` of the token, where it came with one. */
+  /** `x-ojs-max-attempts` of the token, if it has one. */
   max_attempts?: number | null
-  /** What came beside the body; the next token of an adopted job has it again. */
+  /** The token's headers and properties; the next token of an adopted job has them again. */
   headers?: Record<string, unknown> | null
   properties?: ShownProperties | null
 }
 
-/** Under the names of AMQP. What has another type than it should is left out. */
+/** Message properties by their AMQP names. A property of the wrong type is ignored. */
 export interface ShownProperties {
   priority?: unknown
   timestamp?: unknown
@@ -214,47 +217,49 @@ interface StartedEvent extends ReportedAttempt {
   event: 'started'
 }
 
-/** Its delivery was acknowledged without a run, or after one that was cancelled. */
+/** The worker acknowledged the delivery without running the job, or after the run was cancelled. */
 interface DroppedEvent extends ReportedAttempt {
   event: 'dropped'
 }
 
-/** Its `expires_at` had passed when its delivery came, which was acknowledged without a run. */
+/** The job's `expires_at` had passed at delivery; the worker acknowledged the delivery without running it. */
 interface ExpiredEvent extends ReportedAttempt {
   event: 'expired'
 }
 
-/** It was begun, and its delivery is about to be requeued. */
+/** The worker has begun the job and is about to requeue its delivery. */
 interface ReleasedEvent extends ReportedAttempt {
   event: 'released'
-  /** `x-ojs-attempt` of the delivery: below `attempt` where a claim had answered a later one. */
+  /** `x-ojs-attempt` of the delivery: below `attempt` if a claim had answered a later attempt. */
   token_attempt: number
 }
 
 interface CompletedEvent extends ReportedAttempt {
   event: 'completed'
   result?: unknown
-  /** RFC 3339: with `at` it says how long the execution took, by the worker's clock. */
+  /** RFC 3339. The run time, by the worker's clock, is `at` minus this. */
   started_at?: unknown
 }
 
 interface FailedEvent extends ReportedAttempt {
   event: 'failed'
   error: NackError
-  /** Null or absent: the gateway decides, and publishes what is needed. */
+  /** Null or absent: the gateway decides by the retry policy, and publishes the token or the copy. */
   outcome?: ReportedOutcome | null
 }
 
 /**
- * - `retry`: the worker has published the next token to the rung `rung_ms`, confirmed. No
- *   `rung_ms`: it has not; the ledger holds the job and publishes when it is due.
- * - `discard`: the worker nacks its delivery; the broker makes the copy.
+ * What the worker itself decided about the failed job.
+ *
+ * - `retry`: the worker has published the next token to the rung `rung_ms`, with confirm. Without `rung_ms`
+ *   it has published none: the ledger holds the job and publishes the token when it is due.
+ * - `discard`: the worker nacks its delivery, by which RabbitMQ makes the dead letter copy.
  */
 export type ReportedOutcome =
   | { decision: 'retry'; delay_ms: number; rung_ms?: number | null }
   | { decision: 'discard' }
 
-/** `ojs.control.claim`: may this redelivered token be run? */
+/** `ojs.control.claim`: a worker asks whether it may run this redelivered token. */
 export interface NativeClaim {
   job_id: string
   /** Absent: 0. */
@@ -263,11 +268,11 @@ export interface NativeClaim {
   worker_id: string
 }
 
-/** `ojs.control.sync`: a native worker begins to consume these queues. */
+/** `ojs.control.sync`: a native worker is about to consume these queues. */
 export interface SyncRequest {
-  /** Absent: a producer, which wants its queues declared and consumes none. */
+  /** Absent for a producer, which wants its queues declared and consumes none. */
   worker_id?: string | null
   queues: string[]
-  /** Of their retry queue with this delay: the asker has found it missing, and will declare it. */
+  /** The sender found the retry queue with this delay missing, and will declare it. */
   rung_ms?: number | null
 }

@@ -5,7 +5,7 @@ import { errorClass } from './failure.ts'
 import { allowedAttempts, type JobRow } from './job.ts'
 import { jsonOrNull, membersOf } from './json-value.ts'
 
-/** What a job's producer wants to happen after a failure, defaults filled in (seed 003). */
+/** A job's retry policy with defaults filled in (seed 003). */
 export interface RetryPolicy {
   /** Executions in all; 0 and 1 both mean "run once". */
   maxAttempts: number
@@ -19,7 +19,7 @@ const DEFAULT_INITIAL_MS = 1_000
 const DEFAULT_MAX_MS = 300_000
 const DEFAULT_COEFFICIENT = 2
 
-/** Reads the policy out of the stored envelope. Never throws: what is not usable is the default. */
+/** Reads the policy from the stored envelope. Never throws: an unusable value counts as the default. */
 export function retryPolicyOf(row: Pick<JobRow, 'envelope' | 'maxAttempts'>): RetryPolicy {
   const envelope = membersOf(jsonOrNull(row.envelope))
   const retry = membersOf(envelope['retry'])
@@ -59,10 +59,10 @@ function durationOr(text: unknown, fallback: number): number {
   }
 }
 
-/** What becomes of a failed attempt. `isDeadLetter`: listed under `GET /dead-letter`. */
+/** What happens after a failed attempt. `isDeadLetter`: the job is listed under `GET /dead-letter`. */
 export type Verdict = { do: 'retry' } | { do: 'discard'; isDeadLetter: boolean }
 
-/** FAIL decides in this order (ojs-digest §3.3); `attempt` is the one that failed. */
+/** Decides what happens after a failure, in the order of ojs-digest §3.3. `attempt`: the one that failed. */
 export function judge(policy: RetryPolicy, attempt: number, failure: Failure): Verdict {
   switch (failure.code) {
     case 'DISCARD':
@@ -72,7 +72,7 @@ export function judge(policy: RetryPolicy, attempt: number, failure: Failure): V
       return { do: 'discard', isDeadLetter: true }
     default:
       return isOver(policy, attempt, failure)
-        ? // No data loss where the producer said nothing (C-20).
+        ? // Without `on_exhaustion` the job is kept as a dead letter, so that it is not lost (C-20).
           { do: 'discard', isDeadLetter: policy.onExhaustion !== 'discard' }
         : { do: 'retry' }
   }
@@ -84,13 +84,13 @@ function isOver(policy: RetryPolicy, attempt: number, failure: Failure): boolean
   return policy.nonRetryableErrors.some((pattern) => names.some((name) => matches(pattern, name)))
 }
 
-/** `auth.*` is a prefix with its dot: `auth.expired`, but not `auth` (ojs-digest C-85). */
+/** `auth.*` matches every name that begins with `auth.`, but not `auth` itself (ojs-digest C-85). */
 function matches(pattern: string, name: string | undefined): boolean {
   if (pattern.endsWith('.*')) return name?.startsWith(pattern.slice(0, -1)) ?? false
   return name === pattern
 }
 
-/** A job that expired never failed: it is listed only by explicit wish (ojs-digest C-87). */
+/** An expired job has not failed: it is listed only with an explicit `dead_letter` (ojs-digest C-87). */
 export function isListedWhenExpired(policy: RetryPolicy): boolean {
   return policy.onExhaustion === 'dead_letter'
 }

@@ -6,7 +6,7 @@ import type { RetryRequest } from './request.ts'
 /** Defaults of seed 003; `max_attempts` counts every execution, the first included. */
 const DEFAULT_MAX_ATTEMPTS = 3
 
-/** The `retry` member of the envelope: seed 003's closed form, only what the producer named. */
+/** The `retry` member of the envelope, in seed 003's closed form: only members that the producer named. */
 interface RetryEcho {
   max_attempts?: number
   initial_interval?: string
@@ -20,14 +20,14 @@ interface RetryEcho {
 interface NormalisedRetry {
   maxAttempts: number
   echo: RetryEcho | undefined
-  /** What seed 003's closed schema has no room for; echoed beside `retry`, not inside it. */
+  /** Members that seed 003's closed schema does not allow; echoed beside `retry`, not inside it. */
   extra: { backoff_strategy: string } | undefined
 }
 
 /**
- * The producer's retry policy in seed 003's form. Both spellings are accepted, milliseconds win
- * (ojs-digest C-5). Throws 422 for a number out of range, with the field named (architecture §9);
- * `field` is what the client calls the policy.
+ * Converts the producer's retry policy to seed 003's form. Accepts both spellings of intervals; milliseconds
+ * win (ojs-digest C-5). Throws 422 for a number out of range, naming the field (architecture §9). `field`:
+ * the name by which the client sent the policy.
  */
 export function normaliseRetry(
   retry: RetryRequest | null | undefined,
@@ -63,17 +63,20 @@ const MAX = ['max_interval_ms', 'max_delay_ms', 'max_interval'] as const
 interface Interval {
   ms: number
   text: string
-  /** As the client calls it. */
+  /** The name that the client used. */
   field: string
 }
 
-/** Milliseconds (but by the last name), else integer seconds or ISO 8601; null when none was named. */
+/**
+ * Reads an interval by the first of `names` that is there: a number is milliseconds, under the last name
+ * seconds; a text is ISO 8601. Null when there is none.
+ */
 function interval(
   retry: RetryRequest,
   names: typeof INITIAL | typeof MAX,
   policy: string,
 ): Interval | null {
-  const name = names.find((one) => retry[one] != null)
+  const name = names.find((candidate) => retry[candidate] != null)
   const named = name && retry[name]
   if (named == null) return null
   const field = `${policy}.${name}`
@@ -101,7 +104,7 @@ function checkRange(
   for (const named of [initial, max]) {
     if (named === null) continue
     if (named.ms <= 0) throw outOfRange(named.field, 'must be longer than 0')
-    // Text is bounded by its parser; a number is a number (and an ISO duration of it would be 1e+18).
+    // `parseDuration` bounds texts, but not numbers (1e18 would make an invalid ISO 8601 text).
     if (named.ms > MAX_DURATION_MS)
       throw outOfRange(named.field, 'must not be longer than ten years')
   }

@@ -1,13 +1,13 @@
 import type { RowState } from './job.ts'
 
 /**
- * The one transition table (seed 001 §7, ojs-digest §1.2): where a row can go from each state; for
- * a job, anything else is a 409. The conditions of the ledger's statements follow it, and the tests
- * of the ledger judge every write by it.
+ * The one transition table (seed 001 §7, ojs-digest §1.2): the states that a row can reach from each state;
+ * for a client, any other transition is a 409. The ledger's SQL conditions follow this table, and the
+ * ledger's tests check every write against it.
  *
- * Three are no arrows of the seed's picture. A native worker may have begun before we know that the
- * job was due, and its success implies its start. `withdrawn` is what `isErased` tells of; the id may
- * be used again.
+ * It has more transitions than the seed's diagram. A native worker may start a job before the gateway marks
+ * it as due (`scheduled` or `retryable` → `active`), and a reported success implies the start (`available` →
+ * `completed`). `withdrawn` is the state of erased jobs (`isErased`), whose ids may be used again.
  */
 const NEXT: Readonly<Record<RowState, readonly RowState[]>> = {
   available: ['active', 'completed', 'cancelled', 'discarded', 'withdrawn'],

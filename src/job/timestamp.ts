@@ -1,6 +1,6 @@
 /**
- * Makes RFC 3339 text of milliseconds (seed 001 §6.3: UTC, with milliseconds), and remembers the
- * last: what happens in the same millisecond shares it.
+ * Returns a function that formats Unix milliseconds as RFC 3339 text (seed 001 §6.3: UTC, with milliseconds).
+ * It caches the last text, since many times of the same millisecond are formatted.
  */
 export function timestamper(): (ms: number) => string {
   let lastMs = Number.NaN

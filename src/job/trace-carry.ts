@@ -5,12 +5,12 @@ import { isTraceparent, isTracestate, traceIdOf } from './traceparent.ts'
 
 type Trace = Pick<Carry, 'traceparent' | 'tracestate'>
 
-/** What came with a PUSH beside its body. */
+/** The parts of a PUSH beside its body that its token carries. */
 export interface PushContext extends Trace {
   idempotencyKey?: string
 }
 
-/** `meta.traceparent` wins over the request's header (ojs-digest §15.2: "only if absent"). */
+/** A job's carry. `meta.traceparent` wins over the request's header (ojs-digest §15.2: "only if absent"). */
 export function traceOf(request: PushRequest, context: PushContext): Carry {
   const meta = metaOf(request)
   const { traceparent, tracestate } = ownTrace(request) ?? context
@@ -26,8 +26,8 @@ export function traceOf(request: PushRequest, context: PushContext): Carry {
 }
 
 /**
- * What came beside the body of a native message, and what its body alone says of the trace: the
- * messages of its next attempts are ours, and their headers say what is known (seed 002 §6.2, §12.2).
+ * Adds to the carry of a native message the trace that only its body names: the gateway publishes the tokens
+ * of the next attempts, and their headers carry all that is known (seed 002 §6.2, §12.2).
  */
 export function withBodyTrace(carry: Carry, request: PushRequest): Carry {
   if (carry.traceparent === undefined) return { ...traceOf(request, {}), ...carry }
@@ -35,25 +35,25 @@ export function withBodyTrace(carry: Carry, request: PushRequest): Carry {
   return correlationId === undefined ? carry : { ...carry, correlationId }
 }
 
-/** What the span of a PUSH is named after, and whose child it is. */
+/** The name, queue and parent of a PUSH's span. */
 export function enqueueing(request: PushRequest, context: Trace) {
   const queue = request.options?.queue ?? request.queue ?? 'default'
   return { name: 'enqueue', queue, parent: ownTrace(request) ?? context } as const
 }
 
-/** The context that jobs travel with where our span has taken the place of the caller's. */
+/** The context that jobs carry when the gateway's own span is their parent instead of the caller's. */
 export function sentWith<T extends PushContext>(context: T, { traceparent, tracestate }: Trace): T {
   if (traceparent === context.traceparent) return context
   const { traceparent: _, tracestate: __, ...rest } = context
   return { ...rest, ...(traceparent && { traceparent }), ...(tracestate && { tracestate }) } as T
 }
 
-/** For log lines, and for who correlates by it. */
+/** The trace id of a context, for log lines and correlation. */
 export function traceIdIn({ traceparent }: Trace): string | undefined {
   return traceparent === undefined ? undefined : traceIdOf(traceparent)
 }
 
-/** What the producer wrote into `meta` itself: it is passed on unmodified. */
+/** The trace that the producer wrote into `meta` itself; it is passed on unmodified. */
 function ownTrace(request: PushRequest): Trace | undefined {
   const meta = metaOf(request)
   const traceparent = text(meta['traceparent'])

@@ -1,6 +1,6 @@
-/**
- * W3C Trace Context, level 1, as far as a broker between two programs needs it: tell a usable
- * header from noise, pass it on unchanged, and know the trace id for log lines (seed 002 §12.2).
+/*
+ * W3C Trace Context, level 1, as far as a job system needs it: tells valid headers from invalid ones, so that
+ * they can be passed on unchanged, and reads the trace id for log lines (seed 002 §12.2).
  */
 
 const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?$/
@@ -21,7 +21,7 @@ const MAX_TRACESTATE = 512
 const MAX_MEMBERS = 32
 const MEMBER = /^[a-z0-9][a-z0-9_\-*/@]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{1,256}$/
 
-/** An unusable `tracestate` is dropped; it says nothing about the `traceparent` beside it. */
+/** True for a valid `tracestate`. An invalid one is dropped, but the `traceparent` beside it is kept. */
 export function isTracestate(text: string): boolean {
   if (text.length === 0 || text.length > MAX_TRACESTATE) return false
   const members = text
@@ -32,7 +32,7 @@ export function isTracestate(text: string): boolean {
   return members.every((member) => MEMBER.test(member))
 }
 
-/** The 32 hex digits that name the trace; undefined: a native client's header may say anything. */
+/** The trace id, 32 hex digits; undefined for an invalid header, as a native client may send. */
 export function traceIdOf(traceparent: string): string | undefined {
   return isTraceparent(traceparent) ? traceparent.slice(3, 35) : undefined
 }

@@ -1,16 +1,16 @@
-/** Where a delivery stands among those of its queue that are here. */
+/** The rank of a delivery among the buffered deliveries of its queue. */
 export interface Turn {
   readonly priority: number
-  /** Of its publish, where it was ours; else of its arrival in this process. */
+  /** The order of the publish for the gateway's own messages, else of the arrival in this process. */
   readonly order: number
 }
 
-/** By exact OJS priority, then first in, first out. */
+/** True if `a` is served before `b`: by exact OJS priority, then first in, first out. */
 export function goesBefore(a: Turn, b: Turn): boolean {
   return a.priority !== b.priority ? a.priority > b.priority : a.order < b.order
 }
 
-/** Everything goes before it. */
+/** A turn after all others. */
 export const LAST_TURN: Turn = {
   priority: Number.NEGATIVE_INFINITY,
   order: Number.POSITIVE_INFINITY,

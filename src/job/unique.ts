@@ -14,7 +14,7 @@ import {
 import { isJsonObject } from './json-value.ts'
 import type { UniqueRequest } from './request.ts'
 
-/** What the key is made of. */
+/** The parts of a job that its unique key is made of. */
 interface Subject {
   type: string
   queue: string
@@ -22,24 +22,23 @@ interface Subject {
   meta: Readonly<Record<string, unknown>>
 }
 
-/** Both dialects in one; the type is always part of the key (ojs-digest §5.1). */
+/** Which parts the policy names, in either dialect; the type is always part of the key (ojs-digest §5.1). */
 interface Dimensions {
   queue: boolean
-  /** The names of the fields that count. */
+  /** All args, or the fields in them that count. */
   args: 'all' | readonly string[]
   meta: readonly string[]
 }
 
 const DIMENSIONS = ['type', 'queue', 'args', 'meta']
 const SEED_CONFLICTS = ['reject', 'replace', 'ignore']
-/** Seed 003 knows no others; they are the default, too. */
+/** The states that seed 003 allows in a policy; also the default. */
 const LIVE_STATES = ['scheduled', 'available', 'pending', 'active', 'retryable'] as const
 
 /**
- * A producer's `unique` policy as the ledger applies it. `field` is where the policy stands in the
- * request. Throws `OjsError` 400 with `details.field` for names that there are not, for `meta`
- * without `meta_keys`, and for a period that is none; 413 for more members than `sorting`, that of
- * the request, has room for.
+ * Converts a producer's `unique` policy to the form that the ledger applies. `field`: the policy's place in
+ * the request. Throws `OjsError` 400 with `details.field` for unknown names, for `meta` without `meta_keys`,
+ * and for an invalid period; 413 for more members than `sorting`, the request's budget, allows.
  */
 export function uniqueOf(
   policy: UniqueRequest,
@@ -52,7 +51,7 @@ export function uniqueOf(
   return { key, states, periodMs, onConflict }
 }
 
-/** The terms of a job that was stored with a policy: its key does not change, and is not in here. */
+/** The policy of a stored job, without its key, which was computed when the job was stored. */
 export function storedTerms(envelope: string): Omit<Unique, 'key'> {
   const { unique, unique_extra }: Partial<Record<string, object>> = JSON.parse(envelope)
   return termsOf({ ...unique, ...unique_extra }, 'unique')
@@ -69,7 +68,7 @@ function termsOf(policy: UniqueRequest, field: string): Omit<Unique, 'key'> {
 function dimensionsOf(policy: UniqueRequest, field: string): Dimensions {
   const { keys, args_keys: argsKeys, meta_keys: metaKeys } = policy
   const fields = [...(policy.key ?? []), ...(argsKeys ?? [])]
-  // Seed 003's form says nothing of the default: all of the arguments (ojs-digest C-50).
+  // Seed 003's form names no default for `key`: all of the args count (ojs-digest C-50).
   const isSeedForm = keys == null && argsKeys == null && metaKeys == null
   if (isSeedForm) return { queue: false, args: fields.length > 0 ? fields : 'all', meta: [] }
   const named = new Set(keys ?? [])
@@ -78,13 +77,13 @@ function dimensionsOf(policy: UniqueRequest, field: string): Dimensions {
   if (named.has('meta') && meta.length === 0) {
     throw invalidField(`${field}.meta_keys`, "'meta' in 'keys' needs 'meta_keys'.")
   }
-  // Named fields count also where `keys` does not name the dimension: what a producer lists as
-  // making a difference must not be taken for the same.
+  // Named fields count even if `keys` does not name `args` or `meta`: two jobs that differ in a field which
+  // the producer lists must not be duplicates.
   const allArgs = named.has('args') && fields.length === 0
   return { queue: named.has('queue'), args: allArgs ? 'all' : fields, meta }
 }
 
-/** The fingerprint of what counts, whose members stand in the order of RFC 8785. */
+/** The SHA-256 of the parts that count, with the members in the order of RFC 8785. */
 function keyOf(
   { queue, args, meta }: Dimensions,
   subject: Subject,
@@ -100,7 +99,7 @@ function keyOf(
   return sha256(`${text}"type":${canonicalJson(subject.type)}}`)
 }
 
-/** A missing field is one that both jobs lack; not an error (ojs-digest §5.1). */
+/** The named fields of the args. A missing one is no error; it equals a missing one (ojs-digest §5.1). */
 function argsNamed(names: readonly string[], args: readonly unknown[]): object {
   const fields = fieldsNamed(names, args)
   const found = names.flatMap((name) => {
@@ -117,10 +116,10 @@ function isPlace(name: string, args: readonly unknown[]): boolean {
 }
 
 /**
- * Each as the first object that has it, by its name in NFC: typed on two machines it is one name, and
- * a field that is taken for missing makes all jobs the same. In one pass: a client sends as many names
- * and arguments as a body holds, and to look for each in each would stop everything else here for half
- * an hour.
+ * The value of each named field in the first object that has it. Compares names in NFC, as the same name may
+ * be typed differently on two machines, and a field that is not found would make all jobs equal. One pass: a
+ * client can send as many names and args as a body holds, and to search each arg for each name could block
+ * the process for half an hour.
  */
 function fieldsNamed(
   names: readonly string[],
@@ -144,7 +143,7 @@ function membersNamed(names: readonly string[], source: Subject['meta']): object
   return Object.fromEntries(found.map((name) => [name, fields.get(normal(name))]))
 }
 
-/** None is as good as not named: a policy that nothing can conflict with is no policy. */
+/** The states in which a job is a duplicate. An empty list, which nothing can match, means the default. */
 function statesOf({ states }: UniqueRequest, field: string): readonly JobState[] {
   if (states == null || states.length === 0) return LIVE_STATES
   const named = new Set(states)
@@ -192,9 +191,9 @@ function checkName(name: string, known: readonly string[], field: string): void 
 }
 
 /**
- * The policy as the job's document shows it: `unique` in seed 003's closed form and, beside it,
- * what has no place in there (ojs-digest C-49). The policy must have passed `uniqueOf`, which says
- * how long its period is.
+ * The policy as the job's document shows it: `unique` in seed 003's closed form, and in `extra` the members
+ * that this form does not allow (ojs-digest C-49). The policy must have passed `uniqueOf`, which returns
+ * `periodMs`.
  */
 export function uniqueEcho(
   policy: UniqueRequest,
@@ -219,7 +218,7 @@ export function uniqueEcho(
   return { echo, extra: Object.keys(extra).length > 0 ? extra : undefined }
 }
 
-/** In the producer's own words, where they are seed 003's: of all durations that pass, those with a P. */
+/** The period as the producer wrote it if that is ISO 8601, as in seed 003; else in that form. */
 function periodText(named: UniqueRequest['period'], ms: number): string {
   return typeof named === 'string' && named.startsWith('P') ? named : formatDuration(ms)
 }
@@ -230,12 +229,12 @@ function withoutNull(source: Record<string, unknown>): object {
   return rest
 }
 
-/** The states that a job can be taken out of, so that another may have its place. */
+/** The states in which a job can be cancelled to be replaced by another. */
 export function replaceableStates(states: readonly JobState[]): JobState[] {
   return states.filter((state) => !isTerminal(state))
 }
 
-/** `replace_except_schedule`: the new job at the time of the one that it replaces. */
+/** For `replace_except_schedule`: the new job with the due time of the scheduled job that it replaces. */
 export function atTimeOf(replaced: JobRow, job: NewJob): NewJob {
   const { dueAt } = replaced
   if (replaced.state !== 'scheduled' || dueAt === null) return job

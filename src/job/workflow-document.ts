@@ -2,7 +2,7 @@ import { timestamp } from './document.ts'
 import { ResultBudget } from './workflow-results.ts'
 import type { WorkflowHead, WorkflowRow, WorkflowStep } from './workflow-row.ts'
 
-/** A workflow in the answers (seed 001 §14.1, §14.2; ojs-digest §8.2) as JSON text. */
+/** A workflow as JSON text for answers (seed 001 §14.1, §14.2; ojs-digest §8.2). */
 export function workflowDocument(workflow: WorkflowRow): string {
   const budget = new ResultBudget()
   const steps = workflow.steps.filter(({ isCallback }) => !isCallback)
@@ -13,12 +13,12 @@ export function workflowDocument(workflow: WorkflowRow): string {
   return `{${text},${members({ ...failures(workflow), metadata })}}`
 }
 
-/** The same without its steps, for lists. */
+/** A workflow without its steps, for lists. */
 export function workflowSummary(workflow: WorkflowHead): object {
   return { ...summary(workflow), ...times({ ...workflow, startedAt: null }) }
 }
 
-/** What a cancellation answers (seed 001 §14.3). */
+/** The answer to a cancellation (seed 001 §14.3). */
 export function cancellationDocument(
   { id, name, state, endedAt, completed }: WorkflowHead,
   stepsCancelled: number,
@@ -39,7 +39,7 @@ function summary({ id, name, type, state, total, completed }: WorkflowHead): obj
     ...(name !== null && { name }),
     type,
     state,
-    // One number under two names, for readers of either dialect (ojs-digest §8.2).
+    // The same numbers under the names of both dialects (ojs-digest §8.2).
     steps_total: total,
     steps_completed: completed,
     jobs_total: total,
@@ -62,7 +62,7 @@ function times({ createdAt, startedAt, endedAt, state }: Omit<WorkflowRow, 'step
   }
 }
 
-/** What was cancelled was not completed. */
+/** The end time: `cancelled_at` if cancelled, else `completed_at`, also for a failure. */
 function end(state: string, endedAt: number): Pick<Times, 'completed_at' | 'cancelled_at'> {
   const at = timestamp(endedAt)
   return state === 'cancelled' ? { cancelled_at: at } : { completed_at: at }
@@ -72,7 +72,7 @@ function counts({ total, completed, failed }: WorkflowHead): object {
   return { job_count: total, completed_count: completed, failed_count: failed }
 }
 
-/** Which steps have failed, the first one first (ojs-digest §8.3). */
+/** The failed steps, in the order in which they failed (ojs-digest §8.3). */
 function failures({ steps }: WorkflowRow): object {
   const failed = steps.filter(({ progress }) => progress === 'failed')
   failed.sort((a, b) => (a.endedAt ?? 0) - (b.endedAt ?? 0))
@@ -89,7 +89,7 @@ function failures({ steps }: WorkflowRow): object {
 function errorsOf(failed: readonly WorkflowStep[]): object[] {
   return failed.map(({ jobId, state, error, attempt }) => {
     const record: { code?: unknown; message?: unknown } = JSON.parse(error ?? '{}')
-    // One that was cancelled left no record of a failure.
+    // A step whose job was cancelled has no error record.
     const { code = state, message = `The job was ${state}.` } = record
     return { job_id: jobId, code, message, attempt }
   })
@@ -119,7 +119,7 @@ function stepText(step: WorkflowStep, budget: ResultBudget): string {
   return `{${text}}`
 }
 
-/** Without the braces, to go on behind them. */
+/** The members of an object as JSON text without the braces, so that more can be appended. */
 function members(source: object): string {
   return JSON.stringify(source).slice(1, -1)
 }

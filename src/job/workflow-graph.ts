@@ -1,26 +1,26 @@
 import { invalidField, type OjsError } from '../errors.ts'
 
-/** Named in an error, at most. */
+/** Steps named in an error, at most. */
 const MAX_NAMED = 20
 const WORD_BITS = 32
 
-/** A step as far as its place in the graph is concerned. */
+/** A step: its id and the ids of the steps that it depends on. */
 export interface Vertex {
   id: string
   dependsOn: readonly string[]
 }
 
-/** Steps by their places in the request. */
+/** The dependencies, with each step named by its index in the request. */
 export interface Graph {
-  /** What each waits for, each place once, in the order of `dependsOn`. */
+  /** For each step the steps that it waits for, each once, in the order of `dependsOn`. */
   needs: readonly (readonly number[])[]
-  /** An order in which each comes after all it needs, that of the request wherever possible. */
+  /** All steps, sorted so that each comes after all steps that it needs. */
   order: readonly number[]
 }
 
 /**
- * Throws 400 for a graph that cannot be run: two steps of one id, a dependency that is not there, a
- * step that waits for itself.
+ * Builds the graph. Throws 400 if it cannot be run: two steps with the same id, a dependency on an unknown
+ * step, or a cycle.
  */
 export function graphOf(vertices: readonly Vertex[]): Graph {
   const places = placesOf(vertices)
@@ -37,7 +37,7 @@ function runningOrder(needs: Graph['needs']): number[] {
   }
   const open = needs.map(({ length }) => length)
   const order = open.flatMap((count, place) => (count === 0 ? [place] : []))
-  // A list that grows while it is walked: what becomes free is appended.
+  // `order` grows during the loop: a step is appended when all that it needs has been visited.
   for (const place of order) {
     for (const next of dependents[place] ?? []) {
       const left = (open[next] ?? 0) - 1
@@ -80,7 +80,7 @@ function needsOf(
   return [...needed]
 }
 
-/** Among what can never run there is a cycle: whoever follows dependencies there comes back. */
+/** The error that names a cycle. Found by following dependencies among the steps that can never run. */
 function cycleAmong(
   vertices: readonly Vertex[],
   needs: Graph['needs'],
@@ -92,7 +92,7 @@ function cycleAmong(
     walked.push(at)
     at = needs[at]?.find((place) => !runnable.has(place)) ?? at
   }
-  // Walked against the arrows; told along them.
+  // `walked` goes from each step to what it waits for; the message names the steps in running order.
   const cycle = [...walked.slice(walked.indexOf(at)), at].reverse()
   const ids = cycle.map((place) => brief(vertices[place]?.id ?? ''))
   const named = ids.length > MAX_NAMED ? [...ids.slice(0, MAX_NAMED), '…'] : ids
@@ -108,7 +108,7 @@ function cycleAmong(
   )
 }
 
-/** For each step all that comes before it, places in ascending order. */
+/** For each step all steps that come before it, directly or not; indexes in ascending order. */
 export function ancestors({ needs, order }: Graph): number[][] {
   const words = Math.ceil(needs.length / WORD_BITS)
   const sets = needs.map(() => new Uint32Array(words))
@@ -141,7 +141,7 @@ function refusal(field: string, step: string, validation: string, message: strin
   return invalidField(field, message, { step: brief(step), validation })
 }
 
-/** Ids are the client's, up to 255 characters; a message stays readable. */
+/** Shortens an id of the client's, which may have 255 characters, to keep the message readable. */
 function brief(id: string): string {
   return id.length <= 100 ? id : `${id.slice(0, 100)}…`
 }

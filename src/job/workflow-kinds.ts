@@ -1,14 +1,14 @@
 import { echoed, invalidField, OjsError } from '../errors.ts'
 import type { WorkflowType } from './workflow.ts'
 
-/** Jobs of a workflow, callbacks included. */
+/** The most jobs of a workflow, callbacks included. */
 export const MAX_STEPS = 1_000
 
 export type TreeType = Exclude<WorkflowType, 'dag'>
 
 const TREES: ReadonlySet<unknown> = new Set(['chain', 'group', 'batch'])
 
-/** The kind that `type` names. Throws 400, and 422 for the one that other servers may offer. */
+/** Reads a workflow's `type`. Throws 400, and 422 for `saga`, which other servers may support. */
 export function kindOf(type: unknown, field: string): WorkflowType {
   if (type == null || type === 'dag') return 'dag'
   if (isTree(type)) return type
@@ -24,8 +24,8 @@ export function kindOf(type: unknown, field: string): WorkflowType {
 }
 
 /**
- * Jobs that this kind would leave out without a word: callbacks of another kind than batch (ojs-digest
- * §8.1), or a second list. Throws 400.
+ * Throws 400 for jobs that this type of workflow would silently leave out: callbacks of another type than
+ * batch (ojs-digest §8.1), or a second list.
  */
 export function refuseLeftOut(
   type: WorkflowType,
@@ -41,9 +41,9 @@ export function refuseLeftOut(
 }
 
 /**
- * Names of others in a member of a chain, group or batch: nobody would wait for them. Programs that
- * know one form of steps, seed 001's, send an empty list, which asks for nothing, or in a chain the one
- * `before`, which its place says already. Throws 400.
+ * Throws 400 for `depends_on` in an element of a chain, group or batch, which would be ignored. Allows what
+ * changes nothing, since some programs only know seed 001's form of steps: an empty list, and in a chain the
+ * id of the element `before`.
  */
 export function refuseDependencies(
   { depends_on: names }: Readonly<Record<string, unknown>>,
@@ -57,7 +57,7 @@ export function refuseDependencies(
   )
 }
 
-/** A member of what is at `path`; `''`: of the request itself. */
+/** The path of member `name` of the element at `path`; `''` is the request itself. */
 export function inside(path: string, name: string): string {
   return path === '' ? name : `${path}.${name}`
 }

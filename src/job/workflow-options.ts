@@ -1,6 +1,6 @@
 import { isJsonObject } from './json-value.ts'
 
-/** Spellings of one thing: whoever gives one of them has given it (ojs-digest §2.1). */
+/** Names of the same option: a step that has one of them does not inherit any of them (ojs-digest §2.1). */
 const ALIASES = [
   ['timeout_ms', 'timeout'],
   ['visibility_timeout_ms', 'visibility_timeout'],
@@ -15,14 +15,14 @@ const STEP_MEMBERS = new Set(['id', 'depends_on'])
 type Members = Readonly<Record<string, unknown>>
 
 /**
- * A step as a PUSH of its own: the options of the workflow overlaid by the step's (seed 001 §14.1),
- * member by member, so that a step's `retry` replaces that of the workflow as a whole. What a step
- * says outside `options` is its own as well (ojs-digest C-2). An explicit null counts as absent.
+ * Makes the body of a PUSH out of a step: the workflow's options, overridden by the step's member by member
+ * (seed 001 §14.1), so that a step's `retry` replaces that of the workflow as a whole. Members of the step
+ * outside `options` override them as well (ojs-digest C-2). An explicit null counts as absent.
  */
 export function stepRequest(step: Members, defaults: Members): Record<string, unknown> {
   const own = Object.fromEntries(Object.entries(step).filter(([name]) => !STEP_MEMBERS.has(name)))
   const { options } = own
-  // Anything but an object is for the check of the job to refuse.
+  // Invalid `options` stay as they are: the check of the job refuses them.
   if (options != null && !isJsonObject(options)) return own
   const inner = present(options ?? {})
   const inherited = withDefaults(defaults, { ...own, ...inner })
@@ -30,12 +30,12 @@ export function stepRequest(step: Members, defaults: Members): Record<string, un
   return { ...own, options: { ...inherited, ...inner } }
 }
 
-/** Options of a workflow within a workflow: those of the outer one are its defaults. */
+/** The options of a nested workflow: those of the outer workflow are its defaults. */
 export function innerOptions(defaults: Members, inner: Members): Members {
   return { ...withDefaults(defaults, inner), ...present(inner) }
 }
 
-/** The defaults that `own` leaves standing. */
+/** The defaults that `own` does not override. */
 function withDefaults(defaults: Members, own: Members): Members {
   const given = new Set(Object.keys(present(own)))
   for (const names of ALIASES) {

@@ -6,11 +6,10 @@ import { Repetition } from './workflow-size.ts'
 import { planTree } from './workflow-tree.ts'
 
 /**
- * Both dialects of a workflow as one plan (ojs-digest §8.1). Throws `OjsError`: 400 for what cannot
- * be run, 413 for what repeats too much, 422 for a kind that is not offered. The jobs themselves
- * are not checked here.
+ * Plans a workflow of either dialect (ojs-digest §8.1). Throws `OjsError`: 400 for a workflow that cannot be
+ * run, 413 for one that repeats too much, 422 for a type that is not supported. Does not check the jobs.
  *
- * `stepsOf`: the steps of the seed's form, checked for their own members.
+ * `stepsOf` returns the steps of the seed's form, with their own members checked.
  */
 export function planWorkflow(
   request: WorkflowRequest,
@@ -22,7 +21,7 @@ export function planWorkflow(
   return planGraph(request, stepsOf(request))
 }
 
-/** Seed 001 §14.1. Steps keep the places of the request, whatever order they can run in. */
+/** Plans the seed's form (seed 001 §14.1). Nodes keep the order of the request, not a running order. */
 function planGraph({ options }: WorkflowRequest, steps: readonly GraphStep[]): Plan {
   const vertices = steps.map(({ id, depends_on }) => ({ id, dependsOn: [...new Set(depends_on)] }))
   const graph = graphOf(vertices)

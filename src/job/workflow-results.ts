@@ -1,36 +1,36 @@
 import type { Inputs, ResultList } from './workflow.ts'
 
-/** A larger result goes by reference (ojs-digest §8.3). */
+/** A larger result is replaced by a reference (ojs-digest §8.3). */
 const MAX_INLINE_BYTES = 65_536
-/** All results shown in one job or one answer, in bytes: as much as one alone may have. */
+/** All results shown in one job or one answer, in bytes: as many as a single stored result may have. */
 const MAX_TOTAL_BYTES = 1_048_576
 
-/** What a job of the workflow has returned. */
+/** The result of a job of the workflow. */
 export interface StepResult {
   jobId: string
-  /** JSON text; null: none, or it is not to be shown. */
+  /** JSON text; null: there is none, or it is not to be shown. */
   text: string | null
-  /** Of the text; 0: none. */
+  /** Size of the result; 0: there is none. */
   bytes: number
 }
 
-/** Decides what is shown and what is only named: one for each answer, or each job. */
+/** Decides which results are shown and which are replaced by references, in one answer or one job. */
 export class ResultBudget {
   #left: number
 
-  /** `maxBytes`: where there is less room than for one answer. */
+  /** `maxBytes`: a smaller limit than that of one answer. */
   constructor(maxBytes: number = MAX_TOTAL_BYTES) {
     this.#left = Math.min(maxBytes, MAX_TOTAL_BYTES)
   }
 
-  /** Is the next one shown, given its bytes? Then there is less room for those behind it. */
+  /** Returns true, and takes its bytes from the budget, if the next result is to be shown. */
   takes(bytes: number): boolean {
     if (bytes > MAX_INLINE_BYTES || bytes > this.#left) return false
     this.#left -= bytes
     return true
   }
 
-  /** JSON text: the result, a reference to it, or null where there is none. */
+  /** Returns JSON text: the result, a reference to it, or `null` if there is none. */
   show(result: StepResult | undefined): string {
     if (result === undefined || result.bytes === 0) return 'null'
     const { text, bytes } = result
@@ -47,11 +47,11 @@ function reference({ jobId, bytes }: StepResult): string {
 }
 
 /**
- * `parent_results` of a job as JSON text: an array for chain, group and batch, an object by step id
- * for the seed's form (ojs-digest C-75). What is nearest is shown first; null stands for a step
- * without a result, or one that has failed.
+ * The `parent_results` of a job as JSON text: an array for chain, group and batch, an object by step id for
+ * the seed's form (ojs-digest C-75). The results of the nearest steps take from the budget first. Null stands
+ * for a step without a result, or one that has failed.
  *
- * `named`: the ids of the steps that `inputs` names, by their node. `budget`: of this job alone.
+ * `named`: the step ids of the nodes in `inputs`. `budget`: that of this job.
  */
 export function parentResults(
   inputs: Inputs,
@@ -69,12 +69,12 @@ export function parentResults(
   return `{${members.join(',')}}`
 }
 
-/** The nodes whose results are wanted, in the order in which they are shown for as long as there is room. */
+/** The nodes in `inputs`, nearest first: the order in which their results take from the budget. */
 export function nearestFirst(inputs: Inputs): number[] {
   return nodesIn(inputs).toReversed()
 }
 
-/** Each once, in the order of the text. */
+/** The nodes in `inputs`, in the order in which the text shows them. */
 function nodesIn(inputs: Inputs): number[] {
   if (!Array.isArray(inputs)) return inputs.steps
   return inputs.flatMap((item) => (typeof item === 'number' ? [item] : nodesIn(item)))

@@ -10,11 +10,11 @@ export interface WorkflowHead {
   createdAt: number
   /** When it completed, failed or was cancelled. */
   endedAt: number | null
-  /** Jobs, callbacks not counted: all of them, those that succeeded, those that failed. */
+  /** Numbers of jobs without callbacks: all, succeeded, failed. */
   total: number
   completed: number
   failed: number
-  /** Those that are not over yet. */
+  /** Jobs that have not ended yet. */
   open: number
 }
 
@@ -31,15 +31,15 @@ export interface WorkflowStep {
   dependsOn: readonly string[]
   /** `waiting`, `started`, or how it ended. */
   progress: 'waiting' | 'started' | Outcome
-  /** The state of its job, or the one it ended in: a dead letter may live on without the workflow. */
+  /** The state of its job; after its end the one it ended in, even if the job is retried as a dead letter. */
   state: JobRow['state']
   jobId: string | null
   startedAt: number | null
   endedAt: number | null
   attempt: number
   /**
-   * JSON texts. `result`: null where there is none, or it is only named (`ResultBudget`). `error`: of a
-   * step that has not succeeded; only `code` and `message` where the answer has no room for all of it.
+   * JSON texts. `result`: null if there is none or only a reference is shown (`ResultBudget`). `error`: of a
+   * step that did not succeed; only `code` and `message` if the answer has no room for all of it.
    */
   result: string | null
   resultBytes: number
@@ -52,15 +52,15 @@ export interface FailedStep {
   type: string
   /** How its job ended. */
   state: JobRow['state']
-  /** JSON text; null: the state says it all. */
+  /** JSON text; null: there is no error beside the state. */
   error: string | null
 }
 
-/** A step whose job is over, or could not be made. */
+/** A step whose job has ended, or could not be made. */
 export interface EndedStep {
   id: string
   type: string
   outcome: 'completed' | 'failed'
-  /** Null: none was made. */
+  /** Null: the job could not be made. */
   job: JobRow | null
 }

@@ -1,21 +1,21 @@
 import { OjsError } from '../errors.ts'
 import { utf8Bytes } from './text-size.ts'
 
-/** What steps repeat of what the request says once: as much as a batch may say outright. */
+/** How much the steps may repeat in all: as much as a batch may contain. */
 const MAX_BYTES = 32 * 1024 * 1024
-/** A copy of a member takes more time than one of its text: some 5 µs. */
+/** Counted for each member beside its text, since copying a member takes some 5 µs. */
 const MEMBER_BYTES = 500
 
 /**
- * What a plan repeats: the options of the workflow in each of its steps, and in each the ids of all
- * that it comes behind. A body of 2 MiB could ask for gigabytes of both.
+ * Bounds what a plan repeats: each step gets a copy of the workflow's options and the ids of the steps that
+ * it waits for. A body of 2 MiB could ask for gigabytes of both.
  */
 export class Repetition {
   #left = MAX_BYTES
-  /** Many steps have one and the same. */
+  /** Sizes by object, as many steps repeat the same one. */
   readonly #sizes = new Map<object, number>()
 
-  /** Before it is copied. Throws 413. `path`: of the step. */
+  /** Counts a copy of `repeated`; to be called before it is made. Throws 413. `path`: that of the step. */
   take(repeated: object, path: string): void {
     this.#left -= this.#sizeOf(repeated)
     if (this.#left >= 0) return
@@ -35,10 +35,10 @@ export class Repetition {
   }
 }
 
-/** Of all objects in it, however deep: each is copied, checked and written with each step. */
+/** Counts the members of all objects in a value, at any depth: all are copied for each step. */
 function membersIn(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0
   const values: unknown[] = Object.values(value)
   const own = Array.isArray(value) ? 0 : values.length
-  return values.reduce((sum: number, one) => sum + membersIn(one), own)
+  return values.reduce((sum: number, inner) => sum + membersIn(inner), own)
 }

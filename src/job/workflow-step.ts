@@ -3,18 +3,18 @@ import type { NewJob } from './job.ts'
 import type { PushRequest } from './request.ts'
 import { traceOf } from './trace-carry.ts'
 
-/** What every job of a workflow is made with, as it was when the workflow came. */
+/** What every job of a workflow is made with: the settings and the trace at the time of its request. */
 export interface WorkflowSettings {
-  /** Of the request. */
+  /** The trace context of the request. */
   traceparent?: string
   tracestate?: string
   timeoutMs: number
   prefix: string
 }
 
-/** A step that begins. */
+/** What is needed to make the job of a step that begins. */
 export interface StepStart {
-  /** Of its job. */
+  /** The id of the job. */
   id: string
   now: number
   wall: number
@@ -24,9 +24,9 @@ export interface StepStart {
 }
 
 /**
- * The job of a step. Its times are counted from here: `+PT5S` is 5 s after what it waited for.
- * `workflow_id`, `workflow_step` and `parent_results` are members of the envelope, so that FETCH and
- * the AMQP body carry them. Throws `OjsError` for a request that PUSH would refuse.
+ * Makes the job of a step. Relative times count from now: `+PT5S` is 5 s after the steps that it waited for.
+ * `workflow_id`, `workflow_step` and `parent_results` are members of the envelope, so that FETCH and the AMQP
+ * body carry them. Throws `OjsError` for a request that PUSH would refuse.
  */
 export function stepJob(request: PushRequest, start: StepStart): NewJob {
   const { id, now, wall, workflow, parentResults } = start

@@ -13,39 +13,39 @@ import {
 import { innerOptions, stepRequest } from './workflow-options.ts'
 import { Repetition } from './workflow-size.ts'
 
-/** A chain in a group in a batch; deeper is refused (ojs-digest §8.1). */
+/** Levels of nesting: a chain in a group in a batch is allowed (ojs-digest §8.1). */
 const MAX_DEPTH = 3
-/** When each begins, as soon as all jobs of the batch are over. */
+/** The rule by which each callback begins when all jobs of the batch have ended. */
 const CALLBACKS = { on_complete: 'over', on_success: 'completed', on_failure: 'failed' } as const
 const CALLBACK_NAMES = ['on_complete', 'on_success', 'on_failure'] as const
 
 type Callback = (typeof CALLBACK_NAMES)[number]
 type Members = Readonly<Record<string, unknown>>
 
-/** Where an element stands. */
+/** The place of an element (a job or a nested workflow), and what it inherits there. */
 interface Place {
-  /** In the request. */
+  /** Its path in the request. */
   path: string
-  /** What ids of elements in it begin with. */
+  /** The prefix of the ids of all elements in it. */
   prefix: string
   depth: number
   options: Members
-  /** What has to succeed before anything of it begins: one node, or nothing. */
+  /** The node that has to succeed before anything in it begins; or empty. */
   after: readonly number[]
-  /** The same as ids of steps. */
+  /** The steps that `after` stands for. */
   afterIds: readonly string[]
-  /** Results that everything in it sees. */
+  /** Results that all its jobs get as `parent_results`. */
   seen: ResultList
 }
 
-/** The nodes so far. */
+/** The plan as far as it is built. */
 interface Draft {
   nodes: PlanNode[]
   ids: Set<string>
   repetition: Repetition
 }
 
-/** An element in the plan: the node that ends it, its result for others, the ids of its jobs. */
+/** An element that was added to the plan: the node that ends it, its result for later jobs, its jobs' ids. */
 interface Built {
   end: number
   result: number | ResultList
@@ -54,7 +54,7 @@ interface Built {
 
 type BuiltTree = Built & { result: ResultList }
 
-/** The other dialect (conformance.md S28): jobs and workflows within each other. */
+/** Plans a workflow in the other dialect (conformance.md S28): chains, groups and batches, perhaps nested. */
 export function planTree(type: TreeType, request: WorkflowRequest): Plan {
   const draft: Draft = { nodes: [], ids: new Set(), repetition: new Repetition() }
   const options = { ...request.options }
@@ -75,7 +75,7 @@ function addTree(draft: Draft, type: TreeType, body: Members, place: Place): Bui
   }
 }
 
-/** One after the other; each sees the results of all before it. */
+/** Plans elements that run one after the other; each sees the results of all before it. */
 function addChain(draft: Draft, body: Members, place: Place): BuiltTree {
   const built: Built[] = []
   let { after, afterIds } = place
@@ -83,16 +83,16 @@ function addChain(draft: Draft, body: Members, place: Place): BuiltTree {
   for (const [element, path, i] of elementsOf(body, ['steps', 'jobs'], place.path)) {
     refuseDependencies(element, path, before)
     const seen = [...place.seen, ...built.map(({ result }) => result)]
-    const one = addElement(draft, element, i, { ...place, path, after, afterIds, seen })
-    built.push(one)
-    after = [one.end]
-    afterIds = one.ids
+    const added = addElement(draft, element, i, { ...place, path, after, afterIds, seen })
+    built.push(added)
+    after = [added.end]
+    afterIds = added.ids
     before = ownId(element, i, path)
   }
   return joined(draft, built)
 }
 
-/** Side by side. */
+/** Plans elements that run in parallel. */
 function addGroup(draft: Draft, body: Members, place: Place): BuiltTree {
   const elements = elementsOf(body, ['jobs', 'steps'], place.path)
   return joined(
@@ -104,7 +104,7 @@ function addGroup(draft: Draft, body: Members, place: Place): BuiltTree {
   )
 }
 
-/** Side by side, and then the callbacks that fit the outcome. */
+/** Plans elements that run in parallel, and the callbacks for each outcome behind them. */
 function addBatch(draft: Draft, body: Members, place: Place): BuiltTree {
   const callbacks = callbacksOf(body, place.path)
   const jobs = addGroup(draft, body, place)
@@ -118,8 +118,8 @@ function addBatch(draft: Draft, body: Members, place: Place): BuiltTree {
 }
 
 /**
- * A batch succeeds with its callbacks, even where jobs of it have failed (ojs-digest §8.3, C-76).
- * A failure that nobody is called for stays one.
+ * Adds the join that ends a batch. The batch succeeds if its callbacks do, even when jobs of it have failed
+ * (ojs-digest §8.3, C-76). A failure for which no callback runs fails the batch.
  */
 function endBatch(
   draft: Draft,
@@ -132,7 +132,7 @@ function endBatch(
   return addJoin(draft, [jobs, ...callbacks], names.has('on_failure') ? 'rescued' : 'all')
 }
 
-/** A job, or a workflow within the workflow. */
+/** Adds a job, or a nested workflow. */
 function addElement(draft: Draft, element: Members, i: number, place: Place): Built {
   const { path } = place
   const id = place.prefix + ownId(element, i, path)
@@ -186,7 +186,7 @@ function addJob(
   return { end, result: end, ids: [id] }
 }
 
-/** All of them have succeeded, or something has failed. */
+/** Joins elements: the result succeeds when all of them have succeeded. */
 function joined(draft: Draft, built: readonly Built[]): BuiltTree {
   const ends = built.map(({ end }) => end)
   return {
@@ -200,14 +200,14 @@ function addJoin({ nodes }: Draft, needs: readonly number[], rule: JoinRule): nu
   return nodes.push({ kind: 'join', needs, rule }) - 1
 }
 
-/** A job may have the type `chain` too, but no steps. */
+/** True for a nested workflow. A job may have the type `chain` too, but it has no steps. */
 function isTree({ steps, jobs, args }: Members): boolean {
   return (steps != null || jobs != null) && args == null
 }
 
 type Element = [element: Members, path: string, i: number]
 
-/** What it consists of, under the first of the two names that is there. */
+/** The elements of a workflow, from the first of the two `names` that it has. Throws 400. */
 function elementsOf(body: Members, names: readonly [string, string], path: string): Element[] {
   const name = body[names[0]] == null && body[names[1]] != null ? names[1] : names[0]
   const field = inside(path, name)
@@ -254,10 +254,10 @@ function callbacksOf(body: Members, path: string): NamedCallback[] {
   })
 }
 
-/** 1 to 255 characters that the ledger keeps as they are (`storable` of the schemas). */
+/** 1 to 255 characters that SQLite stores unchanged (`storable` of the schemas). */
 const OWN_ID = /^[^\0\p{Cs}]{1,255}$/u
 
-/** That of the request, or its place: `"0"`, `"1"` (ojs-digest §8.1). */
+/** The id in the request, or else the element's index: `"0"`, `"1"` (ojs-digest §8.1). */
 function ownId({ id }: Members, i: number, path: string): string {
   if (id == null) return String(i)
   if (typeof id === 'string' && OWN_ID.test(id)) return id

@@ -11,7 +11,7 @@ export type WorkflowState = (typeof WORKFLOW_STATES)[number]
 /** `dag`: the seed's steps with `depends_on`. */
 export type WorkflowType = 'dag' | 'chain' | 'group' | 'batch'
 
-/** The body of `POST /workflows`, its head checked; what is in it is the planner's to check. */
+/** The body of `POST /workflows`. Its own members are checked; the planner checks its steps. */
 export interface WorkflowRequest {
   type?: string | null
   name?: string | null
@@ -22,7 +22,7 @@ export interface WorkflowRequest {
   [unknown: string]: unknown
 }
 
-/** A step of the seed's form, its own members checked; the rest is a PUSH. */
+/** A step in the seed's form. These members are checked; the others are those of a PUSH. */
 export interface GraphStep {
   id: string
   depends_on?: string[] | null
@@ -31,41 +31,41 @@ export interface GraphStep {
 }
 
 /**
- * When a job begins, given what it waits for:
- * - `completed`: all of it has succeeded.
- * - `over`: all of it is over, whatever the outcome (`on_complete`).
- * - `failed`: all of it is over and something has failed (`on_failure`).
+ * When a job begins, given the nodes that it waits for:
+ * - `completed`: all of them have succeeded.
+ * - `over`: all of them have ended, whatever the outcome (`on_complete`).
+ * - `failed`: all of them have ended and one has failed (`on_failure`).
  */
 export type JobRule = 'completed' | 'over' | 'failed'
 
 /**
- * What becomes of a node without a job, which ends when all that it waits for is over:
- * - `all`: success when everything has succeeded.
- * - `fired`: the callbacks that were called decide; the others count for nothing.
- * - `rescued`: of the jobs of a batch and its `on_failure`, one success is enough.
+ * The outcome of a join: a node without a job, which ends when all the nodes that it waits for have ended.
+ * - `all`: succeeds when all of them have succeeded.
+ * - `fired`: waits for callbacks; those that ran decide the outcome, the others are ignored.
+ * - `rescued`: waits for the jobs of a batch and its `on_failure`; one success is enough.
  */
 export type JoinRule = 'all' | 'fired' | 'rescued'
 
-/** Results by the place of their node: in a list, lists within it for what ran side by side. */
+/** Results, named by their nodes' indexes in the plan; a nested list stands for jobs that ran in parallel. */
 export type ResultList = (number | ResultList)[]
 
-/** What a job gets as `parent_results`: a list, or an object by the ids of these nodes. */
+/** What a job gets as `parent_results`: a list, or an object with the ids of these nodes as member names. */
 export type Inputs = ResultList | { steps: number[] }
 
 export interface PlannedJob {
   kind: 'job'
   /** Unique in the workflow. */
   id: string
-  /** A PUSH of its own, the defaults of the workflow filled in. Not checked yet. */
+  /** The body of a PUSH, with the workflow's defaults filled in. Not checked yet. */
   request: Record<string, unknown>
-  /** Where it stands in the request, for `details.field`. */
+  /** The step's place in the request, for `details.field`. */
   path: string
-  /** Places of nodes that come earlier in the plan. */
+  /** Indexes of the nodes that it waits for. */
   needs: readonly number[]
   rule: JobRule
-  /** Of a batch: not one of its jobs, and started only where the outcome asks for it. */
+  /** True for a callback of a batch: it is none of the batch's jobs, and starts only on its own outcome. */
   isCallback: boolean
-  /** Ids of steps, as a reader of the workflow sees its dependencies. */
+  /** Ids of the steps that it waits for, as the workflow's document shows them. */
   dependsOn: readonly string[]
   inputs: Inputs
 }
@@ -78,26 +78,26 @@ interface PlannedJoin {
 
 export type PlanNode = PlannedJob | PlannedJoin
 
-/** Nodes in an order in which each comes after all it needs; the last is the workflow itself. */
+/** A workflow as nodes; the last one is the join whose outcome is that of the workflow. */
 export interface Plan {
   type: WorkflowType
   nodes: readonly PlanNode[]
 }
 
-/** How a node ended. `cancelled`: it never began, because of what it waited for. */
+/** How a node ended. `cancelled`: it never began, because of the outcome of a node that it waited for. */
 export type Outcome = 'completed' | 'failed' | 'cancelled'
 
-/** Of what a node waits for: how much is open, and how the rest ended. */
+/** Of the nodes that a node waits for: how many have not ended, and how many ended with each outcome. */
 export interface Arrivals extends Record<Outcome, number> {
   pending: number
 }
 
-/** What becomes of a node that has waited until now. */
+/** Decides whether a waiting node goes on waiting, starts its job, or ends without one. */
 export function decideNode(
   rule: JobRule | JoinRule,
   arrivals: Arrivals,
 ): 'wait' | 'start' | Outcome {
-  // Nothing can save it any more, so its end need not wait for the rest.
+  // The job can never begin any more, so it is cancelled without waiting for the other nodes.
   if (rule === 'completed' && arrivals.failed + arrivals.cancelled > 0) return 'cancelled'
   if (arrivals.pending > 0) return 'wait'
   return isJoin(rule) ? decideJoin(rule, arrivals) : decideJob(rule, arrivals)
@@ -112,7 +112,7 @@ function decideJob(rule: JobRule, { completed, failed }: Arrivals): 'start' | 'c
     case 'completed':
       return 'start'
     case 'over':
-      // Nothing of the batch has begun: what came before it has failed.
+      // If all are cancelled, no job of the batch has begun, because a step before the batch failed.
       return completed + failed > 0 ? 'start' : 'cancelled'
     case 'failed':
       return failed > 0 ? 'start' : 'cancelled'

@@ -11,47 +11,47 @@ import { isPaused } from './pause.ts'
 import { storedEvent } from './push.ts'
 
 const PAGE = 50
-/** Ticks of one entry that wait for its job; each later one is left out. */
+/** Ticks of one entry that may wait for its running job; later ones are skipped. */
 const MAX_QUEUED = 100
-/** Times that an entry has missed and that are looked at one by one: of years there may be millions. */
+/** Missed times of an entry are counted one by one up to this: of some years there may be millions. */
 const MAX_MISSED = 100
-/** Jobs may come back to life while their like are cancelled, but not for ever. */
+/** A job may come back to life between the cancel and the next attempt to fire, but not for ever. */
 const MAX_CANCEL_ROUNDS = 10
 
 /**
- * As in Vixie's cron. A clock that was set back by less shows times again whose jobs exist already,
- * and the entry stays as it is.
+ * As in Vixie's cron: when the clock was set back by less than this, the entry stays as it is, since the
+ * jobs of the times that come again exist already.
  */
 const FAR_AHEAD_MS = 3 * 3_600_000
 
 type SkipReason = Exclude<(CronEvent & { type: 'cron.skipped' })['reason'], 'missed'>
 
 /**
- * Fires what is due, the most overdue first: the tick that an entry stands at, once, and then the
- * next one that is still ahead; so after a downtime each entry catches up with one job (ojs-digest
- * §7.4), and tells how many times it has missed. Returns how many ticks are done with; where there are
- * any, there may be more.
+ * Fires the due tick of each due entry, the most overdue first, and moves the entry to its next time after
+ * now. So after a downtime each entry catches up with one job (ojs-digest §7.4), and an event says how many
+ * times it missed. Returns how many ticks are done; unless there were none, there may be more.
  */
 export async function fireDue(deps: Deps): Promise<{ done: number; isMore: boolean }> {
   const wall = deps.clock.wall()
   const entries = deps.ledger.cron.due(wall, PAGE)
-  // Together, so that they share a commit.
+  // In parallel, so that the writes share a commit.
   const passes = await Promise.all(entries.map((entry) => fireEntry(deps, entry, wall)))
   for (const { missed } of passes) {
     if (missed === undefined) continue
-    // Each is up to a hundred calculations, and after an outage there is one for every entry.
+    // `tellMissed` calculates up to a hundred times, and after an outage every entry has missed some: let
+    // other work run in between.
     await nextTurn()
     tellMissed(deps, missed, wall)
   }
   const done = passes.filter(({ isDone }) => isDone).length
-  // Fewer than a page may be what there is memory for.
+  // Not `entries.length === PAGE`: the ledger may return less than a page to bound the memory.
   return { done, isMore: done > 0 }
 }
 
 /**
- * For when the wall clock was set back, perhaps while no gateway ran. If it had been hours ahead,
- * entries have fired for times that are still to come and would stay silent until then: they go on
- * with the first time after now.
+ * Resets entries after the wall clock was set back, perhaps while no gateway ran. If the clock had been
+ * hours ahead, entries have fired for times that are still to come, and would not fire again until then:
+ * this moves them to the first time after now.
  */
 export async function returnFromAhead(deps: Deps): Promise<void> {
   const wall = deps.clock.wall()
@@ -60,7 +60,7 @@ export async function returnFromAhead(deps: Deps): Promise<void> {
     const entries = deps.ledger.cron.ahead(wall + FAR_AHEAD_MS, after, PAGE)
     await Promise.all(entries.map((entry) => returnEntry(deps, entry, wall)))
     after = entries.length < PAGE ? undefined : entries.at(-1)?.seq
-    // At every start these are all that do not come within hours, and each is a calculation.
+    // At each start of the gateway this calculates a time for every entry that is not due within hours.
     await nextTurn()
   }
 }
@@ -74,7 +74,7 @@ async function returnEntry(deps: Deps, entry: CronStanding, wall: number): Promi
   deps.logger.warn({ cron: name }, 'the clock was set back: cron job goes on from now')
 }
 
-/** Ticks that waited and whose turn has come (overlap policy `enqueue`). */
+/** Makes the jobs of queued ticks whose earlier job has ended (overlap policy `enqueue`). */
 export async function releaseQueued(deps: Deps): Promise<void> {
   let after: string | undefined = ''
   while (after !== undefined) {
@@ -84,14 +84,14 @@ export async function releaseQueued(deps: Deps): Promise<void> {
   }
 }
 
-/** What became of an entry that was due. */
+/** The result of firing one due entry. */
 interface Pass {
-  /** False: it still stands at this tick; the next pass sees to it. */
+  /** False: the entry still stands at this tick, which the next pass tries again. */
   isDone: boolean
   missed?: Missed
 }
 
-/** The times from `first` on have passed: no job comes for them any more. */
+/** Times from `first` on that have passed and get no job. */
 interface Missed {
   entry: CronEntry
   first: Tick
@@ -135,12 +135,12 @@ function tellMissed(deps: Deps, { entry, first }: Missed, wall: number): void {
   deps.events.emit({ type: 'cron.skipped', cron, scheduledAt: first.at, ...what })
 }
 
-/** A PUSH whose confirm is not in may still be refused: it is not known yet whether it is in the way. */
+/** `isUnsettled`: an unconfirmed job may still be withdrawn, so it cannot be a duplicate yet. */
 function makingNow(deps: Deps): Omit<Making, 'job'> {
   return { now: deps.clock.now(), isUnsettled: (id) => deps.transient.unconfirmed.has(id) }
 }
 
-/** Null also where this machine does not know the zone any more: one entry must not stop the rest. */
+/** Returns null also when this machine no longer knows the time zone: one entry must not stop the others. */
 function nextOf(deps: Deps, entry: Omit<CronStanding, 'nextRunAt'>, instant: number): Tick | null {
   try {
     return nextTick(entry, instant)
@@ -151,8 +151,9 @@ function nextOf(deps: Deps, entry: Omit<CronStanding, 'nextRunAt'>, instant: num
 }
 
 /**
- * Cancels what is in the way where the policy says so; the ledger decides each time anew. `tell` is
- * called at once: who has replaced the job in the same commit tells of its end next.
+ * Fires a tick. While the ledger answers `blocked` (overlap policy `cancel_previous`), cancels the running
+ * jobs and tries again. Calls `tell` at once after the commit: if another write of that commit replaced the
+ * new job, its end is emitted next.
  */
 async function fireUnblocked(
   deps: Deps,
@@ -184,17 +185,17 @@ async function releaseEntry(deps: Deps, entry: CronEntry): Promise<void> {
   tellFired(deps, entry, tick, released)
 }
 
-/** Nothing is enqueued in a paused queue (ojs-digest §6.2): its ticks are left out. */
+/** True when the entry's queue is paused: nothing is enqueued then (ojs-digest §6.2), ticks are skipped. */
 function isPausedFor(deps: Deps, entry: CronEntry): boolean {
   return isPaused(deps, cronFacts(entry).queue)
 }
 
-/** The job of a tick, or why it gets none. */
+/** Makes the job of a tick, or returns why it gets none. */
 function jobOf(deps: Deps, entry: CronEntry, tick: CronTick): NewJob | SkipReason {
   try {
     return newCronJob(deps, entry, tick.at, contextOf(tick))
   } catch (error) {
-    // It was checked when it was registered; the configuration has changed since.
+    // The template was valid when it was registered; the gateway's configuration has changed since.
     deps.logger.error({ err: error, cron: entry.name }, 'cron job cannot be made')
     return 'invalid_job'
   }

@@ -16,13 +16,13 @@ import type { Deps, RequestContext } from './deps.ts'
 import { checkArgs } from './enqueue/check-args.ts'
 import { newJob } from './push.ts'
 
-/** Each is looked at by every pass of a timer, and clients make them. */
+/** Clients create cron jobs, and every pass of the timer looks at each of them. */
 const MAX_CRON_JOBS = 10_000
 
 /**
- * Registers a recurring job (seed 001 §13.2). What its jobs would be refused for is refused now, by
- * the same code as a PUSH. Throws 400, also where the args do not match their schema; 404 and 422
- * for the queue, 409 where the name is taken, 422 when there are too many, 503.
+ * Registers a recurring job (seed 001 §13.2). Checks its job template by the same code as a PUSH, so that
+ * jobs that would be refused at each tick are refused now. Throws 400, also when the args do not match their
+ * schema; 404 and 422 for the queue, 409 when the name is taken, 422 when there are too many, 503.
  */
 export async function registerCron(
   deps: Deps,
@@ -46,7 +46,10 @@ export async function registerCron(
   return registered.entry
 }
 
-/** There are times that only ever fall where the clocks leap: the second Sunday of March at 2:30. */
+/**
+ * The first tick of an enabled definition. Throws 400 when it has none: some schedules only ever name times
+ * that the clocks leap over, such as the second Sunday of March at 2:30.
+ */
 function firstTick(definition: CronDefinition, wall: number): Tick | null {
   if (!definition.isEnabled) return null
   const first = nextTick(definition, wall)
@@ -69,7 +72,7 @@ function parseDefinition(deps: Deps, body: unknown, context: RequestContext): Cr
   }
 }
 
-/** The job of one tick; not stored. Throws `OjsError`. */
+/** Makes the job of one tick, without storing it. Throws `OjsError`. */
 export function newCronJob(
   deps: Deps,
   entry: Pick<CronEntry, 'name' | 'template'>,
@@ -80,8 +83,8 @@ export function newCronJob(
 }
 
 /**
- * A queue that cannot be is told now, and not at each tick to nobody. While RabbitMQ is away nobody
- * knows: registering needs only the ledger.
+ * Refuses a queue that cannot be used now, because at a tick there is no client to tell. Checks nothing
+ * while RabbitMQ is away: a registration needs only the ledger.
  */
 async function requireUsableQueue(deps: Deps, queue: string): Promise<void> {
   if (deps.broker.status().state !== 'up' || deps.broker.isDeclared(queue)) return
@@ -108,14 +111,14 @@ export function listCron(
   return deps.ledger.cron.list(page)
 }
 
-/** One of them; not part of the seeds. Throws 404. */
+/** Returns one cron entry; not part of the seeds. Throws 404. */
 export function findCron(deps: Pick<Deps, 'ledger'>, name: string): CronEntry {
   const entry = deps.ledger.cron.find(name)
   if (entry === null) throw notFound('cron_job', name)
   return entry
 }
 
-/** Its jobs stay (seed 001 §13.3); ticks that wait for one of them go. Throws 404, 503. */
+/** Removes an entry and its queued ticks; jobs that it made stay (seed 001 §13.3). Throws 404, 503. */
 export async function removeCron(
   deps: Pick<Deps, 'ledger' | 'logger'>,
   name: string,
@@ -125,13 +128,13 @@ export async function removeCron(
   deps.logger.info({ cron: name, requestId }, 'cron job removed')
 }
 
-/** What events tell of an entry. */
+/** The part of an entry that events carry. */
 export function cronFacts({ name, expression, template }: CronDefinition): CronFacts {
   const queue = template.options?.queue ?? template.queue ?? 'default'
   return { name, expression, jobType: template.type, queue }
 }
 
-/** A time that the clocks will leap over has nothing of its own to be told with. */
+/** Emits `cron.skipped` for a time that the clocks leap over before `next`; no tick of its own would. */
 export function tellGap(deps: Pick<Deps, 'events'>, entry: CronEntry, next: Tick | null): void {
   if (next === null || next.gapAt === null) return
   const cron = cronFacts(entry)

@@ -15,9 +15,9 @@ export function listDeadLetters(
 }
 
 /**
- * Re-enqueues a dead letter (seed 001 §12.2): `available`, attempt 0, a new life. Answers from its
- * commit. Throws 404; 409 when `expires_at` has passed, since the job would only vanish again, or when
- * its `unique` key is another job's by now; 503.
+ * Re-enqueues a dead letter (seed 001 §12.2): `available`, attempt 0, generation + 1. Answers from its
+ * commit. Throws 404; 409 when `expires_at` has passed, since the job would be discarded again at once, or
+ * when another job has its `unique` key by now; 503.
  */
 export async function retryDeadLetter(
   deps: Deps,
@@ -42,7 +42,7 @@ export async function retryDeadLetter(
   return job
 }
 
-/** One that may yet be withdrawn is no reason to say that its key is taken: see `admitted`. */
+/** Revives the job; waits while the job that has its unique key may yet be withdrawn (see `admitted`). */
 async function revived(deps: Deps, { id, generation }: JobRow): Promise<Revived> {
   let others: OthersFirst | undefined
   for (;;) {

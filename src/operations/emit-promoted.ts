@@ -1,7 +1,10 @@
 import type { JobRow } from '../job/job.ts'
 import type { Deps } from './deps.ts'
 
-/** A token that was faster than the promoter: the job became available and was claimed at once. */
+/**
+ * Emits the `job.enqueued` that belongs before `job.started` when a token arrived before the promoter ran:
+ * the job became available and was claimed in one commit.
+ */
 export function emitPromoted(deps: Deps, claimed: JobRow): void {
   const attempt = claimed.attempt - 1
   const job: JobRow = { ...claimed, state: 'available', attempt, workerId: null, startedAt: null }

@@ -7,29 +7,30 @@ import { storedEvent } from './push.ts'
 import { sendOrLeave } from './token/send-token.ts'
 
 /**
- * Behind a commit that moved workflows: the tokens of jobs that began in it, and the events. For
- * `WorkflowLedger.onNews`: the commit was that of an ACK, a report, a timer, and whoever wrote it
- * knows nothing of what begins with it. What cannot be sent now is owed by the outbox.
+ * Publishes the tokens of jobs that a commit has begun in workflows, and emits the events. The handler of
+ * `WorkflowLedger.onNews`: the commit was that of an ACK, a report or a timer, whose operation knows nothing
+ * of the workflow. Tokens that cannot be published now stay owed by the outbox.
  */
 export function followWorkflows(deps: Deps, news: readonly WorkflowNews[]): void {
-  // At once, before anybody else can see that the outbox owes them: nobody sends them twice.
-  for (const one of news) if (one.what === 'born') send(deps, one.job)
+  // Sent at once, before the relay can see that the outbox owes them, so that none is sent twice.
+  for (const item of news) if (item.what === 'born') send(deps, item.job)
   behindWriters(() => {
-    for (const one of news) follow(deps, one)
+    for (const item of news) follow(deps, item)
   })
 }
 
-/** A worker may have begun it before it is told of. */
+/** Publishes the token; holds the job's first event, as a worker may start the job before `follow` runs. */
 function send(deps: Deps, job: JobRow): void {
   deps.events.hold({ type: storedEvent(job), job })
   if (job.outbox !== null) void sendOrLeave(deps, job)
 }
 
 /**
- * When all whose writes are in the commit have gone on from it, and before RabbitMQ can say anything.
- * Each tells first of the job whose end he wrote. And where the same commit has stored, started or
- * failed what a step replaces, there is a delivery to settle by then, and a token known to be on its
- * way. A tick that is asked for in a microtask comes when no microtask is left.
+ * Runs `follow` after all operations whose writes are in the commit have continued, and before anything
+ * comes from RabbitMQ. Each operation then has emitted the event of the job that it ended. If the same commit
+ * stored, started or failed a job that a step replaces, that operation has by then noted the delivery to
+ * settle or the token on its way. Works because a tick requested in a microtask runs when no microtask is
+ * left.
  */
 function behindWriters(follow: () => void): void {
   queueMicrotask(() => nextTick(follow))

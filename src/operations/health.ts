@@ -16,17 +16,17 @@ interface HealthBody {
   warnings: readonly BrokerWarning[]
 }
 
-/** As long as a PUSH can be accepted (seed 001 §8.1, architecture §3). */
+/** True as long as a PUSH can be accepted (seed 001 §8.1, architecture §3). */
 export function isHealthy({ broker, ledger }: Deps): boolean {
   return broker.status().state === 'up' && ledger.fault() === null
 }
 
-/** What should be looked at, and does not change whether it is well. */
+/** Conditions that an operator should look at; they do not make the gateway unhealthy. */
 export function healthWarnings(deps: Deps): BrokerWarning[] {
   return [...lostWarnings(deps), ...deps.broker.warnings()]
 }
 
-/** What `GET /ojs/v1/health` says. */
+/** The answer of `GET /ojs/v1/health`. */
 export function health(deps: Deps, startedAt: number): Health {
   const broker = deps.broker.status()
   const latency = broker.state === 'up' ? deps.broker.latencyMs() : null
@@ -41,7 +41,7 @@ export function health(deps: Deps, startedAt: number): Health {
       backend: {
         type: 'rabbitmq',
         status: broker.state === 'up' ? 'connected' : BACKEND_STATUS[broker.state],
-        // Of what was asked anyway: nothing is asked for the sake of being timed.
+        // The time of the newest publish or channel opening; no request is made just to measure it.
         ...(latency !== null && { latency_ms: Math.ceil(latency) }),
         ...(broker.state !== 'up' && { error: broker.reason }),
       },
@@ -55,7 +55,7 @@ export function health(deps: Deps, startedAt: number): Health {
   }
 }
 
-/** For strangers: reasons and warnings name hosts, files and queues. */
+/** The answer for callers who are not operators: reasons and warnings name hosts, files and queues. */
 export function withoutReasons({ warnings, ...body }: HealthBody): Omit<HealthBody, 'warnings'> {
   return { ...body, backend: unexplained(body.backend), ledger: unexplained(body.ledger) }
 }

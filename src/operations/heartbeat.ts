@@ -6,23 +6,23 @@ import { explainStaleLease } from './job-refusals.ts'
 import { acknowledgeEarly } from './lease/hand-over.ts'
 import type { Directive, WorkerReport } from './worker-registry.ts'
 
-/** Of any id that PUSH takes, in characters. */
+/** The longest job id that PUSH accepts, in characters. */
 const MAX_ID = 255
 
 export interface Heartbeat {
   directive: Directive
-  /** Ids, in the order in which the worker named them. */
+  /** Ids of the extended leases, in the order in which the worker named them. */
   extended: string[]
-  /** Those among them that were cancelled under this worker (ojs-digest C-15). */
+  /** Ids among those named that were cancelled while this worker had them (ojs-digest C-15). */
   cancelled: string[]
   /** Wall time. */
   serverTime: number
 }
 
 /**
- * BEAT (seed 001 §7.6, §10.4): the worker is alive, and its leases go on; one commit for all of
- * them. Ids that cannot be extended are left out, but a single one that is named with its attempt
- * is fenced as in ACK. Works while RabbitMQ is away. Throws 400, 404, 409, 503.
+ * BEAT (seed 001 §7.6, §10.4): notes that the worker is alive and extends its leases, all in one commit.
+ * Leaves out ids whose lease cannot be extended. Only when the worker names a single job with its attempt
+ * does it throw for that, as ACK would. Works while RabbitMQ is away. Throws 400, 404, 409, 503.
  */
 export async function heartbeat(deps: Deps, body: unknown): Promise<Heartbeat> {
   const request = parseHeartbeat(body)
@@ -39,7 +39,7 @@ export async function heartbeat(deps: Deps, body: unknown): Promise<Heartbeat> {
   }
 }
 
-/** Every spelling of the jobs that are worked on (ojs-digest C-12); a number names none. */
+/** The jobs that the worker names, in any spelling (ojs-digest C-12); `active_jobs` may be only a number. */
 function idsOf({ active_jobs, active_job_ids, job_id }: HeartbeatRequest): string[] {
   const ids = new Set(Array.isArray(active_jobs) ? active_jobs : [])
   for (const id of active_job_ids ?? []) ids.add(id)
@@ -47,7 +47,7 @@ function idsOf({ active_jobs, active_job_ids, job_id }: HeartbeatRequest): strin
   return [...ids].filter(isPossibleId)
 }
 
-/** The others are of no job, and one with a NUL would be taken for what is before that. */
+/** False for ids that no job can have; SQLite would read an id with a NUL only up to the NUL. */
 function isPossibleId(id: string): boolean {
   return id.length > 0 && id.length <= MAX_ID && !id.includes('\0')
 }
@@ -76,7 +76,7 @@ async function extend(
   return leases
 }
 
-/** The flag of seed 001 §7.7: jobs that were cancelled while this worker had them. */
+/** Jobs that were cancelled while this worker had them, so that it can stop (the flag of seed 001 §7.7). */
 function cancelledAmong(
   deps: Deps,
   ids: readonly string[],
@@ -91,7 +91,7 @@ function cancelledAmong(
   })
 }
 
-/** A worker that names one job and its attempt wants to know when that is not its own any more. */
+/** Throws when the worker named one job with its attempt: it wants to know that the lease is not its own. */
 function requireOwnLease(deps: Deps, request: HeartbeatRequest, ids: readonly string[]): void {
   const { attempt, worker_id: workerId } = request
   const [id] = ids

@@ -11,9 +11,9 @@ export function info(deps: Pick<Deps, 'ledger'>, id: string): JobRow {
   return row
 }
 
-/** The same for a message: what its asker had said before it asked counts. Rejects with 404. */
+/** INFO by a control message: waits for the writes of earlier messages. Rejects with 404. */
 export async function infoInOrder(deps: Pick<Deps, 'ledger'>, id: string): Promise<JobRow> {
-  // What could not be written is not so: a read is answered on a full disk, too.
+  // A failed write has changed nothing, so the read is answered all the same, for example on a full disk.
   await earlierWrites(deps).catch(() => {})
   return info(deps, id)
 }

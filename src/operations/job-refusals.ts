@@ -7,10 +7,7 @@ import { visibleJob } from './visible-job.ts'
 
 const VERB = { ack: 'acknowledge', nack: 'fail', beat: 'extend the lease of' } as const
 
-/**
- * Why the fence of an ACK, NACK or BEAT did not match: 404, or 409 with what is true now (seed 001
- * §10.2).
- */
+/** Why the fence of an ACK, NACK or BEAT did not match: 404, or 409 with the facts (seed 001 §10.2). */
 export function explainStaleLease(
   deps: Deps,
   id: string,
@@ -50,7 +47,7 @@ export function explainTerminal(deps: Deps, id: string): OjsError {
   })
 }
 
-/** Where in a batch, and whether what is in its way is of the same batch: none of them is stored. */
+/** The refused job's index in its batch; `isOwn`: it collides with an earlier job of the same batch. */
 export interface InBatch {
   index: number
   isOwn?: boolean

@@ -1,12 +1,12 @@
 import type { PriorityOrder } from '../broker/broker.ts'
 
-/** What the manifest says about this process. */
+/** The facts about this process that the manifest shows. */
 export interface ManifestFacts {
   version: string
   baseUrl: string
   queueType: 'classic' | 'quorum'
   maxBodyBytes: number
-  /** Of the broker's queues; null while that is not known. */
+  /** The priority order of the broker's queues; null until a connection has told it. */
   priorityOrder(): PriorityOrder | null
   access: {
     needsKeys: boolean
@@ -16,9 +16,8 @@ export interface ManifestFacts {
 }
 
 /**
- * The conformance manifest (seed 001 §21.2), telling the truth of the day: a capability is true
- * when all of its endpoints work. `specversion` and the `extension_details` are additions for
- * readers of other OJS documents (ojs-digest §18).
+ * The conformance manifest (seed 001 §21.2). A capability is true when all of its endpoints work.
+ * `specversion` and `extension_details` are additions for readers of other OJS documents (ojs-digest §18).
  */
 export function manifest(facts: ManifestFacts): object {
   const schemes = accessSchemes(facts.access)
@@ -78,7 +77,7 @@ export function manifest(facts: ManifestFacts): object {
   }
 }
 
-/** Seed 001 §5.2: what authentication is asked for is named under `extensions`. */
+/** The required authentication, which seed 001 §5.2 wants named under `extensions`. */
 function accessSchemes({ needsKeys, needsClientCertificate }: ManifestFacts['access']) {
   return {
     ...(needsKeys && {
@@ -98,7 +97,7 @@ function rateLimitText({ limit, windowMs }: { limit: number; windowMs: number })
 
 const BUFFERED = 'FETCH orders exactly, −100…100, what a consumer of the gateway has buffered (32).'
 
-/** Which order of −100…100 a worker can count on: RabbitMQ orders what waits in the queue. */
+/** Describes how priorities −100…100 are ordered: by RabbitMQ in the queue, by the gateway in its buffers. */
 function prioritiesOf({ queueType, priorityOrder }: ManifestFacts): string {
   const order = priorityOrder()
   const said = order === null ? 'unknown while there is no connection' : levelsOf(order)

@@ -23,10 +23,10 @@ export function requireNotPaused(deps: Pick<Deps, 'ledger' | 'settings'>, queue:
 }
 
 /**
- * PAUSE (seed 001 §11.3): FETCH gives nothing of the queue and PUSH takes nothing for it, until it
- * is resumed. What runs goes on; retries, schedules and activations go on to flow in. A pause that
- * stands stays as it is. The answer waits for the broadcast to native workers, as CANCEL does.
- * Throws 400 for a name that cannot be a queue's, 503, and what the first job of a new queue could.
+ * PAUSE (seed 001 §11.3): until the queue is resumed, FETCH returns none of its jobs and PUSH refuses new
+ * ones. Running jobs go on; retries, schedules and activations still become available. Pausing a paused
+ * queue changes nothing. The answer waits briefly for the broadcast to native workers, as with CANCEL.
+ * Throws 400 for an invalid queue name, 503, and what the first PUSH to a new queue may throw.
  */
 export async function pauseQueue(
   deps: Deps,
@@ -40,7 +40,7 @@ export async function pauseQueue(
   return { pausedAt }
 }
 
-/** RESUME (seed 001 §11.4). Of a queue that is not paused too. Throws what PAUSE throws. */
+/** RESUME (seed 001 §11.4). Succeeds also for a queue that is not paused. Throws what PAUSE throws. */
 export async function resumeQueue(
   deps: Deps,
   queue: string,
@@ -54,7 +54,7 @@ export async function resumeQueue(
   return { resumedAt }
 }
 
-/** Tells the workers of every queue what they have not heard of it. Never rejects. */
+/** Broadcasts every pause, resume or renewal that has not been confirmed yet. Never rejects. */
 export async function tellOwedPauses(deps: Deps): Promise<void> {
   const pauses = [...deps.ledger.pauses.owed()].map((queue) => tellWorkers(deps, queue))
   const renewals = [...deps.transient.renewed].map((queue) => tellRenewed(deps, queue))
@@ -62,12 +62,14 @@ export async function tellOwedPauses(deps: Deps): Promise<void> {
 }
 
 /**
- * Another queue has taken the place of this one, and RabbitMQ may have told nobody who consumed it
- * (3.10.8: a quorum queue that is deleted and declared within a millisecond). Every worker consumes
- * anew after a pause, which ends at once; one that is well loses nothing by it. Never rejects.
+ * Makes native workers consume anew after another queue has taken the place of this one. RabbitMQ may not
+ * have cancelled their consumers (3.10.8: a quorum queue that is deleted and declared within a millisecond).
+ * Broadcasts a pause and a resume, after which every worker consumes anew; this does no harm to a worker
+ * whose consumer is well. Never rejects.
  */
 export async function tellRenewed(deps: Deps, queue: string): Promise<void> {
-  // They consume anew when it is resumed, those that have heard of the pause: the others are told then.
+  // Workers that heard of the pause consume anew when the queue is resumed. Keep the queue in `renewed` for
+  // the others: this broadcast is repeated after the resume.
   if (isPaused(deps, queue)) {
     deps.transient.renewed.add(queue)
     return
@@ -82,10 +84,10 @@ export async function tellRenewed(deps: Deps, queue: string): Promise<void> {
   if (outcomes.some((outcome) => outcome !== 'confirmed')) deps.transient.renewed.add(queue)
 }
 
-/** One that is unknown comes into being, as with its first job (ojs-digest C-94). */
+/** Declares an unknown queue, as its first job would (ojs-digest C-94). Throws when that is refused. */
 async function requireKnown(deps: Deps, queue: string): Promise<void> {
   checkQueueName(queue, deps.settings.prefix, 'name')
-  // The ledger is enough: a queue that is known can be paused while RabbitMQ is away.
+  // For a known queue the ledger is enough, so it can be paused while RabbitMQ is away.
   if (deps.ledger.hasQueue(queue)) return
   const outcome = await deps.broker.ensureQueue(queue)
   if (outcome !== 'ready') throw queueRefusal(queue, outcome)
@@ -97,8 +99,9 @@ async function follow(deps: Deps, queue: string): Promise<void> {
 }
 
 /**
- * How it stands now, so that what is repeated never undoes what came after it. An earlier word that
- * says the same settles nothing: between the two the workers were told the opposite.
+ * Broadcasts whether the queue is paused now, so that a repeated broadcast never undoes a later one. Only
+ * the confirm of the newest broadcast counts as "told". An earlier one with the same content does not, since
+ * workers may have been told the opposite between the two.
  */
 async function tellWorkers(deps: Deps, queue: string): Promise<PublishOutcome> {
   const { newestWord } = deps.transient

@@ -23,17 +23,17 @@ import { isFailure, noteWithdrawal, type Sent, sendRefusal, sendToken } from './
 export interface PushedBatch {
   /** In the order of the request. */
   jobs: readonly JobRow[]
-  /** The places of those that were there before, and that their `unique` policy is content with. */
+  /** Indexes of the jobs that existed before; by the `unique` policy of the new ones they are the answer. */
   existing: readonly number[]
-  /** The answer to an earlier request with the same `Idempotency-Key`. */
+  /** True: this is the answer to an earlier request with the same `Idempotency-Key`. */
   isReplay?: boolean
 }
 
 /**
- * PUSH batch (seed 001 §7.2, §9.2): all of the jobs or none. One transaction stores them; their
- * tokens are published side by side and wait here until every confirm is in, so that the batch
- * becomes claimable in one step (architecture §2). Throws what PUSH throws, with `details.index`
- * where one job is to blame.
+ * PUSH batch (seed 001 §7.2, §9.2): enqueues all of the jobs or none. Stores them in one transaction and
+ * publishes their tokens in parallel. Tokens that are delivered to this gateway before every confirm is in
+ * are parked, so that the batch becomes claimable in one step (architecture §2). Throws what PUSH throws,
+ * with `details.index` when one job is the cause.
  */
 export async function pushBatch(
   deps: Deps,
@@ -56,7 +56,8 @@ async function pushNew(
 ): Promise<PushedBatch> {
   const items = parseBatch(body).jobs
   const step = { name: 'enqueue_batch', queue: undefined, parent: context } as const
-  // It names the request as a whole: in the headers of its jobs it would say that they are one.
+  // An idempotency key names the request as a whole. In the headers of each job it would say that all jobs
+  // of the batch are the same.
   const { idempotencyKey: _, ...ofEach } = context
   return await producing(step, async (sent) => {
     const inner = sentWith(ofEach, sent)
@@ -111,7 +112,7 @@ async function storeAll(
   }
 }
 
-/** Of the job that was refused; `other`: what is in its way. */
+/** The place of the refused job in the batch; `isOwn`: `other`, with which it collides, stands before it. */
 function placeIn(
   jobs: readonly NewJob[],
   index: number,
@@ -136,22 +137,23 @@ async function publishStored(
   context: RequestContext,
   key: string | undefined,
 ): Promise<PushedBatch> {
-  const replaced = stored.flatMap((one) => cancelledBy(one))
+  const replaced = stored.flatMap((admittedJob) => cancelledBy(admittedJob))
   const cancelled = new Map(replaced.map(({ job }) => [job.id, job]))
-  const rows = stored.map((one, i) => rowOf(one, jobs[i]))
-  // A later job of the batch may have taken the place of an earlier one, or be content with it.
+  const rows = stored.map((admittedJob, i) => rowOf(admittedJob, jobs[i]))
+  // A later job of the batch may have replaced an earlier one, which is then answered as cancelled.
   const answered = rows.map((row) => cancelled.get(row.id) ?? row)
-  const existing = stored.flatMap((one, i) => (one.outcome === 'existing' ? [i] : []))
+  const existing = stored.flatMap(({ outcome }, i) => (outcome === 'existing' ? [i] : []))
   const isOwn = (_: JobRow, i: number) => stored[i]?.outcome === 'inserted'
   const own = answered.filter(isOwn)
   const placeOf = (id: string) => jobs.findIndex((job) => job.id === id)
-  // As they were stored, and before the end of those among them that were replaced is told.
+  // Holds the event of each job as it was stored, before `followCancel` emits `job.cancelled` for those
+  // that a later job of the batch replaced.
   hold(deps, rows.filter(isOwn), context)
   try {
-    const told = replaced.map((one) => followCancel(deps, one, context))
+    const broadcasts = replaced.map((old) => followCancel(deps, old, context))
     const isOut = await publishAll(deps, own, { isFinal: replaced.length > 0, key, placeOf })
-    if (told.length > 0) await briefly(Promise.all(told))
-    // In a later turn: until then the batch is in hand here.
+    if (broadcasts.length > 0) await briefly(Promise.all(broadcasts))
+    // In a later turn: until `unstage` the relay would skip the jobs of this batch.
     if (!isOut) setImmediate(() => deps.wakeRelay())
   } finally {
     for (const { id } of own) {
@@ -177,7 +179,7 @@ function rowOf(stored: Admitted, job: NewJob | undefined): JobRow {
   return freshRow(placed, stored)
 }
 
-/** Until the confirms are in. Each job is an event of its own; the log has one line for all of them. */
+/** Holds the jobs' events until the confirms are in. `inBatch`: the log has one line for the whole batch. */
 function hold(deps: Deps, rows: readonly JobRow[], { requestId }: RequestContext): void {
   for (const job of rows) {
     deps.transient.undecided.begin(job.id)
@@ -199,7 +201,7 @@ function newBatchJob(
   }
 }
 
-/** Ids that somebody else has staged stay his: the insert will refuse this batch. */
+/** Stages the batch; returns its ids but for those staged by another batch, which the insert will refuse. */
 function stage(deps: Deps, jobs: readonly NewJob[]): string[] {
   const ids = jobs.map((job) => job.id).filter((id) => !deps.tokens.staging.has(id))
   for (const id of ids) deps.tokens.staging.add(id)
@@ -214,15 +216,21 @@ function unstage(deps: Deps, ids: readonly string[]): void {
 }
 
 interface Terms {
-  /** What was replaced cannot be had back: the tokens that are refused stay owed. */
+  /**
+   * True: the batch replaced jobs, which cannot be undone. It is not withdrawn then, and the outbox goes on
+   * owing the tokens that failed.
+   */
   isFinal: boolean
-  /** Of the request. */
+  /** The idempotency key of the request. */
   key: string | undefined
-  /** In the batch, of a job's id. */
+  /** Returns the index of a job in the batch. */
   placeOf(id: string): number
 }
 
-/** Every confirm, or nothing: one refusal withdraws the whole batch. False: some of it stays owed. */
+/**
+ * Publishes all tokens; withdraws the whole batch and throws when one publish fails. Returns false when
+ * tokens stay owed (`isFinal`).
+ */
 async function publishAll(
   deps: Deps,
   rows: readonly JobRow[],
@@ -230,7 +238,8 @@ async function publishAll(
 ): Promise<boolean> {
   const owed = rows.filter((row) => row.state === 'available' && row.outbox !== null)
   const sent = await Promise.all(owed.map((row) => sendToken(deps, row)))
-  // It takes others with it, of which nobody knows; to try those again would not help.
+  // A message that is too large closes the channel, and other publishes on it end as `unknown`. Report the
+  // message that is too large: it is the cause, and a retry of the batch would not help.
   const tooLarge = sent.find(({ outcome }) => outcome === 'too-large')
   const refused = tooLarge ?? sent.find(({ outcome }) => isFailure(outcome))
   if (refused === undefined || !isFailure(refused.outcome)) return true
@@ -238,7 +247,7 @@ async function publishAll(
   const started = await withdrawAll(deps, rows, sent, key)
   const refusal = sendRefusal(deps, refused.row, refused.outcome)
   const index = placeOf(refused.row.id)
-  // A native consumer was faster than the confirms: those jobs run, whatever we answer.
+  // `started`: jobs that a native consumer took before the confirms; they run, whatever the answer is.
   throw refusal.withDetails({ index, ...(started.length > 0 && { started }) })
 }
 
@@ -249,13 +258,14 @@ async function withdrawAll(
   key: string | undefined,
 ): Promise<string[]> {
   const started = await deps.ledger.withdrawAll(rows, key)
-  const sentById = new Map(sent.map((one) => [one.row.id, one]))
+  const sentById = new Map(sent.map((publish) => [publish.row.id, publish]))
   for (const { id, generation } of rows) {
     const isWithdrawn = !started.includes(id)
     if (isWithdrawn) deps.events.drop(id)
-    const one = sentById.get(id)
-    if (one) noteWithdrawal(deps, one, isWithdrawn)
-    // A schedule that came due meanwhile counts as out, and nobody publishes what is staged.
+    const publish = sentById.get(id)
+    if (publish) noteWithdrawal(deps, publish, isWithdrawn)
+    // Nothing was published for it. If it is a schedule that came due meanwhile, its row says that a token
+    // is out; but the relay does not publish staged jobs, so no token can come back.
     else deps.ledger.tokenReturned(id, generation)
   }
   return started

@@ -4,19 +4,19 @@ import type { Deps } from './deps.ts'
 import { tellRenewed } from './pause.ts'
 
 /**
- * No queue that is there has this one. In the form of the broker's own: any other is that of an earlier
- * build, and the queue would be marked anew.
+ * A marker that no existing queue has. It has the form of the broker layer's own markers: one of another
+ * form counts as made by an earlier build, and the queue would be marked again.
  */
 const NO_MARKER = 'q-lost'
 
 /**
- * A queue that we know is not in the broker any more (architecture §2, "Queue missing"). Before
- * it is declared anew, every job whose token was in it gets a new outbox nonce; the relay then
- * publishes them. That it is new is remembered before it is.
+ * Handles a known queue that RabbitMQ does not have any more (architecture §2, "Queue missing"). Before the
+ * queue is declared again, gives every job whose token was in it a new outbox nonce, which the relay then
+ * publishes, and records that the queue is new. `isRenewed`: another queue of this name exists already.
  *
- * `leave`: not without an operator. The last look at the queue showed far fewer tokens than the
- * ledger has available jobs, so somebody acknowledges natively without reporting: to republish
- * would run finished jobs again. `isRenewed`: another one of its name is there already.
+ * Returns `leave` when only an operator may declare the queue: its last depth sample showed far fewer tokens
+ * than the ledger has available jobs. Then a native worker acknowledges without reporting, and republished
+ * jobs could run a second time.
  */
 export async function onQueueMissing(
   deps: Deps,
@@ -26,7 +26,7 @@ export async function onQueueMissing(
   const { ledger, clock } = deps
   const missing = deps.broker.silentlyAcknowledged(queue, ledger.counts(queue).available)
   const isDoubtful = missing > 0 || ledger.lost.has(queue)
-  // What was seen of it is gone with this process, and the doubt is not.
+  // Stored, because the depth sample is lost when this process ends, and the doubt must not be.
   if (isDoubtful) await ledger.lost.mark(queue, clock.now())
   if (isDoubtful && !deps.transient.recovering.has(queue)) {
     deps.logger.error(
@@ -45,14 +45,15 @@ export async function onQueueMissing(
 }
 
 /**
- * What tells the queue that has our tokens from another of its name (`QueueMarkers` of the broker). Null:
- * nothing is known of it. One that is there in the place of one that was lost is never the same.
+ * Returns the marker that tells the queue with the gateway's tokens from another queue of the same name
+ * (`QueueMarkers` of the broker); null: none is known. For a lost queue it is a marker that no queue has, so
+ * that a queue in its place never counts as the same.
  */
 export function markerOf({ ledger }: Pick<Deps, 'ledger'>, queue: string): string | null {
   return ledger.lost.has(queue) ? NO_MARKER : ledger.queueMarker(queue)
 }
 
-/** Also while there is another queue of that name, which somebody else has declared. */
+/** Warnings for lost queues, also while another queue of the name exists that a client declared. */
 export function lostWarnings({ ledger }: Pick<Deps, 'ledger'>): BrokerWarning[] {
   return ledger.lost.all().map((queue) => ({
     code: 'queue_lost',
@@ -64,8 +65,8 @@ export function lostWarnings({ ledger }: Pick<Deps, 'ledger'>): BrokerWarning[] 
 }
 
 /**
- * A retry delay queue is gone, with every token that waited in it: the ledger holds those jobs from
- * now on and publishes them when they are due.
+ * Handles a rung that is gone with every token in it: from now on the ledger holds those jobs, and publishes
+ * them when they are due.
  */
 export async function onRungMissing(deps: Deps, rung: Rung): Promise<void> {
   const jobs = await deps.ledger.rearmRung(rung, deps.clock.now())

@@ -18,7 +18,7 @@ export interface QueueStats {
   computedAt: number
 }
 
-/** Every queue that was ever used, oldest first (seed 001 §11.1). From memory. */
+/** Lists every queue that was ever used, oldest first (seed 001 §11.1). Reads from memory only. */
 export function listQueues(
   deps: Pick<Deps, 'ledger'>,
   page: { limit: number; offset: number },
@@ -30,10 +30,7 @@ export function listQueues(
   return { queues, total: all.length }
 }
 
-/**
- * Statistics of one queue (seed 001 §11.2), from counters that are kept: they cost the same at any
- * number of jobs. Throws 404.
- */
+/** Statistics of one queue (seed 001 §11.2), from stored counters: O(1) in the number of jobs. Throws 404. */
 export function queueStats(deps: Pick<Deps, 'ledger' | 'clock'>, queue: string): QueueStats {
   if (!deps.ledger.hasQueue(queue)) throw queueRefusal(queue, 'missing')
   const computedAt = deps.clock.now()

@@ -6,15 +6,16 @@ import { requirePublishing } from './require-broker.ts'
 
 export interface Recovered {
   queue: string
-  /** Jobs that were waiting in it, and get a new token. */
+  /** Available jobs of the queue, each of which gets a new token. */
   republished: number
 }
 
 /**
- * An operator's word that a queue which is gone may be declared again with every available job in
- * it, although somebody seems to have acknowledged silently (`ojs-rabbitmq recover --queue Q`).
- * Another queue of its name may be there by now, declared by a worker. Throws 400, 404 for a queue
- * the ledger does not know, 409 when the queue is there and was not lost, 503.
+ * Declares a lost queue again and republishes all its available jobs, at an operator's request
+ * (`ojs-rabbitmq recover --queue Q`). The gateway does not do that by itself when a worker seems to have
+ * acknowledged jobs without reporting them. Another queue of the name may exist by now, declared by a
+ * worker. Throws 400, 404 for a queue that the ledger does not know, 409 when the queue exists and was not
+ * lost, 503.
  */
 export async function recoverQueue(
   deps: Deps,

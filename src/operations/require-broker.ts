@@ -7,7 +7,7 @@ export function requirePublishing(deps: Deps): void {
   if (status.state !== 'up') throw brokerRefusal(status.state)
 }
 
-/** FETCH and ACK go on under an alarm: consuming connections are not blocked. */
+/** Throws 503 when nothing can be consumed now. An alarm is no reason: RabbitMQ blocks only publishers. */
 export function requireConsuming(deps: Deps): void {
   const { state } = deps.broker.status()
   if (state === 'down' || state === 'foreign') throw brokerRefusal(state)

@@ -11,9 +11,9 @@ const MAX_SCHEMAS = 10_000
 const MAX_SCHEMA_BYTES = 262_144
 
 /**
- * Registers a JSON Schema for `args` (seed 001 §15.2). Posted again as it is, it is found; `isNew`
- * says which. Throws 400 for what is no schema of draft 2020-12 or asks for too much, 409 when the
- * uri has another one, 413, 422 when there are as many as may be, 503.
+ * Registers a JSON Schema for `args` (seed 001 §15.2). Posting the same schema again succeeds with `isNew`
+ * false. Throws 400 for what is no schema of draft 2020-12 or is too costly, 409 when the uri has another
+ * schema, 413, 422 when there are too many schemas, 503.
  */
 export async function registerSchema(
   deps: Pick<Deps, 'ledger' | 'clock'>,
@@ -38,7 +38,7 @@ export async function registerSchema(
   }
 }
 
-/** Those of clients, oldest first, then the six of OJS itself (seed 003). A pure read. */
+/** Lists the schemas of clients, oldest first, then the six of OJS itself (seed 003). A pure read. */
 export function listSchemas(
   { ledger }: Pick<Deps, 'ledger'>,
   { limit, offset }: { limit: number; offset: number },
@@ -57,8 +57,8 @@ export function getSchema({ ledger }: Pick<Deps, 'ledger'>, uri: string): Schema
 }
 
 /**
- * Jobs that name it are not affected (seed 001 §15.4). Throws 404, 503; 409 for OJS's own: they
- * are there, and the state that they are in does not allow it (seed 001 §16.2 has no 403).
+ * Deletes a schema; jobs that name it are not affected (seed 001 §15.4). Throws 404, 503; 409 for a schema
+ * of OJS itself, which cannot be deleted (seed 001 §16.2 has no 403).
  */
 export async function deleteSchema({ ledger }: Pick<Deps, 'ledger'>, uri: string): Promise<void> {
   if (ojsSchema(uri)) {

@@ -1,34 +1,34 @@
 import type { Clock } from '../clock.ts'
 
 const MAX_WORKERS = 10_000
-/** For all that workers report: 6 KiB each of 10,000 workers, or 500 that report the most allowed. */
+/** For everything that workers report: 6 KiB each for 10,000 workers, or 500 that report the most allowed. */
 const MAX_BYTES = 64 * 1024 * 1024
-/** What a string takes in memory beside its characters, which take up to two bytes each. */
+/** Memory of a string beside its characters, which take up to two bytes each. */
 const TEXT_BYTES = 32
 /** Six missed heartbeats (ojs-digest §9). */
 const STALE_AFTER_MS = 30_000
 const FORGOTTEN_AFTER_MS = 300_000
 const MAX_SHOWN_JOBS = 100
 
-/** From left to right only: who was told to end is not told to go on (ojs-digest §9). */
+/** A directive only ever moves to the right: `terminate` is not taken back (ojs-digest §9). */
 const DIRECTIVES = ['running', 'quiet', 'terminate'] as const
 
 export type Directive = (typeof DIRECTIVES)[number]
 
-/** Does a worker that reports `state` still have to be told `directive`? */
+/** True when a worker that reports `state` has not followed `directive` yet. */
 export function isStronger(directive: Directive, state: Directive): boolean {
   return DIRECTIVES.indexOf(directive) > DIRECTIVES.indexOf(state)
 }
 
-/** What a worker says of itself in a heartbeat. What it does not say stays as it was. */
+/** What a worker reports about itself in a heartbeat. Absent or null: the last value stays. */
 export interface WorkerReport {
   workerId: string
-  /** One of ours, or a word of its own, which says nothing to us. */
+  /** A directive's name; any other word of the worker's is ignored. */
   state?: string | null | undefined
   hostname?: string | null | undefined
   pid?: number | null | undefined
   queues?: readonly string[] | null | undefined
-  /** The queue whose control queue the heartbeat came by: the only one known of a worker that names none. */
+  /** The queue whose control queue the heartbeat came by: used for a worker that names no queues. */
   heardOn?: string
   concurrency?: number | null | undefined
   labels?: readonly string[] | null | undefined
@@ -37,7 +37,7 @@ export interface WorkerReport {
   activeJobIds: readonly string[]
 }
 
-/** Null: the worker never said. Instants are clock time. */
+/** A known worker. Null: the worker never reported the value. Instants are clock time. */
 export interface Worker {
   readonly id: string
   hostname: string | null
@@ -46,12 +46,12 @@ export interface Worker {
   concurrency: number | null
   labels: readonly string[]
   version: string | null
-  /** As it says itself. */
+  /** The state that the worker reports itself. */
   reported: Directive | null
   directive: Directive
   /**
-   * As of its last heartbeat, which may be 5 s ago or never was, without those that have ended since;
-   * `activeJobIds` are the first hundred.
+   * As of the last heartbeat (perhaps 5 s ago; 0 if there was none), without the jobs that have ended since.
+   * `activeJobIds` has the first hundred.
    */
   activeJobs: number
   activeJobIds: readonly string[]
@@ -61,14 +61,14 @@ export interface Worker {
 }
 
 interface KnownWorker extends Worker {
-  /** What all that it says takes of memory, roughly and at most. */
+  /** Upper estimate of the memory that its reported values take. */
   bytes: number
-  /** Its heartbeats name all its queues; a FETCH perhaps only some. */
+  /** True: its heartbeats name all its queues, so a FETCH, which may name only some, does not change them. */
   namesQueues: boolean
 }
 
 export interface ListedWorker extends Worker {
-  /** What it reports, or else was told; `stale` when nothing was heard of it for 30 s. */
+  /** The reported state, else the directive; `stale` when nothing was heard of the worker for 30 s. */
   state: Directive | 'stale'
 }
 
@@ -78,11 +78,11 @@ export interface WorkerList {
 }
 
 /**
- * Who fetches and beats, and what operators want of them. In memory: after a restart a worker is
- * back with its next request, and a directive has to be given again. Bounded, because clients say
- * what they like: of more than 10,000 those that were silent for longest are forgotten, and where
- * all together say too much, those that say most; whoever was told something after all others, so
- * that nobody undoes what an operator wants by coming under ten thousand names.
+ * The workers that FETCH or send heartbeats, and the directives that operators gave them. In memory: after
+ * a restart a worker is known again with its next request, but a directive has to be given again. Bounded,
+ * because clients choose ids and values: beyond 10,000 workers it forgets those that were silent longest,
+ * and beyond `maxBytes` those with the largest values. Workers with a directive are forgotten last, so that
+ * nobody can undo a directive by sending requests under ten thousand names.
  */
 export class WorkerRegistry {
   readonly #clock: Clock
@@ -98,8 +98,8 @@ export class WorkerRegistry {
   }
 
   /**
-   * A FETCH of this worker. False: it was told to stop fetching (seed 001 §10.4). On the hot path:
-   * one look-up, and no allocation for a worker that is known.
+   * Notes a FETCH of this worker. Returns false when it was told to stop fetching (seed 001 §10.4). On the
+   * hot path: one look-up, and no allocation for a known worker.
    */
   fetched(workerId: string, queues: readonly string[]): boolean {
     const worker = this.#known(workerId) ?? this.#add(workerId)
@@ -112,8 +112,9 @@ export class WorkerRegistry {
   }
 
   /**
-   * A native worker begins to consume these queues; answers what it shall do. One that is about to
-   * end does not begin any more: who had said so is its successor.
+   * Notes that a native worker begins to consume these queues; returns its directive. If the known worker
+   * reported `terminate`, this is its successor under the same id, since a worker that is about to end does
+   * not begin to consume: it starts without a directive.
    */
   joined(workerId: string, queues: readonly string[]): Directive {
     if (this.#workers.get(workerId)?.reported === 'terminate') this.#add(workerId)
@@ -121,12 +122,12 @@ export class WorkerRegistry {
     return this.#workers.get(workerId)?.directive ?? 'running'
   }
 
-  /** As it says itself; empty when it never did. */
+  /** The queues that the worker named; empty when it named none. */
   queuesOf(workerId: string): readonly string[] {
     return this.#workers.get(workerId)?.queues ?? []
   }
 
-  /** A heartbeat. A worker that nobody knew is known from now on; answers what it shall do. */
+  /** Records a heartbeat, also of a new worker; returns the worker's directive. */
   beaten(report: WorkerReport): Directive {
     const worker = this.#processOf(report)
     worker.lastSeenAt = this.#clock.now()
@@ -146,8 +147,9 @@ export class WorkerRegistry {
   }
 
   /**
-   * The worker's lease of a job is over. One that beats only for the jobs that it has would have the last
-   * of them for ever; whoever runs it still says so with the next heartbeat. On the hot path, too.
+   * Removes a job whose lease has ended from the worker's active jobs. A worker that sends heartbeats only
+   * while it has jobs would otherwise show its last job for ever; if it still runs the job, its next
+   * heartbeat lists it again. On the hot path.
    */
   ended(workerId: string, jobId: string): void {
     const worker = this.#workers.get(workerId)
@@ -156,7 +158,7 @@ export class WorkerRegistry {
     worker.activeJobs = Math.max(worker.activeJobs - 1, worker.activeJobIds.length)
   }
 
-  /** Tells one worker. The same again is fine; `too-late`: it was told more already. */
+  /** Gives one worker a directive, perhaps again. `too-late`: it already has a stronger one. */
   direct(workerId: string, directive: Directive): ListedWorker | 'unknown' | 'too-late' {
     this.#forgetSilent()
     const worker = this.#workers.get(workerId)
@@ -164,13 +166,13 @@ export class WorkerRegistry {
     return tell(worker, directive) ? this.#listed(worker) : 'too-late'
   }
 
-  /** Tells every worker that was not told more already; how many. */
+  /** Gives the directive to every worker that has no stronger one; returns how many got it. */
   directAll(directive: Directive): number {
     this.#forgetSilent()
     return [...this.#workers.values()].filter((worker) => tell(worker, directive)).length
   }
 
-  /** In the order in which they were first seen. */
+  /** Lists workers in the order in which they were first seen. */
   list({ limit, offset }: { limit: number; offset: number }): WorkerList {
     this.#forgetSilent()
     const all = [...this.#workers.values()]
@@ -180,7 +182,7 @@ export class WorkerRegistry {
     return { workers, summary }
   }
 
-  /** Workers that are not stale, and those of them that have work. */
+  /** Counts the workers that are not stale, and those of them that have active jobs. */
   gauges(): { active: number; busy: number } {
     let active = 0
     let busy = 0
@@ -192,13 +194,13 @@ export class WorkerRegistry {
     return { active, busy }
   }
 
-  /** Another process under the same id: what its predecessor was told does not concern it. */
+  /** The reporting process's entry; another process under the same id gets a new one, without a directive. */
   #processOf(report: WorkerReport): KnownWorker {
     const known = this.#known(report.workerId)
     return known === undefined || isOther(known, report) ? this.#add(report.workerId) : known
   }
 
-  /** Five minutes of silence are its end, whether or not anybody has looked at the list since. */
+  /** Ignores a worker after five minutes of silence, even if `#forgetSilent` has not removed it yet. */
   #known(id: string): KnownWorker | undefined {
     const worker = this.#workers.get(id)
     if (worker !== undefined && this.#silenceMs(worker) > FORGOTTEN_AFTER_MS) return undefined
@@ -238,7 +240,7 @@ export class WorkerRegistry {
     }
   }
 
-  /** A hundredth at a time, because it takes a sort: each FETCH may come under a new name. */
+  /** Forgets a hundredth at a time, because it takes a sort: each FETCH may come under a new id. */
   #forgetMostSilent(): void {
     this.#forgetSilent()
     if (this.#workers.size < this.#capacity) return
@@ -254,7 +256,7 @@ export class WorkerRegistry {
     if (this.#bytes > this.#maxBytes) this.#forgetLargest()
   }
 
-  /** Whoever says little stays. A tenth more than has to go: it takes a sort each time. */
+  /** Forgets the largest workers, down to 90 % of the limit, because it takes a sort each time. */
   #forgetLargest(): void {
     this.#forgetSilent()
     for (const worker of this.#dispensable((a, b) => b.bytes - a.bytes)) {
@@ -263,7 +265,7 @@ export class WorkerRegistry {
     }
   }
 
-  /** All of them, in the order in which they are forgotten: whoever was told something comes last. */
+  /** All workers in the order in which they may be forgotten: those with a directive last. */
   #dispensable(compare: (a: KnownWorker, b: KnownWorker) => number): KnownWorker[] {
     const all = [...this.#workers.values()]
     return all.sort((a, b) => Number(isTold(a)) - Number(isTold(b)) || compare(a, b))
@@ -318,7 +320,10 @@ function tell(worker: Worker, directive: Directive): boolean {
   return true
 }
 
-/** In a container every process is number 1: who had ended and runs again is another one, too. */
+/**
+ * True when the report is from another process than `known`. The pid is not enough, since in containers it
+ * is always 1: a worker that reported `terminate` and now runs again is another process too.
+ */
 function isOther(known: Worker, { pid, hostname, state }: WorkerReport): boolean {
   const isBack = known.reported === 'terminate' && (state === 'running' || state === 'quiet')
   return isBack || differs(known.pid, pid) || differs(known.hostname, hostname)

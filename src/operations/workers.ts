@@ -6,10 +6,10 @@ import type { Directive, ListedWorker, WorkerList } from './worker-registry.ts'
 /** Stands for every worker that is known. */
 const ALL = '*'
 
-/** Those that end first count, so that it costs the same for every backlog. */
+/** At most this many leases are counted, those that end first, so that the cost is bounded. */
 const MAX_LEASES = 10_000
 
-/** Everybody who fetched with a `worker_id` or sent a heartbeat lately (ojs-digest §11). */
+/** Lists the workers that fetched with a `worker_id` or sent a heartbeat lately (ojs-digest §11). */
 export function listWorkers(
   deps: Pick<Deps, 'workers' | 'ledger'>,
   page: { limit: number; offset: number },
@@ -19,9 +19,9 @@ export function listWorkers(
 }
 
 /**
- * A worker has what the ledger says that it has, and that a heartbeat has not named yet (it may
- * never send one). It may have more by its own count: what it took and nobody knows of. That is also
- * what counts while the ledger cannot be read, of which health tells.
+ * Sets a worker's `activeJobs` to the larger of two counts: its leases in the ledger, since it may not have
+ * sent a heartbeat, and its own count, since it may have taken jobs that the ledger does not know. Uses only
+ * its own count while the ledger cannot be read, which the health endpoint reports.
  */
 function countLeases({ ledger }: Pick<Deps, 'ledger'>): (worker: ListedWorker) => ListedWorker {
   let leases: ReadonlyMap<string, number> = new Map()
@@ -37,9 +37,9 @@ function countLeases({ ledger }: Pick<Deps, 'ledger'>): (worker: ListedWorker) =
 }
 
 /**
- * What an operator wants of a worker, or of all (`*`): its next heartbeat says so, its FETCH gets
- * nothing from now on, and native workers are told by broadcast. Throws 404; 409 when it was told
- * to end already (one way only).
+ * Gives an operator's directive to a worker, or to all (`*`): the answer to its next heartbeat carries the
+ * directive, its FETCH returns nothing from now on, and native workers get a broadcast. Throws 404; 409 when
+ * the worker was told to terminate already, which cannot be taken back.
  */
 export function directWorker(
   deps: Pick<Deps, 'workers' | 'logger' | 'broker' | 'ledger'>,
@@ -56,7 +56,7 @@ export function directWorker(
   return 'worker' in told ? { worker: countLeases(deps)(told.worker) } : told
 }
 
-/** `queues`: those that it works on; null: all. What is lost, a heartbeat makes up for. */
+/** `queues`: those of the worker; null: all. A lost broadcast is repeated at the worker's next heartbeat. */
 function broadcast(
   deps: Pick<Deps, 'broker' | 'ledger'>,
   workerId: string,

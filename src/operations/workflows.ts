@@ -15,9 +15,9 @@ import { newJob, requireQueue } from './push.ts'
 import { requirePublishing } from './require-broker.ts'
 
 /**
- * Creates and starts a workflow (seed 001 §14.1): all of it is checked before anything is stored,
- * then the workflow and the jobs of its first steps are, in one commit; the answer comes from it,
- * and the outbox owes the tokens. Throws 400, 422, 429, 503.
+ * Creates and starts a workflow (seed 001 §14.1). Checks all of it first, then stores the workflow and the
+ * jobs of its first steps in one commit. Answers from that commit; the outbox owes the jobs' tokens. Throws
+ * 400, 422, 429, 503.
  */
 export async function createWorkflow(
   deps: Deps,
@@ -48,7 +48,7 @@ export async function createWorkflow(
   return workflow
 }
 
-/** As PUSH would take it; the job itself is made when its turn comes. */
+/** Checks a step as PUSH would; its job is made when the step begins. */
 function checkedStep(deps: Deps, node: PlannedJob, context: RequestContext, fuel: Fuel) {
   try {
     const push = parsePush(node.request)
@@ -66,7 +66,7 @@ function aboutStep(error: OjsError, { id, path }: PlannedJob): OjsError {
   return error.withDetails({ ...where, step: id }, `Step '${id}': ${error.message}`)
 }
 
-/** An idempotency key names the request as a whole, and no job of it. */
+/** The context is kept without its idempotency key, which names the request as a whole and not its jobs. */
 function settingsOf({ settings }: Deps, context: RequestContext): WorkflowSettings {
   const { timeoutMs, prefix } = settings
   const { traceparent, tracestate } = context
@@ -93,7 +93,7 @@ export function listWorkflows(
   return deps.ledger.workflows.list(query)
 }
 
-/** What a cancelled workflow has come to. */
+/** The outcome of a workflow's cancellation. */
 export interface WorkflowCancellation {
   workflow: WorkflowHead
   stepsCancelled: number
