@@ -22,7 +22,7 @@ export interface ArrivingToken {
  *   `promote` says that the row became available by its due time in the same step.
  * - `exhaust`: the job may not run again; take the exhaustion path. `skipped` as for `claim`.
  * - `expire`: `expires_at` has passed; the job is discarded and the token dropped.
- * - `hold`: keep the delivery unacknowledged until `until`, or until the row moves (null).
+ * - `hold`: keep the delivery unacknowledged until `until`, or until the row changes (null).
  * - `rearm`: acknowledge and write a new outbox; the ledger publishes it when due.
  *
  * A token without a row is no case of this table: the ledger first stores its job (`adoption.ts`), as if it

@@ -77,7 +77,7 @@ function writeObject(
   return `{${text}}`
 }
 
-/** An object's own names, sorted, `__proto__` too. Those that are equal in NFC are sorted by their originals. */
+/** An object's own names, sorted, `__proto__` too; those that are equal in NFC by their original names. */
 function namesOf(source: object, sorting: SortingBudget): string[] {
   const names = Object.keys(source)
   if (names.length < 2) return names

@@ -36,7 +36,7 @@ export interface CronDefinition extends Schedule {
   template: PushRequest
 }
 
-/** A cron entry in the ledger. Instants are of the wall clock, in milliseconds. */
+/** A cron entry in the ledger. Instants are wall time, in milliseconds. */
 export interface CronEntry extends CronDefinition {
   /** Tells entries apart that had the same name one after the other. */
   seq: number

@@ -6,7 +6,8 @@
  * - **Lease**: the reservation of an active job. Its **holder** is `gateway` (the delivery is held
  *   here), `ledger` (the delivery was acknowledged early; the ledger alone holds the lease) or
  *   `native` (a native AMQP worker has the delivery).
- * - **Generation**: which life of the job; 0, and +1 each time its id starts over.
+ * - **Generation**: which life of the job; 0, and +1 each time its id is used for a new life (a dead letter
+ *   that is retried, an erased id that is used again).
  * - **Outbox**: a nonce that says "this job needs a token in the broker and no confirm has been
  *   seen for it yet".
  *

@@ -254,7 +254,7 @@ function callbacksOf(body: Members, path: string): NamedCallback[] {
   })
 }
 
-/** 1 to 255 characters that SQLite stores unchanged (`storable` of the schemas). */
+/** 1 to 255 characters that the ledger stores unchanged (`storable` of the schemas). */
 const OWN_ID = /^[^\0\p{Cs}]{1,255}$/u
 
 /** The id in the request, or else the element's index: `"0"`, `"1"` (ojs-digest §8.1). */

@@ -1,8 +1,8 @@
 import type { PushOptions } from './request.ts'
 
 /**
- * Workflows (seed 001 §14, ojs-digest §8): a list of steps that wait for each other. Both request
- * dialects become one `Plan`; the ledger runs it node by node.
+ * Workflows (seed 001 §14, ojs-digest §8): steps that wait for each other. A request in either dialect
+ * becomes a `Plan`, which the ledger runs node by node.
  */
 
 export const WORKFLOW_STATES = ['running', 'completed', 'failed', 'cancelled'] as const

@@ -103,7 +103,7 @@ function refusal(name: string, outcome: 'duplicate' | 'full'): OjsError {
   })
 }
 
-/** Seed 001 §13.1. A pure read. */
+/** Lists the cron entries (seed 001 §13.1). A pure read. */
 export function listCron(
   deps: Pick<Deps, 'ledger'>,
   page: { limit: number; offset: number },

@@ -6,7 +6,7 @@ import { OthersFirst } from './enqueue/others-first.ts'
 import { keyTaken } from './job-refusals.ts'
 import { sendOrLeave } from './token/send-token.ts'
 
-/** The dead letters, newest first (seed 001 §12.1). A pure read. */
+/** Lists the dead letters, newest first (seed 001 §12.1). A pure read. */
 export function listDeadLetters(
   deps: Pick<Deps, 'ledger'>,
   query: DeadLetterQuery,

@@ -62,7 +62,7 @@ export function idTaken(id: string, batch?: InBatch): OjsError {
   })
 }
 
-/** Seed 001 §9.1, "Duplicate Job". */
+/** The refusal of a job whose unique key is taken (seed 001 §9.1, "Duplicate Job"). */
 export function keyTaken(existing: JobRow, uniqueKey: string, batch?: InBatch): OjsError {
   const message = batch?.isOwn
     ? 'Two jobs of the batch have the same unique key. None is stored.'

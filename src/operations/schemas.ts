@@ -49,7 +49,7 @@ export function listSchemas(
   return { schemas: [...schemas, ...own], total: total + OJS_SCHEMAS.length }
 }
 
-/** Throws 404. */
+/** Returns a schema of OJS itself or of a client. Throws 404. */
 export function getSchema({ ledger }: Pick<Deps, 'ledger'>, uri: string): SchemaRecord {
   const schema = ojsSchema(uri) ?? ledger.schemas.find(uri)
   if (schema === null) throw notFound('schema', uri)

@@ -78,14 +78,14 @@ function settingsOf({ settings }: Deps, context: RequestContext): WorkflowSettin
   }
 }
 
-/** Seed 001 §14.2. A pure read. Throws 404. */
+/** Returns a workflow with its steps (seed 001 §14.2). A pure read. Throws 404. */
 export function getWorkflow(deps: Pick<Deps, 'ledger'>, id: string): WorkflowRow {
   const workflow = deps.ledger.workflows.find(id)
   if (workflow === null) throw notFound('workflow', id)
   return workflow
 }
 
-/** Newest first, without their steps. */
+/** Lists workflows, newest first, without their steps. */
 export function listWorkflows(
   deps: Pick<Deps, 'ledger'>,
   query: WorkflowQuery,
@@ -100,7 +100,7 @@ export interface WorkflowCancellation {
 }
 
 /**
- * Cancels a workflow with every job of it that is not over, active ones too (seed 001 §14.3, C-29).
+ * Cancels a workflow with every job of it that has not ended, active ones too (seed 001 §14.3, C-29).
  * Throws 404, 409 when it has ended, 503.
  */
 export async function cancelWorkflow(

@@ -57,7 +57,7 @@ export function noteLeftOver({ tokens }: Deps, row: Pick<JobRow, 'id' | 'state'>
 
 /**
  * Makes an active job available again without counting the attempt. Reuses the held delivery as its token,
- * unless the ledger wrote a new outbox nonce because that token is of an earlier attempt.
+ * unless the ledger wrote a new outbox nonce: there may be no held delivery, or one of an earlier attempt.
  */
 export async function requeueLease(
   deps: Deps,

@@ -64,7 +64,7 @@ function tell(
       deps.events.emit({ type: 'job.heartbeat', job: leaseOf(result.job), workerId })
       return
     case 'started':
-      // A delivery may have been parked until this row moves.
+      // A delivery may have been parked until this row changes.
       deps.broker.unpark(result.job.id)
       if (result.promoted) emitPromoted(deps, result.job)
       deps.events.emit({ type: 'job.started', job: result.job, requestId })

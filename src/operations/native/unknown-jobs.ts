@@ -5,7 +5,7 @@ import type { ReportedEvent } from '../../job/report.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 
 /**
- * True when the worker acknowledges the token of a failed job and leaves its retry to the gateway, but the
+ * True when the worker acknowledges the token of a failed job and leaves what follows to the gateway, but the
  * ledger does not have the job.
  */
 export function isLeftToUs(deps: Deps, { id, said, isStandIn }: ReportedEvent): boolean {

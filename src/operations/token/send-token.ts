@@ -168,8 +168,9 @@ export function noteWithdrawal(deps: Deps, sent: Sent, isWithdrawn: boolean): vo
 }
 
 /**
- * True when the token of a job that has just ended was never published by this process. It will not be any
- * more, so its row does not have to wait for the token to come back.
+ * True when the token of a job that has just ended surely reached no queue: this process owed it and had no
+ * publish of it under way or unanswered. It will not be published any more, so the row need not wait for the
+ * token to come back.
  */
 export function isUnsent({ tokens }: Deps, { job, isTokenOwed }: Expired): boolean {
   return isTokenOwed && tokens.isSurelyUnsent(job.id)
