@@ -115,8 +115,8 @@ export interface JobRow extends Omit<NewJob, 'start' | 'unique'> {
   tokenOut: boolean
   holder: Holder | null
   /**
-   * The worker that runs the job or ran it last. In an `available` row: the worker that gave the job back
-   * while its token was not in the gateway's hands.
+   * The worker that runs the job or ran it last. In an `available` row: the worker that gave the job back, if
+   * its token did not go back with it, so that the outbox owes a new one.
    */
   workerId: string | null
   leaseMs: number | null

@@ -7,8 +7,8 @@ import { judge, retryPolicyOf } from './retry-policy.ts'
 
 /*
  * What a native worker's report does to a row, decided by the row alone (architecture §5). Reports may come
- * late, twice, in any order or not at all. An event counts only if it is further than the row, so that every
- * order of the same events ends in the same state.
+ * late, twice, in any order or not at all. An event counts only if it goes beyond what the row knows, so that
+ * every order of the same events ends in the same state.
  */
 
 export interface ReportedEvent {
@@ -34,7 +34,7 @@ export interface ReportedEvent {
 /** What the event says, with texts already bounded in size (`job/failure.ts`). */
 export type Said =
   | { event: 'started' }
-  /** The worker acknowledged the token without running the job: only the token is back. */
+  /** The worker acknowledged the token without a run, or after a cancelled one: only the token is back. */
   | { event: 'dropped' }
   /** No attempt was made: the token came after the job's `expires_at`. */
   | { event: 'expired' }
@@ -118,8 +118,8 @@ function mayExpire({ attempt }: ReportedEvent, row: Fate): boolean {
 
 /**
  * True when the reporting worker still has the lease. Holder `gateway`: another worker has got the job from
- * this gateway since. Holder `ledger` is allowed, as the released token may have come to this gateway before
- * the report, which then handed the lease over to the ledger.
+ * this gateway since. Holder `ledger` is allowed: the released token may have reached this gateway before the
+ * report did, and the gateway then handed the lease over to the ledger.
  */
 function mayRelease({ attempt, workerId }: ReportedEvent, row: Fate): boolean {
   if (row.state !== 'active' || attempt !== row.attempt || workerId !== row.workerId) return false

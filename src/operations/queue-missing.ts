@@ -14,9 +14,9 @@ const NO_MARKER = 'q-lost'
  * queue is declared again, gives every job whose token was in it a new outbox nonce, which the relay then
  * publishes, and records that the queue is new. `isRenewed`: another queue of this name exists already.
  *
- * Returns `leave` when only an operator may declare the queue: its last depth sample showed far fewer tokens
- * than the ledger has available jobs. Then a native worker acknowledges without reporting, and republished
- * jobs could run a second time.
+ * Returns `leave` when only an operator may declare the queue: it is marked as lost, or its last depth sample
+ * showed far fewer tokens than the ledger has available jobs. Then a native worker acknowledges without
+ * reporting, and republished jobs could run a second time.
  */
 export async function onQueueMissing(
   deps: Deps,
