@@ -3,7 +3,7 @@ import type { PublishOutcome } from '../broker/broker.ts'
 import type { Deps } from './deps.ts'
 import type { Directive } from './worker-registry.ts'
 
-/** A request waits no longer than this for a broadcast's confirm; an unconfirmed broadcast is repeated later. */
+/** A request waits no longer than this for a confirm; an unconfirmed broadcast is repeated later. */
 const BROADCAST_WAIT_MS = 1_000
 
 /*
