@@ -10,7 +10,7 @@ COPY src src
 RUN node_modules/.bin/tsc -p src && npm prune --omit=dev --no-audit --no-fund
 
 FROM node:22-bookworm-slim
-# Nothing here installs packages any more, so no package manager stays.
+# The image never installs packages, so it needs no package manager.
 RUN rm -rf /usr/local/lib/node_modules /usr/local/bin/npm /usr/local/bin/npx \
       /usr/local/bin/corepack /usr/local/bin/yarn /usr/local/bin/yarnpkg /opt/yarn-*
 WORKDIR /app
@@ -19,12 +19,12 @@ COPY topology topology
 COPY scripts/health-status.mjs scripts/
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
-# The ledger is the only thing that is written.
+# The gateway writes nothing but the ledger.
 RUN mkdir data && chown node:node data
 VOLUME /app/data
 USER node
-# 0.0.0.0 is the container's own network: to start at all, it needs OJS_API_KEYS, or
-# OJS_ALLOW_OPEN=1 where something else decides who may connect (docker-compose.yml).
+# 0.0.0.0 is the container's own network. On it the gateway starts only with OJS_API_KEYS, or with
+# OJS_ALLOW_OPEN=1 where something else restricts who can connect (docker-compose.yml).
 ENV NODE_ENV=production OJS_HOST=0.0.0.0 OJS_PORT=8080
 EXPOSE 8080
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
