@@ -1,5 +1,5 @@
-// A native worker in Go: takes jobs, reports what became of them, acknowledges. See
-// docs/control-protocol.md; retries, delays and dead letters are left to the gateway.
+// A native worker in Go: takes jobs, reports their outcome, acknowledges. See docs/control-protocol.md.
+// The gateway does the rest: retries, delays and dead letters.
 //
 //	AMQP_URL=amqp://guest:guest@127.0.0.1:5672/%2Fojs OJS_QUEUE=email go run worker.go
 package main
@@ -26,7 +26,7 @@ const (
 	exchange    = "ojs.exchange.direct"
 	workerID    = "go-example"
 	concurrency = 5
-	// Of a job that is shown to the gateway, which takes reports of 7 MiB unless it is told otherwise.
+	// The largest job that fits into a report. The gateway takes reports of 7 MiB by default.
 	maxShown = 7<<20 - 64<<10
 )
 
@@ -52,7 +52,7 @@ type event struct {
 	Event      string    `json:"event"`
 	Result     any       `json:"result,omitempty"`
 	Error      *jobError `json:"error,omitempty"`
-	// For a gateway that has never heard of the job: it was published natively.
+	// For a gateway that does not know the job yet, because a native client has published it.
 	Job        json.RawMessage `json:"job,omitempty"`
 	Headers    map[string]any  `json:"headers,omitempty"`
 	Properties map[string]any  `json:"properties,omitempty"`
@@ -80,8 +80,8 @@ func run(j job, attempt int32) (any, error) {
 	}
 }
 
-// tellable fails the job for a result with which the whole event would be left out, or that JSON has
-// no form for: its delivery would come again, for ever.
+// tellable fails the job if its result has no JSON form, or one for which the gateway would drop the
+// event. Otherwise the job would be redelivered for ever.
 func tellable(result any, err error) (any, error) {
 	if err != nil {
 		return nil, err
@@ -110,9 +110,9 @@ func isExact(number string) bool {
 	return err == nil && -1<<53 < n && n < 1<<53
 }
 
-// reporter publishes one message at a time, so that a return and a confirm belong to the publish in
-// hand. (Deferred confirms are registered after the send in amqp091-go 1.5.0, Debian's: one whose
-// confirm was faster waits for ever.)
+// reporter publishes one message at a time, so that a return or a confirm always belongs to the
+// current publish. (Debian's amqp091-go 1.5.0 registers a deferred confirmation only after the send:
+// if the confirm comes before that, it waits for ever.)
 type reporter struct {
 	mutex     sync.Mutex
 	channel   *amqp.Channel
@@ -120,7 +120,7 @@ type reporter struct {
 	confirmed chan amqp.Confirmation
 }
 
-// report resolves when RabbitMQ has confirmed the message and has not sent it back.
+// report returns nil when RabbitMQ has confirmed the message and has not returned it.
 func (r *reporter) report(queue string, e event) error {
 	body, err := json.Marshal(map[string]any{"worker_id": workerID, "events": []event{e}})
 	if err != nil {
@@ -143,15 +143,15 @@ func (r *reporter) report(queue string, e event) error {
 		return errors.New("not confirmed")
 	}
 	select {
-	case <-r.returned: // comes before its confirm
+	case <-r.returned: // a return comes before its confirm
 		return errors.New("no gateway has declared the control queue yet")
 	default:
 		return nil
 	}
 }
 
-// attemptOf: an int32, as seed 002 says and the gateway sends it. Other producers may send anything:
-// a message that ended this program would come again, for ever.
+// attemptOf reads x-ojs-attempt: an int32, as seed 002 says and the gateway sends it. Other producers
+// may send anything, and a message that crashes this program would be redelivered for ever.
 func attemptOf(headers amqp.Table) int32 {
 	header := headers["x-ojs-attempt"]
 	attempt, isInt32 := header.(int32)
@@ -164,13 +164,13 @@ func attemptOf(headers amqp.Table) int32 {
 	return attempt
 }
 
-// show adds what the next attempt must have again.
+// show adds what the gateway needs to publish the next attempt.
 func (e *event) show(d amqp.Delivery) {
 	e.Job = d.Body
 	e.Headers = map[string]any{}
 	for name, value := range d.Headers {
 		switch value.(type) {
-		case string, bool, int32: // JSON has no form for some of the others, and would cost the event
+		case string, bool, int32: // values that JSON cannot carry would cost the whole event
 			e.Headers[name] = value
 		}
 	}
@@ -183,7 +183,7 @@ func (e *event) show(d amqp.Delivery) {
 	}
 }
 
-// handle runs one delivery and settles it. An error means: not settled, it will be delivered again.
+// handle runs one delivery and settles it. An error means that RabbitMQ will redeliver it.
 func handle(r *reporter, queue string, d amqp.Delivery) error {
 	var j job
 	if json.Unmarshal(d.Body, &j) != nil || j.ID == "" || j.Type == "" {
@@ -194,7 +194,7 @@ func handle(r *reporter, queue string, d amqp.Delivery) error {
 	result, err := run(j, attempt)
 	if err != nil && len(d.Body) > maxShown {
 		log.Printf("%s is too large to be shown: %v", j.ID, err)
-		return d.Nack(false, false) // to its dead letter queue: the gateway would never hear of it
+		return d.Nack(false, false) // to the dead letter queue: no report could carry the job
 	}
 	if err != nil {
 		e.Event = "failed"
@@ -244,7 +244,7 @@ func work(url, queue string) error {
 	go func() {
 		<-stop
 		close(stopping)
-		_ = channel.Cancel(workerID, false) // ends `deliveries`; what runs is finished below
+		_ = channel.Cancel(workerID, false) // closes `deliveries`; running jobs are finished below
 	}()
 
 	var group sync.WaitGroup
@@ -256,7 +256,7 @@ func work(url, queue string) error {
 			for d := range deliveries {
 				if err := handle(r, queue, d); err != nil {
 					failed <- err
-					connection.Close() // what is not settled comes again, to whoever consumes then
+					connection.Close() // RabbitMQ redelivers unsettled messages to the next consumer
 					return
 				}
 			}
@@ -281,7 +281,7 @@ func main() {
 	if queue == "" {
 		queue = "email"
 	}
-	// A supervisor starts it again.
+	// A supervisor is expected to restart this program.
 	if err := work(os.Getenv("AMQP_URL"), queue); err != nil {
 		log.Fatal(err)
 	}

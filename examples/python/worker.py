@@ -30,30 +30,30 @@ ANSWER_S = 1
 SILENCE_S = 30
 MAX_CANCELLED = 10_000
 MAX_RESULT = 1_000_000
-MAX_EVENT = 7 * 1024 * 1024 - 4096  # unless the gateway's OJS_MAX_BODY_BYTES is another
+MAX_EVENT = 7 * 1024 * 1024 - 4096  # with the default OJS_MAX_BODY_BYTES of the gateway
 MAX_DEPTH = 31
 
 
 class Permanent(Exception):
-    """Raised by a handler: trying again would not help."""
+    """Raised by a handler: the job must not be retried."""
 
 
 class ResultError(Permanent):
-    """The handler has done its work, but what it returns cannot be told."""
+    """The handler succeeded, but its result cannot be reported."""
 
 
 class Run:
-    """One execution. `stop` is set when the work has become pointless; handlers look at it."""
+    """One execution of a job. `stop` is set when the handler should give up; handlers check it."""
 
     def __init__(self, job, token_attempt, tag, properties):
         self.job = job
         self.properties = properties
-        self.token_attempt = self.attempt = token_attempt  # a claim may answer a later one
-        self.tag = tag  # of the delivery to settle; None while the connection is lost
-        self.later = []  # deliveries of other attempts that came while this one runs
+        self.token_attempt = self.attempt = token_attempt  # a claim may return a later attempt
+        self.tag = tag  # of the delivery to settle; None while disconnected
+        self.later = []  # deliveries of other attempts that arrived during this one
         self.stop = threading.Event()
         self.is_cancelled = False
-        timeout_ms = job.get('timeout_ms')  # 0: none
+        timeout_ms = job.get('timeout_ms')  # 0: no timeout
         self.deadline = time.monotonic() + timeout_ms / 1000 if timeout_ms else math.inf
 
     @property
@@ -69,7 +69,7 @@ class Run:
                 'event': kind, 'at': at, **more}
 
     def shown(self):
-        """What a gateway that has never heard of the job needs, to publish the next attempt."""
+        """What a gateway that does not know the job yet needs to publish its next attempt."""
         named = ('priority', 'timestamp', 'correlation_id', 'reply_to', 'app_id')
         told = {name: getattr(self.properties, name) for name in named}
         headers = plain(self.properties.headers or {})
@@ -101,12 +101,12 @@ class Worker:
         self.parameters.heartbeat = 60
         self.connection = None
         self.threads = ThreadPoolExecutor(CONCURRENCY)
-        self.runs = {}  # by job id: begun, and their end not yet reported
-        self.ended = collections.deque()  # (run, event), from the threads
-        self.cancelled = collections.OrderedDict()  # by job id: up to which life; inf: any
+        self.runs = {}  # by job id: started, and their end is not reported yet
+        self.ended = collections.deque()  # (run, event), added by the handler threads
+        self.cancelled = collections.OrderedDict()  # by job id: highest generation cancelled
         self.arrived = collections.deque()
         self.answers = {}
-        self.silent_until = 0.0  # no claims before: no gateway has answered
+        self.silent_until = 0.0  # send no claims before: no gateway has answered
         self.claims_all = False
         self.consumer = None
         self.is_cancelled_by_broker = False
@@ -119,7 +119,7 @@ class Worker:
     # The connection -----------------------------------------------------------------------------
 
     def work(self):
-        """Until SIGTERM: connected, or trying to be."""
+        """Runs until SIGTERM, and reconnects after every lost connection."""
         failures = 0
         while self.state != 'terminate':
             try:
@@ -133,7 +133,7 @@ class Worker:
             finally:
                 self.disconnect()
         for run in self.runs.values():
-            run.stop.set()  # nobody to give them back to: they run again, as the next attempt
+            run.stop.set()  # cannot be given back: these jobs run again, as the next attempt
         self.threads.shutdown(wait=False, cancel_futures=True)
 
     def pause(self, seconds):
@@ -146,7 +146,7 @@ class Worker:
             if self.connection and self.connection.is_open:
                 self.connection.close()
         except AMQPError:
-            pass  # it is gone, as it should be
+            pass  # the connection is closed already
 
     def connect(self):
         self.arrived.clear()
@@ -174,13 +174,13 @@ class Worker:
         answer = self.ask('default', 'ojs.control.sync', question)
         self.sync_again_at = math.inf if answer else time.monotonic() + SILENCE_S
         if answer is None:
-            return  # what was said last still holds
+            return  # no gateway answered: keep the last known state
         later = answer.get('generations', {})
         for job_id in answer.get('tombstones', []):
             self.remember_cancelled(job_id, later.get(job_id, 0))
-        # Until the next sync, which is longer than needed: until the queue was empty would do.
+        # Kept until the next sync. Until the queue was empty once would suffice.
         self.claims_all = answer.get('truncated', False)
-        if not self.has_heard_of_pause:  # a broadcast that came meanwhile is newer
+        if not self.has_heard_of_pause:  # a broadcast received meanwhile is newer than the answer
             self.is_paused = QUEUE in answer.get('paused', [])
         self.direct(answer.get('directive', 'running'))
 
@@ -201,13 +201,13 @@ class Worker:
         self.is_cancelled_by_broker = True
 
     def loop(self):
-        """Callbacks only note what came: a question is answered outside of them."""
+        """Callbacks only store messages, because `ask` cannot wait for an answer inside one."""
         next_beat = time.monotonic() + HEARTBEAT_S
         give_up_at = None
         while give_up_at is None or (self.runs and time.monotonic() < give_up_at):
             self.connection.process_data_events(time_limit=0.2)
             if self.is_cancelled_by_broker:
-                raise ConnectionError('a queue was deleted')  # everything from the start
+                raise ConnectionError('a queue was deleted')  # reconnect, declare everything
             if self.must_stop_consuming:
                 self.must_stop_consuming = False
                 self.stop_consuming()
@@ -219,7 +219,7 @@ class Worker:
                 self.arrive(*self.arrived.popleft())
             while self.ended:
                 self.end(*self.ended[0])
-                self.ended.popleft()  # not before: without a connection it is tried again
+                self.ended.popleft()  # not before: `end` may raise, and is called again then
             self.end_overdue()
             if time.monotonic() >= self.sync_again_at:
                 self.sync()
@@ -233,7 +233,7 @@ class Worker:
     # Messages to the gateway --------------------------------------------------------------------
 
     def tell(self, queue_name, kind, body, **properties):
-        """Returns when RabbitMQ has confirmed it; raises when it was returned or refused."""
+        """Publishes. Returns when RabbitMQ has confirmed; raises when it has returned or nacked."""
         self.channel.basic_publish(
             EXCHANGE, f'ojs.queue.control.{queue_name}', json.dumps(body),
             pika.BasicProperties(type=kind, content_type='application/openjobspec+json',
@@ -244,21 +244,21 @@ class Worker:
         self.tell(QUEUE, 'ojs.control.report', {'worker_id': WORKER_ID, 'events': events})
 
     def beat(self):
-        # To the queue that the reports take: on another way it could come after a job's end.
+        # To the queue of the reports: by another it could arrive after the report of a job's end.
         running = [job_id for job_id, run in self.runs.items() if not run.is_cancelled]
         self.tell(QUEUE, 'ojs.control.heartbeat', {
             'worker_id': WORKER_ID, 'job_ids': running, 'state': self.state, 'queues': [QUEUE],
             'hostname': socket.gethostname(), 'pid': os.getpid(), 'concurrency': CONCURRENCY})
 
     def ask(self, queue_name, kind, body):
-        """The answer, or None when nobody gives one in time."""
+        """Returns the answer, or None when no gateway answers in time."""
         question = uuid.uuid4().hex
         self.tell(queue_name, kind, body, reply_to='amq.rabbitmq.reply-to', correlation_id=question)
         until = time.monotonic() + ANSWER_S
         while question not in self.answers and time.monotonic() < until:
             self.connection.process_data_events(time_limit=max(0, until - time.monotonic()))
         answer = self.answers.pop(question, None)
-        self.answers.clear()  # what came too late for its own question
+        self.answers.clear()  # late answers to earlier questions
         if answer is None or 'error' in answer:
             return None
         return answer
@@ -266,7 +266,7 @@ class Worker:
     def on_answer(self, _channel, _method, properties, body):
         self.answers[properties.correlation_id] = json.loads(body)
 
-    # What the gateway tells ---------------------------------------------------------------------
+    # Messages from the gateway ------------------------------------------------------------------
 
     def on_broadcast(self, _channel, _method, properties, body):
         message = json.loads(body)
@@ -279,7 +279,7 @@ class Worker:
             if message['queue'] == QUEUE:
                 self.has_heard_of_pause = True
                 self.is_paused = properties.type == 'ojs.control.pause'
-                # A resume may come in the same read: the queue is another one, to be consumed anew.
+                # A resume may follow in the same read; by then the queue may be a new one.
                 self.must_stop_consuming |= self.is_paused
 
     def cancel(self, job_id, generation):
@@ -312,10 +312,10 @@ class Worker:
         attempt = attempt_of(properties.headers or {})
         mine = self.runs.get(job_id)
         if mine and mine.tag is None and mine.is_of(generation, attempt):
-            mine.tag = tag  # its delivery was lost with the connection, and came again
+            mine.tag = tag  # the redelivery of a message that this worker is still working on
             return None
         if mine:
-            # The next attempt, because we were taken for dead: nobody else has its delivery.
+            # The gateway took this worker for dead and published the next attempt, which came here.
             mine.later.append((method, properties, body))
             return None
         run = Run(job, attempt, tag, properties)
@@ -333,13 +333,13 @@ class Worker:
         return self.begin(run)
 
     def drop(self, run):
-        """Of a cancelled job. Unreported the gateway would remember it for ever."""
+        """Drops a cancelled job. The report lets the gateway forget that the job was cancelled."""
         if run.tag is not None:
             self.report({**run.event('dropped'), 'attempt': run.token_attempt})
             self.channel.basic_ack(run.tag)
 
     def give_back(self):
-        """What did not end in time: who gets the delivery next runs the same attempt."""
+        """Returns unfinished jobs to the queue: the next worker runs the same attempt."""
         for run in self.runs.values():
             run.stop.set()
             if run.is_cancelled:
@@ -366,13 +366,13 @@ class Worker:
         self.threads.submit(self.execute, run)
 
     def execute(self, run):
-        """In a thread."""
+        """Runs the handler, in a thread of the pool."""
         try:
             handler = HANDLERS.get(run.job['type'])
             if handler is None:
                 raise Permanent(f"no handler for {run.job['type']}")
             event = run.event('completed', result=tellable(handler(run)))
-        except Exception as error:  # whatever a handler raises is the job's failure
+        except Exception as error:  # anything that a handler raises fails the job
             event = run.event('failed', **run.shown(), error={
                 'code': 'handler_error', 'type': type(error).__name__,
                 'message': str(error) or 'failed', 'retryable': not isinstance(error, Permanent)})
@@ -389,9 +389,9 @@ class Worker:
             self.end(run, run.event('failed', **run.shown(), error=error))
 
     def end(self, run, event):
-        """Report, confirm, then acknowledge. A lost delivery comes again, and `claim` drops it."""
+        """Reports, awaits the confirm, acknowledges. `claim` drops a redelivery after that."""
         if self.runs.get(run.job['id']) is not run:
-            return  # it had been too slow
+            return  # it timed out, and its failure was reported then
         if run.is_cancelled:
             print(f"cancelled {run.job['id']}", flush=True)
             self.drop(run)
@@ -405,7 +405,7 @@ class Worker:
         self.look_again(run)
 
     def that_fits(self, event):
-        """None: it is too large with the job, and without it the gateway would not know the job."""
+        """Leaves out the job if the event is too large. None if the gateway needs the job."""
         if len(json.dumps(event)) <= MAX_EVENT:
             return event
         if self.ask(QUEUE, 'ojs.control.info', {'job_id': event['job_id']}) is None:
@@ -413,7 +413,7 @@ class Worker:
         return {name: event[name] for name in event if name not in ('job', 'headers', 'properties')}
 
     def look_again(self, run):
-        """At what had to wait for it, which may be over now: `claim` says so."""
+        """Handles deliveries that waited for this run; `claim` tells if they are still valid."""
         for method, properties, body in run.later:
             method.redelivered = True
             self.arrived.append((method, properties, body))
@@ -421,7 +421,7 @@ class Worker:
 
 
 def read_job(body):
-    """None for what is no job; what says nothing (null) is left out."""
+    """Returns the job without members that are null, or None if the body is not a job."""
     kinds = dict(id=str, type=str, args=list, expires_at=str, timeout_ms=int, x_ojs_generation=int)
     try:
         job = {name: value for name, value in json.loads(body).items() if value is not None}
@@ -443,13 +443,13 @@ def attempt_of(headers):
 
 
 def plain(table):
-    """What JSON keeps as it is: with anything else the whole event would be left out."""
+    """Keeps only values that JSON can carry unchanged: for others the gateway drops the event."""
     return {name: value for name, value in table.items()
             if isinstance(value, str) or isinstance(value, int) and abs(value) < 2 ** 53}
 
 
 def tellable(result):
-    """With anything else the whole event would be left out, or this program would end."""
+    """Raises ResultError for a result for which the gateway would drop the event."""
     try:
         text = json.dumps(result, allow_nan=False)
         json.loads(text, parse_int=exact)

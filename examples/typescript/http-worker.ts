@@ -7,4 +7,4 @@ const worker = new OJSWorker({
   concurrency: 5,
 })
 registerHandlers(worker)
-await worker.start() // SIGTERM and Ctrl-C end it: what runs is finished, the rest given back
+await worker.start() // SIGTERM or Ctrl-C: finishes running jobs, gives the rest back
