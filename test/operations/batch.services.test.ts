@@ -22,7 +22,7 @@ const push = (jobs: readonly object[], headers: object = {}) =>
   gateway.request('POST', '/ojs/v1/jobs/batch', { jobs }, headers)
 const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
 
-/** Nothing of the batch is there: no row, no token. */
+/** The batch has left nothing: no row, no token. */
 async function expectNothing(jobs: readonly { id: string }[]): Promise<void> {
   for (const { id } of jobs) expect((await gateway.get(id)).status).toBe(404)
   expect(await gateway.fetch([queue], { wait_ms: 300 })).toEqual([])
@@ -42,7 +42,7 @@ describe('a batch', () => {
     expect(await storyOf(gateway, queue, ids[0])).toEqual(['job.enqueued', 'job.started'])
   })
 
-  it('has jobs that nest as deep as one alone, and no deeper', async () => {
+  it('limits the nesting of a job to the same depth as PUSH and a workflow step', async () => {
     const nested = (levels: number): unknown[] => (levels === 1 ? [] : [nested(levels - 1)])
     const alone = (job: object) => gateway.request('POST', '/ojs/v1/jobs', job)
     const asStep = (job: object) =>
@@ -54,7 +54,7 @@ describe('a batch', () => {
     }
   })
 
-  it('may be of several queues and states, and mints the ids that are missing', async () => {
+  it('may hold jobs of several queues and states, and mints missing ids', async () => {
     const other = freshQueue()
     const { status, body } = await push([
       item(),
@@ -70,7 +70,7 @@ describe('a batch', () => {
     expect((await gateway.get(body.jobs[3].id)).body.state).toBe('scheduled')
   })
 
-  it('gives no job the idempotency key that the request has: it would make them one', async () => {
+  it('does not put the Idempotency-Key of the request on its tokens, which would all be duplicates', async () => {
     const headers = { 'Idempotency-Key': 'batch-1', traceparent: TRACEPARENT }
     const { status } = await push(items(2), headers)
     expect(status).toBe(201)
@@ -85,8 +85,8 @@ describe('a batch', () => {
   })
 })
 
-describe('a batch that is refused leaves nothing', () => {
-  it.each([0, 1, 2])('one bad job at %i', async (index) => {
+describe('a batch is refused as a whole, and leaves no job', () => {
+  it.each([0, 1, 2])('for a job without a type at index %i, which the 400 names', async (index) => {
     const jobs: { id: string; type?: string }[] = items(3)
     delete jobs[index]?.type
     const { status, body } = await push(jobs)
@@ -102,7 +102,7 @@ describe('a batch that is refused leaves nothing', () => {
     await expectNothing(jobs)
   })
 
-  it('a retry policy out of range is a 422 with the index', async () => {
+  it('for a retry policy out of range, with a 422 that has the index', async () => {
     const jobs = [item(), item({}, { retry: { max_attempts: -1 } })]
     const { status, body } = await push(jobs)
     expect(status).toBe(422)
@@ -110,9 +110,9 @@ describe('a batch that is refused leaves nothing', () => {
     await expectNothing(jobs)
   })
 
-  it('a number that cannot be kept, or lists too deep: the index, and the field of that job', async () => {
+  it('for an unsafe integer or args nested too deep, with the index and the field of that job', async () => {
     const jobs = items(1)
-    // 2^53 + 1, which is no number of JavaScript's.
+    // 2^53 + 1, which a JavaScript number cannot represent.
     const [good] = jobs.map((job) => JSON.stringify(job))
     const nested = `${'['.repeat(40)}${']'.repeat(40)}`
     for (const [args, field] of [
@@ -132,7 +132,7 @@ describe('a batch that is refused leaves nothing', () => {
     await expectNothing(jobs)
   })
 
-  it('a number that cannot be kept outside of its jobs is about no job', async () => {
+  it('for an unsafe integer beside its jobs, with the field and without an index', async () => {
     const answer = await fetch(`${gateway.url}/ojs/v1/jobs/batch`, {
       method: 'POST',
       headers: { 'Content-Type': 'application/json' },
@@ -143,7 +143,7 @@ describe('a batch that is refused leaves nothing', () => {
     expect(error.details).not.toHaveProperty('index')
   })
 
-  it('a queue that is paused: the index of the first job for it', async () => {
+  it('for a paused queue, with the index of the first job for it', async () => {
     const paused = freshQueue()
     await gateway.request('POST', `/ojs/v1/queues/${paused}/pause`)
     const jobs = items(3)
@@ -153,7 +153,7 @@ describe('a batch that is refused leaves nothing', () => {
     await expectNothing(jobs)
   })
 
-  it('an id that exists', async () => {
+  it('for an id that already exists', async () => {
     const existing = (await gateway.push(queue)).body.job.id
     expect((await fetchOne(gateway, queue)).id).toBe(existing)
     const jobs = items(4)
@@ -167,7 +167,7 @@ describe('a batch that is refused leaves nothing', () => {
     expect((await gateway.get(existing)).body.state).toBe('active')
   })
 
-  it('an id that is there twice', async () => {
+  it('for an id that it has twice, and its ids can be used again', async () => {
     const [first, second] = [item(), item()]
     const { status, body } = await push([first, second, { ...first }])
     expect(status).toBe(409)
@@ -177,14 +177,14 @@ describe('a batch that is refused leaves nothing', () => {
     expect((await push([first, second])).status).toBe(201)
   })
 
-  it('a queue that is full', async () => {
+  it('for a full queue, and FETCH drops the tokens that were confirmed', async () => {
     const full = `ojs.queue.${queue}`
     const limits = { 'x-max-length': 5, 'x-overflow': 'reject-publish' }
     await withChannel(vhost.url, (channel) =>
       channel.assertQueue(full, { durable: true, arguments: limits }),
     )
     const jobs = items(100)
-    // Tokens of a batch are held until all of them are there: a FETCH that waits gets none.
+    // A waiting FETCH gets none of the tokens: they are parked until the whole batch is confirmed.
     const waiting = gateway.fetch([queue], { wait_ms: 3_000 })
     const { status, body } = await push(jobs)
     expect(await waiting).toEqual([])
@@ -195,7 +195,7 @@ describe('a batch that is refused leaves nothing', () => {
     })
     expect(body.error.details).not.toHaveProperty('started')
     await expectNothing(jobs)
-    // FETCH drops the tokens that were confirmed, so there is room again.
+    // FETCH drops the tokens that were confirmed, which makes room in the queue.
     await withChannel(vhost.url, (channel) =>
       eventually(async () => {
         expect(await gateway.fetch([queue], { wait_ms: 300 })).toEqual([])
@@ -206,19 +206,19 @@ describe('a batch that is refused leaves nothing', () => {
   })
 
   it.each([
-    ['none', []],
-    ['more than 1,000', Array.from({ length: 1_001 }, () => ({ type: 'a', args: [] }))],
-  ])('%s', async (_, jobs) => {
+    ['no jobs', []],
+    ['more than 1,000 jobs', Array.from({ length: 1_001 }, () => ({ type: 'a', args: [] }))],
+  ])('for %s', async (_, jobs) => {
     expect((await push(jobs)).status).toBe(400)
   })
 
-  it('no list', async () => {
+  it('for a missing list of jobs', async () => {
     expect((await gateway.request('POST', '/ojs/v1/jobs/batch', {})).status).toBe(400)
   })
 })
 
-describe('a batch for a queue that an operator has deleted', () => {
-  it('is published to a new one, as a whole', async () => {
+describe('a batch for a queue that was deleted in RabbitMQ', () => {
+  it('declares the queue again and publishes all of its jobs to it', async () => {
     expect((await push(items(1))).status).toBe(201)
     await fetchOne(gateway, queue)
     await withChannel(vhost.url, (channel) => channel.deleteQueue(`ojs.queue.${queue}`))

@@ -10,7 +10,7 @@ import { CONTEXT, stageForAll } from './control-stage.ts'
 import { freshQueue } from './harness.ts'
 import { publishToken } from './tokens.ts'
 
-describe('a cancellation', () => {
+describe('CANCEL', () => {
   const stage = stageForAll()
   const byMessage = (id: string, queue: string) =>
     controlCancel(stage.deps, { job_id: id, queue }, CONTEXT)
@@ -20,22 +20,22 @@ describe('a cancellation', () => {
   })
   const settled = (id: string) => eventually(() => stage.row(id).outbox === null)
 
-  it('is answered when the broker has the broadcast', async () => {
+  it('broadcasts the cancellation, and clears the outbox once it is confirmed', async () => {
     const queue = freshQueue()
     const heard = await stage.heard(queue)
     const id = await stage.pushed(queue)
     await cancel(stage.deps, id, CONTEXT)
-    // The confirm is in, and clears the nonce with the next group.
+    // The ledger clears the outbox nonce in the group commit after the confirm.
     await settled(id)
     await eventually(() => heard.length > 0)
     expect(heard).toEqual([told(id)])
   })
 
-  it('that nobody has told the workers is told by the relay', async () => {
+  it('is broadcast by the relay when the gateway died before its own broadcast', async () => {
     const queue = freshQueue()
     const heard = await stage.heard(queue)
     const id = await stage.pushed(queue)
-    // As a gateway that dies between the commit and the broadcast leaves it.
+    // The state after a gateway died between the commit and the broadcast.
     await stage.deps.ledger.cancel(id, stage.deps.clock.now())
     stage.deps.wakeRelay()
     await eventually(() => heard.length > 0)
@@ -43,14 +43,14 @@ describe('a cancellation', () => {
     await settled(id)
   })
 
-  /** Stored, and not published yet: as a schedule that has just come due. */
+  /** A job that is stored and not published yet, as a schedule that has just come due. */
   async function owing(queue: string): Promise<string> {
     const job = newJob({ id: v7(), queue })
     await stage.deps.ledger.insert(job, stage.deps.clock.now())
     return job.id
   }
 
-  it('waits for no token that was never published, and now never will be', async () => {
+  it('marks the token as not out when it was never published', async () => {
     const id = await owing(freshQueue())
     await cancel(stage.deps, id, CONTEXT)
     await eventually(() => !stage.row(id).tokenOut)
@@ -60,7 +60,7 @@ describe('a cancellation', () => {
     ['is being published', (id) => stage.deps.tokens.sending.add(id)],
     ['waits for the rest of its batch', (id) => stage.deps.tokens.staging.add(id)],
     ['was published without an answer', (id) => stage.deps.tokens.unsure.add(id)],
-  ])('waits for one that %s', async (_name, note) => {
+  ])('marks the token as still out when it %s', async (_name, note) => {
     const id = await owing(freshQueue())
     note(id)
     await cancel(stage.deps, id, CONTEXT)
@@ -68,19 +68,19 @@ describe('a cancellation', () => {
     expect(stage.row(id).tokenOut).toBe(true)
   })
 
-  it('owes nothing where no token is out', async () => {
+  it('broadcasts nothing for a pending job, which has no token', async () => {
     const queue = freshQueue()
     const heard = await stage.heard(queue)
     const id = await stage.pushed(queue, { pending: true })
     await cancel(stage.deps, id, CONTEXT)
     expect(stage.row(id)).toMatchObject({ state: 'cancelled', outbox: null, tokenOut: false })
-    // What was told later is heard: nothing was told before.
+    // A later broadcast is the first that arrives, so the pending job caused none.
     await byMessage('nobody', queue)
     await eventually(() => heard.length > 0)
     expect(heard).toEqual([told('nobody')])
   })
 
-  it('by a message is the same; of a job that has ended it says nothing', async () => {
+  it('by a message cancels and broadcasts, but is silent for a job that is already cancelled', async () => {
     const queue = freshQueue()
     const heard = await stage.heard(queue)
     const id = await stage.pushed(queue)
@@ -93,7 +93,7 @@ describe('a cancellation', () => {
     expect(heard).toEqual([told(id), told('other')])
   })
 
-  it('of an unknown id drops its token when it comes, and no job that has the id later', async () => {
+  it('of an unknown id drops its token when it arrives, but not a job pushed later with the id', async () => {
     const queue = freshQueue()
     await byMessage('ghost', queue)
     await stage.deps.broker.ensureQueue(queue)
@@ -115,7 +115,7 @@ describe('a cancellation', () => {
     ])
   })
 
-  it('of a job that is leased over HTTP frees its delivery', async () => {
+  it('of a job that is leased over HTTP settles its delivery', async () => {
     const queue = freshQueue()
     const id = await stage.pushed(queue)
     await stage.fetched(queue)

@@ -33,31 +33,31 @@ import { createVhost, type Vhost } from '../support/rabbit.ts'
 
 export const CONTEXT = { requestId: 'req-test' }
 
-/** The operations with a real broker and a real ledger, without a door. */
+/** The operations with a real broker and a real ledger, without the HTTP server. */
 export interface Stage {
   readonly deps: Deps
   readonly vhost: Vhost
   readonly events: JobEvent[]
-  /** A worker's own channel, on a connection of its own. */
+  /** The channel of a native worker, on its own connection. */
   readonly channel: amqp.ConfirmChannel
   row(id: string): JobRow
-  /** A stored job whose token is in the queue: its id. */
+  /** Pushes a job and returns its id. */
   pushed(queue: string, options?: object): Promise<string>
-  /** Takes the next token of the queue as a native worker does: unacknowledged. */
+  /** Takes the next token of the queue as a native worker does, without acknowledging it. */
   token(queue: string): Promise<amqp.GetMessage>
   /** Leases the next job of the queue over HTTP. */
   fetched(queue: string, over?: object): Promise<JobRow>
-  /** What workers of this queue hear from now on. */
+  /** Collects the control messages that workers of this queue get from now on. */
   heard(queue: string): Promise<{ type: string; body: unknown }[]>
-  /** Their types, in order. */
+  /** The types of the events of this job, in order. */
   storyOf(id: string): string[]
-  /** Lets the gateway's clock run on. */
+  /** Moves the gateway's clock forward. */
   advance(ms: number): void
   untilState(id: string, state: JobRow['state']): Promise<JobRow>
   stop(): Promise<void>
 }
 
-/** One for all tests of the file or `describe` that calls this. */
+/** One stage for all tests of the file or `describe` that calls this. */
 export function stageForAll(): Stage {
   let stage: Stage
   beforeAll(async () => {
@@ -110,7 +110,7 @@ async function openStage(): Promise<Stage> {
     broker,
     clock,
     logger,
-    // Rows are copied: a listener must not keep them.
+    // Copied, since a listener must not keep the row of an event.
     events: createJobEvents([(event) => void events.push(structuredClone(event))]),
     settings: config,
     argsSchemas: new ArgsSchemas(),

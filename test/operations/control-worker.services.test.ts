@@ -21,7 +21,7 @@ describe('native workers', () => {
   const depth = async (queue: string) => (await stage.channel.checkQueue(queue)).messageCount
 
   describe('heartbeat', () => {
-    it('starts what nobody told of, and keeps its lease', async () => {
+    it('starts a job whose start was not reported, and extends its lease', async () => {
       const queue = freshQueue()
       const id = await stage.pushed(queue)
       await stage.token(queue)
@@ -36,7 +36,7 @@ describe('native workers', () => {
       expect(stage.storyOf(id)).toEqual(['job.enqueued', 'job.started', 'job.heartbeat'])
     })
 
-    it('takes up what had expired: nobody runs it again, and it may still end well', async () => {
+    it('makes a job active again whose lease expired; a late completion still counts', async () => {
       const queue = freshQueue()
       const id = await stage.pushed(queue, { retry: { max_attempts: 1 } })
       await stage.token(queue)
@@ -54,7 +54,7 @@ describe('native workers', () => {
       expect(await depth(`ojs.queue.${queue}`)).toBe(0)
     })
 
-    it('of a job that was cancelled is answered by another broadcast', async () => {
+    it('that names a cancelled job causes another cancel broadcast', async () => {
       const queue = freshQueue()
       const id = await stage.pushed(queue)
       await started('w1', id)
@@ -65,7 +65,7 @@ describe('native workers', () => {
       expect(heard).toEqual([{ type: 'ojs.control.cancel', body: { job_id: id, generation: 0 } }])
     })
 
-    it('that says less than the worker was told is answered by the directive', async () => {
+    it('that lags behind the state the worker was told causes the directive to be broadcast again', async () => {
       const queue = freshQueue()
       const heard = await stage.heard(queue)
       await beat('w9', [], { queues: [queue], state: 'running' })
@@ -86,7 +86,7 @@ describe('native workers', () => {
   })
 
   describe('claim of a redelivered token', () => {
-    it('waits for no lease that lives: it is dropped, and the lease brings the next one', async () => {
+    it('answers drop while another worker holds the lease; its expiry publishes the next token', async () => {
       const queue = freshQueue()
       const id = await stage.pushed(queue)
       stage.channel.nack(await stage.token(queue), false, true)
@@ -101,7 +101,7 @@ describe('native workers', () => {
       stage.channel.ack(next)
     })
 
-    it('is another attempt for the worker that lost its channel, and ends with the last', async () => {
+    it('starts another attempt for the worker that lost its channel, until none is left: discard', async () => {
       const queue = freshQueue()
       const id = await stage.pushed(queue, { retry: { max_attempts: 2 } })
       const token = await stage.token(queue)
@@ -110,16 +110,16 @@ describe('native workers', () => {
       expect(stage.row(id)).toMatchObject({ attempt: 1, holder: 'native' })
       await started('w1', id, 2)
       expect(stage.row(id)).toMatchObject({ state: 'active', attempt: 2 })
-      // The token has kept its number, and is the only one.
+      // The redelivered token still says attempt 1.
       expect(await claim('w1', id)).toEqual({ decision: 'discard', attempt: 1 })
       stage.channel.nack(token, false, false)
       const dead = await stage.untilState(id, 'discarded')
       expect(dead).toMatchObject({ attempt: 2, isDeadLetter: true, deadLetterCopied: true })
-      // What told the gateway of it is another copy, in a queue of its own.
+      // The gateway learnt of the dead letter from another copy, in its own system queue.
       await eventually(async () => (await depth(`ojs.queue.dlx.${queue}`)) === 1)
     })
 
-    it('brings it back over HTTP too, when the worker is gone for good', async () => {
+    it('counts as an attempt for HTTP too: FETCH gets attempt 3 once the worker is gone', async () => {
       const queue = freshQueue()
       const id = await stage.pushed(queue)
       const token = await stage.token(queue)
@@ -131,7 +131,7 @@ describe('native workers', () => {
       expect(await stage.fetched(queue)).toMatchObject({ id, attempt: 3, holder: 'gateway' })
     })
 
-    it('of a job that is over is the last of it', async () => {
+    it('answers drop for a cancelled job, whose token is then no longer out', async () => {
       const queue = freshQueue()
       const id = await stage.pushed(queue)
       const token = await stage.token(queue)
@@ -142,7 +142,7 @@ describe('native workers', () => {
       expect(await claim('w1', 'nobody', 3)).toEqual({ decision: 'run', attempt: 3 })
     })
 
-    it('leaves a delivery alone that this gateway holds', async () => {
+    it('answers drop for a job whose delivery this gateway holds', async () => {
       const queue = freshQueue()
       const id = await stage.pushed(queue)
       await stage.fetched(queue, { worker_id: 'http' })
@@ -152,7 +152,7 @@ describe('native workers', () => {
   })
 
   describe('sync', () => {
-    it('declares the queues, and tells what must not run and what the worker shall do', async () => {
+    it('declares the queues, and answers the cancelled jobs and the directive of the worker', async () => {
       const [queue, other] = [freshQueue(), freshQueue()]
       const cancelled = await stage.pushed(queue)
       await stage.deps.ledger.cancel(cancelled, stage.deps.clock.now())
@@ -171,7 +171,7 @@ describe('native workers', () => {
       expect(again).toMatchObject({ tombstones: [cancelled], directive: 'quiet' })
     })
 
-    it('names the queues that are not there and may not be declared', async () => {
+    it('lists a lost queue in not_ready and does not declare it', async () => {
       const [known, lost] = [freshQueue(), freshQueue()]
       const { broker } = stage.deps
       const recheck = broker.recheckQueue.bind(broker)
@@ -183,7 +183,7 @@ describe('native workers', () => {
       expect(stage.deps.ledger.queues().map(({ name }) => name)).not.toContain(lost)
     })
 
-    it('refuses what cannot be a queue', async () => {
+    it('refuses an invalid queue name with 400', async () => {
       const request = { worker_id: 'w5', queues: ['dlx.a'] }
       await expect(sync(stage.deps, request)).rejects.toMatchObject({ status: 400 })
     })

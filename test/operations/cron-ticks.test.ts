@@ -29,7 +29,7 @@ function register(name: string, given: Partial<CronDefinition> = {}, queue = 'q'
   return harness.ledger.cron.register(definition, first)
 }
 
-it('an entry whose zone is not known any more comes a last time, and stops no other', async () => {
+it('a cron job whose time zone is no longer known runs a last time and does not stop others', async () => {
   await Promise.all([register('lost', { timezone: 'Mars/Phobos' }), register('well')])
   expect(await fireDue(stage.deps)).toEqual({ done: 2, isMore: true })
   expect(harness.ledger.counts('q').available).toBe(2)
@@ -37,7 +37,7 @@ it('an entry whose zone is not known any more comes a last time, and stops no ot
   expect(harness.ledger.cron.find('well')?.nextRunAt).toBeGreaterThan(NOW)
 })
 
-it('ticks that wait have their turn behind any number that are paused', async () => {
+it('a queued tick is released although 50 others before it are for a paused queue', async () => {
   const { cron, pauses } = harness.ledger
   const names = Array.from({ length: 51 }, (_, i) => `e${i + 10}`)
   await Promise.all(
@@ -54,7 +54,7 @@ it('ticks that wait have their turn behind any number that are paused', async ()
   expect(cron.releasable('', 60)).toHaveLength(50)
 })
 
-it('a hundred ticks of an entry wait for their turn, and the next one is left out', async () => {
+it('a cron job queues up to 100 ticks, and skips the next one as queue_full', async () => {
   await register('often', { overlap: 'enqueue' })
   const waiting = (count: number) => {
     const queued = JSON.stringify(Array.from({ length: count }, (_, i) => NOW - 1_000 + i))
@@ -68,7 +68,7 @@ it('a hundred ticks of an entry wait for their turn, and the next one is left ou
   expect(stage.events).toMatchObject([{ type: 'cron.skipped', reason: 'queue_full' }])
 })
 
-it('a job is told of before its end, where a PUSH has replaced it in the same commit', async () => {
+it('emits job.enqueued before job.cancelled when a PUSH replaces the job in the same commit', async () => {
   const unique = { keys: ['type'], on_conflict: 'replace' as const }
   const job = { type: 'a', args: [], options: { queue: 'q', unique } }
   Object.assign(stage.deps.broker, {
@@ -85,7 +85,7 @@ it('a job is told of before its end, where a PUSH has replaced it in the same co
   expect(types).toEqual(['job.enqueued', 'job.cancelled'])
 })
 
-it('all entries that were far ahead go on, however many', async () => {
+it('returnFromAhead resets all of 120 cron jobs whose next run is far ahead', async () => {
   const { cron } = harness.ledger
   const names = Array.from({ length: 120 }, (_, i) => `e${i}`)
   await Promise.all(names.map((name) => register(name)))
@@ -96,7 +96,7 @@ it('all entries that were far ahead go on, however many', async () => {
   expect(Math.max(...times)).toBeLessThan(wall + 3 * 3_600_000)
 })
 
-it('entries that a PUSH without its confirm is in the way of are no reason to look again at once', async () => {
+it('fireDue asks for no further pass when all due cron jobs wait for an unconfirmed PUSH', async () => {
   const template = { type: 'a', args: [], options: { queue: 'q', unique: { key: [] } } }
   const given = { template, overlap: 'allow' } as const
   await register('first', given)
@@ -109,7 +109,7 @@ it('entries that a PUSH without its confirm is in the way of are no reason to lo
   expect(await fireDue(stage.deps)).toEqual({ done: 50, isMore: true })
 })
 
-it('a tick that waits is left out for good where its job cannot be made any more', async () => {
+it('a queued tick is skipped as invalid_job when its job is no longer valid', async () => {
   await register('strange', { overlap: 'enqueue' }, 'ojs.reserved')
   harness.db.exec(`UPDATE cron_jobs SET queued = '[${NOW - 1}]'`)
   await releaseQueued(stage.deps)
@@ -117,7 +117,7 @@ it('a tick that waits is left out for good where its job cannot be made any more
   expect(stage.events).toMatchObject([{ type: 'cron.skipped', reason: 'invalid_job' }])
 })
 
-it('the job that an entry replaces by its unique policy is told of as cancelled', async () => {
+it('emits job.cancelled for the job that a cron job replaces by its unique policy', async () => {
   const unique = { key: [], on_conflict: 'replace' }
   const template = { type: 'a', args: [], options: { queue: 'q', unique } }
   await register('first', { template, overlap: 'allow' })
@@ -128,7 +128,7 @@ it('the job that an entry replaces by its unique policy is told of as cancelled'
   expect(stage.events.map(({ type }) => type)).toContain('job.cancelled')
 })
 
-it('an entry stays as it is where its next time is the first after three hours', async () => {
+it('returnFromAhead keeps a next run that is the first scheduled time after three hours', async () => {
   const warn = vi.spyOn(stage.deps.logger, 'warn')
   await Promise.all([
     register('hourly', { expression: '0 * * * *' }),
@@ -152,7 +152,7 @@ it('an entry stays as it is where its next time is the first after three hours',
   expect(warn).toHaveBeenCalledOnce()
 })
 
-it('a look at entries that are right to be far ahead leaves others their turn', async () => {
+it('returnFromAhead yields to the event loop while it checks 120 rightly distant next runs', async () => {
   const expression = '0 9 1 1 *'
   await Promise.all(Array.from({ length: 120 }, (_, i) => register(`e${i}`, { expression })))
   harness.db.exec(`UPDATE cron_jobs SET next_run_at = ${Date.UTC(2024, 0, 1, 9)}`)
@@ -167,7 +167,7 @@ it('a look at entries that are right to be far ahead leaves others their turn', 
   expect(turns).toBeGreaterThanOrEqual(2)
 })
 
-describe('times that passed while nobody looked', () => {
+describe('runs that were missed since the last one', () => {
   const SECONDLY = { expression: '* * * * * *', overlap: 'allow' } as const
   const plant = (at: number) => harness.db.exec(`UPDATE cron_jobs SET next_run_at = ${at}`)
   const skipped = () => stage.events.filter(({ type }) => type === 'cron.skipped')
@@ -176,7 +176,7 @@ describe('times that passed while nobody looked', () => {
     [1_000, 1],
     [5_000, 5],
     [100_000, 100],
-  ])('are told of once: %i ms since the last one, %i of them', async (ms, count) => {
+  ])('are reported in one cron.skipped event: after %i ms, %i of them', async (ms, count) => {
     await register('often', SECONDLY)
     plant(NOW - ms)
     await fireDue(stage.deps)
@@ -188,7 +188,7 @@ describe('times that passed while nobody looked', () => {
     expect(harness.ledger.cron.find('often')?.nextRunAt).toBe(NOW + 1_000)
   })
 
-  it('are counted to a hundred, and no year of them one by one', async () => {
+  it('are counted up to 100, even after a year of seconds', async () => {
     await register('often', SECONDLY)
     plant(NOW - 365 * 86_400_000)
     await fireDue(stage.deps)
@@ -198,7 +198,7 @@ describe('times that passed while nobody looked', () => {
     expect(skipped()).toHaveLength(1)
   })
 
-  it('are none where the next one is ahead', async () => {
+  it('are not reported when the next run is still ahead', async () => {
     await register('often', SECONDLY)
     plant(NOW - 999)
     stage.deps.clock.wall = () => NOW - 1
@@ -207,7 +207,7 @@ describe('times that passed while nobody looked', () => {
     expect(harness.ledger.cron.find('often')?.nextRunAt).toBe(NOW)
   })
 
-  it('are told of behind what became of the one before, in a paused queue too', async () => {
+  it('are reported after the skipped run before them, in a paused queue too', async () => {
     await register('often', SECONDLY)
     plant(NOW - 2_000)
     await harness.ledger.pauses.pause('q', NOW)
@@ -215,7 +215,7 @@ describe('times that passed while nobody looked', () => {
     expect(skipped()).toMatchObject([{ reason: 'queue_paused' }, { reason: 'missed', count: 2 }])
   })
 
-  it('may have been leapt over by the clocks', async () => {
+  it('are reported after a run that daylight saving time skipped', async () => {
     const at = Date.UTC(2023, 2, 12, 8)
     const given = { expression: '30 2 * * *', timezone: 'America/New_York' }
     await register('nightly', given)

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { fetchMany, fetchOne, freshQueue, gatewayForAll, nack, stateOf } from './harness.ts'
 
-/** Eight deliveries of a queue at most; by default it is 2,048. */
+/** At most eight unacknowledged deliveries of a queue; by default there are 2,048. */
 const { gateway } = gatewayForAll({}, { prefetch: 4, maxBlocks: 2 })
 
 const LEASE = { visibility_timeout_ms: 600_000, timeout_ms: 0 }
@@ -18,11 +18,11 @@ async function push(queue: string, jobs: number): Promise<string[]> {
 }
 
 describe('more leases than the gateway may hold deliveries', () => {
-  it('are given all the same, each once, and each of them ends as it should', async () => {
+  it('are granted all the same: each job is handed out once and can be acknowledged or failed', async () => {
     const queue = freshQueue()
     const ids = await push(queue, 30)
     const jobs = await fetchMany(gateway, queue, 30)
-    // RabbitMQ deals to both consumers in turns, and their channels overtake each other: no order.
+    // No order: RabbitMQ deals to both consumers in turns, and their channels overtake each other.
     expect(new Set(jobs.map(({ id }) => id))).toEqual(new Set(ids))
     const [failed = '', ...others] = ids
     for (const id of others) expect((await gateway.ack(id)).status).toBe(200)
@@ -34,7 +34,7 @@ describe('more leases than the gateway may hold deliveries', () => {
     expect(await gateway.fetch([queue])).toEqual([])
   })
 
-  it('can be given back: the job comes again, with a token of its own', async () => {
+  it('can be requeued: the job comes again in a new token', async () => {
     const queue = freshQueue()
     const ids = await push(queue, 20)
     await fetchMany(gateway, queue, 20)

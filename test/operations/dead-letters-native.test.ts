@@ -32,7 +32,7 @@ async function started(id: string, attempt = 1): Promise<void> {
   await report(stage.deps, { worker_id: 'w', events: [event] }, { requestId: 'req_1' })
 }
 
-/** A native worker has begun it and said no more, until its lease was over. */
+/** A job that a native worker started without any further report, until its lease expired. */
 async function fallenSilent(maxAttempts: number): Promise<string> {
   const { id } = await pushed(harness.ledger, { maxAttempts })
   await started(id)
@@ -47,9 +47,9 @@ function died(id: string, reason: DeadLetter['reason'], attempt = 1): Promise<vo
   return diedInBroker(stage.deps, { ...letter, isControl: false } as unknown as DeadLetter)
 }
 
-// As `ojs.control.claim` has told it to: no attempt is left.
+// The worker rejects the token because `ojs.control.claim` answered that no attempt is left.
 it.each(['rejected', 'maxlen', 'delivery_limit'] as const)(
-  'keeps the error of the last attempt, which its lease has ended: %s',
+  'a dead letter (%s) keeps the timeout error of the last attempt, whose lease expired',
   async (reason) => {
     const id = await fallenSilent(1)
     await died(id, reason)
@@ -66,7 +66,7 @@ it.each(['rejected', 'maxlen', 'delivery_limit'] as const)(
 )
 
 it.each(['rejected', 'maxlen', 'delivery_limit'] as const)(
-  'says why there is no other attempt where one was left, and counts none: %s',
+  'a dead letter (%s) with attempts left records that reason and counts no further attempt',
   async (reason) => {
     const id = await fallenSilent(3)
     await died(id, reason)
@@ -77,7 +77,7 @@ it.each(['rejected', 'maxlen', 'delivery_limit'] as const)(
   },
 )
 
-it('counts the attempt that has begun since', async () => {
+it('a dead letter counts the attempt that started after the lease expired', async () => {
   const id = await fallenSilent(2)
   await started(id, 2)
   await died(id, 'rejected')
@@ -89,7 +89,7 @@ it('counts the attempt that has begun since', async () => {
   expect(told('job.failed')).toBe(2)
 })
 
-it('counts the attempt of a token that comes after that', async () => {
+it('a dead letter with a later attempt number also counts the unreported attempts before it', async () => {
   const id = await fallenSilent(3)
   await died(id, 'rejected', 3)
   expect([row(id).attempt, codeOf(row(id))]).toEqual([3, 'rejected'])
@@ -100,7 +100,7 @@ it('counts the attempt of a token that comes after that', async () => {
   ])
 })
 
-describe('a native job that comes as an attempt beyond its last', () => {
+describe('the claim of a native job by its x-ojs-attempt', () => {
   type Reported = { code: string; message: string }
   async function met(attempt: number, maxAttempts: number, reported: Reported | null = null) {
     const job = newJob({ maxAttempts })
@@ -113,16 +113,19 @@ describe('a native job that comes as an attempt beyond its last', () => {
     [9, 3, '9 (x-ojs-attempt) of a job that may run 3 times'],
     [4, 3, '4 (x-ojs-attempt) of a job that may run 3 times'],
     [2, 0, '2 (x-ojs-attempt) of a job that may run once'],
-  ])('says why nobody runs it: %i of %i', async (attempt, maxAttempts, why) => {
-    const { verdict, job } = await met(attempt, maxAttempts)
-    expect([verdict, job.state, job.errors]).toEqual(['exhausted', 'discarded', null])
-    expect(JSON.parse(job.error ?? '')).toEqual({
-      ...{ code: 'attempts_exhausted', type: 'attempts_exhausted', retryable: false },
-      message: `The message names attempt ${why}.`,
-    })
-  })
+  ])(
+    'discards attempt %i with max_attempts %i, and says why',
+    async (attempt, maxAttempts, why) => {
+      const { verdict, job } = await met(attempt, maxAttempts)
+      expect([verdict, job.state, job.errors]).toEqual(['exhausted', 'discarded', null])
+      expect(JSON.parse(job.error ?? '')).toEqual({
+        ...{ code: 'attempts_exhausted', type: 'attempts_exhausted', retryable: false },
+        message: `The message names attempt ${why}.`,
+      })
+    },
+  )
 
-  it('says what its message tells of the attempt before, if it does', async () => {
+  it('discards it with the error of the attempt before, if its message reports one', async () => {
     const { verdict, job } = await met(4, 3, { code: 'smtp_down', message: 'no route' })
     expect([verdict, codeOf(job), codes(job)]).toEqual([
       'exhausted',
@@ -131,7 +134,7 @@ describe('a native job that comes as an attempt beyond its last', () => {
     ])
   })
 
-  it('has no error as its last attempt', async () => {
+  it('runs it without an error when the attempt is its last', async () => {
     const { verdict, job } = await met(3, 3)
     expect([verdict, job.error]).toEqual(['claimed', null])
   })

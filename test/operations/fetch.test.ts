@@ -11,29 +11,29 @@ import { onToldBroker, type ToldStage, toldArrival, toldDelivery } from './told-
 
 let harness: SqliteHarness
 let stage: ToldStage
-/** What became of deliveries, in its order. */
+/** What the operation did with its deliveries, in order. */
 let told: string[]
-/** What the next FETCH takes from the buffers; then there is nothing. */
+/** The deliveries in the consumers' buffers, which FETCH takes from the front. */
 let buffered: Delivery[]
-/** As many as RabbitMQ's deliveries come together. */
-let atATime: number
-/** What each FETCH has asked the buffers for. */
+/** How many deliveries the buffers hand out per call. */
+let perTake: number
+/** The arguments of each call of `take`. */
 let asked: { count: number; takenBytes: number | undefined }[]
-/** Before the buffers answer for the second time. */
-let between: () => unknown
+/** Runs before the second `take` answers. */
+let beforeSecondTake: () => unknown
 
 beforeEach(async () => {
   harness = await openSqliteHarness()
   told = []
   buffered = []
-  atATime = Number.POSITIVE_INFINITY
+  perTake = Number.POSITIVE_INFINITY
   asked = []
-  between = () => {}
+  beforeSecondTake = () => {}
   stage = onToldBroker(harness, {
     take: async ({ count, takenBytes }) => {
       asked.push({ count, takenBytes })
-      if (asked.length === 2) await between()
-      return buffered.splice(0, atATime)
+      if (asked.length === 2) await beforeSecondTake()
+      return buffered.splice(0, perTake)
     },
     putBack: (deliveries) => void told.push(`put back ${deliveries.length}`),
     park: (_, until) => void told.push(`park ${until}`),
@@ -59,7 +59,7 @@ const now = async (id: string): Promise<JobRow> => {
   return rowOf(harness.ledger, id)
 }
 
-it('is sure again of a token that was never confirmed, and has come', async () => {
+it('FETCH no longer counts a token as unsure once it has been delivered', async () => {
   const { id } = await pushed(harness.ledger)
   stage.deps.tokens.unsure.add(id)
   arriving(id)
@@ -67,7 +67,7 @@ it('is sure again of a token that was never confirmed, and has come', async () =
   expect(stage.deps.tokens.unsure.has(id)).toBe(false)
 })
 
-it('and of one that has come to be dropped', async () => {
+it('FETCH no longer counts the token of a cancelled job as unsure once it has been delivered', async () => {
   const { id } = await pushed(harness.ledger)
   await harness.ledger.cancel(id, NOW)
   stage.deps.tokens.unsure.add(id)
@@ -76,7 +76,7 @@ it('and of one that has come to be dropped', async () => {
   expect(stage.deps.tokens.unsure.has(id)).toBe(false)
 })
 
-it('holds the delivery of what it has started', async () => {
+it('FETCH holds the delivery of a job that it starts, unacknowledged', async () => {
   const { id } = await pushed(harness.ledger)
   const delivery = arriving(id)
   expect(await fetchNow()).toMatchObject([{ id, state: 'active' }])
@@ -84,11 +84,11 @@ it('holds the delivery of what it has started', async () => {
   expect(told).toEqual([])
 })
 
-describe('a second delivery of a job that runs', () => {
+describe('FETCH, on a second delivery of an active job', () => {
   it.each([
-    ['is still there', true],
-    ['came over a channel that is gone', false],
-  ])('is acknowledged, and the first one is kept where it %s', async (_, isLive) => {
+    ['keeps the first while its channel is open', true],
+    ['forgets the first once its channel is closed', false],
+  ])('acknowledges the second delivery, and %s', async (_, isLive) => {
     const { id } = await fetched(harness.ledger)
     const first = toldDelivery(told, { isLive })
     stage.deps.tokens.held.set(id, first)
@@ -99,7 +99,7 @@ describe('a second delivery of a job that runs', () => {
     expect(await now(id)).toMatchObject({ state: 'active', holder: 'ledger' })
   })
 
-  it('is still out where it is gone before that: the end of the job does not take it for back', async () => {
+  it('still counts the token as out when the second delivery was lost before its acknowledgement', async () => {
     const { id } = await fetched(harness.ledger)
     arriving(id, 1, 'lost')
     await fetchNow()
@@ -107,7 +107,7 @@ describe('a second delivery of a job that runs', () => {
     expect(await now(id)).toMatchObject({ state: 'completed', tokenOut: true })
   })
 
-  it('is none where it is the one that is held', async () => {
+  it('leaves the delivery alone when it is the one that is already held', async () => {
     const { id } = await fetched(harness.ledger)
     stage.deps.tokens.held.set(id, arriving(id))
     await fetchNow()
@@ -116,9 +116,9 @@ describe('a second delivery of a job that runs', () => {
   })
 })
 
-describe('the token of a job that is over', () => {
+describe('FETCH, on the token of a cancelled job', () => {
   it.each(['settled', 'lost'] as const)(
-    'is dropped, and back where that is %s',
+    'acknowledges it, and notes whether the token is still out: acknowledgement %s',
     async (settles) => {
       const { id } = await pushed(harness.ledger)
       await harness.ledger.cancel(id, NOW)
@@ -130,7 +130,7 @@ describe('the token of a job that is over', () => {
   )
 })
 
-/** The token of a retry comes so much before its time. */
+/** Delivers the token of a retry `delayMs` before the retry is due. */
 async function arrivingEarly(delayMs: number): Promise<string> {
   const job = await fetched(harness.ledger)
   const to = { to: 'retryable', dueAt: NOW + delayMs, delayMs, rungMs: null } as const
@@ -140,20 +140,20 @@ async function arrivingEarly(delayMs: number): Promise<string> {
   return job.id
 }
 
-it('leaves a token that comes far too early to the ledger, and to the relay', async () => {
+it('FETCH acknowledges a token that comes 90 s early: the relay publishes another from the outbox', async () => {
   const id = await arrivingEarly(90_000)
   expect(await fetchNow()).toEqual([])
   expect([told, stage.woken]).toEqual([['ack'], 1])
   expect((await now(id)).outbox).not.toBeNull()
 })
 
-it('keeps a token aside that comes a little early, until it is due', async () => {
+it('FETCH parks a token that comes 50 ms early until it is due', async () => {
   await arrivingEarly(50)
   expect(await fetchNow()).toEqual([])
   expect(told).toEqual([`park ${NOW + 50}`])
 })
 
-it('keeps the tokens of a batch aside that is not whole yet', async () => {
+it('FETCH parks a token whose batch is not completely published', async () => {
   const { id } = await pushed(harness.ledger)
   stage.deps.tokens.staging.add(id)
   arriving(id)
@@ -162,25 +162,25 @@ it('keeps the tokens of a batch aside that is not whole yet', async () => {
   expect(await now(id)).toMatchObject({ state: 'available', attempt: 0 })
 })
 
-it('takes no more than a hundred', async () => {
+it('FETCH takes no more than 100 deliveries, even when asked for 101', async () => {
   await fetchNow({ count: 101 })
   expect(asked).toMatchObject([{ count: 100 }])
 })
 
-it('looks behind the tokens of jobs that are over, although it does not wait', async () => {
+it('FETCH without a wait takes again after it found only the token of a cancelled job', async () => {
   const over = await pushed(harness.ledger)
   await harness.ledger.cancel(over.id, NOW)
   const { id } = await pushed(harness.ledger)
   let ms = 0
   stage.deps.clock.now = () => NOW + ms++
-  atATime = 1
+  perTake = 1
   arriving(over.id)
   arriving(id)
   expect(await fetchNow()).toMatchObject([{ id }])
 })
 
-describe('a token that is no job', () => {
-  const overAndPushed = async (count: number) => {
+describe('FETCH, after it took tokens of cancelled jobs', () => {
+  const cancelledAndPushed = async (count: number) => {
     const over = await pushed(harness.ledger)
     await harness.ledger.cancel(over.id, NOW)
     arriving(over.id)
@@ -193,9 +193,9 @@ describe('a token that is no job', () => {
     return ids
   }
 
-  it('does not stand for one that is available', async () => {
-    const ids = await overAndPushed(3)
-    atATime = 2
+  it('takes again, so that the answer has as many jobs as are available', async () => {
+    const ids = await cancelledAndPushed(3)
+    perTake = 2
     expect((await fetchNow({ count: 3 })).map(({ id }) => id)).toEqual(ids)
     expect(asked).toEqual([
       { count: 3, takenBytes: undefined },
@@ -203,15 +203,15 @@ describe('a token that is no job', () => {
     ])
   })
 
-  it('leaves no less room for jobs where none was beside it', async () => {
+  it('counts only takes that brought a job towards takenBytes', async () => {
     const over = await pushed(harness.ledger)
     await harness.ledger.cancel(over.id, NOW)
-    atATime = 1
+    perTake = 1
     arriving(over.id)
-    between = () => {
-      atATime = 2
+    beforeSecondTake = () => {
+      perTake = 2
     }
-    await overAndPushed(0)
+    await cancelledAndPushed(0)
     const { id } = await pushed(harness.ledger)
     arriving(id)
     expect(await fetchNow({ count: 2 })).toMatchObject([{ id }])
@@ -222,31 +222,31 @@ describe('a token that is no job', () => {
     ])
   })
 
-  it('is looked behind no longer than a second', async () => {
-    await overAndPushed(1)
+  it('stops taking again after one second', async () => {
+    await cancelledAndPushed(1)
     stage.deps.clock.now = () => NOW + 1_001 * asked.length
-    atATime = 2
-    for (let n = 0; n < 3; n++) await overAndPushed(1)
+    perTake = 2
+    for (let n = 0; n < 3; n++) await cancelledAndPushed(1)
     expect(await fetchNow({ count: 10 })).toHaveLength(2)
     expect(asked).toHaveLength(2)
   })
 
-  it('costs no job that is here already, where the ledger cannot be written then', async () => {
-    const [id = ''] = await overAndPushed(1)
+  it('still answers the jobs it has when the ledger fails during the second take', async () => {
+    const [id = ''] = await cancelledAndPushed(1)
     arriving((await pushed(harness.ledger)).id)
-    atATime = 2
-    between = () => harness.ledger.close()
+    perTake = 2
+    beforeSecondTake = () => harness.ledger.close()
     expect(await fetchNow({ count: 2 })).toMatchObject([{ id }])
     expect(told).toEqual(['ack', 'put back 1'])
     await harness.reopen()
   })
 
-  it('costs none either where the worker is told to stop meanwhile', async () => {
-    const [id = ''] = await overAndPushed(1)
+  it('still answers the jobs it has when its worker is told to stop during the second take', async () => {
+    const [id = ''] = await cancelledAndPushed(1)
     arriving((await pushed(harness.ledger)).id)
-    atATime = 2
+    perTake = 2
     let isTold = false
-    between = () => {
+    beforeSecondTake = () => {
       isTold = true
     }
     Object.assign(stage.deps, { workers: { fetched: () => !isTold } })
@@ -255,7 +255,7 @@ describe('a token that is no job', () => {
   })
 })
 
-it('answers by queues from left to right, in whatever round they came', async () => {
+it('FETCH answers jobs in the order of the requested queues, whichever take brought them', async () => {
   const over = await pushed(harness.ledger)
   await harness.ledger.cancel(over.id, NOW)
   const right = await pushed(harness.ledger, { queue: 'right' })
@@ -263,12 +263,12 @@ it('answers by queues from left to right, in whatever round they came', async ()
   arriving(over.id)
   buffered.push(toldArrival(told, { id: right.id, queue: 'right' }))
   arriving(left.id)
-  atATime = 2
+  perTake = 2
   const jobs = await fetchNow({ count: 2, queues: ['default', 'right'] })
   expect(jobs.map(({ id }) => id)).toEqual([left.id, right.id])
 })
 
-it('puts back what there is no memory for, and answers that', async () => {
+it('FETCH puts back a delivery that there is no memory for, and fails with 503', async () => {
   const { id } = await pushed(harness.ledger)
   const content = Buffer.alloc(2 * UNCOUNTED_BYTES, 'x')
   Object.assign(arriving(id), { size: content.length, message: { headers: {}, content } })
@@ -278,7 +278,7 @@ it('puts back what there is no memory for, and answers that', async () => {
   expect(told).toEqual(['put back 1'])
 })
 
-describe('where there is memory for one of two', () => {
+describe('FETCH, with memory for one of two deliveries', () => {
   const content = Buffer.alloc(2 * UNCOUNTED_BYTES, 'x')
   const large = (id: string) =>
     Object.assign(arriving(id), { size: content.length, message: { headers: {}, content } })
@@ -288,7 +288,7 @@ describe('where there is memory for one of two', () => {
     return new MemoryShare(all)
   }
 
-  it('a FETCH is content with the first, which is a job', async () => {
+  it('answers the first job and puts back the second delivery', async () => {
     const { id } = await pushed(harness.ledger)
     large(id)
     large((await pushed(harness.ledger)).id)
@@ -297,19 +297,19 @@ describe('where there is memory for one of two', () => {
     expect(asked).toHaveLength(1)
   })
 
-  it('and goes on to the second, where the first is none', async () => {
+  it('takes again when the first delivery was the token of a cancelled job', async () => {
     const over = await pushed(harness.ledger)
     await harness.ledger.cancel(over.id, NOW)
     const { id } = await pushed(harness.ledger)
     large(over.id)
     large(id)
-    between = () => large(id)
+    beforeSecondTake = () => large(id)
     expect(await fetchNow({ memory: forOne() })).toMatchObject([{ id }])
     expect(told).toEqual(['put back 1', 'ack'])
   })
 })
 
-it('takes back the start of a job with a rate limit where the ledger cannot be written', async () => {
+it('FETCH takes back the start of a rate-limited job when the ledger cannot be written', async () => {
   const { id } = await pushed(harness.ledger)
   const content = Buffer.from(JSON.stringify({ type: 't', rate_limit: { max_per_second: 0.01 } }))
   const message = { headers: {}, content }
@@ -324,7 +324,7 @@ it('takes back the start of a job with a rate limit where the ledger cannot be w
   await harness.reopen()
 })
 
-it('puts back what it has taken where the ledger cannot be written', async () => {
+it('FETCH puts back its deliveries when the ledger cannot be written', async () => {
   const { id } = await pushed(harness.ledger)
   arriving(id)
   arriving(id)
@@ -334,7 +334,7 @@ it('puts back what it has taken where the ledger cannot be written', async () =>
   await harness.reopen()
 })
 
-it('keeps no memory of what it has dropped', async () => {
+it('FETCH frees the memory of deliveries that it dropped', async () => {
   const over = await pushed(harness.ledger)
   await harness.ledger.cancel(over.id, NOW)
   const content = Buffer.alloc(2 * UNCOUNTED_BYTES, 'x')

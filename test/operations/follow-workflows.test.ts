@@ -15,7 +15,7 @@ import { onToldBroker, type ToldStage, toldArrival } from './told-broker.ts'
 
 let harness: SqliteHarness
 let stage: ToldStage
-/** What the worker does as soon as there is a token. */
+/** What a worker does as soon as the token is published. */
 let work: (row: JobRow) => void
 beforeEach(async () => {
   harness = await openSqliteHarness()
@@ -44,17 +44,17 @@ async function settled(): Promise<void> {
   for (let i = 0; i < 3; i++) await nextTurn()
 }
 
-/** What was told of this job. */
+/** The types of the events of this job, in order. */
 function storyOf(id: string): string[] {
   const own = stage.events.filter((event) => 'job' in event && event.job.id === id)
   return own.map(({ type }) => type)
 }
 
-it('tells of a job that begins, once', async () => {
+it('emits job.enqueued once for a job that a workflow starts', async () => {
   expect(await told()).toEqual(['job.enqueued'])
 })
 
-it('tells of it before what a worker makes of it, however fast', async () => {
+it('emits job.enqueued before job.started, even if the worker starts during the publish', async () => {
   work = (row) => {
     stage.deps.events.emit({ type: 'job.started', job: { ...row, state: 'active', attempt: 1 } })
   }
@@ -72,27 +72,24 @@ it.each<[string, (job_id: string) => Promise<unknown>, string[]]>([
     ['job.failed', 'job.discarded', 'dead_letter.added'],
   ],
   ['CANCEL', (id) => cancel(stage.deps, id, CONTEXT), ['job.cancelled']],
-])(
-  'tells of a workflow what becomes of it behind the job that %s has ended',
-  async (_, end, ends) => {
-    const jobs = [{ type: 'a', args: [] }]
-    const { steps } = await createWorkflow(stage.deps, { type: 'group', jobs }, CONTEXT)
-    const id = steps[0]?.jobId ?? ''
-    await harness.ledger.claim([token(id)], TERMS)
-    await settled()
-    stage.events.length = 0
-    await end(id)
-    await settled()
-    const types = stage.events.map(({ type }) => type)
-    const isGood = ends[0] === 'job.completed'
-    const ofWorkflow = isGood
-      ? ['workflow.step_completed', 'workflow.completed']
-      : ['workflow.failed']
-    expect(types).toEqual([...ends, ...ofWorkflow])
-  },
-)
+])('emits the events of a workflow after those of the job that %s ended', async (_, end, ends) => {
+  const jobs = [{ type: 'a', args: [] }]
+  const { steps } = await createWorkflow(stage.deps, { type: 'group', jobs }, CONTEXT)
+  const id = steps[0]?.jobId ?? ''
+  await harness.ledger.claim([token(id)], TERMS)
+  await settled()
+  stage.events.length = 0
+  await end(id)
+  await settled()
+  const types = stage.events.map(({ type }) => type)
+  const isGood = ends[0] === 'job.completed'
+  const ofWorkflow = isGood
+    ? ['workflow.step_completed', 'workflow.completed']
+    : ['workflow.failed']
+  expect(types).toEqual([...ends, ...ofWorkflow])
+})
 
-it('tells of a failed workflow which step has failed, whatever ended last', async () => {
+it('workflow.failed names the failed step, even if another step ended last', async () => {
   const { ledger } = harness
   const jobs = ['a', 'b'].map((type) => ({ type, args: [] }))
   const { steps } = await createWorkflow(stage.deps, { type: 'group', jobs }, CONTEXT)
@@ -115,10 +112,10 @@ it('tells of a failed workflow which step has failed, whatever ended last', asyn
   ])
 })
 
-describe('a step that replaces what another write of the same commit has moved', () => {
+describe('a workflow step that replaces a job which another write of the same commit changed', () => {
   const replace = () => createWorkflow(stage.deps, { type: 'group', jobs: [ONLY_ONE] }, CONTEXT)
 
-  it('tells of a job that is pushed before its end, and waits for its token', async () => {
+  it('emits job.enqueued of a pushed job before job.cancelled, and keeps its token as out', async () => {
     stage.deps.broker.publish = async () => {
       await nextTurn()
       return 'confirmed'
@@ -130,7 +127,7 @@ describe('a step that replaces what another write of the same commit has moved',
     expect(harness.ledger.find(job.id)).toMatchObject({ state: 'cancelled', tokenOut: true })
   })
 
-  it('settles the delivery of a job that is fetched, and tells of its start before', async () => {
+  it('acknowledges the delivery of a fetched job, and emits job.started before job.cancelled', async () => {
     const { job } = await push(stage.deps, ONLY_ONE, CONTEXT)
     const delivery: string[] = []
     stage.deps.broker.take = async () => [toldArrival(delivery, { id: job.id })]
@@ -142,7 +139,7 @@ describe('a step that replaces what another write of the same commit has moved',
     expect(stage.deps.tokens.held.size).toBe(0)
   })
 
-  it('tells of a step that has begun with the end of what is replaced, and goes with it', async () => {
+  it('emits both events of a callback that starts and is replaced in one commit', async () => {
     const callbacks = { on_failure: ONLY_ONE }
     const batch = { type: 'batch', jobs: [ONLY_ONE], callbacks }
     const { id } = await createWorkflow(stage.deps, batch, CONTEXT)

@@ -16,20 +16,20 @@ import {
 
 const ONCE = { max_attempts: 1 }
 const MINUTE_MS = 60_000
-/** Leases of these two end when a test moves the clock, and never because the machine is busy. */
+/** These two are so long that a lease ends only when a test moves the clock, not on a busy machine. */
 const MINUTE = { visibility_timeout_ms: MINUTE_MS, timeout_ms: 0 }
 const HALF_A_MINUTE = { visibility_timeout_ms: MINUTE_MS / 2, timeout_ms: 0 }
 
 const clock = new AheadClock()
 
-describe.each(['classic', 'quorum'])('a lease that nobody renews, profile %s', (profile) => {
+describe.each(['classic', 'quorum'])('an expired lease, profile %s', (profile) => {
   const { vhost, gateway } = gatewayForAll({ OJS_QUEUE_TYPE: profile }, { clock })
   let queue = ''
   beforeEach(() => {
     queue = freshQueue()
   })
 
-  it('ends: the job is available at once, and the next attempt is one more', async () => {
+  it('makes the job available at once, and the next FETCH starts attempt 2', async () => {
     const job = await startJob(gateway, queue, { visibility_timeout_ms: 600 })
     const freed = await untilState(gateway, job.id, 'available')
     expect(clock.now()).toBeGreaterThanOrEqual(Date.parse(job.started_at) + 600)
@@ -48,18 +48,18 @@ describe.each(['classic', 'quorum'])('a lease that nobody renews, profile %s', (
       'job.started',
       'job.completed',
     ])
-    // One token for each attempt, and each of them settled.
+    // Each attempt had one token, and each token was acknowledged.
     await eventually(async () => (await vhost.queue(`ojs.queue.${queue}`))?.['messages'] === 0)
   })
 
-  it('is as long as FETCH says, before what the job says', async () => {
+  it('had the visibility timeout of FETCH, which overrides that of the job', async () => {
     await gateway.push(queue, { options: { visibility_timeout_ms: 60_000 } })
     const job = await fetchOne(gateway, queue, { visibility_timeout_ms: 500 })
     await untilState(gateway, job.id, 'available')
     await gateway.cancel(job.id)
   })
 
-  it('is over for its worker: late ACK and NACK are 409, by attempt and worker too', async () => {
+  it('refuses late ACK and NACK of its worker with 409, by attempt and worker too', async () => {
     await gateway.push(queue, { options: { visibility_timeout_ms: 400 } })
     const first = await fetchOne(gateway, queue, { worker_id: 'w1' })
     await untilState(gateway, first.id, 'available')
@@ -74,7 +74,7 @@ describe.each(['classic', 'quorum'])('a lease that nobody renews, profile %s', (
     expect((await gateway.ack(second.id, { worker_id: 'w2', attempt: 2 })).status).toBe(200)
   })
 
-  it('ends the job with its last attempt, and leaves a copy', async () => {
+  it('discards the job after its last attempt, and puts a copy in the dead letter queue', async () => {
     const job = await startJob(gateway, queue, { visibility_timeout_ms: 400, retry: ONCE })
     const dead = await untilState(gateway, job.id, 'discarded')
     expect(dead).toMatchObject({ attempt: 1, error: { code: 'visibility_timeout' } })
@@ -84,13 +84,13 @@ describe.each(['classic', 'quorum'])('a lease that nobody renews, profile %s', (
     expect(await queueTokens(vhost.url, `ojs.queue.${queue}`)).toEqual([])
   })
 
-  it('that outlived a restart ends too', async () => {
+  it('still ends after a restart, which gives the lease its full time again', async () => {
     const job = await startJob(gateway, queue, MINUTE)
     const last = await startJob(gateway, queue, { ...MINUTE, retry: ONCE })
     clock.aheadMs += 0.7 * MINUTE_MS
     await gateway.restart()
-    // Time in which nobody could renew does not count: it has a whole minute again. So one of half
-    // a minute ends before it.
+    // No worker could renew a lease during the restart, so it has a whole minute again. A new lease of
+    // half a minute therefore ends before it.
     const shorter = freshQueue()
     const other = await startJob(gateway, shorter, HALF_A_MINUTE)
     clock.aheadMs += 0.7 * MINUTE_MS
@@ -112,7 +112,7 @@ describe('the execution timeout', () => {
     queue = freshQueue()
   })
 
-  it('fails the attempt by the policy of the job', async () => {
+  it('fails the attempt, which is retried by the policy of the job', async () => {
     const retry = { initial_interval_ms: 300, jitter: false }
     const job = await startJob(gateway, queue, { timeout_ms: MINUTE_MS / 2, retry })
     clock.aheadMs += MINUTE_MS / 2
@@ -131,7 +131,7 @@ describe('the execution timeout', () => {
     expect((await gateway.ack(job.id, { attempt: 2 })).status).toBe(200)
   })
 
-  it('is not moved by heartbeats', async () => {
+  it('is not extended by heartbeats', async () => {
     const job = await startJob(gateway, queue, { timeout_ms: 800, retry: ONCE })
     const beat = { worker_id: 'w', active_jobs: [job.id], visibility_timeout_ms: 60_000 }
     await eventually(async () => {
@@ -142,14 +142,14 @@ describe('the execution timeout', () => {
     expect(await deadIds(gateway, queue)).toEqual([job.id])
   })
 
-  it('0 is none; the lease still ends', async () => {
+  it('of 0 means none, while the lease still expires', async () => {
     const options = { timeout_ms: 0, visibility_timeout_ms: 500 }
     const job = await startJob(gateway, queue, options)
     const freed = await untilState(gateway, job.id, 'available')
     expect(freed.error.code).toBe('visibility_timeout')
   })
 
-  it('comes first when both end at the same time', async () => {
+  it('takes precedence over the visibility timeout when both pass at the same time', async () => {
     const retry = { initial_interval: 'PT1H', max_interval: 'PT1H', jitter: false }
     const options = { timeout_ms: 500, visibility_timeout_ms: 500, retry }
     const job = await startJob(gateway, queue, options)

@@ -34,7 +34,7 @@ describe.each(['classic', 'quorum'])('the life of a job, profile %s', (profile) 
     await eventually(async () => (await vhost.queue(`ojs.queue.${queue}`))?.['messages'] === 0)
   })
 
-  it('lists the queue and tells the story of the job as events', async () => {
+  it('lists the queue, and the events of the job in order', async () => {
     const before = (await gateway.request('GET', '/ojs/v1/events')).body.cursor
     const id: string = (await gateway.push(fresh())).body.job.id
     await fetchOne(gateway, queue, { worker_id: 'w9' })
@@ -56,8 +56,8 @@ describe.each(['classic', 'quorum'])('the life of a job, profile %s', (profile) 
     expect((await gateway.request('GET', '/ojs/v1/queues?limit=x')).status).toBe(400)
   })
 
-  it('tells that a job was enqueued before a worker that waits has started it', async () => {
-    // The token may be delivered before its confirm has come; here it mostly is.
+  it('emits job.enqueued before job.started when a worker waits for the job', async () => {
+    // RabbitMQ may deliver the token before its confirm; with a waiting FETCH it mostly does.
     for (let i = 0; i < 20; i++) {
       const waiting = gateway.fetch([fresh()], { wait_ms: 15_000 })
       const { body } = await gateway.push(queue)
@@ -67,7 +67,7 @@ describe.each(['classic', 'quorum'])('the life of a job, profile %s', (profile) 
     }
   })
 
-  it('hands out jobs in order, as many as asked for, never one twice', async () => {
+  it('hands out jobs in order, at most as many as requested, and none twice', async () => {
     fresh()
     const ids: string[] = []
     for (let i = 0; i < 30; i++) ids.push((await gateway.push(queue)).body.job.id)
@@ -81,7 +81,7 @@ describe.each(['classic', 'quorum'])('the life of a job, profile %s', (profile) 
     expect(got).toEqual(ids)
   })
 
-  it('gives each of 20 jobs to one of 20 workers that wait for it', async () => {
+  it('gives each of 20 jobs to one of 20 waiting workers', async () => {
     fresh()
     const waiting = Array.from({ length: 20 }, () => gateway.fetch([queue], { wait_ms: 15_000 }))
     const pushed = await Promise.all(Array.from({ length: 20 }, () => gateway.push(queue)))
@@ -94,7 +94,7 @@ describe.each(['classic', 'quorum'])('the life of a job, profile %s', (profile) 
     const high = fresh()
     await gateway.push(low)
     await gateway.push(high)
-    // Both are here: of what RabbitMQ has yet to send, the faster one may come first.
+    // Both jobs have to be buffered, since FETCH answers whichever RabbitMQ delivers first.
     for (const name of [low, high]) await untilBuffered(gateway, name, 1)
     const served = [await gateway.fetch([high, low]), await gateway.fetch([high, low])].flat()
     expect(served.map((job) => job.queue)).toEqual([high, low])
@@ -131,7 +131,7 @@ describe.each(['classic', 'quorum'])('the life of a job, profile %s', (profile) 
     expect(late.body.error.details).toMatchObject({ current_state: 'cancelled' })
   })
 
-  it('fences an ACK by attempt and worker where they are given', async () => {
+  it('refuses an ACK with another attempt or worker than that of the lease', async () => {
     const id: string = (await gateway.push(fresh())).body.job.id
     expect((await gateway.ack(id)).body.error.details.current_state).toBe('available')
     await fetchOne(gateway, queue, { worker_id: 'w1' })
@@ -145,18 +145,21 @@ describe.each(['classic', 'quorum'])('the life of a job, profile %s', (profile) 
     expect((await gateway.ack(v7())).status).toBe(404)
   })
 
-  it.each(['ack', 'nack'])('takes an %s of any worker where the FETCH named none', async (verb) => {
-    const id: string = (await gateway.push(fresh())).body.job.id
-    await fetchOne(gateway, queue)
-    const error = { code: 'test_failure', message: 'it failed' }
-    const settle = (over: object) =>
-      gateway.request('POST', `/ojs/v1/workers/${verb}`, { job_id: id, error, ...over })
-    const stale = await settle({ worker_id: 'w1', attempt: 2 })
-    expect(stale.body.error.details.reason).toBe('stale_attempt')
-    const settled = await settle({ worker_id: 'w1', attempt: 1 })
-    expect([settled.status, settled.body.job_id]).toEqual([200, id])
-    expect((await settle({ worker_id: 'w1' })).status).toBe(409)
-  })
+  it.each(['ack', 'nack'])(
+    'takes an %s from any worker when the FETCH named none',
+    async (verb) => {
+      const id: string = (await gateway.push(fresh())).body.job.id
+      await fetchOne(gateway, queue)
+      const error = { code: 'test_failure', message: 'it failed' }
+      const settle = (over: object) =>
+        gateway.request('POST', `/ojs/v1/workers/${verb}`, { job_id: id, error, ...over })
+      const stale = await settle({ worker_id: 'w1', attempt: 2 })
+      expect(stale.body.error.details.reason).toBe('stale_attempt')
+      const settled = await settle({ worker_id: 'w1', attempt: 1 })
+      expect([settled.status, settled.body.job_id]).toEqual([200, id])
+      expect((await settle({ worker_id: 'w1' })).status).toBe(409)
+    },
+  )
 
   it('never hands out a job whose expires_at has passed', async () => {
     const options = { expires_at: '+PT0.1S' }
@@ -167,7 +170,7 @@ describe.each(['classic', 'quorum'])('the life of a job, profile %s', (profile) 
     expect((await gateway.get(id)).body.job.state).toBe('discarded')
   })
 
-  it('waits for a job that comes later, and answers at once when there is none', async () => {
+  it('FETCH answers an empty list at once, and with wait_ms the job that comes later', async () => {
     fresh()
     expect(await gateway.fetch([queue])).toEqual([])
     const waiting = gateway.fetch([queue], { wait_ms: 10_000 })

@@ -16,7 +16,7 @@ beforeEach(async () => {
 
 const depth = async (queue: string) => (await admin.channel.checkQueue(queue)).messageCount
 
-it('a discard whose basic.nack is lost with the connection has its copy all the same', async () => {
+it('a discarded job is dead-lettered even if its basic.nack is lost with the connection', async () => {
   await gateway.push('q', { options: { retry: { max_attempts: 1 } } })
   const [job] = await gateway.fetch(['q'], { wait_ms: 5_000 })
   proxy.hold('to-broker')
@@ -27,7 +27,7 @@ it('a discard whose basic.nack is lost with the connection has its copy all the 
   proxy.cut()
   await eventually(async () => (await depth('ojs.queue.q')) === 1)
   await eventually(async () => (await gateway.request('GET', '/ojs/v1/health')).status === 200)
-  // The token is back, and is looked at by whoever asks for a job.
+  // RabbitMQ has requeued the token; the next FETCH takes it and rejects it again.
   await eventually(async () => {
     expect(await gateway.fetch(['q'], { wait_ms: 300 })).toEqual([])
     return (await depth('ojs.queue.dlx.q')) === 1

@@ -16,11 +16,11 @@ const codes = async (gateway: TestGateway): Promise<string[]> => {
   return body.warnings.map(({ code }: { code: string }) => code)
 }
 
-it('a ledger that is new beside queues that another one has marked is warned of until it is not', async () => {
+it('warns ledger_is_new when a new ledger meets the queues of another one, until a restart', async () => {
   const first = await start()
   await first.push('default')
   await expect.poll(() => vhost.exchanges()).toContain('ojs.system.origin')
-  // It has made the origin itself.
+  // No warning: this gateway declared the origin exchange itself.
   await vhost.closeConnections()
   await expect
     .poll(async () => (await first.request('GET', '/ojs/v1/health')).body.status)

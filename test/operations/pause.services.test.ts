@@ -42,7 +42,7 @@ describe.each(['classic', 'quorum'])('a paused queue (%s)', (queueType) => {
   const isBack = async (id: string) =>
     (await queueTokens(vhost.url, `ojs.queue.${queue}`)).includes(id)
 
-  it('gives nothing to FETCH and takes nothing, until it is resumed', async () => {
+  it('gives FETCH no job and refuses PUSH with 422 queue_paused, until it is resumed', async () => {
     const id = await pushed()
     const before = Date.now()
     const paused = await direct('pause', queue)
@@ -74,7 +74,7 @@ describe.each(['classic', 'quorum'])('a paused queue (%s)', (queueType) => {
     await pushed()
   })
 
-  it('is paused once, however often it is said', async () => {
+  it('keeps its paused_at and emits no second event when it is paused or resumed again', async () => {
     await pushed()
     const { paused_at: first } = await pause(queue)
     expect(await pause(queue)).toEqual({ queue, status: 'paused', paused_at: first })
@@ -88,7 +88,7 @@ describe.each(['classic', 'quorum'])('a paused queue (%s)', (queueType) => {
     ])
   })
 
-  it('comes into being with its pause, and not with a question', async () => {
+  it('is created by pause or resume, but not by asking for its stats', async () => {
     expect((await gateway.request('GET', `/ojs/v1/queues/${queue}/stats`)).status).toBe(404)
     expect(await statusOf(queue)).toBeUndefined()
     expect((await pause(queue)).status).toBe('paused')
@@ -99,16 +99,19 @@ describe.each(['classic', 'quorum'])('a paused queue (%s)', (queueType) => {
     expect(await statusOf(other)).toBe('active')
   })
 
-  it.each(['UPPER', 'dlx.x', 'a%20b'])('cannot have the name %s', async (name) => {
-    for (const verb of ['pause', 'resume']) {
-      const { status, body } = await direct(verb, name)
-      expect(status).toBe(400)
-      expect(body.error).toMatchObject({ code: 'invalid_request', details: { field: 'name' } })
-    }
-    expect((await direct('pause', queue, [])).status).toBe(400)
-  })
+  it.each(['UPPER', 'dlx.x', 'a%20b'])(
+    'with the invalid name %s is refused with 400',
+    async (name) => {
+      for (const verb of ['pause', 'resume']) {
+        const { status, body } = await direct(verb, name)
+        expect(status).toBe(400)
+        expect(body.error).toMatchObject({ code: 'invalid_request', details: { field: 'name' } })
+      }
+      expect((await direct('pause', queue, [])).status).toBe(400)
+    },
+  )
 
-  it('refuses a batch as a whole', async () => {
+  it('refuses a batch as a whole when one of its jobs is for it', async () => {
     const open = freshQueue()
     await pause(queue)
     const jobs = [open, queue].map((name) => ({ type: 't', args: [], options: { queue: name } }))
@@ -118,7 +121,7 @@ describe.each(['classic', 'quorum'])('a paused queue (%s)', (queueType) => {
     expect(await gateway.fetch([open])).toEqual([])
   })
 
-  it('lets the other queues of a FETCH be served', async () => {
+  it('does not keep FETCH from serving its other queues', async () => {
     const other = freshQueue()
     await pushed()
     const [job] = await gateway.fetch([queue], { wait_ms: 10_000 })
@@ -130,12 +133,12 @@ describe.each(['classic', 'quorum'])('a paused queue (%s)', (queueType) => {
     expect((await gateway.ack(job.id)).status).toBe(200)
   })
 
-  it('leaves jobs that run alone, and lets everything flow in that was there', async () => {
+  it('lets active jobs end, and collects retries, schedules and activated jobs until it is resumed', async () => {
     const retry = { initial_interval_ms: 100, jitter: false }
     const done = await startJob(gateway, queue)
     const failing = await startJob(gateway, queue, { retry })
     const dead = await startJob(gateway, queue, { retry: { max_attempts: 1 } })
-    // The last one: it may be back at once.
+    // Started last, since its lease of 200 ms may end at once.
     const lost = await startJob(gateway, queue, { visibility_timeout_ms: 200 })
     const scheduled = await pushed({ delay_until: '+PT1H' })
     const staged = await pushed({ pending: true })
@@ -161,7 +164,7 @@ describe.each(['classic', 'quorum'])('a paused queue (%s)', (queueType) => {
     expect(inOrder(ran)).toEqual(inOrder(waiting))
   })
 
-  it('gives back what is buffered, in order', async () => {
+  it('returns the buffered tokens to RabbitMQ, and serves them in order after it is resumed', async () => {
     const ids: string[] = []
     for (let i = 0; i < 5; i++) ids.push(await pushed())
     expect((await fetchOne(gateway, queue)).id).toBe(ids.shift())
@@ -176,7 +179,7 @@ describe.each(['classic', 'quorum'])('a paused queue (%s)', (queueType) => {
     for (const id of ids) expect((await fetchOne(gateway, queue)).id).toBe(id)
   })
 
-  it('keeps a FETCH waiting that came before or after, and resuming serves it', async () => {
+  it('keeps a FETCH waiting that came before or after the pause, and serves it once resumed', async () => {
     await pushed()
     const job = await fetchOne(gateway, queue)
     const early = gateway.fetch([queue], { wait_ms: 20_000 })
@@ -207,7 +210,7 @@ describe.each(['classic', 'quorum'])('a paused queue (%s)', (queueType) => {
 describe('with OJS_DIALECT=conformance', () => {
   const { gateway } = gatewayForAll({ OJS_DIALECT: 'conformance' })
 
-  it('a paused queue takes jobs, and names itself in an object', async () => {
+  it('a paused queue accepts PUSH, and pause, stats and resume answer the queue as an object', async () => {
     const paused = await gateway.request('POST', '/ojs/v1/queues/q/pause', {})
     expect(paused.body).toMatchObject({ queue: { name: 'q', paused: true }, status: 'paused' })
     const { status, body } = await gateway.push('q')

@@ -3,10 +3,10 @@ import { describe, expect, it } from 'vitest'
 import { fetchMany, freshQueue, gatewayForAll, untilBuffered } from './harness.ts'
 
 const BACKLOG = 1_000
-/** What a consumer of the gateway may have buffered. */
+/** How many deliveries a consumer of the gateway may buffer. */
 const BUFFERED = 32
 
-describe.each(['classic', 'quorum'])('priorities in %s queues', (queueType) => {
+describe.each(['classic', 'quorum'])('job priorities in %s queues', (queueType) => {
   const { gateway } = gatewayForAll({ OJS_QUEUE_TYPE: queueType }, { idleMs: 600_000 })
 
   const pushAll = async (queue: string, priorities: readonly (number | string)[]) => {
@@ -25,7 +25,7 @@ describe.each(['classic', 'quorum'])('priorities in %s queues', (queueType) => {
     return jobs.map(({ priority }): number => priority)
   }
 
-  it('are in the order of FETCH, exactly, as far as it has buffered', async () => {
+  it('order the buffered jobs exactly: FETCH answers the highest priority first', async () => {
     const queue = freshQueue()
     const given = [0, -100, 9, 10, -1, 100, 5, -10, 11, 1, -99, 99, 'HIGH', 'NORMAL', 'LOW']
     await pushAll(queue, given)
@@ -33,12 +33,12 @@ describe.each(['classic', 'quorum'])('priorities in %s queues', (queueType) => {
       (priority) => ({ HIGH: 10, NORMAL: 0, LOW: -10 })[priority] ?? priority,
     )
     const expected = values.map(Number).sort((a, b) => b - a)
-    // The first FETCH may come before the rest is here.
+    // Otherwise the first FETCH might come before all jobs are buffered.
     await untilBuffered(gateway, queue, given.length)
     expect(await fetchAll(queue, given.length)).toEqual(expected)
   })
 
-  it('of the same level are served in the order of arrival', async () => {
+  it('keep the order of arrival among jobs of the same priority', async () => {
     const queue = freshQueue()
     const ids: string[] = []
     for (let i = 0; i < 10; i++) {
@@ -49,7 +49,7 @@ describe.each(['classic', 'quorum'])('priorities in %s queues', (queueType) => {
     expect(seen.map(({ id }) => id)).toEqual(ids)
   })
 
-  it('of the same level keep the order of a batch that several consumers bring', async () => {
+  it('keep the order of a batch of one priority that two consumers deliver', async () => {
     const queue = freshQueue()
     const batch = (count: number) =>
       gateway.request('POST', '/ojs/v1/jobs/batch', {
@@ -60,7 +60,7 @@ describe.each(['classic', 'quorum'])('priorities in %s queues', (queueType) => {
         })),
       })
     const fetched = async (count: number) => await gateway.fetch([queue], { count, wait_ms: 5_000 })
-    // More than one consumer is given: there are two from now on.
+    // More than one consumer may hold, so that the queue has two consumers from now on.
     await batch(40)
     const held: { id: string }[] = []
     while (held.length < 40) held.push(...(await fetched(10)))
@@ -68,7 +68,7 @@ describe.each(['classic', 'quorum'])('priorities in %s queues', (queueType) => {
     const seen: number[][] = []
     const exact = () => seen.filter((order) => order.every((n, i) => n === i)).length
     while (exact() < 3 && seen.length < 10) {
-      // One consumer overtakes the other where the machine pauses, and a FETCH then waits for none for 1 s.
+      // When the machine pauses, one consumer overtakes the other, and FETCH gathers nothing for 1 s.
       if (exact() < seen.length) await sleep(1_000)
       await batch(30)
       const order: number[] = []
@@ -83,7 +83,7 @@ describe.each(['classic', 'quorum'])('priorities in %s queues', (queueType) => {
     expect(exact(), JSON.stringify(seen)).toBe(3)
   })
 
-  it('let a later job overtake a backlog as far as the broker orders, but for what is buffered', async () => {
+  it('let a later job overtake a classic queue’s backlog, except for the jobs already buffered', async () => {
     const queue = freshQueue()
     const isOrdered = queueType === 'classic'
     await pushAll(queue, Array(isOrdered ? BACKLOG : 2 * BUFFERED).fill(0))
@@ -96,12 +96,12 @@ describe.each(['classic', 'quorum'])('priorities in %s queues', (queueType) => {
       expect(Math.max(...places)).toBeLessThanOrEqual(BUFFERED + 1)
       expect(places[0]).toBeLessThan(places[1] ?? 0)
     } else {
-      // In a quorum queue they are behind it until they are buffered, and then first.
+      // In a quorum queue they stay behind the backlog until they are buffered, and then come first.
       expect(Math.min(...places)).toBeGreaterThan(0)
     }
   })
 
-  it('are what the manifest says of them', async () => {
+  it('are described in the manifest as the queue type supports them', async () => {
     const { body } = await gateway.request('GET', '/ojs/manifest')
     expect(body.capabilities).toMatchObject({ priority_queues: true, pause_resume: true })
     const levels = {

@@ -32,7 +32,7 @@ const push = (ids: readonly string[]) =>
 const instant = (ms: number) => new Date(ms).toISOString()
 const newIds = () => [stage.deps.newId(), stage.deps.newId()] as const
 
-it('keeps the tokens of a batch from FETCH until the last of them is confirmed', async () => {
+it('a batch keeps its tokens staged, out of reach of FETCH, until the last is confirmed', async () => {
   const ids = newIds()
   const staged: string[][] = []
   publish = async () => {
@@ -44,7 +44,7 @@ it('keeps the tokens of a batch from FETCH until the last of them is confirmed',
   expect([[...stage.deps.tokens.staging], unparked]).toEqual([[], ids])
 })
 
-it('leaves nothing for ever of a batch that is refused while a schedule of it comes due', async () => {
+it('a refused batch leaves only rows that can be pruned when a schedule in it comes due meanwhile', async () => {
   publish = async () => {
     await harness.ledger.promote(NOW + 2_000, NOW + 2_000, 500)
     return 'nacked'
@@ -55,7 +55,7 @@ it('leaves nothing for ever of a batch that is refused while a schedule of it co
   expect(await prunedRows(harness)).toBe(2)
 })
 
-it('leaves nothing for ever of jobs of it that are cancelled with their withdrawal', async () => {
+it('a refused batch leaves only rows that can be pruned when its jobs are cancelled meanwhile', async () => {
   publish = async () => {
     await harness.ledger.promote(NOW + 2_000, NOW + 2_000, 500)
     return 'nacked'
@@ -74,7 +74,7 @@ it('leaves nothing for ever of jobs of it that are cancelled with their withdraw
   expect(await prunedRows(harness)).toBe(2)
 })
 
-it('leaves what somebody else has staged to him, and is refused', async () => {
+it('a batch refused for a duplicate id does not unstage the job that has this id', async () => {
   const [mine, his] = newIds()
   await push([his])
   stage.deps.tokens.staging.add(his)
@@ -83,7 +83,7 @@ it('leaves what somebody else has staged to him, and is refused', async () => {
   expect([[...stage.deps.tokens.staging], unparked]).toEqual([[his], [mine]])
 })
 
-it('is refused but for what a native worker has started meanwhile', async () => {
+it('a refused batch does not withdraw a job that a native worker has started meanwhile', async () => {
   const [started, other] = newIds()
   publish = async (id) => {
     if (id === other) return 'nacked'
@@ -99,7 +99,7 @@ it('is refused but for what a native worker has started meanwhile', async () => 
   expect(enqueued).toMatchObject([{ job: { id: started } }])
 })
 
-it('has one budget for what unique policies compare, and names the job that is beyond it', async () => {
+it('a batch has one budget for the members its unique policies compare; the 413 names the job', async () => {
   const names = Object.fromEntries(Array.from({ length: 150_000 }, (_, i) => [`m${i}`, 1]))
   const unique = { type: 'a', args: [names], options: { unique: {} } }
   const batch = (...jobs: object[]) => pushBatch(stage.deps, { jobs }, { requestId: 'req_1' })
@@ -108,7 +108,7 @@ it('has one budget for what unique policies compare, and names the job that is b
   expect((await batch(unique, { type: 'a', args: [names] })).jobs).toHaveLength(2)
 })
 
-it('names the job that is too large, whatever it took with it', async () => {
+it('a batch with a job too large for RabbitMQ fails with 413 and the index of that job', async () => {
   const ids = newIds()
   const [, large] = ids
   publish = async (id) => (id === large ? 'too-large' : 'unknown')

@@ -7,13 +7,13 @@ import { fetchOne, freshQueue, gatewayForAll, nack, startJob } from './harness.t
 
 const SECOND = 1_000
 const HOUR = 3_600 * SECOND
-/** What a busy machine takes is nothing beside these. */
+/** So long that the delays of a busy machine do not matter. */
 const WAIT = 1_000 * SECOND
 const DURATION = 300 * SECOND
 const JOBS = 100
 const PATIENT = { timeout_ms: 0, visibility_timeout_ms: HOUR }
 
-describe('over HTTP', () => {
+describe('queue stats over HTTP', () => {
   const clock = new AheadClock()
   const { gateway } = gatewayForAll({}, { clock })
 
@@ -23,7 +23,7 @@ describe('over HTTP', () => {
     return body
   }
 
-  it('are right within 5 % after 100 jobs, after a restart, and fall again', async () => {
+  it('are right within 5 % after 100 jobs, survive a restart, and leave the last hour after an hour', async () => {
     const queue = freshQueue()
     const job = { type: 'test.job', args: [], options: { queue, ...PATIENT } }
     await gateway.request('POST', '/ojs/v1/jobs/batch', { jobs: Array(JOBS).fill(job) })
@@ -61,7 +61,7 @@ describe('over HTTP', () => {
     expect(Date.parse(at) - Date.parse(after.computed_at)).toBeGreaterThanOrEqual(HOUR)
   })
 
-  it('count every state, and the attempts that failed', async () => {
+  it('count the jobs of every state and the failed attempts of the last hour', async () => {
     const queue = freshQueue()
     const retry = { initial_interval: 'PT1H', max_interval: 'PT1H', jitter: false }
     const retried = await startJob(gateway, queue, { retry })
@@ -92,7 +92,7 @@ describe('over HTTP', () => {
     expect((await statsOf(queue)).status).toBe('paused')
   })
 
-  it('of an unknown queue are a 404', async () => {
+  it('answer 404 for an unknown queue', async () => {
     for (const name of ['nobody', 'NOT-A-NAME', '%00']) {
       const { status, body } = await gateway.request('GET', `/ojs/v1/queues/${name}/stats`)
       expect([status, body.error.code]).toEqual([404, 'not_found'])
@@ -105,10 +105,10 @@ describe('over HTTP', () => {
   })
 })
 
-describe('of native workers', () => {
+describe('queue stats of jobs that native workers run', () => {
   const stage = stageForAll()
 
-  it('go by what their reports tell', async () => {
+  it('use the times in the reports of the workers', async () => {
     const queue = freshQueue()
     const ids = await Promise.all(Array.from({ length: 3 }, () => stage.pushed(queue)))
     const [timed = '', untimed = '', failing = ''] = ids
@@ -116,7 +116,7 @@ describe('of native workers', () => {
     const at = (second: number) => new Date(second * SECOND).toISOString()
     const attempt = { attempt: 1, generation: 0 }
     const error = { code: 'handler_error', message: 'm' }
-    // A worker's clock may stand anywhere.
+    // The clock of a worker may differ from the gateway's by any amount: only the difference counts.
     const events = [
       { ...attempt, job_id: timed, event: 'started' as const, at: at(5) },
       { ...attempt, job_id: timed, event: 'completed' as const, at: at(305) },
@@ -129,11 +129,11 @@ describe('of native workers', () => {
     const { lastHour } = queueStats(stage.deps, queue)
     expect(lastHour).toMatchObject({ completed: 2, failed: 1, timed: 1, durationMs: 300 * SECOND })
     const waited = lastHour.waitMs / lastHour.waited
-    // The one that failed began, for us, when its report came.
+    // The failed job counts as started when its report came, since no start was reported.
     expect([lastHour.waited, Math.round(waited / (10 * SECOND))]).toEqual([2, 85])
   })
 
-  it('go by the end alone where that tells when the job began', async () => {
+  it('use started_at of a completion when no start was reported, if it is a valid time', async () => {
     const queue = freshQueue()
     const ids = await Promise.all(Array.from({ length: 4 }, () => stage.pushed(queue)))
     stage.advance(1_000 * SECOND)

@@ -24,14 +24,14 @@ function stage() {
   return { deps: { ...deps, logger: { ...deps.logger, info } }, info }
 }
 
-it('a batch is a line with its request and its trace, and without its key', async () => {
+it('a batch logs one line with its request and trace ids, without its Idempotency-Key or args', async () => {
   const { deps, info } = stage()
   const { jobs } = await pushBatch(deps, { jobs: [{ type: 'a', args: ['secret'] }] }, CONTEXT)
   const line = { jobs: 1, firstJobId: jobs[0]?.id, requestId: 'req_1', traceId: TRACE }
   expect(info.mock.calls).toEqual([[line, 'batch enqueued']])
 })
 
-it('so is the registration of a recurring job', async () => {
+it('the registration of a cron job logs one line with its request and trace ids, without args', async () => {
   const { deps, info } = stage()
   await registerCron(deps, { name: 'c', cron: '@daily', type: 'a', args: ['secret'] }, CONTEXT)
   const line = { cron: 'c', expression: '@daily', timezone: 'UTC' }

@@ -9,7 +9,7 @@ const PAGE = 1_000
 
 const HOUR_MS = 3_600_000
 
-/** Everything is stored before anything is due, however slow the machine is. */
+/** The clock is moved by hand, so that everything is stored before anything is due on a slow machine too. */
 let aheadMs = 0
 const system = systemClock()
 const clock: Clock = { now: () => system.now(), wall: () => system.wall() + aheadMs }
@@ -17,10 +17,10 @@ const clock: Clock = { now: () => system.now(), wall: () => system.wall() + ahea
 const { vhost, gateway } = gatewayForAll({ OJS_QUEUE_TYPE: 'quorum' }, { clock })
 
 /**
- * By order, not by time: on a slow machine everything takes longer. One queue's ten thousand keep the
- * gateway busy for a second, in which it answers others and publishes what is due for them.
+ * Measures order instead of time, since everything takes longer on a slow machine. The 10,000 jobs of one
+ * queue keep the gateway busy for a second, in which it answers requests and publishes for other queues.
  */
-test('10,000 jobs that are due at one instant keep neither clients nor other queues waiting', async () => {
+test('10,000 jobs that are due at one instant delay neither requests nor the jobs of other queues', async () => {
   const [many, one] = [freshQueue(), freshQueue()]
   await Promise.all([many, one].map((queue) => gateway.push(queue)))
   const dueAt = Date.now() + HOUR_MS
@@ -46,7 +46,7 @@ test('10,000 jobs that are due at one instant keep neither clients nor other que
   expect(answers).toBeGreaterThan(10)
 }, 60_000)
 
-/** Consumes natively until `onScheduled` says that it is enough; now everything becomes due. */
+/** Lets everything become due, and consumes natively until `onScheduled` returns true. */
 async function consumed(
   queues: readonly string[],
   onScheduled: (queue: string, id: string) => boolean,
@@ -58,7 +58,7 @@ async function consumed(
     })
     const take = (queue: string) => (message: ConsumeMessage | null) => {
       const { headers = {}, messageId } = message?.properties ?? {}
-      // Not those that only made the queues.
+      // Skips the two jobs that were pushed to create the queues.
       const isScheduled = 'x-ojs-scheduled-at' in headers
       if (isScheduled && onScheduled(queue, String(messageId))) resolve()
     }

@@ -3,7 +3,7 @@ import { leastOfThree } from '../support/stopwatch.ts'
 import { freshQueue, gatewayForAll } from './harness.ts'
 
 /** Seed 001 §7.3: an answer may have fewer jobs than were asked for only where fewer are available. */
-describe.each(['classic', 'quorum'] as const)('a FETCH (%s)', (queueType) => {
+describe.each(['classic', 'quorum'] as const)('FETCH (%s)', (queueType) => {
   const { gateway } = gatewayForAll({ OJS_QUEUE_TYPE: queueType })
 
   const push = async (queue: string, options: object = {}): Promise<string> => {
@@ -26,7 +26,7 @@ describe.each(['classic', 'quorum'] as const)('a FETCH (%s)', (queueType) => {
     [3, 5, 5],
     [5, 5, 10],
   ])(
-    'passes by %i tokens of jobs that are over, and has all %i of %i',
+    'skips %i tokens of cancelled jobs, and answers all %i available jobs (count: %i)',
     async (over, live, count) => {
       const missing = async () => {
         const queue = freshQueue()
@@ -37,7 +37,7 @@ describe.each(['classic', 'quorum'] as const)('a FETCH (%s)', (queueType) => {
     },
   )
 
-  it('passes by what has expired, and by what waits for its turn', async () => {
+  it('skips expired jobs and jobs that wait for their rate limit', async () => {
     const missing = async () => {
       const queue = freshQueue()
       const limited = { rate_limit: { max_per_second: 0.001 } }
@@ -49,7 +49,7 @@ describe.each(['classic', 'quorum'] as const)('a FETCH (%s)', (queueType) => {
     expect(await leastOfThree(missing, 1)).toBe(0)
   })
 
-  it('goes on to the next queue, and answers in the order of queues', async () => {
+  it('fills its answer from the next queue, in the order of the queues', async () => {
     const missing = async () => {
       const [left, right] = [freshQueue(), freshQueue()]
       const [over = '', live = ''] = await pushAll(left, 2)
@@ -59,7 +59,7 @@ describe.each(['classic', 'quorum'] as const)('a FETCH (%s)', (queueType) => {
     expect(await leastOfThree(missing, 1)).toBe(0)
   })
 
-  it('does not wait for others once it has one, however long it may wait', async () => {
+  it('answers at once when it has one job, although it may wait 30 s for more', async () => {
     const queue = freshQueue()
     const [over = '', live] = await pushAll(queue, 2)
     await gateway.cancel(over)

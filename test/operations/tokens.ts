@@ -1,6 +1,6 @@
 import { withChannel } from './harness.ts'
 
-/** Publishes this body as somebody else would, confirmed; by default to the job queue. */
+/** Publishes this body as a native producer would, and waits for the confirm; by default to the job queue. */
 export async function publishToken(
   amqpUrl: string,
   queue: string,

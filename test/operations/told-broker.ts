@@ -10,13 +10,13 @@ import { SILENT, type SqliteHarness } from '../ledger/sqlite-harness.ts'
 export interface ToldStage {
   deps: Deps
   events: JobEvent[]
-  /** How often somebody has asked the relay to look. */
+  /** How often the operations have woken the relay. */
   woken: number
 }
 
 /**
- * Operations on a real ledger, with a broker that answers as it is told: for what RabbitMQ does too
- * seldom, or too late, to wait for.
+ * Operations on a real ledger with a fake broker: for answers that RabbitMQ gives too rarely, or too
+ * late, for a test to wait for them.
  */
 export function onToldBroker({ ledger }: SqliteHarness, broker: Partial<Broker>): ToldStage {
   const events: JobEvent[] = []
@@ -60,7 +60,7 @@ export function onToldBroker({ ledger }: SqliteHarness, broker: Partial<Broker>)
   return Object.assign(stage, { deps })
 }
 
-/** A delivery that notes in `told` what becomes of it. */
+/** A delivery that records in `told` how it is settled. */
 export function toldDelivery(
   told: string[],
   given: { isLive?: boolean; settles?: Settled; attempt?: number } = {},
@@ -75,7 +75,7 @@ export function toldDelivery(
   return delivery as unknown as Delivery
 }
 
-/** The same as FETCH takes it from the buffers: the token of an attempt. */
+/** A delivery as FETCH takes it from the buffers: the token of an attempt. */
 export function toldArrival(
   told: string[],
   given: { id: string; attempt?: number; settles?: Settled; queue?: string },

@@ -33,11 +33,11 @@ const pushAll = (jobs: readonly object[]) =>
   })
 const statusOf = (answer: Answer) => answer.status
 
-describe('64 duplicates at a time', () => {
+describe('64 concurrent duplicates', () => {
   it.each([
     ['reject', 409],
     ['ignore', 200],
-  ])('%s: exactly one 201', async (on_conflict, other) => {
+  ])('with on_conflict %s get exactly one 201', async (on_conflict, other) => {
     const answers = await Promise.all(
       Array.from({ length: 64 }, () => push({ ...TYPE_AND_ARGS, on_conflict })),
     )
@@ -52,7 +52,7 @@ describe('64 duplicates at a time', () => {
     expect(await gateway.fetch([queue])).toEqual([])
   })
 
-  it('replace: each has had its turn, and one is left', async () => {
+  it('with on_conflict replace are all accepted; 63 end as cancelled and one stays available', async () => {
     const unique = { ...TYPE_AND_ARGS, on_conflict: 'replace' }
     const answers = await Promise.all(Array.from({ length: 64 }, () => push(unique)))
     expect(new Set(answers.map(statusOf))).toEqual(new Set([201]))
@@ -67,8 +67,8 @@ describe('64 duplicates at a time', () => {
   })
 })
 
-describe('a job that there is already', () => {
-  it('is a 409 that names it (seed 001 §9.1)', async () => {
+describe('PUSH of a duplicate', () => {
+  it('is refused with a 409 that names the existing job (seed 001 §9.1)', async () => {
     const first = await push(TYPE_AND_ARGS)
     const { status, body } = await push(TYPE_AND_ARGS)
     expect(status).toBe(409)
@@ -81,17 +81,20 @@ describe('a job that there is already', () => {
     expect((await push(TYPE_AND_ARGS, { args: [2] })).status).toBe(201)
   })
 
-  it.each(['ignore', 'drop'])('is the answer where the policy says %s', async (on_conflict) => {
-    const unique = { ...TYPE_AND_ARGS, on_conflict }
-    const first = await push(unique)
-    const again = await push(unique)
-    expect(again.status).toBe(200)
-    expect(again.headers.get('location')).toBeNull()
-    expect(again.body).toMatchObject({ deduplicated: true, job: { id: first.body.job.id } })
-    expect(await storyOf(gateway, queue, first.body.job.id)).toEqual(['job.enqueued'])
-  })
+  it.each(['ignore', 'drop'])(
+    'answers the existing job when on_conflict is %s',
+    async (on_conflict) => {
+      const unique = { ...TYPE_AND_ARGS, on_conflict }
+      const first = await push(unique)
+      const again = await push(unique)
+      expect(again.status).toBe(200)
+      expect(again.headers.get('location')).toBeNull()
+      expect(again.body).toMatchObject({ deduplicated: true, job: { id: first.body.job.id } })
+      expect(await storyOf(gateway, queue, first.body.job.id)).toEqual(['job.enqueued'])
+    },
+  )
 
-  it("is in nobody's way once it has ended", async () => {
+  it('is accepted once the existing job has completed, unless states includes completed', async () => {
     const { id } = (await push(TYPE_AND_ARGS)).body.job
     await fetchOne(gateway, queue)
     expect((await push(TYPE_AND_ARGS)).body.error.details.existing_job_state).toBe('active')
@@ -101,7 +104,7 @@ describe('a job that there is already', () => {
     expect(ended.body.error.details).toMatchObject({ existing_job_id: id })
   })
 
-  it('is cancelled where the policy says replace, an active one too', async () => {
+  it('cancels the existing job when on_conflict is replace, even if it is active', async () => {
     const unique = { ...TYPE_AND_ARGS, on_conflict: 'replace' }
     const old = (await push(unique)).body.job.id
     await fetchOne(gateway, queue, { worker_id: 'w' })
@@ -123,7 +126,7 @@ describe('a job that there is already', () => {
     expect(await gateway.fetch([queue])).toEqual([])
   })
 
-  it('keeps its time where only that may stay', async () => {
+  it('takes over scheduled_at from the existing job when on_conflict is replace_except_schedule', async () => {
     const unique = { ...TYPE_AND_ARGS, on_conflict: 'replace_except_schedule' }
     const at = '2999-01-01T00:00:00Z'
     const old = (await push(unique, { options: { delay_until: at } })).body.job.id
@@ -134,7 +137,7 @@ describe('a job that there is already', () => {
     expect((await gateway.get(old)).body.state).toBe('cancelled')
   })
 
-  it('does not bring an id back that is taken', async () => {
+  it('is refused, and replaces nothing, when its own id is taken', async () => {
     const unique = { ...TYPE_AND_ARGS, on_conflict: 'replace' }
     const taken = (await gateway.push(queue)).body.job.id
     const { id } = (await push(unique)).body.job
@@ -145,7 +148,7 @@ describe('a job that there is already', () => {
   })
 })
 
-it("two that want each other's id and key are both refused, and neither waits", async () => {
+it("two PUSHes, each with the other's id and unique key, are both refused without a deadlock", async () => {
   const [a, b] = [v7(), v7()]
   const pushAs = (id: string, args: unknown[]) => push(TYPE_AND_ARGS, { id, args })
   expect((await pushAs(a, ['a'])).status).toBe(201)
@@ -154,8 +157,8 @@ it("two that want each other's id and key are both refused, and neither waits", 
   expect(answers.map(statusOf)).toEqual([409, 409])
 })
 
-describe('a batch', () => {
-  it('is refused as a whole for one job, also for one of its own', async () => {
+describe('a batch of unique jobs', () => {
+  it('is refused as a whole for one duplicate, also of a job in the same batch', async () => {
     const existing = (await push(TYPE_AND_ARGS)).body.job.id
     const ids = [v7(), v7()]
     const stored = await pushAll([
@@ -175,7 +178,7 @@ describe('a batch', () => {
     for (const id of ids) expect((await gateway.get(id)).status).toBe(404)
   })
 
-  it('takes what is there for what it wants', async () => {
+  it('with on_conflict ignore answers existing jobs in place of its duplicates', async () => {
     const unique = { ...TYPE_AND_ARGS, on_conflict: 'ignore' }
     const existing = (await push(unique)).body.job.id
     const { status, body } = await pushAll([
@@ -194,7 +197,7 @@ describe('a batch', () => {
     expect(got.map(({ id }) => id)).toEqual([existing, second.id])
   })
 
-  it('replaces its own, whose token never goes out', async () => {
+  it('with on_conflict replace cancels an earlier job of its own, which FETCH never answers', async () => {
     const unique = { ...TYPE_AND_ARGS, on_conflict: 'replace' }
     const { status, body } = await pushAll([{ options: { unique } }, { options: { unique } }])
     expect(status).toBe(201)
@@ -207,8 +210,8 @@ describe('a batch', () => {
   })
 })
 
-describe('a dead letter', () => {
-  it('comes back to life only where its key is free', async () => {
+describe('the retry of a dead letter', () => {
+  it('is refused with 409 while another job has its unique key', async () => {
     const retry = { max_attempts: 1 }
     const { id } = (await push(TYPE_AND_ARGS, { options: { retry } })).body.job
     await fetchOne(gateway, queue)
@@ -233,15 +236,15 @@ it.each([
   [{ period: 'P' }, 'options.unique.period'],
   [{ on_conflict: 'explode' }, 'options.unique.on_conflict'],
   [{ colour: ['red'] }, 'options.unique.colour'],
-])('a policy such as %o is a 400', async (unique, field) => {
+])('PUSH refuses the unique policy %o with 400', async (unique, field) => {
   const { status, body } = await push(unique)
   expect(status).toBe(400)
   expect(body.error).toMatchObject({ code: 'invalid_request', details: { field } })
 })
 
 describe('a PUSH that RabbitMQ refuses', () => {
-  /** Takes no message at all. */
-  const closeQueue = () =>
+  /** Declares the queue with a limit of no messages, so that RabbitMQ nacks every publish. */
+  const declareFullQueue = () =>
     withChannel(vhost.url, (channel) =>
       channel.assertQueue(`ojs.queue.${queue}`, {
         durable: true,
@@ -249,8 +252,8 @@ describe('a PUSH that RabbitMQ refuses', () => {
       }),
     )
 
-  it('is in the way of nobody: each duplicate is refused for the same reason', async () => {
-    await closeQueue()
+  it('does not take the unique key: each duplicate is refused with 429 too, not 409', async () => {
+    await declareFullQueue()
     const unique = (i: number) => ({
       ...TYPE_AND_ARGS,
       on_conflict: ['reject', 'ignore', 'replace'][i % 3],
@@ -263,22 +266,22 @@ describe('a PUSH that RabbitMQ refuses', () => {
     expect((await push(TYPE_AND_ARGS)).status).toBe(201)
   })
 
-  it('is done after all where it has replaced a job', async () => {
+  it('is accepted all the same when it has replaced a job', async () => {
     const unique = { ...TYPE_AND_ARGS, on_conflict: 'replace' }
-    await closeQueue()
+    await declareFullQueue()
     const old = (await push(unique, { options: { pending: true } })).body.job.id
     const { status, body } = await push(unique)
     expect(status).toBe(201)
     expect((await gateway.get(old)).body.state).toBe('cancelled')
     await withChannel(vhost.url, (channel) => channel.deleteQueue(`ojs.queue.${queue}`))
-    // Whatever brings the queue back makes the relay send what is owed.
+    // The PUSH declares the queue again, and the relay then sends the token that is still owed.
     expect((await push(TYPE_AND_ARGS, { args: ['other'] })).status).toBe(201)
     const got = await fetchMany(gateway, queue, 2)
     expect(got.map(({ id }) => id)).toContain(body.job.id)
   })
 
-  it('is no answer to remember', async () => {
-    await closeQueue()
+  it('is not stored under its Idempotency-Key', async () => {
+    await declareFullQueue()
     const body = { type: 'test.job', args: [], options: { queue } }
     const ask = (path: string, asked: object) =>
       gateway.request('POST', path, asked, { 'Idempotency-Key': queue })
@@ -299,7 +302,7 @@ describe('an Idempotency-Key', () => {
     gateway.request('POST', path, body, { 'Idempotency-Key': key })
   const job = (args: unknown[] = []) => ({ type: 'test.job', args, options: { queue } })
 
-  it('answers a repeated request as the first one, with the job as it is by then', async () => {
+  it('answers a repeated request like the first one, with the current state of the job', async () => {
     const first = await keyed('a', job())
     expect([first.status, first.headers.get('idempotent-replayed')]).toEqual([201, null])
     await fetchOne(gateway, queue)
@@ -311,7 +314,7 @@ describe('an Idempotency-Key', () => {
     expect(await gateway.fetch([queue])).toEqual([])
   })
 
-  it('is one job, however many ask at a time', async () => {
+  it('makes one job of 32 concurrent requests', async () => {
     const answers = await Promise.all(Array.from({ length: 32 }, () => keyed('many', job())))
     expect(new Set(answers.map(statusOf))).toEqual(new Set([201]))
     expect(new Set(answers.map(({ body }) => body.job.id)).size).toBe(1)
@@ -319,7 +322,7 @@ describe('an Idempotency-Key', () => {
     expect(replays).toHaveLength(31)
   })
 
-  it('is a 409 with another body, and free in another endpoint', async () => {
+  it('is refused with 409 when the body differs, and can be used again in another endpoint', async () => {
     const { id } = (await keyed('b', job())).body.job
     const { status, body } = await keyed('b', job([1]))
     expect(status).toBe(409)
@@ -330,7 +333,7 @@ describe('an Idempotency-Key', () => {
     expect((await keyed('b', { jobs: [job()] }, '/ojs/v1/jobs/batch')).status).toBe(201)
   })
 
-  it('holds for a batch, and outlives the gateway', async () => {
+  it('holds for a batch too, and survives a restart of the gateway', async () => {
     const body = { jobs: [job([1]), job([2])] }
     const first = await keyed('batch', body, '/ojs/v1/jobs/batch')
     const single = await keyed('single', job([3]))
@@ -341,7 +344,7 @@ describe('an Idempotency-Key', () => {
     expect(await eventsOf(gateway, queue, first.body.jobs[0].id)).toEqual([])
   })
 
-  it('remembers what was answered with an existing job, and no refusal', async () => {
+  it('replays an answer that was deduplicated, but no refusal', async () => {
     const options = { queue, unique: { ...TYPE_AND_ARGS, on_conflict: 'ignore' } }
     const body = { type: 'test.job', args: [1], options }
     expect((await keyed('bad', { ...body, type: '' })).status).toBe(400)
@@ -356,7 +359,7 @@ describe('an Idempotency-Key', () => {
     ])
   })
 
-  it('says so when its job is gone', async () => {
+  it('is answered with 409 job_gone once its job was deleted', async () => {
     const { id } = (await keyed('c', job())).body.job
     await fetchOne(gateway, queue)
     await nack(gateway, id, { retryable: false })
@@ -367,13 +370,13 @@ describe('an Idempotency-Key', () => {
   })
 })
 
-describe('where API keys are asked for', () => {
+describe('with OJS_API_KEYS', () => {
   const producers = [newApiKey('one', 'producer'), newApiKey('two', 'producer')] as const
   const { gateway: guarded } = gatewayForAll({
     OJS_API_KEYS: producers.map(({ entry }) => entry).join(),
   })
 
-  it('an Idempotency-Key is that of its API key', async () => {
+  it('each API key has its own Idempotency-Keys', async () => {
     const body = { type: 'test.job', args: [], options: { queue } }
     const ask = ({ key }: { key: string }, args: unknown[]) =>
       guarded.request(

@@ -13,14 +13,14 @@ const MB = 1_000_000
 const FETCHES = 10
 
 async function used(): Promise<{ objects: number; buffers: number }> {
-  // Of what has just been answered a turn may still hold something.
+  // The current turn may still hold objects of the request that was just answered.
   await new Promise((resolve) => setImmediate(resolve))
   collectGarbage()
   const { heapUsed, arrayBuffers } = process.memoryUsage()
   return { objects: heapUsed, buffers: arrayBuffers }
 }
 
-/** Not by `fetch`, which keeps what it has sent. */
+/** Over a bare socket, since `fetch` keeps the body that it has sent. */
 function send(body: string): void {
   const { hostname, port } = new URL(gateway.url)
   const socket = connect(Number(port), hostname)
@@ -30,8 +30,8 @@ function send(body: string): void {
   )
 }
 
-it('a FETCH that waits keeps nothing of its body but what it asks for', async () => {
-  // A megabyte each, and 20 MB when it is parsed.
+it('a waiting FETCH does not keep its request body in memory', async () => {
+  // A body has 1 MB, and takes 20 MB of heap once it is parsed.
   const padding = '{},'.repeat(300_000)
   const asked = `"queues":["${freshQueue()}"],"wait_ms":30000`
   const before = await used()
@@ -43,7 +43,7 @@ it('a FETCH that waits keeps nothing of its body but what it asks for', async ()
     return body.summary.total
   }
   await expect.poll(known, { timeout: 20_000 }).toBe(FETCHES)
-  // More than 200 MB if they were kept.
+  // If the parsed bodies were kept, they would take more than 200 MB.
   await expect.poll(async () => (await used()).objects - before.objects).toBeLessThan(50 * MB)
   await expect.poll(async () => (await used()).buffers - before.buffers).toBeLessThan(4 * MB)
 })

@@ -24,7 +24,7 @@ const FAILURE: Failure = { code: 'e', type: 'e', message: 'it broke', retryable:
 
 let harness: SqliteHarness
 let stage: ToldStage
-/** What RabbitMQ was told, in its order. */
+/** What RabbitMQ was told, in order. */
 let told: string[]
 let outcome: Promise<PublishOutcome>
 let hasRungs: boolean
@@ -46,7 +46,7 @@ beforeEach(async () => {
 })
 afterEach(() => harness.destroy())
 
-/** A job that an HTTP worker has, with the delivery that is held for it. */
+/** A job that an HTTP worker runs, with the delivery that is held for it. */
 async function leased(
   given: Parameters<typeof toldDelivery>[1] = {},
   job: Parameters<typeof fetched>[1] = {},
@@ -61,8 +61,8 @@ const now = async (row: JobRow): Promise<JobRow> => {
   return rowOf(harness.ledger, row.id)
 }
 
-describe('an attempt that failed', () => {
-  it('keeps its delivery until RabbitMQ has the token of the next one', async () => {
+describe('failLease, with an attempt left', () => {
+  it('acknowledges the delivery only after RabbitMQ confirmed the token of the next attempt', async () => {
     const confirm = deferred<PublishOutcome>()
     outcome = confirm.promise
     const row = await leased()
@@ -75,7 +75,7 @@ describe('an attempt that failed', () => {
     expect(told).toEqual(['unpark', 'publish retryable', 'ack'])
   })
 
-  it('gives it back without that too: the outbox owes the token, and the relay is told', async () => {
+  it('acknowledges the delivery without a confirm too: the relay publishes the token again', async () => {
     outcome = Promise.resolve('unknown')
     const row = await leased()
     await fail(row)
@@ -85,7 +85,7 @@ describe('an attempt that failed', () => {
     expect(stage.woken).toBe(1)
   })
 
-  it('asks for no retry queue while RabbitMQ is away', async () => {
+  it('declares no retry queue while RabbitMQ is down', async () => {
     hasRungs = false
     const ensureRung = vi.fn(async () => 'unusable' as const)
     Object.assign(stage.deps.broker, { status: () => ({ state: 'down' }), ensureRung })
@@ -97,7 +97,7 @@ describe('an attempt that failed', () => {
     [true, false],
     [false, true],
   ])(
-    'is held by the ledger: with a delivery that is live (%s), a token may still come: %s',
+    'keeps the retry in the ledger without a retry queue: delivery live %s, token still out %s',
     async (isLive, tokenOut) => {
       hasRungs = false
       const row = await leased({ isLive })
@@ -107,7 +107,7 @@ describe('an attempt that failed', () => {
     },
   )
 
-  it('is stale where the lease has become that of another worker', async () => {
+  it('answers stale when another worker has taken the lease', async () => {
     const row = await leased()
     await harness.ledger.release(row.id, fenceOf(row))
     await harness.ledger.claim([token(row.id)], { ...TERMS, workerId: 'worker-2' })
@@ -118,8 +118,8 @@ describe('an attempt that failed', () => {
   })
 })
 
-describe('the last attempt', () => {
-  it('has its delivery rejected; the copy is owed until it has come', async () => {
+describe('failLease, of the last attempt', () => {
+  it('rejects the delivery; the dead letter counts as copied once its copy has come', async () => {
     const row = await leased({}, { maxAttempts: 1 })
     expect(await fail(row)).toMatchObject({ state: 'discarded' })
     expect(told).toEqual(['unpark', 'dead letter'])
@@ -129,9 +129,9 @@ describe('the last attempt', () => {
   })
 
   it.each([
-    ['that is lost', true],
-    ['that came over a channel which is gone', false],
-  ])('still owes the copy with a rejection %s', async (_, isHeld) => {
+    ['the rejection is lost', true],
+    ['no delivery is held', false],
+  ])('leaves the dead letter uncopied when %s', async (_, isHeld) => {
     const row = await leased({ settles: 'lost' }, { maxAttempts: 1 })
     if (!isHeld) stage.deps.tokens.held.delete(row.id)
     await fail(row)
@@ -140,7 +140,7 @@ describe('the last attempt', () => {
     expect(await now(row)).toMatchObject({ deadLetterCopied: false, tokenOut: true, outbox: null })
   })
 
-  it('has its copy published where the ledger alone held the lease', async () => {
+  it('publishes the dead letter when the ledger alone held the lease', async () => {
     const row = await leased({}, { maxAttempts: 1 })
     stage.deps.tokens.held.delete(row.id)
     await harness.ledger.handOver([row])
@@ -150,7 +150,7 @@ describe('the last attempt', () => {
     expect(await now(row)).toMatchObject({ deadLetterCopied: true, outbox: null })
   })
 
-  it('has it published where the lease became the ledger’s in the same turn; no second copy', async () => {
+  it('publishes one dead letter when the lease was handed to the ledger in the same turn', async () => {
     const row = await leased({}, { maxAttempts: 1 })
     await Promise.all([harness.ledger.handOver([row]), fail(row)])
     await settled()
@@ -159,18 +159,18 @@ describe('the last attempt', () => {
   })
 })
 
-describe('a lease that ran out', () => {
+describe('returnLease, of an expired lease', () => {
   const ended = (row: JobRow, overdueAt = NOW + 30_000) =>
     returnLease(stage.deps, { row, failure: FAILURE, overdueAt })
 
-  it('gives its delivery back behind the token of the next attempt', async () => {
+  it('acknowledges the delivery after publishing the token of the next attempt', async () => {
     const row = await leased()
     expect(await ended(row)).toMatchObject({ state: 'available', holder: null })
     await settled()
     expect(told).toEqual(['unpark', 'publish available', 'ack'])
   })
 
-  it('is taken from what its worker has named', async () => {
+  it('removes the job from the active jobs of its worker', async () => {
     const row = await leased()
     const { workers } = stage.deps
     workers.beaten({ workerId: 'worker-1', activeJobs: 1, activeJobIds: [row.id] })
@@ -179,7 +179,7 @@ describe('a lease that ran out', () => {
     expect(worker).toMatchObject({ id: 'worker-1', activeJobs: 0, activeJobIds: [] })
   })
 
-  it('goes on where a heartbeat came since it was looked at', async () => {
+  it('answers stale when a heartbeat has extended the lease since', async () => {
     const row = await leased({}, { timeoutMs: 0 })
     const beat = { now: NOW + 1, leaseMs: 60_000, workerId: 'worker-1' }
     await harness.ledger.extend([row.id], beat)
@@ -188,7 +188,7 @@ describe('a lease that ran out', () => {
     expect(await now(row)).toMatchObject({ state: 'active', leaseExpiresAt: NOW + 60_001 })
   })
 
-  it('of a native worker leaves the token with him', async () => {
+  it('publishes no token when a native worker holds the delivery', async () => {
     const { id } = await pushed(harness.ledger)
     await harness.ledger.applyReports([eventOf(id, { event: 'started' })], REPORT)
     const job = await ended(rowOf(harness.ledger, id), NOW + 30_050)
@@ -197,7 +197,7 @@ describe('a lease that ran out', () => {
     expect(told).toEqual([])
   })
 
-  it('of a native worker whose token has come to us in the same turn has another one', async () => {
+  it('publishes a new token when the one of a native worker was claimed in the same turn', async () => {
     const { id } = await pushed(harness.ledger)
     await harness.ledger.applyReports([eventOf(id, { event: 'started' })], REPORT)
     const row = rowOf(harness.ledger, id)

@@ -14,7 +14,7 @@ import { onToldBroker, type ToldStage, toldDelivery } from '../told-broker.ts'
 
 let harness: SqliteHarness
 let stage: ToldStage
-/** What RabbitMQ was told, in its order. */
+/** What RabbitMQ was told, in order. */
 let told: string[]
 let declares: EnsureOutcome | null
 
@@ -41,35 +41,38 @@ async function leased(given: Parameters<typeof toldDelivery>[1] = {}): Promise<J
   return row
 }
 
-describe('a lease that is over', () => {
+describe('settleLease', () => {
   it.each([
     ['settled', true],
     ['lost', false],
-  ] as const)('lets its delivery go, which is %s', async (settles, isBack) => {
-    const { id } = await leased({ settles })
-    expect(settleLease(stage.deps, id)).toBe(isBack)
-    expect(told).toEqual(['unpark', 'ack'])
-    expect(settleLease(stage.deps, id)).toBe(false)
-    expect(told).toEqual(['unpark', 'ack', 'unpark'])
-  })
+  ] as const)(
+    'acknowledges the held delivery once, and returns whether the token is back: %s',
+    async (settles, isBack) => {
+      const { id } = await leased({ settles })
+      expect(settleLease(stage.deps, id)).toBe(isBack)
+      expect(told).toEqual(['unpark', 'ack'])
+      expect(settleLease(stage.deps, id)).toBe(false)
+      expect(told).toEqual(['unpark', 'ack', 'unpark'])
+    },
+  )
 })
 
-describe('a job that is handed back', () => {
-  it('has the token that is held: it goes back to where it was', async () => {
+describe('requeueLease', () => {
+  it('puts the held delivery back into its buffer', async () => {
     const row = await leased()
     expect(await requeueLease(stage.deps, row)).toMatchObject({ state: 'available', attempt: 0 })
     expect(told).toEqual(['unpark', 'put back'])
     expect(stage.deps.tokens.held.has(row.id)).toBe(false)
   })
 
-  it('gets the token from RabbitMQ once more where its channel is gone', async () => {
+  it('publishes no token when the channel of the delivery is gone, since RabbitMQ redelivers it', async () => {
     const row = await leased({ isLive: false })
     expect(await requeueLease(stage.deps, row)).toMatchObject({ outbox: null })
     await settled()
     expect(told).toEqual(['unpark'])
   })
 
-  it('gets a new one where the held one is of an earlier attempt, which goes behind it', async () => {
+  it('publishes a new token before it acknowledges a held one of an earlier attempt', async () => {
     const row = await leased({ attempt: 0 })
     await requeueLease(stage.deps, row)
     expect(told).toEqual(['unpark', 'publish available'])
@@ -77,7 +80,7 @@ describe('a job that is handed back', () => {
     expect(told).toEqual(['unpark', 'publish available', 'ack'])
   })
 
-  it('gets a new one where the ledger alone held the lease', async () => {
+  it('publishes a new token when the ledger alone held the lease', async () => {
     const row = await leased()
     stage.deps.tokens.held.delete(row.id)
     await harness.ledger.handOver([row])
@@ -86,7 +89,7 @@ describe('a job that is handed back', () => {
     expect(told).toEqual(['unpark', 'publish available'])
   })
 
-  it('stays with another worker', async () => {
+  it('answers stale to a worker that does not hold the lease', async () => {
     const row = await leased()
     expect(await requeueLease(stage.deps, row, { workerId: 'worker-2' })).toBe('stale')
     expect(told).toEqual([])
@@ -94,24 +97,27 @@ describe('a job that is handed back', () => {
   })
 })
 
-describe('a delivery for the dead letter queue', () => {
+describe('toDeadLetters', () => {
   it.each<[EnsureOutcome | null, string]>([
     [null, 'dead letter'],
     ['ready', 'dead letter'],
-    // RabbitMQ would drop what it can route nowhere.
+    // RabbitMQ would drop the message, since there is no dead letter queue to route it to.
     ['unavailable', 'put back'],
-  ])('where declaring that answers %s', async (outcome, expected) => {
-    declares = outcome
-    let isTold = false
-    toDeadLetters(stage.deps, toldDelivery(told), () => {
-      isTold = true
-    })
-    await settled()
-    expect(told).toEqual([expected])
-    expect(isTold).toBe(expected === 'dead letter')
-  })
+  ])(
+    'with the outcome %s of declaring the dead letter queue, ends with: %s',
+    async (outcome, expected) => {
+      declares = outcome
+      let isTold = false
+      toDeadLetters(stage.deps, toldDelivery(told), () => {
+        isTold = true
+      })
+      await settled()
+      expect(told).toEqual([expected])
+      expect(isTold).toBe(expected === 'dead letter')
+    },
+  )
 
-  it('says nothing of a copy where it was lost', async () => {
+  it('does not report a copy when the delivery was lost before its rejection', async () => {
     let isTold = false
     toDeadLetters(stage.deps, toldDelivery(told, { settles: 'lost' }), () => {
       isTold = true
@@ -120,8 +126,8 @@ describe('a delivery for the dead letter queue', () => {
   })
 })
 
-describe('a lease that is longer than RabbitMQ waits', () => {
-  it('lives on in the ledger alone, and its delivery goes behind that commit', async () => {
+describe('acknowledgeEarly', () => {
+  it('acknowledges the delivery after the ledger has committed that it alone holds the lease', async () => {
     const row = await leased()
     const handed = acknowledgeEarly(stage.deps, [row])
     expect(told).toEqual([])
@@ -131,7 +137,7 @@ describe('a lease that is longer than RabbitMQ waits', () => {
     expect(rowOf(harness.ledger, row.id)).toMatchObject({ state: 'active', holder: 'ledger' })
   })
 
-  it('leaves alone the delivery of another lease that has begun meanwhile', async () => {
+  it('leaves alone another delivery that is held for the job since', async () => {
     const row = await leased()
     const handed = acknowledgeEarly(stage.deps, [row])
     const other = toldDelivery(told)
@@ -141,7 +147,7 @@ describe('a lease that is longer than RabbitMQ waits', () => {
     expect(stage.deps.tokens.held.get(row.id)).toBe(other)
   })
 
-  it('stays as it is where its delivery is dead: RabbitMQ has the token', async () => {
+  it('leaves the lease to the gateway when the channel of the delivery is gone', async () => {
     const row = await leased()
     stage.deps.tokens.held.set(row.id, toldDelivery(told, { isLive: false }))
     await acknowledgeEarly(stage.deps, [row])
@@ -149,7 +155,7 @@ describe('a lease that is longer than RabbitMQ waits', () => {
     expect(rowOf(harness.ledger, row.id)).toMatchObject({ state: 'active', holder: 'gateway' })
   })
 
-  it('has its token again where the delivery was lost before it could be acknowledged', async () => {
+  it('returns the lease to the gateway when the delivery was lost before its acknowledgement', async () => {
     const row = await leased()
     stage.deps.tokens.held.set(row.id, toldDelivery(told, { settles: 'lost' }))
     await acknowledgeEarly(stage.deps, [row])
@@ -157,7 +163,7 @@ describe('a lease that is longer than RabbitMQ waits', () => {
     expect(rowOf(harness.ledger, row.id)).toMatchObject({ state: 'active', holder: 'gateway' })
   })
 
-  it('keeps its delivery where the ledger cannot be written', async () => {
+  it('keeps the delivery when the ledger cannot be written', async () => {
     const row = await leased()
     await harness.ledger.close()
     await acknowledgeEarly(stage.deps, [row])
