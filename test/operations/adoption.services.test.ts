@@ -36,13 +36,13 @@ describe('native messages', () => {
     ['visibility_timeout_ms', { visibility_timeout_ms: HUGE }],
     ['visibility_timeout', { visibility_timeout: HUGE }],
     ['retry.max_attempts', { retry: { max_attempts: HUGE } }],
-  ])('numbers beyond all bounds are refused over HTTP: %s', async (field, options) => {
+  ])('compare to HTTP, where a huge %s is refused with 400 or 422', async (field, options) => {
     const answer = await gateway.push('q', { options })
     expect([400, 422]).toContain(answer.status)
     expect(answer.body.error.details.field).toBe(`options.${field}`)
   })
 
-  it('with such numbers go to the dead letters, and hold up no other job', async () => {
+  it('with huge numbers are dead-lettered and do not hold up other jobs', async () => {
     const first: string = (await gateway.push('q')).body.job.id
     await publish({ timeout_ms: 1e300 })
     await publish({ retry: { max_attempts: 1e300 } })
@@ -54,18 +54,18 @@ describe('native messages', () => {
       got.push(...jobs.map((job) => job.id))
       return got.length >= 3
     })
-    // Microseconds where AMQP wants seconds: no reason to refuse the job.
+    // A timestamp in microseconds, where AMQP wants seconds, is no reason to refuse the job.
     expect(got).toEqual([first, odd, last])
     await eventually(async () => (await dead()) === 2)
   })
 
-  it('larger than any that HTTP takes go to the dead letters, and are not parsed', async () => {
+  it('larger than OJS_MAX_BATCH_BYTES are dead-lettered without being parsed', async () => {
     const before = await dead()
     const type = 'native.limited'
     const rate_limit = { max_per_second: 1e-9 }
     const fit = await publish({ type, rate_limit, args: ['x'.repeat(3_000)] })
     await publish({ args: ['x'.repeat(5_000)] })
-    // Whoever looks for its limit keeps it back for an hour.
+    // If its rate limit were parsed, the message would be parked instead.
     await publish({ type, rate_limit, args: ['x'.repeat(5_000)] })
     expect(await fetchMany(gateway, 'q', 1)).toMatchObject([{ id: fit }])
     await gateway.ack(fit)
@@ -75,7 +75,7 @@ describe('native messages', () => {
     })
   })
 
-  it('with a timestamp in other units than seconds was made when it came', async () => {
+  it('with a timestamp in other units than seconds get the time of arrival as created_at', async () => {
     const before = Date.now()
     const ids = [
       await publish({}, { timestamp: Date.now() }),
@@ -90,7 +90,7 @@ describe('native messages', () => {
     }
   })
 
-  it('what only the body says of its trace is in the headers of the next attempt', async () => {
+  it('pass the trace and correlation id of their body on to the headers of the next attempt', async () => {
     const traceparent = `00-${'4b'.repeat(16)}-${'a1'.repeat(8)}-01`
     const meta = { traceparent, tracestate: 'a=1', correlation_id: 'order-1' }
     const id = await publish({ meta, retry: { initial_interval_ms: 100, jitter: false } })
@@ -112,7 +112,7 @@ describe('native messages', () => {
     })
   })
 
-  it('what only the headers say is in FETCH and in the next attempt', async () => {
+  it('pass tags and created_at of their headers on to FETCH and the next attempt', async () => {
     const said = { 'x-ojs-tags': 'a, b', 'x-ojs-created-at': '2026-01-02T03:04:05.678Z' }
     const retry = { initial_interval_ms: 100, jitter: false }
     const told = await publish({ retry }, { timestamp: 1, headers: said })

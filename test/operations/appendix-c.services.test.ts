@@ -6,12 +6,12 @@ import { eventually } from '../support/in-process.ts'
 import { gatewayForAll } from './harness.ts'
 
 // Seed 001, Appendix C, as it is printed: the commands run, and their answers have the form that
-// the text shows. Only the host and the id of the job are ours.
+// the text shows. Only the host and the id of the job are replaced.
 const TEXT = readFileSync(new URL('appendix-c.md', import.meta.url), 'utf8')
 const THEIR_HOST = 'https://jobs.example.com'
 const THEIR_ID = '019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d6'
 
-/** Two filters are all that the text uses; for a machine without jq. */
+/** Replaces jq on a machine without it, for the two filters that the text uses. */
 const STAND_IN = `command -v jq > /dev/null || jq() { node -e '
   const value = JSON.parse(require("fs").readFileSync(0))
   console.log(JSON.stringify(process.argv[1] === "." ? value : value[process.argv[1].slice(1)]))
@@ -22,19 +22,19 @@ const steps = [...TEXT.matchAll(/^### (Step [^\n]*)\n+```bash\n(.*?)```\n+```jso
 
 const { gateway } = gatewayForAll()
 
-it('has six steps', () => {
+it('Appendix C has six steps', () => {
   expect(steps.map(([, title]) => title?.slice(0, 6))).toEqual(
     [1, 2, 3, 4, 5, 6].map((n) => `Step ${n}`),
   )
 })
 
-it('runs with curl and jq as printed, but for host and id', async () => {
+it('the commands of Appendix C run as printed, except for host and id', async () => {
   let id = THEIR_ID
   const answers: unknown[] = []
   for (const [, title, command = '', printed = ''] of steps) {
     const ours = command.replaceAll(THEIR_HOST, gateway.url).replaceAll(THEIR_ID, id)
     let answer: unknown
-    // A FETCH that names no wait waits for a second: it may be too early for a job that was pushed.
+    // FETCH without `wait_ms` waits one second, which may be too short for the pushed job to arrive.
     await eventually(async () => {
       answer = JSON.parse(await bash(ours))
       return !isNothing(answer)
@@ -53,12 +53,12 @@ it('runs with curl and jq as printed, but for host and id', async () => {
   ])
 })
 
-/** A FETCH that got no job. */
+/** The answer of a FETCH that got no job. */
 function isNothing(answer: unknown): boolean {
   return JSON.stringify(answer) === '{"jobs":[]}'
 }
 
-/** Each value replaced by its type: the text shows another job, at another time. */
+/** Replaces each value by its type, since the text shows another job, at another time. */
 function formOf(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(formOf)
   if (typeof value !== 'object' || value === null) return typeof value

@@ -24,16 +24,19 @@ afterEach(() => harness.destroy())
 
 it.each<[string, (id: string) => Promise<unknown>]>([
   ['a PUSH', (id) => push(stage.deps, { ...JOB, id }, CONTEXT)],
-  ['that of a unique job', (id) => push(stage.deps, { ...JOB, ...UNIQUE, id }, CONTEXT)],
-  ['one with a key', (id) => push(stage.deps, { ...JOB, id }, KEYED)],
+  ['a PUSH of a unique job', (id) => push(stage.deps, { ...JOB, ...UNIQUE, id }, CONTEXT)],
+  ['a PUSH with an Idempotency-Key', (id) => push(stage.deps, { ...JOB, id }, KEYED)],
   ['a batch', (id) => pushBatch(stage.deps, { jobs: [{ ...JOB, id }] }, CONTEXT)],
-])('CANCEL in the commit of %s is told behind it, and waits for the token', async (_, start) => {
-  const id = stage.deps.newId()
-  const pushed = start(id)
-  for (let i = 0; i < 20; i++) await Promise.resolve()
-  await Promise.all([pushed, cancel(stage.deps, id, CONTEXT)])
-  await settleLazily(harness.ledger)
-  const own = stage.events.filter((event) => 'job' in event && event.job.id === id)
-  expect(own.map(({ type }) => type)).toEqual(['job.enqueued', 'job.cancelled'])
-  expect(rowOf(harness.ledger, id)).toMatchObject({ tokenOut: true })
-})
+])(
+  'CANCEL in the commit of %s emits its event after job.enqueued, and keeps the token as out',
+  async (_, start) => {
+    const id = stage.deps.newId()
+    const pushed = start(id)
+    for (let i = 0; i < 20; i++) await Promise.resolve()
+    await Promise.all([pushed, cancel(stage.deps, id, CONTEXT)])
+    await settleLazily(harness.ledger)
+    const own = stage.events.filter((event) => 'job' in event && event.job.id === id)
+    expect(own.map(({ type }) => type)).toEqual(['job.enqueued', 'job.cancelled'])
+    expect(rowOf(harness.ledger, id)).toMatchObject({ tokenOut: true })
+  },
+)

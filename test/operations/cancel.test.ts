@@ -14,7 +14,7 @@ const FAILURE = { code: 'e', type: 'E', message: 'm', retryable: true }
 
 let harness: SqliteHarness
 let stage: ToldStage
-/** What RabbitMQ was told, in its order. */
+/** What RabbitMQ was told, in order. */
 let told: string[]
 let outcome: PublishOutcome
 let publish: () => Promise<PublishOutcome>
@@ -41,16 +41,19 @@ const cancelNow = async (id: string) => {
   return rowOf(harness.ledger, id)
 }
 
-describe('a job that is cancelled while it runs', () => {
-  it.each(['settled', 'lost'] as const)('gives its delivery back, which is %s', async (settles) => {
-    const { id } = await fetched(harness.ledger)
-    stage.deps.tokens.held.set(id, toldDelivery(told, { settles }))
-    const ended = { outbox: null, tokenOut: settles === 'lost', workerId: 'worker-1' }
-    expect(await cancelNow(id)).toMatchObject(ended)
-    expect(told).toEqual(['ack', 'ojs.control.cancel'])
-  })
+describe('CANCEL of an active job', () => {
+  it.each(['settled', 'lost'] as const)(
+    'acknowledges its delivery, and notes whether the token is still out: %s',
+    async (settles) => {
+      const { id } = await fetched(harness.ledger)
+      stage.deps.tokens.held.set(id, toldDelivery(told, { settles }))
+      const ended = { outbox: null, tokenOut: settles === 'lost', workerId: 'worker-1' }
+      expect(await cancelNow(id)).toMatchObject(ended)
+      expect(told).toEqual(['ack', 'ojs.control.cancel'])
+    },
+  )
 
-  it('has its workers told later where that is not confirmed', async () => {
+  it('leaves the broadcast to the relay when it is not confirmed', async () => {
     outcome = 'unknown'
     const { id } = await fetched(harness.ledger)
     const { outbox } = await cancelNow(id)
@@ -58,8 +61,8 @@ describe('a job that is cancelled while it runs', () => {
   })
 })
 
-describe('a job that is cancelled while it waits', () => {
-  it('after its queue was lost is news to each worker that has it still, and no event names one', async () => {
+describe('CANCEL of a waiting job', () => {
+  it('of a lost queue is told to any worker whose heartbeat names it, and its event names none', async () => {
     const { id } = await pushed(harness.ledger, { queue: 'q' })
     await harness.ledger.rearm('q', NOW)
     await cancelNow(id)
@@ -76,11 +79,11 @@ describe('a job that is cancelled while it waits', () => {
   })
 
   it.each<[string, (id: string) => unknown, boolean]>([
-    ['nobody has sent', () => {}, false],
-    ['is being sent', (id) => stage.deps.tokens.sending.add(id), true],
-    ['is that of a batch under way', (id) => stage.deps.tokens.staging.add(id), true],
-    ['was sent and not confirmed', (id) => stage.deps.tokens.unsure.add(id), true],
-  ])('knows whether to wait for a token that %s', async (_, before, tokenOut) => {
+    ['was never published', () => {}, false],
+    ['is being published', (id) => stage.deps.tokens.sending.add(id), true],
+    ['is part of an unfinished batch', (id) => stage.deps.tokens.staging.add(id), true],
+    ['was published without a confirm', (id) => stage.deps.tokens.unsure.add(id), true],
+  ])('notes whether the token is out when it %s', async (_, before, tokenOut) => {
     const { id } = await pushed(harness.ledger)
     before(id)
     expect(await cancelNow(id)).toMatchObject({ state: 'cancelled', tokenOut })
@@ -88,7 +91,7 @@ describe('a job that is cancelled while it waits', () => {
   })
 
   it.each(['settled', 'lost'] as const)(
-    'and whose lease has run out, with a delivery that was %s',
+    'whose lease expired notes whether the token is out: acknowledgement %s',
     async (settles) => {
       const job = await fetched(harness.ledger)
       stage.deps.tokens.held.set(job.id, toldDelivery(told, { settles }))
@@ -100,7 +103,7 @@ describe('a job that is cancelled while it waits', () => {
   )
 
   it.each(['settled', 'lost'] as const)(
-    'and waited in the ledger for a retry, with a delivery that was %s',
+    'whose retry the ledger held notes whether the token is out: acknowledgement %s',
     async (settles) => {
       const job = await fetched(harness.ledger)
       stage.deps.tokens.held.set(job.id, toldDelivery(told, { settles, isLive: false }))
@@ -116,7 +119,7 @@ describe('a job that is cancelled while it waits', () => {
     ['was not confirmed in time', async () => 'unknown'],
     ['had no confirm before its channel was closed for another', async () => 'forbidden'],
     ['may have gone out before the ledger failed', () => Promise.reject(new Error('closed'))],
-  ])('waits for a token that %s, whatever else is refused', async (_, send) => {
+  ])('keeps a token as out that %s, although a later publish is refused', async (_, send) => {
     const { id } = await pushed(harness.ledger)
     publish = send
     await sendToken(stage.deps, rowOf(harness.ledger, id))

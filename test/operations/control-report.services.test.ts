@@ -21,14 +21,14 @@ describe('a report', () => {
   }
   const depth = async (queue: string) => (await stage.channel.checkQueue(queue)).messageCount
 
-  it('of a job that nobody knows has it where it was taken from, by whatever way it comes', async () => {
+  it('of an unknown job stores it with the queue and headers of its message', async () => {
     const queue = freshQueue()
     await stage.pushed(queue)
     stage.channel.ack(await stage.token(queue))
     const id = uuid7()
     const headers = { 'x-ojs-queue': queue, 'x-ojs-tenant': 'a' }
     const body = { id, type: 'test.job', args: [1] }
-    // Its control queue is that of `default`, and its start and its end are told of at once.
+    // The report does not name the queue apart from the headers, and has start and end at once.
     const retry = { decision: 'retry' as const, delay_ms: 10 }
     expect(
       await tell(
@@ -44,7 +44,7 @@ describe('a report', () => {
     stage.channel.ack(again)
   })
 
-  it('makes a natively processed job visible, from start to result', async () => {
+  it('makes a natively processed job active and then completed with its result', async () => {
     const queue = freshQueue()
     const id = await stage.pushed(queue)
     const token = await stage.token(queue)
@@ -58,7 +58,7 @@ describe('a report', () => {
     expect(await tell(id, done)).toEqual({ applied: 0, ignored: 1 })
   })
 
-  it('that names only the end tells of the start as well', async () => {
+  it('that names only the end emits job.started as well', async () => {
     const queue = freshQueue()
     const [a, b] = [await stage.pushed(queue), await stage.pushed(queue)]
     const events: ReportEvent[] = [
@@ -76,7 +76,7 @@ describe('a report', () => {
     }
   })
 
-  it('of a failure that leaves all to the gateway: it repeats the job when it is due', async () => {
+  it('of a failure without an outcome makes the gateway publish the retry when it is due', async () => {
     const queue = freshQueue()
     const id = await stage.pushed(queue, { retry: { initial_interval_ms: 200, jitter: false } })
     stage.channel.ack(await stage.token(queue))
@@ -94,7 +94,7 @@ describe('a report', () => {
     ])
   })
 
-  it('and makes the copy when it was the last attempt', async () => {
+  it('of a failure of the last attempt makes the gateway publish the dead letter', async () => {
     const queue = freshQueue()
     const id = await stage.pushed(queue, { retry: { max_attempts: 1 } })
     stage.channel.ack(await stage.token(queue))
@@ -111,7 +111,7 @@ describe('a report', () => {
     ])
   })
 
-  it('of a token that the worker has put in a rung: it comes from there', async () => {
+  it('of a retry that the worker has put into a retry queue makes the gateway publish no second token', async () => {
     const queue = freshQueue()
     const id = await stage.pushed(queue)
     const token = await stage.token(queue)
@@ -125,11 +125,11 @@ describe('a report', () => {
     stage.channel.ack(token)
     expect(stage.row(id)).toMatchObject({ rungMs: 250, outbox: null, tokenOut: true })
     expect(await stage.fetched(queue)).toMatchObject({ id, attempt: 2, holder: 'gateway' })
-    // Nobody has published a second one.
+    // There is no second token.
     expect(await depth(`ojs.queue.${queue}`)).toBe(0)
   })
 
-  it('of a discard: the letter of the nacked delivery says that the copy is made', async () => {
+  it('of a discard leaves the copy to the nack of the worker, whose dead letter confirms it', async () => {
     const queue = freshQueue()
     const id = await stage.pushed(queue)
     const token = await stage.token(queue)
@@ -146,7 +146,7 @@ describe('a report', () => {
     ])
   })
 
-  it('of a job that is leased over HTTP: the delivery goes, and its ACK is too late', async () => {
+  it('of a completion of a job that is leased over HTTP ends it and settles its delivery', async () => {
     const queue = freshQueue()
     const id = await stage.pushed(queue)
     await stage.fetched(queue)
@@ -157,7 +157,7 @@ describe('a report', () => {
     await eventually(() => !stage.row(id).tokenOut)
   })
 
-  it('of a job that a gateway before this one had leased: its token went to the worker', async () => {
+  it('of a completion of a job whose delivery this gateway no longer holds marks its token as back', async () => {
     const queue = freshQueue()
     const id = await stage.pushed(queue)
     await stage.fetched(queue)
@@ -166,12 +166,12 @@ describe('a report', () => {
     await eventually(() => !stage.row(id).tokenOut)
   })
 
-  it('counts for a job of which RabbitMQ has dropped an old token meanwhile', async () => {
+  it('still applies to a job of which RabbitMQ has expired a duplicate token meanwhile', async () => {
     const queue = freshQueue()
     const id = await stage.pushed(queue)
     const token = await stage.token(queue)
     await tell(id, { event: 'started' })
-    // As a gateway leaves it in the queue that died before it heard of its confirm.
+    // A duplicate, as it exists when a gateway died before it got the confirm and published again.
     const again = { ...token.properties, expiration: '1' } as object
     stage.channel.publish('ojs.exchange.direct', queue, token.content, again)
     await eventually(() => stage.row(id).holder !== 'native')
@@ -182,7 +182,7 @@ describe('a report', () => {
     expect(stage.storyOf(id)).toEqual(['job.enqueued', 'job.started', 'job.completed'])
   })
 
-  it('of an earlier life says nothing about the next one', async () => {
+  it('of an earlier generation is ignored after the dead letter was retried', async () => {
     const queue = freshQueue()
     const id = await stage.pushed(queue, { retry: { max_attempts: 1 } })
     stage.channel.ack(await stage.token(queue))

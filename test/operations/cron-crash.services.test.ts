@@ -9,8 +9,7 @@ import { eventually } from '../support/in-process.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
 
 /**
- * Recurring jobs whose gateway is killed: each tick of an entry has its job exactly once, and none
- * of the jobs is lost.
+ * Runs cron jobs while the gateway is killed: each tick makes exactly one job, and no job is lost.
  */
 let vhost: Vhost
 beforeAll(async () => {
@@ -19,7 +18,7 @@ beforeAll(async () => {
 afterAll(() => vhost?.drop())
 
 const PATIENCE_MS = 60_000
-/** Longer than it is from one tick to the next. */
+/** Longer than the second between two ticks. */
 const HOLD_MS = 1_200
 
 const CRON = 'ledger/sqlite/cron.js:SqliteCron'
@@ -30,7 +29,7 @@ const FAILPOINTS = [
   `${CRON}.fire:after`,
   `${BROKER}.publish:before`,
   `${BROKER}.publish:after`,
-  // Between cancelling a job and making the next one.
+  // Between the cancellation of the previous job and the creation of the next one.
   'ledger/sqlite/ledger.js:SqliteLedger.cancel:after',
   `${CRON}.release:after`,
 ]
@@ -57,7 +56,7 @@ async function runCount(gateway: Gateway, name: string): Promise<number> {
   return cron_job?.run_count ?? -1
 }
 
-/** Fetches, works and acknowledges, whatever becomes of the gateway in between. */
+/** Fetches, works and acknowledges, also while the gateway is down. */
 function work({ client }: Gateway): { stop(): Promise<void> } {
   let isStopped = false
   const done = (async () => {
@@ -78,13 +77,13 @@ function work({ client }: Gateway): { stop(): Promise<void> } {
 interface Ticks {
   /** Ids of all jobs. */
   ids: string[]
-  /** Of each entry the times of its jobs, in order. */
+  /** The tick times of each entry's jobs, in order. */
   byEntry: Map<string, number[]>
   runCounts: Map<string, number>
   lastRuns: Map<string, number>
 }
 
-/** What a gateway that has ended leaves behind. */
+/** Reads jobs and cron jobs from the ledger of a stopped gateway. */
 async function ticksIn(path: string): Promise<Ticks> {
   const db = await openDatabase(path)
   try {
@@ -116,7 +115,7 @@ async function ticksIn(path: string): Promise<Ticks> {
   }
 }
 
-/** Each tick once, each of them counted, and every job comes to its end. */
+/** Expects one job for each tick, matching run counts, and that every job ends. */
 async function judge(gateway: Gateway): Promise<void> {
   await gateway.stop()
   const { ids, byEntry, runCounts, lastRuns } = await ticksIn(gateway.ledgerPath)
@@ -138,7 +137,7 @@ async function judge(gateway: Gateway): Promise<void> {
   }, PATIENCE_MS)
 }
 
-/** Lets it come once more than it has. */
+/** Waits for one more run of the entry. */
 async function untilNextRun(gateway: Gateway, name: string): Promise<void> {
   const before = await runCount(gateway, name)
   expect(before).toBeGreaterThanOrEqual(0)
@@ -149,11 +148,11 @@ async function untilRuns(gateway: Gateway, name: string, count: number): Promise
   await eventually(async () => (await runCount(gateway, name)) >= count, PATIENCE_MS)
 }
 
-test(`gateway killed at its ticks (OJS_CRASH_SEED=${SEED})`, {
+test(`gateway killed at its ticks: each tick makes one job (OJS_CRASH_SEED=${SEED})`, {
   timeout: 8 * PATIENCE_MS,
 }, async () => {
   const random = new Random(SEED)
-  // Leases of a worker that lives do not run out; of what a dead gateway gave away they do, soon.
+  // Long enough for the worker, and short enough that jobs of a lost FETCH answer soon run again.
   const env = { OJS_VISIBILITY_TIMEOUT_MS: '3000' }
   const gateway = await Gateway.start({ amqpUrl: vhost.url, env })
   const worker = work(gateway)
@@ -170,7 +169,7 @@ test(`gateway killed at its ticks (OJS_CRASH_SEED=${SEED})`, {
       await gateway.kill9()
       await gateway.restart()
     }
-    // One of each policy comes after the kills; those that skip may have come once only before.
+    // Waits for a run of each policy after the kills; entries that skip may have run only once before.
     for (const { name } of ENTRIES.slice(0, 4)) await untilNextRun(gateway, name)
     for (const { name } of ENTRIES) await untilRuns(gateway, name, 2)
     await judge(gateway)

@@ -17,7 +17,7 @@ type Json = any
 
 const MINUTE_MS = 60_000
 
-/** Wall time stands still until a test moves it, so that ticks come when the test wants them. */
+/** A clock whose wall time stands still until a test moves it, so that tests control the ticks. */
 class HeldClock implements Clock {
   readonly #system = systemClock()
   #wall = Date.parse('2026-02-12T10:30:30Z')
@@ -44,7 +44,7 @@ function post(body: object): ReturnType<typeof gateway.request> {
 
 let count = 0
 
-/** An entry of its own name and queue. */
+/** Registers a cron job with its own name and queue. */
 async function register(over: object = {}): Promise<{ name: string; queue: string; entry: Json }> {
   count += 1
   const name = `entry-${count}`
@@ -59,7 +59,7 @@ async function show(name: string): Promise<Json> {
   return (await gateway.request('GET', `/ojs/v1/cron/${name}`)).body.cron_job
 }
 
-/** The next minute begins, and the entry is done with it. */
+/** Moves the clock to the next run of the entry, and waits until the gateway has handled it. */
 async function tick(name: string): Promise<Json> {
   const { next_run_at } = await show(name)
   clock.advance(Date.parse(next_run_at) - clock.wall())
@@ -67,7 +67,7 @@ async function tick(name: string): Promise<Json> {
   return await show(name)
 }
 
-/** Everything cron has told of this entry, oldest first. */
+/** The cron events of this entry, oldest first. */
 async function toldOf(name: string): Promise<Json[]> {
   const path = '/ojs/v1/events?types=cron.triggered,cron.skipped&limit=1000'
   const { body } = await gateway.request('GET', path)
@@ -78,8 +78,8 @@ async function remove(...names: string[]): Promise<void> {
   for (const name of names) await gateway.request('DELETE', `/ojs/v1/cron/${name}`)
 }
 
-describe('registering', () => {
-  it('takes null for what may be absent, and does not show it', async () => {
+describe('registering a cron job', () => {
+  it('accepts null for optional members, and does not show them', async () => {
     const absent = { meta: null, options: null, priority: null, schema: null, description: null }
     const { name, entry } = await register({ ...absent, timezone: null, enabled: null })
     expect(Object.values(entry)).not.toContain(null)
@@ -87,7 +87,7 @@ describe('registering', () => {
     await remove(name)
   })
 
-  it('takes the spelling of the seed, and answers in both envelopes', async () => {
+  it('accepts the spelling of the seed, and answers it as cron_job and as cron', async () => {
     const queue = freshQueue()
     const request = {
       name: 'daily-report',
@@ -139,7 +139,7 @@ describe('registering', () => {
     }
   })
 
-  it('takes the spelling of the other dialect', async () => {
+  it('accepts the spelling of the other dialect', async () => {
     const { body } = await post({
       name: 'other.dialect',
       expression: '@daily',
@@ -172,29 +172,39 @@ describe('registering', () => {
   it.each<[what: string, field: string, status: number, body: object]>([
     ['no name', 'name', 400, { ...valid, name: undefined }],
     ['a name with a space', 'name', 400, { ...valid, name: 'a b' }],
-    ['an endless name', 'name', 400, { ...valid, name: 'a'.repeat(256) }],
+    ['a name of 256 characters', 'name', 400, { ...valid, name: 'a'.repeat(256) }],
     ['no expression', 'cron', 400, { ...valid, cron: null }],
-    ['a number', 'cron', 400, { ...valid, cron: 5 }],
-    ['four fields', 'cron', 400, { ...valid, cron: '* * * *' }],
-    ['seven fields', 'expression', 400, { ...valid, cron: null, expression: '0 0 0 0 0 0 0' }],
-    ['an offset', 'timezone', 400, { ...valid, timezone: 'UTC+5' }],
-    ['an abbreviation', 'timezone', 400, { ...valid, timezone: 'EST' }],
-    ['a policy of its own', 'overlap_policy', 400, { ...valid, overlap_policy: 'sometimes' }],
+    ['an expression that is a number', 'cron', 400, { ...valid, cron: 5 }],
+    ['an expression of four fields', 'cron', 400, { ...valid, cron: '* * * *' }],
     [
-      'a time that never comes',
+      'an expression of seven fields',
+      'expression',
+      400,
+      { ...valid, cron: null, expression: '0 0 0 0 0 0 0' },
+    ],
+    ['an offset as time zone', 'timezone', 400, { ...valid, timezone: 'UTC+5' }],
+    ['an abbreviation as time zone', 'timezone', 400, { ...valid, timezone: 'EST' }],
+    ['an unknown overlap policy', 'overlap_policy', 400, { ...valid, overlap_policy: 'sometimes' }],
+    [
+      'an expression that never comes',
       'cron',
       400,
       { ...valid, cron: '30 2 * 3 0#2', timezone: 'America/New_York' },
     ],
-    ['a NUL', 'description', 400, { ...valid, description: 'a\0b' }],
+    ['a description with a NUL', 'description', 400, { ...valid, description: 'a\0b' }],
     ['no type', 'type', 400, { ...valid, type: undefined }],
     ['args that are no array', 'args', 400, { ...valid, args: {} }],
     ['an id', 'id', 400, { ...valid, id: '01890000-0000-7000-8000-000000000000' }],
-    ['a bad queue', 'options.queue', 400, { ...valid, options: { queue: 'A B' } }],
+    ['an invalid queue', 'options.queue', 400, { ...valid, options: { queue: 'A B' } }],
     ['a reserved queue', 'options.queue', 400, { ...valid, options: { queue: 'dlx.q' } }],
-    ['a bad time', 'options.delay_until', 400, { ...valid, options: { delay_until: 'soon' } }],
     [
-      'a bad retry',
+      'an invalid delay_until',
+      'options.delay_until',
+      400,
+      { ...valid, options: { delay_until: 'soon' } },
+    ],
+    [
+      'an invalid retry policy',
       'options.retry.max_attempts',
       422,
       { ...valid, options: { retry: { max_attempts: -1 } } },
@@ -218,7 +228,7 @@ describe('registering', () => {
     expect((await gateway.request('GET', '/ojs/v1/cron/bad')).status).toBe(404)
   })
 
-  it('holds args to their schema', async () => {
+  it('validates args against their schema', async () => {
     const uri = 'urn:ojs:schema:report.make:v1'
     const schema = { type: 'array', prefixItems: [{ type: 'string' }], minItems: 1 }
     const registered = { uri, type: 'report.make', version: 1, schema }
@@ -241,13 +251,13 @@ describe('registering', () => {
     ['replace', 'cancel_previous'],
     ['queue', 'enqueue'],
     [null, 'skip'],
-  ])('calls the overlap policy %s %s', async (alias, policy) => {
+  ])('reads the overlap policy %s as %s', async (alias, policy) => {
     const { name, entry } = await register({ overlap_policy: alias })
     expect(entry.overlap_policy).toBe(policy)
     await remove(name)
   })
 
-  it('lists in pages, under both names', async () => {
+  it('lists cron jobs in pages, as cron_jobs and as crons', async () => {
     const names = [(await register()).name, (await register()).name, (await register()).name]
     const { body } = await gateway.request('GET', '/ojs/v1/cron?limit=2&offset=1')
     expect(body.cron_jobs.map(({ name }: Json) => name)).toEqual(names.slice(1))
@@ -258,8 +268,8 @@ describe('registering', () => {
   })
 })
 
-describe('a tick', () => {
-  it('makes a job that knows its entry and its time', async () => {
+describe('a tick of a cron job', () => {
+  it('makes a job whose meta has the name and the time of the tick', async () => {
     const { name, queue } = await register({ meta: { owner: 'a' } })
     const entry = await tick(name)
     const job = await fetchOne(gateway, queue)
@@ -294,7 +304,7 @@ describe('a tick', () => {
     expect((await gateway.ack(job.id)).status).toBe(200)
   })
 
-  it('takes the options of the entry', async () => {
+  it('makes a job with the options of the cron job', async () => {
     const queue = freshQueue()
     const delayed = await register({ options: { queue, delay_until: '+PT90S', priority: 7 } })
     await tick(delayed.name)
@@ -312,7 +322,7 @@ describe('a tick', () => {
     await remove(delayed.name, pending.name)
   })
 
-  it('makes no job that its unique policy does not want', async () => {
+  it('follows the unique policy: it is skipped as duplicate, or replaces the other job', async () => {
     const queue = freshQueue()
     const unique = { keys: ['type', 'queue'], on_conflict: 'reject' }
     const { name } = await register({ overlap_policy: 'allow', options: { queue, unique } })
@@ -332,7 +342,7 @@ describe('a tick', () => {
     await remove(other.name)
   })
 
-  it('comes once after a downtime, and then at its next time', async () => {
+  it('comes once after a downtime, and then at the next regular time', async () => {
     const { name, queue, entry } = await register({ overlap_policy: 'allow' })
     await gateway.stop()
     clock.advance(60 * MINUTE_MS)
@@ -351,7 +361,7 @@ describe('a tick', () => {
     await remove(name)
   })
 
-  it('goes on from now when a clock that was a day ahead is set back, whether it ran or not', async () => {
+  it('comes at the next time from now when a clock that was a day ahead is set back', async () => {
     const { name, entry } = await register({ overlap_policy: 'allow' })
     const dayMs = 1440 * MINUTE_MS
     for (const isRunning of [true, false]) {
@@ -366,13 +376,13 @@ describe('a tick', () => {
     const { next_run_at } = await tick(name)
     clock.advance(-5 * MINUTE_MS)
     await gateway.restart()
-    // What was minutes ahead is done with its times.
+    // A clock that was only minutes ahead does not repeat the times that have run.
     expect(await show(name)).toMatchObject({ run_count: 3, next_run_at })
     clock.advance(5 * MINUTE_MS)
     await remove(name)
   })
 
-  it('is left out while its queue is paused, and one that waits goes on waiting', async () => {
+  it('is skipped while its queue is paused, and a queued tick stays queued', async () => {
     const { name, queue } = await register()
     const waiting = await register({ overlap_policy: 'enqueue', options: { queue } })
     await tick(waiting.name)
@@ -393,7 +403,7 @@ describe('a tick', () => {
     await remove(name, waiting.name)
   })
 
-  it('does not come while the entry is disabled, nor after it is gone', async () => {
+  it('does not come while the cron job is disabled, nor after it was deleted', async () => {
     const disabled = await register({ enabled: false })
     const gone = await register()
     const other = await register()
@@ -414,8 +424,8 @@ describe('a tick', () => {
   })
 })
 
-describe('a tick while the job before it is not over', () => {
-  it('skip (the default): is left out, and told', async () => {
+describe('a tick while the previous job has not ended, with the overlap policy', () => {
+  it('skip (the default), is skipped with cron.skipped', async () => {
     const { name, queue } = await register()
     await tick(name)
     const job = await fetchOne(gateway, queue)
@@ -435,7 +445,7 @@ describe('a tick while the job before it is not over', () => {
     await remove(name)
   })
 
-  it('skip: also while it waits to be fetched, and between its attempts', async () => {
+  it('skip, is skipped also while that job is available or retryable', async () => {
     const retry = { max_attempts: 2, initial_interval_ms: 600_000, max_interval_ms: 600_000 }
     const queue = freshQueue()
     const { name } = await register({ options: { queue, retry } })
@@ -449,7 +459,7 @@ describe('a tick while the job before it is not over', () => {
     await remove(name)
   })
 
-  it('allow: makes a job beside it', async () => {
+  it('allow, makes another job', async () => {
     const { name, queue } = await register({ overlap_policy: 'allow' })
     await tick(name)
     await tick(name)
@@ -457,7 +467,7 @@ describe('a tick while the job before it is not over', () => {
     await remove(name)
   })
 
-  it('cancel_previous: cancels it', async () => {
+  it('cancel_previous, cancels that job and makes another', async () => {
     const { name, queue } = await register({ overlap_policy: 'cancel_previous' })
     await tick(name)
     const first = await fetchOne(gateway, queue)
@@ -467,7 +477,7 @@ describe('a tick while the job before it is not over', () => {
     const second = await fetchOne(gateway, queue)
     expect(second.id).not.toBe(first.id)
     expect(await storyOf(gateway, queue, first.id)).toContain('job.cancelled')
-    // A job that nobody has fetched is dropped just so.
+    // A job that is not fetched yet is cancelled as well.
     await gateway.ack(second.id)
     const third = (await tick(name)).last_job_id
     await tick(name)
@@ -476,7 +486,7 @@ describe('a tick while the job before it is not over', () => {
     await remove(name)
   })
 
-  it('enqueue: waits until it is over, one at a time and in order', async () => {
+  it('enqueue, waits until that job has ended, one tick at a time and in order', async () => {
     const { name, queue } = await register({ overlap_policy: 'enqueue' })
     const at = (await tick(name)).last_run_at
     const first = await fetchOne(gateway, queue)
@@ -498,7 +508,7 @@ describe('a tick while the job before it is not over', () => {
     await remove(name)
   })
 
-  it('enqueue: what waits goes with the entry', async () => {
+  it('enqueue, is dropped with the cron job when that is deleted', async () => {
     const { name, queue } = await register({ overlap_policy: 'queue' })
     await tick(name)
     const job = await fetchOne(gateway, queue)
@@ -512,7 +522,7 @@ describe('a tick while the job before it is not over', () => {
   })
 })
 
-it('a time that the clocks leap over is told with the tick before it', async () => {
+it('a time that daylight saving time skips is reported together with the tick before it', async () => {
   clock.advance(Date.parse('2026-03-07T00:00:00Z') - clock.wall())
   const { name } = await register({ cron: '30 2 * * *', timezone: 'America/New_York' })
   expect(await tick(name)).toMatchObject({ next_run_at: '2026-03-09T06:30:00.000Z' })
@@ -526,7 +536,7 @@ it('a time that the clocks leap over is told with the tick before it', async () 
   await remove(name)
 })
 
-it('keeps no more than 10,000', async () => {
+it('at most 10,000 cron jobs can be registered', async () => {
   const change = async (sql: string) => {
     await gateway.stop()
     const db = await openDatabase(gateway.ledgerPath)

@@ -8,7 +8,7 @@ const LEASE = { visibility_timeout_ms: 600_000, timeout_ms: 0 }
 
 let gateway: TestGateway
 beforeEach(async () => {
-  // RabbitMQ takes 2,047 unless told otherwise.
+  // RabbitMQ's default is 2,047 channels.
   gateway = await startTestGateway(`${vhost.url}?channelMax=24`, {}, { idleMs: 100 })
   onTestFinished(() => gateway.destroy())
 })
@@ -16,7 +16,7 @@ beforeEach(async () => {
 const consumersOf = async (queue: string) =>
   (await admin.channel.checkQueue(`ojs.queue.${queue}`)).consumerCount
 
-it('leases that each keep a channel open do not take the channels of other queues', async () => {
+it('leases that each keep a channel open leave channels for other queues', async () => {
   const queues = ['a', 'b', 'c', 'd']
   for (const queue of queues) {
     for (let n = 0; n < 8; n++) await gateway.push(queue, { options: LEASE })
@@ -25,7 +25,7 @@ it('leases that each keep a channel open do not take the channels of other queue
   for (let round = 0; round < 8; round++) {
     const fetched = queues.map((queue) => gateway.fetch([queue], { wait_ms: 10_000 }))
     expect((await Promise.all(fetched)).map((jobs) => jobs.length)).toEqual([1, 1, 1, 1])
-    // The consumers go, and with them the channels on which nothing is leased.
+    // Idle consumers are cancelled, and channels without a lease are closed.
     for (const queue of queues) await eventually(async () => (await consumersOf(queue)) === 0)
   }
   expect(await gateway.fetch(['other'], { wait_ms: 10_000 })).toHaveLength(1)

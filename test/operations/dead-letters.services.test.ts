@@ -22,7 +22,7 @@ import { publishToken } from './tokens.ts'
 const MINUTE_MS = 60_000
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
-/** No lease ends before a test moves the clock by an hour. */
+/** An hour, so that a lease ends only when a test moves the clock. */
 const PATIENT = { timeout_ms: 0, visibility_timeout_ms: HOUR_MS }
 
 const clock = new AheadClock()
@@ -37,7 +37,7 @@ const retry = (id: string) => gateway.request('POST', `/ojs/v1/dead-letter/${id}
 const remove = (id: string) => gateway.request('DELETE', `/ojs/v1/dead-letter/${id}`)
 const copies = () => queueTokens(vhost.url, `ojs.queue.dlx.${queue}`)
 
-/** As a native worker that cannot read the next message of the queue, once there is one. */
+/** Waits for the next message of the queue and rejects it, as a native worker that cannot read it does. */
 function rejectNext(channel: Channel, from: string): Promise<void> {
   return eventually(async () => {
     const message = await channel.get(`ojs.queue.${from}`)
@@ -46,7 +46,7 @@ function rejectNext(channel: Channel, from: string): Promise<void> {
   })
 }
 
-/** A job whose only attempt has failed; its copy is in the DLX queue. */
+/** Makes a dead letter whose copy is in the dead letter queue. */
 async function bury(options: object = {}): Promise<string> {
   const job = await startJob(gateway, queue, { retry: { max_attempts: 1 }, ...options })
   expect((await nack(gateway, job.id, { code: 'fatal' })).body.state).toBe('discarded')
@@ -61,7 +61,7 @@ async function buryMany(count: number, options: object = {}): Promise<string[]> 
 }
 
 describe('the list of dead letters', () => {
-  it('has the members of seed 001 §12.1', async () => {
+  it('shows the members of seed 001 §12.1', async () => {
     const id = await bury()
     const { jobs, pagination } = await deadLetters(gateway, `queue=${queue}`)
     expect(pagination).toEqual({ total: 1, limit: 50, offset: 0, has_more: false })
@@ -80,7 +80,7 @@ describe('the list of dead letters', () => {
     expect(jobs[0].discarded_at).toBe(jobs[0].completed_at)
   })
 
-  it('is newest first, in pages, by queue or of all', async () => {
+  it('is paged, newest first, for one queue or for all', async () => {
     const ids = (await buryMany(5)).reverse()
     const other = queue
     queue = freshQueue()
@@ -110,7 +110,7 @@ describe('the list of dead letters', () => {
 })
 
 describe('retry of a dead letter', () => {
-  it('is a new life of the same job, which keeps its history', async () => {
+  it('makes the same job available with attempt 0, and keeps its errors', async () => {
     const id = await bury()
     const answer = await retry(id)
     expect(answer.status).toBe(200)
@@ -131,7 +131,7 @@ describe('retry of a dead letter', () => {
     ])
   })
 
-  it('with other values is not offered: it stays where it is', async () => {
+  it('with an override is refused with 422 and leaves the dead letter alone', async () => {
     const id = await bury()
     const path = `/ojs/v1/dead-letter/${id}/retry`
     const answer = await gateway.request('POST', path, { override: { queue: freshQueue() } })
@@ -145,7 +145,7 @@ describe('retry of a dead letter', () => {
     expect((await gateway.request('POST', path, { reason: 'mended' })).status).toBe(200)
   })
 
-  it('can fail again, and be listed again', async () => {
+  it('can fail, be listed and be retried again', async () => {
     const id = await bury()
     await retry(id)
     await fetchOne(gateway, queue)
@@ -163,7 +163,7 @@ describe('retry of a dead letter', () => {
     expect(await fetchOne(gateway, queue)).toMatchObject({ id, attempt: 1 })
   })
 
-  it('is a 404 for what is no dead letter, and a 409 for what has expired', async () => {
+  it('answers 404 for a job that is no dead letter, and refuses an expired one', async () => {
     const unknown = await retry('019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d6')
     expect(unknown).toMatchObject({
       status: 404,
@@ -177,7 +177,7 @@ describe('retry of a dead letter', () => {
     expect((await retry(id)).body.error.details).toMatchObject({ reason: 'expired' })
   })
 
-  it('of one that another retry was faster with is a 404', async () => {
+  it('succeeds once when three are concurrent, and the others get 404', async () => {
     const id = await bury()
     const statuses = (await Promise.all([retry(id), retry(id), retry(id)])).map((a) => a.status)
     expect(statuses.sort()).toEqual([200, 404, 404])
@@ -197,8 +197,8 @@ describe('deletion of a dead letter', () => {
     expect((await storyOf(gateway, queue, id)).at(-1)).toBe('dead_letter.deleted')
   })
 
-  it('leaves a tombstone: a token of it that comes back is dropped', async () => {
-    // The broker may have lost the nack: the token of the only attempt is there again.
+  it('leaves a tombstone, so that a token that comes back is dropped', async () => {
+    // RabbitMQ may lose the nack of the only attempt and redeliver its token.
     const id = await bury()
     await remove(id)
     await publishToken(vhost.url, queue, { id, type: 'test.job', args: [1] })
@@ -210,18 +210,18 @@ describe('deletion of a dead letter', () => {
 })
 
 describe('the sweep of ojs.queue.dlx.{q}', () => {
-  /** Of those ready, without touching them: a sweep must find the queue as it is. */
+  /** The number of ready messages. It does not consume them, since the sweep must see all of them. */
   const depth = () =>
     withChannel(vhost.url, async (channel) => {
       return (await channel.checkQueue(`ojs.queue.dlx.${queue}`)).messageCount
     })
 
-  it('takes the copies of what was retried, deleted or not listed; the rest keeps its order', async () => {
-    // A sweep of this queue: the next one is not for a minute, which the test lets pass below.
+  it('removes copies of jobs that were retried, deleted or not listed, and keeps the others in order', async () => {
+    // Causes a sweep of this queue. The next one comes a minute later, which the test lets pass below.
     await remove(await bury(PATIENT))
     await eventually(async () => (await depth()) === 0)
     const [first, second, third, fourth, fifth] = await buryMany(5, PATIENT)
-    // An operator's own message is none of our business.
+    // A message of somebody else has to stay.
     await publishToken(vhost.url, queue, { id: 'theirs' }, { exchange: 'ojs.exchange.dlx' })
     await retry(String(third))
     await fetchOne(gateway, queue)
@@ -237,20 +237,20 @@ describe('the sweep of ojs.queue.dlx.{q}', () => {
 
     clock.aheadMs += MINUTE_MS
     await eventually(async () => (await depth()) === 4)
-    // Of the third one, the copy of its second life.
+    // The copy of the third job is that of its failure after the retry.
     expect(await copies()).toEqual([first, fifth, 'theirs', third])
-    // Jobs and their ends are in the ledger, whatever lies in the queue.
+    // The ledger still has the jobs and their ends, whichever copies are in the queue.
     expect(await stateOf(gateway, plain.id)).toBe('discarded')
     expect(await stateOf(gateway, String(second))).toBe('active')
     expect(await deadIds(gateway, queue)).toEqual([third, fifth, first])
   })
 
-  it('takes what a worker rejects whose job was cancelled, and retention the job', async () => {
-    // As above.
+  it('removes the rejected token of a cancelled job, whose row retention then prunes', async () => {
+    // Causes a sweep, as above.
     await remove(await bury(PATIENT))
     await eventually(async () => (await depth()) === 0)
     await withChannel(vhost.url, async (channel) => {
-      // Else the gateway might still be given the next one.
+      // Otherwise RabbitMQ might deliver the next token to the gateway.
       await eventually(async () => {
         return (await channel.checkQueue(`ojs.queue.${queue}`)).consumerCount === 0
       })
@@ -276,11 +276,11 @@ describe('a message with the id of a job of another queue', () => {
   const reject = (from: string) =>
     withChannel(vhost.url, async (channel) => {
       await rejectNext(channel, from)
-      // Else the end of the connection may overtake it.
+      // Otherwise RabbitMQ may handle the end of the connection before the nack.
       await channel.close()
     })
-  /** What died before has been seen to when this has. */
-  const untilSeenTo = async () => {
+  /** Dead letters are handled in order, so earlier ones are done once this one is. */
+  const untilHandled = async () => {
     const last = (await gateway.push(other())).body.job.id
     await reject(other())
     await eventually(async () => (await stateOf(gateway, last)) === 'discarded')
@@ -294,31 +294,31 @@ describe('a message with the id of a job of another queue', () => {
   let id = ''
   beforeEach(async () => {
     id = (await gateway.push(queue)).body.job.id
-    // So that there is one.
+    // Declares the other queue, and leaves it empty.
     await gateway.push(other())
     await reject(other())
   })
 
-  it('does not end it when a worker rejects it', async () => {
+  it('does not end the job when a worker rejects the message', async () => {
     await publish(id, JSON.stringify({ id, type: 'test.job', args: [], queue: other() }))
     await reject(other())
-    await untilSeenTo()
+    await untilHandled()
     expect(await stateOf(gateway, id)).toBe('available')
     expect((await fetchOne(gateway, queue)).id).toBe(id)
   })
 
-  it('is nothing that a FETCH of its queue could give', async () => {
+  it('is dead-lettered by FETCH instead of being answered', async () => {
     await publish(id, JSON.stringify({ id, type: 'test.job', args: [], queue: other() }))
     await eventually(async () => {
       expect(await gateway.fetch([other()], { wait_ms: 300 })).toEqual([])
       return (await queueTokens(vhost.url, `ojs.queue.dlx.${other()}`)).includes(id)
     })
-    await untilSeenTo()
+    await untilHandled()
     expect((await fetchOne(gateway, queue)).id).toBe(id)
   })
 })
 
-it('a message that is no job does not end the one whose id it has, when a worker rejects it', async () => {
+it('a rejected message that is no job does not end the job with its message id', async () => {
   const { id } = (await gateway.push(queue)).body.job
   const last = (await gateway.push(queue)).body.job.id
   await withChannel(vhost.url, async (channel) => {
@@ -344,30 +344,33 @@ it('a message that is no job does not end the one whose id it has, when a worker
 })
 
 it.each([
-  ['of a job that is known', true],
-  ['of one that is not', false],
-])('the token that a worker rejects tells of the attempt before: %s', async (_, isKnown) => {
-  const { id } = (await gateway.push(queue)).body.job
-  const given = isKnown ? id : v7()
-  const headers = { 'x-ojs-error-code': 'smtp_down', 'x-ojs-error-message': 'no route' }
-  await withChannel(vhost.url, async (channel) => {
-    const own = await channel.get(`ojs.queue.${queue}`)
-    if (own) channel.ack(own)
-    // As seed 002 §15.4 retries.
-    const body = { id: given, type: 'test.job', args: [1] }
-    await publishToken(vhost.url, queue, body, { attempt: 2, headers })
-    await rejectNext(channel, queue)
-    await eventually(async () => (await gateway.get(given)).body.job?.state === 'discarded')
-  })
-  const { attempt, error, errors } = (await gateway.get(given)).body.job
-  expect([attempt, error.code]).toEqual([2, 'rejected'])
-  expect(errors).toMatchObject([
-    { attempt: 1, code: 'smtp_down', message: 'no route' },
-    { attempt: 2, code: 'rejected' },
-  ])
-})
+  ['a known job', true],
+  ['an unknown job', false],
+])(
+  'a rejected token adds the error of the previous attempt from its headers: %s',
+  async (_, isKnown) => {
+    const { id } = (await gateway.push(queue)).body.job
+    const given = isKnown ? id : v7()
+    const headers = { 'x-ojs-error-code': 'smtp_down', 'x-ojs-error-message': 'no route' }
+    await withChannel(vhost.url, async (channel) => {
+      const own = await channel.get(`ojs.queue.${queue}`)
+      if (own) channel.ack(own)
+      // The token that a retry by seed 002 §15.4 publishes.
+      const body = { id: given, type: 'test.job', args: [1] }
+      await publishToken(vhost.url, queue, body, { attempt: 2, headers })
+      await rejectNext(channel, queue)
+      await eventually(async () => (await gateway.get(given)).body.job?.state === 'discarded')
+    })
+    const { attempt, error, errors } = (await gateway.get(given)).body.job
+    expect([attempt, error.code]).toEqual([2, 'rejected'])
+    expect(errors).toMatchObject([
+      { attempt: 1, code: 'smtp_down', message: 'no route' },
+      { attempt: 2, code: 'rejected' },
+    ])
+  },
+)
 
-it('a job whose body begins with a byte order mark ends when a worker rejects it', async () => {
+it('a rejected token whose body begins with a byte order mark discards its job', async () => {
   const { id } = (await gateway.push(queue)).body.job
   await withChannel(vhost.url, async (channel) => {
     const own = await channel.get(`ojs.queue.${queue}`)
@@ -380,7 +383,7 @@ it('a job whose body begins with a byte order mark ends when a worker rejects it
   })
 })
 
-it('a native job that comes as an attempt beyond its last says so, and nobody runs it', async () => {
+it('a native job with an attempt beyond max_attempts is discarded as attempts_exhausted', async () => {
   await gateway.push(queue)
   await fetchOne(gateway, queue)
   const id = v7()
@@ -394,7 +397,7 @@ it('a native job that comes as an attempt beyond its last says so, and nobody ru
   expect([attempt, max_attempts, error.code]).toEqual([3, 3, 'attempts_exhausted'])
 })
 
-it('a worker that rejects what it may not run again leaves the error of the last attempt', async () => {
+it('a token rejected because no attempt is left keeps the timeout error of the last attempt', async () => {
   const options = { retry: { max_attempts: 1 }, visibility_timeout_ms: HOUR_MS }
   const { id } = (await gateway.push(queue, { options })).body.job
   const control = await connectControl(vhost.url)

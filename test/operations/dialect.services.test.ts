@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { fetchOne, freshQueue, gatewayForAll } from './harness.ts'
 
-// T1 to T4 of src/dialect.ts on the wire. The public suite proves them too, where it is at hand.
+// T1 to T4 of src/dialect.ts over HTTP. The public suite checks them too, where it is available.
 
 const { gateway: seed } = gatewayForAll()
 const { gateway: conformance } = gatewayForAll({ OJS_DIALECT: 'conformance' })
@@ -12,7 +12,7 @@ describe.each([
 ] as const)('OJS_DIALECT=%s', (dialect, gateway) => {
   const isSeed = dialect === 'seed'
 
-  it('T1: the code of the 409 for a job that is not active', async () => {
+  it('T1: a 409 for a job that is not active has the code of the dialect', async () => {
     const { id } = (await gateway.push(freshQueue())).body.job
     const code = isSeed ? 'invalid_request' : 'conflict'
     expect(await gateway.ack(id)).toMatchObject({
@@ -23,7 +23,7 @@ describe.each([
     expect((await gateway.cancel(id)).body.error.code).toBe('invalid_request')
   })
 
-  it('T2, T3: a paused queue', async () => {
+  it('T2, T3: a paused queue accepts or refuses PUSH, and is answered as name or object', async () => {
     const queue = freshQueue()
     await gateway.push(queue)
     const path = `/ojs/v1/queues/${queue}`
@@ -54,8 +54,11 @@ describe.each([
       '/ojs/v1/workflows',
       { name: 't4', steps: [{ ...job, id: 'a', depends_on: [] }] },
     ],
-  ])('T4: upper case in the type of %s', async (_what, path, body) => {
-    const answer = await gateway.request('POST', path, body)
-    expect(answer.status, JSON.stringify(answer.body)).toBe(isSeed ? 201 : 400)
-  })
+  ])(
+    'T4: upper case in the type of %s is accepted by seed and refused by conformance',
+    async (_what, path, body) => {
+      const answer = await gateway.request('POST', path, body)
+      expect(answer.status, JSON.stringify(answer.body)).toBe(isSeed ? 201 : 400)
+    },
+  )
 })

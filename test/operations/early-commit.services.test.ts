@@ -10,23 +10,23 @@ const insert = vi.spyOn(SqliteLedger.prototype, 'insert')
 
 afterEach(() => void insert.mockClear())
 
-async function enoughOf(options: object): Promise<unknown> {
+async function pushAndReadEnough(options: object): Promise<unknown> {
   const { status } = await gateway.push(freshQueue(), { options })
   expect(status).toBe(201)
   return insert.mock.calls.map(([, , terms]) => terms?.enough)
 }
 
-it('PUSH has a group committed as soon as it is worth its sync, and RabbitMQ has no more to do', async () => {
-  expect(await enoughOf({})).toEqual([24])
+it('PUSH lets the ledger commit a group early, once it has 24 jobs', async () => {
+  expect(await pushAndReadEnough({})).toEqual([24])
 })
 
 it.each([{ delay_until: '2199-01-01T00:00:00Z' }, { pending: true }])(
-  'PUSH of a job that RabbitMQ does not get yet is in no hurry: %o',
+  'PUSH of a job that is not published yet asks for no early commit: %o',
   async (options) => {
-    expect(await enoughOf(options)).toEqual([Number.POSITIVE_INFINITY])
+    expect(await pushAndReadEnough(options)).toEqual([Number.POSITIVE_INFINITY])
   },
 )
 
-it('one connection of the gateway, and amqplib as it is, write in the middle of a turn', () => {
+it('the installed amqplib lets one connection of the gateway write in the middle of a turn', () => {
   expect(vi.mocked(writePromptly).mock.results.map(({ value }) => value)).toEqual([true])
 })

@@ -11,9 +11,8 @@ import {
   withChannel,
 } from './harness.ts'
 
-// Every full job in an answer is an envelope by seed 003. The requests of the in-process gateway
-// check that by themselves, in every test; here every answer that has jobs comes by once, for
-// every spelling that a producer may choose.
+// Every full job in an answer is an envelope by seed 003. The in-process gateway's client checks that in
+// every test. This file covers every kind of answer with jobs, for every spelling of the options.
 
 const { vhost, gateway } = gatewayForAll()
 
@@ -76,7 +75,7 @@ const SPELLINGS: [string, object][] = [
 ]
 
 it.each(SPELLINGS)(
-  'PUSH, INFO, FETCH, NACK, dead letter and back, ACK: %s',
+  'PUSH, INFO, FETCH, NACK, dead letter, retry and ACK answer envelopes for options with %s',
   async (name, options) => {
     const queue = freshQueue()
     const pushed = await gateway.push(queue, { args: [{ a: name, b: 1 }], options })
@@ -114,14 +113,14 @@ it.each(SPELLINGS)(
   },
 )
 
-it('echoes beside `retry` what seed 003 has no room for', async () => {
+it('members of a retry policy that seed 003 does not have are echoed in `retry_extra`', async () => {
   const retry = { initial_interval_ms: 1500, backoff_strategy: 'linear', max_attempts: 4 }
   const { job } = (await gateway.push(freshQueue(), { options: { retry } })).body
   expect(job.retry).toEqual({ max_attempts: 4, initial_interval: 'PT1.5S' })
   expect(job.retry_extra).toEqual({ backoff_strategy: 'linear' })
 })
 
-it('reads a retry policy by its other name at the top level too, in a batch as well', async () => {
+it('PUSH and batch accept `retry_policy` at the top level of a job', async () => {
   const policy = { max_attempts: 7, initial_interval_ms: 1500, strategy: 'linear' }
   const body = { type: 'a.b', args: [], queue: freshQueue(), retry_policy: policy }
   const one = await gateway.request('POST', '/ojs/v1/jobs', body)
@@ -134,7 +133,7 @@ it('reads a retry policy by its other name at the top level too, in a batch as w
   }
 })
 
-it('echoes beside `unique` what seed 003 has no room for', async () => {
+it('members of a unique policy that seed 003 does not have are echoed in `unique_extra`', async () => {
   const unique = { keys: ['type'], period: 60, on_conflict: 'use_existing', states: ['completed'] }
   const { job } = (await gateway.push(freshQueue(), { options: { unique } })).body
   expect(job.unique).toEqual({ period: 'PT1M' })
@@ -145,7 +144,7 @@ it('echoes beside `unique` what seed 003 has no room for', async () => {
   })
 })
 
-it('a batch, a job that is staged, scheduled, cancelled or has expired', async () => {
+it('jobs of a batch, and pending, scheduled, cancelled and expired jobs, are envelopes', async () => {
   const queue = freshQueue()
   const jobs = SPELLINGS.map(([name, options]) => ({
     type: 'a.b-c',
@@ -170,7 +169,7 @@ it('a batch, a job that is staged, scheduled, cancelled or has expired', async (
   for (const job of [...batch.body.jobs, ...many, ...ones]) assertEnvelope(job)
 })
 
-it('the body of a token, a job of a native producer, and INFO over AMQP', async () => {
+it('the body of a token, a fetched native job and INFO over AMQP are envelopes', async () => {
   const queue = freshQueue()
   const [, options] = SPELLINGS[6] ?? []
   const { job } = (await gateway.push(queue, { options: { ...options } })).body

@@ -13,7 +13,7 @@ import { createVhost, type Vhost } from '../support/rabbit.ts'
 // biome-ignore lint/suspicious/noExplicitAny: answers are read as a client would, member by member
 type Json = any
 
-/** A gateway on a vhost of its own, for all tests of the file or `describe` that calls this. */
+/** A gateway on its own vhost, for all tests of the file or `describe` that calls this. */
 export function gatewayForAll(
   env: Record<string, string> = {},
   overrides: Parameters<typeof startTestGateway>[2] = {},
@@ -72,7 +72,7 @@ export async function fetchMany(
 ): Promise<Json[]> {
   const jobs: Json[] = []
   while (jobs.length < count) {
-    // A FETCH answers with what is here: what comes a moment later is left for the next one.
+    // FETCH answers the jobs that are buffered; jobs that arrive later are left for the next FETCH.
     const asked = { wait_ms: 15_000, count: count - jobs.length, ...over }
     const more = await gateway.fetch([queue], asked)
     if (more.length === 0) throw new Error(`only ${jobs.length} of ${count} came from ${queue}`)
@@ -81,7 +81,7 @@ export async function fetchMany(
   return jobs
 }
 
-/** The gateway has all `count` jobs of the queue in its buffer, and for its `idleMs` from now. */
+/** Waits until the gateway has buffered all `count` jobs; it keeps them for its `idleMs` from then on. */
 export async function untilBuffered(
   gateway: TestGateway,
   queue: string,
@@ -89,7 +89,7 @@ export async function untilBuffered(
 ): Promise<void> {
   const line = `ojs_amqp_buffered{queue="${queue}"} ${count}\n`
   await eventually(async () => {
-    // What nobody asks for is given back to RabbitMQ.
+    // A FETCH keeps the consumer alive, since the gateway returns idle buffers to RabbitMQ.
     const { id } = await fetchOne(gateway, queue)
     await nack(gateway, id, {}, { requeue: true })
     return (await gateway.request('GET', '/metrics')).body.includes(line)
@@ -109,7 +109,7 @@ export function nack(
   })
 }
 
-/** NACKs a job that `start` has started: its retry is in its rung, and not held by the ledger. */
+/** NACKs a job of `start` so that its retry waits in its retry queue, and is not held by the ledger. */
 export async function nackIntoRung(
   gateway: TestGateway,
   start: () => Promise<Json>,
@@ -123,7 +123,7 @@ export async function stateOf(gateway: TestGateway, id: string): Promise<string>
   return (await gateway.get(id)).body.job?.state
 }
 
-/** Waits for it: the server moves the job by itself. The job as it is then. */
+/** Waits until the gateway has moved the job to this state, and returns the job. */
 export async function untilState(gateway: TestGateway, id: string, state: string): Promise<Json> {
   await eventually(async () => (await stateOf(gateway, id)) === state)
   return (await gateway.get(id)).body.job
@@ -147,13 +147,13 @@ export async function eventsOf(gateway: TestGateway, queue: string, id: string):
   return body.events.filter((event: Json) => event.subject === id)
 }
 
-/** Their types alone. */
+/** The types of the events of this job so far, oldest first. */
 export async function storyOf(gateway: TestGateway, queue: string, id: string): Promise<string[]> {
   const events = await eventsOf(gateway, queue, id)
   return events.map(({ type }) => type)
 }
 
-/** A channel of somebody else, for as long as `work` takes. */
+/** Runs `work` with a channel on its own connection, and closes both. */
 export async function withChannel<T>(
   amqpUrl: string,
   work: (channel: amqp.ConfirmChannel) => Promise<T>,

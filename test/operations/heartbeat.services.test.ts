@@ -5,7 +5,7 @@ import { createVhost, type Vhost } from '../support/rabbit.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
 import { samplesOf, scrape } from '../telemetry/exposition-text.ts'
 
-/** A lease that would go beyond three minutes less two (the margin) is acknowledged early. */
+/** The margin is two minutes, so a lease of more than one minute has its delivery acknowledged early. */
 const DELIVERY_TIMEOUT_MS = 180_000
 const UNKNOWN_ID = '019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d6'
 
@@ -32,7 +32,7 @@ beforeEach(() => {
   queue = `beat-${count}`
 })
 
-/** Jobs of this test's queue that `workerId` has; without an execution timeout. */
+/** Pushes jobs to this test's queue, without an execution timeout, and leases them to `workerId`. */
 async function leased(workerId: string, jobs = 1, terms: object = {}): Promise<string[]> {
   const ids: string[] = []
   for (let i = 0; i < jobs; i++) {
@@ -61,7 +61,7 @@ async function beats(): Promise<Record<string, unknown>[]> {
 const stateOf = async (id = '') => (await gateway.get(id)).body.state
 
 describe('BEAT extends leases', () => {
-  it('answers as seed 001 §10.4 says, and tells it as an event', async () => {
+  it('answers as seed 001 §10.4 says, and emits job.heartbeat', async () => {
     const [id = ''] = await leased('w1')
     const before = Date.now() + clock.aheadMs
     const { status, body } = await beat('w1', { active_jobs: [id], visibility_timeout_ms: 45_000 })
@@ -81,13 +81,13 @@ describe('BEAT extends leases', () => {
     const [event] = await beats()
     expect(event).toMatchObject({ job_id: id, worker_id: 'w1', attempt: 1, state: 'active' })
     const visibleUntil = Date.parse(String(event?.['visible_until']))
-    // The clock that leases are measured on may round to the other side of a millisecond.
+    // 5 ms of tolerance, since the clock that leases use may round differently.
     expect(visibleUntil).toBeGreaterThanOrEqual(before + 45_000 - 5)
     expect(visibleUntil).toBeLessThanOrEqual(after + 45_000 + 5)
     await gateway.ack(id)
   })
 
-  it('keeps a job that beats, by its own length, and gives up one that does not', async () => {
+  it('extends a lease by its original length, while a job that is not named becomes available', async () => {
     const [kept, silent] = await leased('w1', 2)
     for (let i = 0; i < 2; i++) {
       clock.aheadMs += 20_000
@@ -100,7 +100,7 @@ describe('BEAT extends leases', () => {
     await gateway.cancel(silent ?? '')
   })
 
-  it('takes every spelling of the jobs, each of them once', async () => {
+  it('accepts active_jobs, active_job_ids and job_id together, and extends each job once', async () => {
     const [a = '', b = '', c = '', d = ''] = await leased('w1', 4)
     const all = await beat('w1', { active_jobs: [a, b, a], active_job_ids: [b, c], job_id: d })
     expect(all.body.jobs_extended).toEqual([a, b, c, d])
@@ -108,14 +108,14 @@ describe('BEAT extends leases', () => {
     expect(counted.body.jobs_extended).toEqual([c])
     expect((await beat('w1', { active_jobs: 4 })).body.jobs_extended).toEqual([])
     expect((await beat('w1', { active_jobs: null, job_id: null })).status).toBe(200)
-    // No job loses its lease for the id of another.
+    // An invalid id in the list does not keep the other jobs from being extended.
     const odd = await beat('w1', { active_jobs: ['', 'x'.repeat(256), a, `${b}\u0000`] })
     expect(odd.body.jobs_extended).toEqual([a])
     expect(await beats()).toHaveLength(6)
     for (const id of [a, b, c, d]) await gateway.ack(id)
   })
 
-  it('leaves out what it cannot extend, and is no error for it', async () => {
+  it('answers 200 and leaves out unknown, completed and other workers’ jobs', async () => {
     const [mine = '', done = ''] = await leased('w1', 2)
     const [theirs = ''] = await leased('w2')
     const nobodys = (await leasedWithoutOwner())[0] ?? ''
@@ -134,7 +134,7 @@ describe('BEAT extends leases', () => {
     return [job.id]
   }
 
-  it('names what was cancelled under this worker, and under no other', async () => {
+  it('lists a cancelled job in cancelled_jobs for its own worker only', async () => {
     const [cancelled = '', running = ''] = await leased('w1', 2)
     await gateway.cancel(cancelled)
     const said = { active_jobs: [cancelled, running] }
@@ -148,7 +148,7 @@ describe('BEAT extends leases', () => {
     await gateway.ack(running)
   })
 
-  it('lives on across a restart of the gateway', async () => {
+  it('still works after a restart of the gateway', async () => {
     const [id = ''] = await leased('w1')
     await gateway.restart()
     const { body } = await beat('w1', { active_jobs: [id], attempt: 1 })
@@ -159,7 +159,7 @@ describe('BEAT extends leases', () => {
     expect((await gateway.ack(id, { worker_id: 'w1', attempt: 1 })).status).toBe(200)
   })
 
-  it('works while RabbitMQ is away', async () => {
+  it('works while RabbitMQ is unreachable', async () => {
     const [id = ''] = await leased('w1')
     proxy.cut()
     proxy.hold('to-gateway')
@@ -176,8 +176,8 @@ describe('BEAT extends leases', () => {
   })
 })
 
-describe('a single job that is named with its attempt is fenced', () => {
-  it('by attempt and by worker', async () => {
+describe('BEAT with an attempt', () => {
+  it('answers 409 when the attempt or the worker of its single job is another', async () => {
     const [id = ''] = await leased('w1')
     const right = await beat('w1', { job_id: id, attempt: 1 })
     expect(right).toMatchObject({ status: 200, body: { jobs_extended: [id] } })
@@ -197,7 +197,7 @@ describe('a single job that is named with its attempt is fenced', () => {
     expect((await beat('w1', { job_id: UNKNOWN_ID, attempt: 1 })).status).toBe(404)
   })
 
-  it('and several are not', async () => {
+  it('answers 200 and extends nothing when several jobs have another attempt', async () => {
     const ids = await leased('w1', 2)
     const { status, body } = await beat('w1', { active_jobs: ids, attempt: 2 })
     expect(status).toBe(200)
@@ -206,13 +206,13 @@ describe('a single job that is named with its attempt is fenced', () => {
   })
 })
 
-describe('a request that is none', () => {
+describe('BEAT refuses an invalid request with 400:', () => {
   it.each([
-    ['no worker', { worker_id: undefined }, 'worker_id'],
-    ['an empty worker', { worker_id: '' }, 'worker_id'],
-    ['jobs that are a text', { active_jobs: 'x' }, 'active_jobs'],
+    ['no worker_id', { worker_id: undefined }, 'worker_id'],
+    ['an empty worker_id', { worker_id: '' }, 'worker_id'],
+    ['active_jobs that is a string', { active_jobs: 'x' }, 'active_jobs'],
     ['ids that are numbers', { active_job_ids: [1] }, 'active_job_ids[0]'],
-    ['a lease of nothing', { visibility_timeout_ms: 0 }, 'visibility_timeout_ms'],
+    ['a visibility timeout of 0', { visibility_timeout_ms: 0 }, 'visibility_timeout_ms'],
     ['attempt 0', { attempt: 0 }, 'attempt'],
   ])('%s', async (_, said, field) => {
     const { status, body } = await beat('w1', said)
@@ -227,13 +227,13 @@ describe('a lease that reaches beyond the delivery timeout of RabbitMQ', () => {
     return samplesOf(await scrape(gateway), name)[name] ?? 0
   }
 
-  it('is acknowledged early and goes on in the ledger', async () => {
+  it('has its delivery acknowledged early and stays active', async () => {
     const [long = '', short = ''] = await leased('w1', 2)
     expect(await held()).toBe(2)
     await beat('w1', { active_jobs: [long], visibility_timeout_ms: 90_000 })
     await beat('w1', { active_jobs: [short], visibility_timeout_ms: 50_000 })
     expect(await held()).toBe(1)
-    // Longer than the leases were at first.
+    // Longer than the original leases, so only the heartbeats keep the jobs active.
     clock.aheadMs += 40_000
     for (const id of [long, short]) {
       expect(await stateOf(id)).toBe('active')
@@ -242,7 +242,7 @@ describe('a lease that reaches beyond the delivery timeout of RabbitMQ', () => {
     expect(await held()).toBe(0)
   })
 
-  it('also when it gets there in small steps', async () => {
+  it('has its delivery acknowledged early when several heartbeats together extend it that far', async () => {
     const [id = ''] = await leased('w1')
     clock.aheadMs += 20_000
     await beat('w1', { active_jobs: [id] })
@@ -263,7 +263,7 @@ describe('workers', () => {
     return body.items.find((item: { worker_id: string }) => item.worker_id === id)
   }
 
-  it('are known from their first FETCH or heartbeat', async () => {
+  it('are listed from their first FETCH or heartbeat', async () => {
     await gateway.fetch([queue], { worker_id: 'by-fetch' })
     expect(await listed('by-fetch')).toMatchObject({ state: 'running', queues: [queue] })
     const said = {
@@ -286,7 +286,7 @@ describe('workers', () => {
     })
   })
 
-  it('have what they run, whether or not a heartbeat has named it', async () => {
+  it('have the number of jobs that they run, even if no heartbeat has named the jobs', async () => {
     await gateway.push(queue)
     const [job] = await gateway.fetch([queue], { worker_id: 'silent', wait_ms: 15_000 })
     expect(await listed('silent')).toMatchObject({ active_jobs: 1 })
@@ -299,7 +299,7 @@ describe('workers', () => {
     expect(await listed('silent')).toMatchObject({ active_jobs: 2 })
   })
 
-  it('are told to be quiet, and then to end; nobody turns back', async () => {
+  it('can be directed to quiet and then to terminate, but not back', async () => {
     await gateway.push(queue)
     await beat('obedient')
     const quiet = await admin('POST', '/obedient/quiet')
@@ -321,7 +321,7 @@ describe('workers', () => {
     await gateway.ack(job.id)
   })
 
-  it('that nobody knows are a 404', async () => {
+  it('that are unknown cannot be directed: 404', async () => {
     const { status, body } = await admin('POST', '/nobody/quiet')
     expect(status).toBe(404)
     expect(body.error).toMatchObject({
@@ -330,7 +330,7 @@ describe('workers', () => {
     })
   })
 
-  it('are done with what they have reported, also where no further heartbeat says so', async () => {
+  it('lose a job from active_jobs as soon as it ends, without a further heartbeat', async () => {
     const worker = 'by-the-job'
     const shown = async () => {
       const { items } = (await admin('GET', '?limit=100')).body
@@ -352,7 +352,7 @@ describe('workers', () => {
     expect(await shown()).toMatchObject({ active_jobs: 0, active_job_ids: [] })
   })
 
-  it('are counted, and forgotten when they are silent', async () => {
+  it('are counted by state, stale after 30 s of silence and forgotten after 5 minutes', async () => {
     const gauges = async () => samplesOf(await scrape(gateway), 'ojs_workers_')
     clock.aheadMs += 30_001
     const before = (await admin('GET', '')).body.summary
@@ -373,7 +373,7 @@ describe('workers', () => {
     expect((await admin('GET', '')).body).toMatchObject({ items: [], summary: { total: 0 } })
   })
 
-  it('are told all at once', async () => {
+  it('can all be directed at once, except those that were told more', async () => {
     for (const id of ['all-1', 'all-2', 'all-3']) await beat(id)
     await admin('POST', '/all-1/terminate')
     expect((await admin('POST', '/*/quiet')).body).toEqual({ workers: 2 })

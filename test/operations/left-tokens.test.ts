@@ -19,7 +19,7 @@ const REPLACING = { ...JOB, options: { unique: { key: [], on_conflict: 'replace'
 let harness: SqliteHarness
 let stage: ToldStage
 let outbox: Relay
-/** RabbitMQ refuses the next token, and has room again when the relay has come by. */
+/** RabbitMQ nacks the next token, once the relay has looked at the outbox; later publishes are confirmed. */
 let isFull: boolean
 let refused: string | undefined
 
@@ -51,7 +51,7 @@ afterEach(async () => {
   await harness.destroy()
 })
 
-/** What begins with a job that is stored in any case. */
+/** Operations that store their job even if its token is refused. */
 const WAYS: Record<string, () => Promise<() => Promise<unknown>>> = {
   async ACTIVATE() {
     const { job } = await push(stage.deps, { ...JOB, options: { pending: true } }, CONTEXT)
@@ -75,10 +75,16 @@ const WAYS: Record<string, () => Promise<() => Promise<unknown>>> = {
   },
 }
 
-it.each(Object.entries(WAYS))('the relay soon sends what %s could not', async (_, prepare) => {
-  const act = await prepare()
-  isFull = true
-  await act()
-  await vi.waitFor(() => expect(refused).toBeDefined(), PATIENTLY)
-  await vi.waitFor(() => expect(rowOf(harness.ledger, refused ?? '').outbox).toBeNull(), PATIENTLY)
-})
+it.each(Object.entries(WAYS))(
+  'the relay soon publishes the token that was refused during %s',
+  async (_, prepare) => {
+    const act = await prepare()
+    isFull = true
+    await act()
+    await vi.waitFor(() => expect(refused).toBeDefined(), PATIENTLY)
+    await vi.waitFor(
+      () => expect(rowOf(harness.ledger, refused ?? '').outbox).toBeNull(),
+      PATIENTLY,
+    )
+  },
+)

@@ -11,12 +11,12 @@ const FACTS: ManifestFacts = {
   access: { needsKeys: false, needsClientCertificate: false, rateLimit: undefined },
 }
 
-/** Its members, as a client reads them. */
+/** The manifest as a client reads it. */
 function read(change: Partial<ManifestFacts> = {}) {
   return JSON.parse(JSON.stringify(manifest({ ...FACTS, ...change })))
 }
 
-test('says what this process is', () => {
+test('the manifest states version, conformance level, queue type, limits and base URL', () => {
   expect(read()).toMatchObject({
     implementation: { version: '1.2.3' },
     conformance_level: 4,
@@ -25,7 +25,7 @@ test('says what this process is', () => {
   })
 })
 
-test('each extension that it names is explained', () => {
+test('the manifest has details for each extension that it names', () => {
   const access = { needsKeys: true, needsClientCertificate: true, rateLimit: undefined }
   const { extensions, extension_details: details } = read({ access })
   expect(extensions).toContain('bearer_api_keys')
@@ -33,7 +33,7 @@ test('each extension that it names is explained', () => {
   for (const name of extensions) expect(details).toHaveProperty(name)
 })
 
-test('names no protection that is not there', () => {
+test('the manifest names no protection that is not configured', () => {
   const { extensions, extension_details: details } = read()
   for (const name of ['bearer_api_keys', 'mutual_tls', 'request_limit']) {
     expect(extensions).not.toContain(name)
@@ -41,7 +41,7 @@ test('names no protection that is not there', () => {
   }
 })
 
-test('the request limit, in seconds', () => {
+test('the manifest states the request limit and its window in seconds', () => {
   const access = { ...FACTS.access, rateLimit: { limit: 1_000, windowMs: 60_000 } }
   const { request_limit: text } = read({ access }).extension_details
   expect(text).toContain('1000 requests per API key')
@@ -53,7 +53,7 @@ test.each<[PriorityOrder | null, string]>([
   [{ levels: 1, isStrict: true }, 'by arrival'],
   [{ levels: 2, isStrict: false }, '2 levels (above 4, and the others), two to one'],
   [{ levels: 10, isStrict: true }, '10 levels (0 to 9; below and above count as those), strictly'],
-])('the order of priorities: %o', (order, text) => {
+])('the manifest describes the order of priorities in queues: %o', (order, text) => {
   const { priority } = read({ priorityOrder: () => order }).extension_details
   expect(priority).toContain(`In quorum queues of this RabbitMQ: ${text}`)
 })

@@ -36,7 +36,7 @@ function listed(heading: string, column: number): string[] {
     .flatMap((line) => found(line.split('|')[column] ?? '', /`(\w+)`/g))
 }
 
-test('every reason of an error is explained, and no other', () => {
+test('docs/operations.md explains exactly the reasons of errors that the sources have', () => {
   const refusals = readFileSync(join(ROOT, 'src/broker/refusals.ts'), 'utf8')
   const memory = readFileSync(join(ROOT, 'src/memory.ts'), 'utf8')
   const rendered = `${sources('operations', 'http', 'job', 'schemas')}\n${refusals}\n${memory}`
@@ -48,13 +48,13 @@ test('every reason of an error is explained, and no other', () => {
       `${rendered}\n${sources('ledger', 'worker')}`,
       /unavailable\(\s*(?:`[^`]*`|'[^']*'),\s*'(\w+)'/g,
     ),
-    // Of a time of a cron entry, no error: docs/metrics.md.
+    // These two are reasons of skipped runs of cron jobs (docs/metrics.md), not of errors.
   ].filter((reason) => reason !== 'dst_skip' && reason !== 'missed')
   expect(said.length).toBeGreaterThan(25)
   expect(new Set(listed('What a `reason` means', 2))).toEqual(new Set(said))
 })
 
-test("what RabbitMQ refuses has the reason's status, and says when to ask again", () => {
+test('refusals by RabbitMQ have the status in docs/operations.md, and 429 and 503 a Retry-After', () => {
   const [, table = ''] = page.split('## What a `reason` means\n')
   const statusOf = (reason: unknown) =>
     Number(found(table, new RegExp(`^\\| (\\d+) \\|[^|]*\`${reason}\``, 'gm'))[0])
@@ -80,7 +80,7 @@ test("what RabbitMQ refuses has the reason's status, and says when to ask again"
   }
 })
 
-test('every warning of health is explained, and no other', () => {
+test('docs/operations.md explains exactly the health warnings that the sources have', () => {
   const files = [
     'channel-limit',
     'connections',
@@ -101,7 +101,7 @@ test('every warning of health is explained, and no other', () => {
   expect(new Set(listed('What health says', 1))).toEqual(new Set(said))
 })
 
-test('the unit for systemd runs what there is, and gives it the time that it takes to stop', () => {
+test('the systemd unit in docs/operations.md runs an existing command, and lets it stop in time', () => {
   const [, unit = ''] = page.match(/```ini\n([\s\S]*?)```/) ?? []
   const setting = (name: string) => unit.match(new RegExp(`^${name}=(.*)$`, 'm'))?.[1] ?? ''
   const { bin } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))

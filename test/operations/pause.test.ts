@@ -10,19 +10,19 @@ const CONTEXT = { requestId: 'req_1' }
 
 let harness: SqliteHarness
 let stage: ToldStage
-/** What workers of the queue are told, in order, and how RabbitMQ answers each. */
-let said: string[]
+/** The broadcasts to the workers of the queue, in order, and what resolves the outcome of each. */
+let broadcasts: string[]
 let answers: ((outcome: PublishOutcome) => void)[]
 
 beforeEach(async () => {
   harness = await openSqliteHarness()
-  said = []
+  broadcasts = []
   answers = []
   stage = onToldBroker(harness, {
     pauseChanged: () => {},
     broadcast: ({ type }: Broadcast) => {
       const { promise, resolve } = deferred<PublishOutcome>()
-      said.push(type)
+      broadcasts.push(type)
       answers.push(resolve)
       return promise
     },
@@ -31,11 +31,11 @@ beforeEach(async () => {
 })
 afterEach(() => harness.destroy())
 
-/** As each is said, and not when its workers have heard of it. */
+/** Resolves once the change is broadcast, without waiting for its outcome. */
 async function change(operation: typeof pauseQueue | typeof resumeQueue): Promise<void> {
-  const before = said.length
+  const before = broadcasts.length
   void operation(stage.deps, 'q', CONTEXT)
-  await expect.poll(() => said.length).toBe(before + 1)
+  await expect.poll(() => broadcasts.length).toBe(before + 1)
 }
 
 async function answer(place: number, outcome: PublishOutcome): Promise<void> {
@@ -47,20 +47,20 @@ it.each([
   ['paused', [pauseQueue, resumeQueue, pauseQueue]],
   ['resumed', [pauseQueue, resumeQueue, pauseQueue, resumeQueue]],
 ] as const)(
-  'workers that have heard an earlier word are still owed the last one: %s',
+  'repeats the last broadcast until it is confirmed, although earlier ones were: queue is %s',
   async (_, operations) => {
     for (const operation of operations) await change(operation)
     const last = operations.length - 1
-    // The same as the last, but what was said between them came after it.
+    // One of these equals the last broadcast, but the opposite one came after it.
     for (let place = 0; place < last; place++) await answer(place, 'confirmed')
     await answer(last, 'unknown')
     const again = tellOwedPauses(stage.deps)
-    expect(said.at(last + 1)).toBe(said.at(last))
+    expect(broadcasts.at(last + 1)).toBe(broadcasts.at(last))
     await answer(last + 1, 'confirmed')
     await again
     await settleLazily(harness.ledger)
     await tellOwedPauses(stage.deps)
-    expect(said).toHaveLength(last + 2)
+    expect(broadcasts).toHaveLength(last + 2)
     await harness.reopen()
     expect(harness.ledger.pauses.owed().has('q')).toBe(last % 2 === 0)
   },

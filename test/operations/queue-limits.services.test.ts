@@ -7,7 +7,7 @@ import { gatewayForAll, nackIntoRung, startJob, untilState, withChannel } from '
 
 const SHIPPED = new URL('../../topology/topology.json', import.meta.url)
 
-/** The shipped topology with these settings of single queues, as an operator would write it. */
+/** Writes the shipped topology with these settings of single queues to a file. */
 function withQueues(queues: object): { path: string; remove(): void } {
   const folder = mkdtempSync(join(tmpdir(), 'ojs-topology-'))
   const path = join(folder, 'topology.json')
@@ -24,7 +24,7 @@ describe.each(['classic', 'quorum'])('a queue with a limit (%s)', (queueType) =>
   })
   afterAll(() => file.remove())
 
-  /** The limit is soft: RabbitMQ takes a few more, and a quorum queue more than a classic one. */
+  /** Pushes until the queue is full: RabbitMQ takes a few messages more than the limit. */
   async function untilFull(queue: string) {
     for (let count = 0; count < 200; count++) {
       const answer = await gateway.push(queue, { args: ['x'.repeat(500)] })
@@ -35,22 +35,25 @@ describe.each(['classic', 'quorum'])('a queue with a limit (%s)', (queueType) =>
   const available = async (queue: string) =>
     (await gateway.request('GET', `/ojs/v1/queues/${queue}/stats`)).body.stats.available
 
-  it.each(['short', 'small'])('refuses a PUSH by length or bytes: %s', async (queue) => {
-    const { answer, count } = await untilFull(queue)
-    expect(answer.status).toBe(429)
-    expect(answer.body.error).toMatchObject({
-      code: 'rate_limited',
-      retryable: true,
-      details: { reason: 'queue_full', queue },
-    })
-    expect(answer.headers.get('retry-after')).toMatch(/^[1-9]\d*$/)
-    expect(count).toBeGreaterThanOrEqual(3)
-    expect(await available(queue)).toBe(count)
-    const { arguments: args } = { arguments: {}, ...(await vhost.queue(`ojs.queue.${queue}`)) }
-    expect(args).toMatchObject({ 'x-overflow': 'reject-publish' })
-  })
+  it.each(['short', 'small'])(
+    'refuses a PUSH beyond its length or bytes with 429 queue_full: %s',
+    async (queue) => {
+      const { answer, count } = await untilFull(queue)
+      expect(answer.status).toBe(429)
+      expect(answer.body.error).toMatchObject({
+        code: 'rate_limited',
+        retryable: true,
+        details: { reason: 'queue_full', queue },
+      })
+      expect(answer.headers.get('retry-after')).toMatch(/^[1-9]\d*$/)
+      expect(count).toBeGreaterThanOrEqual(3)
+      expect(await available(queue)).toBe(count)
+      const { arguments: args } = { arguments: {}, ...(await vhost.queue(`ojs.queue.${queue}`)) }
+      expect(args).toMatchObject({ 'x-overflow': 'reject-publish' })
+    },
+  )
 
-  it('refuses a batch as a whole, and takes it when there is room', async () => {
+  it('refuses a batch as a whole, and accepts one when there is room', async () => {
     const kept = await available('short')
     const jobs = [
       { type: 'test.job', args: [], options: { queue: 'roomy' } },
@@ -83,11 +86,11 @@ describe('a retry whose message expires in its queue before the retry is due', (
   const { vhost, gateway } = gatewayForAll({ OJS_TOPOLOGY: file.path })
   afterAll(() => file.remove())
 
-  it('is over', async () => {
+  it('discards the job', async () => {
     const retry = { max_attempts: 2, initial_interval: 'PT1M', jitter: false }
     const { job, answer } = await nackIntoRung(gateway, () => startJob(gateway, 'brief', { retry }))
     expect(answer.body.state).toBe('retryable')
-    // As by a policy whose TTL is shorter than the retry queue's own.
+    // Dead-letters the token early, as a policy with a shorter TTL than that of the retry queue would.
     await withChannel(vhost.url, async (channel) => {
       await channel.consume('ojs.queue.retry.brief.60000', (message) => {
         if (message) channel.nack(message, false, false)

@@ -23,10 +23,10 @@ const CONTEXT = { requestId: 'req_1' }
 
 let harness: SqliteHarness
 let stage: ToldStage
-/** What the last look at the queue has told. */
+/** How many jobs were silently acknowledged, by the last look at the queue. */
 let silently: number
 let unavailable: boolean
-/** What workers were told, and whether RabbitMQ takes it. */
+/** The broadcasts to workers, and whether RabbitMQ confirms them. */
 let told: string[]
 let confirms: boolean
 beforeEach(async () => {
@@ -54,12 +54,12 @@ afterEach(() => harness.destroy())
 const missing = () => onQueueMissing(stage.deps, 'q', false)
 const recover = () => recoverQueue(stage.deps, 'q', CONTEXT)
 
-it('a queue that is gone is declared, with its jobs in it', async () => {
+it('a missing queue is declared again, and the relay publishes its jobs', async () => {
   expect(await missing()).toBe('declare')
   expect(stage.woken).toBe(1)
 })
 
-it('one whose jobs may have run is left to an operator, once its last look is old too', async () => {
+it('a missing queue with silent acknowledgements is left to an operator, later too', async () => {
   silently = 101
   expect(await missing()).toBe('leave')
   silently = 0
@@ -69,7 +69,7 @@ it('one whose jobs may have run is left to an operator, once its last look is ol
   expect(stage.woken).toBe(1)
 })
 
-it('it is left to an operator by the next process too, which has not seen it', async () => {
+it('a lost queue is left to an operator after a restart too, with the warning queue_lost', async () => {
   const nextProcess = async () => {
     await harness.reopen()
     Object.assign(stage.deps, { ledger: harness.ledger })
@@ -86,7 +86,7 @@ it('it is left to an operator by the next process too, which has not seen it', a
   expect(lostWarnings(stage.deps)).toEqual([])
 })
 
-it('nothing goes into another queue of its name meanwhile: `recover` would publish it twice', async () => {
+it('a lost queue gets no tokens until it is recovered, since `recover` would publish them twice', async () => {
   const [owed] = harness.ledger.outboxPage(0, 1)
   const row = () => harness.ledger.find(owed?.id ?? '') as JobRow
   const published: string[] = []
@@ -103,7 +103,7 @@ it('nothing goes into another queue of its name meanwhile: `recover` would publi
   expect(await sendToken(stage.deps, row())).toMatchObject({ outcome: 'refused' })
   expect(published).toEqual([])
   expect(harness.ledger.lost.all()).toEqual(['q'])
-  // What is no token goes: the copy of a dead letter, and to workers a cancel.
+  // The copy of a dead letter and a cancel broadcast are still sent, since they are no tokens.
   await sendToken(stage.deps, { ...row(), state: 'discarded' })
   expect(published.splice(0)).toEqual([row().id])
   const cancelled = await cancel(stage.deps, row().id, CONTEXT)
@@ -118,7 +118,7 @@ it('nothing goes into another queue of its name meanwhile: `recover` would publi
   expect([sent.outcome, published]).toEqual(['confirmed', [next.id]])
 })
 
-it('is new to RabbitMQ when it is declared, and not where it is left to an operator', async () => {
+it('a missing queue counts as unwritten when it is declared, but not while it is lost', async () => {
   const { unwritten } = harness.ledger
   await missing()
   expect(unwritten.has('q')).toBe(true)
@@ -130,13 +130,13 @@ it('is new to RabbitMQ when it is declared, and not where it is left to an opera
   expect(unwritten.has('q')).toBe(true)
 })
 
-it('another of its name is never taken for it, whatever was bound to either', async () => {
+it('a lost queue has its own marker, which a marker recorded later does not replace', async () => {
   expect(markerOf(stage.deps, 'q')).toBeNull()
   await harness.ledger.recordMarker('q', 'q-1')
   expect(markerOf(stage.deps, 'q')).toBe('q-1')
   silently = 101
   await missing()
-  // One that the broker layer had set before, and records now.
+  // The broker layer set this marker before the loss, and records it only now.
   await harness.ledger.recordMarker('q', 'q-2')
   expect(markerOf(stage.deps, 'q')).toBe('q-lost')
   await recover()
@@ -144,7 +144,7 @@ it('another of its name is never taken for it, whatever was bound to either', as
 })
 
 it.each([true, false])(
-  'the broker layer does not mark another in its place (jobs: %s)',
+  'the broker layer does not mark another queue with the name of a lost one (jobs: %s)',
   async (has) => {
     silently = 101
     await missing()
@@ -175,7 +175,7 @@ it.each([true, false])(
   },
 )
 
-it('it may be recovered also when another of its name is there, and no other may', async () => {
+it('`recover` is refused with 409 for a queue that exists, unless it is lost', async () => {
   stage.deps.broker.probeQueue = async () => 'exists'
   await expect(recover()).rejects.toMatchObject({ status: 409 })
   silently = 101
@@ -183,7 +183,7 @@ it('it may be recovered also when another of its name is there, and no other may
   expect(await recover()).toEqual({ queue: 'q', republished: 1 })
 })
 
-it('an operator speaks of one time only', async () => {
+it('`recover` does not cover a later loss of the queue', async () => {
   silently = 101
   await missing()
   await recover()
@@ -193,7 +193,7 @@ it('an operator speaks of one time only', async () => {
   expect(await missing()).toBe('declare')
 })
 
-it('what an operator could not have now is to be asked for again', async () => {
+it('`recover` fails with 503 while the queue is unavailable, and leaves it lost', async () => {
   silently = 101
   await missing()
   unavailable = true
@@ -201,13 +201,13 @@ it('what an operator could not have now is to be asked for again', async () => {
   expect(await missing()).toBe('leave')
 })
 
-it('a queue that nobody knows cannot be recovered', async () => {
+it('`recover` answers 404 for an unknown queue', async () => {
   await expect(recoverQueue(stage.deps, 'nobody', CONTEXT)).rejects.toMatchObject({ status: 404 })
   await harness.ledger.recordQueue('nobody', NOW)
   expect(await recoverQueue(stage.deps, 'nobody', CONTEXT)).toMatchObject({ republished: 0 })
 })
 
-it('the jobs of a retry queue that is gone are looked for by the relay, once', async () => {
+it('a missing retry queue wakes the relay once for its jobs', async () => {
   const { id } = await pushed(harness.ledger, { queue: 'q' })
   await harness.plant([{ id, state: 'retryable', attempt: 1, rungMs: 500, dueAt: NOW, outbox: 0 }])
   stage = onToldBroker(harness, {})
@@ -218,11 +218,11 @@ it('the jobs of a retry queue that is gone are looked for by the relay, once', a
   expect(stage.woken).toBe(1)
 })
 
-describe('another queue in its place', () => {
+describe('a queue that was deleted and declared again', () => {
   const renewed = () => onQueueMissing(stage.deps, 'q', true)
   const anew = ['ojs.control.pause q', 'ojs.control.resume q']
 
-  it('is consumed anew by its workers, whom RabbitMQ may have told nothing', async () => {
+  it('is broadcast to its workers as pause and resume, so that they consume it again', async () => {
     await missing()
     expect(told).toEqual([])
     expect(await renewed()).toBe('declare')
@@ -231,7 +231,7 @@ describe('another queue in its place', () => {
     expect(told).toEqual(anew)
   })
 
-  it('is told of again where the broker did not take it', async () => {
+  it('is broadcast again when RabbitMQ did not confirm the first time', async () => {
     confirms = false
     await renewed()
     confirms = true
@@ -242,11 +242,11 @@ describe('another queue in its place', () => {
     expect(told).toHaveLength(4)
   })
 
-  it('is not resumed where it is paused', async () => {
+  it('is not broadcast as resumed while it is paused', async () => {
     await harness.ledger.pauses.pause('q', NOW)
     await renewed()
     expect(told).toEqual([])
-    // Who has not heard of the pause would take the resume for nothing.
+    // A worker that missed the pause would ignore the resume, so both are broadcast.
     await harness.ledger.pauses.resume('q', NOW)
     await tellOwedPauses(stage.deps)
     expect(told.slice(-2)).toEqual(anew)

@@ -24,7 +24,7 @@ describe('options.rate_limit', () => {
     return jobs.map(({ id }) => id)
   }
 
-  it('starts as many as it allows, and the rest when its turn comes', async () => {
+  it('starts at most max_per_second jobs within a second, and the others later', async () => {
     const options = { rate_limit: { max_per_second: 2 } }
     const betweenFirstTwo = async () => {
       queue = freshQueue()
@@ -33,7 +33,7 @@ describe('options.rate_limit', () => {
       const jobs = await fetchMany(gateway, queue, 5)
       expect(jobs.map(({ id }) => id)).toEqual(ids)
       const [a = 0, b = 0, ...later] = jobs.map((job) => Date.parse(job.started_at))
-      // Never three within a second; it is counted a moment before the job starts.
+      // Never three within a second. 950 ms, since the limit counts a start a moment before `started_at`.
       for (const [i, third] of later.entries()) {
         expect(third - ([a, b, ...later][i] ?? 0)).toBeGreaterThanOrEqual(950)
       }
@@ -42,8 +42,8 @@ describe('options.rate_limit', () => {
     expect(await leastOfThree(betweenFirstTwo, 900)).toBeLessThan(900)
   })
 
-  it('lets a job of a higher priority overtake those that have waited for their turn', async () => {
-    // Five seconds from one start to the next: time for a slow machine to see that there is none.
+  it('starts a job of a higher priority before others that already wait for the limit', async () => {
+    // Five seconds between two starts, so that a slow machine too sees that no job starts meanwhile.
     const options = { rate_limit: { max_per_second: 0.2 } }
     for (let i = 0; i < 4; i++) await pushed(options)
     expect(await fetched({ wait_ms: 15_000 })).toHaveLength(1)
@@ -52,13 +52,13 @@ describe('options.rate_limit', () => {
     expect(await fetched({ wait_ms: 15_000 })).toEqual([id])
   })
 
-  it('is shown with the job', async () => {
+  it('is part of the job in the answers of PUSH and INFO', async () => {
     const { id, rate_limit: shown } = await pushed(LONG)
     expect(shown).toEqual(LONG.rate_limit)
     expect((await gateway.get(id)).body.job.rate_limit).toEqual(LONG.rate_limit)
   })
 
-  it('holds up nothing that is behind it, more than a consumer may hold', async () => {
+  it('does not hold up jobs behind 70 limited ones, which is more than a consumer may hold', async () => {
     const jobs = Array.from({ length: 70 }, (_, i) => ({
       type: 'limited',
       args: [i],
@@ -76,21 +76,21 @@ describe('options.rate_limit', () => {
     expect(body.stats).toMatchObject({ available: 69, active: 3 })
   })
 
-  it('counts a job that came back as another start', async () => {
+  it('counts the start of a requeued job again', async () => {
     const { id } = await pushed(LONG)
     expect(await fetched({ wait_ms: 15_000 })).toEqual([id])
     await nack(gateway, id, {}, { requeue: true })
     expect(await fetched()).toEqual([])
   })
 
-  it('does not count what was cancelled', async () => {
+  it('does not count a cancelled job', async () => {
     const cancelled = await pushed(LONG)
     await gateway.cancel(cancelled.id)
     const { id } = await pushed(LONG)
     expect(await fetched({ wait_ms: 15_000 })).toEqual([id])
   })
 
-  it('counts for native producers, and what has only the word is no limit', async () => {
+  it('applies to native jobs, but not to those that have rate_limit only in their args', async () => {
     const native = (id: string, envelope: object) => ({
       specversion: '1.0',
       id,
@@ -115,7 +115,7 @@ describe('options.rate_limit', () => {
     expect(await fetched()).toEqual([])
   })
 
-  it.each([0, -1, 'fast'])('%s is refused', async (max_per_second) => {
+  it.each([0, -1, 'fast'])('with max_per_second %s is refused with 400', async (max_per_second) => {
     const { status, body } = await gateway.push(queue, {
       options: { rate_limit: { max_per_second } },
     })

@@ -9,7 +9,7 @@ import { fetchOne, gatewayForAll } from './harness.ts'
 
 const { vhost, gateway } = gatewayForAll({ OJS_MAX_QUEUES: '5' })
 
-/** What an operator might have declared before us. */
+/** Declares a job queue as an operator might before the gateway does. */
 async function declare(
   queue: string,
   options: amqp.Options.AssertQueue,
@@ -22,7 +22,7 @@ async function declare(
 }
 
 describe('a queue that is full', () => {
-  it('is 429; the job is withdrawn and its id may be used again', async () => {
+  it('answers PUSH with 429; the job is withdrawn and its id may be used again', async () => {
     await declare('full', { arguments: { 'x-max-length': 1, 'x-overflow': 'reject-publish' } })
     let id = v7()
     const accepted: string[] = []
@@ -49,7 +49,7 @@ describe('a queue that is full', () => {
     expect(await fetchOne(gateway, 'full')).toMatchObject({ id, attempt: 1 })
   })
 
-  it('names the difference of a queue that exists with other arguments, and uses it', async () => {
+  it('is reported by health as queue_differs, since it has other arguments', async () => {
     const { body } = await gateway.request('GET', '/ojs/v1/health')
     expect(body.status).toBe('ok')
     const warning = body.warnings.find((entry: { message: string }) =>
@@ -59,8 +59,8 @@ describe('a queue that is full', () => {
   })
 })
 
-describe('queues that there may not be', () => {
-  it('refuses one more than OJS_MAX_QUEUES with 422', async () => {
+describe('a gateway with OJS_MAX_QUEUES', () => {
+  it('refuses a PUSH to one queue more with 422 too_many_queues', async () => {
     let answer = await gateway.push('many-0')
     for (let i = 1; answer.status === 201; i++) answer = await gateway.push(`many-${i}`)
     expect(answer.status).toBe(422)
@@ -70,7 +70,7 @@ describe('queues that there may not be', () => {
     })
   })
 
-  it('takes no job of one more from a report of a native worker', async () => {
+  it('ignores jobs of further queues in the report of a native worker', async () => {
     const known = (await gateway.request('GET', '/ojs/v1/queues')).body
     const { say, close } = await connectControl(vhost.url)
     const shown = (queue: string) => {
@@ -88,14 +88,14 @@ describe('queues that there may not be', () => {
     await close()
   })
 
-  it('answers [] for a queue nobody has declared, and does not declare it', async () => {
+  it('answers a FETCH of an unknown queue with [], and does not declare it', async () => {
     expect(await gateway.fetch(['never-seen'])).toEqual([])
     expect(await vhost.queue('ojs.queue.never-seen')).toBeUndefined()
   })
 })
 
 describe('silent acknowledgements', () => {
-  it('are noticed; a lost queue is then republished by an operator only', async () => {
+  it('are detected; a lost queue is then republished only by `recover`', async () => {
     const silent = await createVhost()
     const own = await startTestGateway(silent.url)
     try {
@@ -115,12 +115,12 @@ describe('silent acknowledgements', () => {
       await connection.close()
       const isRefused = async () =>
         (await own.push('silent')).body.error?.details?.reason === 'queue_lost'
-      // The first PUSH finds it, and says so.
+      // The first PUSH finds the queue missing.
       expect(await isRefused()).toBe(true)
-      // A queue that is gone cannot be sampled: the doubt must outlive who has had it.
+      // A missing queue cannot be sampled again, so the suspicion has to survive a restart.
       await own.restart()
       expect(await isRefused()).toBe(true)
-      // As the worker that acknowledges silently does when it comes back.
+      // The worker that acknowledges silently declares the queue when it comes back.
       await declare('silent', { maxPriority: 10 }, silent.url)
       expect(await isRefused()).toBe(true)
       const codes = async () => {
@@ -145,7 +145,7 @@ describe('silent acknowledgements', () => {
   }, 60_000)
 })
 
-describe('another ledger on the same broker', () => {
+describe('a second gateway with another ledger on the same broker', () => {
   it('is refused: health, PUSH and FETCH answer 503 until the first one ends', async () => {
     const shared = await createVhost()
     const first = await startTestGateway(shared.url)
@@ -188,11 +188,11 @@ describe('another ledger on the same broker', () => {
   })
 })
 
-describe('no broker', () => {
+describe('without RabbitMQ', () => {
   const STEP = { type: 'a', args: [], options: { queue: 'steps' } }
   const CHAIN = { type: 'chain', steps: [STEP, STEP] }
 
-  it('PUSH and workflows are 503 at once and store nothing; GET and ACK go on', async () => {
+  it('PUSH and workflows answer 503 at once and store nothing, while GET and ACK still work', async () => {
     const own = await createVhost()
     const lonely = await startTestGateway(own.url)
     const queued = (await lonely.push('q')).body.job.id
@@ -214,7 +214,7 @@ describe('no broker', () => {
     expect(workflows.map(({ id: one }: { id: string }) => one)).toEqual([chain.id])
     expect((await lonely.ack(chain.steps[0].job_id)).status).toBe(200)
     const { body } = await lonely.request('GET', `/ojs/v1/workflows/${chain.id}`)
-    // Its token is owed: the relay will see to it.
+    // The relay publishes the token of the next step later.
     expect(body.workflow.steps[1]).toMatchObject({ state: 'available' })
     const health = await lonely.request('GET', '/ojs/v1/health')
     expect(health.status).toBe(503)

@@ -8,7 +8,7 @@ import { onToldBroker, type ToldStage } from './told-broker.ts'
 
 const CONTEXT = { requestId: 'req_1' }
 const JOB = { type: 'a', args: [] }
-/** Withdrawn rows of more than a moment ago. */
+/** Cutoffs with which retention prunes the withdrawn rows. */
 const OLD = { completed: 0, cancelled: 0, discarded: 0, deadLetters: 0, withdrawn: NOW + 1 }
 
 let harness: SqliteHarness
@@ -30,7 +30,7 @@ const prune = async () => {
   return await harness.ledger.prune(OLD, NOW, 10)
 }
 
-it('a job that is too large for RabbitMQ is withdrawn, and need not stay for its token', async () => {
+it('a job too large for RabbitMQ is withdrawn, and its row may be pruned', async () => {
   outcome = 'too-large'
   await expect(push(stage.deps, JOB, CONTEXT)).rejects.toMatchObject({ status: 413 })
   expect(await prune()).toBe(1)
@@ -48,13 +48,13 @@ describe.each<[PublishOutcome, boolean]>([
     outcome = how
   })
 
-  it(`is withdrawn, ${isLost ? 'and need not' : 'but must'} stay for its token`, async () => {
+  it(`is withdrawn; its row ${isLost ? 'may be pruned' : 'stays, since the token may exist'}`, async () => {
     await expect(push(stage.deps, JOB, CONTEXT)).rejects.toMatchObject({ retryable: true })
     expect(harness.ledger.counts('default').available).toBe(0)
     expect(await prune()).toBe(isLost ? 1 : 0)
   })
 
-  it('is forgotten with its id: there is nothing left that could be cancelled', async () => {
+  it('is not kept as unsure, since its job is withdrawn', async () => {
     const [one, other] = [stage.deps.newId(), stage.deps.newId()]
     await expect(push(stage.deps, { ...JOB, id: one }, CONTEXT)).rejects.toThrow()
     const jobs = { jobs: [{ ...JOB, id: other }] }
@@ -62,7 +62,7 @@ describe.each<[PublishOutcome, boolean]>([
     expect([one, other].filter((id) => stage.deps.tokens.unsure.has(id))).toEqual([])
   })
 
-  it('takes the others of its batch with it', async () => {
+  it('makes the whole batch withdrawn', async () => {
     const jobs = { jobs: [JOB, JOB] }
     await expect(pushBatch(stage.deps, jobs, CONTEXT)).rejects.toMatchObject({ retryable: true })
     expect(harness.ledger.counts('default').available).toBe(0)
@@ -70,7 +70,7 @@ describe.each<[PublishOutcome, boolean]>([
     expect(stage.deps.tokens.staging).toEqual(new Set())
   })
 
-  it('leaves no key behind, and nobody hears of it', async () => {
+  it('stores no Idempotency-Key and emits no event', async () => {
     const once = { ...CONTEXT, idempotencyKey: 'k' }
     await expect(push(stage.deps, JOB, once)).rejects.toThrow()
     await expect(pushBatch(stage.deps, { jobs: [JOB] }, once)).rejects.toThrow()

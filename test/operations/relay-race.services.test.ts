@@ -4,9 +4,9 @@ import { freshQueue, gatewayForAll } from './harness.ts'
 const { gateway } = gatewayForAll()
 
 /**
- * What becomes due is committed together with what is pushed at the same moment; its relay must not
- * see the pushed jobs before their own PUSH has them in hand. It published them twice, the second
- * publish was refused, and the producer was told 503 for a job that ran.
+ * Jobs that become due are committed together with jobs that are pushed at the same moment. The relay must
+ * not see the pushed jobs before their own PUSH has marked them as being sent. Once it published them twice,
+ * the second publish was refused, and the producer was told 503 for a job that ran.
  */
 test('a PUSH in the commit that wakes the relay is published once, and answered 201', async () => {
   const queue = freshQueue()

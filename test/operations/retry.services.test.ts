@@ -36,7 +36,7 @@ const start = (retry: object) => {
 const rung = (ms: number) => `ojs.queue.retry.${queue}.${ms}`
 
 describe('an attempt that fails', () => {
-  it('waits in the rung of its delay', async () => {
+  it('waits in the retry queue of its delay', async () => {
     queue = freshQueue()
     let failedAt = 0
     const { job, answer } = await nackIntoRung(gateway, async () => {
@@ -59,7 +59,7 @@ describe('an attempt that fails', () => {
     })
   })
 
-  it('comes out of it when its delay is over, and not with the next round of the relay', async () => {
+  it('leaves the retry queue within a second after its delay, without waiting for the relay', async () => {
     const lateMs = async () => {
       const job = await start({ initial_interval_ms: 700 })
       const { body } = await nack(gateway, job.id)
@@ -87,7 +87,7 @@ describe('an attempt that fails', () => {
     ['linear', { initial_interval_ms: 200, backoff_strategy: 'linear' }, [200, 400, 600]],
     ['up to max_interval', { initial_interval_ms: 200, max_interval_ms: 250 }, [200, 250, 250]],
     ['rounded up to two digits', { initial_interval_ms: 111 }, [120, 230, 450]],
-  ])('waits longer each time: %s', async (_, retry, delays) => {
+  ])('waits by its backoff: %s', async (_, retry, delays) => {
     const job = await start({ ...retry, max_attempts: 4 })
     for (const [i, delay] of delays.entries()) {
       const { body } = await nack(gateway, job.id)
@@ -97,7 +97,7 @@ describe('an attempt that fails', () => {
     expect((await nack(gateway, job.id)).body.state).toBe('discarded')
   })
 
-  it('with jitter waits one of the ladder, between half and one and a half times as long', async () => {
+  it('with jitter waits a delay of the ladder, between half and one and a half times the interval', async () => {
     queue = freshQueue()
     const retry = { initial_interval_ms: 100_000 }
     for (let i = 0; i < 15; i++) {
@@ -113,7 +113,7 @@ describe('an attempt that fails', () => {
     }
   })
 
-  it('is held by the ledger while its rung is new, and comes as promised', async () => {
+  it('is held by the ledger while its retry queue is new, and still comes in time', async () => {
     const careful = await startTestGateway(
       vhost.url,
       { OJS_PREFIX: 'new' },
@@ -138,25 +138,25 @@ describe('an attempt that fails', () => {
       return Date.now() - dueAt
     }
     try {
-      // As soon as from the rung, and not with the relay's next round.
+      // As soon as from the retry queue; the next round of the relay would be later.
       expect(await leastOfThree(lateMs, 3_000)).toBeLessThan(3_000)
     } finally {
       await careful.destroy()
     }
   })
 
-  it('is held by the ledger when the delay is longer than the top rung', async () => {
+  it('is held by the ledger when its delay is longer than that of any retry queue', async () => {
     const job = await start({ initial_interval: 'PT10M', max_interval: 'PT1H' })
     const { body } = await nack(gateway, job.id)
     expect(body).toMatchObject({ state: 'retryable', retry_delay_ms: 600_000 })
     expect(Date.parse(body.next_attempt_at)).toBeGreaterThan(clock.now() + 590_000)
-    // Neither a rung nor a token: the old one was acknowledged.
+    // There is neither a retry queue nor a token, since the old token was acknowledged.
     await eventually(async () => (await vhost.queue(`ojs.queue.${queue}`))?.['messages'] === 0)
     expect(await vhost.queue(rung(600_000))).toBeUndefined()
     expect((await gateway.cancel(job.id)).body.job.previous_state).toBe('retryable')
   })
 
-  it('is kept in the history, oldest first; the last error goes with success', async () => {
+  it('is kept in errors, oldest first, while error is removed by success', async () => {
     const job = await start({ initial_interval_ms: 120, max_attempts: 3 })
     await nack(gateway, job.id, { code: 'first', details: { error_class: 'E1' } })
     await fetchOne(gateway, queue)
@@ -173,7 +173,7 @@ describe('an attempt that fails', () => {
     expect(done).not.toHaveProperty('error')
   })
 
-  it('tells its story as events', async () => {
+  it('emits the events of failure, retry and discard in order', async () => {
     const job = await start({ initial_interval_ms: 120, max_attempts: 2 })
     await nack(gateway, job.id)
     await fetchOne(gateway, queue)
@@ -213,7 +213,7 @@ describe('no further attempt', () => {
     expect(await deadIds(gateway, queue)).toEqual(listed ? [job.id] : [])
   })
 
-  it('but a prefix needs its dot', async () => {
+  it('does not apply to the code auth with the pattern auth.*, which needs the dot', async () => {
     const job = await start({ max_attempts: 5, non_retryable_errors: ['auth.*'] })
     expect((await nack(gateway, job.id, { code: 'auth' })).body.state).toBe('retryable')
   })
@@ -222,7 +222,7 @@ describe('no further attempt', () => {
     ['dead_letter', true],
     ['discard', false],
     [undefined, true],
-  ])('after the last one, with on_exhaustion %s', async (onExhaustion, listed) => {
+  ])('after the last attempt, with on_exhaustion %s', async (onExhaustion, listed) => {
     const job = await start({
       max_attempts: 1,
       ...(onExhaustion && { on_exhaustion: onExhaustion }),
@@ -242,7 +242,7 @@ describe('no further attempt', () => {
 })
 
 describe('requeue', () => {
-  it('hands the job back at once and counts no attempt', async () => {
+  it('makes the job available at once and counts no attempt', async () => {
     const job = await start({ max_attempts: 1 })
     const { body } = await nack(gateway, job.id, {}, { requeue: true })
     expect(body).toMatchObject({ state: 'available', attempt: 0 })
@@ -255,7 +255,7 @@ describe('requeue', () => {
     ])
   })
 
-  it('is told before the start of whoever waits for it', async () => {
+  it('emits job.enqueued before the job.started of a waiting worker', async () => {
     const job = await start({})
     const next = fetchOne(gateway, queue, { worker_id: 'next' })
     await nack(gateway, job.id, {}, { requeue: true })
@@ -266,7 +266,7 @@ describe('requeue', () => {
     ])
   })
 
-  it('hands it back in its place', async () => {
+  it('puts the job back at the front of its queue', async () => {
     const job = await start({})
     const next = (await gateway.push(queue)).body.job
     await nack(gateway, job.id, {}, { requeue: true })
@@ -275,10 +275,10 @@ describe('requeue', () => {
   })
 })
 
-describe('a NACK that comes too late or from somebody else', () => {
-  it('is a 409 and changes nothing', async () => {
+describe('NACK', () => {
+  it('is refused with 409 when it is late or from another worker, and changes nothing', async () => {
     queue = freshQueue()
-    // Not due again before it is looked at.
+    // An hour, so that the retry is not due before the test looks at it.
     const retry = { initial_interval: 'PT1H', max_interval: 'PT1H', jitter: false }
     await gateway.push(queue, { options: { retry } })
     const job = await fetchOne(gateway, queue, { worker_id: 'w1' })
@@ -306,7 +306,7 @@ describe('a NACK that comes too late or from somebody else', () => {
   it.each([
     [{ worker_id: 'w1' }, [200, 409, 200, 409, 409, 200, 409, 200]],
     [{}, [200, 200, 200, 409, 200, 200, 409, 200]],
-  ])('is refused exactly as an ACK is, fetched with %o', async (fetcher, expected) => {
+  ])('is refused exactly when an ACK is, for a job fetched with %o', async (fetcher, expected) => {
     queue = freshQueue()
     for (const [i, fence] of FENCES.entries()) {
       const answers = []
@@ -328,7 +328,7 @@ describe('a NACK that comes too late or from somebody else', () => {
     }
   })
 
-  it('takes an error without words: `new Error()` is what a handler threw', async () => {
+  it('accepts an error with an empty message, as of `new Error()`', async () => {
     const job = await start({ initial_interval_ms: 100 })
     const { status, body } = await nack(gateway, job.id, { code: 'handler_error', message: '' })
     expect({ status, state: body.state }).toEqual({ status: 200, state: 'retryable' })
@@ -337,7 +337,7 @@ describe('a NACK that comes too late or from somebody else', () => {
     expect(again).toMatchObject({ id: job.id, attempt: 2, error, errors: [error] })
   })
 
-  it('is a 404 for a job that does not exist, and a 400 without an error', async () => {
+  it('answers 404 for an unknown job, and 400 without an error', async () => {
     expect((await nack(gateway, '019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d6')).status).toBe(404)
     const job = await start({})
     const body = { job_id: job.id }
@@ -346,7 +346,7 @@ describe('a NACK that comes too late or from somebody else', () => {
   })
 })
 
-describe('a rung that an operator deletes', () => {
+describe('a retry queue that was deleted in RabbitMQ', () => {
   beforeEach(() => {
     queue = freshQueue()
   })
@@ -364,8 +364,8 @@ describe('a rung that an operator deletes', () => {
     await eventually(async () => (await gateway.push(`other-${queue}`)).status === 201)
   }
 
-  it('is declared anew by the next retry, and no job that waited in it is lost', async () => {
-    // Long enough to look into the rung before they leave it.
+  it('is declared again by the next retry, and the jobs that waited in it are not lost', async () => {
+    // Long enough to look into the retry queue before the jobs leave it.
     const ms = 11_000
     const second = await failing(ms)
     const first = await waitInRung(ms)
@@ -376,7 +376,7 @@ describe('a rung that an operator deletes', () => {
     expect(again).toMatchObject([{ attempt: 2 }, { attempt: 2 }])
   })
 
-  it('is found missing after a reconnect: the ledger holds its jobs until they are due', async () => {
+  it('is found missing after a reconnect, and the ledger holds its jobs until they are due', async () => {
     const { id, dueAt } = await waitInRung()
     await deleteRung()
     await reconnect()
@@ -387,7 +387,7 @@ describe('a rung that an operator deletes', () => {
     expect(clock.now()).toBeGreaterThanOrEqual(dueAt)
   })
 
-  it('is found missing when the job was due already', async () => {
+  it('is found missing after a reconnect, and a job that is already due is published', async () => {
     const { id } = await waitInRung()
     await deleteRung()
     clock.aheadMs += MINUTE_MS
@@ -397,7 +397,7 @@ describe('a rung that an operator deletes', () => {
   })
 })
 
-it('a retry that the ledger holds leaves nothing when it is cancelled, its delivery lost before', async () => {
+it('a retry held by the ledger is pruned after its cancellation, although its delivery was lost', async () => {
   const interval = 10 * MINUTE_MS
   const { id } = await start({ initial_interval_ms: interval, max_interval_ms: interval })
   await vhost.closeConnections()
@@ -405,7 +405,7 @@ it('a retry that the ledger holds leaves nothing when it is cancelled, its deliv
   const acked = `ojs_amqp_messages_acked_total{queue="${queue}"}`
   const acks = async () => samplesOf(await scrape(gateway), acked)[acked] ?? 0
   const before = await acks()
-  // Its delivery comes back, of an attempt that is over.
+  // RabbitMQ redelivers the token of the ended attempt, and FETCH drops it.
   await eventually(async () => {
     const fetching = { queues: [queue], wait_ms: 300 }
     const { status, body } = await gateway.request('POST', '/ojs/v1/workers/fetch', fetching)

@@ -49,7 +49,7 @@ async function register(over: object = {}): Promise<string> {
   return uri
 }
 
-it("registers the seed's example, shows it and lists it", async () => {
+it('the schema of seed 001 §15.2 can be registered, read and listed', async () => {
   const uri = freshUri()
   const { status, body } = await gateway.request('POST', SCHEMAS, { uri, ...EMAIL })
   const createdAt = body.schema.created_at
@@ -69,7 +69,7 @@ it("registers the seed's example, shows it and lists it", async () => {
   })
 })
 
-it('takes the same schema twice, and no other one of the same uri', async () => {
+it('registering an equal schema again answers 200, and another with the same uri 409', async () => {
   const uri = await register()
   const again = await gateway.request('POST', SCHEMAS, { uri, ...EMAIL })
   expect([again.status, again.body.schema.uri]).toEqual([200, uri])
@@ -89,7 +89,7 @@ it.each([
   [{ schema: { items: [{}] } }, /items must be/],
   [{ schema: { $ref: 'https://example.com/other.json' } }, /must stay inside/],
   [{ schema: { prefixItems: [{ pattern: '(?=a)b' }] } }, /the pattern '\(\?=a\)b' cannot be used/],
-])('refuses %j', async (over, reason) => {
+])('the registration of %j is refused, with the reason', async (over, reason) => {
   const uri = freshUri()
   const { status, body } = await gateway.request('POST', SCHEMAS, { uri, ...EMAIL, ...over })
   expect([status, body.error.code, body.error.retryable]).toEqual([400, 'invalid_request', false])
@@ -103,19 +103,19 @@ it.each([
   ['type', { type: '1st' }],
   ['version', { version: '1' }],
   ['schema', { schema: true }],
-])('refuses a wrong %s', async (field, over) => {
+])('a registration with an invalid %s is refused with 400', async (field, over) => {
   const body = { uri: freshUri(), ...EMAIL, ...over }
   const answer = await gateway.request('POST', SCHEMAS, body)
   expect([answer.status, answer.body.error.details.field]).toEqual([400, field])
 })
 
-it('refuses a schema that is too large', async () => {
+it('a schema that is too large is refused with 413', async () => {
   const schema = { description: 'x'.repeat(262_144) }
   const answer = await gateway.request('POST', SCHEMAS, { uri: freshUri(), ...EMAIL, schema })
   expect([answer.status, answer.body.error.details.field]).toEqual([413, 'schema'])
 })
 
-it('finds nothing under a uri that nobody has registered', async () => {
+it('GET and DELETE of an unregistered uri answer 404', async () => {
   const uri = freshUri()
   for (const method of ['GET', 'DELETE']) {
     const { status, body } = await gateway.request(method, at(uri))
@@ -124,7 +124,7 @@ it('finds nothing under a uri that nobody has registered', async () => {
   }
 })
 
-it('holds the args of a job to its schema', async () => {
+it('PUSH validates the args of a job against its schema', async () => {
   const schema = await register()
   const queue = freshQueue()
   const push = (args: unknown[]) => gateway.push(queue, { type: 'email.send', args, schema })
@@ -147,7 +147,7 @@ it('holds the args of a job to its schema', async () => {
   expect(await gateway.fetch([queue], { count: 9 })).toEqual([])
 })
 
-it('holds each job of a batch to its own schema', async () => {
+it('a batch validates the args of each job against its own schema', async () => {
   const schema = await register()
   const queue = freshQueue()
   const job = { type: 'email.send', args: ['a@example.com', 'welcome'], options: { queue } }
@@ -160,7 +160,7 @@ it('holds each job of a batch to its own schema', async () => {
   expect((await batch([job, { ...job, schema }])).status).toBe(201)
 })
 
-it('holds the jobs of a cron entry to their schema when it is registered', async () => {
+it('the registration of a cron job validates its args against its schema', async () => {
   const schema = await register()
   const cron = (args: unknown[]) => {
     const entry = { name: freshQueue(), cron: '0 0 1 1 *', type: 'email.send', args, schema }
@@ -172,7 +172,7 @@ it('holds the jobs of a cron entry to their schema when it is registered', async
   expect((await cron(['a@example.com', 'welcome'])).status).toBe(201)
 })
 
-it('holds the steps of a workflow to their schemas before any of them starts', async () => {
+it('a workflow validates the args of all steps before any of them starts', async () => {
   const schema = await register()
   const queue = freshQueue()
   const step = (args: unknown[]) => ({ type: 'email.send', args, schema, options: { queue } })
@@ -186,7 +186,7 @@ it('holds the steps of a workflow to their schemas before any of them starts', a
   expect((await chain(good, good)).status).toBe(201)
 })
 
-it('does not let a costly check hold up everything else', async () => {
+it('a validation that would cost too much is refused as too_costly', async () => {
   const pair = (i: number) => ({ allOf: [{ $ref: `#/$defs/d${i}` }, { $ref: `#/$defs/d${i}` }] })
   const $defs = Object.fromEntries(
     Array.from({ length: 40 }, (_, i) => [`d${i}`, i === 0 ? true : pair(i - 1)]),
@@ -198,12 +198,12 @@ it('does not let a costly check hold up everything else', async () => {
   expect((await gateway.push(freshQueue(), { schema, args: [] })).status).toBe(201)
 })
 
-it('does not let many checks of one request hold it up either', async () => {
+it('the validations of one request share a budget, and are refused as too_costly beyond it', async () => {
   const pair = (i: number) => ({ allOf: [{ $ref: `#/$defs/d${i}` }, { $ref: `#/$defs/d${i}` }] })
   const $defs = Object.fromEntries(
     Array.from({ length: 19 }, (_, i) => [`d${i}`, i === 0 ? true : pair(i - 1)]),
   )
-  // One of them takes more than half of what a request may.
+  // One validation takes more than half of the budget of a request.
   const schema = await register({ schema: { items: pair(18), $defs } })
   const job = { type: 'test.job', args: [1], schema, options: { queue: freshQueue() } }
   expect((await gateway.request('POST', '/ojs/v1/jobs/batch', { jobs: [job] })).status).toBe(201)
@@ -218,7 +218,7 @@ it('does not let many checks of one request hold it up either', async () => {
 })
 
 it.each(['%', '%zz', '%00', 'urn:a%2', '..%2F..', '__proto__'])(
-  'has an answer to the path %s',
+  'GET and DELETE of the odd path %s answer 400 or 404',
   async (path) => {
     for (const method of ['GET', 'DELETE']) {
       const { status, body } = await gateway.request(method, `${SCHEMAS}/${path}`)
@@ -228,7 +228,7 @@ it.each(['%', '%zz', '%00', 'urn:a%2', '..%2F..', '__proto__'])(
   },
 )
 
-it('keeps jobs and forgets the rule when a schema is deleted', async () => {
+it('deleting a schema keeps its jobs and ends the validation; another may take its uri', async () => {
   const schema = await register()
   const queue = freshQueue()
   const job = await gateway.push(queue, { args: ['a@example.com', 'welcome'], schema })
@@ -237,7 +237,7 @@ it('keeps jobs and forgets the rule when a schema is deleted', async () => {
   expect((await gateway.get(job.body.job.id)).body.job.schema).toBe(schema)
   expect((await gateway.push(queue, { args: [], schema })).status).toBe(201)
 
-  // Another schema of the same uri is another schema, whatever had been compiled.
+  // A new schema with the same uri is used instead of the compiled old one.
   const other = { uri: schema, ...EMAIL, version: 2, schema: { maxItems: 0 } }
   expect((await gateway.request('POST', SCHEMAS, other)).status).toBe(201)
   expect((await gateway.push(queue, { args: [], schema })).status).toBe(201)
@@ -245,13 +245,13 @@ it('keeps jobs and forgets the rule when a schema is deleted', async () => {
   expect([full.status, full.body.error.code]).toEqual([400, 'schema_validation'])
 })
 
-it('accepts and keeps a schema that is not registered, unless told to be strict', async () => {
+it('PUSH accepts and keeps an unregistered schema uri without OJS_SCHEMA_STRICT', async () => {
   const schema = freshUri()
   const answer = await gateway.push(freshQueue(), { schema })
   expect([answer.status, answer.body.job.schema]).toEqual([201, schema])
 })
 
-it('shows the six schemas of OJS and keeps them', async () => {
+it('the built-in schemas of OJS can be read, but not deleted or replaced', async () => {
   const { body } = await gateway.request('GET', `${SCHEMAS}?limit=100`)
   const own = body.schemas.slice(-6).map(({ uri }: { uri: string }) => uri)
   expect(own[0]).toBe(JOB_SCHEMA)
@@ -268,7 +268,7 @@ it('shows the six schemas of OJS and keeps them', async () => {
   }
 })
 
-it('serves the SDK', async () => {
+it('the SDK can register, get, list and delete a schema', async () => {
   const { schemas } = new OJSClient({ url: gateway.url })
   const uri = freshUri()
   const registered = await schemas.register({ uri, ...EMAIL })
@@ -278,7 +278,7 @@ it('serves the SDK', async () => {
   expect(await schemas.delete(uri)).toEqual({ deleted: true, uri })
 })
 
-it('has its schemas again after a restart, and may be strict from then on', async () => {
+it('schemas survive a restart, and OJS_SCHEMA_STRICT then refuses unregistered ones', async () => {
   const schema = await register()
   await gateway.restart({ OJS_SCHEMA_STRICT: '1' })
   const queue = freshQueue()
@@ -292,7 +292,7 @@ it('has its schemas again after a restart, and may be strict from then on', asyn
   expect((await gateway.push(queue)).status).toBe(201)
 })
 
-it('keeps no more than 10,000, and finds those that are there', async () => {
+it('at most 10,000 schemas can be registered', async () => {
   const last = await register()
   await gateway.stop()
   const db = await openDatabase(gateway.ledgerPath)

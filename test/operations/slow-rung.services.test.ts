@@ -9,7 +9,7 @@ const { vhost } = vhostOfTest()
 
 const RETRY = { initial_interval_ms: 200, backoff_coefficient: 1, jitter: false, max_attempts: 5 }
 
-it('a retry whose rung confirms it after its delay has one token, not two', async () => {
+it('a retry that is confirmed only after its delay has one token, not two', async () => {
   const proxy = await TcpProxy.start(vhost.url)
   onTestFinished(() => proxy.stop())
   const gateway = await startTestGateway(proxy.url, {}, { rungSettleMs: 0 })
@@ -18,7 +18,7 @@ it('a retry whose rung confirms it after its delay has one token, not two', asyn
 
   const first = await gateway.push('q', { options: { retry: RETRY } })
   await fetchOne(gateway, 'q')
-  // Makes its rung known.
+  // Declares the retry queue.
   await nack(gateway, first.body.job.id)
   await gateway.ack((await fetchOne(gateway, 'q')).id)
 
@@ -30,7 +30,7 @@ it('a retry whose rung confirms it after its delay has one token, not two', asyn
   await eventually(async () => (await stateOf(gateway, id)) === 'available')
   proxy.release('to-gateway')
   await eventually(async () => (await tokens()).includes(id))
-  // What the relay has left is offered before what it has not seen.
+  // The relay handles rows that it skipped before new ones, so it has had the retry's row by then.
   const scheduled = { scheduled_at: new Date(Date.now() + 500).toISOString() }
   const next = (await gateway.push('q', { options: scheduled })).body.job.id
   await eventually(async () => (await tokens()).includes(next))

@@ -31,7 +31,7 @@ const CLIENTS = 80
 
 const reasonIn = (text: string) => /"reason":"(\w+)"/.exec(text)?.[1]
 
-it('a heap of 256 MB refuses what does not fit, and dies of nothing', async () => {
+it('a gateway with a heap of 256 MB refuses requests that do not fit, and does not run out of memory', async () => {
   const { client } = await withHeapOf(256)
   let accepted = 0
   for (let round = 0; round < ROUNDS; round++) {
@@ -42,7 +42,7 @@ it('a heap of 256 MB refuses what does not fit, and dies of nothing', async () =
     }
   }
   expect(accepted).toBeGreaterThan(ROUNDS)
-  // Ten million objects would take twice this heap.
+  // Parsed, ten million objects would take twice this heap.
   const costly = { type: 'large.job', args: [Array.from({ length: 10_000_000 }, () => ({}))] }
   const refused = await client.send('POST', '/ojs/v1/jobs/batch', { jobs: [costly] })
   expect([refused.status, reasonIn(refused.text)]).toEqual([413, 'memory'])
@@ -55,7 +55,7 @@ it('a heap of 256 MB refuses what does not fit, and dies of nothing', async () =
   expect((await client.get('none')).status).toBe(404)
 })
 
-it('the jobs that workflows begin with are not all under way at once', async () => {
+it('a gateway with a heap of 128 MB starts 6 workflows of 900 large jobs without running out of memory', async () => {
   const { client } = await withHeapOf(128)
   const jobs = Array.from({ length: 900 }, () => ({ type: 'step.of', args: [] }))
   const options = { queue: 'steps', meta: { text: 'x'.repeat(30_000) } }
@@ -69,7 +69,7 @@ it('the jobs that workflows begin with are not all under way at once', async () 
 /** Two million objects: twice a heap of 128 MB. */
 const COSTLY = `[${'{},'.repeat(2_300_000)}{}]`
 
-it('a native message that would fill the heap is malformed, as one that is too large', async () => {
+it('native messages that would fill the heap are rejected as malformed', async () => {
   const gateway = await withHeapOf(128)
   await gateway.client.push({
     type: 'a.job',
@@ -102,7 +102,7 @@ it('a native message that would fill the heap is malformed, as one that is too l
   expect((await none).body['jobs']).toEqual([])
 })
 
-it('a native worker gives a job that would fill its heap to the dead letters, and runs the next', async () => {
+it('a native worker dead-letters a job that would fill its heap, and runs the next one', async () => {
   const { client } = await withHeapOf(512)
   const queue = 'worker-heap'
   const task = { type: 'test.job', args: [], options: { queue } }

@@ -24,7 +24,7 @@ beforeEach(async () => {
 })
 afterEach(() => harness.destroy())
 
-type Word = ReturnType<typeof deferred<PublishOutcome>>
+type Outcome = ReturnType<typeof deferred<PublishOutcome>>
 type Pushed = ReturnType<typeof pushOne>
 
 const CONTEXT = { requestId: 'req_1' }
@@ -35,12 +35,12 @@ const pushOne = (id: string, more: object = {}, context = CONTEXT) =>
 const storyOf = (id: string) =>
   stage.events.filter((event) => 'job' in event && event.job.id === id).map(({ type }) => type)
 
-describe('an id whose PUSH may yet be refused', () => {
+describe('an id whose first PUSH is not confirmed yet', () => {
   it.each<[string, (id: string) => Promise<unknown>]>([
     ['PUSH', (id) => pushOne(id)],
     ['PUSH of a unique job', (id) => pushOne(id, UNIQUE)],
     ['batch', (id) => pushBatch(stage.deps, { jobs: [{ type: 'a', args: [], id }] }, CONTEXT)],
-  ])('is no reason to refuse another %s of it', async (_, again) => {
+  ])('is accepted in another %s once the first PUSH is refused', async (_, again) => {
     const id = stage.deps.newId()
     const first = deferred<PublishOutcome>()
     publish = () => first.promise
@@ -59,8 +59,8 @@ describe('an id whose PUSH may yet be refused', () => {
   })
 })
 
-describe('another PUSH of the id', () => {
-  it('that is stored in the same commit waits for the word of the first', async () => {
+describe('another PUSH of the same id', () => {
+  it('in the same commit waits for the outcome of the first, and is accepted when that is refused', async () => {
     const id = stage.deps.newId()
     const outcomes: PublishOutcome[] = ['unknown', 'confirmed']
     publish = async () => outcomes.shift() ?? 'refused'
@@ -69,7 +69,7 @@ describe('another PUSH of the id', () => {
     expect(storyOf(id)).toEqual(['job.enqueued'])
   })
 
-  it('is told of as any other, whenever it comes while the first is withdrawn', async () => {
+  it('emits job.enqueued once, whenever it comes during the withdrawal of the first', async () => {
     for (let late = 0; late < 40; late++) {
       const id = stage.deps.newId()
       publish = async () => 'unknown'
@@ -85,51 +85,56 @@ describe('another PUSH of the id', () => {
   })
 })
 
-describe('a dead letter whose unique key has been taken', () => {
+describe('the retry of a dead letter whose unique key has been taken', () => {
   /** A dead letter whose key the next unique PUSH takes, which is not confirmed yet. */
-  async function beside(): Promise<{ dead: string; other: string; word: Word; refused: Pushed }> {
+  async function beside(): Promise<{
+    dead: string
+    other: string
+    outcome: Outcome
+    refused: Pushed
+  }> {
     const dead = stage.deps.newId()
     await pushOne(dead, UNIQUE)
     await harness.ledger.claim([token(dead)], TERMS)
     const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
     await harness.ledger.fail(dead, fenceOf(rowOf(harness.ledger, dead)), change)
-    const word = deferred<PublishOutcome>()
-    publish = () => word.promise
+    const outcome = deferred<PublishOutcome>()
+    publish = () => outcome.promise
     const other = stage.deps.newId()
     const refused = pushOne(other, UNIQUE)
     refused.catch(() => {})
     while (harness.ledger.find(other) === null) await nextTurn()
     publish = async () => 'confirmed'
-    return { dead, other, word, refused }
+    return { dead, other, outcome, refused }
   }
 
-  it('by a PUSH that is refused comes back to life all the same', async () => {
-    const { dead, word, refused } = await beside()
+  it('succeeds when the PUSH that took the key is refused', async () => {
+    const { dead, outcome, refused } = await beside()
     const retried = retryDeadLetter(stage.deps, dead, CONTEXT)
     retried.catch(() => {})
     await settleLazily(harness.ledger)
-    word.resolve('unknown')
+    outcome.resolve('unknown')
     await expect(refused).rejects.toMatchObject({ status: 503 })
     expect(await retried).toMatchObject({ id: dead, state: 'available', generation: 1 })
   })
 
-  it('by a PUSH that stays is told of that one, once it does', async () => {
-    const { dead, other, word, refused } = await beside()
+  it('is refused with 409 once the PUSH that took the key is confirmed', async () => {
+    const { dead, other, outcome, refused } = await beside()
     const revive = vi.spyOn(harness.ledger, 'revive')
     const retried = retryDeadLetter(stage.deps, dead, CONTEXT)
     retried.catch(() => {})
     for (let i = 0; i < 5; i++) await settleLazily(harness.ledger)
-    word.resolve('confirmed')
+    outcome.resolve('confirmed')
     await refused
     const details = { existing_job_id: other }
     await expect(retried).rejects.toMatchObject({ status: 409, details })
-    // And does not ask again and again meanwhile.
+    // The retry waits for the outcome instead of polling.
     expect(revive).toHaveBeenCalledTimes(2)
   })
 
-  it('by one PUSH behind another waits no longer for them than a PUSH would', async () => {
-    const { dead, word, refused } = await beside()
-    word.resolve('confirmed')
+  it('fails with 503 unconfirmed after waiting for several PUSHes as long as a PUSH may take', async () => {
+    const { dead, outcome, refused } = await beside()
+    outcome.resolve('confirmed')
     await refused
     let now = stage.deps.clock.now()
     Object.assign(stage.deps, { clock: { now: () => now, wall: () => now } })

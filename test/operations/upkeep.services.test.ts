@@ -22,7 +22,7 @@ beforeAll(async () => {
 })
 afterAll(() => vhost.drop())
 
-/** A job queue that an operator has declared before us, with arguments of his own. */
+/** Declares a job queue with these additional arguments, as an operator might before the gateway does. */
 async function declare({ url }: Vhost, queue: string, more: object): Promise<void> {
   await withChannel(url, async (channel) => {
     await channel.assertExchange('ojs.exchange.dlx', 'direct', { durable: true })
@@ -37,14 +37,14 @@ async function declare({ url }: Vhost, queue: string, more: object): Promise<voi
   })
 }
 
-describe('what a job queue does to its jobs', () => {
+describe('a job queue with', () => {
   let gateway: TestGateway
   beforeAll(async () => {
     gateway = await startTestGateway(vhost.url)
   })
   afterAll(() => gateway.destroy())
 
-  it('x-message-ttl: the job is discarded, and expired is what happened', async () => {
+  it('x-message-ttl discards its expired jobs with job.expired', async () => {
     const queue = freshQueue()
     await declare(vhost, queue, { 'x-message-ttl': 300 })
     const { id } = (await gateway.push(queue)).body.job
@@ -52,7 +52,7 @@ describe('what a job queue does to its jobs', () => {
     expect(dead).not.toHaveProperty('completed_at')
     expect(dead).toMatchObject({ attempt: 0 })
     expect(await storyOf(gateway, queue, id)).toEqual(['job.enqueued', 'job.expired'])
-    // It never failed: listed only by explicit wish (ojs-digest C-87).
+    // The job never failed, so it is listed only if its retry policy asks for that (ojs-digest C-87).
     expect(await deadIds(gateway, queue)).toEqual([])
     const onExhaustion = { retry: { on_exhaustion: 'dead_letter' } }
     const listed = (await gateway.push(queue, { options: onExhaustion })).body.job.id
@@ -60,7 +60,7 @@ describe('what a job queue does to its jobs', () => {
     expect(await deadIds(gateway, queue)).toEqual([listed])
   })
 
-  it('x-max-length with drop-head: the oldest job is discarded with that error', async () => {
+  it('x-max-length and drop-head discards its oldest job with the error maxlen', async () => {
     const queue = freshQueue()
     await declare(vhost, queue, { 'x-max-length': 1 })
     const first = (await gateway.push(queue)).body.job.id
@@ -78,7 +78,7 @@ describe('retention', () => {
   const kept = ['COMPLETED', 'CANCELLED', 'DISCARDED', 'DEAD_LETTERS'] as const
   const env = Object.fromEntries(kept.map((name) => [`OJS_RETENTION_${name}`, 'PT1S']))
 
-  it('prunes what is over, and the counts follow; what still has a token stays', async () => {
+  it('prunes ended jobs and updates the counts, but keeps a cancelled job whose token is queued', async () => {
     const own = await createVhost()
     const gateway = await startTestGateway(own.url, env)
     const queue = freshQueue()
@@ -95,7 +95,7 @@ describe('retention', () => {
       const cancelled = await startJob(gateway, queue)
       await gateway.cancel(cancelled.id)
       const active = await startJob(gateway, queue)
-      // Its token is still in the queue: without its row it would run as somebody else's job.
+      // Its token is still queued. Without the row, the token would be adopted as a native job and run.
       const queued = (await gateway.push(queue)).body.job
       await gateway.cancel(queued.id)
       const gone = [completed, discarded, dead, cancelled].map(({ id }) => id)
@@ -107,7 +107,7 @@ describe('retention', () => {
       expect((await deadLetters(gateway, '')).pagination.total).toBe(0)
       const metrics = (await gateway.request('GET', '/metrics')).body
       expect(countsIn(metrics, queue)).toEqual({ active: 1, cancelled: 1 })
-      // A token of what was discarded is still dropped, and is no new job.
+      // A token of a pruned dead letter is still dropped, and not adopted as a new job.
       await publishToken(own.url, queue, { id: dead.id, type: 'a', args: [] })
       await eventually(async () => {
         expect(await gateway.fetch([queue], { wait_ms: 1_000 })).toEqual([])
@@ -119,7 +119,7 @@ describe('retention', () => {
     }
   })
 
-  it('prunes what expired before its token found room in a full queue', async () => {
+  it('prunes a job that expired while a full queue refused its token', async () => {
     const own = await createVhost()
     const gateway = await startTestGateway(own.url, env)
     const queue = freshQueue()
@@ -139,7 +139,7 @@ describe('retention', () => {
   })
 })
 
-/** The states of this queue that have jobs, as `ojs_queue_depth` says. */
+/** The number of jobs in each state of this queue, by `ojs_queue_depth`; without zeros. */
 function countsIn(metrics: string, queue: string): Record<string, number> {
   const lines = metrics.matchAll(/^ojs_queue_depth\{queue="([^"]+)",state="(\w+)"\} (\d+)$/gm)
   const counts: Record<string, number> = {}

@@ -16,7 +16,7 @@ import {
 
 const HOUR_MS = 3_600_000
 
-/** What the gateway's wall clock is ahead of the system's: a test need not be faster than a time. */
+/** How far the gateway's wall clock is ahead of the system's, so that tests do not wait for due times. */
 let aheadMs = 0
 const system = systemClock()
 const clock: Clock = { now: () => system.now(), wall: () => system.wall() + aheadMs }
@@ -52,7 +52,7 @@ describe('a scheduled job', () => {
       expect(late).toBeGreaterThanOrEqual(0)
       const [fetched] = jobs
       expect(fetched).toMatchObject({ id: job.id, attempt: 1, scheduled_at: at })
-      // Of the clock that no test moves, which may round to the other side of a millisecond.
+      // `enqueued_at` is of the clock that no test moves, which may round to the other side of a millisecond.
       const enqueuedAt = Date.parse(fetched.enqueued_at) + aheadMs
       expect(enqueuedAt).toBeGreaterThanOrEqual(Date.parse(at) - 1)
       const story = ['job.scheduled', 'job.enqueued', 'job.started']
@@ -63,9 +63,9 @@ describe('a scheduled job', () => {
   })
 
   it.each([
-    ['an offset', '+05:30', 5.5 * HOUR_MS],
-    ['a negative one', '-08:00', -8 * HOUR_MS],
-  ])('is due at its instant, whatever the offset: %s', async (_, offset, offsetMs) => {
+    ['a positive offset', '+05:30', 5.5 * HOUR_MS],
+    ['a negative offset', '-08:00', -8 * HOUR_MS],
+  ])('is due at the instant that its time with %s names', async (_, offset, offsetMs) => {
     const dueAt = Date.now() + HOUR_MS
     const local = new Date(dueAt + offsetMs).toISOString().replace('Z', offset)
     const job = await push({ scheduled_at: local })
@@ -89,7 +89,7 @@ describe('a scheduled job', () => {
     await untilState(gateway, id, 'available')
   })
 
-  it('becomes available without a FETCH; nothing was published before', async () => {
+  it('becomes available without a FETCH, and is not published before', async () => {
     const job = await push({ delay_until: '+PT1H' })
     expect(Date.parse(job.scheduled_at)).toBeGreaterThan(Date.now())
     // The queue exists, since PUSH declares it.
@@ -108,7 +108,7 @@ describe('a scheduled job', () => {
     expect((await fetchOne(gateway, queue)).id).toBe(job.id)
   })
 
-  it('keeps the order of time, not of arrival', async () => {
+  it('is handed out in the order of due times, not of arrival', async () => {
     const later = await push({ delay_until: inMs(2 * HOUR_MS) })
     const sooner = await push({ delay_until: inMs(HOUR_MS) })
     aheadMs = HOUR_MS
@@ -128,7 +128,7 @@ describe('a scheduled job', () => {
 })
 
 describe('a pending job', () => {
-  it('waits until it is activated', async () => {
+  it('is not handed out until it is activated', async () => {
     const job = await push({ pending: true })
     expect(job).toMatchObject({ state: 'pending', attempt: 0 })
     expect(await gateway.fetch([queue], { wait_ms: 500 })).toEqual([])
@@ -141,7 +141,7 @@ describe('a pending job', () => {
     expect(await storyOf(gateway, queue, job.id)).toEqual(['job.enqueued', 'job.started'])
   })
 
-  it('cannot be activated twice, nor when it is something else (seed 001 §9.5)', async () => {
+  it('cannot be activated twice, and an unknown one not at all (seed 001 §9.5)', async () => {
     const job = await push({ pending: true })
     await activate(job.id)
     const again = await activate(job.id)
@@ -155,7 +155,7 @@ describe('a pending job', () => {
     expect((await activate('019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d6')).status).toBe(404)
   })
 
-  it('with a time is scheduled by its activation (ojs-digest C-95)', async () => {
+  it('with a future time becomes scheduled by its activation (ojs-digest C-95)', async () => {
     const job = await push({ pending: true, delay_until: inMs(HOUR_MS) })
     expect(job.state).toBe('pending')
     const { body } = await activate(job.id)
@@ -165,7 +165,7 @@ describe('a pending job', () => {
     expect(await fetchOne(gateway, queue)).toMatchObject({ id: job.id, attempt: 1 })
   })
 
-  it('with a time is available when it is activated after that time', async () => {
+  it('with a past time becomes available by its activation', async () => {
     const at = inMs(300)
     const job = await push({ pending: true, delay_until: at })
     await eventually(() => Date.now() > Date.parse(at))
@@ -186,7 +186,7 @@ describe('expires_at', () => {
     ['available', {}],
     ['scheduled', { delay_until: '+PT2H' }],
     ['pending', { pending: true }],
-  ])('discards a job that is %s, without a FETCH', async (state, options) => {
+  ])('discards a job in state %s without a FETCH', async (state, options) => {
     const job = await push({ ...options, expires_at: '+PT1H' })
     expect(job.state).toBe(state)
     aheadMs = HOUR_MS
@@ -200,7 +200,7 @@ describe('expires_at', () => {
     expect(await gateway.fetch([queue], { wait_ms: 300 })).toEqual([])
   })
 
-  it('ends the wait of a retry', async () => {
+  it('discards a job that waits for a retry', async () => {
     const retry = { initial_interval: 'PT1H', max_interval: 'PT1H', jitter: false }
     const job = await startJob(gateway, queue, { retry, expires_at: '+PT1H' })
     await nack(gateway, job.id)
@@ -208,7 +208,7 @@ describe('expires_at', () => {
     await untilState(gateway, job.id, 'discarded')
   })
 
-  it('does not touch a job that runs', async () => {
+  it('does not end an active job', async () => {
     const job = await startJob(gateway, queue, { expires_at: '+PT1H' })
     const other = await push({ expires_at: '+PT1H' })
     aheadMs = HOUR_MS
@@ -218,7 +218,7 @@ describe('expires_at', () => {
 })
 
 describe('after a restart', () => {
-  it('every waiting job goes on where it was', async () => {
+  it('retries, schedules and pending jobs continue where they were', async () => {
     const exact = (ms: number) => ({ retry: { initial_interval_ms: ms, jitter: false } })
     const hour = { initial_interval: 'PT1H', max_interval: 'PT1H', jitter: false }
     const inRung = await startJob(gateway, queue, exact(2_000))
@@ -244,7 +244,7 @@ describe('after a restart', () => {
     expect((await fetchOne(gateway, queue)).id).toBe(pending.id)
   })
 
-  it('a retry whose delay ran out meanwhile is there', async () => {
+  it('a retry whose delay passed during the restart is handed out', async () => {
     const retry = { initial_interval_ms: 200, jitter: false }
     const job = await startJob(gateway, queue, { retry })
     await nack(gateway, job.id)

@@ -16,8 +16,8 @@ function report(workerId: string, over: Partial<WorkerReport> = {}): WorkerRepor
 
 const idsOf = (registry: WorkerRegistry) => registry.list(ALL).workers.map(({ id }) => id)
 
-describe('who is known', () => {
-  it('learns of a worker by its FETCH', () => {
+describe('WorkerRegistry', () => {
+  it('lists a worker from its first FETCH', () => {
     const registry = new WorkerRegistry(clock)
     expect(registry.fetched('w1', ['a'])).toBe(true)
     now += 1_000
@@ -35,7 +35,7 @@ describe('who is known', () => {
     ])
   })
 
-  it('knows the queues of the newest FETCH until a heartbeat names them all', () => {
+  it('has the queues of the last FETCH until a heartbeat names the queues', () => {
     const registry = new WorkerRegistry(clock)
     registry.fetched('w1', ['a'])
     registry.beaten(report('w1'))
@@ -47,7 +47,7 @@ describe('who is known', () => {
     expect(registry.list(ALL).workers[0]).not.toHaveProperty('namesQueues')
   })
 
-  it('knows where a heartbeat came from that names none', () => {
+  it('takes the queue on which a heartbeat without queues came, unless the worker has named its queues', () => {
     const registry = new WorkerRegistry(clock)
     registry.beaten(report('w1', { heardOn: 'a' }))
     expect(registry.queuesOf('w1')).toEqual(['a'])
@@ -56,7 +56,7 @@ describe('who is known', () => {
     expect(registry.queuesOf('w1')).toEqual(['b', 'c'])
   })
 
-  it('learns more by its heartbeat, and keeps what the next one does not say', () => {
+  it('merges heartbeats: members that the next one leaves out are kept', () => {
     const registry = new WorkerRegistry(clock)
     const said = { hostname: 'h', pid: 7, concurrency: 10, labels: ['l'], version: '1' }
     registry.beaten(report('w1', { ...said, queues: ['a', 'b'], state: 'quiet' }))
@@ -79,7 +79,7 @@ describe('who is known', () => {
     expect(registry.list(ALL).workers).toMatchObject([{ activeJobs: 0, activeJobIds: [] }])
   })
 
-  it('shows a hundred jobs at most', () => {
+  it('lists at most 100 active jobs of a worker', () => {
     const registry = new WorkerRegistry(clock)
     const ids = Array.from({ length: 150 }, (_, i) => `job${i}`)
     registry.beaten(report('w1', { activeJobs: 150, activeJobIds: ids }))
@@ -89,7 +89,7 @@ describe('who is known', () => {
     })
   })
 
-  it('lists the silent as stale after 30 s, and forgets them after 5 minutes', () => {
+  it('lists a silent worker as stale after 30 s, and removes it after 5 minutes', () => {
     const registry = new WorkerRegistry(clock)
     registry.beaten(report('w1', { activeJobs: 1 }))
     now += 30_000
@@ -107,7 +107,7 @@ describe('who is known', () => {
     expect(registry.direct('w1', 'quiet')).toBe('unknown')
   })
 
-  it('forgets the one that was silent for longest when there are too many', () => {
+  it('removes the worker that was silent for longest when there are too many', () => {
     const registry = new WorkerRegistry(clock, 3)
     for (const id of ['a', 'b', 'c']) {
       registry.fetched(id, [])
@@ -119,14 +119,14 @@ describe('who is known', () => {
     expect(idsOf(registry)).toEqual(['a', 'c', 'd'])
   })
 
-  it('knows 10,000 at most', () => {
+  it('holds at most 10,000 workers', () => {
     const registry = new WorkerRegistry(clock)
     for (let i = 0; i < 10_050; i++) registry.fetched(`w${i}`, [])
     expect(registry.list(ALL).summary.total).toBeLessThanOrEqual(10_000)
     expect(registry.list(ALL).summary.total).toBeGreaterThan(9_800)
   })
 
-  it('does not look at all of them for each that comes', () => {
+  it('does not scan all workers for each new one', () => {
     let looks = 0
     const counting = {
       now: () => {
@@ -140,7 +140,7 @@ describe('who is known', () => {
     expect(looks).toBeLessThan(10 * 2_000)
   })
 
-  it('forgets those that say most when all together say too much', () => {
+  it('removes the workers with the largest reports when all reports together are too large', () => {
     const registry = new WorkerRegistry(clock, 1_000, 100_000)
     registry.fetched('fetcher', ['email'])
     registry.beaten(report('beater', { queues: ['email'], activeJobIds: ['j1'] }))
@@ -158,7 +158,7 @@ describe('who is known', () => {
     expect(registry.beaten(report('beater'))).toBe('quiet')
   })
 
-  it('does not count what was said before, nor by who is forgotten', () => {
+  it('does not count replaced reports, nor those of removed workers, towards the total size', () => {
     const registry = new WorkerRegistry(clock, 2, 20_000)
     const texts = Array.from({ length: 50 }, (_, k) => `${k}`.padEnd(50, 'x'))
     for (let i = 0; i < 50; i++) {
@@ -176,13 +176,13 @@ describe('who is known', () => {
     expect(idsOf(roomy)).toEqual(['w1'])
   })
 
-  it.each(['hostname', 'version'])('counts how long its %s is', (name) => {
+  it.each(['hostname', 'version'])('counts the length of the %s towards the total size', (name) => {
     const registry = new WorkerRegistry(clock, 10, 1_000)
     registry.beaten(report('w1', { [name]: 'x'.repeat(500) }))
     expect(idsOf(registry)).toEqual([])
   })
 
-  it('counts them by state', () => {
+  it('counts the workers by state', () => {
     const registry = new WorkerRegistry(clock)
     registry.beaten(report('silent'))
     now += 40_000
@@ -198,8 +198,8 @@ describe('who is known', () => {
   })
 })
 
-describe('directives', () => {
-  it('reach the next heartbeat, and stop FETCH', () => {
+describe('directives of the WorkerRegistry', () => {
+  it('are answered to the next heartbeat, and stop FETCH', () => {
     const registry = new WorkerRegistry(clock)
     registry.fetched('w1', [])
     expect(registry.direct('w1', 'quiet')).toMatchObject({ id: 'w1', directive: 'quiet' })
@@ -208,7 +208,7 @@ describe('directives', () => {
     expect(registry.fetched('w2', [])).toBe(true)
   })
 
-  it('go one way', () => {
+  it('cannot be taken back from terminate to quiet', () => {
     const registry = new WorkerRegistry(clock)
     registry.fetched('w1', [])
     expect(registry.direct('w1', 'terminate')).toMatchObject({ directive: 'terminate' })
@@ -218,7 +218,7 @@ describe('directives', () => {
     expect(registry.direct('nobody', 'quiet')).toBe('unknown')
   })
 
-  it('do not go to whom nobody has heard of for five minutes', () => {
+  it('do not go to workers that were silent for more than five minutes', () => {
     const registry = new WorkerRegistry(clock)
     registry.fetched('w1', [])
     registry.fetched('w2', [])
@@ -231,7 +231,7 @@ describe('directives', () => {
     expect(registry.directAll('quiet')).toBe(0)
   })
 
-  it('stay when ten thousand others come, and when those say much', () => {
+  it('are kept when many other workers come or send large reports', () => {
     const registry = new WorkerRegistry(clock, 10, 20_000)
     for (const id of ['told', 'fetcher']) registry.fetched(id, [])
     registry.direct('told', 'terminate')
@@ -244,7 +244,7 @@ describe('directives', () => {
     expect(registry.beaten(report('told', { state: 'running' }))).toBe('terminate')
   })
 
-  it('keep no place for who has been silent for five minutes', () => {
+  it('do not keep a worker that was silent for five minutes', () => {
     const registry = new WorkerRegistry(clock, 3)
     for (const id of ['a', 'b', 'c']) registry.fetched(id, [])
     registry.directAll('quiet')
@@ -253,7 +253,7 @@ describe('directives', () => {
     expect(idsOf(registry)).toEqual(['d', 'e', 'f'])
   })
 
-  it('end with five minutes of silence, whether or not somebody looks at the list', () => {
+  it('end with five minutes of silence, even if the list is not read meanwhile', () => {
     const registry = new WorkerRegistry(clock)
     registry.fetched('w1', [])
     registry.direct('w1', 'quiet')
@@ -263,7 +263,7 @@ describe('directives', () => {
     expect(registry.beaten(report('w1'))).toBe('running')
   })
 
-  it('go to all, but to those who were told more', () => {
+  it('for all workers do not go to those that have a stronger one', () => {
     const registry = new WorkerRegistry(clock)
     for (const id of ['a', 'b', 'c']) registry.fetched(id, [])
     registry.direct('a', 'terminate')
@@ -276,7 +276,7 @@ describe('directives', () => {
     ])
   })
 
-  it('do not concern the next process of the same id', () => {
+  it('end when another process has the same worker id', () => {
     const registry = new WorkerRegistry(clock)
     registry.beaten(report('w1', { pid: 7 }))
     registry.direct('w1', 'terminate')
@@ -290,7 +290,7 @@ describe('directives', () => {
     expect(registry.beaten(report('w1', { pid: 8, hostname: 'there' }))).toBe('running')
   })
 
-  it('nor, in a container, the next one with the same number', () => {
+  it('end when a terminated worker starts again with the same id and pid, as in a container', () => {
     const registry = new WorkerRegistry(clock)
     registry.beaten(report('w1', { pid: 1, state: 'running' }))
     registry.direct('w1', 'terminate')
@@ -304,7 +304,7 @@ describe('directives', () => {
     expect(registry.beaten(report('w1', { pid: 1, state: 'quiet' }))).toBe('running')
   })
 
-  it('nor the next native one, which asks before its first heartbeat', () => {
+  it('end when a terminated native worker joins again before its first heartbeat', () => {
     const registry = new WorkerRegistry(clock)
     registry.joined('w1', ['a'])
     registry.direct('w1', 'terminate')
@@ -314,7 +314,7 @@ describe('directives', () => {
     expect(registry.beaten(report('w1', { pid: 1, state: 'running' }))).toBe('running')
   })
 
-  it('and hold for a worker that had paused by itself and goes on', () => {
+  it('hold for a worker that was quiet by itself and runs again', () => {
     const registry = new WorkerRegistry(clock)
     registry.beaten(report('w1', { pid: 1, state: 'quiet' }))
     registry.direct('w1', 'quiet')
@@ -322,7 +322,7 @@ describe('directives', () => {
   })
 })
 
-it('counts the jobs behind the first hundred on, and no fewer than those that are named', () => {
+it('WorkerRegistry counts down active jobs beyond the listed ids, but not below their number', () => {
   const registry = new WorkerRegistry(clock)
   const activeJobIds = ['a', 'b', 'c']
   registry.beaten(report('many', { activeJobs: 150, activeJobIds }))

@@ -10,9 +10,9 @@ import { inOrder } from '../support/order.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
 
 /**
- * Graphs of 20 steps whose gateway is killed at commits of its ledger: no step is lost, none has two
- * jobs, and none begins before what it waits for has ended. Each commit by itself is in
- * test/ledger/sqlite-workflow-crash.test.ts; here with the broker, workers and clients.
+ * Runs graphs of 20 steps while the gateway is killed at commits of its ledger: no step is lost, none has
+ * two jobs, and none begins before the steps that it depends on have ended. This covers the gateway with
+ * broker, workers and clients; test/ledger/sqlite-workflow-crash.test.ts covers each commit by itself.
  */
 let vhost: Vhost
 beforeAll(async () => {
@@ -25,8 +25,8 @@ const WORKERS = 6
 const LAYER = 5
 const PATIENCE_MS = 60_000
 /**
- * Where a gateway is killed: right before a commit of its ledger, and right after. It is what a
- * group commit calls around its COMMIT: the last `store` of its companions, and the first `commit`
+ * Where a gateway is killed: right before a commit of its ledger, and right after. These are the calls that
+ * a group commit makes around its COMMIT: the last `store` of its companions, and the first `commit`
  * (src/ledger/sqlite/open-store.ts has their order).
  */
 const COMMIT_POINTS = [
@@ -43,18 +43,18 @@ const GRAPH = {
   options: { queue: 'steps', retry: { max_attempts: 50 } },
 }
 
-/** Every step that comes before, near or far. */
+/** All steps that step `i` depends on, directly or indirectly. */
 function ancestors(i: number): Set<number> {
   return new Set(before(i).flatMap((n) => [n, ...ancestors(n)]))
 }
 
-/** Fetches, works and acknowledges, whatever becomes of the gateway in between. */
+/** Fetches, works and acknowledges, also while the gateway is down; records wrong parent results. */
 function work({ client }: Gateway): { wrong: string[]; stop(): Promise<void> } {
   const wrong: string[] = []
   let isStopped = false
   const acknowledge = async (id: string, type: unknown): Promise<void> => {
     const result = { of: type }
-    // Without an answer nobody knows: it is sent again, and 409 is as good.
+    // Without an answer the ACK may or may not have been applied. It is repeated, and a 409 means it was.
     while ((await client.ack({ job_id: id, result })).status === 0 && !isStopped) await sleep(20)
   }
   const one = async (): Promise<void> => {
@@ -84,7 +84,7 @@ async function create({ client }: Gateway): Promise<string | null> {
   return status === 201 ? (body as { workflow: { id: string } }).workflow.id : null
 }
 
-/** Workflows that the gateway knows, by state; null: it did not answer. */
+/** The state of each workflow by its id; null when the gateway did not answer. */
 async function states({ client }: Gateway): Promise<Map<string, string> | null> {
   const { status, body } = await client.send('GET', '/ojs/v1/workflows?limit=100')
   if (status !== 200) return null
@@ -92,7 +92,7 @@ async function states({ client }: Gateway): Promise<Map<string, string> | null> 
   return new Map(workflows.map(({ id, state }) => [id, state]))
 }
 
-/** Of each workflow its steps, once for each job that was ever made for one. */
+/** The steps of each workflow, once per job that was made for the step. */
 async function stepsIn(path: string): Promise<Map<string, string[]>> {
   const db = await openDatabase(path)
   const rows = db.prepare('SELECT envelope FROM jobs').all() as { envelope: string }[]
@@ -105,7 +105,7 @@ async function stepsIn(path: string): Promise<Map<string, string[]>> {
   return steps
 }
 
-test(`gateway killed at commits while workflows run (OJS_CRASH_SEED=${SEED})`, {
+test(`gateway killed at commits while workflows run: each step has one job (OJS_CRASH_SEED=${SEED})`, {
   timeout: 8 * PATIENCE_MS,
 }, async () => {
   const random = new Random(SEED)
@@ -121,7 +121,7 @@ test(`gateway killed at commits while workflows run (OJS_CRASH_SEED=${SEED})`, {
       while (gateway.isRunning) {
         const id = await create(gateway)
         if (id !== null) accepted.push(id)
-        // Enough to go on with: what was started before is still under way.
+        // A pause, so that the earlier workflows make progress too.
         await sleep(200)
       }
       await untilDead(gateway, failpoint, PATIENCE_MS)

@@ -55,7 +55,7 @@ async function untilState({ id }: Workflow, state: string): Promise<Workflow> {
 const step = (type: string) => ({ type, args: [], options: { queue } })
 
 describe.each(Object.keys(KINDS) as (keyof typeof KINDS)[])('%s', (kind) => {
-  it('works through a chain of the SDK, and each step sees the results before it', async () => {
+  it('runs a chain of the SDK, and each step sees the results of the steps before it', async () => {
     await work(kind, {
       fetch: () => ({ rows: 3 }),
       transform: ({ job }) => ({ given: job['parent_results'] }),
@@ -70,7 +70,7 @@ describe.each(Object.keys(KINDS) as (keyof typeof KINDS)[])('%s', (kind) => {
     expect(steps.map(({ result }) => result)).toEqual([first, second, third])
   })
 
-  it('hands on a result that is as deep as one may be', async () => {
+  it('passes on a result of the maximum depth', async () => {
     const deep: unknown = JSON.parse(`${'['.repeat(31)}${']'.repeat(31)}`)
     await work(kind, {
       parse: () => deep,
@@ -85,7 +85,7 @@ describe.each(Object.keys(KINDS) as (keyof typeof KINDS)[])('%s', (kind) => {
     ])
   })
 
-  it('fails a step, and the callbacks of a batch hear of it', async () => {
+  it('fails a job of a batch, whose on_failure callback gets the results', async () => {
     const heard: unknown[] = []
     await work(kind, {
       good: () => 'good',
@@ -102,7 +102,7 @@ describe.each(Object.keys(KINDS) as (keyof typeof KINDS)[])('%s', (kind) => {
     expect(heard).toEqual([['good', null]])
   })
 
-  it('is told when the workflow of its job is cancelled', async () => {
+  it('runs a workflow that is cancelled; a native worker aborts its job', async () => {
     let began = () => {}
     const running = new Promise<void>((resolve) => {
       began = resolve
@@ -122,7 +122,7 @@ describe.each(Object.keys(KINDS) as (keyof typeof KINDS)[])('%s', (kind) => {
     const workflow = await client.workflow(group(step('endless'), step('endless')))
     await running
     await client.workflows.cancel(workflow.id)
-    // Over HTTP a worker hears of it with its next heartbeat.
+    // A worker over HTTP would learn of the cancellation only with its next heartbeat.
     if (kind === 'a native worker') await eventually(() => isAborted)
     expect(await untilState(workflow, 'cancelled')).toMatchObject({ jobs_completed: 0 })
   })
@@ -153,7 +153,7 @@ describe('the SDK', () => {
 })
 
 describe('the token of a step', () => {
-  it('carries the trace of the request that brought the workflow, and its results', async () => {
+  it('carries the trace of the request that created the workflow, and the results before it', async () => {
     const steps = [step('one'), step('two')]
     const body = { type: 'chain', steps }
     const { status } = await gateway.request('POST', '/ojs/v1/workflows', body, {

@@ -21,7 +21,7 @@ const job = (type: string, over: object = {}) => ({ type, args: [], ...over })
 const get = async (id: string): Promise<Json> =>
   (await gateway.request('GET', `${PATH}/${id}`)).body.workflow
 
-/** Creates one, all of its jobs in this test's queue. */
+/** Creates a workflow, with all of its jobs in this test's queue. */
 async function created(body: object): Promise<Json> {
   const answer = await gateway.request('POST', PATH, { options: { queue }, ...body })
   expect(answer.status, JSON.stringify(answer.body)).toBe(201)
@@ -72,7 +72,7 @@ describe('a workflow of steps', () => {
     expect((await gateway.get(workflow.steps[0].job_id)).body.job.workflow_id).toBe(workflow.id)
   })
 
-  it('goes on when everything before a step has completed, with its results', async () => {
+  it('starts a step with the results of its dependencies once all of them have completed', async () => {
     const { id } = await created({ name: 'onboarding', steps })
     const first = await complete('email.send', { message_id: 'm1' })
     expect(first).toMatchObject({ workflow_id: id, workflow_step: 'send-welcome' })
@@ -95,7 +95,7 @@ describe('a workflow of steps', () => {
     expect(done.completed_at >= done.started_at).toBe(true)
   })
 
-  it('cancels what comes after a failure and lets the rest run', async () => {
+  it('cancels the steps that depend on a failed one, and lets the others run', async () => {
     const { id } = await created({
       name: 'fails',
       steps: [
@@ -124,7 +124,7 @@ describe('a workflow of steps', () => {
     expect(workflow.steps[2]).toMatchObject({ job_id: null })
   })
 
-  it('overlays its options by those of a step', async () => {
+  it('overrides its options with those of a step', async () => {
     const other = freshQueue()
     const { steps: made } = await created({
       name: 'options',
@@ -139,7 +139,7 @@ describe('a workflow of steps', () => {
     expect(b.body.job).toMatchObject({ queue: other, timeout_ms: 9_000, max_attempts: 7 })
   })
 
-  it('retries a step by its own policy, by either name and at either level', async () => {
+  it('uses the retry policy of a step, by either name and at either level', async () => {
     const { steps: made } = await created({
       name: 'policies',
       options: { queue, retry: { max_attempts: 2 } },
@@ -153,7 +153,7 @@ describe('a workflow of steps', () => {
     expect(jobs.map(({ body }) => body.job.max_attempts)).toEqual([7, 8, 2])
   })
 
-  it('says why a step has failed, whatever becomes of its dead letter', async () => {
+  it('keeps the error of a failed step when its dead letter is retried or deleted', async () => {
     const { id } = await created({
       name: 'why',
       steps: [
@@ -181,7 +181,7 @@ describe('a workflow of steps', () => {
   it.each([
     ['expired', '+PT0.02S', false],
     ['expired after a failure', '+PT1H', true],
-  ])('tells a step that has %s from one that has failed', async (_, expires_at, fails) => {
+  ])('fails with the error expired when its step has %s', async (_, expires_at, fails) => {
     const retry = { initial_interval: 'PT2H', max_interval: 'PT2H', max_attempts: 3 }
     const options = { expires_at, retry }
     const step = job('a', { options })
@@ -198,7 +198,7 @@ describe('a workflow of steps', () => {
     expect(steps).toMatchObject([{ state: 'discarded', error: { code: 'expired' } }])
   })
 
-  it('counts the delay of a step from where it begins', async () => {
+  it('counts the delay of a step from its start', async () => {
     const { id } = await created({
       name: 'later',
       steps: [
@@ -216,7 +216,7 @@ describe('a workflow of steps', () => {
 })
 
 describe('a chain', () => {
-  it('runs in order, and each step sees the results before it', async () => {
+  it('runs in order, and each step sees the results of the steps before it', async () => {
     const { id, type, steps } = await created({
       type: 'chain',
       steps: [job('one'), job('two'), job('three')],
@@ -238,7 +238,7 @@ describe('a chain', () => {
     expect(await gateway.fetch([queue], { wait_ms: 200 })).toEqual([])
   })
 
-  it('is not failed by an attempt that is followed by another', async () => {
+  it('does not fail when an attempt fails that is retried', async () => {
     const retry = { max_attempts: 2, initial_interval_ms: 1, jitter: false }
     const { id } = await created({ type: 'chain', steps: [job('one', { retry }), job('two')] })
     const { id: jobId } = await fetchOne(gateway, queue)
@@ -249,7 +249,7 @@ describe('a chain', () => {
     expect(await get(id)).toMatchObject({ state: 'completed' })
   })
 
-  it('may have a group in it', async () => {
+  it('may contain a group', async () => {
     const group = { type: 'group', jobs: [job('left'), job('right')] }
     const { id, steps } = await created({
       type: 'chain',
@@ -270,7 +270,7 @@ describe('a chain', () => {
 })
 
 describe('a group', () => {
-  it('is failed when all of it is over and something has failed', async () => {
+  it('fails once all of its jobs have ended and one has failed', async () => {
     const { id } = await created({ type: 'group', jobs: [job('a'), job('b'), job('c')] })
     await complete('a')
     await fail('b')
@@ -279,7 +279,7 @@ describe('a group', () => {
     expect(await get(id)).toMatchObject({ state: 'failed', jobs_total: 3, jobs_completed: 2 })
   })
 
-  it('counts a job that is cancelled by itself as failed', async () => {
+  it('counts a job that was cancelled separately as failed', async () => {
     const { id, steps } = await created({ type: 'group', jobs: [job('a'), job('b')] })
     await gateway.cancel(steps[0].job_id)
     await complete('b')
@@ -296,7 +296,7 @@ describe('a batch', () => {
     on_failure: job('failure'),
   }
 
-  it('calls on_complete and on_success behind the last job, with all results', async () => {
+  it('starts on_complete and on_success after the last job, with all results', async () => {
     const { id } = await created({ type: 'batch', jobs: [job('a'), job('b')], callbacks })
     await complete('a', 1)
     await complete('b', 2)
@@ -312,7 +312,7 @@ describe('a batch', () => {
     ])
   })
 
-  it('calls on_failure when something has failed, and completes with it', async () => {
+  it('starts on_failure when a job has failed, and completes with it', async () => {
     const { id } = await created({ type: 'batch', jobs: [job('a'), job('b')], callbacks })
     await fail('a')
     await complete('b', 2)
@@ -321,7 +321,7 @@ describe('a batch', () => {
     expect(await get(id)).toMatchObject({ state: 'completed', metadata: { failed_count: 1 } })
   })
 
-  it('fails with a callback that fails', async () => {
+  it('fails when its callback fails', async () => {
     const only = { on_success: callbacks.on_success }
     const { id } = await created({ type: 'batch', jobs: [job('a')], callbacks: only })
     await complete('a')
@@ -331,7 +331,7 @@ describe('a batch', () => {
 })
 
 describe('cancelling a workflow', () => {
-  it('cancels all that is not over, what runs too', async () => {
+  it('cancels all jobs that have not ended, active ones too', async () => {
     const { id, steps } = await created({
       name: 'to be cancelled',
       steps: [
@@ -356,7 +356,7 @@ describe('cancelling a workflow', () => {
     expect(workflow).toMatchObject({ state: 'cancelled', steps_completed: 1 })
     expect(states(workflow.steps)).toEqual(['completed', 'cancelled', 'cancelled'])
     expect(workflow.cancelled_at).toBe(answer.body.workflow.cancelled_at)
-    // As its job: it was never completed.
+    // Like its job, the step has `cancelled_at` and no `completed_at`.
     const cancelledAt = (await untilState(gateway, steps[1].job_id, 'cancelled')).cancelled_at
     expect(workflow.steps[1]).toMatchObject({ id: 'b', cancelled_at: cancelledAt })
     expect(workflow.steps[1]).not.toHaveProperty('completed_at')
@@ -368,7 +368,7 @@ describe('cancelling a workflow', () => {
     })
   })
 
-  it('calls nobody back', async () => {
+  it('starts no callbacks', async () => {
     const callbacks = { on_complete: job('complete'), on_failure: job('failure') }
     const { id } = await created({ type: 'batch', jobs: [job('a'), job('b')], callbacks })
     const { body } = await gateway.request('DELETE', `${PATH}/${id}`)
@@ -376,15 +376,15 @@ describe('cancelling a workflow', () => {
     expect(await gateway.fetch([queue], { wait_ms: 200 })).toEqual([])
   })
 
-  it.each(['GET', 'DELETE'])('%s of one that there is not is a 404', async (method) => {
+  it.each(['GET', 'DELETE'])('%s of an unknown workflow answers 404', async (method) => {
     const { status, body } = await gateway.request(method, `${PATH}/nobody`)
     expect(status).toBe(404)
     expect(body.error.details).toEqual({ resource_type: 'workflow', resource_id: 'nobody' })
   })
 })
 
-describe('a paused queue', () => {
-  it('takes no new workflow, and what was admitted goes on', async () => {
+describe('while a queue is paused', () => {
+  it('new workflows are refused, and started ones continue when it is resumed', async () => {
     const steps = [job('one'), job('two')]
     const { id } = await created({ type: 'chain', steps })
     const first = await fetchOne(gateway, queue)
@@ -404,7 +404,7 @@ describe('a paused queue', () => {
 })
 
 describe('args of a step', () => {
-  it('are held to the schema that it names, before anything is stored', async () => {
+  it('are validated against its schema before anything is stored', async () => {
     const uri = `urn:ojs:schema:${queue}:v1`
     const schema = {
       $schema: 'https://json-schema.org/draft/2020-12/schema',
@@ -446,13 +446,13 @@ describe('the list of workflows', () => {
   })
 })
 
-describe('what is told of a workflow', () => {
+describe('the events of a workflow', () => {
   const eventsOf = async (id: string): Promise<Json[]> => {
     const { body } = await gateway.request('GET', '/ojs/v1/events?limit=1000')
     return body.events.filter((event: Json) => event.subject === id)
   }
 
-  it('are its events, behind those of its jobs', async () => {
+  it('are workflow.started, workflow.step_completed and workflow.failed, in order', async () => {
     const { id } = await created({ type: 'chain', name: 'told', steps: [job('one'), job('two')] })
     await complete('one')
     await fail('two')
@@ -472,7 +472,7 @@ describe('what is told of a workflow', () => {
     })
   })
 
-  it('is its cancellation, and no other end', async () => {
+  it('end with workflow.cancelled when it is cancelled, and no other end', async () => {
     const { id } = await created({ type: 'group', name: 'dropped', jobs: [job('a'), job('b')] })
     await gateway.request('DELETE', `${PATH}/${id}`)
     await eventually(async () => (await eventsOf(id)).length === 2)
@@ -483,7 +483,7 @@ describe('what is told of a workflow', () => {
   })
 })
 
-describe('a workflow that cannot run leaves nothing', () => {
+describe('a workflow is refused and stores nothing with', () => {
   const a = { id: 'a', ...job('a') }
   const dag = (...steps: object[]) => ({ name: 'bad', steps })
   const nested = (depth: number): object =>

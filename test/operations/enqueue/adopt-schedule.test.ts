@@ -16,7 +16,7 @@ beforeEach(async () => {
 })
 afterEach(() => harness.destroy())
 
-/** Due in a minute, or long ago. */
+/** A native schedule that is due after `delayMs`. */
 function scheduled(queue: string, delayMs = 60_000): ScheduledMessage {
   const content = Buffer.from(JSON.stringify({ id: ID, type: 'a', args: [] }))
   const message = { content, headers: { 'x-delay': delayMs }, properties: {} }
@@ -26,7 +26,7 @@ function scheduled(queue: string, delayMs = 60_000): ScheduledMessage {
   }
 }
 
-it('for a queue that we know is stored, whatever keeps it away', async () => {
+it('a native schedule for a known queue is stored even if the queue is unavailable', async () => {
   outcome = 'unavailable'
   await harness.ledger.recordQueue('known', NOW)
   expect(await adoptSchedule(stage.deps, scheduled('known'))).toBe('handled')
@@ -34,21 +34,21 @@ it('for a queue that we know is stored, whatever keeps it away', async () => {
   expect(stage.woken).toBe(0)
 })
 
-it('for another queue comes again while nobody can say whether it may be one', async () => {
+it('a native schedule for an unknown queue is rejected with 503 while the queue is unavailable', async () => {
   outcome = 'unavailable'
   await expect(adoptSchedule(stage.deps, scheduled('other'))).rejects.toMatchObject({ status: 503 })
   expect(harness.ledger.find(ID)).toBeNull()
   expect(stage.events).toEqual([])
 })
 
-it('for a queue that there may not be is none', async () => {
+it('a native schedule for a queue beyond the maximum is malformed and not stored', async () => {
   outcome = 'too-many-queues'
   expect(await adoptSchedule(stage.deps, scheduled('other'))).toBe('malformed')
   expect(harness.ledger.find(ID)).toBeNull()
   expect(stage.events).toMatchObject([{ type: 'token.malformed', id: ID }])
 })
 
-it('that is due already is on its way at once, and told once', async () => {
+it('a native schedule that is already due is available at once; a duplicate emits no second event', async () => {
   outcome = 'ready'
   for (let i = 0; i < 2; i++) {
     expect(await adoptSchedule(stage.deps, scheduled('other', -1))).toBe('handled')

@@ -12,7 +12,7 @@ const UNCONFIRMED = { status: 503, details: { reason: 'unconfirmed' } }
 let harness: SqliteHarness
 let stage: ToldStage
 let now: number
-/** What RabbitMQ says to each publish, in their order. */
+/** Resolves the outcome of each publish, in order. */
 let confirms: ((outcome: PublishOutcome) => void)[]
 
 beforeEach(async () => {
@@ -31,7 +31,7 @@ it.each<[string, object, Partial<RequestContext>, number]>([
   ['unique key', { unique: { on_conflict: 'ignore' } }, {}, 4],
   ['Idempotency-Key', {}, { idempotencyKey: 'k' }, 1],
 ])(
-  'of one %s nobody waits again and again for a RabbitMQ that stalls',
+  'batches with the same %s wait for a stalled RabbitMQ at most one publish timeout each',
   async (_, options, more, written) => {
     const { settledResults } = vi.spyOn(harness.ledger, 'insertAll').mock
     const body = { jobs: [{ type: 'a', args: [], options }] }
@@ -43,14 +43,14 @@ it.each<[string, object, Partial<RequestContext>, number]>([
         (error) => error,
       ),
     )
-    // All of them have heard by then what they wait for: on a busy machine not in one commit.
+    // By then all of them wait for the first; on a busy machine they are stored in several commits.
     await expect
       .poll(() => settledResults.filter(({ type }) => type === 'fulfilled'))
       .toHaveLength(written)
     await expect.poll(() => confirms.length).toBe(1)
     now += stage.deps.settings.publishTimeoutMs
     confirms[0]?.('unknown')
-    // The second one tries itself; those behind it have waited as long.
+    // The second one publishes by itself; those behind it have waited for one timeout and fail.
     expect(await ends[0]).toMatchObject(UNCONFIRMED)
     expect(await ends[2]).toMatchObject(UNCONFIRMED)
     expect(await ends[3]).toMatchObject(UNCONFIRMED)
@@ -60,7 +60,7 @@ it.each<[string, object, Partial<RequestContext>, number]>([
   },
 )
 
-it('but as long as it confirms in time, everybody waits for those before him', async () => {
+it('batches with the same unique key are stored in turn as long as RabbitMQ answers in time', async () => {
   const body = { jobs: [{ type: 'a', args: [], options: { unique: { on_conflict: 'ignore' } } }] }
   const answers = [1, 2, 3].map(() => pushBatch(stage.deps, body, { requestId: 'req_1' }))
   await expect.poll(() => confirms.length).toBe(1)
@@ -72,13 +72,13 @@ it('but as long as it confirms in time, everybody waits for those before him', a
   expect(await Promise.all(answers.slice(1))).toHaveLength(2)
 })
 
-it('nor is it a stall where many are before him, each of them quick', async () => {
+it('OthersFirst waits for 22 quick predecessors before it gives up with 503 unconfirmed', async () => {
   const { publishTimeoutMs } = stage.deps.settings
   const others = new OthersFirst(stage.deps)
   const quick = async () => {
     now += publishTimeoutMs / 11
   }
   for (let i = 0; i < 22; i++) await others.wait(quick())
-  // But nobody waits for ever.
+  // The total wait is bounded as well.
   await expect(others.wait(quick())).rejects.toMatchObject(UNCONFIRMED)
 })

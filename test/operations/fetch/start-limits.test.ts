@@ -5,7 +5,7 @@ import { StartLimits } from '../../../src/operations/fetch/start-limits.ts'
 const START = 1_000_000
 
 let released: string[] = []
-/** Whose message went with its channel. */
+/** Ids of the jobs whose delivery was lost with its channel. */
 let gone: Set<string>
 let limits: StartLimits
 beforeEach(() => {
@@ -28,7 +28,7 @@ const started = (given: JobRateLimit, ...ids: string[]) =>
   ids.filter((id) => limits.start(given, { id, priority: 0, order: id.charCodeAt(0) }))
 
 describe('jobs with a limit', () => {
-  it('are started as often as it says within any window', () => {
+  it('start at most as often as the limit allows within any window', () => {
     expect(started(limit(2), 'a', 'b', 'c')).toEqual(['a', 'b'])
     vi.advanceTimersByTime(999)
     expect(started(limit(2), 'd')).toEqual([])
@@ -36,7 +36,7 @@ describe('jobs with a limit', () => {
     expect(started(limit(2), 'd', 'e', 'f')).toEqual(['d', 'e'])
   })
 
-  it('slide: what was started later leaves later', () => {
+  it('start in a sliding window: a later start leaves the window later', () => {
     started(limit(2), 'a')
     vi.advanceTimersByTime(600)
     started(limit(2), 'b')
@@ -46,7 +46,7 @@ describe('jobs with a limit', () => {
     expect(started(limit(2), 'd')).toEqual(['d'])
   })
 
-  it('are held to their own limit where others of their type have another', () => {
+  it('follow their own limit when others with the same key have another', () => {
     const [slow, quick] = [limit(1, 10_000), limit(5)]
     expect(started(slow, 'a')).toEqual(['a'])
     expect(started(quick, 'b')).toEqual(['b'])
@@ -60,14 +60,14 @@ describe('jobs with a limit', () => {
     expect(limits.size).toBe(0)
   })
 
-  it('are released when their own limit lets them, whichever has the longer window', () => {
+  it('are released by their own limit, although another one has a longer window', () => {
     const [slow, quick] = [limit(9, 10_000), limit(1)]
     expect([started(slow, 'a'), started(quick, 'b')]).toEqual([['a'], []])
     vi.advanceTimersByTime(1_000)
     expect(released).toEqual(['b'])
   })
 
-  it('are released one by one where nobody takes them, whatever window others have', () => {
+  it('are released one by one when nobody takes them, although another limit has a longer window', () => {
     const [slow, quick] = [limit(9, 10_000), limit(1)]
     expect([started(slow, 'a'), started(quick, 'b', 'c')]).toEqual([['a'], []])
     vi.advanceTimersByTime(1_999)
@@ -76,17 +76,17 @@ describe('jobs with a limit', () => {
     expect(released).toEqual(['b', 'c'])
   })
 
-  it('are held to their limit however many have started in its window', () => {
+  it('follow their limit although more jobs started in the window than it allows', () => {
     const [slow, quick] = [limit(2, 10_000), limit(2)]
     expect(started(slow, 'a', 'b')).toEqual(['a', 'b'])
     vi.advanceTimersByTime(1_000)
     expect(started(quick, 'c', 'd')).toEqual(['c', 'd'])
-    // Twice as many as either asks for: the older half is forgotten, and no more.
+    // Four starts are twice what either limit needs: only the older half may be forgotten.
     expect(started(slow, 'e')).toEqual([])
     expect(started(quick, 'f')).toEqual([])
   })
 
-  it('are released in their order, as many as may start', () => {
+  it('are released in order, as many at a time as may start', () => {
     started(limit(2), 'a', 'b', 'c', 'd', 'e')
     vi.advanceTimersByTime(999)
     expect(released).toEqual([])
@@ -97,7 +97,7 @@ describe('jobs with a limit', () => {
     expect(released).toEqual(['c', 'd', 'e'])
   })
 
-  it('that are gone take no turn', () => {
+  it('are skipped when their delivery is gone', () => {
     started(limit(1), 'a', 'b', 'c', 'd', 'e')
     gone = new Set(['b', 'c'])
     vi.advanceTimersByTime(1_000)
@@ -108,19 +108,19 @@ describe('jobs with a limit', () => {
     expect(released).toEqual(['d'])
   })
 
-  it('are released even where nobody takes those before them', () => {
+  it('are released although nobody takes those released before them', () => {
     started(limit(1), 'a', 'b', 'c', 'd')
     vi.advanceTimersByTime(3_000)
     expect(released).toEqual(['b', 'c', 'd'])
   })
 
-  it('keep their place when they are looked at again', () => {
+  it('keep their place when they ask again', () => {
     started(limit(1), 'a', 'b', 'c', 'b')
     vi.advanceTimersByTime(1_000)
     expect(released).toEqual(['b'])
   })
 
-  it('of a higher priority go first, however long others have waited', () => {
+  it('are released by priority, even before others that have waited longer', () => {
     started(limit(1), 'a', 'b', 'c')
     limits.start(limit(1), { id: 'urgent', priority: 9, order: 100 })
     limits.start(limit(1), { id: 'low', priority: -100, order: 1 })
@@ -128,7 +128,7 @@ describe('jobs with a limit', () => {
     expect(released).toEqual(['urgent', 'b', 'c', 'low'])
   })
 
-  it('keep their place when another one was faster', () => {
+  it('keep their place when another job took their start', () => {
     started(limit(1), 'a', 'b', 'c')
     vi.advanceTimersByTime(1_000)
     limits.start(limit(1), { id: 'urgent', priority: 9, order: 100 })
@@ -137,21 +137,21 @@ describe('jobs with a limit', () => {
     expect(released).toEqual(['b', 'b'])
   })
 
-  it('leave their turn to the first of those that wait', () => {
+  it('pass a start that is taken back to the waiting job of the highest priority', () => {
     started(limit(1), 'a', 'b')
     limits.start(limit(1), { id: 'urgent', priority: 9, order: 100 })
     limits.takeBack(limit(1))
     expect(released).toEqual(['urgent'])
   })
 
-  it('do not count when they are taken back', () => {
+  it('do not count a start that is taken back', () => {
     started(limit(1), 'a')
     limits.takeBack(limit(1))
     limits.takeBack(limit(1, 1_000, 'unknown'))
     expect(started(limit(1), 'b', 'c')).toEqual(['b'])
   })
 
-  it('leave their turn to the next one when they are taken back', () => {
+  it('pass a start that is taken back to the next waiting job', () => {
     started(limit(1), 'a', 'b', 'c')
     limits.takeBack(limit(1))
     expect(released).toEqual(['b'])
@@ -160,7 +160,7 @@ describe('jobs with a limit', () => {
     expect(released).toEqual(['b', 'c'])
   })
 
-  it('give back the newest start when they are taken back: the older ones leave first', () => {
+  it('take back the newest start, so that the older ones still leave the window first', () => {
     started(limit(2), 'a')
     vi.advanceTimersByTime(500)
     started(limit(2), 'b')
@@ -169,7 +169,7 @@ describe('jobs with a limit', () => {
     expect(started(limit(2), 'c', 'd', 'e')).toEqual(['c', 'd'])
   })
 
-  it('are released one by one, as the starts leave the window', () => {
+  it('are released one by one as the starts leave the window', () => {
     for (const id of ['a', 'b', 'c']) {
       started(limit(3), id)
       vi.advanceTimersByTime(300)
@@ -182,25 +182,25 @@ describe('jobs with a limit', () => {
     expect(released).toEqual(['d', 'e'])
   })
 
-  it('do not wait any more once they are started', () => {
+  it('no longer wait once they are started', () => {
     started(limit(1), 'a', 'b')
     expect(started(limit(2), 'b', 'c')).toEqual(['b'])
     vi.advanceTimersByTime(1_000)
     expect(released).toEqual(['c'])
   })
 
-  it('of another key are another matter', () => {
+  it('with different keys do not share a limit', () => {
     expect(started(limit(1), 'a', 'b')).toEqual(['a'])
     expect(started(limit(1, 1_000, 'other'), 'c')).toEqual(['c'])
   })
 
-  it('go by the limit of the one that asks', () => {
+  it('follow the number of starts of the job that asks', () => {
     started(limit(5), 'a', 'b', 'c')
     expect(started(limit(1), 'd')).toEqual([])
     expect(started(limit(5), 'e', 'f', 'g')).toEqual(['e', 'f'])
   })
 
-  it('go by the window of the one that asked last', () => {
+  it('follow the window of the job that asked last', () => {
     started(limit(1), 'a')
     vi.advanceTimersByTime(900)
     expect(started(limit(1, 5_000), 'b')).toEqual([])
@@ -211,8 +211,8 @@ describe('jobs with a limit', () => {
   })
 })
 
-describe('what is remembered', () => {
-  it('is gone when its window is over', () => {
+describe('the record of starts', () => {
+  it('is deleted when its window is over', () => {
     started(limit(1), 'a')
     started(limit(1, 5_000, 'long'), 'b')
     expect(limits.size).toBe(2)
@@ -223,23 +223,23 @@ describe('what is remembered', () => {
     expect(vi.getTimerCount()).toBe(0)
   })
 
-  it('is gone too when those that waited have not come back', () => {
+  it('is deleted when the jobs that waited do not ask again', () => {
     started(limit(1), 'a', 'b')
     vi.advanceTimersByTime(10_000)
     expect([limits.size, vi.getTimerCount()]).toEqual([0, 0])
   })
 
-  it('is bounded: the key that is unused for longest is forgotten, and its jobs are released', () => {
+  it('is limited to 10,000 keys: the least recently used is deleted and its jobs are released', () => {
     started(limit(1, 1_000, 'first'), 'a', 'waiting')
     for (let i = 0; i < 10_000; i++) started(limit(1, 1_000, `k${i}`), `j${i}`)
     expect(limits.size).toBe(10_000)
     expect(released).toEqual(['waiting'])
-    // One for each key: that of the first must not go off and end what is remembered of it anew.
+    // One timer per key: a leftover timer of the first key would delete its new record.
     expect(vi.getTimerCount()).toBe(10_000)
     expect(started(limit(1, 1_000, 'first'), 'b')).toEqual(['b'])
   })
 
-  it('is not forgotten as long as it is used, however many keys there are', () => {
+  it('is kept for a key in use, although there are more than 10,000 keys', () => {
     started(limit(1, 1_000, 'busy'), 'a')
     for (let i = 0; i < 10_000; i++) {
       started(limit(1, 1_000, `k${i}`), `j${i}`)

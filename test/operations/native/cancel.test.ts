@@ -29,20 +29,23 @@ it.each<[PublishOutcome, BrokerStatus['state']]>([
   ['refused', 'up'],
   ['denied', 'up'],
   ['unknown', 'down'],
-])('of an unknown id comes again until the workers are told: %s while %s', async (what, state) => {
-  outcome = what
-  status = state
-  await expect(cancel('a')).rejects.toMatchObject(AGAIN)
-  expect(harness.ledger.isTombstoned('a')).toBe(true)
-  await expect(cancel('a')).rejects.toMatchObject(AGAIN)
-  outcome = 'confirmed'
-  status = 'up'
-  await cancel('a')
-  expect(harness.ledger.tombstones(['q'], 9).cancelled).toEqual([{ id: 'a', generation: 0 }])
-})
+])(
+  'a native cancel of an unknown id is redelivered until the broadcast is confirmed: %s while %s',
+  async (what, state) => {
+    outcome = what
+    status = state
+    await expect(cancel('a')).rejects.toMatchObject(AGAIN)
+    expect(harness.ledger.isTombstoned('a')).toBe(true)
+    await expect(cancel('a')).rejects.toMatchObject(AGAIN)
+    outcome = 'confirmed'
+    status = 'up'
+    await cancel('a')
+    expect(harness.ledger.tombstones(['q'], 9).cancelled).toEqual([{ id: 'a', generation: 0 }])
+  },
+)
 
 it.each<PublishOutcome>(['unknown', 'nacked', 'forbidden'])(
-  'of an unknown id does not come again for ever: %s while RabbitMQ takes publishes',
+  'a native cancel of an unknown id is not redelivered when its broadcast is %s',
   async (what) => {
     outcome = what
     await cancel('a')
@@ -50,13 +53,13 @@ it.each<PublishOutcome>(['unknown', 'nacked', 'forbidden'])(
   },
 )
 
-it('of an unknown id does not wait for RabbitMQ longer than what is behind it can', async () => {
+it('a native cancel of an unknown id ends although RabbitMQ never answers its broadcast', async () => {
   stage.deps.broker.broadcast = () => new Promise(() => {})
   await cancel('a')
   expect(harness.ledger.isTombstoned('a')).toBe(true)
 })
 
-it('leaves room for what is behind it, however many workers cannot be told of', async () => {
+it('at most 16 native cancels are redelivered at a time; the others are done without a broadcast', async () => {
   outcome = 'refused'
   const ids = Array.from({ length: 40 }, (_, i) => `job-${i}`)
   const untold = async () => {
@@ -65,7 +68,7 @@ it('leaves room for what is behind it, however many workers cannot be told of', 
   }
   const first = await untold()
   expect(first).toHaveLength(16)
-  // Those come again, and no others with them.
+  // The same 16 are redelivered, and no others.
   expect(await untold()).toEqual(first)
   expect(ids.filter((id) => !harness.ledger.isTombstoned(id))).toEqual([])
   outcome = 'confirmed'

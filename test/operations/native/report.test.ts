@@ -30,27 +30,34 @@ it.each<[string, Partial<ReportEvent>, string]>([
   ['success', { event: 'completed' }, 'job.completed'],
   ['failure', FAILED, 'job.retrying'],
   ['final failure', { ...FAILED, outcome: { decision: 'discard' } }, 'job.discarded'],
-])('of a start with its %s tells the start as it was', async (_end, said, last) => {
-  const { id } = await pushed(harness.ledger)
-  const events = [{ event: 'started' as const }, said].map((one) => ({ ...AT, ...one, job_id: id }))
-  await report(
-    stage.deps,
-    { worker_id: 'w', events: events as ReportEvent[] },
-    { requestId: 'req_1' },
-  )
-  const started = stage.events.find(({ type }) => type === 'job.started')
-  expect(started).toMatchObject({
-    job: { id, state: 'active', attempt: 1, workerId: 'w', enqueuedAt: NOW, startedAt: NOW },
-  })
-  expect(stage.events.map(({ type }) => type)).toContain(last)
-})
+])(
+  'a report of a start and its %s emits job.started with the state at the start',
+  async (_end, said, last) => {
+    const { id } = await pushed(harness.ledger)
+    const events = [{ event: 'started' as const }, said].map((one) => ({
+      ...AT,
+      ...one,
+      job_id: id,
+    }))
+    await report(
+      stage.deps,
+      { worker_id: 'w', events: events as ReportEvent[] },
+      { requestId: 'req_1' },
+    )
+    const started = stage.events.find(({ type }) => type === 'job.started')
+    expect(started).toMatchObject({
+      job: { id, state: 'active', attempt: 1, workerId: 'w', enqueuedAt: NOW, startedAt: NOW },
+    })
+    expect(stage.events.map(({ type }) => type)).toContain(last)
+  },
+)
 
 it.each<[string, Parameters<typeof toldDelivery>[1], boolean]>([
-  ['is settled here, if it can be', {}, false],
-  ['is still out where it could not be settled', { settles: 'lost' }, true],
-  ['was its own where the delivery here is dead', { isLive: false, settles: 'lost' }, false],
+  ['is acknowledged by the gateway', {}, false],
+  ['is still out when the acknowledgement is lost', { settles: 'lost' }, true],
+  ['is back when the channel of its delivery is gone', { isLive: false, settles: 'lost' }, false],
 ])(
-  'by another worker than the one that has the lease: its token %s',
+  'a native completion of a job that is leased over HTTP: its token %s',
   async (_, given, tokenOut) => {
     const { id } = await fetched(harness.ledger)
     stage.deps.tokens.held.set(id, toldDelivery([], given))
@@ -64,7 +71,7 @@ it.each<[string, Parameters<typeof toldDelivery>[1], boolean]>([
   },
 )
 
-it('of a job that the ledger refuses keeps nothing from its neighbours', async () => {
+it('a report still applies its other events when the ledger refuses one job', async () => {
   const jobs = [await pushed(harness.ledger), await pushed(harness.ledger)]
   const unknown = uuid7()
   const [poisoned, known] = jobs.map(({ id }) => id) as [string, string]
@@ -81,12 +88,12 @@ it('of a job that the ledger refuses keeps nothing from its neighbours', async (
   expect(states).toEqual(['available', 'completed', 'completed'])
 })
 
-it('of a failure keeps no job that the ledger has, or that its worker has published again', async () => {
+it('a reported failure dead-letters an unusable job only if it is unknown and was not retried', async () => {
   const publishUnusable = vi.fn(async () => 'confirmed' as const)
   Object.assign(stage.deps.broker, { shown: shownMessage, publishUnusable })
   const { id } = await pushed(harness.ledger)
   const said = (job_id: string, more: Partial<ReportEvent> = {}) => {
-    // One that cannot be adopted.
+    // A job without a type, which cannot be adopted.
     const job = { id: job_id, type: '', args: [] }
     const events = [{ ...FAILED, job_id, job, ...more } as ReportEvent]
     return report(stage.deps, { worker_id: 'w', events }, { requestId: 'req_1' })
@@ -99,7 +106,7 @@ it('of a failure keeps no job that the ledger has, or that its worker has publis
   expect(publishUnusable).toHaveBeenCalledOnce()
 })
 
-it('is followed up as far as it was written, where the ledger fails in between', async () => {
+it('a report emits events for what was written before the ledger failed, once each', async () => {
   const { ledger } = harness
   const jobs = [await pushed(ledger), await pushed(ledger), await pushed(ledger)]
   const [first, poisoned, last] = jobs.map(({ id }) => id) as [string, string, string]
@@ -120,7 +127,7 @@ it('is followed up as far as it was written, where the ledger fails in between',
   expect(completed).toMatchObject([{ job: { id: first } }, { job: { id: last } }])
 })
 
-it('of steps that begin many others is written a few at a time, each with its start', async () => {
+it('a report of workflow steps is written in several groups, each with its starts', async () => {
   const { ledger } = harness
   const roots: string[] = []
   for (let n = 0; n < 3; n++) {
@@ -128,7 +135,7 @@ it('of steps that begin many others is written a few at a time, each with its st
     await ledger.workflows.create(workflow, NOW)
     roots.push(ledger.workflows.find(workflow.id)?.steps[0]?.jobId ?? '')
   }
-  // Written in one with each other.
+  // Jobs without a workflow, which are written in one group.
   const others = [await pushed(ledger), await pushed(ledger)]
   const ids = [...others.map(({ id }) => id), ...roots]
   const said = (event: 'started' | 'completed') =>
@@ -143,10 +150,10 @@ it('of steps that begin many others is written a few at a time, each with its st
     emit.call(stage.deps.events, event)
   }
   let now = 0
-  // One look at the clock for each write of a turn.
+  // Advances by 30 ms per call, and the report reads the clock once per write.
   const clock = vi.spyOn(performance, 'now').mockImplementation(() => (now += 30))
   const reported = report(stage.deps, { worker_id: 'w', events }, { requestId: 'req_1' })
-  // What is asked for meanwhile comes behind all of it.
+  // A write that is requested meanwhile comes after the whole report.
   await ledger.written()
   clock.mockRestore()
   expect(ids.filter(isCompleted)).toEqual(ids)
@@ -159,7 +166,7 @@ it('of steps that begin many others is written a few at a time, each with its st
   }
 })
 
-it('of two attempts of a step is taken in its order', async () => {
+it('a report of two attempts of a workflow step is applied in its order', async () => {
   const { ledger } = harness
   const workflow = newGraph({ root: [], leaf: ['root'] })
   await ledger.workflows.create(workflow, NOW)
@@ -179,7 +186,7 @@ it('of two attempts of a step is taken in its order', async () => {
   expect(told).toEqual([...first, 'job.enqueued', 'job.started', 'job.completed'])
 })
 
-it('of a job that nobody knew tells what its token said of the attempt before', async () => {
+it('a report that adopts an unknown job records the error that its headers tell of the last attempt', async () => {
   const id = uuid7()
   const headers = { 'x-ojs-error-code': 'smtp_down', 'x-ojs-error-message': 'no route' }
   const shown = { job: { id, type: 'a.b', args: [] }, headers }
@@ -193,7 +200,7 @@ it('of a job that nobody knew tells what its token said of the attempt before', 
   ])
 })
 
-it('of a failure whose rejected delivery was faster says what the failure was', async () => {
+it('a reported failure replaces the error "rejected" when the dead letter came first', async () => {
   const { id } = await pushed(harness.ledger)
   const content = Buffer.from(JSON.stringify({ id }))
   const message = { content, headers: {} }
@@ -210,7 +217,7 @@ it('of a failure whose rejected delivery was faster says what the failure was', 
   expect(JSON.parse(row()?.errors ?? '')).toMatchObject([own])
 })
 
-it('a report comes again whose failed job cannot be kept while RabbitMQ takes no publishes', async () => {
+it('a report fails with 503 while its unusable failed job cannot be dead-lettered', async () => {
   let outcome: PublishOutcome = 'refused'
   const shown: Broker['shown'] = () => {
     throw new OjsError('invalid_request', 'It is no job.')
@@ -220,15 +227,15 @@ it('a report comes again whose failed job cannot be kept while RabbitMQ takes no
   const event = { ...FAILED, job_id: id, job: { id, type: 'No Type', args: [] } }
   const said = () => report(stage.deps, { worker_id: 'w', events: [event] }, { requestId: 'req_1' })
   await expect(said()).rejects.toMatchObject({ status: 503, retryable: true })
-  // Without a dead letter queue it would come again for ever.
+  // A returned publish means that there is no dead letter queue, so a redelivery would never succeed.
   outcome = 'returned'
   expect(await said()).toEqual({ applied: 0, ignored: 1 })
 })
 
 it.each([
   ['kept as a dead letter', false],
-  ['forgotten where it was cancelled', true],
-])('a failed job that comes along and is none of ours is %s', async (_, isCancelled) => {
+  ['dropped when it was cancelled', true],
+])('an unusable failed job in a report is %s', async (_, isCancelled) => {
   const buried: string[] = []
   const publishUnusable = async ({ id }: { id: string }) => {
     buried.push(id)

@@ -55,7 +55,7 @@ async function leaseOver(id: string): Promise<void> {
   expect(row(id)).toMatchObject({ state: 'available', holder: 'native', attempt: 1 })
 }
 
-/** Begun, and silent for so many leases; heard of between two of them. */
+/** A job that is started and silent for this many leases, with a heartbeat between two of them. */
 async function silentFor(leases: number, maxAttempts = 3): Promise<string> {
   const { id } = await pushed(harness.ledger, { maxAttempts })
   await said(id, 'started')
@@ -68,17 +68,20 @@ async function silentFor(leases: number, maxAttempts = 3): Promise<string> {
   return id
 }
 
-describe('an attempt that is heard of again after its lease', () => {
-  it.each([1, 2, 4])('fails once, with the word of its worker, after %i leases', async (leases) => {
-    const id = await silentFor(leases)
-    await said(id, 'failed', FAILED)
-    expect(row(id)).toMatchObject({ state: 'retryable', attempt: 1, retryDelayMs: 1_000 })
-    expect([codeOf(id), codes(id)]).toEqual(['boom', [[1, 'boom']]])
-    expect(told('job.started', 'job.failed', 'job.retrying')).toEqual([1, 1, 1])
-    expect([failuresOf(), harness.ledger.traffic.lastHour('default', NOW).waited]).toEqual([1, 1])
-  })
+describe('a native attempt that its worker reports again after its lease expired', () => {
+  it.each([1, 2, 4])(
+    'counts as one failure, with the error of its worker, after %i expired leases',
+    async (leases) => {
+      const id = await silentFor(leases)
+      await said(id, 'failed', FAILED)
+      expect(row(id)).toMatchObject({ state: 'retryable', attempt: 1, retryDelayMs: 1_000 })
+      expect([codeOf(id), codes(id)]).toEqual(['boom', [[1, 'boom']]])
+      expect(told('job.started', 'job.failed', 'job.retrying')).toEqual([1, 1, 1])
+      expect([failuresOf(), harness.ledger.traffic.lastHour('default', NOW).waited]).toEqual([1, 1])
+    },
+  )
 
-  it('is told of as a heartbeat where it was one', async () => {
+  it('emits job.heartbeat when a heartbeat makes it active again', async () => {
     const id = await silentFor(2)
     expect(stage.events.map(({ type }) => type)).toEqual([
       ...['job.started', 'job.failed', 'job.enqueued'],
@@ -89,7 +92,7 @@ describe('an attempt that is heard of again after its lease', () => {
     expect(heartbeat).toMatchObject({ workerId: 'w', job: visible })
   })
 
-  it('fails once where it runs again by then', async () => {
+  it('counts as one failure when it was active again before it failed', async () => {
     const id = await silentFor(1)
     await beat(id)
     await said(id, 'failed', FAILED)
@@ -97,7 +100,7 @@ describe('an attempt that is heard of again after its lease', () => {
     expect([told('job.failed'), failuresOf()]).toEqual([[1], 1])
   })
 
-  it('is followed by the next one, which fails for itself', async () => {
+  it('is followed by the next attempt, whose failure counts separately', async () => {
     const id = await silentFor(2, 2)
     await said(id, 'failed', { ...FAILED, outcome: { decision: 'retry', delay_ms: 9, rung_ms: 9 } })
     await said(id, 'started', { attempt: 2 })
@@ -111,7 +114,7 @@ describe('an attempt that is heard of again after its lease', () => {
     expect(failuresOf()).toBe(2)
   })
 
-  it('has been silent, though it succeeds', async () => {
+  it('keeps the timeout in its history when it completes', async () => {
     const id = await silentFor(2)
     await said(id, 'completed')
     expect(row(id)).toMatchObject({ state: 'completed', attempt: 1, error: null })
@@ -119,7 +122,7 @@ describe('an attempt that is heard of again after its lease', () => {
     expect(told('job.started', 'job.failed', 'job.completed')).toEqual([1, 1, 1])
   })
 
-  it('fails once where its worker rejects the delivery, and then says why', async () => {
+  it('counts as one failure when its worker rejects the delivery and then reports the error', async () => {
     const id = await silentFor(1)
     await beat(id)
     const message = { content: Buffer.from(JSON.stringify({ id })), headers: {} }
@@ -131,22 +134,25 @@ describe('an attempt that is heard of again after its lease', () => {
     expect([told('job.failed', 'job.discarded'), failuresOf()]).toEqual([[1, 1], 1])
   })
 
-  it.each(['started', 'claimed'])('is one of those before the next: %s', async (how) => {
-    const id = await silentFor(1)
-    await beat(id)
-    if (how === 'started') await said(id, 'started', { attempt: 3 }, 'other')
-    else await harness.ledger.claim([token(id, { attempt: 3 })], TERMS)
-    expect(row(id)).toMatchObject({ state: 'active', attempt: 3 })
-    expect(codes(id)).toEqual([
-      [1, 'visibility_timeout'],
-      [2, 'unreported'],
-    ])
-    await said(id, 'failed', FAILED)
-    expect([codes(id)[0], told('job.failed')]).toEqual([[1, 'boom'], [1]])
-  })
+  it.each(['started', 'claimed'])(
+    'is in the history when a later attempt is %s, and still takes the error of its worker',
+    async (how) => {
+      const id = await silentFor(1)
+      await beat(id)
+      if (how === 'started') await said(id, 'started', { attempt: 3 }, 'other')
+      else await harness.ledger.claim([token(id, { attempt: 3 })], TERMS)
+      expect(row(id)).toMatchObject({ state: 'active', attempt: 3 })
+      expect(codes(id)).toEqual([
+        [1, 'visibility_timeout'],
+        [2, 'unreported'],
+      ])
+      await said(id, 'failed', FAILED)
+      expect([codes(id)[0], told('job.failed')]).toEqual([[1, 'boom'], [1]])
+    },
+  )
 })
 
-it('an attempt of the same number in an earlier life is another one', async () => {
+it('attempts of the same number before and after a dead letter retry count separately', async () => {
   const { ledger } = harness
   const { id } = await pushed(ledger, { maxAttempts: 1 })
   await said(id, 'started')

@@ -12,7 +12,7 @@ beforeEach(async () => {
 })
 afterEach(() => harness.destroy())
 
-it('names the life of a cancelled job that has had more than one', async () => {
+it('sync answers the generation of a cancelled job that was retried from the dead letters', async () => {
   const { ledger } = harness
   const [first, second] = [await pushed(ledger), await died(ledger)]
   await ledger.revive(second.id, second.generation, NOW)
@@ -25,7 +25,7 @@ it('names the life of a cancelled job that has had more than one', async () => {
   })
 })
 
-it('looks for a retry queue that a worker has found missing', async () => {
+it('sync rechecks the retry queues that a worker has found missing', async () => {
   const recheckQueue = async () => 'ready' as const
   const recheckRung = vi.fn(async () => 'ready' as const)
   const { deps } = onToldBroker(harness, { recheckQueue, recheckRung })
@@ -38,11 +38,11 @@ it('looks for a retry queue that a worker has found missing', async () => {
   ])
 })
 
-describe('a queue that RabbitMQ cannot be asked for', () => {
+describe('sync, while the queue cannot be checked', () => {
   const DOWN = { state: 'down', reason: 'no declare connection' } as const
   const UP = { state: 'up' } as const
 
-  it('is asked for again as soon as the connections are back', async () => {
+  it('checks the queue again as soon as the connections are up', async () => {
     const answers: EnsureOutcome[] = ['unavailable', 'ready']
     const recheckQueue = vi.fn(async () => answers.shift() ?? 'lost')
     const states = [DOWN, DOWN, UP]
@@ -53,13 +53,13 @@ describe('a queue that RabbitMQ cannot be asked for', () => {
     expect(harness.ledger.queues().map(({ name }) => name)).toEqual(['a'])
   })
 
-  it.each([DOWN, UP])('is not said to be missing: %j', async (state) => {
+  it.each([DOWN, UP])('does not list the queue in not_ready: %j', async (state) => {
     const recheckQueue = async (queue: string) => (queue === 'lost' ? 'lost' : 'unavailable')
     const { deps } = onToldBroker(harness, { recheckQueue, status: () => state })
     const [watch, queues] = [new Stopwatch(), ['a', 'lost', 'b']]
     const answer = await sync(deps, { queues })
     expect(answer).toMatchObject({ paused: [], directive: 'running', not_ready: ['lost'] })
-    // Who asks waits for a second.
+    // The worker waits one second for the answer.
     expect(watch.elapsedMs).toBeLessThan(900)
     watch.end()
     expect(harness.ledger.queues()).toEqual([])

@@ -30,18 +30,21 @@ it.each<[PublishOutcome, number]>([
   ['nacked', 1],
   ['confirmed', 0],
   ['unknown', 0],
-])('of a job that is cancelled on the way, and then is %s', async (outcome, pruned) => {
-  const isQueueGone = async () => false
-  stage = onToldBroker(harness, { ...broker, isQueueGone, broadcast: async () => 'confirmed' })
-  publish.mockImplementationOnce(async ({ id }) => {
-    await cancel(stage.deps, id, { requestId: 'req_2' })
-    return outcome
-  })
-  await push(stage.deps, { type: 'a', args: [] }, { requestId: 'req_1' })
-  expect(await prunedRows(harness)).toBe(pruned)
-})
+])(
+  'after a publish that was %s while its job was cancelled, retention may prune %i row(s)',
+  async (outcome, pruned) => {
+    const isQueueGone = async () => false
+    stage = onToldBroker(harness, { ...broker, isQueueGone, broadcast: async () => 'confirmed' })
+    publish.mockImplementationOnce(async ({ id }) => {
+      await cancel(stage.deps, id, { requestId: 'req_2' })
+      return outcome
+    })
+    await push(stage.deps, { type: 'a', args: [] }, { requestId: 'req_1' })
+    expect(await prunedRows(harness)).toBe(pruned)
+  },
+)
 
-it('of a job that is cancelled on the way is waited for where an earlier one may be there', async () => {
+it('after a nack the row of a cancelled job stays if an earlier publish may have succeeded', async () => {
   const isQueueGone = async () => false
   stage = onToldBroker(harness, { ...broker, isQueueGone, broadcast: async () => 'confirmed' })
   publish.mockImplementationOnce(async ({ id }) => {
@@ -53,7 +56,7 @@ it('of a job that is cancelled on the way is waited for where an earlier one may
   expect(await prunedRows(harness)).toBe(0)
 })
 
-it('of a job that is cancelled with its withdrawal is waited for by nobody', async () => {
+it('after a nack the row of a job that is cancelled with its withdrawal may be pruned', async () => {
   const isQueueGone = async () => false
   stage = onToldBroker(harness, { ...broker, isQueueGone, broadcast: async () => 'confirmed' })
   publish.mockResolvedValueOnce('nacked')
@@ -67,7 +70,7 @@ it('of a job that is cancelled with its withdrawal is waited for by nobody', asy
   expect(await prunedRows(harness)).toBe(1)
 })
 
-it('of a job that is cancelled while its queue is declared again is not sent', async () => {
+it('the token of a job that is cancelled while its queue is declared again is not published', async () => {
   const broadcast = vi.fn<Broker['broadcast']>(async () => 'refused')
   const ensureQueue = async () => {
     const [row] = harness.ledger.outboxPage(0, 1)
@@ -78,11 +81,11 @@ it('of a job that is cancelled while its queue is declared again is not sent', a
   publish.mockReset().mockResolvedValue('returned')
   const { job } = await push(stage.deps, { type: 'a', args: [] }, { requestId: 'req_1' })
   expect(publish).toHaveBeenCalledTimes(1)
-  // The relay tells the workers, as nobody else could.
+  // The broadcast failed, so the relay has to tell the workers.
   expect(harness.ledger.outboxPage(0, 9)).toMatchObject([{ id: job.id, state: 'cancelled' }])
 })
 
-it('is in hand until the last of those who send it is done', async () => {
+it('a token counts as being sent until the last of two concurrent publishes is done', async () => {
   publish.mockReset().mockResolvedValue('confirmed')
   const { job } = await push(stage.deps, { type: 'a', args: [] }, { requestId: 'req_1' })
   const first = deferred<PublishOutcome>()
@@ -96,12 +99,12 @@ it('is in hand until the last of those who send it is done', async () => {
 })
 
 it.each<PublishOutcome>(['returned', 'nacked'])(
-  'is unknown for a token that was %s behind a ledger that is closed meanwhile',
+  'sendToken resolves to unknown when the token was %s and the ledger is closed',
   async (outcome) => {
     publish.mockResolvedValueOnce('confirmed')
     const { job } = await push(stage.deps, { type: 'a', args: [] }, { requestId: 'req_1' })
     publish.mockResolvedValue(outcome)
-    // Most callers have nobody left to tell: a rejection would end the process.
+    // Most callers do not await the result, so a rejection would end the process.
     expect(await sendToken(stage.deps, job)).toEqual({ outcome: 'unknown', row: job })
     expect(stage.deps.tokens.sending.size).toBe(0)
   },

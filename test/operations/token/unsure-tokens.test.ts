@@ -3,7 +3,7 @@ import { UnsureTokens } from '../../../src/operations/token/unsure-tokens.ts'
 
 const BOUND = 50_000
 
-it('knows every id up to its bound, and beyond it that it does not know', () => {
+it('remembers 50,000 unsure ids, and beyond that reports every id as unsure', () => {
   const unsure = new UnsureTokens()
   for (let i = 0; i < BOUND; i++) unsure.add(`id ${i}`)
   unsure.add('id 7')
