@@ -8,7 +8,7 @@ const cases = findCases()
 describe.each(DIALECTS)('known failures, dialect %s', (dialect) => {
   const known = KNOWN_FAILURES[dialect]
 
-  test.skipIf(cases === undefined)('are cases that exist', () => {
+  test.skipIf(cases === undefined)('exist as cases of the suite', () => {
     expect(cases).toEqual(expect.arrayContaining(Object.keys(known)))
   })
 

@@ -1,6 +1,6 @@
 import type { Dialect } from '../../src/dialect.ts'
 
-/** Neither dialect can make these pass. */
+/** Cases that cannot pass in any dialect. */
 const DEFECTIVE = {
   'level-1-reliable/retry/retry-error-history-tracked.json':
     'defective: wants error types that none of its requests names',

@@ -12,7 +12,7 @@ const LONG_WAIT_MS = 30_000
 /** How often a case may run in all; see `runOn`. */
 const TRIES = 3
 
-/** What the cases that leave a job alone for a minute need; no case counts on the 30 s of seed 001. */
+/** Some cases leave a job alone for a minute. No case relies on the default of 30 s of seed 001. */
 const TIMEOUTS = { OJS_VISIBILITY_TIMEOUT_MS: '120000', OJS_TIMEOUT_MS: '120000' }
 
 interface Run {
@@ -20,14 +20,14 @@ interface Run {
   queueType: 'classic' | 'quorum'
 }
 
-/** All side by side in this one file: they share a broker, and most of the time they wait. */
+/** All runs are concurrent in this one file, since they share a broker and mostly wait. */
 const RUNS: readonly Run[] = DIALECTS.flatMap((dialect) =>
   (['classic', 'quorum'] as const).map((queueType) => ({ dialect, queueType })),
 )
 
 const cases = findCases()
 if (cases === undefined) {
-  // Where the project is developed a missing suite must not look like a passed one.
+  // In CI a missing suite must not look like a passed one.
   test.skipIf(!process.env['CI'])(`the public cases are in ${whereCasesShouldBe}`, () => {
     expect.fail('they are not')
   })
@@ -73,7 +73,7 @@ function runAll(paths: readonly string[]): void {
   }
 }
 
-/** Cron does not care about the kind of queue: what waits for minutes runs once per dialect. */
+/** Cases that wait for minutes are about cron, which does not depend on the queue type: one run each. */
 function casesOf({ queueType }: Run, paths: readonly string[]): readonly string[] {
   return queueType === 'classic' ? paths : paths.filter((path) => !isLong(path))
 }
@@ -82,7 +82,7 @@ function isLong(path: string): boolean {
   return waitOf(path) > LONG_WAIT_MS
 }
 
-/** One vhost for all four; the prefix keeps them apart. */
+/** Starts a gateway. All four share a vhost and are separated by their prefix. */
 function start(vhost: Vhost, { dialect, queueType }: Run): Promise<Gateway> {
   return Gateway.start({
     amqpUrl: vhost.url,
@@ -96,8 +96,8 @@ function start(vhost: Vhost, { dialect, queueType }: Run): Promise<Gateway> {
 }
 
 /**
- * The clocks of the cases stop for nobody: one has 1 s from a beat to the end of its lease, others
- * look 200 ms after a retry is due. So what fails runs again; a fault of ours fails each time.
+ * Some cases depend on short times: one has 1 s from a heartbeat to the end of its lease, others look 200 ms
+ * after a retry is due. Failed cases therefore run again; a fault of the gateway fails each time.
  */
 async function runOn(
   run: Run,
@@ -119,7 +119,7 @@ async function runOn(
   return results
 }
 
-/** One after the other, and each of the long ones beside all others. */
+/** Runs the cases one after the other, and each long one concurrently to all others. */
 async function runSideBySide(
   watch: EnvelopeWatch,
   paths: readonly string[],

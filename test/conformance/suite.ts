@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-// The public cases are not ours to copy: they lie beside the repository where it is developed.
+// The public cases cannot be copied into this repository. They are beside it where it is developed.
 const SHARED = new URL('../../../shared/', import.meta.url)
 const SUITES = fileURLToPath(new URL('conformance/suites', SHARED))
 const TOOL = fileURLToPath(new URL('tools/conformance.mjs', SHARED))
-/** What of a listed public case can pass, as cases of our own. */
+/** The project's own cases, with the parts of known failures that can pass. */
 const OWN = fileURLToPath(new URL('.', import.meta.url))
 
 const FOLDERS: readonly { suites: string; folder: string }[] = [
@@ -38,7 +38,7 @@ export function findCases(): string[] | undefined {
   )
 }
 
-/** How long a case waits by itself, with nothing to do. */
+/** The total time that a case waits by itself, in milliseconds. */
 export function waitOf(path: string): number {
   const { steps } = JSON.parse(readFileSync(join(suitesOf(path), path), 'utf8')) as {
     steps: { delay_ms?: number; duration_ms?: number }[]

@@ -19,7 +19,7 @@ function open() {
   return { complaints, lines }
 }
 
-it('say what is wrong with a message, and of a type of any length the beginning', () => {
+it('complaints log what is wrong with a message, with at most 100 characters of its type', () => {
   const { complaints, lines } = open()
   complaints.malformed(MESSAGE, 'invalid_json', new Error('no JSON'), 'req_1')
   complaints.malformed({ ...MESSAGE, type: 'a' }, 'too_large', undefined, 'req_2')
@@ -36,7 +36,7 @@ it('say what is wrong with a message, and of a type of any length the beginning'
   ])
 })
 
-it('of what was left out are heard, however many messages were none', () => {
+it('complaints about left out events are logged although those about messages are suppressed', () => {
   const { complaints, lines } = open()
   for (let i = 0; i < 20; i++) complaints.malformed(MESSAGE, 'unknown_type', undefined, 'req_1')
   expect(lines).toHaveLength(10)
@@ -46,7 +46,7 @@ it('of what was left out are heard, however many messages were none', () => {
   expect(lines.slice(10)).toEqual([{ ...said, message: 'events left out' }])
 })
 
-it('of those that were not shown are told in the end, of each kind', () => {
+it('complaints that were suppressed are counted at the end, by kind', () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
   onTestFinished(() => void vi.useRealTimers())
   const { complaints, lines } = open()

@@ -12,7 +12,7 @@ const MAX_BYTES = 1_048_576
 let harness: SqliteHarness
 let stage: ToldStage
 let replies: Reply[]
-/** What telemetry has heard. */
+/** The calls of the telemetry observer. */
 let heard: unknown[][]
 let take: ReturnType<typeof controlDoor>
 
@@ -51,27 +51,27 @@ const cancel = (id: string, given: Partial<ControlMessage> = {}) =>
 const bodies = () => replies.map(({ body }) => JSON.parse(body))
 
 describe('a control message', () => {
-  it('is handled when all that it holds is committed', async () => {
+  it('is handled once its cancellation is committed', async () => {
     const { id } = await fetched(harness.ledger)
     expect(await take(cancel(id))).toBe('handled')
     expect(rowOf(harness.ledger, id).state).toBe('cancelled')
     expect(heard).toEqual([['received', 'ojs.control.cancel']])
   })
 
-  it('of what is over or unknown is handled: nobody waits for an answer', async () => {
+  it('about an ended or unknown job is handled without a reply', async () => {
     const { id } = await fetched(harness.ledger)
     await take(cancel(id))
     expect([await take(cancel(id)), await take(cancel(UNKNOWN_ID))]).toEqual(['handled', 'handled'])
     expect(replies).toEqual([])
   })
 
-  it('that an operation refuses is handled: it would be refused again, for ever', async () => {
+  it('that an operation refuses is handled, since a redelivery would be refused too', async () => {
     const { id } = await fetched(harness.ledger)
     harness.ledger.cancelAny = () => Promise.reject(new OjsError('not_found', 'No such job.'))
     expect(await take(cancel(id))).toBe('handled')
   })
 
-  it('comes again where the ledger cannot be written, however often that happens', async () => {
+  it('is redelivered as often as the ledger cannot be written', async () => {
     const { id } = await fetched(harness.ledger)
     harness.ledger.cancelAny = () => Promise.reject(unavailable('The disk is full.', 'ledger'))
     for (const redelivered of [false, true]) {
@@ -79,7 +79,7 @@ describe('a control message', () => {
     }
   })
 
-  it('that brings a bug to light comes again once', async () => {
+  it('that fails by a bug is redelivered once, and then malformed', async () => {
     const { id } = await fetched(harness.ledger)
     harness.ledger.cancelAny = () => Promise.reject(new TypeError('bug'))
     await expect(take(cancel(id))).rejects.toThrow('bug')
@@ -94,18 +94,18 @@ describe('a control message', () => {
   })
 
   it.each<[what: string, sent: ControlMessage, type: string, reason: string]>([
-    ['a type of nobody', message('my.type', {}), 'unknown', 'unknown_type'],
+    ['an unknown type', message('my.type', {}), 'unknown', 'unknown_type'],
     ['no JSON', message('ojs.control.cancel', '{'), 'ojs.control.cancel', 'invalid_json'],
-    ['no type, and no asker', message('', {}), 'unknown', 'unknown_type'],
+    ['no type and no reply address', message('', {}), 'unknown', 'unknown_type'],
     ['no id', message('ojs.control.cancel', {}), 'ojs.control.cancel', 'invalid_request'],
     [
-      'a command that says who asks',
+      'an invalid command with a reply address',
       message('ojs.control.cancel', {}, ASKER),
       'ojs.control.cancel',
       'invalid_request',
     ],
     [
-      'a question of nobody',
+      'a question without a reply address',
       info(UNKNOWN_ID, { replyTo: null }),
       'ojs.control.info',
       'no_reply_to',
@@ -116,13 +116,16 @@ describe('a control message', () => {
       'ojs.control.cancel',
       'too_large',
     ],
-  ])('dies where it is none: %s', async (_, sent, type, reason) => {
-    expect(await take(sent)).toBe('malformed')
-    expect(heard.at(-1)).toEqual(['malformed', type, reason])
-    expect(replies).toEqual([])
-  })
+  ])(
+    'is rejected as malformed, with the reason, and not answered: %s',
+    async (_, sent, type, reason) => {
+      expect(await take(sent)).toBe('malformed')
+      expect(heard.at(-1)).toEqual(['malformed', type, reason])
+      expect(replies).toEqual([])
+    },
+  )
 
-  it('is counted by what was left out of it, and the log says why', async () => {
+  it('with invalid events is handled, and they are counted and logged', async () => {
     const warn = vi.spyOn(stage.deps.logger, 'warn')
     const report = { worker_id: 'w', events: [{}, { event: 'never' }] }
     expect(await take(message('ojs.control.report', report))).toBe('handled')
@@ -132,7 +135,7 @@ describe('a control message', () => {
     expect(told).toMatchObject([{ queue: 'default', type: 'ojs.control.report', count: 2 }])
   })
 
-  it('may have a whole MiB, and a report what its jobs may have beside that', async () => {
+  it('may have 1 MiB, and a report three times the body limit more', async () => {
     const whole = `{"job_id":"${UNKNOWN_ID}"}`.padEnd(MAX_BYTES)
     expect(await take(message('ojs.control.cancel', whole))).toBe('handled')
     const limit = MAX_BYTES + 3 * stage.deps.settings.maxBodyBytes
@@ -145,15 +148,15 @@ describe('a control message', () => {
   })
 })
 
-describe('a question', () => {
-  it('is answered to who asks, with what HTTP says', async () => {
+describe('a control question', () => {
+  it('is answered to its reply address with the job as in HTTP', async () => {
     const { id } = await fetched(harness.ledger)
     expect(await take(info(id))).toBe('handled')
     expect(replies).toMatchObject([{ ...ASKER, type: 'ojs.control.info' }])
     expect(bodies()).toMatchObject([{ job: { id, state: 'active' } }])
   })
 
-  it('without a type is one for a job, where it names an asker', async () => {
+  it('without a type is taken for INFO if it has a reply address', async () => {
     const { id } = await fetched(harness.ledger)
     expect(await take(info(id, { ...ASKER, type: '' }))).toBe('handled')
     expect(bodies()).toMatchObject([{ job: { id } }])
@@ -164,17 +167,17 @@ describe('a question', () => {
     ['an unknown id', info(UNKNOWN_ID), 'not_found', []],
     ['no id', message('ojs.control.info', {}, ASKER), 'invalid_request', ['invalid_request']],
     ['no JSON', message('ojs.control.info', '{', ASKER), 'invalid_payload', ['invalid_json']],
-  ])('that has no answer gets the error for one: %s', async (_, sent, code, malformed) => {
+  ])('that cannot be answered gets an error: %s', async (_, sent, code, malformed) => {
     expect(await take(sent)).toBe('handled')
     expect(bodies()).toMatchObject([{ error: { code } }])
-    // The mistake of the asker is counted as one, and as nothing else.
+    // An invalid question is counted as malformed only, not as received.
     expect(heard.some(([what]) => what === 'received')).toBe(malformed.length === 0)
     expect(heard.filter(([what]) => what === 'malformed').map(([, , why]) => why)).toEqual(
       malformed,
     )
   })
 
-  it('that fails gets an error that tells nothing of why', async () => {
+  it('that fails by a bug gets a backend_error without the message of the bug', async () => {
     harness.ledger.find = () => {
       throw new TypeError('secret')
     }
@@ -183,14 +186,14 @@ describe('a question', () => {
     expect(JSON.stringify(replies)).not.toContain('secret')
   })
 
-  it('whose asker is gone is handled, and counted', async () => {
+  it('whose reply is returned is handled, and the dropped reply counted', async () => {
     stage.deps.broker.reply = async () => 'returned'
     expect(await take(info(UNKNOWN_ID))).toBe('handled')
     expect(heard).toContainEqual(['replyDropped', 'returned'])
   })
 })
 
-describe('a report that died in its queue', () => {
+describe('a late report, which died in its queue', () => {
   const AT = '2026-11-26T12:00:00.000Z'
   const late = (id: string, ...events: object[]) =>
     message(
@@ -199,13 +202,13 @@ describe('a report that died in its queue', () => {
       { isLate: true },
     )
 
-  it('tells of no start: the attempt may have been given back since', async () => {
+  it('does not start a job, since the attempt may have been released meanwhile', async () => {
     const { id } = await pushed(harness.ledger)
     expect(await take(late(id, { event: 'started' }))).toBe('handled')
     expect(rowOf(harness.ledger, id)).toMatchObject({ state: 'available', attempt: 0 })
   })
 
-  it('takes away nothing that may have begun again', async () => {
+  it('does not release a job, since it may have been started again', async () => {
     const { id } = await pushed(harness.ledger)
     const started = { ...late(id, { event: 'started' }), isLate: false }
     await take(started)
@@ -213,7 +216,7 @@ describe('a report that died in its queue', () => {
     expect(rowOf(harness.ledger, id)).toMatchObject({ state: 'active', attempt: 1 })
   })
 
-  it('tells of an end', async () => {
+  it('completes a job', async () => {
     const { id } = await pushed(harness.ledger)
     await take(late(id, { event: 'started' }, { event: 'completed', result: 7 }))
     expect(rowOf(harness.ledger, id)).toMatchObject({ state: 'completed', result: '7' })

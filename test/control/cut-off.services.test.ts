@@ -17,7 +17,7 @@ afterAll(async () => {
   await vhost.drop()
 })
 
-it('a gateway without RabbitMQ does not take for expired what a native worker has run', async () => {
+it('a gateway without RabbitMQ does not expire a job that a native worker may have run', async () => {
   const queue = freshQueue()
   const { id } = (await gateway.push(queue, { options: { expires_at: '+PT1H' } })).body.job
   const client = await connectControl(vhost.url)
@@ -30,7 +30,7 @@ it('a gateway without RabbitMQ does not take for expired what a native worker ha
   await client.say(queue, 'ojs.control.report', { worker_id: 'w', events: [ended] })
   client.channel.ack(token)
   clock.aheadMs += 3_600_000
-  // What has expired is looked for five times a second.
+  // The gateway looks for expired jobs five times a second.
   await sleep(1_000)
   expect(await stateOf(gateway, id)).toBe('available')
   proxy.refuse(false)

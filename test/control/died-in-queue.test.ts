@@ -27,7 +27,7 @@ function letter(type: string | undefined, reason: DeadLetter['reason']): DeadLet
   return { ...facts, queue: 'q', reason, isControl: true, message, carry: () => ({}) }
 }
 
-it('what the door has refused, or nobody knows why it died, is not taken again', async () => {
+it('a dead control message is ignored when it was rejected or died for an unknown reason', async () => {
   const { take, heard, lines, counted } = open()
   for (const reason of ['rejected', 'unknown'] as const) {
     await take(letter('ojs.control.report', reason))
@@ -35,7 +35,7 @@ it('what the door has refused, or nobody knows why it died, is not taken again',
   expect([heard, lines, counted]).toEqual([[], [], []])
 })
 
-it('what a limit took is handled without an asker, and told of', async () => {
+it('an expired report is handled as late and without a reply address, logged and counted', async () => {
   const { take, heard, lines, counted } = open()
   const type = 'ojs.control.report'
   await take(letter(type, 'expired'))
@@ -47,7 +47,7 @@ it('what a limit took is handled without an asker, and told of', async () => {
   expect(counted).toEqual([[type, 'expired']])
 })
 
-it('what is too late to be heard is only told of, whatever it calls itself', async () => {
+it('a dead heartbeat, claim or unknown message is not handled, only logged and counted', async () => {
   const { take, heard, lines, counted } = open()
   const types = ['ojs.control.heartbeat', 'ojs.control.claim', 'x', undefined]
   for (const type of types) await take(letter(type, 'maxlen'))
@@ -56,7 +56,7 @@ it('what is too late to be heard is only told of, whatever it calls itself', asy
   expect(counted.map(([type]) => type)).toEqual([...types.slice(0, 2), 'unknown', 'unknown'])
 })
 
-it('what cannot be written now comes again, and is counted then', async () => {
+it('a dead control message whose handling fails is not counted, since it is redelivered', async () => {
   const { take, counted } = open(() => Promise.reject(new Error('disk full')))
   await expect(take(letter('ojs.control.cancel', 'expired'))).rejects.toThrow('disk full')
   expect(counted).toEqual([])

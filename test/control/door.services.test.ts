@@ -13,7 +13,7 @@ beforeAll(async () => {
 })
 afterAll(() => client.close())
 
-/** The value of a counter, summed over the labels that are not named. */
+/** The value of a counter, summed over all labels that are not given. */
 async function counted(name: string, labels: Record<string, string> = {}): Promise<number> {
   const text: string = (await gateway.request('GET', '/metrics')).body
   return text
@@ -32,7 +32,7 @@ async function pushed(queue = freshQueue()): Promise<{ id: string; queue: string
 
 describe('INFO by RPC (AMQP-021)', () => {
   it.each(['exclusive', 'direct'] as const)(
-    'answers what GET answers, by an address that is %s, on any control queue',
+    'answers the same as GET, to a reply address that is %s, on any control queue',
     async (how) => {
       const { id, queue } = await pushed()
       const other = await pushed()
@@ -43,7 +43,7 @@ describe('INFO by RPC (AMQP-021)', () => {
     },
   )
 
-  it('answers an unknown id, and a question that is none, with the error body', async () => {
+  it('answers an unknown id and an invalid question with an error', async () => {
     const unknown = await client.ask('default', 'ojs.control.info', { job_id: v7() })
     expect(unknown).toMatchObject({
       error: { code: 'not_found', retryable: false, request_id: expect.stringMatching(/^req_/) },
@@ -58,7 +58,7 @@ describe('INFO by RPC (AMQP-021)', () => {
     )
   })
 
-  it('answers a question without a type: seed 002 §5.8 asks for none', async () => {
+  it('answers a question without a type, since seed 002 §5.8 requires none', async () => {
     const { id, queue } = await pushed()
     const { body } = await gateway.get(id)
     const answer = new Promise<unknown>((resolve) => {
@@ -73,7 +73,7 @@ describe('INFO by RPC (AMQP-021)', () => {
     expect(await answer).toEqual(body)
   })
 
-  it('drops and counts the answer to an asker that is gone', async () => {
+  it('drops and counts the answer to a reply queue that does not exist', async () => {
     const { id } = await pushed()
     const before = await counted('ojs_control_replies_dropped_total')
     await client.say('default', 'ojs.control.info', { job_id: id }, { replyTo: 'gone' })
@@ -84,7 +84,7 @@ describe('INFO by RPC (AMQP-021)', () => {
 })
 
 describe('CANCEL by message (AMQP-019)', () => {
-  it('cancels a job by any control queue; what is unknown or over stays as it is', async () => {
+  it('cancels a job of another queue, and ignores unknown and ended jobs', async () => {
     const { id } = await pushed()
     await client.say('default', 'ojs.control.cancel', { job_id: id })
     await untilState(gateway, id, 'cancelled')
@@ -97,8 +97,8 @@ describe('CANCEL by message (AMQP-019)', () => {
   })
 })
 
-describe('directives', () => {
-  it('reach a worker whose heartbeats name no queue', async () => {
+describe('directives to workers', () => {
+  it('reach a worker whose heartbeats name no queues', async () => {
     const { queue } = await pushed()
     const workerId = `w-${v7()}`
     const heard = await client.listen([queue])
@@ -113,7 +113,7 @@ describe('directives', () => {
   const fetchAs = (workerId: string, queue: string) =>
     gateway.request('POST', '/ojs/v1/workers/fetch', { queues: [queue], worker_id: workerId })
 
-  it('for one worker are told to its queues, for all to every queue', async () => {
+  it('are broadcast to the queues of the worker, or for all workers to every queue', async () => {
     const { queue } = await pushed()
     const workerId = `w-${v7()}`
     await fetchAs(workerId, queue)

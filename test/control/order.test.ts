@@ -17,17 +17,17 @@ import { onToldBroker } from '../operations/told-broker.ts'
 let harness: SqliteHarness
 let replies: Reply[]
 let take: ReturnType<typeof controlDoor>
-/** What is made of a broadcast. */
-let told: () => Promise<PublishOutcome>
+/** The outcome of each broadcast. */
+let broadcastOutcome: () => Promise<PublishOutcome>
 
 beforeEach(async () => {
   harness = await openSqliteHarness()
   replies = []
-  told = async () => 'confirmed'
+  broadcastOutcome = async () => 'confirmed'
   const { deps } = onToldBroker(harness, {
-    // A dead letter's copy that was confirmed already would change what a claim is told.
+    // Never confirmed, since the confirmed copy of a dead letter would change the answer to a claim.
     publish: () => new Promise(() => {}),
-    broadcast: () => told(),
+    broadcast: () => broadcastOutcome(),
     shown: shownMessage,
     reply: async (reply) => {
       replies.push(reply)
@@ -51,7 +51,7 @@ function message([type, body]: Sent): ControlMessage {
   return { queue: 'q', type: `ojs.control.${type}`, content, redelivered: false, ...asker }
 }
 
-/** They come in one turn, as from a queue; the last one is a question: its answer. */
+/** Takes all messages in one turn, and returns the answer to the last one, which is a question. */
 async function answered(...sent: Sent[]): Promise<unknown> {
   await Promise.allSettled(sent.map((one) => take(message(one))))
   return JSON.parse(replies.at(-1)?.body ?? 'null')
@@ -59,7 +59,7 @@ async function answered(...sent: Sent[]): Promise<unknown> {
 
 const FAILURE = { code: 'boom', message: 'it went off', retryable: false }
 
-describe('a claim is answered from behind what was said before it:', () => {
+describe('a claim is answered after earlier messages are applied:', () => {
   const said = (id: string, event: string, more: object = {}) =>
     report({ job_id: id, attempt: 1, event, ...more })
 
@@ -67,17 +67,17 @@ describe('a claim is answered from behind what was said before it:', () => {
     ['a start', (id) => [said(id, 'started')], { decision: 'drop' }],
     ['a success', (id) => [said(id, 'completed')], { decision: 'drop' }],
     ['a failure', (id) => [said(id, 'failed', { error: FAILURE })], { decision: 'discard' }],
-    ['an end that nobody can run', (id) => [said(id, 'expired')], { decision: 'drop' }],
+    ['an expiry', (id) => [said(id, 'expired')], { decision: 'drop' }],
     ['a heartbeat', (id) => [['heartbeat', { worker_id: 'w1', job_id: id }]], { decision: 'drop' }],
     ['a cancellation', (id) => [['cancel', { job_id: id }]], { decision: 'drop' }],
     [
-      'a start that is taken back',
+      'a start and its release',
       (id) => [said(id, 'started'), said(id, 'released', { token_attempt: 1 })],
       { decision: 'run', attempt: 1 },
     ],
-    // The result is left out, and what stands in for it is written with the rest.
+    // The invalid event is replaced by a failure, which is applied with the others.
     [
-      'a success that is not valid',
+      'an invalid success',
       (id) => [said(id, 'completed', { result: JSON.parse(`${'['.repeat(33)}${']'.repeat(33)}`) })],
       { decision: 'discard' },
     ],
@@ -86,21 +86,21 @@ describe('a claim is answered from behind what was said before it:', () => {
     expect(await answered(...before(id), claim(id))).toMatchObject(answer)
   })
 
-  it('a cancellation of a job that nobody knows', async () => {
+  it('the cancellation of an unknown job', async () => {
     const id = uuid7()
     expect(await answered(['cancel', { job_id: id }], claim(id))).toMatchObject({
       decision: 'drop',
     })
   })
 
-  it('a cancellation whose broadcast is not answered', async () => {
+  it('a cancellation whose broadcast is not confirmed', async () => {
     const { id } = await pushed(harness.ledger)
-    told = () => new Promise(() => {})
+    broadcastOutcome = () => new Promise(() => {})
     void take(message(['cancel', { job_id: id }]))
     expect(await answered(claim(id))).toMatchObject({ decision: 'drop' })
   })
 
-  it('a report that is refused for one of its jobs, of all others', async () => {
+  it('the other events of a report of which the ledger refuses one', async () => {
     const jobs = await Promise.all(Array.from({ length: 3 }, () => pushed(harness.ledger)))
     const [refused, other, last] = jobs.map(({ id }) => id) as [string, string, string]
     refuseChangesOf(harness.db, refused)
@@ -112,31 +112,31 @@ describe('a claim is answered from behind what was said before it:', () => {
     expect(await answered(report(...events), claim(last))).toMatchObject({ decision: 'drop' })
   })
 
-  it('or not at all, where that cannot be written', async () => {
+  it('but with backend_error when they cannot be written', async () => {
     const { id } = await pushed(harness.ledger)
     harness.ledger.written = () => Promise.reject(unavailable('The disk is full.', 'ledger'))
     expect(await answered(claim(id))).toMatchObject({ error: { code: 'backend_error' } })
   })
 })
 
-describe('a question for a job', () => {
+describe('INFO by message', () => {
   const info = (id: string): Sent => ['info', { job_id: id }]
 
-  it('is answered from behind what was said before it', async () => {
+  it('is answered after earlier messages are applied', async () => {
     const id = uuid7()
     const job = { id, type: 'a.b', args: [] }
     const done = report({ job_id: id, attempt: 1, event: 'completed', job })
     expect(await answered(done, info(id))).toMatchObject({ state: 'completed' })
   })
 
-  it('is answered where nothing can be written', async () => {
+  it('is answered even if the ledger cannot be written', async () => {
     const { id } = await pushed(harness.ledger)
     harness.ledger.written = () => Promise.reject(unavailable('The disk is full.', 'ledger'))
     expect(await answered(info(id))).toMatchObject({ state: 'available' })
   })
 })
 
-it('what stands in for an event that is left out says nothing of a job that nobody knows', async () => {
+it('an invalid event of an unknown job logs only that it was left out', async () => {
   const warn = vi.spyOn(SILENT, 'warn')
   const lost = { job_id: uuid7(), attempt: 1, event: 'completed', at: 7 }
   expect(await take(message(report(lost)))).toBe('handled')

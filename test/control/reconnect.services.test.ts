@@ -6,7 +6,7 @@ import { startTestGateway } from '../support/in-process.ts'
 import { createVhost } from '../support/rabbit.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
 
-/** Questions come at any moment between two connections. */
+/** So short that questions come at any moment between two connections. */
 const PACE_MS = 40
 
 const vhost = await createVhost()
@@ -18,7 +18,7 @@ afterAll(async () => {
   await vhost.drop()
 })
 
-/** Does it every now and then, from the loss of the connections until they are all there again. */
+/** Calls `ask` repeatedly from the loss of the connections until all of them are back. */
 async function untilBack(ask: () => void): Promise<void> {
   const isServing = async () => (await gateway.request('GET', '/ojs/v1/health')).status === 200
   for (const expected of [false, true]) {
@@ -29,8 +29,8 @@ async function untilBack(ask: () => void): Promise<void> {
   }
 }
 
-// Its connections come back in any order, each after a second or so of its own.
-it('a gateway that has lost RabbitMQ answers all that is asked meanwhile, of queues that are well', async () => {
+// The connections come back in any order, each after about a second.
+it('a reconnecting gateway answers every SYNC asked meanwhile, without not_ready queues', async () => {
   const queue = freshQueue()
   await gateway.push(queue)
   const client = await connectControl(vhost.url)

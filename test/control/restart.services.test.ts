@@ -6,7 +6,7 @@ import { connectControl } from '../support/control.ts'
 const PREFIX = 'tenant1'
 const { vhost, gateway } = gatewayForAll({ OJS_PREFIX: PREFIX })
 
-it('a restarted gateway does what was said meanwhile, in every control queue, with a prefix', async () => {
+it('a restarted gateway with a prefix handles the messages that waited in every control queue', async () => {
   const queues = [freshQueue(), freshQueue(), 'default']
   const jobs = await Promise.all(
     queues.map(async (queue) => ({ queue, id: (await gateway.push(queue)).body.job.id })),
@@ -40,7 +40,7 @@ it('a restarted gateway does what was said meanwhile, in every control queue, wi
   await client.close()
 })
 
-it('a restarted gateway knows why a native job failed that has died meanwhile', async () => {
+it('a restarted gateway keeps the reported errors of native jobs that were rejected meanwhile', async () => {
   const queue = freshQueue()
   const options = { retry: { max_attempts: 2, jitter: false } }
   const ids = await Promise.all(

@@ -38,7 +38,7 @@ function startWorker(queue: string): void {
 
 const options = (over: object) => ({ options: over })
 
-it('the example of docs/control-protocol.md, as it is printed, shows what it did over HTTP', async () => {
+it('the worker of docs/control-protocol.md, as printed, completes a job visibly over HTTP', async () => {
   const queue = freshQueue()
   const { body } = await gateway.push(queue, { args: [21] })
   startWorker(queue)
@@ -51,7 +51,7 @@ it('the example of docs/control-protocol.md, as it is printed, shows what it did
   ])
 })
 
-it('the retry of a native job has what came beside its body', async () => {
+it('the worker of docs/control-protocol.md reports the headers and priority of a failed native job', async () => {
   const queue = freshQueue()
   await gateway.push(queue, { args: [1] })
   startWorker(queue)
@@ -75,7 +75,7 @@ it('the retry of a native job has what came beside its body', async () => {
   expect(job).toMatchObject({ attempt: 2, max_attempts: 2, tags: ['a'], priority: 4 })
 })
 
-it('its failures are retried by the gateway, and end as dead letters', async () => {
+it('failures of the worker of docs/control-protocol.md are retried, and end as dead letters', async () => {
   const queue = freshQueue()
   const retry = { max_attempts: 2, initial_interval_ms: 100, jitter: false }
   const { body } = await gateway.push(queue, { args: ['break'], ...options({ retry }) })
@@ -89,9 +89,9 @@ it('its failures are retried by the gateway, and end as dead letters', async () 
   expect((await deadLetters(gateway, `queue=${queue}`)).jobs).toHaveLength(1)
 })
 
-it('what it failed can succeed over HTTP', async () => {
+it('a job that the worker of docs/control-protocol.md failed can succeed over HTTP', async () => {
   const queue = freshQueue()
-  // Longer than any rung: the ledger holds the job, by the gateway's clock.
+  // Longer than the delay of any retry queue, so the ledger holds the job by the gateway's clock.
   const retry = { max_attempts: 3, initial_interval: 'PT1H', max_interval: 'PT1H', jitter: false }
   const { body } = await gateway.push(queue, { args: ['break'], ...options({ retry }) })
   startWorker(queue)

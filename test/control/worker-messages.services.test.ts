@@ -25,7 +25,7 @@ afterAll(() => client.close())
 const REPORT = 'ojs.control.report'
 const HEARTBEAT = 'ojs.control.heartbeat'
 
-/** A job that came over HTTP, and its token as a native worker holds it. */
+/** Pushes a job over HTTP and takes its token as a native worker does. */
 async function inHand(queue = freshQueue(), options: object = {}) {
   const { body } = await gateway.push(queue, { options })
   const id: string = body.job.id
@@ -41,11 +41,11 @@ const worker = () => `w-${v7()}`
 
 const GIVEN = { token_attempt: 1 }
 
-/** JSON of so many lists, one in the other. */
+/** JSON of this many nested lists. */
 const nested = (levels: number) => `${'['.repeat(levels)}${']'.repeat(levels)}`
 
 describe('ojs.control.report', () => {
-  it('shows over HTTP what a native worker did; by whichever control queue', async () => {
+  it('makes a job active and completed over HTTP, on any control queue', async () => {
     const { id, queue, token, about } = await inHand()
     const workerId = worker()
     const say = (event: object, by = queue) =>
@@ -65,7 +65,7 @@ describe('ojs.control.report', () => {
     ])
   })
 
-  it('takes over a failed job that only its worker knew', async () => {
+  it('adopts a failed job that the gateway did not know, and retries it', async () => {
     const queue = freshQueue()
     const retry = { initial_interval: 'PT0.1S', jitter: false }
     const job = { id: v7(), type: 'test.job', args: [1], x: 2, retry }
@@ -89,7 +89,7 @@ describe('ojs.control.report', () => {
 
   const TRACE = `00-${'4b'.repeat(16)}-${'a1'.repeat(8)}-01`
 
-  it('gives the retry of such a job what its message had beside the body', async () => {
+  it('keeps the headers and properties of an adopted job for its retry', async () => {
     const queue = freshQueue()
     const retry = { initial_interval: 'PT0.1S', jitter: false }
     const job = { id: v7(), type: 'test.job', args: [1], retry }
@@ -134,7 +134,7 @@ describe('ojs.control.report', () => {
     expect(body.job).toMatchObject({ priority: 4, tags: ['a', 'b'], meta: { traceparent: TRACE } })
   })
 
-  it('takes such a job whatever it is told of its message', async () => {
+  it('adopts a job in spite of invalid headers and properties', async () => {
     const queue = freshQueue()
     const job = { id: v7(), type: 'test.job', args: [1] }
     const headers = { 'x-ojs-max-attempts': 'many', 'x-ojs-tags': 5, '!': 1, a: { '!': 'b' } }
@@ -147,7 +147,7 @@ describe('ojs.control.report', () => {
     expect((await gateway.get(job.id)).body.job).toMatchObject({ priority: 0, tags: [] })
   })
 
-  it('takes a failed job that is as large as HTTP takes one, however its text is written', async () => {
+  it('accepts a failed job as large as HTTP accepts, although its text is escaped', async () => {
     const queue = freshQueue()
     const options = { retry: { initial_interval: 'PT1H', max_interval: 'PT1H' } }
     const { body } = await gateway.push(queue, { args: ['é'.repeat(1_000_000)], options })
@@ -164,7 +164,7 @@ describe('ojs.control.report', () => {
     await untilState(gateway, id, 'retryable')
   })
 
-  it('keeps the good events of a message that has bad ones too', async () => {
+  it('applies the valid events of a message, and counts the invalid ones as skipped', async () => {
     const jobs = [await inHand(), await inHand()]
     const events = jobs.flatMap(({ about }) => [
       { ...about, attempt: 'one', event: 'completed' },
@@ -181,38 +181,41 @@ describe('ojs.control.report', () => {
   })
 
   const BAD: [string, object, string][] = [
-    ['too deep', { result: '?' }, nested(33)],
-    ['deeper than a stack', { result: '?' }, nested(400_000)],
-    ['with a number that would be changed', { result: { n: ['?'] } }, '9007199254740993'],
-    ['with a number that is none', { result: '?' }, 'NaN'],
-    ['that is no UTF-8', { result: ['?'] }, '"\xff"'],
+    ['nested too deep', { result: '?' }, nested(33)],
+    ['nested deeper than the call stack', { result: '?' }, nested(400_000)],
+    ['with an unsafe integer', { result: { n: ['?'] } }, '9007199254740993'],
+    ['with NaN', { result: '?' }, 'NaN'],
+    ['with invalid UTF-8', { result: ['?'] }, '"\xff"'],
   ]
 
-  it.each(BAD)('keeps the good events beside one %s', async (_name, members, put) => {
-    const [bad, ...good] = await Promise.all([inHand(), inHand(), inHand()])
-    const all = [good[0], bad, good[1]].map((job) => ({
-      ...job?.about,
-      event: 'completed',
-      ...(job === bad && members),
-    }))
-    const text = JSON.stringify({ worker_id: 'w', events: all }).replace('"?"', put)
-    await client.say('default', REPORT, Buffer.from(text, 'latin1'))
-    for (const { id, token } of good) {
-      await untilState(gateway, id, 'completed')
-      client.channel.ack(token)
-    }
-    // Its worker has acknowledged it, or will: nobody else has it any more.
-    client.channel.ack(bad.token)
-    const job = await untilState(gateway, bad.id, 'discarded')
-    expect(job).toMatchObject({ error: { code: 'invalid_report' } })
-    expect(job).not.toHaveProperty('result')
-  })
+  it.each(BAD)(
+    'applies the valid events beside one %s, whose job is discarded as invalid_report',
+    async (_name, members, put) => {
+      const [bad, ...good] = await Promise.all([inHand(), inHand(), inHand()])
+      const all = [good[0], bad, good[1]].map((job) => ({
+        ...job?.about,
+        event: 'completed',
+        ...(job === bad && members),
+      }))
+      const text = JSON.stringify({ worker_id: 'w', events: all }).replace('"?"', put)
+      await client.say('default', REPORT, Buffer.from(text, 'latin1'))
+      for (const { id, token } of good) {
+        await untilState(gateway, id, 'completed')
+        client.channel.ack(token)
+      }
+      // The worker acknowledges the token of the invalid event too, so the gateway has to end the job.
+      client.channel.ack(bad.token)
+      const job = await untilState(gateway, bad.id, 'discarded')
+      expect(job).toMatchObject({ error: { code: 'invalid_report' } })
+      expect(job).not.toHaveProperty('result')
+    },
+  )
 
   it.each<[string, object, string]>([
     ['a time that is a number', { at: 1_770_000_000 }, ''],
-    ['headers with a number that is none', { headers: { n: '?' } }, 'NaN'],
-    ['a job that is too deep', { job: { args: '?' } }, nested(32)],
-  ])('takes a completion with %s for one without', async (_name, members, put) => {
+    ['NaN in its headers', { headers: { n: '?' } }, 'NaN'],
+    ['a job nested too deep', { job: { args: '?' } }, nested(32)],
+  ])('applies a completion with %s as if it were absent', async (_name, members, put) => {
     const { id, queue, token, about } = await inHand()
     const events = [{ ...about, event: 'completed', result: { sent: 3 }, ...members }]
     const text = JSON.stringify({ worker_id: 'w', events }).replace('"?"', put)
@@ -222,10 +225,10 @@ describe('ojs.control.report', () => {
   })
 
   it.each([
-    ['is none', {}],
+    ['is missing', {}],
     ['has no message', { error: { code: 'e' } }],
-    ['has a number that would be changed', { error: { message: 'm', details: ['?'] } }],
-  ])('takes a failure whose error %s for one with another error', async (_name, members) => {
+    ['has an unsafe integer', { error: { message: 'm', details: ['?'] } }],
+  ])('applies a failure whose error %s with the error invalid_report', async (_name, members) => {
     const { id, queue, token, about } = await inHand()
     const outcome = { decision: 'retry', delay_ms: 3_600_000, rung_ms: null }
     const events = [{ ...about, event: 'failed', outcome, ...members }]
@@ -237,7 +240,7 @@ describe('ojs.control.report', () => {
     expect(Date.parse(job.next_attempt_at)).toBeGreaterThan(Date.now() + 3_000_000)
   })
 
-  it('lets a failure alone whose outcome cannot be told: a retry may be on its way', async () => {
+  it('ignores a failure with an unknown decision, since a retry may be under way', async () => {
     const { id, queue, token, about } = await inHand()
     const error = { code: 'e', message: 'm' }
     const events = [{ ...about, event: 'failed', error, outcome: { decision: 'perhaps' } }]
@@ -247,7 +250,7 @@ describe('ojs.control.report', () => {
     client.channel.nack(token)
   })
 
-  it('takes results and jobs as deep as HTTP does', async () => {
+  it('accepts results and jobs nested as deep as HTTP accepts', async () => {
     const { id, token, about } = await inHand()
     const deep = JSON.parse(nested(31))
     const queue = freshQueue()
@@ -270,7 +273,7 @@ describe('ojs.control.report', () => {
     expect(answer.status).toBe(200)
   })
 
-  it('a retry may wait for longer than a month', async () => {
+  it('accepts a retry that waits for 60 days', async () => {
     const { id, queue, token, about } = await inHand()
     const error = { code: 'handler_error', message: 'full moon' }
     const outcome = { decision: 'retry', delay_ms: 60 * 86_400_000, rung_ms: null }
@@ -283,7 +286,7 @@ describe('ojs.control.report', () => {
     expect(Date.parse(job.next_attempt_at)).toBeGreaterThan(Date.now() + 59 * 86_400_000)
   })
 
-  it('with a failure leaves the retry to the gateway', async () => {
+  it('of a failure without an outcome leaves the retry to the gateway', async () => {
     const retry = { max_attempts: 2, initial_interval_ms: 100, jitter: false }
     const { id, queue, token, about } = await inHand(freshQueue(), { retry })
     const error = { code: 'handler_error', message: 'no route' }
@@ -297,7 +300,7 @@ describe('ojs.control.report', () => {
     expect(job).toMatchObject({ id, attempt: 2, error: { message: 'no route' } })
   })
 
-  it('of a job that is given back makes it available at once, for the same attempt', async () => {
+  it('of a released job makes it available at once, for the same attempt', async () => {
     const { id, queue, token, about } = await inHand(freshQueue(), { retry: { max_attempts: 1 } })
     const said = (event: string) => ({ ...about, event, ...(event === 'released' && GIVEN) })
     const workerId = worker()
@@ -308,13 +311,13 @@ describe('ojs.control.report', () => {
     await say('released')
     client.channel.nack(token)
     expect(await fetchOne(gateway, queue)).toMatchObject({ id, attempt: 1 })
-    // Said again, it is old news.
+    // A repeated report is ignored.
     await say('released', 'started')
     await client.ask(queue, 'ojs.control.info', { job_id: id })
     expect((await gateway.ack(id, { attempt: 1 })).status).toBe(200)
   })
 
-  it('in the order of its queue, two hundred jobs deep', async () => {
+  it('of 200 jobs, with start and completion in two messages each, completes all of them', async () => {
     const queue = freshQueue()
     const jobs = Array.from({ length: 200 }, () => ({ type: 'a.b', args: [], options: { queue } }))
     const { body } = await gateway.request('POST', '/ojs/v1/jobs/batch', { jobs })
@@ -342,12 +345,12 @@ describe('ojs.control.report', () => {
   })
 })
 
-describe('a job whose native lease ran out, and whose delivery then came back', () => {
-  it('is there again after an HTTP worker has given it back', async () => {
+describe('a job whose native lease expired before its delivery was requeued', () => {
+  it('is available again after an HTTP worker has requeued it', async () => {
     const { id, queue, token, about } = await inHand(freshQueue(), { visibility_timeout_ms: 1_000 })
     const events = [{ ...about, event: 'started' }]
     await client.say(queue, REPORT, { worker_id: worker(), events })
-    // Active for a second only.
+    // The job is active for one second only, so the test looks at its events.
     await eventually(async () => (await storyOf(gateway, queue, id)).includes('job.started'))
     await untilState(gateway, id, 'available')
     client.channel.nack(token, false, true)
@@ -359,20 +362,24 @@ describe('a job whose native lease ran out, and whose delivery then came back', 
 })
 
 describe('ojs.control.heartbeat (AMQP-020)', () => {
-  it.each(['one', 'many'] as const)('starts and keeps a job, named as %s', async (form) => {
-    const { id, queue, token } = await inHand(freshQueue(), { visibility_timeout_ms: 60_000 })
-    const workerId = worker()
-    const named = form === 'one' ? { job_id: id } : { job_ids: [id, 7], state: 'running', pid: 42 }
-    await client.say(queue, HEARTBEAT, { worker_id: workerId, ...named })
-    const job = await untilState(gateway, id, 'active')
-    expect(job).toMatchObject({ worker_id: workerId, attempt: 1 })
-    const { body } = await gateway.request('GET', '/ojs/v1/admin/workers?limit=100')
-    const listed = body.items.find((item: { id: string }) => item.id === workerId)
-    expect(listed).toMatchObject({ active_job_ids: [id] })
-    client.channel.ack(token)
-  })
+  it.each(['one', 'many'] as const)(
+    'starts a job, and lists it as active for its worker, named as %s',
+    async (form) => {
+      const { id, queue, token } = await inHand(freshQueue(), { visibility_timeout_ms: 60_000 })
+      const workerId = worker()
+      const named =
+        form === 'one' ? { job_id: id } : { job_ids: [id, 7], state: 'running', pid: 42 }
+      await client.say(queue, HEARTBEAT, { worker_id: workerId, ...named })
+      const job = await untilState(gateway, id, 'active')
+      expect(job).toMatchObject({ worker_id: workerId, attempt: 1 })
+      const { body } = await gateway.request('GET', '/ojs/v1/admin/workers?limit=100')
+      const listed = body.items.find((item: { id: string }) => item.id === workerId)
+      expect(listed).toMatchObject({ active_job_ids: [id] })
+      client.channel.ack(token)
+    },
+  )
 
-  it('of a cancelled job, and of a worker that was directed, is answered by a broadcast', async () => {
+  it('of a cancelled job and a directed worker causes both broadcasts again', async () => {
     const { id, queue, token } = await inHand()
     const workerId = worker()
     const beat = () =>
@@ -405,7 +412,7 @@ describe('ojs.control.claim', () => {
       ...over,
     })
 
-  it('says run, drop or discard', async () => {
+  it('answers run, drop or discard', async () => {
     const { id, queue, token } = await inHand()
     expect(await claim('default', id)).toEqual({ decision: 'run', attempt: 1 })
     expect(await claim('default', id, { attempt: 99 })).toMatchObject({ decision: 'discard' })
@@ -415,7 +422,7 @@ describe('ojs.control.claim', () => {
     client.channel.ack(token)
   })
 
-  it('is answered with an error where it is none', async () => {
+  it('answers an invalid claim with an error', async () => {
     expect(await claim('default', v7(), { attempt: 0 })).toMatchObject({
       error: { code: 'invalid_request', details: { field: 'attempt' } },
     })
@@ -423,7 +430,7 @@ describe('ojs.control.claim', () => {
 })
 
 describe('ojs.control.sync', () => {
-  it('declares the queues, and names what must not run', async () => {
+  it('declares the queues, and answers the cancelled jobs', async () => {
     const { id, queue, token } = await inHand()
     await gateway.cancel(id)
     const fresh = freshQueue()
@@ -455,7 +462,7 @@ describe('ojs.control.sync', () => {
   })
 })
 
-it('a cancel of an id that comes later keeps its token from running', async () => {
+it('a native cancel of an unknown id keeps a job published later with this id from running', async () => {
   const queue = freshQueue()
   await gateway.push(queue)
   const [first] = await gateway.fetch([queue], { wait_ms: 10_000 })

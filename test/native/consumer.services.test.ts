@@ -8,7 +8,7 @@ import { createVhost } from '../support/rabbit.ts'
 const TRACE_ID = '4bf92f3577b34da6a3ce929d0e0e4736'
 const TRACEPARENT = `00-${TRACE_ID}-00f067aa0ba902b7-01`
 
-/** A member that no version of the gateway will ever know, with everything JSON has. */
+/** A member that the gateway does not know, with every kind of JSON value. */
 const UNKNOWN = { deep: [1, -2.5e-3, null, true, { 'ключ ✓': '\u0000"\\' }], empty: {} }
 
 const vhost = await createVhost()
@@ -46,7 +46,7 @@ describe.each(['classic', 'quorum'])('a pika consumer on a %s queue', (queueType
         traceparent: TRACEPARENT,
         tracestate: 'vendor=value',
         'idempotency-key': 'key-1',
-        // Nothing else that a client sends becomes an AMQP header.
+        // Other HTTP headers must not become AMQP headers.
         'x-ojs-error-code': 'forged',
         'x-custom': 'not for AMQP',
       },
@@ -89,7 +89,7 @@ describe.each(['classic', 'quorum'])('a pika consumer on a %s queue', (queueType
     })
   })
 
-  test('gets no header or property whose value does not exist', async () => {
+  test('gets no header or property for a value that the job does not have', async () => {
     const { job, message } = await pushAndConsume({ type: 'a.b', args: [], options: { queue } })
     expect(message.properties).toStrictEqual({
       message_id: job.id,
@@ -129,7 +129,7 @@ describe.each(['classic', 'quorum'])('a pika consumer on a %s queue', (queueType
     expect(message.properties['correlation_id']).toBe(TRACE_ID)
   })
 
-  test('that only acknowledges leaves the job as it was', async () => {
+  test('that acknowledges without a report leaves the job available', async () => {
     const { job } = await pushAndConsume({ type: 'a.b', args: [], options: { queue } })
     expect(jobOf(await gateway.client.get(job.id))).toMatchObject({ state: 'available' })
   })

@@ -7,7 +7,7 @@ const DEAD_LETTERS = 'ojs.system.dead-letters'
 const TTL_MS = 500
 
 describe.each(['classic', 'quorum'] as const)(
-  'what a policy takes from a %s control queue',
+  'control messages that a policy removes from a %s control queue',
   (type) => {
     const { vhost, gateway } = gatewayForAll({ OJS_QUEUE_TYPE: type })
 
@@ -18,12 +18,12 @@ describe.each(['classic', 'quorum'] as const)(
       return { ...opened, depth }
     }
 
-    /** With every control queue limited, and no gateway. */
+    /** Stops the gateway and limits every control queue by a policy. */
     async function stopLimited(definition: object) {
       await gateway.stop()
       await vhost.setPolicy('limit', '^ojs\\.queue\\.control\\.', definition)
       const { channel } = await client()
-      // A policy takes its time: no message may slip in before it.
+      // Policies are applied with a delay, and no message may come before that.
       await expect
         .poll(() => vhost.queue('ojs.queue.control.default'))
         .toMatchObject({
@@ -37,7 +37,7 @@ describe.each(['classic', 'quorum'] as const)(
         .split('\n')
         .filter((line) => line.startsWith(name))
 
-    it('is heard: reports of a native worker that have outlived a TTL', async () => {
+    it('are handled if they are reports that expired by a TTL', async () => {
       const queue = freshQueue()
       const { id: good } = (await gateway.push(queue)).body.job
       const options = { retry: { max_attempts: 1 } }
@@ -79,9 +79,9 @@ describe.each(['classic', 'quorum'] as const)(
       )
     })
 
-    // A quorum queue of ours refuses what is too much: its worker keeps it.
+    // The gateway's quorum queues reject publishes beyond a limit, so the worker keeps the message.
     it.runIf(type === 'classic')(
-      'is heard where a length limit has dropped it; heartbeats and questions are not',
+      'are handled after a length limit dropped them, except heartbeats and questions',
       async () => {
         const queue = freshQueue()
         const push = async (): Promise<string> => (await gateway.push(queue)).body.job.id
@@ -115,7 +115,7 @@ describe.each(['classic', 'quorum'] as const)(
             `ojs_control_dead_total{type="ojs.control.${kind}",reason="maxlen"} 1`,
           )
         }
-        // It was refused where it was read: counted there, and not once more for its copy.
+        // The malformed message was counted when it was consumed, and not again as a dead letter.
         expect(await metric('ojs_control_malformed_total')).toEqual([
           'ojs_control_malformed_total{type="ojs.control.cancel",reason="invalid_request"} 1',
         ])

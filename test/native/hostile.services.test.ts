@@ -17,7 +17,7 @@ afterAll(async () => {
   await vhost.drop()
 })
 
-/** Each of these is published to the job queue; none of them is a job. */
+/** Messages to the job queue that are not valid jobs. */
 const NO_JOBS: Record<string, PikaPublish> = {
   'an empty body': { body: '' },
   'no JSON': { body: 'hello' },
@@ -43,7 +43,7 @@ const NO_JOBS: Record<string, PikaPublish> = {
   'another specversion': message({ specversion: '9.9' }),
 }
 
-/** Each of these is a job, whatever stands around its body. */
+/** Messages that are valid jobs in spite of their properties or headers. */
 const JOBS: Record<string, PikaPublish> = {
   'no properties at all': message({}),
   'headers of the wrong types': {
@@ -66,7 +66,7 @@ const JOBS: Record<string, PikaPublish> = {
   'system members in the body': message({ state: 'completed', attempt: 9, x_ojs_generation: 0 }),
 }
 
-test('what is no job ends in the dead letter queue, and nothing else happens', async () => {
+test('messages that are no jobs are dead-lettered, and do not harm the gateway or other jobs', async () => {
   await makeQueue('hostile')
   await pikaPublish(vhost.url, 'hostile', Object.values(NO_JOBS))
   const good = jobOf(await push('hostile'))
@@ -83,7 +83,7 @@ test('what is no job ends in the dead letter queue, and nothing else happens', a
   expect((await gateway.client.health()).status).toBe(200)
 })
 
-test.each(Object.entries(JOBS))('a job in spite of %s', async (_, publish) => {
+test.each(Object.entries(JOBS))('a native job runs in spite of %s', async (_, publish) => {
   await makeQueue('strange')
   await pikaPublish(vhost.url, 'strange', [publish])
   const { id } = JSON.parse(publish.body.toString()) as { id: string }
@@ -95,7 +95,7 @@ test.each(Object.entries(JOBS))('a job in spite of %s', async (_, publish) => {
 const CONTROL = 'ojs.queue.control.default'
 const UNSAFE = '{"worker_id":"w","events":[],"n":9007199254740993}'
 
-/** Each of these is published to a control queue; none is a control message. By why it is none. */
+/** Messages to a control queue that are not valid control messages, with the expected reason. */
 const NO_CONTROL: Record<string, [reason: string, publish: PikaPublish]> = {
   'no type': ['unknown_type', { body: '{}' }],
   'a type that nobody knows': ['unknown_type', control('ojs.control.explode', '{}')],
@@ -144,7 +144,7 @@ const NO_CONTROL: Record<string, [reason: string, publish: PikaPublish]> = {
   ],
 }
 
-test('what is no control message is dead-lettered and counted, and nothing else happens', async () => {
+test('invalid control messages are rejected and counted by reason, and do not harm the gateway', async () => {
   const before = await malformed()
   const all = Object.values(NO_CONTROL)
   await pikaPublish(
@@ -158,13 +158,13 @@ test('what is no control message is dead-lettered and counted, and nothing else 
   await expect.poll(unsettled, { timeout: 15_000 }).toBe(0)
   expect(gateway.isRunning).toBe(true)
   expect((await gateway.client.health()).status).toBe(200)
-  // Ten lines, however many come.
+  // The log is limited to ten lines per interval.
   const lines = () => gateway.log.lines().filter(({ msg }) => msg === 'malformed control message')
   await expect.poll(() => lines().length).toBeGreaterThanOrEqual(10)
   expect(lines().length).toBeLessThanOrEqual(20)
 })
 
-test('the log says which event of a report was left out, and why: its worker hears nothing', async () => {
+test('the log names the first event of a report that was left out, and why', async () => {
   const id = v7()
   const events = [
     { job_id: id, attempt: 1, event: 'failed', error: { message: 'no code and no type' } },
@@ -183,7 +183,7 @@ test('the log says which event of a report was left out, and why: its worker hea
   })
 })
 
-test('a job that came along with its failure, and is none, is kept as a dead letter', async () => {
+test('an invalid job in a reported failure is published to the dead letter queue', async () => {
   await makeQueue('shown')
   const job = { id: '3f0e9c1e-5b1d-4b0e-9d53-0c7f6b0f7a11', type: 'a.b', args: [{ x: null }] }
   const error = { code: 'e', message: 'm' }
@@ -203,33 +203,48 @@ test('a job that came along with its failure, and is none, is kept as a dead let
 
 const ERROR = '{"code":"e","message":"m"}'
 
-/** Members of a failed event that is left out; the job that it shows has been acknowledged. */
+/** Members of a failed event that is left out; its worker has acknowledged the job that it contains. */
 test.each<[string, string, { job?: string; problem?: string }]>([
-  ['a number that is not exact', `"attempt":1,"error":${ERROR}`, { job: '9007199254740993' }],
-  ['a number that is none', `"attempt":1,"error":${ERROR}`, { job: 'NaN' }],
-  ['too deep a job', `"attempt":1,"error":${ERROR}`, { job: '['.repeat(40) + ']'.repeat(40) }],
-  ['details that are not exact', `"attempt":1,"error":{"code":"e","message":"m","n":1e999}`, {}],
-  ['an attempt that is a text', `"attempt":"1","error":${ERROR}`, { problem: "'attempt' field" }],
+  ['an unsafe integer in its job', `"attempt":1,"error":${ERROR}`, { job: '9007199254740993' }],
+  ['NaN in its job', `"attempt":1,"error":${ERROR}`, { job: 'NaN' }],
+  [
+    'a job nested too deep',
+    `"attempt":1,"error":${ERROR}`,
+    { job: '['.repeat(40) + ']'.repeat(40) },
+  ],
+  [
+    'an inexact number in its error',
+    `"attempt":1,"error":{"code":"e","message":"m","n":1e999}`,
+    {},
+  ],
+  ['an attempt that is a string', `"attempt":"1","error":${ERROR}`, { problem: "'attempt' field" }],
   ['no error', '"attempt":1', { problem: "'error' field" }],
-  ['its retry left to us', `"error":${ERROR},"outcome":{"decision":"retry","rung_ms":null}`, {}],
-])('a failed job in an event with %s is kept as a dead letter', async (_name, members, said) => {
-  await makeQueue('left')
-  const id = v7()
-  const job = `{"id":"${id}","type":"a.b","args":[${said.job ?? '1'}]}`
-  const event = `{"job_id":"${id}","event":"failed",${members},"job":${job}}`
-  const report = control('ojs.control.report', `{"worker_id":"w","events":[${event}]}`)
-  await pikaPublish(vhost.url, 'ojs.queue.control.left', [report])
-  const [dead] = await pikaConsume(vhost.url, 'ojs.queue.dlx.left', 1)
-  expect(dead).toMatchObject({ body: job, properties: { message_id: id } })
-  const line = () => loggedOf(id)
-  await expect.poll(line).toMatchObject({
-    level: 'warn',
-    msg: 'a failed job that cannot be adopted is in the dead letter queue',
-    problem: expect.stringContaining(said.problem ?? ''),
-  })
-})
+  [
+    'a retry left to the gateway and no attempt',
+    `"error":${ERROR},"outcome":{"decision":"retry","rung_ms":null}`,
+    {},
+  ],
+])(
+  'the job in a failed event with %s is published to the dead letter queue',
+  async (_name, members, said) => {
+    await makeQueue('left')
+    const id = v7()
+    const job = `{"id":"${id}","type":"a.b","args":[${said.job ?? '1'}]}`
+    const event = `{"job_id":"${id}","event":"failed",${members},"job":${job}}`
+    const report = control('ojs.control.report', `{"worker_id":"w","events":[${event}]}`)
+    await pikaPublish(vhost.url, 'ojs.queue.control.left', [report])
+    const [dead] = await pikaConsume(vhost.url, 'ojs.queue.dlx.left', 1)
+    expect(dead).toMatchObject({ body: job, properties: { message_id: id } })
+    const line = () => loggedOf(id)
+    await expect.poll(line).toMatchObject({
+      level: 'warn',
+      msg: 'a failed job that cannot be adopted is in the dead letter queue',
+      problem: expect.stringContaining(said.problem ?? ''),
+    })
+  },
+)
 
-test('an event that is left out is no dead letter where nobody left its job to us', async () => {
+test('an event that is left out causes no dead letter if its job is known, absent or kept by its worker', async () => {
   await makeQueue('kept')
   const known = jobOf(await push('kept')).id
   const events = [
@@ -246,7 +261,7 @@ test('an event that is left out is no dead letter where nobody left its job to u
   await pikaPublish(vhost.url, 'ojs.queue.control.kept', [report])
   const [dead] = await pikaConsume(vhost.url, 'ojs.queue.dlx.kept', 1)
   expect(dead?.body).toBe('{"last":1}')
-  // One that we have stays ours.
+  // A known job is retried by the gateway.
   expect(jobOf(await gateway.client.get(known))).toMatchObject({
     state: 'retryable',
     error: { code: 'invalid_report' },
@@ -260,19 +275,22 @@ test.each([
   'amq.rabbitmq.reply-to.g2dkAA5ub25leGlzdEBub2RlAAAAAAAAAAAAAAAA.abc',
   '#',
   "'; drop table jobs",
-])('an answer to %j costs no job its confirm', async (address) => {
-  const question = control('ojs.control.info', JSON.stringify({ job_id: v7() }))
-  // RabbitMQ takes the bare name only from who consumes it; what looks like one that it made, from all.
-  const asked = { ...question, properties: { ...question.properties, reply_to: address } }
-  if (address === 'amq.rabbitmq.reply-to') {
-    await expect(pikaPublish(vhost.url, CONTROL, [asked])).rejects.toThrow()
-    return
-  }
-  await pikaPublish(vhost.url, CONTROL, Array(20).fill(asked))
-  for (let i = 0; i < 20; i++) expect((await push('steady')).status).toBe(201)
-  await expect.poll(unsettled, { timeout: 15_000 }).toBe(0)
-  expect((await gateway.client.health()).status).toBe(200)
-})
+])(
+  'a question with the reply address %j does not disturb the publishes of other jobs',
+  async (address) => {
+    const question = control('ojs.control.info', JSON.stringify({ job_id: v7() }))
+    // RabbitMQ accepts the bare name only from its consumer, and generated-looking names from anybody.
+    const asked = { ...question, properties: { ...question.properties, reply_to: address } }
+    if (address === 'amq.rabbitmq.reply-to') {
+      await expect(pikaPublish(vhost.url, CONTROL, [asked])).rejects.toThrow()
+      return
+    }
+    await pikaPublish(vhost.url, CONTROL, Array(20).fill(asked))
+    for (let i = 0; i < 20; i++) expect((await push('steady')).status).toBe(201)
+    await expect.poll(unsettled, { timeout: 15_000 }).toBe(0)
+    expect((await gateway.client.health()).status).toBe(200)
+  },
+)
 
 function control(
   type: string,
@@ -282,7 +300,7 @@ function control(
   return { body, properties: { type, ...properties } }
 }
 
-/** By reason. */
+/** The number of malformed control messages by reason. */
 async function malformed(): Promise<Map<string, number>> {
   const { text } = await gateway.client.send('GET', '/metrics')
   const counts = new Map<string, number>()
@@ -295,24 +313,24 @@ async function malformed(): Promise<Map<string, number>> {
   return counts
 }
 
-/** Control messages that are in the queue or in hand. */
+/** The number of control messages that are ready or unacknowledged. */
 async function unsettled(): Promise<unknown> {
   return (await vhost.queue(CONTROL))?.['messages']
 }
 
-/** What became of it, not that an event of it was left out. */
+/** The log line about this job, other than 'events left out'. */
 function loggedOf(id: string) {
   return gateway.log.lines().find(({ jobId, msg }) => jobId === id && msg !== 'events left out')
 }
 
-/** The gateway declares a queue when it is first pushed to. */
+/** Makes the gateway declare the queue by a first PUSH. */
 async function makeQueue(queue: string): Promise<void> {
   const { id } = jobOf(await push(queue))
   await gateway.client.fetch({ queues: [queue], wait_ms: 15_000 })
   expect((await gateway.client.ack({ job_id: id })).status).toBe(200)
 }
 
-/** A retry of it does not come while a test looks at it, however long that takes. */
+/** Pushes a job whose retry is not due before the end of the test. */
 function push(queue: string) {
   const retry = { initial_interval: 'PT1H', max_interval: 'PT1H' }
   return gateway.client.push({ type: 'a.b', args: [], options: { queue, retry } })

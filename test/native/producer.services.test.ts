@@ -19,14 +19,14 @@ afterEach(async () => {
   await vhost.drop()
 })
 
-describe('seed 002 §15.1, as printed', () => {
-  test('before the gateway declares anything', async () => {
+describe('the job of seed 002 §15.1, published as printed', () => {
+  test('runs when it is published before the gateway declares anything', async () => {
     const id = v7()
     await runSeedExample(vhost.url, id)
     await expectSeedJobRuns(id)
   })
 
-  test('after the gateway has declared the queue', async () => {
+  test('runs when it is published after the gateway has declared the queue', async () => {
     const first = jobOf(await pushTo('email'))
     const id = v7()
     await runSeedExample(vhost.url, id)
@@ -34,7 +34,7 @@ describe('seed 002 §15.1, as printed', () => {
     await expectSeedJobRuns(id)
   })
 
-  test('before a gateway that would declare quorum queues: the queue is kept and used', async () => {
+  test('runs with its classic queue under a gateway that would declare quorum queues', async () => {
     await gateway.restart({ OJS_QUEUE_TYPE: 'quorum' })
     const id = v7()
     await runSeedExample(vhost.url, id)
@@ -46,7 +46,7 @@ describe('seed 002 §15.1, as printed', () => {
     expect(health.text).toContain('ojs.queue.email')
   })
 
-  test('with an id that is none: it is kept, also where no dead letter queue was there yet', async () => {
+  test('is dead-lettered for an invalid id, even if there was no dead letter queue yet', async () => {
     const id = v4()
     await runSeedExample(vhost.url, id)
     await fetchNothingUntil(() => gateway.log.lines().some(({ jobId }) => jobId === id))
@@ -54,7 +54,7 @@ describe('seed 002 §15.1, as printed', () => {
     await eventually(async () => (await deadTokens()).includes(id))
   })
 
-  test('whose attempts are used up when it comes: the same', async () => {
+  test('is dead-lettered when its attempts are already used up, even without a dead letter queue yet', async () => {
     await runSeedExample(vhost.url, v7())
     await pikaConsume(vhost.url, 'ojs.queue.email', 1)
     const id = v7()
@@ -88,7 +88,7 @@ describe('seed 002 §15.1, as printed', () => {
   }
 })
 
-test('unknown members of a native message are in FETCH and GET', async () => {
+test('unknown members of a native message are part of the job in FETCH and GET', async () => {
   await pushTo('email')
   await fetchFrom('email')
   const id = v7()
@@ -104,7 +104,7 @@ test('unknown members of a native message are in FETCH and GET', async () => {
   expect(read).toMatchObject({ id, state: 'active', ...unknown })
 })
 
-test('what seed 002 §6.2 puts into headers is in FETCH and GET, and holds', async () => {
+test('the headers of seed 002 §6.2 of a native message determine the job in FETCH, GET and NACK', async () => {
   await pushTo('email')
   await fetchFrom('email')
   const id = v7()
@@ -154,7 +154,7 @@ test('unknown members of an HTTP job survive a restart and reach a native consum
   expect(JSON.parse(message?.body ?? '')).toMatchObject({ ...unknown, options: { x_option: 7 } })
 })
 
-test('a job that was cancelled while queued: its token is dropped', async () => {
+test('the token of a job that was cancelled while queued is dropped, not dead-lettered', async () => {
   const cancelled = jobOf(await pushTo('email'))
   const kept = jobOf(await pushTo('email'))
   expect((await gateway.client.cancel(cancelled.id)).status).toBe(200)
@@ -163,12 +163,12 @@ test('a job that was cancelled while queued: its token is dropped', async () => 
   expect(jobsOf(await gateway.client.fetch({ queues: ['email'], wait_ms: 300 }))).toEqual([])
   await gateway.client.ack({ job_id: kept.id })
   await gateway.stop()
-  // Both tokens are gone: one dropped, one acknowledged. Neither was dead-lettered.
+  // One token was dropped and one acknowledged. Neither was dead-lettered.
   expect(await queueTokens(vhost.url, 'ojs.queue.email')).toEqual([])
   expect(await queueTokens(vhost.url, 'ojs.queue.dlx.email')).toEqual([])
 })
 
-/** What comes is looked at when somebody asks for a job. */
+/** Fetches until `isSeen`, since the gateway reads native messages only when a worker asks for jobs. */
 function fetchNothingUntil(isSeen: () => boolean | Promise<boolean>): Promise<void> {
   return eventually(async () => {
     const fetched = await gateway.client.fetch({ queues: ['email'], wait_ms: 300 })

@@ -5,10 +5,10 @@ import { Gateway } from '../support/gateway.ts'
 import { type PikaPublish, pikaConsume, pikaPublish } from '../support/pika.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
 
-/** Seed 002 §9.1.2, by a client that knows nothing of the gateway: pika. */
+/** Seed 002 §9.1.2 with a plain pika client. */
 
 const DAY = 86_400_000
-/** Of what is to be seen before it is due. */
+/** The delay of schedules that a test has to see before they are due. */
 const WAIT_MS = 8_000
 
 let vhost: Vhost
@@ -39,8 +39,8 @@ function idOf({ body }: PikaPublish): string {
 }
 
 /**
- * Publishes, and answers the job as it was in this state. Asked for from the start: it is in it for
- * `WAIT_MS` only, and the program that publishes takes its time to end.
+ * Waits for the publish and returns the job as it was in this state. Polls during the publish too: the job
+ * is in the state for `WAIT_MS` only, and the publishing program takes time to end.
  */
 async function seenAs(
   state: string,
@@ -64,7 +64,7 @@ async function adopted(id: string): Promise<Record<string, unknown>> {
 }
 
 describe('a schedule that was published natively', () => {
-  test('is a job of the gateway until it is due, and a token with its headers then', async () => {
+  test('is a scheduled job until it is due, and then a token with the headers of its message', async () => {
     const publish = {
       ...message({ 'x-delay': WAIT_MS, 'x-vendor': { list: [1, 'two'] }, 'x-ojs-max-attempts': 7 }),
       properties: { correlation_id: 'c-1', priority: 4, content_type: 'application/json' },
@@ -92,25 +92,25 @@ describe('a schedule that was published natively', () => {
   const at = (ms: number) => new Date(ms).toISOString()
   const due = Date.now() + DAY
   test.each<[what: string, publish: PikaPublish, from: number, to: number]>([
-    ['an int', message({ 'x-delay': DAY }), due, due + 600_000],
-    ['a long', message({ 'x-delay': 100 * DAY }), due + 99 * DAY, due + 99 * DAY + 600_000],
-    ['a text', message({ 'x-delay': String(DAY) }), due, due + 600_000],
-    ['an instant', message({ 'x-ojs-scheduled-at': at(due) }), due, due],
+    ['an int x-delay', message({ 'x-delay': DAY }), due, due + 600_000],
+    ['a long x-delay', message({ 'x-delay': 100 * DAY }), due + 99 * DAY, due + 99 * DAY + 600_000],
+    ['a string x-delay', message({ 'x-delay': String(DAY) }), due, due + 600_000],
+    ['x-ojs-scheduled-at', message({ 'x-ojs-scheduled-at': at(due) }), due, due],
     [
-      'an instant with an offset',
+      'x-ojs-scheduled-at with an offset',
       message({ 'x-ojs-scheduled-at': at(due + 2 * 3_600_000).replace('Z', '+02:00') }),
       due,
       due,
     ],
     [
-      'both: the delay counts',
+      'x-delay when x-ojs-scheduled-at is present too',
       message({ 'x-delay': DAY, 'x-ojs-scheduled-at': 'x' }),
       due,
       due + 600_000,
     ],
-    ['only the body', message({}, { scheduled_at: at(due) }), due, due],
+    ['scheduled_at in the body', message({}, { scheduled_at: at(due) }), due, due],
     [
-      'the body and a header: the header counts',
+      'x-delay when the body has delay_until too',
       message({ 'x-delay': DAY }, { options: { delay_until: at(due + DAY) } }),
       due,
       due + 600_000,
@@ -124,13 +124,13 @@ describe('a schedule that was published natively', () => {
     expect(dueAt).toBeLessThanOrEqual(to)
   })
 
-  test('is claimable at once when its time has passed, or it names none', async () => {
+  test('is available at once when its time has passed or it names none', async () => {
     const past = [
       message({ 'x-delay': 0 }),
       message({ 'x-delay': -5 }),
       message({ 'x-ojs-scheduled-at': at(Date.now() - DAY) }),
       message({}),
-      // Deliverable, as a native message is, whatever it says.
+      // A native message is always deliverable, so `pending` is ignored.
       message({ 'x-delay': 0 }, { pending: true }),
     ]
     await schedule('past', ...past)
@@ -142,7 +142,7 @@ describe('a schedule that was published natively', () => {
     expect(ids).toEqual(new Set(past.map(idOf)))
   })
 
-  test('is the same job however often it comes', async () => {
+  test('is one job, even if it is published repeatedly', async () => {
     const publish = message({ 'x-delay': DAY })
     await schedule('again', publish)
     const first = await adopted(idOf(publish))
@@ -157,7 +157,7 @@ describe('a schedule that was published natively', () => {
     expect(jobOf(await gateway.client.get(idOf(publish)))).toEqual(first)
   })
 
-  test('can be cancelled, even before it has come', async () => {
+  test('can be cancelled, even before it is published', async () => {
     const known = message({ 'x-delay': 600 })
     const unknown = message({ 'x-delay': 600 })
     await schedule('cancelled', known)
@@ -175,7 +175,7 @@ describe('a schedule that was published natively', () => {
     expect((await gateway.client.get(idOf(unknown))).status).toBe(404)
   })
 
-  test('waits in RabbitMQ while there is no gateway', async () => {
+  test('waits in RabbitMQ while the gateway is stopped', async () => {
     await gateway.stop()
     const publish = message({ 'x-delay': 200 })
     await schedule('down', publish)
@@ -199,7 +199,7 @@ describe('a retry by the delayed exchange (seed 002 §8.4)', () => {
   test.each([
     ['of a job that the gateway has pushed', true],
     ['of a job that it has never seen', false],
-  ])('%s ends the attempt before and is due then', async (_, isPushed) => {
+  ])('%s fails the previous attempt and is handed out when it is due', async (_, isPushed) => {
     const queue = isPushed ? 'retried' : 'retried.unknown'
     const publish = message({}, { queue })
     const id = idOf(publish)
@@ -220,7 +220,7 @@ describe('a retry by the delayed exchange (seed 002 §8.4)', () => {
   })
 })
 
-/** None of these is a schedule: by its routing key. */
+/** Messages that are not valid schedules, with their routing keys. */
 const NO_SCHEDULES: [queue: string, publish: PikaPublish][] = [
   ['hostile', { body: '', headers: { 'x-delay': 1 } }],
   ['hostile', { body: 'hello', headers: { 'x-delay': 1 } }],
@@ -245,7 +245,7 @@ const NO_SCHEDULES: [queue: string, publish: PikaPublish][] = [
   ['x'.repeat(200), message({ 'x-delay': 1 })],
 ]
 
-test('what is no schedule is dead-lettered and counted, and nothing else happens', async () => {
+test('messages that are no schedules are dead-lettered and counted, and do not harm the gateway', async () => {
   const queues = [...new Set(NO_SCHEDULES.map(([queue]) => queue))]
   const before = await malformed()
   for (const queue of queues) {
@@ -262,7 +262,7 @@ test('what is no schedule is dead-lettered and counted, and nothing else happens
   expect((await malformed()) - before).toBe(NO_SCHEDULES.length)
   await expect.poll(() => gateway.log.lines().map(({ msg }) => msg)).toContain('malformed message')
   expect((await gateway.client.health()).status).toBe(200)
-  // A program in Python for each of the queues.
+  // Each queue takes the start of a Python program.
 }, 180_000)
 
 test('a queue beyond OJS_MAX_QUEUES is not declared for a schedule', async () => {
@@ -286,7 +286,7 @@ test('a queue beyond OJS_MAX_QUEUES is not declared for a schedule', async () =>
   }
 })
 
-/** What was published before has been handled: writes commit in the order in which they come. */
+/** Waits until earlier messages have been handled, since writes commit in their order of arrival. */
 async function settled(): Promise<void> {
   const last = message({ 'x-delay': DAY })
   await schedule('marker', last)
@@ -301,7 +301,7 @@ function malformed(): Promise<number> {
   return metric('ojs_token_malformed_total{queue="ojs.system.due"}')
 }
 
-/** 0 where it has not been counted yet. */
+/** The value of the series, or 0 when it does not exist yet. */
 async function metric(series: string): Promise<number> {
   const { text } = await gateway.client.send('GET', '/metrics')
   const line = text.split('\n').find((one) => one.startsWith(series))

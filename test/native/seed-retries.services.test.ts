@@ -8,7 +8,7 @@ import { queueTokens } from '../support/queue-tokens.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
 
 const CLASSIC_RUNG = 'ojs.queue.retry.email.1000'
-/** What the retry helper of seed 002 §15.4 waits before attempt 2. */
+/** The retry helper of seed 002 §15.4 waits as long before attempt 2. */
 const EXACT = { initial_interval_ms: 1_000, jitter: false }
 
 let vhost: Vhost
@@ -23,11 +23,11 @@ const startGateway = async () => {
   await eventually(async () => (await gateway.client.health()).status === 200)
 }
 const declareRungs = () => runSeedScript(vhost.url, 'seed-002-15-3.py')
-/** Seed 002 §15.2: takes as many jobs as there are outcomes. */
+/** Runs the consumer of seed 002 §15.2 for one job per outcome. */
 const consume = (...outcomes: ('ok' | 'retry' | 'fail')[]) =>
   runSeedScript(vhost.url, 'seed-002-15-2.py', { OUTCOMES: outcomes.join(',') })
 
-/** A job that was posted over HTTP. */
+/** Pushes a job over HTTP. */
 async function pushOverHttp(options: object = {}): Promise<string> {
   const body = { type: 'email.send', args: [], options: { queue: 'email', ...options } }
   const answer = await gateway.client.push(body)
@@ -35,7 +35,7 @@ async function pushOverHttp(options: object = {}): Promise<string> {
   return jobOf(answer).id
 }
 
-/** Seed 002 §15.1. */
+/** Publishes the job of seed 002 §15.1. */
 async function pushNatively(): Promise<string> {
   const id = v7()
   await runSeedExample(vhost.url, id)
@@ -65,7 +65,7 @@ async function eventTypes(id: string): Promise<string[]> {
   return events.filter(({ subject }) => subject === id).map(({ type }) => type)
 }
 
-/** Fails it over HTTP; it comes again, and never lies in the rung that seed 002 §15.3 declares. */
+/** NACKs the job: its retry comes in time without waiting in the retry queue of seed 002 §15.3. */
 async function expectRetryWithoutClassicRung(id: string): Promise<void> {
   const failed = await nack(id)
   expect(failed.body, failed.text).toMatchObject({ state: 'retryable', retry_delay_ms: 1_000 })
@@ -75,13 +75,13 @@ async function expectRetryWithoutClassicRung(id: string): Promise<void> {
   expect((await gateway.client.ack({ job_id: id })).status).toBe(200)
 }
 
-describe('seed 002 §15.3, as printed', () => {
+describe('the retry queues of seed 002 §15.3, declared as printed', () => {
   beforeEach(async () => {
     vhost = await createVhost()
   })
   afterEach(end)
 
-  test('before our own declarations: the gateway serves, and spares those rungs', async () => {
+  test('before those of the gateway, are not used for its retries and named by health', async () => {
     await declareRungs()
     const native = await pushNatively()
     await startGateway()
@@ -95,7 +95,7 @@ describe('seed 002 §15.3, as printed', () => {
     expect(health.text).toContain(CLASSIC_RUNG)
   })
 
-  test('after our own declarations: the same', async () => {
+  test('after the gateway started, are not used for its retries', async () => {
     await startGateway()
     const id = await pushOverHttp({ retry: EXACT })
     await declareRungs()
@@ -103,24 +103,24 @@ describe('seed 002 §15.3, as printed', () => {
     await expectRetryWithoutClassicRung(id)
   })
 
-  test('after a retry of ours: refused by the broker, since that rung exists; we go on', async () => {
+  test('after a retry, are refused by RabbitMQ because the gateway has declared one; the retry runs', async () => {
     await startGateway()
     const id = await pushOverHttp({ retry: EXACT })
     await fetchEmail()
     await nack(id)
-    // Declared, and new: the ledger holds this retry.
+    // The ledger holds this retry, since its retry queue has just been declared.
     await eventually(async () => (await vhost.queue(CLASSIC_RUNG)) !== undefined)
     await expect(declareRungs()).rejects.toThrow('PRECONDITION_FAILED')
     expect(await fetchEmail()).toMatchObject({ id, attempt: 2 })
   })
 })
 
-describe('a worker of seed 002 §15.2 and §15.4', () => {
+describe('the worker of seed 002 §15.2 and §15.4', () => {
   beforeAll(async () => {
     vhost = await createVhost()
     await startGateway()
     await declareRungs()
-    // Declares the queue, as every first use does.
+    // The first PUSH declares the queue.
     const id = await pushOverHttp()
     await fetchEmail()
     await gateway.client.ack({ job_id: id })
@@ -130,8 +130,8 @@ describe('a worker of seed 002 §15.2 and §15.4', () => {
   describe.each([
     ['HTTP', () => pushOverHttp({ retry: { max_attempts: 5 } })],
     ['seed 002 §15.1', pushNatively],
-  ])('and a job that was posted over %s', (_, push) => {
-    test('retried: it is claimed with attempt 2', async () => {
+  ])('with a job that was posted over %s', (_, push) => {
+    test('retries it, and FETCH gets it with attempt 2', async () => {
       const id = await push()
       await consume('retry')
       expect(await fetchEmail()).toMatchObject({ id, attempt: 2, max_attempts: 5 })
@@ -139,7 +139,7 @@ describe('a worker of seed 002 §15.2 and §15.4', () => {
       expect(jobOf(await gateway.client.get(id))).toMatchObject({ state: 'completed', attempt: 2 })
     })
 
-    test('rejected: it is a dead letter, here and in the broker', async () => {
+    test('rejects it, which makes it a dead letter in the gateway and in RabbitMQ', async () => {
       const id = await push()
       await consume('fail')
       await eventually(async () => (await deadLetterIds()).includes(id))
@@ -162,7 +162,7 @@ describe('a worker of seed 002 §15.2 and §15.4', () => {
     })
   })
 
-  test('retried twice: attempt 3, and what nobody reported is in the history', async () => {
+  test('retries a job twice, and FETCH gets attempt 3 with two unreported errors', async () => {
     const id = await pushOverHttp()
     await consume('retry', 'retry')
     const job = await fetchEmail()
@@ -175,14 +175,14 @@ describe('a worker of seed 002 §15.2 and §15.4', () => {
     expect((await gateway.client.ack({ job_id: id })).status).toBe(200)
   })
 
-  test('with its attempts used up: it is a dead letter', async () => {
+  test('rejects a job whose attempts are used up, which makes it a dead letter', async () => {
     const id = await pushOverHttp({ retry: { max_attempts: 1, on_exhaustion: 'dead_letter' } })
     await consume('retry')
     await eventually(async () => (await deadLetterIds()).includes(id))
     expect(await queueTokens(vhost.url, 'ojs.queue.dlx.email')).toContain(id)
   })
 
-  test('rejected, with on_exhaustion "discard": discarded all the same, but not listed', async () => {
+  test('rejects a job with on_exhaustion "discard", which is discarded but not listed', async () => {
     const id = await pushOverHttp({ retry: { on_exhaustion: 'discard' } })
     await consume('fail')
     await eventually(async () => jobOf(await gateway.client.get(id))['state'] === 'discarded')

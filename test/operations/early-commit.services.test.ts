@@ -16,7 +16,7 @@ async function pushAndReadEnough(options: object): Promise<unknown> {
   return insert.mock.calls.map(([, , terms]) => terms?.enough)
 }
 
-it('PUSH lets the ledger commit a group early, once it has 24 jobs', async () => {
+it('PUSH lets the ledger commit a group early, as soon as 24 writes wait', async () => {
   expect(await pushAndReadEnough({})).toEqual([24])
 })
 

@@ -11,7 +11,7 @@ import { onToldBroker } from '../operations/told-broker.ts'
 import { holdTimers } from '../support/held-timers.ts'
 import { eventually } from '../support/in-process.ts'
 
-/** More than a page of each of them. */
+/** More than one page of any of the services. */
 const MANY = 501
 
 let harness: SqliteHarness
@@ -30,7 +30,7 @@ const many = (one: () => Promise<unknown>) => Promise.all(Array.from({ length: M
 const scheduled = () => pushed(harness.ledger, { start: { state: 'scheduled', dueAt: NOW } })
 const counts = () => harness.ledger.counts('default')
 
-/** In one pass: no timer runs meanwhile, so that there is no second one. */
+/** Runs the service for one pass: timers are held, so that there is no second one. */
 async function inOnePass(service: Loop, isDone: () => boolean): Promise<void> {
   holdTimers()
   await service.start()
@@ -39,12 +39,12 @@ async function inOnePass(service: Loop, isDone: () => boolean): Promise<void> {
   await service.stop(AbortSignal.abort())
 }
 
-it('promotes all that is due, however much', async () => {
+it('the promoter promotes 501 due schedules in one pass', async () => {
   await many(scheduled)
   await inOnePass(promoter(deps), () => counts().available === MANY)
 })
 
-it('hands all schedules within the horizon over to the plugin', async () => {
+it('the promoter hands 501 schedules within the horizon over to the plugin in one pass', async () => {
   await many(scheduled)
   const settings = { ...deps.settings, delayMode: 'plugin', horizonMs: 1_000 } as const
   const clock = { now: () => NOW, wall: () => NOW - 1_000 }
@@ -52,17 +52,17 @@ it('hands all schedules within the horizon over to the plugin', async () => {
   await inOnePass(service, () => harness.ledger.owedTokens(1_000) === MANY)
 })
 
-it('expires all whose time is over', async () => {
+it('the expiry service discards 501 expired jobs in one pass', async () => {
   await many(() => pushed(harness.ledger, { expiresAt: NOW }))
   await inOnePass(expiry(deps), () => counts().discarded === MANY)
 })
 
-it('ends all leases that have run out', async () => {
+it('the reaper ends 501 expired leases in one pass', async () => {
   await many(() => fetched(harness.ledger, { visibilityTimeoutMs: 1_000, timeoutMs: 0 }))
   await inOnePass(reaper(deps), () => counts().available === MANY)
 })
 
-it('fires all entries that are due', async () => {
+it('the cron service fires 501 due cron jobs in one pass', async () => {
   const template = { type: 'a', args: [], options: {} }
   const given = { expression: '* * * * *', timezone: 'UTC', overlap: 'skip' } as const
   const first = { nextRunAt: NOW, createdAt: NOW, limit: MANY }

@@ -11,13 +11,13 @@ beforeEach(async () => {
 })
 afterEach(() => harness.destroy())
 
-it('looks for entries that are far ahead at start and when the clock was set back, else never', async () => {
+it('the cron service looks for runs far ahead only at start and after the clock was set back', async () => {
   let wall = NOW
   const { deps } = onToldBroker(harness, {})
   const service = cron({ ...deps, clock: { now: () => NOW, wall: () => wall } } as Deps)
   const ahead = vi.spyOn(harness.ledger.cron, 'ahead')
   const due = vi.spyOn(harness.ledger.cron, 'due')
-  /** One more pass, to its end. */
+  /** Waits for one more pass, and returns how often runs far ahead were looked for. */
   const pass = async () => {
     const before = due.mock.calls.length
     await vi.waitUntil(() => due.mock.calls.length > before, { interval: 5, timeout: 15_000 })

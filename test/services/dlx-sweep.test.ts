@@ -25,15 +25,15 @@ let harness: SqliteHarness
 let now: number
 let isUp: boolean
 let service: ReturnType<typeof dlxSweep>
-/** What a sweep of this queue comes to. */
+/** The outcome of a sweep, by queue; `ALL` unless set. */
 let outcomes: Record<string, SweptDeadLetters | null>
 /** The queues that were swept, in order. */
 let swept: string[]
 let isStale: (copy: DeadLetterCopy) => boolean
-/** What every sweep meets. */
+/** The copies that every sweep finds. */
 let copies: DeadLetterCopy[]
 let warnings: string[]
-/** Called as each sweep begins. */
+/** Called when a sweep begins. */
 let onSweep: () => void
 
 beforeEach(async () => {
@@ -64,7 +64,7 @@ afterEach(async () => {
   await harness.destroy()
 })
 
-/** One pass. */
+/** Runs one pass of the service. */
 async function pass(): Promise<void> {
   const begun = vi.spyOn(harness.ledger, 'staleCopies')
   service.wake()
@@ -73,10 +73,10 @@ async function pass(): Promise<void> {
   for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
 }
 
-/** A queue with a copy that nobody needs. */
+/** Makes a job whose copy is stale, since it is discarded and not listed. */
 const plainDiscard = (queue: string) => died(harness.ledger, { queue, isDeadLetter: false })
 
-it('takes out what is over and not listed, or of an earlier life, and nothing else', async () => {
+it('removes only copies of ended jobs that are not listed, and of earlier generations', async () => {
   const { ledger } = harness
   const discarded = await plainDiscard('q')
   const listed = await died(ledger, { queue: 'q' })
@@ -92,7 +92,7 @@ it('takes out what is over and not listed, or of an earlier life, and nothing el
   expect([copy(again.id, 1), copy('unknown')]).toEqual([false, false])
 })
 
-it('of a job that has died in its second life, too, takes out the copy of the first', async () => {
+it('removes the copy of the first generation when the job died in the second one too', async () => {
   const { ledger } = harness
   const { id } = await died(ledger, { queue: 'q' })
   await ledger.revive(id, 0, NOW)
@@ -104,7 +104,7 @@ it('of a job that has died in its second life, too, takes out the copy of the fi
   expect([0, 1].map((generation) => isStale({ id, generation, attempt: 1 }))).toEqual([true, false])
 })
 
-it('clears the mark of a queue that it has read to the end, and of no other', async () => {
+it('clears the stale mark only of queues that it has read to the end', async () => {
   await plainDiscard('whole')
   await plainDiscard('part')
   await plainDiscard('gone')
@@ -114,7 +114,7 @@ it('clears the mark of a queue that it has read to the end, and of no other', as
   expect(staleQueues(harness.ledger)).toEqual(['gone', 'part'])
 })
 
-it('reads a queue once a minute, seldomer where that is in vain, and says so once', async () => {
+it('sweeps a queue less and less often while nothing is removed, and warns once', async () => {
   await plainDiscard('q')
   outcomes = { q: { removed: 0, kept: 65_535, isComplete: false } }
   await pass()
@@ -130,7 +130,7 @@ it('reads a queue once a minute, seldomer where that is in vain, and says so onc
   expect(warnings).toEqual(['more dead letter copies than a sweep can read'])
 })
 
-it('reads it once a minute as long as that removes something, however much is left', async () => {
+it('sweeps a queue once a minute as long as something is removed', async () => {
   await plainDiscard('q')
   outcomes = { q: { removed: 1, kept: 65_534, isComplete: false } }
   for (const times of [1, 2, 3]) {
@@ -141,7 +141,7 @@ it('reads it once a minute as long as that removes something, however much is le
   expect(warnings).toEqual([])
 })
 
-it('ends with the queue that it is at when it is stopped', async () => {
+it('sweeps no further queue once it is stopped', async () => {
   await plainDiscard('q')
   await plainDiscard('r')
   onSweep = () => void service.stop(AbortSignal.abort())
@@ -149,14 +149,14 @@ it('ends with the queue that it is at when it is stopped', async () => {
   expect(swept).toHaveLength(1)
 })
 
-it('does not take a queue whose copies do not come for one that is too long', async () => {
+it('does not warn when a sweep is incomplete after few copies', async () => {
   await plainDiscard('q')
   outcomes = { q: { removed: 0, kept: 3, isComplete: false } }
   await pass()
   expect([swept, warnings]).toEqual([['q'], []])
 })
 
-it('waits for RabbitMQ to be there, and then reads at once', async () => {
+it('does not sweep while RabbitMQ is down, and sweeps as soon as it is up', async () => {
   await plainDiscard('q')
   isUp = false
   await pass()
@@ -166,7 +166,7 @@ it('waits for RabbitMQ to be there, and then reads at once', async () => {
   expect(swept).toEqual(['q'])
 })
 
-it('looks again at the copy of a job that is under way, seldomer, until that is over', async () => {
+it('keeps the mark of a queue with the copy of an active job, and sweeps it again later', async () => {
   const { ledger } = harness
   await plainDiscard('q')
   const { id } = await fetched(ledger, { queue: 'q' })

@@ -7,7 +7,7 @@ import { runningUntil } from './running.ts'
 
 let harness: SqliteHarness
 let stage: ToldStage
-/** All that native workers had said when we came, we have heard. */
+/** Whether the backlog of the control queues has been consumed. */
 let isHeard: boolean
 let unparked: string[]
 
@@ -25,7 +25,7 @@ afterEach(() => harness.destroy())
 const expiring = (until: () => unknown) => runningUntil(expiry(stage.deps), until)
 const stateOf = (id: string) => rowOf(harness.ledger, id).state
 
-it('discards no job that a native worker may have run before we heard of it', async () => {
+it('expires no job until the backlog of the control queues is consumed', async () => {
   const { id } = await pushed(harness.ledger, { expiresAt: NOW })
   isHeard = false
   const expire = vi.spyOn(harness.ledger, 'expire')
@@ -36,7 +36,7 @@ it('discards no job that a native worker may have run before we heard of it', as
   await expiring(() => expect(stateOf(id)).toBe('discarded'))
 })
 
-it('goes by the wall, as the time that the client has named', async () => {
+it('compares expires_at with the wall clock', async () => {
   const wall = NOW + 7_200_000
   const due = await pushed(harness.ledger, { expiresAt: wall })
   const late = await pushed(harness.ledger, { expiresAt: wall + 1 })
@@ -46,7 +46,7 @@ it('goes by the wall, as the time that the client has named', async () => {
   expect(stateOf(late.id)).toBe('available')
 })
 
-it('expects a token only where one may have been sent', async () => {
+it('marks the token of an expired job as out only if it may have been published', async () => {
   const given = { expiresAt: NOW }
   const [lone, busy] = [await pushed(harness.ledger, given), await pushed(harness.ledger, given)]
   stage.deps.tokens.sending.add(busy.id)
@@ -56,7 +56,7 @@ it('expects a token only where one may have been sent', async () => {
   expect(out).toEqual([false, true])
 })
 
-it('lets go of a delivery that waits for the job to move, and tells of its end', async () => {
+it('unparks the delivery of an expired job, and emits job.expired', async () => {
   const { id } = await pushed(harness.ledger, { expiresAt: NOW })
   await expiring(() => expect(stateOf(id)).toBe('discarded'))
   expect(unparked).toEqual([id])

@@ -7,7 +7,7 @@ import { onToldBroker, type ToldStage, toldDelivery } from '../operations/told-b
 
 let harness: SqliteHarness
 let stage: ToldStage
-/** Who had the lease when its delivery was acknowledged. */
+/** The holder of the lease at the time of each acknowledgement. */
 let holders: (string | null)[]
 let id: string
 
@@ -26,21 +26,21 @@ afterEach(() => harness.destroy())
 
 const stop = (keeper: ReturnType<typeof leaseKeeper>) => keeper.stop(AbortSignal.timeout(1_000))
 
-it('gives leases their time again at start, before RabbitMQ is there to say so', async () => {
+it('extends the leases at start by the time that has passed', async () => {
   const { leaseExpiresAt } = rowOf(harness.ledger, id)
   const clock = { now: () => NOW + 60_000, wall: () => NOW }
   await leaseKeeper({ ...stage.deps, clock }).start()
   expect(rowOf(harness.ledger, id).leaseExpiresAt).toBe((leaseExpiresAt ?? 0) + 60_000)
 })
 
-it('takes back at start what a clock that has been set back would make last for hours', async () => {
+it('shortens the leases at start when the clock was set back', async () => {
   const { leaseExpiresAt } = rowOf(harness.ledger, id)
   const hourMs = 3_600_000
   await leaseKeeper({ ...stage.deps, clock: { now: () => NOW - hourMs, wall: () => NOW } }).start()
   expect(rowOf(harness.ledger, id).leaseExpiresAt).toBe((leaseExpiresAt ?? 0) - hourMs)
 })
 
-it('acknowledges what is leased when it stops, behind the commit that hands it over', async () => {
+it('hands the leases over to the ledger at stop, and acknowledges their deliveries after that', async () => {
   const keeper = leaseKeeper(stage.deps)
   await keeper.start()
   expect(holders).toEqual([])
@@ -51,7 +51,7 @@ it('acknowledges what is leased when it stops, behind the commit that hands it o
   expect(holders).toEqual(['ledger'])
 })
 
-it('leaves a lease whose delivery is dead, or was never here: RabbitMQ has the token', async () => {
+it('does not hand over leases at stop whose delivery is dead or not held', async () => {
   const other = await fetched(harness.ledger)
   stage.deps.tokens.held.set(id, toldDelivery([], { isLive: false }))
   const keeper = leaseKeeper(stage.deps)
@@ -63,7 +63,7 @@ it('leaves a lease whose delivery is dead, or was never here: RabbitMQ has the t
   }
 })
 
-it('keeps the deliveries where that cannot be written: RabbitMQ gives them out again', async () => {
+it('keeps the deliveries at stop when the ledger cannot be written, so that RabbitMQ redelivers them', async () => {
   const keeper = leaseKeeper(stage.deps)
   await keeper.start()
   await harness.ledger.close()
@@ -72,7 +72,7 @@ it('keeps the deliveries where that cannot be written: RabbitMQ gives them out a
   await harness.reopen()
 })
 
-it('leaves the leases alone where it never began', async () => {
+it('does nothing at stop if it was never started', async () => {
   await stop(leaseKeeper(stage.deps))
   expect([holders, rowOf(harness.ledger, id).holder]).toEqual([[], 'gateway'])
 })

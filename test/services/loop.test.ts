@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { afterEach, expect, it, vi } from 'vitest'
 import { Loop, type LoopOptions } from '../../src/services/loop.ts'
 
-/** Nothing in this file waits for the interval where it is this long. */
+/** An interval that no test waits for. */
 const NEVER_MS = 3_600_000
 
 const NO_LINES = { debug() {}, info() {}, warn() {}, error() {} }
@@ -16,7 +16,7 @@ function started(options: Pick<LoopOptions, 'runOnce'> & Partial<LoopOptions>): 
   return loop
 }
 
-/** Steps that end when the test says so, and are counted. */
+/** Counted steps that end when the test calls `end`. */
 function steps() {
   const running: (() => void)[] = []
   const begun = new EventTarget()
@@ -41,10 +41,10 @@ function steps() {
   }
 }
 
-/** Every reaction that is under way has run. */
+/** Resolves after all pending promise reactions. */
 const settled = () => new Promise((resolve) => setImmediate(resolve))
 
-it('runs at start only where it is told to', async () => {
+it('runs at start only with isDueAtStart', async () => {
   const { runOnce, count } = steps()
   started({ runOnce: () => runOnce() })
   expect(count()).toBe(0)
@@ -65,7 +65,7 @@ it('runs again after its interval', async () => {
   expect(count()).toBe(2)
 })
 
-it('runs at once when it is woken, and then after its interval', async () => {
+it('runs at once when it is woken, and again after its interval', async () => {
   const { runOnce, next, end, count } = steps()
   started({ runOnce: () => runOnce(), everyMs: 1 }).wake()
   expect(count()).toBe(1)
@@ -74,7 +74,7 @@ it('runs at once when it is woken, and then after its interval', async () => {
   expect(count()).toBe(2)
 })
 
-it('runs once more, and never two at once, however often it is woken meanwhile', async () => {
+it('runs once more after a step during which it was woken five times, and never two steps at once', async () => {
   const { runOnce, next, end, count, atOnce } = steps()
   const woken = started({ runOnce: () => runOnce(), isDueAtStart: true })
   for (let i = 0; i < 5; i++) woken.wake()
@@ -87,7 +87,7 @@ it('runs once more, and never two at once, however often it is woken meanwhile',
   expect(count()).toBe(2)
 })
 
-it('goes on at once while there is more', async () => {
+it('repeats a step at once while it returns true', async () => {
   let left = 3
   const woken = started({ runOnce: async () => --left > 0 })
   woken.wake()
@@ -95,7 +95,7 @@ it('goes on at once while there is more', async () => {
   expect(left).toBe(0)
 })
 
-it('ends a pass that has more when it is stopped, and waits for its step', async () => {
+it('stop waits for the running step, and begins no other', async () => {
   const { runOnce, end, count } = steps()
   const woken = started({ runOnce: () => runOnce(true), isDueAtStart: true })
   woken.wake()
@@ -111,7 +111,7 @@ it('ends a pass that has more when it is stopped, and waits for its step', async
   expect(count()).toBe(1)
 })
 
-it('tells a long step that it is stopped, and waits no longer than the deadline', async () => {
+it('stop tells a long step that it is stopped, and waits for it until the deadline at most', async () => {
   let isStopped = () => false
   const woken = started({
     runOnce: (asked) => {
@@ -128,7 +128,7 @@ it('tells a long step that it is stopped, and waits no longer than the deadline'
   await stopping
 })
 
-it('does nothing when it is woken before start or after stop', async () => {
+it('does not run when it is woken before start or after stop', async () => {
   const { runOnce, count } = steps()
   loop = new Loop({ name: 'test', everyMs: 1, logger: NO_LINES, runOnce: () => runOnce() })
   loop.wake()
@@ -138,7 +138,7 @@ it('does nothing when it is woken before start or after stop', async () => {
   expect(count()).toBe(0)
 })
 
-it('repeats what failed, and says so once per outage', async () => {
+it('runs again after a failed step, and logs one error per outage', async () => {
   const lines: string[] = []
   const logger = { ...NO_LINES, error: (_: object, message: string) => lines.push(message) }
   const outcomes = ['fails', 'fails', 'works', 'fails']

@@ -8,7 +8,7 @@ import { onToldBroker, type ToldStage } from '../operations/told-broker.ts'
 import { runningUntil } from './running.ts'
 
 const HOURS_MS = 7_200_000
-/** Clock and wall differ, so that nothing passes by reading the wrong one. */
+/** The two clocks differ, so that a test fails when the promoter reads the wrong one. */
 const WALL = NOW + HOURS_MS
 
 let harness: SqliteHarness
@@ -34,11 +34,11 @@ function promoting(
   )
 }
 
-/** A job that is scheduled for then, by the wall clock. */
+/** A job that is scheduled for `dueAt` of the wall clock. */
 const scheduled = (dueAt: number, given: Partial<NewJob> = {}) =>
   pushed(harness.ledger, { ...given, start: { state: 'scheduled', dueAt } })
 
-/** A job whose retry is due then; its token is in a rung, or with `rungMs` null held by the ledger. */
+/** A job whose retry is due then; its token is in a retry queue, or not published if `rungMs` is null. */
 async function retrying(dueAt: number, rungMs: number | null): Promise<string> {
   const job = await fetched(harness.ledger)
   const to = { to: 'retryable', dueAt, delayMs: 250, rungMs, isTokenBack: true } as const
@@ -52,7 +52,7 @@ const stateOf = (id: string) => rowOf(harness.ledger, id).state
 const isAvailable = (id: string) => () => expect(stateOf(id)).toBe('available')
 
 it.each([HOURS_MS, -HOURS_MS])(
-  'goes by the clock for retries and by the wall for schedules, to the millisecond (%i ahead)',
+  'promotes retries by the clock and schedules by the wall clock, to the millisecond (%i ahead)',
   async (aheadMs) => {
     const wall = NOW + aheadMs
     const late = [await retrying(NOW + 1, null), (await scheduled(wall + 1)).id]
@@ -64,26 +64,26 @@ it.each([HOURS_MS, -HOURS_MS])(
   },
 )
 
-it('has the tokens sent that the ledger held, also beside one that is in RabbitMQ already', async () => {
+it('wakes the relay for retries that the ledger held, but not for those in a retry queue', async () => {
   const [sent, held] = [await retrying(NOW, 250), await retrying(NOW, null)]
   await promoting(isAvailable(held))
   expect([sent, held].map((id) => rowOf(harness.ledger, id).outbox !== null)).toEqual([false, true])
   expect(stage.woken).toBe(1)
 })
 
-it('wakes nobody for tokens that are in RabbitMQ already', async () => {
+it('does not wake the relay when all tokens are in RabbitMQ', async () => {
   await promoting(isAvailable(await retrying(NOW, 250)))
   expect(stage.woken).toBe(0)
 })
 
-it('lets go of a token that came early, and tells that the job was there before', async () => {
+it('unparks a token that came early, and emits job.enqueued as promoted', async () => {
   const id = await retrying(NOW, 250)
   await promoting(isAvailable(id))
   expect(unparked).toEqual([id])
   expect(stage.events).toMatchObject([{ type: 'job.enqueued', promoted: true, job: { id } }])
 })
 
-it('hands schedules over to the plugin within the horizon, and in no other mode', async () => {
+it('hands schedules within the horizon over to the plugin, only in that delay mode', async () => {
   const [soon, later] = [await scheduled(WALL + 60_000), await scheduled(WALL + 60_001)]
   const due = await scheduled(WALL)
   const rungs = () => [soon, later].map(({ id }) => rowOf(harness.ledger, id).rungMs)

@@ -10,7 +10,7 @@ import { runningUntil } from './running.ts'
 
 afterEach(() => vi.restoreAllMocks())
 
-it('gives leases their time again before it ends any, when the process has stood still', async () => {
+it('the reaper extends all leases before it ends any, after the process stood still for 6 s', async () => {
   const done: string[] = []
   let looks = 0
   const record =
@@ -27,7 +27,7 @@ it('gives leases their time again before it ends any, when the process has stood
   }
   const broker = { controlBacklogConsumed: () => true }
   const deps = { ledger, broker, clock: systemClock(), logger: SILENT } as unknown as Deps
-  // No other time passes: it would be that of a machine that pauses.
+  // The clock is mocked, since a pause of the machine would count as standing still.
   let stoodMs = 0
   vi.spyOn(performance, 'now').mockImplementation(() => 1_000 + stoodMs)
   const service = reaper(deps)
@@ -44,9 +44,9 @@ it('gives leases their time again before it ends any, when the process has stood
 })
 
 it.each([
-  ['a lease that cannot be ended gives the others no more time', null, false],
-  ['leases have their time again after a ledger that took no heartbeats', 'disk full', true],
-])('%s', async (_, fault, isExtended) => {
+  ['does not extend leases when it failed to end one', null, false],
+  ['extends all leases after the ledger could not be written', 'disk full', true],
+])('the reaper %s', async (_, fault, isExtended) => {
   let stoodMs = 0
   vi.spyOn(performance, 'now').mockImplementation(() => 1_000 + stoodMs)
   const done: string[] = []
@@ -66,10 +66,10 @@ it.each([
   expect(done.includes('extended')).toBe(isExtended)
 })
 
-describe('a lease that is over', () => {
+describe('the reaper, on an expired lease', () => {
   let harness: SqliteHarness
   let stage: ToldStage
-  /** All that native workers had said when we came, we have heard. */
+  /** Whether the backlog of the control queues has been consumed. */
   let isHeard: boolean
   beforeEach(async () => {
     harness = await openSqliteHarness()
@@ -83,7 +83,7 @@ describe('a lease that is over', () => {
   })
   afterEach(() => harness.destroy())
 
-  /** The reaper at this time. */
+  /** Runs the reaper with the clock at `now`. */
   function reaping(now: number, until: () => unknown): Promise<void> {
     const clock = { now: () => now, wall: () => now }
     return runningUntil(reaper({ ...stage.deps, clock } as Deps), until)
@@ -91,7 +91,7 @@ describe('a lease that is over', () => {
   const codeOf = (id: string): string => JSON.parse(rowOf(harness.ledger, id).error ?? '{}').code
   const stateOf = (id: string) => rowOf(harness.ledger, id).state
 
-  it('goes on at once while an attempt is left, and ends the job with the last', async () => {
+  it('makes the job available while an attempt is left, and discards it after the last', async () => {
     const given = { visibilityTimeoutMs: 1_000 }
     const early = await fetched(harness.ledger, { ...given, maxAttempts: 2 })
     const last = await fetched(harness.ledger, { ...given, maxAttempts: 1 })
@@ -100,7 +100,7 @@ describe('a lease that is over', () => {
     expect([codeOf(early.id), codeOf(last.id)]).toEqual(Array(2).fill('visibility_timeout'))
   })
 
-  it('fails by the policy of the job where the execution took too long, to the millisecond', async () => {
+  it('fails the attempt with the error timeout once the execution timeout has passed', async () => {
     const { id } = await fetched(harness.ledger, { timeoutMs: 30_000 })
     await reaping(NOW + 30_000, () => expect(stateOf(id)).toBe('retryable'))
     expect(codeOf(id)).toBe('timeout')
@@ -108,7 +108,7 @@ describe('a lease that is over', () => {
     expect(details).toMatchObject({ limit_seconds: 30, elapsed_seconds: 30 })
   })
 
-  it('of a native worker leaves the job with him, the last attempt too, once he is heard', async () => {
+  it('of a native worker waits for the control backlog, and leaves the token with the worker', async () => {
     const given = { maxAttempts: 1, visibilityTimeoutMs: 1_000 }
     const { id } = await pushed(harness.ledger, given)
     await harness.ledger.applyReports([eventOf(id, { event: 'started' })], REPORT)

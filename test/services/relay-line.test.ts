@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { OwedMessage } from '../../src/job/job.ts'
 import { RelayLine, type RelayOutcome } from '../../src/services/relay-line.ts'
 
-/** What was sent, and how each of it is to end. */
+/** Records what a line sends, and ends each send when the test says so. */
 class Sends {
   readonly nonces: number[] = []
   rooms = 0
@@ -53,7 +53,7 @@ beforeEach(() => {
 afterEach(() => vi.useRealTimers())
 
 describe('a line of the relay', () => {
-  it('sends large ones a few at a time, however large they are', async () => {
+  it('limits the bytes in flight, but always sends at least one message', async () => {
     const sizes = [9, 9, 30, 9, 9]
     for (const [i, size] of sizes.entries()) sends.line.offer(owed(i + 1, size * 1024 * 1024))
     expect(sends.nonces).toEqual([1, 2])
@@ -68,7 +68,7 @@ describe('a line of the relay', () => {
     expect(sends.line.isIdle).toBe(true)
   })
 
-  it('sends in the order of the outbox, 256 at a time, each once', async () => {
+  it('sends each message once in the order of the outbox, at most 256 at a time', async () => {
     sends.offer(...range(1, 301), ...range(1, 301))
     expect(sends.nonces).toEqual(range(1, 257))
     await sends.end('sent', 200)
@@ -80,7 +80,7 @@ describe('a line of the relay', () => {
     expect(sends.rooms).toBe(0)
   })
 
-  it('leaves what is too much in the outbox, in order, and takes it when it has room', async () => {
+  it('leaves messages beyond its capacity in the outbox, and takes them in order when it has room', async () => {
     sends.offer(...range(1, 4_500))
     expect(sends.line.hasLeft).toBe(true)
     while (sends.inFlight > 0) await sends.end('sent', ...sends.nonces.slice(-256))
@@ -94,7 +94,7 @@ describe('a line of the relay', () => {
     expect(sends.line.isIdle).toBe(true)
   })
 
-  it('takes nothing ahead of what it has left', async () => {
+  it('accepts no later message while earlier ones are left in the outbox', async () => {
     sends.offer(...range(1, 4_500))
     await sends.end('sent', ...range(1, 257))
     sends.offer(4_500)
@@ -103,19 +103,19 @@ describe('a line of the relay', () => {
     expect(sends.line.startAgain()).toBe(4_353)
   })
 
-  it('begins again with the first that it owes, whatever it had left before', async () => {
+  it('starts again with the failed message, although it had left later ones', async () => {
     sends.offer(...range(1, 4_500))
     await sends.end('failed', 1)
     expect(sends.line.startAgain()).toBe(1)
   })
 
-  it('leaves what waits behind a failure, also where that is older', async () => {
+  it('starts again with an older message that waited behind the failed one', async () => {
     sends.offer(...range(1_000, 1_256), 3)
     await sends.end('failed', 1_000)
     expect(sends.line.startAgain()).toBe(3)
   })
 
-  it('is set aside by a failure, longer each time, and then sends one ahead', async () => {
+  it('pauses after a failure, longer each time, and then tries one message', async () => {
     sends.offer(...range(1, 401))
     await sends.end('failed', ...range(1, 257))
     expect(sends.inFlight).toBe(0)
@@ -136,7 +136,7 @@ describe('a line of the relay', () => {
     }
   })
 
-  it('sends those that had waited behind a failure, when the one has arrived', async () => {
+  it('sends the messages behind a failed one when its retry has been sent', async () => {
     sends.offer(...range(1, 401))
     await sends.end('failed', ...range(1, 257))
     await vi.advanceTimersByTimeAsync(1_000)
@@ -146,7 +146,7 @@ describe('a line of the relay', () => {
     expect(sends.nonces.slice(256)).toEqual(range(1, 258))
   })
 
-  it('does not take for arrived what nobody owes any more', async () => {
+  it('does not take a skipped message for a successful retry, and tries the next one', async () => {
     sends.offer(1)
     await sends.end('failed', 1)
     await vi.advanceTimersByTimeAsync(1_000)
@@ -156,7 +156,7 @@ describe('a line of the relay', () => {
     expect(sends.nonces).toEqual([1, 1, 2])
   })
 
-  it('goes on with all when the one has arrived', async () => {
+  it('sends all others when the retry has been sent', async () => {
     sends.offer(1, 2, 3)
     await sends.end('failed', 2)
     await sends.end('sent', 1, 3)
@@ -169,7 +169,7 @@ describe('a line of the relay', () => {
     expect(sends.line.isIdle).toBe(true)
   })
 
-  it('is as new when it is forgiven', async () => {
+  it('ends its pause when it is forgiven', async () => {
     sends.offer(1)
     await sends.end('failed', 1)
     sends.line.forgive()
@@ -180,7 +180,7 @@ describe('a line of the relay', () => {
     expect(sends.rooms).toBe(0)
   })
 
-  it('begins nothing once it is stopped', async () => {
+  it('sends nothing once it is stopped', async () => {
     sends.offer(...range(1, 400))
     sends.line.stop()
     await sends.end('sent', ...range(1, 256))
@@ -191,7 +191,7 @@ describe('a line of the relay', () => {
     expect(sends.rooms).toBe(0)
   })
 
-  it('is stuck from the first failure until one is sent, and not while it is only busy', async () => {
+  it('is stuck from the first failure until a message is sent, but not while sends are slow', async () => {
     sends.offer(1, 2)
     vi.advanceTimersByTime(5_000)
     expect(sends.line.stuckSince).toBeNull()
@@ -210,7 +210,7 @@ describe('a line of the relay', () => {
     expect(sends.line.stuckSince).toBeNull()
   })
 
-  it('is not stuck when nothing is owed any more', async () => {
+  it('is no longer stuck when it starts again with nothing owed', async () => {
     sends.offer(1)
     await sends.end('failed', 1)
     expect(sends.line.stuckSince).not.toBeNull()

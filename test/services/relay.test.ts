@@ -46,7 +46,7 @@ afterEach(async () => {
   await harness.destroy()
 })
 
-/** A look of the relay, to the last page. */
+/** Lets the relay read the outbox to its last page. */
 async function looked(): Promise<void> {
   const pages = vi.spyOn(harness.ledger, 'outboxPage')
   outbox.wake()
@@ -57,7 +57,7 @@ async function looked(): Promise<void> {
   pages.mockRestore()
 }
 
-/** A retry that became due while its token was on the way into its rung. */
+/** A retry that became due while the publish into its retry queue was not confirmed yet. */
 async function dueOnTheWay(): Promise<{ isSent: Promise<void> }> {
   const { ledger } = harness
   const { id } = await fetched(ledger)
@@ -71,8 +71,8 @@ async function dueOnTheWay(): Promise<{ isSent: Promise<void> }> {
   return { isSent }
 }
 
-/** The confirm of a short rung may be slower than its delay. */
-it('publishes no second token of a retry that was due before its rung confirmed it', async () => {
+/** The confirm of a short retry queue may take longer than its delay. */
+it('the relay publishes no second token of a retry that was due before its publish was confirmed', async () => {
   const { ledger } = harness
   const { isSent } = await dueOnTheWay()
   await looked()
@@ -84,8 +84,8 @@ it('publishes no second token of a retry that was due before its rung confirmed 
   expect([publishes.length, ledger.outboxPage(0, 1)]).toEqual([1, []])
 })
 
-/** A leaderless rung does not confirm, and its job is due long before that is known. */
-it('publishes a retry that was due while its publish into a rung was under way, and failed', async () => {
+/** A retry queue without a leader does not confirm, and the job is due long before that is known. */
+it('the relay publishes a retry that became due during a publish into its retry queue which failed', async () => {
   const { isSent } = await dueOnTheWay()
   await looked()
   expect(publishes).toHaveLength(1)
@@ -95,13 +95,13 @@ it('publishes a retry that was due while its publish into a rung was under way, 
   publishes[1]?.('confirmed')
 })
 
-it('leaves alone what was in hand when it looked, and is confirmed since', async () => {
+it('the relay does not publish a token that PUSH was sending and that is confirmed since', async () => {
   const pushed = push(deps, { type: 'a', args: [] }, { requestId: 'req_1' })
   await eventually(() => publishes.length === 1)
   await looked()
   publishes[0]?.('confirmed')
   const { job } = await pushed
-  // Its row owes the token until the confirm has its commit.
+  // The row owes the token until the confirm is committed.
   expect(harness.ledger.find(job.id)?.outbox).toBe(job.outbox)
   await looked()
   expect(publishes).toHaveLength(1)
@@ -111,7 +111,7 @@ describe('the relay', () => {
   beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }))
   afterEach(() => void vi.useRealTimers())
 
-  /** What can go on without time has gone on. */
+  /** Resolves when nothing is left to run without a timer. */
   async function settled(): Promise<void> {
     for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
   }
@@ -121,13 +121,13 @@ describe('the relay', () => {
     await settled()
   }
 
-  /** The newest publish ends so. */
+  /** Ends the last publish with this outcome. */
   async function answered(outcome: PublishOutcome): Promise<void> {
     publishes.at(-1)?.(outcome)
     await settled()
   }
 
-  it('repeats what was refused a second later, and behind it what was owed since', async () => {
+  it('repeats a refused publish after one second, and publishes later tokens after it', async () => {
     const first = await pushed(harness.ledger)
     await woken()
     await answered('nacked')
@@ -142,7 +142,7 @@ describe('the relay', () => {
     await answered('confirmed')
   })
 
-  it('repeats it at once where RabbitMQ is back', async () => {
+  it('repeats a refused publish at once when RabbitMQ is back', async () => {
     const { id } = await pushed(harness.ledger)
     await woken()
     await answered('unknown')
@@ -151,7 +151,7 @@ describe('the relay', () => {
     await answered('confirmed')
   })
 
-  it('lets no queue of dead letters keep the tokens of its queue waiting', async () => {
+  it('publishes the tokens of a queue although its dead letters cannot be published', async () => {
     const { id: dead } = await fetched(harness.ledger)
     const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'publish' } as const
     await harness.ledger.fail(dead, { generation: 0, attempt: 1 }, change)
@@ -163,7 +163,7 @@ describe('the relay', () => {
     await answered('confirmed')
   })
 
-  it('looks at everything twice a minute: of what was confirmed, the commit may fail', async () => {
+  it('reads the whole outbox every 30 s, since the commit of a confirm may fail', async () => {
     const { id } = await pushed(harness.ledger)
     vi.spyOn(harness.ledger, 'isConfirming').mockReturnValueOnce(true)
     await woken()
@@ -176,7 +176,7 @@ describe('the relay', () => {
     await answered('confirmed')
   })
 
-  it('and at once where RabbitMQ is back', async () => {
+  it('reads the whole outbox at once when RabbitMQ is back', async () => {
     const { id } = await pushed(harness.ledger)
     vi.spyOn(harness.ledger, 'isConfirming').mockReturnValueOnce(true)
     await woken()
@@ -185,7 +185,7 @@ describe('the relay', () => {
     await answered('confirmed')
   })
 
-  it('leaves everything where it is as long as RabbitMQ takes no publishes', async () => {
+  it('publishes nothing while RabbitMQ takes no publishes', async () => {
     const { id } = await pushed(harness.ledger)
     isUp = false
     await woken('all')
@@ -206,15 +206,15 @@ describe('the relay', () => {
     await another.stop(AbortSignal.abort())
   })
 
-  it('publishes no schedule that the ledger holds: it would come back too early, for ever', async () => {
+  it('does not publish a schedule that the ledger holds, since its token would come too early', async () => {
     await pushed(harness.ledger, { start: { state: 'scheduled', dueAt: NOW + 3_600_000 } })
-    // As FETCH leaves it whom a token came to an hour before its time.
+    // The state after FETCH took a token that came an hour early.
     harness.db.exec('UPDATE jobs SET outbox = 1')
     await woken()
     expect(ids).toEqual([])
   })
 
-  it('looks again soon for what somebody else had in hand, and has let go of', async () => {
+  it('publishes a token soon after another publish of it ended without success', async () => {
     const { id } = await pushed(harness.ledger)
     deps.tokens.sending.add(id)
     await woken()
@@ -223,7 +223,7 @@ describe('the relay', () => {
     await expect.poll(() => ids).toEqual([id])
   })
 
-  it('forgets what somebody else had in hand, and has sent', async () => {
+  it('looks only once at a token that another publish has sent', async () => {
     const { id, outbox: nonce } = await pushed(harness.ledger)
     deps.tokens.sending.add(id)
     await woken()
@@ -236,7 +236,7 @@ describe('the relay', () => {
     expect(ids).toEqual([])
   })
 
-  it('publishes nothing that is confirmed before its turn comes', async () => {
+  it('does not publish a token that is confirmed before its turn', async () => {
     const jobs = await Promise.all(Array.from({ length: 257 }, () => pushed(harness.ledger)))
     await woken()
     const last = jobs.find(({ id }) => !ids.includes(id))
@@ -247,7 +247,7 @@ describe('the relay', () => {
     expect(ids).toHaveLength(256)
   })
 
-  it('tells workers of a pause again, one at a time, until they have been told', async () => {
+  it('repeats the broadcast of a pause, one at a time, until it is confirmed', async () => {
     await harness.ledger.pauses.pause('default', NOW)
     for (const outcome of ['unknown', 'confirmed'] as const) {
       for (let i = 0; i < 3; i++) await woken()
@@ -260,7 +260,7 @@ describe('the relay', () => {
     expect(broadcasts).toEqual([])
   })
 
-  it('says once that a job is too large for RabbitMQ, and goes on to the next', async () => {
+  it('warns once that a job is too large for RabbitMQ, and publishes the next', async () => {
     const warn = vi.spyOn(deps.logger, 'warn')
     const large = await pushed(harness.ledger)
     const next = await pushed(harness.ledger)
@@ -278,7 +278,7 @@ describe('the relay', () => {
     expect(told).toEqual([{ jobId: large.id, queue: 'default' }])
   })
 
-  it('knows for how long RabbitMQ has taken nothing of a queue', async () => {
+  it('reports for how long a queue is stuck', async () => {
     await pushed(harness.ledger)
     await woken()
     now += 60_000
@@ -291,7 +291,7 @@ describe('the relay', () => {
     expect([...outbox.stuck()]).toEqual([])
   })
 
-  it('names a queue of which it has taken nothing for a while, once, and tells when it does', async () => {
+  it('logs a stuck queue once after 10 s, and once more when it moves again', async () => {
     const [warn, info] = [vi.spyOn(deps.logger, 'warn'), vi.spyOn(deps.logger, 'info')]
     await pushed(harness.ledger)
     for (const ms of [0, 1_000, 8_999, 1, 60_000]) {
@@ -317,7 +317,7 @@ describe('the relay', () => {
     ])
   })
 
-  it('and for how long one of its jobs has been too large, until that is cancelled', async () => {
+  it('reports a queue as stuck while one of its jobs is too large, but not for ever', async () => {
     await pushed(harness.ledger)
     await woken()
     await answered('too-large')
@@ -329,7 +329,7 @@ describe('the relay', () => {
     expect([...outbox.stuck()]).toEqual([])
   })
 
-  it('stops at once where nothing is under way', async () => {
+  it('stops at once when no publish is under way', async () => {
     const { id } = await pushed(harness.ledger)
     await woken()
     await answered('confirmed')
@@ -337,7 +337,7 @@ describe('the relay', () => {
     expect(ids).toEqual([id])
   })
 
-  it('begins nothing when it is stopped, and waits for what is under way', async () => {
+  it('begins no publish once it is stopped, and waits for those under way', async () => {
     await Promise.all(Array.from({ length: 300 }, () => pushed(harness.ledger)))
     await woken()
     expect(ids).toHaveLength(256)

@@ -7,7 +7,7 @@ import { SILENT } from '../ledger/sqlite-harness.ts'
 const KEPT = { completedMs: 1, cancelledMs: 20, discardedMs: 300, deadLettersMs: 4_000 }
 const WEEK_MS = 7 * 86_400_000
 
-/** A ledger that has so much to prune with each call, rows and keys; then nothing more. */
+/** A fake ledger that prunes these numbers of rows and keys, one per call, and then none. */
 function ledgerWith(rows: number[], keys: number[], ahead: number[] = []) {
   const prune = vi.fn(async (_cutoffs: object, _now: number, _limit: number) => rows.shift() ?? 0)
   const pruneKeys = vi.fn(async (_now: number, _limit: number) => keys.shift() ?? 0)
@@ -18,7 +18,7 @@ function ledgerWith(rows: number[], keys: number[], ahead: number[] = []) {
   return { service, prune, pruneKeys, boundEnds }
 }
 
-/** One pass; nothing in it takes time. */
+/** Runs one pass of the service. */
 async function pass(service: ReturnType<typeof retention>): Promise<void> {
   await service.start()
   service.wake()
@@ -26,7 +26,7 @@ async function pass(service: ReturnType<typeof retention>): Promise<void> {
   await service.stop(AbortSignal.abort())
 }
 
-it('keeps each kind of ended job for its own time, and what was withdrawn for a week', async () => {
+it('keeps each kind of ended job for its own time, and withdrawn rows for a week', async () => {
   const { service, prune } = ledgerWith([], [])
   await pass(service)
   const cutoffs = {
@@ -39,14 +39,14 @@ it('keeps each kind of ended job for its own time, and what was withdrawn for a 
   expect(prune.mock.calls).toEqual([[cutoffs, NOW, 500]])
 })
 
-it('goes on until nothing is left: fewer than a page may be what a turn had time for', async () => {
+it('prunes until a call finds nothing, since a short page may only mean that the turn was over', async () => {
   const { service, prune, pruneKeys } = ledgerWith([500, 3, 500], [500, 3, 500])
   await pass(service)
   expect([prune.mock.calls.length, pruneKeys.mock.calls.length]).toEqual([4, 4])
   expect(pruneKeys.mock.lastCall).toEqual([NOW, 500])
 })
 
-it('leaves what is more than 100 pages to the next pass, and the keys have their turn', async () => {
+it('prunes at most 100 pages of rows per pass, and then the keys', async () => {
   const { service, prune, pruneKeys } = ledgerWith(Array(150).fill(500), [])
   await pass(service)
   expect([prune.mock.calls.length, pruneKeys.mock.calls.length]).toEqual([100, 1])
@@ -54,7 +54,7 @@ it('leaves what is more than 100 pages to the next pass, and the keys have their
   expect(prune.mock.calls.length).toBe(151)
 })
 
-it('ends with the page that it is at when it is stopped', async () => {
+it('prunes no further page once it is stopped', async () => {
   const { service, prune, pruneKeys } = ledgerWith([500, 500], [500])
   prune.mockImplementationOnce(async () => {
     void service.stop(AbortSignal.abort())
@@ -64,7 +64,7 @@ it('ends with the page that it is at when it is stopped', async () => {
   expect([prune.mock.calls.length, pruneKeys.mock.calls.length]).toEqual([1, 0])
 })
 
-it('begins with what ended after now, by a clock that was ahead', async () => {
+it('begins a pass with jobs whose end is in the future because the clock was ahead', async () => {
   const { service, prune, boundEnds } = ledgerWith([], [], [500, 2])
   prune.mockImplementationOnce(async () => {
     expect(boundEnds.mock.calls).toEqual(Array(3).fill([NOW, 500]))

@@ -3,7 +3,7 @@ import { SweepPace } from '../../src/services/sweep-pace.ts'
 
 const MINUTE_MS = 60_000
 
-/** Minutes between one sweep and the next, for as many sweeps, each of which ends so. */
+/** The minutes between a sweep and the next, for sweeps with these ends. */
 function gaps(pace: SweepPace, ends: readonly { isInVain: boolean }[]): number[] {
   let now = 0
   return ends.map((end) => {
@@ -16,7 +16,7 @@ function gaps(pace: SweepPace, ends: readonly { isInVain: boolean }[]): number[]
 }
 
 describe('SweepPace', () => {
-  it('lets a queue be swept at once, and each queue for itself', () => {
+  it('lets a queue be swept at once, then a minute later, independently of other queues', () => {
     const pace = new SweepPace()
     expect(pace.isDue('q', 5)).toBe(true)
     pace.began('q', 5)
@@ -25,22 +25,22 @@ describe('SweepPace', () => {
     expect(pace.isDue('other', 6)).toBe(true)
   })
 
-  it('keeps to a minute as long as sweeps are of use', () => {
+  it('keeps a gap of one minute as long as sweeps remove something', () => {
     expect(gaps(new SweepPace(), Array(4).fill({ isInVain: false }))).toEqual([1, 1, 1, 1])
   })
 
-  it('doubles the gap while they are in vain, up to a day', () => {
+  it('doubles the gap while sweeps are in vain, up to a day', () => {
     const vain = gaps(new SweepPace(), Array(13).fill({ isInVain: true }))
     expect(vain.slice(0, 4)).toEqual([2, 4, 8, 16])
     expect(vain.slice(-2)).toEqual([1_440, 1_440])
   })
 
-  it('goes back to a minute with the first one that is of use', () => {
+  it('goes back to one minute after a sweep that removed something', () => {
     const ends = [true, true, false, true].map((isInVain) => ({ isInVain }))
     expect(gaps(new SweepPace(), ends)).toEqual([2, 4, 1, 2])
   })
 
-  it('says once that it is in vain', () => {
+  it('reports only the first of several sweeps in vain', () => {
     const pace = new SweepPace()
     const said = [true, true, false, true].map((isInVain) => {
       pace.began('q', 0)
