@@ -68,7 +68,7 @@ it('a cron job queues up to 100 ticks, and skips the next one as queue_full', as
   expect(stage.events).toMatchObject([{ type: 'cron.skipped', reason: 'queue_full' }])
 })
 
-it('emits job.enqueued before job.cancelled when a PUSH replaces the job in the same commit', async () => {
+it('fireDue emits job.enqueued before job.cancelled when a PUSH replaces the job in the same commit', async () => {
   const unique = { keys: ['type'], on_conflict: 'replace' as const }
   const job = { type: 'a', args: [], options: { queue: 'q', unique } }
   Object.assign(stage.deps.broker, {
@@ -117,7 +117,7 @@ it('a queued tick is skipped as invalid_job when its job is no longer valid', as
   expect(stage.events).toMatchObject([{ type: 'cron.skipped', reason: 'invalid_job' }])
 })
 
-it('emits job.cancelled for the job that a cron job replaces by its unique policy', async () => {
+it('fireDue emits job.cancelled for the job that a cron job replaces by its unique policy', async () => {
   const unique = { key: [], on_conflict: 'replace' }
   const template = { type: 'a', args: [], options: { queue: 'q', unique } }
   await register('first', { template, overlap: 'allow' })

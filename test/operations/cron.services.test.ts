@@ -424,8 +424,8 @@ describe('a tick of a cron job', () => {
   })
 })
 
-describe('a tick while the previous job has not ended, with the overlap policy', () => {
-  it('skip (the default), is skipped with cron.skipped', async () => {
+describe('a tick while the previous job has not ended', () => {
+  it('is skipped with cron.skipped under the policy skip (the default)', async () => {
     const { name, queue } = await register()
     await tick(name)
     const job = await fetchOne(gateway, queue)
@@ -445,7 +445,7 @@ describe('a tick while the previous job has not ended, with the overlap policy',
     await remove(name)
   })
 
-  it('skip, is skipped also while that job is available or retryable', async () => {
+  it('is skipped under the policy skip while that job is available or retryable, too', async () => {
     const retry = { max_attempts: 2, initial_interval_ms: 600_000, max_interval_ms: 600_000 }
     const queue = freshQueue()
     const { name } = await register({ options: { queue, retry } })
@@ -459,7 +459,7 @@ describe('a tick while the previous job has not ended, with the overlap policy',
     await remove(name)
   })
 
-  it('allow, makes another job', async () => {
+  it('makes another job under the policy allow', async () => {
     const { name, queue } = await register({ overlap_policy: 'allow' })
     await tick(name)
     await tick(name)
@@ -467,7 +467,7 @@ describe('a tick while the previous job has not ended, with the overlap policy',
     await remove(name)
   })
 
-  it('cancel_previous, cancels that job and makes another', async () => {
+  it('cancels that job and makes another under the policy cancel_previous', async () => {
     const { name, queue } = await register({ overlap_policy: 'cancel_previous' })
     await tick(name)
     const first = await fetchOne(gateway, queue)
@@ -486,7 +486,7 @@ describe('a tick while the previous job has not ended, with the overlap policy',
     await remove(name)
   })
 
-  it('enqueue, waits until that job has ended, one tick at a time and in order', async () => {
+  it('waits until that job has ended under the policy enqueue, one tick at a time and in order', async () => {
     const { name, queue } = await register({ overlap_policy: 'enqueue' })
     const at = (await tick(name)).last_run_at
     const first = await fetchOne(gateway, queue)
@@ -508,7 +508,7 @@ describe('a tick while the previous job has not ended, with the overlap policy',
     await remove(name)
   })
 
-  it('enqueue, is dropped with the cron job when that is deleted', async () => {
+  it('is dropped under the policy enqueue when the cron job is deleted', async () => {
     const { name, queue } = await register({ overlap_policy: 'queue' })
     await tick(name)
     const job = await fetchOne(gateway, queue)

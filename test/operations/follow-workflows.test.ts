@@ -50,11 +50,11 @@ function storyOf(id: string): string[] {
   return own.map(({ type }) => type)
 }
 
-it('emits job.enqueued once for a job that a workflow starts', async () => {
+it('followWorkflows emits job.enqueued once for a job that a workflow starts', async () => {
   expect(await told()).toEqual(['job.enqueued'])
 })
 
-it('emits job.enqueued before job.started, even if the worker starts during the publish', async () => {
+it('followWorkflows emits job.enqueued before job.started, even if a worker starts during the publish', async () => {
   work = (row) => {
     stage.deps.events.emit({ type: 'job.started', job: { ...row, state: 'active', attempt: 1 } })
   }
@@ -72,22 +72,25 @@ it.each<[string, (job_id: string) => Promise<unknown>, string[]]>([
     ['job.failed', 'job.discarded', 'dead_letter.added'],
   ],
   ['CANCEL', (id) => cancel(stage.deps, id, CONTEXT), ['job.cancelled']],
-])('emits the events of a workflow after those of the job that %s ended', async (_, end, ends) => {
-  const jobs = [{ type: 'a', args: [] }]
-  const { steps } = await createWorkflow(stage.deps, { type: 'group', jobs }, CONTEXT)
-  const id = steps[0]?.jobId ?? ''
-  await harness.ledger.claim([token(id)], TERMS)
-  await settled()
-  stage.events.length = 0
-  await end(id)
-  await settled()
-  const types = stage.events.map(({ type }) => type)
-  const isGood = ends[0] === 'job.completed'
-  const ofWorkflow = isGood
-    ? ['workflow.step_completed', 'workflow.completed']
-    : ['workflow.failed']
-  expect(types).toEqual([...ends, ...ofWorkflow])
-})
+])(
+  'followWorkflows emits the events of a workflow after those of the job that %s ended',
+  async (_, end, ends) => {
+    const jobs = [{ type: 'a', args: [] }]
+    const { steps } = await createWorkflow(stage.deps, { type: 'group', jobs }, CONTEXT)
+    const id = steps[0]?.jobId ?? ''
+    await harness.ledger.claim([token(id)], TERMS)
+    await settled()
+    stage.events.length = 0
+    await end(id)
+    await settled()
+    const types = stage.events.map(({ type }) => type)
+    const isGood = ends[0] === 'job.completed'
+    const ofWorkflow = isGood
+      ? ['workflow.step_completed', 'workflow.completed']
+      : ['workflow.failed']
+    expect(types).toEqual([...ends, ...ofWorkflow])
+  },
+)
 
 it('workflow.failed names the failed step, even if another step ended last', async () => {
   const { ledger } = harness

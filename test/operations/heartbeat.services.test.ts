@@ -60,7 +60,7 @@ async function beats(): Promise<Record<string, unknown>[]> {
 
 const stateOf = async (id = '') => (await gateway.get(id)).body.state
 
-describe('BEAT extends leases', () => {
+describe('BEAT', () => {
   it('answers as seed 001 §10.4 says, and emits job.heartbeat', async () => {
     const [id = ''] = await leased('w1')
     const before = Date.now() + clock.aheadMs

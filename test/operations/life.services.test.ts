@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { eventually } from '../support/in-process.ts'
 import { fetchOne, gatewayForAll, storyOf, untilBuffered } from './harness.ts'
 
-describe.each(['classic', 'quorum'])('the life of a job, profile %s', (profile) => {
+describe.each(['classic', 'quorum'])('the gateway with %s queues', (profile) => {
   const { vhost, gateway } = gatewayForAll({ OJS_QUEUE_TYPE: profile }, { idleMs: 600_000 })
   let queue = ''
   let count = 0
@@ -14,7 +14,7 @@ describe.each(['classic', 'quorum'])('the life of a job, profile %s', (profile) 
     return queue
   }
 
-  it('goes from PUSH through RabbitMQ to completed', async () => {
+  it('takes a job from PUSH through RabbitMQ to completed', async () => {
     const pushed = await gateway.push(fresh(), { args: ['a', { b: null }], vendor: { x: 1 } })
     expect(pushed.status).toBe(201)
     const id: string = pushed.body.job.id
@@ -170,7 +170,7 @@ describe.each(['classic', 'quorum'])('the life of a job, profile %s', (profile) 
     expect((await gateway.get(id)).body.job.state).toBe('discarded')
   })
 
-  it('FETCH answers an empty list at once, and with wait_ms the job that comes later', async () => {
+  it('answers FETCH with an empty list at once, and with wait_ms the job that comes later', async () => {
     fresh()
     expect(await gateway.fetch([queue])).toEqual([])
     const waiting = gateway.fetch([queue], { wait_ms: 10_000 })

@@ -16,7 +16,7 @@ const codes = async (gateway: TestGateway): Promise<string[]> => {
   return body.warnings.map(({ code }: { code: string }) => code)
 }
 
-it('warns ledger_is_new when a new ledger meets the queues of another one, until a restart', async () => {
+it('health warns ledger_is_new when a new ledger meets the queues of another one, until a restart', async () => {
   const first = await start()
   await first.push('default')
   await expect.poll(() => vhost.exchanges()).toContain('ojs.system.origin')

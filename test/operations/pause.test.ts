@@ -47,7 +47,7 @@ it.each([
   ['paused', [pauseQueue, resumeQueue, pauseQueue]],
   ['resumed', [pauseQueue, resumeQueue, pauseQueue, resumeQueue]],
 ] as const)(
-  'repeats the last broadcast until it is confirmed, although earlier ones were: queue is %s',
+  'tellOwedPauses repeats the last broadcast until it is confirmed, although earlier ones were: %s',
   async (_, operations) => {
     for (const operation of operations) await change(operation)
     const last = operations.length - 1

@@ -43,7 +43,7 @@ describe.each<[PublishOutcome, boolean]>([
   ['refused', true],
   ['unknown', false],
   ['forbidden', false],
-])('a job whose token was %s', (how, isLost) => {
+])('a job whose publish ends as %s', (how, isLost) => {
   beforeEach(() => {
     outcome = how
   })

@@ -527,9 +527,13 @@ describe('a workflow is refused and stores nothing with', () => {
       'callbacks.on_success.args',
       { step: 'on_success' },
     ],
-    ['too deep', nested(4), 'jobs[0].jobs[0].jobs[0]', { max_depth: 3 }],
+    ['groups nested too deep', nested(4), 'jobs[0].jobs[0].jobs[0]', { max_depth: 3 }],
     ['an unknown kind', { type: 'star', jobs: [job('a')] }, 'type'],
-    ['too many', { type: 'group', jobs: Array.from({ length: 1_001 }, () => job('a')) }, 'jobs'],
+    [
+      'more than 1,000 jobs',
+      { type: 'group', jobs: Array.from({ length: 1_001 }, () => job('a')) },
+      'jobs',
+    ],
   ])('%s', async (_, body, field, details = {}) => {
     const total = (await gateway.request('GET', PATH)).body.pagination.total
     const answer = await gateway.request('POST', PATH, { options: { queue }, ...body })
@@ -542,7 +546,7 @@ describe('a workflow is refused and stores nothing with', () => {
     expect(await gateway.fetch([queue])).toEqual([])
   })
 
-  it('a saga', async () => {
+  it('the type saga', async () => {
     const { status, body } = await gateway.request('POST', PATH, {
       type: 'saga',
       steps: [job('a')],

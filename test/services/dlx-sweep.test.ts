@@ -76,7 +76,7 @@ async function pass(): Promise<void> {
 /** Makes a job whose copy is stale, since it is discarded and not listed. */
 const plainDiscard = (queue: string) => died(harness.ledger, { queue, isDeadLetter: false })
 
-it('removes only copies of ended jobs that are not listed, and of earlier generations', async () => {
+it('the sweep removes only copies of ended jobs that are not listed, and of earlier generations', async () => {
   const { ledger } = harness
   const discarded = await plainDiscard('q')
   const listed = await died(ledger, { queue: 'q' })
@@ -92,7 +92,7 @@ it('removes only copies of ended jobs that are not listed, and of earlier genera
   expect([copy(again.id, 1), copy('unknown')]).toEqual([false, false])
 })
 
-it('removes the copy of the first generation when the job died in the second one too', async () => {
+it('the sweep removes the copy of the first generation when the job died in the second one too', async () => {
   const { ledger } = harness
   const { id } = await died(ledger, { queue: 'q' })
   await ledger.revive(id, 0, NOW)
@@ -104,7 +104,7 @@ it('removes the copy of the first generation when the job died in the second one
   expect([0, 1].map((generation) => isStale({ id, generation, attempt: 1 }))).toEqual([true, false])
 })
 
-it('clears the stale mark only of queues that it has read to the end', async () => {
+it('the sweep clears the stale mark only of queues that it has read to the end', async () => {
   await plainDiscard('whole')
   await plainDiscard('part')
   await plainDiscard('gone')
@@ -114,7 +114,7 @@ it('clears the stale mark only of queues that it has read to the end', async () 
   expect(staleQueues(harness.ledger)).toEqual(['gone', 'part'])
 })
 
-it('sweeps a queue less and less often while nothing is removed, and warns once', async () => {
+it('a queue is swept less and less often while nothing is removed, with one warning', async () => {
   await plainDiscard('q')
   outcomes = { q: { removed: 0, kept: 65_535, isComplete: false } }
   await pass()
@@ -130,7 +130,7 @@ it('sweeps a queue less and less often while nothing is removed, and warns once'
   expect(warnings).toEqual(['more dead letter copies than a sweep can read'])
 })
 
-it('sweeps a queue once a minute as long as something is removed', async () => {
+it('a queue is swept once a minute as long as something is removed', async () => {
   await plainDiscard('q')
   outcomes = { q: { removed: 1, kept: 65_534, isComplete: false } }
   for (const times of [1, 2, 3]) {
@@ -141,7 +141,7 @@ it('sweeps a queue once a minute as long as something is removed', async () => {
   expect(warnings).toEqual([])
 })
 
-it('sweeps no further queue once it is stopped', async () => {
+it('no further queue is swept once the service is stopped', async () => {
   await plainDiscard('q')
   await plainDiscard('r')
   onSweep = () => void service.stop(AbortSignal.abort())
@@ -149,14 +149,14 @@ it('sweeps no further queue once it is stopped', async () => {
   expect(swept).toHaveLength(1)
 })
 
-it('does not warn when a sweep is incomplete after few copies', async () => {
+it('no warning is logged when a sweep ends early after few copies', async () => {
   await plainDiscard('q')
   outcomes = { q: { removed: 0, kept: 3, isComplete: false } }
   await pass()
   expect([swept, warnings]).toEqual([['q'], []])
 })
 
-it('does not sweep while RabbitMQ is down, and sweeps as soon as it is up', async () => {
+it('no queue is swept while RabbitMQ is down, and the next pass after that sweeps', async () => {
   await plainDiscard('q')
   isUp = false
   await pass()
@@ -166,7 +166,7 @@ it('does not sweep while RabbitMQ is down, and sweeps as soon as it is up', asyn
   expect(swept).toEqual(['q'])
 })
 
-it('keeps the mark of a queue with the copy of an active job, and sweeps it again later', async () => {
+it('a queue with the copy of an active job keeps its stale mark, and is swept again later', async () => {
   const { ledger } = harness
   await plainDiscard('q')
   const { id } = await fetched(ledger, { queue: 'q' })

@@ -25,7 +25,7 @@ afterEach(() => harness.destroy())
 const expiring = (until: () => unknown) => runningUntil(expiry(stage.deps), until)
 const stateOf = (id: string) => rowOf(harness.ledger, id).state
 
-it('expires no job until the backlog of the control queues is consumed', async () => {
+it('the expiry service expires no job until the backlog of the control queues is consumed', async () => {
   const { id } = await pushed(harness.ledger, { expiresAt: NOW })
   isHeard = false
   const expire = vi.spyOn(harness.ledger, 'expire')
@@ -36,7 +36,7 @@ it('expires no job until the backlog of the control queues is consumed', async (
   await expiring(() => expect(stateOf(id)).toBe('discarded'))
 })
 
-it('compares expires_at with the wall clock', async () => {
+it('the expiry service compares expires_at with the wall clock', async () => {
   const wall = NOW + 7_200_000
   const due = await pushed(harness.ledger, { expiresAt: wall })
   const late = await pushed(harness.ledger, { expiresAt: wall + 1 })
@@ -46,7 +46,7 @@ it('compares expires_at with the wall clock', async () => {
   expect(stateOf(late.id)).toBe('available')
 })
 
-it('marks the token of an expired job as out only if it may have been published', async () => {
+it('the expiry service marks a token as out only if it may have been published', async () => {
   const given = { expiresAt: NOW }
   const [lone, busy] = [await pushed(harness.ledger, given), await pushed(harness.ledger, given)]
   stage.deps.tokens.sending.add(busy.id)
@@ -56,7 +56,7 @@ it('marks the token of an expired job as out only if it may have been published'
   expect(out).toEqual([false, true])
 })
 
-it('unparks the delivery of an expired job, and emits job.expired', async () => {
+it('the expiry service unparks the delivery of an expired job, and emits job.expired', async () => {
   const { id } = await pushed(harness.ledger, { expiresAt: NOW })
   await expiring(() => expect(stateOf(id)).toBe('discarded'))
   expect(unparked).toEqual([id])

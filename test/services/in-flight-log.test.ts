@@ -14,7 +14,7 @@ afterEach(async () => {
   await harness.destroy()
 })
 
-it('counts publishes of retries separately from first publishes', async () => {
+it('the in-flight log counts publishes of retries separately from first publishes', async () => {
   const debug = vi.fn()
   const { deps } = onToldBroker(harness, {})
   const [fresh, failed] = [await pushed(harness.ledger), await fetched(harness.ledger)]
@@ -26,7 +26,7 @@ it('counts publishes of retries separately from first publishes', async () => {
   await service.stop(new AbortController().signal)
 })
 
-it('logs "in flight: unknown" when the ledger is closed', async () => {
+it('the in-flight log says "in flight: unknown" when the ledger is closed', async () => {
   const debug = vi.fn()
   const { deps } = onToldBroker(harness, {})
   const service = inFlightLog({ ...deps, logger: { ...deps.logger, debug } })

@@ -26,21 +26,21 @@ afterEach(() => harness.destroy())
 
 const stop = (keeper: ReturnType<typeof leaseKeeper>) => keeper.stop(AbortSignal.timeout(1_000))
 
-it('extends the leases at start by the time that has passed', async () => {
+it('the lease keeper extends the leases at start by the time that has passed', async () => {
   const { leaseExpiresAt } = rowOf(harness.ledger, id)
   const clock = { now: () => NOW + 60_000, wall: () => NOW }
   await leaseKeeper({ ...stage.deps, clock }).start()
   expect(rowOf(harness.ledger, id).leaseExpiresAt).toBe((leaseExpiresAt ?? 0) + 60_000)
 })
 
-it('shortens the leases at start when the clock was set back', async () => {
+it('the lease keeper shortens the leases at start when the clock was set back', async () => {
   const { leaseExpiresAt } = rowOf(harness.ledger, id)
   const hourMs = 3_600_000
   await leaseKeeper({ ...stage.deps, clock: { now: () => NOW - hourMs, wall: () => NOW } }).start()
   expect(rowOf(harness.ledger, id).leaseExpiresAt).toBe((leaseExpiresAt ?? 0) - hourMs)
 })
 
-it('hands the leases over to the ledger at stop, and acknowledges their deliveries after that', async () => {
+it('the lease keeper hands leases over to the ledger at stop, and then acknowledges their deliveries', async () => {
   const keeper = leaseKeeper(stage.deps)
   await keeper.start()
   expect(holders).toEqual([])
@@ -51,7 +51,7 @@ it('hands the leases over to the ledger at stop, and acknowledges their deliveri
   expect(holders).toEqual(['ledger'])
 })
 
-it('does not hand over leases at stop whose delivery is dead or not held', async () => {
+it('the lease keeper does not hand over leases at stop whose delivery is dead or not held', async () => {
   const other = await fetched(harness.ledger)
   stage.deps.tokens.held.set(id, toldDelivery([], { isLive: false }))
   const keeper = leaseKeeper(stage.deps)
@@ -63,7 +63,7 @@ it('does not hand over leases at stop whose delivery is dead or not held', async
   }
 })
 
-it('keeps the deliveries at stop when the ledger cannot be written, so that RabbitMQ redelivers them', async () => {
+it('the lease keeper keeps the deliveries at stop when the ledger cannot be written', async () => {
   const keeper = leaseKeeper(stage.deps)
   await keeper.start()
   await harness.ledger.close()
@@ -72,7 +72,7 @@ it('keeps the deliveries at stop when the ledger cannot be written, so that Rabb
   await harness.reopen()
 })
 
-it('does nothing at stop if it was never started', async () => {
+it('the lease keeper does nothing at stop if it was never started', async () => {
   await stop(leaseKeeper(stage.deps))
   expect([holders, rowOf(harness.ledger, id).holder]).toEqual([[], 'gateway'])
 })

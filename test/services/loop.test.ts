@@ -44,7 +44,7 @@ function steps() {
 /** Resolves after all pending promise reactions. */
 const settled = () => new Promise((resolve) => setImmediate(resolve))
 
-it('runs at start only with isDueAtStart', async () => {
+it('a Loop runs at start only with isDueAtStart', async () => {
   const { runOnce, count } = steps()
   started({ runOnce: () => runOnce() })
   expect(count()).toBe(0)
@@ -56,7 +56,7 @@ it('runs at start only with isDueAtStart', async () => {
   expect(wake).not.toHaveBeenCalled()
 })
 
-it('runs again after its interval', async () => {
+it('a Loop runs again after its interval', async () => {
   const { runOnce, next, end, count } = steps()
   started({ runOnce: () => runOnce(), everyMs: 1 })
   await next()
@@ -65,7 +65,7 @@ it('runs again after its interval', async () => {
   expect(count()).toBe(2)
 })
 
-it('runs at once when it is woken, and again after its interval', async () => {
+it('a Loop runs at once when it is woken, and again after its interval', async () => {
   const { runOnce, next, end, count } = steps()
   started({ runOnce: () => runOnce(), everyMs: 1 }).wake()
   expect(count()).toBe(1)
@@ -74,7 +74,7 @@ it('runs at once when it is woken, and again after its interval', async () => {
   expect(count()).toBe(2)
 })
 
-it('runs once more after a step during which it was woken five times, and never two steps at once', async () => {
+it('a Loop runs once more after a step during which it was woken five times, and never two steps at once', async () => {
   const { runOnce, next, end, count, atOnce } = steps()
   const woken = started({ runOnce: () => runOnce(), isDueAtStart: true })
   for (let i = 0; i < 5; i++) woken.wake()
@@ -87,7 +87,7 @@ it('runs once more after a step during which it was woken five times, and never 
   expect(count()).toBe(2)
 })
 
-it('repeats a step at once while it returns true', async () => {
+it('a Loop repeats a step at once while it returns true', async () => {
   let left = 3
   const woken = started({ runOnce: async () => --left > 0 })
   woken.wake()
@@ -95,7 +95,7 @@ it('repeats a step at once while it returns true', async () => {
   expect(left).toBe(0)
 })
 
-it('stop waits for the running step, and begins no other', async () => {
+it('Loop.stop waits for the running step, and begins no other', async () => {
   const { runOnce, end, count } = steps()
   const woken = started({ runOnce: () => runOnce(true), isDueAtStart: true })
   woken.wake()
@@ -111,7 +111,7 @@ it('stop waits for the running step, and begins no other', async () => {
   expect(count()).toBe(1)
 })
 
-it('stop tells a long step that it is stopped, and waits for it until the deadline at most', async () => {
+it('Loop.stop tells a long step that it is stopped, and waits for it until the deadline at most', async () => {
   let isStopped = () => false
   const woken = started({
     runOnce: (asked) => {
@@ -128,7 +128,7 @@ it('stop tells a long step that it is stopped, and waits for it until the deadli
   await stopping
 })
 
-it('does not run when it is woken before start or after stop', async () => {
+it('a Loop does not run when it is woken before start or after stop', async () => {
   const { runOnce, count } = steps()
   loop = new Loop({ name: 'test', everyMs: 1, logger: NO_LINES, runOnce: () => runOnce() })
   loop.wake()
@@ -138,7 +138,7 @@ it('does not run when it is woken before start or after stop', async () => {
   expect(count()).toBe(0)
 })
 
-it('runs again after a failed step, and logs one error per outage', async () => {
+it('a Loop runs again after a failed step, and logs one error per outage', async () => {
   const lines: string[] = []
   const logger = { ...NO_LINES, error: (_: object, message: string) => lines.push(message) }
   const outcomes = ['fails', 'fails', 'works', 'fails']

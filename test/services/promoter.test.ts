@@ -52,7 +52,7 @@ const stateOf = (id: string) => rowOf(harness.ledger, id).state
 const isAvailable = (id: string) => () => expect(stateOf(id)).toBe('available')
 
 it.each([HOURS_MS, -HOURS_MS])(
-  'promotes retries by the clock and schedules by the wall clock, to the millisecond (%i ahead)',
+  'the promoter promotes retries by the clock and schedules by the wall clock, to the millisecond (%i ahead)',
   async (aheadMs) => {
     const wall = NOW + aheadMs
     const late = [await retrying(NOW + 1, null), (await scheduled(wall + 1)).id]
@@ -64,26 +64,26 @@ it.each([HOURS_MS, -HOURS_MS])(
   },
 )
 
-it('wakes the relay for retries that the ledger held, but not for those in a retry queue', async () => {
+it('the promoter wakes the relay for retries that the ledger held, but not for those in a retry queue', async () => {
   const [sent, held] = [await retrying(NOW, 250), await retrying(NOW, null)]
   await promoting(isAvailable(held))
   expect([sent, held].map((id) => rowOf(harness.ledger, id).outbox !== null)).toEqual([false, true])
   expect(stage.woken).toBe(1)
 })
 
-it('does not wake the relay when all tokens are in RabbitMQ', async () => {
+it('the promoter does not wake the relay when all tokens are in RabbitMQ', async () => {
   await promoting(isAvailable(await retrying(NOW, 250)))
   expect(stage.woken).toBe(0)
 })
 
-it('unparks a token that came early, and emits job.enqueued as promoted', async () => {
+it('the promoter unparks a token that came early, and emits job.enqueued as promoted', async () => {
   const id = await retrying(NOW, 250)
   await promoting(isAvailable(id))
   expect(unparked).toEqual([id])
   expect(stage.events).toMatchObject([{ type: 'job.enqueued', promoted: true, job: { id } }])
 })
 
-it('hands schedules within the horizon over to the plugin, only in that delay mode', async () => {
+it('the promoter hands schedules within the horizon over to the plugin, only in that delay mode', async () => {
   const [soon, later] = [await scheduled(WALL + 60_000), await scheduled(WALL + 60_001)]
   const due = await scheduled(WALL)
   const rungs = () => [soon, later].map(({ id }) => rowOf(harness.ledger, id).rungMs)

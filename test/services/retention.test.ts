@@ -26,7 +26,7 @@ async function pass(service: ReturnType<typeof retention>): Promise<void> {
   await service.stop(AbortSignal.abort())
 }
 
-it('keeps each kind of ended job for its own time, and withdrawn rows for a week', async () => {
+it('retention keeps each kind of ended job for its own time, and withdrawn rows for a week', async () => {
   const { service, prune } = ledgerWith([], [])
   await pass(service)
   const cutoffs = {
@@ -39,14 +39,14 @@ it('keeps each kind of ended job for its own time, and withdrawn rows for a week
   expect(prune.mock.calls).toEqual([[cutoffs, NOW, 500]])
 })
 
-it('prunes until a call finds nothing, since a short page may only mean that the turn was over', async () => {
+it('retention prunes until a call finds nothing, since a short page may only mean that the turn was over', async () => {
   const { service, prune, pruneKeys } = ledgerWith([500, 3, 500], [500, 3, 500])
   await pass(service)
   expect([prune.mock.calls.length, pruneKeys.mock.calls.length]).toEqual([4, 4])
   expect(pruneKeys.mock.lastCall).toEqual([NOW, 500])
 })
 
-it('prunes at most 100 pages of rows per pass, and then the keys', async () => {
+it('retention prunes at most 100 pages of rows per pass, and then the keys', async () => {
   const { service, prune, pruneKeys } = ledgerWith(Array(150).fill(500), [])
   await pass(service)
   expect([prune.mock.calls.length, pruneKeys.mock.calls.length]).toEqual([100, 1])
@@ -54,7 +54,7 @@ it('prunes at most 100 pages of rows per pass, and then the keys', async () => {
   expect(prune.mock.calls.length).toBe(151)
 })
 
-it('prunes no further page once it is stopped', async () => {
+it('retention prunes no further page once it is stopped', async () => {
   const { service, prune, pruneKeys } = ledgerWith([500, 500], [500])
   prune.mockImplementationOnce(async () => {
     void service.stop(AbortSignal.abort())
@@ -64,7 +64,7 @@ it('prunes no further page once it is stopped', async () => {
   expect([prune.mock.calls.length, pruneKeys.mock.calls.length]).toEqual([1, 0])
 })
 
-it('begins a pass with jobs whose end is in the future because the clock was ahead', async () => {
+it('retention begins a pass with jobs whose end is in the future because the clock was ahead', async () => {
   const { service, prune, boundEnds } = ledgerWith([], [], [500, 2])
   prune.mockImplementationOnce(async () => {
     expect(boundEnds.mock.calls).toEqual(Array(3).fill([NOW, 500]))

@@ -29,7 +29,7 @@ function registered(capacity?: number, schema: object = LARGE) {
 it.each([
   ['refuses a schema that is not registered', 'https://example.com/none', true],
   ['accepts a built-in schema of OJS', 'https://openjobspec.org/schemas/v1/job.schema.json', false],
-])('with OJS_SCHEMA_STRICT %s', (_, schema, isRefused) => {
+])('checkArgs with OJS_SCHEMA_STRICT %s', (_, schema, isRefused) => {
   const { deps } = registered()
   const strict = {
     ...deps,
@@ -41,7 +41,7 @@ it.each([
   else expect(check).not.toThrow()
 })
 
-it('compiles a few schemas per request, answers 503 busy, and continues with the next request', () => {
+it('checkArgs compiles a few schemas per request, fails with 503 busy, and continues at the next', () => {
   const { deps, seen } = registered()
   const request = () => {
     const fuel = new Fuel()
@@ -59,7 +59,7 @@ it('compiles a few schemas per request, answers 503 busy, and continues with the
   expect(seen.reads).toBe(10)
 })
 
-it('does not compile the same schemas again for each job of a batch', () => {
+it('checkArgs does not compile the same schemas again for each job of a batch', () => {
   const { deps, seen } = registered(SUBSCHEMAS)
   const fuel = new Fuel()
   const batch = () => {
@@ -71,13 +71,13 @@ it('does not compile the same schemas again for each job of a batch', () => {
   expect(seen.reads).toBe(4)
 })
 
-it('compiles any number of large schemas for single jobs', () => {
+it('checkArgs compiles any number of large schemas for single jobs', () => {
   const { deps, seen } = registered(1)
   for (let i = 0; i < 10; i++) checkArgs(deps, { schema: String(i), args: [] })
   expect(seen.reads).toBe(10)
 })
 
-it('refuses a schema that can no longer be compiled as unusable, without retryable', () => {
+it('checkArgs refuses a schema that can no longer be compiled as unusable and not retryable', () => {
   const { deps } = registered(undefined, { items: { properties: { a: { pattern: '(?i)a' } } } })
   const problem = { status: 400, code: 'schema_validation', retryable: false }
   expect(() => checkArgs(deps, { schema: '1', args: [{ a: 0 }] })).toThrow(

@@ -160,7 +160,7 @@ describe('jobs with a limit', () => {
     expect(released).toEqual(['b', 'c'])
   })
 
-  it('take back the newest start, so that the older ones still leave the window first', () => {
+  it('lose their newest start when one is taken back, so that the older ones leave the window first', () => {
     started(limit(2), 'a')
     vi.advanceTimersByTime(500)
     started(limit(2), 'b')

@@ -106,7 +106,7 @@ it('a reported failure dead-letters an unusable job only if it is unknown and wa
   expect(publishUnusable).toHaveBeenCalledOnce()
 })
 
-it('a report emits events for what was written before the ledger failed, once each', async () => {
+it('a report that is repeated after the ledger failed emits each completion once', async () => {
   const { ledger } = harness
   const jobs = [await pushed(ledger), await pushed(ledger), await pushed(ledger)]
   const [first, poisoned, last] = jobs.map(({ id }) => id) as [string, string, string]

@@ -3,7 +3,7 @@ import { UnsureTokens } from '../../../src/operations/token/unsure-tokens.ts'
 
 const BOUND = 50_000
 
-it('remembers 50,000 unsure ids, and beyond that reports every id as unsure', () => {
+it('UnsureTokens remembers 50,000 ids, and beyond that reports every id as unsure', () => {
   const unsure = new UnsureTokens()
   for (let i = 0; i < BOUND; i++) unsure.add(`id ${i}`)
   unsure.add('id 7')
