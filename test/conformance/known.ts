@@ -9,11 +9,11 @@ const DEFECTIVE = {
 }
 
 /**
- * Cases of the public suite that cannot pass, each with its reason. The run fails when one of
- * these passes, so a reason that is gone does not stay here; and when any other case fails.
+ * Cases of the public suite that cannot pass, each with its reason. The run fails when one of these passes,
+ * so that outdated reasons are removed, and when any other case fails.
  *
- * T1 to T4: the case contradicts a seed (the OJS documents this server is built to), and one answer
- * cannot satisfy both; `src/dialect.ts` is the switch.
+ * T1 to T4: the case contradicts a seed (the OJS documents that this server implements). One answer cannot
+ * satisfy both, so `src/dialect.ts` selects which of them is followed.
  */
 export const KNOWN_FAILURES: Readonly<Record<Dialect, Readonly<Record<string, string>>>> = {
   seed: {

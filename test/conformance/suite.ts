@@ -48,7 +48,7 @@ export function waitOf(path: string): number {
 
 /** Runs these cases one after the other, in the order of their paths and without a reset between. */
 export async function runCases(url: string, paths: readonly string[]): Promise<CaseResult[]> {
-  // The tool can select by one text; a folder that holds these cases and no others selects any.
+  // The tool can filter by a single text only, so these cases are copied into a folder of their own.
   const dir = mkdtempSync(join(tmpdir(), 'ojs-cases-'))
   try {
     for (const path of paths) cpSync(join(suitesOf(path), path), join(dir, path))

@@ -125,7 +125,7 @@ describe('native messages', () => {
       { id: vague, tags: [], created_at: '1970-01-01T00:00:01.000Z' },
     ])
 
-    // Before the gateway's own consumer, which has no priority.
+    // The priority puts this consumer before the gateway's own one, which has none.
     const next: (amqp.ConsumeMessage | null)[] = []
     const options = { priority: 10, noAck: true }
     await channel.consume('ojs.queue.q', (message) => next.push(message), options)

@@ -41,8 +41,8 @@ const ENTRIES = Array.from({ length: 8 }, (_, i) => ({
 }))
 
 /**
- * Every second, into one queue for all. A kill, a lost ACK or a slow machine costs an attempt: with
- * few of them a job could end as discarded.
+ * Registers a cron job that runs every second, into one queue for all. A kill, a lost ACK or a slow machine
+ * costs an attempt, so that a job with few attempts could end as discarded.
  */
 async function register(gateway: Gateway, entry: (typeof ENTRIES)[number]): Promise<void> {
   const options = { queue: 'ticks', retry: { max_attempts: 50 } }

@@ -10,7 +10,7 @@ const FULL = 'ojs.queue.full'
 const JOB = { type: 'test.job', args: [1], options: { queue: 'full' } }
 
 beforeAll(async () => {
-  // The gateway takes an operator's queue as it is.
+  // The gateway uses a queue as it is if an operator has declared it.
   const limit = { 'x-max-length': 1, 'x-overflow': 'reject-publish' }
   await stage.channel.assertQueue(FULL, { durable: true, arguments: limit })
 })

@@ -66,7 +66,7 @@ it('a gateway with a heap of 128 MB starts 6 workflows of 900 large jobs without
   expect((await client.get('none')).status).toBe(404)
 })
 
-/** Two million objects: twice a heap of 128 MB. */
+/** Two million objects, which would take twice a heap of 128 MB. */
 const COSTLY = `[${'{},'.repeat(2_300_000)}{}]`
 
 it('native messages that would fill the heap are rejected as malformed', async () => {
