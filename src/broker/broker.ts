@@ -54,7 +54,7 @@ export interface Broker {
    */
   ensureQueue(queue: string): Promise<EnsureOutcome>
 
-  /** As `ensureQueue`, but ignores the results of earlier checks. */
+  /** As `ensureQueue`, but ignores earlier checks. It is no sign that the queue may be gone. */
   recheckQueue(queue: string): Promise<EnsureOutcome>
 
   /** Cheap. True when this rung was declared with our arguments on the present connection. */

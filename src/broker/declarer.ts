@@ -131,9 +131,14 @@ export class Declarer {
   }
 
   /** Checks again after a sign that the queue may be gone: a return, a cancel, a 404. */
-  async recheck(queue: string): Promise<EnsureOutcome> {
-    this.#ready.delete(queue)
+  recheck(queue: string): Promise<EnsureOutcome> {
     this.#believed.delete(queue)
+    return this.lookAgain(queue)
+  }
+
+  /** Checks again without such a sign, for a caller who must not rely on an earlier check. */
+  async lookAgain(queue: string): Promise<EnsureOutcome> {
+    this.#ready.delete(queue)
     // A running flight may have looked before the queue went.
     await this.#flights.get(queue)
     this.#ready.delete(queue)
@@ -279,6 +284,7 @@ export class Declarer {
       if (outcome === 'ready' && isStill(this.#deps.connection, generation)) {
         this.#known.add(queue)
         this.#ready.add(queue)
+        this.#believed.delete(queue)
         this.#dying.delete(queue)
         this.#deps.onReady?.(queue)
       }

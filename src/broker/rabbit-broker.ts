@@ -244,7 +244,7 @@ export class RabbitBroker implements Broker, Service {
   }
 
   recheckQueue(queue: string): Promise<EnsureOutcome> {
-    return this.#declarer.recheck(queue)
+    return this.#declarer.lookAgain(queue)
   }
 
   isRungReady(queue: string, delayMs: number): boolean {

@@ -181,6 +181,14 @@ describe('while nothing but the declare connection is gone', () => {
     expect(await broker.publish(row())).toBe('confirmed')
   })
 
+  // As for every native worker that begins to consume it (`sync`).
+  it('goes on with one that is only asked for', async () => {
+    const { broker } = await startAndCut()
+    expect(await broker.recheckQueue('email')).toBe('unavailable')
+    expect(broker.isDeclared('email')).toBe(true)
+    expect(await broker.publish(row())).toBe('confirmed')
+  })
+
   it('takes no job of one that went meanwhile before its jobs were seen to', async () => {
     const usable: boolean[] = []
     const hook = { onQueueMissing: async (_queue: string) => 'declare' as const }
