@@ -1,13 +1,15 @@
 import type { Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Channel, ChannelModel, ConfirmChannel } from 'amqplib'
-import { describeError, type Logger } from '../logger.ts'
+import { describeError } from '../logger.ts'
 import { hasReplyCode } from './amqp-error.ts'
 import { openModel, type PeerOptions, streamOf, tune } from './amqp-model.ts'
+import { AnswerWatch } from './answer-watch.ts'
 import { type Beside, BesideConnections } from './beside.ts'
 import { ChannelLimit } from './channel-limit.ts'
 import { isUnreachable, whyNotOpen } from './connect-error.ts'
-import type { BrokerObserver, ConnectionName } from './observer.ts'
+import type { ConnectionListener, ConnectionOptions } from './connection-options.ts'
+import type { ConnectionName } from './observer.ts'
 import { areAllListening, isAnyListening, reconnectDelayMs, waitToReconnect } from './reconnect.ts'
 
 const CLOSE_TIMEOUT_MS = 2_000
@@ -23,31 +25,6 @@ const CROWDED = 3 / 4
  * `ojs.system.owner` and every unacknowledged message: 180 s of 503 with the recommended 60 s.
  */
 export const GATEWAY_HEARTBEAT_S = 10
-
-export interface ConnectionOptions {
-  name: ConnectionName
-  urls: readonly string[]
-  /** `connection_name` of the client properties: what operators see in RabbitMQ's management. */
-  connectionName: string
-  logger: Logger
-  random: () => number
-  observer: BrokerObserver
-  /** Used when the URL sets none. Seconds. Each side gives up a silent peer after two or three heartbeats. */
-  heartbeatS?: number
-  /** Frames go out after each callback, not at the end of the turn, so that RabbitMQ need not idle. */
-  isPrompt?: boolean
-  /** Opened only while all of these are open: a connection limit may leave too few places for all. */
-  behind?: readonly Connection[]
-}
-
-/** Listeners are called synchronously, in the order of registration. They must not throw. */
-export interface ConnectionListener {
-  up?(): void
-  /** The connection and all its channels are gone. */
-  down?(reason: string): void
-  blocked?(reason: string): void
-  unblocked?(): void
-}
 
 /**
  * One AMQP connection that reconnects for as long as it is not closed (seed 002 §11.3).
@@ -309,8 +286,16 @@ export class Connection {
         reason = describeError(error)
         // amqplib closes the channels next; no channel may be opened on this connection meanwhile.
         this.#model = null
+        // amqplib waits for the answer to its own `connection.close`, for ever if heartbeats go on meanwhile.
+        setTimeout(() => stream?.destroy(new Error(reason)), CLOSE_TIMEOUT_MS).unref()
+      })
+      const watch = new AnswerWatch(model, {
+        lookMs: this.#options.lookMs,
+        isBlocked: () => this.blockedReason !== null,
+        onSilent: (silence) => this.abandon(silence),
       })
       model.on('close', (error) => {
+        watch.stop()
         this.#wasClosed = hasReplyCode(error)
         this.#lost(error ? describeError(error) : reason, url)
         resolve()

@@ -1,5 +1,9 @@
 import type { Channel } from 'amqplib'
 import { type Connection, closeChannel } from './connection.ts'
+import { isInTime } from './in-time.ts'
+
+/** Nobody needs to know that it is closed: who waits for it does so that not too many are open. */
+const CLOSE_MS = 10_000
 
 /**
  * A throw-away channel: every failed declare closes its channel, so the next call opens a new one (seed 002
@@ -23,10 +27,10 @@ export class ScratchChannel {
     }
   }
 
-  async close(): Promise<void> {
+  async close(withinMs = CLOSE_MS): Promise<void> {
     const channel = this.#channel
     this.#channel = null
-    if (channel) await closeChannel(channel)
+    if (channel) await isInTime(closeChannel(channel), withinMs)
   }
 }
 
@@ -34,11 +38,12 @@ export class ScratchChannel {
 export async function withScratchChannel<T>(
   connection: Connection,
   work: (scratch: ScratchChannel) => Promise<T>,
+  closeMs?: number,
 ): Promise<T> {
   const scratch = new ScratchChannel(connection)
   try {
     return await work(scratch)
   } finally {
-    await scratch.close()
+    await scratch.close(closeMs)
   }
 }

@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { beforeEach, expect, it, onTestFinished, vi } from 'vitest'
-import type { Connection, ConnectionListener } from '../../src/broker/connection.ts'
+import type { Connection } from '../../src/broker/connection.ts'
+import type { ConnectionListener } from '../../src/broker/connection-options.ts'
 import { Declarer } from '../../src/broker/declarer.ts'
 import { EntityChecker } from '../../src/broker/entity-checker.ts'
 import { createNames } from '../../src/broker/names.ts'

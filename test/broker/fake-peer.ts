@@ -32,6 +32,8 @@ export class FakePeer extends EventEmitter {
   readonly received = new Map<string, Record<string, unknown>>()
   /** What is said to a method instead of the usual; by its name. */
   readonly refusals = new Map<string, [method: string, fields: object]>()
+  /** Methods that are never answered, by name. */
+  readonly unanswered = new Set<string>()
   /** As many connections are closed in the packet that opens them. */
   closedAtOnce = 0
   /** … with this code. */
@@ -181,12 +183,14 @@ export class FakePeer extends EventEmitter {
       ChannelClose: ['ChannelCloseOk', {}],
       ConfirmSelect: ['ConfirmSelectOk', {}],
       ExchangeDeclare: ['ExchangeDeclareOk', {}],
+      BasicCancel: ['BasicCancelOk', { consumerTag: '' }],
       ...Object.fromEntries(this.refusals),
     }
     for (const method of [...Object.keys(answers), 'ConnectionTuneOk']) {
       if (frame.id !== idOf(method)) continue
       this.received.set(method, frame.fields ?? {})
-      const answer = answers[method]
+      this.emit(method)
+      const answer = this.unanswered.has(method) ? undefined : answers[method]
       // Of a whole connection, on the channel of the connection.
       const isOfConnection = answer?.[0].startsWith('Connection') === true
       if (answer?.[0] === 'ConnectionOpenOk' && this.closedAtOnce > 0) this.#openAndClose()

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import type { Connection, ConnectionListener } from '../../src/broker/connection.ts'
+import type { Connection } from '../../src/broker/connection.ts'
+import type { ConnectionListener } from '../../src/broker/connection-options.ts'
 import { Lanes } from '../../src/broker/lanes.ts'
 import type { Outgoing, Publication, PublishLane } from '../../src/broker/publish-lane.ts'
 import { UNWRITTEN_MS } from '../../src/broker/unwritten.ts'

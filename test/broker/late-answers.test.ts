@@ -1,6 +1,7 @@
 import { EventEmitter } from 'node:events'
 import { expect, it, onTestFinished } from 'vitest'
-import { Connection, type ConnectionListener } from '../../src/broker/connection.ts'
+import { Connection } from '../../src/broker/connection.ts'
+import type { ConnectionListener } from '../../src/broker/connection-options.ts'
 import { Declarer } from '../../src/broker/declarer.ts'
 import { EntityChecker } from '../../src/broker/entity-checker.ts'
 import { createNames } from '../../src/broker/names.ts'

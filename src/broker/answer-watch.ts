@@ -1,0 +1,147 @@
+import type { Channel, ChannelModel } from 'amqplib'
+
+/** Reason of a connection that was ended because RabbitMQ answered nothing on any of its channels. */
+export const SILENT = 'RabbitMQ does not answer on this connection any more'
+
+const LOOK_MS = 5_000
+// All limits count looks, not time: a process that was suspended has yet to read the answers.
+/** After so many looks at an unanswered request, a new channel is opened as a test. */
+const DOUBTED_AFTER = 1
+/** So long the new channel may take. A very busy RabbitMQ takes some seconds. */
+const SILENT_AFTER = 6
+/** Requests to a queue without a leader take up to 65 s, after which RabbitMQ ends the connection itself. */
+const LOST_AFTER = 60
+/** A `channel.close` may wait behind very many acknowledgements (`dead-letter-sweep.ts`). */
+const CLOSING_AFTER = 60
+/** An idle connection is asked this often. */
+const IDLE_LOOKS = 6
+/** The tag of no consumer: RabbitMQ confirms its `basic.cancel` and does nothing. */
+const NO_TAG = 'ojs.nobody'
+
+/** The members of amqplib's channels that its types lack. */
+interface LookedAt extends Channel {
+  /** Receives the answer to the pending request; null without one. */
+  reply: unknown
+}
+
+interface Wait {
+  /** Identifies the pending request: the function that receives its answer. */
+  for: unknown
+  looks: number
+}
+
+export interface AnswerWatchOptions {
+  lookMs?: number | undefined
+  /** True while RabbitMQ has announced that it does not read from this connection. */
+  isBlocked(): boolean
+  /** Called once when the connection has become useless. */
+  onSilent(reason: string): void
+}
+
+/**
+ * Detects a connection on which RabbitMQ no longer answers requests. Heartbeats do not show that: after bytes
+ * were lost or a frame's length was damaged on the way, one side waits for the rest of a frame and takes all
+ * heartbeats for a part of it. Both sides then consider the connection alive, and requests wait for ever.
+ *
+ * A slow answer alone proves nothing, because its channel may wait for a quorum queue. But RabbitMQ opens a new
+ * channel at once, so an unanswered `channel.open` does. A request that waits for `LOST_AFTER` looks is lost.
+ */
+export class AnswerWatch {
+  readonly #model: ChannelModel
+  readonly #options: AnswerWatchOptions
+  readonly #timer: NodeJS.Timeout
+  #waits = new Map<LookedAt, Wait>()
+  /** Looks since the test channel was requested; null: none is being opened. */
+  #asking: number | null = null
+  /** The channel with our own idle request, which does not count as lost. */
+  #asked: LookedAt | null = null
+  #idleLooks = 0
+
+  constructor(model: ChannelModel, options: AnswerWatchOptions) {
+    this.#model = model
+    this.#options = options
+    this.#timer = setInterval(() => this.#look(), options.lookMs ?? LOOK_MS).unref()
+  }
+
+  stop(): void {
+    clearInterval(this.#timer)
+  }
+
+  #look(): void {
+    if (this.#options.isBlocked()) {
+      this.#waits.clear()
+      if (this.#asking !== null) this.#asking = 0
+      return
+    }
+    if (this.#asking !== null) this.#asking += 1
+    if (this.#asking !== null && this.#asking >= SILENT_AFTER) {
+      this.#end(SILENT)
+      return
+    }
+    const open = this.#channels()
+    this.#waits = new Map(open.flatMap((channel) => this.#waitOf(channel)))
+    if ([...this.#waits].some((wait) => this.#isLost(...wait))) {
+      this.#end('RabbitMQ has left a request unanswered')
+      return
+    }
+    if ([...this.#waits.values()].some(({ looks }) => looks >= DOUBTED_AFTER)) this.#ask()
+    this.#askIdle(open)
+  }
+
+  /** Sends a harmless request if none was pending for a while: a dead connection would not be noticed. */
+  #askIdle(open: readonly LookedAt[]): void {
+    this.#idleLooks = this.#waits.size > 0 ? 0 : this.#idleLooks + 1
+    const channel = open.at(-1)
+    if (channel === undefined || this.#idleLooks < IDLE_LOOKS) return
+    this.#idleLooks = 0
+    this.#asked = channel
+    const forget = () => {
+      if (this.#asked === channel) this.#asked = null
+    }
+    channel.cancel(NO_TAG).then(forget, forget)
+  }
+
+  #waitOf(channel: LookedAt): [LookedAt, Wait][] {
+    const taker = isClosing(channel) ? channel.accept : channel.reply
+    if (!taker) return []
+    const before = this.#waits.get(channel)
+    return [[channel, { for: taker, looks: before?.for === taker ? before.looks + 1 : 0 }]]
+  }
+
+  #isLost(channel: LookedAt, { looks }: Wait): boolean {
+    if (isClosing(channel)) return looks >= CLOSING_AFTER
+    return looks >= LOST_AFTER && channel !== this.#asked
+  }
+
+  #ask(): void {
+    if (this.#asking !== null) return
+    this.#asking = 0
+    const forget = () => {
+      this.#asking = null
+    }
+    const opened = this.#model.createChannel().then((channel) => {
+      channel.on('error', () => {})
+      return channel.close()
+    })
+    // Rejects when no channel number is left or the connection has ended: neither proves silence.
+    opened.then(forget, forget)
+  }
+
+  #end(reason: string): void {
+    this.stop()
+    this.#options.onSilent(reason)
+  }
+
+  /** Empty if amqplib has changed and no longer exposes its channels. */
+  #channels(): LookedAt[] {
+    const { channels } = this.#model.connection as { channels?: ({ channel: unknown } | null)[] }
+    if (!Array.isArray(channels)) return []
+    // Channel 0 is the connection itself.
+    return channels.slice(1).flatMap((entry) => (entry ? [entry.channel as LookedAt] : []))
+  }
+}
+
+/** True after `channel.close` was sent: amqplib then gives the channel an `accept` of its own. */
+function isClosing(channel: LookedAt): channel is LookedAt & { accept: unknown } {
+  return Object.hasOwn(channel, 'accept')
+}

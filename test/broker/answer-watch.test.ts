@@ -1,0 +1,122 @@
+import { once } from 'node:events'
+import { afterEach, describe, expect, it } from 'vitest'
+import { Connection } from '../../src/broker/connection.ts'
+import { isInTime } from '../../src/broker/in-time.ts'
+import { withScratchChannel } from '../../src/broker/scratch-channel.ts'
+import { FakePeer } from './fake-peer.ts'
+import { ofLogger, Recorder } from './harness.ts'
+
+const opened: (() => Promise<unknown>)[] = []
+
+afterEach(async () => {
+  for (const close of opened.splice(0).reverse()) await close()
+})
+
+/** All waits are a hundredth or less of what they are. */
+async function connect() {
+  const peer = await FakePeer.start()
+  opened.push(() => peer.stop())
+  const recorder = new Recorder()
+  const connection = new Connection({
+    name: 'consume',
+    urls: [peer.url],
+    connectionName: 'test consume',
+    logger: ofLogger([]),
+    random: () => -1.48,
+    observer: recorder.observer,
+    lookMs: 20,
+  })
+  connection.listen({
+    up: () => recorder.note('up'),
+    down: (reason) => recorder.note('down', reason),
+  })
+  opened.push(() => connection.close())
+  await connection.start()
+  return { peer, connection, recorder }
+}
+
+/** Everything that waits for RabbitMQ's answer, while heartbeats go on. */
+const REQUESTS = [
+  ['channel.open', 'ChannelOpen', (it: Connection) => it.openChannel()],
+  ['confirm.select', 'ConfirmSelect', (it: Connection) => it.openConfirmChannel()],
+  [
+    'exchange.declare',
+    'ExchangeDeclare',
+    async (it: Connection) => (await it.openChannel()).assertExchange('a', 'direct'),
+  ],
+] as const
+
+describe('a request that RabbitMQ does not answer', () => {
+  it.each(REQUESTS)('ends with the connection, which comes again: %s', async (_, method, ask) => {
+    const { peer, connection, recorder } = await connect()
+    peer.unanswered.add(method)
+    const asked = ask(connection)
+    await expect(asked).rejects.toThrow('no reply will be forthcoming')
+    peer.unanswered.clear()
+    await recorder.until('up', 2)
+    await expect(ask(connection)).resolves.toBeDefined()
+  })
+
+  it('ends it sooner where nothing else is answered either', async () => {
+    const { peer, connection, recorder } = await connect()
+    const channel = await connection.openChannel()
+    for (const method of ['ExchangeDeclare', 'ChannelOpen']) peer.unanswered.add(method)
+    await expect(channel.checkExchange('a')).rejects.toThrow('no reply will be forthcoming')
+    const [{ args } = { args: [] }] = recorder.all('down')
+    expect(args).toEqual(['RabbitMQ does not answer on this connection any more'])
+  })
+
+  it('may wait for a queue while others are answered', async () => {
+    const { peer, connection, recorder } = await connect()
+    const channel = await connection.openChannel()
+    peer.unanswered.add('ExchangeDeclare')
+    void channel.checkExchange('a').catch(() => {})
+    for (let times = 0; times < 5; times++) await once(peer, 'ChannelOpen')
+    expect(recorder.count('down')).toBe(0)
+  })
+
+  it('waits for as long as RabbitMQ says that it reads nothing', async () => {
+    const { peer, connection, recorder } = await connect()
+    const channel = await connection.openChannel()
+    for (const method of ['ExchangeDeclare', 'ChannelOpen']) peer.unanswered.add(method)
+    peer.send(0, 'ConnectionBlocked', { reason: 'low on memory' })
+    const asked = channel.checkExchange('a')
+    expect(await isInTime(asked, 500)).toBe(false)
+    peer.send(0, 'ConnectionUnblocked', {})
+    await expect(asked).rejects.toThrow('no reply will be forthcoming')
+    expect(recorder.count('down')).toBe(1)
+  })
+})
+
+it('is found out on a connection that asks for nothing', async () => {
+  const { peer, connection, recorder } = await connect()
+  await connection.openChannel()
+  await once(peer, 'BasicCancel')
+  await once(peer, 'BasicCancel')
+  expect(recorder.count('down')).toBe(0)
+  for (const method of ['BasicCancel', 'ChannelOpen']) peer.unanswered.add(method)
+  await recorder.until('down')
+  peer.unanswered.clear()
+  await recorder.until('up', 2)
+})
+
+it('comes again where RabbitMQ does not answer that amqplib ends the connection', async () => {
+  const { peer, connection, recorder } = await connect()
+  peer.unanswered.add('ConnectionClose')
+  // Of a channel that there is not.
+  peer.closeChannel(7, 406)
+  await recorder.until('up', 2)
+  expect(recorder.count('down')).toBe(1)
+  expect(connection.isUp).toBe(true)
+})
+
+it('does not wait for ever for the end of a channel that is thrown away', async () => {
+  const { peer, connection } = await connect()
+  peer.unanswered.add('ChannelClose')
+  const asked = withScratchChannel(
+    connection,
+    (scratch) => scratch.run((channel) => channel.assertExchange('a', 'direct')),
+    20,
+  )
+  await expect(asked).resolves.toBeDefined()
+})
