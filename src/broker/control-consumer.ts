@@ -94,7 +94,12 @@ export class ControlConsumer {
       onCancelled: (channel, queue) => this.#onCancelled(channel, queue),
       onClosed: (closed, unsettled, error) => this.#onClosed(closed, unsettled, error),
     })
-    deps.connection.listen({ down: () => this.suspend() })
+    deps.connection.listen({
+      down: (reason) => {
+        this.#doubts.connectionEnded(reason)
+        this.suspend()
+      },
+    })
   }
 
   /** See `Broker.controlBacklogConsumed`. */

@@ -1,4 +1,5 @@
 import type { Clock } from '../clock.ts'
+import { SILENT } from './answer-watch.ts'
 
 /** After this time, a queue whose leader was lost with a node has a new one. */
 const FIRST_MS = 30_000
@@ -33,6 +34,11 @@ export class Doubts {
     const ms = last === undefined ? FIRST_MS : Math.min(2 * last.ms, LONGEST_MS)
     this.#byQueue.set(queue, { until: this.#clock.now() + ms, ms })
     return ms
+  }
+
+  /** All of RabbitMQ was silent, not single queues: those may be well. */
+  connectionEnded(reason: string): void {
+    if (reason === SILENT) this.#byQueue.clear()
   }
 
   /** The queue has answered, or is another queue now. */

@@ -59,7 +59,12 @@ export class SystemConsumer {
     this.#deps = deps
     this.#restartDelay = new RestartDelay(deps.random)
     this.#doubts = new Doubts(deps.clock)
-    deps.connection.listen({ down: () => this.suspend() })
+    deps.connection.listen({
+      down: (reason) => {
+        this.#doubts.connectionEnded(reason)
+        this.suspend()
+      },
+    })
   }
 
   /** This gateway owns the broker, and the queue was ensured. */

@@ -1,6 +1,8 @@
 import { EventEmitter } from 'node:events'
 import { expect, it, onTestFinished, vi } from 'vitest'
+import { SILENT } from '../../src/broker/answer-watch.ts'
 import type { Connection } from '../../src/broker/connection.ts'
+import type { ConnectionListener } from '../../src/broker/connection-options.ts'
 import { ControlConsumer } from '../../src/broker/control-consumer.ts'
 import { Denials } from '../../src/broker/denials.ts'
 import { createNames } from '../../src/broker/names.ts'
@@ -38,7 +40,11 @@ function startConsumer(given: Partial<StuckChannel> = {}) {
   const consumed: string[] = []
   const late: (() => void)[] = []
   const openChannel = vi.fn(async () => Object.assign(new StuckChannel(consumed, late), given))
-  const connection = { isUp: true, listen: () => {}, openChannel } as unknown as Connection
+  let end = (_reason: string) => {}
+  const listen = ({ down = end }: ConnectionListener) => {
+    end = down
+  }
+  const connection = { isUp: true, listen, openChannel } as unknown as Connection
   let now = 0
   const { observer } = new Recorder()
   const consumer = new ControlConsumer({
@@ -63,7 +69,7 @@ function startConsumer(given: Partial<StuckChannel> = {}) {
   const answer = () => {
     for (const each of late.splice(0)) each()
   }
-  return { consumer, consumed, elapse, answer }
+  return { consumer, consumed, elapse, answer, end: (reason: string) => end(reason) }
 }
 
 it('a control queue that answers no consume keeps no other from being consumed', async () => {
@@ -129,6 +135,22 @@ it('and is doubted no more once it has answered', async () => {
   consumer.resume()
   await elapse(0)
   expect(consumed).toContain('broken')
+})
+
+it.each([
+  ['nothing else was answered', SILENT, true],
+  ['RabbitMQ ended the connection', 'Connection closed: 541 (INTERNAL-ERROR)', false],
+])('and is asked at once, or not, after %s', async (_, reason, isAsked) => {
+  vi.useFakeTimers()
+  onTestFinished(() => void vi.useRealTimers())
+  const { consumer, consumed, elapse, end } = startConsumer()
+  consumer.resume()
+  await elapse(5_000)
+  end(reason)
+  consumed.splice(0)
+  consumer.resume()
+  await elapse(0)
+  expect(consumed.includes('broken')).toBe(isAsked)
 })
 
 /** A broker that does not let anybody consume from most of its queues, until it is told to. */
