@@ -14,6 +14,8 @@ export interface ConnectionOptions {
   heartbeatS?: number
   /** Frames go out after each callback, not at the end of the turn, so that RabbitMQ need not idle. */
   isPrompt?: boolean
+  /** How long the opening may take with one host, in ms. Default: 30 s. */
+  openMs?: number
   /** How often `AnswerWatch` looks for unanswered requests, in ms. Default: 5 s. */
   lookMs?: number
   /** Opened only while all of these are open: a connection limit may leave too few places for all. */

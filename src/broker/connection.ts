@@ -13,6 +13,8 @@ import type { ConnectionName } from './observer.ts'
 import { areAllListening, isAnyListening, reconnectDelayMs, waitToReconnect } from './reconnect.ts'
 
 const CLOSE_TIMEOUT_MS = 2_000
+/** amqplib's own limit counts inactivity only: a peer in the middle of a frame may send on for ever. */
+const OPEN_MS = 30_000
 const LOOK_AGAIN_MS = 250
 /** Seed 002 §11.1. A native worker's handlers may block its event loop that long. */
 const HEARTBEAT_S = 60
@@ -261,8 +263,14 @@ export class Connection {
   }
 
   #open(url: URL): Promise<ChannelModel> {
-    this.#socket = new AbortController()
-    return openModel(url, { ...this.#peer, signal: this.#socket.signal })
+    const socket = new AbortController()
+    this.#socket = socket
+    const giveUp = () => socket.abort(new Error('connection not open in time'))
+    const tooLong = setTimeout(giveUp, this.#options.openMs ?? OPEN_MS)
+    const opened = openModel(url, { ...this.#peer, signal: socket.signal }).catch((error) => {
+      throw socket.signal.reason ?? error
+    })
+    return opened.finally(() => clearTimeout(tooLong))
   }
 
   /**

@@ -211,6 +211,20 @@ describe('Connection', () => {
     expect(attempts).toBeLessThanOrEqual(4)
   })
 
+  it('gives up a peer that never comes to the end of what it says', async () => {
+    const peer = await startPeer()
+    const { url } = await startOther((socket) => {
+      // Of a frame of a megabyte, a heartbeat at a time.
+      socket.write(Buffer.from([1, 0, 0, 0, 16, 0, 0]))
+      const timer = setInterval(() => socket.write(Buffer.from([8, 0, 0, 0, 0, 0, 0, 0xce])), 10)
+      socket.on('close', () => clearInterval(timer))
+    })
+    const { connection, lines } = connectionTo([url, peer.url], { openMs: 200 })
+    await connection.start()
+    expect(connection.isUp).toBe(true)
+    expect(lines.join()).toContain('connection not open in time')
+  })
+
   it.each([
     ['refuses', (socket: Socket) => socket.end('AMQP\0\0\x09\x01')],
     ['resets', (socket: Socket) => socket.resetAndDestroy()],
