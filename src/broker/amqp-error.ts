@@ -45,6 +45,11 @@ export function hasReplyCode(error: unknown): boolean {
   return error instanceof Error && 'code' in error && typeof error.code === 'number'
 }
 
+/** True for the error that amqplib throws for a delivery whose consumer tag its channel does not know. */
+export function isUnknownConsumer(error: Error): boolean {
+  return error.message.startsWith('Unknown consumer: ')
+}
+
 /** True for the error that amqplib itself throws when all channels of its connection are in use. */
 export function isNoChannel(error: unknown): boolean {
   return error instanceof Error && error.message === 'No channels left to allocate'

@@ -2,7 +2,7 @@ import type { Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Channel, ChannelModel, ConfirmChannel } from 'amqplib'
 import { describeError } from '../logger.ts'
-import { hasReplyCode } from './amqp-error.ts'
+import { hasReplyCode, isUnknownConsumer } from './amqp-error.ts'
 import { openModel, type PeerOptions, streamOf, tune } from './amqp-model.ts'
 import { AnswerWatch } from './answer-watch.ts'
 import { type Beside, BesideConnections } from './beside.ts'
@@ -199,9 +199,19 @@ export class Connection {
       this.channelsActive -= 1
     })
     channel.on('handler-error', (error: Error, event: string) => {
-      this.#options.logger.error({ err: error, event }, 'bug: a channel listener threw')
+      if (isUnknownConsumer(error)) this.#endChannelOf(channel, error)
+      else this.#options.logger.error({ err: error, event }, 'bug: a channel listener threw')
     })
     return channel
+  }
+
+  /** For RabbitMQ such a delivery is unacknowledged until its channel ends. */
+  #endChannelOf(channel: Channel, err: Error): void {
+    this.#options.logger.warn(
+      { connection: this.name, err },
+      'delivery for an unknown consumer; its channel is closed',
+    )
+    void closeChannel(channel)
   }
 
   async #run(afterFirstAttempt: () => void): Promise<void> {
@@ -267,9 +277,8 @@ export class Connection {
     this.#socket = socket
     const giveUp = () => socket.abort(new Error('connection not open in time'))
     const tooLong = setTimeout(giveUp, this.#options.openMs ?? OPEN_MS)
-    const opened = openModel(url, { ...this.#peer, signal: socket.signal }).catch((error) => {
-      throw socket.signal.reason ?? error
-    })
+    const explain = (error: unknown) => Promise.reject(socket.signal.reason ?? error)
+    const opened = openModel(url, { ...this.#peer, signal: socket.signal }).catch(explain)
     return opened.finally(() => clearTimeout(tooLong))
   }
 

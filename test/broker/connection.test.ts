@@ -349,6 +349,19 @@ describe('Connection', () => {
     expect(connection.isUp).toBe(true)
   })
 
+  // Its tag was damaged on the way: nobody has it, and RabbitMQ would give it to nobody else.
+  it('ends the channel of a delivery that is for nobody', async () => {
+    const peer = await startPeer()
+    const { connection, lines } = connectionTo([peer.url])
+    await connection.start()
+    const closed = once(await connection.openChannel(), 'close')
+    peer.deliver(1, 'ojs.wep.1')
+    await closed
+    expect(connection.isUp).toBe(true)
+    expect(lines.join()).toContain('a delivery is for no consumer of ours')
+    expect(lines.join()).not.toContain('bug:')
+  })
+
   it('ends when it is closed: twice, before start, and while connecting', async () => {
     const never = connectionTo(['amqp://127.0.0.1:1']).connection
     await never.close()

@@ -93,6 +93,13 @@ export class FakePeer extends EventEmitter {
     this.#socket?.write(defs.encodeProperties(idOf('BasicProperties'), channel, 0, { messageId }))
   }
 
+  /** An empty message. */
+  deliver(channel: number, consumerTag: string): void {
+    const fields = { consumerTag, deliveryTag: 1, redelivered: false, exchange: '', routingKey: '' }
+    this.send(channel, 'BasicDeliver', fields)
+    this.#socket?.write(defs.encodeProperties(idOf('BasicProperties'), channel, 0, {}))
+  }
+
   closeChannel(channel: number, replyCode: number): void {
     this.send(channel, 'ChannelClose', { replyCode, replyText: 'TEST', classId: 0, methodId: 0 })
   }
