@@ -350,7 +350,7 @@ describe('Connection', () => {
   })
 
   // Its tag was damaged on the way: nobody has it, and RabbitMQ would give it to nobody else.
-  it('ends the channel of a delivery that is for nobody', async () => {
+  it('closes the channel of a delivery for an unknown consumer', async () => {
     const peer = await startPeer()
     const { connection, lines } = connectionTo([peer.url])
     await connection.start()
@@ -358,7 +358,7 @@ describe('Connection', () => {
     peer.deliver(1, 'ojs.wep.1')
     await closed
     expect(connection.isUp).toBe(true)
-    expect(lines.join()).toContain('a delivery is for no consumer of ours')
+    expect(lines.join()).toContain('delivery for an unknown consumer; its channel is closed')
     expect(lines.join()).not.toContain('bug:')
   })
 
