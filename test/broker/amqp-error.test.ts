@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest'
 import { classify, differenceIn } from '../../src/broker/amqp-error.ts'
 
-/** As amqplib 2.3.1 words them; the brokers' own texts are from 3.10.8. */
+/** Errors as amqplib 2.3.1 words them; the brokers' own texts are from RabbitMQ 3.10.8. */
 function closed(code: number, reason: string): Error {
   const text = `Operation failed: QueueDeclare; ${code} (X) with message "${reason}"`
   return Object.assign(new Error(text), { code })
 }
 
 describe('classify', () => {
-  it('tells a missing queue from one whose node is down', () => {
+  it('tells a missing queue from a queue whose home node is down', () => {
     const missing = closed(404, "NOT_FOUND - no queue 'q' in vhost '/'")
     expect(classify(missing).kind).toBe('not-found')
     expect(classify(closed(404, "NOT_FOUND - no exchange 'e' in vhost '/'")).kind).toBe('not-found')
@@ -17,7 +17,7 @@ describe('classify', () => {
     expect(classify(closed(404, text)).kind).toBe('home-node-down')
   })
 
-  it('keeps the words of the broker', () => {
+  it('keeps the text of the broker', () => {
     expect(classify(closed(403, 'ACCESS_REFUSED - access to queue'))).toEqual({
       kind: 'access-refused',
       text: 'ACCESS_REFUSED - access to queue',
@@ -26,7 +26,7 @@ describe('classify', () => {
     expect(classify(closed(406, 'PRECONDITION_FAILED - x')).kind).toBe('differs')
   })
 
-  it('tells a limit of the virtual host from a difference', () => {
+  it('tells a queue limit of the virtual host from a difference in arguments', () => {
     const text =
       "PRECONDITION_FAILED - cannot declare queue 'q': queue limit in vhost '/' (10) is reached"
     expect(classify(closed(406, text))).toEqual({ kind: 'limit-reached', text })
@@ -35,7 +35,7 @@ describe('classify', () => {
     expect(classify(closed(406, named)).kind).toBe('differs')
   })
 
-  it('knows nothing after a lost connection', () => {
+  it('classifies an error without a reply code, as after a lost connection, as unavailable', () => {
     expect(classify(new Error('Channel closed')).kind).toBe('unavailable')
     expect(classify('?').kind).toBe('unavailable')
   })
@@ -59,7 +59,7 @@ describe('differenceIn', () => {
       "invalid arg 'x-max-priority' for queue 'q' in vhost '/' of queue type rabbit_quorum_queue",
       null,
     ],
-  ])('%s', (text, expected) => {
+  ])('finds the argument that differs, if any, in: %s', (text, expected) => {
     expect(differenceIn(`PRECONDITION_FAILED - ${text}`)).toEqual(expected)
   })
 })

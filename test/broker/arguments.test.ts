@@ -59,27 +59,33 @@ const CELLS = VERSIONS.flatMap((version) =>
 )
 
 describe('queueArguments', () => {
-  it.each(CELLS)('$version $profile $kind', ({ version, profile, kind }) => {
-    expect(queueArguments(kind, profile, version, OPTIONS[kind])).toEqual(EXPECTED[kind][profile])
-  })
+  it.each(CELLS)(
+    '$version $profile $kind: returns the arguments of architecture §3',
+    ({ version, profile, kind }) => {
+      expect(queueArguments(kind, profile, version, OPTIONS[kind])).toEqual(EXPECTED[kind][profile])
+    },
+  )
 
-  it.each(CELLS)('$version $profile $kind: nothing that this version refuses', (cell) => {
-    const args = queueArguments(cell.kind, cell.profile, cell.version, {
-      ...OPTIONS[cell.kind],
-      limits: { maxLength: 5, maxLengthBytes: 6, messageTtlMs: 7 },
-    })
-    expect(args['x-queue-type']).toMatch(/^(classic|quorum)$/)
-    if (args['x-queue-type'] === 'quorum') expect(args).not.toHaveProperty('x-max-priority')
-    else {
-      expect(args).not.toHaveProperty('x-delivery-limit')
-      expect(args).not.toHaveProperty('x-dead-letter-strategy')
-    }
-    expect(args).not.toHaveProperty('x-expires')
-    // Each without the other is silently at-most-once (rabbitmq.md §1.7).
-    if (args['x-dead-letter-strategy']) expect(args['x-overflow']).toBe('reject-publish')
-  })
+  it.each(CELLS)(
+    '$version $profile $kind: contains no argument that this queue type refuses',
+    (cell) => {
+      const args = queueArguments(cell.kind, cell.profile, cell.version, {
+        ...OPTIONS[cell.kind],
+        limits: { maxLength: 5, maxLengthBytes: 6, messageTtlMs: 7 },
+      })
+      expect(args['x-queue-type']).toMatch(/^(classic|quorum)$/)
+      if (args['x-queue-type'] === 'quorum') expect(args).not.toHaveProperty('x-max-priority')
+      else {
+        expect(args).not.toHaveProperty('x-delivery-limit')
+        expect(args).not.toHaveProperty('x-dead-letter-strategy')
+      }
+      expect(args).not.toHaveProperty('x-expires')
+      // Without reject-publish, RabbitMQ silently makes at-least-once at-most-once (rabbitmq.md §1.7).
+      if (args['x-dead-letter-strategy']) expect(args['x-overflow']).toBe('reject-publish')
+    },
+  )
 
-  it('is what seed 002 §15.1 declares, in the classic profile', () => {
+  it('returns what seed 002 §15.1 declares, in the classic profile', () => {
     const { 'x-queue-type': type, ...seed } = queueArguments('job', 'classic', '3.10.8', DLX)
     expect(type).toBe('classic')
     expect(seed).toEqual({
@@ -89,7 +95,7 @@ describe('queueArguments', () => {
     })
   })
 
-  it('adds limits, and refuses rather than drops when full', () => {
+  it('adds limits, and rejects publishes rather than dropping messages when the queue is full', () => {
     const limits = { maxLength: 5, maxLengthBytes: 6, messageTtlMs: 7 }
     expect(queueArguments('job', 'classic', '3.13.0', { ...DLX, limits })).toMatchObject({
       'x-max-length': 5,
@@ -99,19 +105,22 @@ describe('queueArguments', () => {
     })
   })
 
-  it.each([{ maxLength: 5 }, { maxLengthBytes: 6 }])('refuses when full of %o alone', (limits) => {
-    const args = queueArguments('job', 'classic', '3.13.0', { ...DLX, limits })
-    expect(args['x-overflow']).toBe('reject-publish')
-  })
+  it.each([{ maxLength: 5 }, { maxLengthBytes: 6 }])(
+    'rejects publishes when %o is the only limit',
+    (limits) => {
+      const args = queueArguments('job', 'classic', '3.13.0', { ...DLX, limits })
+      expect(args['x-overflow']).toBe('reject-publish')
+    },
+  )
 
-  it('gives up at-least-once when the operator wants drop-head', () => {
+  it('omits at-least-once dead lettering when the operator wants drop-head', () => {
     const limits = { maxLength: 5, overflow: 'drop-head' as const }
     const args = queueArguments('job', 'quorum', '3.13.0', { ...DLX, limits })
     expect(args['x-overflow']).toBe('drop-head')
     expect(args).not.toHaveProperty('x-dead-letter-strategy')
   })
 
-  it('sends no argument that a broker before 3.10 would store without knowing it', () => {
+  it('omits arguments that a broker before 3.10 would store without understanding them', () => {
     const args = queueArguments('job', 'quorum', '3.9.29', DLX)
     expect(args).not.toHaveProperty('x-dead-letter-strategy')
     expect(args).not.toHaveProperty('x-overflow')

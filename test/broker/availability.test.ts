@@ -5,7 +5,7 @@ import type { ConnectionListener } from '../../src/broker/connection-options.ts'
 import { createNames } from '../../src/broker/names.ts'
 import type { OwnerState } from '../../src/broker/owner.ts'
 
-class ToldConnection {
+class FakeConnection {
   isUp = true
   generation = 1
   downReason = ''
@@ -28,16 +28,16 @@ class ToldConnection {
   }
 }
 
-let connections: Record<'publish' | 'consume' | 'declare', ToldConnection>
+let connections: Record<'publish' | 'consume' | 'declare', FakeConnection>
 let stage: { isPublisherOpen: boolean; owner: { state: OwnerState; problem: string | null } }
 let ups: number
 let availability: Availability
 
 beforeEach(() => {
   const [publish, consume, declare] = [
-    new ToldConnection(),
-    new ToldConnection(),
-    new ToldConnection(),
+    new FakeConnection(),
+    new FakeConnection(),
+    new FakeConnection(),
   ]
   connections = { publish, consume, declare }
   stage = { isPublisherOpen: true, owner: { state: 'owner', problem: null } }
@@ -59,7 +59,7 @@ const stateNow = () => {
   return availability.status().state
 }
 
-it('is up when everything is, and says so once', () => {
+it('the broker is up when all parts are, and onUp is called once', () => {
   availability.notice()
   expect([availability.status(), availability.isUp, ups]).toEqual([{ state: 'up' }, true, 1])
 })
@@ -67,16 +67,24 @@ it('is up when everything is, and says so once', () => {
 it.each<[what: string, lose: () => unknown, state: string]>([
   ['a publish channel', () => reconnectPublish(), 'down'],
   ['the exchanges', () => reconnectWithoutBase(), 'down'],
-  ['a word on whose the broker is', () => Object.assign(stage.owner, { state: 'asking' }), 'down'],
-  ['the broker to itself', () => Object.assign(stage.owner, { state: 'foreign' }), 'foreign'],
+  [
+    'an answer on who owns the broker',
+    () => Object.assign(stage.owner, { state: 'asking' }),
+    'down',
+  ],
+  [
+    'the ownership of the broker',
+    () => Object.assign(stage.owner, { state: 'foreign' }),
+    'foreign',
+  ],
   ['the publish connection', () => connections.publish.cut(), 'down'],
   ['the consume connection', () => connections.consume.cut(), 'down'],
-])('is not without %s', (_, lose, state) => {
+])('the broker is not up without %s', (_, lose, state) => {
   lose()
   expect(stateNow()).toBe(state)
 })
 
-/** Its channels are to be opened anew. */
+/** The connection is back; its publish channels are not open yet. */
 function reconnectPublish(): void {
   const { publish } = connections
   publish.cut()
@@ -90,7 +98,7 @@ function reconnectWithoutBase(): void {
   stage.isPublisherOpen = true
 }
 
-it('is up without the declare connection, for as long as the publish connection lasts', () => {
+it('the broker stays up without the declare connection until the publish connection is lost', () => {
   availability.notice()
   connections.declare.cut()
   availability.baseChanged(false)
@@ -103,7 +111,7 @@ it('is up without the declare connection, for as long as the publish connection 
   expect([availability.status().state, ups]).toEqual(['up', 2])
 })
 
-it('is up for the other channels while one that RabbitMQ has closed is opened again', () => {
+it('the broker stays up while RabbitMQ has closed one publish channel, unless the connection is new', () => {
   stage.isPublisherOpen = false
   connections.publish.block('low on memory')
   connections.publish.block(null)
@@ -114,7 +122,7 @@ it('is up for the other channels while one that RabbitMQ has closed is opened ag
   expect(stateNow()).toBe('up')
 })
 
-it('hears by itself of connections that go, and of alarms', () => {
+it('the availability follows lost connections and alarms without a call of notice()', () => {
   connections.publish.block('low on memory')
   expect(availability.status()).toEqual({ state: 'blocked', reason: 'low on memory' })
   connections.publish.block(null)
@@ -127,7 +135,7 @@ it('hears by itself of connections that go, and of alarms', () => {
   expect(availability.isUp).toBe(false)
 })
 
-it('says that a connection gets no more channels, where nothing else is known to be wrong', () => {
+it('the status names the channel limit as its reason when no other problem is known', () => {
   stage.owner = { state: 'asking', problem: null }
   availability.notice()
   expect(availability.status()).toEqual({ state: 'down', reason: 'connecting' })
@@ -137,13 +145,13 @@ it('says that a connection gets no more channels, where nothing else is known to
   expect(availability.status()).toEqual({ state: 'down', reason: 'access refused' })
 })
 
-it('is down for good once it is stopped', () => {
+it('the broker is down for good once it is stopped', () => {
   availability.stop()
   expect(availability.status()).toEqual({ state: 'down', reason: 'stopped' })
   expect(stateNow()).toBe('down')
 })
 
-it('has settled when it is up, or when only time or an operator can change it', async () => {
+it('settled() resolves when the broker is up, or when only time or an operator can change its state', async () => {
   stage.owner = { state: 'asking', problem: null }
   availability.notice()
   let hasSettled = false

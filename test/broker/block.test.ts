@@ -6,7 +6,7 @@ import type { Connection } from '../../src/broker/connection.ts'
 import type { LiveDelivery } from '../../src/broker/delivery.ts'
 import { deferred } from '../support/deferred.ts'
 
-/** A channel that only writes down what is said on it. */
+/** A channel that only records the methods called on it. */
 class SilentChannel extends EventEmitter {
   readonly said: unknown[][] = []
   deliver: (message: ConsumeMessage | null) => void = () => undefined
@@ -55,7 +55,7 @@ function blockOn(channel: SilentChannel, refusal: Error | null = null) {
   return { block, deliveries, ends, settled }
 }
 
-it('ends without a channel where its connection may have no more: the connection is there', async () => {
+it('a block ends with no-channel when its connection has no channels left', async () => {
   const { block, ends } = blockOn(new SilentChannel(), new Error('No channels left to allocate'))
   await block.open()
   expect(ends).toEqual([{ end: { why: 'no-channel' }, lost: [] }])
@@ -74,7 +74,7 @@ async function open(count: number) {
   return { ...opened, channel, opening }
 }
 
-it('does not consume where it was closed while its channel was opened', async () => {
+it('a block does not consume when it is closed while its channel is being opened', async () => {
   const channel = new SilentChannel()
   const { block, ends } = blockOn(channel)
   const opened = block.open()
@@ -84,7 +84,7 @@ it('does not consume where it was closed while its channel was opened', async ()
   expect(ends).toEqual([{ end: { why: 'closed' }, lost: [] }])
 })
 
-it('settles the one delivery that it is told to, and none before it', async () => {
+it('a block settles only the delivery it is told to, not those before it', async () => {
   const { block, channel, deliveries } = await open(4)
   const [, second, third, fourth] = deliveries
   if (!second || !third || !fourth) throw new Error('nothing was delivered')
@@ -98,7 +98,7 @@ it('settles the one delivery that it is told to, and none before it', async () =
   expect(block.unacked).toBe(1)
 })
 
-it('settles a delivery once', async () => {
+it('a block settles a delivery once', async () => {
   const { block, channel, deliveries } = await open(1)
   const [only] = deliveries
   expect([only?.ack(), only?.ack(), only?.deadLetter()]).toEqual(['settled', 'lost', 'lost'])
@@ -106,7 +106,7 @@ it('settles a delivery once', async () => {
   expect(channel.said).toHaveLength(1)
 })
 
-it('says nothing more of what was lost with its channel', async () => {
+it('a block reports its deliveries as lost with its channel, and then settles none of them', async () => {
   const { block, channel, deliveries, ends } = await open(2)
   channel.emit('close')
   expect(ends).toEqual([{ end: expect.anything(), lost: deliveries }])
@@ -118,12 +118,12 @@ it('says nothing more of what was lost with its channel', async () => {
   expect([channel.said, block.unacked]).toEqual([[], 0])
 })
 
-it('says how much it may hold before it consumes (AMQP-007)', async () => {
+it('a block sets its prefetch before it consumes (AMQP-007)', async () => {
   const { opening } = await open(0)
   expect(opening).toEqual([['prefetch', 32], ['consume']])
 })
 
-it('cancelled, is closed when the last of its deliveries is settled, and not before', async () => {
+it('a cancelled block closes its channel when its last delivery is acknowledged, not before', async () => {
   const { block, channel, deliveries, ends } = await open(2)
   await block.cancel()
   expect([block.state, channel.said]).toEqual(['draining', [['cancel']]])
@@ -136,7 +136,7 @@ it('cancelled, is closed when the last of its deliveries is settled, and not bef
   expect(channel.said.filter(([what]) => what === 'close')).toHaveLength(1)
 })
 
-it('cancelled, is closed when the last of its deliveries is given back, behind that', async () => {
+it('a cancelled block gives its last delivery back before it closes its channel', async () => {
   const { block, channel, deliveries, ends } = await open(2)
   await block.cancel()
   deliveries[0]?.giveBack()
@@ -151,13 +151,13 @@ it('cancelled, is closed when the last of its deliveries is given back, behind t
   expect(ends).toEqual([{ end: { why: 'closed' }, lost: [] }])
 })
 
-it('cancelled with nothing in hand, is closed at once', async () => {
+it('a cancelled block without deliveries closes its channel at once', async () => {
   const { block, channel } = await open(0)
   await block.cancel()
   expect([block.state, channel.said]).toEqual(['closed', [['cancel'], ['close']]])
 })
 
-it('stays closed where its channel goes while it is cancelled', async () => {
+it('a block stays closed when its channel closes while it is being cancelled', async () => {
   const { block, channel, ends } = await open(1)
   const cancelled = block.cancel()
   channel.emit('close')
@@ -166,7 +166,7 @@ it('stays closed where its channel goes while it is cancelled', async () => {
 })
 
 it.each(['cancelled by the broker', 'told that its queue is gone'])(
-  '%s, gives up its channel, and with it what it had, once',
+  'a block that is %s closes its channel and reports its deliveries as lost, once',
   async (how) => {
     const { block, channel, deliveries, ends } = await open(1)
     if (how === 'cancelled by the broker') channel.deliver(null)
@@ -180,14 +180,14 @@ it.each(['cancelled by the broker', 'told that its queue is gone'])(
   },
 )
 
-it('takes nothing that comes behind its end', async () => {
+it('a closed block ignores a delivery that arrives late', async () => {
   const { block, channel, deliveries } = await open(1)
   await block.close()
   channel.deliver(deliveries[0]?.raw ?? null)
   expect([deliveries.length, block.unacked]).toEqual([1, 0])
 })
 
-it('that opens finds out by itself that its queue is gone', async () => {
+it('a block that is not open yet ignores the notice that its queue is gone', async () => {
   const { block, ends } = blockOn(new SilentChannel())
   block.orphan()
   expect(ends).toEqual([])
@@ -195,7 +195,7 @@ it('that opens finds out by itself that its queue is gone', async () => {
   expect(block.state).toBe('running')
 })
 
-it('that is told so while RabbitMQ has not answered has ended, whatever the answer is', async () => {
+it('a block ends when its queue goes while basic.consume is unanswered, whatever the answer is', async () => {
   const channel = new SilentChannel()
   const asked = deferred()
   const answer = deferred()
@@ -213,7 +213,7 @@ it('that is told so while RabbitMQ has not answered has ended, whatever the answ
   expect([block.state, channel.said.at(-1), ends.length]).toEqual(['closed', ['close'], 1])
 })
 
-it('that cannot be opened has ended', async () => {
+it('a block closes when RabbitMQ refuses its basic.consume', async () => {
   const channel = new SilentChannel()
   channel.consume = async () => {
     throw new Error('refused')
@@ -224,7 +224,7 @@ it('that cannot be opened has ended', async () => {
   expect(ends).toHaveLength(1)
 })
 
-it('tells what was settled, and nothing of what the channel did not take', async () => {
+it('a block reports a delivery as settled, but not one whose ack the channel refused', async () => {
   const { channel, deliveries, settled } = await open(2)
   deliveries[0]?.deadLetter()
   channel.ack = () => {

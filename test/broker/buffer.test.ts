@@ -12,7 +12,7 @@ const ACT = fc.oneof(
   { weight: 1, arbitrary: fc.constant({ do: 'drain' as const }) },
 )
 
-it('hands out by priority, then in the order of the queue, and knows how much it holds', () => {
+it('the buffer hands out deliveries by priority, then in queue order, and counts them and their bytes', () => {
   const property = fc.property(fc.array(ACT, { maxLength: 100 }), (acts) => {
     const buffer = new DeliveryBuffer()
     const made: LiveDelivery[] = []
@@ -29,7 +29,7 @@ it('hands out by priority, then in the order of the queue, and knows how much it
         held = held.filter((one) => one !== next)
       } else if (act.do === 'remove') {
         const delivery = made[act.which % Math.max(1, made.length)]
-        // It may be there no more.
+        // An earlier act may have taken the delivery out already.
         if (delivery !== undefined) buffer.remove(delivery)
         held = held.filter((one) => one !== delivery)
       } else {

@@ -4,7 +4,7 @@ import { request } from './harness.ts'
 
 const { vhost, start } = vhostOfTest()
 
-it('where there are too few channels for one queue more, a warning says what to raise', async () => {
+it('a warning says what to raise when no channel is left for one more queue', async () => {
   const { broker } = await start({ amqpUrls: [`${vhost.url}?channelMax=8`] })
   expect(broker.status()).toEqual({ state: 'up' })
   const queues = ['a', 'b', 'c', 'd', 'e', 'f']
@@ -16,14 +16,14 @@ it('where there are too few channels for one queue more, a warning says what to 
   expect(broker.status()).toEqual({ state: 'up' })
 })
 
-it('where there are too few to begin with, that is why it is not up', async () => {
+it('the broker is down and names the channel limit when there are too few channels to start', async () => {
   const { broker } = await start({ amqpUrls: [`${vhost.url}?channelMax=4`] })
   await expect
     .poll(() => broker.status())
     .toMatchObject({ state: 'down', reason: expect.stringContaining('No channels left') })
 })
 
-it('a limit of the user, for which RabbitMQ ends connections, is told of too', async () => {
+it('the broker warns of a channel limit of the user, for which RabbitMQ closes the connection', async () => {
   await vhost.limitChannels(6)
   const { broker } = await start()
   const codes = () => broker.warnings().map(({ code }) => code)

@@ -11,7 +11,7 @@ function open() {
   return { stage, limit }
 }
 
-it('is told once, and a warning until it has not happened for two minutes', () => {
+it('the channel limit is logged once, and is a warning until two minutes after the last failure', () => {
   const { stage, limit } = open()
   expect(limit.warning).toBeNull()
   for (stage.now = 0; stage.now <= 180_000; stage.now += 60_000) limit.notOpened(NONE_LEFT, 8)
@@ -29,7 +29,7 @@ it('is told once, and a warning until it has not happened for two minutes', () =
   expect(stage.lines).toHaveLength(2)
 })
 
-it('of the user is another one', () => {
+it('the channel limit of the user is logged separately and its warning names set_user_limits', () => {
   const { stage, limit } = open()
   limit.notOpened(NONE_LEFT, 8)
   const reason = `number of channels opened for user 'u' has reached the maximum allowed limit of (20)`
@@ -38,7 +38,7 @@ it('of the user is another one', () => {
   expect(limit.warning?.message).toContain('set_user_limits')
 })
 
-it('is not what else goes wrong with a channel or a connection', () => {
+it('the channel limit ignores other errors of a channel or connection', () => {
   const { stage, limit } = open()
   limit.notOpened(new Error('no consume connection: closed'), 8)
   expect(limit.ended('Heartbeat timeout')).toBe(false)

@@ -13,10 +13,10 @@ beforeEach(async () => {
 
 afterEach(() => vhost.drop())
 
-it('where RabbitMQ takes three connections, that for direct answers takes the place of none', async () => {
+it('the reply connection takes no place from the other three when RabbitMQ allows three connections', async () => {
   const { broker } = await startAt(vhost.url)
   const answer = { correlationId: 'c', type: 'ojs.control.info', body: '{}' }
-  // RabbitMQ cannot read the address, and may end the connection for it; another one follows.
+  // RabbitMQ cannot read this address, and may close the connection for it; the gateway opens another one.
   await broker.reply({ ...answer, replyTo: 'amq.rabbitmq.reply-to.a.b' })
   const active = () => broker.gauges().connectionsActive
   await expect.poll(active, { timeout: 15_000 }).toBe(4)
@@ -29,7 +29,7 @@ it('where RabbitMQ takes three connections, that for direct answers takes the pl
   expect(active()).toBe(3)
 })
 
-it('a place that is held by one which another comes before is given to that one', async () => {
+it('a connection gives its place at the connection limit to one that has precedence', async () => {
   const first = await startConnection(vhost.url, { name: 'publish' })
   const behind = await startConnection(vhost.url, { name: 'reply', behind: [first] })
   onTestFinished(async () => {
@@ -45,7 +45,7 @@ it('a place that is held by one which another comes before is given to that one'
   expect(first.generation).toBe(2)
 })
 
-it('a place is left to who has it when one that comes before is closed for good', async () => {
+it('a connection stays open when the one that has precedence is closed for good', async () => {
   const first = await startConnection(vhost.url, { name: 'declare' })
   const behind = await startConnection(vhost.url, { name: 'reply', behind: [first] })
   onTestFinished(() => behind.close())

@@ -25,10 +25,10 @@ async function startPeer(port?: number): Promise<FakePeer> {
 
 const FORCED = { replyCode: 320, replyText: 'CONNECTION_FORCED', classId: 0, methodId: 0 }
 
-/** A hundredth of every wait. */
+/** Shortens every wait to a hundredth. */
 const QUICK = { random: () => -1.48 }
 
-/** A TCP server that is none of RabbitMQ's; `serve` says what becomes of its connections. */
+/** A TCP server that does not speak AMQP; `serve` decides what happens to its connections. */
 async function startOther(serve: (socket: Socket) => void): Promise<{ port: number; url: string }> {
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {
@@ -47,7 +47,7 @@ async function startOther(serve: (socket: Socket) => void): Promise<{ port: numb
   return { port, url: `amqp://127.0.0.1:${port}` }
 }
 
-/** Not started; listens to itself by way of the recorder. */
+/** Returns a connection that is not started; the recorder notes its events. */
 function connectionTo(urls: readonly string[], given: Partial<ConnectionOptions> = {}) {
   const recorder = new Recorder()
   const lines: string[] = []
@@ -71,9 +71,9 @@ function connectionTo(urls: readonly string[], given: Partial<ConnectionOptions>
 }
 
 describe('Connection', () => {
-  // 320 is no error to amqplib, and 541 is one that comes before anybody can listen.
+  // amqplib does not treat 320 as an error. With 541, its error event comes before anybody can listen.
   it.each([320, 541])(
-    'connects again when it is closed in the read that opened it: %i',
+    'connects again when connection.close (%i) arrives in the read that opened the connection',
     async (code) => {
       const peer = await startPeer()
       peer.closedAtOnce = 2
@@ -87,19 +87,22 @@ describe('Connection', () => {
     },
   )
 
-  // amqplib's answer fails at once, and its stream is destroyed before it was ended.
-  it.each([320, 404, 541])('connects again when it is reset behind that, too: %i', async (code) => {
-    const peer = await startPeer()
-    Object.assign(peer, { closedAtOnce: 2, closeCode: code, resetsAtOnce: true })
-    const { connection, recorder } = connectionTo([peer.url], QUICK)
-    await connection.start()
-    await recorder.until('up')
-    await expect(connection.openConfirmChannel()).resolves.toBeDefined()
-    expect(connection).toMatchObject({ isUp: true, generation: 1 })
-    expect(peer.closedAtOnce).toBe(0)
-  })
+  // amqplib cannot write its close-ok, and its stream is destroyed before it has ended.
+  it.each([320, 404, 541])(
+    'connects again when connection.close (%i) is followed by a reset at once',
+    async (code) => {
+      const peer = await startPeer()
+      Object.assign(peer, { closedAtOnce: 2, closeCode: code, resetsAtOnce: true })
+      const { connection, recorder } = connectionTo([peer.url], QUICK)
+      await connection.start()
+      await recorder.until('up')
+      await expect(connection.openConfirmChannel()).resolves.toBeDefined()
+      expect(connection).toMatchObject({ isUp: true, generation: 1 })
+      expect(peer.closedAtOnce).toBe(0)
+    },
+  )
 
-  it('is up after start, under its name, with our heartbeat', async () => {
+  it('is up after start, with its connection name and our default heartbeat', async () => {
     const peer = await startPeer()
     const { connection, recorder } = connectionTo([peer.url])
     expect(connection.isUp).toBe(false)
@@ -114,13 +117,13 @@ describe('Connection', () => {
     expect(peer.received.get('ConnectionTuneOk')).toMatchObject({ heartbeat: 60 })
   })
 
-  it('has the heartbeat of its URL where that names one', async () => {
+  it('uses the heartbeat of its URL, if there is one', async () => {
     const peer = await startPeer()
     await connectionTo([`${peer.url}?heartbeat=7`]).connection.start()
     expect(peer.received.get('ConnectionTuneOk')).toMatchObject({ heartbeat: 7 })
   })
 
-  it('has the kernel look for a silent peer after half a minute', async () => {
+  it('has the kernel probe a silent peer after half a minute (TCP keepalive)', async () => {
     const keepAlive = vi.spyOn(Socket.prototype, 'setKeepAlive')
     const peer = await startPeer()
     await connectionTo([peer.url]).connection.start()
@@ -128,14 +131,14 @@ describe('Connection', () => {
     keepAlive.mockRestore()
   })
 
-  it('takes the next host when one does not answer', async () => {
+  it('tries the next host when one does not answer', async () => {
     const peer = await startPeer()
     const { connection } = connectionTo(['amqp://127.0.0.1:1', peer.url])
     await connection.start()
     expect(connection.isUp).toBe(true)
   })
 
-  it('sends credentials as they are meant, and never shows them', async () => {
+  it('sends decoded credentials, and never logs them', async () => {
     const peer = await startPeer()
     const secret = encodeURIComponent('gehäim:@/')
     const url = `amqp://us%C3%A9r:${secret}@127.0.0.1:${peer.port}/%2Fojs`
@@ -152,7 +155,7 @@ describe('Connection', () => {
     }
   })
 
-  it('comes back within 5 s of the port listening, although the backoff is longer by then', async () => {
+  it('reconnects soon after the port listens again, although the backoff is longer by then', async () => {
     const port = await freePort()
     const peer = await startPeer(port)
     const { connection, recorder, lines } = connectionTo([peer.url])
@@ -173,9 +176,9 @@ describe('Connection', () => {
     expect(recorder.all('reconnecting').map(({ args }) => args[1])).toEqual([1, 2, 3])
   })
 
-  it('begins its backoff anew after each connection that came about', async () => {
+  it('restarts its backoff after each successful connection', async () => {
     const peer = await startPeer()
-    // No wait at all: ±25 % of a second, taken further.
+    // No wait at all: random() goes beyond the ±25 % that it may take off a second.
     const { connection, recorder } = connectionTo([peer.url], { random: () => -1.5 })
     await connection.start()
     for (let losses = 1; losses <= 3; losses++) {
@@ -185,7 +188,7 @@ describe('Connection', () => {
     expect(recorder.all('reconnecting').map(({ args }) => args[1])).toEqual([1, 1, 1])
   })
 
-  it('knows nothing of the time that a broker took which is gone', async () => {
+  it('forgets the measured latency when the connection is lost', async () => {
     const peer = await startPeer()
     const { connection, recorder } = connectionTo([peer.url])
     await connection.start()
@@ -196,7 +199,7 @@ describe('Connection', () => {
     expect(connection.latencyMs).toBeNull()
   })
 
-  it('does not hammer a broker that accepts and refuses', async () => {
+  it('keeps its backoff while a broker accepts the TCP connection and then refuses', async () => {
     let attempts = 0
     const { url } = await startOther((socket) => {
       attempts += 1
@@ -206,7 +209,7 @@ describe('Connection', () => {
     const before = performance.now()
     await connection.start()
     await recorder.until('reconnecting', 2)
-    // 1 s and 2 s: the bare TCP connect in between found nothing new.
+    // Waits of 1 s and 2 s: the bare TCP connects in between do not shorten them.
     expect(performance.now() - before).toBeGreaterThan(2_900)
     expect(attempts).toBeLessThanOrEqual(4)
   })
@@ -228,7 +231,7 @@ describe('Connection', () => {
   it.each([
     ['refuses', (socket: Socket) => socket.end('AMQP\0\0\x09\x01')],
     ['resets', (socket: Socket) => socket.resetAndDestroy()],
-  ])('nor one of several that %s, while another is down', async (_how, answer) => {
+  ])('keeps its backoff while one of two hosts %s and the other is down', async (_how, answer) => {
     const { url } = await startOther((socket) => socket.once('data', () => answer(socket)))
     const { connection, recorder } = connectionTo([url, 'amqp://127.0.0.1:1'], QUICK)
     await connection.start()
@@ -237,7 +240,7 @@ describe('Connection', () => {
     expect(attempts.slice(0, 4)).toEqual([1, 2, 3, 4])
   })
 
-  it('says that it is the virtual host which RabbitMQ refuses', async () => {
+  it('names the virtual host that RabbitMQ refuses', async () => {
     const peer = await startPeer()
     const fields = { replyCode: 530, replyText: 'NOT_ALLOWED', classId: 10, methodId: 40 }
     peer.refusals.set('ConnectionOpen', ['ConnectionClose', fields])
@@ -247,11 +250,11 @@ describe('Connection', () => {
     expect(lines.join()).toContain("virtual host '/typo'")
   })
 
-  it('says what helps where the certificate is of an authority that Node.js does not know', async () => {
+  it('suggests NODE_EXTRA_CA_CERTS when the certificate is of an authority that Node.js does not know', async () => {
     const authority = new Authority()
     opened.push(async () => authority.remove())
     const { cert, key } = authority.issue('rabbitmq')
-    // With the authority's own, as RabbitMQ sends it, and without.
+    // With the authority's own certificate in the chain, as RabbitMQ sends it, and without.
     for (const chain of [Buffer.concat([cert, authority.ca.cert]), cert]) {
       const secureContext = createSecureContext({ cert: chain, key })
       const { port } = await startOther((socket) => {
@@ -264,7 +267,7 @@ describe('Connection', () => {
     }
   })
 
-  it('says that a URL has the scheme of the other port', async () => {
+  it('suggests the other scheme when the URL has amqp: for a TLS port, or amqps: for one without TLS', async () => {
     const authority = new Authority()
     opened.push(async () => authority.remove())
     const { cert, key } = authority.issue('rabbitmq')
@@ -285,7 +288,7 @@ describe('Connection', () => {
     expect(toPlain.downReason).toMatch(/; is this a port without TLS\?.*amqp:/)
   })
 
-  it('says that RabbitMQ insists on a certificate', () => {
+  it('explains that RabbitMQ requires a client certificate', () => {
     const code = 'ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED'
     const error = Object.assign(new Error('tlsv13 alert certificate required\n'), { code })
     expect(whyNotOpen(error, new URL('amqps://host'))).toMatch(
@@ -293,14 +296,14 @@ describe('Connection', () => {
     )
   })
 
-  it('takes a RabbitMQ that is starting for no other port', () => {
+  it('gives no hint about TLS on the default port of the scheme, where RabbitMQ may just be starting', () => {
     const error = new Error('Socket closed abruptly during opening handshake')
     for (const url of ['amqp://host', 'amqp://host:5672', 'amqps://host:5671']) {
       expect(whyNotOpen(error, new URL(url))).toBe(error.message)
     }
   })
 
-  it('passes on when publishers are blocked', async () => {
+  it('reports when publishers are blocked and unblocked, and forgets a block with the connection', async () => {
     const peer = await startPeer()
     const { connection, recorder } = connectionTo([peer.url])
     await connection.start()
@@ -317,7 +320,7 @@ describe('Connection', () => {
     expect(connection.blockedReason).toBe(null)
   })
 
-  it('loses one channel to a channel error, not its siblings', async () => {
+  it('loses one channel to a channel error, and keeps its other channels', async () => {
     const peer = await startPeer()
     const { connection, recorder } = connectionTo([peer.url])
     await connection.start()
@@ -336,7 +339,7 @@ describe('Connection', () => {
     expect(twoClosed).toBe(false)
   })
 
-  it('survives a listener of ours that throws', async () => {
+  it('survives a channel listener that throws', async () => {
     const peer = await startPeer()
     const { connection, lines } = connectionTo([peer.url])
     await connection.start()
@@ -349,7 +352,6 @@ describe('Connection', () => {
     expect(connection.isUp).toBe(true)
   })
 
-  // Its tag was damaged on the way: nobody has it, and RabbitMQ would give it to nobody else.
   it('closes the channel of a delivery for an unknown consumer', async () => {
     const peer = await startPeer()
     const { connection, lines } = connectionTo([peer.url])
@@ -362,7 +364,7 @@ describe('Connection', () => {
     expect(lines.join()).not.toContain('bug:')
   })
 
-  it('ends when it is closed: twice, before start, and while connecting', async () => {
+  it('ends when it is closed before start, while connecting, and twice', async () => {
     const never = connectionTo(['amqp://127.0.0.1:1']).connection
     await never.close()
     await never.close()
@@ -373,7 +375,7 @@ describe('Connection', () => {
       isReached = resolve
     })
     const silent = await startOther(() => isReached())
-    // Nor does it take the next host then.
+    // A connection that is closed while connecting must not try the next host.
     const hanging = connectionTo([silent.url, peer.url]).connection
     const started = hanging.start()
     await reached
@@ -394,7 +396,7 @@ describe('Connection', () => {
     expect(lines.join()).not.toContain('no connection')
   })
 
-  it('keeps no socket of a peer that does not answer its close', async () => {
+  it('closes the socket when the peer does not answer connection.close', async () => {
     const peer = await startPeer()
     peer.refusals.set('ConnectionClose', ['ConnectionUnblocked', {}])
     const { connection } = connectionTo([peer.url])
@@ -403,7 +405,7 @@ describe('Connection', () => {
     await expect.poll(() => peer.open).toBe(0)
   })
 
-  it('is down before its channels hear that they are closed', async () => {
+  it('is down before its channels emit close', async () => {
     const peer = await startPeer()
     const { connection } = connectionTo([peer.url])
     await connection.start()
@@ -415,7 +417,7 @@ describe('Connection', () => {
     expect(await closed).toBe(false)
   })
 
-  it('says each time that it was lost, and why', async () => {
+  it('logs every loss, and clears downReason when it is up again', async () => {
     const peer = await startPeer()
     const { connection, recorder, lines } = connectionTo([peer.url], { random: () => -1.5 })
     await connection.start()
@@ -427,7 +429,7 @@ describe('Connection', () => {
     expect(lines.filter((line) => line.includes('no connection to RabbitMQ'))).toHaveLength(2)
   })
 
-  it('is made anew when it is abandoned, and tells why', async () => {
+  it('reconnects after abandon(), and reports the given reason', async () => {
     const peer = await startPeer()
     const { connection, recorder } = connectionTo([peer.url], QUICK)
     await connection.start()
@@ -436,7 +438,7 @@ describe('Connection', () => {
     await recorder.until('up', 2)
   })
 
-  it('is one, however often it is started', async () => {
+  it('opens one connection when it is started twice', async () => {
     const peer = await startPeer()
     const { connection, recorder } = connectionTo([peer.url])
     await Promise.all([connection.start(), connection.start()])
@@ -445,7 +447,7 @@ describe('Connection', () => {
     expect(peer.connections).toBe(1)
   })
 
-  it('has a channel closed that is closed already', async () => {
+  it('closes a channel that is closed already without an error', async () => {
     const peer = await startPeer()
     const { connection, recorder } = connectionTo([peer.url])
     await connection.start()
@@ -455,7 +457,7 @@ describe('Connection', () => {
     await closeChannel(channel)
   })
 
-  it('waits for its next attempt no longer when it is closed', async () => {
+  it('stops waiting for its next attempt when it is closed', async () => {
     const { connection, recorder } = connectionTo(['amqp://127.0.0.1:1'])
     await connection.start()
     expect(connection.downReason).toContain('ECONNREFUSED')
@@ -467,7 +469,7 @@ describe('Connection', () => {
   })
 })
 
-it('leaves its place to one that went while it was being opened', async () => {
+it('a connection gives way to one with precedence that went down while it was being opened', async () => {
   const peer = await startPeer()
   const first = { isUp: true, listen() {} }
   const behind = [first as unknown as Connection]
@@ -481,7 +483,7 @@ it('leaves its place to one that went while it was being opened', async () => {
   await recorder.until('up', 2)
 })
 
-it('says once that there is still none', async () => {
+it('a connection logs once that there is no connection, however many attempts fail', async () => {
   const { connection, recorder, lines } = connectionTo(['amqp://127.0.0.1:1'], QUICK)
   await connection.start()
   await recorder.until('reconnecting', 3)

@@ -18,7 +18,7 @@ beforeEach(() => {
   held = new HeldChannels()
 })
 
-/** A broker of which somebody fetches, and whose extensions of leases the test ends. */
+/** A broker with a waiting fetch of `email`; the test ends its extensions of leases. */
 async function fetching(hooks: Partial<BrokerHooks> = {}) {
   const extensions: (() => void)[] = []
   const onConsumeUp = () => new Promise<void>((resolve) => extensions.push(resolve))
@@ -29,7 +29,7 @@ async function fetching(hooks: Partial<BrokerHooks> = {}) {
   return { test, extensions }
 }
 
-/** With those that were only begun. */
+/** The consumers, including those whose basic.consume is not answered yet. */
 async function consumers({ broker }: TestBroker): Promise<readonly unknown[]> {
   await nextTurn()
   return broker.gauges().consumers
@@ -40,7 +40,7 @@ async function consumerCounts(): Promise<number[]> {
   return found.map(({ consumerCount }) => consumerCount)
 }
 
-/** An operator has deleted the lock, and another gateway was quicker. */
+/** An operator has deleted the owner queue, and another gateway has declared it first. */
 async function becomeForeign({ broker }: TestBroker): Promise<void> {
   const claimed = held.unsent(`assertQueue ${OWNER}`)
   await held.channelOf(`consume ${OWNER}`).deleteQueue(OWNER)
@@ -50,22 +50,22 @@ async function becomeForeign({ broker }: TestBroker): Promise<void> {
   await expect.poll(() => broker.status()).toMatchObject({ state: 'foreign' })
 }
 
-describe('nothing is consumed', () => {
-  it('before leases were extended on this very connection', async () => {
+describe('consumers', () => {
+  it('do not start before leases were extended on the current connection', async () => {
     const { test, extensions } = await fetching()
     extensions[0]?.()
     await expect.poll(consumerCounts).toEqual([1, 1, 1, 1])
     await vhost.closeConnections()
     await expect.poll(() => extensions.length).toBe(2)
     await reconnectAdmin()
-    // With the system queues, which nobody waits for any more then.
+    // The system queues are declared by now as well, so that only the extension keeps consumers waiting.
     await expect.poll(() => test.broker.ensureQueue('email')).toBe('ready')
     expect(await consumers(test)).toEqual([])
     extensions[1]?.()
     await expect.poll(consumerCounts).toEqual([1, 1, 1, 1])
   })
 
-  it('by what was extended on a connection that is gone', async () => {
+  it('do not start when an extension ends that began on a lost connection', async () => {
     const { test, extensions } = await fetching()
     await vhost.closeConnections()
     await expect.poll(() => extensions.length).toBe(2)
@@ -76,14 +76,14 @@ describe('nothing is consumed', () => {
     await expect.poll(consumerCounts).toEqual([1, 1, 1, 1])
   })
 
-  it('where another gateway has come to own the broker while leases were extended', async () => {
+  it('do not start when another gateway takes over the broker while leases are extended', async () => {
     const { test, extensions } = await fetching()
     await becomeForeign(test)
     extensions[0]?.()
     expect(await consumers(test)).toEqual([])
   })
 
-  it('any more when another gateway has come to own the broker', async () => {
+  it('are cancelled when another gateway takes over the broker', async () => {
     const { test, extensions } = await fetching()
     extensions[0]?.()
     await expect.poll(consumerCounts).toEqual([1, 1, 1, 1])
@@ -92,7 +92,7 @@ describe('nothing is consumed', () => {
   })
 })
 
-it('dead letters wait for what workers have said before', async () => {
+it('dead letters are consumed only after the control messages that were already queued are handled', async () => {
   const first = await start()
   await first.broker.ensureQueue('email')
   await first.stop()

@@ -16,17 +16,17 @@ beforeEach(() => {
 })
 afterEach(() => void vi.useRealTimers())
 
-/** Has what lay there been settled, and how often was that told? */
+/** Whether the backlog is consumed, and how often the callback was called. */
 const state = () => [backlog.isConsumed, told]
 
-it('is consumed when all that lay in every queue is settled, and that is told once', () => {
+it('the control backlog is consumed when the first messages of every queue are settled; reported once', () => {
   backlog.begin(['a', 'b'])
   backlog.listComplete()
   backlog.depth('a', 2)
   backlog.depth('b', 0)
   backlog.settled('a')
   expect(state()).toEqual([false, 0])
-  // What came since is no part of it.
+  // Messages that arrived after the first count are no part of the backlog.
   backlog.depth('a', 5)
   backlog.settled('b')
   backlog.settled('a')
@@ -36,7 +36,7 @@ it('is consumed when all that lay in every queue is settled, and that is told on
   expect(state()).toEqual([true, 1])
 })
 
-it('is not while a queue was not asked, or may yet become known', () => {
+it('the control backlog is not consumed while a depth is unknown or the list of queues incomplete', () => {
   backlog.begin(['a'])
   backlog.settled('a')
   expect(state()).toEqual([false, 0])
@@ -47,19 +47,19 @@ it('is not while a queue was not asked, or may yet become known', () => {
   expect(state()).toEqual([false, 0])
   backlog.depth('b', 0)
   expect(state()).toEqual([true, 1])
-  // One that is new has none.
+  // A queue that becomes known later has no backlog.
   backlog.queueKnown('c')
   expect(state()).toEqual([true, 1])
 })
 
-it('is consumed as soon as all are known, where none of them has any', () => {
+it('the control backlog is consumed as soon as the list of queues is complete and empty', () => {
   backlog.begin([])
   expect(state()).toEqual([false, 0])
   backlog.listComplete()
   expect(state()).toEqual([true, 1])
 })
 
-it('goes with its queue', () => {
+it('the control backlog of a queue ends when the queue is gone', () => {
   backlog.begin(['a'])
   backlog.listComplete()
   backlog.depth('a', 3)
@@ -67,7 +67,7 @@ it('goes with its queue', () => {
   expect(state()).toEqual([true, 1])
 })
 
-it('is waited for no longer than a minute', () => {
+it('the control backlog counts as consumed after a minute at the latest', () => {
   backlog.begin(['a'])
   now += MINUTE_MS
   expect(backlog.isConsumed).toBe(false)
@@ -77,7 +77,7 @@ it('is waited for no longer than a minute', () => {
   expect(told).toBe(1)
 })
 
-it('is not that of a queue which is known no more', () => {
+it('the control backlog ignores a queue that is no longer known on the next connection', () => {
   backlog.listComplete()
   backlog.begin(['a'])
   backlog.depth('a', 3)
@@ -86,7 +86,7 @@ it('is not that of a queue which is known no more', () => {
   expect(state()).toEqual([true, 1])
 })
 
-it('begins anew with each connection; in between nothing is known', () => {
+it('the control backlog is counted anew for each connection, and not consumed in between', () => {
   backlog.begin(['a'])
   backlog.listComplete()
   backlog.depth('a', 0)

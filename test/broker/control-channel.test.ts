@@ -6,7 +6,7 @@ import type { Connection } from '../../src/broker/connection.ts'
 import { ControlChannel } from '../../src/broker/control-channel.ts'
 import { deferred } from '../support/deferred.ts'
 
-/** Its consumers, and a broker that takes its time over a cancel. */
+/** Records its consumers, and answers a cancel when the test says so. */
 class SlowChannel extends EventEmitter {
   readonly consumers = new Map<string, (message: ConsumeMessage) => void>()
   readonly cancelling = deferred()
@@ -47,7 +47,7 @@ beforeEach(() => {
   })
 })
 
-it('takes no consumer while it is being drained, which nobody would cancel', async () => {
+it('a draining control channel refuses new consumers, which nobody would cancel', async () => {
   await channel.consume('a', 'control.a', 'tag.a')
   const drained = channel.drain()
   await expect(channel.consume('b', 'control.b', 'tag.b')).rejects.toThrow('takes no consumers')
@@ -56,7 +56,7 @@ it('takes no consumer while it is being drained, which nobody would cancel', asy
   expect([slow.consumers.size, slow.isClosed]).toEqual([0, true])
 })
 
-it('takes what comes before its consumers are cancelled, and closes when that is settled', async () => {
+it('a draining control channel takes messages until its consumers are cancelled, and closes when they are settled', async () => {
   await channel.consume('a', 'control.a', 'tag.a')
   const first = {} as ConsumeMessage
   slow.consumers.get('tag.a')?.(first)
@@ -72,7 +72,7 @@ it('takes what comes before its consumers are cancelled, and closes when that is
   expect([slow.ack.mock.calls.length, slow.isClosed]).toEqual([2, true])
 })
 
-it('leaves to RabbitMQ what comes once it is muted, and is closed before its consumers are cancelled', async () => {
+it('a muted control channel ignores new messages, and closes without cancelling its consumers first', async () => {
   await channel.consume('a', 'control.a', 'tag.a')
   const first = {} as ConsumeMessage
   slow.consumers.get('tag.a')?.(first)

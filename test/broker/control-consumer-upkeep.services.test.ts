@@ -50,7 +50,7 @@ async function resume(...queues: string[]): Promise<void> {
   consumer.resume()
 }
 
-/** By its `count`th consumer. */
+/** Resolves when the queue has one consumer, the `count`th that was started on it. */
 function untilConsumed(queue: string, count: number): Promise<void> {
   return eventually(async () => {
     const { consumerCount } = await admin.channel.checkQueue(of(queue))
@@ -58,7 +58,7 @@ function untilConsumed(queue: string, count: number): Promise<void> {
   })
 }
 
-/** By what RabbitMQ refuses there. */
+/** Asks for a queue that does not exist, for which RabbitMQ closes the channel. */
 async function closeChannelOf(queue: string): Promise<void> {
   const channel = held.channelOf(`consume ${of(queue)}`)
   const closed = new Promise((resolve) => channel.once('close', resolve))
@@ -66,15 +66,15 @@ async function closeChannelOf(queue: string): Promise<void> {
   await closed
 }
 
-/** What was to be asked on this connection by now was asked. */
+/** Resolves when everything that was to be asked on this connection by now has been asked. */
 async function settled(): Promise<void> {
   await (await connection.openChannel()).close()
 }
 
-describe('a channel of control queues that was closed', () => {
-  it('is used by none of those that are consumed anew', async () => {
+describe('a closed channel of control queues', () => {
+  it('is not used again when its queues are consumed anew', async () => {
     await resume('a', 'b', 'c', 'd')
-    // After four of them it is the first one's turn again.
+    // Four channels are used in turn, so the next consumer would be on the first one.
     await untilConsumed('d', 1)
     await closeChannelOf('a')
     await timers.elapse(RETRY_MS)
@@ -82,7 +82,7 @@ describe('a channel of control queues that was closed', () => {
     await untilConsumed('b', 1)
   })
 
-  it('on a connection that is gone keeps none on the next from being replaced', async () => {
+  it('that belonged to a lost connection does not keep one of the next connection from being replaced', async () => {
     await resume('a')
     await untilConsumed('a', 1)
     await closeChannelOf('a')
@@ -96,8 +96,8 @@ describe('a channel of control queues that was closed', () => {
   })
 })
 
-describe('control queues that nobody answers for', () => {
-  it('are asked for again by one timer, ever more rarely', async () => {
+describe('control queues whose passive declare fails', () => {
+  it('are asked for again by one timer, with growing delays', async () => {
     held.breakOff(`checkQueue ${of('a')}`, `checkQueue ${of('b')}`)
     await resume('a', 'b')
     const asked = () => ['a', 'b'].map((queue) => held.times(`checkQueue ${of(queue)}`))
@@ -114,13 +114,13 @@ describe('control queues that nobody answers for', () => {
     await untilConsumed('b', 1)
   })
 
-  it('are not consumed by who has to end before the answer is here', async () => {
+  it('are not consumed when the consumer is suspended before the answer arrives', async () => {
     const answered = held.answered(`checkQueue ${of('a')}`)
     await resume('a', 'b')
     const { goOn } = await answered
     consumer.suspend()
     goOn()
-    // That of the question is closed, and no other was opened.
+    // The channel of the passive declare is closed, and no other was opened.
     await eventually(() => connection.channelsActive === 0)
     expect(held.asked).toEqual([`checkQueue ${of('a')}`])
   })

@@ -37,7 +37,7 @@ async function depth(queue: string): Promise<{ messageCount: number; consumerCou
   return { messageCount, consumerCount }
 }
 
-function heard({ recorder }: TestBroker): string[] {
+function controlTypes({ recorder }: TestBroker): string[] {
   return recorder.all('onControl').map(({ args }) => String(args[0]))
 }
 
@@ -46,7 +46,7 @@ function messageOf({ recorder }: TestBroker, type: string): ControlMessage {
   return seen?.args[1] as ControlMessage
 }
 
-/** A hook whose answers the test gives. */
+/** An onControl hook that answers when the test calls `settle`. */
 function open() {
   const waiting: { type: string; settle: (how?: Error) => void }[] = []
   const onControl = ({ type }: ControlMessage) =>
@@ -57,7 +57,7 @@ function open() {
 }
 
 describe.each(['classic', 'quorum'] as const)('control queues, profile %s', (queueType) => {
-  it('are consumed for default always, and for each queue that becomes known', async () => {
+  it('are consumed for the queue `default` from the start, and for each queue that becomes known', async () => {
     const test = await start({ queueType })
     await say(DEFAULT, 'a')
     await test.recorder.until('onControl', 1, 'a')
@@ -75,7 +75,7 @@ describe.each(['classic', 'quorum'] as const)('control queues, profile %s', (que
     await expect.poll(() => depth(EMAIL)).toEqual({ messageCount: 0, consumerCount: 1 })
   })
 
-  it('are consumed for queues of earlier runs and for one that a FETCH has found', async () => {
+  it('are consumed for queues of earlier runs and for a queue that a FETCH has found', async () => {
     const first = await start({ queueType })
     await first.broker.ensureQueue('email')
     await first.stop()
@@ -92,7 +92,7 @@ describe.each(['classic', 'quorum'] as const)('control queues, profile %s', (que
       .toEqual({ messageCount: 0, consumerCount: 1 })
   })
 
-  it('are found again after they were deleted', async () => {
+  it('are declared and consumed again after they were deleted', async () => {
     const test = await start({ queueType })
     await test.broker.ensureQueue('email')
     for (const queue of [EMAIL, DEFAULT]) {
@@ -104,7 +104,7 @@ describe.each(['classic', 'quorum'] as const)('control queues, profile %s', (que
     }
   })
 
-  it('are heard after the queue was deleted and declared anew behind our back', async () => {
+  it('are consumed again after a deletion that recheckQueue() repairs', async () => {
     const test = await start({ queueType })
     await test.broker.ensureQueue('email')
     await expect.poll(() => depth(EMAIL)).toMatchObject({ consumerCount: 1 })
@@ -116,7 +116,7 @@ describe.each(['classic', 'quorum'] as const)('control queues, profile %s', (que
 })
 
 describe('control messages', () => {
-  it('are handled in the order of their queue, and each is settled by itself', async () => {
+  it('are handed out in queue order, 32 at a time, and each is settled by itself', async () => {
     const { waiting, onControl, types } = open()
     await start({}, { onControl })
     const sent = Array.from({ length: 40 }, (_, index) => `m${index}`)
@@ -131,7 +131,7 @@ describe('control messages', () => {
     await expect.poll(() => depth(DEFAULT)).toMatchObject({ messageCount: 0 })
   })
 
-  it('do not wait for those of another queue', async () => {
+  it('are handled although those of another queue are stuck', async () => {
     const { onControl, types } = open()
     const test = await start({}, { onControl })
     await test.broker.ensureQueue('email')
@@ -142,7 +142,7 @@ describe('control messages', () => {
     await test.broker.stop(AbortSignal.timeout(100))
   })
 
-  it('come again when they could not be handled, and die when they are malformed', async () => {
+  it('are redelivered a second later when handling fails, and dead-lettered when malformed', async () => {
     let calls = 0
     let failedAt = 0
     let againAfterMs = 0
@@ -167,14 +167,14 @@ describe('control messages', () => {
     })
     await expect.poll(() => calls).toBe(3)
     await expect.poll(() => test.recorder.count('acked', 'ojs.queue.control')).toBe(1)
-    // Not at once: what kept it from being handled may last, and this is not to be a busy loop.
+    // Not at once: the cause of the failure may last, and this would become a busy loop.
     expect(againAfterMs).toBeGreaterThan(900)
     expect(test.recorder.count('givenBack', 'ojs.queue.control')).toBe(1)
     await test.stop()
     expect(await depth(DEFAULT)).toMatchObject({ messageCount: 0 })
   })
 
-  it('that are under way are finished when the broker stops; no more are taken', async () => {
+  it('that are being handled are finished when the broker stops, and no more are taken', async () => {
     const { waiting, onControl, types } = open()
     const test = await start({}, { onControl })
     await say(DEFAULT, 'slow')
@@ -188,7 +188,7 @@ describe('control messages', () => {
     expect(types()).toEqual(['slow'])
   })
 
-  it('are waited for when the broker stops, and nothing is declared any more meanwhile', async () => {
+  it('that are being handled delay the stop, and no queue is declared meanwhile', async () => {
     const { waiting, onControl, types } = open()
     const test = await start({}, { onControl })
     await say(DEFAULT, 'slow')
@@ -201,7 +201,7 @@ describe('control messages', () => {
     expect(test.recorder.count('acked', 'ojs.queue.control')).toBe(1)
   })
 
-  it('settle nothing on another connection than their own', async () => {
+  it('are never settled on another connection than their own', async () => {
     const { waiting, onControl, types } = open()
     const test = await start({}, { onControl })
     await say(DEFAULT, 'a')
@@ -218,7 +218,7 @@ describe('control messages', () => {
     await expect.poll(() => test.recorder.count('acked', 'ojs.queue.control')).toBe(2)
   })
 
-  it('belong to the owner of the broker alone', async () => {
+  it('are consumed only by the gateway that owns the broker', async () => {
     const first = await start()
     const second = await start()
     await say(DEFAULT, 'a')
@@ -228,10 +228,10 @@ describe('control messages', () => {
     await first.stop()
     await say(DEFAULT, 'b')
     await second.recorder.until('onControl', 1, 'b')
-    expect(heard(second)).toEqual(['b'])
+    expect(controlTypes(second)).toEqual(['b'])
   })
 
-  it('have the prefix in every name but the key of broadcasts', async () => {
+  it('arrive through names with the prefix, and show their queue without it', async () => {
     const test = await start({ prefix: 'tenant1' })
     await say(DEFAULT, 'a', {}, 'tenant1.')
     await test.recorder.until('onControl', 1, 'a')
@@ -239,7 +239,7 @@ describe('control messages', () => {
   })
 
   it.each(['ojs.queue.email', 'tenant2.ojs.queue.email', 'x\n'])(
-    'name no address in %j',
+    'have no replyTo when the sent one is %j',
     async (replyTo) => {
       const test = await start()
       await say(DEFAULT, 'a', { replyTo, type: undefined })
@@ -248,7 +248,7 @@ describe('control messages', () => {
     },
   )
 
-  it('are taken where the operator declares everything, also late', async () => {
+  it('are consumed when the operator declares the queue late (declare: never)', async () => {
     const other = await connectAdmin(vhost.url)
     const test = await start({ declare: 'never' })
     await other.channel.assertExchange('ojs.exchange.direct', 'direct')
@@ -260,8 +260,8 @@ describe('control messages', () => {
   })
 })
 
-describe('a control queue that cannot be asked for a moment', () => {
-  it('keeps the consumer it has, and gets no second one', async () => {
+describe('a control queue that cannot be checked for a moment', () => {
+  it('keeps its consumer, and gets no second one', async () => {
     await admin.channel.assertQueue(EMAIL)
     const connection = await startConnection(vhost.url, { name: 'consume' })
     const recorder = new Recorder()
@@ -287,7 +287,7 @@ describe('a control queue that cannot be asked for a moment', () => {
     const asked = vi.spyOn(connection, 'openChannel')
     asked.mockRejectedValueOnce(new Error('No channels left to allocate'))
     consumer.queueReady('email')
-    // Once in vain, and once more a little later.
+    // The first check fails, and a second one follows a little later.
     await expect.poll(() => asked.mock.settledResults.length).toBeGreaterThan(1)
     admin.channel.sendToQueue(EMAIL, Buffer.from('{}'), { type: 'after' })
     await recorder.until('onControl', 1, 'after')
@@ -298,7 +298,7 @@ describe('a control queue that cannot be asked for a moment', () => {
 })
 
 describe('the backlog of the control queues', () => {
-  it('is consumed when what lay there at the start is settled', async () => {
+  it('is consumed when the messages that lay there at the start are settled', async () => {
     const first = await start()
     await expect.poll(() => first.broker.controlBacklogConsumed()).toBe(true)
     await first.broker.ensureQueue('email')
@@ -320,7 +320,7 @@ describe('the backlog of the control queues', () => {
     waiting[3]?.settle()
   })
 
-  it('is asked for again after each reconnect', async () => {
+  it('is not consumed after a reconnect until it was counted again', async () => {
     const atUp: unknown[] = []
     const onConsumeUp = async () => {
       atUp.push(test?.broker.controlBacklogConsumed())
@@ -336,7 +336,7 @@ describe('the backlog of the control queues', () => {
     await reconnectAdmin()
   })
 
-  it('of a queue that is gone is none', async () => {
+  it('is consumed for a queue that is gone', async () => {
     const test = await start(
       {},
       { recordedQueues: () => ['gone'], onQueueMissing: async () => 'leave' },
@@ -344,7 +344,7 @@ describe('the backlog of the control queues', () => {
     await expect.poll(() => test.broker.controlBacklogConsumed()).toBe(true)
   })
 
-  it('is settled before the jobs of a queue that is missing get new messages', async () => {
+  it('is handled before onQueueMissing is called for a missing job queue', async () => {
     const order: string[] = []
     const hooks: Partial<BrokerHooks> = {
       onControl: async ({ type }) => {
@@ -357,21 +357,21 @@ describe('the backlog of the control queues', () => {
         return 'declare'
       },
     }
-    // No time passes, however slow the machine is: the queue waits for some seconds only.
+    // The clock stands still, because the queue would wait for some seconds only on a slow machine.
     await startWithoutJobQueue(hooks, { clock: { ...systemClock(), now: () => 0 } })
     expect(order).toEqual([REPORT, REPORT, 'missing'])
   })
 
-  it('keeps such a queue waiting for some seconds only', async () => {
+  it('delays the recovery of a missing job queue for some seconds only', async () => {
     const { onControl, types, waiting } = open()
     const test = await startWithoutJobQueue({ onControl })
     expect(test.recorder.count('onQueueMissing', 'email')).toBe(1)
-    // They may come later than that.
+    // The reports may arrive after the queue was recovered.
     await expect.poll(types).toEqual([REPORT, REPORT])
     for (const { settle } of waiting) settle()
   })
 
-  /** Two reports lie in the control queue of `email`, and the queue is gone; resolves when it is back. */
+  /** Starts with two reports in the control queue of `email` and no job queue; resolves when it is back. */
   async function startWithoutJobQueue(
     hooks: Partial<BrokerHooks>,
     deps?: Partial<BrokerDeps>,

@@ -8,10 +8,10 @@ import { Denials } from '../../src/broker/denials.ts'
 import { createNames } from '../../src/broker/names.ts'
 import { logger, Recorder } from './harness.ts'
 
-/** What a broker with a quorum queue that has no leader does: it never answers the consume. */
+/** A broker on which the quorum queue `broken` has no leader: it never answers the consume. */
 class StuckChannel extends EventEmitter {
   readonly #consumed: string[]
-  /** Answers that the test gives after all. */
+  /** Give the missing answers, when the test calls `answer`. */
   readonly #late: (() => void)[]
   #isBlocked = false
 
@@ -26,7 +26,7 @@ class StuckChannel extends EventEmitter {
   cancel = async () => {}
   close = async () => void this.emit('close')
 
-  /** As in RabbitMQ: what comes behind an unanswered request of a channel waits with it. */
+  /** As in RabbitMQ: requests of a channel wait behind one that is not answered. */
   consume(source: string): Promise<object> {
     const isBroken = source.endsWith('.broken')
     if (isBroken || !this.#isBlocked) this.#consumed.push(source.slice('ojs.queue.control.'.length))
@@ -72,7 +72,7 @@ function startConsumer(given: Partial<StuckChannel> = {}) {
   return { consumer, consumed, elapse, answer, end: (reason: string) => end(reason) }
 }
 
-it('a control queue that answers no consume keeps no other from being consumed', async () => {
+it('a control queue that never answers basic.consume does not keep the others from being consumed', async () => {
   vi.useFakeTimers()
   onTestFinished(() => void vi.useRealTimers())
   const { consumer, consumed, elapse } = startConsumer()
@@ -82,21 +82,21 @@ it('a control queue that answers no consume keeps no other from being consumed',
   await elapse(5_000)
   expect(consumed).toEqual(['a', 'broken', 'b', 'c', 'd', 'e', 'f'])
 
-  // RabbitMQ has ended the connection for it: it is not asked again at once.
+  // RabbitMQ has closed the connection because of `broken`, which is not consumed again at once.
   consumer.suspend()
   consumed.splice(0)
   consumer.resume()
   await elapse(0)
   expect(consumed).toEqual(['a', 'b', 'c', 'd', 'e', 'f'])
 
-  // An operator has deleted it, and it was declared anew.
+  // An operator has deleted `broken`, and it was declared anew.
   consumer.queueMissing('broken')
   consumer.queueReady('broken')
   await elapse(0)
   expect(consumed.at(-1)).toBe('broken')
 })
 
-it('and is asked again half a minute later, then more and more rarely', async () => {
+it('a control queue that never answers basic.consume is tried again after half a minute, then ever more rarely', async () => {
   vi.useFakeTimers()
   onTestFinished(() => void vi.useRealTimers())
   const { consumer, consumed, elapse } = startConsumer()
@@ -105,7 +105,7 @@ it('and is asked again half a minute later, then more and more rarely', async ()
   for (let second = 0; second < 3_600; second++) {
     if (consumed.includes('broken')) askedAt.push(second)
     consumed.splice(0)
-    // RabbitMQ ends the connection for such a consume.
+    // RabbitMQ closes the connection because of such a consume.
     if (second % 65 === 64) {
       consumer.suspend()
       consumer.resume()
@@ -115,14 +115,14 @@ it('and is asked again half a minute later, then more and more rarely', async ()
   const pauses = askedAt.slice(1).map((at, i) => at - (askedAt[i] ?? 0))
   expect(pauses.length).toBeGreaterThan(6)
   for (const [i, pause] of pauses.entries()) {
-    // Seconds without an answer, and alone; it is looked for every 30 s and after each connect.
+    // A try lasts 5 s and a pause of 30 to 600 s follows; checks come every 30 s and after each connect.
     const least = 5 + Math.min(30 * 2 ** i, 600)
     expect(pause).toBeGreaterThanOrEqual(least - 1)
     expect(pause).toBeLessThanOrEqual(least + 31)
   }
 })
 
-it('and is doubted no more once it has answered', async () => {
+it('a control queue that has answered late is consumed at once on the next connection', async () => {
   vi.useFakeTimers()
   onTestFinished(() => void vi.useRealTimers())
   const { consumer, consumed, elapse, answer } = startConsumer()
@@ -138,9 +138,9 @@ it('and is doubted no more once it has answered', async () => {
 })
 
 it.each([
-  ['nothing else was answered', SILENT, true],
-  ['RabbitMQ ended the connection', 'Connection closed: 541 (INTERNAL-ERROR)', false],
-])('and is asked at once, or not, after %s', async (_, reason, isAsked) => {
+  ['at once after a connection on which RabbitMQ answered nothing', SILENT, true],
+  ['later after any other', 'Connection closed: 541 (INTERNAL-ERROR)', false],
+])('a queue that did not answer is asked again %s', async (_, reason, isAsked) => {
   vi.useFakeTimers()
   onTestFinished(() => void vi.useRealTimers())
   const { consumer, consumed, elapse, end } = startConsumer()
@@ -153,7 +153,7 @@ it.each([
   expect(consumed.includes('broken')).toBe(isAsked)
 })
 
-/** A broker that does not let anybody consume from most of its queues, until it is told to. */
+/** A broker that refuses consumers on the queues `denied…` until the test allows them. */
 class DenyingChannel extends EventEmitter {
   readonly #broker: { isDenying: boolean; consumed: string[]; channels: number }
 
@@ -182,7 +182,7 @@ class DenyingChannel extends EventEmitter {
   }
 }
 
-it('control queues that may not be consumed are told once, and cost a channel in half a minute', async () => {
+it('control queues that may not be consumed are logged once each, and cost two channels in half a minute', async () => {
   vi.useFakeTimers()
   onTestFinished(() => void vi.useRealTimers())
   const broker = { isDenying: true, consumed: [] as string[], channels: 0 }
@@ -216,7 +216,7 @@ it('control queues that may not be consumed are told once, and cost a channel in
   expect(lines).toHaveLength(20)
   expect(denials.warnings()).toHaveLength(20)
   expect(broker.consumed).toEqual([])
-  // Each check looks at its queues over a channel of its own.
+  // Per check: a channel that looks at the queues, and one that tries to consume.
   expect(broker.channels).toBeLessThanOrEqual(2 * 10)
 
   broker.isDenying = false
@@ -226,7 +226,7 @@ it('control queues that may not be consumed are told once, and cost a channel in
   expect(denials.warnings()).toEqual([])
 })
 
-it('one that is missing and was never seen to is not looked for', async () => {
+it('a control queue that is missing and was never known is not consumed later', async () => {
   vi.useFakeTimers()
   onTestFinished(() => void vi.useRealTimers())
   const { consumer, consumed, elapse } = startConsumer()
@@ -237,7 +237,7 @@ it('one that is missing and was never seen to is not looked for', async () => {
   expect(consumed).not.toContain('unheard-of')
 })
 
-it('stops before RabbitMQ has cancelled the consumers of a thousand queues', async () => {
+it('the control consumer stops without waiting until RabbitMQ has cancelled its consumers', async () => {
   const cancel = vi.fn(() => new Promise<void>(() => {}))
   const { consumer, consumed } = startConsumer({ cancel })
   consumer.resume()

@@ -16,7 +16,7 @@ const aBug = () => {
   throw new Error('a bug')
 }
 
-/** How a message is settled about which this is said. */
+/** How a message is settled after `onControl`; the callbacks in `after` throw. */
 async function settled(
   onControl: () => Promise<ControlVerdict>,
   after: { observe?: () => void; onSettled?: () => void } = {},
@@ -31,7 +31,7 @@ async function settled(
     observer: { ...SILENT_OBSERVER, acked: observe, deadLettered: observe, givenBack: observe },
     onControl,
     onSettled: after.onSettled ?? (() => {}),
-    // Nothing is waited for before it is given back.
+    // Aborted already, so that a message is given back without the usual delay.
     stopping: AbortSignal.abort(),
   })
   handler.take({ settle } as unknown as ControlChannel, 'email', MESSAGE)
@@ -40,14 +40,14 @@ async function settled(
   return settle.mock.calls.map(([, how]) => how)
 }
 
-it('settles a message as it was handled', async () => {
+it('a control message is acknowledged, dead-lettered or requeued as its handler decides', async () => {
   expect(await settled(async () => 'handled')).toEqual(['ack'])
   expect(await settled(async () => 'malformed')).toEqual(['dead-letter'])
   expect(await settled(async () => aBug())).toEqual(['requeue'])
   expect(await settled(aBug)).toEqual(['requeue'])
 })
 
-it('and only once, whatever those throw who are told of it', async () => {
+it('a control message is settled once, whatever the observer or onSettled throws', async () => {
   expect(await settled(async () => 'handled', { observe: aBug })).toEqual(['ack'])
   expect(await settled(async () => 'malformed', { observe: aBug })).toEqual(['dead-letter'])
   expect(await settled(async () => 'handled', { onSettled: aBug })).toEqual(['ack'])

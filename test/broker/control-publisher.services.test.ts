@@ -25,7 +25,7 @@ async function start(given: Parameters<typeof startBroker>[1] = {}) {
   return test
 }
 
-/** As a worker does it: an exclusive queue of its own. */
+/** Listens as a worker does, on an exclusive queue of its own. */
 async function listen(exchange: string, keys: readonly string[]): Promise<ConsumeMessage[]> {
   const { queue } = await admin.channel.assertQueue('', { exclusive: true, autoDelete: true })
   for (const key of keys) await admin.channel.bindQueue(queue, exchange, key)
@@ -60,7 +60,7 @@ describe('a broadcast', () => {
     },
   )
 
-  it('is confirmed where nobody listens, and refused where it cannot be sent', async () => {
+  it('is confirmed when nobody listens, and refused when the broker is stopped', async () => {
     const test = await start()
     expect(await test.broker.broadcast(cancel)).toBe('confirmed')
     await test.stop()
@@ -71,7 +71,7 @@ describe('a broadcast', () => {
 describe('a reply', () => {
   const answer = { correlationId: 'c-1', type: 'ojs.control.info', body: '{"job":{}}' }
 
-  it('goes to the queue of the asker', async () => {
+  it('is published to the replyTo queue', async () => {
     const { broker } = await start()
     const channel = await scratch(admin)
     const { queue } = await channel.assertQueue('', { exclusive: true, autoDelete: true })
@@ -82,7 +82,7 @@ describe('a reply', () => {
     expect(got.properties).toMatchObject({ correlationId: 'c-1', type: 'ojs.control.info' })
   })
 
-  it('says when the asker is gone', async () => {
+  it('is returned when the replyTo queue is gone', async () => {
     const { broker } = await start()
     expect(await broker.reply({ ...answer, replyTo: 'gone' })).toBe('returned')
     expect(await broker.reply({ ...answer, correlationId: null, replyTo: 'gone' })).toBe('returned')
@@ -99,7 +99,7 @@ describe('a reply', () => {
     'reply\nto',
     'reply\u0000',
     'reply\u0085',
-  ])('is not sent to %j', async (replyTo) => {
+  ])('is refused for the replyTo %j', async (replyTo) => {
     const { broker } = await start()
     await broker.ensureQueue('email')
     expect(await broker.reply({ ...answer, replyTo })).toBe('refused')
@@ -116,7 +116,7 @@ describe('a reply', () => {
     'amq.direct',
     '#',
     '\u{1f600}',
-  ])('to %j costs no token its channel', async (replyTo) => {
+  ])('to %j closes no channel or connection that tokens are published on', async (replyTo) => {
     const { broker, recorder } = await start()
     await broker.ensureQueue('email')
     const outcome = await openedReply(broker, { ...answer, replyTo })
@@ -127,7 +127,7 @@ describe('a reply', () => {
     expect(recorder.all('reconnecting', 'publish')).toEqual([])
   })
 
-  it('reaches who asks by direct reply-to, also after an address that RabbitMQ cannot read', async () => {
+  it('reaches a client of direct reply-to, also after an address that RabbitMQ cannot read', async () => {
     const { broker } = await start()
     expect(broker.gauges().connectionsActive).toBe(3)
     const { replyTo, heard } = await askDirectly()
@@ -135,7 +135,7 @@ describe('a reply', () => {
     await expect.poll(() => heard.length).toBe(1)
     expect(heard[0]?.properties).toMatchObject({ correlationId: 'c-1' })
     expect(broker.gauges().connectionsActive).toBe(4)
-    // RabbitMQ 3 and 4.0 close the connection for it, 4.3 throws the answer away.
+    // RabbitMQ 3 and 4.0 close the connection because of this address, 4.3 drops the answer.
     const unreadable = await broker.reply({ ...answer, replyTo: `${DIRECT}.a.b` })
     expect(['unknown', 'confirmed']).toContain(unreadable)
     await expect.poll(() => broker.reply({ ...answer, replyTo })).toBe('confirmed')
@@ -143,7 +143,7 @@ describe('a reply', () => {
   })
 })
 
-/** What becomes of a reply once the connection for direct ones is open: `refused` until then. */
+/** The outcome of a reply once the connection for direct replies is open; `refused` until then. */
 async function openedReply(broker: Broker, reply: Reply): Promise<PublishOutcome> {
   let outcome: PublishOutcome = 'refused'
   const again = async () => {
@@ -154,7 +154,7 @@ async function openedReply(broker: Broker, reply: Reply): Promise<PublishOutcome
   return outcome
 }
 
-/** An asker, and its address as those see it who read its question. */
+/** A client of direct reply-to, and its address as the readers of its question see it. */
 async function askDirectly(): Promise<{ replyTo: string; heard: ConsumeMessage[] }> {
   const channel = await scratch(admin)
   const heard: ConsumeMessage[] = []

@@ -11,7 +11,7 @@ const NOWHERE = 'amqp://127.0.0.1:1'
 const EXCLUSIVE = 'amq.gen-1'
 const DIRECT = 'amq.rabbitmq.reply-to.a.b'
 
-/** Connected to nothing yet. `answerMs`: longer than any machine takes, where an answer is to arrive. */
+/** Not connected yet. `answerMs`: how long an answer may wait, given where the test needs more. */
 function publisherTo(url: string, answerMs?: number) {
   const recorder = new Recorder()
   const shared = { logger, random: () => 0.5, observer: recorder.observer }
@@ -46,7 +46,7 @@ async function startPeer(): Promise<FakePeer> {
 }
 
 it.each([EXCLUSIVE, DIRECT])(
-  'keeps nothing of answers to %s that no connection came for',
+  'replies to %s are refused and forgotten when no connection comes up',
   async (to) => {
     const { publisher, reply } = publisherTo(NOWHERE)
     const outcomes = Promise.all([reply(to), reply(to), reply(to)])
@@ -56,8 +56,8 @@ it.each([EXCLUSIVE, DIRECT])(
   },
 )
 
-// The connection of the consumers is often back first, and with it the questions.
-it('has an answer wait for the connection that it is published on', async () => {
+// The consume connection is often back first, and questions arrive before answers can be published.
+it('a reply waits for the connection that it is published on', async () => {
   const peer = await startPeer()
   const { publisher, connection, recorder, reply } = publisherTo(peer.url, 60_000)
   const outcome = reply(EXCLUSIVE)
@@ -72,12 +72,12 @@ it('has an answer wait for the connection that it is published on', async () => 
   expect(recorder.all('onOpen')).toHaveLength(1)
 })
 
-it('has it wait for the next channel where that one goes before it was sent', async () => {
+it('a reply that was not sent when its channel closed waits for the next channel', async () => {
   const peer = await startPeer()
   const { connection, recorder, reply } = publisherTo(peer.url, 60_000)
   await connection.start()
   await recorder.until('onOpen')
-  // As many as RabbitMQ is given at a time, unconfirmed; the last one waits for them.
+  // As many unconfirmed publishes as a channel takes; the last reply waits for their confirms.
   const sent = Array.from({ length: 384 }, () => reply(EXCLUSIVE))
   const last = reply(EXCLUSIVE)
   const [first] = await peer.until(sent.length)
@@ -89,7 +89,7 @@ it('has it wait for the next channel where that one goes before it was sent', as
   expect(await last).toBe('confirmed')
 })
 
-it('has room for so much of answers that wait, of both kinds together', async () => {
+it('waiting replies of both kinds together are limited in bytes and in number', async () => {
   const { publisher, reply } = publisherTo(NOWHERE)
   const large = 'x'.repeat(8 * 1024 * 1024)
   const outcomes = [EXCLUSIVE, DIRECT, EXCLUSIVE, DIRECT, EXCLUSIVE].map((to) => reply(to, large))

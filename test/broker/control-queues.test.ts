@@ -10,7 +10,7 @@ function known(...names: string[]): ControlQueues {
   return queues
 }
 
-test('a queue is told of once, before anything is known of it', () => {
+test('a control queue is reported once, before it can be found', () => {
   const told: [string, boolean][] = []
   const queues: ControlQueues = new ControlQueues((queue) => {
     told.push([queue, queues.find(queue) !== undefined])
@@ -23,7 +23,7 @@ test('a queue is told of once, before anything is known of it', () => {
   expect(queues.names()).toEqual(['a'])
 })
 
-test('a channel that is gone takes its own consumers with it, and no others', () => {
+test('a closed channel takes its own consumers with it, and no others', () => {
   const queues = known('a', 'b', 'c')
   const [one, two] = [channel('one'), channel('two')]
   queues.getOrCreate('a').channel = one
@@ -35,7 +35,7 @@ test('a channel that is gone takes its own consumers with it, and no others', ()
   expect(queues.on(two)).toEqual(['b'])
 })
 
-test('those that are not well have no consumer, or one of which nothing is known', () => {
+test('unwell() returns the queues that have no consumer or an unsure one, and are not denied', () => {
   const queues = known('none', 'unsure', 'well', 'denied')
   for (const queue of ['unsure', 'well']) queues.getOrCreate(queue).channel = channel(queue)
   queues.getOrCreate('unsure').isUnsure = true
@@ -43,7 +43,7 @@ test('those that are not well have no consumer, or one of which nothing is known
   expect(queues.unwell()).toEqual(['none', 'unsure'])
 })
 
-test('of those that are denied the one whose try is longest ago is checked', () => {
+test('checkable() returns, of the denied queues, only the one whose last try is longest ago', () => {
   const queues = known('a', 'b', 'c')
   queues.deny('a')
   queues.deny('b')
@@ -53,7 +53,7 @@ test('of those that are denied the one whose try is longest ago is checked', () 
   expect(queues.isDenied('a')).toBe(true)
 })
 
-test('what is granted for one is tried with the others; for one that was not denied, with none', () => {
+test('allow() returns the other denied queues, or none when its own queue was not denied', () => {
   const queues = known('a', 'b', 'c')
   queues.deny('a')
   queues.deny('b')
@@ -63,7 +63,7 @@ test('what is granted for one is tried with the others; for one that was not den
   expect(queues.isDenied('b')).toBe(true)
 })
 
-test('what was seen on a connection does not outlive it, but for that which was told and deleted', () => {
+test('a lost connection resets everything but isRenewed, isToldMissing and the names of the queues', () => {
   const queues = known('a')
   const a = queues.getOrCreate('a')
   Object.assign(a, { channel: channel('c'), isRenewed: true, isUnsure: true, isToldMissing: true })

@@ -38,7 +38,7 @@ function dlx(queue: string): string {
   return `ojs.queue.dlx.${queue}`
 }
 
-/** A dead letter queue of its own with copies `0`, `1`, … in it. */
+/** Declares a queue, and puts copies with the ids `0`, `1`, … into its dead letter queue. */
 async function queueWith(count: number): Promise<{ queue: string; ids: string[] }> {
   queues += 1
   const queue = `s${queues}`
@@ -48,7 +48,7 @@ async function queueWith(count: number): Promise<{ queue: string; ids: string[] 
   return { queue, ids }
 }
 
-/** None ends early because a busy machine stopped in the middle of it. */
+/** Its timeout is so long that no sweep ends early when a busy machine stops in the middle of it. */
 function sweep(queue: string, limit: number, isStale: (copy: DeadLetterCopy) => boolean) {
   return sweepQueue(connection, dlx(queue), limit, isStale, 15_000)
 }
@@ -57,7 +57,7 @@ async function readyCount(queue: string): Promise<number> {
   return (await admin.channel.checkQueue(dlx(queue))).messageCount
 }
 
-/** What is left, in order; the channel of a sweep is seen dead a little after it was closed. */
+/** Expects these ids in this order. RabbitMQ returns the kept copies a little after the channel closed. */
 async function expectLeft(queue: string, ids: readonly string[]): Promise<void> {
   await expect.poll(() => readyCount(queue)).toBe(ids.length)
   expect(await admin.takeAll(dlx(queue))).toEqual(ids)
@@ -85,7 +85,7 @@ describe('sweepDeadLetters', () => {
     await expectLeft(queue, left([3, 5]))
   })
 
-  it('reads no more than its limit, from the front, and keeps the order then too', async () => {
+  it('reads no more than its limit, from the front, and keeps the order', async () => {
     const { queue, ids } = await queueWith(300)
     const seen: string[] = []
     const isStale = (copy: DeadLetterCopy) => {
@@ -96,7 +96,7 @@ describe('sweepDeadLetters', () => {
     expect(first).toEqual({ removed: 50, kept: 100, isComplete: false })
     expect(seen).toEqual(ids.slice(0, 150))
     const rest = ids.filter((id) => Number(id) >= 150 || Number(id) % 3 !== 0)
-    // What comes back stands in front, where the same limit finds all of it again.
+    // Kept copies return to the front, where a sweep with the same limit finds them again.
     for (let i = 0; i < 2; i++) {
       await expect.poll(() => readyCount(queue)).toBe(250)
       await sweep(queue, 150, nothing)
@@ -105,7 +105,7 @@ describe('sweepDeadLetters', () => {
     expect(await sweep(queue, 0, nothing)).toMatchObject({ kept: 0 })
   })
 
-  it('tells of each copy its id, its generation and its attempt', async () => {
+  it('passes the id, generation and attempt of each copy to isStale', async () => {
     const { queue } = await queueWith(0)
     const job = row({ queue }, { state: 'discarded', attempt: 2, generation: 4 })
     await test.broker.publish(job)
@@ -118,7 +118,7 @@ describe('sweepDeadLetters', () => {
     await expectLeft(queue, [])
   })
 
-  it('has nothing to do in an empty queue, and none in a queue that is not there', async () => {
+  it('removes nothing from an empty queue, and returns null for a queue that does not exist', async () => {
     const { queue } = await queueWith(0)
     const isStale = () => {
       throw new Error('there is nothing to ask about')
@@ -137,10 +137,10 @@ describe('sweepDeadLetters', () => {
   })
 })
 
-describe('a sweep that does not get what it has counted', () => {
+describe('a sweep that gets fewer messages than it has counted', () => {
   /**
-   * Somebody else gets the first 20 of 50 between its count and its first delivery; `after` comes
-   * when it has looked at the other 30, with the sweep's own channel.
+   * Another consumer takes the first 20 of 50 copies between the sweep's count and its first delivery.
+   * `after` is called with the sweep's own channel when the sweep has looked at the other 30.
    */
   async function sweepRobbed(
     after: (queue: string, channel: Channel) => Promise<unknown>,
@@ -172,7 +172,7 @@ describe('a sweep that does not get what it has counted', () => {
     return { queue, ids, swept }
   }
 
-  it('ends, incomplete', async () => {
+  it('ends incomplete', async () => {
     const { queue, ids, swept } = await sweepRobbed(async () => {})
     expect(swept).toEqual({ removed: 15, kept: 15, isComplete: false })
     await expect.poll(() => readyCount(queue)).toBe(35)
@@ -182,23 +182,23 @@ describe('a sweep that does not get what it has counted', () => {
     )
   })
 
-  it('is given up when its queue is deleted', async () => {
+  it('returns null when its queue is deleted', async () => {
     const { swept } = await sweepRobbed((queue) => admin.channel.deleteQueue(dlx(queue)))
     expect(swept).toBe(null)
   })
 
-  it('is given up with its connection; what was removed stays so', async () => {
+  it('returns null when its connection is lost, and what it removed stays removed', async () => {
     const proxy = await TcpProxy.start(vhost.url)
     const { queue, ids, swept } = await sweepRobbed(async (swept, channel) => {
-      // However long this machine stalls: nothing comes again, so the sweep cannot end before the cut.
+      // Without a nack nothing is redelivered, so the sweep cannot end before the cut on a slow machine.
       channel.nack = () => {}
-      // Its answer comes when the acknowledgements before it are applied.
+      // RabbitMQ answers when it has applied the acknowledgements before this request.
       await channel.checkQueue(dlx(swept))
       proxy.cut()
     }, proxy.url)
     await proxy.stop()
     expect(swept).toBe(null)
-    // 20 to 48 by twos were stale; the last of them was not acknowledged yet.
+    // The even ids from 20 to 48 were stale; the last one was not acknowledged yet.
     const left = ids.filter((id) => Number(id) < 20 || Number(id) > 46 || Number(id) % 2 === 1)
     await expect.poll(() => readyCount(queue)).toBe(left.length)
     expect(new Set(await admin.takeAll(dlx(queue)))).toEqual(new Set(left))

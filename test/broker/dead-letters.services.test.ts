@@ -43,7 +43,7 @@ function topologyWith(queues: object): string {
   return file
 }
 
-/** As a native worker does it. */
+/** Rejects the next message as a native worker does. */
 async function nackNatively(queue: string): Promise<void> {
   const message = await admin.channel.get(queue)
   if (message === false) throw new Error(`${queue} is empty`)
@@ -51,9 +51,9 @@ async function nackNatively(queue: string): Promise<void> {
 }
 
 describe.each(['classic', 'quorum'] as const)(
-  'a job that dies natively, profile %s',
+  'a job that RabbitMQ dead-letters, profile %s',
   (queueType) => {
-    it('is told of with everything that is known: rejected', async () => {
+    it('is reported with its queue, attempt and generation after a reject: rejected', async () => {
       const test = await start({ queueType })
       await test.broker.ensureQueue('email')
       const job = row({}, { attempt: 2, generation: 3 })
@@ -73,12 +73,12 @@ describe.each(['classic', 'quorum'] as const)(
       await expect.poll(waitingLetters).toBe(0)
       expect(await admin.takeAll('ojs.queue.dlx.email')).toEqual([job.id])
       expect(consumers(test)).toMatchObject([{ queue: DEAD_LETTERS, unacked: 0 }])
-      // Not one of the clients' queues: it is in none of their counters.
+      // The consumed and acked counters are of the clients' queues, not of system queues.
       expect(test.recorder.all('consumed')).toEqual([])
       expect(test.recorder.all('acked')).toEqual([])
     })
 
-    it('by the TTL of its queue: expired; by its length: maxlen', async () => {
+    it('is reported after the TTL of its queue as expired, and over the length limit as maxlen', async () => {
       const overflow = 'drop-head'
       const topologyPath = topologyWith({
         short: { messageTtlMs: 50 },
@@ -98,7 +98,7 @@ describe.each(['classic', 'quorum'] as const)(
       expect(test.recorder.count('onDeadLetter', second.id)).toBe(0)
     })
 
-    it('after a retry: of its last death, not of its rung', async () => {
+    it('is reported after a retry with its last death, not with that in its retry queue', async () => {
       const test = await start({ queueType })
       const { broker } = test
       await broker.ensureRung('email', 125)
@@ -117,7 +117,7 @@ describe.each(['classic', 'quorum'] as const)(
   },
 )
 
-it('knows a message over the delivery limit', async () => {
+it('a message over the delivery limit is reported as delivery_limit', async () => {
   await admin.channel.assertExchange('ojs.exchange.dlx', 'direct')
   await admin.channel.assertExchange('ojs.exchange.direct', 'direct')
   await admin.channel.assertQueue('ojs.queue.email', {
@@ -133,7 +133,7 @@ it('knows a message over the delivery limit', async () => {
   const job = row()
   await test.broker.publish(job)
   for (let i = 0; i < 2; i++) {
-    // Consumers that go without a word: RabbitMQ 4.3 does not count what is given back.
+    // Channels that close without settling: RabbitMQ 4.3 does not count a message that is given back.
     const channel = await scratch(admin)
     if (!(await channel.get('ojs.queue.email'))) throw new Error('it died too early')
     await channel.close()
@@ -141,8 +141,8 @@ it('knows a message over the delivery limit', async () => {
   expect(await letterFor(test, job.id)).toMatchObject({ queue: 'email', reason: 'delivery_limit' })
 })
 
-describe('what is no dead job', () => {
-  it('a control message', async () => {
+describe('onDeadLetter', () => {
+  it('is called for a malformed control message with isControl', async () => {
     const test = await start({ prefix: 'tenant1' }, { onControl: async () => 'malformed' })
     await test.broker.ensureQueue('email')
     await admin.publish('tenant1.ojs.queue.control.email', ['c-1'])
@@ -153,7 +153,7 @@ describe('what is no dead job', () => {
     })
   })
 
-  it('a message that was published to the exchange by hand, whatever it claims', async () => {
+  it('is called for a message published to the exchange by hand with reason unknown, whatever its x-death', async () => {
     const test = await start()
     await test.broker.ensureQueue('email')
     const deaths = [[], 'x', [null], [{ reason: 7, queue: 8 }], [{ reason: 'x', queue: 'other' }]]
@@ -168,7 +168,7 @@ describe('what is no dead job', () => {
     }
   })
 
-  it('the copy that we publish of a discarded job; it tells of the last attempt', async () => {
+  it('is called for the copy that we publish of a discarded job, with its last attempt', async () => {
     const test = await start()
     await test.broker.ensureQueue('email')
     const job = row({}, { state: 'discarded', attempt: 2 })
@@ -187,8 +187,8 @@ describe('what is no dead job', () => {
   })
 })
 
-describe('the consumer', () => {
-  it('gives a letter that could not be settled another chance, without haste', async () => {
+describe('the dead letter consumer', () => {
+  it('retries a letter that could not be handled, about a second later', async () => {
     const seen: { id: string; at: number }[] = []
     const test = await start(
       {},
@@ -208,7 +208,7 @@ describe('the consumer', () => {
     expect(await waitingLetters()).toBe(0)
   })
 
-  it('handles 64 at the same time, and acknowledges each by itself', async () => {
+  it('handles 64 letters at the same time, and acknowledges each by itself', async () => {
     const open = new Map<string, () => void>()
     const test = await start(
       {},
@@ -232,7 +232,7 @@ describe('the consumer', () => {
     await expect.poll(() => consumers(test)).toMatchObject([{ unacked: 0 }])
   })
 
-  it('finishes what is under way when the broker stops, and no more', async () => {
+  it('finishes the letter under way when the broker stops, and takes no more', async () => {
     let settle = null as (() => void) | null
     const test = await start(
       {},
@@ -255,7 +255,7 @@ describe('the consumer', () => {
     expect(new Set(await admin.takeAll(DEAD_LETTERS))).toEqual(new Set(['refused', 'late']))
   })
 
-  it('lets the stop go on at its deadline; the letter comes again', async () => {
+  it('lets the stop end at its deadline, and leaves the letter in its queue', async () => {
     const test = await start({}, { onDeadLetter: () => new Promise(() => {}) })
     await admin.publish(DEAD_LETTERS, ['stuck'])
     await expect.poll(() => consumers(test)).toMatchObject([{ unacked: 1 }])
@@ -280,14 +280,14 @@ describe('the consumer', () => {
     expect(await waitingLetters()).toBe(0)
   })
 
-  it('comes back after its queue was deleted, which is declared and bound again', async () => {
+  it('comes back after its queue was deleted, and the queue is declared and bound again', async () => {
     const test = await start()
     await test.broker.ensureQueue('email')
     await expect.poll(consumerCount).toBe(1)
     await admin.channel.deleteQueue(DEAD_LETTERS)
     await expect.poll(() => vhost.queue(DEAD_LETTERS)).toBeDefined()
     await expect.poll(() => test.broker.isDeclared('email')).toBe(true)
-    // It is bound a little after it is declared; what dies in between goes to its own queue alone.
+    // The queue is bound a little after it is declared; a letter in between reaches only its job queue's own.
     await expect
       .poll(async () => {
         await test.broker.publish(row())
@@ -298,7 +298,7 @@ describe('the consumer', () => {
     expect(test.recorder.all('onDeadLetter')[0]?.args[1]).toMatchObject({ reason: 'rejected' })
   })
 
-  it('belongs to the owner of the broker alone', async () => {
+  it('runs only in the gateway that owns the broker', async () => {
     const first = await start()
     const second = await start()
     expect(second.broker.status()).toMatchObject({ state: 'foreign' })

@@ -14,7 +14,7 @@ import { answerTo } from '../amqp/stage.ts'
 import { vhostOfTest } from './fixtures.ts'
 import { logger, row, startConnection } from './harness.ts'
 
-/** What RabbitMQ makes of such queues when it is killed: test/crash/faults/new-queues.test.ts. */
+/** How RabbitMQ loses such queues when it is killed: test/crash/faults/new-queues.test.ts. */
 const { vhost, admin, start, reconnectAdmin } = vhostOfTest()
 
 const QUEUES = ['ojs.queue.dlx.email', 'ojs.queue.email', 'ojs.queue.control.email']
@@ -25,7 +25,7 @@ let ready: Set<string>
 let mended: string[]
 let queues: DeadQueues
 beforeEach(async () => {
-  pretendForgetful()
+  pretendVersion42()
   connection = await startConnection(vhost.url, { name: 'declare', random: () => 0 })
   onTestFinished(() => connection.close())
   unwritten = new Set(['email'])
@@ -37,8 +37,8 @@ beforeEach(async () => {
   queues = newQueues()
 })
 
-/** RabbitMQ from 4.3 on forgets no queue, and none of its queues is asked. */
-function pretendForgetful(): void {
+/** RabbitMQ forgets no queue from 4.3 on, so its queues are not probed: pretend to be 4.2. */
+function pretendVersion42(): void {
   const { get } = Object.getOwnPropertyDescriptor(Connection.prototype, 'serverVersion') ?? {}
   const version = vi.spyOn(Connection.prototype, 'serverVersion', 'get')
   version.mockImplementation(function (this: Connection) {
@@ -74,28 +74,31 @@ async function mend(isReplaceable = async () => true) {
   return verdict
 }
 
-/** They have no binding but this one, and a queue that is deleted loses it. A question holds a message for a moment. */
-async function areTheSame(): Promise<boolean> {
+/**
+ * The queues have a single binding each, which a queue loses when it is deleted. A probe of a queue holds
+ * a message of it for a moment.
+ */
+async function haveTheirBindings(): Promise<boolean> {
   for (const name of QUEUES) admin.channel.publish('mark', name, Buffer.from('x'))
   await admin.channel.waitForConfirms()
   const counts = QUEUES.map(async (name) => (await admin.channel.checkQueue(name)).messageCount)
   return (await Promise.all(counts)).every((count) => count > 0)
 }
 
-it('those that answer are left as they are, whether or not there is anything in them', async () => {
+it('queues that answer the probe are left as they are, whether or not they are empty', async () => {
   await admin.channel.assertExchange('mark', 'direct')
   for (const name of QUEUES) await admin.channel.bindQueue(name, 'mark', name)
   expect(await mend()).toBe('sound')
-  await expect.poll(areTheSame).toBe(true)
+  await expect.poll(haveTheirBindings).toBe(true)
   queues = newQueues()
   expect(await mend()).toBe('sound')
-  await expect.poll(areTheSame).toBe(true)
+  await expect.poll(haveTheirBindings).toBe(true)
 })
 
-describe('where nothing answers for 5 s', () => {
+describe('a queue that does not answer a probe for 5 s', () => {
   /**
-   * To a `get` from one of these; all else is RabbitMQ's own. The 5 s are over as soon as all others that
-   * are asked with them have answered.
+   * Leaves a `get` from these queues unanswered; everything else is RabbitMQ's own. The 5 s end as soon as
+   * all other queues that are probed with them have answered.
    */
   function silence(isSilent: (name: string) => boolean): void {
     const { openBeside } = connection
@@ -108,12 +111,12 @@ describe('where nothing answers for 5 s', () => {
       let unheard = 0
       const heard = () => {
         unheard -= 1
-        // Not before the answers have been taken.
+        // Only when the answers have been taken.
         if (unheard === 0) setImmediate(() => own.forEach((end) => void end()))
       }
       model.createChannel = async () => {
         unheard += 1
-        // What is asked on it waits from now on.
+        // Waits that begin from now on are for this channel.
         waits.next = own
         const channel = await createChannel()
         const get = channel.get.bind(channel)
@@ -128,7 +131,7 @@ describe('where nothing answers for 5 s', () => {
     }
   }
 
-  /** What ends each wait of this length goes to `next`. */
+  /** Collects, in `next`, the functions that end the waits of this length. */
   function waitsOf(length: number): { next: (() => void)[] } {
     const waits: { next: (() => void)[] } = { next: [] }
     const real = globalThis.setTimeout
@@ -148,7 +151,7 @@ describe('where nothing answers for 5 s', () => {
     return (await Promise.all(looks)).map((answer) => answer === 'ok')
   }
 
-  it('a queue is dead: it is deleted, and nothing goes into it before it is declared', async () => {
+  it('is doubtful and then deleted when it is the job queue', async () => {
     silence((name) => name === 'ojs.queue.email')
     const isReplaceable = vi.fn(async () => {
       expect(queues.isDoubtful('email')).toBe(true)
@@ -160,7 +163,7 @@ describe('where nothing answers for 5 s', () => {
     expect(await areThere()).toEqual([true, false, true])
   })
 
-  it('all of them are dead: those beside the job queue are replaced too', async () => {
+  it('is replaced together with the queues beside it when none of them answers', async () => {
     silence((name) => QUEUES.includes(name))
     expect(await mend()).toBe('replaced')
     queues.noteDeclared('email')
@@ -168,19 +171,19 @@ describe('where nothing answers for 5 s', () => {
     expect(await answerOf('ojs.queue.email')).toBe(404)
   })
 
-  it('what belongs to it may be dead alone: that is replaced, and not used meanwhile', async () => {
+  it('is replaced alone when it is beside the job queue, and not used meanwhile', async () => {
     silence((name) => name !== 'ojs.queue.email' && name !== 'ojs.system.due.dlx')
     const isReplaceable = vi.fn(async () => true)
     expect(await mend(isReplaceable)).toBe('sound')
     expect(isReplaceable).not.toHaveBeenCalled()
     expect([queues.isDoubtful('email'), queues.isBesideDoubtful('email')]).toEqual([false, true])
-    // Somebody else looks at it meanwhile.
+    // Another caller checks the queue meanwhile.
     expect(await mend()).toBe('sound')
     await expectReplacedBeside()
     expect(await answerOf('ojs.queue.email')).toBe('ok')
   })
 
-  /** Declared as we would: those of the test have no dead letter exchange. */
+  /** Were declared anew with the gateway's arguments, so that a declare with the test's is refused. */
   async function expectReplacedBeside(): Promise<void> {
     expect(mended).toEqual([])
     await expect.poll(() => mended, { timeout: 20_000 }).toEqual(['email'])
@@ -189,7 +192,7 @@ describe('where nothing answers for 5 s', () => {
     expect(await answerOf('ojs.queue.control.email')).toBe(406)
   }
 
-  /** To a declare as the test does it. */
+  /** RabbitMQ's answer to a declare with the test's arguments. */
   function answerOf(name: string): Promise<'ok' | number> {
     return answerTo(admin, async (channel) => {
       await channel.checkQueue(name)
@@ -197,17 +200,17 @@ describe('where nothing answers for 5 s', () => {
     })
   }
 
-  it('nobody knows, where no other queue answers either', async () => {
+  it('is left alone when no other queue answers either', async () => {
     silence(() => true)
     expect(await mend()).toBe('unknown')
     expect(await areThere()).toEqual([true, true, true])
   })
 
-  it('a queue stays whose jobs may not be published again, until they may', async () => {
+  it('is left alone while its jobs may not be published again', async () => {
     silence((name) => QUEUES.includes(name))
     expect(await mend(async () => false)).toBe('left')
     expect(await areThere()).toEqual([true, true, true])
-    // Each PUSH looks again, and would wait.
+    // Every PUSH checks the queue, and would wait for 5 s.
     const asked = vi.spyOn(connection, 'openBeside')
     expect(await mend(async () => false)).toBe('left')
     expect(asked).not.toHaveBeenCalled()
@@ -215,8 +218,8 @@ describe('where nothing answers for 5 s', () => {
   })
 })
 
-describe('a connection that is lost meanwhile', () => {
-  /** `asked`: when a question is on its way; `after`: before its answer is heard. */
+describe('a connection that is lost during a probe', () => {
+  /** Calls `asked` when a probe is on its way, and `after` before its answer is taken. */
   function around(over: { asked?(model: ChannelModel): void; after?(): Promise<void> }): void {
     const { openBeside } = connection
     connection.openBeside = async (name) => {
@@ -238,12 +241,12 @@ describe('a connection that is lost meanwhile', () => {
     }
   }
 
-  it('gives no answer', async () => {
+  it('leaves the verdict unknown', async () => {
     around({ asked: (model) => streamOf(model)?.destroy(new Error('lost')) })
     expect(await mend()).toBe('unknown')
   })
 
-  it('has given one that says nothing any more', async () => {
+  it('makes an answer that was given before worthless', async () => {
     const lost = new Promise<void>((down) => connection.listen({ down: () => down() }))
     around({
       after: () => {
@@ -258,7 +261,7 @@ describe('a connection that is lost meanwhile', () => {
   })
 })
 
-it('what belongs to a queue is looked at until somebody knows, and not used before', async () => {
+it('the queues beside a job queue are probed until one probe succeeds, and not used before', async () => {
   const { openBeside } = connection
   let asked = 0
   connection.openBeside = (name) => {
@@ -274,12 +277,12 @@ it('what belongs to a queue is looked at until somebody knows, and not used befo
   expect([asked, queues.isBesideDoubtful('email')]).toEqual([3, false])
 })
 
-it('none is opened beside a connection that is closed', async () => {
+it('openBeside() rejects when the connection is closed', async () => {
   await connection.close()
   await expect(connection.openBeside('test')).rejects.toThrow()
 })
 
-it('where they cannot be looked at or asked nobody says that they are well', async () => {
+it('queues that cannot be checked or probed are unknown, not sound', async () => {
   const openChannel = vi.spyOn(connection, 'openChannel')
   openChannel.mockRejectedValueOnce(new Error('No channels left to allocate'))
   expect(await mend()).toBe('unknown')
@@ -287,21 +290,21 @@ it('where they cannot be looked at or asked nobody says that they are well', asy
   connection.openBeside = () => Promise.reject(new Error('no more connections'))
   expect(await mend()).toBe('unknown')
   expect(queues.isDoubtful('email')).toBe(true)
-  // What has been declared on this connection is not asked.
+  // A queue that was declared on this connection is not probed.
   queues.noteDeclared('email')
   expect(await mend()).toBe('sound')
   queues = newQueues({ options: { declare: 'never' } })
   expect(await mend()).toBe('sound')
 })
 
-it('doubtful is what is unwritten, until it is ready, was declared or has answered', async () => {
+it('an unwritten queue is doubtful until it is ready, was declared or has answered', async () => {
   const isDoubtful = () => queues.isDoubtful('email')
   expect(queues.isDoubtful('other')).toBe(false)
   expect(isDoubtful()).toBe(true)
   ready.add('email')
   expect(isDoubtful()).toBe(false)
   ready.clear()
-  // One that goes while it is new is declared again, and nobody has to wait for more.
+  // A new queue that goes away is declared again; nothing has to wait for a probe of it.
   queues.noteDeclared('email')
   expect(isDoubtful()).toBe(false)
   queues = newQueues()
@@ -313,13 +316,13 @@ it('doubtful is what is unwritten, until it is ready, was declared or has answer
   expect(isDoubtful()).toBe(false)
 })
 
-describe('is written when it has been sound for long enough on one connection', () => {
+describe('an unwritten queue counts as written when it was sound for long enough on one connection', () => {
   beforeEach(() => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
     onTestFinished(() => void vi.useRealTimers())
   })
 
-  /** RabbitMQ is asked in between, in real time. */
+  /** Advances the fake time; in between, RabbitMQ answers in real time. */
   async function pass(ms: number): Promise<void> {
     for (let left = ms; left > 0; left -= 500) {
       await vi.advanceTimersByTimeAsync(Math.min(left, 500))
@@ -327,7 +330,7 @@ describe('is written when it has been sound for long enough on one connection', 
     }
   }
 
-  it('from when it was declared, or ready', async () => {
+  it('counted from when it was declared or ready', async () => {
     for (const queue of ['away', 'late', 'unsaid']) unwritten.add(queue)
     ready = new Set(['email', 'late', 'unsaid'])
     for (const queue of ['email', 'away']) queues.noteDeclared(queue)
@@ -336,7 +339,7 @@ describe('is written when it has been sound for long enough on one connection', 
     expect(unwritten).toEqual(new Set(['email', 'away', 'late', 'unsaid']))
     await pass(UNWRITTEN_MS)
     expect(unwritten).toEqual(new Set(['away', 'late', 'unsaid']))
-    // It becomes ready after all.
+    // `away` becomes ready after all.
     ready.add('away')
     queues.noteReady('away')
     await pass(UNWRITTEN_MS)
@@ -350,7 +353,7 @@ describe('is written when it has been sound for long enough on one connection', 
     expect(unwritten).toEqual(new Set(['email', 'unsaid']))
   })
 
-  it('and that answers: one may have lost its peer in a power cut', async () => {
+  it('and the connection answers: it may have lost its peer in a power cut', async () => {
     ready.add('email')
     const openChannel = vi.spyOn(connection, 'openChannel')
     let die = () => {}
@@ -369,7 +372,7 @@ describe('is written when it has been sound for long enough on one connection', 
   })
 })
 
-it('takes no publish before somebody has looked at it', async () => {
+it('an unwritten queue takes no publish before it was probed', async () => {
   const { broker } = await start({ queueType: 'quorum' }, { isUnwritten: () => true })
   const unusable = { id: 'a', queue: 'email', content: Buffer.from('{}') }
   expect(await broker.publish(row())).toBe('returned')
@@ -381,7 +384,7 @@ it('takes no publish before somebody has looked at it', async () => {
   await expect.poll(() => broker.publishUnusable(unusable)).toBe('confirmed')
 })
 
-it('is not asked where RabbitMQ has been there all the time', async () => {
+it('an unwritten queue is not probed after RabbitMQ itself closed the connection', async () => {
   const asked = vi.spyOn(connection, 'openBeside')
   const before = connection.generation
   await vhost.closeConnections()
@@ -391,7 +394,7 @@ it('is not asked where RabbitMQ has been there all the time', async () => {
   expect(asked).not.toHaveBeenCalled()
 })
 
-it('is asked where the connection was lost, and nobody has said why', async () => {
+it('an unwritten queue is probed after the connection was lost for an unknown reason', async () => {
   const asked = vi.spyOn(connection, 'openBeside')
   const before = connection.generation
   connection.abandon('test')
@@ -400,7 +403,7 @@ it('is asked where the connection was lost, and nobody has said why', async () =
   expect(asked).toHaveBeenCalled()
 })
 
-it('may be dead as long as there is no connection, whatever the last one said', async () => {
+it('an unwritten queue is doubtful while there is no connection, whatever it answered on the last one', async () => {
   await mend()
   await expect.poll(() => mended).toEqual(['email'])
   connection.abandon('test')
@@ -408,7 +411,7 @@ it('may be dead as long as there is no connection, whatever the last one said', 
   await expect.poll(state).toEqual([false, true])
 })
 
-it('is sound on one connection, and asked again on the next after a restart', async () => {
+it('an unwritten queue is probed once per connection', async () => {
   expect(await mend()).toBe('sound')
   await expect.poll(() => mended).toEqual(['email'])
   const asked = vi.spyOn(connection, 'openBeside')
@@ -424,14 +427,11 @@ it('is sound on one connection, and asked again on the next after a restart', as
 it.each([
   ['4.2.9', 1],
   ['4.3.0', 0],
-])(
-  'with RabbitMQ %s is asked %d times, of those that it may have forgotten',
-  async (version, times) => {
-    vi.spyOn(connection, 'serverVersion', 'get').mockReturnValue(version)
-    const asked = vi
-      .spyOn(connection, 'openBeside')
-      .mockRejectedValue(new Error('no more connections'))
-    expect(await mend()).toBe(times === 0 ? 'sound' : 'unknown')
-    expect(asked).toHaveBeenCalledTimes(times)
-  },
-)
+])('with RabbitMQ %s an unwritten queue is probed %d times', async (version, times) => {
+  vi.spyOn(connection, 'serverVersion', 'get').mockReturnValue(version)
+  const asked = vi
+    .spyOn(connection, 'openBeside')
+    .mockRejectedValue(new Error('no more connections'))
+  expect(await mend()).toBe(times === 0 ? 'sound' : 'unknown')
+  expect(asked).toHaveBeenCalledTimes(times)
+})

@@ -18,7 +18,7 @@ const RETRY_MS = 5_000
 
 let held: HeldChannels
 let connection: Connection
-/** What the ledger and the consumers were told, in order. */
+/** The calls of onQueueMissing and onReady, in order. */
 let told: string[]
 let declarer: Declarer
 beforeEach(async () => {
@@ -60,14 +60,14 @@ async function reconnected(): Promise<void> {
   await expect.poll(() => connection.generation).toBeGreaterThan(generation)
 }
 
-/** All that is declared before it may be looked for is there. */
+/** Declares everything that must be there before the queue can be checked. */
 async function withQueue(): Promise<void> {
   expect(await declarer.ensure('email')).toBe('ready')
   told.splice(0)
 }
 
-describe('a look at a queue', () => {
-  it('that began before the queue went does not count for it', async () => {
+describe('a check of a queue', () => {
+  it('does not count for a queue that was deleted after the check began', async () => {
     await withQueue()
     const almostOver = held.unsent('assertQueue ojs.queue.control.email')
     const first = declarer.recheck('email')
@@ -79,7 +79,7 @@ describe('a look at a queue', () => {
     expect(told).toContain('missing email')
   })
 
-  it('that began on a connection which is gone does not count on the next', async () => {
+  it('does not count on the next connection when its own was lost', async () => {
     declarer = newDeclarer({
       onQueueMissing: async () => {
         await reconnected()
@@ -91,7 +91,7 @@ describe('a look at a queue', () => {
     expect(await declarer.ensure('email')).toBe('ready')
   })
 
-  it('that nobody answers is taken again, once however many there are', async () => {
+  it('is repeated when it got no answer, with one timer for all queues', async () => {
     await withQueue()
     const timers = holdTimers()
     held.breakOff(`checkQueue ${QUEUE}`, 'checkQueue ojs.queue.other')
@@ -104,7 +104,7 @@ describe('a look at a queue', () => {
     expect(told).toEqual(['ready email'])
   })
 
-  it('says nothing before it is over to those who only ask', async () => {
+  it('delays a probe of the same queue until it is over', async () => {
     await withQueue()
     await admin.channel.deleteQueue(QUEUE)
     const declaring = held.unsent(`assertQueue ${QUEUE}`)
@@ -112,7 +112,7 @@ describe('a look at a queue', () => {
     const { goOn } = await declaring
     const asked = held.times(`checkQueue ${QUEUE}`)
     const probed = declarer.probe('email')
-    // On the same connection: a channel of the probe's would be open before it.
+    // On the same connection: a channel that the probe opened would be open before this one.
     await (await connection.openChannel()).close()
     expect(held.times(`checkQueue ${QUEUE}`)).toBe(asked)
     goOn()
@@ -121,14 +121,14 @@ describe('a look at a queue', () => {
   })
 })
 
-describe('a queue whose consumers were cancelled, and that nobody answered for', () => {
-  it('is consumed by nobody before it is settled what became of it', async () => {
+describe('a queue whose consumers were cancelled and whose check got no answer', () => {
+  it('is reported missing before it is ready again, although it exists', async () => {
     await withQueue()
     held.breakOff(`checkQueue ${QUEUE}`)
     expect(await declarer.recheckDying('email')).toBe('unavailable')
     held.release()
     expect(await declarer.probe('email')).toBe('exists')
-    // It is there, and as empty as a new one.
+    // The queue exists, and is as empty as a new one.
     expect(told).toEqual(['missing email', 'ready email'])
   })
 })

@@ -16,7 +16,7 @@ let vhost: Vhost
 let admin: Admin
 const startAt = brokersOfTest()
 
-// A vhost for each test: most of them need a broker in which nothing is declared yet.
+// Each test needs a virtual host of its own, because most of them start without declared queues.
 const vhosts: Vhost[] = []
 
 afterAll(async () => {
@@ -50,7 +50,7 @@ function find(warnings: readonly BrokerWarning[], entity: string): BrokerWarning
 describe.each(['classic', 'quorum'] as const)('ensureQueue, profile %s', (queueType) => {
   beforeAll(fresh)
 
-  it('declares a queue and all that belongs to it, with a way from one to the next', async () => {
+  it('declares a queue and everything that belongs to it, with working routes between them', async () => {
     const onControl = async () => 'malformed' as const
     const { broker, recorder } = await start({ queueType }, { onControl })
     expect(await broker.ensureQueue('email')).toBe('ready')
@@ -70,7 +70,7 @@ describe.each(['classic', 'quorum'] as const)('ensureQueue, profile %s', (queueT
     await recorder.until('onScheduled', 1, 'd')
   })
 
-  it('is content with what it has declared, on every further connection', async () => {
+  it('finds no difference in what it has declared, on a later connection', async () => {
     const { broker } = await start({ queueType, queues: ['email'], declare: 'eager' })
     expect(broker.isDeclared('email')).toBe(true)
     expect(broker.warnings()).toEqual([])
@@ -83,7 +83,7 @@ describe.each(['classic', 'quorum'] as const)('ensureQueue, profile %s', (queueT
 describe('a queue that is missing', () => {
   beforeAll(fresh)
 
-  it('is told to the ledger before it is declared; many callers share one flight', async () => {
+  it('is reported to the ledger before it is declared, once for all callers', async () => {
     const seen: boolean[] = []
     const onQueueMissing = async (queue: string) => {
       seen.push(await exists(`ojs.queue.${queue}`))
@@ -96,7 +96,7 @@ describe('a queue that is missing', () => {
     expect(await exists('ojs.queue.new')).toBe(true)
   })
 
-  it('is left alone when the ledger says so, or cannot say', async () => {
+  it('is not declared when the ledger answers leave, or fails', async () => {
     const leave = await start({}, { onQueueMissing: async () => 'leave' })
     expect(await leave.broker.ensureQueue('left')).toBe('lost')
     expect(find(leave.broker.warnings(), 'ojs.queue.left')?.code).toBe('queue_missing')
@@ -109,11 +109,11 @@ describe('a queue that is missing', () => {
     )
     expect(await failing.broker.ensureQueue('left')).toBe('unavailable')
     expect(await exists('ojs.queue.left')).toBe(false)
-    // Nothing of it is declared, not even what comes first.
+    // Not even the dead letter queue, which is declared first.
     expect(await exists('ojs.queue.dlx.left')).toBe(false)
   })
 
-  it('is found missing at the next connect when it went meanwhile', async () => {
+  it('is noticed and declared at the next connect when it was deleted before', async () => {
     const { broker, recorder } = await start({}, { recordedQueues: () => ['recorded'] })
     await recorder.until('onQueueMissing', 1, 'recorded')
     await expect.poll(() => broker.isDeclared('recorded')).toBe(true)
@@ -127,7 +127,7 @@ describe('a queue that is missing', () => {
     expect(await exists('ojs.queue.recorded')).toBe(true)
   })
 
-  it('is not declared beyond the limit; what is there may be used', async () => {
+  it('is not declared beyond maxQueues, but used when it exists', async () => {
     const { broker } = await start({ maxQueues: 2 })
     expect(await broker.ensureQueue('one')).toBe('ready')
     expect(await broker.ensureQueue('two')).toBe('ready')
@@ -140,7 +140,7 @@ describe('a queue that is missing', () => {
     expect(await broker.ensureQueue('one')).toBe('ready')
   })
 
-  it('is refused beyond the limit of the virtual host, whose words are told', async () => {
+  it("is refused beyond the queue limit of the virtual host, with RabbitMQ's text in the warning", async () => {
     const { broker } = await start()
     expect(await broker.ensureQueue('before')).toBe('ready')
     await vhost.limitQueues(1)
@@ -153,7 +153,7 @@ describe('a queue that is missing', () => {
     expect(find(broker.warnings(), 'ojs.queue.beyond')).toBeUndefined()
   })
 
-  it('is not declared beyond the limit by asking for many at a time', async () => {
+  it('is not declared beyond maxQueues by many calls at the same time', async () => {
     const { broker } = await start({ maxQueues: 3 })
     const queues = Array.from({ length: 20 }, (_, i) => `at-once.${i}`)
     const outcomes = await Promise.all(queues.map((queue) => broker.ensureQueue(queue)))
@@ -165,7 +165,7 @@ describe('a queue that is missing', () => {
 describe('an entity that exists with other arguments (406)', () => {
   beforeAll(fresh)
 
-  it('is kept, used, bound, and named with the exact difference', async () => {
+  it('is kept, used and bound, and a warning names the exact difference', async () => {
     const { channel } = admin
     await channel.assertQueue('ojs.queue.old', { arguments: { ...TO_DLX, 'x-max-priority': 5 } })
     await admin.publish('ojs.queue.old', ['before'])
@@ -192,7 +192,7 @@ describe('an entity that exists with other arguments (406)', () => {
     expect(find(diff, 'ojs.queue.old')).toEqual(warning)
   })
 
-  it('is no longer a warning once it is right', async () => {
+  it('is no longer a warning once it was declared anew', async () => {
     await admin.channel.assertQueue('ojs.queue.mended', { arguments: { 'x-max-priority': 3 } })
     const { broker } = await start()
     await broker.ensureQueue('mended')
@@ -203,7 +203,7 @@ describe('an entity that exists with other arguments (406)', () => {
     expect(find(broker.warnings(), 'ojs.queue.mended')).toBeUndefined()
   })
 
-  it('lets the examples of seed 002 §15.1 run, before us and after us', async () => {
+  it('does not arise with the examples of seed 002 §15.1, declared before us or after us', async () => {
     const declareAsSeed = async (queue: string) => {
       const channel = await scratch(admin)
       await channel.assertExchange('ojs.exchange.direct', 'direct', { durable: true })
@@ -227,10 +227,10 @@ describe('an entity that exists with other arguments (406)', () => {
   })
 })
 
-describe('strategies', () => {
+describe('declare', () => {
   beforeAll(fresh)
 
-  it('never: declares nothing, uses what is there, says what is missing', async () => {
+  it('never: declares nothing, uses what exists, and warns of what is missing', async () => {
     const given = { declare: 'never', queues: ['absent'] } as const
     const { broker, recorder } = await start(given)
     expect(await broker.ensureQueue('absent')).toBe('missing')
@@ -253,12 +253,12 @@ describe('strategies', () => {
       new Set(ofQueue.map((name) => `queue '${name}' does not exist.`)),
     )
     expect(await again.broker.publish(row({ queue: 'present' }))).toBe('confirmed')
-    // Of a queue that a client names, and that is not configured, nothing is told.
+    // There is no warning about a queue that a client names and that is not configured.
     expect(await again.broker.ensureQueue('typo')).toBe('missing')
     expect(again.broker.warnings()).toHaveLength(ofQueue.length)
   })
 
-  it('eager: configured queues at start, others only when somebody else declared them', async () => {
+  it('eager: declares configured queues at start, and uses others only when somebody else declared them', async () => {
     const { broker } = await start({ declare: 'eager', queues: ['a', 'b'] })
     expect([broker.isDeclared('a'), broker.isDeclared('b')]).toEqual([true, true])
     expect(await broker.ensureQueue('c')).toBe('missing')
@@ -266,7 +266,7 @@ describe('strategies', () => {
     expect(await broker.ensureQueue('c')).toBe('ready')
   })
 
-  it('lazy: nothing before its first use', async () => {
+  it('lazy: declares no queue before its first use', async () => {
     const { broker } = await start({ queues: ['unused'] })
     expect(broker.isDeclared('unused')).toBe(false)
     expect(await exists('ojs.queue.unused')).toBe(false)
@@ -276,7 +276,7 @@ describe('strategies', () => {
 describe('a prefix', () => {
   beforeAll(fresh)
 
-  it('is in front of every entity; two tenants do not meet', async () => {
+  it('is in front of every entity, and keeps two tenants apart', async () => {
     const one = await start({ prefix: 'tenant1' })
     const two = await start({ prefix: 'tenant2' })
     expect(one.broker.status()).toEqual({ state: 'up' })
@@ -291,10 +291,10 @@ describe('a prefix', () => {
   })
 })
 
-describe('a user without rights', () => {
+describe('a user with few rights', () => {
   beforeAll(fresh)
 
-  it('is told; what an administrator has declared can be used', async () => {
+  it('gets a warning for a refused declare, and can use what an administrator has declared', async () => {
     const admins = await start()
     await admins.broker.ensureQueue('granted')
     await admins.stop()
@@ -306,7 +306,7 @@ describe('a user without rights', () => {
     expect(find(broker.warnings(), 'ojs.queue.forbidden')?.code).toBe('access_refused')
   })
 
-  it('is told for a while of what only a client has named, for good of a queue with jobs', async () => {
+  it('gets a passing warning for a queue that only a client has named, a lasting one for a queue with jobs', async () => {
     const admins = await start()
     await admins.stop()
     const url = await limitedUser(vhost, { configure: OWNER_ONLY, write: '.*', read: '.*' })
@@ -323,7 +323,7 @@ describe('a user without rights', () => {
     expect(find(broker.warnings(), 'ojs.queue.recorded')).toBeDefined()
   })
 
-  it('is told for good of a queue that there is by now, as it is used without the right', async () => {
+  it('gets a lasting warning for a queue that was declared by somebody else, and is used', async () => {
     const admins = await start()
     await admins.stop()
     const url = await limitedUser(vhost, { configure: OWNER_ONLY, write: '.*', read: '.*' })
@@ -339,7 +339,7 @@ describe('a user without rights', () => {
     expect(find(broker.warnings(), 'ojs.queue.late')).toBeDefined()
   })
 
-  it('needs no more than topology/README.md says where all is declared beforehand', async () => {
+  it('needs no more than topology/README.md says when everything is declared beforehand', async () => {
     const write = '^(ojs\\.|amq\\.default$)'
     const url = await limitedUser(vhost, { configure: OWNER_ONLY, write, read: '^ojs\\.' })
     const { broker } = await start({ amqpUrls: [url], declare: 'never' })
@@ -350,7 +350,7 @@ describe('a user without rights', () => {
     expect(broker.warnings()).toEqual([])
   })
 
-  it('cannot do anything where it cannot tell whose the broker is, and says so', async () => {
+  it('keeps the broker down when it may not declare the owner queue, and the reason says so', async () => {
     const url = await limitedUser(vhost, { configure: '^$', write: '.*', read: '.*' })
     const { broker } = await start({ amqpUrls: [url], declare: 'never' })
     const reason = 'ojs.system.owner: access refused'
@@ -375,7 +375,7 @@ describe('topologyDiff', () => {
     }
   })
 
-  it('takes what it may not compare for no difference, and says which', async () => {
+  it('reports an entity that it may not compare as not_compared, not as different', async () => {
     const admins = await start()
     await admins.broker.ensureQueue('theirs')
     await admins.stop()
@@ -389,7 +389,7 @@ describe('topologyDiff', () => {
     expect(message).toMatch(/^queue 'ojs.queue.theirs' is there, but cannot be compared: .*REFUSED/)
   })
 
-  it('rejects without a broker, and without its password', async () => {
+  it('rejects when RabbitMQ cannot be reached, with an error that does not show the password', async () => {
     const diff = topologyDiff(options('amqp://guest:secret@127.0.0.1:1'))
     await expect(diff).rejects.toThrow(/^RabbitMQ cannot be reached: .*ECONNREFUSED/)
     await expect(diff).rejects.not.toThrow('secret')

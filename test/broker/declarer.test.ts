@@ -9,15 +9,15 @@ import type { Topology } from '../../src/broker/topology.ts'
 import { deferred } from '../support/deferred.ts'
 import { logger, Recorder } from './harness.ts'
 
-/** What each look at the base waits for; it is ready when that is true. */
-let looks: ReturnType<typeof deferred<boolean>>[]
+/** One per check of the base: the test resolves it with true when the base is to be ready. */
+let baseChecks: ReturnType<typeof deferred<boolean>>[]
 let told: string[]
 let listener: ConnectionListener
 let declarer: Declarer
 let connection: { isUp: boolean }
 
 beforeEach(() => {
-  looks = []
+  baseChecks = []
   told = []
   const itsConnection = {
     isUp: false,
@@ -38,7 +38,7 @@ beforeEach(() => {
     logger,
     prepareBase: () => {
       const look = deferred<boolean>()
-      looks.push(look)
+      baseChecks.push(look)
       return look.promise
     },
     onDeclare() {},
@@ -49,50 +49,50 @@ beforeEach(() => {
 it.each([
   { earlier: false, later: true, outcome: 'ready' },
   { earlier: true, later: false, outcome: 'unavailable' },
-])('the latest look at the base counts, here: $outcome', async ({ earlier, later, outcome }) => {
+])('the latest check of the base counts, here: $outcome', async ({ earlier, later, outcome }) => {
   const first = declarer.ensureBase()
   listener.down?.('cut')
   const second = declarer.ensureBase()
-  looks[1]?.resolve(later)
+  baseChecks[1]?.resolve(later)
   expect(await second).toBe(outcome)
-  looks[0]?.resolve(earlier)
+  baseChecks[0]?.resolve(earlier)
   await first
   expect(told).toEqual([outcome])
   void declarer.ensureBase()
-  // One that was ready is kept.
-  expect(looks).toHaveLength(outcome === 'ready' ? 2 : 3)
+  // A base that was ready is not checked again.
+  expect(baseChecks).toHaveLength(outcome === 'ready' ? 2 : 3)
 })
 
-it('an earlier look that ends first lets the later one be joined', async () => {
+it('a caller joins the later check of the base when an earlier one ends first', async () => {
   const first = declarer.ensureBase()
   listener.down?.('cut')
   const second = declarer.ensureBase()
-  looks[0]?.resolve(false)
+  baseChecks[0]?.resolve(false)
   await first
   const joined = declarer.ensureBase()
-  expect(looks).toHaveLength(2)
-  looks[1]?.resolve(true)
+  expect(baseChecks).toHaveLength(2)
+  baseChecks[1]?.resolve(true)
   expect(await Promise.all([second, joined])).toEqual(['ready', 'ready'])
 })
 
-it('a look that fails in an unforeseen way is one that found nothing, and is not kept', async () => {
+it('a check of the base that throws counts as unavailable, and the next call checks again', async () => {
   const failing = declarer.ensureBase()
-  looks[0]?.reject(new Error('a bug'))
+  baseChecks[0]?.reject(new Error('a bug'))
   expect(await failing).toBe('unavailable')
   expect(told).toEqual(['unavailable'])
   const again = declarer.ensureBase()
   await nextTurn()
-  looks[1]?.resolve(true)
+  baseChecks[1]?.resolve(true)
   expect(await again).toBe('ready')
 })
 
-it('a base that is not ready is looked at again, until it is', async () => {
+it('a base that is not ready is checked again until it is', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
   onTestFinished(() => void vi.useRealTimers())
   connection.isUp = true
   void declarer.ensureKnown()
   for (const [i, isReady] of [false, false, true].entries()) {
-    looks[i]?.resolve(isReady)
+    baseChecks[i]?.resolve(isReady)
     while (told.length <= i) await nextTurn()
     await vi.advanceTimersToNextTimerAsync()
   }

@@ -12,21 +12,21 @@ beforeAll(async () => {
 })
 afterAll(() => vhost.drop())
 
-test('a RabbitMQ without the plugin: the gateway says so and does not start', async () => {
+test('the gateway does not start in mode plugin when RabbitMQ has no such plugin, and says why', async () => {
   const start = startTestGateway(vhost.url, { OJS_DELAY_MODE: 'plugin' })
   await expect(start).rejects.toThrow(
     "OJS_DELAY_MODE=plugin, but 'ojs.exchange.delayed' cannot be used: RabbitMQ has no exchange type x-delayed-message. Enable rabbitmq_delayed_message_exchange, or set OJS_DELAY_MODE=ttl.",
   )
 })
 
-test('nor where the exchange is the one of mode ttl', async () => {
+test('the gateway does not start in mode plugin when the exchange was declared in mode ttl', async () => {
   const gateway = await startTestGateway(vhost.url)
   await gateway.destroy()
   const start = startTestGateway(vhost.url, { OJS_DELAY_MODE: 'plugin' })
   await expect(start).rejects.toThrow(/cannot be used: /)
 })
 
-test('`topology diff` says so too, and declares nothing', async () => {
+test('`topology diff` names a delayed exchange that mode plugin cannot use, and declares nothing', async () => {
   const own = await createVhost()
   try {
     const { config } = readConfig({ OJS_AMQP_URL: own.url, OJS_DELAY_MODE: 'plugin' })

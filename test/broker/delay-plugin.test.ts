@@ -9,7 +9,7 @@ import { systemClock } from '../../src/clock.ts'
 import { FakePeer } from './fake-peer.ts'
 import { logger, Recorder, row } from './harness.ts'
 
-/** The plugin is archived and not here: a scripted peer is the broker that has it, or has it not. */
+/** The plugin is archived and not installed: a scripted peer plays the broker with it or without it. */
 
 const EXCHANGE = 'ojs.exchange.delayed'
 const peers: FakePeer[] = []
@@ -50,7 +50,7 @@ describe('the delayed message exchange', () => {
     expect(peer.received.has('ConnectionClose')).toBe(true)
   })
 
-  it('is unusable where RabbitMQ does not know the type, and closes the connection', async () => {
+  it('is unusable when RabbitMQ closes the connection because it does not know the type', async () => {
     const peer = await startPeer()
     const replyText = "COMMAND_INVALID - unknown exchange type 'x-delayed-message'"
     const closed = { replyCode: 503, replyText, ...ERROR }
@@ -59,7 +59,7 @@ describe('the delayed message exchange', () => {
     expect(await declareOn(peer.url)).toEqual({ state: 'unusable', reason })
   })
 
-  it('is unusable where RabbitMQ 4 does not know the type, and closes the channel', async () => {
+  it('is unusable when RabbitMQ 4 closes the channel because it does not know the type', async () => {
     const peer = await startPeer()
     const replyText = "PRECONDITION_FAILED - unknown exchange type 'x-delayed-message'"
     peer.refusals.set('ExchangeDeclare', ['ChannelClose', { replyCode: 406, replyText, ...ERROR }])
@@ -67,7 +67,7 @@ describe('the delayed message exchange', () => {
     expect(await declareOn(peer.url)).toEqual({ state: 'unusable', reason })
   })
 
-  it('is unusable where another exchange has its name', async () => {
+  it('is unusable when another exchange has its name', async () => {
     const peer = await startPeer()
     const replyText = `PRECONDITION_FAILED - inequivalent arg 'type' for exchange '${EXCHANGE}'`
     const closed = { replyCode: 406, replyText, ...ERROR }
@@ -77,7 +77,7 @@ describe('the delayed message exchange', () => {
     expect(answer).toHaveProperty('reason', expect.stringContaining("inequivalent arg 'type'"))
   })
 
-  it('is looked for without being declared', async () => {
+  it('is reported missing without being declared', async () => {
     const peer = await startPeer()
     const closed = { replyCode: 404, replyText: 'NOT_FOUND - no exchange', ...ERROR }
     peer.refusals.set('ExchangeDeclare', ['ChannelClose', closed])
@@ -85,7 +85,7 @@ describe('the delayed message exchange', () => {
     expect(peer.received.get('ExchangeDeclare')).toMatchObject({ passive: true })
   })
 
-  it('is compared where it is there', async () => {
+  it('is compared with a declare when it exists', async () => {
     const peer = await startPeer()
     expect(await lookOn(peer.url)).toEqual({ state: 'ready' })
     const compared = { passive: false, type: 'x-delayed-message', durable: true }
@@ -93,11 +93,11 @@ describe('the delayed message exchange', () => {
     expect(peer.connections).toBe(2)
   })
 
-  it('is no reason to refuse anything while no broker answers', async () => {
+  it('is unavailable, not unusable, while no broker answers', async () => {
     expect(await declareOn('amqp://127.0.0.1:1')).toMatchObject({ state: 'unavailable' })
   })
 
-  it('gets the token of a schedule, with the time that remains', async () => {
+  it('receives the token of a scheduled job with the remaining time as x-delay', async () => {
     const peer = await startPeer()
     const recorder = new Recorder()
     const shared = { logger, random: () => 0.5, observer: recorder.observer }
@@ -135,7 +135,7 @@ describe('the delayed message exchange', () => {
     }
   })
 
-  it('leads to every job queue, and not to the gateway', () => {
+  it('is bound to every job queue, and is no part of the base topology', () => {
     const topology = loadTopology('t', 'classic', null, 'plugin')
     const exchange = 't.ojs.exchange.delayed'
     expect(topology.base('3.10.8').map(({ name }) => name)).not.toContain(exchange)

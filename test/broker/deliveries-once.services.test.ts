@@ -53,7 +53,7 @@ async function leased(id: string): Promise<Delivery> {
   return delivery
 }
 
-/** Of both that there would be, if there were two. */
+/** Asks for two, so that a delivery that was stored twice would show. */
 async function taken(): Promise<string[]> {
   return idsOf(await deliveries.take(request(['email'], { count: 2, waitMs: 0 })))
 }
@@ -63,14 +63,14 @@ function buffered(): unknown {
 }
 
 describe('a delivery', () => {
-  it('that is put back twice is there once', async () => {
+  it('that is put back twice is handed out once', async () => {
     const delivery = await leased('a')
     deliveries.putBack([delivery])
     deliveries.putBack([delivery])
     expect(await taken()).toEqual(['a'])
   })
 
-  it('that is parked is not put back, and none that waits is parked', async () => {
+  it('that is parked is not put back, and one in the buffer is not parked', async () => {
     const delivery = await leased('a')
     deliveries.park(delivery, null)
     deliveries.putBack([delivery])
@@ -83,7 +83,7 @@ describe('a delivery', () => {
     expect(buffered()).toBe(0)
   })
 
-  it('that is settled where it waits is handed to nobody', async () => {
+  it('that is settled while it is buffered or parked is handed to nobody', async () => {
     const [put, parked] = [await leased('a'), await leased('b')]
     deliveries.putBack([put])
     deliveries.park(parked, null)
@@ -92,11 +92,11 @@ describe('a delivery', () => {
     expect(await taken()).toEqual([])
   })
 
-  it('that is lost where it waits is handed to nobody', async () => {
+  it('that is lost while it is buffered or parked is handed to nobody', async () => {
     const [put, parked] = [await leased('a'), await leased('b')]
     deliveries.putBack([put])
     deliveries.park(parked, null)
-    // Nobody fetches any more: no other consumer takes what comes again.
+    // The last fetch is so long ago that no other consumer is started to take the redelivered messages.
     now += 2 * IDLE_MS
     const lost = held.channelOf(`consume ${QUEUE}`).checkQueue('none')
     await expect(lost).rejects.toThrow('NOT_FOUND')
@@ -106,7 +106,7 @@ describe('a delivery', () => {
   })
 })
 
-it('a fetch that waits for long keeps its consumer', async () => {
+it('a fetch that waits for longer than idleMs keeps its consumer', async () => {
   const fetched = deliveries.take(request(['email'], { waitMs: 30_000 }))
   await expect.poll(async () => (await admin.channel.checkQueue(QUEUE)).consumerCount).toBe(1)
   now += 2 * IDLE_MS

@@ -36,11 +36,11 @@ afterAll(async () => {
 })
 
 function start(given: Partial<BrokerOptions> = {}, deps: Partial<BrokerDeps> = {}) {
-  // Nobody goes for being idle, as long as a test may take, but where that is the subject.
+  // No consumer is cancelled for being idle, unless the test says so.
   return startAt(vhost.url, { idleMs: 600_000, ...given }, {}, deps)
 }
 
-/** A queue of its own, declared by the broker under test. */
+/** Has the broker under test declare a new queue. */
 async function newQueue({ broker }: TestBroker): Promise<string> {
   queues += 1
   const queue = `q${queues}`
@@ -55,7 +55,7 @@ async function publish({ broker }: TestBroker, queue: string, count: number): Pr
   return rows.map(({ id }) => id)
 }
 
-/** A broker whose deliveries can be held up, and for whom no time passes meanwhile. */
+/** A broker whose deliveries the test can delay, and whose clock stands still. */
 async function startBehindProxy() {
   let consuming = 0
   const proxy = await TcpProxy.start(vhost.url, (connection, direction, chunk) => {
@@ -73,7 +73,7 @@ async function startBehindProxy() {
   }
 }
 
-/** Every queue has a consumer that has delivered. */
+/** Makes every queue have a consumer that has delivered. */
 async function warmUp(test: TestBroker, queues: string[]): Promise<void> {
   for (const queue of queues) {
     await publish(test, queue, 1)
@@ -81,7 +81,7 @@ async function warmUp(test: TestBroker, queues: string[]): Promise<void> {
   }
 }
 
-/** One by one, until there are `count`. */
+/** Takes one delivery after the other until there are `count`. */
 async function takeEach({ broker }: TestBroker, queue: string, count: number): Promise<Delivery[]> {
   const taken: Delivery[] = []
   while (taken.length < count) {
@@ -93,8 +93,8 @@ async function takeEach({ broker }: TestBroker, queue: string, count: number): P
 }
 
 /**
- * A fetch that does not want to wait, and has to for what is on its way. A machine may be too busy to
- * deliver within the 250 ms that it waits all the same: then it must have waited for them.
+ * A fetch with `waitMs` 0, which waits for up to 250 ms for messages that are on their way. A busy machine
+ * may deliver later; then the fetch must have waited that long, and a second one takes them.
  */
 async function takeWithoutWaiting(
   { broker }: TestBroker,
@@ -108,15 +108,15 @@ async function takeWithoutWaiting(
   return [...(await broker.take(request(queues, { count: 5 })))]
 }
 
-/** A fetch in the turn in which the delivery comes that makes them `count`. */
-async function comingLater(test: TestBroker, queue: string, count: number) {
+/** Fetches in the same turn in which delivery number `count` arrives. */
+async function fetchAtDelivery(test: TestBroker, queue: string, count: number) {
   const published = publish(test, queue, 1)
   await test.recorder.until('consumed', count, queue)
-  // No timer: only what is done at once has been done.
+  // Without a timer: only what happens in the same turn has happened.
   for (let i = 0; i < 10; i++) await Promise.resolve()
   const taken = await test.broker.take(request([queue], { waitMs: 0 }))
   await published
-  // The moment that somebody waits for the rest is over: timers of a length fire in their order.
+  // The first fetch no longer waits for the rest of its burst: timers of one length fire in their order.
   await sleep(1)
   return taken
 }
@@ -125,7 +125,7 @@ async function consumerCount(queue: string): Promise<number> {
   return (await admin.channel.checkQueue(`ojs.queue.${queue}`)).consumerCount
 }
 
-/** What is ready, when there are so many: RabbitMQ sees a channel dead a little after its end. */
+/** Takes the ready messages once there are `count`: RabbitMQ notices a closed channel a little later. */
 async function takeBack(queue: string, count: number): Promise<string[]> {
   const name = `ojs.queue.${queue}`
   await expect
@@ -140,7 +140,7 @@ function tagsOf({ broker }: TestBroker, queue: string): string[] {
 }
 
 describe.each(['classic', 'quorum'] as const)('take, profile %s', (queueType) => {
-  it('gives what arrived together to one fetch, in order', async () => {
+  it('gives messages that arrived together to one fetch, in order', async () => {
     const test = await start({ queueType })
     const queue = await newQueue(test)
     const waiting = test.broker.take(request([queue], { count: 1 }))
@@ -153,8 +153,8 @@ describe.each(['classic', 'quorum'] as const)('take, profile %s', (queueType) =>
     expect(idsOf(rest)).toEqual(ids.slice(5))
   })
 
-  it('gives what one fetch wants of what the ledger knows, whatever comes when', async () => {
-    // Time passes only where a fetch is to wait in vain: a busy machine takes long for the others.
+  it('gives a fetch as many jobs as it wants and the ledger knows, even if they arrive in parts', async () => {
+    // The clock moves only for the fetch that is to time out: the others may take long on a busy machine.
     let now = 0
     let perLook = 0
     const clock = { now: () => (now += perLook), wall: () => Date.now() }
@@ -165,14 +165,14 @@ describe.each(['classic', 'quorum'] as const)('take, profile %s', (queueType) =>
     const wants = { count: 7, hasClaimable: (_: string, beyond?: number) => known(beyond) }
     const taken = await test.broker.take(request([queue], wants))
     expect(idsOf(taken)).toEqual(ids.slice(0, 7))
-    // Where the ledger is wrong about the rest, it gets what there is.
+    // When the ledger claims more than there are, the fetch gets what there is.
     for (const delivery of taken) delivery.ack()
     await test.recorder.until('consumed', ids.length, queue)
     perLook = 1
     const rest = await test.broker.take(request([queue], { ...wants, waitMs: 0 }))
     expect(idsOf(rest)).toEqual(ids.slice(7))
-    // And it is not asked again and again: a job that comes next is handed out as it comes. Three
-    // times where it must: on a busy machine the wait before may have ended without a last look.
+    // The ledger is not asked again and again: the next job is handed out when it arrives. Measured up to
+    // three times, because on a busy machine the previous wait may have ended without a last look.
     for (const delivery of rest) delivery.ack()
     const looked = async () => {
       let looks = 0
@@ -187,18 +187,18 @@ describe.each(['classic', 'quorum'] as const)('take, profile %s', (queueType) =>
     expect(await leastOfThree(looked, 10)).toBeLessThan(10)
   })
 
-  it('starts for a fetch that does not want to wait, and finds what was published natively', async () => {
+  it('starts a consumer for a fetch with waitMs 0, and finds a message that was published natively', async () => {
     const test = await start({ queueType })
     const queue = await newQueue(test)
     const [id] = newIds(1)
     await admin.publish(`ojs.queue.${queue}`, [String(id)])
     expect(idsOf(await takeWithoutWaiting(test, [queue]))).toEqual([id])
-    // Once it runs and is empty, the answer is immediate.
+    // Once the consumer runs and its queue is empty, the answer is immediate.
     const empty = test.broker.take(request([queue], { waitMs: 0 }))
     expect(await Promise.race([empty, nextTurn('later')])).toEqual([])
   })
 
-  it('gives back what nobody fetched, in delivery order, and keeps what is leased', async () => {
+  it('gives back what nobody fetched for idleMs, in delivery order, and keeps what is leased', async () => {
     let now = 0
     const clock = { now: () => now, wall: () => Date.now() }
     const test = await start({ queueType, idleMs: 300 }, { clock })
@@ -219,7 +219,7 @@ describe.each(['classic', 'quorum'] as const)('take, profile %s', (queueType) =>
     await expect.poll(() => consumerCount(queue)).toBe(0)
   })
 
-  it('opens a sibling when every slot is taken, up to the cap', async () => {
+  it('opens another channel when every slot is taken, up to maxBlocks', async () => {
     const test = await start({ queueType, prefetch: 2, maxBlocks: 3 })
     const queue = await newQueue(test)
     const ids = await publish(test, queue, 8)
@@ -254,7 +254,7 @@ describe.each(['classic', 'quorum'] as const)('take, profile %s', (queueType) =>
     expect(new Set(await takeBack(queue, 2))).toEqual(new Set([a, b]))
   })
 
-  it('registers anew, with a new tag, after the broker has cancelled its consumer', async () => {
+  it('consumes again, with a new tag, after RabbitMQ has cancelled its consumer', async () => {
     const test = await start({ queueType })
     const queue = await newQueue(test)
     await publish(test, queue, 3)
@@ -272,7 +272,7 @@ describe.each(['classic', 'quorum'] as const)('take, profile %s', (queueType) =>
     expect(tagsOf(test, queue)).not.toContain(tag)
   })
 
-  it('settles before it closes: what was acknowledged just now does not come back', async () => {
+  it('sends its acknowledgements before it closes, so that no acknowledged message comes back', async () => {
     const test = await start({ queueType, prefetch: 10 })
     const queue = await newQueue(test)
     const ids = await publish(test, queue, 60)
@@ -300,13 +300,13 @@ describe.each(['classic', 'quorum'] as const)('take, profile %s', (queueType) =>
   })
 })
 
-it('takes a queue that was deleted and created again for one that is gone', async () => {
+it('a queue that was deleted and created again is reported missing', async () => {
   const test = await start({ queueType: 'classic' })
   const queue = await newQueue(test)
   await publish(test, queue, 3)
   await takeEach(test, queue, 1)
   const name = `ojs.queue.${queue}`
-  // Both at once, so that the gateway, whose consumer has ended, finds the new one.
+  // Both at once, so that the gateway finds the new queue when its consumer is cancelled.
   await Promise.all([admin.channel.deleteQueue(name), admin.channel.assertQueue(name)])
   await test.recorder.until('onQueueMissing', 2, queue)
   await expect.poll(() => test.broker.isDeclared(queue)).toBe(true)
@@ -315,7 +315,7 @@ it('takes a queue that was deleted and created again for one that is gone', asyn
   expect(idsOf(await waiting)).toEqual([id])
 })
 
-it('serves a queue that an administrator has created again, where only he may', async () => {
+it('a queue that an administrator has created again is served with declare: never', async () => {
   const before = await start({ queueType: 'classic' })
   const queue = await newQueue(before)
   await before.stop()
@@ -326,7 +326,7 @@ it('serves a queue that an administrator has created again, where only he may', 
   await admin.channel.deleteQueue(name)
   await test.recorder.until('consumerCancelled', 1, queue)
   await expect.poll(() => test.broker.ensureQueue(queue)).toBe('missing')
-  // A FETCH that waits looks for the queue, too, and must not be the first to use it.
+  // A waiting FETCH looks for the queue as well, and must not use it before onQueueMissing was called.
   const waiting = test.broker.take(request([queue]))
   await admin.channel.assertQueue(name)
   await admin.channel.bindQueue(name, 'ojs.exchange.direct', queue)
@@ -336,7 +336,7 @@ it('serves a queue that an administrator has created again, where only he may', 
   expect(idsOf(await waiting)).toEqual([id])
 })
 
-describe('order', () => {
+describe('the order of deliveries', () => {
   it('is by exact OJS priority, then by arrival', async () => {
     const test = await start()
     const queue = await newQueue(test)
@@ -353,7 +353,7 @@ describe('order', () => {
     expect(order).toEqual([2, 7, 5, 3, 4, 0, 8, 1, 6])
   })
 
-  it('is that of the queues in the request', async () => {
+  it('follows the order of the queues in the request', async () => {
     const test = await start()
     const [low, high] = [await newQueue(test), await newQueue(test)]
     const [a] = await publish(test, low, 1)
@@ -365,7 +365,7 @@ describe('order', () => {
     expect(idsOf(taken)).toEqual([b, a])
   })
 
-  it('counts what was confirmed and has not come yet, of this queue and of earlier ones', async () => {
+  it('includes messages that were confirmed and have not arrived yet, of this queue and of earlier ones', async () => {
     const { test, lagDeliveries, stopProxy } = await startBehindProxy()
     const [first, second] = [await newQueue(test), await newQueue(test)]
     await warmUp(test, [first, second])
@@ -386,7 +386,7 @@ describe('order', () => {
     await stopProxy()
   })
 
-  it('puts a delivery that comes back before what came after it', async () => {
+  it('puts a returned delivery before those that arrived after it', async () => {
     const test = await start()
     const queue = await newQueue(test)
     const ids = await publish(test, queue, 3)
@@ -402,8 +402,8 @@ describe('order', () => {
   })
 })
 
-describe('waiting', () => {
-  it('serves fetches in the order in which they came', async () => {
+describe('a waiting fetch', () => {
+  it('is served before those that came later', async () => {
     const test = await start()
     const queue = await newQueue(test)
     const waiting = Array.from({ length: 10 }, () => test.broker.take(request([queue])))
@@ -411,21 +411,21 @@ describe('waiting', () => {
     expect((await Promise.all(waiting)).map(idsOf)).toEqual(ids.map((id) => [id]))
   })
 
-  it('lets those who come later go first no more than once', async () => {
+  it('is passed by a later one no more than once', async () => {
     const test = await start()
     const queue = await newQueue(test)
     await publish(test, queue, 1)
     const leased = await takeEach(test, queue, 1)
-    // It gives the rest of a burst a moment.
+    // The first fetch waits a moment for the rest of a burst.
     const first = test.broker.take(request([queue], { count: 2 }))
-    const [taken] = await comingLater(test, queue, 2)
-    const [none] = await comingLater(test, queue, 3)
+    const [taken] = await fetchAtDelivery(test, queue, 2)
+    const [none] = await fetchAtDelivery(test, queue, 3)
     expect([taken, none]).toEqual([expect.anything(), undefined])
     expect(await first).toHaveLength(1)
     for (const delivery of leased) delivery.ack()
   })
 
-  it('ends with the time, the signal and the broker', async () => {
+  it('ends with its time, its signal and the broker', async () => {
     const test = await start()
     const queue = await newQueue(test)
     expect(await test.broker.take(request([queue], { waitMs: 20 }))).toEqual([])
@@ -440,7 +440,7 @@ describe('waiting', () => {
     expect(await test.broker.take(request([queue]))).toEqual([])
   })
 
-  it('bridges the way of a message while the ledger knows of claimable jobs', async () => {
+  it('waits in spite of waitMs 0 for messages on their way while the ledger knows of claimable jobs', async () => {
     const test = await start()
     const queue = await newQueue(test)
     await publish(test, queue, 1)
@@ -453,11 +453,11 @@ describe('waiting', () => {
     expect(await test.broker.take(vain)).toEqual([])
     const tookMs = performance.now() - before
     expect(tookMs).toBeGreaterThan(200)
-    // Bounded; how late a busy machine wakes it is another matter.
+    // The wait is bounded; a busy machine may only wake the test late.
     expect(tookMs).toBeLessThan(10_000)
   })
 
-  it('goes on through a lost connection', async () => {
+  it('survives a lost connection', async () => {
     const test = await start()
     const queue = await newQueue(test)
     const waiting = test.broker.take(request([queue], { waitMs: 30_000 }))
@@ -471,7 +471,7 @@ describe('waiting', () => {
 })
 
 describe('a queue that does not exist', () => {
-  it('is not declared, and not asked for again within a second', async () => {
+  it('is not declared by a fetch, and not looked up again within a second', async () => {
     let now = 1_000_000
     const test = await start({}, { clock: { now: () => now, wall: () => Date.now() } })
     for (let i = 0; i < 5; i++) {
@@ -482,7 +482,7 @@ describe('a queue that does not exist', () => {
     expect(await test.broker.probeQueue('absent')).toBe('missing')
   })
 
-  it('is found when somebody else declares it', async () => {
+  it('is used as soon as somebody else declares it', async () => {
     const test = await start()
     expect(await test.broker.take(request(['native'], { waitMs: 0 }))).toEqual([])
     await admin.channel.assertQueue('ojs.queue.native')
@@ -492,7 +492,7 @@ describe('a queue that does not exist', () => {
     expect(test.recorder.count('onQueueMissing')).toBe(0)
   })
 
-  it('serves those who wait for it as soon as a PUSH declares it', async () => {
+  it('serves waiting fetches as soon as a PUSH declares it', async () => {
     const test = await start()
     const waiting = test.broker.take(request(['later']))
     await test.recorder.until('channelError', 1, 'declare', 404)
@@ -525,7 +525,7 @@ describe('parking', () => {
     expect(delivery.ack()).toBe('settled')
   })
 
-  it('keeps no timer of a delivery that is settled meanwhile', async () => {
+  it('cancels the timer of a delivery that is settled meanwhile', async () => {
     const test = await start({ prefetch: 200 })
     const queue = await newQueue(test)
     await publish(test, queue, 200)
@@ -538,14 +538,14 @@ describe('parking', () => {
     expect(timers()).toBeLessThanOrEqual(parked - 200)
   })
 
-  it('keeps a delivery until its row moves, and counts it as in use', async () => {
+  it('keeps a delivery until it is unparked, and counts it as in use', async () => {
     const test = await start({ prefetch: 1 })
     const queue = await newQueue(test)
     const [a, b] = await publish(test, queue, 2)
     const [delivery] = await takeEach(test, queue, 1)
     if (!delivery) throw new Error('nothing came')
     test.broker.park(delivery, null)
-    // Its slot is taken: the next one comes through a sibling.
+    // The delivery takes the only slot, so the next one comes through another channel.
     expect(idsOf(await takeEach(test, queue, 1))).toEqual([b])
     test.broker.unpark('another')
     expect(await test.broker.take(request([queue], { waitMs: 50 }))).toEqual([])
@@ -578,7 +578,7 @@ describe('parking', () => {
 })
 
 describe('consumers', () => {
-  it('do not come and go under steady traffic', async () => {
+  it('stay the same under steady traffic', async () => {
     let now = 0
     const clock = { now: () => now, wall: () => Date.now() }
     const test = await start({ idleMs: 300 }, { clock })
@@ -591,13 +591,13 @@ describe('consumers', () => {
       expect(delivery?.id).toBe(id)
       delivery?.ack()
       for (const tag of tagsOf(test, queue)) tags.add(tag)
-      // In real time, only so that what looks for idle consumers twice a second has its turns.
+      // Real time, so that the sweep for idle consumers, which runs twice a second, gets its turns.
       await new Promise((resolve) => setTimeout(resolve, 100))
     }
     expect(tags.size).toBe(1)
   })
 
-  it('become fewer again after a burst, but never none while somebody fetches', async () => {
+  it('become fewer after a burst, but one stays while somebody fetches', async () => {
     let ahead = 0
     const clock = { now: () => Date.now() + ahead, wall: () => Date.now() }
     const test = await start({ prefetch: 1, idleMs: 2_000 }, { clock })
@@ -618,11 +618,11 @@ describe('consumers', () => {
     expect(idsOf(await waiting)).toEqual([id])
   })
 
-  it('of a queue whose leases outlive many of them do not stop it', async () => {
+  it('are started although more channels than maxBlocks wait for their leases to end', async () => {
     const test = await start({ prefetch: 1, maxBlocks: 2, idleMs: 100 })
     const queue = await newQueue(test)
     const leased: Delivery[] = []
-    // Each round leaves a channel behind that only waits for its lease: more than may consume.
+    // Each round leaves a channel that only waits for its lease to end: in the end more than maxBlocks.
     for (let round = 1; round <= 4; round++) {
       await publish(test, queue, 1)
       leased.push(...(await takeEach(test, queue, 1)))
@@ -648,14 +648,14 @@ describe('consumers', () => {
     const fetches = new AbortController()
     const first = test.broker.take(request([queue], { waitMs: 30_000, signal: fetches.signal }))
     await expect.poll(() => consumerCount(queue)).toBe(1)
-    // Time is the subject: what must not happen would happen by then.
+    // In real time: a consumer that the old feed started would be there by then.
     await new Promise((resolve) => setTimeout(resolve, 1_500))
     expect(await consumerCount(queue)).toBe(1)
     const [id] = await publish(test, queue, 1)
     expect(idsOf(await first)).toEqual([id])
   })
 
-  it('let native workers be served first when that is configured', async () => {
+  it('let native workers be served first with consumerPriority -1', async () => {
     const test = await start({ consumerPriority: -1 })
     const queue = await newQueue(test)
     const fetch = new AbortController()
@@ -673,7 +673,7 @@ describe('consumers', () => {
     await channel.close()
   })
 
-  it('that RabbitMQ refuses are a warning, until one is accepted', async () => {
+  it('that RabbitMQ refuses cause a warning, until one is accepted', async () => {
     const test = await start()
     const queue = await newQueue(test)
     const warnings = () => test.broker.warnings()
@@ -700,14 +700,14 @@ describe('consumers', () => {
     expect(warnings()).toEqual([])
   })
 
-  it('report themselves', async () => {
+  it('and channels appear in the gauges with their numbers', async () => {
     const test = await start({ prefetch: 4 })
     const queue = await newQueue(test)
     await publish(test, queue, 4)
     await takeEach(test, queue, 1)
     await test.recorder.until('consumed', 4, queue)
-    // Four publish channels for jobs, two for the rest and the control plane's; the owner's, the
-    // dead letters', that of what is due, those of two control queues and one block.
+    // Publish channels: four for jobs, two for the rest, one of the control plane. Then those of the owner
+    // queue, of the dead letters, of due messages, of two control queues and of one block.
     await expect.poll(() => test.broker.gauges().channelsActive).toBe(13)
     const { consumers, queues: feeds, connectionsActive } = test.broker.gauges()
     expect(consumers).toEqual([

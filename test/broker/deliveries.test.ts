@@ -9,7 +9,7 @@ import { systemClock } from '../../src/clock.ts'
 import { deferred } from '../support/deferred.ts'
 import { logger, Recorder, request } from './harness.ts'
 
-/** A channel whose consumer begins when the test says so. */
+/** A channel that answers basic.consume when the test says so. */
 class SlowChannel extends EventEmitter {
   readonly said: unknown[] = []
   readonly accepted = deferred<void>()
@@ -49,7 +49,7 @@ function deliveriesOn(connection: object, over: Partial<DeliveriesDeps> = {}): D
   })
 }
 
-it('gives back what comes when another gateway has the broker', async () => {
+it('a consumer that RabbitMQ accepts after yield() is cancelled and gives back its deliveries', async () => {
   const channel = new SlowChannel()
   const connection = {
     isUp: true,
@@ -77,7 +77,7 @@ it('gives back what comes when another gateway has the broker', async () => {
   expect(await taken).toEqual([])
 })
 
-it('answers at once who fetches from a queue that cannot be looked up', async () => {
+it('a fetch is answered at once when the look-up of its queue fails', async () => {
   const lookUp = vi.fn(async () => {
     throw new Error('a bug')
   })
@@ -89,6 +89,6 @@ it('answers at once who fetches from a queue that cannot be looked up', async ()
   const fetch = request(['q'], { waitMs: 0, hasClaimable: () => true })
   expect(await deliveries.take(fetch)).toEqual([])
   expect(await deliveries.take(fetch)).toEqual([])
-  // For a second it is not asked about again.
+  // The queue is not looked up again for a second.
   expect(lookUp).toHaveBeenCalledTimes(1)
 })

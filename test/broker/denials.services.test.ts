@@ -7,7 +7,7 @@ import { request, row } from './harness.ts'
 const ALL = '^(ojs\\.|amq\\.default$)'
 const { vhost, start } = vhostOfTest()
 
-/** Counts what it is told of a missing right. */
+/** Collects the entities that are named in log lines about a missing right. */
 function countingLogger(): { refusals: string[]; logger: Logger } {
   const refusals: string[] = []
   const warn = (fields: object) => {
@@ -16,7 +16,7 @@ function countingLogger(): { refusals: string[]; logger: Logger } {
   return { refusals, logger: { debug() {}, info() {}, warn, error() {} } }
 }
 
-it('a user who may not publish to an exchange is told once, until it is granted', async () => {
+it('a missing right to publish to an exchange is logged once, and a warning until it is granted', async () => {
   const admins = await start()
   await admins.broker.ensureQueue('q')
   await admins.stop()
@@ -26,7 +26,7 @@ it('a user who may not publish to an exchange is told once, until it is granted'
   const { broker } = await start({ amqpUrls: [url], queues: ['q'] }, {}, { logger })
   expect(await broker.publish(row({ queue: 'q' }))).toBe('forbidden')
   await expect.poll(() => broker.publish(row({ queue: 'q' }))).toBe('forbidden')
-  // No channel is open now, and that is not why.
+  // The channel is closed now; the outcome still names the missing right.
   expect(await broker.publish(row({ queue: 'q' }))).toBe('denied')
   expect(broker.warnings()).toMatchObject([
     {
@@ -43,7 +43,7 @@ it('a user who may not publish to an exchange is told once, until it is granted'
   expect(broker.warnings()).toEqual([])
 })
 
-it('so is one who may not consume: job, control and system queues, each by its name', async () => {
+it('a missing right to consume is logged once for each job, control and system queue', async () => {
   const queues = ['ojs.queue.q', 'ojs.queue.control.q', 'ojs.system.due']
   const admins = await start()
   await admins.broker.ensureQueue('q')

@@ -2,8 +2,8 @@ import { expect, it } from 'vitest'
 import type { Connection } from '../../src/broker/connection.ts'
 import { Denials } from '../../src/broker/denials.ts'
 
-/** Of a connection, what is told of it. */
-function told() {
+/** A connection that the test can take down. */
+function fakeConnection() {
   let down = () => {}
   const connection = {
     listen: (listener: { down(): void }) => {
@@ -19,14 +19,14 @@ const refusal = (exchange: string) =>
 function open() {
   const lines: string[] = []
   const warn = (_fields: object, message: string) => void lines.push(message)
-  const [publish, consume] = [told(), told()]
+  const [publish, consume] = [fakeConnection(), fakeConnection()]
   const connections = { publish: publish.connection, consume: consume.connection }
   const denials = new Denials({ debug() {}, info() {}, warn, error() {} }, connections)
   const entities = () => denials.warnings().map(({ details }) => details?.['entity'])
   return { denials, entities, lines, publish, consume }
 }
 
-it('what was refused on a connection is no warning of the next one', () => {
+it('a refusal is no longer a warning when its connection is lost', () => {
   const { denials, entities, lines, publish, consume } = open()
   denials.mayNotPublish(refusal('x'))
   denials.mayNotConsume('q', 'ACCESS_REFUSED')
@@ -39,7 +39,7 @@ it('what was refused on a connection is no warning of the next one', () => {
   expect(lines).toHaveLength(3)
 })
 
-it('the default exchange has a name in refusals, and none in publishes', () => {
+it('a refusal that names amq.default denies the default exchange, whose name is empty in publishes', () => {
   const { denials, entities } = open()
   denials.mayNotPublish(refusal('amq.default'))
   denials.mayNotPublish(refusal('x'))

@@ -4,10 +4,10 @@ import { DepthSampler } from '../../src/broker/depth-sampler.ts'
 import { createNames } from '../../src/broker/names.ts'
 import type { ScratchChannel } from '../../src/broker/scratch-channel.ts'
 
-/** What the ledger says, one answer after the other; the last one stays. */
+/** The ledger's numbers of available jobs, one per question; the last one stays. */
 let available: number[]
 let held: number
-/** Messages in the queue; null: it is not there. */
+/** Messages in the queue; null: the queue does not exist. */
 let ready: number | null
 let isSame: boolean
 let now: number
@@ -49,7 +49,7 @@ async function missing(): Promise<number> {
   return sampler.missing('q')
 }
 
-it('misses tokens from more than a hundred, and more than a tenth of the jobs', async () => {
+it('the sampler reports missing tokens when they are over a hundred and over a tenth of the jobs', async () => {
   available = [200]
   ready = 100
   expect(await missing()).toBe(0)
@@ -63,7 +63,7 @@ it('misses tokens from more than a hundred, and more than a tenth of the jobs', 
   expect(sampler.warnings()).toMatchObject([{ code: 'silent_acks', details: { missing: 201 } }])
 })
 
-it('says in the log of each queue that it misses some, when that begins', async () => {
+it('the sampler logs for each queue when tokens begin to be missing', async () => {
   available = [200]
   await missing()
   await missing()
@@ -77,7 +77,7 @@ it('says in the log of each queue that it misses some, when that begins', async 
   expect(warn).toHaveBeenCalledTimes(2)
 })
 
-it('misses none that are here, or that came or went while it asked', async () => {
+it('the sampler ignores tokens that the gateway holds, and jobs that came or went during the check', async () => {
   available = [300]
   held = 200
   expect(await missing()).toBe(0)
@@ -89,13 +89,13 @@ it('misses none that are here, or that came or went while it asked', async () =>
   expect(await missing()).toBe(0)
 })
 
-it('does not ask RabbitMQ where there are few jobs', async () => {
+it('the sampler does not ask RabbitMQ about a queue with few jobs', async () => {
   available = [100]
   await missing()
   expect(asked).toBe(0)
 })
 
-it('believes a sample for 15 s, also when the queue is gone: that is when it is asked for', async () => {
+it('the sampler keeps a sample for 15 s, also when the queue is gone', async () => {
   available = [300]
   expect(await missing()).toBe(300)
   ready = null
@@ -106,7 +106,7 @@ it('believes a sample for 15 s, also when the queue is gone: that is when it is 
   expect(sampler.warnings()).toEqual([])
 })
 
-it('forgets it when the tokens are there, or the jobs are not', async () => {
+it('the sampler drops a sample when the tokens are back, or the jobs are gone', async () => {
   available = [300]
   expect(await missing()).toBe(300)
   ready = 300
@@ -117,7 +117,7 @@ it('forgets it when the tokens are there, or the jobs are not', async () => {
   expect(await missing()).toBe(0)
 })
 
-it('has nothing to say of a queue that has taken the place of another', async () => {
+it('the sampler reports nothing for a queue that has taken the place of another', async () => {
   available = [300]
   isSame = false
   expect(await missing()).toBe(0)

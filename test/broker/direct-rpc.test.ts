@@ -8,12 +8,12 @@ import type { Outgoing } from '../../src/broker/publish-lane.ts'
 import { deferred } from '../support/deferred.ts'
 import { logger } from './harness.ts'
 
-/** Nothing in this file waits so long. */
+/** Longer than anything in this file waits. */
 const NEVER_MS = 3_600_000
 const SILENT: RpcReply = { outcome: 'silent' }
 
-/** A channel that writes down what is asked, and answers when it is told to. */
-class ToldChannel extends EventEmitter {
+/** A channel that records the questions, and answers when the test says so. */
+class FakeChannel extends EventEmitter {
   readonly asked: string[] = []
   isClosed = false
   #reply: (message: object | null) => void = () => {}
@@ -37,11 +37,11 @@ class ToldChannel extends EventEmitter {
 const ANSWERED = { outcome: 'answered', type: 'ojs.control.info', body: { is: 1 } }
 
 let rpc: DirectRpc
-let channels: ToldChannel[]
+let channels: FakeChannel[]
 let listener: ConnectionListener
-/** What keeps a channel from being opened. */
+/** Makes openChannel() reject. */
 let refusal: Error | null
-/** What a channel waits for that is being opened. */
+/** Delays openChannel() until it resolves. */
 let gate: Promise<void>
 
 beforeEach(() => {
@@ -55,7 +55,7 @@ beforeEach(() => {
     async openChannel() {
       if (refusal) throw refusal
       await gate
-      const channel = new ToldChannel()
+      const channel = new FakeChannel()
       channels.push(channel)
       return channel
     },
@@ -69,13 +69,13 @@ const ask = (id: string, timeoutMs = NEVER_MS) =>
     timeoutMs,
   )
 
-function channel(index = 0): ToldChannel {
+function channel(index = 0): FakeChannel {
   const found = channels[index]
   if (!found) throw new Error('no channel was opened')
   return found
 }
 
-it('gives each question its own answer, on one channel', async () => {
+it('direct RPC gives each question its own answer, on one channel', async () => {
   const answers = [ask('a'), ask('b')]
   await nextTurn()
   expect(channel().asked).toEqual(['a', 'b'])
@@ -85,7 +85,7 @@ it('gives each question its own answer, on one channel', async () => {
   expect(channels).toHaveLength(1)
 })
 
-it('is silent where nobody answers in time, and an answer to that harms nobody', async () => {
+it('direct RPC reports silence after its timeout, and ignores an answer that comes later', async () => {
   expect(await ask('a', 1)).toEqual(SILENT)
   channel().answer('a')
   const again = ask('a')
@@ -94,19 +94,22 @@ it('is silent where nobody answers in time, and an answer to that harms nobody',
   expect(await again).toEqual(ANSWERED)
 })
 
-it.each(['connection', 'channel'])('does not wait for answers whose %s is gone', async (what) => {
-  const lost = ask('a')
-  await nextTurn()
-  if (what === 'channel') channel().emit('close')
-  else listener.down?.('cut')
-  expect(await lost).toEqual(SILENT)
-  const next = ask('b')
-  await nextTurn()
-  channel(1).answer('b')
-  expect(await next).toEqual(ANSWERED)
-})
+it.each(['connection', 'channel'])(
+  'direct RPC does not wait for answers when their %s is lost',
+  async (what) => {
+    const lost = ask('a')
+    await nextTurn()
+    if (what === 'channel') channel().emit('close')
+    else listener.down?.('cut')
+    expect(await lost).toEqual(SILENT)
+    const next = ask('b')
+    await nextTurn()
+    channel(1).answer('b')
+    expect(await next).toEqual(ANSWERED)
+  },
+)
 
-it('is silent at once where no channel can be opened, and tries again with the next question', async () => {
+it('direct RPC reports silence at once when no channel opens, and tries again with the next question', async () => {
   refusal = new Error('no connection')
   expect(await ask('a')).toEqual(SILENT)
   refusal = null
@@ -116,7 +119,7 @@ it('is silent at once where no channel can be opened, and tries again with the n
   expect(await next).toEqual(ANSWERED)
 })
 
-it('the end of an old channel concerns nothing that was asked on a newer one', async () => {
+it('direct RPC keeps its questions on a newer channel when an old one closes', async () => {
   const lost = ask('a')
   await nextTurn()
   listener.down?.('cut')
@@ -131,7 +134,7 @@ it('the end of an old channel concerns nothing that was asked on a newer one', a
   expect(channels).toHaveLength(2)
 })
 
-it('nor does an old channel that cannot be opened after all', async () => {
+it('direct RPC keeps its questions on a newer channel when an old one cannot be opened', async () => {
   const opening = deferred()
   gate = opening.promise
   const lost = ask('a')
@@ -149,7 +152,7 @@ it('nor does an old channel that cannot be opened after all', async () => {
   expect(channels).toHaveLength(1)
 })
 
-it('asks nothing that nobody waits for any more', async () => {
+it('direct RPC does not publish a question that nobody waits for any more', async () => {
   const asked = ask('a')
   listener.down?.('cut')
   expect(await asked).toEqual(SILENT)
@@ -157,7 +160,7 @@ it('asks nothing that nobody waits for any more', async () => {
   expect(channels.map((one) => one.asked)).toEqual([[]])
 })
 
-it('closes its channel, and answers what was asked', async () => {
+it('direct RPC closes its channel and reports silence for open questions when it is closed', async () => {
   const asked = ask('a')
   await nextTurn()
   await rpc.close()

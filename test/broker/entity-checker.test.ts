@@ -11,7 +11,7 @@ const warningOf = (entity: string, message = 'it differs') => ({
   details: { entity },
 })
 
-it('keeps a thousand warnings at most: names of queues come from clients', () => {
+it('the checker keeps a thousand warnings at most, because names of queues come from clients', () => {
   const lines: string[] = []
   const checker = new EntityChecker({
     options: { declare: 'lazy' },
@@ -21,17 +21,17 @@ it('keeps a thousand warnings at most: names of queues come from clients', () =>
   for (let i = 0; i < 1_100; i++) checker.warn(warningOf(`q${i}`))
   expect(checker.warnings()).toHaveLength(1_000)
   expect(lines).toHaveLength(1_000)
-  // What is known may still change, and is told once.
+  // A warning that is known may still change, and each change is logged once.
   checker.warn(warningOf('q0', 'it is missing'))
   checker.warn(warningOf('q0', 'it is missing'))
   expect(checker.warnings()[0]).toMatchObject({ message: 'it is missing' })
   expect(lines).toHaveLength(1_001)
 })
 
-it('keeps one that passes for thirty looks since it was last told, and all others', async () => {
+it('the checker drops a passing warning 30 checks after it was last given, and keeps all others', async () => {
   const options = { declare: 'lazy' } as const
   const checker = new EntityChecker({ options, observer: SILENT_OBSERVER, logger })
-  // Nothing is missing, so that nobody is asked.
+  // No entity is missing, so RabbitMQ is not asked.
   const scratch = new ScratchChannel({} as Connection)
   const look = async (times: number) => {
     for (let i = 0; i < times; i++) await checker.lookAgain(scratch)

@@ -9,8 +9,8 @@ async function isThere(exchange: string): Promise<boolean> {
   return (await vhost.exchanges()).includes(exchange)
 }
 
-describe('an exchange that somebody deleted, and that nobody publishes to', () => {
-  it('is declared again, and what a worker rejects reaches its dead letter queue', async () => {
+describe('deleted entities that nobody publishes to', () => {
+  it('an exchange is declared again, and rejected messages reach their dead letter queue', async () => {
     const { broker, recorder } = await start({ watchMs: 50 })
     await broker.ensureQueue('email')
     await admin.channel.deleteExchange('ojs.exchange.dlx')
@@ -25,7 +25,7 @@ describe('an exchange that somebody deleted, and that nobody publishes to', () =
     expect(await admin.takeAll('ojs.queue.dlx.email')).toEqual([job.id])
   })
 
-  it('does not keep retries from the queue of their jobs', async () => {
+  it('an exchange does not keep retries from returning to their job queue', async () => {
     const { broker } = await start({ watchMs: 50 })
     const rungMs = 4_000
     expect(await broker.ensureRung('email', rungMs)).toBe('ready')
@@ -35,13 +35,13 @@ describe('an exchange that somebody deleted, and that nobody publishes to', () =
     await eventually(async () => (await admin.takeAll('ojs.queue.email')).includes(job.id))
   })
 
-  it('does not keep a new queue from being declared', async () => {
+  it('an exchange does not keep a new queue from being declared', async () => {
     const { broker } = await start({ watchMs: 50 })
     await admin.channel.deleteExchange('ojs.exchange.dlx')
     await eventually(async () => (await broker.ensureQueue('later')) === 'ready')
   })
 
-  it('is only told of where nothing may be declared', async () => {
+  it('an exchange is only a warning with declare: never', async () => {
     const before = await start()
     await before.broker.ensureQueue('email')
     await before.stop()
@@ -53,7 +53,7 @@ describe('an exchange that somebody deleted, and that nobody publishes to', () =
     await eventually(() => broker.warnings().length === 0)
   })
 
-  it('is told of as long as it is missing, and so is a queue', async () => {
+  it('queues are a warning with declare: never as long as they are missing', async () => {
     const before = await start()
     await before.broker.ensureQueue('email')
     await before.stop()

@@ -30,15 +30,15 @@ export class FakePeer extends EventEmitter {
   connections = 0
   /** Fields of the last frame of each method, by name. */
   readonly received = new Map<string, Record<string, unknown>>()
-  /** What is said to a method instead of the usual; by its name. */
+  /** Answers that replace the usual ones, by the method that they answer. */
   readonly refusals = new Map<string, [method: string, fields: object]>()
   /** Methods that are never answered, by name. */
   readonly unanswered = new Set<string>()
-  /** As many connections are closed in the packet that opens them. */
+  /** Number of connections that are closed in the packet that opens them. */
   closedAtOnce = 0
-  /** … with this code. */
+  /** The reply code of that close. */
   closeCode = 320
-  /** … and with a reset right behind it, so that nothing can be said to it any more. */
+  /** Whether a reset follows that close at once, so that amqplib cannot answer it. */
   resetsAtOnce = false
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
@@ -49,7 +49,7 @@ export class FakePeer extends EventEmitter {
     this.#server = createServer((socket) => this.#serve(socket))
   }
 
-  /** On any port, unless it is to be one of `freePort`: who comes back must find its own free. */
+  /** On any port, unless one of `freePort` is given: a peer that is started again needs its old port. */
   static async start(port = 0): Promise<FakePeer> {
     const peer = new FakePeer()
     peer.#server.listen(port, '127.0.0.1')
@@ -108,17 +108,17 @@ export class FakePeer extends EventEmitter {
     this.#socket?.write(defs.encodeMethod(idOf(method), channel, fields))
   }
 
-  /** Nothing listens on the port any more; connections stay. */
+  /** Stops listening on the port; connections stay. */
   async deafen(): Promise<void> {
     this.#server.close()
   }
 
-  /** Reads no more of the connections that there are, as RabbitMQ under an alarm, or for ever. */
+  /** Stops reading from the open connections, as RabbitMQ does under an alarm. */
   stopReading(): void {
     for (const socket of this.#sockets) socket.pause()
   }
 
-  /** As when the machine dies: no `connection.close`. */
+  /** Resets all connections without `connection.close`, as when the machine dies. */
   cut(): void {
     for (const socket of this.#sockets) socket.resetAndDestroy()
   }
@@ -198,7 +198,7 @@ export class FakePeer extends EventEmitter {
       this.received.set(method, frame.fields ?? {})
       this.emit(method)
       const answer = this.unanswered.has(method) ? undefined : answers[method]
-      // Of a whole connection, on the channel of the connection.
+      // Methods that concern the whole connection are sent on channel 0.
       const isOfConnection = answer?.[0].startsWith('Connection') === true
       if (answer?.[0] === 'ConnectionOpenOk' && this.closedAtOnce > 0) this.#openAndClose()
       else if (answer) this.send(isOfConnection ? 0 : frame.channel, ...answer)
@@ -210,7 +210,7 @@ export class FakePeer extends EventEmitter {
     this.#socket?.cork()
     this.send(0, 'ConnectionOpenOk', {})
     const fields = { replyCode: this.closeCode, replyText: 'CLOSED', classId: 0, methodId: 0 }
-    // Of a channel that there is not it is what amqplib does not expect, and answers with a close of its own.
+    // amqplib does not expect the close of a channel that does not exist, and closes the connection.
     if (this.closeCode === 404) this.send(1, 'ChannelClose', fields)
     else this.send(0, 'ConnectionClose', fields)
     this.#socket?.uncork()

@@ -15,7 +15,7 @@ function feedOf(sizes: readonly number[]): Feed {
   return feed
 }
 
-it('gives as many as were asked for, and fewer of what is large', () => {
+it('a feed gives as many deliveries as were asked for, and fewer when they are large', () => {
   const small = feedOf([1, 1, 1, 1])
   const large = feedOf([20 * MIB, 20 * MIB, 20 * MIB, 40 * MIB, 1])
   const taken: LiveDelivery[] = []
@@ -31,7 +31,7 @@ it('gives as many as were asked for, and fewer of what is large', () => {
   expect(next.map(({ order }) => order)).toEqual([2, 3])
 })
 
-it('is short of a count until so many are here, or enough for one answer', () => {
+it('a feed is short of a count until it has so many deliveries, or bytes enough for one answer', () => {
   const small = feedOf([1, 1])
   expect([2, 3].map((count) => small.isShortOf(count))).toEqual([false, true])
   expect(feedOf([20 * MIB, 20 * MIB]).isShortOf(3)).toBe(false)
@@ -41,8 +41,8 @@ describe('the consumers of a queue', () => {
   const PREFETCH = 4
   const IDLE_MS = 2_000
 
-  /** A block that is what the test says. */
-  class ToldBlock {
+  /** A block whose state the test sets. */
+  class FakeBlock {
     state: BlockState = 'opening'
     wasAccepted = false
     unacked = 0
@@ -71,7 +71,7 @@ describe('the consumers of a queue', () => {
     }
   }
 
-  let blocks: ToldBlock[]
+  let blocks: FakeBlock[]
   let now: number
   let feed: Feed
   beforeEach(() => {
@@ -81,7 +81,7 @@ describe('the consumers of a queue', () => {
       ...{ queue: 'q', maxBlocks: 3, prefetch: PREFETCH, idleMs: IDLE_MS },
       ...{ clock: { now: () => now, wall: () => now }, random: () => 0.5 },
       newBlock: () => {
-        const block = new ToldBlock()
+        const block = new FakeBlock()
         blocks.push(block)
         return block as unknown as Block
       },
@@ -98,16 +98,16 @@ describe('the consumers of a queue', () => {
     }
   }
   const end = (
-    block: ToldBlock | undefined,
+    block: FakeBlock | undefined,
     why: 'closed' | 'connection-lost' = 'connection-lost',
   ) => feed.onBlockEnd(block as unknown as Block, { why }, [])
-  const delivery = (order: number, block?: ToldBlock) => {
+  const delivery = (order: number, block?: FakeBlock) => {
     const giveBack = () => block?.returned.push(order)
     const told = { id: `id-${order}`, priority: 0, order, size: 1, block, giveBack }
     return told as unknown as LiveDelivery
   }
 
-  it('are opened one at a time, when the others are full and nothing is left here, up to the limit', async () => {
+  it('are opened one at a time, up to maxBlocks, when the others are full and too few deliveries are here', async () => {
     feed.nourish()
     feed.nourish()
     expect(blocks).toHaveLength(1)
@@ -135,7 +135,7 @@ describe('the consumers of a queue', () => {
     expect(blocks).toHaveLength(3)
   })
 
-  it('leave RabbitMQ channels for other queues, however many only wait for their leases', async () => {
+  it('are limited to 512 channels, including those that only wait for their leases', async () => {
     for (let i = 0; i < 512; i++) {
       await running(i + 1)
       await blocks[i]?.cancel()
@@ -144,7 +144,7 @@ describe('the consumers of a queue', () => {
     expect(blocks).toHaveLength(512)
   })
 
-  it('that RabbitMQ does not take are opened later and later, however long the last one lived', async () => {
+  it('that RabbitMQ refuses are opened again with growing delays, however long the last one lived', async () => {
     await running(1)
     now += 3_600_000
     const delays: number[] = []
@@ -157,7 +157,7 @@ describe('the consumers of a queue', () => {
     expect(delays).toEqual([1_000, 2_000, 4_000, 8_000])
   })
 
-  it('that end are opened again later and later, at once where that was our own doing', async () => {
+  it('that end are opened again with growing delays, but at once when we closed them', async () => {
     await running(1)
     end(blocks[0], 'closed')
     expect(feed.restartDelayMs).toBe(0)
@@ -177,7 +177,7 @@ describe('the consumers of a queue', () => {
     expect(feed.restartDelayMs).toBe(0)
   })
 
-  it('take what they had with them out of what can be fetched', async () => {
+  it('that end take their lost deliveries out of what can be fetched', async () => {
     await running(1)
     const [kept, lost] = [delivery(1), delivery(2)]
     feed.add(kept)
@@ -188,7 +188,7 @@ describe('the consumers of a queue', () => {
     expect(taken).toEqual([kept])
   })
 
-  it('may bring something as long as one of them opens, runs or is being cancelled', async () => {
+  it('are quiet unless one of them is opening, running or being cancelled', async () => {
     expect(feed.isQuiet).toBe(true)
     feed.nourish()
     const states = ['opening', 'running', 'cancelling', 'draining', 'closed'] as const
@@ -199,7 +199,7 @@ describe('the consumers of a queue', () => {
     expect(quiet).toEqual([false, false, false, true, true])
   })
 
-  it('are waited for while they open, and for a moment until their first delivery', async () => {
+  it('are waited for while they open, and for 250 ms until their first delivery', async () => {
     feed.nourish()
     now += 60_000
     expect([feed.isStarting, feed.isSilent]).toEqual([true, true])
@@ -213,14 +213,14 @@ describe('the consumers of a queue', () => {
     expect(feed.isStarting).toBe(false)
   })
 
-  it('get back what nobody has, in the order in which it came', async () => {
+  it('get back what nobody has fetched, in the order in which it came', async () => {
     await running(1)
     for (const order of [2, 1, 3]) feed.add(delivery(order, blocks[0]))
     expect(feed.giveBack()).toBe(3)
     expect(blocks[0]?.returned).toEqual([1, 2, 3])
   })
 
-  it('are one less when the others would have a whole one to spare too, for five seconds', async () => {
+  it('are one less after five seconds in which the others had a whole prefetch to spare', async () => {
     await running(3)
     const use = (unacked: number[]) => {
       for (const [i, count] of unacked.entries()) {
@@ -244,7 +244,7 @@ describe('the consumers of a queue', () => {
     expect(use([0, 0, 0])).toEqual(all)
   })
 
-  it('rest when nobody has fetched for so long', () => {
+  it('are idle when nobody has fetched for idleMs', () => {
     feed.touch()
     now += IDLE_MS - 1
     expect(feed.isIdle).toBe(false)

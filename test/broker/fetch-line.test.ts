@@ -5,7 +5,7 @@ import { type Feed, MAX_TAKEN_BYTES } from '../../src/broker/feed.ts'
 import { FetchLine } from '../../src/broker/fetch-line.ts'
 import { feedOf, idsOf, request } from './harness.ts'
 
-/** Its consumer is about to begin, for as long as the test takes. */
+/** A feed whose consumer is opening for as long as the test takes. */
 function startingFeed(queue: string): Feed {
   const block = { state: 'opening', unacked: 0, open: () => new Promise(() => {}) }
   const feed = feedOf(queue, () => block as unknown as Block)
@@ -28,7 +28,7 @@ function lineOf(...queues: string[]) {
   return { line, feeds }
 }
 
-it('leaves what a fetch waits with to it, whoever else names the queue', async () => {
+it('a delivery that a fetch waits with is left to it when another fetch names the same queue', async () => {
   const { line, feeds } = lineOf('a', 'b', 'c')
   const arrive = (queue: string, id: string) => {
     const feed = feeds.get(queue)
@@ -45,7 +45,7 @@ it('leaves what a fetch waits with to it, whoever else names the queue', async (
   expect(idsOf(await first)).toEqual(['of a', 'of b'])
 })
 
-it('a fetch that has some waits a moment for what is about to come, and for nothing else', async () => {
+it('a fetch that has earlier deliveries waits 100 ms for a job that the ledger knows, and for nothing else', async () => {
   const { line } = lineOf('a')
   const wants = (left: number) => {
     const hasClaimable = (_: string, beyond = 0) => left > beyond
@@ -64,10 +64,10 @@ it('a fetch that has some waits a moment for what is about to come, and for noth
   expect(await waiting).toEqual([])
 })
 
-it('a fetch that has some waits for what goes before that which is here', async () => {
+it('a fetch that has earlier deliveries waits for a job that goes before the one that is here', async () => {
   const { line, feeds } = lineOf('a', 'b')
   feeds.get('b')?.add({ id: 'of b', priority: 0, order: 1, size: 1 } as LiveDelivery)
-  // Queue `a` is about to begin, and the ledger knows of a job there; what is here is enough.
+  // The delivery of `b` would be enough, but `a` has a starting consumer and a job that the ledger knows.
   const hasClaimable = (queue: string) => queue === 'a'
   const take = (takenBytes: number) =>
     line.take(request(['a', 'b'], { count: 1, waitMs: 0, takenBytes, hasClaimable }))
@@ -77,7 +77,7 @@ it('a fetch that has some waits for what goes before that which is here', async 
   expect(idsOf(await waiting)).toEqual(['of a'])
 })
 
-it('a fetch gets no more than one answer may hold, with what it has', async () => {
+it('a fetch gets no more bytes than one answer may hold, including what it has already', async () => {
   const { line, feeds } = lineOf('a')
   feeds.get('a')?.add({ id: 'of a', priority: 0, order: 1, size: 1 } as LiveDelivery)
   const take = (takenBytes: number) =>

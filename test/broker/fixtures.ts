@@ -4,7 +4,7 @@ import { late } from '../support/late.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
 import { type Admin, connectAdmin, startBroker, type TestBroker } from './harness.ts'
 
-/** Like `startBroker`; what it has started is stopped after each test. */
+/** Like `startBroker`, and stops after each test what it has started. */
 export function brokersOfTest(): typeof startBroker {
   const started: TestBroker[] = []
   afterEach(async () => {
@@ -17,17 +17,17 @@ export function brokersOfTest(): typeof startBroker {
   }
 }
 
-/** For each test a vhost in which nothing is declared yet, with an administrator. */
+/** Gives each test a virtual host in which nothing is declared yet, and an administrator. */
 export interface VhostOfTest {
   vhost: Vhost
   admin: Admin
-  /** Like `startBroker`, in that vhost unless `amqpUrls` are given; stopped after the test. */
+  /** Like `startBroker`, in that virtual host unless `amqpUrls` are given; stopped after the test. */
   start(
     given?: Partial<BrokerOptions>,
     hooks?: Partial<BrokerHooks>,
     deps?: Partial<BrokerDeps>,
   ): Promise<TestBroker>
-  /** `vhost.closeConnections` closes the administrator's too. */
+  /** Connects the administrator again: `vhost.closeConnections` closes its connection too. */
   reconnectAdmin(): Promise<void>
 }
 
@@ -45,7 +45,7 @@ export function vhostOfTest(): VhostOfTest {
     await admin.close()
     await vhost.drop()
   })
-  // After the hooks above: the last hook is the first to run at the end of a test.
+  // After the hooks above: vitest runs the last afterEach first, so brokers stop before their vhost goes.
   const startAt = brokersOfTest()
   return {
     vhost: late(() => vhost),

@@ -3,7 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { gatherWrites, writePromptly } from '../../src/broker/gathered-writes.ts'
 
-/** Takes everything at once, as a socket whose kernel buffer has room, and notes each call. */
+/** Takes everything at once, like a socket whose kernel buffer has room, and records each call. */
 function openSink() {
   const calls: string[][] = []
   const sink = new Writable({
@@ -29,7 +29,7 @@ test('writes of one turn go out together, in order', async () => {
   expect(calls).toEqual([['a', 'b', 'c']])
 })
 
-test('the next turn is gathered anew', async () => {
+test('writes of the next turn go out separately', async () => {
   const { sink, calls } = openSink()
   gatherWrites(sink)
   sink.write('a')
@@ -40,7 +40,7 @@ test('the next turn is gathered anew', async () => {
   expect(calls).toEqual([['a'], ['b', 'c']])
 })
 
-test('tells a writer that there is no room, and when there is again', async () => {
+test('a writer learns that there is no room, and when there is room again', async () => {
   const { sink } = openSink()
   gatherWrites(sink)
   const drained = new Promise<void>((resolve) => sink.once('drain', resolve))
@@ -48,7 +48,7 @@ test('tells a writer that there is no room, and when there is again', async () =
   await drained
 })
 
-test('what was written before the end still goes out', async () => {
+test('what was written before end() still goes out', async () => {
   const { sink, calls } = openSink()
   gatherWrites(sink)
   sink.write('a')
@@ -58,14 +58,14 @@ test('what was written before the end still goes out', async () => {
   expect(calls.flat()).toEqual(['a', 'b'])
 })
 
-test('an amqplib without a multiplexer as we know it is left as it is', () => {
+test('writePromptly() leaves an amqplib alone whose multiplexer it does not know', () => {
   expect(writePromptly({})).toBe(false)
   const muxer = { _readIncoming: () => {} }
   expect(writePromptly({ muxer })).toBe(false)
   expect(Object.keys(muxer)).toEqual(['_readIncoming'])
 })
 
-test('frames of one turn are moved once, at the end of what wrote them, and those of the next anew', async () => {
+test('frames of one turn are moved once, at the end of what wrote them, and those of the next turn again', async () => {
   let moves = 0
   const _readIncoming = () => {
     moves += 1

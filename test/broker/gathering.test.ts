@@ -11,7 +11,7 @@ beforeEach(() => {
   now = 1_000
 })
 
-/** A consumer that opens when the test says so. */
+/** A consumer that RabbitMQ accepts when the test calls `run`. */
 class FakeBlock {
   state: BlockState = 'opening'
   wasAccepted = false
@@ -47,7 +47,7 @@ function newFeed(queue: string) {
   return { feed: feedOf(queue, newBlock, () => now), blocks }
 }
 
-/** One queue with a job here, and another of whose job the ledger knows; a fetch that wants both. */
+/** A queue with a delivery here, another with a job that only the ledger knows; a fetch wants both. */
 async function twoQueues() {
   const [here, other] = [newFeed('here'), newFeed('other')]
   here.feed.nourish()
@@ -64,7 +64,7 @@ async function twoQueues() {
   return { other, awaited, look }
 }
 
-it('a fetch waits for the first delivery of a consumer, however long that took to open', async () => {
+it('a fetch waits for the first delivery of a consumer, however long the consumer took to open', async () => {
   const { other, awaited, look } = await twoQueues()
   expect(look()).toBe(1)
   now += 150
@@ -89,7 +89,7 @@ it('a fetch does not wait for a consumer that RabbitMQ has not answered for a se
   expect(awaited()).toEqual([other.feed])
 })
 
-it('nor is a queue in vain that the broker is still asked about', async () => {
+it('a fetch that waited for the look-up of a queue does not mark it as one that brings nothing', async () => {
   const { other, look } = await twoQueues()
   other.feed.exists = false
   other.feed.isLookedUp = true
@@ -101,7 +101,7 @@ it('nor is a queue in vain that the broker is still asked about', async () => {
   expect(other.feed.mayReceive).toBe(true)
 })
 
-it('a fetch that has some waits for what is about to come, although nothing is here', async () => {
+it('a fetch that has earlier deliveries waits for a new consumer when the ledger knows of more jobs', async () => {
   const { feed, blocks } = newFeed('young')
   feed.nourish()
   await blocks[0]?.run()
@@ -118,7 +118,7 @@ it('a fetch that has some waits for what is about to come, although nothing is h
   left = 0
   expect(awaited(1)).toEqual([])
   left = 1
-  // Its job runs, and what a consumer has at first has come.
+  // The job is leased, and the time for the first deliveries of the consumer is over.
   Object.assign(blocks[0] ?? {}, { unacked: 1 })
   now += 1_000
   expect(awaited(1)).toEqual([])

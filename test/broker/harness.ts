@@ -20,7 +20,7 @@ export interface Seen {
   args: readonly unknown[]
 }
 
-/** Hears everything and lets a test wait for what it needs to hear. */
+/** Records every event, and lets a test wait for those it needs. */
 export class Recorder {
   readonly seen: Seen[] = []
   readonly observer: BrokerObserver
@@ -48,12 +48,12 @@ export class Recorder {
     )
   }
 
-  /** Resolves when `event` was heard `count` times, from the beginning of the recording. */
+  /** Resolves when `event` was recorded `count` times since the beginning of the recording. */
   until(event: string, count = 1, ...args: unknown[]): Promise<void> {
     return this.untilTrue(() => this.count(event, ...args) >= count, `${count} × ${event}`)
   }
 
-  /** Looks again whenever something is heard. */
+  /** Checks the condition again at every event. */
   untilTrue(condition: () => boolean, what: string): Promise<void> {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
@@ -94,7 +94,7 @@ export function options(amqpUrl: string, given: Partial<BrokerOptions> = {}): Br
   }
 }
 
-/** A started broker; its hooks are heard by the recorder too, and answer as harmlessly as can be. */
+/** A started broker. Hooks that are not given are recorded, and answer as harmlessly as can be. */
 export async function startBroker(
   amqpUrl: string,
   given: Partial<BrokerOptions> = {},
@@ -144,7 +144,7 @@ export async function startBroker(
   return { broker, recorder, stop: () => broker.stop(AbortSignal.timeout(15_000)) }
 }
 
-/** A connection of the kind under test, started. */
+/** A started connection of the class under test. */
 export async function startConnection(
   amqpUrl: string,
   given: Partial<ConnectionOptions> = {},
@@ -178,7 +178,7 @@ export function request(queues: readonly string[], given: Partial<TakeRequest> =
   }
 }
 
-/** A feed of a queue that is there, whose consumers are what the test says. */
+/** A feed of an existing queue whose consumers are the test's own. */
 export function feedOf(queue: string, newBlock: () => Block, now: () => number = () => 0): Feed {
   const feed = new Feed({
     ...{ queue, newBlock, maxBlocks: 64, prefetch: 32, idleMs: 2_000 },
@@ -198,7 +198,7 @@ export interface Admin {
   channel: ConfirmChannel
   /** Publishes to the default exchange, confirmed. */
   publish(queue: string, ids: readonly string[], options?: object): Promise<void>
-  /** Message ids of what is ready in the queue, in order; they are gone from it then. */
+  /** Takes all ready messages out of the queue, and returns their ids in order. */
   takeAll(queue: string): Promise<string[]>
   close(): Promise<void>
 }
@@ -232,7 +232,7 @@ export async function connectAdmin(amqpUrl: string): Promise<Admin> {
   }
 }
 
-/** A channel that may be closed by the broker without taking others down. */
+/** A separate channel, which RabbitMQ may close without closing `admin.channel`. */
 export async function scratch(admin: Admin): Promise<Channel> {
   const channel = await admin.model.createChannel()
   channel.on('error', () => {})

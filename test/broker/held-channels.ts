@@ -20,22 +20,22 @@ type Call = (name: string, ...rest: unknown[]) => Promise<unknown>
 type Gate = (send: () => Promise<unknown>, channel: Channel) => Promise<unknown>
 
 interface Held {
-  /** That of the question. */
+  /** The channel of the question. */
   channel: Channel
   goOn(): void
 }
 
 /**
- * Real channels of the gateway, whose questions wait where the test says so, for what a real RabbitMQ
- * does in the wrong moment only by chance. Every answer is RabbitMQ's or amqplib's own.
+ * Real channels of the gateway, on which the test holds questions back to get interleavings that a real
+ * RabbitMQ produces only by chance. Every answer is RabbitMQ's or amqplib's own.
  */
 export class HeldChannels {
-  /** In the order in which they were asked. */
+  /** All questions, in the order in which they were asked. */
   readonly asked: string[] = []
   readonly #gates = new Map<string, Gate>()
   readonly #channels = new Map<string, Channel>()
 
-  /** For every connection of the gateway until the test ends. */
+  /** Replaces the channels of every connection of the gateway until the test ends. */
   constructor() {
     const open = Connection.prototype.openChannel
     const held = (channel: Channel) => this.#hold(channel)
@@ -46,7 +46,7 @@ export class HeldChannels {
     onTestFinished(() => spy.mockRestore())
   }
 
-  /** Resolves when it is asked next, and was not sent yet. */
+  /** Holds the next such question back before it is sent; resolves when it is held. */
   unsent(question: Question): Promise<Held> {
     return this.#holdAt(question, async (send, untilLetGo) => {
       await untilLetGo()
@@ -54,7 +54,7 @@ export class HeldChannels {
     })
   }
 
-  /** Resolves when it is asked next and RabbitMQ has answered, which nobody was told yet. */
+  /** Holds back RabbitMQ's answer to the next such question; resolves when the answer is there. */
   answered(question: Question): Promise<Held> {
     return this.#holdAt(question, async (send, untilLetGo) => {
       const [answer] = await Promise.allSettled([send()])
@@ -64,7 +64,7 @@ export class HeldChannels {
     })
   }
 
-  /** From now on no answer comes: its channel is closed before it could be sent. */
+  /** Makes these questions fail from now on: their channel is closed before they are sent. */
   breakOff(...questions: Question[]): void {
     for (const question of questions) {
       this.#gates.set(question, async (send, channel) => {
@@ -82,7 +82,7 @@ export class HeldChannels {
     return this.asked.filter((each) => each === question).length
   }
 
-  /** The one on which it was asked last. */
+  /** The channel on which the question was asked last. */
   channelOf(question: Question): Channel {
     const channel = this.#channels.get(question)
     if (!channel) throw new Error(`nobody has asked: ${question}`)

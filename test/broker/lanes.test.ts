@@ -10,16 +10,16 @@ const TIMEOUT_MS = 10_000
 const MAX_OWN_LANES = 32
 const MAX_RETIRED = 16
 
-/** A lane that tells what becomes of it. */
-class ToldLane {
+/** A lane that records what is done to it. */
+class FakeLane {
   readonly isProbe: boolean
   isOpen = true
   isHeld = false
   isClosed = false
   isRetired = false
   givenUp: Publication[] = []
-  passedOnTo: ToldLane | null = null
-  /** All that was sent through it is answered. */
+  passedOnTo: FakeLane | null = null
+  /** Reports that everything sent through the lane is answered. */
   end = () => {}
 
   constructor(isProbe: boolean) {
@@ -37,7 +37,7 @@ class ToldLane {
   release(): void {
     this.isHeld = false
   }
-  passOn(to: ToldLane): void {
+  passOn(to: FakeLane): void {
     this.passedOnTo = to
   }
   retire(onRetired: () => void): void {
@@ -50,9 +50,8 @@ class ToldLane {
 }
 
 let lanes: Lanes
-let made: ToldLane[]
+let made: FakeLane[]
 let listener: ConnectionListener
-/** What the clock says. */
 let now: number
 
 beforeEach(() => {
@@ -71,7 +70,7 @@ beforeEach(() => {
     count: { jobs: 1, others: 1 },
     timeoutMs: TIMEOUT_MS,
     newLane: ({ isProbe }) => {
-      const lane = new ToldLane(isProbe)
+      const lane = new FakeLane(isProbe)
       made.push(lane)
       return lane as unknown as PublishLane
     },
@@ -82,20 +81,20 @@ afterEach(() => void vi.restoreAllMocks())
 const message = (routingKey: string) =>
   ({ exchange: 'ojs.exchange.direct', routingKey, group: 'jobs' }) as Outgoing
 
-const laneFor = (routingKey: string) => lanes.laneFor(message(routingKey)) as unknown as ToldLane
+const laneFor = (routingKey: string) => lanes.laneFor(message(routingKey)) as unknown as FakeLane
 
-/** A publish to there on the lane that it takes. */
+/** A publish to this routing key, on the lane that it takes. */
 function publication(routingKey: string, given: Partial<Publication> = {}): Publication {
   const { exchange } = message(routingKey)
   const lane = laneFor(routingKey) as unknown as PublishLane
   return { exchange, routingKey, isSent: true, lane, ...given } as Publication
 }
 
-/** Opening and replacing is over. */
+/** Resolves when lanes have been opened and replaced. */
 const settled = () => new Promise((resolve) => setImmediate(resolve))
 
-describe('what was not answered in time', () => {
-  it('has its destination go through a channel of its own, until it answers', async () => {
+describe('a publish that is not answered in time', () => {
+  it('moves its destination to a lane of its own, until the destination answers', async () => {
     const shared = laneFor('bad')
     const late = publication('bad')
     lanes.onOverdue(late)
@@ -111,14 +110,14 @@ describe('what was not answered in time', () => {
     expect(laneFor('bad').isProbe).toBe(false)
   })
 
-  it('but was never sent says nothing of its destination', async () => {
+  it('and was never sent does not make its destination suspect', async () => {
     const shared = laneFor('bad')
     lanes.onOverdue(publication('bad', { isSent: false }))
     await settled()
     expect(laneFor('bad')).toBe(shared)
   })
 
-  it(`gives so many destinations a channel: ${MAX_OWN_LANES}; each that answers makes room`, () => {
+  it(`gives at most ${MAX_OWN_LANES} destinations a lane of their own; each that answers makes room`, () => {
     const all = Array.from({ length: MAX_OWN_LANES + 1 }, (_, i) => `bad-${i}`)
     for (const queue of all) lanes.onOverdue(publication(queue, { lane: laneFor('good') as never }))
     expect(all.map((queue) => laneFor(queue).isProbe)).toEqual([
@@ -130,8 +129,8 @@ describe('what was not answered in time', () => {
   })
 })
 
-describe('a channel that is replaced', () => {
-  it('gives what waits in it to the new one, and is closed when its last answer has come', async () => {
+describe('a lane that is replaced', () => {
+  it('passes what waits in it to the new one, and is retired', async () => {
     const old = laneFor('q')
     lanes.onRefused(publication('q'))
     expect(old.isHeld).toBe(true)
@@ -141,7 +140,7 @@ describe('a channel that is replaced', () => {
     expect([old.passedOnTo, old.isHeld, old.isRetired]).toEqual([fresh, false, true])
   })
 
-  it('keeps its place when the connection has gone meanwhile', async () => {
+  it('keeps its place when the connection is lost meanwhile', async () => {
     const old = laneFor('q')
     lanes.onRefused(publication('q'))
     old.close()
@@ -151,7 +150,7 @@ describe('a channel that is replaced', () => {
     expect(made.at(-1)?.isRetired).toBe(true)
   })
 
-  it('for a full queue is replaced once in the time of a publish, and once at a time', async () => {
+  it('because of a full queue is replaced only once per publish timeout', async () => {
     const count = made.length + 1
     lanes.onRefused(publication('q'))
     lanes.onRefused(publication('q'))
@@ -166,7 +165,7 @@ describe('a channel that is replaced', () => {
     await settled()
   })
 
-  it(`is not, while ${MAX_RETIRED} that were wait for their answers`, async () => {
+  it(`is kept while ${MAX_RETIRED} replaced ones still wait for their answers`, async () => {
     const replace = async (queue = 'q') => {
       const before = laneFor(queue)
       now += TIMEOUT_MS
@@ -174,7 +173,7 @@ describe('a channel that is replaced', () => {
       await settled()
       return before
     }
-    const retired: ToldLane[] = []
+    const retired: FakeLane[] = []
     for (let i = 0; i < MAX_RETIRED; i++) retired.push(await replace())
     const kept = await replace()
     lanes.onOverdue(publication('q'))
@@ -186,8 +185,8 @@ describe('a channel that is replaced', () => {
   })
 })
 
-describe('a connection that is gone', () => {
-  it('takes every channel along; what was suspected still is, and gets another one', async () => {
+describe('a lost connection', () => {
+  it('closes every lane, and each suspect destination gets a new lane of its own', async () => {
     const all = Array.from({ length: MAX_OWN_LANES }, (_, i) => `bad-${i}`)
     for (const queue of all) lanes.onOverdue(publication(queue))
     await settled()
@@ -198,7 +197,7 @@ describe('a connection that is gone', () => {
     expect(next.every((lane, i) => lane.isProbe && lane !== own[i])).toBe(true)
   })
 
-  it('brings what was declared of late under suspicion, and nothing older', () => {
+  it('makes destinations suspect that were declared less than UNWRITTEN_MS ago, and no older ones', () => {
     const { exchange } = message('')
     lanes.noteNew({ exchange, routingKey: 'written' })
     now += 1

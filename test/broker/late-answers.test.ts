@@ -9,9 +9,9 @@ import type { Topology } from '../../src/broker/topology.ts'
 import { FakePeer } from './fake-peer.ts'
 import { logger, ofLogger, Recorder } from './harness.ts'
 
-/** What is answered, or may open, when it does not matter any more. */
+/** Answers that arrive, and connections that could open, when it does not matter any more. */
 
-it('a queue whose last answer came in the read that ended the connection is looked at on the next one', async () => {
+it('a queue whose last answer came in the read that ended the connection is checked again on the next one', async () => {
   let listener: ConnectionListener = {}
   let asked = 0
   class EndingChannel extends EventEmitter {
@@ -27,7 +27,7 @@ it('a queue whose last answer came in the read that ended the connection is look
         setImmediate(() => {
           resolve({})
           if (connection.generation > 1) return
-          // amqplib takes all frames of one read in one turn.
+          // amqplib handles all frames of one read in one turn.
           connection.isUp = false
           listener.down?.('CONNECTION_FORCED')
         })
@@ -97,7 +97,7 @@ async function setUp() {
   return { connect, note, all }
 }
 
-it('a connection that is closed in the turn of its start opens nothing, and both are over', async () => {
+it('a connection that is closed in the turn of its start never comes up', async () => {
   const { connect, note, all } = await setUp()
   const connection = connect('publish')
   connection.listen({ up: note })
@@ -108,7 +108,7 @@ it('a connection that is closed in the turn of its start opens nothing, and both
   expect(all()).toEqual([])
 })
 
-it('nor does one that waits for others, though they come up while it is closed', async () => {
+it('a connection that is closed while it waits for others never comes up, even when they do', async () => {
   const { connect, note, all } = await setUp()
   const first = connect('publish')
   const last = connect('reply', [first])

@@ -6,7 +6,7 @@ function present(headers: Readonly<Record<string, unknown>>): Record<string, unk
   return Object.fromEntries(Object.entries(headers).filter(([, value]) => value !== undefined))
 }
 
-it('lends one table to every message, with nothing of the message before', () => {
+it('lent() uses one table for every message, without the headers of the message before', () => {
   const first = { [OJS_HEADERS.queue]: 'a', [OJS_HEADERS.tags]: 'x,y', [OJS_HEADERS.native]: true }
   const second = { [OJS_HEADERS.queue]: 'b', [OJS_HEADERS.attempt]: { '!': 'int32', value: 2 } }
   const table = lent(first)
@@ -15,9 +15,12 @@ it('lends one table to every message, with nothing of the message before', () =>
   expect(present(table)).toEqual(second)
 })
 
-it.each(['x-foreign', 'constructor', 'hasOwnProperty'])('leaves a table with %s alone', (name) => {
-  lent({ [OJS_HEADERS.queue]: 'a' })
-  const headers = { [OJS_HEADERS.queue]: 'b', [name]: 'kept' }
-  expect(lent(headers)).toBe(headers)
-  expect(headers).toEqual({ [OJS_HEADERS.queue]: 'b', [name]: 'kept' })
-})
+it.each(['x-foreign', 'constructor', 'hasOwnProperty'])(
+  'lent() leaves a table with the header %s alone',
+  (name) => {
+    lent({ [OJS_HEADERS.queue]: 'a' })
+    const headers = { [OJS_HEADERS.queue]: 'b', [name]: 'kept' }
+    expect(lent(headers)).toBe(headers)
+    expect(headers).toEqual({ [OJS_HEADERS.queue]: 'b', [name]: 'kept' })
+  },
+)

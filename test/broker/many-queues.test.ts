@@ -18,7 +18,7 @@ function deliveries(ready: ReadonlySet<string>): Deliveries {
   return new Deliveries(deps as DeliveriesDeps)
 }
 
-it('keeps so many queues that nobody knows, and every one that is there', async () => {
+it('fetches keep at most 10,000 unknown queues, and every queue that exists', async () => {
   const ready = new Set(['there'])
   const tested = deliveries(ready)
   const leaving = new AbortController()

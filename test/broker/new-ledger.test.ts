@@ -26,7 +26,7 @@ function open(isNew: boolean) {
   return { stage, newLedger, look: () => newLedger.look(scratch) }
 }
 
-it('is told once where RabbitMQ has the origin', async () => {
+it('a new ledger is logged and warned of once when RabbitMQ has an origin already', async () => {
   const { stage, newLedger, look } = open(true)
   await look()
   await look()
@@ -35,10 +35,10 @@ it('is told once where RabbitMQ has the origin', async () => {
   expect(newLedger.warnings()).toMatchObject([{ code: 'ledger_is_new' }])
 })
 
-it('is as it should be where it has none, also when it has one later: that is ours', async () => {
+it('a new ledger is no problem when RabbitMQ has no origin, even if it has one later: that is ours', async () => {
   const { stage, newLedger, look } = open(true)
   stage.answer = 'unavailable'
-  // Until then nobody may make an origin of ours.
+  // Until RabbitMQ has answered, the gateway must not declare its own origin.
   expect(await look()).toBe(false)
   stage.answer = 'missing'
   expect(await look()).toBe(true)
@@ -48,7 +48,7 @@ it('is as it should be where it has none, also when it has one later: that is ou
   expect([newLedger.warnings(), stage.lines]).toEqual([[], []])
 })
 
-it('that has served before is not asked for', async () => {
+it('the origin is not looked up for a ledger that has served before', async () => {
   const { stage, newLedger, look } = open(false)
   await look()
   expect([stage.asked, newLedger.warnings()]).toEqual([[], []])

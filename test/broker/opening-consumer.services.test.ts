@@ -9,7 +9,7 @@ const BASIC_CONSUME = Buffer.from([0, 60, 0, 20])
 const { vhost, admin, start } = vhostOfTest()
 
 it.each(['quorum', 'classic'] as const)(
-  'a consumer whose %s queue was declared anew before it heard that it was taken is another one then',
+  'a consumer of a %s queue that was declared anew before consume-ok arrived is started again',
   async (queueType) => {
     const queue = `opening-${queueType}`
     const source = `ojs.queue.${queue}`

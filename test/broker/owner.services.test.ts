@@ -11,7 +11,7 @@ const { vhost } = vhostOfTest()
 let now: number
 let first: Connection
 let standby: Connection
-/** Of the gateway that came second. */
+/** The ownership as the gateway that came second sees it. */
 let second: Owner
 beforeEach(async () => {
   now = 1_000_000
@@ -37,13 +37,13 @@ async function claimed(): Promise<string> {
   return second.state
 }
 
-it('takes the queue at once from one that may be its own dead socket', async () => {
+it('the second gateway takes the broker at once when the owner may be its own dead socket', async () => {
   now += 59_999
   await first.close()
   await eventually(() => second.state === 'owner')
 })
 
-it('takes it at once after a long outage, where it had seen its own dead socket before', async () => {
+it('the second gateway takes the broker at once after a long outage when the owner may be its own dead socket', async () => {
   now += 20_000
   expect(await claimed()).toBe('foreign')
   const { generation } = standby
@@ -53,7 +53,7 @@ it('takes it at once after a long outage, where it had seen its own dead socket 
   await eventually(() => standby.generation > generation && second.state === 'owner')
 })
 
-it('leaves it to a living gateway that comes back within a minute, also with its own connection cut', async () => {
+it('the second gateway leaves the broker for a minute to an owner that was alive, even after losing its own connection', async () => {
   now += 60_000
   expect(await claimed()).toBe('foreign')
   await first.close()

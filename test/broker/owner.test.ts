@@ -11,7 +11,7 @@ import { logger } from './harness.ts'
 
 afterEach(() => vi.restoreAllMocks())
 
-it('asks again every two seconds at least for what another gateway owns', async () => {
+it('a gateway claims a foreign broker again after 100 ms, then ever more rarely, up to every 2 s', async () => {
   const peer = await FakePeer.start()
   const locked = { replyCode: 405, replyText: 'RESOURCE_LOCKED', classId: 50, methodId: 10 }
   peer.refusals.set('QueueDeclare', ['ChannelClose', locked])
@@ -27,7 +27,7 @@ it('asks again every two seconds at least for what another gateway owns', async 
   })
   const wait = globalThis.setTimeout
   vi.spyOn(globalThis, 'setTimeout').mockImplementation(((then: () => void, ms: number) => {
-    // Whatever else goes on in this process has timers too.
+    // Other code in this process sets timers too.
     if (!new Error().stack?.includes('/broker/owner.ts')) return wait(then, ms)
     if (waits.push(ms) === 7) onSeventh()
     return wait(then, 1)
@@ -40,8 +40,8 @@ it('asks again every two seconds at least for what another gateway owns', async 
   await peer.stop()
 })
 
-describe('whose the broker is', () => {
-  /** The channel of one claim: what is declared is ours when the test says so. */
+describe('the ownership of the broker', () => {
+  /** The channel of one claim; the test decides how RabbitMQ answers the declare. */
   class ClaimChannel extends EventEmitter {
     isClosed = false
     deleted: string[] = []
@@ -115,7 +115,7 @@ describe('whose the broker is', () => {
   const locked = () =>
     Object.assign(new Error('RESOURCE_LOCKED'), { code: 405, classId: 50, methodId: 10 })
 
-  /** The newest claim has got so far that RabbitMQ is asked. */
+  /** Resolves when the newest claim has sent its declare. */
   async function asked(): Promise<ClaimChannel> {
     await nextTurn()
     const channel = channels.at(-1)
@@ -129,7 +129,7 @@ describe('whose the broker is', () => {
     return channel
   }
 
-  it('is unknown from the moment that the connection goes, until the next one has been asked', async () => {
+  it('is unknown from the loss of a connection until RabbitMQ has answered on the next one', async () => {
     connection.connect()
     await owned()
     connection.cut()
@@ -139,7 +139,7 @@ describe('whose the broker is', () => {
     expect(states).toEqual(['owner', 'asking', 'owner'])
   })
 
-  it('is not told by what was asked on a connection that is gone', async () => {
+  it('is not decided by an answer to a claim on a lost connection', async () => {
     connection.connect()
     const first = await asked()
     connection.cut()
@@ -160,7 +160,7 @@ describe('whose the broker is', () => {
     expect(channels).toHaveLength(3)
   })
 
-  it('is asked anew where an operator deletes the queue', async () => {
+  it('is claimed again when an operator deletes the owner queue', async () => {
     connection.connect()
     const first = await owned()
     first.lose()
@@ -169,7 +169,7 @@ describe('whose the broker is', () => {
     expect(states).toEqual(['owner', 'asking', 'owner'])
   })
 
-  it('is given up by a stop, for good', async () => {
+  it('is given up by stop(), for good', async () => {
     connection.connect()
     const channel = await owned()
     await owner.stop()
@@ -178,7 +178,7 @@ describe('whose the broker is', () => {
     expect([channels.length, vi.getTimerCount()]).toEqual([1, 0])
   })
 
-  it('is asked no more once it is stopped', async () => {
+  it('is not claimed again after stop()', async () => {
     connection.connect()
     const channel = await asked()
     await owner.stop()
@@ -187,7 +187,7 @@ describe('whose the broker is', () => {
     expect(vi.getTimerCount()).toBe(0)
   })
 
-  it('is soon asked on a new connection, however long somebody else has had it', async () => {
+  it('is claimed again soon on a new connection, however long it was foreign on the last one', async () => {
     connection.connect()
     for (let i = 0; i < 8; i++) {
       ;(await asked()).declared.refuse(locked())

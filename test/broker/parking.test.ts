@@ -18,7 +18,7 @@ afterEach(() => void vi.useRealTimers())
 
 const delivery = (id: string) => ({ id, place: 'out' }) as LiveDelivery
 
-it('holds a delivery until its time, and gives it back once', () => {
+it('parking holds a delivery until its time, and gives it back once', () => {
   const one = delivery('a')
   parking.park(one, NOW + 50)
   expect(one.place).toBe('parked')
@@ -29,7 +29,7 @@ it('holds a delivery until its time, and gives it back once', () => {
   expect(released).toEqual([one])
 })
 
-it('gives back all deliveries of a job that has moved, and those of no other', () => {
+it('parking gives back all deliveries of a job that has moved, and those of no other', () => {
   const [one, two, other] = [delivery('a'), delivery('a'), delivery('b')]
   parking.park(one, NOW + 50)
   parking.park(two, null)
@@ -43,7 +43,7 @@ it('gives back all deliveries of a job that has moved, and those of no other', (
   expect(released).toEqual([one, two, other])
 })
 
-it('says nothing more of one that was settled or lost meanwhile', () => {
+it('parking does not give back a delivery that was settled or lost meanwhile', () => {
   const [one, two] = [delivery('a'), delivery('a')]
   parking.park(one, NOW + 50)
   parking.park(two, null)
@@ -54,7 +54,7 @@ it('says nothing more of one that was settled or lost meanwhile', () => {
   expect(released).toEqual([two])
 })
 
-it('looks at one again that waits for longer than a timer can, and not at once', () => {
+it('parking gives back a delivery after the longest time of a timer if its own time is later', () => {
   const one = delivery('a')
   parking.park(one, NOW + 3 * LONG_MS)
   vi.advanceTimersByTime(LONG_MS - 1)
@@ -63,7 +63,7 @@ it('looks at one again that waits for longer than a timer can, and not at once',
   expect(released).toEqual([one])
 })
 
-it('gives back at once what is due already', () => {
+it('parking gives back at once a delivery that is due already', () => {
   parking.park(delivery('a'), NOW - 5)
   vi.advanceTimersByTime(0)
   expect(released).toHaveLength(1)

@@ -19,12 +19,12 @@ afterAll(async () => {
 })
 
 describe.each(['classic', 'quorum'] as const)('a paused queue, profile %s', (queueType) => {
-  /** A queue with these jobs, the first of which was taken: the others are buffered. */
+  /** A queue with `count` jobs: the first one was taken, the others are buffered. */
   async function buffered(count: number) {
     queues += 1
     const queue = `paused-${queues}`
     const paused = new Set<string>()
-    // Nobody goes for being idle, as long as a test may take.
+    // No consumer is cancelled for being idle during a test.
     const hooks = { isPaused: (name: string) => paused.has(name) }
     const test = await startAt(vhost.url, { queueType, idleMs: 600_000 }, hooks)
     expect(await test.broker.ensureQueue(queue)).toBe('ready')
@@ -43,19 +43,19 @@ describe.each(['classic', 'quorum'] as const)('a paused queue, profile %s', (que
   const ready = async (queue: string) =>
     (await admin.channel.checkQueue(`ojs.queue.${queue}`)).messageCount
 
-  it('hands out nothing from the moment on, buffered or not', async () => {
+  it('hands out nothing from the moment it is paused, buffered or not', async () => {
     const { broker, queue, set, ids, test } = await buffered(3)
     set(true)
     const hasClaimable = () => true
     const taking = broker.take(request([queue], { waitMs: 0, hasClaimable }))
-    // Nothing can come, so there is nothing to wait for.
+    // No delivery can come, so the fetch has nothing to wait for.
     expect(await Promise.race([taking, nextTurn('later')])).toEqual([])
     expect(bufferedIn(test, queue)).toBe(2)
     set(false)
     expect(idsOf(await broker.take(request([queue], { count: 5 })))).toEqual(ids.slice(1))
   })
 
-  it('gives back what nobody has when it is told, and keeps what is in use', async () => {
+  it('gives its buffered deliveries back to RabbitMQ on pauseChanged(), and keeps leased ones', async () => {
     const { broker, queue, set, ids, first, test } = await buffered(4)
     set(true)
     broker.pauseChanged(queue)
@@ -69,7 +69,7 @@ describe.each(['classic', 'quorum'] as const)('a paused queue, profile %s', (que
     expect(seen).toEqual(ids.slice(1))
   })
 
-  it('takes back what is put back meanwhile, and what was parked', async () => {
+  it('gives deliveries back to RabbitMQ that are put back or unparked meanwhile', async () => {
     const { broker, queue, set, ids, first } = await buffered(2)
     const [second] = await broker.take(request([queue]))
     if (!first || !second) throw new Error('two jobs were published')
@@ -87,7 +87,7 @@ describe.each(['classic', 'quorum'] as const)('a paused queue, profile %s', (que
     expect(seen.length).toBe(ids.length)
   })
 
-  it('is shown with those that wait for it, while nothing of it is held', async () => {
+  it('appears in the gauges only while a fetch waits for it, when none of its deliveries is held', async () => {
     const { broker, queue, set, first } = await buffered(1)
     expect(first?.ack()).toBe('settled')
     set(true)
@@ -103,7 +103,7 @@ describe.each(['classic', 'quorum'] as const)('a paused queue, profile %s', (que
     expect(isShown()).toBeUndefined()
   })
 
-  it('holds nobody up who waits for another as well, whose queue comes later', async () => {
+  it('does not hold up a fetch that names another queue behind it', async () => {
     const { broker, queue, set } = await buffered(2)
     const other = `other-${queue}`
     expect(await broker.ensureQueue(other)).toBe('ready')

@@ -11,10 +11,13 @@ test.each([
   ['quorum', '4.2.0', 2, false],
   ['quorum', '4.3.1', 10, true],
   ['quorum', '5.0.0', 10, true],
-] as const)('%s queues of %s: %i levels, strictly: %s', (profile, version, levels, isStrict) => {
-  expect(priorityOrder(profile, version)).toEqual({ levels, isStrict })
-})
+] as const)(
+  'priorityOrder() of %s queues in RabbitMQ "%s": %i levels, strictly: %s',
+  (profile, version, levels, isStrict) => {
+    expect(priorityOrder(profile, version)).toEqual({ levels, isStrict })
+  },
+)
 
-test('quorum queues of a broker that is not known', () => {
+test('priorityOrder() returns null for quorum queues of an unknown RabbitMQ version', () => {
   expect(priorityOrder('quorum', '')).toBeNull()
 })

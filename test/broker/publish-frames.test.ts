@@ -14,11 +14,11 @@ const { ConfirmChannel: OwnChannel } = require('../../node_modules/amqplib/lib/c
 interface Peer {
   connection: { frameMax: number; sentSinceLastCheck: boolean }
   channel: ConfirmChannel
-  /** What was written since the last call. */
+  /** Returns what was written since the last call. */
   written(): Buffer
 }
 
-/** An open channel of amqplib, on a connection to nobody. */
+/** An open channel of amqplib, on a connection that leads nowhere. */
 function openPeer(frameMax = 4096): Peer {
   const connection = new Connection(new PassThrough())
   connection.frameMax = frameMax
@@ -59,7 +59,7 @@ interface Publication {
   options: Options.Publish
 }
 
-/** The bytes, or the name of what was thrown. */
+/** The bytes that were sent, or the text of the error. */
 function sentBy({ channel, written }: Peer, publication: Publication): string {
   const { exchange, routingKey, content, options } = publication
   try {
@@ -76,7 +76,7 @@ function expectSame(publication: Publication): void {
   expect(sentBy(ours, publication)).toBe(sentBy(amqplib, publication))
 }
 
-/** What no argument of `publish` says, and amqplib writes always. */
+/** Whether our own encoder takes the publish; `publish` adds what amqplib writes in any case. */
 function isQuick({ exchange, routingKey, content, options }: Publication): boolean {
   const { mandatory, persistent, headers, ...properties } = options
   const publish = {
@@ -94,44 +94,44 @@ const TOKEN: Publication = {
   ...tokenOf(row({ carry: { tags: ['a', 'b'], traceparent: TRACE } })),
 }
 
-test('a token is among the plain messages, and the same as amqplib has it', () => {
+test('our encoder takes a token, and gives it the bytes of amqplib', () => {
   expect(isQuick(TOKEN)).toBe(true)
   expectSame(TOKEN)
 })
 
-test('so is that of a native producer', () => {
+test('our encoder takes a token of a native producer, and gives it the bytes of amqplib', () => {
   const headers = { ...TOKEN.options.headers, 'x-ojs-native': true }
   const published = { ...TOKEN, options: { ...TOKEN.options, headers } }
   expect(isQuick(published)).toBe(true)
   expectSame(published)
 })
 
-test('what it cannot encode goes through amqplib', () => {
+test('a message that our encoder cannot encode goes through amqplib', () => {
   const odd = { ...TOKEN, options: { ...TOKEN.options, headers: { 'x-name': 'Zoë' } } }
   expect(isQuick(odd)).toBe(false)
   expectSame(odd)
 })
 
-test('a body of more than one frame, or of none', () => {
+test('a body of more than one frame, or of none, gets the bytes of amqplib', () => {
   for (const bytes of [0, 1, 4087, 4088, 4089, 20_000]) {
     expectSame({ ...TOKEN, content: Buffer.alloc(bytes, 'x') })
   }
 })
 
-test('a body of one long frame, and one that is too long to be copied', () => {
+test('a body of one long frame, and one that is too long to be copied, get the bytes of amqplib', () => {
   connect(131_072)
   for (const bytes of [16_384, 16_385, 200_000]) {
     expectSame({ ...TOKEN, content: Buffer.alloc(bytes, 'x') })
   }
 })
 
-test('more text than there is room for', () => {
+test('headers that do not fit into the buffer get the bytes of amqplib', () => {
   for (const bytes of [3000, 3500, 3600, 3700, 3800, 4000, 5000]) {
     expectSame({ ...TOKEN, options: { headers: { a: 'y'.repeat(bytes) } } })
   }
 })
 
-test('as much text as there is room for, to the byte', () => {
+test('headers that fill the buffer to the byte get the bytes of amqplib', () => {
   const sent = (bytes: number) => ({
     ...TOKEN,
     options: { headers: { a: 'y'.repeat(bytes) } },
@@ -143,14 +143,14 @@ test('as much text as there is room for, to the byte', () => {
   for (let bytes = limit - 10; bytes < limit + 10; bytes++) expectSame(sent(bytes))
 })
 
-test('the next one is not the worse for one that it could not encode', () => {
+test('a message after one that could not be encoded gets the bytes of amqplib', () => {
   expectSame({ ...TOKEN, exchange: 'ä' })
   expectSame({ ...TOKEN, options: { headers: { a: 'y'.repeat(5000) } } })
   expect(isQuick(TOKEN)).toBe(true)
   expectSame(TOKEN)
 })
 
-test('spares the heartbeat, as any frame does, and tells when there is no room', () => {
+test('a publish counts as activity for the heartbeat, and returns false without room, as in amqplib', () => {
   expect(ours.connection.sentSinceLastCheck).toBe(false)
   const sendAll = ({ channel }: Peer) =>
     Array.from({ length: 3000 }, () => channel.publish('e', 'k', TOKEN.content, TOKEN.options))
@@ -160,7 +160,7 @@ test('spares the heartbeat, as any frame does, and tells when there is no room',
   expect(told).toEqual(sendAll(amqplib))
 })
 
-test('an amqplib that is made differently is left as it is', () => {
+test('encodePublishes() leaves an amqplib alone that is made differently', () => {
   const sendMessage = () => true
   const whole = { sendMessage, channels: [], frameMax: 4096, sentSinceLastCheck: false }
   for (const name of Object.keys(whole)) {
@@ -237,7 +237,7 @@ const ODD: Values = {
   timestamp: rarely(PLAIN.timestamp, ODD_NUMBERS),
 }
 
-test('plain messages are encoded here, and have the bytes that amqplib gives them', () => {
+test('plain messages are encoded by our encoder, and get the bytes of amqplib', () => {
   const law = (publication: Publication) => {
     expect(isQuick(publication)).toBe(true)
     expectSame(publication)
@@ -245,6 +245,6 @@ test('plain messages are encoded here, and have the bytes that amqplib gives the
   fc.assert(fc.property(publications(PLAIN), law), { numRuns: 1000 })
 })
 
-test('whatever is published, the bytes and the errors are those of amqplib', () => {
+test('any message gets the bytes or the error of amqplib', () => {
   fc.assert(fc.property(publications(ODD), expectSame), { numRuns: 2000 })
 })

@@ -8,8 +8,8 @@ import { logger } from './harness.ts'
 
 const WINDOW = 384
 
-/** A channel that writes down what is published on it, and confirms when it is told to. */
-class ToldChannel extends EventEmitter {
+/** A channel that records what is published on it, and confirms when the test says so. */
+class FakeChannel extends EventEmitter {
   readonly ids: string[] = []
   readonly confirms: ((error: unknown) => void)[] = []
   hasRoom = true
@@ -33,7 +33,7 @@ class ToldChannel extends EventEmitter {
 }
 
 let connection: { isUp: boolean; generation: number; openConfirmChannel(): Promise<unknown> }
-let channels: ToldChannel[]
+let channels: FakeChannel[]
 let outcomes: Record<string, PublishOutcome[]>
 let lane: PublishLane
 
@@ -44,7 +44,7 @@ beforeEach(async () => {
     isUp: true,
     generation: 1,
     async openConfirmChannel() {
-      const channel = new ToldChannel()
+      const channel = new FakeChannel()
       channels.push(channel)
       return channel
     },
@@ -82,7 +82,7 @@ function send(id: string, to = lane): Publication {
   return publication
 }
 
-/** What has run out of its time. */
+/** Does to a publish what the publisher does when its time is over. */
 function overdue(publication: Publication, of = lane): void {
   of.giveUp(publication)
   publication.isSettled = true
@@ -92,18 +92,18 @@ const idsFrom = (from: number, to: number) =>
   Array.from({ length: to - from }, (_, i) => `id-${from + i}`)
 const sendAll = (from: number, to: number) => idsFrom(from, to).map((id) => send(id))
 
-function channel(index = 0): ToldChannel {
+function channel(index = 0): FakeChannel {
   const found = channels[index]
   if (!found) throw new Error('no channel was opened')
   return found
 }
 
 describe('a publish channel', () => {
-  it('sends in order what waits for its window, and nothing ahead of it', async () => {
+  it('sends what waits for its window in order, and nothing ahead of it', async () => {
     sendAll(0, WINDOW + 2)
     expect(channel().ids).toHaveLength(WINDOW)
     channel().confirms[0]?.(null)
-    // There is room before the turn of what waits has come.
+    // The window has room, but what waits is only sent in the next turn.
     send('late')
     expect(channel().ids).toHaveLength(WINDOW)
     for (const confirm of channel().confirms.slice(1)) confirm(null)
@@ -116,7 +116,7 @@ describe('a publish channel', () => {
     expect(channel().ids.at(-1)).toBe(`id-${1_000 + WINDOW}`)
   })
 
-  it('never sends what was given up while it waited', async () => {
+  it('never sends a publish that was given up while it waited', async () => {
     const sent = sendAll(0, WINDOW + 2)
     const waiting = sent[WINDOW]
     if (waiting) overdue(waiting)
@@ -126,7 +126,7 @@ describe('a publish channel', () => {
     expect(channel().ids.at(-1)).toBe(`id-${WINDOW + 1}`)
   })
 
-  it('has what is overdue in its window, until that is answered after all', async () => {
+  it('counts an overdue publish in its window until it is answered after all', async () => {
     for (const publication of sendAll(0, WINDOW)) overdue(publication)
     send('next')
     expect(channel().ids).toHaveLength(WINDOW)
@@ -146,11 +146,11 @@ describe('a publish channel', () => {
     expect(channel().ids).toEqual(['a', 'b'])
   })
 
-  it('keeps no body of what it has sent', () => {
+  it('keeps no message body after sending it', () => {
     expect(send('a').message).toBeNull()
   })
 
-  it('refuses at once what waited when its connection goes, and serves the next one', async () => {
+  it('refuses what waits at once when its connection is lost, and serves the next connection', async () => {
     channel().hasRoom = false
     send('a')
     send('b')
@@ -167,7 +167,7 @@ describe('a publish channel', () => {
     expect(channel(1).ids).toEqual(['d'])
   })
 
-  it('is opened again when RabbitMQ has closed it, and takes what comes meanwhile', async () => {
+  it('is opened again when RabbitMQ has closed it, and publishes on the new channel', async () => {
     channel().emit('close')
     expect(lane.isOpen).toBe(false)
     await expect.poll(() => channels.length, { interval: 1 }).toBe(2)
@@ -175,12 +175,12 @@ describe('a publish channel', () => {
     expect(lane.isOpen).toBe(true)
     send('a')
     expect(channel(1).ids).toEqual(['a'])
-    // What the old one says now is nobody's business.
+    // Events of the old channel no longer matter.
     channel().emit('close')
     expect(lane.isOpen).toBe(true)
   })
 
-  it('is opened again at once, each time that something was confirmed since', async () => {
+  it('is opened again at once each time, if something was confirmed in between', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     onTestFinished(() => void vi.useRealTimers())
     for (let closed = 0; closed < 3; closed++) {
@@ -193,14 +193,14 @@ describe('a publish channel', () => {
     }
   })
 
-  it('is not, where each publish costs its channel', async () => {
+  it('is not opened again at once when each publish closes it', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     onTestFinished(() => void vi.useRealTimers())
     let reopened = 0
     for (let closed = 0; closed < 3; closed++) {
       send(`id-${closed}`)
       channel(closed)?.emit('error', Object.assign(new Error('not found'), { code: 404 }))
-      // amqplib calls back what is unconfirmed before it says `close`.
+      // amqplib calls back the unconfirmed publishes before it emits `close`.
       channel(closed)?.confirms[0]?.(new Error('channel closed'))
       channel(closed)?.emit('close')
       vi.advanceTimersByTime(1)
@@ -211,7 +211,7 @@ describe('a publish channel', () => {
     expect(reopened).toBe(1)
   })
 
-  it('has what comes while it opens wait, and sends it then', async () => {
+  it('holds back a publish while it opens, and sends it then', async () => {
     const another = newLane()
     const opening = another.open()
     send('a', another)
@@ -222,7 +222,7 @@ describe('a publish channel', () => {
 })
 
 describe('a publish channel that is replaced', () => {
-  it('sends nothing while it is held, and goes on with it when it is not replaced', () => {
+  it('sends nothing while it is held, and goes on with it when it is released', () => {
     lane.hold()
     send('a')
     expect(channel().ids).toEqual([])
@@ -230,7 +230,7 @@ describe('a publish channel that is replaced', () => {
     expect(channel().ids).toEqual(['a'])
   })
 
-  it('gives all that waits to the other, in order', async () => {
+  it('passes all that waits to the other one, in order', async () => {
     const other = newLane()
     await other.open()
     lane.hold()
@@ -241,7 +241,7 @@ describe('a publish channel that is replaced', () => {
     expect([channel(0).ids, channel(1).ids]).toEqual([[], ['a', 'b']])
   })
 
-  it('is closed with the last answer, however late, and is not opened again', async () => {
+  it('is closed with its last answer, however late, and not opened again', async () => {
     const [first, second] = [send('a'), send('b')]
     if (first && second) overdue(first)
     let isRetired = false
@@ -260,7 +260,7 @@ describe('a publish channel that is replaced', () => {
   })
 })
 
-describe('a channel that is retired before it is there', () => {
+describe('a publish channel that is retired before it is open', () => {
   const retired = () => {
     const onRetired = vi.fn()
     lane = newLane()
@@ -270,7 +270,7 @@ describe('a channel that is retired before it is there', () => {
     return { opened, waiting, onRetired }
   }
 
-  it('is done with where it cannot be opened', async () => {
+  it('refuses what waits, and is done, when it cannot be opened', async () => {
     connection.openConfirmChannel = async () => {
       throw new Error('no more channels')
     }
@@ -279,7 +279,7 @@ describe('a channel that is retired before it is there', () => {
     expect([outcomes['a'], onRetired.mock.calls.length]).toEqual([['refused'], 1])
   })
 
-  it('is closed at once where nothing waits for it any more', async () => {
+  it('is closed at once when nothing waits for it any more', async () => {
     const { opened, waiting, onRetired } = retired()
     if (waiting) overdue(waiting)
     await opened
@@ -288,14 +288,14 @@ describe('a channel that is retired before it is there', () => {
   })
 })
 
-describe('a channel on probation', () => {
+describe('a publish channel on probation', () => {
   let probe: PublishLane
   beforeEach(async () => {
     probe = newLane(true)
     await probe.open()
   })
 
-  it('has one publish under way, and none behind one that is overdue', () => {
+  it('has one publish under way, and refuses all others behind an overdue one', () => {
     const first = send('a', probe)
     send('b', probe)
     expect(channel(1).ids).toEqual(['a'])
@@ -305,7 +305,7 @@ describe('a channel on probation', () => {
     expect(outcomes['c']).toEqual(['refused'])
   })
 
-  it('sends all that waits when it has passed, and is closed behind that', async () => {
+  it('sends all that waits when it is retired, and is closed after the confirms', async () => {
     for (const id of ['a', 'b', 'c']) send(id, probe)
     probe.retire(() => {})
     expect(channel(1).ids).toEqual(['a', 'b', 'c'])

@@ -2,14 +2,14 @@ import { afterAll, describe, it } from 'vitest'
 import type { Published } from './fake-peer.ts'
 import { closeAll, count, open, outgoing } from './publish-stage.ts'
 
-/** For what is to run into its timeout, where something else is to be answered before it. */
+/** A timeout that is to run out, but leaves time for other answers before it. */
 const SHORT_MS = 4_000
 
 afterAll(closeAll)
 
-// They wait for what does not come, each for itself.
+// Concurrent, because each of them waits until a timeout.
 describe.concurrent('Publisher, against a peer that keeps silent', () => {
-  it('answers unknown when the confirm does not come, and late confirms harm nobody', async ({
+  it('answers unknown when no confirm comes, and does not count a late confirm for the next publish', async ({
     expect,
   }) => {
     const { peer, recorder, publisher } = await open(SHORT_MS)
@@ -29,7 +29,9 @@ describe.concurrent('Publisher, against a peer that keeps silent', () => {
     expect(publisher.pending).toBe(0)
   })
 
-  it('takes a return that may belong to an earlier publish for its own', async ({ expect }) => {
+  it('answers returned when a return may belong to an earlier publish of the same id', async ({
+    expect,
+  }) => {
     const { peer, recorder, publisher } = await open(SHORT_MS)
     expect(await publisher.send(outgoing('a'))).toBe('unknown')
     const again = publisher.send(outgoing('a'))
@@ -41,7 +43,7 @@ describe.concurrent('Publisher, against a peer that keeps silent', () => {
     expect(recorder.count('onReturned', 'email')).toBe(1)
   })
 
-  it('sends no more than its window without a confirm; the rest waits, and is refused in time', async ({
+  it('sends no more than its window without a confirm; the rest waits, and is answered in time', async ({
     expect,
   }) => {
     const { peer, publisher, recorder } = await open(SHORT_MS)
@@ -55,24 +57,24 @@ describe.concurrent('Publisher, against a peer that keeps silent', () => {
     // Some of those that waited may go out on the next channel in their last milliseconds.
     const { confirmed, unknown = 0, refused = 0 } = count(await Promise.all(sent))
     expect({ confirmed, others: unknown + refused }).toEqual({ confirmed: 1, others: 1_099 })
-    // Nothing is known of the queue by those that were never sent.
+    // Publishes that were never sent say nothing about their queue.
     expect(recorder.count('onUnanswered', 'email', null)).toBe(unknown)
     const channels = count(peer.published.map(({ channel }) => String(channel)))
     expect(Math.max(...Object.values(channels))).toBe(385)
   })
 
-  it('publishes to others when a queue keeps its channel waiting, and to it when it answers', async ({
+  it('publishes to other queues when one keeps its channel waiting, and to that one when it answers', async ({
     expect,
   }) => {
     const { peer, recorder, publisher } = await open(SHORT_MS)
     const stuck = new Set<number>()
     let isLeaderless = true
-    // As RabbitMQ 3.10.8: a channel that has something for a queue without a leader does no more.
+    // As in RabbitMQ 3.10.8: a channel with a message for a queue without a leader handles nothing more.
     peer.on('publish', (published: Published) => {
       if (isLeaderless && published.routingKey === 'bad') stuck.add(published.channel)
       if (!stuck.has(published.channel)) peer.ack(published)
     })
-    // Enough for every channel.
+    // Enough queues to use every channel.
     const others = Array.from({ length: 40 }, (_, i) => `queue-${i}`)
     let round = 0
     const sendToOthers = async () => {
@@ -91,7 +93,7 @@ describe.concurrent('Publisher, against a peer that keeps silent', () => {
     const behind = publisher.send(outgoing('bad-3', { queue: 'bad' }))
     expect(await sendToOthers()).toEqual({ confirmed: others.length })
     expect(await Promise.all([second, behind])).toEqual(['unknown', 'refused'])
-    // It has one message that it does not answer: it gets no second one.
+    // One message to this queue is still unanswered, so no second one is sent.
     expect(await publisher.send(outgoing('bad-4', { queue: 'bad' }))).toBe('refused')
     expect(await sendToOthers()).toEqual({ confirmed: others.length })
 
@@ -107,7 +109,7 @@ describe.concurrent('Publisher, against a peer that keeps silent', () => {
     expect(last[0]?.channel).not.toBe(last[1]?.channel)
   })
 
-  it('takes a new connection when RabbitMQ has stopped reading this one', async ({ expect }) => {
+  it('opens a new connection when RabbitMQ has stopped reading this one', async ({ expect }) => {
     const { peer, recorder, publisher } = await open(SHORT_MS)
     peer.stopReading()
     expect(await publisher.send(outgoing('a'))).toBe('unknown')
@@ -118,22 +120,24 @@ describe.concurrent('Publisher, against a peer that keeps silent', () => {
     expect(peer.connections).toBe(2)
   })
 
-  it('waits for RabbitMQ where an alarm keeps it from reading', async ({ expect }) => {
+  it('keeps its connection while an alarm keeps RabbitMQ from reading', async ({ expect }) => {
     const { peer, connection, publisher } = await open(100)
     peer.stopReading()
     peer.send(0, 'ConnectionBlocked', { reason: 'low on disk' })
     expect(await publisher.send(outgoing('a'))).toBe('unknown')
-    // Longer than it waits for a channel.
+    // Longer than the publisher waits for a channel to open.
     await new Promise((resolve) => setTimeout(resolve, 6_000))
     expect(connection.isUp).toBe(true)
     peer.send(0, 'ConnectionUnblocked', {})
     await expect.poll(() => peer.connections).toBe(2)
   })
 
-  it('holds 256 MiB at most, and has room again when it has given them up', async ({ expect }) => {
+  it('holds 256 MiB at most, and has room again when it has given those publishes up', async ({
+    expect,
+  }) => {
     const { peer, publisher } = await open(SHORT_MS)
     const full = Array.from({ length: 384 }, (_, i) => publisher.send(outgoing(`id-${i}`)))
-    // These wait behind a full window. Nobody has to write them to know how long they are.
+    // These wait behind a full window and are never written, so that a length without bytes will do.
     const large = { length: 128 * 1024 * 1024 - 1_024 } as Buffer
     const waiting = [1, 2].map((i) => publisher.send(outgoing(`large-${i}`, { content: large })))
     const content = Buffer.alloc(2_048)

@@ -5,7 +5,7 @@ import { type PrivateNode, startPrivateNode } from '../support/rabbit.ts'
 import { brokersOfTest } from './fixtures.ts'
 import { type Admin, connectAdmin, row } from './harness.ts'
 
-/** Publishing through the whole broker layer, against a node of its own: alarms are node-wide. */
+/** Publishing through the whole broker layer, on a private node, because alarms are node-wide. */
 let node: PrivateNode
 let admin: Admin
 const startAt = brokersOfTest()
@@ -51,7 +51,7 @@ describe.each(['classic', 'quorum'] as const)('publish, profile %s', (queueType)
     expect(recorder.count('confirmed', queue)).toBe(1)
   })
 
-  it('answers nacked for a queue that is full, and confirmed when there is room again', async () => {
+  it('answers nacked for a full queue, and confirmed when there is room again', async () => {
     const queue = `full-${queueType}`
     await declareBounded(queue, queueType, 1)
     const { broker, recorder } = await start({ queueType })
@@ -67,7 +67,7 @@ describe.each(['classic', 'quorum'] as const)('publish, profile %s', (queueType)
     expect(await broker.publish(row({ queue }))).toBe('confirmed')
   })
 
-  it('answers returned for a queue that is gone, and finds out by itself', async () => {
+  it('answers returned for a deleted queue, which ensureQueue() reports missing and declares again', async () => {
     const { broker, recorder } = await start({ queueType })
     const queue = `gone-${queueType}`
     await broker.ensureQueue(queue)
@@ -81,7 +81,7 @@ describe.each(['classic', 'quorum'] as const)('publish, profile %s', (queueType)
   })
 })
 
-it('goes on when the limit of a full quorum queue is taken away', async () => {
+it('publishing goes on when the limit of a full quorum queue is removed', async () => {
   const { broker } = await start({ queueType: 'quorum', publishTimeoutMs: 1_000 })
   await broker.ensureQueue('unlimited')
   const limit = ['limit', '^ojs\\.queue\\.unlimited$', '{"max-length":1}', '--apply-to', 'queues']
@@ -92,7 +92,7 @@ it('goes on when the limit of a full quorum queue is taken away', async () => {
   await expect.poll(publishing, { interval: 200 }).toBe('confirmed')
 })
 
-it('streams: thousands at once, each with its own confirm', async () => {
+it('5,000 publishes at once are all confirmed, and all in the queue', async () => {
   const { broker } = await start()
   await broker.ensureQueue('many')
   const sent = Array.from({ length: 5_000 }, () => broker.publish(row({ queue: 'many' })))
@@ -102,7 +102,7 @@ it('streams: thousands at once, each with its own confirm', async () => {
   expect(messageCount).toBe(5_000)
 })
 
-it('tells a queue that is gone, or was a moment ago, from one that is there', async () => {
+it('isQueueGone() is true for a deleted queue, and for one that was missing a moment ago', async () => {
   const { broker } = await start()
   for (const queue of ['here', 'gone']) await broker.ensureQueue(queue)
   await admin.channel.deleteQueue('ojs.queue.gone')
@@ -111,11 +111,11 @@ it('tells a queue that is gone, or was a moment ago, from one that is there', as
     true,
   ])
   expect(await broker.recheckQueue('gone')).toBe('ready')
-  // What it nacked when it died may be asked about only now.
+  // A publish that the dying queue has nacked may be looked into only now.
   expect(await broker.isQueueGone('gone')).toBe(true)
 })
 
-it('survives a deleted exchange: the channel goes, the exchange comes back', async () => {
+it('publishing survives a deleted exchange: the channel is closed, the exchange declared again', async () => {
   const { broker, recorder } = await start()
   await broker.ensureQueue('email')
   await admin.channel.deleteExchange('ojs.exchange.direct')
@@ -125,13 +125,13 @@ it('survives a deleted exchange: the channel goes, the exchange comes back', asy
   await expect.poll(() => broker.publish(row())).toBe('confirmed')
 })
 
-it('refuses while the broker is blocked, and says when it is not any more', async () => {
+it('publishing is refused while RabbitMQ is blocked, and onUp is called when it is not any more', async () => {
   const { broker, recorder } = await start({ publishTimeoutMs: 1_000 })
   await broker.ensureQueue('email')
   const ups = recorder.count('onUp')
   await node.ctl(['set_vm_memory_high_watermark', '0.00001'])
   try {
-    // The broker says `blocked` at the first publish under the alarm; that one stays unconfirmed.
+    // RabbitMQ sends `blocked` at the first publish under the alarm, which stays unconfirmed.
     const outcomes: string[] = []
     await expect
       .poll(async () => {
@@ -139,7 +139,7 @@ it('refuses while the broker is blocked, and says when it is not any more', asyn
         return broker.status()
       })
       .toMatchObject({ state: 'blocked' })
-    // It may have been heard between two publishes: the last was not sent then.
+    // `blocked` may have come between two publishes; then the last one was not sent.
     expect(outcomes.findLast((outcome) => outcome !== 'refused')).toBe('unknown')
     expect(broker.gauges().blocked).toBe(true)
     expect(await Promise.race([broker.publish(row()), nextTurn('later')])).toBe('refused')
@@ -150,7 +150,7 @@ it('refuses while the broker is blocked, and says when it is not any more', asyn
   }
   await recorder.until('onUp', ups + 1)
   expect(broker.status()).toEqual({ state: 'up' })
-  // What waited under the alarm goes first, and there is only a second for each.
+  // What waited under the alarm goes first, and each publish has only a second.
   await expect.poll(() => broker.publish(row())).toBe('confirmed')
 })
 

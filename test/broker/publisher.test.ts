@@ -34,7 +34,7 @@ describe('Publisher, against a scripted peer', () => {
     expect(await Promise.all(outcomes)).toEqual(['confirmed', 'confirmed'])
   })
 
-  it('sends each message with its own headers, also when it is sent once more', async () => {
+  it('sends each message with its own headers, also when it is published again', async () => {
     const { peer, publisher } = await open()
     const options = (id: string, headers: object) => ({ messageId: id, mandatory: true, headers })
     const first = outgoing('a', {
@@ -68,7 +68,7 @@ describe('Publisher, against a scripted peer', () => {
     expect(await Promise.all(sent)).toEqual(['confirmed', 'returned', 'nacked'])
   })
 
-  it('tells which rung did not take a message', async () => {
+  it('reports the retry queue that has returned a message', async () => {
     const { peer, recorder, publisher } = await open()
     const sent = publisher.send(outgoing('a', { rungMs: 250 }))
     const [one] = await peer.until(1)
@@ -92,7 +92,7 @@ describe('Publisher, against a scripted peer', () => {
     expect(await sent[2]).toBe('nacked')
   })
 
-  it('answers unknown for what was sent when the socket is cut, and refuses until it is back', async () => {
+  it('answers unknown for what was sent when the socket is cut, and refuses until the connection is back', async () => {
     const { peer, recorder, publisher } = await open()
     const sent = [publisher.send(outgoing('a')), publisher.send(outgoing('b', { queue: 'sms' }))]
     await peer.until(2)
@@ -107,7 +107,7 @@ describe('Publisher, against a scripted peer', () => {
     expect(await after).toBe('confirmed')
   })
 
-  it('opens a channel that the broker closed again; the others go on', async () => {
+  it('opens a channel again that the broker closed, while the others go on', async () => {
     const { peer, recorder, publisher } = await open()
     // FNV puts these two on different channels.
     const lost = publisher.send(outgoing('a', { queue: 'email' }))
@@ -126,7 +126,7 @@ describe('Publisher, against a scripted peer', () => {
     expect(await again).toBe('confirmed')
   })
 
-  it('tells what it may not publish from what is lost with its connection', async () => {
+  it('answers forbidden when a right is missing, and unknown when the connection is lost', async () => {
     const { peer, recorder, publisher } = await open()
     const forbidden = publisher.send(outgoing('a'))
     const [a] = await peer.until(1)
@@ -140,7 +140,7 @@ describe('Publisher, against a scripted peer', () => {
     expect(recorder.count('publishUnknown', 'email')).toBe(2)
   })
 
-  it('keeps a queue on one channel, in order', async () => {
+  it('keeps a queue on one channel, in order, and spreads many queues over four', async () => {
     const { peer, publisher } = await open()
     const ids = Array.from({ length: 50 }, (_, i) => `id-${i}`)
     for (const id of ids) void publisher.send(outgoing(id))
@@ -152,7 +152,7 @@ describe('Publisher, against a scripted peer', () => {
     expect(new Set(all.map(({ channel }) => channel)).size).toBe(4)
   })
 
-  it('keeps retry and dead letter queues away from the channels of job queues', async () => {
+  it('uses other channels for retry and dead letter queues than for job queues', async () => {
     const { peer, publisher } = await open()
     const send = (group: Outgoing['group'], i: number) =>
       publisher.send(outgoing(`${group}-${i}`, { queue: `queue-${i}`, group }))
@@ -174,7 +174,7 @@ describe('Publisher, against a scripted peer', () => {
     { exchange: 'ojs.exchange.direct', group: 'jobs' },
     { exchange: 'ojs.exchange.dlx', group: 'others' },
   ])(
-    'has a queue that was new when the connection went prove itself on its own channel: $exchange',
+    'publishes on a separate channel to a queue that was new when the connection was lost: $exchange',
     async (to) => {
       const { peer, recorder, publisher } = await open(10_000)
       publisher.noteNew('fresh')
@@ -192,7 +192,7 @@ describe('Publisher, against a scripted peer', () => {
     },
   )
 
-  it('serves such a queue again, also when something was for it while no connection was there', async () => {
+  it('serves a queue that was new when the connection was lost, also after a publish without a connection', async () => {
     const { connection, peer, recorder, publisher } = await open(10_000)
     publisher.noteNew('fresh')
     peer.cut()
@@ -205,7 +205,7 @@ describe('Publisher, against a scripted peer', () => {
     expect(await sent).toBe('confirmed')
   })
 
-  it('refuses a second publish of an id that is under way, and more than it can hold', async () => {
+  it('refuses a second publish of an id that is under way, and more than 16,384 publishes', async () => {
     const { publisher } = await open(100)
     const first = publisher.send(outgoing('a'))
     expect(await publisher.send(outgoing('a'))).toBe('refused')
@@ -226,7 +226,7 @@ describe('Publisher, against a scripted peer', () => {
     expect(await good).toBe('confirmed')
   })
 
-  it('drains: waits for the confirms that are out, until the deadline', async () => {
+  it('drain() waits for the confirms that are missing, until the deadline', async () => {
     const { peer, publisher } = await open()
     await publisher.drain(new AbortController().signal)
     const sent = publisher.send(outgoing('a'))
@@ -241,7 +241,7 @@ describe('Publisher, against a scripted peer', () => {
   })
 })
 
-it('a lane opens one channel, when a reopen and the next connection meet', async () => {
+it('a lane opens one channel when a reopen and the next connection coincide', async () => {
   const { connection } = await open()
   const before = connection.channelsActive
   let opens = 0
@@ -266,7 +266,7 @@ it('a lane opens one channel, when a reopen and the next connection meet', async
   expect(connection.channelsActive).toBe(before + 1)
 })
 
-it('asks the next connection anew how large a message may be', async () => {
+it('the publisher forgets the largest message size of RabbitMQ with the connection', async () => {
   const { peer, recorder, publisher } = await open()
   const content = Buffer.alloc(70_000)
   const large = publisher.send(outgoing('a', { content }))
@@ -282,7 +282,7 @@ it('asks the next connection anew how large a message may be', async () => {
   const [, c] = await Promise.race([peer.until(2), again.then(() => [])])
   if (c) peer.ack(c)
   expect(await again).toBe('confirmed')
-  // Nor is one that is lost there for another reason taken for too large.
+  // A large message that is lost for another reason is not taken for too large either.
   const lost = publisher.send(outgoing('d', { content }))
   await peer.until(3)
   peer.cut()

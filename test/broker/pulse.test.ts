@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { Pulse } from '../../src/broker/pulse.ts'
 
-it('is missed where messages wait and none has come for a while', () => {
+it('the pulse is missed when messages wait and none has come for a while', () => {
   const pulse = new Pulse(100)
   expect(pulse.isMissed('a', 3, 0)).toBe(false)
   expect(pulse.isMissed('a', 3, 99)).toBe(false)
@@ -9,7 +9,7 @@ it('is missed where messages wait and none has come for a while', () => {
   expect(pulse.isMissed('a', 1, 100)).toBe(true)
 })
 
-it('is not missed where something came between, or nothing waited', () => {
+it('the pulse is not missed when a message came in between, or none was waiting', () => {
   const pulse = new Pulse(100)
   pulse.isMissed('a', 3, 0)
   pulse.beat('a')

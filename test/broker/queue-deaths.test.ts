@@ -19,7 +19,7 @@ beforeEach(() => {
   })
 })
 
-it('a queue that is there is full, and one that nobody can be asked for is not taken for gone', async () => {
+it('isGone() is true only when RabbitMQ reports the queue missing, not when it exists or is unavailable', async () => {
   expect(await deaths.isGone('q')).toBe(false)
   now += 1_000
   answer = () => 'unavailable'
@@ -29,7 +29,7 @@ it('a queue that is there is full, and one that nobody can be asked for is not t
   expect(await deaths.isGone('q')).toBe(true)
 })
 
-it('RabbitMQ is asked once in a second, however many publishes were refused', async () => {
+it('isGone() asks RabbitMQ once a second for each queue, however many publishes were refused', async () => {
   await Promise.all(Array.from({ length: 100 }, () => deaths.isGone('q')))
   now += 999
   await deaths.isGone('q')
@@ -41,7 +41,7 @@ it('RabbitMQ is asked once in a second, however many publishes were refused', as
   expect(asked).toBe(3)
 })
 
-it('one that was missed a moment ago was gone, whatever is there by now', async () => {
+it('isGone() is true for a queue that was missed a moment ago, without asking RabbitMQ', async () => {
   deaths.missed('q')
   now += 4_999
   expect([await deaths.isGone('q'), asked]).toEqual([true, 0])
@@ -49,7 +49,7 @@ it('one that was missed a moment ago was gone, whatever is there by now', async 
   expect([await deaths.isGone('q'), asked]).toEqual([false, 1])
 })
 
-it('nor is it there where it was missed while that was asked', async () => {
+it('isGone() is true for a queue that is missed while RabbitMQ is asked', async () => {
   answer = () => {
     deaths.missed('q')
     return 'exists'

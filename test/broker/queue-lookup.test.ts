@@ -6,7 +6,7 @@ import { deferred } from '../support/deferred.ts'
 const MAX_RUNNING = 16
 
 let now: number
-/** Answers that are waited for. */
+/** Answer the look-ups that are under way. */
 let answers: ((presence: Presence) => void)[]
 let failures: ((error: unknown) => void)[]
 let lookup: QueueLookup
@@ -29,7 +29,7 @@ async function asked(queue: string, presence: Presence): Promise<boolean> {
   return asking
 }
 
-it('a queue is asked for once at a time, and so many queues beside it', async () => {
+it('a queue is looked up once at a time, and at most 16 queues at the same time', async () => {
   const first = lookup.ask('q')
   expect([lookup.isRunning('q'), lookup.isPossible('q')]).toEqual([true, false])
   for (let i = 1; i < MAX_RUNNING; i++) {
@@ -43,7 +43,7 @@ it('a queue is asked for once at a time, and so many queues beside it', async ()
 })
 
 it.each(['missing', 'unavailable'] as const)(
-  'one that is %s is believed so for a second',
+  'a queue that is %s is not looked up again for a second',
   async (presence) => {
     expect(await asked('q', presence)).toBe(false)
     now += 999
@@ -54,7 +54,7 @@ it.each(['missing', 'unavailable'] as const)(
   },
 )
 
-it('and no longer where it was declared, or on another connection', async () => {
+it('a missing queue may be looked up at once when it was declared, or on another connection', async () => {
   await asked('a', 'missing')
   await asked('b', 'missing')
   lookup.forget('a')
@@ -63,12 +63,12 @@ it('and no longer where it was declared, or on another connection', async () => 
   expect(lookup.isPossible('b')).toBe(true)
 })
 
-it('one that is there may be asked for again at once', async () => {
+it('a queue that exists may be looked up again at once', async () => {
   expect(await asked('q', 'exists')).toBe(true)
   expect(lookup.isPossible('q')).toBe(true)
 })
 
-it('a look that fails keeps nobody from the next one', async () => {
+it('a look-up that throws does not block the next one', async () => {
   const failing = lookup.ask('q')
   failures.shift()?.(new Error('a bug'))
   await expect(failing).rejects.toThrow('a bug')

@@ -23,12 +23,12 @@ interface Definitions {
   bindings: { source: string }[]
 }
 
-/** What a ledger would remember of one queue. */
+/** What a ledger remembers of one queue. */
 class Memory {
   marker: string | null = null
   hasTokens = true
   missed = 0
-  /** How often it was asked for the marker: once in each look at the queues, or more. */
+  /** How often the marker was asked for: once in each check of the queues, or more. */
   asked = 0
   readonly hooks: Partial<BrokerHooks> = {
     markerOf: () => {
@@ -50,7 +50,7 @@ class Memory {
     return eventually(() => this.marker !== null)
   }
 
-  /** For what must not come. */
+  /** Waits for some checks of the queues, to show what does not happen. */
   async someLooks(): Promise<void> {
     const before = this.asked
     await eventually(() => this.asked > before + 5)
@@ -62,8 +62,8 @@ function start(memory: Memory, given: Partial<BrokerOptions> = {}): Promise<Test
 }
 
 /**
- * What a native worker does that is there before the gateway: it declares, and consumes at once. With
- * the gateway's own arguments: on a busy machine that may be the first.
+ * Does what a native worker does that is quicker than the gateway: it declares the queue, and consumes at
+ * once. With the gateway's own arguments, because on a busy machine the gateway may be the first.
  */
 async function renew(): Promise<void> {
   const entities = loadTopology('', 'classic', null).ofQueue('email', '3.10.8')
@@ -78,7 +78,7 @@ async function markerExchanges(): Promise<string[]> {
   return names.filter((name) => name.startsWith('ojs.system.marker.'))
 }
 
-/** A broker whose queue is marked. `missed` counts from here. */
+/** A broker whose queue has a marker. `missed` counts from here. */
 async function marked(): Promise<{ memory: Memory } & TestBroker> {
   const memory = new Memory()
   const started = await start(memory)
@@ -89,7 +89,7 @@ async function marked(): Promise<{ memory: Memory } & TestBroker> {
 }
 
 describe('a queue that somebody deleted and somebody else declared', () => {
-  it('is noticed, once, although it looks as it did', async () => {
+  it('is reported missing once, although it looks as it did', async () => {
     const { memory } = await marked()
     await renew()
     await eventually(() => memory.missed === 1)
@@ -100,7 +100,7 @@ describe('a queue that somebody deleted and somebody else declared', () => {
   })
 
   it.each(['lazy', 'never'] as const)(
-    'is noticed after a reconnect before anything else is done with it (declare: %s)',
+    'is reported missing after a reconnect before it is ready (declare: %s)',
     async (declare) => {
       const { memory, stop } = await marked()
       await stop()
@@ -111,7 +111,7 @@ describe('a queue that somebody deleted and somebody else declared', () => {
     },
   )
 
-  it('is noticed before it has a marker, where nobody has declared it again', async () => {
+  it('is reported missing before it has a marker, when nobody has declared it again', async () => {
     const memory = new Memory()
     const { broker } = await start(memory, { watchMs: 1_000 })
     await broker.ensureQueue('email')
@@ -143,7 +143,7 @@ describe('the marker of a queue', () => {
     expect(await markerExchanges()).toEqual([`ojs.system.marker.${marker}`])
   })
 
-  it('goes with the queue', async () => {
+  it('is deleted with the queue', async () => {
     const { stop } = await marked()
     await stop()
     expect(await markerExchanges()).toHaveLength(1)
@@ -151,14 +151,14 @@ describe('the marker of a queue', () => {
     expect(await markerExchanges()).toEqual([])
   })
 
-  describe('says nothing in a virtual host that was made from definitions meanwhile', () => {
+  describe('does not count in a virtual host that was imported from definitions', () => {
     let node: PrivateNode
     beforeAll(async () => {
       node = await startPrivateNode()
     })
     afterAll(() => node?.stop())
 
-    it.each(['stopped', 'running'])('(%s)', async (how) => {
+    it.each(['stopped', 'running'])('while the gateway was %s', async (how) => {
       const memory = new Memory()
       const given = { amqpUrls: [node.url()] }
       const { broker, recorder, stop } = await start(memory, given)
@@ -170,11 +170,11 @@ describe('the marker of a queue', () => {
       await node.ctl(['export_definitions', file])
       const { exchanges, bindings }: Definitions = JSON.parse(readFileSync(file, 'utf8'))
       const names = new Set(exchanges.map(({ name }) => name))
-      // RabbitMQ 4 imports nothing more behind a binding to what is not there.
+      // RabbitMQ 4 ends an import at a binding from an exchange that does not exist.
       expect(bindings.filter(({ source }) => !names.has(source))).toEqual([])
       await node.ctl(['delete_vhost', '/ojs'])
       if (how === 'running') await recorder.until('reconnecting', 1, 'declare')
-      // The queue goes before the connections: a look between them is not what is asked here.
+      // RabbitMQ deletes the queue before it closes the connections; a check in between is not the subject.
       Object.assign(memory, { marker, missed: 0 })
       await node.ctl(['import_definitions', file])
       if (how === 'stopped') await (await start(memory, given)).broker.ensureQueue('email')
@@ -185,7 +185,7 @@ describe('the marker of a queue', () => {
     })
   })
 
-  it('of an earlier build, which no export has, is believed and replaced', async () => {
+  it('of an earlier build, which no export contains, is believed and replaced', async () => {
     const { memory, stop } = await marked()
     await stop()
     memory.marker = uuid7()
@@ -200,7 +200,7 @@ describe('the marker of a queue', () => {
     expect(memory.missed).toBe(0)
   })
 
-  it('is not looked for where the queue was found missing', async () => {
+  it('is not checked after the queue was found missing', async () => {
     const memory = new Memory()
     const { broker, recorder } = await start(memory, { watchMs: 1_000 })
     await broker.ensureQueue('email')
@@ -212,22 +212,22 @@ describe('the marker of a queue', () => {
     expect(recorder.count('channelError')).toBe(before)
   })
 
-  it('is tried once for a queue that is gone, and again when it is back', async () => {
+  it('is tried once for a queue that is gone, and set when it is back', async () => {
     const { memory, broker, recorder } = await marked()
     memory.hasTokens = false
     await admin.channel.deleteQueue(NAME)
     const before = recorder.count('channelError')
     memory.marker = null
     await memory.someLooks()
-    // One question by the marker that was set, if there was time for it, and one bind.
+    // One check of the marker that was set, if there was time for it, and one bind.
     expect(recorder.count('channelError') - before).toBeLessThanOrEqual(2)
-    // A try makes one, and takes it away again.
+    // A try declares a marker exchange, and deletes it again.
     await expect.poll(markerExchanges).toEqual([])
     await broker.recheckQueue('email')
     await memory.untilMarked()
   })
 
-  it('is not set by whoever may declare nothing', async () => {
+  it('is not set with declare: never', async () => {
     const { stop } = await marked()
     await stop()
     const memory = new Memory()
@@ -239,7 +239,7 @@ describe('the marker of a queue', () => {
   })
 })
 
-describe('a question whose answer does not come', () => {
+describe('the check of a marker', () => {
   const ORIGIN = 'ojs.system.origin'
   const MARKER = 'q-018f0000-0000-7000-8000-000000000000'
   const EXCHANGE = `ojs.system.marker.${MARKER}`
@@ -275,7 +275,7 @@ describe('a question whose answer does not come', () => {
     return answer
   }
 
-  it('does not make the queue another one: its jobs would be published again', async () => {
+  it('that gets no answer does not make the queue another one, whose jobs would be published again', async () => {
     await declareOrigin()
     held.breakOff(`checkExchange ${EXCHANGE}`)
     const scratch = new ScratchChannel(connection)
@@ -285,14 +285,14 @@ describe('a question whose answer does not come', () => {
     expect(held.times(`checkExchange ${EXCHANGE}`)).toBe(2)
   })
 
-  it('is asked again where it was whether the markers were imported', async () => {
+  it('that gets no answer about the origin of the markers is repeated', async () => {
     held.breakOff(`checkExchange ${ORIGIN}`)
     expect(await isSame()).toBe(true)
     held.release()
     expect(await isSame()).toBe(false)
   })
 
-  it('before the connection is gone says nothing of what is there on the next', async () => {
+  it('that was answered on a lost connection does not count on the next one', async () => {
     const answered = held.answered(`checkExchange ${ORIGIN}`)
     const same = isSame()
     const { goOn } = await answered

@@ -15,7 +15,7 @@ import { idsOf, newIds, ofLogger, request, row, startConnection } from './harnes
 
 const { vhost, admin, start } = vhostOfTest()
 
-/** A node that starts takes 4 s alone, and half a minute where many others use the machine. */
+/** A node takes 4 s to start, and half a minute when many others use the machine. */
 const RESTART_MS = 150_000
 
 describe.each(['classic', 'quorum'] as const)('RabbitBroker, profile %s', (queueType) => {
@@ -46,7 +46,7 @@ describe.each(['classic', 'quorum'] as const)('RabbitBroker, profile %s', (queue
     expect(delivery?.isLive()).toBe(false)
   })
 
-  it('hands over a native message with everything that has to survive', async () => {
+  it('delivers a native message with its attempt, headers and correlation id', async () => {
     const { broker } = await start({ queueType })
     await broker.ensureQueue('email')
     const [id] = newIds(1)
@@ -63,8 +63,8 @@ describe.each(['classic', 'quorum'] as const)('RabbitBroker, profile %s', (queue
   })
 })
 
-describe('start', () => {
-  it('does not fail without a broker, says why it is down, and shows no password', async () => {
+describe('RabbitBroker.start()', () => {
+  it('does not fail without RabbitMQ; the status says why it is down, without the password', async () => {
     const { broker } = await start({ amqpUrls: ['amqp://guest:secret@127.0.0.1:1'] })
     const status = broker.status()
     expect(status).toMatchObject({ state: 'down' })
@@ -89,7 +89,7 @@ describe('start', () => {
     expect(broker.status()).toMatchObject({ state: 'down' })
   })
 
-  it('does not wait for every queue of an earlier run, but for those that the configuration names', async () => {
+  it('waits for the queues that the configuration names, but not for every queue of an earlier run', async () => {
     const startMs = async () => {
       const watch = new Stopwatch()
       const { broker, stop } = await start(
@@ -98,7 +98,7 @@ describe('start', () => {
           recordedQueues: () => ['configured', 'earlier'],
           onQueueMissing: async (queue) => {
             if (queue === 'earlier') await new Promise(() => {})
-            // Longer than it waits for others.
+            // Longer than start() waits for other queues.
             await sleep(1_500)
             return 'declare'
           },
@@ -118,11 +118,11 @@ describe('start', () => {
     expect(await leastOfThree(startMs, 6_000)).toBeLessThan(6_000)
   })
 
-  it('throws for a topology that cannot be used, before anything is connected', async () => {
+  it('throws for a topology file that cannot be read', async () => {
     await expect(start({ topologyPath: '/nowhere.json' })).rejects.toThrow('nowhere.json')
   })
 
-  it('may be stopped without it, and twice', async () => {
+  it('can be followed by several calls of stop(), which close all connections and channels', async () => {
     const { broker } = await start()
     const deadline = AbortSignal.timeout(5_000)
     await Promise.all([broker.stop(deadline), broker.stop(deadline)])
@@ -133,8 +133,8 @@ describe('start', () => {
   })
 })
 
-describe('while nothing but the declare connection is gone', () => {
-  /** It cannot come back until `release`, nor can those that `cut` ends. */
+describe('RabbitBroker without its declare connection', () => {
+  /** Cuts `first`, if given, and the declare connection; what was cut cannot come back until `release`. */
   async function startAndCut(given: Parameters<typeof start>[1] = {}, first?: ConnectionName) {
     const numbers = new Map<string, number>()
     const proxy = await TcpProxy.start(vhost.url, (connection, direction, chunk) => {
@@ -154,7 +154,7 @@ describe('while nothing but the declare connection is gone', () => {
     return { ...started, cut, release: () => proxy.refuse(false) }
   }
 
-  it('takes and gives the jobs of queues that were ready, and no others', async () => {
+  it('publishes and takes jobs of queues that were ready, and declares no others', async () => {
     const { broker, recorder, release } = await startAndCut()
     expect(broker.status()).toEqual({ state: 'up' })
     expect(broker.warnings()).toMatchObject([{ code: 'declare_connection_down' }])
@@ -170,7 +170,7 @@ describe('while nothing but the declare connection is gone', () => {
     expect([broker.status().state, recorder.count('onUp')]).toEqual(['up', 1])
   })
 
-  it('does not believe that one is there which a publish says is not', async () => {
+  it('no longer counts a queue as declared when a publish to it is returned', async () => {
     const { broker, recorder, release } = await startAndCut()
     await admin.channel.deleteQueue('ojs.queue.email')
     expect(await broker.publish(row())).toBe('returned')
@@ -181,15 +181,15 @@ describe('while nothing but the declare connection is gone', () => {
     expect(await broker.publish(row())).toBe('confirmed')
   })
 
-  // As for every native worker that begins to consume it (`sync`).
-  it('goes on with one that is only asked for', async () => {
+  // A native worker that is about to consume a queue asks for it like this (`sync`).
+  it('goes on using a queue that was only asked for', async () => {
     const { broker } = await startAndCut()
     expect(await broker.recheckQueue('email')).toBe('unavailable')
     expect(broker.isDeclared('email')).toBe(true)
     expect(await broker.publish(row())).toBe('confirmed')
   })
 
-  it('takes no job of one that went meanwhile before its jobs were seen to', async () => {
+  it('does not use a queue that was deleted meanwhile before onQueueMissing was called for it', async () => {
     const usable: boolean[] = []
     const hook = { onQueueMissing: async (_queue: string) => 'declare' as const }
     const { broker, release } = await startAndCut({
@@ -206,7 +206,7 @@ describe('while nothing but the declare connection is gone', () => {
     await expect.poll(() => broker.isDeclared('email')).toBe(true)
   })
 
-  it('believes nothing any more when publishing loses RabbitMQ too', async () => {
+  it('counts no queue as declared when the publish connection is lost too', async () => {
     const { broker, cut } = await startAndCut()
     await cut('publish')
     expect(['email', 'other'].map((queue) => broker.isDeclared(queue))).toEqual([false, false])
@@ -214,7 +214,7 @@ describe('while nothing but the declare connection is gone', () => {
   })
 
   it.each(['publish', 'consume'] as const)(
-    'believes nothing without the %s connection',
+    'counts no queue as declared when the %s connection was lost before',
     async (first) => {
       const { broker } = await startAndCut({}, first)
       expect(broker.isDeclared('email')).toBe(false)
@@ -226,7 +226,7 @@ describe('while nothing but the declare connection is gone', () => {
 })
 
 describe('ownership', () => {
-  it('is of one gateway at a time; the next one has it as soon as the first ends', async () => {
+  it('belongs to one gateway at a time; the next one serves as soon as the first ends', async () => {
     const first = await start()
     await first.broker.ensureQueue('email')
     const lines: string[] = []
@@ -249,7 +249,7 @@ describe('ownership', () => {
     expect(order.indexOf('onConsumeUp')).toBeLessThan(order.indexOf('consumed'))
   })
 
-  it('does not wait long for a gateway that has just ended', async () => {
+  it('passes quickly to a gateway that starts after another one has ended', async () => {
     await (await start()).stop()
     const nextUpMs = async () => {
       const watch = new Stopwatch()
@@ -264,7 +264,7 @@ describe('ownership', () => {
     expect(await leastOfThree(nextUpMs, 1_500)).toBeLessThan(1_500)
   })
 
-  it('has its leases extended before anything is consumed, after every connect', async () => {
+  it('starts no consumer before onConsumeUp has extended the leases', async () => {
     const seen: string[] = []
     let release = () => {}
     const blocked = new Promise<void>((resolve) => {
@@ -292,7 +292,7 @@ describe('ownership', () => {
 })
 
 describe('silent acknowledgements', () => {
-  it('are suspected when far fewer tokens are there than available jobs', async () => {
+  it('are suspected when RabbitMQ has far fewer tokens than there are available jobs', async () => {
     await admin.channel.assertQueue('ojs.queue.email')
     await admin.publish('ojs.queue.email', newIds(50))
     const connection = await startConnection(vhost.url, { name: 'declare' })
@@ -339,7 +339,7 @@ describe('silent acknowledgements', () => {
   })
 })
 
-describe('a node of its own', () => {
+describe('RabbitBroker on a private node', () => {
   let node: PrivateNode
 
   beforeAll(async () => {
@@ -349,7 +349,7 @@ describe('a node of its own', () => {
     await node?.stop()
   })
 
-  it('has its ownership claimed again when an operator deletes the lock', async () => {
+  it('claims the ownership again when an operator deletes the owner queue', async () => {
     const { broker, recorder } = await start({ amqpUrls: [node.url()] })
     await node.ctl(['-p', '/ojs', 'delete_queue', 'ojs.system.owner'])
     await recorder.until('onConsumeUp', 2)
@@ -359,7 +359,7 @@ describe('a node of its own', () => {
     expect(second.broker.status()).toMatchObject({ state: 'foreign' })
   })
 
-  it('is served again soon after its port listens; confirmed jobs are there', async () => {
+  it('serves again soon after the port of a killed node listens; confirmed jobs are still there', async () => {
     const { broker, recorder } = await start({ queueType: 'quorum', amqpUrls: [node.url()] })
     await broker.ensureQueue('email')
     const jobs = Array.from({ length: 20 }, () => row())

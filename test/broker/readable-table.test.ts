@@ -38,7 +38,7 @@ describe('a table that amqplib can decode', () => {
       ]),
     ],
     [
-      'what has a length',
+      'types with a length',
       Buffer.concat([
         entry('S', text('x')),
         entry('x', Buffer.concat([Buffer.from('x'), length(Buffer.from([76, 0, 255]))])),
@@ -46,8 +46,8 @@ describe('a table that amqplib can decode', () => {
         entry('F', table(entry('in', table()), entry('side', value('V')))),
       ]),
     ],
-    ['nothing', Buffer.alloc(0)],
-    ['a name of no letters', entry('', value('V'))],
+    ['an empty table', Buffer.alloc(0)],
+    ['an empty name', entry('', value('V'))],
     [
       '32 levels',
       entry(
@@ -71,7 +71,7 @@ describe('the tag L', () => {
     expect(readableTable(of('L'))).toEqual(of('l'))
   })
 
-  it('is not written into the bytes that came', () => {
+  it('is not replaced in the original bytes', () => {
     const bytes = entry('top', value('L', ...eight))
     const before = Buffer.from(bytes)
     readableTable(bytes)
@@ -79,7 +79,7 @@ describe('the tag L', () => {
   })
 })
 
-describe('what cannot be read', () => {
+describe('a header that cannot be read', () => {
   it.each<[string, Buffer]>([
     ['arrays of 33 levels', nested(33, (inner) => array(inner))],
     ['tables of 6,000 levels', nested(6_000, (inner) => table(entry('a', inner)))],
@@ -98,11 +98,11 @@ describe('what cannot be read', () => {
     ['a length that is cut off', Buffer.from([1, 97, 83, 0, 0])],
     ['a name that is longer than the table', Buffer.from([200, 97])],
     ['a number that is cut off', entry('n', value('l', 1, 2))],
-  ])('takes along what is behind it where its end cannot be told: %s', (_name, bytes) => {
+  ])('is left out with all that is behind it when its end is unknown: %s', (_name, bytes) => {
     expect(readableTable(Buffer.concat([good, bytes]))).toEqual(good)
   })
 
-  it('of any bytes makes a table that is no longer, and that it leaves alone', () => {
+  it('of any bytes leaves a table that is no longer, and that does not change a second time', () => {
     for (let seed = 1; seed < 2_000; seed++) {
       const bytes = Buffer.from(
         Array.from({ length: seed % 61 }, (_, i) => (seed * 7_919 * (i + 1) * (i + 3)) % 256),

@@ -80,7 +80,7 @@ describe('waitToReconnect', () => {
     expect(answers).toEqual([])
   })
 
-  it('is over at once when it is aborted, and asks for no port then', async () => {
+  it('is over at once when it is aborted, and probes no port then', async () => {
     const stop = new AbortController()
     let probes = 0
     const probe = async () => {
@@ -98,7 +98,7 @@ describe('waitToReconnect', () => {
 })
 
 describe('isAnyListening', () => {
-  it('finds the one of several that listens', async () => {
+  it('is true when one of several hosts listens, and closes its probes', async () => {
     const ends: Promise<unknown>[] = []
     const server = createServer((socket) => {
       ends.push(once(socket.resume(), 'close'))
@@ -108,15 +108,15 @@ describe('isAnyListening', () => {
     const port = typeof address === 'object' && address ? address.port : 0
     const open = new URL(`amqp://127.0.0.1:${port}`)
     const closed = new URL('amqp://127.0.0.1:1')
-    // A busy machine may take longer than the second that it waits for an answer.
+    // A busy machine may take longer than the second that isAnyListening() waits for an answer.
     await expect.poll(() => isAnyListening([closed, open])).toBe(true)
-    // Nothing stays open of the questions.
+    // No connection of a probe stays open.
     await Promise.all(ends)
     server.close()
     expect(await isAnyListening([closed])).toBe(false)
   })
 
-  it('waits a second for a host that says nothing', async () => {
+  it('is false for a host that does not answer within a second', async () => {
     const connect = vi.spyOn(Socket.prototype, 'connect').mockReturnThis()
     onTestFinished(() => connect.mockRestore())
     expect(await isAnyListening([new URL('amqp://127.0.0.1:1')])).toBe(false)

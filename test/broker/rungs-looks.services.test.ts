@@ -19,7 +19,7 @@ const RETRY_MS = 5_000
 let held: HeldChannels
 let connection: Connection
 let now: number
-/** What the ledger was told, in order. */
+/** The calls to the ledger, in order. */
 let told: string[]
 let isLedgerFull: boolean
 let rungs: Rungs
@@ -66,8 +66,8 @@ async function withRung(): Promise<void> {
   told.splice(0)
 }
 
-describe('a look at a rung', () => {
-  it('of a native worker leaves one that is gone to the gateway, which knows its jobs', async () => {
+describe('a check of a retry queue', () => {
+  it('by a native worker leaves a missing one to the gateway, which knows its jobs, for a minute', async () => {
     rungs = newRungs(1_000, { leavesMissing: true })
     await withRung()
     await admin.channel.deleteQueue(RUNG)
@@ -75,12 +75,12 @@ describe('a look at a rung', () => {
     now += 59_999
     expect(await rungs.ensure('email', 500)).toBe('unusable')
     expect(told).toEqual(['missing 500'])
-    // Nobody has declared it: there may be no gateway.
+    // Nothing has declared it for a minute: there may be no gateway.
     now += 1
     expect(await rungs.ensure('email', 500)).toBe('ready')
   })
 
-  it('of a native worker lets a gateway know before it declares one', async () => {
+  it('by a native worker asks a gateway before it declares a new one', async () => {
     const askForRung = async (queue: string, delayMs: number) => {
       told.push(`asked for ${queue} ${delayMs}`)
       return eventually(() => vhost.queue(RUNG).then((found) => found === undefined))
@@ -88,12 +88,12 @@ describe('a look at a rung', () => {
     rungs = newRungs(1_000, { leavesMissing: true, askForRung })
     expect(await rungs.ensure('email', 500)).toBe('ready')
     expect(told).toEqual(['asked for email 500', 'declared 500'])
-    // One that is there needs nobody.
+    // No gateway is needed for a retry queue that exists.
     expect(await rungs.recheck('email', 500)).toBe('ready')
     expect(told).toHaveLength(2)
   })
 
-  it('now and then is taken of those too that are in doubt', async () => {
+  it('by patrol() includes a queue that is in doubt', async () => {
     await withRung()
     rungs.doubt('email', 500)
     await admin.channel.deleteQueue(RUNG)
@@ -101,7 +101,7 @@ describe('a look at a rung', () => {
     expect(told).toEqual(['missing 500', 'declared 500'])
   })
 
-  it('that began before the rung went does not count for it', async () => {
+  it('does not count for a queue that was deleted after the check began', async () => {
     await withRung()
     const almostOver = held.answered(`bindQueue ${RUNG}`)
     const first = rungs.recheck('email', 500)
@@ -113,7 +113,7 @@ describe('a look at a rung', () => {
     expect(told).toEqual(['missing 500', 'declared 500'])
   })
 
-  it('that began on a connection which is gone does not count on the next', async () => {
+  it('does not count on the next connection when its own was lost', async () => {
     const almostOver = held.answered(`bindQueue ${RUNG}`)
     const looking = rungs.ensure('email', 500)
     const { goOn } = await almostOver
@@ -124,7 +124,7 @@ describe('a look at a rung', () => {
     expect(rungs.isReady('email', 500)).toBe(false)
   })
 
-  it('that nobody answers does not make it a missing one: its retries would run twice', async () => {
+  it('that gets no answer does not report the queue missing: its retries would run twice', async () => {
     await withRung()
     held.breakOff(`checkQueue ${RUNG}`)
     await rungs.patrol()
@@ -133,7 +133,7 @@ describe('a look at a rung', () => {
     expect([held.times(`checkQueue ${RUNG}`), told]).toEqual([3, []])
   })
 
-  it('that nobody answers is taken again, once however many there are', async () => {
+  it('that gets no answer is repeated, with one timer for all queues', async () => {
     await withRung()
     const timers = holdTimers()
     held.breakOff(`checkQueue ${RUNG}`, 'checkQueue ojs.queue.retry.email.700')
@@ -146,7 +146,7 @@ describe('a look at a rung', () => {
   })
 })
 
-describe('a rung that the ledger could not record', () => {
+describe('a retry queue that the ledger could not record', () => {
   beforeEach(async () => {
     rungs = newRungs(1)
     isLedgerFull = true
@@ -154,18 +154,18 @@ describe('a rung that the ledger could not record', () => {
     isLedgerFull = false
   })
 
-  it('is not used before the ledger was told of it again', async () => {
+  it('is not used before the ledger has recorded it', async () => {
     now += RETRY_MS
     expect(await rungs.ensure('email', 500)).toBe('ready')
     expect(told).toEqual(['declared 500', 'declared 500'])
   })
 
-  it('leaves its place to another', async () => {
+  it('leaves its place within maxRungs to another', async () => {
     expect(await rungs.ensure('email', 700)).toBe('ready')
   })
 })
 
-it('a rung that is gone keeps its place while it is declared again', async () => {
+it('a missing retry queue keeps its place within maxRungs while it is declared again', async () => {
   rungs = newRungs(1)
   await withRung()
   await admin.channel.deleteQueue(RUNG)

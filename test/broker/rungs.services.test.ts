@@ -42,7 +42,7 @@ async function exists(queue: string): Promise<boolean> {
   )
 }
 
-/** As the Python of seed 002 §15.3 does it. */
+/** Declares a retry queue as the Python of seed 002 §15.3 does. */
 async function declareClassicRung(delayMs: number, queue = 'email'): Promise<void> {
   const { channel } = admin
   await channel.assertExchange('ojs.exchange.retry', 'direct')
@@ -62,7 +62,7 @@ function eventsOf({ recorder }: TestBroker): string[] {
   return seen.filter(({ event }) => event.startsWith('onRung')).map(({ event }) => event)
 }
 
-/** Those of a gateway, on a connection of the test's own. */
+/** Retry queues as a gateway handles them, on a connection of the test's own. */
 function newRungs(
   connection: Connection,
   broker: RabbitBroker,
@@ -87,7 +87,7 @@ describe.each([
   ['quorum', ''],
   ['classic', 'tenant1'],
 ] as const)('a retry, profile %s, prefix %o', (queueType, prefix) => {
-  it('comes back through its rung, as it was published and for the next attempt', async () => {
+  it('comes back through its retry queue as it was published, for the next attempt', async () => {
     const { broker } = await start({ queueType, prefix })
     expect(broker.isRungReady('email', 250)).toBe(false)
     expect(await broker.ensureRung('email', 250)).toBe('ready')
@@ -117,7 +117,7 @@ describe.each([
     delivery?.ack()
   })
 
-  it('can be republished with what it brought along, again and again', async () => {
+  it('can be published again and again with what its delivery carried', async () => {
     const { broker } = await start({ queueType, prefix })
     await broker.ensureRung('email', 125)
     let carry: NewJob['carry'] = { headers: { tenant: 'blue' } }
@@ -127,7 +127,7 @@ describe.each([
       const [delivery] = await broker.take(request(['email']))
       expect(delivery).toMatchObject({ id: job.id, attempt: attempt + 1 })
       expect(delivery?.message.headers['x-death']).toHaveLength(1)
-      // What is taken over is without x-death, which could make 3.10 drop the message as a cycle.
+      // What is carried has no x-death header, which could make 3.10 drop the message as a cycle.
       carry = delivery?.carry() ?? null
       expect(carry?.headers).toEqual({ tenant: 'blue' })
       delivery?.ack()
@@ -135,8 +135,8 @@ describe.each([
   })
 })
 
-describe('a rung', () => {
-  it('is quorum, never forgets, and is declared as often as it takes to be the same', async () => {
+describe('a retry queue', () => {
+  it('is a quorum queue with at-least-once dead lettering, and the next run finds no difference', async () => {
     const test = await start()
     await test.broker.ensureRung('email', 1000)
     expect(await vhost.queue(rungName(1000))).toMatchObject({
@@ -158,7 +158,7 @@ describe('a rung', () => {
     expect(recorder.count('declareConflict')).toBe(0)
   })
 
-  it('is recorded before it is ready, by one flight for many callers', async () => {
+  it('is recorded in the ledger before it is ready, once for many callers', async () => {
     const seen: boolean[] = []
     let test: TestBroker | undefined
     test = await start(
@@ -179,7 +179,7 @@ describe('a rung', () => {
     expect(seen).toHaveLength(2)
   })
 
-  it('is not used when the ledger could not record it, until it can', async () => {
+  it('is not used until the ledger can record it', async () => {
     let isLedgerFull = true
     let now = 1_000_000
     const { broker } = await start(
@@ -199,13 +199,13 @@ describe('a rung', () => {
     expect(await broker.ensureRung('email', 500)).toBe('ready')
   })
 
-  it('is unusable at once without a broker', async () => {
+  it('is unusable at once without RabbitMQ', async () => {
     const { broker } = await start({ amqpUrls: ['amqp://127.0.0.1:1'] })
     expect(await broker.ensureRung('email', 500)).toBe('unusable')
     expect(await broker.recheckRung('email', 500)).toBe('unusable')
   })
 
-  it('that a publish should go to is asked for, and refuses until it is ready', async () => {
+  it('is declared when a retry is published to it, and the publish is refused until it is ready', async () => {
     const test = await start()
     const job = retry(500)
     expect(await test.broker.publish(job)).toBe('refused')
@@ -214,10 +214,10 @@ describe('a rung', () => {
   })
 })
 
-describe('a new rung', () => {
+describe('a new retry queue', () => {
   const clockAt = (time: { now: number }) => ({ now: () => time.now, wall: () => Date.now() })
 
-  it('gets no token until RabbitMQ has had the time to write it down', async () => {
+  it('gets no token until RabbitMQ has had rungSettleMs to write it to disk', async () => {
     const time = { now: 1_000_000 }
     const test = await start({ rungSettleMs: 2_000 }, {}, { clock: clockAt(time) })
     const { broker } = test
@@ -234,7 +234,7 @@ describe('a new rung', () => {
     expect(eventsOf(test)).toEqual(['onRungDeclared'])
   })
 
-  it('is in doubt for longer when the connection ends before', async () => {
+  it('is unusable for ten minutes when the connection is lost before that', async () => {
     const time = { now: 1_000_000 }
     const recordedRungs = () => [{ queue: 'email', delayMs: 500 }]
     const given = { rungSettleMs: 2_000 }
@@ -259,8 +259,8 @@ describe('a new rung', () => {
   })
 })
 
-describe('a rung that is not ours (seed 002 §15.3)', () => {
-  it('is kept, warned of and never used; the next own one is', async () => {
+describe('a retry queue that is not ours (seed 002 §15.3)', () => {
+  it('is kept, warned of and never used, while one with the next delay is', async () => {
     await declareClassicRung(1000)
     const test = await start()
     const { broker, recorder } = test
@@ -272,14 +272,14 @@ describe('a rung that is not ours (seed 002 §15.3)', () => {
     ])
     expect(eventsOf(test)).toEqual(['onRungDeclared'])
     expect((await admin.channel.checkQueue(rungName(1000))).messageCount).toBe(0)
-    // A hot path does not ask again and again.
+    // The answer is kept, because retries ask for it often.
     for (let i = 0; i < 20; i++) expect(await broker.ensureRung('email', 1000)).toBe('unusable')
     expect(recorder.count('declareConflict', rungName(1000))).toBe(1)
     const diff = await topologyDiff({ ...options(vhost.url), queues: ['email'] })
     expect(diff).toMatchObject([{ code: 'queue_differs', details: { entity: rungName(1000) } }])
   })
 
-  it('is looked at again after a minute, and on demand', async () => {
+  it('is checked again after a minute, and by recheckRung()', async () => {
     let now = 1_000_000
     const clock = { now: () => now, wall: () => Date.now() }
     await declareClassicRung(1000)
@@ -297,7 +297,7 @@ describe('a rung that is not ours (seed 002 §15.3)', () => {
     expect(broker.warnings()).toEqual([])
   })
 
-  it('is not bound by us', async () => {
+  it('is not bound to the retry exchange', async () => {
     const { channel } = admin
     await channel.assertQueue(rungName(1000), { arguments: { 'x-message-ttl': 1000 } })
     const { broker } = await start()
@@ -307,7 +307,7 @@ describe('a rung that is not ours (seed 002 §15.3)', () => {
     expect((await channel.checkQueue(rungName(1000))).messageCount).toBe(0)
   })
 
-  it('took the place of ours: what waited there counts as gone', async () => {
+  it('in the place of ours makes the gateway report that ours is missing', async () => {
     const test = await start()
     await test.broker.ensureRung('email', 1000)
     await admin.channel.deleteQueue(rungName(1000))
@@ -318,8 +318,8 @@ describe('a rung that is not ours (seed 002 §15.3)', () => {
   })
 })
 
-describe('a rung that is gone', () => {
-  it('is told to the ledger before it is declared again, when a publish comes back', async () => {
+describe('a retry queue that was deleted, or lost its binding', () => {
+  it('is reported to the ledger before it is declared again, when a publish to it is returned', async () => {
     const there: boolean[] = []
     const test = await start(
       {},
@@ -339,18 +339,18 @@ describe('a rung that is gone', () => {
     expect(await broker.ensureRung('email', 60_000)).toBe('ready')
     expect(there).toEqual([false])
     expect(await broker.publish(job)).toBe('confirmed')
-    // The job queue was there all the time: nobody looked for it.
+    // The job queue existed all the time, and was not checked again.
     expect(recorder.count('onQueueMissing')).toBe(1)
     expect(broker.isDeclared('email')).toBe(true)
   })
 
-  it('is not told of when it was never there', async () => {
+  it('is not reported when it never existed', async () => {
     const test = await start()
     expect(await test.broker.recheckRung('email', 1000)).toBe('ready')
     expect(eventsOf(test)).toEqual(['onRungDeclared'])
   })
 
-  it('is asked for again while the ledger cannot take its jobs back', async () => {
+  it('is unusable until the ledger can take its jobs back', async () => {
     let isLedgerFull = true
     const missing: number[] = []
     const { broker } = await start(
@@ -362,7 +362,7 @@ describe('a rung that is gone', () => {
           if (isLedgerFull) throw new Error('disk full')
         },
       },
-      // What it knows does not grow old while the test looks.
+      // The clock stands still, so that no answer that is kept expires.
       { clock: { now: () => 1_000_000, wall: () => Date.now() } },
     )
     await expect.poll(() => missing).toEqual([4000])
@@ -373,7 +373,7 @@ describe('a rung that is gone', () => {
     expect(missing).toEqual([4000, 4000])
   })
 
-  it('is watched also when a native worker has declared and reported it', async () => {
+  it('is noticed also when a native worker has declared and reported it', async () => {
     const recorded: { queue: string; delayMs: number }[] = []
     const missing: number[] = []
     const { broker } = await start()
@@ -384,7 +384,7 @@ describe('a rung that is gone', () => {
       onRungMissing: async (_queue, delayMs) => void missing.push(delayMs),
     })
     await rungs.ensureKnown()
-    // Gone before anybody has looked, and gone between two looks.
+    // Deleted before the first check, and between two checks.
     recorded.push({ queue: 'email', delayMs: 60_000 })
     await rungs.patrol()
     expect([missing, await exists(rungName(60_000))]).toEqual([[60_000], true])
@@ -392,14 +392,14 @@ describe('a rung that is gone', () => {
     await admin.channel.deleteQueue(rungName(60_000))
     await rungs.patrol()
     expect(missing).toEqual([60_000, 60_000])
-    // Or when it is needed here.
+    // Or it is noticed when a retry needs it.
     recorded.push({ queue: 'email', delayMs: 90_000 })
     expect(await rungs.ensure('email', 90_000)).toBe('ready')
     expect(missing).toEqual([60_000, 60_000, 90_000])
     await connection.close()
   })
 
-  it('is noticed by the patrol, though nobody publishes to it', async () => {
+  it('is noticed by patrol(), although nothing is published to it', async () => {
     const { broker, recorder } = await start()
     const connection = await startConnection(vhost.url, { name: 'declare' })
     const note = (event: string) => async (queue: string, delayMs: number) =>
@@ -424,7 +424,7 @@ describe('a rung that is gone', () => {
     expect(rungs.isReady('email', 60_000)).toBe(false)
   })
 
-  it('gets its binding back with its exchange', async () => {
+  it('is bound again after its exchange was deleted', async () => {
     const { broker } = await start({ publishTimeoutMs: 5_000 })
     await broker.ensureRung('email', 250)
     await admin.channel.deleteExchange('ojs.exchange.retry')
@@ -435,7 +435,7 @@ describe('a rung that is gone', () => {
 })
 
 describe('after a reconnect', () => {
-  it('every recorded rung is looked at, and those that are gone are told of first', async () => {
+  it('every recorded retry queue is checked, and a missing one is reported before it is declared', async () => {
     const recorded = [250, 1000, 60_000].map((delayMs) => ({ queue: 'email', delayMs }))
     const first = await start()
     for (const { delayMs } of recorded) await first.broker.ensureRung('email', delayMs)
@@ -458,7 +458,7 @@ describe('after a reconnect', () => {
     await reconnectAdmin()
   })
 
-  it('nothing that was found out before counts', async () => {
+  it('a retry queue that was unusable before is checked again', async () => {
     await declareClassicRung(1000)
     const { broker, recorder } = await start()
     expect(await broker.ensureRung('email', 1000)).toBe('unusable')
@@ -472,7 +472,7 @@ describe('after a reconnect', () => {
 })
 
 describe('a cluster', () => {
-  it('gets no new rung while one of its hosts takes no connection; those it has are used', async () => {
+  it('gets no new retry queue while one of its hosts takes no connection; existing ones are used', async () => {
     const before = await start()
     await before.broker.ensureRung('email', 125)
     await before.stop()
@@ -490,8 +490,8 @@ describe('a cluster', () => {
   })
 })
 
-describe('limits', () => {
-  it('hold over all queues; what is known stays usable', async () => {
+describe('limits of retry queues', () => {
+  it('hold over all queues; known retry queues stay usable', async () => {
     const recordedRungs = () => [{ queue: 'old', delayMs: 1000 }]
     const test = await start({ maxRungs: 3 }, { recordedRungs })
     const { broker } = test
@@ -517,7 +517,7 @@ describe('limits', () => {
     expect(broker.warnings()).toEqual([])
   })
 
-  it('a rung that could not be declared leaves its place to another', async () => {
+  it('do not count a retry queue that could not be declared', async () => {
     await declareClassicRung(1000)
     const { broker } = await start({ maxRungs: 1 })
     expect(await broker.ensureRung('email', 1000)).toBe('unusable')
@@ -525,7 +525,7 @@ describe('limits', () => {
     expect(await broker.ensureRung('email', 4000)).toBe('unusable')
   })
 
-  it('with `never` no rung is declared or used; one that is gone is told of all the same', async () => {
+  it('with declare: never no retry queue is declared or used, and a missing one is reported', async () => {
     const before = await start()
     await before.broker.ensureRung('email', 1000)
     await before.stop()

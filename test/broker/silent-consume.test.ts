@@ -10,7 +10,7 @@ import { idsOf, logger, request } from './harness.ts'
 
 type Deliver = (message: ConsumeMessage) => void
 
-/** As RabbitMQ's: one of a queue without a leader gives no answer to a consume. */
+/** As in RabbitMQ: a queue without a leader gives no answer to a consume. */
 class SilentChannel extends EventEmitter {
   readonly #onWell: (deliver: Deliver) => void
 
@@ -77,14 +77,14 @@ function start(clock = systemClock()) {
   return { take, arrive }
 }
 
-it('a queue whose consume is not answered keeps no job of another from who waits for both', async () => {
+it('a fetch of two queues gets a job of one when the other never answers basic.consume', async () => {
   const { take, arrive } = start()
   const both = take(['stuck', 'well'], 30_000)
   await arrive('a', 1)
   expect(await both).toEqual(['a'])
 }, 20_000)
 
-it('nor from who waits for the other alone, behind that one', async () => {
+it('a fetch of one queue gets its job behind a fetch that also waits for a queue that never answers', async () => {
   const { take, arrive } = start()
   const both = take(['stuck', 'well'], 30_000)
   const alone = take(['well'], 30_000)
@@ -94,13 +94,13 @@ it('nor from who waits for the other alone, behind that one', async () => {
   expect(await both).toEqual(['a'])
 }, 20_000)
 
-it('nor from who wants more than there is of the other, once it is known to be silent', async () => {
+it('a fetch that wants more jobs than there are ends early once the other queue is known to be silent', async () => {
   let now = 0
   const { take, arrive } = start({ now: () => now, wall: () => now })
   const begun = take(['well', 'stuck'], 30_000)
   await arrive('a', 1)
   expect(await begun).toEqual(['a'])
-  // From here on time stands still: who waits for it to pass waits until its fetch is over.
+  // The clock stands still from here on: a fetch that waits for time to pass waits until its own end.
   now += 1_000
   const both = take(['well', 'stuck'], 30_000, 5)
   await arrive('b', 2)

@@ -24,7 +24,7 @@ afterAll(() => client.close())
 const NESTED = nestedArrays('x-nested', 6_000)
 const LONG = longOfTheGrammar('x-long', 7_000_000_000)
 
-/** A native job with these headers, beside one that everybody can read. `over`: its members. */
+/** Publishes a native job with these headers and a readable one. `over`: members of the job. */
 async function publish(queue: string, raw: RawHeader[], over: object = {}): Promise<string> {
   const id = v7()
   const retry = { initial_interval: 'PT0.1S', jitter: false }
@@ -41,7 +41,7 @@ async function publish(queue: string, raw: RawHeader[], over: object = {}): Prom
   return id
 }
 
-/** How often the gateway had to connect anew. */
+/** How often the gateway has reconnected. */
 async function reconnections(): Promise<number> {
   const counted = samplesOf(await scrape(gateway), 'ojs_amqp_reconnections_total')
   return Object.values(counted).reduce((sum, value) => sum + value, 0)
@@ -52,7 +52,7 @@ describe('a message with headers that amqplib cannot decode', () => {
     ['an L', [LONG]],
     ['6,000 levels', [NESTED]],
     ['both', [NESTED, LONG]],
-  ])('is a job like any other, and ends no connection: %s', async (_name, raw) => {
+  ])('is a job like any other, and no connection is lost: %s', async (_name, raw) => {
     const queue = freshQueue()
     await gateway.push(queue)
     await fetchOne(gateway, queue)
@@ -63,7 +63,7 @@ describe('a message with headers that amqplib cannot decode', () => {
     expect(await reconnections()).toBe(0)
   })
 
-  it('keeps on a retry what can be read', async () => {
+  it('keeps its readable headers on a retry', async () => {
     const queue = freshQueue()
     await gateway.push(queue)
     await fetchOne(gateway, queue)
@@ -81,7 +81,7 @@ describe('a message with headers that amqplib cannot decode', () => {
     expect(message?.headers).not.toHaveProperty('x-nested')
   })
 
-  it('is a dead letter when it is no job, and stays one', async () => {
+  it('is dead-lettered when it is no job, and stays in its dead letter queue', async () => {
     const queue = freshQueue()
     await gateway.push(queue)
     await fetchOne(gateway, queue)
@@ -94,7 +94,7 @@ describe('a message with headers that amqplib cannot decode', () => {
     expect(await reconnections()).toBe(0)
   })
 
-  it('is heard on a control queue', async () => {
+  it('is obeyed on a control queue', async () => {
     const queue = freshQueue()
     const { body } = await gateway.push(queue)
     await publishRaw(vhost.url, [

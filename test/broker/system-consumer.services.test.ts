@@ -16,7 +16,7 @@ const SOURCE = 'ojs.system.due'
 
 let held: HeldChannels
 let connection: Connection
-/** What becomes of each message, in their order. */
+/** One for each message, in order: the test decides how the message was handled. */
 let handled: ReturnType<typeof deferred<'ack'>>[]
 let consumer: SystemConsumer
 let now: number
@@ -52,7 +52,7 @@ async function consumerCount(): Promise<number> {
   return (await admin.channel.checkQueue(SOURCE)).consumerCount
 }
 
-it('who consumes a system queue ends also where that was not accepted yet', async () => {
+it('a system consumer that is suspended before RabbitMQ has accepted it is closed', async () => {
   const answered = held.answered(`consume ${SOURCE}`)
   consumer.resume()
   const { goOn } = await answered
@@ -62,7 +62,7 @@ it('who consumes a system queue ends also where that was not accepted yet', asyn
   expect(await consumerCount()).toBe(0)
 })
 
-it('who could not handle a message of one keeps nobody from consuming it again', async () => {
+it('a system queue is consumed again after resume() although a message failed during suspend()', async () => {
   consumer.resume()
   await admin.publish(SOURCE, ['a'])
   await expect.poll(() => handled.length).toBe(1)
@@ -77,7 +77,7 @@ it('who could not handle a message of one keeps nobody from consuming it again',
   expect([held.times(`consume ${SOURCE}`), connection.channelsActive]).toEqual([2, 1])
 })
 
-it('a message that brings a bug to light comes again once', async () => {
+it('a message is redelivered once when its handler has a bug, but each time when the ledger is unavailable', async () => {
   consumer.resume()
   await admin.publish(SOURCE, ['a'])
   for (const times of [1, 2]) {
@@ -94,7 +94,7 @@ it('a message that brings a bug to light comes again once', async () => {
   handled[4]?.resolve('ack')
 })
 
-/** As RabbitMQ does some 15 s after a question to a quorum queue most of whose nodes are away. */
+/** As RabbitMQ does some 15 s after a request to a quorum queue most of whose nodes are away. */
 async function endConnection(refuseQuestion = () => {}): Promise<void> {
   const { generation } = connection
   connection.listen({ down: refuseQuestion })
@@ -102,7 +102,7 @@ async function endConnection(refuseQuestion = () => {}): Promise<void> {
   await eventually(() => connection.generation > generation && connection.isUp)
 }
 
-it('a system queue that does not answer is asked more and more rarely: it costs the connection', async () => {
+it('a system queue that does not answer is consumed ever more rarely, as each try costs the connection', async () => {
   const timers = holdTimers()
   const pass = async (ms: number) => {
     now += ms
@@ -118,7 +118,7 @@ it('a system queue that does not answer is asked more and more rarely: it costs 
     unsent = held.unsent(QUESTION)
     consumer.resume()
     await pass(aloneMs - 1)
-    // What was to be asked by now was asked: it takes a channel and a prefetch.
+    // Everything that was to be asked by now was asked: a consume takes a channel and a prefetch.
     for (let i = 0; i < 3; i++) await (await connection.openChannel()).close()
     expect(held.times(QUESTION)).toBe(round + 1)
     await pass(1)
