@@ -18,7 +18,7 @@ function overTheWire(headers: object): Record<string, unknown> {
   return codec.decodeFields(buffer.subarray(4, codec.encodeTable(buffer, headers, 0)))
 }
 
-/** The message as a consumer gets it, for what `factsOf` and `foreignMessage` read. */
+/** A message as a consumer receives it, with what `factsOf` and `foreignMessage` read. */
 function message(content: string | Buffer, properties: object = {}, headers: object = {}) {
   const empty = { contentType: undefined, contentEncoding: undefined, deliveryMode: undefined }
   return {
@@ -77,7 +77,7 @@ describe('tokenOf (seed 002 §6)', () => {
     })
   })
 
-  it('leaves out whole tags where there are too many', () => {
+  it('leaves out whole tags when there are too many', () => {
     const tags = Array.from({ length: 100 }, (_, i) => `customer-tag-${i}`)
     const { headers } = tokenOf(row({ carry: { tags } })).options
     const told = String(headers?.['x-ojs-tags']).split(',')
@@ -159,7 +159,7 @@ describe('tokenOf (seed 002 §6)', () => {
     expect(options.correlationId).toBe('0af7651916cd43dd8448eb211c80319c')
   })
 
-  it('splices the generation in, and takes none from the envelope', () => {
+  it('adds the generation to the body, and ignores one that the envelope brings', () => {
     const plain = row({ id: 'a' })
     expect(tokenOf(plain).content.toString()).toBe(plain.envelope)
     expect(factsOf(message(tokenOf({ ...plain, generation: 3 }).content)).generation).toBe(3)
@@ -181,7 +181,7 @@ describe('tokenOf (seed 002 §6)', () => {
     { requiredKeys: [] },
   )
 
-  it('turns nothing that an HTTP client controls into a header of another name', () => {
+  it('never turns what an HTTP client controls into a header of another name', () => {
     const property = fc.property(
       anyCarry,
       anyText,
@@ -205,7 +205,7 @@ describe('tokenOf (seed 002 §6)', () => {
     fc.assert(property)
   })
 
-  it('restores what an adopted message brought, under our own headers', () => {
+  it('restores headers and properties of an adopted message, but keeps our own headers', () => {
     const carry: Carry = {
       headers: { tenant: 'x', blob: { '!': 'bytes', value: 'AAE=' }, 'x-ojs-queue': 'forged' },
       properties: { appId: 'legacy', replyTo: 'answers' },
@@ -221,7 +221,7 @@ describe('tokenOf (seed 002 §6)', () => {
 })
 
 describe('cleanHeaders', () => {
-  it('drops what the broker owns and what we write ourselves', () => {
+  it('drops headers that the broker owns, and those that we write ourselves', () => {
     const dropped = [
       ...['x-death', 'x-first-death-queue', 'x-last-death-reason', 'x-delivery-count', 'CC', 'BCC'],
       ...['x-acquired-count', 'x-delay', 'expiration', 'x-match', 'X-Death', 'x-opt-foo', '!', ''],
@@ -285,7 +285,7 @@ describe('cleanHeaders', () => {
 
   const anyHeaders = fc.dictionary(fc.string({ unit: 'binary', maxLength: 300 }), anyValue)
 
-  it('gives what can be stored as JSON, encoded again, and cleaned again without a change', () => {
+  it('returns headers that can be stored as JSON, encoded again, and cleaned again without a change', () => {
     fc.assert(
       fc.property(anyHeaders, (headers) => {
         const clean = cleanHeaders(headers)
@@ -305,7 +305,7 @@ describe('cleanText', () => {
     expect(cleanText('a\u0000b\u007fc\ud800d')).toBe('a b c d')
   })
 
-  it('never grows, never splits a character, never leaves a control character', () => {
+  it('never grows beyond its limit, splits a character or leaves a control character', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), fc.integer({ min: 0, max: 64 }), (text, max) => {
         const clean = cleanText(text, max)
@@ -350,7 +350,7 @@ describe('factsOf', () => {
     expect(factsOf(message('{}', {}, { 'x-ojs-attempt': header })).attempt).toBe(attempt)
   })
 
-  it('reads max attempts, or says that there are none', () => {
+  it('reads max attempts, or null when the header is missing', () => {
     expect(factsOf(message('{}', {}, { 'x-ojs-max-attempts': 5 })).maxAttempts).toBe(5)
     expect(factsOf(message('{}', {}, { 'x-ojs-max-attempts': 0 })).maxAttempts).toBe(0)
     expect(factsOf(message('{}')).maxAttempts).toBe(null)
@@ -380,16 +380,16 @@ describe('factsOf', () => {
     ['no property, but a member', undefined, '{"priority":4}', 4],
     ['no property, no member', undefined, '{}', 0],
     ['no usable body', 0, '{"priority":-1', 0],
-  ])('priority, %s', (_what, priority, body, expected) => {
+  ])('reads the priority: %s', (_what, priority, body, expected) => {
     expect(factsOf(message(body, { priority })).priority).toBe(expected)
   })
 
-  it('looks at no more than a few members called priority', () => {
+  it('parses the body only a few times, however many members are called priority', () => {
     const args = Array.from({ length: 50_000 }, () => ({ priority: 0 }))
     const body = JSON.stringify({ args, priority: -7 })
     const before = performance.now()
     expect(factsOf(message(body, { priority: 0 })).priority).toBe(-7)
-    // Minutes, if it parsed the body once for each of them.
+    // It would take minutes to parse the body once for each of them.
     expect(performance.now() - before).toBeLessThan(10_000)
   })
 
@@ -405,7 +405,7 @@ describe('factsOf', () => {
 })
 
 describe('carryOf', () => {
-  it('takes over what seed 002 §6 maps, and the rest as it is', () => {
+  it('takes over what seed 002 §6 maps, and other headers and properties as they are', () => {
     const headers = {
       'x-ojs-trace-id': TRACE,
       'x-ojs-trace-state': 'v=1',
@@ -429,12 +429,12 @@ describe('carryOf', () => {
     expect(carryOf(foreignMessage(message('{}', { appId: 'ojs' })))).toEqual({})
   })
 
-  it('does not keep an address that dies with its channel', () => {
+  it('drops a direct reply-to address, which dies with its channel', () => {
     const replyTo = 'amq.rabbitmq.reply-to.g1h2'
     expect(carryOf(foreignMessage(message('{}', { replyTo })))).toEqual({})
   })
 
-  it('comes back the same from a token that was made of it', () => {
+  it('returns the carry that its token was made of', () => {
     const carry: Carry = {
       traceparent: TRACE,
       correlationId: 'c',

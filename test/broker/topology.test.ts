@@ -18,7 +18,7 @@ const shipped: Record<string, unknown> = JSON.parse(
   readFileSync(new URL('../../topology/topology.json', import.meta.url), 'utf8'),
 )
 
-it('has a schema that is one: the gateway takes it for granted', () => {
+it('the schema of the topology is a valid JSON Schema, as the gateway assumes', () => {
   const file = new URL('../../topology/topology.schema.json', import.meta.url)
   const ajv = new Ajv2020({ strict: false })
   expect([ajv.validateSchema(JSON.parse(readFileSync(file, 'utf8'))), ajv.errors]).toEqual([
@@ -42,7 +42,7 @@ describe.each(['', 'tenant1'])('the shipped topology, prefix %o', (prefix) => {
   const names = createNames(prefix)
   const ofQueue = topology.ofQueue('email', VERSION)
 
-  it('has the entities of the seed, by the names that the code uses', () => {
+  it('has the entities of the seed, with the names that the code uses', () => {
     expect(topology.base(VERSION).map(nameOf)).toEqual([
       names.exchange.direct,
       names.exchange.dlx,
@@ -82,7 +82,7 @@ describe.each(['', 'tenant1'])('the shipped topology, prefix %o', (prefix) => {
     ])
   })
 
-  it('has a rung for any delay, and that delay back to its queue (seed 002 §8.2)', () => {
+  it('has a retry queue for any delay, which leads back to its job queue (seed 002 §8.2)', () => {
     expect(topology.rung('email.bulk', 1500, VERSION)).toEqual({
       entity: 'queue',
       kind: 'rung',
@@ -101,7 +101,7 @@ describe.each(['', 'tenant1'])('the shipped topology, prefix %o', (prefix) => {
     })
   })
 
-  it('declares every target before what routes to it', () => {
+  it('declares every target before the queue that routes to it', () => {
     const all: Entity[] = [...topology.base(VERSION), ...ofQueue]
     const bound = new Set<string>()
     for (const entity of all) {
@@ -116,7 +116,7 @@ describe.each(['', 'tenant1'])('the shipped topology, prefix %o', (prefix) => {
     }
   })
 
-  it('has durable queues that outlive their consumers, but for the owner', () => {
+  it('has durable, non-exclusive queues only, except for the owner queue', () => {
     const queues = [...topology.base(VERSION), ...ofQueue].filter(
       (entity): entity is QueueEntity => entity.entity === 'queue',
     )
@@ -143,7 +143,7 @@ describe('settings of single queues', () => {
   })
 })
 
-describe('a queue with limits under the profile classic', () => {
+describe('a queue with limits in the profile classic', () => {
   const typeOf = (settings: object) => {
     const topology = loadTopology('', 'classic', write({ ...shipped, queues: { q: settings } }))
     const arguments_ = topology
@@ -160,14 +160,14 @@ describe('a queue with limits under the profile classic', () => {
   )
 
   it.each([{ maxLength: 9, type: 'classic' }, { maxLength: 9, overflow: 'drop-head' }, {}])(
-    'is a classic one where that is wished: %o',
+    'stays a classic queue when the settings ask for it, or have no limit: %o',
     (settings) => {
       expect(typeOf(settings)).toMatchObject({ job: 'classic' })
     },
   )
 })
 
-describe('a file that is no topology', () => {
+describe('a topology file', () => {
   it.each([
     ['an unknown member', { ...shipped, qeues: {} }],
     ['a missing section', { ...shipped, perQueue: undefined }],
@@ -177,7 +177,7 @@ describe('a file that is no topology', () => {
     ['a wrong limit', { ...shipped, queues: { email: { maxLength: 0 } } }],
     ['an unknown setting', { ...shipped, queues: { email: { max_length: 1 } } }],
     ['a wrong queue name', { ...shipped, queues: { Email: {} } }],
-  ])('%s is refused with its name', (_what, content) => {
+  ])('is refused with the name of the file when it has %s', (_what, content) => {
     const file = write(content)
     expect(() => loadTopology('', 'classic', file)).toThrow(file)
   })
@@ -186,7 +186,7 @@ describe('a file that is no topology', () => {
     ['a limit that RabbitMQ does not take', { maxLength: 1e300 }],
     ['a limit in bytes that RabbitMQ does not take', { maxLengthBytes: 1e300 }],
     ['a time to live beyond 32 bits', { messageTtlMs: 2 ** 32 }],
-  ])('%s is refused, and not with each PUSH', (_what, settings) => {
+  ])('is refused when it is loaded, not with each PUSH, for %s', (_what, settings) => {
     const file = write({ ...shipped, queues: { email: settings } })
     expect(() => loadTopology('', 'classic', file)).toThrow('must be <= ')
   })
@@ -204,7 +204,7 @@ describe('a file that is no topology', () => {
     'ojs.queue.control.{queue}',
     'ojs.queue.retry.{queue}.{ms}',
     'ojs.system.dead-letters',
-  ])('what calls %s otherwise is refused: the code would look for it', (name) => {
+  ])('is refused when it has another name for %s, which the code would look for', (name) => {
     const renamed = JSON.stringify(shipped).replaceAll(`"name":"${name}"`, '"name":"ojs.other"')
     const file = write(JSON.parse(renamed))
     expect(() => loadTopology('', 'classic', file)).toThrow(`'${name}' of `)
@@ -213,19 +213,19 @@ describe('a file that is no topology', () => {
   it.each([
     ['"type":"direct"', '"type":"topic"', "exchange 'ojs.exchange.direct' of type direct"],
     ['"kind":"control"', '"kind":"dlx"', "queue 'ojs.queue.control.{queue}' of kind control"],
-  ])('what takes one thing for another is refused: %s', (said, otherwise, lacking) => {
+  ])('is refused when it has an entity of another type or kind: %s', (said, otherwise, lacking) => {
     const file = write(JSON.parse(JSON.stringify(shipped).replace(said, otherwise)))
     expect(() => loadTopology('', 'classic', file)).toThrow(`it has no ${lacking}`)
   })
 
-  it('may have more than the shipped one', () => {
+  it('may have more entities than the shipped one', () => {
     const audit = '{"name":"ojs.exchange.audit","type":"fanout"}'
     const more = JSON.stringify(shipped).replace('"exchanges":[', `"exchanges":[${audit},`)
     const topology = loadTopology('', 'classic', write(JSON.parse(more)))
     expect(topology.base(VERSION).map(nameOf)).toContain('ojs.exchange.audit')
   })
 
-  it('what is no JSON, or not there, is refused with its name and what it was to be', () => {
+  it('is refused with its name when it is no JSON, or does not exist', () => {
     const file = write({})
     writeFileSync(file, 'exchanges: []')
     const isTold = `The topology file '${file}' cannot be read: `
@@ -270,7 +270,7 @@ describe('names', () => {
     expect(withPrefix('', 'ojs.queue.email')).toBe('ojs.queue.email')
   })
 
-  it('know the retry rungs of seed 002 §4.1', () => {
+  it('name retry queues as in seed 002 §4.1', () => {
     expect(createNames('').retryQueue('email', 5000)).toBe('ojs.queue.retry.email.5000')
   })
 })

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { typeDifference } from '../../src/broker/type-difference.ts'
 
-// What RabbitMQ 3.10.8 names for each pair of queues, and what a later one may.
+// The differences that RabbitMQ 3.10.8 names for each pair of queues, and those that a later one may name.
 it.each([
   ['quorum', 'x-max-priority', '10', 'it is a classic queue, wanted quorum'],
   ['quorum', 'x-queue-type', 'none', 'it is a classic queue, wanted quorum'],
@@ -19,6 +19,9 @@ it.each([
   ['quorum', 'x-dead-letter-strategy', 'none', null],
   ['quorum', 'x-dead-letter-exchange', 'none', null],
   [undefined, 'type', 'topic', null],
-])('where %s is wanted and %s is %s: %s', (wanted, argument, actual, says) => {
-  expect(typeDifference(wanted, { argument, actual, expected: 'x' })).toBe(says)
-})
+])(
+  'when %s is wanted and %s is %s, typeDifference() returns: %s',
+  (wanted, argument, actual, says) => {
+    expect(typeDifference(wanted, { argument, actual, expected: 'x' })).toBe(says)
+  },
+)

@@ -10,11 +10,11 @@ function withOne(priority = 5): Underway {
   return underway
 }
 
-/** Among what has this priority too, it goes before all else. */
+/** Goes before everything else of this priority. */
 const at = (priority: number) => ({ priority, order: 0 })
 
-describe('what is underway', () => {
-  it('goes before what has a lower priority, and nothing else', () => {
+describe('a published message that has not arrived', () => {
+  it('goes before deliveries of a lower priority, and no others', () => {
     const underway = withOne()
     const isBetterThan = (priority: number) =>
       underway.hasBefore(at(priority), CONFIRMED_AT, CONFIRMED_AT)
@@ -22,28 +22,28 @@ describe('what is underway', () => {
     expect(isBetterThan(Number.NEGATIVE_INFINITY)).toBe(true)
   })
 
-  it('goes before what was published after it', () => {
+  it('goes before messages that were published after it', () => {
     const underway = withOne()
     const isBefore = (order: number) =>
       underway.hasBefore({ priority: 5, order }, CONFIRMED_AT, CONFIRMED_AT)
     expect([6, 7, 8].map(isBefore)).toEqual([false, false, true])
   })
 
-  it('has the place of its publish when it comes, once', () => {
+  it('gets the place of its publish when it arrives, once', () => {
     const underway = withOne()
     expect(underway.arrived('a')).toBe(7)
     expect(underway.arrived('a')).toBeUndefined()
     expect(underway.size).toBe(0)
   })
 
-  it('is nothing to a fetch that came before the confirm', () => {
+  it('is ignored by a fetch that came before its confirm', () => {
     const underway = withOne()
     expect(underway.hasBefore(at(0), CONFIRMED_AT - 1, CONFIRMED_AT)).toBe(false)
     underway.sent('b', at(9), CONFIRMED_AT)
     expect(underway.hasBefore(at(5), CONFIRMED_AT, CONFIRMED_AT)).toBe(false)
   })
 
-  it('is so no longer when it has come, or cannot', () => {
+  it('is no longer expected after forget(), even if it is confirmed then', () => {
     const underway = withOne()
     underway.forget('a')
     expect(underway.hasBefore(at(0), CONFIRMED_AT, CONFIRMED_AT)).toBe(false)
@@ -51,7 +51,7 @@ describe('what is underway', () => {
     expect(underway.hasBefore(at(0), CONFIRMED_AT, CONFIRMED_AT)).toBe(false)
   })
 
-  it('costs fetches 25 ms of a second where other consumers take it', () => {
+  it('delays fetches for at most 25 ms in a second when other consumers take the messages', () => {
     const underway = withOne()
     expect(underway.hasBefore(at(0), CONFIRMED_AT, CONFIRMED_AT + 24)).toBe(true)
     expect(underway.hasBefore(at(0), CONFIRMED_AT, CONFIRMED_AT + 25)).toBe(false)
@@ -66,7 +66,7 @@ describe('what is underway', () => {
     }
   })
 
-  it('is bounded: what waits in the broker does not pile up', () => {
+  it('is remembered with 255 others at most, and not for good', () => {
     const underway = new Underway()
     for (let i = 0; i < 300; i++) underway.sent(String(i), at(i), 0)
     expect(underway.size).toBe(256)

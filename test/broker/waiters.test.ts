@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { LiveDelivery } from '../../src/broker/delivery.ts'
 import { Waiters } from '../../src/broker/waiters.ts'
 
-/** Of a request of its own. */
+/** A signal that does not abort. */
 const never = () => new AbortController().signal
 const hasClaimable = () => false
 const wanted = (...queues: string[]) => ({
@@ -14,7 +14,7 @@ const wanted = (...queues: string[]) => ({
 })
 
 describe('Waiters', () => {
-  it('are first come, first served, in every queue of theirs', async () => {
+  it('are served in the order in which they came, in each of their queues', async () => {
     const waiters = new Waiters(() => [])
     const one = waiters.wait(wanted('a', 'b'), 60_000, never())
     const two = waiters.wait(wanted('b'), 60_000, never())
@@ -30,7 +30,7 @@ describe('Waiters', () => {
     expect(waiters.first('b')).toBeUndefined()
   })
 
-  it('leave no trace when their signal aborts or their time is over; then they get what is there', async () => {
+  it('are removed when their signal aborts or their time is over; the latter then get what is there', async () => {
     const there = [{}] as LiveDelivery[]
     const waiters = new Waiters(() => there)
     const stop = new AbortController()
@@ -42,7 +42,7 @@ describe('Waiters', () => {
     expect(waiters.has('a')).toBe(false)
   })
 
-  it('are bounded; one more is told at once that there is nothing', async () => {
+  it('are limited to 4,096; one more gets nothing at once', async () => {
     const waiters = new Waiters(() => [])
     const all = Array.from({ length: 4_096 }, () => waiters.wait(wanted('a'), 60_000, never()))
     expect(await waiters.wait(wanted('a'), 60_000, never())).toEqual([])

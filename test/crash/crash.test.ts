@@ -28,8 +28,8 @@ import { brokerKilledWithSchedules, gatewayKilledWithSchedules } from './schedul
 import type { Stage } from './stage.ts'
 
 /**
- * `npm run soak` sets `OJS_CRASH_ROUND=n`: the n-th round has a seed of its own, plays on the other
- * type of queue every second time, and has more and longer outages.
+ * `npm run soak` sets `OJS_CRASH_ROUND=n`: round n has a seed of its own, uses the other type of queue
+ * every second time, and has more and longer outages.
  */
 const round = Number(process.env['OJS_CRASH_ROUND'] ?? 0)
 const isSoak = process.env['OJS_CRASH_ROUND'] !== undefined
@@ -66,7 +66,7 @@ const SCENARIOS: Scenario[] = [
   ['broker away for 8 s', 'quorum', (stage) => brokerAway(stage, 8_000)],
 ]
 
-/** What costs too much time for `npm test`: these start the broker again, and wait for it. */
+/** Too slow for `npm test`: these restart the broker, and wait for it. */
 const SOAK_ONLY: Scenario[] = [
   ['broker killed and restarted', 'classic', brokerKilled],
   ['broker killed and restarted', 'quorum', brokerKilled],
@@ -87,7 +87,7 @@ for (const [i, scenario] of [...SCENARIOS, ...(isSoak ? SOAK_ONLY : [])].entries
   const [name, usual, play] = scenario
   const profile = round % 2 === 0 ? usual : OTHER[usual]
   const title = `${name} (${profile}, OJS_CRASH_SEED=${SEED})`
-  // No two of them strike at the same moment.
+  // Each scenario strikes at moments of its own.
   const random = new Random(SEED * (SCENARIOS.length + SOAK_ONLY.length) + i)
   test(title, () => play({ title, name, node, prefix: `scene-${i}`, profile, random }))
 }

@@ -1,10 +1,10 @@
 import { writeSync } from 'node:fs'
 
 /**
- * Preloaded into a gateway (`failpoints.ts`): kills it as a power cut would, at the point that
- * FAILPOINT names: `module:Class.method:before` or `:after`, and the how manyth call it is, the
- * first if nothing is said. `after` is when the method's promise has resolved: for a write of the
- * ledger that is its commit, for a publish its confirm. The last line of the log is `failpoint` then.
+ * Preloaded into a gateway (`failpoints.ts`): kills it, as a power cut would, at the point that FAILPOINT
+ * names: `module:Class.method:before` or `:after`, then optionally the number of the call that kills, by
+ * default the first. `after` means that the method's promise has resolved: for a write of the ledger that
+ * is its commit, for a publish its confirm. The last line of the log is `failpoint` then.
  */
 const [module = '', name = '', when, calls = '1'] = (process.env.FAILPOINT ?? '').split(':')
 const [className = '', method = ''] = name.split('.')

@@ -5,13 +5,13 @@ import { eventually } from '../support/in-process.ts'
 
 const PRELOAD = `--import ${fileURLToPath(new URL('./failpoint.mjs', import.meta.url))}`
 
-/** Restarts it as one that dies at this point (`failpoint.mjs`); may be dead when this resolves. */
+/** Restarts the gateway so that it dies at this point (`failpoint.mjs`); it may be dead already then. */
 export async function restartDoomed(gateway: Gateway, failpoint: string): Promise<void> {
-  // It may die before it listens: what it has missed meanwhile is the first thing it does.
+  // It may die before it listens, because it first catches up on what it has missed.
   await gateway.restart({ NODE_OPTIONS: PRELOAD, FAILPOINT: failpoint }).catch(() => {})
 }
 
-/** It has died, and where it was to. */
+/** Resolves when the gateway has died, and checks that it was at this point. */
 export async function untilDead(
   gateway: Gateway,
   failpoint: string,

@@ -14,7 +14,7 @@ const NO_PROGRESS_MS = 10_000
 const SWEEP_MS = 450
 /** Longer than any of these waits takes, on any machine. */
 const PATIENCE_MS = 30_000
-/** Shorter than the gateway's publish timeout: nothing held is refused before the gateway dies. */
+/** Shorter than the gateway's publish timeout, so that nothing held is refused before the gateway dies. */
 const HOLD_MS = 5_000
 
 export interface Run {
@@ -24,16 +24,16 @@ export interface Run {
   /** AMQP URL of the broker itself. */
   amqpUrl: string
   queue: string
-  /** Names in the broker: of the job queue, and what those of its retry queues start with. */
+  /** In the broker: the name of the job queue, and the beginning of the names of its retry queues. */
   brokerQueue: string
   retryQueues: string
-  /** What the faults found under way. */
+  /** What was in flight at the faults. */
   strikes: Strikes
 }
 
 /**
- * Waits until the load is at its random moment and something is in flight there; `isRight` says
- * what exactly.
+ * Waits until the load has come to its random moment and something is in flight; `isRight` says what
+ * exactly.
  */
 export async function momentToStrike(
   gateway: Gateway,
@@ -48,9 +48,9 @@ export async function momentToStrike(
 }
 
 /**
- * Nothing passes in this direction until so much is in flight, and then nothing at all: what is in
- * flight stays so. Where it does not come to that, because what makes it is held up too, all goes on
- * for a moment, and once more.
+ * Lets nothing pass in this direction until so much is in flight, and then nothing at all, so that it stays
+ * in flight. If the hold also stops what is to come in flight, everything passes for a moment before the
+ * next try.
  */
 export async function holdUntil(
   gateway: Gateway,
@@ -68,8 +68,8 @@ export async function holdUntil(
 }
 
 /**
- * Confirms that had passed before may be unread when the first line after the second hold is
- * written; they are read in a turn of the gateway's between that line and the next.
+ * Confirms that passed before may be unread when the gateway writes its first line after the second hold.
+ * It reads them in a turn between that line and the next, hence the second check.
  */
 async function holds(
   gateway: Gateway,
@@ -111,7 +111,7 @@ export class Strikes {
     this.#gateway = gateway
   }
 
-  /** `fault`: when it was, ms since the epoch. */
+  /** `fault`: when it happened, ms since the epoch. */
   note(fault = Date.now()): void {
     const line = this.#gateway.log.last('in flight', fault)
     if (line === undefined) throw new Error('the gateway logged no "in flight" before the fault')
@@ -130,7 +130,7 @@ function inFlightIn(line: { readonly [field: string]: unknown }): InFlight {
   return { publishes: Number(publishes), retries: Number(retries), leases: Number(leases) }
 }
 
-/** Everything is pushed, worked off and read back. Prints the verdict. */
+/** Waits until everything is pushed, worked off and read back. Prints the verdict. */
 export async function conclude(run: Run): Promise<Verdict> {
   const { gateway, load } = run
   load.startWorking({ connections: 16, count: 20 })
@@ -153,14 +153,14 @@ export async function conclude(run: Run): Promise<Verdict> {
   return verdict
 }
 
-/** Of the job queue and its retry queues. */
+/** The tokens in the job queue and in its retry queues. */
 async function tokensOf(run: Run, rungs: readonly number[]): Promise<string[]> {
   const names = [run.brokerQueue, ...rungs.map((delayMs) => `${run.retryQueues}${delayMs}`)]
   const tokens = await Promise.all(names.map((name) => queueTokens(run.amqpUrl, name)))
   return tokens.flat()
 }
 
-/** Nothing waits for a worker any more, or nothing has moved for a while. */
+/** Resolves when nothing waits for a worker any more, or nothing has moved for a while. */
 async function drained({ client }: Gateway): Promise<void> {
   let least = Number.POSITIVE_INFINITY
   let since = Date.now()
@@ -174,8 +174,8 @@ async function drained({ client }: Gateway): Promise<void> {
 }
 
 /**
- * Tokens of jobs that are over may be left behind the last one that was worth something. They go
- * while somebody fetches; one that is still there when none has gone for a while is for the verdict.
+ * Tokens of jobs that are over may be left behind the last useful one. They go while a worker fetches. When
+ * none has gone for a while, the verdict counts those that are left.
  */
 async function sweep({ gateway, amqpUrl, queue, brokerQueue }: Run): Promise<void> {
   const connection = await connect(amqpUrl)
@@ -193,7 +193,7 @@ async function sweep({ gateway, amqpUrl, queue, brokerQueue }: Run): Promise<voi
   await connection.close()
 }
 
-/** Tokens that the gateway has and nobody has looked at. */
+/** Tokens in the gateway's buffers. */
 async function buffered(client: OjsClient): Promise<number> {
   const { text } = await client.send('GET', '/metrics')
   const counts = [...text.matchAll(/^ojs_amqp_buffered\{.*\} (\d+)$/gm)]
@@ -208,7 +208,7 @@ async function waiting(client: OjsClient): Promise<number> {
   return available + scheduled + retryable
 }
 
-/** At least so many jobs wait for their next attempt, under load. */
+/** Resolves when at least so many jobs wait for their next attempt, under load. */
 export async function untilRetrying({ client }: Gateway, load: Load, jobs: number): Promise<void> {
   for (;;) {
     const { retryable = 0 } = await jobsByState(client)
@@ -220,8 +220,8 @@ export async function untilRetrying({ client }: Gateway, load: Load, jobs: numbe
 }
 
 /**
- * The retry queues of these delays take jobs: a new one does not for the first 2 s. Call it when
- * the load begins, which must make retries of these delays.
+ * Resolves when the retry queues of these delays take jobs, which new ones do not for the first 2 s. To be
+ * called when the load begins, which must make retries of these delays.
  */
 export async function untilRungsReady(gateway: Gateway, delaysMs: readonly number[]) {
   const isReady = (delayMs: number) =>
@@ -229,7 +229,7 @@ export async function untilRungsReady(gateway: Gateway, delaysMs: readonly numbe
   await Promise.all(delaysMs.map(isReady))
 }
 
-/** From the metrics: a live gateway locks its ledger. */
+/** From the metrics, because a live gateway locks its ledger. */
 async function jobsByState(client: OjsClient): Promise<Record<string, number>> {
   const { status, text } = await client.send('GET', '/metrics')
   if (status !== 200) throw new Error(`GET /metrics answered ${status}: ${text}`)
@@ -243,7 +243,7 @@ async function jobsByState(client: OjsClient): Promise<Record<string, number>> {
 /** What the ledger of a gateway that is dead or stopped knows. */
 export interface LedgerContent {
   rows: LedgerRow[]
-  /** The counts that it kept, by state. */
+  /** The counts by state that the ledger kept. */
   kept: Record<string, number>
   /** Delays of the retry queues that were declared. */
   rungs: number[]

@@ -10,14 +10,14 @@ const ALARMS: [name: string, raise: string[], clear: string[]][] = [
     ['set_vm_memory_high_watermark', 'absolute', '512MB'],
   ],
 ]
-/** The NACK under the alarm finds no rung that it could declare and publish to. */
+/** The NACK under the alarm finds no retry queue that it could declare and publish to. */
 const RETRY = { options: { retry: { initial_interval_ms: 100, jitter: false } } }
-/** Longer than the alarm: neither the publish that it caught nor the leases are what is tested here. */
+/** Longer than the alarm, so that neither the publish under it nor a lease runs out. */
 const ENV = { OJS_PUBLISH_TIMEOUT_MS: '120000', OJS_VISIBILITY_TIMEOUT_MS: '120000' }
 
 export function alarmFaults(node: PrivateNode): void {
   describe.each(ALARMS)('%s alarm', (_name, raise, clear) => {
-    test('PUSH is 503 at once; FETCH, ACK, NACK and BEAT go on; PUSH comes back', async () => {
+    test('PUSH is 503 at once; FETCH, ACK, NACK and BEAT go on; PUSH works again afterwards', async () => {
       const { gateway } = await openStage(node, { env: ENV })
       const ids = await pushed(gateway, 'q', 4, RETRY)
       const [toAck, toNack, toFetch, toLeave] = ids as [string, string, string, string]
@@ -26,7 +26,7 @@ export function alarmFaults(node: PrivateNode): void {
 
       onTestFailed(() => node.ctl(clear).then(() => {}))
       await node.ctl(raise)
-      // The broker tells of its alarm when somebody publishes; that one has no answer yet.
+      // RabbitMQ reports its alarm only when something is published; that publish has no answer yet.
       let isAnswered = false
       const caught = gateway.push('q').finally(() => {
         isAnswered = true

@@ -8,12 +8,12 @@ const LEAVING: [name: string, leave: (client: RawClient) => void][] = [
   ['closes', (client) => client.socket.end()],
   ['resets', (client) => client.socket.resetAndDestroy()],
 ]
-/** Far more than the buffers of both kernels: an answer that is not read is not written. */
+/** Far more than the buffers of both kernels, so that an answer that is not read is not written. */
 const LARGE = { args: ['x'.repeat(16_000_000)] }
 
-/** The other half of test/http/client-gone.test.ts: what becomes of jobs, leases and tokens. */
+/** The other half of test/http/client-gone.test.ts: what happens to jobs, leases and tokens. */
 export function clientGoneFaults(node: PrivateNode): void {
-  describe('HTTP client goes before its FETCH is answered', () => {
+  describe('HTTP client that leaves before its FETCH is answered', () => {
     const stage = useStage(node, { env: { OJS_MAX_BODY_BYTES: '20000000' } })
 
     test('resets when the job is claimed: the attempt does not count', async () => {

@@ -6,12 +6,12 @@ import { fetched, nack, openStage, pushed, restOf, stateOf, untilState } from '.
 
 const STEP_MS = 5 * 60_000
 const MINUTE_MS = 60_000
-/** Not so soon that the step comes too late on a busy machine. */
+/** Late enough for the step to come first on a busy machine. */
 const DUE_MS = 6_000
 const LASTING_MS = 5_000
 const RETRIES = { jitter: false, backoff_strategy: 'none' }
 
-/** Time as an operator or NTP may change it. */
+/** A wall clock that steps, as an operator or NTP may make it. */
 class SteppingClock implements Clock {
   readonly #system = systemClock()
   #steppedMs = 0
@@ -36,11 +36,11 @@ class SteppingClock implements Clock {
 
 /** Durations do not move with the wall clock; instants do (architecture §2, "Time"). */
 export function clockFaults(node: PrivateNode): void {
-  // One rung: a retry that waits in the broker and one that the ledger holds.
+  // With a single retry queue, one retry waits in the broker and the other one in the ledger.
   const env = { OJS_MAX_RUNGS: '1' }
 
   describe('clock step', () => {
-    test('of five minutes forward', async () => {
+    test('of five minutes forward makes schedules and expiries due, but no lease and no retry', async () => {
       const clock = new SteppingClock()
       const { gateway } = await openStage(node, { env, overrides: { clock } })
       const [leased, inRung, held] = await working(gateway, 40_000)
@@ -65,11 +65,11 @@ export function clockFaults(node: PrivateNode): void {
       expect(await restOf(gateway, 'q')).toEqual([])
     })
 
-    test('of five minutes back', async () => {
+    test('of five minutes back delays schedules and expiries, but no lease, timeout or retry', async () => {
       const clock = new SteppingClock()
       const { gateway } = await openStage(node, { env, overrides: { clock } })
       const [leased, inRung, held] = await working(gateway, LASTING_MS)
-      // Retried late: a slow machine still finds it `retryable`.
+      // The retry is due late, so that a slow machine still finds the job `retryable`.
       const retry = { ...RETRIES, initial_interval_ms: MINUTE_MS }
       const timeout = { options: { timeout_ms: LASTING_MS, retry } }
       const [timed] = (await pushed(gateway, 'timed', 1, timeout)) as [string]
@@ -84,7 +84,7 @@ export function clockFaults(node: PrivateNode): void {
       await untilState(gateway, held, 'available')
       await untilState(gateway, timed, 'retryable')
       expect((await gateway.get(timed)).body.job.error.code).toBe('timeout')
-      // Without the step the other two would be over by now.
+      // Without the step, the schedule and the expiry would be due by now.
       await eventually(() => Date.now() > dueAt + 500)
       expect(await stateOf(gateway, scheduled)).toBe('scheduled')
       expect(await stateOf(gateway, expiring)).toBe('available')
@@ -114,7 +114,7 @@ async function working(
   const retry = (ms: number) => ({
     options: { retry: { ...RETRIES, initial_interval_ms: ms, max_interval_ms: 2 * ms } },
   })
-  // Of the job, not of the FETCH: the other two have all the time until they are failed.
+  // The lease is of the job, not of the FETCH: the other two jobs need time until they are failed.
   const lease = { options: { visibility_timeout_ms: durationMs } }
   const [leased] = (await pushed(gateway, 'q', 1, lease)) as [string]
   const [inRung] = (await pushed(gateway, 'q', 1, retry(durationMs))) as [string]
@@ -137,7 +137,7 @@ async function nextAttempt(gateway: TestGateway, id: string): Promise<unknown> {
   return job.next_attempt_at
 }
 
-/** The reaper has looked at every lease since this was called. */
+/** Resolves when the reaper has checked every lease since the call. */
 async function reaped(gateway: TestGateway): Promise<void> {
   const [id] = (await pushed(gateway, 'short', 1)) as [string]
   await fetched(gateway, 'short', 1, { visibility_timeout_ms: 50 })

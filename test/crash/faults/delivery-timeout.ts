@@ -8,13 +8,13 @@ const TIMED = isRabbitmqFrom(4, 3) ? (['quorum'] as const) : PROFILES
 
 export function deliveryTimeoutFaults(node: PrivateNode): void {
   describe("channel closed by the broker's delivery timeout", () => {
-    // Both are read when a channel opens, so they come before the gateway. A channel that is not
-    // closed by the next tick is closed once more, which is an error of the whole connection when
-    // the first was answered meanwhile: the interval has to outlast a busy machine.
+    // RabbitMQ reads both when a channel opens, so they are set before the gateway starts. A channel that is
+    // not closed by the next tick is closed once more. If the first close was answered meanwhile, that is an
+    // error of the whole connection: the interval has to outlast a busy machine.
     beforeAll(() => limits(node, { consumer_timeout: 1_000, channel_tick_interval: 2_000 }))
     afterAll(() => limits(node, { consumer_timeout: 1_800_000, channel_tick_interval: 60_000 }))
 
-    test.each(TIMED)('leases survive it, and nothing runs twice (%s)', async (profile) => {
+    test.each(TIMED)('does not end leases, and no job runs twice (%s)', async (profile) => {
       const { gateway } = await openStage(node, { env: { OJS_QUEUE_TYPE: profile } })
       const [early, late, third] = (await pushed(gateway, 'q', 3)) as [string, string, string]
       const first = await fetched(gateway, 'q', 2, { worker_id: 'w' })
@@ -22,17 +22,17 @@ export function deliveryTimeoutFaults(node: PrivateNode): void {
         { id: early, attempt: 1 },
         { id: late, attempt: 1 },
       ])
-      // All three are deliveries of the same channel, one of them without a worker.
+      // All three are deliveries of the same channel; no worker has the third one.
       await eventually(async () => (await metric(gateway, 'ojs_amqp_deliveries_lost_total')) >= 3)
       expect(await metric(gateway, 'ojs_amqp_channel_errors_total')).toBeGreaterThanOrEqual(1)
       expect(await stateOf(gateway, early)).toBe('active')
 
-      // Before its token is back: the token then finds a job that is over.
+      // This ACK comes before the token is back; the token then belongs to a job that is over.
       expect((await gateway.ack(early, { worker_id: 'w', attempt: 1 })).status).toBe(200)
-      // The third comes back behind the other two, which nobody gets again.
+      // The third token comes back behind the other two, whose jobs no worker gets again.
       expect(await fetched(gateway, 'q', 1)).toEqual([{ id: third, attempt: 1 }])
       expect((await gateway.ack(third)).status).toBe(200)
-      // After its token is back: the lease lives in the ledger alone.
+      // This ACK comes after the token is back, when only the ledger has the lease.
       expect((await gateway.ack(late, { worker_id: 'w', attempt: 1 })).status).toBe(200)
 
       const [fresh] = await pushed(gateway, 'q', 1)

@@ -6,10 +6,10 @@ import { runSeedExample } from '../../support/pika.ts'
 import type { PrivateNode } from '../../support/rabbit.ts'
 import { fetched, nack, openStage, PROFILES, pushed, restOf, stateOf } from './stage.ts'
 
-/** A queue that somebody else has declared in his own way is kept, used, and told about. */
+/** A queue that was declared with other arguments is kept, used, and reported as a warning. */
 export function existingQueueFaults(node: PrivateNode): void {
   describe('queue that exists with other arguments', () => {
-    test('as the seed declares it, where ours are quorum queues', async () => {
+    test('as the seed declares it, is used with a warning in the profile quorum', async () => {
       const native = v7()
       const { gateway } = await openStage(node, {
         env: { OJS_QUEUE_TYPE: 'quorum' },
@@ -23,7 +23,7 @@ export function existingQueueFaults(node: PrivateNode): void {
             "queue 'ojs.queue.email' is kept as it is: it is a classic queue, wanted quorum ('x-max-priority' is 10, expected none).",
           details: {
             entity: 'ojs.queue.email',
-            // RabbitMQ names the first difference and no other: what we would declare is told whole.
+            // RabbitMQ names only the first difference, so the warning has all arguments that we would declare.
             argument: 'x-max-priority',
             expected: 'none',
             actual: '10',
@@ -40,7 +40,7 @@ export function existingQueueFaults(node: PrivateNode): void {
       ])
     })
 
-    test('as the seed declares it, where ours are classic queues: no difference', async () => {
+    test('as the seed declares it, is used without a warning in the profile classic', async () => {
       const native = v7()
       const prepare = (_: Admin, { url }: { url: string }) => runSeedExample(url, native)
       const { gateway } = await openStage(node, { prepare })
@@ -48,36 +48,39 @@ export function existingQueueFaults(node: PrivateNode): void {
       expect(await warningsOf(gateway)).toEqual([])
     })
 
-    test.each(PROFILES)('without a dead letter exchange (%s)', async (profile) => {
-      const { gateway, admin } = await openStage(node, {
-        env: { OJS_QUEUE_TYPE: profile },
-        prepare: ({ channel }) =>
-          channel.assertQueue('ojs.queue.bare', {
-            durable: true,
-            arguments: { 'x-queue-type': profile },
-          }),
-      })
-      await expectServing(gateway, 'bare', [])
-      const [warning, ...others] = await warningsOf(gateway)
-      expect(others).toEqual([])
-      expect(warning).toMatchObject({
-        code: 'queue_differs',
-        details: {
-          entity: 'ojs.queue.bare',
-          argument: 'x-dead-letter-exchange',
-          expected: 'ojs.exchange.dlx',
-          actual: 'none',
-        },
-      })
-      // Without the exchange the broker has nowhere to copy a dead job to: the ledger has it.
-      expect((await admin.channel.checkQueue('ojs.queue.dlx.bare')).messageCount).toBe(0)
-      const listed = await gateway.request('GET', '/ojs/v1/dead-letter?queue=bare')
-      expect(listed.body.jobs).toHaveLength(1)
-    })
+    test.each(PROFILES)(
+      'without a dead letter exchange, is used with a warning (%s)',
+      async (profile) => {
+        const { gateway, admin } = await openStage(node, {
+          env: { OJS_QUEUE_TYPE: profile },
+          prepare: ({ channel }) =>
+            channel.assertQueue('ojs.queue.bare', {
+              durable: true,
+              arguments: { 'x-queue-type': profile },
+            }),
+        })
+        await expectServing(gateway, 'bare', [])
+        const [warning, ...others] = await warningsOf(gateway)
+        expect(others).toEqual([])
+        expect(warning).toMatchObject({
+          code: 'queue_differs',
+          details: {
+            entity: 'ojs.queue.bare',
+            argument: 'x-dead-letter-exchange',
+            expected: 'ojs.exchange.dlx',
+            actual: 'none',
+          },
+        })
+        // Without the exchange, RabbitMQ copies no dead job to the dead letter queue; the ledger has the job.
+        expect((await admin.channel.checkQueue('ojs.queue.dlx.bare')).messageCount).toBe(0)
+        const listed = await gateway.request('GET', '/ojs/v1/dead-letter?queue=bare')
+        expect(listed.body.jobs).toHaveLength(1)
+      },
+    )
   })
 }
 
-/** PUSH, FETCH, ACK, a retry, a dead letter. `waiting`: ids that are in the queue already. */
+/** Does a PUSH, FETCH, ACK, retry and dead letter. `waiting`: ids that are in the queue already. */
 async function expectServing(gateway: TestGateway, queue: string, waiting: string[]) {
   const retry = { initial_interval_ms: 20, jitter: false, max_attempts: 2 }
   const [good, bad] = (await pushed(gateway, queue, 2, { options: { retry } })) as [string, string]

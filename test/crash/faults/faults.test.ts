@@ -16,8 +16,8 @@ import { uniqueFaults } from './unique.ts'
 import { zombieFaults } from './zombies.ts'
 
 /**
- * Faults that can be had on demand (issue 3): one after the other on one node, each in a vhost of
- * its own. What needs load and random moments is in ../crash.test.ts.
+ * Faults that can be produced on demand (issue 3): one after the other on one node, each in a virtual host
+ * of its own. Faults that need load and random moments are in ../crash.test.ts.
  */
 const node = await startPrivateNode({ plugins: ['rabbitmq_management'] })
 afterAll(() => node.stop())

@@ -13,18 +13,18 @@ const JOBS = 100
 const PER_JOB = 200
 const HUGE = 50
 const MB = 1_000_000
-/** Of its own accord Node 24 lets what is young grow by some 100 MB more than Node 20. */
+/** By default Node 24 lets its young generation grow by some 100 MB more than Node 20. */
 const SMALL_NURSERY = { NODE_OPTIONS: '--max-semi-space-size=16' }
-/** Of what takes 9 s on a quiet machine. */
+/** For what takes 9 s on a quiet machine. */
 const PATIENCE_MS = 120_000
 
 export function hostileFloodFaults(node: PrivateNode): void {
-  test(`20,000 messages that are no jobs (OJS_CRASH_SEED=${SEED})`, async () => {
+  test(`20,000 messages that are no jobs cost no real job and no resources (OJS_CRASH_SEED=${SEED})`, async () => {
     const vhost = await node.createVhost()
     onTestFinished(() => vhost.drop())
     const admin = await connectAdmin(vhost.url)
     onTestFinished(() => admin.close())
-    // A process of its own: what it keeps open and holds in memory is part of the question.
+    // A separate process, because its open files and its memory are measured.
     const gateway = await Gateway.start({ amqpUrl: vhost.url, env: SMALL_NURSERY })
     onTestFinished(() => gateway.dispose())
     await eventually(async () => (await gateway.client.health()).status === 200)
@@ -37,7 +37,7 @@ export function hostileFloodFaults(node: PrivateNode): void {
     await Promise.all([flood.publish(1, 0), flood.work(JOBS + 2)])
     await flood.drain()
 
-    // Not one real job was lost, held up or overtaken.
+    // No real job was lost or overtaken.
     expect(flood.finished).toEqual(flood.pushed)
     await eventually(async () => (await flood.depth('ojs.queue.dlx.q')) === flood.noJobs, 30_000)
     await eventually(async () => (await flood.depth('ojs.queue.control.q')) === 0, 30_000)
@@ -57,7 +57,7 @@ export function hostileFloodFaults(node: PrivateNode): void {
   })
 }
 
-/** Real jobs between messages that are none, and a worker that takes what it is given. */
+/** Publishes real jobs between messages that are none, and works on those that it gets. */
 class Flood {
   readonly pushed: string[] = []
   readonly finished: string[] = []
@@ -72,7 +72,7 @@ class Flood {
     this.#admin = admin
   }
 
-  /** Real jobs, each with so many messages behind it that are none. */
+  /** Pushes real jobs, and publishes `perJob` messages that are none after each of them. */
   async publish(jobs: number, perJob: number): Promise<void> {
     for (let i = 0; i < jobs; i++) {
       const job = { type: 'a.b', args: [i], options: { queue: 'q' } }
@@ -82,7 +82,7 @@ class Flood {
     }
   }
 
-  /** One worker, so that the order of the jobs is to be seen. */
+  /** A single worker, so that the order of the jobs can be checked. */
   work(jobs: number): Promise<void> {
     return eventually(async () => {
       await this.#work()
@@ -90,7 +90,7 @@ class Flood {
     }, PATIENCE_MS)
   }
 
-  /** What lies behind the last job is looked at only while somebody asks for more. */
+  /** The messages behind the last job are consumed only while a worker fetches. */
   drain(): Promise<void> {
     return eventually(async () => {
       await this.#work()
@@ -102,7 +102,7 @@ class Flood {
     return depthOf(this.#admin, queue)
   }
 
-  /** Control messages that the gateway could make nothing of. */
+  /** Number of control messages that the gateway could not read. */
   async malformed(): Promise<number> {
     const { text } = await this.#gateway.client.send('GET', '/metrics')
     return sumOf(text, 'ojs_control_malformed_total')
@@ -118,7 +118,7 @@ class Flood {
     }
   }
 
-  /** How many jobs there are in each state that has some. */
+  /** The number of jobs in each state that has any. */
   async states(): Promise<Record<string, number>> {
     const { text } = await this.#gateway.client.send('GET', '/metrics')
     const states = ['available', 'active', 'retryable', 'scheduled', 'completed', 'discarded']
@@ -137,7 +137,7 @@ class Flood {
     } else if (random.next() < 0.05) {
       this.controls += 1
       const { body, properties } = noJob(random, n)
-      // They are to be counted at the end: none may expire.
+      // They are counted at the end, so none may expire.
       const { expiration: _, ...lasting } = properties
       this.#publish('ojs.queue.control.q', { body, properties: lasting })
     } else {

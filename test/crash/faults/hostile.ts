@@ -2,7 +2,7 @@ import { v7 } from 'uuid'
 import type { PikaPublish } from '../../support/pika.ts'
 import type { Random } from '../random.ts'
 
-/** A message as somebody may publish it who knows where, but not what. */
+/** A message from a publisher that knows where to publish, but not what. */
 export interface Hostile {
   body: Buffer
   properties: {
@@ -53,7 +53,7 @@ const job = (members: object = {}) => ({
   ...members,
 })
 
-/** One member is not what it must be; what else there is may be anything. */
+/** One member has a wrong type, and another one has a random name. */
 const wrongMember: Make = (random) => {
   const member = pick(random, [
     'id',
@@ -134,7 +134,7 @@ const wrongProperties: Make = (random) => ({
   },
 })
 
-/** As large as amqplib can make them. */
+/** Headers as large as amqplib can make them. */
 const largeHeaders: Make = (random) => {
   const large = 'x'.repeat(60_000)
   const headers = pick<Record<string, unknown>>(random, [
@@ -145,7 +145,7 @@ const largeHeaders: Make = (random) => {
   return { body: bytes(random, 10), properties: { messageId: v7(), headers } }
 }
 
-/** Nearly a whole frame of headers, for a client that can. */
+/** Headers of nearly a whole frame, for a client that can send them. */
 export function hugeHeaders(): PikaPublish {
   const large = 'x'.repeat(50_000)
   return { body: 'no job', headers: { large, 'x-ojs-error-message': large, 'x-ojs-attempt': -1 } }

@@ -9,7 +9,7 @@ import type { PrivateNode } from '../../support/rabbit.ts'
 import { samplesOf, scrape } from '../../telemetry/exposition-text.ts'
 import { depthOf, fetched, nack, openStage, pushBatch, pushed, restOf } from './stage.ts'
 
-/** A place for a ledger in which there may be no room for a single page more. */
+/** A place for a ledger that can be filled until there is no room for another page. */
 interface Disk {
   readonly path: string
   fill(): void
@@ -23,54 +23,60 @@ const CAUSES: [name: string, make: () => Disk, isPossible: boolean][] = [
 
 export function ledgerFullFaults(node: PrivateNode): void {
   describe.each(CAUSES)('ledger full: %s', (_name, make, isPossible) => {
-    test.skipIf(!isPossible)('503, nothing is half done, and over with its cause', async () => {
-      const disk = make()
-      const env = { OJS_LEDGER: `sqlite:${disk.path}` }
-      const { gateway, admin } = await openStage(node, { env })
-      const ids = await pushed(gateway, 'q', 4)
-      const [toAck, toNack, toCancel, toFetch] = ids as [string, string, string, string]
-      const first = await fetched(gateway, 'q', 3, { worker_id: 'w' })
-      expect(first.map((job) => job.id)).toEqual([toAck, toNack, toCancel])
-      const { cursor } = (await gateway.request('GET', '/ojs/v1/events')).body
+    test.skipIf(!isPossible)(
+      'writes are 503, none is half done, and they work again when there is room',
+      async () => {
+        const disk = make()
+        const env = { OJS_LEDGER: `sqlite:${disk.path}` }
+        const { gateway, admin } = await openStage(node, { env })
+        const ids = await pushed(gateway, 'q', 4)
+        const [toAck, toNack, toCancel, toFetch] = ids as [string, string, string, string]
+        const first = await fetched(gateway, 'q', 3, { worker_id: 'w' })
+        expect(first.map((job) => job.id)).toEqual([toAck, toNack, toCancel])
+        const { cursor } = (await gateway.request('GET', '/ojs/v1/events')).body
 
-      disk.fill()
-      const refused = [v7(), v7(), v7()]
-      const job = (id?: string) => ({ id, type: 'a', args: [], options: { queue: 'q' } })
-      const answers = [
-        await gateway.push('q', { id: refused[0] }),
-        await pushBatch(gateway, refused.slice(1).map(job)),
-        await gateway.ack(toAck, { worker_id: 'w', attempt: 1 }),
-        await nack(gateway, toNack, { worker_id: 'w' }),
-        await gateway.cancel(toCancel),
-        await gateway.request('POST', '/ojs/v1/workers/fetch', { queues: ['q'], wait_ms: 10_000 }),
-      ]
-      for (const { status, headers, body } of answers) {
-        expect(status).toBe(503)
-        expect(headers.get('retry-after')).toBe('1')
-        expect(body.error).toMatchObject({ code: 'backend_error', details: { reason: 'ledger' } })
-      }
-      const health = await gateway.request('GET', '/ojs/v1/health')
-      expect(health.status).toBe(503)
-      expect(health.body.ledger).toMatchObject({ status: 'failing', error: expect.any(String) })
-      expect(await stateOf(gateway)).toEqual({ ojs_healthy: 0, ojs_ledger_writable: 0 })
-      await expectUntouched(gateway, ids, refused)
-      const { events } = (await gateway.request('GET', `/ojs/v1/events?after=${cursor}`)).body
-      expect(events).toEqual([])
+        disk.fill()
+        const refused = [v7(), v7(), v7()]
+        const job = (id?: string) => ({ id, type: 'a', args: [], options: { queue: 'q' } })
+        const answers = [
+          await gateway.push('q', { id: refused[0] }),
+          await pushBatch(gateway, refused.slice(1).map(job)),
+          await gateway.ack(toAck, { worker_id: 'w', attempt: 1 }),
+          await nack(gateway, toNack, { worker_id: 'w' }),
+          await gateway.cancel(toCancel),
+          await gateway.request('POST', '/ojs/v1/workers/fetch', {
+            queues: ['q'],
+            wait_ms: 10_000,
+          }),
+        ]
+        for (const { status, headers, body } of answers) {
+          expect(status).toBe(503)
+          expect(headers.get('retry-after')).toBe('1')
+          expect(body.error).toMatchObject({ code: 'backend_error', details: { reason: 'ledger' } })
+        }
+        const health = await gateway.request('GET', '/ojs/v1/health')
+        expect(health.status).toBe(503)
+        expect(health.body.ledger).toMatchObject({ status: 'failing', error: expect.any(String) })
+        expect(await stateOf(gateway)).toEqual({ ojs_healthy: 0, ojs_ledger_writable: 0 })
+        await expectUntouched(gateway, ids, refused)
+        const { events } = (await gateway.request('GET', `/ojs/v1/events?after=${cursor}`)).body
+        expect(events).toEqual([])
 
-      disk.free()
-      await eventually(async () => (await gateway.push('q', { id: refused[0] })).status === 201)
-      expect((await gateway.request('GET', '/ojs/v1/health')).status).toBe(200)
-      expect(await stateOf(gateway)).toEqual({ ojs_healthy: 1, ojs_ledger_writable: 1 })
-      expect((await gateway.ack(toAck, { worker_id: 'w', attempt: 1 })).status).toBe(200)
-      expect((await nack(gateway, toNack, { requeue: true })).status).toBe(200)
-      expect((await gateway.cancel(toCancel)).status).toBe(200)
-      const late = await fetched(gateway, 'q', 3)
-      expect(new Set(late.map(({ id }) => id))).toEqual(new Set([toNack, toFetch, refused[0]]))
-      expect(late.map(({ attempt }) => attempt)).toEqual([1, 1, 1])
-      for (const { id } of late) expect((await gateway.ack(id)).status).toBe(200)
-      expect(await restOf(gateway, 'q')).toEqual([])
-      await eventually(async () => (await depthOf(admin, 'ojs.queue.q')) === 0)
-    })
+        disk.free()
+        await eventually(async () => (await gateway.push('q', { id: refused[0] })).status === 201)
+        expect((await gateway.request('GET', '/ojs/v1/health')).status).toBe(200)
+        expect(await stateOf(gateway)).toEqual({ ojs_healthy: 1, ojs_ledger_writable: 1 })
+        expect((await gateway.ack(toAck, { worker_id: 'w', attempt: 1 })).status).toBe(200)
+        expect((await nack(gateway, toNack, { requeue: true })).status).toBe(200)
+        expect((await gateway.cancel(toCancel)).status).toBe(200)
+        const late = await fetched(gateway, 'q', 3)
+        expect(new Set(late.map(({ id }) => id))).toEqual(new Set([toNack, toFetch, refused[0]]))
+        expect(late.map(({ attempt }) => attempt)).toEqual([1, 1, 1])
+        for (const { id } of late) expect((await gateway.ack(id)).status).toBe(200)
+        expect(await restOf(gateway, 'q')).toEqual([])
+        await eventually(async () => (await depthOf(admin, 'ojs.queue.q')) === 0)
+      },
+    )
   })
 }
 
@@ -90,12 +96,12 @@ async function expectUntouched(gateway: TestGateway, ids: string[], refused: str
   for (const id of refused) expect((await gateway.get(id)).status).toBe(404)
 }
 
-/** Root only: a file system of its own that another file fills. */
+/** Root only: a separate file system, which another file fills. */
 function smallFileSystem(): Disk {
   const dir = mkdtempSync(join(tmpdir(), 'ojs-small-'))
   execFileSync('/bin/mount', ['-t', 'tmpfs', '-o', 'size=8m', 'ojs-test', dir])
   onTestFinished(() => {
-    // Lazily: the ledger's file is closed by then, or the test has failed.
+    // Lazily, because the ledger's file may still be open when the test has failed.
     execFileSync('/bin/umount', ['-l', dir])
     rmSync(dir, { recursive: true })
   })
@@ -115,7 +121,7 @@ function fillUp(path: string): void {
   }
 }
 
-/** Files of this process may not grow beyond what the write-ahead log has: EFBIG. */
+/** Limits the files of this process to the present size of the write-ahead log: EFBIG. */
 function limitedFiles(): Disk {
   const dir = mkdtempSync(join(tmpdir(), 'ojs-limited-'))
   onTestFinished(() => rmSync(dir, { recursive: true }))

@@ -19,9 +19,9 @@ import {
   untilState,
 } from './stage.ts'
 
-/** Longer than any of these takes, on any machine. */
+/** Longer than any wait here takes, on any machine. */
 const PATIENCE_MS = 60_000
-/** Long enough to be renewed in time, on any machine. */
+/** Long enough for a lease to be renewed in time, on any machine. */
 const LEASE_MS = 7_000
 
 let node: PrivateNode
@@ -53,7 +53,7 @@ async function startWorker(
   return worker
 }
 
-/** So many jobs of a worker that has died of SIGKILL with all of them in hand. */
+/** Pushes `count` jobs, and kills (SIGKILL) a worker process that has all of them in hand. */
 async function leftByVictim(
   stage: Stage,
   queue: string,
@@ -76,7 +76,7 @@ async function consumers({ admin }: Pick<Stage, 'admin'>, queue: string): Promis
 describe.each(PROFILES)('a native worker (%s)', (profile) => {
   const env = { OJS_QUEUE_TYPE: profile }
 
-  test('that is killed with jobs in hand: each runs once more, elsewhere', async () => {
+  test('is killed with jobs in hand: each job runs once more, on another worker', async () => {
     const stage = await openStage(node, { env })
     const queue = newQueue()
     const ids = await leftByVictim(stage, queue, 5, LEASE_MS)
@@ -93,7 +93,7 @@ describe.each(PROFILES)('a native worker (%s)', (profile) => {
     expect(runs).toHaveLength(ids.length)
   })
 
-  test('that is killed, and its queue deleted before its jobs are back: each runs once more', async () => {
+  test('is killed, and its queue deleted before its jobs are back: each job is fetched once more', async () => {
     const stage = await openStage(node, { env })
     const queue = newQueue()
     const ids = await leftByVictim(stage, queue, 3, LEASE_MS)
@@ -103,10 +103,10 @@ describe.each(PROFILES)('a native worker (%s)', (profile) => {
     expect(again.map(({ attempt }) => attempt)).toEqual([2, 2, 2])
   })
 
-  // Over before the next worker can be there, and not: then a new token takes the place of the one
-  // that the worker has died with.
+  // A lease of 50 ms is over before the next worker can be there, one of 2 s is not: then a new token takes
+  // the place of the one that the worker has died with.
   test.each([50, 2_000])(
-    'that its job kills, with a lease of %i ms: the job ends discarded',
+    'is killed by its job each time, with a lease of %i ms: the job ends discarded',
     async (leaseMs) => {
       const stage = await openStage(node, { env })
       const queue = newQueue()
@@ -120,7 +120,7 @@ describe.each(PROFILES)('a native worker (%s)', (profile) => {
         await Promise.race([worker.ended, over])
         await worker.kill9()
         attempts.push(...worker.runs.map(({ attempt }) => attempt))
-        // The first may die before its start is reported.
+        // The first worker may die before its start is reported; then there is a fourth one.
         expect(attempts.length).toBeLessThanOrEqual(4)
         over.catch(() => {})
       }
@@ -134,14 +134,14 @@ describe.each(PROFILES)('a native worker (%s)', (profile) => {
     },
   )
 
-  // Each costs ten seconds and more.
+  // Each of them costs ten seconds and more, hence one for each profile.
   const how = profile === 'quorum' ? 'killed' : 'restarted'
-  test(`under which RabbitMQ is ${how}: no job is lost, none runs twice`, async () => {
+  test(`goes on when RabbitMQ is ${how}: no job is lost, none runs twice`, async () => {
     const { vhost, gateway } = await openStage(node, { env })
     const queue = newQueue()
     const end = gate()
     const runs: string[] = []
-    // No job's time is over while RabbitMQ is away: its handler holds it.
+    // No timeout and no lease ends while RabbitMQ is away, because the handlers hold their jobs that long.
     const options = { timeout_ms: 0, visibility_timeout_ms: 600_000 }
     const ids = await pushed(gateway, queue, 30, { options })
     const worker = await startWorker(vhost.url, queue, async ({ job }) => {

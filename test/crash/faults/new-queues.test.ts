@@ -9,21 +9,21 @@ import { BACK_LIMIT_MS, BACK_PATIENCE_MS } from '../service-back.ts'
 import { fetched, metric, nack, pushBatch, pushed } from './stage.ts'
 
 /**
- * RabbitMQ is killed in the second in which it has confirmed a new quorum queue, but not written
- * its name down: it comes back with a queue of that name that never has a leader (docs/faults.md).
- * A node of its own: such queues stay.
+ * RabbitMQ is killed in the second in which it has confirmed a new quorum queue and not written its name
+ * to disk: it comes back with a queue of that name that never has a leader (docs/faults.md). On a private
+ * node, because such queues stay.
  */
 const node = await startPrivateNode({})
 afterAll(() => node.stop())
 
-/** RabbitMQ 4.3 brings such a queue back whole. */
+/** RabbitMQ 4.3 brings such a queue back complete. */
 const before43 = test.skipIf(isRabbitmqFrom(4, 3))
 const TRIES = 6
-/** So many that a queue without them looks as if somebody had acknowledged them silently. */
+/** So many that a queue without them looks as if they had been acknowledged silently. */
 const JOBS = 150
-/** Jobs that are failed after the broker has come back are still leased then, on any machine. */
+/** Jobs that are failed after the broker has come back must still be leased then, on any machine. */
 const LASTING = { OJS_VISIBILITY_TIMEOUT_MS: '600000', OJS_TIMEOUT_MS: '600000' }
-/** More than there are channels: each has some. */
+/** More queues than channels, so that each channel has some. */
 const OTHERS = Array.from({ length: 16 }, (_, i) => `other-${i}`)
 
 let gateways = 0
@@ -48,8 +48,8 @@ async function pushedToOthers(gateway: TestGateway): Promise<number[]> {
 }
 
 /**
- * Kills the broker right after `declare(i)`, which returns the name of a quorum queue that the
- * broker has just confirmed, until it was early enough. Returns `i`, with the broker up again.
+ * Kills the broker right after `declare(i)`, which returns the name of a quorum queue that the broker has
+ * just confirmed, until a kill came before the name was on disk. Returns that `i`, with the broker up again.
  */
 async function leaderless(declare: (i: number) => Promise<string>): Promise<number> {
   for (let i = 0; i < TRIES; i++) {
@@ -71,7 +71,7 @@ async function untilItHasLeader(queue: string): Promise<void> {
   await eventually(async () => (await states()).includes(`_${queue}',leader`), 60_000)
 }
 
-/** Their ids; while the queue is asked whether it is dead, and replaced, there are none. */
+/** Fetches `count` jobs, and returns their ids. None come while their queue is probed and replaced. */
 async function fetchedLate(gateway: TestGateway, queue: string, count: number): Promise<string[]> {
   const ids: string[] = []
   await eventually(async () => {
@@ -83,7 +83,7 @@ async function fetchedLate(gateway: TestGateway, queue: string, count: number): 
   return ids
 }
 
-/** From the moment at which the port listens. */
+/** Expects that the other queues are served soon. To be called when the port listens. */
 async function expectOthersServed(gateway: TestGateway): Promise<void> {
   const watch = new Stopwatch()
   const missing = new Set(OTHERS)
@@ -101,8 +101,8 @@ async function expectOthersServed(gateway: TestGateway): Promise<void> {
 }
 
 describe('broker killed right after a new quorum queue', () => {
-  before43('a retry queue: what is published to it keeps no job queue waiting', async () => {
-    // Without its time to settle the gateway uses the rung.
+  before43('a retry queue: publishes to it do not hold up those to job queues', async () => {
+    // Without time to settle, the gateway uses the new retry queue at once.
     const { gateway, nameOf } = await start({}, { rungSettleMs: 0 })
     const delayMs = (i: number) => 60_000 + 10_000 * i
     const jobs: string[][] = []
@@ -121,7 +121,7 @@ describe('broker killed right after a new quorum queue', () => {
     expect(new Set(await pushedToOthers(gateway))).toEqual(new Set([201]))
   })
 
-  test('a retry queue: it had no job in it yet, and the next ones come as promised', async () => {
+  test('a retry queue: no retry is lost in it, and the next ones are not early', async () => {
     const { gateway, nameOf } = await start({}, { rungSettleMs: 2_000 })
     const options = (i: number) => {
       return { retry: { initial_interval_ms: 15_000 + 1_000 * i, jitter: false } }
@@ -148,22 +148,22 @@ describe('broker killed right after a new quorum queue', () => {
       await eventually(async () => (await gateway.get(id)).body.job.state === 'available', 40_000)
       expect(Date.now()).toBeGreaterThanOrEqual(dueAt)
     }
-    // All of them have a token: none was given to a queue that keeps it.
+    // All of them have a token: none was published to a queue that keeps it.
     const again = await fetched(gateway, 'q', waiting.length)
     expect(new Set(again.map(({ id }) => id))).toEqual(new Set(waiting.map(({ id }) => id)))
     expect(await metric(gateway, 'ojs_amqp_confirms_pending')).toBe(0)
   })
 
-  before43('a job queue: the others are served, whatever is pushed to it', async () => {
-    // The pushes to the others must not run into it, on any machine.
+  before43('a job queue: the other queues are served, whatever is pushed to it', async () => {
+    // Pushes to the other queues must not run into this timeout, on any machine.
     const env = { OJS_QUEUE_TYPE: 'quorum', OJS_PUBLISH_TIMEOUT_MS: '10000' }
-    // Of a cluster's queue nobody knows whether its leader is away, so that it is left as it is.
+    // Two hosts make a cluster, where only the leader may be away, so that the gateway leaves the queue alone.
     const hosts = `${node.url()},${node.url()}`
     const { gateway, nameOf } = await start(env, {}, hosts)
     await untilRemembered(node, OTHERS.map(nameOf))
     const i = await leaderless(async (i) => {
       await eventually(async () => (await gateway.push('other-0')).status === 201)
-      // RabbitMQ forgets the last one; with this one there, that is the job queue.
+      // RabbitMQ forgets the queue declared last. The control queue is there already, so that is the job queue.
       await declareControl(nameOf(`control.new-${i}`))
       await pushed(gateway, `new-${i}`, 1)
       return nameOf(`new-${i}`)
@@ -175,7 +175,7 @@ describe('broker killed right after a new quorum queue', () => {
     const { status } = (await Promise.all(first))[0] ?? {}
     expect(status).toBe(503)
 
-    // A gateway that does not know how new that queue was: the first push shows it.
+    // The restarted gateway does not know how new that queue was: the first push shows it.
     await gateway.restart()
     const second = Array.from({ length: 500 }, pushToLost)
     await Promise.all([...second, pushedToOthers(gateway)])
@@ -189,34 +189,42 @@ describe('broker killed right after a new quorum queue', () => {
     { profile: 'quorum', lost: '', how: 'goes on' },
     { profile: 'quorum', lost: '', how: 'is restarted' },
     { profile: 'classic', lost: 'dlx.', how: 'goes on' },
-  ])('is replaced, with its jobs: $profile, the gateway $how', async ({ profile, lost, how }) => {
-    // A look at the queues falls into the time in which it is asked.
-    const { gateway, nameOf } = await start({ OJS_QUEUE_TYPE: profile }, { watchMs: 1_000 })
-    const accepted: string[][] = []
-    const leased: string[] = []
-    const i = await leaderless(async (i) => {
-      await eventually(async () => (await gateway.push('other-0')).status === 201)
-      // RabbitMQ forgets the last one; with this one there, that is not the control queue.
-      if (profile === 'quorum') await declareControl(nameOf(`control.new-${i}`))
-      const ids = Array.from({ length: JOBS }, () => v7())
-      const jobs = ids.map((id) => ({ id, type: 'test', args: [], options: { queue: `new-${i}` } }))
-      expect((await pushBatch(gateway, jobs)).status).toBe(201)
-      accepted.push(ids)
-      // Consumers are there when RabbitMQ goes, and come back with it.
-      const [first] = await fetched(gateway, `new-${i}`, 1)
-      leased.push(String(first?.id))
-      return nameOf(`${lost}new-${i}`)
-    })
-    if (how === 'is restarted') await gateway.restart()
-    await expectOthersServed(gateway)
-    // Nothing waits in a dead queue when that is deleted, which would cost the connection.
-    const cuts = () => metric(gateway, 'ojs_amqp_reconnections_total')
-    const before = await cuts()
-    const jobs = await fetchedLate(gateway, `new-${i}`, JOBS - 1)
-    expect(new Set([...jobs, leased[i]])).toEqual(new Set(accepted[i]))
-    for (const id of accepted[i] ?? []) expect((await gateway.ack(id)).status).toBe(200)
-    expect((await gateway.push(`new-${i}`)).status).toBe(201)
-    await untilItHasLeader(nameOf(`${lost}new-${i}`))
-    expect(await cuts()).toBe(before)
-  })
+  ])(
+    'a queue that never answers is replaced, with its jobs: $profile, the gateway $how',
+    async ({ profile, lost, how }) => {
+      // A check of the queues is to fall into the time of the probe.
+      const { gateway, nameOf } = await start({ OJS_QUEUE_TYPE: profile }, { watchMs: 1_000 })
+      const accepted: string[][] = []
+      const leased: string[] = []
+      const i = await leaderless(async (i) => {
+        await eventually(async () => (await gateway.push('other-0')).status === 201)
+        // RabbitMQ forgets the queue declared last. The control queue is there already, so it is not that one.
+        if (profile === 'quorum') await declareControl(nameOf(`control.new-${i}`))
+        const ids = Array.from({ length: JOBS }, () => v7())
+        const jobs = ids.map((id) => ({
+          id,
+          type: 'test',
+          args: [],
+          options: { queue: `new-${i}` },
+        }))
+        expect((await pushBatch(gateway, jobs)).status).toBe(201)
+        accepted.push(ids)
+        // Consumers exist when RabbitMQ is killed, and come back with it.
+        const [first] = await fetched(gateway, `new-${i}`, 1)
+        leased.push(String(first?.id))
+        return nameOf(`${lost}new-${i}`)
+      })
+      if (how === 'is restarted') await gateway.restart()
+      await expectOthersServed(gateway)
+      // No publish waits in the dead queue when it is deleted, which would cost the connection.
+      const cuts = () => metric(gateway, 'ojs_amqp_reconnections_total')
+      const before = await cuts()
+      const jobs = await fetchedLate(gateway, `new-${i}`, JOBS - 1)
+      expect(new Set([...jobs, leased[i]])).toEqual(new Set(accepted[i]))
+      for (const id of accepted[i] ?? []) expect((await gateway.ack(id)).status).toBe(200)
+      expect((await gateway.push(`new-${i}`)).status).toBe(201)
+      await untilItHasLeader(nameOf(`${lost}new-${i}`))
+      expect(await cuts()).toBe(before)
+    },
+  )
 })

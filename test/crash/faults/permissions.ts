@@ -12,7 +12,7 @@ export function permissionFaults(node: PrivateNode): void {
     operate(node, `/permissions/${name}/${name}`, { configure, write, read })
 
   describe('permissions revoked while the gateway runs', () => {
-    test('to configure: a queue that must be declared is 503, the others go on', async () => {
+    test('to configure: a PUSH to a new queue is 503, the others go on', async () => {
       const { gateway, vhost } = await openStage(node)
       await pushed(gateway, 'q', 1)
       await allow(vhost, [NONE, ALL, ALL])
@@ -23,7 +23,7 @@ export function permissionFaults(node: PrivateNode): void {
       expect(await fetched(gateway, 'new', 1)).toEqual([{ id: fresh, attempt: 1 }])
     })
 
-    test('to configure, and the connections closed: what is there is used', async () => {
+    test('to configure, and the connections closed: existing queues are used, and warnings tell why', async () => {
       const { gateway, vhost } = await openStage(node)
       await pushed(gateway, 'q', 1)
       await allow(vhost, ['^ojs\\.system\\.owner$', ALL, ALL])
@@ -44,7 +44,7 @@ export function permissionFaults(node: PrivateNode): void {
       await fetched(gateway, 'q', 1)
       await allow(vhost, [ALL, '^ojs\\.(queue|system)', ALL])
       await reconnected(gateway, vhost)
-      // RabbitMQ answers a publish by closing its channel; each time another one is opened.
+      // RabbitMQ closes the channel of each such publish, and the gateway opens another one.
       for (let i = 0; i < 5; i++) {
         const id = v7()
         const { status, body } = await gateway.push('q', { id })
@@ -74,8 +74,8 @@ async function expectRefused(gateway: TestGateway, queue: string): Promise<void>
 }
 
 /**
- * PUSH, FETCH, ACK and a retry, whose rung may not be declared: the ledger holds it. `waiting`: so
- * many jobs are in the queue.
+ * Does a PUSH, FETCH, ACK and a retry, whose retry queue may not be declared, so that the ledger holds it.
+ * `waiting`: how many jobs are in the queue already.
  */
 async function expectServing(gateway: TestGateway, waiting: number): Promise<void> {
   const options = { retry: { initial_interval_ms: 50, jitter: false } }

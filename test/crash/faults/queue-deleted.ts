@@ -18,11 +18,11 @@ const CANCELS = 'ojs_amqp_consumer_cancels_total'
 
 export function queueDeletedFaults(node: PrivateNode): void {
   describe.each(PROFILES)('consumer cancelled by the server: queue deleted (%s)', (profile) => {
-    // Its consumer is cancelled by the server and not, on a busy machine, for being idle.
+    // So long that no consumer is cancelled for being idle on a busy machine, only by the server.
     const overrides = { idleMs: 600_000 }
     const stage = useStage(node, { env: { OJS_QUEUE_TYPE: profile }, overrides })
 
-    test('its jobs are published again; leases and retries go on', async () => {
+    test('its waiting jobs are published again; leases and retries go on', async () => {
       const { gateway, admin } = stage()
       const queue = newQueue()
       const options = { retry: { initial_interval_ms: 1_500, jitter: false } }
@@ -30,15 +30,15 @@ export function queueDeletedFaults(node: PrivateNode): void {
       const [active, retried, ...waiting] = ids as [string, string, ...string[]]
       await fetched(gateway, queue, 2, { worker_id: 'w' })
       expect((await nack(gateway, retried)).body.state).toBe('retryable')
-      // The consumer is there and holds what nobody has fetched; on a slow machine the retry too.
+      // The consumer holds the jobs that nobody has fetched; on a slow machine the retry too.
       await eventually(
         async () => (await metric(gateway, 'ojs_amqp_buffered', { queue })) >= waiting.length,
       )
       await admin.channel.deleteQueue(`ojs.queue.${queue}`)
 
       await eventually(async () => (await metric(gateway, CANCELS, { queue })) === 1)
-      // The retry may be due before or after them. Its rung is a queue of its own and leads to the
-      // new one by the same binding.
+      // The retry may be due before or after the others. Its retry queue was not deleted, and leads to the new
+      // job queue by the same binding.
       const again = await fetched(gateway, queue, waiting.length + 1)
       const isRetried = ({ id }: { id: string }) => id === retried
       expect(again.filter((job) => !isRetried(job))).toEqual(
@@ -50,7 +50,7 @@ export function queueDeletedFaults(node: PrivateNode): void {
       expect(await restOf(gateway, queue)).toEqual([])
     })
 
-    test('a worker that waits gets the next job', async () => {
+    test('a waiting FETCH gets the next job', async () => {
       const { gateway, admin } = stage()
       const queue = newQueue()
       await pushed(gateway, queue, 1)
@@ -66,15 +66,15 @@ export function queueDeletedFaults(node: PrivateNode): void {
 }
 
 /**
- * RabbitMQ 3.10.8 holds back a channel with more than 32 publishes under way to a quorum queue, and
- * with it the reader of its connection, until the queue says that it may go on; a queue that is
- * deleted meanwhile never does. Every second burst or so; else it ends the connection (541).
+ * RabbitMQ 3.10.8 holds back a channel with more than 32 publishes under way to a quorum queue, and with it
+ * the reader of its connection, until the queue says that it may go on. A queue that is deleted meanwhile
+ * never does. That happens in every second burst or so; otherwise RabbitMQ ends the connection (541).
  */
 export function deletedInBurstFaults(node: PrivateNode): void {
-  test('quorum queue deleted in a burst: RabbitMQ stops reading, other queues go on', async () => {
+  test('quorum queue deleted in a burst, after which RabbitMQ may stop reading: other queues go on', async () => {
     const env = { OJS_QUEUE_TYPE: 'quorum', OJS_PUBLISH_TIMEOUT_MS: '2000' }
     const { gateway, admin } = await openStage(node, { env })
-    // A confirm may take longer than that on a busy machine.
+    // A confirm may take longer than the publish timeout on a busy machine.
     const untilPushed = (queue: string) =>
       eventually(async () => (await gateway.push(queue)).status === 201, 60_000)
     await untilPushed('other')
@@ -94,7 +94,7 @@ export function deletedInBurstFaults(node: PrivateNode): void {
 }
 
 const BURSTS = 6
-/** A connection that was ended is back before that; after a stall it takes longer. */
+/** A connection that RabbitMQ has ended is back before that; after a stall it takes longer. */
 const STALL_MS = 4_000
 
 async function pushBatch(gateway: TestGateway, queue: string): Promise<number> {

@@ -8,22 +8,25 @@ import type { PrivateNode, Vhost } from '../../support/rabbit.ts'
 import { untilRemembered } from '../new-queues.ts'
 import { fetched, openStage, operate, PROFILES, pushBatch, pushed, restOf } from './stage.ts'
 
-/** Of the queue that gets full. */
+/** Of the queue `full`. */
 const LIMIT = 5
 const SHIPPED = new URL('../../../topology/topology.json', import.meta.url)
 
 export function queueFullFaults(node: PrivateNode): void {
   describe('queue that is full', () => {
-    test.each(PROFILES)('by a limit in the topology file (%s)', async (profile) => {
-      const { gateway } = await openStage(node, {
-        env: { OJS_QUEUE_TYPE: profile, OJS_TOPOLOGY: limitedTopology() },
-      })
-      await expectRefusals(gateway, [])
-      // The limit is one queue's.
-      await pushed(gateway, 'other', 3 * LIMIT)
-    })
+    test.each(PROFILES)(
+      'by a limit in the topology file: PUSH is 429, and accepted jobs are kept (%s)',
+      async (profile) => {
+        const { gateway } = await openStage(node, {
+          env: { OJS_QUEUE_TYPE: profile, OJS_TOPOLOGY: limitedTopology() },
+        })
+        await expectRefusals(gateway, [])
+        // The limit is of one queue only.
+        await pushed(gateway, 'other', 3 * LIMIT)
+      },
+    )
 
-    test('and RabbitMQ is killed while consumers hold what is beyond its limit', async () => {
+    test('and RabbitMQ is killed while consumers hold more than its limit: accepted jobs are kept', async () => {
       const { gateway, vhost } = await openStage(node, {
         env: { OJS_TOPOLOGY: limitedTopology() },
       })
@@ -42,17 +45,20 @@ export function queueFullFaults(node: PrivateNode): void {
       expect(await restOf(gateway, 'full')).toEqual([])
     })
 
-    test.each(PROFILES)('by a policy that came while it was in use (%s)', async (profile) => {
-      const env = { OJS_QUEUE_TYPE: profile }
-      const { gateway, vhost } = await openStage(node, { env })
-      const before = await pushed(gateway, 'full', 2)
-      await limitByPolicy(node, vhost)
-      await expectRefusals(gateway, before)
-    })
+    test.each(PROFILES)(
+      'by a policy that came while it was in use: PUSH is 429, and accepted jobs are kept (%s)',
+      async (profile) => {
+        const env = { OJS_QUEUE_TYPE: profile }
+        const { gateway, vhost } = await openStage(node, { env })
+        const before = await pushed(gateway, 'full', 2)
+        await limitByPolicy(node, vhost)
+        await expectRefusals(gateway, before)
+      },
+    )
   })
 }
 
-/** `accepted`: what is in the queue already. */
+/** `accepted`: ids of the jobs that are in the queue already. */
 async function expectRefusals(gateway: TestGateway, accepted: string[]): Promise<void> {
   const refused = v7()
   const answer = await eventuallyFull(gateway, refused, accepted)
@@ -81,7 +87,7 @@ async function expectRefusals(gateway: TestGateway, accepted: string[]): Promise
   expect(await restOf(gateway, 'full')).toEqual([])
 }
 
-/** The limit is soft, and a policy takes its time: pushes until one is not accepted. */
+/** Pushes until a job is refused, because the limit is soft, and a policy takes its time. */
 async function eventuallyFull(gateway: TestGateway, next: string, accepted: string[]) {
   for (let i = 0; i < 500; i++) {
     const id = v7()
@@ -92,7 +98,7 @@ async function eventuallyFull(gateway: TestGateway, next: string, accepted: stri
   throw new Error(`${accepted.length} jobs, and the queue is not full`)
 }
 
-/** The shipped one, but for the limit of the queue `full`. */
+/** The shipped topology with a limit for the queue `full`. */
 export function limitedTopology(): string {
   const dir = mkdtempSync(join(tmpdir(), 'ojs-topology-'))
   onTestFinished(() => rmSync(dir, { recursive: true, force: true }))

@@ -6,20 +6,20 @@ import { limitedTopology } from './queue-full.ts'
 import { openStage, pushBatch, pushed, type Stage } from './stage.ts'
 
 const COUNT = 100
-/** Between the schedules of the queue that is served, from when the others are due. */
+/** Between the schedules of the queue `served`, the first of which is due with those of the others. */
 const STEP_MS = 20
 const LEAD_MS = 1_500
-/** The same where three queues get their schedules, and one of them is deleted, before they are due. */
+/** The same when three queues get their schedules, and one of them is deleted, before they are due. */
 const LONG_LEAD_MS = 10_000
-/** No queue may make the schedules of another later than that. */
+/** Other queues may not delay the schedules of `served` by more than that. */
 const HELD_UP_MS = 1_000
 /**
- * One for each measurement. A broker that is slow for a moment is late by itself, and is measured
- * again; what holds schedules up does so each time.
+ * One for each measurement. When the broker itself is slow for a moment, the next measurement is not late;
+ * when something holds schedules up, each of them is.
  */
 const DELETED = ['deleted-1', 'deleted-2', 'deleted-3']
 
-/** Each fault with the jobs of that queue due, while those of another queue are due too. */
+/** In each fault, jobs of the faulty queue are due at the same time as jobs of another queue. */
 export function scheduleFaults(node: PrivateNode): void {
   describe('schedules are on time while those of other queues cannot be published', () => {
     test.each(['lazy', 'never'])(
@@ -43,7 +43,7 @@ export function scheduleFaults(node: PrivateNode): void {
         }
         expect(late).toBeLessThan(calm + HELD_UP_MS)
 
-        // And nothing of the others is lost.
+        // No job of the other queues is lost.
         await speak(node, vhost, 'silent')
         if (declare === 'never') await gateway.restart({ OJS_DECLARE: 'lazy' })
         for (const [queue, ids] of stuck) {
@@ -60,7 +60,7 @@ async function fill(gateway: TestGateway): Promise<void> {
   await eventually(async () => (await gateway.push('full')).status === 429)
 }
 
-/** As a batch; their ids. `dueAt`: by the index. */
+/** Pushes schedules as a batch, and returns their ids. `dueAt`: by the index. */
 async function scheduled(
   gateway: TestGateway,
   queue: string,
@@ -75,7 +75,7 @@ async function scheduled(
   return body.jobs.map(({ id }: { id: string }) => id)
 }
 
-/** Of a hundred schedules from `firstAt` on (0: soon): by how much the latest token is late. */
+/** The largest delay among the tokens of a hundred schedules from `firstAt` on (0: soon). */
 async function lateness(stage: Stage, queue: string, firstAt: number): Promise<number> {
   const start = firstAt === 0 ? Date.now() + LEAD_MS : firstAt
   const ids = await scheduled(stage.gateway, queue, (i) => start + i * STEP_MS)
@@ -92,7 +92,7 @@ async function lateness(stage: Stage, queue: string, firstAt: number): Promise<n
   return latest
 }
 
-/** That of `served` beside schedules that cannot be published; `stuck` gets their ids. */
+/** The lateness of `served` beside schedules that cannot be published; `stuck` gets the ids of these. */
 async function latenessBeside(
   stage: Stage,
   deleted: string,
@@ -107,7 +107,7 @@ async function latenessBeside(
   return await lateness(stage, 'served', dueAt)
 }
 
-/** Consumes natively until `isEnough`, which is asked for each message; the ids. */
+/** Consumes natively until `isEnough`, which is called for each message; returns the ids. */
 async function take(
   { admin, vhost }: Stage,
   queue: string,
@@ -135,7 +135,7 @@ async function take(
   return [...taken]
 }
 
-/** It takes messages and never confirms one, as a queue without a leader does. */
+/** Makes the queue take messages and never confirm one, like a queue without a leader. */
 async function silence(node: PrivateNode, vhost: Vhost, queue: string): Promise<void> {
   await tell(node, vhost, queue, 'suspend')
   onTestFinished(() => speak(node, vhost, queue).catch(() => {}))

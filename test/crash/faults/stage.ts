@@ -14,20 +14,20 @@ export interface Stage {
 export interface StageOptions {
   env?: Record<string, string>
   overrides?: Parameters<typeof startTestGateway>[2]
-  /** Before the gateway starts. */
+  /** Called before the gateway starts. */
   prepare?(admin: Admin, vhost: Vhost): Promise<unknown>
 }
 
 export const PROFILES = ['classic', 'quorum'] as const
 
-/** In the test's own process; all of it is gone when the test ends. */
+/** A gateway in the test's own process; all of the stage is removed when the test ends. */
 export async function openStage(node: PrivateNode, options: StageOptions = {}): Promise<Stage> {
   const { stage, close } = await open(node, options)
   onTestFinished(close)
   return stage
 }
 
-/** One for all tests of the `describe`, for those that leave it as they found it. */
+/** One stage for all tests of the `describe`, if they leave it as they found it. */
 export function useStage(node: PrivateNode, options: StageOptions = {}): () => Stage {
   let opened: Awaited<ReturnType<typeof open>> | undefined
   beforeAll(async () => {
@@ -100,8 +100,8 @@ export async function fetched(
 }
 
 /**
- * What a FETCH finds that waits for as long as a token takes that the broker has: nothing, where
- * all of them are worth nothing.
+ * What a FETCH finds that waits as long as a token in the broker may take: nothing, when all tokens that are
+ * left belong to jobs that are over.
  */
 export function restOf(gateway: TestGateway, queue: string): Promise<Fetched[]> {
   return gateway.fetch([queue], { count: 100, wait_ms: 700 })

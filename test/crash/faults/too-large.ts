@@ -5,12 +5,12 @@ import { fetched, metric, openStage, pushBatch, pushed, stateOf } from './stage.
 
 const LIMIT = 65_536
 const LARGE = ['x'.repeat(LIMIT)]
-/** Of RabbitMQ 3.10. */
+/** The default of RabbitMQ 3.10. */
 const USUAL = 134_217_728
 
 export function tooLargeFaults(node: PrivateNode): void {
   describe("job that is larger than RabbitMQ's max_message_size", () => {
-    // 3.10 reads it when a channel opens, so that it comes before the gateway.
+    // RabbitMQ 3.10 reads the limit when a channel opens, so it is set before the gateway starts.
     beforeAll(() => limit(node, LIMIT))
     afterAll(() => limit(node, USUAL))
 
@@ -30,19 +30,19 @@ export function tooLargeFaults(node: PrivateNode): void {
       expect(refused.status).toBe(413)
       expect(refused.body.error.details).toMatchObject({ reason: 'message_too_large', index: 1 })
       for (const { id } of batch) expect((await gateway.get(id)).status).toBe(404)
-      // RabbitMQ closes the channel, and with it all that is under way there: only the first time.
+      // RabbitMQ closes the channel, with all that is under way on it, but only the first time.
       const closed = { connection: 'publish', code: '406' }
       expect(await metric(gateway, 'ojs_amqp_channel_errors_total', closed)).toBe(1)
     })
 
-    test('a batch that is the first to meet the limit is no 503 for its other jobs', async () => {
+    test('a batch that is the first to meet the limit is 413, not 503 because of its other jobs', async () => {
       const { gateway } = await openStage(node)
       const refused = await pushBatch(gateway, [jobOf([]), jobOf(LARGE), jobOf([])])
       expect(refused.status).toBe(413)
       expect(refused.body.error.details).toMatchObject({ reason: 'message_too_large', index: 1 })
     })
 
-    test('one that is due holds up no other of its queue', async () => {
+    test('a schedule that is too large holds up no other job of its queue when it is due', async () => {
       const { gateway } = await openStage(node)
       const later = (ms: number) => new Date(Date.now() + ms).toISOString()
       const at = (ms: number) => ({ options: { queue: 'q', scheduled_at: later(ms) } })
@@ -59,7 +59,7 @@ function jobOf(args: unknown[]) {
   return { id: v7(), type: 'test.job', args, options: { queue: 'q' } }
 }
 
-/** From RabbitMQ 4 on it is read from elsewhere. */
+/** Sets both places, because RabbitMQ from 4 on reads the limit from another one. */
 async function limit(node: PrivateNode, bytes: number): Promise<void> {
   const name = 'max_message_size'
   await node.ctl([

@@ -50,7 +50,7 @@ export function uniqueFaults(node: PrivateNode): void {
       await gateway.restart()
       await eventually(async () => (await client.health()).status === 200, 60_000)
 
-      // What the client does that got no answer: it asks again.
+      // The client that got no answer sends its requests again.
       const replayed = await client.push(keyed, KEY)
       expect([replayed.status, replayed.headers['idempotent-replayed']]).toEqual([201, 'true'])
       expect(replayed.body).toMatchObject({ job: { id: keyed.id } })
@@ -82,7 +82,7 @@ async function open(
   onTestFinished(() => vhost.drop())
   const proxy = await TcpProxy.start(vhost.url)
   onTestFinished(() => proxy.stop())
-  // Nothing is refused and withdrawn before the gateway is killed.
+  // So long that no publish is refused and withdrawn before the gateway is killed.
   const env = { OJS_QUEUE_TYPE: profile, OJS_PUBLISH_TIMEOUT_MS: '60000' }
   const gateway = await Gateway.start({ amqpUrl: proxy.url, env })
   onTestFinished(() => gateway.dispose())

@@ -36,7 +36,7 @@ export function zombieFaults(node: PrivateNode): void {
       expect(job).toMatchObject({ state: 'completed', result: 1, attempt: 1 })
     })
 
-    test('after the lease ran out, before anybody else has the job', async () => {
+    test('after the lease ran out, before another worker has the job, are 409', async () => {
       const { gateway } = stage()
       const queue = newQueue()
       const [id] = (await pushed(gateway, queue, 1)) as [string]
@@ -51,7 +51,7 @@ export function zombieFaults(node: PrivateNode): void {
       expect(await fetched(gateway, queue, 1)).toEqual([{ id, attempt: 2 }])
     })
 
-    test('while another worker has the job', async () => {
+    test('while another worker has the job, are 409 and do not touch its lease', async () => {
       const { gateway } = stage()
       const { queue, id } = await takenOver(gateway)
       for (const fence of [{ attempt: 1 }, { attempt: 1, worker_id: 'zombie' }]) {
@@ -64,7 +64,7 @@ export function zombieFaults(node: PrivateNode): void {
       expectConflict(await gateway.ack(id, { worker_id: 'zombie' }), other)
       expectConflict(await nack(gateway, id, { worker_id: 'zombie' }), other)
       expectConflict(await beat(gateway, { ...SHORT, job_id: id, attempt: 2 }), other)
-      // The list form names no attempt: the id is left out.
+      // The list form names no attempt, so the id is only left out of the answer.
       const listed = await beat(gateway, { worker_id: 'zombie', active_jobs: [id] })
       expect(listed.status).toBe(200)
       expect(listed.body.jobs_extended).toEqual([])
@@ -78,7 +78,7 @@ export function zombieFaults(node: PrivateNode): void {
       expect(await restOf(gateway, queue)).toEqual([])
     })
 
-    test('with a bare job_id settles the lease that there is, whoever has it', async () => {
+    test('with a bare job_id settle the lease that there is, whoever has it', async () => {
       const { gateway } = stage()
       const { id: acked } = await takenOver(gateway)
       expect((await gateway.ack(acked)).body.state).toBe('completed')
