@@ -8,7 +8,7 @@ export interface LoadOptions {
   client: OjsClient
   queue: string
   random: Random
-  /** Pushing ends when so many were answered 2xx; see also `want`. */
+  /** Pushing ends when so many jobs were answered 2xx; see also `want`. */
   jobs: number
   /** The retry policy of every job. */
   retry?: RetryPolicy
@@ -27,25 +27,25 @@ export interface Workers {
   connections: number
   /** Jobs per FETCH. */
   count: number
-  /** Their jobs are acknowledged only after this; otherwise after up to 10 ms. */
+  /** Jobs are acknowledged only after this; otherwise after up to 10 ms. */
   keepUntil?: Promise<unknown>
-  /** Of the first two attempts of a job, so many are failed with NACK: 0 to 1. */
+  /** The share of the first two attempts of a job that is failed with NACK: 0 to 1. */
   failShare?: number
 }
 
 const WAIT_MS = 300
-/** Of workers that fetch only once and must get a job, however busy the gateway is. */
+/** For workers that fetch only once and must get a job, however busy the gateway is. */
 const ONE_WAIT_MS = 10_000
 const MAX_WORK_MS = 10
 /**
- * A refused client tries again after this. They are 64: ten times a second each, they took the CPU
- * that a RabbitMQ needs to come back.
+ * A refused client tries again after this time. There are 64 clients: with ten tries a second each, they
+ * took the CPU that a RabbitMQ needs to come back.
  */
 const PAUSE_MS = 300
-/** Later attempts succeed: no job uses up its attempts by its workers' doing alone. */
+/** Later attempts succeed, so that no job uses up its attempts by failures of its workers alone. */
 const MAX_FAILS = 2
 
-/** Producers and workers on a connection each, closed loops, writing down what they are told. */
+/** Producers and workers with a connection each; every one waits for its answers and records them. */
 export class Load {
   readonly journal = new Journal()
   readonly #options: LoadOptions
@@ -74,7 +74,7 @@ export class Load {
     for (let i = 0; i < connections; i++) this.#pushers.push(this.#pushLoop(batch))
   }
 
-  /** Whatever comes first, pushing goes on until `moment` is over: it needs the load. */
+  /** Keeps pushing until `moment` is over, even beyond the wanted number of jobs: `moment` needs the load. */
   async pushDuring<T>(moment: () => Promise<T>): Promise<T> {
     const wanted = this.#wanted
     this.#wanted = Number.POSITIVE_INFINITY
@@ -85,12 +85,12 @@ export class Load {
     }
   }
 
-  /** So many jobs more than there are. */
+  /** Pushes so many jobs more than there are. */
   want(jobs: number): void {
     this.#wanted = this.journal.accepted + jobs
   }
 
-  /** At least so many jobs more, if the others are all there by now. */
+  /** Pushes at least so many jobs more, even if all wanted ones are pushed by now. */
   wantStill(jobs: number): void {
     this.#wanted = Math.max(this.#wanted, this.journal.accepted + jobs)
   }
@@ -99,12 +99,12 @@ export class Load {
     for (let i = 0; i < workers.connections; i++) this.#workers.push(this.#workLoop(workers))
   }
 
-  /** Workers that fetch once, with leases of this length, and then are gone without a word. */
+  /** Workers that fetch once, with leases of this length, and then vanish without a settlement. */
   async vanish({ connections, count }: Workers, leaseMs: number): Promise<void> {
     await Promise.all(Array.from({ length: connections }, () => this.#vanishOne(count, leaseMs)))
   }
 
-  /** Nobody begins a new request until `resume`: the gateway is about to be gone. */
+  /** No client begins a new request until `resume`: the gateway is about to be killed. */
   suspend(): void {
     this.#gate = new Promise((resolve) => {
       this.#openGate = resolve
@@ -115,7 +115,7 @@ export class Load {
     this.#openGate()
   }
 
-  /** Looks at the journal after each answer until `isTrue`. */
+  /** Checks the journal after each answer until `isTrue`. */
   until(isTrue: (journal: Journal) => boolean): Promise<void> {
     return new Promise((resolve) => {
       const look = () => {
@@ -128,18 +128,18 @@ export class Load {
     })
   }
 
-  /** All jobs are pushed. */
+  /** Resolves when all jobs are pushed. */
   async pushed(): Promise<void> {
     await Promise.all(this.#pushers)
   }
 
-  /** Every worker has acknowledged what it has and asks for no more. */
+  /** Resolves when every worker has acknowledged what it has, and asks for no more. */
   async stop(): Promise<void> {
     this.#isOver = true
     await Promise.all([...this.#pushers, ...this.#workers])
   }
 
-  /** The run has failed: loops end at their next look. */
+  /** Ends all loops at their next check, because the run has failed. */
   abandon(): void {
     this.#isOver = true
     this.#isAbandoned = true
@@ -246,7 +246,7 @@ export class Load {
     this.journal.acking(id)
     const answer = await this.#settle('ack', { ...lease, result: resultFor(id) })
     if (answer?.status === 200) this.journal.acked(id)
-    // 409 after an ACK whose answer was lost: that one has done it.
+    // A 409 after an ACK whose answer was lost: that ACK has completed the job.
     else if (answer?.isRepeated && isConflict(answer) && answer.text.includes('completed')) {
       this.journal.acked(id)
     } else if (answer)
@@ -259,7 +259,7 @@ export class Load {
     const error = { code: 'crash.test', message: 'failed on purpose' }
     this.journal.failing(id)
     const answer = await this.#settle('nack', { ...lease, error })
-    // 409 after a NACK whose answer was lost: the job has gone on, as it should.
+    // A 409 after a NACK whose answer was lost: the job has gone on, as it should.
     const isDone = answer?.status === 200 || (answer?.isRepeated && isConflict(answer))
     if (answer && !isDone) {
       this.journal.complain(`NACK of ${id} answered ${answer.status}: ${answer.text}`)
@@ -267,7 +267,7 @@ export class Load {
     this.#changed()
   }
 
-  /** Asks until there is an answer: the lease lives on in the ledger, so it must be 200. */
+  /** Repeats the request until it is answered. The lease stays in the ledger, so the answer must be 200. */
   async #settle(
     verb: 'ack' | 'nack',
     body: object,

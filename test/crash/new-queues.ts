@@ -6,11 +6,11 @@ import type { PrivateNode, Vhost } from '../support/rabbit.ts'
 const LOOK_AGAIN_MS = 20
 
 /**
- * Waits until RabbitMQ has written down that these quorum queues exist. It does so 0.5 to 1 s after
- * the last one was declared (`names.dets`, auto-save); killed before that, it comes back with a new,
- * empty queue of that name that never elects a leader: 3.10.8, docs/faults.md. What a broker does
- * to queues that it has only just confirmed is not what the power cuts here are about.
- * `vhost`: where others may have, or have had, queues of the same names.
+ * Waits until RabbitMQ has written to disk that these quorum queues exist. It does so 0.5 to 1 s after the
+ * last one was declared (`names.dets`, auto-save). When it is killed before, it comes back with a new, empty
+ * queue of that name that never elects a leader: 3.10.8, docs/faults.md. The power cuts here are not about
+ * what happens to queues that the broker has only just confirmed.
+ * `vhost`: given where other virtual hosts may have, or have had, queues of the same names.
  */
 export async function untilRemembered(
   node: PrivateNode,

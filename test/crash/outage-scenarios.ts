@@ -16,7 +16,7 @@ import {
   withGateway,
 } from './stage.ts'
 
-/** The broker loses its power with hundreds of jobs in retry queues, which expire meanwhile. */
+/** The broker is killed with hundreds of jobs in retry queues, which expire meanwhile. */
 export async function brokerKilledWhileRungsExpire(stage: Stage, outageMs?: number): Promise<void> {
   await withGateway(stage, { load: UNTIL_WANTED }, async (players) => {
     await startRetrying(stage, players)
@@ -25,8 +25,8 @@ export async function brokerKilledWhileRungsExpire(stage: Stage, outageMs?: numb
 }
 
 /**
- * Somebody has set up the retry queues of seed 002 §15.3, which a power cut empties. Native jobs
- * may use them; those of the gateway's never do.
+ * The retry queues of seed 002 §15.3 are declared already; a power cut empties them. Native jobs may use them;
+ * those of the gateway never do.
  */
 export async function brokerKilledWithClassicRungs(stage: Stage): Promise<void> {
   await declareSeedRungs(stage)
@@ -39,7 +39,7 @@ export async function brokerKilledWithClassicRungs(stage: Stage): Promise<void> 
   })
 }
 
-/** Gateway and broker die; the gateway is started first, says so, and serves when the broker does. */
+/** Gateway and broker die. The gateway starts first, reports 503, and serves as soon as the broker does. */
 export async function brokerDownAtStart(stage: Stage): Promise<void> {
   await withGateway(stage, { load: UNTIL_WANTED }, async (players) => {
     await startRetrying(stage, players)
@@ -47,7 +47,7 @@ export async function brokerDownAtStart(stage: Stage): Promise<void> {
   })
 }
 
-/** Both in one: starting a broker is what costs the time. */
+/** The two scenarios above in one, because starting a broker takes most of the time. */
 export async function brokerDownWithClassicRungs(stage: Stage): Promise<void> {
   await declareSeedRungs(stage)
   await withGateway(stage, { load: SLOWLY_RETRIED }, async (players) => {
@@ -67,7 +67,7 @@ async function startWithoutBroker(stage: Stage, players: Players): Promise<void>
   await gateway.restart()
   expect(await gateway.client.health()).toMatchObject({ status: 503 })
   const { refused } = load.journal
-  // A quick machine may have pushed all that was wanted: nobody would be refused.
+  // A quick machine may have pushed all wanted jobs, and then no PUSH would be refused.
   load.wantStill(100)
   load.startPushing(10)
   load.resume()
@@ -76,7 +76,7 @@ async function startWithoutBroker(stage: Stage, players: Players): Promise<void>
   await expectServiceBack(gateway, fault)
 }
 
-/** Load with many jobs in the retry queue (`rungs`: its delay, where it is ours), and the moment. */
+/** Loads until many jobs are in the retry queue and the moment has come. `rungs`: its delay, if it is ours. */
 async function startRetrying(
   stage: Stage,
   { gateway, load }: Players,
@@ -93,17 +93,17 @@ async function startRetrying(
   await untilRetrying(gateway, load, MANY_RETRIES)
 }
 
-/** The broker is away for longer: workers report what they have, producers are refused. */
+/** The broker is away for longer: workers report on their jobs, and producers are refused. */
 export async function brokerAway(stage: Stage, outageMs: number): Promise<void> {
   await brokerKilledWhileRungsExpire(stage, outageMs)
 }
 
-/** For as long as the retry queues are new, whatever that takes; `want` then says how many more. */
+/** Pushes for as long as the retry queues are new; `want` then says how many more jobs. */
 const UNTIL_WANTED = { ...SLOWLY_RETRIED, jobs: Number.POSITIVE_INFINITY }
 
 const TIMES = 20
 
-/** An operator closes connections, all of them or one: 20 times under load. */
+/** An operator closes connections, all of them or one at a time: 20 times under load. */
 export async function connectionsClosed(stage: Stage): Promise<void> {
   await withGateway(stage, { load: UNTIL_WANTED }, async (players) => {
     players.load.startPushing(40)
@@ -116,12 +116,12 @@ export async function connectionsClosed(stage: Stage): Promise<void> {
 }
 
 /**
- * Calls what the management plugin's DELETE /api/connections/… calls. In one start of the command
- * line tool, which costs a second of both cores. Returns when each was, ms since the epoch.
+ * Calls what the management plugin's DELETE /api/connections/… calls, in a single start of the command line
+ * tool, which costs a second of both cores. Returns when each call was, in ms since the epoch.
  */
 async function closeConnections({ node, random }: Stage): Promise<number[]> {
   const closings = Array.from({ length: TIMES }, (_, i) => {
-    // The gateway is back after about a second: some hit it while it reconnects.
+    // The gateway is back after about a second, so some calls come while it reconnects.
     const pauseMs = random.integer(300, 1_200)
     return `{${pauseMs}, ${i % 2 === 0 ? 'all' : random.integer(0, 99)}}`
   })
@@ -144,7 +144,7 @@ async function closeConnections({ node, random }: Stage): Promise<number[]> {
   return faults
 }
 
-/** Seed 002 §15.3 as printed, but for the names of the stage and the delays that are not used. */
+/** Seed 002 §15.3 as printed, except for the names of the stage and the delays that are not used. */
 async function declareSeedRungs(stage: Stage): Promise<void> {
   const connection = await connect(stage.node.url())
   const channel = await connection.createChannel()
@@ -165,7 +165,7 @@ async function declareSeedRungs(stage: Stage): Promise<void> {
   await connection.close()
 }
 
-/** Jobs of a native client's that it has published to its own retry queue (seed 002 §15.4). */
+/** Publishes jobs as a native client does, to its own retry queue (seed 002 §15.4). */
 async function retryNatively(stage: Stage, jobs: number): Promise<void> {
   const connection = await connect(stage.node.url())
   const channel = await connection.createConfirmChannel()

@@ -1,7 +1,7 @@
-/** Names a run in the titles of its tests; `OJS_CRASH_SEED=n` repeats it. */
+/** Part of the titles of the tests of a run; `OJS_CRASH_SEED=n` repeats the run. */
 export const SEED = Number(process.env['OJS_CRASH_SEED'] ?? Date.now() % 1_000_000)
 
-/** A seeded generator (mulberry32): the same seed strikes at the same moments again. */
+/** A seeded generator (mulberry32): with the same seed, faults come at the same moments. */
 export class Random {
   #state: number
 

@@ -1,7 +1,7 @@
 import { appendFileSync } from 'node:fs'
 import type { Verdict } from '../support/checker.ts'
 
-/** One scenario, played once: a line of the file that `npm run soak` makes its table from. */
+/** The result of one scenario: a line of the file that `npm run soak` makes its table from. */
 interface Result {
   scenario: string
   profile: string

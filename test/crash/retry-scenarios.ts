@@ -12,21 +12,20 @@ import {
   withGateway,
 } from './stage.ts'
 
-/** Exact delays, rounded to 130 and 250 ms, so that a run has its retries behind it within a second. */
+/** Exact delays, rounded to 130 and 250 ms, so that the retries of a run are over within a second. */
 const QUICK = { max_attempts: 5, initial_interval_ms: 125, jitter: false }
 /** Always 1 s: hundreds of jobs wait in one retry queue at any moment. */
 const SLOW = { max_attempts: 5, initial_interval_ms: 1_000, backoff_coefficient: 1, jitter: false }
 export const SLOWLY_RETRIED = { jobs: RETRIED_JOBS, retry: SLOW }
 export const FAILING = { connections: 24, count: 5, failShare: 0.5 }
-/** What counts as many jobs in retry queues, also on a machine that is busy with other things. */
+/** How many jobs in retry queues are many, also on a machine that is busy with other things. */
 export const MANY_RETRIES = 25
 
 const isRetrying = ({ retries }: InFlight) => retries > 0
 
 /**
- * A gateway dies between the publish of a retry and the ack of the delivery that it replaces: once
- * where chance has it, and twice for certain, because the publish does not reach the broker, or its
- * confirm does not come back.
+ * A gateway dies between the publish of a retry and the ack of the delivery that it replaces: once by chance,
+ * and twice for certain, because the publish does not reach the broker, or its confirm does not come back.
  */
 export async function gatewayKilledInRetry(stage: Stage): Promise<void> {
   const setting = { load: { jobs: Number.POSITIVE_INFINITY, retry: QUICK } }
@@ -38,7 +37,7 @@ export async function gatewayKilledInRetry(stage: Stage): Promise<void> {
   })
 }
 
-/** The whole load, once these retry queues take jobs; resolves with the jobs accepted by then. */
+/** Starts the whole load once these retry queues take jobs; resolves with the jobs accepted by then. */
 async function useRungs({ gateway, load }: Players, delaysMs: readonly number[]): Promise<number> {
   const areReady = untilRungsReady(gateway, delaysMs)
   load.startPushing(1)
@@ -68,7 +67,7 @@ async function killInRetry(
   load.resume()
 }
 
-/** Retries come out of their queues while there is no gateway. */
+/** Retries leave their queues while there is no gateway. */
 export async function gatewayKilledWhileRungsExpire(stage: Stage): Promise<void> {
   const setting = { load: { ...SLOWLY_RETRIED, jobs: Number.POSITIVE_INFINITY } }
   await withGateway(stage, setting, async (players) => {
@@ -87,7 +86,7 @@ export async function gatewayKilledWhileRungsExpire(stage: Stage): Promise<void>
   })
 }
 
-/** Not so short that they end before the gateway dies; the scenario waits for their end. */
+/** Long enough to end only after the gateway has died; the scenario waits for their end. */
 const VANISHED_LEASE_MS = 10_000
 
 /** A gateway and the workers of some of its leases die: those jobs run again, attempt + 1. */
@@ -100,7 +99,7 @@ export async function leasesRunOutAfterRestart(stage: Stage): Promise<void> {
     await load.vanish({ connections: 8, count: 5 }, VANISHED_LEASE_MS)
     expect(journal.abandoned.size).toBeGreaterThanOrEqual(8)
     load.startWorking({ connections: 16, count: 5 })
-    // As soon as somebody works beside them: those leases have begun.
+    // There are more leases as soon as a worker works beside them: the vanished ones have begun by then.
     await momentToStrike(gateway, load, 0, ({ leases }) => leases > journal.abandoned.size)
     load.suspend()
     await gateway.kill9()
@@ -114,8 +113,8 @@ export async function leasesRunOutAfterRestart(stage: Stage): Promise<void> {
 }
 
 /**
- * Batches are there as a whole or not at all: when the gateway dies over them, and when they are
- * refused because the broker does not confirm in time.
+ * Batches are stored as a whole or not at all: when the gateway dies during one, and when one is refused
+ * because the broker does not confirm in time.
  */
 export async function gatewayKilledInBatch(stage: Stage): Promise<void> {
   const size = 50

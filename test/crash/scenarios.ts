@@ -23,14 +23,14 @@ export async function gatewayKilledUnderPush(stage: Stage): Promise<void> {
 }
 
 /**
- * A gateway dies when jobs are committed and their confirms are not in: nothing passes between it
- * and the broker in one direction, so either the token never arrives or its confirm does not.
+ * A gateway dies when jobs are committed and their confirms have not arrived: the proxy lets nothing pass in
+ * one direction, so that either the token or its confirm never arrives.
  */
 export async function gatewayKilledBeforeConfirm(
   stage: Stage,
   direction: Direction,
 ): Promise<void> {
-  // Longer than it takes until it dies: nothing is refused and withdrawn meanwhile.
+  // Longer than the gateway lives, so that nothing is refused and withdrawn meanwhile.
   const env = { OJS_PUBLISH_TIMEOUT_MS: '60000' }
   await throughProxy(stage, { env }, async ({ gateway, load, strikes, proxy }) => {
     load.startPushing(64)
@@ -88,7 +88,7 @@ export async function gatewayKilledWithLeases(stage: Stage): Promise<void> {
   })
 }
 
-/** The broker loses its power under PUSH, FETCH and ACK, and is gone for a while. */
+/** The broker is killed under PUSH, FETCH and ACK, and is away for a while. */
 export async function brokerKilled(stage: Stage): Promise<void> {
   await withGateway(stage, {}, async (players) => {
     const { gateway, load } = players

@@ -35,7 +35,7 @@ export async function gatewayKilledWithSchedules(stage: Stage): Promise<void> {
   })
 }
 
-/** And while there is no broker. */
+/** The same while there is no broker. */
 export async function brokerKilledWithSchedules(stage: Stage): Promise<void> {
   await withGateway(stage, SETTING, async (players) => {
     const { gateway, load } = players

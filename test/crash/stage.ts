@@ -10,13 +10,13 @@ import type { Random } from './random.ts'
 import { recordResult } from './results.ts'
 import { BACK_LIMIT_MS, BACK_PATIENCE_MS } from './service-back.ts'
 
-/** Where and how a scenario plays. */
+/** Where a scenario plays, and with what. */
 export interface Stage {
   title: string
-  /** Without its profile and seed. */
+  /** The title without profile and seed. */
   name: string
   node: PrivateNode
-  /** What keeps the runs on one node apart (`OJS_PREFIX`). */
+  /** Keeps the runs on one node apart (`OJS_PREFIX`). */
   prefix: string
   profile: 'classic' | 'quorum'
   random: Random
@@ -35,10 +35,10 @@ export interface Setting {
 
 export const QUEUE = 'crash'
 export const JOBS = 2_200
-/** In the scenarios in which a third of the attempts fails. */
+/** For the scenarios in which a third of the attempts fails. */
 export const RETRIED_JOBS = 1_400
 
-/** A gateway that reaches its broker through a proxy. */
+/** Plays with a gateway that reaches its broker through a proxy. */
 export async function throughProxy(
   stage: Stage,
   setting: Setting,
@@ -50,7 +50,7 @@ export async function throughProxy(
   await withGateway(stage, { ...setting, env }, (players) => play({ ...players, proxy }))
 }
 
-/** A gateway of the scenario's own and a load for it; what it was promised is checked at the end. */
+/** Plays with a gateway and a load of the scenario's own; checks at the end what clients were promised. */
 export async function withGateway(
   stage: Stage,
   setting: Setting,
@@ -68,7 +68,7 @@ export async function withGateway(
   const { client } = gateway
   const options = { client, queue: QUEUE, random: stage.random, jobs: JOBS, ...setting.load }
   const load = new Load(options)
-  // Not `finally`: a test that runs into its timeout never gets there.
+  // Not in a `finally`, which a test that runs into its timeout never reaches.
   onTestFinished(async ({ task }) => {
     load.abandon()
     if (task.result?.state === 'fail') {
@@ -90,9 +90,9 @@ export function retryQueues({ prefix }: Stage): string {
 }
 
 /**
- * Kills the gateway at random moments, one after so many accepted jobs each. Some faults need it to
- * die inside a window of a few hundred microseconds, between an answer and the commit that should
- * have come first, say.
+ * Kills the gateway at random moments, one after so many accepted jobs each. Some faults only show when it
+ * dies inside a window of a few hundred microseconds, for example between an answer and the commit that
+ * should have come first.
  */
 export async function killAtRandom(
   stage: Stage,
@@ -116,7 +116,7 @@ export function quorumQueues(stage: Stage, rungs: readonly number[] = []): strin
   return stage.profile === 'quorum' ? [...retry, brokerQueue(stage)] : retry
 }
 
-/** The broker loses its power and is gone for `outageMs`; measures when PUSH is served again. */
+/** Kills the broker, which is away for `outageMs`; measures when PUSH is served again. */
 export async function powerCut(stage: Stage, players: Players, outageMs: number): Promise<void> {
   const fault = Date.now()
   await stage.node.kill9()
@@ -126,7 +126,7 @@ export async function powerCut(stage: Stage, players: Players, outageMs: number)
   await expectServiceBack(players.gateway, fault)
 }
 
-/** From now, when the port listens. */
+/** Expects the service back soon. To be called when the port listens. */
 export async function expectServiceBack({ client }: Gateway, fault: number): Promise<void> {
   const watch = new Stopwatch()
   while ((await client.health()).status !== 200 && watch.elapsedMs < BACK_PATIENCE_MS) {

@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from '../../src/clock.ts'
 
-/** A gateway's clock that a test moves on: it need not be faster than a delay, nor wait for one. */
+/** A gateway's clock that a test moves forward, so that it neither races against a delay nor waits for one. */
 export class AheadClock implements Clock {
   readonly #system = systemClock()
   aheadMs = 0

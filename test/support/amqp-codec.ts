@@ -1,8 +1,8 @@
 import { createRequire } from 'node:module'
 
-/** One frame; `fields` of a method or of content properties, `content` of a body. */
+/** One frame: `fields` of a method or of content properties, `content` of a body. */
 export interface Frame {
-  /** Of the method, or of `BasicProperties`; absent: a body or a heartbeat. */
+  /** Id of the method, or of `BasicProperties`; absent in a body or a heartbeat. */
   id?: number
   channel: number
   /** Bytes of the body that follows, in a content header. */
@@ -25,7 +25,7 @@ const frames = load('../../node_modules/amqplib/lib/frame.js') as {
   decodeFrame(frame: object): Frame
 }
 
-/** The frames that are complete, and the bytes of one that is not. */
+/** Returns the complete frames, and the bytes of an incomplete one. */
 export function takeFrames(bytes: Buffer): { taken: Frame[]; rest: Buffer } {
   const taken: Frame[] = []
   let rest = bytes

@@ -19,7 +19,7 @@ export class Authority {
     this.ca = this.#create('ca', ['-x509', '-days', '2'])
   }
 
-  /** For `localhost` and 127.0.0.1, as a server and as a client. With 0 `days` it expires now. */
+  /** Issues a certificate for `localhost` and 127.0.0.1, as server and client. With 0 `days` it expires now. */
   issue(name: string, days = 2): Certificate {
     const extensions = join(this.#dir, `${name}.ext`)
     const { certPath, keyPath } = this.ca

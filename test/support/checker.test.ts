@@ -3,19 +3,19 @@ import { check, type Evidence, Journal, type LedgerRow, report, resultFor } from
 
 const NOW = 1_000_000_000
 
-describe('a run in which every promise was kept', () => {
-  test('has no problems', () => {
+describe('check() of a run in which every promise was kept', () => {
+  test('finds no problems', () => {
     expect(check(evidence()).problems).toEqual([])
   })
 
-  test('is reported with its numbers', () => {
+  test('counts the pushes for report()', () => {
     const journal = finished('a')
     push(journal, 'b', 'refused')
     const verdict = check(evidence({ journal }))
     expect(report('gateway killed', verdict)).toContain('pushed 2, answered 2xx 1, refused 1')
   })
 
-  test('a job whose PUSH was not answered may be there or not', () => {
+  test('accepts that a job whose PUSH was not answered exists or not', () => {
     const journal = finished('a')
     push(journal, 'b', 'unknown')
     expect(check(evidence({ journal })).problems).toEqual([])
@@ -23,40 +23,40 @@ describe('a run in which every promise was kept', () => {
     expect(check(evidence({ journal, rows, tokens: ['b'] })).problems).toEqual([])
   })
 
-  test('a job may run twice when that many were in flight', () => {
+  test('accepts as many second executions as were in flight', () => {
     const journal = finished('a')
     journal.executed('a')
     const verdict = check(evidence({ journal, inFlight: { publishes: 1, retries: 0, leases: 0 } }))
     expect(verdict).toMatchObject({ executedTwice: 1, problems: [] })
   })
 
-  test('a job runs again after each failure and each lease that ran out', () => {
+  test('accepts one more execution for each failure and for each lease that ran out', () => {
     const journal = failedOnce('a', 3)
     journal.abandon('a')
     const verdict = check(evidence({ journal, rows: [{ ...completed('a'), attempt: 3 }] }))
     expect(verdict).toMatchObject({ failed: 1, executedTwice: 0, problems: [] })
   })
 
-  test('a retry publish that was in flight may run its job twice', () => {
+  test('accepts a second execution for a retry publish that was in flight', () => {
     const inFlight = { publishes: 0, retries: 1, leases: 0 }
     const rows = [{ ...completed('a'), attempt: 2 }]
     const verdict = check(evidence({ journal: failedOnce('a', 3), rows, inFlight }))
     expect(verdict).toMatchObject({ executedTwice: 1, bound: 1, problems: [] })
   })
 
-  test('a batch whose answer was lost is there as a whole or not at all', () => {
+  test('accepts that a batch whose answer was lost exists as a whole or not at all', () => {
     const journal = batch('a', 'b')
     expect(check(evidence({ journal, rows: [], kept: {} })).problems).toEqual([])
     const rows = [row('a', 'available', { attempt: 0 }), row('b', 'available', { attempt: 0 })]
     expect(check(evidence({ journal, rows, tokens: ['a', 'b'] })).problems).toEqual([])
   })
 
-  test('a retry may wait for its time', () => {
+  test('accepts a retry that waits for its time', () => {
     const rows = [row('a', 'retryable', { attempt: 0, dueAt: NOW + 100 })]
     expect(check(evidence({ journal: accepted('a'), rows })).problems).toEqual([])
   })
 
-  test('as many leases may be left over as FETCH answers were lost', () => {
+  test('accepts as many leases without a worker as FETCH answers were lost', () => {
     const journal = accepted('a')
     journal.lostFetchAnswers = 1
     const rows = [row('a', 'active', { leaseExpiresAt: NOW + 1000 })]
@@ -64,7 +64,7 @@ describe('a run in which every promise was kept', () => {
   })
 })
 
-describe('found out:', () => {
+describe('check() reports:', () => {
   const broken: Record<string, Partial<Evidence>> = {
     'nothing was in flight': { inFlight: { publishes: 0, retries: 0, leases: 0 } },
     'answered 2xx and lost': { rows: [] },
@@ -110,7 +110,7 @@ describe('found out:', () => {
     expect(check(evidence(change)).problems.join('\n')).toContain(problem)
   })
 
-  test('withdrawn counts as lost', () => {
+  test('a withdrawn job as lost', () => {
     const verdict = check(evidence({ rows: [row('a', 'withdrawn')] }))
     expect(verdict.problems.join('\n')).toContain('answered 2xx and lost')
   })
@@ -153,7 +153,7 @@ function executedAgain(id: string, times: number): Journal {
   return journal
 }
 
-/** Failed by its worker once, then completed. */
+/** A job that its worker failed once, and then completed. */
 function failedOnce(id: string, executions = 2): Journal {
   const journal = finished(id)
   for (let i = 1; i < executions; i++) journal.executed(id)
@@ -161,7 +161,7 @@ function failedOnce(id: string, executions = 2): Journal {
   return journal
 }
 
-/** One batch whose answer never came. */
+/** A batch whose answer was lost. */
 function batch(...ids: string[]): Journal {
   const journal = new Journal()
   journal.pushingBatch(ids)

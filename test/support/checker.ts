@@ -1,6 +1,6 @@
 /**
- * What the crash tests prove with: the clients' own record of a run, compared with the ledger and
- * the broker after everything was drained (architecture §1, laws 4 and 6).
+ * The proof of the crash tests: the clients' own record of a run, compared with the ledger and the broker
+ * after everything was drained (architecture §1, laws 4 and 6).
  */
 
 /** What a producer knows of its job. `unknown`: the connection ended before the answer. */
@@ -19,9 +19,9 @@ export class Journal {
   readonly abandoned = new Map<string, number>()
   /** When scheduled jobs are due, ms since the epoch. */
   readonly due = new Map<string, number>()
-  /** Ids that were pushed as one batch: all of them are there, or none. */
+  /** Ids that were pushed as one batch: all of them are stored, or none. */
   readonly batches: (readonly string[])[] = []
-  /** Jobs that FETCH answers could have held that never arrived. */
+  /** Number of jobs that could have been in FETCH answers that never arrived. */
   lostFetchAnswers = 0
   /** Answers that no client should have seen. */
   readonly complaints: string[] = []
@@ -49,7 +49,7 @@ export class Journal {
     count(this.executions, id)
   }
 
-  /** Noted when the NACK is sent: without an answer, it may have been applied. */
+  /** Recorded when the NACK is sent, because a NACK without an answer may have been applied. */
   failing(id: string): void {
     count(this.fails, id)
   }
@@ -79,7 +79,7 @@ export class Journal {
     return this.#refused
   }
 
-  /** How often a job may be executed without any fault: once, and again after each failure. */
+  /** How often a job may be executed without a fault: once, and again after each failure. */
   allowed(id: string): number {
     return 1 + this.endedBadly(id)
   }
@@ -93,7 +93,7 @@ function count(counts: Map<string, number>, id: string): void {
   counts.set(id, (counts.get(id) ?? 0) + 1)
 }
 
-/** A ledger row, as far as it matters here. */
+/** A ledger row, as far as the checks need it. */
 export interface LedgerRow {
   readonly id: string
   readonly state: string
@@ -105,7 +105,7 @@ export interface LedgerRow {
   readonly leaseExpiresAt: number | null
 }
 
-/** Law 6: what a fault may cause to run twice, from the gateway's log at the last line before it. */
+/** Law 6: what a fault may cause to run twice, from the gateway's last log line before the fault. */
 export interface InFlight {
   readonly publishes: number
   /** Retry publishes whose delivery was not yet acked. */
@@ -113,11 +113,11 @@ export interface InFlight {
   readonly leases: number
 }
 
-/** Everything there is to know when the run is over and the gateway has been stopped. */
+/** All that is known when the run is over and the gateway has been stopped. */
 export interface Evidence {
   readonly journal: Journal
   readonly rows: readonly LedgerRow[]
-  /** The ledger's own kept counts by state; without `withdrawn`, which is no state of a job. */
+  /** The ledger's own kept counts by state, without `withdrawn`, which is no state of a job. */
   readonly kept: Readonly<Record<string, number>>
   /** Job ids of the tokens in the job queue and its retry queues; one entry per token. */
   readonly tokens: readonly string[]
@@ -133,11 +133,11 @@ export interface Verdict {
   readonly states: Readonly<Record<string, number>>
   /** NACKs that were sent. */
   readonly failed: number
-  /** Jobs that were answered 2xx and are not there, or will never end. */
+  /** Jobs that were answered 2xx and do not exist, or will never end. */
   readonly lost: number
-  /** Executions beyond the first and one for each failure. */
+  /** Executions beyond one for each job and one for each failure. */
   readonly executedTwice: number
-  /** Law 6: `executedTwice` must not be more. */
+  /** Law 6: `executedTwice` must not exceed this. */
   readonly bound: number
   readonly inFlight: InFlight
   /** Empty when all promises were kept. */
@@ -145,12 +145,12 @@ export interface Verdict {
 }
 
 const PAST_DUE_MS = 60_000
-/** The promoter looks every 40 ms, whatever the broker does. */
+/** The promoter checks every 40 ms, whatever the broker does. */
 const PROMOTED_MS = 5_000
 const SHOWN = 3
 const OVER = new Set(['completed', 'cancelled', 'discarded', 'withdrawn'])
 
-/** The result that workers acknowledge a job with: it tells whose acknowledgement this was. */
+/** The result in the ACK of a job: it shows which job an acknowledgement was for. */
 export function resultFor(id: string): { executed: string } {
   return { executed: id }
 }
@@ -229,7 +229,7 @@ function pushedAs(journal: Journal, outcome: PushOutcome): string[] {
   return [...journal.pushes].filter(([, own]) => own === outcome).map(([id]) => id)
 }
 
-/** What was answered is true: refused jobs are not there, acks are kept. */
+/** Answers were true: refused jobs do not exist, and acks are kept. */
 function keptPromises({ journal, rows }: Evidence): Finding[] {
   const visible = new Map(rows.filter(isThere).map((row) => [row.id, row]))
   const refused = pushedAs(journal, 'refused')
@@ -260,8 +260,8 @@ function keptPromises({ journal, rows }: Evidence): Finding[] {
 }
 
 /**
- * Attempts are what policies count by. Each that ended badly is counted, none is that no worker
- * had (but in a FETCH answer that never arrived), and a job with attempts left goes on.
+ * Retry policies count attempts. Each attempt that ended badly must be counted, none that no worker had
+ * (except in a FETCH answer that never arrived), and a job with attempts left must go on.
  */
 function retried({ journal, rows }: Evidence): Finding[] {
   const own = rows.filter((row) => isThere(row) && journal.pushes.has(row.id))
@@ -285,8 +285,8 @@ function retried({ journal, rows }: Evidence): Finding[] {
 }
 
 /**
- * Waiting counts as waiting only where something will bring the job to a worker. And the other way
- * round: the queue was fetched empty, so a token that is still there has stopped a worker.
+ * A job may only wait if something will bring it to a worker. The other way round, a token that is still in
+ * the queue has stopped a worker, because the queue was fetched until it was empty.
  */
 function stuck({ rows, tokens, now }: Evidence): Finding[] {
   const inBroker = new Set(tokens)
@@ -328,10 +328,10 @@ function miscounted({ rows, kept }: Evidence): string[] {
     .map((state) => `${counted[state] ?? 0} rows are ${state}, kept count ${kept[state] ?? 0}`)
 }
 
-/** An active row is somebody's: of a worker here, or of a FETCH answer that never arrived. */
+/** An active row belongs to a worker here, or to a FETCH answer that never arrived. */
 function leased({ journal, rows }: Evidence): Finding[] {
   const active = rows.filter((row) => row.state === 'active')
-  // Every attempt that a worker had, it has failed or acknowledged by now.
+  // Workers have failed or acknowledged all of their attempts by now.
   const orphans = idsOf(
     active.filter((row) => (journal.executions.get(row.id) ?? 0) <= journal.endedBadly(row.id)),
   )

@@ -2,7 +2,7 @@ import { Agent, type IncomingHttpHeaders, request } from 'node:http'
 
 const MEDIA_TYPE = 'application/openjobspec+json'
 
-/** What came back. Status 0: no answer, the connection ended first. */
+/** An answer. Status 0: there was none, because the connection ended first. */
 export interface Answer {
   readonly status: number
   readonly headers: IncomingHttpHeaders
@@ -20,7 +20,7 @@ export class OjsClient {
   readonly #agent = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY })
   readonly #url: () => string
 
-  /** `url` is asked for each request: a gateway that was restarted may have another port. */
+  /** `url` is called for each request: a gateway that was restarted may have another port. */
   constructor(url: () => string) {
     this.#url = url
   }
@@ -66,7 +66,7 @@ export class OjsClient {
       const sent = request(`${this.#url()}${path}`, options, (response) => {
         const chunks: Buffer[] = []
         response.on('data', (chunk: Buffer) => chunks.push(chunk))
-        // An answer that was cut short is none.
+        // An answer that was cut short counts as none.
         response.on('error', () => resolve(NO_ANSWER))
         response.on('end', () => {
           const received = Buffer.concat(chunks).toString()

@@ -4,19 +4,19 @@ import { v7 } from 'uuid'
 // biome-ignore lint/suspicious/noExplicitAny: answers are read as a client would, member by member
 type Json = any
 
-/** What a worker heard on its own queue. */
+/** A message that a worker received on its own queue. */
 interface Heard {
   type: string
   key: string
   body: Json
 }
 
-/** A client of the control plane in plain amqplib: what docs/control-protocol.md tells to write. */
+/** A client of the control plane in plain amqplib, as docs/control-protocol.md says how to write one. */
 export interface ControlClient {
   readonly channel: amqp.ConfirmChannel
   /** Publishes a control message: mandatory, persistent, confirmed. Throws when it is returned. */
   say(queue: string, type: string, body: unknown, options?: amqp.Options.Publish): Promise<void>
-  /** Asks by an exclusive queue; `direct`: by `amq.rabbitmq.reply-to`. The answer's body. */
+  /** Asks with an exclusive queue; `direct`: with `amq.rabbitmq.reply-to`. Returns the answer's body. */
   ask(queue: string, type: string, body: unknown, how?: 'exclusive' | 'direct'): Promise<Json>
   /** Binds an exclusive queue to the broadcasts for these queues. */
   listen(queues: readonly string[]): Promise<Heard[]>
@@ -74,7 +74,7 @@ export async function connectControl(amqpUrl: string, prefix = ''): Promise<Cont
       // A direct reply address belongs to the channel that consumes it.
       const publish = () => asking.publish(exchange, key, content, options)
       publish()
-      // A gateway drops a direct answer where its connection for those takes over a second to open.
+      // The gateway drops a direct answer when its connection for these takes over a second to open.
       const again = how === 'direct' ? setInterval(publish, 2_000) : undefined
       const body_ = await answer
       clearInterval(again)

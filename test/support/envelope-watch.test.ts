@@ -16,7 +16,7 @@ afterEach(() => {
   for (const close of closing.splice(0)) close()
 })
 
-/** A server that answers what it is asked for: the body of the request. */
+/** A server that answers with the body of the request. */
 async function startEcho(): Promise<string> {
   const server = createServer((request, response) => {
     response.writeHead(201, { 'Content-Type': 'application/openjobspec+json', 'X-Way': 'through' })
@@ -27,7 +27,7 @@ async function startEcho(): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-it('passes everything on and complains of what is no envelope', async () => {
+it('watchEnvelopes() passes every answer on, and complains of a job that is no envelope', async () => {
   const watch = await watchEnvelopes(await startEcho())
   closing.push(watch.close)
   const post = async (path: string, body: object) => {

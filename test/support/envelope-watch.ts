@@ -2,9 +2,9 @@ import { request as ask, createServer, type IncomingMessage, type ServerResponse
 import type { AddressInfo } from 'node:net'
 import { assertEnvelopes } from './envelope.ts'
 
-/** Stands between a client and a gateway, and looks at every job that passes. */
+/** A proxy between a client and a gateway that checks every job that passes. */
 export interface EnvelopeWatch {
-  /** For the client. */
+  /** The URL for the client. */
   readonly url: string
   /** Jobs seen so far. */
   readonly seen: number
@@ -13,7 +13,7 @@ export interface EnvelopeWatch {
   close(): void
 }
 
-/** A proxy for one gateway on a free port. It changes nothing. */
+/** Starts a proxy for one gateway on a free port. It changes nothing. */
 export async function watchEnvelopes(gatewayUrl: string): Promise<EnvelopeWatch> {
   const complaints: string[] = []
   let seen = 0
@@ -62,7 +62,7 @@ function forward(
     })
   })
   upstream.on('error', () => response.destroy())
-  // A poll that its client gives up is given up there, too.
+  // A poll that its client gives up is given up at the gateway, too.
   response.on('close', () => upstream.destroy())
   request.pipe(upstream)
 }

@@ -10,7 +10,7 @@ const URI = 'https://openjobspec.org/schemas/v1'
 const ajv = new Ajv2020({ strict: false, allErrors: true, formats: FORMATS })
 for (const { content } of OJS_SCHEMAS) ajv.addSchema(JSON.parse(content))
 
-/** What is wrong with a document by one of OJS's own schemas, e.g. `job`; empty: nothing. */
+/** What is wrong with a document by one of OJS's own schemas, e.g. `job`; empty if nothing is. */
 export function ojsErrors(name: string, document: unknown): string[] {
   const validate = ajv.getSchema(`${URI}/${name}.schema.json`)
   if (validate === undefined) throw new Error(`OJS has no schema ${name}`)
@@ -23,8 +23,8 @@ function toText({ instancePath, message, params }: ErrorObject): string {
 }
 
 /**
- * Throws unless the job is a whole envelope by seed 003, as every job in an answer has to be. The
- * one exception: hyphens in the type, which the public suite uses and seed 003 does not know.
+ * Throws unless the job is a whole envelope by seed 003, as every job in an answer must be. The one exception
+ * are hyphens in the type, which the public suite uses and seed 003 does not allow.
  */
 export function assertEnvelope(job: Json): void {
   const type = typeof job?.type === 'string' ? job.type.replaceAll('-', '_') : job?.type
@@ -37,7 +37,7 @@ export function assertEnvelope(job: Json): void {
 /** Endpoints whose `job` and `jobs` are whole jobs. */
 const OF_JOBS = /^\/ojs\/v1\/(jobs|workers\/fetch|workers\/ack|dead-letter)\b/
 
-/** `assertEnvelope` for every job in the body of an answer. How many there were. */
+/** Does `assertEnvelope` for every job in the body of an answer; returns how many there were. */
 export function assertEnvelopes(path: string, body: Json): number {
   if (!OF_JOBS.test(path)) return 0
   const jobs = [...(body?.job ? [body.job] : []), ...(body?.jobs ?? [])]

@@ -14,7 +14,7 @@ const STOP_TIMEOUT_MS = 30_000
 
 export interface GatewayOptions {
   amqpUrl: string
-  /** More variables of its environment. */
+  /** More environment variables. */
   env?: Readonly<Record<string, string>>
 }
 
@@ -25,7 +25,7 @@ export class Gateway {
   readonly client = new OjsClient(() => this.url)
   readonly #logPath = join(this.dir, 'gateway.log')
   readonly #options: GatewayOptions
-  /** The same after a restart: one that the kernel gives out could be another's by then. */
+  /** Kept over restarts: a port from the kernel could belong to another process by then. */
   readonly #port: number
   #log: LogTail | undefined
   #child: ChildProcess | undefined
@@ -57,7 +57,7 @@ export class Gateway {
     return this.#child !== undefined
   }
 
-  /** The next log line with this message (and these fields); throws when the process ends first. */
+  /** The next log line with this message and for which `wanted` is true; throws when the process ends first. */
   untilLogged(
     msg: string,
     timeoutMs = 10_000,
@@ -76,7 +76,7 @@ export class Gateway {
     await this.#exited
   }
 
-  /** SIGTERM, and the exit code; null when it had to be killed. */
+  /** Sends SIGTERM; returns the exit code, or null when the process had to be killed. */
   async stop(): Promise<number | null> {
     const child = this.#child
     child?.kill('SIGTERM')
@@ -86,7 +86,7 @@ export class Gateway {
     return code
   }
 
-  /** The same ledger and the same port again, after `kill9` or `stop`. */
+  /** Starts the gateway again with the same ledger and port, after `kill9` or `stop`. */
   async restart(env: Readonly<Record<string, string>> = {}): Promise<void> {
     await this.stop()
     await this.#start(env)
@@ -138,7 +138,7 @@ export class Gateway {
   }
 }
 
-/** What this process was started with, but for the variables that mean something to a gateway. */
+/** The environment of this process, without the variables that mean something to a gateway. */
 function foreignVariables(): NodeJS.ProcessEnv {
   const foreign = Object.entries(process.env).filter(
     ([name]) => !name.startsWith('OJS_') && name !== 'AMQP_URL' && name !== 'NODE_OPTIONS',

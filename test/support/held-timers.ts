@@ -1,8 +1,8 @@
 import { onTestFinished, vi } from 'vitest'
 
 /**
- * Timeouts that run when the test says so, until it ends. For what RabbitMQ does meanwhile there is
- * `eventually`: `expect.poll` would let them run at each look.
+ * Holds timeouts until the test lets them run, or ends. To wait for RabbitMQ meanwhile, use `eventually`:
+ * `expect.poll` would run them at each check.
  */
 export function holdTimers() {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })

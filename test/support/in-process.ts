@@ -25,7 +25,7 @@ export interface TestGateway {
   ack(id: string, over?: object): Promise<Answer>
   get(id: string): Promise<Answer>
   cancel(id: string): Promise<Answer>
-  /** For a while; `restart` starts another one. */
+  /** Stops it for a while; `restart` starts another one. */
   stop(): Promise<void>
   /** Stops it and starts another one on the same ledger. */
   restart(env?: Record<string, string>): Promise<void>
@@ -49,7 +49,7 @@ export async function startTestGateway(
       ...env,
       ...more,
     })
-    // What comes back through a rung is what most tests are about, and they use each rung once.
+    // Most tests are about what comes back through a retry queue, and use each retry queue once.
     const given = { rungSettleMs: 0, ...overrides }
     return startGateway(config, createLogger(config.logLevel), given)
   }
@@ -64,7 +64,7 @@ export async function startTestGateway(
     })
     const text = await response.text()
     const json = text.startsWith('{') ? JSON.parse(text) : text
-    // Whatever the test is about: a job in an answer is a whole one.
+    // In every test: a job in an answer must be a whole envelope.
     assertEnvelopes(path, json)
     return { status: response.status, headers: response.headers, body: json }
   }
@@ -102,15 +102,15 @@ export async function startTestGateway(
   }
 }
 
-/** The gateway listens before the broker answers; a test wants both. */
+/** The gateway listens before RabbitMQ answers; tests need both. */
 async function untilHealthy(url: string): Promise<void> {
   await eventually(async () => (await fetch(`${url}/ojs/v1/health`)).status === 200)
 }
 
-/** The real one, also where a test holds the gateway's timers. */
+/** The real setTimeout, also while a test holds the gateway's timers. */
 const wait = globalThis.setTimeout
 
-/** Asks again until the answer is yes; for what has no event to wait for. */
+/** Repeats the check until it is true; for what has no event to wait for. */
 export async function eventually(
   condition: () => Promise<boolean> | boolean,
   timeoutMs = 30_000,

@@ -1,9 +1,9 @@
-/** A gateway or a worker waits a second for RabbitMQ, and then goes on without it. */
+/** A gateway or worker waits a second for RabbitMQ, and then goes on without it. */
 const IN_TIME_MS = 900
 
 /**
- * Does `act` to what `prepare` answers, and again to another one where it took so long that RabbitMQ
- * may not have been waited for: then what the test is about has not happened. `giveUp` ends those.
+ * Calls `act` with what `prepare` returns. When `act` took so long that the gateway may have stopped waiting
+ * for RabbitMQ, what the test is about has not happened: `giveUp` ends that subject, and another one is tried.
  */
 export async function inTime<Subject, Outcome>(
   prepare: () => Promise<Subject>,

@@ -1,6 +1,6 @@
 /**
- * Stands for what a hook makes before each test, or what a test replaces: every member is that of
- * what `current` answers at the time. So a fixture can be handed out before the hook has run.
+ * Stands for an object that a hook makes before each test, or that a test replaces: every member is read from
+ * what `current` returns at that time. So a fixture can be handed out before the hook has run.
  */
 export function late<T extends object>(current: () => T): T {
   return new Proxy({} as T, {

@@ -11,14 +11,14 @@ export interface LogLine {
 }
 
 const KEPT = 2_000
-/** For all of them: a new one every 10 ms is work for the garbage collector. */
+/** Shared by all log tails: a new buffer every 10 ms would be work for the garbage collector. */
 const CHUNK = Buffer.allocUnsafeSlow(1 << 20)
 const LOOK_AGAIN_MS = 10
 
 /**
- * The log of a gateway, read from the file that its stdout is. A file and not a pipe: whatever was
- * written before a `kill -9` is there to read, and a busy reader never slows the gateway down.
- * Keeps the newest lines only, and of the several lines per job none (`job.*`).
+ * The log of a gateway, read from the file that its stdout goes to. It is a file and not a pipe, so that what
+ * was written before a `kill -9` can be read, and a busy reader never slows the gateway down. Keeps only the
+ * newest lines, and none of the several lines per job (`job.*`).
  */
 export class LogTail {
   readonly #path: string
@@ -41,7 +41,7 @@ export class LogTail {
     return this.lines().findLast((line) => line.msg === msg && Date.parse(line.time) <= before)
   }
 
-  /** The next line for which `wanted` is true; lines that are there already do not count. */
+  /** The next line for which `wanted` is true; lines that exist already do not count. */
   async next(wanted: (line: LogLine) => boolean, waiting: Waiting): Promise<LogLine> {
     let seen = this.lines().at(-1)
     const deadline = Date.now() + waiting.timeoutMs
@@ -87,7 +87,7 @@ export class LogTail {
     const lines = (this.#rest + text).split('\n')
     this.#rest = lines.pop() ?? ''
     for (const line of lines) {
-      // Not parsed: under load nine of ten lines are these.
+      // These lines are not parsed: under load they are nine of ten.
       if (line !== '' && !line.includes('"msg":"job.')) this.#lines.push(parse(line))
     }
     if (this.#lines.length > KEPT) this.#lines.splice(0, this.#lines.length - KEPT)

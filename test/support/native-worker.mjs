@@ -5,14 +5,14 @@ const [url, queue, what] = process.argv.slice(2)
 const worker = new NativeWorker({
   url,
   queues: [queue],
-  // A gateway that takes longer counts as none: the worker would run what it was not told to.
+  // Longer than any gateway takes: without an answer, the worker would run a job without permission.
   answerTimeoutMs: 10_000,
   logger: false,
   rungSettleMs: 0,
 })
 worker.register('test.job', async ({ job, attempt }) => {
   process.stdout.write(`${JSON.stringify({ id: job.id, attempt })}\n`)
-  // A handler that takes its process along, and one that never ends.
+  // `poison`: the handler kills its process. Otherwise it never ends.
   if (what === 'poison') process.kill(process.pid, 'SIGKILL')
   await new Promise(() => {})
 })

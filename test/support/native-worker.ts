@@ -5,9 +5,9 @@ import { guard, unguard } from './guard.mjs'
 
 const SCRIPT = fileURLToPath(new URL('./native-worker.mjs', import.meta.url))
 
-/** A native worker that can be killed without the test; see native-worker.mjs. */
+/** A native worker process that can be killed; see native-worker.mjs. */
 export class WorkerProcess {
-  /** Executions that it has begun. */
+  /** Executions that the worker has begun. */
   readonly runs: { id: string; attempt: number }[] = []
   /** Resolves when the process is gone. */
   readonly ended: Promise<void>

@@ -46,12 +46,12 @@ export async function pikaPublish(
   await python('publish.py', args, { input: JSON.stringify(input) })
 }
 
-/** Seed 002 §15.1 as it is printed, with this id. */
+/** Runs seed 002 §15.1 as it is printed, with this id. */
 export function runSeedExample(amqpUrl: string, id: string): Promise<void> {
   return runSeedScript(amqpUrl, 'seed-002-15-1.py', { JOB_ID: id })
 }
 
-/** Another example of seed 002 §15. Rejects when it ends with an error. */
+/** Runs another example of seed 002 §15. Rejects when it ends with an error. */
 export async function runSeedScript(
   amqpUrl: string,
   script: string,
@@ -67,7 +67,7 @@ export async function runSeedScript(
   await python(script, [], { env })
 }
 
-/** Runs a script of test/native with the Python that has Debian's pika; answers its output. */
+/** Runs a script of test/native with the Python that has Debian's pika; returns its output. */
 function python(
   script: string,
   args: readonly string[],
@@ -101,7 +101,7 @@ function python(
 export interface PythonProgram {
   /** Ends it by SIGTERM, or SIGKILL; resolves when it is gone. */
   end(signal?: 'SIGTERM' | 'SIGKILL'): Promise<void>
-  /** What it has complained about. */
+  /** What it has written to stderr. */
   complaints(): string
 }
 

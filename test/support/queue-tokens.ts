@@ -1,8 +1,8 @@
 import { connect } from 'amqplib'
 
 /**
- * The `message_id`s of all messages in a queue that nobody consumes; they are left there. Exact,
- * where the counts of the management API lag by seconds.
+ * Returns the `message_id`s of all messages in a queue without consumers, and leaves the messages there.
+ * Exact, while the counts of the management API lag by seconds.
  */
 export async function queueTokens(amqpUrl: string, queue: string): Promise<string[]> {
   const connection = await connect(amqpUrl)
@@ -13,7 +13,7 @@ export async function queueTokens(amqpUrl: string, queue: string): Promise<strin
     if (message === false) break
     ids.push(String(message.properties.messageId))
   }
-  // Nothing was acknowledged: the broker puts everything back.
+  // Nothing was acknowledged, so RabbitMQ puts everything back.
   await connection.close()
   return ids
 }

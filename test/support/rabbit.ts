@@ -8,28 +8,28 @@ import { findRabbitmqSbin } from '../../scripts/rabbitmq-package.mjs'
 import { removeFolder } from '../../scripts/remove-folder.mjs'
 import { testVariables } from '../../scripts/test-environment.mjs'
 
-/** Is the installed RabbitMQ this version or a later one? */
+/** Whether the installed RabbitMQ has this version or a later one. */
 export function isRabbitmqFrom(major: number, minor: number): boolean {
   const [, ...found] = /rabbitmq_server-(\d+)\.(\d+)/.exec(findRabbitmqSbin() ?? '') ?? []
   const [itsMajor = 0, itsMinor = 0] = found.map(Number)
   return itsMajor > major || (itsMajor === major && itsMinor >= minor)
 }
 
-/** A vhost of its own on a node: what isolates one test file from all others. */
+/** A virtual host of its own on a node, which isolates one test file from all others. */
 export interface Vhost {
   readonly name: string
-  /** With a user that can do everything in this vhost and nothing in another. */
+  /** With a user who can do everything in this virtual host and nothing in another. */
   readonly url: string
   /** The queue as the management API shows it, or undefined. Its message counts lag by seconds. */
   queue(name: string): Promise<Record<string, unknown> | undefined>
   deleteQueue(name: string): Promise<void>
-  /** The names of its exchanges, RabbitMQ's own too. */
+  /** The names of its exchanges, including RabbitMQ's own. */
   exchanges(): Promise<string[]>
-  /** How many queues there may be; null: any number. Those that are there stay. */
+  /** Limits the number of queues; null: no limit. Existing queues stay. */
   limitQueues(count: number | null): Promise<void>
-  /** The same of connections. */
+  /** Limits the number of connections; null: no limit. */
   limitConnections(count: number | null): Promise<void>
-  /** How many channels its user may have, on all connections together. */
+  /** Limits the channels of its user, on all connections together; null: no limit. */
   limitChannels(count: number | null): Promise<void>
   /** As `rabbitmqctl set_policy`, for queues. */
   setPolicy(name: string, pattern: string, definition: object): Promise<void>
@@ -44,16 +44,16 @@ export type PrivateNodeOptions = Partial<PrivateBrokerOptions>
 export interface PrivateNode {
   readonly port: number
   readonly managementPort: number | undefined
-  /** Of beam.smp itself; undefined while it is down. */
+  /** Process id of beam.smp itself; undefined while it is down. */
   readonly pid: number | undefined
-  /** Of the node's own port mapper. */
+  /** Process id of the node's own port mapper. */
   readonly epmdPid: number | undefined
   readonly dir: string
   /** Default vhost: `/ojs`. */
   url(vhost?: string): string
   /** SIGKILL of the Erlang machine, as a power cut would; resolves when it is gone. */
   kill9(): Promise<void>
-  /** The same data on the same ports again, after `kill9` or while it runs. */
+  /** Starts the node again with the same data and ports, after `kill9` or while it runs. */
   restart(): Promise<void>
   /** Output of `rabbitmqctl …args`, about 0.5–2 s per call. */
   ctl(args: readonly string[]): Promise<string>
@@ -64,8 +64,8 @@ export interface PrivateNode {
 }
 
 /**
- * A RabbitMQ node of this caller's own, for tests that kill, restart or configure it; it takes
- * about 5 s to start. Every other test shares one node: see `createVhost`.
+ * Starts a RabbitMQ node of the caller's own, for tests that kill, restart or configure it; that takes about
+ * 5 s. Every other test shares one node: see `createVhost`.
  */
 export async function startPrivateNode(options: PrivateNodeOptions = {}): Promise<PrivateNode> {
   const dir = options.dir ?? mkdtempSync(join(tmpdir(), 'ojs-rabbitmq-node-'))
@@ -108,7 +108,7 @@ export function createVhost(): Promise<Vhost> {
   )
 }
 
-/** URL of the shared node's default vhost `/ojs`. Prefer `createVhost`: everybody sees this one. */
+/** URL of the shared node's default virtual host `/ojs`. Prefer `createVhost`: all tests share this one. */
 function sharedAmqpUrl(): string {
   const url = process.env[testVariables.amqpUrl]
   if (!url) throw new Error('no RabbitMQ node here: run `npm test -- --project … <file>` instead')
@@ -129,8 +129,8 @@ async function createVhostOn(port: number, managementPort: number | undefined): 
     else await call('PUT', path, { value: count })
   }
   await call('PUT', `/vhosts/${name}`, {})
-  // With a user of its own: that is how its connections can be found without waiting for the
-  // management plugin's list of connections, which lags by up to 5 s.
+  // With a user of its own, by whom its connections are found without waiting for the management plugin's
+  // list of connections, which lags by up to 5 s.
   await call('PUT', `/users/${name}`, { password: 'test', tags: 'administrator' })
   await call('PUT', `/permissions/${name}/${name}`, { configure: '.*', write: '.*', read: '.*' })
   return {
@@ -156,7 +156,7 @@ async function createVhostOn(port: number, managementPort: number | undefined): 
     },
     closeConnections: async () => {
       const close = () => call('DELETE', `/connections/username/${name}`)
-      // 500 where one of them goes while RabbitMQ asks it to.
+      // RabbitMQ answers 500 when one of the connections goes while it is being closed.
       await close().catch(close)
     },
     drop: async () => {
@@ -168,7 +168,7 @@ async function createVhostOn(port: number, managementPort: number | undefined): 
 
 type Method = Parameters<typeof managementRequest>[1]
 
-/** The text of the answer; undefined for 404, which is an answer too. */
+/** The text of the answer; undefined for 404. */
 async function management(
   port: number,
   method: Method,
@@ -181,7 +181,7 @@ async function management(
   return text
 }
 
-/** The URL of a user with these rights in the vhost and no others, who is gone when the test ends. */
+/** Creates a user with these rights in the virtual host and no others, until the test ends. Returns its URL. */
 export async function limitedUser(
   vhost: Vhost,
   rights: Record<'configure' | 'write' | 'read', string>,

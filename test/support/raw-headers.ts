@@ -1,20 +1,20 @@
 import type { Writable } from 'node:stream'
 import amqp from 'amqplib'
 
-/** The value of one header as it goes over the wire: the tag, and what stands behind it. */
+/** The value of one header as it goes over the wire: the tag, and the bytes behind it. */
 export interface RawHeader {
   name: string
   tag: string
-  /** What amqplib writes, with a tag of its own, for which there is as much to read behind it. */
+  /** A value that amqplib writes with another tag, but with as many bytes behind it. */
   like: { tag: string; value: unknown }
 }
 
-/** A signed 64-bit integer as the AMQP 0-9-1 grammar has it, and Python's `amqp` sends it. */
+/** A signed 64-bit integer with the tag of the AMQP 0-9-1 grammar, as Python's `amqp` sends it. */
 export function longOfTheGrammar(name: string, value: number): RawHeader {
   return { name, tag: 'L', like: { tag: 'l', value: { '!': 'int64', value } } }
 }
 
-/** Arrays inside one another; amqplib's own decoder overflows its stack at some 4,500. */
+/** Nested arrays; amqplib's own decoder overflows its stack at some 4,500 levels. */
 export function nestedArrays(name: string, levels: number): RawHeader {
   const value = Buffer.alloc(5 * (levels - 1))
   for (let at = 0; at < value.length; at += 5) {
@@ -32,7 +32,7 @@ export interface RawMessage {
   raw: readonly RawHeader[]
 }
 
-/** Publishes, confirmed, what amqplib cannot encode. */
+/** Publishes, with a confirm, headers that amqplib cannot encode. */
 export async function publishRaw(url: string, messages: readonly RawMessage[]): Promise<void> {
   const connection = await amqp.connect(url)
   const { stream } = connection.connection as unknown as { stream: Writable }

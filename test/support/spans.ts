@@ -9,7 +9,7 @@ import {
 } from '@opentelemetry/sdk-trace-base'
 import { vi } from 'vitest'
 
-/** The real OpenTelemetry SDK, registered for this process, as a program that traces would do it. */
+/** The real OpenTelemetry SDK, registered for this process, as a program with tracing does it. */
 export class Spans {
   readonly #exporter = new InMemorySpanExporter()
   readonly #provider: BasicTracerProvider
@@ -19,7 +19,7 @@ export class Spans {
     this.#provider = new BasicTracerProvider({ spanProcessors, ...config })
   }
 
-  /** Spans are made from now on. */
+  /** Spans are recorded from now on. */
   register(): void {
     const manager = new AsyncLocalStorageContextManager().enable()
     if (!context.setGlobalContextManager(manager)) throw new Error('there was a context manager')
@@ -35,7 +35,7 @@ export class Spans {
     this.#exporter.reset()
   }
 
-  /** Those that have ended, in the order of their starts. */
+  /** The spans that have ended, in the order of their starts. */
   all(name?: string): ReadableSpan[] {
     const spans = this.#exporter.getFinishedSpans()
     return spans
@@ -60,7 +60,7 @@ export class Spans {
   }
 }
 
-/** As in the headers of a message. */
+/** The text of a span context in the headers of a message. */
 export function traceparentOf({ traceId, spanId, traceFlags }: SpanContext): string {
   return `00-${traceId}-${spanId}-0${traceFlags}`
 }

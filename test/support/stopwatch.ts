@@ -1,8 +1,8 @@
 const TICK_MS = 20
 
 /**
- * For the few tests whose subject is time. A machine that is shared stops for seconds now and then,
- * and everything on it with it: that time passes for nobody. It is seen by ticks that come late.
+ * For the few tests whose subject is time. A shared machine stops all of its processes for seconds now and
+ * then. Ticks that come late show that, and the time is not counted.
  */
 export class Stopwatch {
   readonly #startedAt = performance.now()
@@ -10,7 +10,7 @@ export class Stopwatch {
   #tickedAt = this.#startedAt
   #stoppedMs = 0
 
-  /** Since the start, without the time in which this process was stopped. */
+  /** Time since the start, without the time in which this process was stopped. */
   get elapsedMs(): number {
     this.#tick()
     return performance.now() - this.#startedAt - this.#stoppedMs
@@ -34,7 +34,7 @@ export class Stopwatch {
   }
 }
 
-/** The least of up to three, at last: what is slow each time is not the machine. */
+/** The least of up to three measurements: what is slow each time is not the fault of the machine. */
 export async function leastOfThree(measure: () => Promise<number>, bound: number): Promise<number> {
   let least = Number.POSITIVE_INFINITY
   for (let i = 0; i < 3 && least >= bound; i++) least = Math.min(least, await measure())

@@ -3,7 +3,7 @@ import { connect, createServer, type Server, type Socket } from 'node:net'
 /** Which way the bytes of a connection go. */
 export type Direction = 'to-broker' | 'to-gateway'
 
-/** Sees every byte that comes in, numbered by connection from 1, before it is passed on. */
+/** Called with every chunk that comes in before it is passed on. Connections are numbered from 1. */
 export type Tap = (connection: number, direction: Direction, chunk: Buffer) => void
 
 interface Pair {
@@ -13,8 +13,8 @@ interface Pair {
 }
 
 /**
- * Stands between a gateway and its broker and does what a network does: bytes stop in one
- * direction while both connections stay up, and go on later or never.
+ * Stands between a gateway and its broker and does what a network may do: bytes stop in one direction while
+ * both connections stay up, and go on later or never.
  */
 export class TcpProxy {
   readonly #server: Server
@@ -36,7 +36,7 @@ export class TcpProxy {
     })
   }
 
-  /** `url`: of the broker; connect to `proxy.url` instead. */
+  /** `url` is the broker's; connect to `proxy.url` instead. */
   static async start(url: string, tap: Tap = () => {}): Promise<TcpProxy> {
     const proxy = new TcpProxy(new URL(url), tap)
     await new Promise<void>((resolve) => proxy.#server.listen(0, '127.0.0.1', resolve))
@@ -52,7 +52,7 @@ export class TcpProxy {
     return url.href
   }
 
-  /** Nothing passes in this direction until `release`; what was sent waits. */
+  /** Lets nothing pass in this direction until `release`; what was sent waits. */
   hold(direction: Direction): void {
     this.#held.add(direction)
     for (const pair of this.#pairs) source(pair, direction).pause()
@@ -63,30 +63,30 @@ export class TcpProxy {
     for (const pair of this.#pairs) source(pair, direction).resume()
   }
 
-  /** The same for this connection alone. */
+  /** Holds this direction of one connection only. */
   holdOne(connection: number, direction: Direction): void {
     for (const pair of this.#pairs) {
       if (pair.connection === connection) source(pair, direction).pause()
     }
   }
 
-  /** From now on what comes to the gateway over this connection comes so much later. */
+  /** Delays all later bytes to the gateway over this connection. */
   lag(connection: number, ms: number): void {
     this.#lags.set(connection, ms)
   }
 
-  /** Ends every connection at once; what was held is lost. New ones are accepted. */
+  /** Resets every connection at once; what was held is lost. New ones are accepted. */
   cut(): void {
     for (const pair of this.#pairs) reset(pair)
     this.#held.clear()
   }
 
-  /** Ends this connection alone. */
+  /** Resets one connection only. */
   cutOne(connection: number): void {
     for (const pair of this.#pairs) if (pair.connection === connection) reset(pair)
   }
 
-  /** Ends every connection for the gateway alone: the broker hears nothing of it, nor anything else. */
+  /** Resets every connection for the gateway only; the broker keeps a connection on which nothing comes. */
   strand(): void {
     for (const { client, server } of this.#pairs) {
       client.removeAllListeners('close')
@@ -95,7 +95,7 @@ export class TcpProxy {
     }
   }
 
-  /** From now on new connections are reset when they have said something; or no longer are. */
+  /** Whether new connections are reset as soon as they have sent something. */
   refuse(isRefusing: boolean): void {
     this.#isRefusing = isRefusing
   }

@@ -2,16 +2,16 @@ import { defs, type Frame, takeFrames } from './amqp-codec.ts'
 import { eventually } from './in-process.ts'
 import { type Direction, TcpProxy } from './tcp-proxy.ts'
 
-/** One method on the wire, with the content that belongs to it. */
+/** One AMQP method on the wire, with its content. */
 export interface Method {
-  /** TCP connections to the proxy, from 1. */
+  /** The number of the TCP connection to the proxy, from 1. */
   readonly connection: number
   readonly channel: number
   readonly from: 'us' | 'broker'
   /** amqplib's spelling: `basic.publish` is `BasicPublish`. */
   readonly name: string
   readonly fields: Readonly<Record<string, unknown>>
-  /** `performance.now()` when its last byte was here. */
+  /** `performance.now()` when its last byte had arrived. */
   readonly at: number
   readonly properties?: Readonly<Record<string, unknown>>
   readonly body?: Buffer
@@ -19,7 +19,7 @@ export interface Method {
 
 type Wanted = Readonly<Record<string, unknown>> | ((method: Method) => boolean)
 
-/** A method whose content has not been complete yet, by channel. */
+/** Methods whose content is not complete yet, by channel. */
 type Pending = Map<number, Method & { left: number | null; chunks: Buffer[] }>
 
 interface Stream {
@@ -30,11 +30,11 @@ interface Stream {
 const WITH_CONTENT = ['BasicPublish', 'BasicDeliver', 'BasicReturn', 'BasicGetOk']
 const PROTOCOL_HEADER = Buffer.from('AMQP\0\0\x09\x01', 'latin1')
 
-/** Between a gateway or worker and RabbitMQ, and writes down every AMQP method that passes. */
+/** Stands between a gateway or worker and RabbitMQ, and records every AMQP method that passes. */
 export class Wire {
   /** In the order in which they were complete. */
   readonly methods: Method[] = []
-  /** When a connection began to speak AMQP, also a refused one: `performance.now()`. */
+  /** `performance.now()` when each connection began to speak AMQP, including refused ones. */
   readonly attempts: number[] = []
   /** Frames that came between a method and the end of its content, on the same channel. */
   readonly intruders: Frame[] = []
@@ -49,20 +49,20 @@ export class Wire {
     return this.proxy.url
   }
 
-  /** `url`: of the broker; connect to `wire.url` instead. */
+  /** `url` is the broker's; connect to `wire.url` instead. */
   static async start(url: string): Promise<Wire> {
     const proxy = await TcpProxy.start(url, (...seen) => wire.#onBytes(...seen))
     const wire = new Wire(proxy)
     return wire
   }
 
-  /** All of this name, whose fields are these. */
+  /** All methods of this name with these fields. */
   all(name: string, wanted: Wanted = {}, from = 0): Method[] {
     const matches = typeof wanted === 'function' ? wanted : hasFields(wanted)
     return this.methods.slice(from).filter((method) => method.name === name && matches(method))
   }
 
-  /** The first one after `from` (a former `methods.length`); waits until it is there. */
+  /** The first such method after `from` (a former `methods.length`); waits until there is one. */
   async next(name: string, wanted: Wanted = {}, from = 0): Promise<Method> {
     let found: Method | undefined
     await eventually(() => {
@@ -76,7 +76,7 @@ export class Wire {
     return found
   }
 
-  /** Those of the same channel, from its open to its close: its number is used again later. */
+  /** All methods of the same channel, from its open to its close, because its number is used again later. */
   onChannelOf(method: Method): Method[] {
     const { connection, channel } = method
     const all = this.methods.filter(

@@ -4,7 +4,7 @@ import type { GraphStep, WorkflowRequest } from '../../src/job/workflow.ts'
 import { planWorkflow } from '../../src/job/workflow-plan.ts'
 import type { CheckedNode, NewWorkflow } from '../../src/ledger/workflows.ts'
 
-/** A workflow as `operations/workflows.ts` would make it; its requests are taken as checked. */
+/** A workflow as `operations/workflows.ts` would make it; its requests count as validated. */
 export function newWorkflow(
   request: WorkflowRequest,
   given: Partial<NewWorkflow> = {},
@@ -23,7 +23,7 @@ export function newWorkflow(
   }
 }
 
-/** A graph of steps by what each depends on, every job of the type that its id is. */
+/** A graph of steps, given by what each depends on; the type of every job is the id of its step. */
 export function newGraph(
   steps: Readonly<Record<string, readonly string[]>>,
   options: object = {},
