@@ -67,16 +67,8 @@ it('the broker is up when all parts are, and onUp is called once', () => {
 it.each<[what: string, lose: () => unknown, state: string]>([
   ['a publish channel', () => reconnectPublish(), 'down'],
   ['the exchanges', () => reconnectWithoutBase(), 'down'],
-  [
-    'an answer on who owns the broker',
-    () => Object.assign(stage.owner, { state: 'asking' }),
-    'down',
-  ],
-  [
-    'the ownership of the broker',
-    () => Object.assign(stage.owner, { state: 'foreign' }),
-    'foreign',
-  ],
+  ['an answer on who owns it', () => Object.assign(stage.owner, { state: 'asking' }), 'down'],
+  ['its ownership', () => Object.assign(stage.owner, { state: 'foreign' }), 'foreign'],
   ['the publish connection', () => connections.publish.cut(), 'down'],
   ['the consume connection', () => connections.consume.cut(), 'down'],
 ])('the broker is not up without %s', (_, lose, state) => {

@@ -71,7 +71,7 @@ function connectionTo(urls: readonly string[], given: Partial<ConnectionOptions>
 }
 
 describe('Connection', () => {
-  // amqplib does not treat 320 as an error. With 541, its error event comes before anybody can listen.
+  // amqplib does not treat 320 as an error. With 541, it emits its error before the gateway can listen.
   it.each([320, 541])(
     'connects again when connection.close (%i) arrives in the read that opened the connection',
     async (code) => {
@@ -87,7 +87,7 @@ describe('Connection', () => {
     },
   )
 
-  // amqplib cannot write its close-ok, and its stream is destroyed before it has ended.
+  // amqplib's answer to the close fails at once, and its stream is destroyed before it has ended.
   it.each([320, 404, 541])(
     'connects again when connection.close (%i) is followed by a reset at once',
     async (code) => {

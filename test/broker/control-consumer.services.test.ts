@@ -336,7 +336,7 @@ describe('the backlog of the control queues', () => {
     await reconnectAdmin()
   })
 
-  it('is consumed for a queue that is gone', async () => {
+  it('counts as consumed when the queue is gone', async () => {
     const test = await start(
       {},
       { recordedQueues: () => ['gone'], onQueueMissing: async () => 'leave' },

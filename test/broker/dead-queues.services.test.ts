@@ -163,7 +163,7 @@ describe('a queue that does not answer a probe for 5 s', () => {
     expect(await areThere()).toEqual([true, false, true])
   })
 
-  it('is replaced together with the queues beside it when none of them answers', async () => {
+  it('is replaced together with the dead letter and control queue when none of the three answers', async () => {
     silence((name) => QUEUES.includes(name))
     expect(await mend()).toBe('replaced')
     queues.noteDeclared('email')
@@ -171,7 +171,7 @@ describe('a queue that does not answer a probe for 5 s', () => {
     expect(await answerOf('ojs.queue.email')).toBe(404)
   })
 
-  it('is replaced alone when it is beside the job queue, and not used meanwhile', async () => {
+  it('is replaced alone when it is the dead letter or control queue, and not used meanwhile', async () => {
     silence((name) => name !== 'ojs.queue.email' && name !== 'ojs.system.due.dlx')
     const isReplaceable = vi.fn(async () => true)
     expect(await mend(isReplaceable)).toBe('sound')
@@ -246,7 +246,7 @@ describe('a connection that is lost during a probe', () => {
     expect(await mend()).toBe('unknown')
   })
 
-  it('makes an answer that was given before worthless', async () => {
+  it('invalidates an answer that it gave before', async () => {
     const lost = new Promise<void>((down) => connection.listen({ down: () => down() }))
     around({
       after: () => {
@@ -261,7 +261,7 @@ describe('a connection that is lost during a probe', () => {
   })
 })
 
-it('the queues beside a job queue are probed until one probe succeeds, and not used before', async () => {
+it('a dead letter or control queue is probed until a probe succeeds, and not used before', async () => {
   const { openBeside } = connection
   let asked = 0
   connection.openBeside = (name) => {
@@ -330,7 +330,7 @@ describe('an unwritten queue counts as written when it was sound for long enough
     }
   }
 
-  it('counted from when it was declared or ready', async () => {
+  it('counted from its declaration, or from when it was ready', async () => {
     for (const queue of ['away', 'late', 'unsaid']) unwritten.add(queue)
     ready = new Set(['email', 'late', 'unsaid'])
     for (const queue of ['email', 'away']) queues.noteDeclared(queue)
@@ -353,7 +353,7 @@ describe('an unwritten queue counts as written when it was sound for long enough
     expect(unwritten).toEqual(new Set(['email', 'unsaid']))
   })
 
-  it('and the connection answers: it may have lost its peer in a power cut', async () => {
+  it('and only if the connection still answers: its peer may be lost in a power cut', async () => {
     ready.add('email')
     const openChannel = vi.spyOn(connection, 'openChannel')
     let die = () => {}
@@ -376,7 +376,7 @@ it('an unwritten queue takes no publish before it was probed', async () => {
   const { broker } = await start({ queueType: 'quorum' }, { isUnwritten: () => true })
   const unusable = { id: 'a', queue: 'email', content: Buffer.from('{}') }
   expect(await broker.publish(row())).toBe('returned')
-  // Nobody has it but the worker that is told so.
+  // Refused, so that the report is delivered again later: only the worker that sent it has the job.
   expect(await broker.publishUnusable(unusable)).toBe('refused')
   expect(await broker.sweepDeadLetters('email', 1, () => false)).toBeNull()
   expect(await broker.ensureQueue('email')).toBe('ready')

@@ -365,7 +365,7 @@ describe('the order of deliveries', () => {
     expect(idsOf(taken)).toEqual([b, a])
   })
 
-  it('includes messages that were confirmed and have not arrived yet, of this queue and of earlier ones', async () => {
+  it('respects messages that were confirmed and have not arrived yet, of this queue and of earlier ones', async () => {
     const { test, lagDeliveries, stopProxy } = await startBehindProxy()
     const [first, second] = [await newQueue(test), await newQueue(test)]
     await warmUp(test, [first, second])

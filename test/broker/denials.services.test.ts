@@ -16,7 +16,7 @@ function countingLogger(): { refusals: string[]; logger: Logger } {
   return { refusals, logger: { debug() {}, info() {}, warn, error() {} } }
 }
 
-it('a missing right to publish to an exchange is logged once, and a warning until it is granted', async () => {
+it('a missing right to publish to an exchange is logged once, and stays a warning until it is granted', async () => {
   const admins = await start()
   await admins.broker.ensureQueue('q')
   await admins.stop()

@@ -41,7 +41,7 @@ describe('deleted entities that nobody publishes to', () => {
     await eventually(async () => (await broker.ensureQueue('later')) === 'ready')
   })
 
-  it('an exchange is only a warning with declare: never', async () => {
+  it('an exchange is only warned of with declare: never', async () => {
     const before = await start()
     await before.broker.ensureQueue('email')
     await before.stop()
@@ -53,7 +53,7 @@ describe('deleted entities that nobody publishes to', () => {
     await eventually(() => broker.warnings().length === 0)
   })
 
-  it('queues are a warning with declare: never as long as they are missing', async () => {
+  it('queues are warned of with declare: never until they exist again', async () => {
     const before = await start()
     await before.broker.ensureQueue('email')
     await before.stop()

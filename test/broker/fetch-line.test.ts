@@ -28,7 +28,7 @@ function lineOf(...queues: string[]) {
   return { line, feeds }
 }
 
-it('a delivery that a fetch waits with is left to it when another fetch names the same queue', async () => {
+it('a fetch leaves a delivery to an earlier fetch that still waits for another one', async () => {
   const { line, feeds } = lineOf('a', 'b', 'c')
   const arrive = (queue: string, id: string) => {
     const feed = feeds.get(queue)

@@ -110,7 +110,7 @@ describe('a publish that is not answered in time', () => {
     expect(laneFor('bad').isProbe).toBe(false)
   })
 
-  it('and was never sent does not make its destination suspect', async () => {
+  it('that was never sent does not make its destination suspect', async () => {
     const shared = laneFor('bad')
     lanes.onOverdue(publication('bad', { isSent: false }))
     await settled()
@@ -129,8 +129,8 @@ describe('a publish that is not answered in time', () => {
   })
 })
 
-describe('a lane that is replaced', () => {
-  it('passes what waits in it to the new one, and is retired', async () => {
+describe('the replacement of a lane', () => {
+  it('passes what waits in the old lane to the new one, and retires the old one', async () => {
     const old = laneFor('q')
     lanes.onRefused(publication('q'))
     expect(old.isHeld).toBe(true)
@@ -140,7 +140,7 @@ describe('a lane that is replaced', () => {
     expect([old.passedOnTo, old.isHeld, old.isRetired]).toEqual([fresh, false, true])
   })
 
-  it('keeps its place when the connection is lost meanwhile', async () => {
+  it('does not happen when the connection is lost meanwhile', async () => {
     const old = laneFor('q')
     lanes.onRefused(publication('q'))
     old.close()
@@ -150,7 +150,7 @@ describe('a lane that is replaced', () => {
     expect(made.at(-1)?.isRetired).toBe(true)
   })
 
-  it('because of a full queue is replaced only once per publish timeout', async () => {
+  it('happens only once per publish timeout for a full queue', async () => {
     const count = made.length + 1
     lanes.onRefused(publication('q'))
     lanes.onRefused(publication('q'))
@@ -165,7 +165,7 @@ describe('a lane that is replaced', () => {
     await settled()
   })
 
-  it(`is kept while ${MAX_RETIRED} replaced ones still wait for their answers`, async () => {
+  it(`does not happen while ${MAX_RETIRED} replaced lanes still wait for their answers`, async () => {
     const replace = async (queue = 'q') => {
       const before = laneFor(queue)
       now += TIMEOUT_MS

@@ -29,7 +29,7 @@ async function bringBack(): Promise<void> {
 }
 
 it.skipIf(isRabbitmqFrom(4, 0)).each(['ojs.queue.control.default', 'ojs.queue.control.email'])(
-  '%s on a node that is down is only a warning, and other queues can be used',
+  '%s on a node that is down only causes a warning, and other queues can be used',
   async (queue) => {
     const before = await start(node.url(), { queues: ['email'] })
     await before.stop()
@@ -54,7 +54,7 @@ it.skipIf(isRabbitmqFrom(4, 0)).each(['ojs.queue.control.default', 'ojs.queue.co
 )
 
 it.skipIf(isRabbitmqFrom(4, 0))(
-  'a job queue on a node that is down is unavailable and a warning until the node is back',
+  'a job queue on a node that is down is unavailable, with a warning, until the node is back',
   async () => {
     const before = await start(node.url(), { queues: ['email'] })
     await before.stop()

@@ -225,8 +225,8 @@ describe('RabbitBroker without its declare connection', () => {
   )
 })
 
-describe('ownership', () => {
-  it('belongs to one gateway at a time; the next one serves as soon as the first ends', async () => {
+describe('a gateway that owns the broker', () => {
+  it('is the only one; the next one serves as soon as the first ends', async () => {
     const first = await start()
     await first.broker.ensureQueue('email')
     const lines: string[] = []
@@ -249,7 +249,7 @@ describe('ownership', () => {
     expect(order.indexOf('onConsumeUp')).toBeLessThan(order.indexOf('consumed'))
   })
 
-  it('passes quickly to a gateway that starts after another one has ended', async () => {
+  it('is up quickly when it starts just after another one has ended', async () => {
     await (await start()).stop()
     const nextUpMs = async () => {
       const watch = new Stopwatch()

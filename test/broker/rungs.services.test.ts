@@ -249,7 +249,7 @@ describe('a new retry queue', () => {
     expect(await broker.ensureRung('email', 500)).toBe('ready')
   })
 
-  it('of an earlier run is used at once', async () => {
+  it('is used at once when an earlier run has declared it', async () => {
     const before = await start()
     await before.broker.ensureRung('email', 500)
     await before.stop()
@@ -260,7 +260,7 @@ describe('a new retry queue', () => {
 })
 
 describe('a retry queue that is not ours (seed 002 §15.3)', () => {
-  it('is kept, warned of and never used, while one with the next delay is', async () => {
+  it('is kept, warned of and never used; the next delay gets a queue of ours', async () => {
     await declareClassicRung(1000)
     const test = await start()
     const { broker, recorder } = test
@@ -307,7 +307,7 @@ describe('a retry queue that is not ours (seed 002 §15.3)', () => {
     expect((await channel.checkQueue(rungName(1000))).messageCount).toBe(0)
   })
 
-  it('in the place of ours makes the gateway report that ours is missing', async () => {
+  it('in the place of ours makes the gateway report ours as missing', async () => {
     const test = await start()
     await test.broker.ensureRung('email', 1000)
     await admin.channel.deleteQueue(rungName(1000))
@@ -525,7 +525,7 @@ describe('limits of retry queues', () => {
     expect(await broker.ensureRung('email', 4000)).toBe('unusable')
   })
 
-  it('with declare: never no retry queue is declared or used, and a missing one is reported', async () => {
+  it('let no retry queue be declared or used with declare: never; a missing one is still reported', async () => {
     const before = await start()
     await before.broker.ensureRung('email', 1000)
     await before.stop()

@@ -22,7 +22,7 @@ it.each(
     { ms, order: [DUE, DEAD_LETTERS] },
   ]),
 )(
-  'both system queues are consumed again when $order are deleted $ms ms apart',
+  'both system queues are consumed again when they are deleted $ms ms apart, $order.0 first',
   async ({ ms, order }) => {
     const heard = new Set<string>()
     await start(

@@ -76,7 +76,7 @@ async function startWithoutBroker(stage: Stage, players: Players): Promise<void>
   await expectServiceBack(gateway, fault)
 }
 
-/** Loads until many jobs are in the retry queue and the moment has come. `rungs`: its delay, if it is ours. */
+/** Loads until many jobs are in the retry queue and it is time. `rungs`: the delay, if the queue is ours. */
 async function startRetrying(
   stage: Stage,
   { gateway, load }: Players,

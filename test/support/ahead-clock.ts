@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from '../../src/clock.ts'
 
-/** A gateway's clock that a test moves forward, so that it neither races against a delay nor waits for one. */
+/** A gateway's clock that a test moves forward, instead of racing against a delay or waiting for it. */
 export class AheadClock implements Clock {
   readonly #system = systemClock()
   aheadMs = 0

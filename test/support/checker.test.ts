@@ -8,7 +8,7 @@ describe('check() of a run in which every promise was kept', () => {
     expect(check(evidence()).problems).toEqual([])
   })
 
-  test('counts the pushes for report()', () => {
+  test('leads to a report() with the numbers of pushes', () => {
     const journal = finished('a')
     push(journal, 'b', 'refused')
     const verdict = check(evidence({ journal }))
@@ -64,7 +64,7 @@ describe('check() of a run in which every promise was kept', () => {
   })
 })
 
-describe('check() reports:', () => {
+describe('check() reports', () => {
   const broken: Record<string, Partial<Evidence>> = {
     'nothing was in flight': { inFlight: { publishes: 0, retries: 0, leases: 0 } },
     'answered 2xx and lost': { rows: [] },

@@ -181,7 +181,7 @@ async function management(
   return text
 }
 
-/** Creates a user with these rights in the virtual host and no others, until the test ends. Returns its URL. */
+/** Returns the URL of a new user with only these rights in the virtual host, who is deleted after the test. */
 export async function limitedUser(
   vhost: Vhost,
   rights: Record<'configure' | 'write' | 'read', string>,
