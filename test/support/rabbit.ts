@@ -181,7 +181,7 @@ async function management(
   return text
 }
 
-/** Returns the URL of a new user with only these rights in the virtual host, who is deleted after the test. */
+/** The URL of a new user with only these rights in the virtual host, who is deleted after the test. */
 export async function limitedUser(
   vhost: Vhost,
   rights: Record<'configure' | 'write' | 'read', string>,
