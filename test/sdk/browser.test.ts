@@ -12,7 +12,7 @@ const PACKAGES = /^node_modules\/(uuid\/dist|@opentelemetry\/api)\//
 
 const dir = scratchDir()
 
-/** What every browser has; no `process`, no `Buffer`, no `require`. */
+/** The globals of every browser: `process`, `Buffer` and `require` are missing. */
 function browserGlobals(fetch: unknown) {
   return {
     ...{ URL, URLSearchParams, AbortController, AbortSignal, Headers, TextEncoder, btoa },
@@ -21,9 +21,9 @@ function browserGlobals(fetch: unknown) {
   }
 }
 
-// A compiler and a bundler, beside a busy machine's other work.
-describe('in a browser', { timeout: 60_000 }, () => {
-  test('the bundle holds the SDK and its packages, nothing of Node.js or of the server', async () => {
+// The tests run a compiler and a bundler, which are slow on a busy machine.
+describe('SDK in a browser', { timeout: 60_000 }, () => {
+  test('bundles the SDK and its packages without modules of Node.js or the server', async () => {
     const { modules, imports, dynamicImports, code } = await bundled(SDK, 'browser')
     const ids = Object.keys(modules).map((id) => relative(ROOT, id))
     expect(ids).toContain('src/sdk/client.ts')
@@ -32,17 +32,17 @@ describe('in a browser', { timeout: 60_000 }, () => {
     expect(code).not.toMatch(/['"]node:|\brequire\(/)
   })
 
-  test('a module of Node.js would be noticed', async () => {
+  test('control: the bundle of a file that imports node:fs reports that import', async () => {
     const input = join(dir, 'spoilt.ts')
     writeFileSync(input, `import { readFileSync } from 'node:fs'\nexport { readFileSync }\n`)
-    const noticed = await bundled(input, 'browser').then(
+    const reported = await bundled(input, 'browser').then(
       ({ imports }) => imports,
       (error: unknown) => [String(error)],
     )
-    expect(noticed.join()).toContain('node:fs')
+    expect(reported.join()).toContain('node:fs')
   })
 
-  test('it runs with what a browser has', async () => {
+  test('enqueues a job in a context that has only the globals of a browser', async () => {
     const { code } = await bundled(SDK, 'browser', 'iife')
     const sent: { url: string; body: string }[] = []
     const context = createContext(
@@ -61,8 +61,8 @@ describe('in a browser', { timeout: 60_000 }, () => {
     expect(() => new OJSClient({ url: 'amqp://h' })).toThrow('ojs-rabbitmq/worker')
   })
 
-  test("a browser's own fetch may be given: it does not run as a method of something else", async () => {
-    // WebIDL: "Illegal invocation" in Chrome.
+  test("calls the given fetch without a `this`, because Chrome's fetch rejects any other", async () => {
+    // Chrome throws "Illegal invocation" when `fetch` is called as a method of another object (WebIDL).
     async function fetch(this: unknown, _url: string, init: RequestInit) {
       if (this !== undefined && this !== globalThis) throw new TypeError('Illegal invocation')
       return new Response(JSON.stringify({ job: JSON.parse(String(init.body)) }), { status: 201 })
@@ -71,7 +71,7 @@ describe('in a browser', { timeout: 60_000 }, () => {
     expect(await client.enqueue('email.send')).toMatchObject({ type: 'email.send' })
   })
 
-  test('its types need none of Node.js', () => {
+  test('type-checks without the types of Node.js', () => {
     typeCheck(dir, [SDK], { lib: ['es2023', 'dom'], types: [] })
   })
 })

@@ -8,14 +8,14 @@ import { afterAll } from 'vitest'
 export const ROOT = resolve(import.meta.dirname, '..', '..')
 export const SDK = join(ROOT, 'src', 'sdk', 'index.ts')
 
-/** A temporary folder of this test file, removed with it. */
+/** Creates a temporary folder, which is removed after all tests of the calling file. */
 export function scratchDir(): string {
   const dir = mkdtempSync(join(tmpdir(), 'ojs-sdk-'))
   afterAll(() => rmSync(dir, { recursive: true, force: true }))
   return dir
 }
 
-/** One file with all that `input` pulls in. Throws for whatever the bundler warns of. */
+/** Bundles `input` with all its imports into one file. Throws when the bundler warns. */
 export async function bundled(
   input: string,
   platform: 'browser' | 'node',
@@ -38,7 +38,7 @@ export async function bundled(
   }
 }
 
-/** Checks the files as strictly as our own, but for libraries; throws with what the compiler says. */
+/** Type-checks the files with our own tsconfig, without libraries. Throws with the compiler's output. */
 export function typeCheck(dir: string, files: readonly string[], options: object): void {
   const project = {
     extends: join(ROOT, 'tsconfig.json'),
@@ -46,7 +46,7 @@ export function typeCheck(dir: string, files: readonly string[], options: object
       allowImportingTsExtensions: true,
       rewriteRelativeImportExtensions: false,
       typeRoots: [join(ROOT, 'node_modules', '@types')],
-      // `npm run check` does that; here it would be half of the time.
+      // `npm run check` checks the libraries; doing so here too would double the time.
       skipLibCheck: true,
       ...options,
     },

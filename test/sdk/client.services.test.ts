@@ -24,22 +24,29 @@ beforeEach(() => {
   queue = freshQueue()
 })
 
-/** As a worker would, over the same transport. */
-async function work(verb: 'fetch' | 'ack' | 'nack', body: object): Promise<{ jobs?: Job[] }> {
+/** Sends a request of a worker. */
+async function sendAsWorker(
+  verb: 'fetch' | 'ack' | 'nack',
+  body: object,
+): Promise<{ jobs?: Job[] }> {
   const path = `/workers/${verb}`
   return (await new HttpTransport({ url: server.url }).request({ method: 'POST', path, body }))
     .body as { jobs?: Job[] }
 }
 
 async function fetchOne(): Promise<Job> {
-  const { jobs = [] } = await work('fetch', { queues: [queue], worker_id: 'w', wait_ms: 10_000 })
+  const { jobs = [] } = await sendAsWorker('fetch', {
+    queues: [queue],
+    worker_id: 'w',
+    wait_ms: 10_000,
+  })
   const [job] = jobs
   if (!job) throw new Error('no job came')
   return job
 }
 
-describe('the life of a job', () => {
-  test('enqueue, fetch, acknowledge, and read the result', async () => {
+describe('OJSClient on a server', () => {
+  test('enqueues a job and reads its result after a worker has acknowledged it', async () => {
     const job = await client.enqueue(
       'email.send',
       { to: 'a@b.c' },
@@ -56,7 +63,12 @@ describe('the life of a job', () => {
     const fetched = await fetchOne()
     expect(fetched).toMatchObject({ id: job.id, attempt: 1, args: [{ to: 'a@b.c' }] })
     expect(await client.getJob(job.id)).toMatchObject({ state: 'active' })
-    await work('ack', { job_id: job.id, worker_id: 'w', attempt: 1, result: { sent: true } })
+    await sendAsWorker('ack', {
+      job_id: job.id,
+      worker_id: 'w',
+      attempt: 1,
+      result: { sent: true },
+    })
     expect(await client.getJob(job.id)).toMatchObject({
       state: 'completed',
       result: { sent: true },
@@ -69,7 +81,7 @@ describe('the life of a job', () => {
     })
   })
 
-  test('a job that its unique policy is content with says that it was there', async () => {
+  test('marks a job as deduplicated if onConflict: ignore returned the existing one', async () => {
     const options = { queue, unique: { onConflict: 'ignore' as const } }
     const first = await client.enqueue('t', [queue], options)
     expect(first.deduplicated).toBeUndefined()
@@ -85,7 +97,7 @@ describe('the life of a job', () => {
     expect(other?.deduplicated).toBeUndefined()
   })
 
-  test('an Idempotency-Key makes a repeated call one job, also when an answer gets lost', async () => {
+  test('stores one job for repeated calls with the same Idempotency-Key, also when an answer is lost', async () => {
     const call = { headers: { 'Idempotency-Key': queue } }
     const first = await client.enqueue('t', [1], { queue }, call)
     expect(await client.enqueue('t', [1], { queue }, call)).toMatchObject({ id: first.id })
@@ -109,7 +121,7 @@ describe('the life of a job', () => {
     expect(stats.available).toBe(2)
   })
 
-  test('every option arrives', async () => {
+  test('sends every option so that the server stores it', async () => {
     const job = await client.enqueue('t', [1], {
       queue,
       priority: 7,
@@ -133,21 +145,21 @@ describe('the life of a job', () => {
     })
   })
 
-  test('a pending job waits until it is activated', async () => {
+  test('activates a pending job, which can then be fetched', async () => {
     const job = await client.enqueue('t', [], { queue, pending: true })
     expect(job.state).toBe('pending')
     expect(await client.activateJob(job.id)).toMatchObject({ state: 'available' })
     expect((await fetchOne()).id).toBe(job.id)
   })
 
-  test('cancelJob: the job in the state cancelled', async () => {
+  test('cancels a job once; a second cancel rejects with OJSConflictError', async () => {
     const job = await client.enqueue('t', [], { queue })
     expect(await client.cancelJob(job.id)).toMatchObject({ id: job.id, state: 'cancelled' })
     expect(await client.getJob(job.id)).toMatchObject({ state: 'cancelled' })
     await expect(client.cancelJob(job.id)).rejects.toBeInstanceOf(OJSConflictError)
   })
 
-  test('enqueueBatch: all of them, in order', async () => {
+  test('enqueues a batch of 25 jobs in order', async () => {
     const specs = Array.from({ length: 25 }, (_, n) => ({
       type: 't',
       args: { n },
@@ -159,12 +171,15 @@ describe('the life of a job', () => {
     expect(await client.getJob(last?.id ?? '')).toMatchObject({ args: [{ n: 24 }], queue })
   })
 
-  test('a job that fails for good is a dead letter: listed, retried, deleted', async () => {
+  test('lists, retries and deletes a job that became a dead letter', async () => {
     const retry = { maxAttempts: 1, onExhaustion: 'dead_letter' } as const
     const { id } = await client.enqueue('t', [], { queue, retry })
     const fail = async () => {
       await fetchOne()
-      await work('nack', { job_id: id, error: { code: 'handler_error', message: 'broken' } })
+      await sendAsWorker('nack', {
+        job_id: id,
+        error: { code: 'handler_error', message: 'broken' },
+      })
     }
     await fail()
     const { jobs, pagination } = await client.deadLetters.list({ queue, limit: 1 })
@@ -177,7 +192,7 @@ describe('the life of a job', () => {
     await expect(client.deadLetters.delete(id)).rejects.toBeInstanceOf(OJSNotFoundError)
   })
 
-  test('enqueue middleware changes what the server stores', async () => {
+  test('stores jobs as its enqueue middleware changed them', async () => {
     client.use(async (request, next) => {
       request.meta = { ...request.meta, trace_id: 'abc' }
       await next()
@@ -190,8 +205,8 @@ describe('the life of a job', () => {
   })
 })
 
-describe('an answer that gets lost', () => {
-  /** The request arrives and is answered; the answer of the first POST does not. */
+describe('OJSClient whose first answer is lost', () => {
+  /** A `fetch` that loses the answer to the first request that is not a GET, after the server has handled it. */
   function losingAnswers(): { fetch: Fetch; posts: () => number } {
     let posts = 0
     return {
@@ -208,16 +223,18 @@ describe('an answer that gets lost', () => {
     }
   }
 
-  test('enqueue: one job, and the caller gets it', async () => {
+  test('enqueue repeats the request, and one job is stored and returned', async () => {
     const { fetch, posts } = losingAnswers()
     const losing = new OJSClient({ url: server.url, fetch })
     const job = await losing.enqueue('t', [1], { queue })
     expect(posts()).toBe(2)
     expect((await fetchOne()).id).toBe(job.id)
-    expect(await work('fetch', { queues: [queue], wait_ms: 200 })).toMatchObject({ jobs: [] })
+    expect(await sendAsWorker('fetch', { queues: [queue], wait_ms: 200 })).toMatchObject({
+      jobs: [],
+    })
   })
 
-  test('enqueueBatch: the same', async () => {
+  test('enqueueBatch repeats the request, and each job is stored once and returned', async () => {
     const { fetch, posts } = losingAnswers()
     const losing = new OJSClient({ url: server.url, fetch })
     const specs = [1, 2, 3].map((n) => ({ type: 't', args: n, options: { queue } }))
@@ -225,14 +242,14 @@ describe('an answer that gets lost', () => {
     expect(posts()).toBe(2)
     expect(jobs.map(({ args }) => args)).toEqual([[1], [2], [3]])
     const ids = [await fetchOne(), await fetchOne(), await fetchOne()].map(({ id }) => id)
-    const more = await work('fetch', { queues: [queue], count: 10, wait_ms: 500 })
+    const more = await sendAsWorker('fetch', { queues: [queue], count: 10, wait_ms: 500 })
     expect(more.jobs).toEqual([])
     expect(ids.toSorted((a, b) => (a < b ? -1 : 1))).toEqual(
       jobs.map(({ id }) => id).toSorted((a, b) => (a < b ? -1 : 1)),
     )
   })
 
-  test('cancelJob: the cancelled job', async () => {
+  test('cancelJob repeats the request and returns the cancelled job', async () => {
     const { id } = await client.enqueue('t', [], { queue })
     const { fetch, posts } = losingAnswers()
     const losing = new OJSClient({ url: server.url, fetch })
@@ -240,7 +257,7 @@ describe('an answer that gets lost', () => {
     expect(posts()).toBe(2)
   })
 
-  test('an id that another job has is a duplicate', async () => {
+  test('enqueue rejects with OJSDuplicateError for an id that another job has', async () => {
     const id = v7()
     await client.enqueue('first', [], { queue, id })
     const thrown = await client.enqueue('second', [], { queue, id }).catch((e: unknown) => e)
@@ -249,8 +266,8 @@ describe('an answer that gets lost', () => {
   })
 })
 
-describe('errors', () => {
-  test('what the server refuses', async () => {
+describe('OJSClient on a server that refuses', () => {
+  test('rejects an invalid type with OJSValidationError, with its index in a batch', async () => {
     const thrown = await client.enqueue('not a type!', [], { queue }).catch((e: unknown) => e)
     expect(thrown).toBeInstanceOf(OJSValidationError)
     expect(thrown).toMatchObject({
@@ -266,7 +283,7 @@ describe('errors', () => {
     })
   })
 
-  test('what is not there', async () => {
+  test('rejects an unknown job id with OJSNotFoundError', async () => {
     const id = v7()
     await expect(client.getJob(id)).rejects.toMatchObject({
       name: 'OJSNotFoundError',
@@ -276,21 +293,21 @@ describe('errors', () => {
     await expect(client.cancelJob(id)).rejects.toBeInstanceOf(OJSNotFoundError)
   })
 
-  test('the request id of the caller comes back', async () => {
+  test("has the caller's X-Request-Id in the error", async () => {
     const call = { headers: { 'X-Request-Id': `req_${v7()}` } }
     await expect(client.getJob(v7(), call)).rejects.toMatchObject({
       requestId: call.headers['X-Request-Id'],
     })
   })
 
-  test('nobody there is no OJSError', async () => {
+  test('rejects with OJSTransportError if nothing listens at its URL', async () => {
     const lonely = new OJSClient({ url: 'http://127.0.0.1:9', retry: false })
     await expect(lonely.getJob(v7())).rejects.toBeInstanceOf(OJSTransportError)
   })
 })
 
-describe('the server', () => {
-  test('health and manifest', async () => {
+describe('OJSClient administering a server', () => {
+  test('reads health and manifest', async () => {
     expect(await client.health()).toMatchObject({ status: 'ok' })
     expect(await client.manifest()).toMatchObject({
       ojs_version: expect.stringMatching(/^1\./),
@@ -298,7 +315,7 @@ describe('the server', () => {
     })
   })
 
-  test('queues: a page of the list', async () => {
+  test('reads the list of queues page by page', async () => {
     await client.enqueue('t', [], { queue })
     const { queues, pagination } = await client.queues.list({ limit: 1 })
     expect(queues).toHaveLength(1)
@@ -311,19 +328,19 @@ describe('the server', () => {
     expect(seen).toContain(queue)
   })
 
-  test('workers: listed, and told to be quiet', async () => {
+  test('lists workers and sends them the directives quiet and terminate', async () => {
     const id = `w-${queue}`
-    await work('fetch', { queues: [queue], worker_id: id })
+    await sendAsWorker('fetch', { queues: [queue], worker_id: id })
     const { items } = await client.workers.list({ limit: 100 })
     expect(items.map((worker) => worker.id)).toContain(id)
     await client.workers.quiet(id)
     await client.enqueue('t', [], { queue })
-    const fetched = await work('fetch', { queues: [queue], worker_id: id, wait_ms: 200 })
+    const fetched = await sendAsWorker('fetch', { queues: [queue], worker_id: id, wait_ms: 200 })
     expect(fetched.jobs).toEqual([])
     expect(await client.workers.terminate(id)).toMatchObject({ worker: { directive: 'terminate' } })
   })
 
-  /** What a server does not offer is refused as that; what it says it offers has to work. */
+  /** If the manifest has the capability, the call must work; else it must reject with OJSUnsupportedError. */
   async function ifOffered<T>(
     capability: keyof Manifest['capabilities'],
     call: () => Promise<T>,
@@ -334,7 +351,7 @@ describe('the server', () => {
     else await expect(call()).rejects.toBeInstanceOf(OJSUnsupportedError)
   }
 
-  test('workflow', async () => {
+  test('starts a workflow, if the server offers workflows', async () => {
     const step = { type: 't', args: { x: 1 }, options: { queue } }
     await ifOffered(
       'workflows',
@@ -343,7 +360,7 @@ describe('the server', () => {
     )
   })
 
-  test('cron', async () => {
+  test('registers and deletes a cron entry, if the server offers cron', async () => {
     const spec = { name: queue, cron: '0 9 * * *', type: 't', options: { queue } }
     await ifOffered(
       'cron_jobs',
@@ -356,7 +373,7 @@ describe('the server', () => {
     )
   })
 
-  test('schemas', async () => {
+  test('registers, reads and deletes a schema, if the server offers schemas', async () => {
     const uri = `urn:ojs:schema:${queue}:v1`
     const schema = { $schema: 'https://json-schema.org/draft/2020-12/schema', type: 'array' }
     await ifOffered(
@@ -371,7 +388,7 @@ describe('the server', () => {
     )
   })
 
-  test('pause, stats and resume of a queue', async () => {
+  test('pauses and resumes a queue and reads its stats, if the server offers it', async () => {
     await client.enqueue('t', [], { queue })
     await ifOffered(
       'pause_resume',

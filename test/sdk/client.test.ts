@@ -18,13 +18,13 @@ import { answered, mockTransport, stored } from './mock-transport.ts'
 
 const UUID7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
-describe('construction', () => {
-  test('Client is OJSClient', () => {
+describe('OJSClient constructor', () => {
+  test('has the alias Client', () => {
     expect(Client).toBe(OJSClient)
   })
 
   test.each(['amqp://guest:s3cr3t@localhost', 'amqps://guest:s3cr3t@host/vhost', ' AMQP://h'])(
-    'an AMQP URL names the right import, and not the password: %s',
+    'throws for %s: the message names NativeProducer and hides the password',
     (url) => {
       for (const transport of [undefined, mockTransport([])]) {
         let thrown: unknown
@@ -40,7 +40,7 @@ describe('construction', () => {
     },
   )
 
-  test('with a URL it speaks HTTP', async () => {
+  test('makes an HTTP transport with the given fetch and auth from a URL', async () => {
     const fetch = vi.fn(async () => ({
       status: 200,
       headers: new Headers(),
@@ -55,7 +55,7 @@ describe('construction', () => {
   })
 })
 
-describe('an option that is undefined is absent', () => {
+describe('OJSClient treats an option that is undefined as absent:', () => {
   const maybe = (): Transport | undefined => undefined
   const refusing = vi.fn<Fetch>(async () => ({
     status: 503,
@@ -86,7 +86,7 @@ describe('an option that is undefined is absent', () => {
     expect(refusing).toHaveBeenCalledTimes(5)
   })
 
-  test('what a call is given', async () => {
+  test('signal, timeout and headers of a call', async () => {
     refusing.mockClear()
     const client = new OJSClient({
       url: 'http://h',
@@ -102,11 +102,11 @@ describe('an option that is undefined is absent', () => {
   })
 })
 
-describe('enqueue', () => {
+describe('OJSClient.enqueue', () => {
   const accepting = () =>
     mockTransport((request) => ({ status: 201, body: { job: stored(request) } }))
 
-  test('posts type, args and an id of its own, and nothing else', async () => {
+  test('posts only type, args and a generated UUIDv7 id', async () => {
     const transport = accepting()
     const job = await new OJSClient({ transport }).enqueue('email.send', ['a@b.c', 1])
     expect(transport.only).toEqual({
@@ -126,13 +126,13 @@ describe('enqueue', () => {
     ['nothing', undefined, []],
     ['an empty array', [], []],
     ['an array in an array', [[1]], [[1]]],
-  ])('args are an array on the wire: %s', async (_what, args, expected) => {
+  ])('sends args as an array when given %s', async (_what, args, expected) => {
     const transport = accepting()
     await new OJSClient({ transport }).enqueue('t', args)
     expect(transport.only.body).toMatchObject({ args: expected })
   })
 
-  test('every option in its place, camelCase to snake_case', async () => {
+  test('converts every option from camelCase to snake_case and puts it in its place', async () => {
     const transport = accepting()
     const delayUntil = new Date('2030-01-02T03:04:05.006Z')
     const meta = { camelCase: { stays: 1 }, traceparent: '00-x' }
@@ -200,7 +200,7 @@ describe('enqueue', () => {
   describe('with an Idempotency-Key', () => {
     const call = { headers: { 'idempotency-KEY': 'k1' } }
 
-    test('the same call has the same body: ids that the client mints are not in it', async () => {
+    test('sends no generated id, so that the same call has the same body', async () => {
       const transport = mockTransport((request) => {
         const { jobs } = request.body as { jobs?: object[] }
         const job = stored(request, { id: 'of the server' })
@@ -229,7 +229,7 @@ describe('enqueue', () => {
       expect(seen).toBe('own')
     })
 
-    test('a conflict of a batch is no echo of what it has not sent', async () => {
+    test('rejects a batch on a conflict, because without ids it cannot know its own jobs', async () => {
       const error = { code: 'duplicate', message: 'taken', details: { existing_job_id: 'own' } }
       const transport = mockTransport(() => ({ status: 409, body: { error } }))
       const jobs = [{ type: 't' }, { type: 't', id: 'own' }]
@@ -238,7 +238,7 @@ describe('enqueue', () => {
       expect(transport.requests).toHaveLength(1)
     })
 
-    test('an id that somebody has chosen is sent', async () => {
+    test('sends an id that middleware has chosen', async () => {
       const transport = accepting()
       const client = new OJSClient({ transport })
       client.use((request, next) => next({ ...request, id: 'of the middleware' }))
@@ -247,7 +247,7 @@ describe('enqueue', () => {
     })
   })
 
-  test('a job that was there already says so, alone and in a batch', async () => {
+  test('marks existing jobs as deduplicated, alone and in a batch', async () => {
     const transport = mockTransport((request) => {
       const { jobs } = request.body as { jobs?: object[] }
       const one = { id: '1', type: 't' }
@@ -261,7 +261,7 @@ describe('enqueue', () => {
     expect(batch.map(({ deduplicated }) => deduplicated)).toEqual([undefined, true, undefined])
   })
 
-  test('the spelling of the wire is understood, both at once are not', async () => {
+  test('accepts options in snake_case, but not in both spellings at once', async () => {
     const transport = accepting()
     const client = new OJSClient({ transport })
     await client.enqueue('t', [], { delay_until: '2030-01-01T00:00:00Z', timeout_ms: 5 })
@@ -277,7 +277,7 @@ describe('enqueue', () => {
     )
   })
 
-  test('a member of a policy that no policy has is an error of types', async () => {
+  test('is a compile-time error for an unknown member or value of a policy', async () => {
     const client = new OJSClient({ transport: accepting() })
     await client.enqueue('t', [], { retry: { max_attempts: 2 }, unique: { key: ['id'] } })
     // @ts-expect-error the gateway would refuse it
@@ -288,7 +288,7 @@ describe('enqueue', () => {
     await client.enqueue('t', [], { rateLimit: { maxPerSecond: '5' } })
   })
 
-  test('a date that is none is never sent', async () => {
+  test('rejects an invalid Date and sends nothing', async () => {
     const transport = accepting()
     const enqueued = new OJSClient({ transport }).enqueue('t', [], { delayUntil: new Date('no') })
     await expect(enqueued).rejects.toThrow(new TypeError('delay_until is no valid date.'))
@@ -296,7 +296,7 @@ describe('enqueue', () => {
   })
 
   test.each(['id', 'meta', 'schema'] as const)(
-    '%s stands beside options or in them',
+    'accepts %s beside options or in them, but not both',
     async (name) => {
       const transport = accepting()
       const value = { id: '019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d6', meta: { a: 1 }, schema: 'urn:s' }[
@@ -315,7 +315,7 @@ describe('enqueue', () => {
     },
   )
 
-  test('another member of a job is refused, and none that is undefined', async () => {
+  test('refuses an unknown member of a job, unless it is undefined', async () => {
     const transport = accepting()
     const client = new OJSClient({ transport })
     const lost = client.enqueueBatch([{ type: 't', queue: 'email' } as JobSpec])
@@ -326,7 +326,7 @@ describe('enqueue', () => {
     expect(transport.requests).toHaveLength(1)
   })
 
-  test('signal, timeout and headers reach the transport', async () => {
+  test('passes signal, timeout and headers to the transport', async () => {
     const transport = accepting()
     const { signal } = new AbortController()
     const call = { signal, timeout: 5, headers: { traceparent: '00-1' } }
@@ -335,7 +335,7 @@ describe('enqueue', () => {
     expect(transport.only.signal).toBe(signal)
   })
 
-  test('a transport with only status and body is enough', async () => {
+  test('works with a transport that answers only status and body', async () => {
     const bare: Transport = {
       async request({ method, path }) {
         return { status: 201, body: { job: { id: 'test-id', method, path } } }
@@ -344,7 +344,7 @@ describe('enqueue', () => {
     expect((await new OJSClient({ transport: bare }).enqueue('t')).id).toBe('test-id')
   })
 
-  test('an error of the server is thrown, whether the transport throws or answers it', async () => {
+  test('rejects with the error, whether the transport throws it or answers it', async () => {
     const error = {
       code: 'invalid_request',
       message: "The 'args' field must be a JSON array.",
@@ -369,7 +369,7 @@ describe('enqueue', () => {
     [201, {}],
     [201, { job: null }],
     [201, null],
-  ])('%i with %j is no OJS', async (status, body) => {
+  ])('rejects with OJSTransportError for status %i with body %j', async (status, body) => {
     const transport = mockTransport([{ status, body }])
     const thrown = await new OJSClient({ transport }).enqueue('t').catch((e: unknown) => e)
     expect(thrown).toBeInstanceOf(OJSTransportError)
@@ -377,11 +377,11 @@ describe('enqueue', () => {
   })
 })
 
-describe('an answer that got lost', () => {
+describe('OJSClient after an answer that was lost', () => {
   const duplicateOf = (id: unknown) =>
     answered({ code: 'duplicate', message: 'exists', details: { existing_job_id: id } }, 409)
 
-  test('enqueue: a duplicate that names the own id is success, and read back', async () => {
+  test("resolves enqueue with the stored job if the duplicate error names the request's own id", async () => {
     const transport = mockTransport((request) => {
       const id = idOf(transport.requests[0])
       return request.method === 'POST'
@@ -396,7 +396,7 @@ describe('an answer that got lost', () => {
     ])
   })
 
-  test('over HTTP: the first try is stored, its answer lost, the second a duplicate', async () => {
+  test('resolves enqueue over HTTP if the first answer is lost and the second is a duplicate error', async () => {
     const bodies: string[] = []
     const fetch = async (_url: string, init: { method: string; body?: string }) => {
       if (init.method === 'POST') bodies.push(init.body ?? '')
@@ -414,14 +414,14 @@ describe('an answer that got lost', () => {
     expect(job.id).toBe(JSON.parse(bodies[0] ?? '').id)
   })
 
-  test('a duplicate of another job is thrown, with its id', async () => {
+  test('rejects enqueue for a duplicate of another job, with its id', async () => {
     const transport = mockTransport([duplicateOf('another')])
     const thrown = await new OJSClient({ transport }).enqueue('t').catch((e: unknown) => e)
     expect(thrown).toBeInstanceOf(OJSDuplicateError)
     expect(thrown).toMatchObject({ existingJobId: 'another' })
   })
 
-  test('an id that somebody used for another type is thrown', async () => {
+  test('rejects enqueue if the job with its id has another type', async () => {
     const id = '019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d6'
     const transport = mockTransport([
       duplicateOf(id),
@@ -432,14 +432,14 @@ describe('an answer that got lost', () => {
     )
   })
 
-  test('a failure to read back is thrown as what it is', async () => {
+  test('rejects with the error of the GET if the stored job cannot be read', async () => {
     const id = '019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d6'
     const lost = new OJSTransportError('lost', { kind: 'network' })
     const transport = mockTransport([duplicateOf(id), lost])
     await expect(new OJSClient({ transport }).enqueue('t', [], { id })).rejects.toBe(lost)
   })
 
-  test('a batch is read back whole, in its order', async () => {
+  test('resolves enqueueBatch with all stored jobs in order', async () => {
     const transport = mockTransport(({ method, path }) => {
       const sent = transport.requests[0]?.body as { jobs: { id: string }[] }
       const id = path.slice('/jobs/'.length)
@@ -453,7 +453,7 @@ describe('an answer that got lost', () => {
     expect(jobs.map(({ id }) => id)).toEqual(sent.jobs.map(({ id }) => id))
   })
 
-  test('a batch of which only one exists was not stored by us', async () => {
+  test('rejects enqueueBatch if only some of its ids exist', async () => {
     const id = '019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d6'
     const transport = mockTransport(({ method, path }) => {
       if (method === 'POST') return duplicateOf(id)
@@ -467,7 +467,7 @@ describe('an answer that got lost', () => {
     )
   })
 
-  test('a cancel that an earlier try did is read back; one that somebody else did is thrown', async () => {
+  test('resolves cancelJob if an earlier try cancelled the job, and rejects if the first try finds it cancelled', async () => {
     const conflict = (attempts: number) =>
       new OJSConflictError({
         code: 'invalid_request',
@@ -487,8 +487,8 @@ describe('an answer that got lost', () => {
   })
 })
 
-describe('enqueueBatch', () => {
-  test('one request, every job with its own id, the jobs in order', async () => {
+describe('OJSClient.enqueueBatch', () => {
+  test('sends one request with an id for every job, and returns the jobs in order', async () => {
     const transport = mockTransport(({ body }) => {
       const { jobs } = body as { jobs: { type: string }[] }
       return { status: 201, body: { jobs: jobs.map((job) => ({ ...job, state: 'available' })) } }
@@ -512,13 +512,13 @@ describe('enqueueBatch', () => {
     expect(new Set(jobs.map(({ id }) => id)).size).toBe(2)
   })
 
-  test('of nothing sends nothing', async () => {
+  test('sends nothing for an empty list', async () => {
     const transport = mockTransport([])
     expect(await new OJSClient({ transport }).enqueueBatch([])).toEqual([])
     expect(transport.requests).toEqual([])
   })
 
-  test('is refused as a whole', async () => {
+  test('rejects with the index of the job that the server refuses', async () => {
     const error = { code: 'invalid_request', message: 'm', details: { index: 1 } }
     const transport = mockTransport([answered(error, 400)])
     const thrown = await new OJSClient({ transport })
@@ -527,11 +527,11 @@ describe('enqueueBatch', () => {
     expect(thrown).toMatchObject({ name: 'OJSValidationError', details: { index: 1 } })
   })
 
-  describe('whose answer got lost, with a job that was content with another one', () => {
-    const contentWith = (onConflict: 'ignore' | 'use_existing' | 'drop') => ({
+  describe('whose answer was lost, with a job that its unique policy dropped for an existing one', () => {
+    const resolvingBy = (onConflict: 'ignore' | 'use_existing' | 'drop') => ({
       unique: { onConflict },
     })
-    const ignoring = contentWith('ignore')
+    const ignoring = resolvingBy('ignore')
     const server = (isThere: (id: string) => boolean) => {
       const transport = mockTransport(({ method, path, body }) => {
         const sent = transport.requests[0]?.body as { jobs: { id: string }[] }
@@ -554,12 +554,12 @@ describe('enqueueBatch', () => {
     }
 
     test.each(['ignore', 'use_existing', 'drop'] as const)(
-      'is success (%s): that job is found by its own PUSH',
+      'resolves, and finds that job by a PUSH of its own (%s)',
       async (onConflict) => {
         const transport = server((id) => id !== idAt(transport, 1))
         const jobs = await new OJSClient({ transport }).enqueueBatch([
           { type: 't' },
-          { type: 't', options: contentWith(onConflict) },
+          { type: 't', options: resolvingBy(onConflict) },
           { type: 't' },
         ])
         expect(jobs).toMatchObject([
@@ -574,7 +574,7 @@ describe('enqueueBatch', () => {
       },
     )
 
-    test('is none where another job of it is missing, and nothing is enqueued', async () => {
+    test('rejects, and enqueues nothing, if another job of the batch is missing', async () => {
       const transport = server((id) => id === idAt(transport, 0))
       await expect(
         new OJSClient({ transport }).enqueueBatch([
@@ -587,7 +587,7 @@ describe('enqueueBatch', () => {
     })
   })
 
-  test('an answer with fewer jobs is no success', async () => {
+  test('rejects if the answer has fewer jobs than the request', async () => {
     const transport = mockTransport([{ status: 201, body: { jobs: [] } }])
     await expect(new OJSClient({ transport }).enqueueBatch([{ type: 'a' }])).rejects.toThrow(
       /fewer jobs/,
@@ -595,24 +595,24 @@ describe('enqueueBatch', () => {
   })
 })
 
-describe('a single job', () => {
+describe('OJSClient with a single job', () => {
   test.each([
     ['getJob', 'GET', '/jobs/a%2Fb'],
     ['cancelJob', 'DELETE', '/jobs/a%2Fb'],
     ['activateJob', 'POST', '/jobs/a%2Fb/activate'],
-  ] as const)('%s: %s %s', async (name, method, path) => {
+  ] as const)('%s sends %s %s', async (name, method, path) => {
     const transport = mockTransport([{ status: 200, body: { job: { id: 'a/b' } } }])
     const job = await new OJSClient({ transport })[name]('a/b')
     expect(transport.only).toMatchObject({ method, path })
     expect(job).toEqual({ id: 'a/b' })
   })
 
-  test('an id that does not exist is an OJSNotFoundError', async () => {
+  test('rejects an unknown id with OJSNotFoundError', async () => {
     const transport = mockTransport([answered({ code: 'not_found', message: 'no' }, 404)])
     await expect(new OJSClient({ transport }).getJob('1')).rejects.toBeInstanceOf(OJSNotFoundError)
   })
 
-  test('an empty id is never sent: it would name all jobs', async () => {
+  test('throws for an empty id without a request, because the path would name all jobs', async () => {
     const transport = mockTransport([])
     await expect(new OJSClient({ transport }).cancelJob('')).rejects.toThrow(TypeError)
     expect(transport.requests).toEqual([])

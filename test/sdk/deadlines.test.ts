@@ -11,7 +11,7 @@ afterEach(() => {
 
 const inMs = (ms: number) => performance.now() + ms
 
-it('come in their order, each once, with one timer', async () => {
+it('deadlines fire once each, in order of time, with a single timer', async () => {
   const due: string[] = []
   const deadlines = new Deadlines<string>((name) => due.push(name))
   deadlines.set('late', inMs(300))
@@ -29,18 +29,18 @@ it('come in their order, each once, with one timer', async () => {
   expect(vi.getTimerCount()).toBe(0)
 })
 
-it('that are all taken back leave no timer', () => {
+it('deadlines leave no timer once all are deleted', () => {
   const deadlines = new Deadlines<string>(() => undefined)
   deadlines.set('one', inMs(100))
   deadlines.delete('one')
   expect(vi.getTimerCount()).toBe(0)
 })
 
-it('beyond what a timer can hold do not come at once, and nothing looks for them', async () => {
+it('a deadline beyond the limit of setTimeout neither fires at once nor sets further timers', async () => {
   const due: string[] = []
   const deadlines = new Deadlines<string>((name) => due.push(name))
   deadlines.set('in a century', inMs(3_155_760_000_000))
-  // No spy: `restoreAllMocks` of a later file in this process would bring the fake timer back.
+  // No spy: `restoreAllMocks` of a later file in this process would install the fake timer again.
   const { setTimeout: fake } = globalThis
   let furtherTimers = 0
   globalThis.setTimeout = ((...args: Parameters<typeof setTimeout>) => {
@@ -53,7 +53,7 @@ it('beyond what a timer can hold do not come at once, and nothing looks for them
   expect(furtherTimers).toBe(0)
 })
 
-it('may be set and taken back while they come', async () => {
+it('a deadline may delete and set other deadlines while it fires', async () => {
   const due: string[] = []
   const deadlines = new Deadlines<string>((name) => {
     due.push(name)
@@ -68,7 +68,7 @@ it('may be set and taken back while they come', async () => {
   expect(due).toEqual(['first', 'third'])
 })
 
-it('a pause beyond what a timer can hold is not over at once', async () => {
+it('a pause beyond the limit of setTimeout does not end at once', async () => {
   let isOver = false
   void new Pause().sleep(2 ** 31).then(() => {
     isOver = true

@@ -10,7 +10,7 @@ function accepting() {
 }
 
 describe('enqueue middleware', () => {
-  test('may set what is undefined, which counts as absent', async () => {
+  test('may set members to undefined, which are then not sent', async () => {
     const transport = accepting()
     const client = new OJSClient({ transport })
     const settings: { meta?: Record<string, unknown>; schema?: string; queue?: string } = {}
@@ -30,7 +30,7 @@ describe('enqueue middleware', () => {
     })
   })
 
-  test('runs around the request in the order of its registration', async () => {
+  test('wraps the request, first registered outermost', async () => {
     const transport = accepting()
     const order: string[] = []
     const noting =
@@ -50,7 +50,7 @@ describe('enqueue middleware', () => {
     ])
   })
 
-  test("seed 004's example: adds to meta before the request is sent", async () => {
+  test("may add to meta before the request is sent, as in seed 004's example", async () => {
     const transport = accepting()
     const client = new OJSClient({ transport })
     client.use(async (request, next) => {
@@ -62,7 +62,7 @@ describe('enqueue middleware', () => {
     expect(job.meta).toEqual({ kept: true, trace_id: `trace of ${job.id}` })
   })
 
-  test('sees the wire form, and may change options', async () => {
+  test('may change options of the request, and can be removed by name', async () => {
     const transport = accepting()
     const client = new OJSClient({ transport })
     client.use('queue', async (request, next) => {
@@ -75,7 +75,7 @@ describe('enqueue middleware', () => {
     expect(await client.enqueue('t')).toMatchObject({ queue: 'default' })
   })
 
-  test('that throws keeps the job from being sent', async () => {
+  test('rejects the enqueue and sends nothing if it throws', async () => {
     const transport = accepting()
     const client = new OJSClient({ transport }).use(() => {
       throw new Error('not today')
@@ -84,7 +84,7 @@ describe('enqueue middleware', () => {
     expect(transport.requests).toEqual([])
   })
 
-  test('that ends the chain has to return a job', async () => {
+  test('must return a job if it does not call next()', async () => {
     const transport = accepting()
     const job = {
       id: '1',
@@ -102,18 +102,18 @@ describe('enqueue middleware', () => {
   })
 })
 
-describe('enqueue middleware of a batch', () => {
-  const slowest: EnqueueMiddleware = async (request, next) => {
-    // The later the job, the sooner it arrives.
+describe('enqueue middleware with a batch', () => {
+  const lastFirst: EnqueueMiddleware = async (request, next) => {
+    // The later its place in the batch, the fewer turns a job waits.
     for (let i = 0; i < 10 - Number(request.args[0]); i += 1) await undefined
     request.meta = { place: request.args[0] }
     await next()
   }
 
-  test('runs for every job, and the jobs keep their order', async () => {
+  test('runs for every job, and the batch keeps its order although later jobs are ready first', async () => {
     const transport = accepting()
     const jobs = await new OJSClient({ transport })
-      .use(slowest)
+      .use(lastFirst)
       .enqueueBatch([0, 1, 2].map((place) => ({ type: 't', args: place })))
     expect(transport.only.path).toBe('/jobs/batch')
     expect(transport.only.body).toMatchObject({
@@ -122,9 +122,9 @@ describe('enqueue middleware of a batch', () => {
     expect(jobs.map(({ meta }) => meta?.['place'])).toEqual([0, 1, 2])
   })
 
-  test('that refuses one job keeps all of them from being sent', async () => {
+  test('sends no job if it throws for one', async () => {
     const transport = accepting()
-    const client = new OJSClient({ transport }).use(slowest).use(async (request, next) => {
+    const client = new OJSClient({ transport }).use(lastFirst).use(async (request, next) => {
       if (request.args[0] === 1) throw new Error('not this one')
       return await next()
     })
@@ -133,7 +133,7 @@ describe('enqueue middleware of a batch', () => {
     expect(transport.requests).toEqual([])
   })
 
-  test('that keeps one job sends the others', async () => {
+  test('sends the other jobs if it returns one without calling next()', async () => {
     const transport = accepting()
     const kept = { id: 'kept', type: 't', queue: 'q', args: [], state: 'completed', attempt: 1 }
     const client = new OJSClient({ transport }).use(async (request, next) =>
@@ -145,7 +145,7 @@ describe('enqueue middleware of a batch', () => {
     expect((transport.only.body as { jobs: unknown[] }).jobs).toHaveLength(2)
   })
 
-  test('that keeps every job sends nothing', async () => {
+  test('sends nothing if it calls next() for no job', async () => {
     const transport = accepting()
     const client = new OJSClient({ transport }).use(() => ({
       id: 'kept',
@@ -159,7 +159,7 @@ describe('enqueue middleware of a batch', () => {
     expect(transport.requests).toEqual([])
   })
 
-  test('that lets one job through at a time waits until the signal fires', async () => {
+  test('rejects with kind aborted at the signal when it deadlocks by taking jobs one at a time', async () => {
     const transport = accepting()
     let last: Promise<unknown> = Promise.resolve()
     const client = new OJSClient({ transport }).use((_request, next) => {
@@ -180,7 +180,7 @@ describe('enqueue middleware of a batch', () => {
     expect(transport.requests).toEqual([])
   })
 
-  test('leaves nothing on a signal that outlives the batch', async () => {
+  test('removes its listener from the signal after the batch', async () => {
     const { signal } = new AbortController()
     const added = vi.spyOn(signal, 'addEventListener')
     const removed = vi.spyOn(signal, 'removeEventListener')
@@ -191,7 +191,7 @@ describe('enqueue middleware of a batch', () => {
     expect(removed).toHaveBeenCalledOnce()
   })
 
-  test('is one of many with the same signal, which Node takes for no leak', async () => {
+  test('causes no leak warning of Node.js when 20 batches share one signal', async () => {
     const warned = vi.spyOn(process, 'emitWarning').mockReturnValue()
     const { signal } = new AbortController()
     const client = new OJSClient({ transport: accepting() }).use(async (_request, next) => {

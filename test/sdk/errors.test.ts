@@ -15,7 +15,7 @@ import {
   OJSValidationError,
 } from '../../src/sdk/index.ts'
 
-describe('the class of an error', () => {
+describe('errorOfAnswer', () => {
   test.each([
     // The vocabulary of seed 001 §16.3.
     ['invalid_payload', 400, OJSValidationError, false],
@@ -39,14 +39,14 @@ describe('the class of an error', () => {
     ['PAYLOAD_TOO_LARGE', 413, OJSValidationError, false],
     ['BACKEND_UNAVAILABLE', 503, OJSBackendError, true],
     ['QUEUE_FULL', 429, OJSRateLimitError, true],
-  ])('%s with %i', (code, status, expected, retryable) => {
+  ])('maps %s with status %i to its class', (code, status, expected, retryable) => {
     const error = errorOfAnswer({ status, body: { error: { code, message: 'm' } } })
     expect(error).toBeInstanceOf(OJSError)
     expect(error?.constructor).toBe(expected)
     expect(error).toMatchObject({ name: expected.name, code, message: 'm', status, retryable })
   })
 
-  test('one without a message has its code for that', () => {
+  test('takes the code as message if the answer has none', () => {
     const body = { error: { code: 'backend_error' } }
     expect(errorOfAnswer({ status: 503, body })?.message).toBe('backend_error')
   })
@@ -56,21 +56,21 @@ describe('the class of an error', () => {
     [409, OJSConflictError],
     [503, OJSBackendError],
     [418, OJSError],
-  ])('an unknown code is told by its status %i, and never retryable', (status, expected) => {
+  ])('maps an unknown code by its status %i, and never as retryable', (status, expected) => {
     const body = { error: { code: 'x_new', message: 'm', retryable: true } }
     const error = errorOfAnswer({ status, body })
     expect(error?.constructor).toBe(expected)
     expect(error).toMatchObject({ code: 'x_new', retryable: false })
   })
 
-  test('for a known code the server decides', () => {
+  test("takes retryable from the server's answer for a known code", () => {
     const body = { error: { code: 'backend_error', message: 'm', retryable: false } }
     expect(errorOfAnswer({ status: 500, body })?.retryable).toBe(false)
   })
 })
 
-describe('what an error carries', () => {
-  test('is absent where it is undefined', () => {
+describe('OJS errors', () => {
+  test('have no cause, and defaults, for members that are given as undefined', () => {
     const answer: { status?: number; requestId?: string; retryAfter?: number } = {}
     const { status, requestId, retryAfter } = answer
     const told = { status, requestId, retryAfter, attempts: undefined, cause: undefined }
@@ -83,7 +83,7 @@ describe('what an error carries', () => {
     expect(Object.hasOwn(error, 'cause')).toBe(false)
   })
 
-  test('the existing job of a duplicate', () => {
+  test('carry existingJobId of a duplicate', () => {
     const error = errorOfAnswer({
       status: 409,
       body: { error: { code: 'duplicate', message: 'm', details: { existing_job_id: 'a' } } },
@@ -91,7 +91,7 @@ describe('what an error carries', () => {
     expect(error).toMatchObject({ existingJobId: 'a' })
   })
 
-  test('its message as JSON too', () => {
+  test('include the message in their JSON form', () => {
     const error = errorOfAnswer({
       status: 404,
       body: { error: { code: 'not_found', message: 'No such job.', details: { job_id: 'a' } } },
@@ -109,7 +109,7 @@ describe('what an error carries', () => {
     expect(JSON.parse(JSON.stringify(lost))).toMatchObject({ message: 'lost', kind: 'network' })
   })
 
-  test('the request id of the body, else of the header', () => {
+  test('carry the request id of the body, else of the header', () => {
     const headers = { 'x-request-id': 'header' }
     const error = { code: 'not_found', message: 'm' }
     expect(errorOfAnswer({ body: { error }, headers })?.requestId).toBe('header')
@@ -118,7 +118,7 @@ describe('what an error carries', () => {
     ).toBe('body')
   })
 
-  test('the wait of the header, else of the details', () => {
+  test('carry retryAfter of the header, else of the details', () => {
     const error = {
       code: 'rate_limited',
       message: 'm',
@@ -133,7 +133,7 @@ describe('what an error carries', () => {
   })
 
   test.each([[{}], [{ error: 'text' }], [{ error: {} }], [{ error: { code: 1 } }], [null], ['x']])(
-    '%j is no OJS error',
+    'are not made of the body %j',
     (body) => {
       expect(errorOfAnswer({ status: 500, body })).toBeUndefined()
     },

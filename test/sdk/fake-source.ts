@@ -24,7 +24,7 @@ export function newJob(over: Partial<Job> = {}): Job {
   }
 }
 
-/** A lease that writes down how it was settled. */
+/** A lease that records how it was settled. */
 export class FakeLease implements Lease {
   readonly job: Job
   readonly attempt: number

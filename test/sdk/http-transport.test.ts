@@ -16,7 +16,7 @@ import {
 const MEDIA_TYPE = 'application/openjobspec+json'
 const BACKEND_ERROR = { code: 'backend_error', message: 'RabbitMQ is away.', retryable: true }
 
-describe('over a real socket', () => {
+describe('HttpTransport over a real socket', () => {
   let server: Server
   let url: string
   let received: { method?: string; url?: string; headers: IncomingMessage['headers']; body: string }
@@ -56,7 +56,7 @@ describe('over a real socket', () => {
     })
   })
 
-  test('a request without a body has no content type', async () => {
+  test('sends no content type without a body', async () => {
     await new HttpTransport({ url }).request({ method: 'GET', path: '/queues?limit=1' })
     expect(received.url).toBe('/ojs/v1/queues?limit=1')
     expect(received.headers).not.toHaveProperty('content-type')
@@ -68,47 +68,50 @@ describe('over a real socket', () => {
     ['/ojs/v1/', '/jobs', '/ojs/v1/jobs'],
     ['/tenant', '/jobs', '/tenant/ojs/v1/jobs'],
     ['/tenant/', '/ojs/manifest', '/tenant/ojs/manifest'],
-  ])('url + %j, path %j: %s', async (suffix, path, expected) => {
+  ])('joins a URL that ends in %j with path %j to %s', async (suffix, path, expected) => {
     await new HttpTransport({ url: url + suffix }).request({ method: 'GET', path })
     expect(received.url).toBe(expected)
   })
 
-  test('a bare token is sent as Bearer, a whole value as it is', async () => {
+  test('sends a bare token as Bearer, and a value with a scheme unchanged', async () => {
     await new HttpTransport({ url, auth: 't0ken' }).request({ method: 'GET', path: '/health' })
     expect(received.headers.authorization).toBe('Bearer t0ken')
     await new HttpTransport({ url, auth: 'ApiKey k' }).request({ method: 'GET', path: '/health' })
     expect(received.headers.authorization).toBe('ApiKey k')
   })
 
-  test('an empty token is none', async () => {
+  test('sends no Authorization header for an empty token', async () => {
     await new HttpTransport({ url, auth: '' }).request({ method: 'GET', path: '/health' })
     expect(received.headers).not.toHaveProperty('authorization')
   })
 
-  test.each([Number.POSITIVE_INFINITY, 1e300])('a time limit of %d is none', async (timeout) => {
-    const transport = new HttpTransport({ url, timeout, retry: false })
-    // `setTimeout` would fire after 1 ms.
-    respond = (response) => setTimeout(() => response.end('{"ok":true}'), 50)
-    expect(await transport.request({ method: 'GET', path: '/health' })).toMatchObject({
-      status: 200,
-    })
-    const of = { method: 'GET', path: '/health', timeout }
-    const other = new HttpTransport({ url, timeout: 1, retry: false })
-    expect(await other.request(of)).toMatchObject({ status: 200 })
-  })
+  test.each([Number.POSITIVE_INFINITY, 1e300])(
+    'takes a timeout of %d as no time limit',
+    async (timeout) => {
+      const transport = new HttpTransport({ url, timeout, retry: false })
+      // Passed to `setTimeout` as it is, such a value would fire after 1 ms.
+      respond = (response) => setTimeout(() => response.end('{"ok":true}'), 50)
+      expect(await transport.request({ method: 'GET', path: '/health' })).toMatchObject({
+        status: 200,
+      })
+      const of = { method: 'GET', path: '/health', timeout }
+      const other = new HttpTransport({ url, timeout: 1, retry: false })
+      expect(await other.request(of)).toMatchObject({ status: 200 })
+    },
+  )
 
-  test('credentials of the URL become basic authentication', async () => {
+  test('sends credentials of the URL as basic authentication, unless auth is given', async () => {
     const withUser = url.replace('http://', 'http://jürgen:p%40ss@')
     await new HttpTransport({ url: withUser }).request({ method: 'GET', path: '/health' })
     const expected = Buffer.from('jürgen:p@ss').toString('base64')
     expect(received.headers.authorization).toBe(`Basic ${expected}`)
-    // What is said in so many words wins.
+    // The `auth` option takes precedence over the URL.
     const both = new HttpTransport({ url: withUser, auth: 'token' })
     await both.request({ method: 'GET', path: '/health' })
     expect(received.headers.authorization).toBe('Bearer token')
   })
 
-  test('headers: of the request over those of the transport over its own', async () => {
+  test('prefers headers of the request to those of the transport, and both to its defaults', async () => {
     const transport = new HttpTransport({ url, headers: { 'X-Tenant': 'a', 'X-Other': 'b' } })
     const headers = { 'x-tenant': 'c', traceparent: '00-1' }
     await transport.request({ method: 'GET', path: '/health', headers })
@@ -120,7 +123,7 @@ describe('over a real socket', () => {
     })
   })
 
-  test('an error of the server is an OJSError with all that it said', async () => {
+  test("rejects with the OJSError of the server's answer, with all its members", async () => {
     respond = (response) =>
       response
         .writeHead(429, { 'Retry-After': '7', 'X-Request-Id': 'from-header' })
@@ -150,23 +153,26 @@ describe('over a real socket', () => {
     ['a redirect', 302, ''],
     ['an array where an object belongs', 200, '[]'],
     ['no JSON although 200', 200, 'hello'],
-  ])('%s is an OJSTransportError, kept apart from OJSError', async (_what, status, body) => {
-    respond = (response) => response.writeHead(status, { Location: '/elsewhere' }).end(body)
-    const error = await rejection(
-      new HttpTransport({ url, retry: false }).request({ method: 'GET', path: '/jobs/1' }),
-    )
-    expect(error).toBeInstanceOf(OJSTransportError)
-    expect(error).not.toBeInstanceOf(OJSError)
-    expect(error).toMatchObject({ kind: 'protocol', status })
-  })
+  ])(
+    'rejects with OJSTransportError, which is no OJSError, for %s',
+    async (_what, status, body) => {
+      respond = (response) => response.writeHead(status, { Location: '/elsewhere' }).end(body)
+      const error = await rejection(
+        new HttpTransport({ url, retry: false }).request({ method: 'GET', path: '/jobs/1' }),
+      )
+      expect(error).toBeInstanceOf(OJSTransportError)
+      expect(error).not.toBeInstanceOf(OJSError)
+      expect(error).toMatchObject({ kind: 'protocol', status })
+    },
+  )
 
-  test('204 has an empty body', async () => {
+  test('returns an empty body for 204', async () => {
     respond = (response) => response.writeHead(204).end()
     const answer = await new HttpTransport({ url }).request({ method: 'DELETE', path: '/x' })
     expect(answer).toMatchObject({ status: 204, body: {} })
   })
 
-  test('an answer may tell of an error of a job, and is none', async () => {
+  test('returns a 200 whose body has the error of a job as an answer', async () => {
     const body = {
       job_id: '1',
       state: 'retryable',
@@ -177,7 +183,7 @@ describe('over a real socket', () => {
     expect(await new HttpTransport({ url }).request(request)).toMatchObject({ status: 200, body })
   })
 
-  test('an accepted status is an answer, unless its body is an error', async () => {
+  test('returns a status listed in accept as an answer, but rejects if its body is an OJS error', async () => {
     const transport = new HttpTransport({ url, retry: false })
     respond = (response) => response.writeHead(503).end('{"status":"degraded"}')
     const health = { method: 'GET', path: '/health', accept: [503] }
@@ -190,7 +196,7 @@ describe('over a real socket', () => {
     expect(await rejection(transport.request(health))).toBeInstanceOf(OJSBackendError)
   })
 
-  test('no connection: kind network, with the reason', async () => {
+  test('rejects with kind network and the reason if the connection is refused', async () => {
     server.closeAllConnections()
     await new Promise((resolve) => server.close(resolve))
     const error = await rejection(
@@ -201,7 +207,7 @@ describe('over a real socket', () => {
     expect((error as Error).cause).toBeInstanceOf(Error)
   })
 
-  test('no answer in time: kind timeout', async () => {
+  test('rejects with kind timeout if no answer comes in time', async () => {
     respond = () => {}
     const transport = new HttpTransport({ url, retry: false, timeout: 60_000 })
     const error = await rejection(
@@ -211,7 +217,7 @@ describe('over a real socket', () => {
     expect(String(error)).toContain('20 ms')
   })
 
-  test('an answer that stops half-way is a timeout too', async () => {
+  test('rejects with kind timeout if the answer stops half-way', async () => {
     respond = (response) => response.writeHead(200).write('{"job":')
     const transport = new HttpTransport({ url, retry: false, timeout: 50 })
     expect(await rejection(transport.request({ method: 'GET', path: '/jobs/1' }))).toMatchObject({
@@ -219,7 +225,7 @@ describe('over a real socket', () => {
     })
   })
 
-  test('the signal of the caller: kind aborted, with its reason', async () => {
+  test("rejects with kind aborted and the reason when the caller's signal fires", async () => {
     const controller = new AbortController()
     respond = () => controller.abort(new Error('enough'))
     const error = await rejection(
@@ -232,7 +238,7 @@ describe('over a real socket', () => {
     expect(error).toMatchObject({ kind: 'aborted', attempts: 1, cause: { message: 'enough' } })
   })
 
-  test('a signal that has fired already: nothing is sent', async () => {
+  test('sends nothing if the signal has already fired', async () => {
     let requests = 0
     respond = (response) => {
       requests += 1
@@ -244,13 +250,13 @@ describe('over a real socket', () => {
     expect(requests).toBe(0)
   })
 
-  test('nothing is left on a signal that outlives the request', async () => {
+  test('removes its listener from the signal after the request', async () => {
     const { signal } = new AbortController()
     await new HttpTransport({ url }).request({ method: 'GET', path: '/jobs/1', signal })
     expect(getEventListeners(signal, 'abort')).toEqual([])
   })
 
-  test('any number of requests has one listener at the signal, which ends them all', async () => {
+  test('has one listener for 20 requests with the same signal, which aborts them all', async () => {
     const controller = new AbortController()
     const { signal } = controller
     const all = new HttpTransport({ url })
@@ -272,26 +278,26 @@ describe('over a real socket', () => {
   })
 })
 
-describe('credentials stay out of messages', () => {
+describe('HttpTransport keeps credentials out of errors', () => {
   const SECRET = 's3cr3t'
 
   test.each([
     ['a URL of another protocol', `ftp://user:${SECRET}@host`],
-    ['no URL', `http//user:${SECRET}@host`],
+    ['a text that is no URL', `http//user:${SECRET}@host`],
     ['an AMQP URL', `amqp://user:${SECRET}@host`],
-  ])('%s', (_what, url) => {
+  ])('for %s', (_what, url) => {
     const thrown = thrownBy(() => new HttpTransport({ url }))
     expect(thrown).toBeInstanceOf(TypeError)
     expect(inspect(thrown, { depth: 10 })).not.toContain(SECRET)
   })
 
-  test('a header that no header may hold', () => {
+  test('for an auth value that no header may hold', () => {
     const thrown = thrownBy(() => new HttpTransport({ url: 'http://h', auth: `${SECRET}\n` }))
     expect(inspect(thrown)).toContain('authorization')
     expect(inspect(thrown)).not.toContain(SECRET)
   })
 
-  test('a request that fails', async () => {
+  test('for a request that fails', async () => {
     const transport = new HttpTransport({ url: `http://user:${SECRET}@127.0.0.1:1`, retry: false })
     const error = await rejection(transport.request({ method: 'GET', path: '/health' }))
     expect(inspect(error, { depth: 10 })).toContain('http://127.0.0.1:1')
@@ -300,14 +306,14 @@ describe('credentials stay out of messages', () => {
   })
 })
 
-describe('repeating', () => {
+describe('HttpTransport repeating requests', () => {
   beforeEach(() => void vi.useFakeTimers())
   afterEach(() => void vi.useRealTimers())
 
   const temporary = { status: 503, text: JSON.stringify({ error: BACKEND_ERROR }) }
   const ok = { status: 200, text: '{"fine":true}' }
 
-  test('what is safe to repeat gets five tries, later and later, from about 100 ms', async () => {
+  test('tries a GET five times, with waits that double from about 100 ms', async () => {
     const { transport, sentAt } = scripted(Array(9).fill(temporary))
     const error = await settled(rejection(transport.request({ method: 'GET', path: '/jobs/1' })))
     expect(error).toBeInstanceOf(OJSBackendError)
@@ -321,9 +327,9 @@ describe('repeating', () => {
   })
 
   test.each([
-    ['of the own choice', temporary],
-    ['that the server asks for', { ...temporary, headers: { 'retry-after': '2' } }],
-  ])('the waits, %s, are not in step with those of other clients', async (_what, refusal) => {
+    ['of its own backoff', temporary],
+    ['of Retry-After', { ...temporary, headers: { 'retry-after': '2' } }],
+  ])('adds jitter to the waits %s', async (_what, refusal) => {
     const spans = new Set<number>()
     for (let i = 0; i < 10; i += 1) {
       const { transport, sentAt } = scripted(Array(9).fill(refusal))
@@ -334,12 +340,20 @@ describe('repeating', () => {
   })
 
   test.each([
-    ['a POST', { method: 'POST', path: '/workflows', body: {} }, 1],
-    ['a DELETE', { method: 'DELETE', path: '/jobs/1' }, 1],
-    ['a POST that is idempotent', { method: 'POST', path: '/jobs', body: {}, idempotent: true }, 2],
-    ['a GET', { method: 'GET', path: '/jobs/1' }, 2],
-    ['a GET that is said not to be', { method: 'GET', path: '/jobs/1', idempotent: false }, 1],
-  ])('after a 503, a lost connection or an error of a proxy: %s', async (_what, request, tries) => {
+    ['sends a POST once', { method: 'POST', path: '/workflows', body: {} }, 1],
+    ['sends a DELETE once', { method: 'DELETE', path: '/jobs/1' }, 1],
+    [
+      'repeats a POST marked as idempotent',
+      { method: 'POST', path: '/jobs', body: {}, idempotent: true },
+      2,
+    ],
+    ['repeats a GET', { method: 'GET', path: '/jobs/1' }, 2],
+    [
+      'sends a GET marked as not idempotent once',
+      { method: 'GET', path: '/jobs/1', idempotent: false },
+      1,
+    ],
+  ])('%s after a 503, a lost connection or an error of a proxy', async (_what, request, tries) => {
     const ofProxy = [502, 503, 504].map((status) => ({ status, text: '' }))
     for (const failure of [temporary, new TypeError('fetch failed'), ...ofProxy]) {
       const { transport, sentAt } = scripted([failure, ok])
@@ -348,7 +362,7 @@ describe('repeating', () => {
     }
   })
 
-  test('a 429 may always be repeated: nothing was done', async () => {
+  test('repeats any request after a 429, because the server has not processed it', async () => {
     const limited = { code: 'rate_limited', message: 'Slowly.', retryable: true }
     const { transport, sentAt } = scripted([
       { status: 429, text: JSON.stringify({ error: limited }), headers: { 'retry-after': '2' } },
@@ -365,14 +379,14 @@ describe('repeating', () => {
     expect(third - second).toBeGreaterThanOrEqual(3_000)
   })
 
-  test('Retry-After as a date is honoured', async () => {
+  test('waits until the date of Retry-After', async () => {
     const date = new Date(Date.now() + 4_000).toUTCString()
     const { transport, sentAt } = scripted([{ ...temporary, headers: { 'retry-after': date } }, ok])
     await settled(transport.request({ method: 'GET', path: '/jobs/1' }))
     expect((sentAt[1] ?? 0) - (sentAt[0] ?? 0)).toBeGreaterThanOrEqual(3_000)
   })
 
-  test('a wait longer than the limit is left to the caller', async () => {
+  test('rejects without a repeat if Retry-After is more than 30 s', async () => {
     const askFor = (seconds: number) =>
       scripted([{ ...temporary, headers: { 'retry-after': String(seconds) } }, ok])
     const { transport, sentAt } = askFor(31)
@@ -387,17 +401,21 @@ describe('repeating', () => {
   test.each([
     ['unknown code', { code: 'x_busy', message: '…', retryable: true }, 503],
     ['not retryable', { ...BACKEND_ERROR, retryable: false }, 503],
-    ['a limit that no wait helps', { code: 'rate_limited', message: '…', retryable: false }, 429],
+    [
+      'a rate limit that is not retryable',
+      { code: 'rate_limited', message: '…', retryable: false },
+      429,
+    ],
     ['paused queue', { code: 'queue_paused', message: '…', retryable: true }, 422],
     ['validation', { code: 'invalid_request', message: '…', retryable: false }, 400],
     ['conflict', { code: 'invalid_request', message: '…', retryable: false }, 409],
-  ])('is not done: %s', async (_what, error, status) => {
+  ])('sends a request once if the error is: %s', async (_what, error, status) => {
     const { transport, sentAt } = scripted([{ status, text: JSON.stringify({ error }) }, ok])
     await settled(rejection(transport.request({ method: 'GET', path: '/jobs/1' })))
     expect(sentAt).toHaveLength(1)
   })
 
-  test('can be limited and turned off', async () => {
+  test('makes as many tries as retry.maxAttempts says, and one with retry: false', async () => {
     const limited = scripted(Array(9).fill(temporary), { maxAttempts: 2, initialDelay: 1_000 })
     await settled(rejection(limited.transport.request({ method: 'GET', path: '/' })))
     expect(limited.sentAt).toHaveLength(2)
@@ -407,7 +425,7 @@ describe('repeating', () => {
     expect(() => scripted([], { maxDelay: Number.NaN })).toThrow(/retry\.maxDelay/)
   })
 
-  test('an abort ends the wait between two tries', async () => {
+  test('stops waiting between two tries when the signal fires', async () => {
     const controller = new AbortController()
     const { transport, sentAt } = scripted(Array(9).fill(temporary))
     const rejected = rejection(
@@ -420,7 +438,7 @@ describe('repeating', () => {
     expect(vi.getTimerCount()).toBe(0)
   })
 
-  test('what JSON cannot hold is the error of the caller, and not sent', async () => {
+  test('rejects with TypeError, and sends nothing, if JSON cannot hold the body', async () => {
     const { transport, sentAt } = scripted([ok])
     const error = await rejection(transport.request({ method: 'POST', path: '/', body: { a: 1n } }))
     expect(error).toBeInstanceOf(TypeError)
@@ -429,19 +447,22 @@ describe('repeating', () => {
 
   test.each([
     ['a name with a space', { 'x tenant': 'a' }],
-    ['no name', { '': 'a' }],
+    ['an empty name', { '': 'a' }],
     ['a line break', { 'x-tenant': 'a\nb' }],
-    ['no text', { 'x-tenant': 1 as unknown as string }],
-  ])('a header that cannot be sent is the error of the caller: %s', async (_what, headers) => {
-    const { transport, sentAt } = scripted([ok])
-    const error = await rejection(transport.request({ method: 'GET', path: '/', headers }))
-    expect(error).toBeInstanceOf(TypeError)
-    expect(sentAt).toHaveLength(0)
-    expect(() => new HttpTransport({ url: 'http://h', headers })).toThrow(TypeError)
-  })
+    ['a value that is no text', { 'x-tenant': 1 as unknown as string }],
+  ])(
+    'rejects with TypeError, and sends nothing, for an invalid header: %s',
+    async (_what, headers) => {
+      const { transport, sentAt } = scripted([ok])
+      const error = await rejection(transport.request({ method: 'GET', path: '/', headers }))
+      expect(error).toBeInstanceOf(TypeError)
+      expect(sentAt).toHaveLength(0)
+      expect(() => new HttpTransport({ url: 'http://h', headers })).toThrow(TypeError)
+    },
+  )
 
   test.each([-1, Number.NaN, '5' as unknown as number, null as unknown as number])(
-    'a time limit of %j is the error of the caller',
+    'rejects with TypeError, and sends nothing, for a timeout of %j',
     async (timeout) => {
       const { transport, sentAt } = scripted([ok])
       const error = await rejection(transport.request({ method: 'GET', path: '/', timeout }))
@@ -451,7 +472,7 @@ describe('repeating', () => {
     },
   )
 
-  test('a conflict has its own class', async () => {
+  test('rejects a 409 with OJSConflictError and the current state', async () => {
     const error = {
       code: 'invalid_request',
       message: 'Cannot cancel.',
@@ -467,7 +488,7 @@ describe('repeating', () => {
 
 type Scripted = Error | { status: number; text: string; headers?: Record<string, string> }
 
-/** A transport whose `fetch` answers from a list, and when it was called. */
+/** A transport whose `fetch` answers from a list, and the times of its calls. */
 function scripted(
   script: Scripted[],
   retry?: ConstructorParameters<typeof HttpTransport>[0]['retry'],
@@ -489,7 +510,7 @@ function scripted(
   return { transport, sentAt }
 }
 
-/** Lets the clock run until it is settled. */
+/** Runs all fake timers, then awaits the promise. */
 async function settled<T>(promise: Promise<T>): Promise<T> {
   await vi.runAllTimersAsync()
   return promise

@@ -30,7 +30,7 @@ async function fetched(over: object = {}): Promise<Job[]> {
 const failed = (job: Job, error: object = {}) =>
   worker('nack', { job_id: job.id, error: { code: 'handler_error', message: 'm', ...error } })
 
-describe('client', () => {
+describe('InMemoryTransport behind a client', () => {
   test('enqueues, reads and cancels', async () => {
     const job = await client.enqueue('email.send', { to: 'a' }, { queue: 'email', meta: { x: 1 } })
     expect(await client.getJob(job.id)).toMatchObject({
@@ -47,7 +47,7 @@ describe('client', () => {
     await expect(client.getJob('unknown')).rejects.toBeInstanceOf(OJSNotFoundError)
   })
 
-  test('does nothing for a call whose signal has fired', async () => {
+  test('rejects a call whose signal has fired, and changes nothing', async () => {
     const signal = AbortSignal.abort('enough')
     const aborted = { name: 'OJSTransportError', kind: 'aborted', cause: 'enough' }
     await expect(client.enqueue('a', [], {}, { signal })).rejects.toMatchObject(aborted)
@@ -58,7 +58,7 @@ describe('client', () => {
     expect(memory.jobs).toMatchObject([{ id, state: 'available' }])
   })
 
-  test('a batch is all or none', async () => {
+  test('stores all jobs of a batch or none', async () => {
     expect(await client.enqueueBatch([{ type: 'a' }, { type: 'b' }])).toHaveLength(2)
     await expect(client.enqueueBatch([{ type: 'a' }, { type: '!' }])).rejects.toMatchObject({
       name: 'OJSValidationError',
@@ -74,14 +74,14 @@ describe('client', () => {
     expect(memory.jobs).toHaveLength(2)
   })
 
-  test('an id twice is a duplicate, unless it is the same job', async () => {
+  test('refuses an id that exists with another type, and returns the job for the same type', async () => {
     const { id } = await client.enqueue('a')
     expect((await client.enqueue('a', [], { id })).id).toBe(id)
     await expect(client.enqueue('b', [], { id })).rejects.toBeInstanceOf(OJSDuplicateError)
     await expect(client.enqueue('b', [], { id: 'x' })).rejects.toBeInstanceOf(OJSValidationError)
   })
 
-  test('health, manifest, queues; what it has not is unsupported', async () => {
+  test('answers health, manifest and queues, and OJSUnsupportedError for cron and pause', async () => {
     await client.enqueue('a', [], { queue: 'email' })
     expect(await client.health()).toMatchObject({ status: 'ok' })
     expect(await client.manifest()).toMatchObject({ backend: 'memory' })
@@ -91,7 +91,7 @@ describe('client', () => {
     await expect(client.queues.pause('email')).rejects.toBeInstanceOf(OJSUnsupportedError)
   })
 
-  test('nobody has a hold on what is inside', async () => {
+  test('keeps its own copy of a job: later changes by the caller do not show', async () => {
     const args = [{ deep: 1 }]
     const job = await client.enqueue('a', args)
     args[0] = { deep: 2 }
@@ -100,8 +100,8 @@ describe('client', () => {
   })
 })
 
-describe('worker endpoints', () => {
-  test('the highest priority first, then the oldest; queues in the order given', async () => {
+describe('InMemoryTransport behind a worker', () => {
+  test('FETCH takes queues in the given order, then the highest priority, then the oldest job', async () => {
     await client.enqueue('low')
     await client.enqueue('high', [], { priority: 5 })
     await client.enqueue('low2')
@@ -112,7 +112,7 @@ describe('worker endpoints', () => {
     expect(await fetched()).toEqual([])
   })
 
-  test('ACK completes; a second one, or one of another attempt or worker, is a conflict', async () => {
+  test('ACK completes a job; a second ACK, or one of another attempt or worker, is a conflict', async () => {
     const { id } = await client.enqueue('a')
     await fetched({ worker_id: 'w1' })
     await expect(worker('ack', { job_id: id, worker_id: 'w2' })).rejects.toMatchObject({
@@ -127,7 +127,7 @@ describe('worker endpoints', () => {
     await expect(worker('ack', { job_id: id })).rejects.toMatchObject({ currentState: 'completed' })
   })
 
-  test('a heartbeat gives a job its own visibility timeout again, or that of its FETCH', async () => {
+  test("heartbeat extends a lease by the job's visibility timeout, or by that of its FETCH", async () => {
     const own = await client.enqueue('own', [], { visibilityTimeoutMs: 1_000 })
     const asked = await client.enqueue('asked', [], { visibilityTimeoutMs: 1_000 })
     await fetched()
@@ -137,7 +137,7 @@ describe('worker endpoints', () => {
     expect(memory.jobs).toMatchObject([{ state: 'available' }, { state: 'active' }])
   })
 
-  test('a linear backoff is one', async () => {
+  test('linear backoff makes delays of 1, 2 and 3 times the initial interval', async () => {
     const retry = { maxAttempts: 9, initialIntervalMs: 1_000, backoffStrategy: 'linear' as const }
     await client.enqueue('a', [], { retry })
     const delays: unknown[] = []
@@ -150,7 +150,7 @@ describe('worker endpoints', () => {
     expect(delays).toEqual([1_000, 2_000, 3_000])
   })
 
-  test('a job that succeeds in the end has no error, only a history', async () => {
+  test('a job that succeeds after a failure has no error, only its history of errors', async () => {
     const { id } = await client.enqueue('a', [], { retry: { maxAttempts: 1 } })
     const [job] = await fetched()
     if (!job) throw new Error('no job')
@@ -162,12 +162,12 @@ describe('worker endpoints', () => {
     expect(memory.jobs[0]).not.toHaveProperty('error')
   })
 
-  test('a queue that is named twice gives each job once', async () => {
+  test('FETCH returns a job once although it names the queue twice', async () => {
     await client.enqueue('a')
     expect(await fetched({ queues: ['default', 'default'], count: 2 })).toHaveLength(1)
   })
 
-  test('a failed job comes again when its retry is due, and ends as a dead letter', async () => {
+  test('a failed job is available again when its retry is due, and is a dead letter after its last attempt', async () => {
     const retry = { maxAttempts: 2, initialIntervalMs: 60_000 }
     const { id } = await client.enqueue('a', [], { retry })
     const [first] = await fetched()
@@ -186,7 +186,7 @@ describe('worker endpoints', () => {
     expect(retried).not.toHaveProperty('discarded_at')
   })
 
-  test('dead letters are listed from the newest on', async () => {
+  test('dead letters are listed newest first', async () => {
     const retry = { maxAttempts: 1 }
     const [first, second, third] = await Promise.all(
       ['a', 'b', 'c'].map((type) => client.enqueue(type, [], { retry })),
@@ -202,7 +202,7 @@ describe('worker endpoints', () => {
     expect(page.jobs).toMatchObject([{ id: first?.id }])
   })
 
-  test('a job that is given back has not been tried', async () => {
+  test('a job that is given back with requeue has not used an attempt', async () => {
     const { id } = await client.enqueue('a', [], { retry: { maxAttempts: 1 } })
     await fetched()
     const error = { code: 'shutdown', message: 'The worker gave the job back.' }
@@ -211,7 +211,7 @@ describe('worker endpoints', () => {
     expect(await fetched()).toMatchObject([{ id, attempt: 1 }])
   })
 
-  test('a job that waits again shows no start and no worker, as on a server', async () => {
+  test('a job that waits again has neither started_at nor worker_id, as on a server', async () => {
     const retry = { maxAttempts: 3, initialIntervalMs: 1_000 }
     const { id } = await client.enqueue('a', [], { retry })
     const error = { code: 'shutdown', message: 'The worker gave the job back.' }
@@ -249,7 +249,7 @@ describe('worker endpoints', () => {
       { nonRetryableErrors: ['auth.*'] },
       { details: { error_class: 'auth.expired' } },
     ],
-  ])('no retry where %s', async (_what, retry, error) => {
+  ])('a failed job is discarded without retry if %s', async (_what, retry, error) => {
     await client.enqueue('a', [], { retry: { maxAttempts: 5, onExhaustion: 'discard', ...retry } })
     const [job] = await fetched()
     if (!job) throw new Error('no job')
@@ -257,7 +257,7 @@ describe('worker endpoints', () => {
     expect((await client.deadLetters.list()).jobs).toEqual([])
   })
 
-  test('a lease that runs out makes the job available, a heartbeat keeps it', async () => {
+  test('a job is available again when its lease ends, which a heartbeat postpones', async () => {
     const { id } = await client.enqueue('a')
     await fetched({ visibility_timeout_ms: 60_000 })
     memory.advance(50_000)
@@ -274,7 +274,7 @@ describe('worker endpoints', () => {
     expect(await worker('heartbeat', beat)).toMatchObject({ cancelled_jobs: [id] })
   })
 
-  test('a heartbeat keeps nothing, and hears of nothing, that another worker has', async () => {
+  test('a heartbeat neither extends nor reports as cancelled the job of another worker', async () => {
     const { id } = await client.enqueue('a')
     await fetched({ worker_id: 'first' })
     memory.advance(30_000)
@@ -287,7 +287,7 @@ describe('worker endpoints', () => {
     expect(await beat('second')).toMatchObject({ cancelled_jobs: [id] })
   })
 
-  test('a FETCH that names no worker leaves none to be named', async () => {
+  test('a job has no worker_id after a FETCH without one', async () => {
     const { id } = await client.enqueue('a')
     await fetched({ worker_id: 'first' })
     memory.advance(30_000)
@@ -295,7 +295,7 @@ describe('worker endpoints', () => {
     expect(await client.getJob(id)).not.toHaveProperty('worker_id')
   })
 
-  test('time has passed for whatever is asked next', async () => {
+  test('leases and expiries that ended by advance() show in every next request', async () => {
     const { id } = await client.enqueue('a', [], { retry: { maxAttempts: 1 } })
     await fetched()
     memory.advance(30_000)
@@ -312,7 +312,7 @@ describe('worker endpoints', () => {
     expect(await client.deadLetters.retry(String(last?.id))).toMatchObject({ state: 'available' })
   })
 
-  test('a job that waits past its expiry is discarded, and a dead letter only where it asks', async () => {
+  test('a job that waits past its expiry is discarded, and a dead letter only with on_exhaustion dead_letter', async () => {
     const options = {
       delayUntil: new Date(Date.now() + 90_000),
       expiresAt: new Date(Date.now() + 60_000),
@@ -328,7 +328,7 @@ describe('worker endpoints', () => {
     expect((await client.deadLetters.list()).jobs).toMatchObject([{ id, error }])
   })
 
-  test('a pending job that is activated waits for its time', async () => {
+  test('a pending job with a delay is scheduled when it is activated', async () => {
     const delayUntil = new Date(Date.now() + 60_000)
     const { id } = await client.enqueue('a', [], { pending: true, delayUntil })
     expect(await client.activateJob(id)).toMatchObject({ state: 'scheduled' })
@@ -338,7 +338,7 @@ describe('worker endpoints', () => {
   })
 
   test.each(['tomorrow', '+PT5S'])(
-    'a time that it cannot read is refused: %s',
+    'a delay_until that cannot be parsed is refused: %s',
     async (delayUntil) => {
       const jobs = [{ type: 'a' }, { type: 'b', options: { delayUntil } }]
       await expect(client.enqueueBatch(jobs)).rejects.toMatchObject({
@@ -348,7 +348,7 @@ describe('worker endpoints', () => {
     },
   )
 
-  test('schedules, expiry and pending jobs', async () => {
+  test('advance() makes a scheduled job available, discards an expired one and leaves a pending one', async () => {
     const delayUntil = new Date(Date.now() + 60_000)
     const scheduled = await client.enqueue('a', [], { delayUntil })
     expect(scheduled.state).toBe('scheduled')
@@ -359,7 +359,7 @@ describe('worker endpoints', () => {
     expect(await client.activateJob(pending.id)).toMatchObject({ state: 'available' })
   })
 
-  test('a FETCH that waits gets the job that comes, and ends with its signal', async () => {
+  test('a waiting FETCH returns the next job, and rejects when its signal fires', async () => {
     const waiting = fetched({ wait_ms: 60_000 })
     const { id } = await client.enqueue('a')
     expect((await waiting)[0]?.id).toBe(id)
@@ -372,7 +372,7 @@ describe('worker endpoints', () => {
   })
 })
 
-test('client and worker of a program, without a server', async () => {
+test('a client and a worker share an InMemoryTransport: the job completes without a server', async () => {
   const worker = new OJSWorker({ transport: memory, queues: ['email'], handleSignals: false })
   const handled = new Promise((resolve) => {
     worker.register('email.send', ({ args: [to] }) => {

@@ -4,14 +4,14 @@ import type { JobContext } from '../../src/sdk/execution.ts'
 import { runInline } from '../../src/sdk/inline.ts'
 import { OJSWorker } from '../../src/sdk/worker.ts'
 
-describe('inline execution', () => {
-  it('runs a handler of a list', async () => {
+describe('runInline', () => {
+  it('runs the handler of the job type and returns its result', async () => {
     const handlers = { add: ({ args }: { args: unknown[] }) => Number(args[0]) + Number(args[1]) }
     const outcome = await runInline(handlers, { type: 'add', args: [1, 2] })
     expect(outcome).toEqual({ state: 'completed', result: 3 })
   })
 
-  it('takes handlers with types of their own, as `register` does', async () => {
+  it('accepts handlers with typed args, as `register` does', async () => {
     const handlers = { greet: ({ args: [name] }: JobContext<[string]>) => `Hello ${name}` }
     const outcome = await runInline(handlers, { type: 'greet', args: ['you'] })
     expect(outcome).toEqual({ state: 'completed', result: 'Hello you' })
@@ -22,7 +22,7 @@ describe('inline execution', () => {
     expect(count).toEqual({ state: 'completed', result: 1 })
   })
 
-  it('tells a step of a workflow what came before it', async () => {
+  it('gives a workflow step its parent results', async () => {
     const handlers = { sum: ({ job: { parent_results: before } }: JobContext) => before }
     const job = { type: 'sum', workflow_id: 'w', workflow_step: 's', parent_results: [1, 2] }
     expect(await runInline(handlers, job)).toEqual({ state: 'completed', result: [1, 2] })
@@ -44,7 +44,7 @@ describe('inline execution', () => {
     expect(worker.state).toBe('idle')
   })
 
-  it('answers the structured error', async () => {
+  it('returns the structured error of a handler that rejects', async () => {
     const handlers = {
       fail: () => Promise.reject(Object.assign(new Error('no'), { retryable: false })),
     }
@@ -55,7 +55,7 @@ describe('inline execution', () => {
     })
   })
 
-  it('takes one signal for many jobs at a time', async () => {
+  it('cancels 20 jobs by one signal, without a leak warning of Node.js', async () => {
     const warned = vi.spyOn(process, 'emitWarning').mockReturnValue()
     const controller = new AbortController()
     const hang = ({ signal }: JobContext) =>
@@ -69,18 +69,18 @@ describe('inline execution', () => {
     warned.mockRestore()
   })
 
-  it('leaves nothing behind at a signal that lasts', async () => {
+  it('removes its listener from the signal after the job', async () => {
     const { signal } = new AbortController()
     await runInline({ ok: () => 1 }, { type: 'ok' }, { signal })
     expect(getEventListeners(signal, 'abort')).toEqual([])
   })
 
-  it('answers that there is no handler', async () => {
+  it('fails without retry if there is no handler, also for a type named constructor', async () => {
     const outcome = await runInline({}, { type: 'constructor' })
     expect(outcome).toMatchObject({ state: 'failed', error: { retryable: false } })
   })
 
-  it('keeps the time limit', async () => {
+  it('fails with code timeout at timeout_ms', async () => {
     const handlers = {
       slow: ({ signal }: { signal: AbortSignal }) =>
         new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true })),
@@ -89,7 +89,7 @@ describe('inline execution', () => {
     expect(outcome).toMatchObject({ state: 'failed', error: { code: 'timeout' } })
   })
 
-  it('does not wait for a handler that heeds no signal', async () => {
+  it('does not wait at timeout or cancel for a handler that ignores its signal', async () => {
     const handlers = { hang: () => new Promise(() => {}) }
     const overrun = await runInline(handlers, { type: 'hang', timeout_ms: 10 })
     expect(overrun).toMatchObject({ state: 'failed', error: { code: 'timeout' } })
@@ -99,7 +99,7 @@ describe('inline execution', () => {
     expect(await cancelled).toEqual({ state: 'cancelled' })
   })
 
-  it('gives a handler that heeds its signal time for what it does at last', async () => {
+  it('waits at the timeout for the cleanup of a handler that heeds its signal', async () => {
     let isClean = false
     const handlers = {
       slow: async ({ signal }: { signal: AbortSignal }) => {
@@ -117,7 +117,7 @@ describe('inline execution', () => {
     expect(isClean).toBe(true)
   })
 
-  it('can be cancelled', async () => {
+  it('returns state cancelled if the signal fires in the handler or before the start', async () => {
     const controller = new AbortController()
     const handlers = {
       cancelling: ({ signal }: { signal: AbortSignal }) => {

@@ -10,7 +10,7 @@ class PaymentError extends Error {
 
 const LIMITED = new RangeError('limit', { cause: new TypeError('no number') })
 
-describe('anything that is thrown', () => {
+describe('jobErrorOf', () => {
   it('keeps class, message, stack, code, details and cause of an error', () => {
     const error = jobErrorOf(new PaymentError('declined', { cause: LIMITED }))
     expect(error).toEqual({
@@ -33,9 +33,9 @@ describe('anything that is thrown', () => {
     })
   })
 
-  it('keeps what an AggregateError is of, and speaks for one without a message', () => {
+  it('keeps the errors of an AggregateError, and takes the message of the first if it has none', () => {
     const refused = ['::1', '127.0.0.1'].map((host) => new Error(`connect ECONNREFUSED ${host}:1`))
-    // As Node.js has it of a port of `localhost` that nobody listens at.
+    // Node.js throws this for a closed port of `localhost`.
     const error = jobErrorOf(Object.assign(new AggregateError(refused), { code: 'ECONNREFUSED' }))
     expect(error).toMatchObject({
       type: 'AggregateError',
@@ -83,14 +83,14 @@ describe('anything that is thrown', () => {
       'Something was thrown that cannot be read.',
       undefined,
     ],
-  ])('%s', (_name, thrown, message, type) => {
+  ])('describes %s', (_name, thrown, message, type) => {
     const error = jobErrorOf(thrown)
     expect(error).toMatchObject({ code: 'handler_error', message, retryable: true })
     expect(error.type).toBe(type)
     expect(JSON.parse(JSON.stringify(error))).toMatchObject({ message })
   })
 
-  it('has details that JSON can hold, whatever they are', () => {
+  it('converts details that JSON cannot hold', () => {
     const details: Record<string, unknown> = {
       big: 1n,
       not: Number.NaN,
@@ -130,7 +130,7 @@ describe('anything that is thrown', () => {
   })
 
   it.each(['stack', 'details', 'code', 'cause'])(
-    'whose %s cannot be read says the rest',
+    'keeps the rest of an error whose %s throws when read',
     (name) => {
       const thrown = Object.assign(new TypeError('declined'), { retryable: false })
       Object.defineProperty(thrown, name, {
@@ -143,13 +143,13 @@ describe('anything that is thrown', () => {
     },
   )
 
-  it('of many errors that cannot be read says the rest', () => {
+  it('keeps the rest of an AggregateError whose errors throw when read', () => {
     const thrown = new AggregateError([], 'all of them')
     Object.defineProperty(thrown, 'errors', { get: () => expect.unreachable() })
     expect(jobErrorOf(thrown)).toMatchObject({ type: 'AggregateError', message: 'all of them' })
   })
 
-  it('says of bytes only how many there are, and looks at none', () => {
+  it('replaces bytes in details by their number, without reading them', () => {
     const bytes = [
       Buffer.alloc(3),
       new Uint8Array(4),
@@ -166,7 +166,7 @@ describe('anything that is thrown', () => {
     })
   })
 
-  it('is bounded in size', () => {
+  it('limits the size to 64 KiB', () => {
     const details = {
       text: 'ä'.repeat(1_000_000),
       list: Array.from({ length: 100_000 }, (_, i) => ({ i })),
@@ -179,13 +179,13 @@ describe('anything that is thrown', () => {
     expect(size).toBeGreaterThan(16 * 1024)
   })
 
-  it('is cut between characters', () => {
+  it('cuts a long message without splitting a surrogate pair', () => {
     const { message } = jobErrorOf(new Error(`x${'😀'.repeat(10_000)}`))
     expect(message.length).toBeGreaterThan(8_000)
     expect(encodeURIComponent(message)).toBeTypeOf('string')
   })
 
-  it('does not use what the thrown error holds after the report', () => {
+  it('copies details: later changes of the thrown error do not show', () => {
     const details = { list: [1] }
     const error = jobErrorOf(Object.assign(new Error('x'), { details }))
     details.list.push(2)

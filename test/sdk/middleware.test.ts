@@ -18,13 +18,13 @@ async function failing(): Promise<string> {
   throw new Error('boom')
 }
 
-/** Than what is inside. */
-async function longer(): Promise<void> {
+/** Waits longer than the innermost function of a test takes. */
+async function waitLonger(): Promise<void> {
   for (let turn = 0; turn < 3; turn++) await new Promise((resolve) => setImmediate(resolve))
 }
 
 async function awaitedLater<T>(inner: Promise<T>): Promise<T> {
-  await longer()
+  await waitLonger()
   return await inner
 }
 
@@ -42,8 +42,8 @@ async function orderOf(chain: Chain): Promise<string[]> {
   return order.filter((line) => line.endsWith('-before')).map((line) => line.slice(0, -7))
 }
 
-describe('order', () => {
-  it('is that of seed 004: the first is the outermost', async () => {
+describe('order of the middleware', () => {
+  it('is that of seed 004: the first registered is the outermost', async () => {
     const order: string[] = []
     const result = await newChain()
       .use(noting('first'))
@@ -65,7 +65,7 @@ describe('order', () => {
     expect(await orderOf(chain)).toEqual(['nameless', 'outermost', 'auth', 'tracing', 'metrics'])
   })
 
-  it('refuses a name that is taken and one that is not there', () => {
+  it('throws for a name that is taken, and for an anchor that does not exist', () => {
     const chain = newChain().use('logging', noting('logging'))
     expect(() => chain.use('logging', noting('other'))).toThrow("named 'logging' already")
     expect(() => chain.insertBefore('metrics', 'x', noting('x'))).toThrow("no middleware named 'm")
@@ -73,13 +73,13 @@ describe('order', () => {
     expect(chain.names).toEqual(['logging'])
   })
 
-  it('refuses what is no function', () => {
+  it('throws for middleware that is no function', () => {
     const chain = newChain()
     // @ts-expect-error: a program without types
     expect(() => chain.use('logging')).toThrow(TypeError)
   })
 
-  it('stays the same for what is running when it is changed', async () => {
+  it('does not change for a call that is already running', async () => {
     const chain = newChain().use('outer', async (_order, next) => {
       chain.use('late', noting('late'))
       return next()
@@ -90,20 +90,20 @@ describe('order', () => {
   })
 })
 
-describe('result', () => {
-  it('is kept by a layer that returns nothing', async () => {
+describe('result of the innermost function', () => {
+  it('is returned if a layer returns nothing', async () => {
     const chain = newChain().use(async (_order, next) => {
       await next()
     })
     expect(await chain.run([], () => 'result')).toBe('result')
   })
 
-  it('can be replaced', async () => {
+  it('can be replaced by a layer', async () => {
     const chain = newChain().use(async (_order, next) => `${await next()}!`)
     expect(await chain.run([], () => 'result')).toBe('result!')
   })
 
-  it('is not reached when a layer does not call next', async () => {
+  it('is not computed if a layer does not call next()', async () => {
     let isReached = false
     const chain = newChain().use(() => 'short')
     const result = await chain.run([], () => {
@@ -113,34 +113,37 @@ describe('result', () => {
     expect({ result, isReached }).toEqual({ result: 'short', isReached: false })
   })
 
-  it.each([undefined, 'early'])('is awaited although a layer does not: %s', async (early) => {
-    const order: string[] = []
-    const chain = newChain().use((_order, next) => {
-      void next()
-      return early
-    })
-    await chain.run(order, async () => {
-      await new Promise((resolve) => setImmediate(resolve))
-      order.push('handled')
-      return 'result'
-    })
-    expect(order).toEqual(['handled'])
-  })
+  it.each([undefined, 'early'])(
+    'is awaited by the chain if a layer calls next() without awaiting, and returns %s',
+    async (early) => {
+      const order: string[] = []
+      const chain = newChain().use((_order, next) => {
+        void next()
+        return early
+      })
+      await chain.run(order, async () => {
+        await new Promise((resolve) => setImmediate(resolve))
+        order.push('handled')
+        return 'result'
+      })
+      expect(order).toEqual(['handled'])
+    },
+  )
 
-  it('is awaited although a layer only listens for its end', async () => {
+  it('is awaited by the chain if a layer only attaches then()', async () => {
     const order: string[] = []
     const chain = newChain().use((_order, next) => {
       void next().then(() => order.push('heard'))
     })
     await chain.run(order, async () => {
-      await longer()
+      await waitLonger()
       order.push('done')
       return 'result'
     })
     expect(order).toContain('done')
   })
 
-  it('sees the context that next was given', async () => {
+  it('is computed from the context that a layer passes to next()', async () => {
     const seen = await newChain()
       .use((_order, next) => next(['replaced']))
       .run(['original'], (context) => context.join())
@@ -148,8 +151,8 @@ describe('result', () => {
   })
 })
 
-describe('errors', () => {
-  it('reject, also where there is no layer and they are thrown at once', async () => {
+describe('errors in the chain', () => {
+  it('reject the run, also when thrown synchronously without any layer', async () => {
     const running = newChain().run([], () => {
       throw new Error('boom')
     })
@@ -176,7 +179,7 @@ describe('errors', () => {
     expect(await swallowing.run([], failing)).toBeUndefined()
   })
 
-  it('are kept although the layer did not await', async () => {
+  it('reject the run although the layer did not await next()', async () => {
     const chain = newChain().use((_order, next) => {
       void next()
     })
@@ -190,28 +193,31 @@ describe('errors', () => {
   it.each<[string, (next: () => Promise<string>) => unknown]>([
     ['forgotten', (next) => void next()],
     ['kept for later', (next) => [next()]],
-  ])('are kept although the layer went on to something longer: %s', async (_name, call) => {
-    const chain = newChain().use(async (_order, next) => {
-      call(next)
-      await longer()
-      return 'as if all were well'
-    })
-    await expect(chain.run([], failing)).rejects.toThrow('boom')
-  })
+  ])(
+    'reject the run although the layer ignored next() and ended later: promise %s',
+    async (_name, call) => {
+      const chain = newChain().use(async (_order, next) => {
+        call(next)
+        await waitLonger()
+        return 'as if all were well'
+      })
+      await expect(chain.run([], failing)).rejects.toThrow('boom')
+    },
+  )
 
   it.each<[string, (next: () => Promise<string>) => Promise<unknown>]>([
     ['try', (next) => caught(async () => await next())],
     ['try, later', (next) => caught(() => awaitedLater(next()))],
     ['catch()', (next) => next().catch(() => 'caught')],
     ['then()', (next) => next().then(undefined, () => 'caught')],
-    ['a race', (next) => caught(() => Promise.race([next(), longer()]))],
-    ['allSettled', (next) => Promise.allSettled([next(), longer()])],
+    ['a race', (next) => caught(() => Promise.race([next(), waitLonger()]))],
+    ['allSettled', (next) => Promise.allSettled([next(), waitLonger()])],
     ['an async function of its own', (next) => caught(async () => next())],
     ['a promise around it', (next) => caught(() => Promise.resolve(next()))],
-  ])('stay caught, however that was done: %s', async (_name, layer) => {
+  ])('do not reject the run if the layer caught them by %s', async (_name, layer) => {
     const chain = newChain().use(async (_order, next) => {
       await layer(next)
-      await longer()
+      await waitLonger()
       return 'instead'
     })
     expect(await chain.run([], failing)).toBe('instead')
@@ -219,22 +225,22 @@ describe('errors', () => {
 
   it.each<[string, (next: () => Promise<string>) => unknown, string]>([
     ['thrown inside', (next) => void next(), 'boom'],
-    ['of a second call', (next) => void [next(), next()], 'called next() twice'],
-  ])('leave no unhandled rejection where nobody heard them: %s', async (_name, call, message) => {
+    ['from a second call of next()', (next) => void [next(), next()], 'called next() twice'],
+  ])('cause no unhandled rejection if the layer ignores them: %s', async (_name, call, message) => {
     const unhandled: unknown[] = []
     const note = (reason: unknown) => unhandled.push(reason)
     process.on('unhandledRejection', note)
     const chain = newChain().use(async (_order, next) => {
       call(next)
-      await longer()
+      await waitLonger()
     })
     await expect(chain.run([], failing)).rejects.toThrow(message)
-    await longer()
+    await waitLonger()
     process.off('unhandledRejection', note)
     expect(unhandled).toEqual([])
   })
 
-  it('say when next() is called by a layer that has ended, and run nothing then', async () => {
+  it('reject a next() that a layer calls after it has ended, which runs nothing', async () => {
     let isReached = false
     let late: Promise<string> = Promise.resolve('not called')
     const chain = newChain().use('express', (_order, next) => {
@@ -247,7 +253,7 @@ describe('errors', () => {
       isReached = true
       return 'result'
     })
-    await longer()
+    await waitLonger()
     await expect(late).rejects.toThrow("'express' called next() when it had ended")
     expect(isReached).toBe(false)
   })
@@ -256,7 +262,7 @@ describe('errors', () => {
     ['in a row', async (next) => [await next(), await next()]],
     ['at once', (next) => Promise.all([next(), next()])],
     ['unawaited', async (next) => void [next(), next().catch(() => undefined)]],
-  ])('say when next() is called twice: %s', async (_name, twice) => {
+  ])('reject the run if a layer calls next() twice: %s', async (_name, twice) => {
     let runs = 0
     const chain = newChain().use('greedy', async (_order, next) => {
       await twice(next)

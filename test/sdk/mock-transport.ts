@@ -2,14 +2,14 @@ import type { Transport, TransportRequest } from '../../src/sdk/index.ts'
 
 type Answer = { status: number; body: unknown } | Error
 
-/** A transport with nothing behind it: it answers from a list and keeps what it was asked. */
+/** A transport without a server: it answers from a list or a function and records the requests. */
 export interface MockTransport extends Transport {
   readonly requests: TransportRequest[]
   /** The only request so far. */
   readonly only: TransportRequest
 }
 
-/** A function answers every request; a list one request each, and an error where it ends. */
+/** A function answers every request. A list answers one request per item; further requests throw. */
 export function mockTransport(
   answers: readonly Answer[] | ((request: TransportRequest) => Answer),
 ): MockTransport {
@@ -31,7 +31,7 @@ export function mockTransport(
   }
 }
 
-/** The job that a server makes of a PUSH. */
+/** The job that a server stores for a PUSH. */
 export function stored(request: TransportRequest, over: object = {}): Record<string, unknown> {
   const { options, ...job } = request.body as Record<string, unknown> & { options?: object }
   return { queue: 'default', state: 'available', attempt: 0, ...job, ...options, ...over }

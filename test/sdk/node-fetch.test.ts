@@ -25,8 +25,8 @@ function newTransport(url: string, timeout = 60_000): HttpTransport {
   return new HttpTransport({ url, fetch, timeout, retry: false })
 }
 
-describe('the HTTP client of Node.js behind the transport', () => {
-  it('sends and receives JSON, and keeps its connection', async () => {
+describe('nodeFetch behind HttpTransport', () => {
+  it('sends and receives JSON, and reuses its connection', async () => {
     const ports = new Set<unknown>()
     const url = await serve((request, response) => {
       ports.add(request.socket.remotePort)
@@ -57,7 +57,7 @@ describe('the HTTP client of Node.js behind the transport', () => {
     expect(ports.size).toBe(1)
   })
 
-  it('keeps an idle connection for longer than usual where the server says that it does', async () => {
+  it('reuses a connection after 4.5 s of idling if the server announces a longer keep-alive', async () => {
     const ports = new Set<unknown>()
     const url = await serve((request, response) => {
       ports.add(request.socket.remotePort)
@@ -66,13 +66,13 @@ describe('the HTTP client of Node.js behind the transport', () => {
     server.keepAliveTimeout = 120_000
     const transport = newTransport(url)
     await transport.request({ method: 'POST', path: '/x', body: {} })
-    // Time is the subject: a server that says nothing has it closed after 4 s.
+    // Without an announced keep-alive, the client closes an idle connection after 4 s.
     await sleep(4_500)
     await transport.request({ method: 'POST', path: '/x', body: {} })
     expect(ports.size).toBe(1)
   })
 
-  it('answers what the server refuses as its error', async () => {
+  it("rejects with the server's error: status, message and Retry-After", async () => {
     const error = { code: 'invalid_request', message: 'late', retryable: false }
     const url = await serve((_request, response) => {
       response.writeHead(409, { 'Retry-After': '7' }).end(JSON.stringify({ error }))
@@ -81,7 +81,7 @@ describe('the HTTP client of Node.js behind the transport', () => {
     await expect(request).rejects.toMatchObject({ status: 409, retryAfter: 7, message: 'late' })
   })
 
-  it('ends with its signal, and in time', async () => {
+  it('rejects with kind aborted when the signal fires, and kind timeout at the time limit', async () => {
     const url = await serve(() => undefined)
     const controller = new AbortController()
     const opts = { method: 'POST', path: '/x', body: {} }
@@ -92,7 +92,7 @@ describe('the HTTP client of Node.js behind the transport', () => {
     await expect(aborted).rejects.toMatchObject({ kind: 'aborted' })
   })
 
-  it('says when there is no server, or when it goes away in the middle', async () => {
+  it('rejects with kind network when the connection is refused, or breaks within a response', async () => {
     const url = await serve((_request, response) => {
       response.writeHead(200, { 'Content-Length': 100 })
       response.write('{"half":')
@@ -107,7 +107,7 @@ describe('the HTTP client of Node.js behind the transport', () => {
     await expect(refused).rejects.toThrow('ECONNREFUSED')
   })
 
-  it('is told that the protocol was changed, which nobody had asked for', async () => {
+  it('rejects with kind network when the server answers 101 Switching Protocols', async () => {
     const url = await serve(({ socket }) => {
       socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n')
     })
@@ -115,7 +115,7 @@ describe('the HTTP client of Node.js behind the transport', () => {
     await expect(request).rejects.toMatchObject({ kind: 'network' })
   }, 5_000)
 
-  it('is not there in a browser', async () => {
+  it('is undefined in a browser', async () => {
     await serve(() => undefined)
     vi.stubGlobal('process', undefined)
     expect(nodeFetch()).toBeUndefined()

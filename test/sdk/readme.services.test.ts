@@ -17,7 +17,7 @@ afterEach(() => {
   log.mockRestore()
 })
 
-/** The first block with `mark` in the README's section, as it is but for package and URL. */
+/** Runs the first block with `mark` in the README's section; only package and URL are replaced. */
 async function run(name: string, mark: string, more = ''): Promise<Record<string, unknown>> {
   const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
   const [, section = ''] = /\n## TypeScript SDK\n([\s\S]*?)\n## /.exec(readme) ?? []
@@ -34,7 +34,7 @@ async function run(name: string, mark: string, more = ''): Promise<Record<string
   return import(/* @vite-ignore */ pathToFileURL(built).href)
 }
 
-test("the client's example in the README", async () => {
+test("the README's client example runs and prints what it says", async () => {
   await run('client', 'new OJSClient(')
   expect(log.mock.calls).toEqual([
     ['scheduled'],
@@ -42,7 +42,7 @@ test("the client's example in the README", async () => {
   ])
 }, 60_000)
 
-test("the worker's example in the README", async () => {
+test("the README's worker example completes a job and logs it", async () => {
   const { worker } = await run('worker', 'new OJSWorker(', 'export { worker }\n')
   try {
     const client = new OJSClient({ url: server.url })

@@ -14,7 +14,7 @@ import {
 import { NativeProducer, NativeWorker } from '../../src/worker/index.ts'
 import { mockTransport } from './mock-transport.ts'
 
-/** What a program without types gives. */
+/** Lets a test pass what only a program without types can pass. */
 function untyped<T>(value: unknown): T {
   return value as T
 }
@@ -22,41 +22,57 @@ function untyped<T>(value: unknown): T {
 const nothing = untyped<never>(undefined)
 const url = 'http://h'
 
-describe('what only a program without types gives is refused in plain words', () => {
+describe('arguments that the types forbid', () => {
   test.each<[string, () => unknown, string]>([
     ['no options', () => new OJSClient(nothing), 'OJSClient needs options'],
     ['no options of a transport', () => new HttpTransport(nothing), 'HttpTransport needs options'],
     ['no options of a worker', () => new OJSWorker(nothing), 'A worker needs options'],
-    ['no options natively', () => new NativeWorker(nothing), 'NativeWorker needs options'],
+    ['no options of NativeWorker', () => new NativeWorker(nothing), 'NativeWorker needs options'],
     ['no options of a producer', () => new NativeProducer(nothing), 'Options are an object'],
     ['a url that is a number', () => new NativeWorker({ url: untyped(5) }), 'url must be amqp://'],
     ['retry: true', () => new OJSClient({ url, retry: untyped(true) }), 'retry must be an object'],
     ['retry: 5', () => new OJSClient({ url, retry: untyped(5) }), 'retry must be an object'],
     ['no callbacks', () => batch([{ type: 'a' }], nothing), 'A batch needs callbacks'],
     ['no job', () => chain(untyped(null)), 'A job is an object'],
-  ])('%s', (_what, make, message) => {
+  ])('throw a TypeError with a clear message: %s', (_what, make, message) => {
     expect(make).toThrow(TypeError)
     expect(make).toThrow(message)
   })
 
   test.each<[string, (client: OJSClient) => Promise<unknown>, string]>([
-    ['options: null', (client) => client.enqueue('t', [], untyped(null)), 'options of a job'],
-    ['a job that is none', (client) => client.enqueueBatch([nothing]), 'A job is an object'],
-    ['signal: x', (client) => client.getJob('1', signal('x')), 'signal must be an AbortSignal'],
+    ['null as options', (client) => client.enqueue('t', [], untyped(null)), 'options of a job'],
     [
-      'in a batch',
+      'undefined as a job of a batch',
+      (client) => client.enqueueBatch([nothing]),
+      'A job is an object',
+    ],
+    [
+      'a text as signal',
+      (client) => client.getJob('1', signal('x')),
+      'signal must be an AbortSignal',
+    ],
+    [
+      'a text as signal of a batch',
       (client) => client.enqueueBatch([], signal('x')),
       'signal must be an AbortSignal',
     ],
-    ['signal: null', (client) => client.getJob('1', signal(null)), 'signal must be an AbortSignal'],
-    ['qeue', (client) => client.enqueue('t', [], untyped({ qeue: 'x' })), "'qeue' is no option"],
     [
-      'qeue of a chain',
+      'null as signal',
+      (client) => client.getJob('1', signal(null)),
+      'signal must be an AbortSignal',
+    ],
+    [
+      'a misspelt option of a job',
+      (client) => client.enqueue('t', [], untyped({ qeue: 'x' })),
+      "'qeue' is no option",
+    ],
+    [
+      'a misspelt option of a chain',
       (client) =>
         client.workflow({ ...chain({ type: 't' }), options: untyped<JobOptions>({ qeue: 'x' }) }),
       "'qeue' is no option",
     ],
-  ])('%s', async (_what, call, message) => {
+  ])('reject with a TypeError before anything is sent: %s', async (_what, call, message) => {
     const transport = mockTransport([])
     const error = await call(new OJSClient({ transport })).catch((reason: unknown) => reason)
     expect(error).toBeInstanceOf(TypeError)
@@ -69,7 +85,7 @@ function signal(value: unknown): CallOptions {
   return { signal: untyped(value) }
 }
 
-test('a time limit of 0 is none, as everywhere else', async () => {
+test('a timeout of 0 means no time limit', async () => {
   const fetch: Fetch = () =>
     new Promise((resolve) => {
       const answer = { status: 200, headers: new Headers(), text: async () => '{"job":{"id":"1"}}' }
@@ -80,7 +96,7 @@ test('a time limit of 0 is none, as everywhere else', async () => {
   expect(await new OJSClient(options).getJob('1', { timeout: 0 })).toEqual({ id: '1' })
 })
 
-test('an object that makes nothing of itself is no result', async () => {
+test('a handler that returns an object whose toJSON gives undefined fails the job', async () => {
   const outcome = await runInline({ odd: () => ({ toJSON() {} }) }, { type: 'odd' })
   expect(outcome).toMatchObject({
     error: {

@@ -10,7 +10,7 @@ import { Slots } from '../../src/sdk/slots.ts'
 
 const AT_ONCE = 128
 
-/** Requests that are answered when the test says so. */
+/** A `fetch` whose requests stay open until the test calls their `open` function. */
 function heldFetch() {
   const paths: string[] = []
   const open: (() => void)[] = []
@@ -29,8 +29,8 @@ function heldFetch() {
 
 const turn = () => new Promise((resolve) => setImmediate(resolve))
 
-describe('of any number of requests at once', () => {
-  test('so many are under way, the others follow in their order, and all get through', async () => {
+describe('HttpTransport with more requests than it sends at once', () => {
+  test('keeps at most 128 requests open, and every enqueue gets its own answer', async () => {
     const { fetch, paths, open } = heldFetch()
     const client = new OJSClient({ url: 'http://h', fetch })
     const enqueued = Array.from({ length: 5_000 }, (_, i) => client.enqueue('t', [i]))
@@ -45,7 +45,7 @@ describe('of any number of requests at once', () => {
     expect(jobs.map(({ args }) => args[0])).toEqual(enqueued.map((_, i) => i))
   })
 
-  test('one that waits costs no time of its limit', async () => {
+  test("starts a request's timeout when it is sent, not while it waits for its turn", async () => {
     const { fetch, paths, open } = heldFetch()
     const transport = new HttpTransport({ url: 'http://h', fetch, retry: false })
     const get = (path: string, timeout: number) =>
@@ -63,7 +63,7 @@ describe('of any number of requests at once', () => {
     await Promise.all(first)
   })
 
-  test('one that waits ends with its signal, and nothing of it is sent', async () => {
+  test('rejects a waiting request when its signal fires, and never sends it', async () => {
     const { fetch, paths, open } = heldFetch()
     const client = new OJSClient({ url: 'http://h', fetch })
     const first = Array.from({ length: AT_ONCE }, () => client.getJob('1'))
@@ -82,7 +82,7 @@ describe('of any number of requests at once', () => {
     expect(paths).not.toContain('/jobs/2')
   })
 
-  test('those that failed leave their places', async () => {
+  test('gives the places of failed requests to the waiting ones', async () => {
     let sent = 0
     const fetch: Fetch = () => {
       sent += 1
@@ -94,7 +94,7 @@ describe('of any number of requests at once', () => {
     expect(sent).toBe(3 * AT_ONCE)
   })
 
-  test('an abort between the turn of a request and its start is heard', async () => {
+  test('does not send a request whose signal fires just when its turn comes', async () => {
     const { fetch, paths, open } = heldFetch()
     const transport = new HttpTransport({ url: 'http://h', fetch, retry: false })
     const first = Array.from({ length: AT_ONCE }, () =>
@@ -114,7 +114,7 @@ describe('of any number of requests at once', () => {
     expect(paths).not.toContain('/jobs/2')
   })
 
-  test("a worker's polls and heartbeats over the same transport wait for nobody", async () => {
+  test("sends a worker's polls and heartbeats at once, although other requests wait", async () => {
     const { fetch, paths, open } = heldFetch()
     const transport = new HttpTransport({ url: 'http://h', fetch })
     const client = new OJSClient({ transport })
@@ -132,7 +132,7 @@ describe('of any number of requests at once', () => {
   })
 })
 
-test('slots are given on in order, also after a time without anybody waiting', async () => {
+test('Slots: go to the waiting callers in order, also after all were free', async () => {
   const slots = new Slots(1)
   const order: number[] = []
   for (let round = 0; round < 3; round += 1) {

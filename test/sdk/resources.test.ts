@@ -30,7 +30,7 @@ const CASES: Case[] = [
     result: { queues: [{ name: 'default', status: 'active' }], pagination: PAGE },
   },
   {
-    what: 'queues.list, a page of it',
+    what: 'queues.list with limit and offset',
     call: ({ queues }) => queues.list({ limit: 10, offset: 20 }),
     sent: { method: 'GET', path: '/queues?limit=10&offset=20' },
     body: { queues: [], pagination: PAGE },
@@ -65,7 +65,7 @@ const CASES: Case[] = [
     result: { jobs: [{ id: '1' }], pagination: PAGE },
   },
   {
-    what: 'deadLetters.list of whatever queue',
+    what: 'deadLetters.list without a queue',
     call: ({ deadLetters }) => deadLetters.list({ queue: undefined }),
     sent: { method: 'GET', path: '/dead-letter' },
     body: { jobs: [], pagination: PAGE },
@@ -105,7 +105,7 @@ const CASES: Case[] = [
     result: CRON,
   },
   {
-    what: 'cron.register with all that an entry may have',
+    what: 'cron.register with every member of an entry',
     call: ({ cron }) =>
       cron.register({
         ...CRON,
@@ -208,19 +208,19 @@ const CASES: Case[] = [
 ]
 
 describe.each(CASES)('$what', ({ call, sent, body, result }) => {
-  test('sends what the binding says and gives what the server answers', async () => {
+  test("sends the binding's request and returns the server's answer", async () => {
     const transport = mockTransport([{ status: 200, body }])
     expect(await call(new OJSClient({ transport }))).toEqual(result)
     expect(transport.only).toEqual(sent)
   })
 
-  test('rejects with the error of the server', async () => {
+  test('rejects with OJSNotFoundError when the server answers 404 not_found', async () => {
     const error = { code: 'not_found', message: 'no such thing' }
     const transport = mockTransport([{ status: 404, body: { error } }])
     await expect(call(new OJSClient({ transport }))).rejects.toBeInstanceOf(OJSNotFoundError)
   })
 
-  test('rejects what is not OJS', async () => {
+  test('rejects an answer that is not OJS with OJSTransportError', async () => {
     const transport = mockTransport([{ status: 200, body: 'hello' }])
     await expect(call(new OJSClient({ transport }))).rejects.toBeInstanceOf(OJSTransportError)
   })
@@ -250,14 +250,14 @@ test.each<[string, (client: OJSClient, call: CallOptions) => Promise<unknown>]>(
   ['workflows.list', ({ workflows }, call) => workflows.list({}, call)],
   ['workflows.get', ({ workflows }, call) => workflows.get('w', call)],
   ['workflows.cancel', ({ workflows }, call) => workflows.cancel('w', call)],
-])('%s takes a signal, a time limit and headers', async (_what, send) => {
+])('%s passes signal, timeout and headers to the transport', async (_what, send) => {
   const options = { signal: AbortSignal.timeout(60_000), timeout: 7, headers: { 'x-own': '1' } }
   const transport = mockTransport(() => new Error('enough'))
   await expect(send(new OJSClient({ transport }), options)).rejects.toThrow('enough')
   expect(transport.only).toMatchObject(options)
 })
 
-test('an answer without its member is told apart by what was asked', async () => {
+test('an answer without the expected member rejects, and the message names the request', async () => {
   const client = new OJSClient({ transport: mockTransport(() => ({ status: 200, body: {} })) })
   await expect(client.getJob('1')).rejects.toMatchObject({
     kind: 'protocol',
@@ -267,12 +267,12 @@ test('an answer without its member is told apart by what was asked', async () =>
   await expect(client.queues.list()).rejects.toThrow('GET /queues: the server answered 200')
 })
 
-test('health of a server that is not well is an answer', async () => {
+test('health() resolves when the server answers 503', async () => {
   const transport = mockTransport([{ status: 503, body: { status: 'degraded' } }])
   expect(await new OJSClient({ transport }).health()).toEqual({ status: 'degraded' })
 })
 
-test('a delete whose answer got lost finds nothing at the second try, which is success', async () => {
+test('cron.delete resolves on a 404 of a repeated try, because an earlier try deleted the entry', async () => {
   const gone = (attempts: number) =>
     new OJSNotFoundError({ code: 'not_found', message: 'no', attempts })
   const repeated = new OJSClient({ transport: mockTransport(() => gone(2)) })
@@ -289,13 +289,16 @@ test.each<[string, (client: OJSClient) => Promise<unknown>]>([
   ['queues.pause with a dot', ({ queues }) => queues.pause('.')],
   ['cron.delete with two dots', ({ cron }) => cron.delete('..')],
   ['getJob with two dots', (client) => client.getJob('..')],
-])('%s is never sent: it would name something else', async (_what, call) => {
-  const transport = mockTransport([])
-  await expect(call(new OJSClient({ transport }))).rejects.toThrow(TypeError)
-  expect(transport.requests).toEqual([])
-})
+])(
+  '%s throws without a request, because the path would name another resource',
+  async (_what, call) => {
+    const transport = mockTransport([])
+    await expect(call(new OJSClient({ transport }))).rejects.toThrow(TypeError)
+    expect(transport.requests).toEqual([])
+  },
+)
 
-test('cron.register takes the policy in either spelling, but not in both', async () => {
+test('cron.register takes overlap_policy or overlapPolicy, but refuses both', async () => {
   const transport = mockTransport(() => ({ status: 201, body: { cron_job: CRON } }))
   const { cron } = new OJSClient({ transport })
   const spec = { name: 'daily', cron: '@daily', type: 't', meta: { m: 1 } }

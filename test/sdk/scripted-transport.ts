@@ -2,10 +2,10 @@ import type { Transport, TransportRequest, TransportResponse } from '../../src/s
 
 type Body = Record<string, unknown>
 
-/** What the server answers to a path; thrown errors are its refusals. */
+/** Makes the server's answer to a request for one path; a thrown error rejects the request. */
 export type Script = (body: Body, request: TransportRequest) => unknown
 
-/** A transport that asks a script for each path, and keeps what was sent. */
+/** A transport whose answers come from one script per path. It records all requests. */
 export class ScriptedTransport implements Transport {
   readonly sent: { path: string; body: Body }[] = []
   readonly scripts: Record<string, Script> = {

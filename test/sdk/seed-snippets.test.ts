@@ -4,13 +4,13 @@ import { pathToFileURL } from 'node:url'
 import { describe, expect, test, vi } from 'vitest'
 import { bundled, SDK, scratchDir, typeCheck } from './bundle.ts'
 
-/** Seed 004 as it came: inside of its snippets the line breaks are lost. */
+/** Seed 004 verbatim. Its snippets have lost their line breaks. */
 const SEED = readFileSync(join(import.meta.dirname, 'seed-004.txt'), 'utf8')
 const PACKAGE = "'@openjobspec/sdk'"
 
 const dir = scratchDir()
 
-/** What stands from `start` up to the next heading, unchanged but for the name of the package. */
+/** The seed's text from `start` up to `heading`; only the name of the package is replaced. */
 function snippet(start: string, heading: string): string {
   const from = SEED.indexOf(start)
   const to = SEED.indexOf(`${heading}\nSection titled`, from)
@@ -18,7 +18,7 @@ function snippet(start: string, heading: string): string {
   return SEED.slice(from, to).replace(PACKAGE, JSON.stringify(SDK))
 }
 
-/** The snippet as a module: type-checked as strictly as our code, then run. */
+/** Type-checks the snippet as strictly as our own code, runs it, and returns its exports. */
 async function run(name: string, parts: string[]): Promise<Record<string, unknown>> {
   const file = join(dir, `${name}.mts`)
   writeFileSync(file, parts.join('\n'))
@@ -44,11 +44,11 @@ const client = new OJSClient({
   },
 })`
 
-// A compiler and a bundler each, beside a busy machine's other work.
-describe('the TypeScript of seed 004 compiles and runs, but for the import as it is', {
+// Each test runs a compiler and a bundler, which are slow on a busy machine.
+describe('TypeScript of seed 004, with only the import path replaced,', {
   timeout: 60_000,
 }, () => {
-  test('chain, and client.workflow', async () => {
+  test('compiles and runs: chain() and client.workflow() post a chain', async () => {
     const { sent } = await run('chain', [CLIENT, snippet('import { chain }', 'group(jobs…)')])
     expect(sent).toEqual([
       {
@@ -66,7 +66,7 @@ describe('the TypeScript of seed 004 compiles and runs, but for the import as it
     ])
   })
 
-  test('group', async () => {
+  test('compiles and runs: group() makes a group', async () => {
     const code = snippet('import { group }', 'batch(jobs, callbacks)')
     const { wf } = await run('group', [code, 'export { wf }'])
     expect(wf).toEqual({
@@ -78,7 +78,7 @@ describe('the TypeScript of seed 004 compiles and runs, but for the import as it
     })
   })
 
-  test('batch', async () => {
+  test('compiles and runs: batch() makes a batch with its callbacks', async () => {
     const code = snippet('import { batch }', 'Error handling')
     const { wf } = await run('batch', [code, 'export { wf }'])
     expect(wf).toEqual({
@@ -91,7 +91,7 @@ describe('the TypeScript of seed 004 compiles and runs, but for the import as it
     })
   })
 
-  test('a mock transport, and a client that uses it', async () => {
+  test('compiles and runs: a client enqueues through the mock transport', async () => {
     const imports = `
       import { strict as assert } from 'node:assert'
       import { OJSClient, type Transport } ${FROM_SDK}`
@@ -100,7 +100,7 @@ describe('the TypeScript of seed 004 compiles and runs, but for the import as it
     expect(job).toMatchObject({ id: 'test-id', state: 'available' })
   })
 
-  test('logging middleware of a worker', async () => {
+  test("compiles and runs: a worker's middleware logs start and completion", async () => {
     const log = vi.spyOn(console, 'log').mockImplementation(() => {})
     const imports = `
       import { OJSWorker, runInline } ${FROM_SDK}
@@ -120,9 +120,9 @@ describe('the TypeScript of seed 004 compiles and runs, but for the import as it
     }
   })
 
-  test('the shapes that it describes are ours', () => {
+  test('describes errors and transports that are compatible with our types', () => {
     const file = join(dir, 'shapes.mts')
-    // The interface and the class of the seed's text, whose comments have swallowed line breaks.
+    // Copied by hand: in the seed's text, comments without line breaks swallow the code behind them.
     const code = `
       import { HttpTransport, OJSError, type Transport } ${FROM_SDK}
       interface SeedError { code: string; message: string; retryable: boolean; details?: unknown }

@@ -3,8 +3,8 @@ import { startTestGateway, type TestGateway } from '../support/in-process.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
 
 /**
- * The server that the SDK is tested against: the one of `OJS_URL` (seed 004, "Integration tests
- * against a real server"), else a gateway of the file's own. `url` is there when tests run.
+ * * The server that the SDK is tested against: the one at `OJS_URL` (seed 004, "Integration tests against a real
+ * server"), else a gateway that is started for the test file. `url` can be read once the tests run.
  */
 export function serverForAll(): { readonly url: string } {
   const given = process.env['OJS_URL']
@@ -28,7 +28,7 @@ export function serverForAll(): { readonly url: string } {
 
 let count = 0
 
-/** A queue that no other test uses, nor an earlier run against the same server. */
+/** A queue name that neither another test nor an earlier run against the same server has used. */
 export function freshQueue(): string {
   count += 1
   return `sdk-${Date.now().toString(36)}-${process.pid}-${count}`

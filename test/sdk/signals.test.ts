@@ -6,21 +6,24 @@ function newProcess() {
   return Object.assign(new EventEmitter(), { pid: 7, kill: vi.fn() })
 }
 
-it.each(['SIGTERM', 'SIGINT'])('%s is told, each time, until the end', (signal) => {
-  const source = newProcess()
-  const heard: string[] = []
-  const signals = listenToSignals((name) => heard.push(name), source)
-  source.emit(signal, signal)
-  source.emit(signal, signal)
-  expect(heard).toEqual([signal, signal])
-  signals.end()
-  source.emit(signal, signal)
-  expect(heard).toHaveLength(2)
-  expect(source.eventNames()).toEqual([])
-  expect(source.kill).not.toHaveBeenCalled()
-})
+it.each(['SIGTERM', 'SIGINT'])(
+  'listenToSignals reports every %s until it is ended, then leaves no listener',
+  (signal) => {
+    const source = newProcess()
+    const heard: string[] = []
+    const signals = listenToSignals((name) => heard.push(name), source)
+    source.emit(signal, signal)
+    source.emit(signal, signal)
+    expect(heard).toEqual([signal, signal])
+    signals.end()
+    source.emit(signal, signal)
+    expect(heard).toHaveLength(2)
+    expect(source.eventNames()).toEqual([])
+    expect(source.kill).not.toHaveBeenCalled()
+  },
+)
 
-it('are raised again for a process that would not end', () => {
+it('raiseAgain sends a received signal to the process once more', () => {
   const source = newProcess()
   const signals = listenToSignals(() => undefined, source)
   source.emit('SIGTERM', 'SIGTERM')
@@ -29,7 +32,7 @@ it('are raised again for a process that would not end', () => {
   expect(source.kill).toHaveBeenCalledExactlyOnceWith(7, 'SIGTERM')
 })
 
-it('are left to others who listen, and never made up', () => {
+it('raiseAgain sends nothing if no signal came, or if other code listens to it', () => {
   const source = newProcess()
   const silent = listenToSignals(() => undefined, source)
   silent.end()
@@ -42,7 +45,7 @@ it('are left to others who listen, and never made up', () => {
   expect(source.kill).not.toHaveBeenCalled()
 })
 
-it('are raised again when the last worker has ended, whichever hangs', () => {
+it('raiseAgain sends the signal only after all workers have ended', () => {
   const source = newProcess()
   const [hanging, slow] = [1, 2].map(() => listenToSignals(() => undefined, source))
   source.emit('SIGTERM', 'SIGTERM')
@@ -52,7 +55,7 @@ it('are raised again when the last worker has ended, whichever hangs', () => {
   expect([hanging?.raiseAgain(), source.kill.mock.calls]).toEqual([true, [[7, 'SIGTERM']]])
 })
 
-it('are heard by any number of workers with one listener', () => {
+it('listenToSignals reports a signal to 30 workers with a single process listener', () => {
   const source = newProcess()
   const heard: number[] = []
   const all = Array.from({ length: 30 }, (_, i) => listenToSignals(() => heard.push(i), source))
@@ -68,7 +71,7 @@ it('are heard by any number of workers with one listener', () => {
   expect(source.eventNames()).toEqual([])
 })
 
-it('are heard by who comes after all listeners were removed', () => {
+it('listenToSignals listens anew after all listeners of the process were removed', () => {
   const source = newProcess()
   listenToSignals(() => undefined, source)
   source.removeAllListeners()
@@ -78,7 +81,7 @@ it('are heard by who comes after all listeners were removed', () => {
   expect(onSignal).toHaveBeenCalledExactlyOnceWith('SIGTERM')
 })
 
-it('are nothing in a browser', () => {
+it('listenToSignals does not throw with the process object of a browser bundle', () => {
   vi.stubGlobal('process', { env: {}, on() {} })
   const signals = listenToSignals(() => undefined)
   signals.raiseAgain()

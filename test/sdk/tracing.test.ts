@@ -19,7 +19,7 @@ afterEach(() => spans.unregister())
 
 describe('trace context', () => {
   test.each([PRODUCER, PRODUCER.replace(/01$/, '00'), `01-${PRODUCER.slice(3)}-from-the-future`])(
-    'is read: %s',
+    'is read from traceparent %s',
     (traceparent) => {
       const read = remoteSpanContext({ traceparent, tracestate: 'a=1,b=2' })
       expect(read).toMatchObject({ traceId: TRACE_ID, spanId: 'b7ad6b7169203331', isRemote: true })
@@ -38,18 +38,18 @@ describe('trace context', () => {
     PRODUCER.replace('b7ad6b7169203331', '0'.repeat(16)),
     PRODUCER.slice(0, -2),
     PRODUCER.replace(/01$/, 'zz'),
-  ])('is refused: "%s"', (traceparent) => {
+  ])('is not read from the invalid traceparent "%s"', (traceparent) => {
     expect(remoteSpanContext({ traceparent })).toBeUndefined()
   })
 
-  test('is written as it was read', () => {
+  test('is written exactly as it was read', () => {
     const both = { traceparent: PRODUCER, tracestate: 'a=1,b=2' }
     expect(traceContextOf(remoteSpanContext(both))).toEqual(both)
     expect(traceContextOf(undefined)).toEqual({})
   })
 })
 
-describe('a client', () => {
+describe('a client with tracing', () => {
   const answering = () => mockTransport((request) => ({ status: 201, body: bodyFor(request) }))
   const bodyFor = (request: Parameters<typeof stored>[0]) => {
     const { jobs } = request.body as { jobs?: object[] }
@@ -57,7 +57,7 @@ describe('a client', () => {
     return items ? { jobs: items } : { job: stored(request) }
   }
 
-  test('sends the context of the active span with jobs, beneath headers of the caller', async () => {
+  test("sends the active span's traceparent with jobs, unless the caller's headers have one", async () => {
     const transport = answering()
     const client = new OJSClient({ transport })
     const traceparent = await trace.getTracer('app').startActiveSpan('checkout', async (span) => {
@@ -73,7 +73,7 @@ describe('a client', () => {
     ])
   })
 
-  test('sends the context of the active span with a workflow', async () => {
+  test("sends the active span's traceparent with a workflow", async () => {
     const transport = mockTransport(() => ({ status: 201, body: { workflow: { id: 'w' } } }))
     const client = new OJSClient({ transport })
     const traceparent = await trace.getTracer('app').startActiveSpan('checkout', async (span) => {
@@ -90,12 +90,12 @@ describe('a client', () => {
   })
 })
 
-describe('an execution', () => {
+describe('the span of an execution', () => {
   const job = { type: 'a', meta: { traceparent: PRODUCER } }
   const run = (handler: Handler, more: object = {}) =>
     runInline({ a: handler }, { ...job, ...more })
 
-  test('is a child of the producer, whatever is active around it', async () => {
+  test("is a child of the producer's span, whatever span is active around the worker", async () => {
     await trace.getTracer('app').startActiveSpan('start of the worker', async (outer) => {
       await run(() => undefined)
       outer.end()
@@ -106,7 +106,7 @@ describe('an execution', () => {
     expect(process.links).toHaveLength(1)
   })
 
-  test('begins a trace of its own where the producer had none', async () => {
+  test('starts a new trace if the job carries none', async () => {
     await trace
       .getTracer('app')
       .startActiveSpan('start of the worker', () => run(() => 1, { meta: {} }))
@@ -115,7 +115,7 @@ describe('an execution', () => {
     expect(process.links).toEqual([])
   })
 
-  test('has its span active in the handler, also after a pause', async () => {
+  test('is active in the handler, also after an await', async () => {
     const resumed = new Promise<void>((resolve) => {
       setImmediate(resolve)
     })
@@ -127,7 +127,7 @@ describe('an execution', () => {
     expect((await spans.one('default process')).spanContext().spanId).toBe(seen)
   })
 
-  test('tells the handler the producer’s context', async () => {
+  test('leaves traceparent and tracestate of the producer readable for the handler', async () => {
     let seen: JobContext | undefined
     const meta = { traceparent: PRODUCER, tracestate: 'a=1' }
     await run(
@@ -139,14 +139,14 @@ describe('an execution', () => {
     expect(seen).toMatchObject(meta)
   })
 
-  test('is an error where there is no handler', async () => {
+  test('has status error if there is no handler', async () => {
     await run(() => 1, { type: 'unknown' })
     const { status, attributes } = await spans.one('default process')
     expect(status.code).toBe(SpanStatusCode.ERROR)
     expect(attributes['error.type']).toBe('NoHandlerError')
   })
 
-  test('is an error at its time limit, and ends there', async () => {
+  test('has status error at the timeout and ends before the handler does', async () => {
     let isEndedEarly = false
     await run(
       ({ signal }) =>
@@ -164,7 +164,7 @@ describe('an execution', () => {
     expect(attributes['error.type']).toBe('TimeoutError')
   })
 
-  test('is no error when it is cancelled', async () => {
+  test('has status ok when the job is cancelled', async () => {
     const controller = new AbortController()
     const handlers = {
       a: ({ signal }: JobContext) => {
@@ -178,7 +178,7 @@ describe('an execution', () => {
     expect(attributes['ojs.job.state']).toBe('cancelled')
   })
 
-  test('passes on that nothing is sampled', async () => {
+  test('passes the flag "not sampled" on to the handler', async () => {
     spans.unregister()
     spans = new Spans({ sampler: new AlwaysOffSampler() })
     spans.register()
@@ -190,7 +190,7 @@ describe('an execution', () => {
     expect(spans.all()).toEqual([])
   })
 
-  test('makes no span without a provider', async () => {
+  test('is absent without a tracer provider', async () => {
     spans.unregister()
     let active: unknown = 'unset'
     const outcome = await run(() => {

@@ -24,7 +24,7 @@ it.each<[string, (client: OJSClient, id: string) => Promise<unknown>]>([
   ['a job', (client, id) => client.enqueue('a.b', [1], { id })],
   ['a batch', (client, id) => client.enqueueBatch([{ type: 'a.b', args: [1], options: { id } }])],
 ])(
-  'does not take its own echo for the answer while RabbitMQ may not confirm %s',
+  'rejects enqueueing %s that RabbitMQ never confirms, although the gateway already shows it',
   async (_, enqueue) => {
     expect((await gateway.push('default')).status).toBe(201)
     const client = new OJSClient({ url: gateway.url, timeout: 500 })
@@ -34,7 +34,7 @@ it.each<[string, (client: OJSClient, id: string) => Promise<unknown>]>([
     enqueued.catch(() => {})
     const isStatus = (wanted: number) => async () => (await gateway.get(id)).status === wanted
     await eventually(isStatus(200))
-    // Each PUSH of it is taken back in the end: nothing reaches RabbitMQ.
+    // Nothing reaches RabbitMQ, so the gateway removes the job of each PUSH again after the publish timeout.
     await expect(enqueued).rejects.toThrow(OJSTransportError)
     await eventually(isStatus(404))
   },

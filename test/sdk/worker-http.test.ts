@@ -20,7 +20,7 @@ afterEach(async () => {
   vi.useRealTimers()
 })
 
-/** A server with these jobs, that keeps polls waiting as long as they ask. */
+/** A server with the given jobs. It answers an empty poll only after the `wait_ms` that it asks for. */
 function newServer(jobs: Partial<Job>[] = []) {
   const transport = new ScriptedTransport()
   const queue = jobs.map((job) => newJob(job))
@@ -71,7 +71,7 @@ const conflict = (currentState: string) =>
     details: { current_state: currentState },
   })
 
-it('sends what it was given for its requests: credentials, headers, by the fetch', async () => {
+it('a worker sends its requests with the given auth and headers through the given fetch', async () => {
   const fetch = vi.fn(async () => Response.json({ jobs: [] }))
   const given = { url: 'http://h', auth: 't', headers: { 'x-tenant': 'a' }, fetch }
   const worker = new OJSWorker({ ...given, logger: false, handleSignals: false })
@@ -84,8 +84,8 @@ it('sends what it was given for its requests: credentials, headers, by the fetch
   expect(fetch).toHaveBeenCalledWith('http://h/ojs/v1/workers/fetch', asked)
 })
 
-describe('reports', () => {
-  it('are about the job that came, whatever its handler makes of it', async () => {
+describe('reports of an HTTP worker', () => {
+  it('name the id of the fetched job even if the handler changes job.id', async () => {
     const { transport } = newServer([{ id: 'job-of-server' }])
     await startWorker(transport, ({ job }) => Object.assign(job, { id: 'mine' }))
     await elapse(6_000)
@@ -94,7 +94,7 @@ describe('reports', () => {
   })
 })
 
-describe('poll loop', () => {
+describe('poll loop of an HTTP worker', () => {
   it('asks for as many jobs as there are free slots, in the order of the queues', async () => {
     const { transport, queue } = newServer([{}, {}])
     const handlers = [deferred(), deferred()]
@@ -121,7 +121,7 @@ describe('poll loop', () => {
     queue.push(newJob())
   })
 
-  it('does not poll without a free slot, and at once when there is one', async () => {
+  it('does not poll without a free slot, and polls at once when one becomes free', async () => {
     const { transport, queue } = newServer([{}, {}])
     const handlers = [deferred(), deferred(), deferred()]
     let started = 0
@@ -142,13 +142,13 @@ describe('poll loop', () => {
     expect(started).toBe(3)
   })
 
-  it('asks for no more than servers give', async () => {
+  it('asks for at most 100 jobs', async () => {
     const { transport } = newServer()
     await startWorker(transport, () => 1, { concurrency: 500 })
     expect(transport.fetches[0]).toMatchObject({ count: 100 })
   })
 
-  it('never runs more than its slots, whatever it is given', async () => {
+  it('gives back jobs that a server sends beyond the free slots', async () => {
     const { transport } = newServer()
     const jobs = [newJob(), newJob(), newJob()]
     transport.scripts['/workers/fetch'] = () => ({ jobs: jobs.splice(0) })
@@ -160,7 +160,7 @@ describe('poll loop', () => {
     ])
   })
 
-  it('pauses where the server does not keep polls waiting', async () => {
+  it('waits pollInterval between polls if the server answers empty polls at once', async () => {
     const { transport } = newServer()
     transport.scripts['/workers/fetch'] = () => ({ jobs: [] })
     await startWorker(transport, () => 1, { pollInterval: 500 })
@@ -172,7 +172,7 @@ describe('poll loop', () => {
     expect(transport.fetches.length).toBeLessThanOrEqual(12)
   })
 
-  it('backs off on errors, longer each time, and comes back', async () => {
+  it('backs off up to 10 s on errors, and resumes when the server is back', async () => {
     const { transport, queue } = newServer()
     const answer = transport.scripts['/workers/fetch']
     const at: number[] = []
@@ -196,7 +196,7 @@ describe('poll loop', () => {
     expect(handled).toHaveBeenCalledOnce()
   })
 
-  it('waits as long as the server asks', async () => {
+  it('waits as long as Retry-After says before the next poll', async () => {
     const { transport } = newServer()
     transport.scripts['/workers/fetch'] = () => {
       throw new OJSError({ code: 'rate_limited', message: 'slow', status: 429, retryAfter: 20 })
@@ -208,7 +208,7 @@ describe('poll loop', () => {
     expect(transport.fetches).toHaveLength(2)
   })
 
-  it('waits no longer than a minute, whatever the server asks', async () => {
+  it('waits at most a minute although Retry-After says more', async () => {
     const { transport } = newServer()
     transport.scripts['/workers/fetch'] = () => {
       const init = { kind: 'protocol', status: 503, retryAfter: 999_999_999 } as const
@@ -221,7 +221,7 @@ describe('poll loop', () => {
     expect(transport.fetches).toHaveLength(2)
   })
 
-  it('skips what is no job, and runs the rest', async () => {
+  it('logs and skips items of the answer that are no jobs, and runs the others', async () => {
     const { transport } = newServer()
     let polls = 0
     transport.scripts['/workers/fetch'] = () => {
@@ -235,16 +235,16 @@ describe('poll loop', () => {
     expect(logger.error).toHaveBeenCalledTimes(2)
   })
 
-  it('asks for no longer wait than servers keep', async () => {
+  it('asks for a wait_ms of at most 30 s', async () => {
     const { transport } = newServer()
     transport.scripts['/workers/fetch'] = () => ({ jobs: [] })
     await startWorker(transport, () => 1, { pollInterval: 60_000 })
     expect(transport.fetches[0]).toMatchObject({ wait_ms: 30_000 })
   })
 
-  it('pauses where all that it is given is no job', async () => {
+  it('waits pollInterval after an answer whose items are all no jobs', async () => {
     const { transport } = newServer()
-    // An end, or the loop that is looked for would be one without end.
+    // Ends after nine polls: without the pause that is tested, the loop would never end.
     transport.scripts['/workers/fetch'] = () => ({ jobs: transport.fetches.length < 9 ? [{}] : [] })
     await startWorker(transport, () => 1, { pollInterval: 500 })
     await elapse(499)
@@ -253,7 +253,7 @@ describe('poll loop', () => {
     expect(transport.fetches).toHaveLength(2)
   })
 
-  it('takes an answer that is not OJS as an error', async () => {
+  it('logs an answer that is not OJS as an error and keeps running', async () => {
     const { transport } = newServer()
     transport.scripts['/workers/fetch'] = () => ({ hello: 'world' })
     const { logger, worker } = await startWorker(transport, () => 1)
@@ -263,7 +263,7 @@ describe('poll loop', () => {
   })
 })
 
-describe('ACK and NACK', () => {
+describe('ACK and NACK of an HTTP worker', () => {
   it('name the job, the worker and the attempt', async () => {
     const { transport } = newServer([
       { id: 'good', attempt: 3 },
@@ -293,7 +293,7 @@ describe('ACK and NACK', () => {
     ])
   })
 
-  it('come after the handler has ended', async () => {
+  it('are sent only after the handler has ended', async () => {
     const { transport } = newServer([{}])
     const handler = deferred()
     await startWorker(transport, () => handler.promise)
@@ -305,7 +305,7 @@ describe('ACK and NACK', () => {
     expect(transport.acks[0]).not.toHaveProperty('result')
   })
 
-  it('a 409 neither crashes the worker nor fails the job', async () => {
+  it('are not repeated on a 409, which neither stops the worker nor fails the job', async () => {
     const { transport } = newServer([{}, {}])
     transport.scripts['/workers/ack'] = () => {
       throw conflict('available')
@@ -322,7 +322,7 @@ describe('ACK and NACK', () => {
   it.each([
     ['does not know the job any more', 404, 'not_found', []],
     ['cannot take the result', 422, 'unsupported', [{ error: { type: 'ResultError' } }]],
-  ])('are not repeated where the server %s', async (_what, status, code, nacks) => {
+  ])('are not repeated if the server %s', async (_what, status, code, nacks) => {
     const { transport } = newServer([{}])
     transport.scripts['/workers/ack'] = () => {
       throw new OJSError({ code, message: 'No.', status })
@@ -333,7 +333,7 @@ describe('ACK and NACK', () => {
     expect(transport.nacks).toMatchObject(nacks)
   })
 
-  it('are repeated while the server is away', async () => {
+  it('are repeated unchanged while the server cannot be reached', async () => {
     const { transport } = newServer([{}])
     let tries = 0
     transport.scripts['/workers/ack'] = () => {
@@ -349,7 +349,7 @@ describe('ACK and NACK', () => {
     expect(logger.error).not.toHaveBeenCalled()
   })
 
-  it('are repeated where the server says that this may help, whatever the status', async () => {
+  it('are repeated after a 422 with the retryable code queue_paused', async () => {
     const { transport } = newServer([{}])
     let tries = 0
     transport.scripts['/workers/ack'] = () => {
@@ -363,7 +363,7 @@ describe('ACK and NACK', () => {
     expect(transport.nacks).toEqual([])
   })
 
-  it('are repeated only as long as the lease lasts', async () => {
+  it('are not repeated after the lease has ended', async () => {
     const { transport } = newServer([{}])
     transport.scripts['/workers/ack'] = () => {
       throw networkError()
@@ -387,7 +387,7 @@ describe('ACK and NACK', () => {
     expect(transport.nacks).toEqual([])
   })
 
-  it('are repeated for longer when heartbeats have extended the lease', async () => {
+  it('are repeated beyond the visibility timeout if heartbeats extend the lease', async () => {
     const { transport } = newServer([{ id: 'one' }])
     transport.scripts['/workers/ack'] = () => {
       throw networkError()
@@ -404,7 +404,7 @@ describe('ACK and NACK', () => {
     expect(worker.activeJobs).toBe(0)
   })
 
-  it('wait longer than the lease where the server asks for that and heartbeats extend it', async () => {
+  it('wait for a Retry-After longer than the visibility timeout if heartbeats extend the lease', async () => {
     const { transport } = newServer([{ id: 'one' }])
     transport.scripts['/workers/ack'] = () => {
       throw new OJSError({ code: 'rate_limited', message: 'slow', status: 429, retryAfter: 20 })
@@ -420,7 +420,7 @@ describe('ACK and NACK', () => {
     expect([transport.acks.length, worker.activeJobs]).toEqual([2, 0])
   })
 
-  it('keep the wait that the server asks for', async () => {
+  it('wait as long as Retry-After says before they are repeated', async () => {
     const { transport } = newServer([{}])
     transport.scripts['/workers/ack'] = () => {
       throw new OJSError({ code: 'backend_error', message: 'busy', status: 503, retryAfter: 3 })
@@ -432,7 +432,7 @@ describe('ACK and NACK', () => {
     expect(transport.acks).toHaveLength(2)
   })
 
-  it('know the echo of a try whose answer was lost', async () => {
+  it('accept a 409 as success if an earlier try, whose answer was lost, explains the state', async () => {
     const states = ['completed', 'retryable', 'discarded', 'available']
     const { transport } = newServer(states.map((id) => ({ id })))
     const tried = new Set<unknown>()
@@ -454,7 +454,7 @@ describe('ACK and NACK', () => {
     expect(logger.error).not.toHaveBeenCalled()
   })
 
-  it('tell of a failure that the server refuses', async () => {
+  it('log an error if the server refuses a NACK with 400', async () => {
     const { transport } = newServer([{}])
     transport.scripts['/workers/nack'] = () => {
       throw new OJSError({ code: 'invalid_request', message: 'no', status: 400 })
@@ -469,9 +469,9 @@ describe('ACK and NACK', () => {
   })
 
   it.each([
-    ['the first try', 'completed', 1],
-    ['a repeated one that meets another state', 'available', 2],
-  ])('take no refusal of %s for such an echo', async (_which, state, tries) => {
+    ['on the first try', 'completed', 1],
+    ['on a repeated try that finds another state', 'available', 2],
+  ])('do not accept a 409 as success %s', async (_which, state, tries) => {
     const { transport } = newServer([{}])
     transport.scripts['/workers/ack'] = () => {
       throw transport.acks.length < tries ? networkError() : conflict(state)
@@ -485,7 +485,7 @@ describe('ACK and NACK', () => {
   it.each([
     ['the server', new OJSError({ code: 'invalid_request', message: 'too large', status: 413 })],
     ['a proxy', new OJSTransportError('too large', { kind: 'protocol', status: 413 })],
-  ])('a result that %s refuses fails the job for good', async (_who, refusal) => {
+  ])('fail the job for good if %s refuses its result with 413', async (_who, refusal) => {
     const { transport } = newServer([{}])
     transport.scripts['/workers/ack'] = () => {
       throw refusal
@@ -502,7 +502,7 @@ describe('ACK and NACK', () => {
     expect(worker.activeJobs).toBe(0)
   })
 
-  it('understand a transport that answers errors instead of throwing them', async () => {
+  it('understand a transport that returns errors as answers instead of throwing them', async () => {
     const { transport } = newServer([{}])
     const request = transport.request.bind(transport)
     const body = { error: { code: 'invalid_request', message: 'no', retryable: false } }
@@ -515,7 +515,7 @@ describe('ACK and NACK', () => {
     expect(logger.warn).toHaveBeenCalledWith('report came too late', expect.anything())
   })
 
-  it('complain of no timeout that the server has seen first', async () => {
+  it('log no warning if the server has already failed the job for its timeout', async () => {
     const { transport } = newServer([{ timeout_ms: 500 }])
     transport.scripts['/workers/nack'] = () => {
       throw conflict('retryable')
@@ -531,8 +531,8 @@ describe('ACK and NACK', () => {
   })
 })
 
-describe('heartbeats', () => {
-  it('run on their own clock and name the jobs in hand', async () => {
+describe('heartbeats of an HTTP worker', () => {
+  it('are sent every 5 s and name the running jobs', async () => {
     const { transport } = newServer([{ id: 'a' }, { id: 'b' }])
     const handler = deferred()
     await startWorker(transport, () => handler.promise, { concurrency: 2, queues: ['q'] })
@@ -557,7 +557,7 @@ describe('heartbeats', () => {
     expect(transport.heartbeats.at(-1)).toMatchObject({ active_jobs: 0, active_job_ids: [] })
   })
 
-  it('come three times in the shortest lease', async () => {
+  it('are sent three times per shortest lease', async () => {
     const { transport } = newServer([{ visibility_timeout_ms: 900 }])
     await startWorker(transport, () => deferred().promise)
     await elapse(3_050)
@@ -566,7 +566,7 @@ describe('heartbeats', () => {
     expect(named.length).toBeLessThanOrEqual(11)
   })
 
-  it('come as often from the beginning, wherever the last one was', async () => {
+  it('are sent within a third of the lease of a new job, whenever the last one was', async () => {
     const { transport } = newServer()
     let jobs: object[] = []
     transport.scripts['/workers/fetch'] = () => ({ jobs: jobs.splice(0) })
@@ -579,21 +579,21 @@ describe('heartbeats', () => {
     expect(named).toHaveLength(1)
   })
 
-  describe('of a job whose lease nobody named', () => {
+  describe('with a job that has no visibility timeout', () => {
     const hinting = (hint: unknown) => () => ({ state: 'running', heartbeat_interval_ms: hint })
     const namedIn = async (ms: number, transport: ScriptedTransport) => {
       await elapse(ms)
       return transport.heartbeats.filter(({ active_jobs }) => active_jobs === 1).length
     }
 
-    it('come as often as the server says, from the first job on', async () => {
+    it('are sent at the heartbeat_interval_ms of the server from the first job on', async () => {
       const { transport } = newServer([{}])
       transport.scripts['/workers/heartbeat'] = hinting(1_333)
       await startWorker(transport, () => deferred().promise)
       expect(await namedIn(4_000, transport)).toBe(3)
     })
 
-    it('come at once where that is overdue when the job comes', async () => {
+    it('are sent soon after the fetch if that interval has already passed', async () => {
       const { transport } = newServer()
       transport.scripts['/workers/heartbeat'] = hinting(1_333)
       let jobs: object[] = []
@@ -605,7 +605,7 @@ describe('heartbeats', () => {
       expect(await namedIn(501, transport)).toBe(1)
     })
 
-    it('come early while the server has answered none', async () => {
+    it('are sent early while the server has answered no heartbeat', async () => {
       const { transport } = newServer([{}])
       transport.scripts['/workers/heartbeat'] = () => {
         throw networkError()
@@ -617,7 +617,7 @@ describe('heartbeats', () => {
     })
 
     it.each([null, '1000', 0, -1, Number.NaN, Number.POSITIVE_INFINITY, 86_400_000, undefined])(
-      'keep their own pace where it says %j',
+      'are sent every 10 s if the server says the interval %j',
       async (hint) => {
         const { transport } = newServer([{}])
         transport.scripts['/workers/heartbeat'] = hinting(hint)
@@ -626,14 +626,14 @@ describe('heartbeats', () => {
       },
     )
 
-    it('come no more than twenty times a second, whatever it says', async () => {
+    it('are sent at most twenty times a second although the server says a shorter interval', async () => {
       const { transport } = newServer([{}])
       transport.scripts['/workers/heartbeat'] = hinting(0.001)
       await startWorker(transport, () => deferred().promise)
       expect(await namedIn(1_001, transport)).toBe(20)
     })
 
-    it('come no more often for a job that names its lease, or none', async () => {
+    it("ignore the server's interval if the job has a visibility timeout", async () => {
       const { transport } = newServer([{ visibility_timeout_ms: 60_000 }])
       transport.scripts['/workers/heartbeat'] = hinting(100)
       await startWorker(transport, () => deferred().promise)
@@ -641,7 +641,7 @@ describe('heartbeats', () => {
     })
   })
 
-  it('wait no longer for an answer than until the next is due', async () => {
+  it('have a timeout that ends when the next one is due', async () => {
     const { transport } = newServer([{ visibility_timeout_ms: 6_000 }])
     const limits: unknown[] = []
     transport.scripts['/workers/heartbeat'] = (_body, { timeout }) => {
@@ -653,7 +653,7 @@ describe('heartbeats', () => {
     expect(limits.at(-1)).toBe(2_000)
   })
 
-  it('hold no more ids than servers take', async () => {
+  it('name at most 1000 job ids each, and are split for more', async () => {
     const { transport } = newServer(Array.from({ length: 1_500 }, () => ({})))
     await startWorker(transport, () => deferred().promise, { concurrency: 1_500 })
     await elapse(5_000)
@@ -663,7 +663,7 @@ describe('heartbeats', () => {
     expect(last[0]).toMatchObject({ active_jobs: 1_500 })
   })
 
-  it('survive a server that is away, and say so once', async () => {
+  it('are continued while the server cannot be reached, with one error logged', async () => {
     const { transport } = newServer()
     transport.scripts['/workers/heartbeat'] = () => {
       throw networkError()
@@ -674,7 +674,7 @@ describe('heartbeats', () => {
     expect(logger.error).toHaveBeenCalledOnce()
   })
 
-  it('go on while a poll hangs', async () => {
+  it('are sent while a poll hangs', async () => {
     const { transport } = newServer()
     transport.scripts['/workers/fetch'] = () => deferred().promise
     await startWorker(transport, () => 1)
@@ -682,7 +682,7 @@ describe('heartbeats', () => {
     expect(transport.heartbeats).toHaveLength(4)
   })
 
-  it('bring the cancellation of a running job', async () => {
+  it('abort a running job that cancelled_jobs names', async () => {
     const { transport } = newServer([{ id: 'a' }, { id: 'b' }])
     const signals: Record<string, AbortSignal> = {}
     const handlers = { a: deferred(), b: deferred() }
@@ -705,7 +705,7 @@ describe('heartbeats', () => {
     expect(transport.nacks).toEqual([])
   })
 
-  it('bring the loss of a running job', async () => {
+  it('abort a running job as lost when jobs_extended no longer names it', async () => {
     const { transport } = newServer([{ id: 'a' }])
     let signal: AbortSignal | undefined
     await startWorker(transport, (ctx) => {
@@ -725,7 +725,7 @@ describe('heartbeats', () => {
     expect(transport.heartbeats.at(-1)).toMatchObject({ active_job_ids: [] })
   })
 
-  it('go on naming a job that has come again when its older execution ends', async () => {
+  it('still name a job that was fetched again when its older execution ends', async () => {
     const { transport, queue } = newServer([{ id: 'a' }])
     const handlers = [deferred(), deferred()]
     await startWorker(transport, ({ attempt }) => handlers[attempt - 1]?.promise)
@@ -739,7 +739,7 @@ describe('heartbeats', () => {
     await elapse()
   })
 
-  it('say nothing of a job that has come again since they were sent', async () => {
+  it('do not abort a job that was fetched again after they were sent', async () => {
     const { transport, queue } = newServer([{ id: 'a' }])
     const handlers = [deferred(), deferred()]
     const signals: AbortSignal[] = []
@@ -765,7 +765,7 @@ describe('heartbeats', () => {
     expect(transport.acks).toMatchObject([{ attempt: 1 }, { attempt: 2 }])
   })
 
-  it('of a server that never says what it extended lose no job', async () => {
+  it('abort no job if the server never names extended jobs', async () => {
     const { transport } = newServer([{ id: 'a' }])
     let signal: AbortSignal | undefined
     await startWorker(transport, (ctx) => {
@@ -774,7 +774,7 @@ describe('heartbeats', () => {
     })
     await elapse(60_000)
     expect(signal?.aborted).toBe(false)
-    // Its lease is not over: the beats before this one have extended it.
+    // The answered heartbeats before have extended the lease, so it is not over.
     transport.scripts['/workers/heartbeat'] = () => {
       throw networkError()
     }
@@ -782,7 +782,7 @@ describe('heartbeats', () => {
     expect(signal?.aborted).toBe(false)
   })
 
-  it('that fail lose the jobs whose lease is over', async () => {
+  it('that fail abort the jobs whose lease is over as lost', async () => {
     const { transport } = newServer([
       { id: 'short' },
       { id: 'long', visibility_timeout_ms: 90_000 },
@@ -809,10 +809,10 @@ describe('heartbeats', () => {
   })
 })
 
-describe('directives', () => {
+describe('directives to an HTTP worker', () => {
   const saying = (state: string) => () => ({ state, jobs_extended: [] })
 
-  it('quiet: fetches nothing new, finishes what it has, goes on with heartbeats', async () => {
+  it('quiet: the worker stops fetching, finishes its job and keeps sending heartbeats', async () => {
     const { transport, queue } = newServer([{ id: 'a' }])
     const handler = deferred()
     const { worker } = await startWorker(transport, () => handler.promise)
@@ -830,7 +830,7 @@ describe('directives', () => {
     expect(transport.heartbeats.length).toBeGreaterThanOrEqual(5)
   })
 
-  it('what a poll brings afterwards is given back', async () => {
+  it('quiet: jobs of a poll that is answered afterwards are given back', async () => {
     const { transport } = newServer()
     const poll = deferred<object>()
     transport.scripts['/workers/fetch'] = () => poll.promise
@@ -846,7 +846,7 @@ describe('directives', () => {
     expect(transport.fetches).toHaveLength(1)
   })
 
-  it('terminate: extends nothing, and no job counts as lost for that', async () => {
+  it('terminate: a running job is not aborted although jobs_extended is empty', async () => {
     const { transport } = newServer([{ id: 'a' }])
     const handler = deferred()
     let signal: AbortSignal | undefined
@@ -871,7 +871,7 @@ describe('directives', () => {
     expect(transport.acks).toHaveLength(1)
   })
 
-  it('terminate: ends the worker within its grace period', async () => {
+  it('terminate: the worker ends after its grace period and gives the running job back', async () => {
     const { transport } = newServer([{ id: 'a' }])
     const { worker } = await startWorker(transport, () => deferred().promise, {
       gracePeriod: 2_000,
@@ -889,13 +889,13 @@ describe('directives', () => {
   })
 })
 
-describe('shutdown', () => {
-  it('is told to the server, also by a quiet worker with nothing left to do', async () => {
+describe('shutdown of an HTTP worker', () => {
+  it('is sent to the server in a last heartbeat, also by an idle quiet worker', async () => {
     const { transport } = newServer()
     const { worker } = await startWorker(transport, () => 1)
     worker.quiet()
     await elapse(3_000)
-    // On its way for a moment, in which it can still be cut off.
+    // A heartbeat is under way for 10 ms, in which the worker could still abort it.
     const heard: unknown[] = []
     transport.scripts['/workers/heartbeat'] = async ({ state }, { signal }) => {
       await new Promise((resolve) => setTimeout(resolve, 10))
@@ -907,7 +907,7 @@ describe('shutdown', () => {
     expect(heard).toEqual(['terminate'])
   })
 
-  it('is told for a second at most', async () => {
+  it('waits at most a second for the answer to its last heartbeat', async () => {
     const { transport } = newServer()
     const { worker } = await startWorker(transport, () => 1)
     worker.quiet()
@@ -921,7 +921,7 @@ describe('shutdown', () => {
     expect(ended).toHaveBeenCalled()
   })
 
-  it('lets a poll end by itself, so that nothing that it brings is lost', async () => {
+  it('lets an open poll end, and gives back the job that it brings', async () => {
     const { transport, queue } = newServer()
     const { worker } = await startWorker(transport, () => 1)
     await elapse(500)
@@ -932,7 +932,7 @@ describe('shutdown', () => {
     expect(transport.nacks).toEqual([expect.objectContaining({ job_id: 'late', requeue: true })])
   })
 
-  it('does not wait for ever for a poll, even one that heeds no signal', async () => {
+  it('waits at most two seconds for a poll that ignores its signal', async () => {
     const { transport } = newServer()
     transport.scripts['/workers/fetch'] = () => deferred().promise
     const { worker } = await startWorker(transport, () => 1)
@@ -941,7 +941,7 @@ describe('shutdown', () => {
     expect(await stopping).toEqual({ abandoned: [] })
   })
 
-  it('finishes reports that are under way', async () => {
+  it('waits for reports that are under way', async () => {
     const { transport } = newServer([{}])
     const ack = deferred<object>()
     transport.scripts['/workers/ack'] = () => ack.promise
@@ -954,7 +954,7 @@ describe('shutdown', () => {
     expect(await stopping).toEqual({ abandoned: [] })
   })
 
-  it('names the jobs whose report cannot be made', async () => {
+  it('names as abandoned a job whose report cannot be sent', async () => {
     const { transport } = newServer([{ id: 'a' }])
     transport.scripts['/workers/ack'] = () => {
       throw networkError()
@@ -966,7 +966,7 @@ describe('shutdown', () => {
     expect(await stopping).toEqual({ abandoned: ['a'] })
   })
 
-  it('ends while the server is away', async () => {
+  it('ends within 100 ms while the server cannot be reached', async () => {
     const { transport } = newServer()
     for (const path of Object.keys(transport.scripts)) {
       transport.scripts[path] = () => {

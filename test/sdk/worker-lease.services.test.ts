@@ -5,7 +5,7 @@ import { createVhost } from '../support/rabbit.ts'
 
 const BEATS = 5
 
-test('a job that names no lease outlives that of a gateway whose leases are short', async () => {
+test('heartbeats keep a job that runs for longer than the default lease of its gateway', async () => {
   const vhost = await createVhost()
   const gateway = await startTestGateway(vhost.url, { OJS_VISIBILITY_TIMEOUT_MS: '3000' })
   const worker = new OJSWorker({ url: gateway.url, logger: false, handleSignals: false })
@@ -17,7 +17,7 @@ test('a job that names no lease outlives that of a gateway whose leases are shor
     const attempts: number[] = []
     worker.register('test.job', async ({ attempt }) => {
       attempts.push(attempt)
-      // One a second, as the gateway asks for: together more than a lease.
+      // The gateway asks for one heartbeat a second, so five of them take longer than its lease of 3 s.
       await eventually(async () => (await heartbeats()) >= BEATS)
     })
     await worker.start()

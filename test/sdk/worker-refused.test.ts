@@ -23,38 +23,41 @@ function refusing(path: string, error: unknown, transport = new ScriptedTranspor
   return transport
 }
 
-describe('the start of a worker', () => {
+describe('OJSWorker.start', () => {
   test.each([
     [400, 'invalid_request'],
     [401, 'x_unauthenticated'],
     [403, 'x_forbidden'],
     [404, 'not_found'],
-  ])('rejects with what the server refuses from the first: %i', async (status, code) => {
-    const error = refusal(status, code)
-    const worker = workerOn(
-      refusing('/workers/fetch', error, refusing('/workers/heartbeat', error)),
-    )
-    await expect(worker.start()).rejects.toBe(error)
-    expect(worker.state).toBe('stopped')
-  })
+  ])(
+    'rejects with the error of a server that refuses the first requests with %i',
+    async (status, code) => {
+      const error = refusal(status, code)
+      const worker = workerOn(
+        refusing('/workers/fetch', error, refusing('/workers/heartbeat', error)),
+      )
+      await expect(worker.start()).rejects.toBe(error)
+      expect(worker.state).toBe('stopped')
+    },
+  )
 
   test.each([
-    ['away', new OJSTransportError('no connection', { kind: 'network' })],
-    ['behind a proxy that has it not yet', new OJSTransportError('404', { kind: 'protocol' })],
-    ['not well', new OJSError({ code: 'backend_error', message: 'no', status: 503 })],
-  ])('waits for a server that is %s', async (_what, error) => {
+    ['not reachable', new OJSTransportError('no connection', { kind: 'network' })],
+    ['behind a proxy that answers 404 for it', new OJSTransportError('404', { kind: 'protocol' })],
+    ['answering 503', new OJSError({ code: 'backend_error', message: 'no', status: 503 })],
+  ])('resolves, and keeps polling, while the server is %s', async (_what, error) => {
     const transport = refusing('/workers/fetch', error, refusing('/workers/heartbeat', error))
     await workerOn(transport).start()
     await expect.poll(() => transport.fetches.length).toBeGreaterThan(2)
   })
 
-  test('needs no server that knows heartbeats', async () => {
+  test('resolves if the server answers 404 to heartbeats', async () => {
     const transport = refusing('/workers/heartbeat', refusal(404, 'not_found'))
     await workerOn(transport).start()
     expect(transport.fetches.length).toBeGreaterThan(0)
   })
 
-  test('waits five seconds for one that answers nothing', async () => {
+  test('resolves after five seconds if the server does not answer at all', async () => {
     vi.useFakeTimers()
     try {
       const transport = new ScriptedTransport()
@@ -75,7 +78,7 @@ describe('the start of a worker', () => {
     }
   })
 
-  test('is over once the server has taken it: a key may be replaced later', async () => {
+  test('leaves the worker running when the server refuses with 401 only later, as while a key is replaced', async () => {
     const transport = new ScriptedTransport()
     const worker = workerOn(transport)
     await worker.start()
@@ -87,7 +90,7 @@ describe('the start of a worker', () => {
 })
 
 test.each([['A B'], ['-a'], [''], ['a_b'], ['a'.repeat(129)]])(
-  'a queue that no server takes is refused at once: %j',
+  'OJSWorker constructor throws for the invalid queue name %j',
   (name) => {
     expect(() => new OJSWorker({ url: 'http://h', queues: ['a', name] })).toThrow(TypeError)
   },

@@ -5,10 +5,10 @@ import { eventually, startTestGateway } from '../support/in-process.ts'
 import { createVhost } from '../support/rabbit.ts'
 import { newLogger } from './fake-source.ts'
 
-test('a gateway that restarts under a worker costs neither a job nor an attempt', async () => {
+test('a worker loses neither a job nor an attempt when its gateway restarts', async () => {
   const vhost = await createVhost()
   const gateway = await startTestGateway(vhost.url)
-  // It has another port afterwards.
+  // The gateway has another port after the restart.
   const transport: Transport = {
     request: (request) => new HttpTransport({ url: gateway.url, retry: false }).request(request),
   }

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { OJSClient } from '../../src/sdk/index.ts'
 import { freshQueue, serverForAll } from './server.ts'
 
-// A process of its own, because signals are the process's; built, because Node.js 20 reads no types.
+// Its own process, because a signal goes to a whole process. The build, because Node.js 20 cannot run TypeScript.
 const SDK = pathToFileURL(join(resolve(import.meta.dirname, '..', '..'), 'dist', 'sdk', 'index.js'))
 const PROGRAM = `
   import { OJSWorker } from ${JSON.stringify(SDK.href)}
@@ -41,7 +41,7 @@ function spawnWorker(gracePeriod: number): AsyncIterator<string> {
   return createInterface(child.stdout)[Symbol.asyncIterator]()
 }
 
-test('SIGTERM: the running job is finished, and the process ends by itself', async () => {
+test('a worker process finishes its running job at SIGTERM and exits with code 0', async () => {
   const lines = spawnWorker(25_000)
   const { id } = await client.enqueue('test.job', [500], { queue })
   expect((await lines.next()).value).toBe('running')
@@ -52,13 +52,13 @@ test('SIGTERM: the running job is finished, and the process ends by itself', asy
   expect(await client.getJob(id)).toMatchObject({ state: 'completed', result: 'done' })
 })
 
-test('a second signal: the job is given back, and the process ends although it hangs', async () => {
+test('a worker process gives a hanging job back at the second signal and ends by it', async () => {
   const lines = spawnWorker(600_000)
   const { id } = await client.enqueue('test.job', [600_000], { queue })
   expect((await lines.next()).value).toBe('running')
   const exited = once(child, 'exit')
   child.kill('SIGTERM')
-  // Two of the same that come at once are one.
+  // Two signals that arrive at the same moment may count as one.
   await new Promise((resolve) => setTimeout(resolve, 100))
   child.kill('SIGINT')
   expect((await lines.next()).value).toBe(JSON.stringify([id]))

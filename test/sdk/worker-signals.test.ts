@@ -29,7 +29,7 @@ async function stopped(handler: () => unknown, ms: number): Promise<void> {
   await stopping
 }
 
-it('a handler that hangs is asked after until no other worker is left to end', async () => {
+it('a stopped worker whose handler hangs calls raiseAgain repeatedly until it succeeds', async () => {
   const end = deferred<void>()
   raiseAgain.mockReturnValueOnce(false).mockReturnValueOnce(false).mockReturnValue(true)
   await stopped(() => end.promise, 10_000)
@@ -38,7 +38,7 @@ it('a handler that hangs is asked after until no other worker is left to end', a
   end.resolve()
 })
 
-it('nothing is waited for where none hangs', async () => {
+it('a stopped worker without a hanging handler neither sets a timer nor calls raiseAgain', async () => {
   await stopped(() => 1, 0)
   expect([vi.getTimerCount(), raiseAgain.mock.calls]).toEqual([0, []])
 })

@@ -52,7 +52,7 @@ async function stateIs(id: string, state: string): Promise<Job> {
   return client.getJob(id)
 }
 
-/** The real one, of which single paths can be cut. */
+/** HttpTransport that rejects requests to the paths in `cut`, and records all paths. */
 class CuttableTransport implements Transport {
   readonly sent: string[] = []
   readonly cut = new Set<string>()
@@ -65,8 +65,8 @@ class CuttableTransport implements Transport {
   }
 }
 
-describe('the life of a job', () => {
-  test('enqueue, run, and read the result', async () => {
+describe('OJSWorker on a gateway', () => {
+  test('runs an enqueued job, whose result the client can read', async () => {
     let seen: JobContext | undefined
     const worker = await startWorker((ctx) => {
       seen = ctx
@@ -88,7 +88,7 @@ describe('the life of a job', () => {
     expect(seen?.job).toMatchObject({ id, priority: 3, state: 'active' })
   })
 
-  test('a failure is retried by the policy, with what was thrown in its history', async () => {
+  test('retries a failed job by its policy, and its history has the thrown errors', async () => {
     const attempts: number[] = []
     await startWorker(({ attempt }) => {
       attempts.push(attempt)
@@ -112,7 +112,7 @@ describe('the life of a job', () => {
     expect(job.errors?.[0]?.['details']).toMatchObject({ code: 'E_RANGE' })
   })
 
-  test('one that says so is not retried, nor one without a handler', async () => {
+  test('discards a job without retry if the error says retryable: false or no handler exists', async () => {
     await startWorker(() => {
       throw Object.assign(new Error('never'), { retryable: false })
     })
@@ -125,7 +125,7 @@ describe('the life of a job', () => {
     }
   })
 
-  test('one that runs for too long is a timeout, and its signal fires', async () => {
+  test('fails a job at its timeout_ms with code timeout, and aborts its signal', async () => {
     const reasons: unknown[] = []
     await startWorker(async ({ signal }) => {
       await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }))
@@ -136,7 +136,7 @@ describe('the life of a job', () => {
     await expect.poll(() => reasons).toEqual(['TimeoutError'])
   })
 
-  test('many at a time, and never more than there are slots', async () => {
+  test('runs jobs side by side, never more than its concurrency', async () => {
     let running = 0
     let most = 0
     await startWorker(
@@ -160,8 +160,8 @@ describe('the life of a job', () => {
   })
 })
 
-describe('heartbeats', () => {
-  test('bring the cancellation of a running job, and nothing is reported', async () => {
+describe('heartbeats to a gateway', () => {
+  test('abort a cancelled job, which then sends neither ACK nor NACK', async () => {
     const transport = new CuttableTransport()
     const aborted = deferred<unknown>()
     const running = deferred()
@@ -180,7 +180,7 @@ describe('heartbeats', () => {
     const before = transport.sent.length
     expect(await aborted.promise).toMatchObject({ reason: 'cancelled' })
     const beats = transport.sent.slice(before).filter((path) => path === '/workers/heartbeat')
-    // The first one after the cancel tells; one may have been on its way.
+    // The first heartbeat after the cancel brings it; another one may have been on its way before.
     expect(beats.length).toBeLessThanOrEqual(2)
     await expect.poll(() => worker.activeJobs).toBe(0)
     expect(await client.getJob(id)).toMatchObject({ state: 'cancelled' })
@@ -188,7 +188,7 @@ describe('heartbeats', () => {
     expect(transport.sent).not.toContain('/workers/nack')
   })
 
-  test('keep a job that runs for longer than its lease', async () => {
+  test('extend the lease of a job that runs for longer than its visibility timeout', async () => {
     await startWorker(() => new Promise((resolve) => setTimeout(resolve, 9_000)), {
       visibilityTimeout: 8_000,
       heartbeatInterval: 200,
@@ -197,7 +197,7 @@ describe('heartbeats', () => {
     expect(await stateIs(id, 'completed')).toMatchObject({ attempt: 1 })
   })
 
-  test('tell a worker that its job was given to another', async () => {
+  test('abort a job as lost when the gateway has given it to another worker', async () => {
     const transport = new CuttableTransport()
     const running = deferred()
     const handler = deferred()
@@ -215,7 +215,7 @@ describe('heartbeats', () => {
     )
     const { id } = await enqueue()
     await running.promise
-    // A beat that names the job has been answered.
+    // Of two heartbeats sent while the job runs, the first has been answered, so its lease is extended.
     const named = transport.sent.length
     await eventually(
       () => transport.sent.slice(named).filter((path) => path.endsWith('/heartbeat')).length >= 2,
@@ -234,7 +234,7 @@ describe('heartbeats', () => {
     expect(await client.getJob(id)).toMatchObject({ state: 'completed', result: { attempt: 2 } })
   })
 
-  test('bring directives: quiet, then terminate', async () => {
+  test('bring the directives quiet, which stops fetching, and terminate, which ends the worker', async () => {
     const direct = (worker: OJSWorker, directive: string) =>
       new HttpTransport({ url: server.url }).request({
         method: 'POST',
@@ -258,7 +258,7 @@ describe('heartbeats', () => {
     handler.resolve()
     await stateIs(id, 'completed')
     await eventually(() => worker.activeJobs === 0)
-    // A poll that was waiting then may have brought it, and gives it back.
+    // A poll that was open at the directive may have fetched the job; the worker then gives it back.
     await stateIs(second.id, 'available')
     await direct(worker, 'terminate')
     expect(await worker.stopped).toEqual({ abandoned: [] })
@@ -266,8 +266,8 @@ describe('heartbeats', () => {
   })
 })
 
-describe('shutdown', () => {
-  test('gives a job back at once, and counts no attempt', async () => {
+describe('shutdown of a worker on a gateway', () => {
+  test('gives a running job back without counting an attempt', async () => {
     const running = deferred()
     const worker = await startWorker(() => {
       running.resolve()
@@ -283,7 +283,7 @@ describe('shutdown', () => {
     expect(attempts).toEqual([1])
   })
 
-  test('waits for a job that is nearly done', async () => {
+  test('waits within the grace period for a running job, and reports its result', async () => {
     const running = deferred()
     const handler = deferred<string>()
     const worker = await startWorker(

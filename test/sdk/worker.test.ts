@@ -40,8 +40,8 @@ async function startWorker(
 
 const settled = (lease: FakeLease) => expect.poll(() => lease.isSettled).toBe(true)
 
-describe('handlers', () => {
-  it('get the job, and what they return is its result', async () => {
+describe('handlers of a worker', () => {
+  it('get the job, and their return value is its result', async () => {
     let seen: JobContext | undefined
     const { deliver } = await startWorker((worker) => {
       worker.register('email.send', (ctx) => {
@@ -77,7 +77,7 @@ describe('handlers', () => {
     expect(lease.failed[0]?.message).toContain("'nobody.knows'")
   })
 
-  it('that throw fail the job', async () => {
+  it('that throw fail the job as retryable, with type, message and stack', async () => {
     const { deliver } = await startWorker((worker) => {
       worker.register('test.job', () => {
         throw new RangeError('too far')
@@ -114,13 +114,13 @@ describe('handlers', () => {
     }
   })
 
-  it('are one per type', async () => {
+  it('are limited to one per type: a second registration throws', async () => {
     const { worker } = await startWorker((it) => it.register('a', () => undefined))
     expect(() => worker.register('a', () => undefined)).toThrow("handler for 'a' already")
   })
 })
 
-describe('middleware', () => {
+describe('middleware of a worker', () => {
   it('runs in the order of seed 004', async () => {
     const order: string[] = []
     const first: ExecutionMiddleware = async (_ctx, next) => {
@@ -149,7 +149,7 @@ describe('middleware', () => {
     ])
   })
 
-  it('of seed 004 logs, and keeps the result', async () => {
+  it("from seed 004's logging example keeps the handler's result", async () => {
     const lines: string[] = []
     const { deliver } = await startWorker((worker) => {
       worker.register('test.job', () => 'result')
@@ -182,7 +182,7 @@ describe('middleware', () => {
     expect(worker.middleware.names).toEqual(['tracing', 'metrics'])
   })
 
-  it('that gives up on a handler fails the job, and the slot stays taken', async () => {
+  it('that throws while the handler runs fails the job, but the slot stays taken until the handler ends', async () => {
     const handler = deferred()
     let signal: AbortSignal | undefined
     const { deliver, worker } = await startWorker((it) => {
@@ -206,8 +206,8 @@ describe('middleware', () => {
   })
 })
 
-describe('slots', () => {
-  it('are as many as the concurrency says', async () => {
+describe('slots of a worker', () => {
+  it('are as many as its concurrency: a further job is released', async () => {
     const handler = deferred()
     const { deliver, source, worker } = await startWorker(
       (it) => it.register('test.job', () => handler.promise),
@@ -226,7 +226,7 @@ describe('slots', () => {
     expect(source.calls).toEqual(['start', 'slotFree', 'slotFree'])
   })
 
-  it('are taken until the report is through', async () => {
+  it('are taken until the report is answered', async () => {
     const report = deferred<'settled'>()
     const { source, worker } = await startWorker((it) => it.register('test.job', () => undefined))
     const lease = new FakeLease()
@@ -240,7 +240,7 @@ describe('slots', () => {
     expect(worker.activeJobs).toBe(0)
   })
 
-  it('are free again when the source says that the job must not run', async () => {
+  it('are free again when the lease says that the job must not begin', async () => {
     const run = vi.fn()
     const { source, worker } = await startWorker((it) => it.register('test.job', run))
     const lease = new FakeLease()
@@ -252,8 +252,8 @@ describe('slots', () => {
   })
 })
 
-describe('reports that the server does not want', () => {
-  it('are no failure of the job', async () => {
+describe('reports that do not succeed', () => {
+  it('do not fail the job when the server finds them stale, and are logged once', async () => {
     const { source, logger, worker } = await startWorker((it) => {
       it.register('test.job', () => 'result')
     })
@@ -266,7 +266,7 @@ describe('reports that the server does not want', () => {
     expect(worker.state).toBe('running')
   })
 
-  it('survive a source and a logger that throw', async () => {
+  it('leave the worker running when both the source and the logger throw', async () => {
     const { source, worker, logger } = await startWorker((it) => it.register('test.job', () => 1))
     logger.error.mockImplementation(() => {
       throw new Error('disk full')
@@ -280,7 +280,7 @@ describe('reports that the server does not want', () => {
   })
 })
 
-describe('cancellation', () => {
+describe('cancellation of a job', () => {
   async function startWaiting(begin?: () => Promise<boolean>) {
     const handler = deferred<unknown>()
     let signal: AbortSignal | undefined
@@ -295,7 +295,7 @@ describe('cancellation', () => {
     return { ...rest, lease, handler, run, signal: () => signal }
   }
 
-  it('fires the signal; nothing is reported, whatever the handler does', async () => {
+  it('fires the signal, and nothing is reported even if the handler completes', async () => {
     const { source, lease, handler, signal, worker } = await startWaiting()
     await expect.poll(() => signal()).toBeDefined()
     source.sink.abort(lease.job.id, 'cancelled')
@@ -307,7 +307,7 @@ describe('cancellation', () => {
     expect(lease.isSettled).toBe(false)
   })
 
-  it('before the handler has begun keeps it from beginning', async () => {
+  it('keeps the handler from starting if it comes before the lease has begun', async () => {
     const begun = deferred<boolean>()
     const { source, lease, run, worker } = await startWaiting(() => begun.promise)
     source.sink.abort(lease.job.id, 'cancelled')
@@ -317,7 +317,7 @@ describe('cancellation', () => {
     expect(lease.isSettled).toBe(false)
   })
 
-  it('while middleware takes its time keeps the handler from beginning', async () => {
+  it('keeps the handler from starting if it comes while middleware waits', async () => {
     const entered = deferred()
     const middle = deferred()
     const run = vi.fn()
@@ -337,7 +337,7 @@ describe('cancellation', () => {
     expect(run).not.toHaveBeenCalled()
   })
 
-  it('and whoever gave up on it in middleware keeps it from beginning later', async () => {
+  it('is implied when outer middleware throws: inner middleware cannot start the handler any more', async () => {
     const inner = deferred()
     const run = vi.fn()
     const { deliver, worker } = await startWorker((it) => {
@@ -359,7 +359,7 @@ describe('cancellation', () => {
     expect(run).not.toHaveBeenCalled()
   })
 
-  it('of a job that is lost fires the signal, and the report is tried', async () => {
+  it('with reason lost fires the signal, but the result is still reported', async () => {
     const { source, lease, handler, signal, worker } = await startWaiting()
     await expect.poll(() => signal()).toBeDefined()
     source.sink.abort(lease.job.id, 'lost')
@@ -369,12 +369,12 @@ describe('cancellation', () => {
     expect(lease.completed).toEqual(['result'])
   })
 
-  it('of a job that is not here is nothing', async () => {
+  it('of an unknown job does nothing', async () => {
     const { source } = await startWorker(() => undefined)
     expect(() => source.sink.abort('unknown', 'cancelled')).not.toThrow()
   })
 
-  it('tells an execution whose job comes a second time that it is lost', async () => {
+  it('aborts the older execution when the same job is delivered again', async () => {
     const handlers = [deferred<string>(), deferred<string>()]
     const signals: AbortSignal[] = []
     const { source, worker } = await startWorker((it) => {
@@ -402,7 +402,7 @@ describe('cancellation', () => {
   })
 })
 
-describe('execution timeout', () => {
+describe('execution timeout of a job', () => {
   it('fails the job at once; the slot stays taken until the handler has ended', async () => {
     vi.useFakeTimers()
     const handler = deferred<string>()
@@ -427,7 +427,7 @@ describe('execution timeout', () => {
     expect(lease.failed).toHaveLength(1)
   })
 
-  it('is not of a job that was in time', async () => {
+  it('does not fail a job that ended in time, and leaves no timer', async () => {
     vi.useFakeTimers()
     const { deliver } = await startWorker((it) => it.register('test.job', () => 'result'))
     const lease = deliver({ timeout_ms: 500 })
@@ -437,8 +437,8 @@ describe('execution timeout', () => {
   })
 })
 
-describe('shutdown', () => {
-  it('waits for what is running, and takes nothing new', async () => {
+describe('shutdown of a worker', () => {
+  it('waits for the running job, and releases a job that is delivered meanwhile', async () => {
     const handler = deferred<string>()
     const { worker, source, deliver } = await startWorker(
       (it) => it.register('test.job', () => handler.promise),
@@ -459,7 +459,7 @@ describe('shutdown', () => {
     expect(await worker.stopped).toEqual({ abandoned: [] })
   })
 
-  it('gives back what outlives the grace period, and names it', async () => {
+  it('releases a job that outlives the grace period, and names it as abandoned', async () => {
     vi.useFakeTimers()
     const handler = deferred<string>()
     let signal: AbortSignal | undefined
@@ -488,7 +488,7 @@ describe('shutdown', () => {
     expect(vi.getTimerCount()).toBe(0)
   })
 
-  it('does not wait for ever for a release', async () => {
+  it('ends after five seconds if a release does not', async () => {
     vi.useFakeTimers()
     const { worker, source } = await startWorker((it) => {
       it.register('test.job', () => deferred().promise)
@@ -502,7 +502,7 @@ describe('shutdown', () => {
     expect(source.calls.at(-1)).toBe('stop')
   })
 
-  it('waits for a report that is under way, too', async () => {
+  it('waits for a report that is under way', async () => {
     const { worker, source, deliver } = await startWorker(
       (it) => it.register('test.job', () => 'result'),
       { gracePeriod: 0 },
@@ -519,14 +519,14 @@ describe('shutdown', () => {
     expect(source.calls).toContain('stop')
   })
 
-  it('names what ended in time and could not be reported: it runs again', async () => {
+  it('names as abandoned a job that ended during shutdown and could not be reported', async () => {
     const ends = [deferred<void>(), deferred<void>()]
     const { worker, deliver } = await startWorker(
       (it) => it.register<[index: number]>('test.job', ({ args: [i] }) => ends[i]?.promise),
       { gracePeriod: 60_000 },
     )
     const [before, lease] = [deliver({ args: [0] }), deliver({ args: [1] })]
-    for (const one of [before, lease]) one.answer = 'failed'
+    for (const each of [before, lease]) each.answer = 'failed'
     ends[0]?.resolve()
     await expect.poll(() => worker.activeJobs).toBe(1)
     const stopping = worker.stop()
@@ -534,7 +534,7 @@ describe('shutdown', () => {
     expect(await stopping).toEqual({ abandoned: [lease.job.id] })
   })
 
-  it('names no job of which another has told meanwhile', async () => {
+  it('does not name a job whose report was stale', async () => {
     const end = deferred<void>()
     const { worker, deliver } = await startWorker(
       (it) => it.register('test.job', () => end.promise),
@@ -546,7 +546,7 @@ describe('shutdown', () => {
     expect(await stopping).toEqual({ abandoned: [] })
   })
 
-  it('goes on where the source throws instead of rejecting', async () => {
+  it('completes although the source throws synchronously in quiet()', async () => {
     const { worker, source } = await startWorker(() => undefined)
     source.quiet = () => {
       throw new Error('not a promise')
@@ -556,7 +556,7 @@ describe('shutdown', () => {
     expect(worker.state).toBe('stopped')
   })
 
-  it('of a worker that is idle or never started is quick', async () => {
+  it('is immediate for an idle worker, and prevents the start of one that never started', async () => {
     const { worker, source } = await startWorker(() => undefined, { gracePeriod: 60_000 })
     await worker.stop()
     expect(source.calls).toEqual(['start', 'quiet', 'stop'])
@@ -568,7 +568,7 @@ describe('shutdown', () => {
     await expect(idle.start()).rejects.toThrow('stopped')
   })
 
-  it('follows a source that cannot start', async () => {
+  it('follows when the source cannot start, and leaves no signal listener', async () => {
     const source = new FakeSource()
     source.startError = new Error('wrong url')
     const worker = new OJSWorker({ source, logger: newLogger() })
@@ -581,7 +581,7 @@ describe('shutdown', () => {
 })
 
 describe('directives of the server', () => {
-  it('quiet: takes nothing new and goes on with what it has', async () => {
+  it('quiet: the worker takes no new job and finishes the running one', async () => {
     const handler = deferred<string>()
     const { worker, source, deliver } = await startWorker((it) => {
       it.register('test.job', () => handler.promise)
@@ -598,7 +598,7 @@ describe('directives of the server', () => {
     expect(worker.state).toBe('quiet')
   })
 
-  it('terminate: begins the shutdown', async () => {
+  it('terminate: the worker shuts down', async () => {
     const { worker, source } = await startWorker(() => undefined)
     source.sink.directive('terminate')
     await worker.stopped
@@ -608,33 +608,37 @@ describe('directives of the server', () => {
   })
 })
 
-describe('options', () => {
+describe('options of a worker', () => {
   it.each<[string, OJSWorkerOptions, string]>([
-    ['nothing to take jobs from', {}, 'url, a transport or a source'],
+    ['no url, transport or source', {}, 'url, a transport or a source'],
     [
       'an AMQP URL',
       { url: 'amqp://guest:secret@host' },
       "import { NativeWorker } from 'ojs-rabbitmq",
     ],
-    ['no URL', { url: 'localhost' }, 'http://'],
+    ['a text that is no URL', { url: 'localhost' }, 'http://'],
     ['no queue', { url: 'http://h', queues: [] }, 'queues'],
     ['a queue without a name', { url: 'http://h', queues: ['email', ''] }, '"" is no queue'],
     ['queues that are no list', { url: 'http://h', queues: 'email' as never }, 'queues'],
-    ['no slot', { url: 'http://h', concurrency: 0 }, 'concurrency'],
-    ['half a slot', { url: 'http://h', concurrency: 1.5 }, 'concurrency'],
-    ['an empty id', { url: 'http://h', workerId: '' }, 'workerId'],
-    ['an id that servers refuse', { url: 'http://h', workerId: 'x'.repeat(256) }, 'workerId'],
-    ['an id that is a number', { url: 'http://h', workerId: 7 as unknown as string }, 'workerId'],
-    ['no time', { url: 'http://h', visibilityTimeout: 0 }, 'visibilityTimeout'],
-    ['less than no time', { url: 'http://h', gracePeriod: -1 }, 'gracePeriod'],
-  ])('refuse %s', (_name, options, message) => {
+    ['a concurrency of 0', { url: 'http://h', concurrency: 0 }, 'concurrency'],
+    ['a concurrency of 1.5', { url: 'http://h', concurrency: 1.5 }, 'concurrency'],
+    ['an empty worker id', { url: 'http://h', workerId: '' }, 'workerId'],
+    ['a worker id of 256 characters', { url: 'http://h', workerId: 'x'.repeat(256) }, 'workerId'],
+    [
+      'a worker id that is a number',
+      { url: 'http://h', workerId: 7 as unknown as string },
+      'workerId',
+    ],
+    ['a visibility timeout of 0', { url: 'http://h', visibilityTimeout: 0 }, 'visibilityTimeout'],
+    ['a negative grace period', { url: 'http://h', gracePeriod: -1 }, 'gracePeriod'],
+  ])('are refused with a TypeError: %s', (_name, options, message) => {
     const make = () => new OJSWorker(options)
     expect(make).toThrow(TypeError)
     expect(make).toThrow(message)
     expect(make).not.toThrow('secret')
   })
 
-  it('have defaults', () => {
+  it('default to a random worker id', () => {
     const [one, other] = [new OJSWorker({ url: 'http://h' }), new OJSWorker({ url: 'http://h' })]
     expect(one.workerId).toMatch(/^worker_[0-9a-f]{24}$/)
     expect(one.workerId).not.toBe(other.workerId)

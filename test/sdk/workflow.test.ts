@@ -9,8 +9,8 @@ import {
 } from '../../src/sdk/index.ts'
 import { mockTransport } from './mock-transport.ts'
 
-describe('chain, group and batch', () => {
-  test('chain: steps in order, object args wrapped into an array', () => {
+describe('chain(), group() and batch()', () => {
+  test('chain() keeps its steps in order and wraps object args into an array', () => {
     expect(chain({ type: 'a', args: { url: '…' } }, { type: 'b', args: [1, 2] })).toEqual({
       type: 'chain',
       steps: [
@@ -20,7 +20,7 @@ describe('chain, group and batch', () => {
     })
   })
 
-  test('group: jobs side by side', () => {
+  test('group() lists its jobs', () => {
     expect(group({ type: 'a', args: { id: 1 } }, { type: 'b' })).toEqual({
       type: 'group',
       jobs: [
@@ -30,7 +30,7 @@ describe('chain, group and batch', () => {
     })
   })
 
-  test('batch: callbacks in either spelling', () => {
+  test('batch() takes callbacks in camelCase and snake_case', () => {
     expect(
       batch([{ type: 'a', args: 1 }], {
         on_complete: { type: 'done', args: { n: 1 } },
@@ -46,13 +46,13 @@ describe('chain, group and batch', () => {
     })
   })
 
-  test('options of a step are in wire form', () => {
+  test('convert the options of a step to wire form', () => {
     expect(chain({ type: 'a', options: { timeoutMs: 5, meta: { aB: 1 } } }).steps).toEqual([
       { type: 'a', args: [], meta: { aB: 1 }, options: { timeout_ms: 5 } },
     ])
   })
 
-  test('they nest', () => {
+  test('can be nested', () => {
     const inner = group({ type: 'b' }, chain({ type: 'c' }))
     expect(chain({ type: 'a' }, inner)).toEqual({
       type: 'chain',
@@ -69,11 +69,11 @@ describe('chain, group and batch', () => {
     })
   })
 
-  test('a job of the type chain is a job', () => {
+  test('take a job whose type is named chain as a job', () => {
     expect(group({ type: 'chain', args: 1 }).jobs).toEqual([{ type: 'chain', args: [1] }])
   })
 
-  test('they are pure: what they are given stays as it is', () => {
+  test('do not change their arguments', () => {
     const step = Object.freeze({ type: 'a', args: Object.freeze({ x: 1 }) })
     const jobs = Object.freeze([step])
     chain(step)
@@ -82,14 +82,14 @@ describe('chain, group and batch', () => {
     expect(step).toEqual({ type: 'a', args: { x: 1 } })
   })
 
-  test('of nothing they are refused', () => {
+  test('throw without a job, or without a callback of a batch', () => {
     expect(() => chain()).toThrow(/chain\(\) needs at least one job/)
     expect(() => group()).toThrow(/group\(\) needs at least one job/)
     expect(() => batch([], { on_complete: { type: 'a' } })).toThrow(TypeError)
     expect(() => batch([{ type: 'a' }], {})).toThrow(/callback/)
   })
 
-  test('a callback in both spellings is refused: one of the two would not run', () => {
+  test('throw for a callback in both spellings, because only one of the two would run', () => {
     const callbacks = { on_success: { type: 'a' }, onSuccess: { type: 'b' } }
     expect(() => batch([{ type: 'x' }], callbacks)).toThrow(/on_success is given in two spellings/)
   })
@@ -99,7 +99,7 @@ describe('client.workflow', () => {
   const running = { id: 'w1', state: 'running', steps: [] }
   const accepting = () => mockTransport(() => ({ status: 201, body: { workflow: running } }))
 
-  test('posts the definition, once: it would start twice', async () => {
+  test('posts the definition as a request that is not marked idempotent', async () => {
     const transport = accepting()
     const definition = { ...chain({ type: 'a', args: { x: 1 } }), name: 'nightly' }
     expect(await new OJSClient({ transport }).workflow(definition)).toEqual(running)
@@ -110,7 +110,7 @@ describe('client.workflow', () => {
     })
   })
 
-  test("seed 001's graph is sent as it is written there", async () => {
+  test('sends a graph in the form of seed 001', async () => {
     const transport = accepting()
     await new OJSClient({ transport }).workflow({
       name: 'onboarding',
@@ -132,7 +132,7 @@ describe('client.workflow', () => {
     })
   })
 
-  test('what was written by hand is sent in wire form, its options too', async () => {
+  test('converts a hand-written definition and all its options to wire form', async () => {
     const transport = accepting()
     const client = new OJSClient({ transport })
     await client.workflow({
@@ -172,23 +172,23 @@ describe('client.workflow', () => {
     ])
   })
 
-  test.each([null, undefined])('what is %s in a workflow is not there', async (none) => {
+  test.each([null, undefined])('treats members that are %s as absent', async (none) => {
     const transport = accepting()
     const group = { type: 'group', args: none, steps: none, jobs: [{ type: 'a', args: 1 }] }
     const job = { type: 'b', args: [], steps: undefined, jobs: undefined }
-    // As programs have them that have one type for all.
+    // Programs with one type for all kinds of workflow set the members of the other kinds to null or undefined.
     const definition = { type: 'chain', jobs: none, callbacks: none, steps: [group, job] }
     await new OJSClient({ transport }).workflow(definition as unknown as ChainDefinition)
     const wire = { ...group, jobs: [{ type: 'a', args: [1] }] }
     expect(transport.only.body).toEqual({ ...definition, steps: [wire, { type: 'b', args: [] }] })
   })
 
-  test('a job that has jobs beside its args is a job, and told where they belong', () => {
+  test('says that jobs belongs into options if a job has jobs beside its args', () => {
     const job = { type: 'a', args: [], jobs: [{ type: 'b' }] }
     expect(() => chain(job)).toThrow("'jobs' belongs into options")
   })
 
-  test('a graph that says so is one', async () => {
+  test('accepts a graph with the explicit type dag', async () => {
     const transport = accepting()
     const graph = { type: 'dag', name: 'w', steps: [{ id: 'a', type: 't', dependsOn: [] }] }
     await new OJSClient({ transport }).workflow(graph)
@@ -199,7 +199,7 @@ describe('client.workflow', () => {
     })
   })
 
-  test('a step names what it waits for in one spelling, and no queue of its own', async () => {
+  test('refuses a step with both depends_on and dependsOn, or with a queue beside options', async () => {
     const transport = accepting()
     const { workflows } = new OJSClient({ transport })
     const step = { id: 'b', type: 't', depends_on: ['a'], dependsOn: ['a'] }
@@ -217,29 +217,32 @@ describe('client.workflow', () => {
     [{ name: 'w', steps: [null] }, 'A step is an object'],
     [{ type: 'group', jobs: 'a' }, "'jobs' of a workflow is a list"],
     [{ type: 'chain', steps: [{ type: 'group', jobs: {} }] }, "'jobs' of a workflow is a list"],
-  ])('one without types is told what %j lacks', async (definition, message) => {
+  ])('names the mistake in the untyped definition %j', async (definition, message) => {
     const { workflows } = new OJSClient({ transport: accepting() })
     const created = workflows.create(definition as unknown as WorkflowDefinition)
     await expect(created).rejects.toThrow(message)
   })
 
-  test.each(['id', 'schema'])('its options have no %s: those are of one job', async (name) => {
-    const transport = accepting()
-    const client = new OJSClient({ transport })
-    const options = { queue: 'q', [name]: 'urn:x' }
-    const job = { type: 't', args: [] }
-    const graph = { name: 'w', steps: [{ id: 'a', ...job }], options }
-    for (const definition of [
-      graph,
-      { ...chain(job), options },
-      chain({ ...group(job), options }),
-    ]) {
-      await expect(client.workflow(definition)).rejects.toThrow(`'${name}' is a job's own`)
-    }
-    expect(transport.requests).toEqual([])
-  })
+  test.each(['id', 'schema'])(
+    'refuses %s in the options of a workflow, because it belongs to a single job',
+    async (name) => {
+      const transport = accepting()
+      const client = new OJSClient({ transport })
+      const options = { queue: 'q', [name]: 'urn:x' }
+      const job = { type: 't', args: [] }
+      const graph = { name: 'w', steps: [{ id: 'a', ...job }], options }
+      for (const definition of [
+        graph,
+        { ...chain(job), options },
+        chain({ ...group(job), options }),
+      ]) {
+        await expect(client.workflow(definition)).rejects.toThrow(`'${name}' is a job's own`)
+      }
+      expect(transport.requests).toEqual([])
+    },
+  )
 
-  test('get and cancel', async () => {
+  test('workflows.get and workflows.cancel send GET and DELETE with the encoded id', async () => {
     const transport = accepting()
     const { workflows } = new OJSClient({ transport })
     expect(await workflows.get('w/1')).toEqual(running)
