@@ -206,7 +206,7 @@ describe('OJSClient on a server', () => {
 })
 
 describe('OJSClient whose first answer is lost', () => {
-  /** A `fetch` that loses the answer to the first request that is not a GET, after the server has handled it. */
+  /** A `fetch` that loses the first answer to a request other than GET, after the server handled it. */
   function losingAnswers(): { fetch: Fetch; posts: () => number } {
     let posts = 0
     return {

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { OJSClient } from '../../src/sdk/index.ts'
 import { freshQueue, serverForAll } from './server.ts'
 
-// Its own process, because a signal goes to a whole process. The build, because Node.js 20 cannot run TypeScript.
+// Its own process, because a signal goes to a whole process; from `dist`, as Node.js 20 runs no TypeScript.
 const SDK = pathToFileURL(join(resolve(import.meta.dirname, '..', '..'), 'dist', 'sdk', 'index.js'))
 const PROGRAM = `
   import { OJSWorker } from ${JSON.stringify(SDK.href)}

@@ -176,7 +176,7 @@ describe('client.workflow', () => {
     const transport = accepting()
     const group = { type: 'group', args: none, steps: none, jobs: [{ type: 'a', args: 1 }] }
     const job = { type: 'b', args: [], steps: undefined, jobs: undefined }
-    // Programs with one type for all kinds of workflow set the members of the other kinds to null or undefined.
+    // Programs with one type for all workflows set the members of the other kinds to null or undefined.
     const definition = { type: 'chain', jobs: none, callbacks: none, steps: [group, job] }
     await new OJSClient({ transport }).workflow(definition as unknown as ChainDefinition)
     const wire = { ...group, jobs: [{ type: 'a', args: [1] }] }

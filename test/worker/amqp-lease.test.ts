@@ -11,7 +11,7 @@ import { deferred } from '../support/deferred.ts'
 
 const FAILURE = { code: 'boom', type: 'Boom', message: 'm', retryable: true }
 
-/** A lease, what is done with its delivery, and the events that it reports. */
+/** A lease. Records how its delivery is settled and the events that it reports. */
 function open(
   given: Partial<LeaseDeps> = {},
   isRecorded = false,
@@ -57,13 +57,13 @@ function open(
   return { lease, done, events, told }
 }
 
-/** A report that is answered when the test says so. */
+/** A `report` that resolves when the test calls `answer`. */
 function slowReport() {
   const { promise, resolve } = deferred<ReportOutcome>()
   return { report: () => promise, answer: resolve }
 }
 
-test('what could not be reported is not settled: the broker gives it to the next one', async () => {
+test('AmqpLease does not settle a token whose end could not be reported, so that RabbitMQ redelivers it', async () => {
   for (const end of ['complete', 'fail', 'expire'] as const) {
     const { lease, done } = open({ report: async () => 'given-up' })
     await lease.begin()
@@ -72,7 +72,7 @@ test('what could not be reported is not settled: the broker gives it to the next
   }
 })
 
-/** RabbitMQ's limit, as far as a test can see it: the text of one event. */
+/** A `report` that refuses events longer than `bytes` as too large, and records the others. */
 function limitedTo(bytes: number) {
   const heard: Record<string, unknown>[] = []
   const report = async (_queue: string, _key: string, event: string): Promise<ReportOutcome> => {
@@ -83,7 +83,7 @@ function limitedTo(bytes: number) {
   return { heard, report }
 }
 
-test('a result that RabbitMQ takes in no message is a failure that is not tried again', async () => {
+test('AmqpLease fails a job without retry if its result is too large for a message', async () => {
   const { heard, report } = limitedTo(1_000)
   const decide = vi.fn(async (): Promise<ReportedOutcome> => ({ decision: 'discard' }))
   const { lease, done } = open({ report, decide })
@@ -99,26 +99,29 @@ const LEFT: ReportedOutcome = { decision: 'retry', delay_ms: 1_000, rung_ms: nul
 test.each<[string, ReportedOutcome, number, boolean]>([
   ['without its details', LEFT, 500, true],
   ['and without its job', { decision: 'discard' }, 300, false],
-])('a failure that RabbitMQ takes in no message is told %s', async (_, outcome, bytes, isShown) => {
-  const { heard, report } = limitedTo(bytes)
-  const { lease, done } = open({ report, decide: async () => outcome })
-  await lease.begin()
-  const failure = { ...FAILURE, details: { text: 'x'.repeat(1_000) } }
-  expect([await lease.fail(failure), done.length]).toEqual(['settled', 1])
-  expect(heard).toMatchObject([
-    { event: 'failed', outcome, error: { details: { truncated: true } } },
-  ])
-  expect('job' in (heard[0] ?? {})).toBe(isShown)
-})
+])(
+  'AmqpLease reports a failure that is too large for a message %s',
+  async (_, outcome, bytes, isShown) => {
+    const { heard, report } = limitedTo(bytes)
+    const { lease, done } = open({ report, decide: async () => outcome })
+    await lease.begin()
+    const failure = { ...FAILURE, details: { text: 'x'.repeat(1_000) } }
+    expect([await lease.fail(failure), done.length]).toEqual(['settled', 1])
+    expect(heard).toMatchObject([
+      { event: 'failed', outcome, error: { details: { truncated: true } } },
+    ])
+    expect('job' in (heard[0] ?? {})).toBe(isShown)
+  },
+)
 
-test('what RabbitMQ takes in no message at all is told by the dead letter', async () => {
+test('AmqpLease dead-letters a job whose failure is too large even when shortened', async () => {
   const { heard, report } = limitedTo(200)
   const { lease, done } = open({ report, decide: async () => LEFT })
   await lease.begin()
   expect([await lease.fail(FAILURE), heard, done]).toEqual(['settled', [], ['dead-letter']])
 })
 
-test('the job is the one of its token, as this attempt, in the trace of its producer', () => {
+test("AmqpLease has the token's job with the attempt of the lease, and the producer's trace headers if they are texts", () => {
   const plain = open().lease
   expect(plain.job).toEqual({ id: 'j', type: 't', attempt: 2 })
   expect([plain.traceparent, plain.tracestate]).toEqual([undefined, undefined])
@@ -129,7 +132,7 @@ test('the job is the one of its token, as this attempt, in the trace of its prod
   expect([strange.traceparent, strange.tracestate]).toEqual([undefined, undefined])
 })
 
-test('what was done is told with the time at which it began', async () => {
+test('AmqpLease reports a completion with the time at which the handler began', async () => {
   let now = 1_000
   const { lease, told } = open({ now: () => now })
   expect([await lease.begin(), lease.phase]).toEqual([true, 'running'])
@@ -141,12 +144,12 @@ test('what was done is told with the time at which it began', async () => {
   })
 })
 
-test('a job that ended too late to be run is told to have expired', async () => {
+test('AmqpLease.expire reports expired and acknowledges the token', async () => {
   const { lease, done, events } = open()
   expect([await lease.expire(), done, events]).toEqual(['settled', ['ack'], ['expired']])
 })
 
-test('a failure that is being judged is at work until the next token goes, not to be cancelled', async () => {
+test('AmqpLease stays at work until the retry is published, and ignores a cancel meanwhile', async () => {
   const { promise, resolve } = deferred<ReportedOutcome>()
   const decide = vi.fn((_run: FailedRun) => promise)
   const { lease, done, events } = open({ decide })
@@ -162,7 +165,7 @@ test('a failure that is being judged is at work until the next token goes, not t
   expect(lease.isOver).toBe(true)
 })
 
-test('one that fails without having begun is not at work', async () => {
+test('AmqpLease is not at work if it fails without having begun', async () => {
   const { promise, resolve } = deferred<ReportedOutcome>()
   const { lease } = open({ decide: () => promise })
   const failed = lease.fail(FAILURE)
@@ -171,7 +174,7 @@ test('one that fails without having begun is not at work', async () => {
   expect(await failed).toBe('settled')
 })
 
-test('nothing at work is named while its end is reported', async () => {
+test('AmqpLease is not at work while its end is reported', async () => {
   const { report, answer } = slowReport()
   const { lease } = open({ report })
   await lease.begin()
@@ -182,7 +185,7 @@ test('nothing at work is named while its end is reported', async () => {
   await failed
 })
 
-test('an end is settled once, whatever else comes while it is reported', async () => {
+test('AmqpLease settles once although cancel and release come while the end is reported', async () => {
   const { report, answer } = slowReport()
   const onOver = vi.fn()
   const { lease, done } = open({ report, onOver })
@@ -202,7 +205,7 @@ test('an end is settled once, whatever else comes while it is reported', async (
   expect(onOver.mock.calls).toEqual([[lease, 'ack']])
 })
 
-test('a job that is cancelled while its start is put on record does not begin', async () => {
+test('AmqpLease does not begin if it is cancelled while its start is reported', async () => {
   const { report, answer } = slowReport()
   const { lease, done } = open({ report }, true)
   const begun = lease.begin()
@@ -213,25 +216,25 @@ test('a job that is cancelled while its start is put on record does not begin', 
   expect(done).toEqual(['ack'])
 })
 
-test('a start that RabbitMQ takes in no message is told without the job', async () => {
+test('AmqpLease reports a start that is too large for a message without the job', async () => {
   const { heard, report } = limitedTo(150)
   const { lease } = open({ report }, true)
   expect([await lease.begin(), lease.phase]).toEqual([true, 'running'])
   expect(heard).toMatchObject([{ event: 'started' }])
 })
 
-test('a job whose start cannot be put on record is given back', async () => {
+test('AmqpLease gives the token back if its start cannot be reported', async () => {
   const { lease, done } = open({ report: async () => 'given-up' }, true)
   expect([await lease.begin(), done]).toEqual([false, ['give-back']])
 })
 
-test('a job whose token was lost while its start was put on record is released', async () => {
+test('AmqpLease reports released if its token was lost while its start was reported', async () => {
   const { lease, events } = open({}, true, () => events.length === 0)
   expect([await lease.begin(), lease.isOver]).toEqual([false, true])
   expect(events).toEqual(['started', 'released'])
 })
 
-test('one whose token came again meanwhile begins', async () => {
+test('AmqpLease begins if its lost token was redelivered while its start was reported', async () => {
   const { report, answer } = slowReport()
   const { lease } = open({ report }, true, () => false)
   const begun = lease.begin()
@@ -244,19 +247,22 @@ test.each<[ReportedOutcome, string, boolean]>([
   [{ decision: 'retry', delay_ms: 1_000, rung_ms: 1_000 }, 'ack', false],
   [{ decision: 'retry', delay_ms: 1_000, rung_ms: null }, 'ack', true],
   [{ decision: 'discard' }, 'dead-letter', false],
-])('a failure with %j: %s; the job is shown to the gateway: %s', async (outcome, how, isShown) => {
-  const { lease, done, events, told } = open({ decide: async () => outcome })
-  await lease.begin()
-  expect([await lease.fail(FAILURE), done, events]).toEqual([
-    'settled',
-    [how],
-    ['started', 'failed'],
-  ])
-  expect(told.at(-1)).toMatchObject({ error: { message: 'm' }, outcome })
-  expect('job' in (told.at(-1) ?? {})).toBe(isShown)
-})
+])(
+  'AmqpLease with the failure outcome %j settles by %s; the report includes the job: %s',
+  async (outcome, how, isShown) => {
+    const { lease, done, events, told } = open({ decide: async () => outcome })
+    await lease.begin()
+    expect([await lease.fail(FAILURE), done, events]).toEqual([
+      'settled',
+      [how],
+      ['started', 'failed'],
+    ])
+    expect(told.at(-1)).toMatchObject({ error: { message: 'm' }, outcome })
+    expect('job' in (told.at(-1) ?? {})).toBe(isShown)
+  },
+)
 
-test('one that has not begun is given back without a word, and one that runs with one', async () => {
+test('AmqpLease.release gives the token back, and reports released only if the handler had begun', async () => {
   const idle = open()
   await idle.lease.release()
   expect([idle.done, idle.events]).toEqual([['give-back'], []])
@@ -266,7 +272,7 @@ test('one that has not begun is given back without a word, and one that runs wit
   expect([busy.done, busy.events]).toEqual([['give-back'], ['started', 'released']])
 })
 
-test('of a cancelled job the token is dropped, and told to be', async () => {
+test('AmqpLease.cancel reports dropped and acknowledges the token', async () => {
   const { lease, done, events } = open()
   await lease.cancel()
   expect([done, events, await lease.begin()]).toEqual([['ack'], ['dropped'], false])
@@ -275,25 +281,28 @@ test('of a cancelled job the token is dropped, and told to be', async () => {
 test.each<[ReportOutcome, string[]]>([
   ['reported', ['ack']],
   ['given-up', []],
-])('of a cancelled job the token is kept until the word of it is %s', async (told, ending) => {
-  const { report, answer } = slowReport()
-  const { lease, done } = open({ report })
-  await lease.begin()
-  const dropped = lease.cancel()
-  await new Promise(setImmediate)
-  expect([done, lease.isOver, await lease.complete(1)]).toEqual([[], true, 'stale'])
-  answer(told)
-  await dropped
-  expect(done).toEqual(ending)
-})
+])(
+  'AmqpLease of a cancelled job keeps its token until the report is %s, then settles it by %j',
+  async (told, ending) => {
+    const { report, answer } = slowReport()
+    const { lease, done } = open({ report })
+    await lease.begin()
+    const dropped = lease.cancel()
+    await new Promise(setImmediate)
+    expect([done, lease.isOver, await lease.complete(1)]).toEqual([[], true, 'stale'])
+    answer(told)
+    await dropped
+    expect(done).toEqual(ending)
+  },
+)
 
-test('of a cancelled job the token that went with its channel comes again: nothing is told', async () => {
+test('AmqpLease.cancel reports nothing if the token is lost with its channel, because it comes again', async () => {
   const { lease, events } = open({}, false, () => false)
   await lease.cancel()
   expect([events, lease.isOver]).toEqual([[], true])
 })
 
-test('a start that is put on record is not told again behind the word that it was given back', async () => {
+test('AmqpLease does not let an unconfirmed start be repeated after released was reported', async () => {
   const sent: { events: string[]; answer(outcome: PublishOutcome): void }[] = []
   const reporter = new Reporter({
     workerId: 'w',
@@ -312,7 +321,7 @@ test('a start that is put on record is not told again behind the word that it wa
   await expect.poll(() => sent).toHaveLength(2)
   sent[1]?.answer('confirmed')
   await released
-  // Its connection went before the confirm.
+  // The connection was lost before RabbitMQ confirmed the start.
   sent[0]?.answer('unknown')
   expect([await begun, done]).toEqual([false, ['give-back']])
   await reporter.stop(AbortSignal.timeout(5_000))

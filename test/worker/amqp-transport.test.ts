@@ -4,7 +4,7 @@ import type { PublishOutcome } from '../../src/broker/broker.ts'
 import { AmqpTransport } from '../../src/worker/amqp-transport.ts'
 import type { AmqpLink } from '../../src/worker/link.ts'
 
-/** POST /jobs over a link that is as it is told. */
+/** Sends POST /jobs over a link that is changed by `given`. */
 function push(given: object, path = '/jobs', body: object = { type: 't', args: [] }) {
   const link = {
     clock: { now: () => 0, wall: () => 0 },
@@ -23,7 +23,7 @@ function push(given: object, path = '/jobs', body: object = { type: 't', args: [
   } as never)
 }
 
-test('under an alarm of RabbitMQ nothing is published', async () => {
+test('answers 503 and publishes nothing while RabbitMQ blocks the connection', async () => {
   const sent: unknown[] = []
   const publisher = { send: async (one: unknown) => sent.push(one) && 'confirmed' }
   const answer = await push({ publish: { blockedReason: 'low on disk' }, publisher })
@@ -34,14 +34,14 @@ test('under an alarm of RabbitMQ nothing is published', async () => {
   expect(sent).toEqual([])
 })
 
-test('a queue that is gone is not waited for for ever', async () => {
+test('answers 503 unroutable if a missing queue is not declared in time', async () => {
   expect(await push({})).toMatchObject({
     status: 503,
     body: { error: { details: { reason: 'unroutable' } } },
   })
 }, 30_000)
 
-test('of ten thousand jobs at once some thousand are under way, and the others wait in order', async () => {
+test('publishes a batch of 10,000 jobs in order, with at most 4096 unconfirmed', async () => {
   const ids = Array.from({ length: 10_000 }, () => v7())
   const sent: { id: string; confirm(outcome: PublishOutcome): void }[] = []
   const publisher = {

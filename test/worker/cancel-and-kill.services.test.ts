@@ -7,7 +7,7 @@ import { inTime } from '../support/in-time.ts'
 import { createVhost } from '../support/rabbit.ts'
 import { gate } from './harness.ts'
 
-test('what was cancelled never starts, though its gateway is killed right after the 200', async () => {
+test('a native worker never starts a cancelled job, even if the gateway is killed right after its 200', async () => {
   const vhost = await createVhost()
   onTestFinished(() => vhost.drop())
   const gateway = await Gateway.start({ amqpUrl: vhost.url })
@@ -44,7 +44,7 @@ test('what was cancelled never starts, though its gateway is killed right after 
   expect(status).toBe(200)
   await gateway.kill9()
   end.open()
-  // In order of arrival: the cancelled one would have been before it.
+  // The worker takes jobs in order of arrival, so the cancelled one would have run before this one.
   await eventually(() => ran.includes(last))
   expect(ran.filter((id) => [first, cancelled, last].includes(id))).toEqual([first, last])
 })

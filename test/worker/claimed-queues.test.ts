@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { ClaimedQueues } from '../../src/worker/claimed-queues.ts'
 
-/** Answers when told to. */
-function asked() {
+/** An `isEmpty` whose questions are answered when the test calls `answer`. */
+function questions() {
   const answers: ((isEmpty: boolean) => void)[] = []
   const isEmpty = () => new Promise<boolean>((resolve) => answers.push(resolve))
   const answer = async (is: boolean) => {
@@ -13,9 +13,9 @@ function asked() {
 }
 
 describe('ClaimedQueues', () => {
-  it('forgets a queue at the review after the one that saw it empty', async () => {
+  it('forgets a queue at the review after the one that found it empty', async () => {
     const queues = new ClaimedQueues()
-    const { isEmpty, answer } = asked()
+    const { isEmpty, answer } = questions()
     queues.add('a')
     queues.review(isEmpty)
     await answer(true)
@@ -24,9 +24,9 @@ describe('ClaimedQueues', () => {
     expect(queues.has('a')).toBe(false)
   })
 
-  it('asks again for a queue that was not empty, and once while an answer is awaited', async () => {
+  it('asks about a queue once while an answer is awaited, and again if it was not empty', async () => {
     const queues = new ClaimedQueues()
-    const { answers, isEmpty, answer } = asked()
+    const { answers, isEmpty, answer } = questions()
     queues.add('a')
     queues.review(isEmpty)
     queues.review(isEmpty)
@@ -37,9 +37,9 @@ describe('ClaimedQueues', () => {
     expect(queues.has('a')).toBe(true)
   })
 
-  it('takes nothing from an answer that was asked for before the queue was added again', async () => {
+  it('ignores an answer that was requested before the queue was added again', async () => {
     const queues = new ClaimedQueues()
-    const { isEmpty, answer } = asked()
+    const { isEmpty, answer } = questions()
     queues.add('a')
     queues.review(isEmpty)
     queues.add('a')

@@ -6,7 +6,7 @@ import { benchOfFile, gate, publishJob, ready, until } from './harness.ts'
 
 const { on } = benchOfFile()
 
-describe('success', () => {
+describe('success in a native worker', () => {
   test('is reported with the result, then acknowledged', async () => {
     const { queue, desk, worker, jobQueue } = await on.setUp({
       'test.job': ({ args, attempt, job }) => ({ args, attempt, tenant: job['x_tenant'] }),
@@ -22,11 +22,11 @@ describe('success', () => {
       },
     ])
     await worker.stop()
-    // Given back, it would be here again.
+    // A token that was not acknowledged would be here again.
     expect(await ready(on.admin, jobQueue)).toBe(0)
   })
 
-  test('tells when it began, which the word of its start may not', async () => {
+  test('is reported with the time at which the handler began', async () => {
     let begun = 0
     const { queue, desk } = await on.setUp({
       'test.job': async () => {
@@ -45,7 +45,7 @@ describe('success', () => {
     expect(Date.parse(end?.at ?? '')).toBeGreaterThanOrEqual(Number(end?.result))
   })
 
-  test('is not acknowledged before RabbitMQ has the report', async () => {
+  test('is not acknowledged if RabbitMQ does not confirm the report', async () => {
     const queue = await on.queue()
     const control = `ojs.queue.control.${queue}`
     await on.admin.channel.deleteQueue(control)
@@ -62,7 +62,7 @@ describe('success', () => {
     expect(await on.admin.takeAll(`ojs.queue.${queue}`)).toEqual([id])
   })
 
-  test('of many jobs costs few messages', async () => {
+  test('of 500 jobs is reported in fewer than 250 messages', async () => {
     const { queue, desk, jobQueue } = await on.setUp({ 'test.job': () => 1 }, { concurrency: 100 })
     const ids = await Promise.all(Array.from({ length: 500 }, () => publishJob(on.admin, queue)))
     await eventually(() => ids.every((id) => desk.ends(id).length === 1))
@@ -70,7 +70,7 @@ describe('success', () => {
     expect(await ready(on.admin, jobQueue)).toBe(0)
   })
 
-  test('of a long job is preceded by its start', async () => {
+  test('of a long job is preceded by a report of its start', async () => {
     const end = gate()
     const { queue, desk } = await on.setUp({ 'test.job': () => end.opened })
     const id = await publishJob(on.admin, queue)
@@ -81,14 +81,14 @@ describe('success', () => {
   })
 })
 
-describe('prefetch', () => {
-  test('of more than AMQP can count is as much as it can', async () => {
+describe('prefetch of a native worker', () => {
+  test('works with a concurrency beyond the 16 bits of AMQP', async () => {
     const { queue, desk } = await on.setUp({ 'test.job': () => 1 }, { concurrency: 100_000 })
     const id = await publishJob(on.admin, queue)
     await until(desk, id)
   })
 
-  test('is the number of slots: the rest stays for other workers', async () => {
+  test('is its concurrency: further jobs stay in the queue for other workers', async () => {
     const end = gate()
     const { queue, jobQueue, desk } = await on.setUp(
       { 'test.job': () => end.opened },
@@ -107,7 +107,7 @@ describe('prefetch', () => {
     await eventually(() => ids.every((id) => desk.ends(id).length === 1))
   })
 
-  test('over two queues never runs more than there are slots', async () => {
+  test('for two queues never lets more jobs run than its concurrency', async () => {
     const queues = [await on.queue(), await on.queue()]
     const desks = await Promise.all(queues.map((queue) => on.desk(queue)))
     let running = 0
@@ -128,8 +128,8 @@ describe('prefetch', () => {
   })
 })
 
-describe('a foreign job', () => {
-  test('runs with what the gateway would have made of it', async () => {
+describe('a foreign job in a native worker', () => {
+  test('runs with the defaults that the gateway would have added', async () => {
     const { queue, desk } = await on.setUp({ 'test.job': ({ job }) => job })
     const id = v7()
     const body = { id, type: 'test.job', args: ['x'], retry: { max_attempts: 5 } }
@@ -151,7 +151,7 @@ describe('a foreign job', () => {
     })
   })
 
-  test('that is no OJS job goes to the dead letter queue', async () => {
+  test('that is no valid OJS job goes to the dead letter queue', async () => {
     const { queue } = await on.setUp({ 'test.job': () => 1 })
     const hostile = ['not json', '[]', '{"id":"x","type":"test.job","args":{}}', '{"args":[]}']
     for (const [index, text] of hostile.entries()) {
@@ -164,8 +164,8 @@ describe('a foreign job', () => {
   })
 })
 
-describe('the end of a worker', () => {
-  test('gives back what it could not finish, and what it never began', async () => {
+describe('the shutdown of a native worker', () => {
+  test('gives back a running job after the grace period', async () => {
     const begun = gate()
     const { queue, worker, jobQueue } = await on.setUp({
       'test.job': ({ signal }) => {
@@ -181,7 +181,7 @@ describe('the end of a worker', () => {
     expect(await on.admin.takeAll(jobQueue)).toEqual([id])
   })
 
-  test('waits for what runs, and reports it', async () => {
+  test('waits for a running job, reports it, and leaves a later one in the queue', async () => {
     const begun = gate()
     const end = gate()
     const { queue, desk, worker, jobQueue } = await on.setUp(

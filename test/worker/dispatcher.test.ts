@@ -12,7 +12,7 @@ import { deferred } from '../support/deferred.ts'
 
 const BODY = { specversion: '1.0', id: 'j', type: 't', args: [], timeout_ms: 0, max_attempts: 3 }
 
-/** What is done with the tokens of a worker that nobody answers. */
+/** A dispatcher whose claims no gateway answers. Records how tokens are settled and what is reported. */
 function open(more: object = {}, told: ReportOutcome = 'reported', given: Partial<LeaseDeps> = {}) {
   const settled: string[] = []
   const delivered: Lease[] = []
@@ -39,7 +39,7 @@ function open(more: object = {}, told: ReportOutcome = 'reported', given: Partia
       started: () => {},
       report: async (_queue, _key, event) => {
         reported.push(JSON.parse(event).event)
-        // What is settled before this is answered is settled too early.
+        // Includes what is already settled: nothing may be settled before the report is answered.
         reported.push(...settled)
         return told
       },
@@ -68,7 +68,7 @@ test.each([
   ['completed', 'ack'],
   ['failed', 'dead-letter'],
 ] as const)(
-  'the token of an attempt that has %s here is settled when it comes again, not run',
+  'the token of an attempt that has %s on this worker is settled again when redelivered, and not run',
   async (end, how) => {
     const { arrive, claim, delivered, settled } = open()
     arrive()
@@ -82,19 +82,19 @@ test.each([
   },
 )
 
-test('a second copy of an earlier token of what has run here is acknowledged, not run', async () => {
+test('a copy of the token of an earlier attempt than the one that ran here is acknowledged, and not run', async () => {
   const { arrive, claim, delivered, settled } = open()
   arrive(false, 2)
   await delivered[0]?.begin()
   await delivered[0]?.fail({ code: 'boom', type: 'Boom', message: 'm', retryable: false })
   arrive(false, 1)
   expect([settled, delivered.length]).toEqual([['dead-letter', 'ack'], 1])
-  // A later one is another matter.
+  // The token of a later attempt runs.
   arrive(false, 3)
   expect([delivered.length, claim.mock.calls]).toEqual([2, []])
 })
 
-test('messages without an id are no copies of each other', () => {
+test('redelivered messages without an id are not taken for copies of each other', () => {
   const { arrive, settled } = open({ id: undefined })
   arrive(true, 1, '')
   arrive(true, 1, '')
@@ -104,14 +104,14 @@ test('messages without an id are no copies of each other', () => {
 test.each([
   [1, []],
   [2, ['started']],
-])('attempt %i: reported before its handler runs are %j', async (attempt, before) => {
+])('attempt %i: the events reported before its handler runs are %j', async (attempt, before) => {
   const { arrive, claim, delivered, reported } = open()
   arrive(false, attempt)
   await delivered[0]?.begin()
   expect([reported, claim.mock.calls]).toEqual([before, []])
 })
 
-test('a newer token of a job that runs goes back with the others of a paused queue', async () => {
+test('the next token of a running job is given back when its queue is paused', async () => {
   const { arrive, delivered, dispatcher, settled } = open()
   arrive()
   const [lease] = delivered
@@ -126,7 +126,7 @@ test('a newer token of a job that runs goes back with the others of a paused que
   expect([settled, delivered.length]).toEqual([['given back', 'ack'], 1])
 })
 
-test('a newer token of a job that runs is forgotten with its channel', async () => {
+test('the next token of a running job is forgotten when its channel is lost', async () => {
   const { arrive, delivered, dispatcher, settled } = open()
   arrive()
   await delivered[0]?.begin()
@@ -138,7 +138,7 @@ test('a newer token of a job that runs is forgotten with its channel', async () 
   expect(settled).toEqual(['given back'])
 })
 
-test('a newer token of a job that has run here meanwhile is claimed', async () => {
+test('the next token of a running job is claimed when the job has completed', async () => {
   const { arrive, claim, delivered } = open()
   arrive()
   const [lease] = delivered
@@ -148,7 +148,7 @@ test('a newer token of a job that has run here meanwhile is claimed', async () =
   await vi.waitFor(() => expect(claim).toHaveBeenCalledTimes(1), 15_000)
 })
 
-test('the shortest lease is that of a handler that runs', async () => {
+test('shortestLeaseMs() counts only the leases of running handlers', async () => {
   const { arrive, delivered, dispatcher } = open({ visibility_timeout_ms: 600 })
   arrive()
   expect(dispatcher.shortestLeaseMs()).toBe(Number.POSITIVE_INFINITY)
@@ -162,7 +162,7 @@ test.each<[ReportOutcome, string[]]>([
   ['reported', ['ack']],
   ['given-up', []],
 ])(
-  'one that is cancelled while it is claimed is dropped when that is %s',
+  'a job that is cancelled during its claim: with its drop %s, the token is settled by %j',
   async (told, endings) => {
     const { arrive, delivered, dispatcher, reported, settled } = open({}, told)
     arrive(true)
@@ -172,7 +172,7 @@ test.each<[ReportOutcome, string[]]>([
   },
 )
 
-test('an older word of a cancellation takes nothing back of a newer one', async () => {
+test('the cancellation of an older generation does not undo that of a newer one', async () => {
   const { arrive, delivered, dispatcher, settled } = open()
   dispatcher.cancel('j', 1)
   dispatcher.cancel('j', -1)
@@ -181,7 +181,7 @@ test('an older word of a cancellation takes nothing back of a newer one', async 
   expect([settled, delivered]).toEqual([['ack'], []])
 })
 
-test('a job is named in heartbeats until its end is on its way, not until it has failed', async () => {
+test('a failed job is still named in heartbeats while its retry is being decided', async () => {
   const { promise: outcome, resolve } = deferred<ReportedOutcome>()
   const { arrive, delivered, dispatcher } = open({ visibility_timeout_ms: 900 }, 'reported', {
     decide: () => outcome,

@@ -19,8 +19,8 @@ import type { TokenJob } from '../../src/worker/token-job.ts'
 
 const nested = (levels: number): unknown => (levels === 0 ? 1 : [nested(levels - 1)])
 
-/** One event as a gateway reads it, of a job that it does not know. */
-function told(event: EventName, more: string, content: Buffer, properties: object = {}) {
+/** One event, as a gateway reads it, of a job that it does not know. */
+function readByGateway(event: EventName, more: string, content: Buffer, properties: object = {}) {
   const text = textOf(event, more, content, { properties })
   expect(Buffer.byteLength(text)).toBeLessThanOrEqual(MAX_EVENT_BYTES)
   return read(text)
@@ -52,10 +52,10 @@ function read(text: string) {
   return request.events[0]
 }
 
-/** In its quotes it is 1 MiB. */
+/** The largest text: with its quotes it has 1 MiB. */
 const LARGEST = 1_048_574
 
-/** By an HTTP worker. */
+/** Acknowledges a job as an HTTP worker does. */
 async function acknowledged(result: unknown) {
   const complete = async () => ({ id: 'j', state: 'completed', workerId: null })
   const deps = {
@@ -68,16 +68,18 @@ async function acknowledged(result: unknown) {
 const BODY = Buffer.from('{"id":"j","type":"a.b","args":[]}')
 const sized = (bytes: number) => Buffer.from(JSON.stringify({ id: 'j', args: ['x'.repeat(bytes)] }))
 
-describe('a result', () => {
+describe('a result in a report', () => {
   test.each([
     ['as deep as over HTTP', nested(31)],
     ['with a lone surrogate', '\ud800'],
     ['with NUL', 'a\u0000b'],
     ['with __proto__', JSON.parse('{"__proto__":{"a":1}}')],
-    ['of a double beyond 2^53', 1.5e300],
-    ['of one that is an integer', { n: [1.6e18] }],
-  ])('%s is told', (_name, result) => {
-    expect(told('completed', resultMember(result) as string, BODY)).toMatchObject({ result })
+    ['that is a double beyond 2^53', 1.5e300],
+    ['with an integer beyond 2^53', { n: [1.6e18] }],
+  ])('%s reaches the gateway unchanged', (_name, result) => {
+    expect(readByGateway('completed', resultMember(result) as string, BODY)).toMatchObject({
+      result,
+    })
   })
 
   test.each([
@@ -85,7 +87,7 @@ describe('a result', () => {
     ['too large', 'x'.repeat(LARGEST + 1), 'larger than 1048576 bytes'],
     ['of too many bytes', 'ü'.repeat(524_288), 'larger than 1048576 bytes'],
     ['that throws', { toJSON: () => BigInt(1) }, 'BigInt'],
-  ])('%s fails the job as over HTTP', (_name, result, message) => {
+  ])('%s becomes a failure without retry, as over HTTP', (_name, result, message) => {
     expect(resultMember(result)).toEqual({
       code: 'handler_error',
       type: 'ResultError',
@@ -94,10 +96,10 @@ describe('a result', () => {
     })
   })
 
-  // A gateway refuses larger reports, whatever else it is told: 1 MiB and three times `OJS_MAX_BODY_BYTES`.
+  // Every gateway accepts reports up to 1 MiB plus three times `OJS_MAX_BODY_BYTES`, whose minimum is 1 KiB.
   const LEAST_LIMIT = 1_048_576 + 3 * 1_024
 
-  test('may be as large as over HTTP, and every gateway takes its report', async () => {
+  test('may be as large as over HTTP, in a report that every gateway accepts', async () => {
     const result = 'x'.repeat(LARGEST)
     const text = textOf('completed', startMember(0) + resultMember(result), sized(60_000))
     expect(reportOf(text).length).toBeLessThanOrEqual(LEAST_LIMIT)
@@ -108,61 +110,61 @@ describe('a result', () => {
     })
   })
 
-  test('that leaves no room for the job is told without it', () => {
+  test('that leaves no room for the job is sent without the job', () => {
     const result = 'x'.repeat(999_990)
-    expect(told('completed', resultMember(result) as string, sized(60_000))).not.toHaveProperty(
-      'job',
-    )
-    expect(told('completed', resultMember(result) as string, BODY)).toHaveProperty('job')
+    expect(
+      readByGateway('completed', resultMember(result) as string, sized(60_000)),
+    ).not.toHaveProperty('job')
+    expect(readByGateway('completed', resultMember(result) as string, BODY)).toHaveProperty('job')
   })
 })
 
-describe('an error', () => {
+describe('an error in a report', () => {
   const failure = { code: 'handler_error', type: 'T', message: 'm', retryable: true }
 
-  test('is told with its details', () => {
+  test('reaches the gateway with its details', () => {
     const error = { ...failure, details: { code: 'E_1', deep: nested(20) } }
-    expect(told('failed', errorMember(failureOf(error)), BODY)).toMatchObject({ error })
+    expect(readByGateway('failed', errorMember(failureOf(error)), BODY)).toMatchObject({ error })
   })
 
   test.each([
     ['too many levels', { n: nested(31) }],
     ['too many bytes', { n: 'x'.repeat(65_000), stack: '\u0001'.repeat(10_000) }],
-  ])('with %s in its details is told without them', (_name, details) => {
+  ])('with %s in its details is sent with truncated details', (_name, details) => {
     const failed = failureOf({ ...failure, details })
-    expect(told('failed', errorMember(failed), sized(890_000))).toMatchObject({
+    expect(readByGateway('failed', errorMember(failed), sized(890_000))).toMatchObject({
       error: { ...failure, details: { truncated: true } },
       job: { id: 'j' },
     })
   })
 
-  test('of texts and details that are too long together is told without the details', () => {
+  test('whose texts and details are too long together is sent without the details', () => {
     const message = '\u0001'.repeat(10_000)
     const failed = failureOf({ ...failure, message, details: { n: 'x'.repeat(65_000) } })
-    expect(told('failed', errorMember(failed), sized(899_000))).toMatchObject({
+    expect(readByGateway('failed', errorMember(failed), sized(899_000))).toMatchObject({
       error: { message, details: { truncated: true } },
       job: { id: 'j' },
     })
   })
 
-  test('of texts that JSON makes long leaves room for the largest job', () => {
+  test('whose texts become longer by JSON escapes still leaves room for the job', () => {
     const control = '\u0001'.repeat(100_000)
     const failed = failureOf({ code: control, type: control, message: control })
-    expect(told('failed', errorMember(failed), sized(899_000))).toHaveProperty('job')
+    expect(readByGateway('failed', errorMember(failed), sized(899_000))).toHaveProperty('job')
   })
 })
 
-test('a job with a byte order mark is shown without it', () => {
+test('an event shows a job with a byte order mark without the mark', () => {
   const content = Buffer.concat([Buffer.from('\ufeff'), BODY])
-  expect(told('started', '', content)).toMatchObject({ job: { id: 'j', type: 'a.b' } })
+  expect(readByGateway('started', '', content)).toMatchObject({ job: { id: 'j', type: 'a.b' } })
 })
 
-test('a job as deep as it may be is shown', () => {
+test('an event shows a job with the deepest args that are allowed', () => {
   const job = { id: 'j', args: nested(31) }
-  expect(told('started', '', Buffer.from(JSON.stringify(job)))).toMatchObject({ job })
+  expect(readByGateway('started', '', Buffer.from(JSON.stringify(job)))).toMatchObject({ job })
 })
 
-test('what came beside the body of a job is shown, but for what would be refused', () => {
+test('an event shows headers and properties of a message, except those that a gateway would refuse', () => {
   const headers = {
     'x-tenant': 'acme',
     'x-blob': Buffer.from('abc'),
@@ -175,7 +177,7 @@ test('what came beside the body of a job is shown, but for what would be refused
     'x-ojs-trace-id': 5,
   }
   const properties = { headers, timestamp: 2 ** 62, priority: 4, replyTo: 'r', userId: 'guest' }
-  const event = told('completed', '', BODY, properties)
+  const event = readByGateway('completed', '', BODY, properties)
   expect(event?.headers).toEqual({
     'x-tenant': 'acme',
     'x-blob': { '!': 'bytes', value: 'YWJj' },
@@ -185,17 +187,17 @@ test('what came beside the body of a job is shown, but for what would be refused
   expect(event?.properties).toEqual({ priority: 4, reply_to: 'r' })
 })
 
-describe('a large job that has failed', () => {
+describe('a large job in a failed event', () => {
   const error = ',"error":{"code":"c","message":"m"}'
-  /** Of so many bytes. */
+  /** A body of exactly this many bytes. */
   const large = (bytes: number) => sized(bytes - sized(0).length)
   const MOST = 3 * 1024 * 1024
 
   test.each([
-    ['is shown as far as a gateway takes it', MOST, false, true],
-    ['is not shown beyond', MOST + 1, false, false],
-    ['is shown to who shall hold it as far as every gateway takes it', 900_000, true, true],
-    ['is not shown to them beyond', 900_001, true, false],
+    ['is included up to 3 MiB', MOST, false, true],
+    ['is left out beyond 3 MiB', MOST + 1, false, false],
+    ['is included up to 900,000 bytes if the gateway holds the retry', 900_000, true, true],
+    ['is left out beyond 900,000 bytes if the gateway holds the retry', 900_001, true, false],
   ])('%s', (_name, bytes, isLeft, isShown) => {
     const text = textOf('failed', error, large(bytes), { isLeft })
     expect(text.includes('"job":{')).toBe(isShown)

@@ -7,7 +7,7 @@ interface Question {
   rung_ms?: number
 }
 
-/** A link over which these answers come, one after another; what was asked, and declared. */
+/** A GatewayLine whose questions get the given answers in turn. Records questions and declared queues. */
 function lineTo(answers: object[]) {
   const asked: number[] = []
   const questions: Question[] = []
@@ -27,7 +27,7 @@ function lineTo(answers: object[]) {
 }
 const answered = (body: object) => ({ outcome: 'answered', body })
 
-test('the answers to several questions about queues are one', async () => {
+test('sync() asks about 100 queues at a time and merges the answers', async () => {
   const { line, asked } = lineTo([
     answered({ tombstones: ['a'], truncated: true, paused: ['q-0'] }),
     answered({ tombstones: ['b'], truncated: false, paused: ['q-100'], generations: { b: 2 } }),
@@ -43,13 +43,13 @@ test('the answers to several questions about queues are one', async () => {
   )
 })
 
-test('where nobody has been yet the question is asked again, in a queue that is there', async () => {
+test('sync() declares the control queue and asks again if the question is returned as unroutable', async () => {
   const { line, asked, declared } = lineTo([{ outcome: 'returned' }, answered({ tombstones: [] })])
   expect(await line.sync(['q'])).toMatchObject({ tombstones: new Map(), paused: [] })
   expect([asked, declared]).toEqual([[1, 1], ['default']])
 })
 
-test('a gateway hears which queue is gone, and which of its retry queues', async () => {
+test('announce() names the lost queue, and the delay of a lost retry queue', async () => {
   const { line, questions } = lineTo([answered({}), answered({})])
   await line.announce('q')
   await line.announce('q', 500)

@@ -17,7 +17,7 @@ function failingOnce(attempt: number): number {
 }
 
 describe.each(['classic', 'quorum'] as const)(
-  'over HTTP, a job of a native worker (%s)',
+  'read over HTTP, a job of a native worker (%s)',
   (queueType) => {
     let vhost: Awaited<ReturnType<typeof createVhost>>
     let gateway: TestGateway
@@ -73,7 +73,7 @@ describe.each(['classic', 'quorum'] as const)(
     const untilState = (id: string, state: string) =>
       eventually(async () => (await jobOf(id)).state === state)
 
-    test('reads completed, with its result', async () => {
+    test('is active, then completed with its result', async () => {
       const end = gate()
       const { workerId } = await start({
         'test.job': async ({ args }) => {
@@ -107,7 +107,7 @@ describe.each(['classic', 'quorum'] as const)(
       await eventually(async () => (await ready(admin, `ojs.queue.${queue}`)) === 0)
     })
 
-    test('is known although no gateway has enqueued it, and its retry is not lost', async () => {
+    test('is known, and retried by the gateway, although a native producer enqueued it', async () => {
       const options = { rungSettleMs: 60_000 }
       await start({ 'test.job': ({ attempt }) => failingOnce(attempt) }, options)
       const producer = new NativeProducer({ url: vhost.url, queueType, logger: false })
@@ -120,7 +120,7 @@ describe.each(['classic', 'quorum'] as const)(
       expect((await jobOf(id)).errors).toMatchObject([{ attempt: 1, message: 'not yet' }])
     })
 
-    test('is known when it has failed however large, and shows the largest result', async () => {
+    test('is known after a failure with args of 2.5 MB, and shows a result of 1 MiB', async () => {
       const result = 'r'.repeat(1_048_574)
       await start({
         'test.job': ({ attempt }) => (failingOnce(attempt) ? result : undefined),
@@ -137,7 +137,7 @@ describe.each(['classic', 'quorum'] as const)(
       expect(known.errors).toMatchObject([{ attempt: 1, message: 'not yet' }])
     })
 
-    test('keeps what came beside its body when its retry is left to the gateway', async () => {
+    test('keeps its headers and properties when its retry is left to the gateway', async () => {
       const options = { rungSettleMs: 60_000 }
       await start({ 'test.job': ({ attempt }) => failingOnce(attempt) }, options)
       const { queue: tap } = await admin.channel.assertQueue('', { exclusive: true })
@@ -159,22 +159,25 @@ describe.each(['classic', 'quorum'] as const)(
 
     test.each<[string, object]>([
       ['by its body', {}],
-      ['by all signs', { 'x-ojs-enqueued-at': '2026-02-12T10:30:00.000Z' }],
-    ])('that looks like one of the gateway %s is not lost when it fails', async (_how, headers) => {
-      const options = { rungSettleMs: 60_000 }
-      await start({ 'test.job': ({ attempt }) => failingOnce(attempt) }, options)
-      const id = v7()
-      const numbers = { timeout_ms: 30_000, max_attempts: 3, retry: SOON }
-      const body = { specversion: '1.0', id, type: 'test.job', queue, args: [7], ...numbers }
-      const content = Buffer.from(JSON.stringify(body))
-      admin.channel.publish('ojs.exchange.direct', queue, content, { messageId: id, headers })
-      await admin.channel.waitForConfirms()
-      await eventually(async () => (await gateway.get(id)).status === 200)
-      await untilState(id, 'completed')
-      expect(await jobOf(id)).toMatchObject({ args: [7], attempt: 2, result: 2 })
-    })
+      ['by its body and header', { 'x-ojs-enqueued-at': '2026-02-12T10:30:00.000Z' }],
+    ])(
+      'is retried although it looks %s as if the gateway had enqueued it',
+      async (_how, headers) => {
+        const options = { rungSettleMs: 60_000 }
+        await start({ 'test.job': ({ attempt }) => failingOnce(attempt) }, options)
+        const id = v7()
+        const numbers = { timeout_ms: 30_000, max_attempts: 3, retry: SOON }
+        const body = { specversion: '1.0', id, type: 'test.job', queue, args: [7], ...numbers }
+        const content = Buffer.from(JSON.stringify(body))
+        admin.channel.publish('ojs.exchange.direct', queue, content, { messageId: id, headers })
+        await admin.channel.waitForConfirms()
+        await eventually(async () => (await gateway.get(id)).status === 200)
+        await untilState(id, 'completed')
+        expect(await jobOf(id)).toMatchObject({ args: [7], attempt: 2, result: 2 })
+      },
+    )
 
-    test('that comes too late is discarded without a run, whoever had enqueued it', async () => {
+    test('is discarded without a run if it has expired, whether enqueued natively or over HTTP', async () => {
       const ran: string[] = []
       queue = `late-${queueType}`
       const expiresAt = new Date(Date.now() - 1_000)
@@ -197,7 +200,7 @@ describe.each(['classic', 'quorum'] as const)(
       await eventually(async () => (await ready(admin, `ojs.queue.${queue}`)) === 0)
     })
 
-    test('that fails for good is a dead letter, in both places', async () => {
+    test('is a dead letter in RabbitMQ and over HTTP after its last attempt', async () => {
       await start({
         'test.job': () => {
           throw new Error('never')
@@ -211,7 +214,7 @@ describe.each(['classic', 'quorum'] as const)(
       expect(JSON.stringify(listed.body)).toContain(id)
     })
 
-    test('waits for the gateway where no retry queue serves its delay', async () => {
+    test('is retryable with the delay of its policy if that is too long for a retry queue', async () => {
       let runs = 0
       await start({
         'test.job': () => {
@@ -234,7 +237,7 @@ describe.each(['classic', 'quorum'] as const)(
       expect(runs).toBe(1)
     })
 
-    test('is cancelled while it runs: its signal fires, its end changes nothing', async () => {
+    test('stays cancelled when it is cancelled while it runs, and its signal fires', async () => {
       const begun = gate()
       let reason: unknown
       await start({
@@ -256,7 +259,7 @@ describe.each(['classic', 'quorum'] as const)(
       expect((await jobOf(id)).result).toBeUndefined()
     })
 
-    test('is cancelled while it waits: it never runs', async () => {
+    test('never runs if it is cancelled while it waits', async () => {
       const end = gate()
       const ran: string[] = []
       await start(
@@ -278,7 +281,7 @@ describe.each(['classic', 'quorum'] as const)(
       expect(ran.filter((id) => [first, cancelled, last].includes(id))).toEqual([first, last])
     })
 
-    test('that was cancelled while no worker was there never runs', async () => {
+    test('never runs if it was cancelled before the worker started', async () => {
       await (await start({})).stop()
       const cancelled = await pushed()
       const other = await pushed()
@@ -290,7 +293,7 @@ describe.each(['classic', 'quorum'] as const)(
       expect((await jobOf(cancelled)).state).toBe('cancelled')
     })
 
-    test('keeps its lease by heartbeats', async () => {
+    test('stays active beyond its visibility timeout by heartbeats', async () => {
       const end = gate()
       await start({ 'test.job': () => end.opened }, { heartbeatInterval: 100 })
       const id = await pushed({ visibility_timeout_ms: 8_000 })
@@ -302,7 +305,7 @@ describe.each(['classic', 'quorum'] as const)(
       expect((await jobOf(id)).errors).toBeUndefined()
     })
 
-    test('runs again elsewhere when its worker gave it back', async () => {
+    test('runs on another worker, still as attempt 1, when its worker gave it back', async () => {
       const begun = gate()
       const worker = await start({
         'test.job': () => {
@@ -318,7 +321,7 @@ describe.each(['classic', 'quorum'] as const)(
       expect(await jobOf(id)).toMatchObject({ attempt: 1, result: 1 })
     })
 
-    test('is right after the gateway was away', async () => {
+    test('is completed, with its attempts, after it ran while the gateway was stopped', async () => {
       const ran: string[] = []
       const went = gate()
       let toWaitFor = Promise.resolve()
@@ -335,7 +338,7 @@ describe.each(['classic', 'quorum'] as const)(
       )
       const pushTwice = async (): Promise<string> =>
         (await gateway.push(queue, { args: ['twice'], options: { retry: SOON } })).body.job.id
-      // Without a gateway no retry comes back until RabbitMQ has declared its rung.
+      // Without a gateway, a retry needs a declared retry queue; so this waits for a first retry.
       await inTime(
         () => Promise.resolve(),
         async () => {
@@ -360,7 +363,7 @@ describe.each(['classic', 'quorum'] as const)(
       expect(inOrder(ran)).toEqual(inOrder([one, twice, twice, ...waiting]))
     })
 
-    test('survives the loss of its queue', async () => {
+    test('completes although its queue is deleted', async () => {
       const ran: string[] = []
       await start({ 'test.job': ({ job }) => ran.push(job.id) })
       const paused = workers.splice(0)

@@ -6,18 +6,18 @@ import { createVhost } from '../support/rabbit.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
 import { type Bench, bench, gate, publishJob, workersOfTest } from './harness.ts'
 
-/** Runs until it is told to stop. */
+/** Runs until its signal fires. */
 const endless: Handler = ({ signal }) =>
   new Promise((_resolve, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason))
   })
 
-describe('over HTTP, a job whose native worker is shut down', () => {
+describe('a job whose native worker is shut down', () => {
   const { vhost, gateway } = gatewayForAll()
   const start = workersOfTest(() => vhost.url)
 
-  /** No test waits for the end of a lease. */
-  async function begun(queue: string, maxAttempts = 1) {
+  /** Pushes a job and starts a worker that runs it. The lease is long, so that no job returns by its end. */
+  async function pushRunning(queue: string, maxAttempts = 1) {
     const options = { visibility_timeout_ms: 600_000, retry: { max_attempts: maxAttempts } }
     const id: string = (await gateway.push(queue, { options })).body.job.id
     const worker = await start(queue, endless)
@@ -25,27 +25,30 @@ describe('over HTTP, a job whose native worker is shut down', () => {
     return { id, worker }
   }
 
-  test.each([1, 3])('is run by the next one at once, as attempt 1 of %i', async (maxAttempts) => {
-    const queue = freshQueue()
-    const { id, worker } = await begun(queue, maxAttempts)
-    expect(await worker.stop()).toEqual({ abandoned: [id] })
-    await start(queue, ({ attempt }) => ({ attempt }))
-    const job = await untilState(gateway, id, 'completed')
-    expect(job).toMatchObject({ attempt: 1, result: { attempt: 1 } })
-    expect(job.errors).toBeUndefined()
-    const story = await storyOf(gateway, queue, id)
-    expect(story.filter((type) => type !== 'job.heartbeat')).toEqual([
-      'job.enqueued',
-      'job.started',
-      'job.enqueued',
-      'job.started',
-      'job.completed',
-    ])
-  })
+  test.each([1, 3])(
+    'is run by the next native worker at once, again as attempt 1 of %i',
+    async (maxAttempts) => {
+      const queue = freshQueue()
+      const { id, worker } = await pushRunning(queue, maxAttempts)
+      expect(await worker.stop()).toEqual({ abandoned: [id] })
+      await start(queue, ({ attempt }) => ({ attempt }))
+      const job = await untilState(gateway, id, 'completed')
+      expect(job).toMatchObject({ attempt: 1, result: { attempt: 1 } })
+      expect(job.errors).toBeUndefined()
+      const story = await storyOf(gateway, queue, id)
+      expect(story.filter((type) => type !== 'job.heartbeat')).toEqual([
+        'job.enqueued',
+        'job.started',
+        'job.enqueued',
+        'job.started',
+        'job.completed',
+      ])
+    },
+  )
 
-  test('may be given back twice, and goes on in between', async () => {
+  test('can be given back twice and runs in between, still as attempt 1', async () => {
     const queue = freshQueue()
-    const { id, worker } = await begun(queue)
+    const { id, worker } = await pushRunning(queue)
     await worker.stop()
     const next = await start(queue, endless)
     await eventually(async () => (await gateway.get(id)).body.job.worker_id === next.workerId)
@@ -58,18 +61,18 @@ describe('over HTTP, a job whose native worker is shut down', () => {
     })
   })
 
-  test('is fetched over HTTP by whoever asks', async () => {
+  test('can be fetched and acknowledged over HTTP', async () => {
     const queue = freshQueue()
-    const { id, worker } = await begun(queue)
+    const { id, worker } = await pushRunning(queue)
     const fetched = fetchOne(gateway, queue)
     await worker.stop()
     expect(await fetched).toMatchObject({ id, attempt: 1 })
     expect((await gateway.ack(id)).status).toBe(200)
   })
 
-  test('is given back while no gateway is there, and run without one', async () => {
+  test('is given back, and run again, while the gateway is stopped', async () => {
     const queue = freshQueue()
-    const { id, worker } = await begun(queue)
+    const { id, worker } = await pushRunning(queue)
     await gateway.stop()
     await worker.stop()
     const ran = gate()
@@ -85,7 +88,7 @@ describe('over HTTP, a job whose native worker is shut down', () => {
   })
 })
 
-describe('a worker that gives back', () => {
+describe('a native worker that is stopped', () => {
   const vhost = createVhost()
   let on: Bench
   beforeAll(async () => {
@@ -97,7 +100,7 @@ describe('a worker that gives back', () => {
     await (await vhost).drop()
   })
 
-  test('says so before it requeues, with the attempt that the token has', async () => {
+  test("reports released with the token's attempt before it requeues the token", async () => {
     const queue = await on.queue()
     const jobQueue = `ojs.queue.${queue}`
     const id = await publishJob(on.admin, queue)
@@ -117,7 +120,7 @@ describe('a worker that gives back', () => {
     expect(await on.admin.takeAll(jobQueue)).toEqual([id])
   })
 
-  test('says nothing of what it has not begun', async () => {
+  test('reports nothing about a job that has not begun, and requeues it', async () => {
     const { queue, desk, worker, jobQueue } = await on.setUp(
       { 'test.job': endless },
       { concurrency: 1 },
@@ -132,7 +135,7 @@ describe('a worker that gives back', () => {
     expect(new Set(await on.admin.takeAll(jobQueue))).toEqual(new Set([first, second]))
   })
 
-  test('ends where RabbitMQ has fallen silent, too', async () => {
+  test('ends, and names its job as abandoned, while RabbitMQ does not answer', async () => {
     const proxy = await TcpProxy.start((await vhost).url)
     onTestFinished(() => proxy.stop())
     const queue = await on.queue()

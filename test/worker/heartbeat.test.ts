@@ -4,7 +4,7 @@ import { Heartbeat, type HeartbeatDeps } from '../../src/worker/heartbeat.ts'
 // biome-ignore lint/suspicious/noExplicitAny: bodies are read as a gateway would, member by member
 type Json = any
 
-/** A worker in which this runs, by queue; what it tells, in its order. */
+/** The heartbeat of a worker that runs the given jobs by queue. Records what it sends, in order. */
 function heartbeatOf(
   running: Record<string, string[]>,
   given: { queues?: string[]; leaseMs?: number; intervalMs?: number } = {},
@@ -36,7 +36,7 @@ function heartbeatOf(
 
 const ids = (count: number) => Array.from({ length: count }, (_, i) => `id-${i}`)
 
-test('names all that runs, a thousand in a message, behind what ended before', () => {
+test('Heartbeat flushes the reports first, then names all running jobs, at most a thousand per message', () => {
   const { heartbeat, told, order } = heartbeatOf({ q: ids(2_001), other: ['a'] })
   heartbeat.beat()
   expect(order[0]).toBe('reports')
@@ -49,13 +49,13 @@ test('names all that runs, a thousand in a message, behind what ended before', (
   expect(told.flatMap(({ body }) => body.job_ids)).toEqual([...ids(2_001), 'a'])
 })
 
-test('names a hundred of its queues, also when nothing runs', () => {
+test('Heartbeat names at most a hundred queues, also when no job runs', () => {
   const { heartbeat, told } = heartbeatOf({}, { queues: ids(101) })
   heartbeat.beat()
   expect(told).toMatchObject([{ queue: 'id-0', body: { job_ids: [], queues: ids(100) } }])
 })
 
-test('comes three times in the shortest lease', () => {
+test('Heartbeat is sent three times per shortest lease, until stop()', () => {
   vi.useFakeTimers()
   onTestFinished(() => void vi.useRealTimers())
   const { heartbeat, told } = heartbeatOf({ q: ['a'] }, { leaseMs: 3_000 })

@@ -4,8 +4,8 @@ import { expect, it, vi } from 'vitest'
 import { Intake, type IntakeDeps } from '../../src/worker/intake.ts'
 import { deferred } from '../support/deferred.ts'
 
-/** An intake whose consumer RabbitMQ has not confirmed yet. */
-async function opening() {
+/** An intake that has sent `basic.consume` and waits for RabbitMQ to confirm it. */
+async function openingIntake() {
   const consumeOk = deferred<object>()
   const asked = deferred()
   const consume = vi.fn(() => {
@@ -34,31 +34,34 @@ async function opening() {
 it.each([
   ['quiet', (intake: Intake) => intake.quiet()],
   ['paused', (intake: Intake) => intake.pause('q')],
-  ['quiet a second time', (intake: Intake) => twice(intake)],
-])('is %s when the consumer that was opening has ended, and not before', async (_, end) => {
-  const { intake, cancel, confirm } = await opening()
-  const onEnded = vi.fn()
-  const ended = end(intake).then(onEnded)
-  for (let i = 0; i < 3; i++) await nextTurn()
-  expect(onEnded).not.toHaveBeenCalled()
-  confirm()
-  await ended
-  expect(cancel).toHaveBeenCalledOnce()
-})
+  ['quiet a second time', (intake: Intake) => quietTwice(intake)],
+])(
+  'Intake is %s only after the consumer that was being opened is confirmed and cancelled',
+  async (_, end) => {
+    const { intake, cancel, confirm } = await openingIntake()
+    const onEnded = vi.fn()
+    const ended = end(intake).then(onEnded)
+    for (let i = 0; i < 3; i++) await nextTurn()
+    expect(onEnded).not.toHaveBeenCalled()
+    confirm()
+    await ended
+    expect(cancel).toHaveBeenCalledOnce()
+  },
+)
 
 it.each([
   ['stays paused', true],
   ['was resumed meanwhile', false],
-])('tells whether a queue %s', async (_, isPaused) => {
-  const { intake, confirm } = await opening()
+])('Intake.pause resolves with whether the queue %s', async (_, isPaused) => {
+  const { intake, confirm } = await openingIntake()
   const paused = intake.pause('q')
   if (!isPaused) void intake.resume('q')
   confirm()
   expect(await paused).toBe(isPaused)
 })
 
-it('consumes a queue that rests when it is woken, and not when RabbitMQ is back', async () => {
-  const { intake, consume, confirm } = await opening()
+it('Intake consumes a resting queue again at wake(), but not at the open() after a reconnect', async () => {
+  const { intake, consume, confirm } = await openingIntake()
   confirm()
   expect(await intake.rest('q')).toBe(true)
   await intake.open(['q'])
@@ -70,8 +73,8 @@ it('consumes a queue that rests when it is woken, and not when RabbitMQ is back'
   expect(consume).toHaveBeenCalledTimes(2)
 })
 
-it('tells that a queue was woken before it rested', async () => {
-  const { intake, consume, confirm } = await opening()
+it('Intake.rest resolves with false if wake() came before the queue rested, and consumes it again', async () => {
+  const { intake, consume, confirm } = await openingIntake()
   const resting = intake.rest('q')
   intake.wake()
   confirm()
@@ -79,8 +82,8 @@ it('tells that a queue was woken before it rested', async () => {
   await expect.poll(() => consume.mock.calls).toHaveLength(2)
 })
 
-/** As a worker that is stopped: it does not wait for its first `quiet`. */
-async function twice(intake: Intake): Promise<void> {
+/** Calls `quiet` twice without waiting for the first, as a worker does that is stopped. */
+async function quietTwice(intake: Intake): Promise<void> {
   void intake.quiet()
   await intake.quiet()
 }

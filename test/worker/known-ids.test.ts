@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { KnownIds } from '../../src/worker/known-ids.ts'
 
-it('knows the newest ids, those that were told again among them', () => {
+it('KnownIds keeps the newest ids up to its limit, and counts an id as new when it is set again', () => {
   const ids = new KnownIds<number>(3)
   for (const [i, id] of ['a', 'b', 'c', 'a', 'd', 'e'].entries()) ids.set(id, i)
   expect(['a', 'b', 'c', 'd', 'e'].map((id) => ids.get(id))).toEqual([

@@ -16,7 +16,7 @@ function linkToNowhere(): AmqpLink {
   return new AmqpLink(options, HOOKS)
 }
 
-test('a link that never opens keeps nothing of those that have waited for it', async () => {
+test('AmqpLink that never opens removes its waiters when their time is up', async () => {
   const link = linkToNowhere()
   const waits = [1, 2, 3].map((ms) => link.untilPublishing(ms))
   expect(link.waiting).toBe(3)
@@ -24,7 +24,7 @@ test('a link that never opens keeps nothing of those that have waited for it', a
   expect(link.waiting).toBe(0)
 })
 
-test('nobody waits for a link that was stopped', async () => {
+test('AmqpLink.untilPublishing resolves with false when the link is stopped', async () => {
   const link = linkToNowhere()
   const wait = link.untilPublishing(60_000)
   await link.stop(AbortSignal.timeout(1_000))
@@ -40,13 +40,13 @@ async function linkToPeer(publishTimeoutMs: number) {
     () => peer.stop(),
     () => link.stop(AbortSignal.timeout(100)),
   )
-  // The peer speaks to who came last.
+  // The fake peer talks to the connection that was opened last.
   await link.publish.start()
   expect(await link.untilPublishing(5_000)).toBe(true)
   return { peer, link }
 }
 
-test('a link that was stopped has closed both connections, and opens no other', async () => {
+test('AmqpLink.stop closes both connections and opens no others', async () => {
   const { peer, link } = await linkToPeer(10_000)
   await link.consume.start()
   expect([link.publish.isUp, link.consume.isUp, peer.open]).toEqual([true, true, 2])
@@ -56,7 +56,7 @@ test('a link that was stopped has closed both connections, and opens no other', 
   expect(peer.connections).toBe(2)
 })
 
-test('what RabbitMQ says of a publish is heard by who declares', async () => {
+test('AmqpLink checks queues and retry queues again after returned messages and a closed channel', async () => {
   const { peer, link } = await linkToPeer(10_000)
   const queue = vi.spyOn(link.declarer, 'recheck').mockResolvedValue('ready')
   const rung = vi.spyOn(link.rungs, 'recheck').mockResolvedValue('ready')
@@ -80,7 +80,7 @@ test('what RabbitMQ says of a publish is heard by who declares', async () => {
   await vi.waitFor(() => expect([all.mock.calls, rungs.mock.calls]).toEqual([[[]], [[]]]), 15_000)
 })
 
-test('a retry queue that does not answer is in doubt', async () => {
+test('AmqpLink doubts a retry queue, but no job queue, after an unconfirmed publish', async () => {
   const { link } = await linkToPeer(100)
   const doubt = vi.spyOn(link.rungs, 'doubt')
   const to = { rungMs: 250, group: 'others' } as const

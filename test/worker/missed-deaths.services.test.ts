@@ -10,7 +10,7 @@ let vhost: Vhost
 let admin: Admin
 let gateway: TestGateway
 let stage: Bench
-/** What nobody can read of a ledger that is in use. */
+/** A spy, because a ledger cannot be read while a gateway uses it. */
 const recordMarker = vi.spyOn(SqliteLedger.prototype, 'recordMarker')
 beforeAll(async () => {
   vhost = await createVhost()
@@ -49,7 +49,7 @@ async function renew(queue: string): Promise<void> {
   ])
 }
 
-test('a retry outlives its retry queue, which a worker that is new to it declares anew', async () => {
+test('a retry whose queue was deleted still runs when a worker declares that retry queue anew', async () => {
   const queue = 'rungs'
   const rung = `ojs.queue.retry.${queue}.4000`
   const retry = { initial_interval: 'PT4S', backoff_coefficient: 1, jitter: false }
@@ -79,7 +79,7 @@ test('a retry outlives its retry queue, which a worker that is new to it declare
   expect([...failed]).toEqual([other])
 })
 
-test('a worker hears of a queue in the place of its own, of which RabbitMQ told it nothing', async () => {
+test('a worker runs the jobs of a queue that replaced its own, although RabbitMQ did not cancel its consumer', async () => {
   const queue = 'deaf'
   const runs: string[] = []
   const pushed = async (): Promise<string> => (await gateway.push(queue)).body.job.id

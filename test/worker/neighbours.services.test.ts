@@ -11,7 +11,7 @@ const start = workersOfTest(() => vhost.url)
 const nested = (levels: number): unknown => (levels === 0 ? 1 : [nested(levels - 1)])
 const SHOWN = { code: 'E_ODD', odd: 1.6e18 }
 
-/** What a job may do to the report that it shares with others. */
+/** Ends of a job that could spoil the report message that it shares with other jobs. */
 const CASES: [string, () => unknown, object][] = [
   [
     'a result that nests too deep',
@@ -42,7 +42,7 @@ const CASES: [string, () => unknown, object][] = [
   ['__proto__', () => JSON.parse('{"__proto__":{"a":1}}'), { state: 'completed' }],
 ]
 
-/** Runs these and seven others, all of which end in one turn. */
+/** Runs these jobs so that all end in the same turn, and therefore share a report message. */
 async function runTogether(
   queue: string,
   ids: readonly string[],
@@ -59,8 +59,8 @@ async function runTogether(
   await start(queue, handler, { concurrency: 20 })
 }
 
-describe('the reports of its neighbours survive', () => {
-  test.each(CASES)('%s', async (_name, odd, expected) => {
+describe('jobs that share a report message all reach the gateway', () => {
+  test.each(CASES)('if one has %s', async (_name, odd, expected) => {
     const queue = freshQueue()
     const ids: string[] = []
     for (let n = 0; n < 8; n++) ids.push((await gateway.push(queue)).body.job.id)
@@ -74,23 +74,26 @@ describe('the reports of its neighbours survive', () => {
   })
 
   test.each([
-    ['as deep as it may be', nested(31)],
-    ['of 50 KiB', 'x'.repeat(50_000)],
-  ])('a job that no gateway knew, %s', async (_name, arg) => {
-    const queue = freshQueue()
-    const producer = new NativeProducer({ url: vhost.url, logger: false })
-    const args = [arg, 1, 2].map((one) => (Array.isArray(one) ? one : [one]))
-    const jobs = []
-    for (const one of args) jobs.push(await producer.enqueue('test.job', one, { queue }))
-    await producer.close()
-    await runTogether(
-      queue,
-      jobs.map(({ id }) => id),
-      () => 'x'.repeat(999_000),
-    )
-    for (const { id } of jobs) {
-      await eventually(async () => (await gateway.get(id)).status === 200)
-      await untilState(gateway, id, 'completed')
-    }
-  })
+    ['nested as deep as allowed', nested(31)],
+    ['50 kB long', 'x'.repeat(50_000)],
+  ])(
+    'with large results and a job unknown to the gateway whose args are %s',
+    async (_name, arg) => {
+      const queue = freshQueue()
+      const producer = new NativeProducer({ url: vhost.url, logger: false })
+      const args = [arg, 1, 2].map((one) => (Array.isArray(one) ? one : [one]))
+      const jobs = []
+      for (const one of args) jobs.push(await producer.enqueue('test.job', one, { queue }))
+      await producer.close()
+      await runTogether(
+        queue,
+        jobs.map(({ id }) => id),
+        () => 'x'.repeat(999_000),
+      )
+      for (const { id } of jobs) {
+        await eventually(async () => (await gateway.get(id)).status === 200)
+        await untilState(gateway, id, 'completed')
+      }
+    },
+  )
 })

@@ -11,7 +11,7 @@ import { withDefaults } from '../../src/worker/options.ts'
 
 const url = 'amqp://localhost'
 
-test('an option that is undefined is absent', () => {
+test('withDefaults treats an option that is undefined as absent', () => {
   const nothing: AmqpOptions = {
     url,
     prefix: undefined,
@@ -37,26 +37,32 @@ test('an option that is undefined is absent', () => {
   })
 })
 
-test.each([{}, { url: undefined }, { url: [] }])('%j: the url is missing', (options) => {
-  const given = options as unknown as AmqpOptions
-  for (const make of [() => new NativeWorker(given), () => new NativeProducer(given)]) {
-    expect(make).toThrow(TypeError)
-    expect(make).toThrow(/^url is missing/)
-  }
-})
+test.each([{}, { url: undefined }, { url: [] }])(
+  'NativeWorker and NativeProducer throw without a url: %j',
+  (options) => {
+    const given = options as unknown as AmqpOptions
+    for (const make of [() => new NativeWorker(given), () => new NativeProducer(given)]) {
+      expect(make).toThrow(TypeError)
+      expect(make).toThrow(/^url is missing/)
+    }
+  },
+)
 
 test.each([
   [['amqp://a/one', 'amqp://b/two'], 'url names several virtual hosts'],
   [['amqp://a', 'amqps://b'], 'url mixes amqp:// and amqps://'],
-])('%j are no hosts of one cluster', (several, message) => {
-  for (const make of [NativeWorker, NativeProducer]) {
-    expect(() => new make({ url: several })).toThrow(message)
-  }
-  expect(withDefaults({ url: ['amqp://a/%2f', 'amqp://b'] }, 'ojs-test').urls).toHaveLength(2)
-})
+])(
+  'NativeWorker and NativeProducer throw for urls that cannot be of one cluster: %j',
+  (several, message) => {
+    for (const make of [NativeWorker, NativeProducer]) {
+      expect(() => new make({ url: several })).toThrow(message)
+    }
+    expect(withDefaults({ url: ['amqp://a/%2f', 'amqp://b'] }, 'ojs-test').urls).toHaveLength(2)
+  },
+)
 
 test.each(['1%', '1#2', '1/2'])(
-  'a password %j that is not percent-encoded is refused',
+  'NativeWorker and NativeProducer throw for the password %j that is not percent-encoded',
   (password) => {
     for (const make of [NativeWorker, NativeProducer]) {
       expect(() => new make({ url: `amqp://user:${password}@host/%2Fojs` })).toThrow(
@@ -66,12 +72,15 @@ test.each(['1%', '1#2', '1/2'])(
   },
 )
 
-test.each(['heartbeat=0', 'heartbeats=5', 'frameMax=1'])('a url with %s is refused', (query) => {
-  for (const make of [NativeWorker, NativeProducer]) {
-    expect(() => new make({ url: `${url}?${query}` })).toThrow(/^url: /)
-  }
-  expect(() => withDefaults({ url: `${url}?heartbeat=9&channelMax=5` }, 'ojs-test')).not.toThrow()
-})
+test.each(['heartbeat=0', 'heartbeats=5', 'frameMax=1'])(
+  'NativeWorker and NativeProducer throw for a url with %s',
+  (query) => {
+    for (const make of [NativeWorker, NativeProducer]) {
+      expect(() => new make({ url: `${url}?${query}` })).toThrow(/^url: /)
+    }
+    expect(() => withDefaults({ url: `${url}?heartbeat=9&channelMax=5` }, 'ojs-test')).not.toThrow()
+  },
+)
 
 test.each<[string, readonly unknown[]]>([
   ['timeoutMs', ['5000', Number.NaN, -1, 1.5]],
@@ -83,7 +92,7 @@ test.each<[string, readonly unknown[]]>([
   ['declare', ['eager']],
   ['delayMode', ['x']],
   ['prefix', ['Tenant', 'a.b']],
-])('%s that cannot work is refused: %j', (name, values) => {
+])('NativeWorker and NativeProducer throw for an invalid %s: %j', (name, values) => {
   for (const value of values) {
     const given = { url, [name]: value } as unknown as AmqpOptions
     for (const make of [() => new NativeWorker(given), () => new NativeProducer(given)]) {
@@ -93,36 +102,39 @@ test.each<[string, readonly unknown[]]>([
   }
 })
 
-test.each(['5000', Number.NaN, 0, 2 ** 31])('a heartbeat every %j ms is refused', (value) => {
-  const given = { url, heartbeatInterval: value } as NativeWorkerOptions
-  expect(() => new NativeWorker(given)).toThrow('heartbeatInterval must be')
-})
+test.each(['5000', Number.NaN, 0, 2 ** 31])(
+  'NativeWorker throws for a heartbeatInterval of %j',
+  (value) => {
+    const given = { url, heartbeatInterval: value } as NativeWorkerOptions
+    expect(() => new NativeWorker(given)).toThrow('heartbeatInterval must be')
+  },
+)
 
 test.each([
   ['version', ['v'.repeat(256), 2]],
   ['workerId', ['w'.repeat(256), 'a\0b', 'a\ud800', '', 7]],
-])('a %s that no gateway takes is refused', (name, values) => {
+])('NativeWorker throws for a %s that gateways refuse', (name, values) => {
   for (const value of values) {
     const given = { url, [name]: value } as unknown as NativeWorkerOptions
     expect(() => new NativeWorker(given)).toThrow(`${name} must be a text`)
-    // As a gateway says it.
+    // A gateway refuses the same values.
     const body = { worker_id: 'w', [name === 'version' ? name : 'worker_id']: value }
     expect(() => parseNativeHeartbeat(body)).toThrow()
   }
 })
 
-test('a worker, too, takes options that are undefined', () => {
+test('NativeWorker treats an option that is undefined as absent', () => {
   const nothing: NativeWorkerOptions = { url, heartbeatInterval: undefined, version: undefined }
   expect(() => new NativeWorker(nothing)).not.toThrow()
 })
 
-test('a logger that throws does not get in the way', () => {
+test('the logger of withDefaults does not throw when the given one does', () => {
   const { logger } = withDefaults({ url, logger: {} as WorkerLogger }, 'ojs-test')
   expect(() => logger.warn({ connection: 'publish' }, 'no connection')).not.toThrow()
 })
 
 test.each(['Email', 'a b', '', 'dlx.email', 'ojs.queue.email', 'x'.repeat(129)])(
-  'a worker of the queue %j is refused, as over HTTP',
+  'NativeWorker throws for the invalid queue name %j, as OJSWorker does',
   (name) => {
     const make = () => new NativeWorker({ url, queues: ['email', name] })
     expect(make).toThrow(TypeError)
@@ -130,10 +142,10 @@ test.each(['Email', 'a b', '', 'dlx.email', 'ojs.queue.email', 'x'.repeat(129)])
   },
 )
 
-test('a worker has started where RabbitMQ cannot be reached: it is waited for, as over HTTP', async () => {
+test('NativeWorker.start resolves and logs one error while RabbitMQ cannot be reached', async () => {
   const error = vi.fn()
   const logger = { info() {}, warn() {}, error }
-  // Nobody listens at this port.
+  // Nothing listens at this port.
   const worker = new NativeWorker({ url: 'amqp://127.0.0.1:9', logger, handleSignals: false })
   await worker.start()
   expect(worker.state).toBe('running')

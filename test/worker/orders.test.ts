@@ -5,7 +5,7 @@ import { deferred } from '../support/deferred.ts'
 
 const ANSWER = { tombstones: new Map(), truncated: false, paused: [], directive: 'running' }
 
-/** The orders of a worker whose gateway answers so, one question after another. */
+/** The orders of a worker whose gateway gives these answers to its questions in turn. */
 function ordersOf(...answers: unknown[]) {
   const done: string[] = []
   const deps = {
@@ -27,14 +27,14 @@ function ordersOf(...answers: unknown[]) {
   return { orders: new Orders(deps), done }
 }
 
-test('each answer counts, whatever the one before it has said', async () => {
+test('Orders obeys each answer: it resumes a queue that only the previous answer paused', async () => {
   const { orders, done } = ordersOf({ ...ANSWER, paused: ['q'] }, ANSWER)
   await orders.catchUp()
   await orders.catchUp()
   expect(done).toEqual(['asked', 'pause q', 'asked', 'resume q'])
 })
 
-test('asks no second time while an answer may still come', async () => {
+test('Orders asks no further question while an answer is outstanding', async () => {
   const late = deferred<object>()
   const { orders, done } = ordersOf(null, late.promise)
   await orders.catchUp()

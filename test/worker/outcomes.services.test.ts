@@ -16,7 +16,7 @@ import {
 
 const { vhost, on } = benchOfFile()
 
-/** A policy whose delays are exact: one rung, 100 ms. */
+/** A retry policy without jitter: every delay is 100 ms, so one retry queue suffices. */
 const SOON = { initial_interval: 'PT0.1S', backoff_coefficient: 1, jitter: false }
 
 class Refused extends Error {
@@ -28,8 +28,8 @@ class Refused extends Error {
   }
 }
 
-describe('a failure', () => {
-  test('is tried again as attempt 2, with everything that came along', async () => {
+describe('a failure in a native worker', () => {
+  test('is retried as attempt 2, with all members of the job and the error', async () => {
     const seen: unknown[] = []
     const { queue, desk } = await on.setUp({
       'test.job': ({ attempt, job }) => {
@@ -59,7 +59,7 @@ describe('a failure', () => {
     expect(await ready(on.admin, `ojs.queue.${queue}`)).toBe(0)
   })
 
-  test('sends a token on with the trace that only its body names', async () => {
+  test('publishes a retry with the trace and tags that only the body of the token had', async () => {
     const { queue, desk, worker } = await on.setUp({
       'test.job': () => {
         throw new Refused('no')
@@ -84,13 +84,13 @@ describe('a failure', () => {
     })
   })
 
-  test('sends a token on that any other worker understands', async () => {
+  test('publishes a retry with the body, properties and headers of the token and the binding', async () => {
     const { queue, desk, worker } = await on.setUp({
       'test.job': () => {
         throw new Refused('no: ✓')
       },
     })
-    // Python takes its time to start: the token is to be there then.
+    // Python takes seconds to start, and the token must still be in the retry queue then.
     const retry = { ...SOON, initial_interval: 'PT60S' }
     const bodyOf = (id: string) => JSON.stringify({ id, type: 'test.job', args: [], retry })
     const id = await untilInRung(desk, async () => {
@@ -137,7 +137,7 @@ describe('a failure', () => {
     expect(message?.headers).not.toHaveProperty('x-death')
   })
 
-  test('of the last attempt is nacked: the broker makes the copy', async () => {
+  test('of the last attempt is nacked, and RabbitMQ dead-letters the token', async () => {
     const { queue, desk } = await on.setUp({
       'test.job': () => {
         throw new Refused('never')
@@ -176,7 +176,7 @@ describe('a failure', () => {
     await eventually(async () => (await ready(on.admin, `ojs.queue.dlx.${queue}`)) === 1)
   })
 
-  test('is judged by a foreign body that calls its policy `retry_policy`', async () => {
+  test('is judged by the `retry_policy` of a foreign body', async () => {
     const { queue, desk } = await on.setUp({
       'test.job': () => {
         throw new Refused('no')
@@ -188,7 +188,7 @@ describe('a failure', () => {
     expect(desk.ends(id)).toMatchObject([{ attempt: 1, outcome: { decision: 'discard' } }])
   })
 
-  test('is left to the gateway where the retry queue is not as we declare it', async () => {
+  test('leaves the retry to the gateway if the retry queue has other arguments', async () => {
     const { queue, desk } = await on.setUp({
       'test.job': () => {
         throw new Refused('no')
@@ -202,7 +202,7 @@ describe('a failure', () => {
     expect(await ready(on.admin, rung)).toBe(0)
   })
 
-  test('of a job that overran its time is reported while the handler goes on', async () => {
+  test('by timeout is reported while the handler still runs', async () => {
     const end = gate()
     const { queue, desk } = await on.setUp({ 'test.job': () => end.opened })
     const id = await publishJob(on.admin, queue, { envelope: { timeout_ms: 50, max_attempts: 1 } })
@@ -211,7 +211,7 @@ describe('a failure', () => {
     end.open()
   })
 
-  test('a job that came too late is not run', async () => {
+  test('is not what happens to an expired job: it is reported as expired', async () => {
     const { queue, desk } = await on.setUp({ 'test.job': () => 'ran' })
     const expired = { expires_at: new Date(Date.now() - 1_000).toISOString() }
     const id = await publishJob(on.admin, queue, { envelope: expired })
@@ -220,8 +220,8 @@ describe('a failure', () => {
   })
 })
 
-describe('a cancel', () => {
-  test('of a running job fires its signal, drops its token and reports no end', async () => {
+describe('a cancellation broadcast to a native worker', () => {
+  test('of a running job fires its signal, drops its token and is reported as dropped', async () => {
     const begun = gate()
     const aborted = gate()
     const { queue, desk, jobQueue, worker } = await on.setUp({
@@ -268,7 +268,7 @@ describe('a cancel', () => {
     expect(await ready(on.admin, jobQueue)).toBe(0)
   })
 
-  test('of an older life leaves the present one alone', async () => {
+  test('of generation 1 drops generation 1 and lets generation 2 run', async () => {
     const { queue, desk } = await on.setUp({ 'test.job': () => 1 })
     const id = '0197a2b4-0000-7000-8000-0000000000aa'
     await broadcast(on.admin, queue, 'ojs.control.cancel', { job_id: id, generation: 1 })
@@ -285,7 +285,7 @@ describe('a cancel', () => {
     )
   })
 
-  test('that was made while the worker was away is in the answer to sync', async () => {
+  test('that was missed takes effect by the answer to sync', async () => {
     const { queue, desk, worker } = await on.setUp({ 'test.job': () => 1 })
     await worker.stop()
     const cancelled = await publishJob(on.admin, queue)
@@ -300,8 +300,8 @@ describe('a cancel', () => {
   })
 })
 
-describe('what a gateway says', () => {
-  test('pause stops a queue, resume lets it go on', async () => {
+describe('orders of a gateway to a native worker', () => {
+  test('pause: the worker stops consuming the queue until resume', async () => {
     const { queue, desk, jobQueue } = await on.setUp({ 'test.job': () => 1 })
     await broadcast(on.admin, queue, 'ojs.control.pause', { queue })
     await eventually(async () => (await on.admin.channel.checkQueue(jobQueue)).consumerCount === 0)
@@ -311,7 +311,7 @@ describe('what a gateway says', () => {
     await until(desk, id)
   })
 
-  test('are heard by a quiet worker, too, after its connection was lost', async () => {
+  test('cancel: a quiet worker obeys after its connection was lost', async () => {
     const proxy = await TcpProxy.start(vhost.url)
     const reasons: unknown[] = []
     const { queue, desk, worker } = await on.setUp(
@@ -337,7 +337,7 @@ describe('what a gateway says', () => {
     await proxy.stop()
   })
 
-  test('quiet stops this worker and no other', async () => {
+  test('quiet and terminate: one worker obeys if it is named, all if none is', async () => {
     const { queue, jobQueue, worker } = await on.setUp({ 'test.job': () => 1 })
     const other = await on.start({ queues: [queue] }, { 'test.job': () => 1 })
     const directive = { worker_id: worker.workerId, state: 'quiet' }
@@ -348,7 +348,7 @@ describe('what a gateway says', () => {
     await Promise.all([worker.stopped, other.stopped])
   })
 
-  test('sync tells a worker to be quiet, and which queues are paused', async () => {
+  test('sync: the worker obeys the paused queues and the directive of the answer', async () => {
     const { queue, desk, jobQueue, worker } = await on.setUp({})
     await worker.stop()
     desk.sync = { ...desk.sync, paused: [queue] }
@@ -359,8 +359,8 @@ describe('what a gateway says', () => {
   })
 })
 
-describe('a heartbeat', () => {
-  test('names what runs, and who runs it', async () => {
+describe('a heartbeat of a native worker', () => {
+  test('names the worker, its queues and its running jobs', async () => {
     const end = gate()
     const { queue, desk, worker } = await on.setUp(
       { 'test.job': () => end.opened },

@@ -48,15 +48,15 @@ const untilState = (id: string, state: string) =>
   eventually(async () => (await gateway.get(id)).body.job.state === state)
 const consumers = async () => (await admin.channel.checkQueue(`ojs.queue.${queue}`)).consumerCount
 
-/** A job that no PUSH could put there while the queue is paused, and no gateway has to send. */
-async function arrived(): Promise<string> {
+/** A staged job: its activation brings it into a paused queue, for which a PUSH would be refused. */
+async function pushPending(): Promise<string> {
   const body = { type: 'test.job', args: [1], options: { queue, pending: true } }
   const { body: staged } = await gateway.request('POST', '/ojs/v1/jobs', body)
   return staged.job.id
 }
 const activate = (id: string) => gateway.request('POST', `/ojs/v1/jobs/${id}/activate`)
 
-test('a native worker leaves a paused queue, finishes what it has, and comes back', async () => {
+test('a native worker stops consuming a paused queue, finishes its job, and consumes again after resume', async () => {
   const end = gate()
   const begun: string[] = []
   const handler = async ({ job }: { job: { id: string } }) => {
@@ -67,7 +67,7 @@ test('a native worker leaves a paused queue, finishes what it has, and comes bac
   const running = await pushed()
   await eventually(() => begun.length === 1)
   const held = await pushed()
-  const later = await arrived()
+  const later = await pushPending()
   await direct('pause')
   await eventually(async () => (await consumers()) === 0)
   await activate(later)
@@ -81,7 +81,7 @@ test('a native worker leaves a paused queue, finishes what it has, and comes bac
   expect(begun).toEqual([running, held, later])
 })
 
-test('one that starts meanwhile hears of it before it consumes', async () => {
+test('a native worker that starts while its queue is paused consumes only after resume', async () => {
   await pushed()
   await direct('pause')
   const ran: string[] = []
@@ -96,7 +96,7 @@ test('one that starts meanwhile hears of it before it consumes', async () => {
   await eventually(() => ran.length === 2)
 })
 
-test('one that has started while no gateway could answer hears of it from the next one', async () => {
+test('a native worker that started without a gateway stops consuming a paused queue once one runs', async () => {
   await pushed()
   const [job] = await gateway.fetch([queue], { wait_ms: 10_000 })
   await gateway.ack(job.id)
@@ -108,14 +108,14 @@ test('one that has started while no gateway could answer hears of it from the ne
   await eventually(async () => (await consumers()) === 0)
 })
 
-test('what a gateway had not told when it died is told by the next one', async () => {
+test('a native worker consumes again after a restart of the gateway that resumed without a broadcast', async () => {
   await pushed()
   await direct('pause')
   const ran: string[] = []
   await stage.start({ queues: [queue] }, { 'test.job': ({ job }) => ran.push(job.id) })
   expect(await consumers()).toBe(0)
   await gateway.stop()
-  // As one leaves it that is killed between its commit and its broadcast.
+  // The state that a gateway leaves when it is killed between its commit and its broadcast.
   const path = gateway.ledgerPath
   const ledger = await openSqliteLedger({ path, sync: 'full', logger: SILENT })
   await ledger.pauses.resume(queue, Date.now())
@@ -124,7 +124,7 @@ test('what a gateway had not told when it died is told by the next one', async (
   await eventually(() => ran.length === 1)
 })
 
-test('a broadcast about a queue that is none of its own does nothing', async () => {
+test('a native worker ignores broadcasts about queues of others and malformed broadcasts', async () => {
   const ran: string[] = []
   await stage.start({ queues: [queue] }, { 'test.job': ({ job }) => ran.push(job.id) })
   await broadcast(admin, queue, 'ojs.control.resume', { queue: 'somebody-elses' })
@@ -134,17 +134,17 @@ test('a broadcast about a queue that is none of its own does nothing', async () 
   expect(await vhost.queue('ojs.queue.somebody-elses')).toBeUndefined()
 })
 
-describe('without a gateway', () => {
+describe('a native worker without a gateway', () => {
   beforeAll(() => gateway.stop())
   afterEach(() => stage.clear())
   afterAll(() => gateway.restart())
 
-  test('what a worker hears while an answer is on its way is newer than that', async () => {
+  test('obeys a pause that is broadcast while the answer to its sync is on its way', async () => {
     queue = await stage.queue()
     const desk = await stage.desk(queue)
     const paused = vi.spyOn(Intake.prototype, 'pause')
     desk.beforeSync = async () => {
-      // Not before what is asked of a queue that is about to be declared.
+      // Only for the first sync: declaring the queue causes another one.
       desk.beforeSync = async () => {}
       await broadcast(admin, queue, 'ojs.control.pause', { queue })
       await vi.waitUntil(() => paused.mock.calls.length > 0, { timeout: 15_000 })
@@ -156,7 +156,7 @@ describe('without a gateway', () => {
     await eventually(async () => (await consumers()) === 1)
   })
 
-  test('one that nobody has answered asks again', async () => {
+  test('asks again after 31 s when its first sync was not answered', async () => {
     const real = performance.now.bind(performance)
     try {
       queue = await stage.queue()
@@ -165,7 +165,7 @@ describe('without a gateway', () => {
       await stage.start({ queues: [queue], heartbeatInterval: 50, answerTimeoutMs: 3_000 }, {})
       expect(await consumers()).toBe(1)
       desk.sync = { tombstones: [], truncated: false, paused: [queue], directive: 'running' }
-      // It leaves who does not answer in peace for half a minute, also who is only late with it.
+      // After an unanswered question, the worker asks nothing for half a minute.
       let aheadMs = 0
       vi.spyOn(performance, 'now').mockImplementation(() => real() + aheadMs)
       const consumersLater = () => {
@@ -179,7 +179,7 @@ describe('without a gateway', () => {
   })
 })
 
-test('a worker asks as soon as it can publish, although it could consume before', async () => {
+test('a sync that is asked before the publish connection is up is sent as soon as it is', async () => {
   const options = withDefaults({ url: vhost.url, logger: false, answerTimeoutMs: 10_000 }, 'test')
   const link = new AmqpLink(options, {
     askForQueue: async () => {},

@@ -29,11 +29,11 @@ function open(given: Partial<AmqpOptions> = {}): void {
   producer = new NativeProducer({ ...options, ...given })
 }
 
-describe('without a gateway', () => {
+describe('NativeProducer without a gateway', () => {
   beforeAll(() => open())
   afterAll(() => producer.close())
 
-  test('a job has every property and header of the binding', async () => {
+  test('publishes a job with every property and header of the binding', async () => {
     const job = await producer.enqueue('email.send', ['a@example.com', { n: 1 }], {
       queue: 'mail',
       priority: 7,
@@ -75,7 +75,7 @@ describe('without a gateway', () => {
     })
   })
 
-  test('what the gateway would refuse is not published', async () => {
+  test('rejects an invalid type, an invalid priority and a pending job', async () => {
     const wrong = producer.enqueue('no spaces', [], { queue: 'strict' })
     await expect(wrong).rejects.toMatchObject({ name: 'OJSValidationError' })
     const urgent = producer.enqueue('ok', [], { queue: 'strict', priority: 1_000 })
@@ -85,7 +85,7 @@ describe('without a gateway', () => {
     await expect(staged).rejects.toMatchObject({ name: 'OJSUnsupportedError' })
   })
 
-  test('what only the gateway can keep is not published: unique', async () => {
+  test('rejects unique jobs, and publishes nothing of a batch that has one', async () => {
     const options = { queue: 'strict', unique: { keys: ['type'] } }
     const once = producer.enqueue('ok', [], options)
     await expect(once).rejects.toMatchObject({ name: 'OJSUnsupportedError' })
@@ -98,7 +98,7 @@ describe('without a gateway', () => {
     expect(await admin.takeAll('ojs.queue.strict')).toHaveLength(1)
   })
 
-  test('options that are undefined are absent', async () => {
+  test('treats options that are undefined as absent', async () => {
     const vague = new NativeProducer({
       url: vhost.url,
       logger: false,
@@ -112,7 +112,7 @@ describe('without a gateway', () => {
     await vague.close()
   })
 
-  test('nothing works after its end, and ending twice is fine', async () => {
+  test('rejects every call after close(), which may be called twice', async () => {
     const closed = new NativeProducer({ url: vhost.url, logger: false })
     await closed.enqueue('ok', [], { queue: 'closed' })
     await Promise.all([closed.close(), closed.close()])
@@ -125,7 +125,7 @@ describe('without a gateway', () => {
   test.each([
     ['that is not connected yet', false],
     ['that has a queue to declare', true],
-  ])('the end of a producer %s waits for what is under way', async (_what, isConnected) => {
+  ])('waits in close() for calls under way of a producer %s', async (_what, isConnected) => {
     const ending = new NativeProducer({ url: vhost.url, logger: false })
     if (isConnected) await ending.enqueue('ok', [], { queue: 'ending' })
     const queue = `ending.${isConnected}`
@@ -140,22 +140,22 @@ describe('without a gateway', () => {
     expect(await admin.takeAll(`ojs.queue.${queue}`)).toHaveLength(2)
   })
 
-  test('the end of a producer without RabbitMQ does not wait, nor do its calls', async () => {
+  test('closes at once without RabbitMQ, and rejects its waiting calls', async () => {
     const lost = new NativeProducer({ url: 'amqp://127.0.0.1:1/x', logger: false })
     const call = expect(lost.enqueue('ok', [])).rejects.toBeInstanceOf(OJSBackendError)
     const since = performance.now()
     await lost.close()
     await call
-    // The wait for what is under way would be 10 s.
+    // Waiting for the call under way would take 10 s.
     expect(performance.now() - since).toBeLessThan(9_000)
   })
 
-  test('no id, no cancellation', async () => {
+  test('rejects a cancellation without an id with TypeError', async () => {
     const none = producer.cancelJob(undefined as unknown as string)
     await expect(none).rejects.toBeInstanceOf(TypeError)
   })
 
-  test('a cancellation declares the queue that it goes by, on a new broker too', async () => {
+  test('declares the control queue for a cancellation, also on a new broker', async () => {
     const own = await createVhost()
     const canceller = new NativeProducer({ url: own.url, logger: false, publishTimeoutMs: 15_000 })
     const there = await connectAdmin(own.url)
@@ -168,7 +168,7 @@ describe('without a gateway', () => {
     await own.drop()
   })
 
-  test('an exchange that was deleted is declared again', async () => {
+  test('declares a deleted exchange again', async () => {
     await producer.enqueue('ok', [1], { queue: 'exchanged' })
     await admin.channel.deleteExchange('ojs.exchange.direct')
     const again = () => producer.enqueue('ok', [2], { queue: 'exchanged' })
@@ -181,7 +181,7 @@ describe('without a gateway', () => {
     expect(await admin.takeAll('ojs.queue.exchanged')).toHaveLength(2)
   })
 
-  test('a schedule waits for a gateway', async () => {
+  test('publishes a scheduled job that the next gateway stores', async () => {
     const scheduled = { queue: 'later', delayUntil: new Date(Date.now() + 3_600_000) }
     const job = await producer.enqueue('ok', [], scheduled)
     expect(job).toMatchObject({ state: 'scheduled', queue: 'later' })
@@ -194,10 +194,10 @@ describe('without a gateway', () => {
     await gateway.destroy()
   })
 
-  test('a schedule goes to the plugin with its delay, where the gateway has one', async () => {
+  test('publishes a scheduled job to the exchange of the delay plugin with delayMode plugin', async () => {
     const own = await createVhost()
     const there = await connectAdmin(own.url)
-    // It stands for the plugin's, which is not here: this one delays nothing.
+    // A direct exchange in place of the plugin's, which is not installed: it delays nothing.
     await there.channel.assertExchange('ojs.exchange.delayed', 'direct')
     const planned = new NativeProducer({ url: own.url, logger: false, delayMode: 'plugin' })
     try {
@@ -216,13 +216,13 @@ describe('without a gateway', () => {
     }
   })
 
-  test('a schedule that nobody would take is refused', async () => {
+  test('rejects a scheduled job as retryable if the queue ojs.system.due does not exist', async () => {
     await admin.channel.deleteQueue('ojs.system.due')
     const lost = producer.enqueue('ok', [], { delayUntil: '2999-01-01T00:00:00Z' })
     await expect(lost).rejects.toMatchObject({ name: 'OJSBackendError', retryable: true })
   })
 
-  test('a batch is in the order given', async () => {
+  test('publishes a batch of 300 jobs in order', async () => {
     const specs = Array.from({ length: 300 }, (_, n) => ({
       type: 'batch.job',
       args: [n],
@@ -232,7 +232,7 @@ describe('without a gateway', () => {
     expect(await admin.takeAll('ojs.queue.batch')).toEqual(jobs.map(({ id }) => id))
   })
 
-  test('a full queue is a rate limit, and a batch says which jobs are not in', async () => {
+  test('rejects with OJSRateLimitError for a full queue, and names the jobs of a batch that are not in it', async () => {
     const limits = { 'x-queue-type': 'classic', 'x-max-length': 2, 'x-overflow': 'reject-publish' }
     await admin.channel.assertQueue('ojs.queue.full', { arguments: limits })
     await producer.enqueue('ok', [1], { queue: 'full' })
@@ -249,14 +249,14 @@ describe('without a gateway', () => {
     expect(inside.filter((id) => (failed as string[]).includes(id))).toEqual([])
   })
 
-  test('a queue that was deleted is declared again', async () => {
+  test('declares a deleted queue again', async () => {
     await producer.enqueue('ok', [1], { queue: 'gone' })
     await admin.channel.deleteQueue('ojs.queue.gone')
     const { id } = await producer.enqueue('ok', [2], { queue: 'gone' })
     expect(await admin.takeAll('ojs.queue.gone')).toEqual([id])
   })
 
-  test('middleware runs around each job', async () => {
+  test('runs its middleware around an enqueue', async () => {
     const loud = new NativeProducer({ url: vhost.url, logger: false })
     loud.use('stamp', (request, next) => {
       request.meta = { ...request.meta, stamped: true }
@@ -266,15 +266,15 @@ describe('without a gateway', () => {
     await loud.close()
   })
 
-  test('nobody can be asked', async () => {
+  test('rejects getJob with OJSBackendError', async () => {
     const asked = producer.getJob('0197a2b4-0000-7000-8000-000000000001', { timeout: 200 })
     await expect(asked).rejects.toBeInstanceOf(OJSBackendError)
   })
 
   test.each([
-    ['before it is asked', 0],
+    ['before the call', 0],
     ['while it waits for RabbitMQ', 100],
-  ])('a question ends with the signal of the call: %s', async (_when, ms) => {
+  ])('rejects getJob with kind aborted when its signal fires %s', async (_when, ms) => {
     const lost = new NativeProducer({
       url: 'amqp://127.0.0.1:1/x',
       publishTimeoutMs: 600_000,
@@ -291,7 +291,7 @@ describe('without a gateway', () => {
     await lost.close()
   })
 
-  test('questions leave nothing behind at a signal that lasts', async () => {
+  test('has one listener for 20 calls of getJob with one signal, and removes it', async () => {
     const { signal } = new AbortController()
     const id = '0197a2b4-0000-7000-8000-000000000001'
     const ask = () => producer.getJob(id, { signal, timeout: 50 }).catch(() => {})
@@ -301,7 +301,7 @@ describe('without a gateway', () => {
     expect(getEventListeners(signal, 'abort')).toEqual([])
   })
 
-  test('a broker that cannot be reached is a backend error', async () => {
+  test('rejects with a retryable OJSBackendError if RabbitMQ cannot be reached', async () => {
     const lost = new NativeProducer({
       url: 'amqp://127.0.0.1:1/x',
       publishTimeoutMs: 100,
@@ -314,13 +314,13 @@ describe('without a gateway', () => {
     await lost.close()
   })
 
-  test('a broker that falls silent is a backend error, for a new queue too', async () => {
+  test('rejects with a retryable OJSBackendError if RabbitMQ stops answering before a new queue is declared', async () => {
     const proxy = await TcpProxy.start(vhost.url)
     const cutOff = new NativeProducer({
       url: proxy.url,
       logger: false,
       publishTimeoutMs: 5_000,
-      // Nobody answers.
+      // No gateway runs that could answer.
       answerTimeoutMs: 50,
     })
     await cutOff.enqueue('ok', [], { queue: 'known' })
@@ -333,21 +333,21 @@ describe('without a gateway', () => {
     await cutOff.close()
   })
 
-  test('another URL is refused without being shown', () => {
+  test('throws for an http:// URL without showing its password', () => {
     const url = 'http://user:secret@localhost:8080'
     expect(() => new NativeProducer({ url })).toThrow(TypeError)
     expect(() => new NativeProducer({ url })).not.toThrow(/secret/)
   })
 })
 
-describe('with a gateway', () => {
+describe('NativeProducer with a gateway', () => {
   let gateway: TestGateway
 
   beforeAll(async () => {
     gateway = await startTestGateway(vhost.url)
-    // After a question without an answer it would ask none for half a minute.
+    // After an unanswered question the producer would ask nothing for half a minute.
     open({ answerTimeoutMs: 10_000 })
-    // The gateway connects for its first answer, and gives that up after a second.
+    // The gateway opens a connection for its first answer, and gives up after a second.
     const ask = () => producer.getJob(UNKNOWN, { timeout: 2_000 })
     await vi.waitFor(() => expect(ask()).rejects.toBeInstanceOf(OJSNotFoundError), 30_000)
   })
@@ -356,7 +356,7 @@ describe('with a gateway', () => {
     await gateway.destroy()
   })
 
-  test('a job is the same as one that was posted', async () => {
+  test('enqueues the same job as a POST', async () => {
     const options = { queue: 'same', priority: 3, retry: { maxAttempts: 2 }, tags: ['t'] }
     const native = await producer.enqueue('same.job', [{ deep: [1] }], options)
     const posted = await gateway.push('same', {
@@ -375,7 +375,7 @@ describe('with a gateway', () => {
     expect((await gateway.ack(native.id, { result: 1 })).status).toBe(200)
   })
 
-  test('a new queue is declared by the gateway, which counts the producer as no worker', async () => {
+  test('has the gateway declare a new queue, and is not counted as a worker', async () => {
     const workers = async () => (await gateway.request('GET', '/ojs/v1/admin/workers')).body.summary
     const before = await workers()
     await producer.enqueue('asked.job', [], { queue: 'asked-for' })
@@ -384,7 +384,7 @@ describe('with a gateway', () => {
     expect(await workers()).toEqual(before)
   })
 
-  test('a schedule is kept by the gateway, and is available at its time', async () => {
+  test('enqueues a scheduled job that can be fetched at its time', async () => {
     const delayUntil = new Date(Date.now() + 2_000)
     const { id } = await producer.enqueue('later.job', [1], { queue: 'due', delayUntil })
     const [job] = await gateway.fetch(['due'], { wait_ms: 20_000 })
@@ -392,14 +392,14 @@ describe('with a gateway', () => {
     expect(Date.now()).toBeGreaterThanOrEqual(delayUntil.getTime())
   })
 
-  test('its state can be asked for, and its end', async () => {
+  test('reads a job with getJob, and cancels it', async () => {
     const { body } = await gateway.push('asked')
     expect(await producer.getJob(body.job.id)).toEqual((await gateway.get(body.job.id)).body.job)
     await producer.cancelJob(body.job.id, { queue: 'asked' })
     await eventually(async () => (await producer.getJob(body.job.id)).state === 'cancelled')
   })
 
-  test('of a job that nobody knows', async () => {
+  test('rejects getJob with OJSNotFoundError for an unknown id', async () => {
     await expect(producer.getJob(UNKNOWN)).rejects.toBeInstanceOf(OJSNotFoundError)
   })
 })

@@ -22,7 +22,7 @@ const proxy = await TcpProxy.start(vhost.url, (connection) => {
 })
 let on: Bench
 
-/** For workers whose connections are to be cut, while everybody else's live on. */
+/** For workers whose connections the test cuts, while all other connections live on. */
 function throughProxy(): { url: string } {
   return { url: proxy.url }
 }
@@ -37,8 +37,8 @@ afterAll(async () => {
   await vhost.drop()
 })
 
-/** Tokens that somebody has had and given back. */
-async function redelivered(queue: string, ...envelopes: object[]): Promise<string[]> {
+/** Publishes jobs and takes their tokens once, so that RabbitMQ marks them as redelivered. */
+async function publishRedelivered(queue: string, ...envelopes: object[]): Promise<string[]> {
   const ids: string[] = []
   for (const envelope of envelopes) ids.push(await publishJob(on.admin, queue, { envelope }))
   const channel = await on.admin.model.createChannel()
@@ -51,15 +51,15 @@ function claims(desk: ControlDesk, id: string) {
   return desk.questions.filter(({ type, body }) => /claim/.test(type) && body.job_id === id)
 }
 
-describe('a token that comes again is claimed', () => {
-  test('and runs as the attempt that the gateway says, which is on record first', async () => {
+describe('a native worker claims a redelivered token', () => {
+  test('and runs it as the attempt that the gateway says, after reporting its start', async () => {
     const seen: { attempt: number; inJob: number; onRecord: readonly ReportedEvent[] }[] = []
     const queue = await on.queue()
     const desk = await on.desk(queue)
     desk.claim = ({ attempt }) => ({ decision: 'run', attempt: attempt + 4 })
-    const [id = ''] = await redelivered(queue, { max_attempts: 9 })
+    const [id = ''] = await publishRedelivered(queue, { max_attempts: 9 })
     const handler = async ({ attempt, job }: JobContext) => {
-      // The desk hears through another connection.
+      // The report reaches the desk through another connection, so it may take a moment.
       await eventually(() => desk.of(job.id).length > 0)
       seen.push({ attempt, inJob: job.attempt, onRecord: desk.of(job.id) })
     }
@@ -74,10 +74,10 @@ describe('a token that comes again is claimed', () => {
     ])
   })
 
-  test('and dropped or discarded where the gateway says so', async () => {
+  test('and drops or discards it if the gateway says so', async () => {
     const queue = await on.queue()
     const desk = await on.desk(queue)
-    const [dropped = '', discarded = ''] = await redelivered(queue, {}, {})
+    const [dropped = '', discarded = ''] = await publishRedelivered(queue, {}, {})
     desk.claim = ({ job_id: id }) => ({ decision: id === dropped ? 'drop' : 'discard', attempt: 1 })
     const ran: string[] = []
     const handler = ({ job }: JobContext) => ran.push(job.id)
@@ -92,11 +92,11 @@ describe('a token that comes again is claimed', () => {
     expect(await ready(on.admin, `ojs.queue.${queue}`)).toBe(0)
   })
 
-  test('and runs where nobody answers, who is not asked again at once', async () => {
+  test('and runs it if nobody answers, without claiming the next one', async () => {
     const queue = await on.queue()
     const desk = await on.desk(queue)
     desk.claim = () => null
-    const [first = '', second = ''] = await redelivered(queue, {}, {})
+    const [first = '', second = ''] = await publishRedelivered(queue, {}, {})
     const given = { queues: [queue], concurrency: 1, answerTimeoutMs: 8_000 }
     await on.start(given, { 'test.job': () => 1 })
     await until(desk, first)
@@ -104,7 +104,7 @@ describe('a token that comes again is claimed', () => {
     expect([claims(desk, first).length, claims(desk, second).length]).toEqual([1, 0])
   })
 
-  test('every one of them, where the list of cancelled jobs was cut short', async () => {
+  test('and all first deliveries too, until the queue is drained, if the list of cancelled jobs was truncated', async () => {
     const queue = await on.queue()
     const desk = await on.desk(queue)
     desk.sync = { ...desk.sync, truncated: true }
@@ -112,7 +112,7 @@ describe('a token that comes again is claimed', () => {
     await on.start({ queues: [queue], heartbeatInterval: 50 }, { 'test.job': () => 1 })
     await until(desk, id)
     expect(claims(desk, id)).toHaveLength(1)
-    // Once it was drained, what comes was published after the answer.
+    // Jobs that arrive once the queue was empty were published after the answer, which therefore covers them.
     await eventually(async () => {
       const later = await publishJob(on.admin, queue)
       await until(desk, later)
@@ -121,7 +121,7 @@ describe('a token that comes again is claimed', () => {
   })
 })
 
-test('every one, also where there is room for more than there are and a heartbeat is due', async () => {
+test('a native worker claims all 200 jobs of a queue after a truncated sync, with 500 free slots and a heartbeat due', async () => {
   const queue = await on.queue()
   const desk = await on.desk(queue)
   desk.sync = { ...desk.sync, truncated: true }
@@ -134,8 +134,8 @@ test('every one, also where there is room for more than there are and a heartbea
   expect(ids.filter((id) => claims(desk, id).length !== 1)).toEqual([])
 })
 
-describe('a lost connection', () => {
-  test('costs no second run, and its tokens are settled when they come again', async () => {
+describe('a lost connection of a native worker', () => {
+  test('causes no second run, and the redelivered tokens are settled', async () => {
     const end = gate()
     const runs: string[] = []
     const { queue, jobQueue, desk, worker } = await on.setUp(
@@ -153,7 +153,7 @@ describe('a lost connection', () => {
     await untilBack(jobQueue)
     end.open()
     await eventually(() => ids.every((id) => desk.ends(id).length === 1))
-    // In the order of the queue: the others have come again before it.
+    // The queue keeps its order, so the other tokens have been redelivered before this one.
     const last = await publishJob(on.admin, queue)
     await until(desk, last)
     await worker.stop()
@@ -161,7 +161,7 @@ describe('a lost connection', () => {
     expect(await ready(on.admin, jobQueue)).toBe(0)
   })
 
-  test('while the end is reported: reported once it is back, and acknowledged then', async () => {
+  test('while an end is reported: the end is reported once after the reconnect, and its token acknowledged', async () => {
     const end = gate()
     const begun = gate()
     const { queue, jobQueue, desk, worker } = await on.setUp(
@@ -178,7 +178,7 @@ describe('a lost connection', () => {
     await begun.opened
     proxy.hold('to-broker')
     end.open()
-    // The report is under way now, and never arrives.
+    // Long enough for the worker to send its report, which the proxy holds back.
     await new Promise((resolve) => setTimeout(resolve, 50))
     const isBack = untilBack(jobQueue)
     proxy.cut()
@@ -192,7 +192,7 @@ describe('a lost connection', () => {
     expect(await ready(on.admin, jobQueue)).toBe(0)
   })
 
-  test('while the start of a later attempt is put on record: it does not begin without its token', async () => {
+  test('while the start of attempt 2 is reported: the job does not run without its token, and is released', async () => {
     const ran: string[] = []
     const here = { 'test.job': () => ran.push('here') }
     const { queue, jobQueue, desk, worker } = await on.setUp(here, throughProxy())
@@ -212,7 +212,7 @@ describe('a lost connection', () => {
     expect(desk.of(id).at(-1)).toMatchObject({ event: 'released', attempt: 2, token_attempt: 2 })
   })
 
-  test('of a cancelled consumer is made good, the queue with it', async () => {
+  test('is not needed for a deleted queue: the worker declares and consumes it again', async () => {
     const { queue, jobQueue, desk } = await on.setUp({ 'test.job': () => 1 })
     await on.admin.channel.deleteQueue(jobQueue)
     await eventually(async () => (await countConsumers(jobQueue)) === 1)
@@ -221,7 +221,7 @@ describe('a lost connection', () => {
   })
 })
 
-/** What was cut is made again, both connections, and the queue is consumed. */
+/** Resolves when the worker has both connections again and consumes its queue. */
 async function untilBack(jobQueue: string): Promise<void> {
   const before = connections
   await eventually(() => connections >= before + 2)

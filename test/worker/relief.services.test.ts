@@ -4,7 +4,7 @@ import { benchOfFile, gate, publishJob, until } from './harness.ts'
 
 const { on } = benchOfFile()
 
-test('a worker whose handler hangs keeps no job from others, and goes on when it has ended', async () => {
+test('a native worker whose handler hangs leaves waiting jobs to others, and runs jobs again when it ends', async () => {
   const end = gate()
   const ran = new Set<string>()
   const { queue, desk, jobQueue } = await on.setUp(
@@ -16,7 +16,7 @@ test('a worker whose handler hangs keeps no job from others, and goes on when it
   const other = await on.start({ queues: [queue] }, { 'test.job': ({ job }) => ran.add(job.id) })
   const publishFour = () => Promise.all([1, 2, 3, 4].map(() => publishJob(on.admin, queue)))
   const ids = await publishFour()
-  // One of them was delivered to the first worker.
+  // RabbitMQ has delivered one of them to the first worker, which must give it back.
   await eventually(() => ids.every((id) => ran.has(id)))
   await other.stop()
   expect((await on.admin.channel.checkQueue(jobQueue)).consumerCount).toBe(0)

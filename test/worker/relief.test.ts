@@ -34,7 +34,7 @@ function setUp(queues: readonly string[], isLeft = true) {
   return { relief, intake, slots, running, hold, held, gaveBack, pass }
 }
 
-test('what has waited for a slot for 5 s is given back, and its queue left to others', async () => {
+test('Relief gives all waiting jobs of a queue back, and lets it rest, when one has waited 5 s for a slot', async () => {
   const { intake, running, hold, gaveBack, pass } = setUp(['q'])
   running.set('q', ['0'])
   hold('1', 'q')
@@ -45,7 +45,7 @@ test('what has waited for a slot for 5 s is given back, and its queue left to ot
   expect([intake.rest.mock.calls, gaveBack]).toEqual([[['q']], ['1', '2']])
 })
 
-test('what came since is not', async () => {
+test('Relief gives nothing back if no job waits for 5 s', async () => {
   const { hold, held, gaveBack, pass } = setUp(['q'])
   for (const id of ['1', '2', '3']) {
     hold(id, 'q')
@@ -55,7 +55,7 @@ test('what came since is not', async () => {
   expect(gaveBack).toEqual([])
 })
 
-test('nor what is of another queue', async () => {
+test('Relief does not give back a job of another queue that has just come', async () => {
   const { intake, hold, gaveBack, pass } = setUp(['a', 'b'])
   hold('1', 'a')
   await pass(5)
@@ -64,7 +64,7 @@ test('nor what is of another queue', async () => {
   expect([intake.rest.mock.calls, gaveBack]).toEqual([[['a']], ['1']])
 })
 
-test('what waits anew has its time anew', async () => {
+test('Relief starts the 5 s of a waiting job anew after a slot was free', async () => {
   const { slots, hold, gaveBack, pass } = setUp(['q'])
   hold('1', 'q')
   await pass(5)
@@ -75,7 +75,7 @@ test('what waits anew has its time anew', async () => {
   expect(gaveBack).toEqual([])
 })
 
-test('nor while a slot is free, or where one was in the meantime', async () => {
+test('Relief gives nothing back while a slot is free, or if the queue was woken before it rested', async () => {
   const { relief, intake, slots, hold, gaveBack, pass } = setUp(['q'], false)
   hold('1', 'q')
   slots.free = 1
@@ -90,7 +90,7 @@ test('nor while a slot is free, or where one was in the meantime', async () => {
   expect(gaveBack).toEqual([])
 })
 
-test('of several queues only while nothing is at work: what waits is the next to run', async () => {
+test('Relief with several queues gives jobs back only while no job runs', async () => {
   const { running, hold, gaveBack, pass } = setUp(['a', 'b'])
   running.set('a', ['1'])
   hold('2', 'b')
@@ -101,7 +101,7 @@ test('of several queues only while nothing is at work: what waits is the next to
   expect(gaveBack).toEqual(['2'])
 })
 
-test('of several queues all are consumed again when a slot is, though none stays free', async () => {
+test('Relief with several queues wakes all when a slot was free, although another job takes it at once', async () => {
   const { relief, intake, running, pass } = setUp(['a', 'b'])
   await pass(5)
   relief.slotFree()
@@ -109,12 +109,12 @@ test('of several queues all are consumed again when a slot is, though none stays
   running.set('b', ['1'])
   relief.slotFree()
   expect(intake.wake).toHaveBeenCalledOnce()
-  // Its start was not confirmed yet when the slot was free.
+  // The job may not have begun when the slot became free, so the next check wakes the queues too.
   await pass(5)
   expect(intake.wake).toHaveBeenCalledTimes(2)
 })
 
-test('nothing is looked at after the end', async () => {
+test('Relief gives nothing back after stop(), and leaves no timer', async () => {
   const { relief, hold, gaveBack, pass } = setUp(['q'])
   hold('1', 'q')
   relief.stop()

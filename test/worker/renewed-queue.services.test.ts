@@ -17,7 +17,7 @@ async function isMarked(ledgerPath: string): Promise<boolean> {
   }
 }
 
-/** Nobody can read a ledger that is in use, and nothing else tells what it has recorded. */
+/** Stops the gateway once its ledger has a queue marker. A ledger cannot be read while a gateway uses it. */
 async function stopMarked(gateway: TestGateway): Promise<void> {
   await sleep(500)
   await gateway.stop()
@@ -29,7 +29,7 @@ async function stopMarked(gateway: TestGateway): Promise<void> {
 }
 
 test.each(['classic', 'quorum'] as const)(
-  'jobs outlive a queue that vanishes while no gateway runs, and that a native worker declares (%s)',
+  'jobs of a queue that vanished while no gateway ran, and that a native worker declared anew, run once each (%s)',
   async (queueType) => {
     const vhost = await createVhost()
     const admin = await connectAdmin(vhost.url)

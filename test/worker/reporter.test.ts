@@ -11,7 +11,7 @@ interface Sent {
   answer(outcome: PublishOutcome): void
 }
 
-/** A reporter, and what it publishes: confirmed when the test says so. */
+/** A reporter and the messages that it publishes, whose outcome the test decides. */
 function setUp(given: Partial<ReporterDeps> = {}) {
   const sent: Sent[] = []
   let ensured = 0
@@ -30,7 +30,7 @@ function setUp(given: Partial<ReporterDeps> = {}) {
     },
     ...given,
   })
-  /** Resolves when so many messages were published. */
+  /** Resolves when `count` messages were published. */
   const until = (count: number) =>
     new Promise<void>((resolve) => {
       onSent = () => {
@@ -48,8 +48,8 @@ afterEach(() => {
   vi.useRealTimers()
 })
 
-describe('a reporter', () => {
-  test('Node takes many messages that wait to be sent again for no leak', async () => {
+describe('Reporter', () => {
+  test('causes no leak warning of Node.js while 20 messages wait to be repeated', async () => {
     const warned = vi.spyOn(process, 'emitWarning').mockReturnValue()
     const { reporter, report, sent, until } = setUp()
     const reported = Array.from({ length: 20 }, (_, n) => report(n, `q${n}`))
@@ -62,7 +62,7 @@ describe('a reporter', () => {
     warned.mockRestore()
   })
 
-  test('says in smaller messages what RabbitMQ takes in none', async () => {
+  test('halves a message that RabbitMQ refuses as too large until its parts are accepted', async () => {
     const { report, sent, until } = setUp()
     const reported = [1, 2, 3].map((n) => report(n))
     await until(1)
@@ -77,7 +77,7 @@ describe('a reporter', () => {
     expect(await Promise.all(reported)).toEqual(['reported', 'reported', 'reported'])
   })
 
-  test('says of one event that RabbitMQ takes in no message', async () => {
+  test('resolves with too-large for a single event that RabbitMQ refuses as too large', async () => {
     const { report, sent, until } = setUp()
     const [small, large] = [report(1), report(2)]
     await until(1)
@@ -89,7 +89,7 @@ describe('a reporter', () => {
     expect(sent).toHaveLength(3)
   })
 
-  test('sends what ends in one turn as one message, and by queue', async () => {
+  test('sends the reports of one turn of the event loop as one message per queue', async () => {
     const { sent, report, until } = setUp()
     const done = [report(1), report(2), report(3, 'other')]
     await until(2)
@@ -101,7 +101,7 @@ describe('a reporter', () => {
     expect(await Promise.all(done)).toEqual(['reported', 'reported', 'reported'])
   })
 
-  test('gathers while a message is unconfirmed, up to a hundred', async () => {
+  test('collects up to a hundred reports while a message is unconfirmed', async () => {
     const { sent, report, until } = setUp()
     const first = report(0)
     await until(1)
@@ -115,7 +115,7 @@ describe('a reporter', () => {
     expect(new Set(await Promise.all(others))).toEqual(new Set(['reported']))
   })
 
-  test('no message has more than a hundred, starts and ends together', async () => {
+  test('sends at most a hundred events per message, counting starts and ends', async () => {
     const { reporter, sent, report, until } = setUp()
     for (let n = 0; n < 60; n++) reporter.started('q', `s${n}`, '{"n":-1}')
     for (let n = 0; n < 60; n++) void report(n)
@@ -123,17 +123,20 @@ describe('a reporter', () => {
     expect(sent.map((one) => one.events.length)).toEqual([100, 20])
   })
 
-  test.each(['x', 'ü'])('no message is larger than a mebibyte, of %s', async (character) => {
-    const { reporter, sent, until } = setUp()
-    const text = character.repeat(400_000 / Buffer.byteLength(character))
-    const big = JSON.stringify({ n: 1, text })
-    for (let n = 0; n < 5; n++) void reporter.report('q', `k${n}`, big)
-    await until(3)
-    expect(sent.map((one) => one.events.length)).toEqual([2, 2, 1])
-    for (const { bytes } of sent) expect(bytes).toBeLessThanOrEqual(1024 * 1024)
-  })
+  test.each(['x', 'ü'])(
+    'sends messages of at most 1 MiB, counting the bytes of %s',
+    async (character) => {
+      const { reporter, sent, until } = setUp()
+      const text = character.repeat(400_000 / Buffer.byteLength(character))
+      const big = JSON.stringify({ n: 1, text })
+      for (let n = 0; n < 5; n++) void reporter.report('q', `k${n}`, big)
+      await until(3)
+      expect(sent.map((one) => one.events.length)).toEqual([2, 2, 1])
+      for (const { bytes } of sent) expect(bytes).toBeLessThanOrEqual(1024 * 1024)
+    },
+  )
 
-  test('leaves out a start whose end comes first', async () => {
+  test('leaves out a start if its end is reported before it is sent', async () => {
     const { reporter, sent, until, report } = setUp()
     reporter.started('q', 'k1', '{"n":-1}')
     reporter.started('q', 'k2', '{"n":-2}')
@@ -142,7 +145,7 @@ describe('a reporter', () => {
     expect(sent.map(numbers)).toEqual([[-2, 1]])
   })
 
-  test('does not repeat a start behind which something of its execution was said', async () => {
+  test('does not repeat a start after a later event of the same execution was sent', async () => {
     const { reporter, sent, until, report } = setUp()
     reporter.started('q', 'k1', '{"n":-1}')
     reporter.started('q', 'k2', '{"n":-2}')
@@ -158,19 +161,19 @@ describe('a reporter', () => {
     void report(2)
     await until(4)
     sent[3]?.answer('confirmed')
-    // Nothing is left of the first message.
+    // Both starts of the first message are superseded now, so nothing of it is repeated.
     await reporter.stop(AbortSignal.timeout(5_000))
     expect(sent).toHaveLength(4)
   })
 
-  test('sends a start alone when nothing else comes', async () => {
+  test('sends a start alone if no other event follows', async () => {
     const { reporter, sent, until } = setUp()
     reporter.started('q', 'k1', '{"n":-1}')
     await until(1)
     expect(sent.map(numbers)).toEqual([[-1]])
   })
 
-  test('sends at once, when it is asked to, what still waits', () => {
+  test('sends all waiting events at flush()', () => {
     const { reporter, sent, report } = setUp()
     reporter.started('q', 'k1', '{"n":-1}')
     void report(2, 'other')
@@ -179,7 +182,7 @@ describe('a reporter', () => {
   })
 
   test.each<PublishOutcome>(['nacked', 'returned', 'unknown', 'refused', 'forbidden'])(
-    'repeats what was %s until it is confirmed',
+    'repeats a message with the outcome %s until it is confirmed',
     async (outcome) => {
       const { sent, report, until, ensured } = setUp()
       const done = report(1)
@@ -193,9 +196,9 @@ describe('a reporter', () => {
     },
   )
 
-  test('warns once where that goes on for seconds', async () => {
+  test('warns once, after the eighth try of a message', async () => {
     const warn = vi.fn()
-    /** How often it had warned at each try. */
+    /** The number of warnings before each try. */
     const warned: number[] = []
     const tell = async () => {
       warned.push(warn.mock.calls.length)
@@ -210,7 +213,7 @@ describe('a reporter', () => {
     expect(warn.mock.calls).toEqual([[{ queue: 'q', outcome: 'refused' }, expect.any(String)]])
   })
 
-  test('gives up at the deadline, and says so', async () => {
+  test('resolves with given-up at the deadline of stop()', async () => {
     const { reporter, sent, report, until } = setUp()
     const done = report(1)
     await until(1)
@@ -223,14 +226,14 @@ describe('a reporter', () => {
     expect(sent).toHaveLength(1)
   })
 
-  test('sends nothing after the deadline, and says so', async () => {
+  test('sends nothing after the deadline of stop(), and resolves with given-up', async () => {
     const { reporter, sent, report } = setUp()
     const done = report(1)
     await reporter.stop(AbortSignal.abort())
     expect([await done, sent]).toEqual(['given-up', []])
   })
 
-  test('waits at its end for what is unconfirmed', async () => {
+  test('waits in stop() for unconfirmed messages', async () => {
     const { reporter, sent, report, until } = setUp()
     const done = report(1)
     const stopped = reporter.stop(new AbortController().signal)
@@ -240,7 +243,7 @@ describe('a reporter', () => {
     expect(await done).toBe('reported')
   })
 
-  test('waits at its end for what ends meanwhile', async () => {
+  test('waits in stop() for reports that are made meanwhile', async () => {
     const { reporter, report } = setUp({ tell: async () => 'confirmed' })
     const done = [report(1)]
     const stopped = reporter.stop(new AbortController().signal)
@@ -249,7 +252,7 @@ describe('a reporter', () => {
     expect(await Promise.all(done)).toEqual(['reported', 'reported'])
   })
 
-  test('waits at its end for each of several messages', async () => {
+  test('waits in stop() for each of several messages, also for one that is repeated', async () => {
     const outcomes: PublishOutcome[] = ['confirmed', 'refused']
     const { reporter, report } = setUp({ tell: async () => outcomes.shift() ?? 'confirmed' })
     const done = Array.from({ length: 150 }, (_, n) => report(n))

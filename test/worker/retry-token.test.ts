@@ -13,11 +13,11 @@ interface Given {
   isRungReady?: boolean
   attempt?: number
   hasGateway?: boolean
-  /** What each look at the retry queue finds, and how late it is then. */
+  /** The state that each check of the retry queue finds, and the time of the check. */
   looks?: (readonly [found: string, now: number])[]
 }
 
-/** What becomes of a failed first attempt of three. */
+/** Decides a failed attempt of three, by default the first. */
 function decide(
   outcome: PublishOutcome,
   {
@@ -68,51 +68,51 @@ function decide(
 const IN_RUNG = { decision: 'retry', rung_ms: expect.any(Number) }
 const LEFT = { decision: 'retry', rung_ms: null }
 
-test('the next token is in its retry queue when RabbitMQ has confirmed it', async () => {
+test('decideFailure names the retry queue if RabbitMQ has confirmed the next token', async () => {
   expect(await decide('confirmed')).toMatchObject({ said: IN_RUNG, sent: ['ojs.exchange.retry'] })
 })
 
-test('its worker hears of it before it is published, and not where it is not', async () => {
+test('decideFailure calls onPublish before the next token is published, and not if none is', async () => {
   expect(await decide('unknown')).toMatchObject({ announced: [0], sent: ['ojs.exchange.retry'] })
   expect((await decide('confirmed', { isRungReady: false })).announced).toEqual([])
 })
 
 test.each<PublishOutcome>(['nacked', 'returned', 'unknown', 'refused', 'forbidden'])(
-  'one that was %s may be nowhere: the retry is left to the gateway',
+  'decideFailure leaves the retry to the gateway if the next token was %s',
   async (outcome) => {
     expect((await decide(outcome)).said).toMatchObject(LEFT)
   },
 )
 
-test('so is the retry whose queue cannot be used', async () => {
+test('decideFailure leaves the retry to the gateway if the retry queue cannot be used', async () => {
   expect(await decide('confirmed', { isRungReady: false })).toMatchObject({ said: LEFT, sent: [] })
 })
 
 const LATE = [['unusable', 4_999] as const, ['ready', 4_999] as const]
 const TOO_LATE = [['unusable', 5_000] as const, ['ready', 5_000] as const]
 
-test('with no gateway to hold the job that queue is waited for, and not for ever', async () => {
+test('decideFailure without a gateway waits up to 5 s for the retry queue', async () => {
   const alone = { isRungReady: false, hasGateway: false }
   expect((await decide('confirmed', { ...alone, looks: LATE })).said).toMatchObject(IN_RUNG)
   const over = await decide('confirmed', { ...alone, looks: TOO_LATE })
   expect(over).toMatchObject({ said: LEFT, sent: [] })
 })
 
-test('it is for one that no gateway could be shown, too', async () => {
+test('decideFailure waits up to 5 s for the retry queue if the job is too large to show to a gateway', async () => {
   const huge = { isRungReady: false, isKnown: false, bytes: 900_001 }
   expect((await decide('confirmed', { ...huge, looks: LATE })).said).toMatchObject(IN_RUNG)
   const over = await decide('confirmed', { ...huge, looks: TOO_LATE })
   expect([over.said, over.sent]).toEqual([{ decision: 'discard' }, []])
 })
 
-test('a job that no gateway knows, and that is too large to be shown to one, becomes a dead letter', async () => {
+test('decideFailure discards an unpublished retry of an unknown job of more than 900,000 bytes', async () => {
   const huge = { isKnown: false, bytes: 900_001 }
   expect((await decide('nacked', huge)).said).toEqual({ decision: 'discard' })
   expect((await decide('confirmed', huge)).said).toMatchObject(IN_RUNG)
   expect((await decide('nacked', { ...huge, bytes: 900_000 })).said).toMatchObject(LEFT)
 })
 
-test('the last attempt has no next one', async () => {
+test('decideFailure discards the last attempt without publishing', async () => {
   const { said, sent } = await decide('confirmed', { attempt: 3 })
   expect([said, sent]).toEqual([{ decision: 'discard' }, []])
 })

@@ -7,7 +7,7 @@ import { eventually, startTestGateway } from '../support/in-process.ts'
 import { createVhost } from '../support/rabbit.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
 
-/** Seed 002 §12.1. */
+/** The metrics of seed 002 §12.1. */
 const ELEVEN = [
   ...['connections_active', 'channels_active', 'messages_published_total'],
   ...['messages_consumed_total', 'messages_acked_total', 'messages_nacked_total'],
@@ -71,7 +71,7 @@ describe('a native worker', () => {
     await proxy.stop()
   })
 
-  test('with a prefix shares nothing with one without', async () => {
+  test('with a prefix works with the gateway of the same prefix: jobs complete and can be cancelled', async () => {
     const gateway = await startTestGateway(vhost.url, { OJS_PREFIX: 'tenant1' })
     const ran: string[] = []
     const worker = new NativeWorker({
@@ -99,7 +99,7 @@ describe('a native worker', () => {
     await gateway.destroy()
   })
 
-  test('that is refused tells so, and never the password', async () => {
+  test('whose login is refused logs something, but never its password', async () => {
     const lines: unknown[] = []
     const log: WorkerLogger['warn'] = (...line) => lines.push(line)
     const url = new URL(vhost.url)

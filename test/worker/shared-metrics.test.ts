@@ -14,14 +14,14 @@ async function readingOf(registry: Registry, name: string): Promise<number | und
   return values[0]?.value
 }
 
-test('a worker, a producer and the next worker may have one registry', () => {
+test('two workers and a producer can share one registry', () => {
   const options = { url: 'amqp://localhost', registry: new Registry() }
   new NativeWorker(options)
   expect(() => new NativeProducer(options)).not.toThrow()
   expect(() => new NativeWorker(options)).not.toThrow()
 })
 
-test('the registry may be one of OpenMetrics', async () => {
+test('a producer can feed a registry of type OpenMetrics', async () => {
   const registry = new Registry<OpenMetricsContentType>()
   registry.setContentType(Registry.OPENMETRICS_CONTENT_TYPE)
   const producer = new NativeProducer({ url: 'amqp://localhost', registry })
@@ -31,7 +31,7 @@ test('the registry may be one of OpenMetrics', async () => {
   expect(text).toMatch(/\n# EOF\n$/)
 })
 
-test('those who share a registry count together', async () => {
+test('joinMetrics adds up the metrics of all that share a registry, until they leave', async () => {
   const registry = new Registry()
   const one = joinMetrics(registry, () => gauges())
   const other = joinMetrics(registry, () => gauges({ blocked: true, confirmsPending: 4 }))
@@ -47,7 +47,7 @@ test('those who share a registry count together', async () => {
   expect(await readingOf(registry, 'ojs_amqp_messages_published_total')).toBe(2)
 })
 
-test('a registry that was cleared gets its metrics again', async () => {
+test('joinMetrics registers the metrics again in a registry that was cleared', async () => {
   const registry = new Registry()
   joinMetrics(registry, () => gauges()).leave()
   registry.clear()

@@ -10,7 +10,7 @@ const CONTEXT = { newId: () => ID, now: NOW, wall: NOW, timeoutMs: 30_000, prefi
 const ENQUEUED = { 'x-ojs-enqueued-at': '2026-02-12T10:00:00.000Z' }
 const NATIVE = { 'x-ojs-native': true }
 
-/** As a gateway and the native producer write it. */
+/** The body as both the gateway and the native producer write it. */
 const BODY = {
   ...{ specversion: '1.0', id: ID, type: 'a', queue: 'q', args: [1] },
   ...{ timeout_ms: 1_000, max_attempts: 3, created_at: '2026-02-12T09:00:00.000Z' },
@@ -29,7 +29,7 @@ function token(body: object, headers: object = ENQUEUED, properties: object = {}
   return { delivery, read: () => tokenJob(delivery, CONTEXT) }
 }
 
-test('the job is as FETCH answers it', () => {
+test('tokenJob makes the job that FETCH would answer', () => {
   const body = { ...BODY, x_ojs_generation: 2, vendor: { kept: true }, meta: { a: 1 } }
   const headers = { ...ENQUEUED, 'x-ojs-attempt': 2, 'x-ojs-max-attempts': 5 }
   const failed = { 'x-ojs-error-code': 'boom', 'x-ojs-error-message': 'm' }
@@ -44,16 +44,26 @@ test('the job is as FETCH answers it', () => {
 })
 
 test.each([
-  ['a gateway, by all signs', BODY, ENQUEUED, true],
+  ['a gateway', BODY, ENQUEUED, true],
   ['a native producer', BODY, { ...ENQUEUED, ...NATIVE }, false],
-  ['somebody else, who does not say when', BODY, {}, false],
-  ['somebody else, whose body begins otherwise', REVERSED, ENQUEUED, false],
-  ['somebody else, who names no limit', { ...BODY, max_attempts: undefined }, ENQUEUED, false],
-  ['somebody else, who names no time', { ...BODY, timeout_ms: undefined }, ENQUEUED, false],
-  ['a gateway, with an option of the producer', { ...BODY, options: { own: 1 } }, ENQUEUED, true],
-  ['somebody else, by the options', { ...BODY, options: { priority: 1 } }, ENQUEUED, false],
-  ['somebody else, by the policy', { ...BODY, retry_policy: {} }, ENQUEUED, false],
-])('the job of %s is known to a gateway, or not', (_, body, headers, isKnown) => {
+  ['a foreign producer, without an enqueued-at header', BODY, {}, false],
+  ['a foreign producer, with another order of members', REVERSED, ENQUEUED, false],
+  [
+    'a foreign producer, without max_attempts',
+    { ...BODY, max_attempts: undefined },
+    ENQUEUED,
+    false,
+  ],
+  ['a foreign producer, without timeout_ms', { ...BODY, timeout_ms: undefined }, ENQUEUED, false],
+  ['a gateway, with an unknown option', { ...BODY, options: { own: 1 } }, ENQUEUED, true],
+  [
+    'a foreign producer, with options of a PUSH',
+    { ...BODY, options: { priority: 1 } },
+    ENQUEUED,
+    false,
+  ],
+  ['a foreign producer, with retry_policy', { ...BODY, retry_policy: {} }, ENQUEUED, false],
+])('tokenJob tells whether a gateway knows the job of %s', (_, body, headers, isKnown) => {
   const { job, ...read } = token(body, headers).read()
   expect(read.isKnown).toBe(isKnown)
   expect(job).toMatchObject({ id: ID, type: 'a', args: [1], queue: 'q', attempt: 1 })
@@ -61,9 +71,9 @@ test.each([
 })
 
 test.each([
-  ['of a gateway', ENQUEUED],
-  ['of somebody else', {}],
-])('when a job %s expires', (_, headers) => {
+  ['a gateway', ENQUEUED],
+  ['a foreign producer', {}],
+])('tokenJob reads the expiry of a job of %s', (_, headers) => {
   const expires_at = '2026-02-12T11:00:00.000Z'
   const { job, expiresAt } = token({ ...BODY, expires_at }, headers).read()
   expect([job['expires_at'], expiresAt]).toEqual([expires_at, NOW + 1_800_000])
@@ -74,11 +84,11 @@ test.each([
   [{ ...BODY, id: ID.replace('5e6f', 'ffff') }, 'differ'],
   [{ ...BODY, type: 7 }, "'type'"],
   [{ ...BODY, args: {} }, "'args'"],
-])('what a gateway would not have written is no job: %j', (body, why) => {
+])('tokenJob throws for a body that is no valid job: %j', (body, why) => {
   expect(token(body).read).toThrow(why)
 })
 
-test('a step may see results as deep as a worker may return them, in lists of lists', () => {
+test('tokenJob accepts parent results of 32 levels within lists of lists from a gateway only', () => {
   // `{"result": …}` may nest 32 levels over HTTP, and one more in a report.
   const deep: unknown = JSON.parse(`${'['.repeat(32)}${']'.repeat(32)}`)
   const body = { ...BODY, parent_results: [[[deep]]] }
@@ -87,7 +97,7 @@ test('a step may see results as deep as a worker may return them, in lists of li
   expect(token(body, {}).read).toThrow('deeper')
 })
 
-test('the next token says all that came, and the failure', () => {
+test('retrySource keeps priority, times and trace of the token and adds the failure', () => {
   const failure = { code: 'boom', type: 'Boom', message: 'm', retryable: true }
   const failed = { attempt: 1, failure, now: NOW }
   const carried = { 'x-ojs-trace-id': `00-${'4b'.repeat(16)}-${'a1'.repeat(8)}-01` }
