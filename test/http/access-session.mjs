@@ -1,6 +1,6 @@
 /**
- * What three programs with keys of their own see of a gateway over HTTPS; run with
- * `NODE_EXTRA_CA_CERTS`, which Node.js reads at its start only. Prints one JSON object.
+ * Uses a gateway over HTTPS as a producer, a worker and an operator, each with its own key, and prints what
+ * they see as one JSON object. A process of its own: Node.js reads `NODE_EXTRA_CA_CERTS` only at its start.
  */
 import { env, stdout } from 'node:process'
 import { OJSClient, OJSWorker } from '../../dist/sdk/index.js'

@@ -46,7 +46,7 @@ describe('a gateway with keys and TLS', () => {
     authority.remove()
   })
 
-  /** A child that trusts the test's authority, and has nothing else of this process. */
+  /** Runs a child process that trusts the test's CA and inherits only PATH. Returns its output. */
   const child = async (args: string[], env: Record<string, string> = {}) => {
     const { stdout } = await run(process.execPath, args, {
       env: { PATH: process.env['PATH'], NODE_EXTRA_CA_CERTS: authority.ca.certPath, ...env },
@@ -54,7 +54,7 @@ describe('a gateway with keys and TLS', () => {
     return stdout
   }
 
-  it('a job goes from a producer to a worker, and nobody does what is not theirs', async () => {
+  it('lets a job pass from producer to worker, and refuses each key what its role may not do', async () => {
     const out = await child([SESSION], {
       OJS_URL: gateway.url,
       PRODUCER: producer.key,
@@ -74,7 +74,7 @@ describe('a gateway with keys and TLS', () => {
     })
   })
 
-  it('recover shows the key of an operator', async () => {
+  it('accepts the command `recover` with an OJS_API_KEY of an operator only', async () => {
     const args = [MAIN, 'recover', '--queue', 'nowhere', '--url', gateway.url]
     const failing = (env: Record<string, string>) =>
       child(args, env).then(
@@ -89,7 +89,7 @@ describe('a gateway with keys and TLS', () => {
     ])
   })
 
-  it('recover shows the certificate that a gateway with OJS_TLS_CA wants', async () => {
+  it('accepts the command `recover` with a client certificate if OJS_TLS_CA is set', async () => {
     const files = { OJS_TLS_CERT: own.certPath, OJS_TLS_KEY: own.keyPath }
     const tls = { ...files, OJS_TLS_CA: authority.ca.certPath }
     const strict = await Gateway.start({
@@ -106,7 +106,7 @@ describe('a gateway with keys and TLS', () => {
       expect(await healthStatus(strict.url, unreadable)).toBeUndefined()
       expect(await recover(tls)).toContain('not_found')
       expect(await recover(files)).toContain('No gateway answers')
-      // Of its own CA it must be told.
+      // The command must be told of the CA that signed the gateway's certificate.
       expect(await recover({ ...tls, NODE_EXTRA_CA_CERTS: '' })).toMatch(
         /certificate.*NODE_EXTRA_CA_CERTS/,
       )
@@ -115,7 +115,7 @@ describe('a gateway with keys and TLS', () => {
     }
   })
 
-  it('the log names keys, and holds none', () => {
+  it('logs the names of keys, but neither keys nor hashes', () => {
     const log = readFileSync(join(gateway.dir, 'gateway.log'), 'utf8')
     expect(log).toContain('"key":"the-producer"')
     expect(log).toContain('"request refused"')
@@ -126,7 +126,7 @@ describe('a gateway with keys and TLS', () => {
     expect(log).not.toContain('ojs_stranger')
   })
 
-  it('ends at once when a file of TLS cannot be read', async () => {
+  it('ends with exit code 1 at the start if a TLS file cannot be read', async () => {
     const env = { OJS_TLS_CERT: own.certPath, OJS_TLS_KEY: '/nowhere.pem', OJS_LOG_LEVEL: 'silent' }
     const failed = await child([MAIN, 'serve'], env).catch((error: { stderr: string }) => error)
     expect(failed).toMatchObject({ code: 1 })

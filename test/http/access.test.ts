@@ -12,7 +12,7 @@ import { openDoor } from './door.ts'
 import { EVENTUALLY, errorOf, type Frame, serve } from './frame.ts'
 import { type RawAnswer, request } from './raw-client.ts'
 
-/** Whom each endpoint serves beside `admin`. A new one needs a row here, and `access` there. */
+/** The roles that may use each endpoint, beside `admin`. A new endpoint needs a row here. */
 const TABLE: Record<string, Access> = {
   'GET /ojs/manifest': 'anybody',
   'GET /ojs/v1/health': 'anybody',
@@ -62,13 +62,13 @@ const nameOf = ({ method, path }: Route) => `${method} ${path}`
 
 const ALL = routesOf({} as unknown as Door)
 
-/** Every route of the gateway, with a handler that only says that it was reached. */
+/** Every route of the gateway, with a handler that answers 200. */
 const ROUTES: Route[] = ALL.map((route) => ({
   ...route,
   handle: (_request, response) => answer(response, 200, '{"reached":true}'),
 }))
 
-/** Every role, a key that is none, and nobody. */
+/** The status that each role, a wrong key, and no key get. */
 async function outcomes(frame: Frame, { method, path }: Route): Promise<Record<string, number>> {
   const target = path.replace(/:\w+/g, 'x')
   const client = await frame.client()
@@ -93,17 +93,20 @@ function expected(allowed: Access): Record<string, number> {
   return { nobody: 401, stranger: 401, ...Object.fromEntries(roles) }
 }
 
-describe('role by endpoint', () => {
-  test('the table knows every endpoint, and no other', () => {
+describe('access to endpoints', () => {
+  test('is listed in the table of this test for every endpoint, and no other', () => {
     expect(new Set(ALL.map(nameOf))).toEqual(new Set(Object.keys(TABLE)))
   })
 
-  test.each(ROUTES.map((route) => [nameOf(route), route] as const))('%s', async (name, route) => {
-    const frame = await serve(ROUTES, { access })
-    expect(await outcomes(frame, route)).toEqual(expected(TABLE[name] ?? []))
-  })
+  test.each(ROUTES.map((route) => [nameOf(route), route] as const))(
+    'is as in the table: %s',
+    async (name, route) => {
+      const frame = await serve(ROUTES, { access })
+      expect(await outcomes(frame, route)).toEqual(expected(TABLE[name] ?? []))
+    },
+  )
 
-  test('a route that says nothing serves admins only', async () => {
+  test('is for admins only on a route without `access`', async () => {
     const route: Route = {
       method: 'GET',
       path: '/new',
@@ -113,13 +116,13 @@ describe('role by endpoint', () => {
     expect(await outcomes(frame, route)).toEqual(expected([]))
   })
 
-  test('HEAD needs the key that GET needs', async () => {
+  test('needs for HEAD the same key as for GET', async () => {
     const frame = await serve(ROUTES, { access })
     expect((await frame.ask(request('HEAD', '/metrics'))).status).toBe(401)
     expect((await frame.ask(request('HEAD', '/metrics', bearer('operator')))).status).toBe(200)
   })
 
-  test('without keys everybody may everything', async () => {
+  test('is unrestricted without OJS_API_KEYS', async () => {
     const frame = await serve(ROUTES)
     for (const route of ROUTES) {
       expect(Object.values(await outcomes(frame, route)), nameOf(route)).toEqual(
@@ -129,7 +132,7 @@ describe('role by endpoint', () => {
   })
 })
 
-describe('what health tells of', () => {
+describe('the answer of health', () => {
   const reason = 'connect ECONNREFUSED 10.0.0.7:5672'
   const body: Health['body'] = {
     status: 'degraded',
@@ -147,26 +150,29 @@ describe('what health tells of', () => {
     return JSON.parse(result.body)
   }
 
-  test.each(['operator', 'admin'] as const)('a key of the role %s: everything', async (role) => {
-    expect(await told(true, bearer(role))).toEqual(body)
-  })
+  test.each(['operator', 'admin'] as const)(
+    'has reasons and warnings for a key of the role %s',
+    async (role) => {
+      expect(await told(true, bearer(role))).toEqual(body)
+    },
+  )
 
-  test('anybody, where there are no keys: everything', async () => {
+  test('has reasons and warnings for anybody without OJS_API_KEYS', async () => {
     expect(await told(false, {})).toEqual(body)
   })
 
-  test('a page of a name that somebody has pointed here: not why', async () => {
+  test('hides the reason from a request with a foreign Host', async () => {
     const { error } = (await told(false, { Host: 'evil.example:8080' })).backend
     expect(error).toBe('Only an operator is told why.')
     expect((await told(false, { Host: 'localhost:8080' })).backend.error).toBe(reason)
   })
 
   test.each([
-    ['nobody', {}],
-    ['a stranger', { Authorization: 'Bearer ojs_wrong' }],
-    ['a producer', bearer('producer')],
-    ['a worker', bearer('worker')],
-  ])('%s: that it is degraded, and not why', async (_who, headers) => {
+    ['no key', {}],
+    ['a wrong key', { Authorization: 'Bearer ojs_wrong' }],
+    ['a key of the role producer', bearer('producer')],
+    ['a key of the role worker', bearer('worker')],
+  ])('says that the gateway is degraded, but not why, to %s', async (_who, headers) => {
     const { warnings: _, ...rest } = body
     expect(await told(true, headers)).toEqual({
       ...rest,
@@ -175,7 +181,7 @@ describe('what health tells of', () => {
   })
 })
 
-describe('refusals', () => {
+describe('refusals of access', () => {
   const push = (headers: Record<string, string>) =>
     request('POST', '/ojs/v1/jobs', { 'X-Request-Id': 'req_r', ...headers }, '{}')
 
@@ -183,12 +189,12 @@ describe('refusals', () => {
     ['no key', {}, 'Bearer realm="ojs"', 'missing_token'],
     ['another scheme', { Authorization: 'Basic YTpi' }, 'Bearer realm="ojs"', 'missing_token'],
     [
-      'a key that is none',
+      'a wrong key',
       { Authorization: 'Bearer nothing' },
       'Bearer realm="ojs", error="invalid_token"',
       'invalid_token',
     ],
-  ])('401: %s', async (_name, headers, challenge, reason) => {
+  ])('are 401 with a challenge for %s', async (_name, headers, challenge, reason) => {
     const frame = await serve(ROUTES, { access })
     const result = await frame.ask(push(headers))
     expect(result.status).toBe(401)
@@ -201,7 +207,7 @@ describe('refusals', () => {
     })
   })
 
-  test('403', async () => {
+  test('are 403 with the allowed roles for a key of another role', async () => {
     const frame = await serve(ROUTES, { access })
     const result = await frame.ask(push(bearer('worker')))
     expect(result.status).toBe(403)
@@ -212,7 +218,7 @@ describe('refusals', () => {
     })
   })
 
-  test('come before the body is read: the handler never runs, and large bodies end the line', async () => {
+  test('come before the body is read: the handler does not run, and a large body closes the connection', async () => {
     const seen: unknown[] = []
     const route: Route = {
       method: 'POST',
@@ -225,7 +231,7 @@ describe('refusals', () => {
     }
     const frame = await serve([route], { access })
     const client = await frame.client()
-    // Neither of the two bodies ever comes.
+    // The client never sends any of these bodies.
     const small = request('POST', '/jobs', { 'Content-Length': '2' })
     client.send(small)
     expect(await client.answer()).toMatchObject({
@@ -241,7 +247,7 @@ describe('refusals', () => {
     expect(seen).toEqual([])
   })
 
-  test('whatever the reason: who sends to nowhere does not get to send much', async () => {
+  test('close the connection if a large or chunked body follows, also for a 404', async () => {
     const frame = await serve(ROUTES)
     const answered = async (headers: Record<string, string>) => {
       const client = await frame.client()
@@ -254,7 +260,7 @@ describe('refusals', () => {
     expect(await answered({ 'Transfer-Encoding': 'chunked' })).toEqual([404, 'close'])
   })
 
-  test('an expectation is not encouraged', async () => {
+  test('answer Expect: 100-continue with 401, not with 100', async () => {
     const frame = await serve(ROUTES, { access })
     const client = await frame.client()
     client.send(request('POST', '/ojs/v1/jobs', { Expect: '100-continue', 'Content-Length': '9' }))
@@ -262,11 +268,11 @@ describe('refusals', () => {
   })
 })
 
-describe('the log', () => {
+describe('the log of requests', () => {
   const lines = (frame: Frame, message: string) =>
     frame.log.filter((line) => line.message === message)
 
-  test('says who did what, by name; no key and no hash is in it', async () => {
+  test('names the key of each request, and has neither keys nor hashes', async () => {
     const frame = await serve(ROUTES, { access })
     const ask = (method: string, path: string, role: Role): Promise<RawAnswer> =>
       frame.ask(request(method, path, { ...bearer(role), 'X-Request-Id': `req_${role}` }))
@@ -297,7 +303,7 @@ describe('the log', () => {
     }
   })
 
-  test('knows of requests whose client was gone before their answer', async () => {
+  test('has requests whose client left before the answer, with status 0 unless they were answered', async () => {
     const began: string[] = []
     const answers: (() => void)[] = []
     const slow = ROUTES.map((route) => ({
@@ -315,7 +321,7 @@ describe('the log', () => {
     const resume = request('POST', '/ojs/v1/queues/q/resume', bearer('operator'), '{}')
     client.send(Buffer.concat([poll, pause, resume]))
     await expect.poll(() => began, EVENTUALLY).toHaveLength(3)
-    // Answered, but its turn to be written does not come.
+    // Answered, but not written, because the answer to the first request has to be written before.
     answers[1]?.()
     await frame.ask(request('GET', '/nowhere'))
     client.socket.resetAndDestroy()
@@ -333,7 +339,7 @@ describe('the log', () => {
     ])
   })
 
-  test('of a failure names the key', async () => {
+  test('names the key of a request that failed', async () => {
     const route: Route = {
       method: 'GET',
       path: '/broken',
@@ -346,7 +352,7 @@ describe('the log', () => {
     expect(lines(frame, 'request failed')[0]?.fields).toMatchObject({ key: 'the-admin' })
   })
 
-  test('is not filled by strangers', async () => {
+  test('has at most ten refused requests in 10 s, and then the number of suppressed lines', async () => {
     let now = 0
     const frame = await serve(ROUTES, { access, now: () => now })
     const client = await frame.client()
@@ -366,18 +372,21 @@ describe('the log', () => {
     ['POST', '/nowhere', 404],
     ['POST', '/ojs/v1/health', 405],
     ['DELETE', '/ojs/v1/jobs/%zz', 400],
-  ])('… nor where there is nothing to be refused: %s %s', async (method, path, status) => {
-    const frame = await serve(ROUTES, { access, now: () => 0 })
-    const client = await frame.client()
-    for (let i = 0; i < 30; i++) {
-      client.send(request(method, path))
-      expect((await client.answer()).status).toBe(status)
-    }
-    expect(frame.log).toHaveLength(10)
-    expect(frame.log[0]).toMatchObject({ message: 'request refused', fields: { status } })
-  })
+  ])(
+    'has at most ten lines in 10 s about requests without a key to %s %s',
+    async (method, path, status) => {
+      const frame = await serve(ROUTES, { access, now: () => 0 })
+      const client = await frame.client()
+      for (let i = 0; i < 30; i++) {
+        client.send(request(method, path))
+        expect((await client.answer()).status).toBe(status)
+      }
+      expect(frame.log).toHaveLength(10)
+      expect(frame.log[0]).toMatchObject({ message: 'request refused', fields: { status } })
+    },
+  )
 
-  test('is not filled by a program that runs wild', async () => {
+  test('has at most ten lines in 10 s about 429s of one key', async () => {
     const rateLimit = { limit: 1, windowMs: 60_000 }
     const frame = await serve(ROUTES, { access: { ...access, rateLimit }, now: () => 0 })
     const client = await frame.client()
@@ -391,7 +400,7 @@ describe('the log', () => {
   })
 })
 
-test('the manifest names the schemes', async () => {
+test('the manifest names bearer_api_keys only with OJS_API_KEYS, and the request limit', async () => {
   const manifestOf = async (frame: Frame) =>
     JSON.parse((await frame.ask(request('GET', '/ojs/manifest'))).body)
   const open = await manifestOf(await openDoor())

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { HttpServer } from '../../src/http/http-server.ts'
 import { recordingLogger, serve } from './frame.ts'
 
-/** One that is not started: all that it knows is what was configured. */
+/** A server that is not started, so that its address can only come from its configuration. */
 function configured(host: string): HttpServer {
   const observer = { requestDone: () => {} }
   return new HttpServer({ host, port: 8080, routes: [], logger: recordingLogger(), observer })
@@ -18,11 +18,11 @@ test.each([
   ['::', 'no host', 'http://[::]:8080'],
   ['::', undefined, 'http://[::]:8080'],
   ['127.0.0.1', 'jobs.example.com', 'http://127.0.0.1:8080'],
-])('at %s, asked as %s, its address is %s', (host, reachedAs, url) => {
+])('HttpServer.url() of a server on %s, reached as %s, is %s', (host, reachedAs, url) => {
   expect(configured(host).url(reachedAs)).toBe(url)
 })
 
-test('is the port that it has got, as long as it has it', async () => {
+test('HttpServer.url() has the assigned port while the server runs, and port 0 after the stop', async () => {
   const { server, port } = await serve([])
   expect(server.url()).toBe(`http://127.0.0.1:${port}`)
   expect(port).toBeGreaterThan(0)

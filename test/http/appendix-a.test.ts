@@ -109,7 +109,7 @@ beforeEach(() => {
   vi.mocked(health).mockReturnValue({ healthy: true, body: {} } as ReturnType<typeof health>)
 })
 
-// Seed 001, Appendix A. True: served; else the level that `unsupported` names.
+// Seed 001, Appendix A. `true`: served; a number: refused as `unsupported` with this conformance level.
 const APPENDIX_A: [method: string, path: string, served: true | number][] = [
   ['GET', '/ojs/manifest', true],
   ['GET', '/ojs/v1/health', true],
@@ -142,7 +142,7 @@ const APPENDIX_A: [method: string, path: string, served: true | number][] = [
   ['DELETE', '/ojs/v1/schemas/urn%3Aojs%3Aschema%3Aa%3Av1', true],
 ]
 
-test.each(APPENDIX_A)('%s %s', async (method, path, served) => {
+test.each(APPENDIX_A)('%s %s is served (seed 001, Appendix A)', async (method, path, served) => {
   const door = await openDoor()
   const body = method === 'POST' ? '{}' : undefined
   const result = await door.ask(request(method, path, {}, body))

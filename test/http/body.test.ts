@@ -24,8 +24,8 @@ const bodyOf = (bytes: number) => `{"a":"${'x'.repeat(bytes - 8)}"}`
 const CHUNKED = { 'Transfer-Encoding': 'chunked' }
 const chunk = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n`
 
-describe('limit', () => {
-  test('exactly the limit passes, one byte more does not', async () => {
+describe('a request body and its limit', () => {
+  test('a body of exactly the limit is accepted, and one byte more is 413, also chunked', async () => {
     const frame = await serve(ROUTES)
     expect((await frame.ask(request('POST', '/echo', {}, bodyOf(MAX)))).status).toBe(200)
     expect((await frame.ask(request('POST', '/echo', {}, bodyOf(MAX + 1)))).status).toBe(413)
@@ -41,7 +41,7 @@ describe('limit', () => {
     expect((await frame.ask(chunked(MAX, shouted))).status).toBe(200)
   })
 
-  test('a declared length is refused before a byte of the body has come', async () => {
+  test('a Content-Length beyond the limit is 413 before a byte of the body has come', async () => {
     const frame = await serve(ROUTES)
     const client = await frame.client()
     client.send(request('POST', '/echo', { 'Content-Length': '5000000' }))
@@ -55,7 +55,7 @@ describe('limit', () => {
     })
   })
 
-  test('a chunked body is refused as soon as it is too long', async () => {
+  test('a chunked body is 413 as soon as it exceeds the limit', async () => {
     const frame = await serve(ROUTES)
     const client = await frame.client()
     client.send(request('POST', '/echo', CHUNKED))
@@ -66,7 +66,7 @@ describe('limit', () => {
     expect(errorOf(result).details).toMatchObject({ actual_bytes: MAX + 1 })
   })
 
-  test('a client that sends 20 MB regardless still reads the answer', async () => {
+  test('a client that sends all of 20 MB can still read the 413', async () => {
     const frame = await serve(ROUTES)
     const client = await frame.client()
     const body = Buffer.alloc(20_000_000, 'x')
@@ -76,7 +76,7 @@ describe('limit', () => {
     expect(client.failure).toBeUndefined()
   })
 
-  test('a client that never stops sending is cut off', async () => {
+  test('a client that never stops sending after the 413 is disconnected', async () => {
     const frame = await serve(ROUTES)
     const client = await frame.client()
     client.socket.allowHalfOpen = true
@@ -87,7 +87,7 @@ describe('limit', () => {
     clearInterval(flood)
   })
 
-  test('a client that sends nothing more is let go at once', async () => {
+  test('a client that sends nothing after the 413 is disconnected', async () => {
     const frame = await serve(ROUTES)
     const client = await frame.client()
     client.send(request('POST', '/echo', { 'Content-Length': '5000000' }))
@@ -96,7 +96,7 @@ describe('limit', () => {
     await expect.poll(() => frame.done, EVENTUALLY).toMatchObject([{ route: '/echo', status: 413 }])
   })
 
-  test('compressed bodies are not unpacked', async () => {
+  test('a compressed body is refused', async () => {
     const frame = await serve(ROUTES)
     const body = gzipSync(Buffer.alloc(100_000))
     const result = await frame.ask(request('POST', '/echo', { 'Content-Encoding': 'gzip' }, body))
@@ -108,7 +108,7 @@ describe('Expect: 100-continue', () => {
   const expecting = (length: number) =>
     request('POST', '/echo', { Expect: '100-continue', 'Content-Length': String(length) })
 
-  test('the body is asked for', async () => {
+  test('is answered 100, and the body is then read', async () => {
     const frame = await serve(ROUTES)
     const client = await frame.client()
     client.send(expecting(7))
@@ -117,14 +117,14 @@ describe('Expect: 100-continue', () => {
     expect(await client.answer()).toMatchObject({ status: 200, body: '{"a":1}' })
   })
 
-  test('a body that is not wanted is never asked for', async () => {
+  test('is answered 413 without a 100 for a body beyond the limit', async () => {
     const frame = await serve(ROUTES)
     const client = await frame.client()
     client.send(expecting(MAX + 1))
     expect((await client.answer()).status).toBe(413)
   })
 
-  test('nor where the type is wrong, and the connection ends', async () => {
+  test('is answered 400 without a 100 for a wrong Content-Type, and the connection is closed', async () => {
     const frame = await serve(ROUTES)
     const client = await frame.client()
     client.send(
@@ -140,7 +140,7 @@ describe('Expect: 100-continue', () => {
     expect(await client.closed()).toBe('')
   })
 
-  test('HTTP/1.0 does not know it: the first answer is the only one', async () => {
+  test('is ignored in HTTP/1.0', async () => {
     const frame = await serve(ROUTES)
     const client = await frame.client()
     client.send(String(expecting(7)).replace('HTTP/1.1', 'HTTP/1.0'))
@@ -149,7 +149,7 @@ describe('Expect: 100-continue', () => {
   })
 })
 
-describe('what all clients send at once', () => {
+describe('the budget of all bodies that are being received', () => {
   const serving = async (budget: BodyBudget) =>
     await serve([
       {
@@ -166,7 +166,7 @@ describe('what all clients send at once', () => {
       Buffer.from(bodyOf(MAX).slice(0, bytes)),
     ])
 
-  test('is bounded: whose is the largest is told to come again', async () => {
+  test('is limited: the largest body is refused with 503 busy and Retry-After when it is exceeded', async () => {
     const budget = new BodyBudget(3 * MAX)
     const frame = await serving(budget)
     const clients = await Promise.all(Array.from({ length: 4 }, () => frame.client()))
@@ -183,7 +183,7 @@ describe('what all clients send at once', () => {
     expect(budget.taken).toBe(0)
   })
 
-  test('is counted to the byte, and no longer of whoever was refused', () => {
+  test('counts every byte, and returns the bytes of a refused body', () => {
     const budget = new BodyBudget(10)
     const refused: string[] = []
     const body = (name: string): Incoming => ({
@@ -202,35 +202,37 @@ describe('what all clients send at once', () => {
     expect({ refused, taken: budget.taken }).toEqual({ refused: ['large'], taken: 5 })
   })
 
-  test('counts nothing that comes after the refusal', async () => {
+  test('does not count bytes of a body that come after its refusal', async () => {
     const budget = new BodyBudget(3 * MAX)
     const frame = await serving(budget)
-    const hogs = await Promise.all(Array.from({ length: 4 }, () => frame.client()))
-    for (const [i, hog] of hogs.entries()) hog.send(halfOf([MAX - 3, MAX - 4, MAX - 5, 5][i] ?? 0))
+    const largeClients = await Promise.all(Array.from({ length: 4 }, () => frame.client()))
+    for (const [i, client] of largeClients.entries())
+      client.send(halfOf([MAX - 3, MAX - 4, MAX - 5, 5][i] ?? 0))
     await expect.poll(() => budget.taken, EVENTUALLY).toBe(3 * MAX - 7)
-    hogs[3]?.send('xxxxxxxx')
-    expect((await hogs[0]?.answer())?.status).toBe(503)
-    hogs[0]?.send('xxx')
-    for (const hog of hogs) hog.socket.end()
-    await Promise.all(hogs.map((hog) => hog.closed()))
+    largeClients[3]?.send('xxxxxxxx')
+    expect((await largeClients[0]?.answer())?.status).toBe(503)
+    largeClients[0]?.send('xxx')
+    for (const client of largeClients) client.socket.end()
+    await Promise.all(largeClients.map((client) => client.closed()))
     await expect.poll(() => budget.taken, EVENTUALLY).toBe(0)
   })
 
-  test('keeps nobody with little to say from saying it', async () => {
+  test('does not prevent a small request while it is nearly used up', async () => {
     const budget = new BodyBudget(3 * MAX)
     const frame = await serving(budget)
-    const hogs = await Promise.all(Array.from({ length: 4 }, () => frame.client()))
-    for (const [i, hog] of hogs.entries()) hog.send(halfOf([MAX - 1, MAX - 2, MAX - 3, 5][i] ?? 0))
+    const largeClients = await Promise.all(Array.from({ length: 4 }, () => frame.client()))
+    for (const [i, client] of largeClients.entries())
+      client.send(halfOf([MAX - 1, MAX - 2, MAX - 3, 5][i] ?? 0))
     await expect.poll(() => budget.taken, EVENTUALLY).toBe(3 * MAX - 1)
     expect((await frame.ask(request('POST', '/echo', {}, '{"a":1}'))).status).toBe(200)
-    expect((await hogs[0]?.answer())?.status).toBe(503)
+    expect((await largeClients[0]?.answer())?.status).toBe(503)
     expect(budget.taken).toBe(2 * MAX)
-    for (const hog of hogs) hog.destroy()
+    for (const client of largeClients) client.destroy()
     await expect.poll(() => budget.taken, EVENTUALLY).toBe(0)
   })
 })
 
-test('what one may send, it may send alone, whatever all of them may', async () => {
+test('a single body up to its own limit is accepted even if the budget of all bodies is smaller', async () => {
   const budget = new BodyBudget(MAX / 2)
   const frame = await serve([
     {
@@ -244,8 +246,8 @@ test('what one may send, it may send alone, whatever all of them may', async () 
   expect((await frame.ask(request('POST', '/echo', {}, bodyOf(MAX)))).status).toBe(200)
 })
 
-describe('what is worked on at once', () => {
-  /** More than all of them may have: who is alone gets it. */
+describe('the memory of requests that are being handled', () => {
+  /** More than all requests together may take. A request that is alone gets it nevertheless. */
   const FULL = 2 ** 40
   const LARGE = bodyOf(20_000)
   const serving = async (done: Promise<void>) =>
@@ -261,7 +263,7 @@ describe('what is worked on at once', () => {
       },
     ])
 
-  test('is bounded by the heap: a large body is told to come again, a small one is not', async () => {
+  test('is limited by the heap: a large body is refused with 503 busy, a small one is accepted', async () => {
     const frame = await serving(Promise.resolve())
     const others = new MemoryShare()
     others.take(FULL)
@@ -277,7 +279,7 @@ describe('what is worked on at once', () => {
     expect((await frame.ask(request('POST', '/echo', {}, LARGE))).status).toBe(200)
   })
 
-  test('is more than the text alone, of which there are several for a while', async () => {
+  test('counts more than twice the text of a body, because several copies exist for a while', async () => {
     const frame = await serving(Promise.resolve())
     const others = new MemoryShare()
     others.take(Math.floor(getHeapStatistics().heap_size_limit / 2) - 2 * LARGE.length)
@@ -288,13 +290,13 @@ describe('what is worked on at once', () => {
     }
   })
 
-  test('counts until the route is done, also where the client is gone', async () => {
+  test('is taken until the handler has ended, also after the client has left', async () => {
     const done = deferred()
     const frame = await serving(done.promise)
     const isFree = () => {
       const share = new MemoryShare()
       try {
-        // Whoever is alone gets it.
+        // Granted only if no other request takes memory.
         return share.take(FULL)
       } finally {
         share.giveBack()
@@ -311,7 +313,7 @@ describe('what is worked on at once', () => {
     await expect.poll(isFree, EVENTUALLY).toBe(true)
   })
 
-  test('what no heap of this size can have is 413', async () => {
+  test('is 413 for a request that needs more than the heap can ever give', async () => {
     const frame = await serve([
       {
         method: 'POST',
@@ -328,7 +330,7 @@ describe('what is worked on at once', () => {
   })
 })
 
-describe('a client that leaves in the middle of its body', () => {
+describe('a client that stops in the middle of its body', () => {
   const halfway = async () => {
     const read = deferred()
     const thrown: unknown[] = []
@@ -349,7 +351,7 @@ describe('a client that leaves in the middle of its body', () => {
     return { frame, client, thrown }
   }
 
-  test('half: it can still read why', async () => {
+  test('is answered 400 if it only ends its sending side', async () => {
     const { frame, client } = await halfway()
     client.socket.end()
     const result = await client.answer()
@@ -358,11 +360,11 @@ describe('a client that leaves in the middle of its body', () => {
     expect(frame.log).toEqual([])
   })
 
-  test('wholly: nobody is answered, nothing is logged', async () => {
+  test('has status 0 and no log line if it resets the connection', async () => {
     const { frame, client, thrown } = await halfway()
     client.socket.resetAndDestroy()
     await expect.poll(() => frame.done, EVENTUALLY).toMatchObject([{ route: '/echo', status: 0 }])
-    // The route ends as well; it is not left waiting.
+    // The handler must end too, instead of waiting for the rest of the body.
     await expect.poll(() => thrown, EVENTUALLY).toHaveLength(1)
     expect(frame.log).toEqual([])
   })

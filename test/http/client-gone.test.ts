@@ -24,8 +24,8 @@ const FETCH = request(
 )
 const JOBS = [jobRow({ id: 'a' }), jobRow({ id: 'b' })]
 
-/** A FETCH that is waiting in the operation; `claim` ends its wait with jobs. */
-function waiting() {
+/** Makes FETCH wait in the operation. `claim` ends the wait of the oldest one with jobs. */
+function makeFetchWait() {
   const signals: AbortSignal[] = []
   const claims: ((jobs: typeof JOBS) => void)[] = []
   vi.mocked(fetch).mockImplementation((_deps, _body, _context, signal) => {
@@ -42,10 +42,11 @@ const LEAVING: [name: string, leave: (client: RawClient) => void][] = [
 
 const givenBack = () => vi.mocked(giveBack).mock.calls.map(([, jobs]) => jobs.map(({ id }) => id))
 const aborted = (signal: AbortSignal) => signal.aborted || once(signal, 'abort')
-const isIdle = (door: Frame) => door.ask(request('GET', '/ojs/manifest'))
+/** Another request: once it is answered, the gateway has handled what came before. */
+const untilHandled = (door: Frame) => door.ask(request('GET', '/ojs/manifest'))
 
-describe.each(LEAVING)('the client has %s its connection', (_name, leave) => {
-  test('before a byte of its body came: nothing is kept of it', async () => {
+describe.each(LEAVING)('a FETCH whose client has %s its connection', (_name, leave) => {
+  test('before a byte of the body came is removed from the polls', async () => {
     const polls = new Polls()
     const frame = await serve(workerRoutes({ polls, maxBodyBytes: 1_000 } as Door))
     const client = await frame.client()
@@ -55,8 +56,8 @@ describe.each(LEAVING)('the client has %s its connection', (_name, leave) => {
     await expect.poll(() => polls.size, EVENTUALLY).toBe(0)
   })
 
-  test('while FETCH waited: the wait ends, and what was claimed meanwhile goes back', async () => {
-    const { signals, claim } = waiting()
+  test('while it waited is aborted, and jobs that were claimed meanwhile are given back', async () => {
+    const { signals, claim } = makeFetchWait()
     const door = await openDoor()
     const client = await door.client()
     client.send(FETCH)
@@ -68,8 +69,8 @@ describe.each(LEAVING)('the client has %s its connection', (_name, leave) => {
     await expect.poll(givenBack, EVENTUALLY).toEqual([['a', 'b']])
   })
 
-  test('while FETCH waited, and nothing was claimed: nothing goes back', async () => {
-    const { signals, claim } = waiting()
+  test('while it waited without claiming a job gives nothing back', async () => {
+    const { signals, claim } = makeFetchWait()
     const door = await openDoor()
     const client = await door.client()
     client.send(FETCH)
@@ -77,19 +78,19 @@ describe.each(LEAVING)('the client has %s its connection', (_name, leave) => {
     leave(client)
     await aborted(signals[0] ?? AbortSignal.abort())
     claim([])
-    await isIdle(door)
+    await untilHandled(door)
     expect(door.done[0]).toMatchObject({ route: '/ojs/v1/workers/fetch', status: 0 })
     expect(givenBack()).toEqual([])
     expect(door.log).toEqual([])
   })
 
-  test('while the answer was being written', async () => {
-    const { signals, claim } = waiting()
+  test('while a large answer was being written gives the job back', async () => {
+    const { signals, claim } = makeFetchWait()
     const door = await openDoor()
     const client = await door.client()
     client.send(FETCH)
     await expect.poll(() => signals.length, EVENTUALLY).toBe(1)
-    // Far more than the buffers of both kernels: the client reads none of it.
+    // More than the socket buffers hold, so that writing stalls while the client does not read.
     client.socket.pause()
     const large = jobRow({ id: 'large', envelope: `{"args":["${'x'.repeat(30_000_000)}"]}` })
     claim([large])
@@ -100,8 +101,8 @@ describe.each(LEAVING)('the client has %s its connection', (_name, leave) => {
     expect(door.done).toMatchObject([{ route: '/ojs/v1/workers/fetch', status: 0 }])
   })
 
-  test('with several FETCHes in the pipe: each gives back its own', async () => {
-    const { signals, claim } = waiting()
+  test('that had pipelined several gives back the jobs of each', async () => {
+    const { signals, claim } = makeFetchWait()
     const door = await openDoor()
     const client = await door.client()
     client.send(Buffer.concat([FETCH, FETCH, FETCH]))
@@ -114,14 +115,14 @@ describe.each(LEAVING)('the client has %s its connection', (_name, leave) => {
     await expect.poll(givenBack, EVENTUALLY).toEqual([['a'], ['c']])
   })
 
-  test('when a later FETCH was claimed, but its turn to answer never came', async () => {
-    const { signals, claims } = waiting()
+  test('whose answer had to wait for an earlier one gives its job back', async () => {
+    const { signals, claims } = makeFetchWait()
     const door = await openDoor()
     const client = await door.client()
     client.send(Buffer.concat([FETCH, FETCH]))
     await expect.poll(() => signals.length, EVENTUALLY).toBe(2)
     claims[1]?.([jobRow({ id: 'second' })])
-    await isIdle(door)
+    await untilHandled(door)
     expect(givenBack()).toEqual([])
     leave(client)
     await expect.poll(givenBack, EVENTUALLY).toEqual([['second']])
@@ -129,8 +130,8 @@ describe.each(LEAVING)('the client has %s its connection', (_name, leave) => {
   })
 })
 
-describe('the client is there', () => {
-  test('nothing goes back, and the connection serves on', async () => {
+describe('a FETCH whose client stays connected', () => {
+  test('gives nothing back, and its connection can be used again', async () => {
     vi.mocked(fetch).mockResolvedValue(JOBS)
     const door = await openDoor()
     const client = await door.client()
@@ -140,12 +141,12 @@ describe('the client is there', () => {
     }
     client.socket.end()
     await client.closed()
-    await isIdle(door)
+    await untilHandled(door)
     expect(givenBack()).toEqual([])
   })
 
-  test('a FETCH that is answered is not watched any longer', async () => {
-    const { signals, claim } = waiting()
+  test('is not aborted if the client leaves after the answer', async () => {
+    const { signals, claim } = makeFetchWait()
     const door = await openDoor()
     const client = await door.client()
     client.send(FETCH)
@@ -155,12 +156,12 @@ describe('the client is there', () => {
     await expect.poll(() => door.done.length, EVENTUALLY).toBe(1)
     client.socket.end()
     await client.closed()
-    await isIdle(door)
+    await untilHandled(door)
     expect(signals[0]?.aborted).toBe(false)
   })
 
-  test('twenty FETCHes may wait on one connection', async () => {
-    const { signals, claim } = waiting()
+  test('can wait together with 19 others on one connection, without a warning of Node.js', async () => {
+    const { signals, claim } = makeFetchWait()
     const warn = vi.fn()
     process.on('warning', warn)
     const door = await openDoor()
@@ -174,9 +175,9 @@ describe('the client is there', () => {
   })
 })
 
-describe('giving back', () => {
+describe('giving back the jobs of a FETCH whose client left', () => {
   const leaveWithJobs = async () => {
-    const { signals, claim } = waiting()
+    const { signals, claim } = makeFetchWait()
     const door = await openDoor()
     const client = await door.client()
     client.send(FETCH)
@@ -188,14 +189,14 @@ describe('giving back', () => {
     return door.log[0]
   }
 
-  test('is logged with the ids', async () => {
+  test('is logged at info with the request id and the job ids', async () => {
     expect(await leaveWithJobs()).toMatchObject({
       level: 'info',
       fields: { requestId: 'req_f', jobIds: ['a', 'b'] },
     })
   })
 
-  test('may fail: that is logged, too', async () => {
+  test('is logged at warn with the error if it fails', async () => {
     const failure = new Error('ledger')
     vi.mocked(giveBack).mockRejectedValue(failure)
     expect(await leaveWithJobs()).toMatchObject({

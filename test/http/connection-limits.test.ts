@@ -9,23 +9,23 @@ import type { Route } from '../../src/http/route.ts'
 import { EVENTUALLY, serve } from './frame.ts'
 import { request } from './raw-client.ts'
 
-test('the limits are at least as strict as ojs-digest §16 wants them', () => {
+test('CONNECTION_LIMITS are at least as strict as ojs-digest §16 asks for', () => {
   expect(CONNECTION_LIMITS.headersTimeoutMs).toBeLessThanOrEqual(30_000)
   expect(CONNECTION_LIMITS.requestTimeoutMs).toBeLessThanOrEqual(60_000)
   expect(CONNECTION_LIMITS.keepAliveTimeoutMs).toBeLessThanOrEqual(120_000)
   expect(CONNECTION_LIMITS.maxHeaderBytes).toBeLessThanOrEqual(16_384)
 })
 
-test('a connection on which nothing is ever said is closed', async () => {
+test('a connection without a request is answered 408 and closed', async () => {
   const limits = { headersTimeoutMs: 50, requestTimeoutMs: 100, timeoutCheckMs: 20 }
   const frame = await serve([], { limits })
   const client = await frame.client()
-  // Answered, as every request that is late.
+  // The same answer as for every request that is late.
   expect((await client.answer()).status).toBe(408)
   expect(await client.closed()).toBe('')
 })
 
-test('headers that come byte by byte do not keep a connection', async () => {
+test('headers that come slowly are answered 408 at headersTimeoutMs', async () => {
   const limits = { headersTimeoutMs: 150, requestTimeoutMs: 300, timeoutCheckMs: 20 }
   const frame = await serve([], { limits })
   const client = await frame.client()
@@ -35,7 +35,7 @@ test('headers that come byte by byte do not keep a connection', async () => {
   clearInterval(drip)
 })
 
-test('a client that does not read its answer is cut off', async () => {
+test('a client that does not read its answer is disconnected after stallTimeoutMs', async () => {
   const large = JSON.stringify({ text: 'x'.repeat(30_000_000) })
   const route: Route = {
     method: 'GET',
@@ -47,12 +47,12 @@ test('a client that does not read its answer is cut off', async () => {
   socket.pause()
   await once(socket, 'connect')
   socket.write(request('GET', '/large'))
-  // What telemetry hears when a client was gone before it had its answer.
+  // Status 0 stands for a client that was gone before it had its answer.
   await expect.poll(() => frame.done.map(({ status }) => status)).toEqual([0])
   socket.destroy()
 })
 
-test('a client that reads at last gets all of it, and no timer is left on its connection', async () => {
+test('a client that reads its answer late gets all of it, and the stall timeout is removed', async () => {
   const large = JSON.stringify({ text: 'x'.repeat(30_000_000) })
   let socket: Socket | undefined
   const route: Route = {
@@ -78,15 +78,18 @@ test('a client that reads at last gets all of it, and no timer is left on its co
   client.destroy()
 })
 
-test.each([false, true])('nothing is kept of a connection that is over; TLS: %s', async (isTls) => {
-  // Speaks no TLS either way: with it, this is a connection whose handshake never ends.
-  const server = createListener(express(), CONNECTION_LIMITS, undefined)
-  const connections = new Connections(server, { isTls, stallTimeoutMs: 60_000 })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
-  const socket = connect({ port, host: '127.0.0.1' })
-  await expect.poll(() => connections.size, EVENTUALLY).toBe(1)
-  socket.destroy()
-  await expect.poll(() => connections.size, EVENTUALLY).toBe(0)
-  server.close()
-})
+test.each([false, true])(
+  'Connections forgets a connection that is closed; TLS: %s',
+  async (isTls) => {
+    // The client speaks no TLS. With `isTls`, this is therefore a connection whose handshake never ends.
+    const server = createListener(express(), CONNECTION_LIMITS, undefined)
+    const connections = new Connections(server, { isTls, stallTimeoutMs: 60_000 })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as AddressInfo
+    const socket = connect({ port, host: '127.0.0.1' })
+    await expect.poll(() => connections.size, EVENTUALLY).toBe(1)
+    socket.destroy()
+    await expect.poll(() => connections.size, EVENTUALLY).toBe(0)
+    server.close()
+  },
+)

@@ -3,8 +3,8 @@ import type { Deps } from '../../src/operations/deps.ts'
 import { type Frame, recordingLogger, startFrame } from './frame.ts'
 
 /**
- * The whole door before operations that the test has replaced (`vi.mock`). Its `deps` hold what
- * the door itself touches, and nothing that could pass for a job system.
+ * Starts the HTTP service with all its routes, for operations that the test has replaced by `vi.mock`. Its
+ * `deps` hold only what the HTTP layer itself uses.
  */
 export async function openDoor(
   maxBodyBytes = 10_000,

@@ -37,11 +37,11 @@ export interface Frame {
   log: LogLine[]
   done: { route: string; method: string; status: number; seconds: number }[]
   client(tls?: ConnectionOptions): Promise<RawClient>
-  /** One request on a connection of its own. */
+  /** Sends one request on a new connection and returns its answer. */
   ask(bytes: string | Buffer): Promise<RawAnswer>
 }
 
-/** A real server on a free port with the routes of the test; stopped when the test ends. */
+/** Starts a real server on a free port with the given routes. It is stopped when the test ends. */
 export async function serve(
   routes: readonly Route[],
   options: Partial<HttpServerOptions> = {},
@@ -63,20 +63,20 @@ export async function serve(
   return startFrame(server, logger.lines, done)
 }
 
-/** A route that answers when the test says so. */
+/** A route that answers when the test calls `open`. */
 export function slowRoute(): { slow: Route; entered: Promise<void>; open(): void } {
   const request = deferred()
-  const word = deferred()
+  const permission = deferred()
   const slow: Route = {
     method: 'GET',
     path: '/slow',
     async handle(_request, response) {
       request.resolve()
-      await word.promise
+      await permission.promise
       answer(response, 200, '{"slow":true}')
     },
   }
-  return { slow, entered: request.promise, open: word.resolve }
+  return { slow, entered: request.promise, open: permission.resolve }
 }
 
 export async function startFrame(
@@ -102,7 +102,7 @@ export async function startFrame(
   return { server, port, url: server.url(), log, done, client, ask }
 }
 
-/** For `expect.poll`; generous, because a loaded machine is no failure. */
+/** Options for `expect.poll`; generous, so that a test does not fail on a busy machine. */
 export const EVENTUALLY = { timeout: 15_000, interval: 5 }
 
 export interface ErrorBody {

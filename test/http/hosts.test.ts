@@ -11,8 +11,8 @@ const OPEN: Omit<AccessConfig, 'tls'> = { apiKeys: [], corsOrigins: [], rateLimi
 const LISTED = { ...OPEN, corsOrigins: ['https://dash.example.com:8443'] }
 const FOREIGN = 'evil.example:8080'
 
-/** What the handlers were reached with. */
-function world() {
+/** Routes, and the methods with which their handlers were called. */
+function recordingRoutes() {
   const reached: string[] = []
   const route = (method: Route['method'], path: string): Route => ({
     method,
@@ -41,15 +41,15 @@ function refusedAsForeign(result: RawAnswer, received: string): void {
   })
 }
 
-describe('a gateway that only this machine reaches, without keys and TLS, asked for', () => {
+describe('a gateway on a loopback address without keys and TLS', () => {
   const ours = [
     ...['localhost', 'LOCALHOST:8080', 'localhost.', 'app.localhost:8080', 'App.LocalHost.'],
     ...['127.0.0.1', '127.0.0.1:8080', '127.1', '192.168.1.7:80', '[::1]', '[::1]:8080'],
     ...['[::ffff:127.0.0.1]:80', 'gateway', 'my_gateway:8080', 'GATEWAY.', ''],
     ...['host.docker.internal:8080', 'box.local', 'a.b.test', 'BOX.LOCAL.:1'],
   ]
-  test.each(ours)('%j lets everybody in', async (host) => {
-    const { routes, reached } = world()
+  test.each(ours)('serves requests with the Host %j', async (host) => {
+    const { routes, reached } = recordingRoutes()
     const frame = await serve(routes)
     await frame.ask(request('GET', '/open', { Host: '10.0.0.1' }))
     reached.length = 0
@@ -70,8 +70,8 @@ describe('a gateway that only this machine reaches, without keys and TLS, asked 
       'localhost@e.com',
     ],
   ]
-  test.each(foreign)('%j lets nobody in', async (host) => {
-    const { routes, reached } = world()
+  test.each(foreign)('refuses requests with the foreign Host %j', async (host) => {
+    const { routes, reached } = recordingRoutes()
     const frame = await serve(routes)
     for (const method of ['GET', 'POST', 'DELETE', 'OPTIONS']) {
       refusedAsForeign(await frame.ask(request(method, '/thing', { Host: host })), host)
@@ -81,8 +81,8 @@ describe('a gateway that only this machine reaches, without keys and TLS, asked 
     expect(reached).toEqual([])
   })
 
-  test('of an absolute target its own host counts, not the header', async () => {
-    const { routes, reached } = world()
+  test('checks the host of an absolute target instead of the Host header', async () => {
+    const { routes, reached } = recordingRoutes()
     const frame = await serve(routes)
     const asked = (target: string, host?: string) =>
       frame.ask(request('GET', `http://${target}/thing`, { Host: host }))
@@ -92,31 +92,34 @@ describe('a gateway that only this machine reaches, without keys and TLS, asked 
     expect(errorOf(await asked('localhost')).details).toMatchObject({ field: 'Host' })
   })
 
-  test('a name without end shows the beginning of it', async () => {
-    const frame = await serve(world().routes)
+  test('shows the first 100 characters of a long foreign Host', async () => {
+    const frame = await serve(recordingRoutes().routes)
     const host = `${'a.'.repeat(100)}example`
     refusedAsForeign(await frame.ask(request('GET', '/thing', { Host: host })), host.slice(0, 100))
   })
 
-  test('nothing, as HTTP/1.0 does, lets in', async () => {
-    const frame = await serve(world().routes)
+  test('serves HTTP/1.0 requests without a Host', async () => {
+    const frame = await serve(recordingRoutes().routes)
     expect((await frame.ask('GET /thing HTTP/1.0\r\n\r\n')).status).toBe(200)
   })
 
-  test.each(['GET', 'HEAD'])('any name answers what is open to all, %s', async (method) => {
-    const frame = await serve(world().routes)
-    expect((await frame.ask(request(method, '/open?x=1', { Host: FOREIGN }))).status).toBe(200)
-  })
+  test.each(['GET', 'HEAD'])(
+    'serves endpoints that are open to anybody under any Host: %s',
+    async (method) => {
+      const frame = await serve(recordingRoutes().routes)
+      expect((await frame.ask(request(method, '/open?x=1', { Host: FOREIGN }))).status).toBe(200)
+    },
+  )
 
-  test('any name answers manifest, of the real endpoints, and not events', async () => {
+  test('serves the manifest, but not the events, under any Host', async () => {
     const door = await openDoor()
     const asked = (path: string) => door.ask(request('GET', path, { Host: FOREIGN }))
     expect((await asked('/ojs/manifest')).status).toBe(200)
     refusedAsForeign(await asked('/ojs/v1/events'), FOREIGN)
   })
 
-  test('the host of a listed origin lets in, whatever the port', async () => {
-    const frame = await serve(world().routes, { access: LISTED })
+  test('serves requests with the Host of an origin in OJS_CORS_ORIGINS, with any port', async () => {
+    const frame = await serve(recordingRoutes().routes, { access: LISTED })
     const asked = (host: string) => frame.ask(request('GET', '/thing', { Host: host }))
     expect((await asked('Dash.example.com.:8080')).status).toBe(200)
     refusedAsForeign(await asked('dash.example.com.evil'), 'dash.example.com.evil')
@@ -124,16 +127,19 @@ describe('a gateway that only this machine reaches, without keys and TLS, asked 
   })
 })
 
-describe('no name is foreign', () => {
+describe('a gateway does not check the Host', () => {
   const ask = request('GET', '/thing', { Host: FOREIGN })
 
-  test.each(['0.0.0.0', '::'])('where others reach it, as the operator wants, %s', async (host) => {
-    expect((await (await serve(world().routes, { host })).ask(ask)).status).toBe(200)
-  })
+  test.each(['0.0.0.0', '::'])(
+    'if it listens on %s, which other machines can reach',
+    async (host) => {
+      expect((await (await serve(recordingRoutes().routes, { host })).ask(ask)).status).toBe(200)
+    },
+  )
 
-  test('where a key is needed', async () => {
+  test('if it has API keys', async () => {
     const { entry } = newApiKey('ops', 'admin')
     const access = { ...OPEN, apiKeys: parseApiKeys(entry, []) }
-    expect((await (await serve(world().routes, { access })).ask(ask)).status).toBe(401)
+    expect((await (await serve(recordingRoutes().routes, { access })).ask(ask)).status).toBe(401)
   })
 })

@@ -1,7 +1,7 @@
 import type { CronEntry } from '../../src/job/cron-entry.ts'
 import type { JobRow } from '../../src/job/job.ts'
 
-/** A row as the ledger would give it; only for tests of what HTTP makes of it. */
+/** A row as the ledger would return it, for tests of what HTTP makes of it. */
 export function jobRow(change: Partial<JobRow> = {}): JobRow {
   const id = change.id ?? '019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d6'
   return {
@@ -44,7 +44,7 @@ export function jobRow(change: Partial<JobRow> = {}): JobRow {
   }
 }
 
-/** The same for a recurring job. */
+/** A cron entry as the ledger would return it. */
 export function cronEntry(change: Partial<CronEntry> = {}): CronEntry {
   return {
     name: 'nightly',

@@ -13,7 +13,7 @@ import { errorOf, OJS } from './frame.ts'
 import { jobRow } from './job-rows.ts'
 import { request } from './raw-client.ts'
 
-// What a route does is parse, call, render. The operations have tests of their own.
+// Routes parse, call an operation and render its result. The operations have tests of their own.
 vi.mock('../../src/operations/activate.ts')
 vi.mock('../../src/operations/dead-letters.ts')
 vi.mock('../../src/operations/nack.ts')
@@ -35,7 +35,7 @@ async function ask(method: string, path: string, body?: object) {
 describe('NACK', () => {
   const sent = { job_id: ID, error: { code: 'x', message: 'y' } }
 
-  test('a job that is retried: when, and after what delay (seed 001 §10.3)', async () => {
+  test('answers time and delay of the next attempt of a job that is retried (seed 001 §10.3)', async () => {
     const job = jobRow({ state: 'retryable', attempt: 2, dueAt: 5_000, retryDelayMs: 1_400 })
     vi.mocked(nack).mockResolvedValue({ job })
     const result = await ask('POST', '/ojs/v1/workers/nack', sent)
@@ -52,7 +52,7 @@ describe('NACK', () => {
     expect(vi.mocked(nack).mock.calls[0]?.slice(1)).toEqual([sent, CONTEXT])
   })
 
-  test('a job that is discarded: both names of the instant', async () => {
+  test('answers discarded_at and completed_at of a job that is discarded', async () => {
     const job = jobRow({ state: 'discarded', attempt: 3, completedAt: 4_000, discardedAt: 4_000 })
     vi.mocked(nack).mockResolvedValue({ job })
     expect(JSON.parse((await ask('POST', '/ojs/v1/workers/nack', sent)).body)).toEqual({
@@ -66,7 +66,7 @@ describe('NACK', () => {
     })
   })
 
-  test('a job that was handed back has no delay', async () => {
+  test('answers no delay for a job that was given back with requeue', async () => {
     vi.mocked(nack).mockResolvedValue({ job: jobRow({ attempt: 0 }) })
     const { body } = await ask('POST', '/ojs/v1/workers/nack', { ...sent, requeue: true })
     const plain = { job_id: ID, id: ID, state: 'available', attempt: 0, max_attempts: 3 }
@@ -74,7 +74,7 @@ describe('NACK', () => {
   })
 })
 
-test('PUSH batch: every job, and how many', async () => {
+test('PUSH batch answers 201 with every job and their count', async () => {
   vi.mocked(pushBatch).mockResolvedValue({
     jobs: [jobRow({ id: 'a' }), jobRow({ id: 'b' })],
     existing: [],
@@ -89,17 +89,20 @@ test.each([
   [[1], true, 201, { deduplicated: [1] }],
   [[0, 1], undefined, 200, { deduplicated: [0, 1] }],
   [[], true, 201, {}],
-])('PUSH batch: which of two were there before: %j', async (existing, isReplay, status, more) => {
-  const jobs = [jobRow({ id: 'a' }), jobRow({ id: 'b' })]
-  vi.mocked(pushBatch).mockResolvedValue({ jobs, existing, ...(isReplay && { isReplay }) })
-  const result = await ask('POST', '/ojs/v1/jobs/batch', { jobs: [{}, {}] })
-  expect(result.status).toBe(status)
-  const { jobs: list, ...told } = JSON.parse(result.body)
-  expect([list.length, told]).toEqual([2, { count: 2, ...more }])
-  expect(result.headers['idempotent-replayed']).toBe(isReplay && 'true')
-})
+])(
+  'PUSH batch answers deduplicated, replay and status if these of two jobs existed before: %j',
+  async (existing, isReplay, status, more) => {
+    const jobs = [jobRow({ id: 'a' }), jobRow({ id: 'b' })]
+    vi.mocked(pushBatch).mockResolvedValue({ jobs, existing, ...(isReplay && { isReplay }) })
+    const result = await ask('POST', '/ojs/v1/jobs/batch', { jobs: [{}, {}] })
+    expect(result.status).toBe(status)
+    const { jobs: list, ...told } = JSON.parse(result.body)
+    expect([list.length, told]).toEqual([2, { count: 2, ...more }])
+    expect(result.headers['idempotent-replayed']).toBe(isReplay && 'true')
+  },
+)
 
-test('PUSH batch has a limit of its own', async () => {
+test('PUSH batch accepts a body beyond the limit for a single job', async () => {
   vi.mocked(pushBatch).mockResolvedValue({ jobs: [jobRow()], existing: [] })
   const body = { jobs: ['a'.repeat(2_000)] }
   const door = await openDoor(1_000)
@@ -107,7 +110,7 @@ test('PUSH batch has a limit of its own', async () => {
   expect(result.status).toBe(201)
 })
 
-test('ACTIVATE: the job with its previous state (seed 001 §9.5)', async () => {
+test('ACTIVATE answers the job with its previous state (seed 001 §9.5)', async () => {
   vi.mocked(activate).mockResolvedValue(jobRow({ activatedAt: 3_000 }))
   const result = await ask('POST', '/ojs/v1/jobs/any%20id/activate')
   expect(result.status).toBe(200)
@@ -117,17 +120,17 @@ test('ACTIVATE: the job with its previous state (seed 001 §9.5)', async () => {
   expect(vi.mocked(activate).mock.calls[0]?.slice(1)).toEqual(['any id', CONTEXT])
 })
 
-test('ACTIVATE: a body that is no JSON is refused, and nothing is activated', async () => {
+test('ACTIVATE answers 400 to a body that is no JSON, and activates nothing', async () => {
   const door = await openDoor()
   const result = await door.ask(request('POST', `/ojs/v1/jobs/${ID}/activate`, {}, '{'))
   expect([result.status, errorOf(result).code]).toEqual([400, 'invalid_payload'])
   expect(activate).not.toHaveBeenCalled()
 })
 
-describe('dead letters', () => {
+describe('the dead letter routes', () => {
   const path = '/ojs/v1/dead-letter'
 
-  test('the list, and what it says of itself (seed 001 §12.1)', async () => {
+  test('list a page of jobs with its pagination (seed 001 §12.1)', async () => {
     const job = jobRow({ state: 'discarded', discardedAt: 4_000, error: '{"code":"x"}' })
     vi.mocked(listDeadLetters).mockReturnValue({ jobs: [job], total: 12 })
     const result = await ask('GET', `${path}?queue=email&limit=1&offset=10`)
@@ -139,7 +142,7 @@ describe('dead letters', () => {
     expect(vi.mocked(listDeadLetters).mock.calls[0]?.[1]).toEqual(query)
   })
 
-  test('a page that could not show all it was asked for says so', async () => {
+  test('list a shortened page with its real limit', async () => {
     vi.mocked(listDeadLetters).mockReturnValue({ jobs: [jobRow()], total: 12 })
     const { pagination } = JSON.parse((await ask('GET', `${path}?limit=5`)).body)
     expect(pagination).toEqual({ total: 12, limit: 1, offset: 0, has_more: true })
@@ -149,13 +152,13 @@ describe('dead letters', () => {
     ['', { queue: null, limit: 50, offset: 0 }],
     ['?limit=1000', { queue: null, limit: 100, offset: 0 }],
     ['?limit=0', { queue: null, limit: 0, offset: 0 }],
-  ])('limits: %s', async (query, expected) => {
+  ])('list with defaults and bounds of limit and offset: "%s"', async (query, expected) => {
     vi.mocked(listDeadLetters).mockReturnValue({ jobs: [], total: 0 })
     expect((await ask('GET', `${path}${query}`)).status).toBe(200)
     expect(vi.mocked(listDeadLetters).mock.calls[0]?.[1]).toEqual(expected)
   })
 
-  test('a limit of 0 is an empty page, and says whether there is more', async () => {
+  test('list an empty page for a limit of 0, which says whether there are any', async () => {
     for (const total of [0, 3]) {
       vi.mocked(listDeadLetters).mockReturnValue({ jobs: [], total })
       expect(JSON.parse((await ask('GET', `${path}?limit=0`)).body)).toEqual({
@@ -165,7 +168,7 @@ describe('dead letters', () => {
     }
   })
 
-  test('retry with other values is not offered: nothing is retried', async () => {
+  test('answer 422 to a retry with override, and retry nothing', async () => {
     for (const override of [{ queue: 'other' }, {}, 'x']) {
       const result = await ask('POST', `${path}/x/retry`, { override })
       expect(result.status).toBe(422)
@@ -181,13 +184,13 @@ describe('dead letters', () => {
   const MANY = `?${'a&'.repeat(1_000)}limit=x`
 
   test.each(['?limit=x', '?offset=-1', '?limit=1.5', MANY])(
-    'nonsense is a 400: %s',
+    'answer 400 to invalid parameters: %s',
     async (query) => {
       expect((await ask('GET', `${path}${query}`)).status).toBe(400)
     },
   )
 
-  test('retry: the job and when (seed 001 §12.2), with and without a body', async () => {
+  test('retry a job and answer its time, with and without a body (seed 001 §12.2)', async () => {
     vi.mocked(retryDeadLetter).mockResolvedValue(jobRow())
     for (const body of [undefined, {}]) {
       const result = await ask('POST', `${path}/x/retry`, body)
@@ -198,7 +201,7 @@ describe('dead letters', () => {
     }
   })
 
-  test('delete (seed 001 §12.3), and 404', async () => {
+  test('delete a job (seed 001 §12.3), or answer 404', async () => {
     vi.mocked(deleteDeadLetter).mockResolvedValueOnce(undefined)
     const result = await ask('DELETE', `${path}/x`)
     expect(result).toMatchObject({ status: 200, body: '{"deleted":true,"job_id":"x"}' })

@@ -16,8 +16,8 @@ const OPEN: Omit<AccessConfig, 'tls'> = { apiKeys: [], corsOrigins: [], rateLimi
 const LISTED = { ...OPEN, corsOrigins: [DASH, LOCAL] }
 const GUARDED = { ...LISTED, apiKeys }
 
-/** What the handlers were reached with. */
-function world() {
+/** Routes, and the methods with which their handlers were called. */
+function recordingRoutes() {
   const reached: string[] = []
   const routes: Route[] = [
     {
@@ -70,8 +70,8 @@ const corsHeaders = ({ headers }: RawAnswer) =>
 const EXPOSED =
   'X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, OJS-Version, Retry-After'
 
-describe('preflight', () => {
-  // Seed 001 §20.2, word by word, and the other headers that a request may have here.
+describe('a CORS preflight', () => {
+  // Seed 001 §20.2 verbatim, with the other headers that requests may have here.
   const ANSWER = {
     'access-control-allow-origin': DASH,
     'access-control-allow-methods': 'GET, POST, DELETE, OPTIONS',
@@ -82,54 +82,62 @@ describe('preflight', () => {
   }
 
   test.each([
-    ['of an endpoint', '/thing'],
-    ['of nothing', '/nowhere'],
-  ])('%s: 204, the headers of the seed, and no key', async (_name, path) => {
-    const { routes, reached } = world()
-    const frame = await serve(routes, { access: GUARDED })
-    const result = await frame.ask(preflight(DASH, path))
-    expect(result).toMatchObject({ status: 204, body: '' })
-    expect(corsHeaders(result)).toEqual(ANSWER)
-    expect(result.headers).toMatchObject({ vary: 'Origin', 'ojs-version': '1.0' })
-    expect(result.headers['x-request-id']).toMatch(/^req_/)
-    expect(reached).toEqual([])
-  })
+    ['for an endpoint', '/thing'],
+    ['for an unknown path', '/nowhere'],
+  ])(
+    '%s is answered 204 with the headers of seed 001 §20.2, without a key',
+    async (_name, path) => {
+      const { routes, reached } = recordingRoutes()
+      const frame = await serve(routes, { access: GUARDED })
+      const result = await frame.ask(preflight(DASH, path))
+      expect(result).toMatchObject({ status: 204, body: '' })
+      expect(corsHeaders(result)).toEqual(ANSWER)
+      expect(result.headers).toMatchObject({ vary: 'Origin', 'ojs-version': '1.0' })
+      expect(result.headers['x-request-id']).toMatch(/^req_/)
+      expect(reached).toEqual([])
+    },
+  )
 
-  test('needs no version and no host name that is known', async () => {
-    const frame = await serve(world().routes, { access: GUARDED })
+  test('is answered whatever its OJS-Version and Host', async () => {
+    const frame = await serve(recordingRoutes().routes, { access: GUARDED })
     const headers = { Host: 'evil.example', 'OJS-Version': '9' }
     expect((await frame.ask(preflight(LOCAL, '/thing', headers))).status).toBe(204)
   })
 
   test.each(['https://dash.example.com.evil', 'http://dash.example.com', 'null', 'https://x'])(
-    'of %s gets no leave',
+    'from the unlisted origin %s is not allowed',
     async (origin) => {
-      const frame = await serve(world().routes, { access: GUARDED })
+      const frame = await serve(recordingRoutes().routes, { access: GUARDED })
       const result = await frame.ask(preflight(origin))
       expect(result.headers).not.toHaveProperty('access-control-allow-origin')
     },
   )
 
   test.each([
-    ['of a page that is not listed', preflight('https://evil.example'), 204, true],
-    ['of such a page, of nothing', preflight('https://evil.example', '/nowhere'), 404, false],
-    ['that names no method', request('OPTIONS', '/thing', { Origin: DASH }), 204, true],
-  ])('one %s is an OPTIONS as any other', async (_name, bytes, status, isAllowed) => {
-    const frame = await serve(world().routes, { access: GUARDED })
+    ['from an unlisted origin', preflight('https://evil.example'), 204, true],
+    [
+      'from an unlisted origin for an unknown path',
+      preflight('https://evil.example', '/nowhere'),
+      404,
+      false,
+    ],
+    ['without a requested method', request('OPTIONS', '/thing', { Origin: DASH }), 204, true],
+  ])('%s is answered as a plain OPTIONS', async (_name, bytes, status, isAllowed) => {
+    const frame = await serve(recordingRoutes().routes, { access: GUARDED })
     const result = await frame.ask(bytes)
     expect(result.status).toBe(status)
     expect('allow' in result.headers).toBe(isAllowed)
   })
 
-  test('without an allowlist there is no CORS at all', async () => {
-    const frame = await serve(world().routes, { access: { ...OPEN, apiKeys } })
+  test('gets no CORS headers without OJS_CORS_ORIGINS', async () => {
+    const frame = await serve(recordingRoutes().routes, { access: { ...OPEN, apiKeys } })
     const result = await frame.ask(preflight(DASH))
     expect(corsHeaders(result)).toEqual({})
     expect(result.headers).not.toHaveProperty('vary')
   })
 })
 
-describe('answers to a listed page', () => {
+describe('an answer to a page of a listed origin', () => {
   const shared = {
     'access-control-allow-origin': DASH,
     'access-control-expose-headers': EXPOSED,
@@ -145,18 +153,18 @@ describe('answers to a listed page', () => {
     ['422', request('GET', '/thing', { ...auth, 'OJS-Version': '9' }), 422],
     ['no Host', request('GET', '/thing', { ...auth, Host: undefined }), 400],
   ]
-  test.each(rows)('%s', async (_name, bytes, status) => {
-    const frame = await serve(world().routes, { access: GUARDED })
+  test.each(rows)('has CORS headers: %s', async (_name, bytes, status) => {
+    const frame = await serve(recordingRoutes().routes, { access: GUARDED })
     const result = await frame.ask(bytes)
     expect(result.status).toBe(status)
     expect(corsHeaders(result)).toEqual(shared)
     expect(result.headers['vary']).toBe('Origin')
   })
 
-  test('a body that does not come, or breaks', async () => {
-    // Before its headers are read, nobody knows whose page it was; Node takes no more for them.
+  test('has CORS headers: 408 for a body that does not come', async () => {
+    // A timeout before the headers are read cannot know the origin; Node allows no longer headersTimeoutMs.
     const limits = { requestTimeoutMs: 2_000, headersTimeoutMs: 2_000, timeoutCheckMs: 20 }
-    const frame = await serve(world().routes, { access: LISTED, limits })
+    const frame = await serve(recordingRoutes().routes, { access: LISTED, limits })
     const client = await frame.client()
     client.send(request('POST', '/body', { Origin: DASH, 'Content-Length': '10' }))
     const result = await client.answer()
@@ -164,24 +172,24 @@ describe('answers to a listed page', () => {
     expect(corsHeaders(result)).toEqual(shared)
   })
 
-  test('429', async () => {
+  test('has CORS headers: 429', async () => {
     const rateLimit = { limit: 1, windowMs: 60_000 }
-    const frame = await serve(world().routes, { access: { ...LISTED, rateLimit } })
+    const frame = await serve(recordingRoutes().routes, { access: { ...LISTED, rateLimit } })
     await frame.ask(request('GET', '/thing'))
     const result = await frame.ask(request('GET', '/thing', { Origin: DASH }))
     expect(result.status).toBe(429)
     expect(corsHeaders(result)).toEqual(shared)
   })
 
-  test('caches are told that others get another answer', async () => {
-    const frame = await serve(world().routes, { access: LISTED })
+  test('has Vary: Origin also for a request without an Origin, so that caches keep them apart', async () => {
+    const frame = await serve(recordingRoutes().routes, { access: LISTED })
     const result = await frame.ask(request('GET', '/thing'))
     expect(result.headers['vary']).toBe('Origin')
     expect(result.headers).not.toHaveProperty('access-control-allow-origin')
   })
 })
 
-describe('writing from a web page', () => {
+describe('a POST or DELETE from a web page', () => {
   type Row = [
     name: string,
     headers: Record<string, string>,
@@ -189,28 +197,48 @@ describe('writing from a web page', () => {
     isReached: boolean,
   ]
   const rows: Row[] = [
-    ['a program', {}, OPEN, true],
-    ['a listed page', { Origin: DASH }, LISTED, true],
-    ['another page', { Origin: 'https://evil.example' }, LISTED, false],
-    ['another page, no allowlist', { Origin: 'https://evil.example' }, OPEN, false],
-    ['a file or a sandbox', { Origin: 'null' }, OPEN, false],
-    ['nonsense', { Origin: 'x y' }, OPEN, false],
+    ['no Origin, as from a program', {}, OPEN, true],
+    ['a listed origin', { Origin: DASH }, LISTED, true],
+    ['an unlisted origin', { Origin: 'https://evil.example' }, LISTED, false],
+    ['an origin without an allowlist', { Origin: 'https://evil.example' }, OPEN, false],
+    ['null, as from a file or a sandbox', { Origin: 'null' }, OPEN, false],
+    ['a text that is no origin', { Origin: 'x y' }, OPEN, false],
     ['two origins', { Origin: `${DASH}, https://evil.example` }, LISTED, false],
-    ['the same address', { Origin: 'http://127.0.0.1:8080', Host: '127.0.0.1:8080' }, OPEN, true],
-    ['the same IPv6 address', { Origin: 'http://[::1]:80', Host: '[::1]' }, OPEN, true],
-    ['localhost', { Origin: 'http://localhost:8080', Host: 'LOCALHOST:8080' }, OPEN, true],
-    ['another port', { Origin: 'http://localhost:1', Host: 'localhost:2' }, OPEN, false],
-    // DNS rebinding: the page's own name, pointed at this machine.
-    ['a name that is no proof', { Origin: 'http://a.example', Host: 'a.example' }, OPEN, false],
     [
-      'the same with a key',
+      'the same IPv4 address as the Host',
+      { Origin: 'http://127.0.0.1:8080', Host: '127.0.0.1:8080' },
+      OPEN,
+      true,
+    ],
+    ['the same IPv6 address as the Host', { Origin: 'http://[::1]:80', Host: '[::1]' }, OPEN, true],
+    [
+      'localhost, as the Host',
+      { Origin: 'http://localhost:8080', Host: 'LOCALHOST:8080' },
+      OPEN,
+      true,
+    ],
+    [
+      'another port than the Host',
+      { Origin: 'http://localhost:1', Host: 'localhost:2' },
+      OPEN,
+      false,
+    ],
+    // DNS rebinding: the page's own name, which its owner has pointed at this machine.
+    [
+      'the same name as the Host, without TLS or key',
+      { Origin: 'http://a.example', Host: 'a.example' },
+      OPEN,
+      false,
+    ],
+    [
+      'the same name as the Host, with a key',
       { Origin: 'http://a.example', Host: 'a.example', Authorization: `Bearer ${key}` },
       GUARDED,
       true,
     ],
   ]
-  test.each(rows)('%s', async (_name, headers, access, isReached) => {
-    const { routes, reached } = world()
+  test.each(rows)('with the Origin: %s', async (_name, headers, access, isReached) => {
+    const { routes, reached } = recordingRoutes()
     const frame = await serve(routes, { access })
     for (const method of ['POST', 'DELETE'] as const) {
       const result = await frame.ask(request(method, '/thing', headers))
@@ -221,9 +249,9 @@ describe('writing from a web page', () => {
   })
 
   test.each(['text/plain', 'application/x-www-form-urlencoded', undefined])(
-    'with the content type %s, which needs no preflight',
+    'is refused with the content type %s too, for which browsers send no preflight',
     async (type) => {
-      const { routes, reached } = world()
+      const { routes, reached } = recordingRoutes()
       const frame = await serve(routes)
       const headers = { Origin: 'https://evil.example', 'Content-Type': type }
       refusedAsForeign(await frame.ask(request('POST', '/thing', headers, '{}')))
@@ -232,9 +260,9 @@ describe('writing from a web page', () => {
   )
 
   test.each(['GET', 'HEAD', 'OPTIONS'])(
-    'reading is not refused: the page does not get to see it, %s',
+    'is refused, but %s is not: without CORS headers the page cannot read the answer',
     async (method) => {
-      const frame = await serve(world().routes)
+      const frame = await serve(recordingRoutes().routes)
       const result = await frame.ask(request(method, '/thing', { Origin: 'https://evil.example' }))
       expect(result.status).toBeLessThan(300)
       expect(result.headers).not.toHaveProperty('access-control-allow-origin')
@@ -256,7 +284,7 @@ describe('OJS_CORS_ORIGINS', () => {
     return { origins: parseOrigins(text, mistakes), mistakes }
   }
 
-  test('exact origins', () => {
+  test('is parsed as a list of exact origins', () => {
     expect(parse('')).toEqual({ origins: [], mistakes: [] })
     expect(parse(`${DASH}, ${LOCAL}`)).toEqual({ origins: [DASH, LOCAL], mistakes: [] })
   })
@@ -271,11 +299,11 @@ describe('OJS_CORS_ORIGINS', () => {
     'https://*.example.com',
     'ftp://dash.example.com',
     'null',
-  ])('%s is none', (text) => {
+  ])('is refused: %s', (text) => {
     expect(parse(text).mistakes).toHaveLength(1)
   })
 
-  test('what is refused is told without a password', () => {
+  test('is refused without showing a password', () => {
     const { mistakes } = parse('https://user:secret@dash.example.com')
     expect(mistakes).toEqual([expect.not.stringContaining('secret')])
   })

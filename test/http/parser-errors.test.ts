@@ -5,7 +5,7 @@ import type { Route } from '../../src/http/route.ts'
 import { errorOf, type Frame, serve, slowRoute, UUID_V7 } from './frame.ts'
 import { request } from './raw-client.ts'
 
-function gate() {
+function slowAndEcho() {
   const { slow, entered, open } = slowRoute()
   const routes: Route[] = [
     slow,
@@ -32,7 +32,7 @@ const CODED = 'Transfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n'
 const post = (headers: Record<string, string>, body = '') =>
   Buffer.concat([request('POST', '/echo', headers), Buffer.from(body)])
 
-describe('what the parser refuses is answered as OJS, and the connection closed', () => {
+describe('a request that the HTTP parser refuses', () => {
   const rows: [name: string, bytes: Buffer | string, status: number, code: string][] = [
     ['no HTTP at all', 'hello\r\n\r\n', 400, 'invalid_request'],
     ['an unknown method', request('BREW', '/echo'), 400, 'invalid_request'],
@@ -108,8 +108,8 @@ describe('what the parser refuses is answered as OJS, and the connection closed'
     ['an expectation', request('GET', '/', { Expect: 'miracles' }), 417, 'invalid_request'],
   ]
 
-  test.each(rows)('%s', async (_name, bytes, status, code) => {
-    const frame = await serve(gate().routes)
+  test.each(rows)('is answered with an OJS error: %s', async (_name, bytes, status, code) => {
+    const frame = await serve(slowAndEcho().routes)
     const client = await frame.client()
     client.send(bytes)
     const result = await client.answer()
@@ -121,8 +121,8 @@ describe('what the parser refuses is answered as OJS, and the connection closed'
     expect(frame.log).toEqual([])
   })
 
-  test('CONNECT: what is allowed instead, and a reset afterwards harms nobody', async () => {
-    const frame = await serve(gate().routes)
+  test('is answered with Allow if it is a CONNECT, and a reset afterwards does not stop the server', async () => {
+    const frame = await serve(slowAndEcho().routes)
     const client = await frame.client()
     client.send('CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n')
     expect((await client.answer()).headers['allow']).toBe('GET, HEAD, POST, DELETE, OPTIONS')
@@ -134,10 +134,10 @@ describe('what the parser refuses is answered as OJS, and the connection closed'
     ['POST', '', 400],
     ['OPTIONS', 'Origin: https://a.test\r\nAccess-Control-Request-Method: POST\r\n', 204],
   ])(
-    'chunks in HTTP/1.0: what comes behind them is no request (%s)',
+    'is the last of its connection if it has chunks in HTTP/1.0 (%s)',
     async (method, headers, status) => {
       const access = { apiKeys: [], corsOrigins: ['https://a.test'], rateLimit: undefined }
-      const frame = await serve(gate().routes, { access })
+      const frame = await serve(slowAndEcho().routes, { access })
       const client = await frame.client()
       const kept = 'HTTP/1.0\r\nConnection: keep-alive\r\n'
       const chunks = 'Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n'
@@ -147,14 +147,14 @@ describe('what the parser refuses is answered as OJS, and the connection closed'
     },
   )
 
-  test('the server goes on', async () => {
-    const frame = await serve(gate().routes)
+  test('does not stop the server', async () => {
+    const frame = await serve(slowAndEcho().routes)
     await frame.ask('nonsense\r\n\r\n')
     expect((await frame.ask(request('POST', '/echo', {}, '{"a":1}'))).status).toBe(200)
   })
 })
 
-describe('408', () => {
+describe('a request that times out', () => {
   const limits = { headersTimeoutMs: 100, requestTimeoutMs: 200, timeoutCheckMs: 20 }
   const late = async (frame: Frame, bytes: string | Buffer) => {
     const client = await frame.client()
@@ -166,37 +166,37 @@ describe('408', () => {
     return result
   }
 
-  test('headers that do not end', async () => {
-    const frame = await serve(gate().routes, { limits })
+  test('is answered 408 if its headers do not end', async () => {
+    const frame = await serve(slowAndEcho().routes, { limits })
     expect((await late(frame, 'GET / HTTP/1.1\r\nHost: a\r\n')).status).toBe(408)
   })
 
-  test('a body that does not come, under the request id of its request', async () => {
-    // Before its headers are read, a request is late without its id; Node takes no more for them.
+  test('is answered 408 with its own request id if its body does not come', async () => {
+    // A timeout before the headers are read cannot know the id; Node allows no longer headersTimeoutMs.
     const patient = { ...limits, headersTimeoutMs: 2_000, requestTimeoutMs: 2_000 }
-    const frame = await serve(gate().routes, { limits: patient })
+    const frame = await serve(slowAndEcho().routes, { limits: patient })
     const bytes = post({ 'Content-Length': '100', 'X-Request-Id': 'req_late' }, '{"a":')
     const result = await late(frame, bytes)
     expect(result.status).toBe(408)
     expect(result.headers['x-request-id']).toBe('req_late')
   })
 
-  test('not for an answer that takes longer', async () => {
-    const { routes, open, entered } = gate()
+  test('is not one whose answer takes longer than the limits', async () => {
+    const { routes, open, entered } = slowAndEcho()
     const frame = await serve(routes, { limits })
     const client = await frame.client()
     client.send(request('GET', '/slow'))
     await entered
-    // Time itself is the subject: three times as long as the limit.
+    // Three times as long as the limit.
     await new Promise((resolve) => setTimeout(resolve, 600))
     open()
     expect((await client.answer()).status).toBe(200)
   })
 })
 
-describe('garbage behind a request', () => {
-  test('the answer that is owed comes first', async () => {
-    const { routes, open, entered } = gate()
+describe('garbage behind a valid request', () => {
+  test('is answered 400 after the answer to the request', async () => {
+    const { routes, open, entered } = slowAndEcho()
     const frame = await serve(routes)
     const client = await frame.client()
     client.send(Buffer.concat([request('GET', '/slow'), Buffer.from('garbage\r\n\r\n')]))
@@ -209,8 +209,8 @@ describe('garbage behind a request', () => {
     expect(await client.closed()).toBe('')
   })
 
-  test('a broken body behind a request that waits', async () => {
-    const { routes, open, entered } = gate()
+  test('is answered 400 after the answer to the request, also if it is a broken body', async () => {
+    const { routes, open, entered } = slowAndEcho()
     const frame = await serve(routes)
     const client = await frame.client()
     client.send(Buffer.concat([request('GET', '/slow'), post(CHUNKED, 'zz\r\n')]))
@@ -221,8 +221,8 @@ describe('garbage behind a request', () => {
     expect(await client.closed()).toBe('')
   })
 
-  test('on a connection that has served before', async () => {
-    const frame = await serve(gate().routes)
+  test('is answered 400 on a connection that is used again', async () => {
+    const frame = await serve(slowAndEcho().routes)
     const client = await frame.client()
     client.send(request('POST', '/echo', {}, '{"a":1}'))
     expect((await client.answer()).status).toBe(200)
@@ -231,8 +231,8 @@ describe('garbage behind a request', () => {
     expect(await client.closed()).toBe('')
   })
 
-  test('a body that breaks after its answer gets no second answer', async () => {
-    const frame = await serve(gate().routes)
+  test('gets no second answer if it is in a body that was answered already', async () => {
+    const frame = await serve(slowAndEcho().routes)
     const client = await frame.client()
     client.send(request('POST', '/hasty', CHUNKED))
     expect((await client.answer()).body).toBe('{"hasty":true}')
@@ -240,8 +240,8 @@ describe('garbage behind a request', () => {
     expect(await client.closed()).toBe('')
   })
 
-  test('a refused client may finish what it is sending', async () => {
-    const frame = await serve(gate().routes)
+  test('may continue for a moment: the client is not reset while it sends', async () => {
+    const frame = await serve(slowAndEcho().routes)
     const client = await frame.client()
     client.socket.allowHalfOpen = true
     client.send('garbage\r\n\r\n')
@@ -255,8 +255,8 @@ describe('garbage behind a request', () => {
     expect(client.failure).toBeUndefined()
   })
 
-  test('a client that goes on sending is cut off', async () => {
-    const frame = await serve(gate().routes)
+  test('leads to a disconnect if the client never stops sending', async () => {
+    const frame = await serve(slowAndEcho().routes)
     const client = await frame.client()
     client.socket.allowHalfOpen = true
     const flood = setInterval(() => client.send('x'.repeat(1000)), 5)

@@ -7,7 +7,7 @@ import { request } from './raw-client.ts'
 
 const MAX = 10_000
 
-/** Answers with what it was given. */
+/** Routes that answer with what they were given. */
 const ECHO: Route[] = [
   {
     method: 'POST',
@@ -55,7 +55,7 @@ const chunked = (type: string, chunks: string) =>
   ])
 const nested = (depth: number) => `{"a":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`
 
-describe('refused before an operation sees it', () => {
+describe('a request that no handler sees', () => {
   type Row = [
     name: string,
     bytes: Buffer | string,
@@ -230,7 +230,7 @@ describe('refused before an operation sees it', () => {
     ],
   ]
 
-  test.each(rows)('%s', async (_name, bytes, status, code, details = {}) => {
+  test.each(rows)('is refused: %s', async (_name, bytes, status, code, details = {}) => {
     const frame = await serve(ECHO)
     const result = await frame.ask(bytes)
     const error = errorOf(result)
@@ -240,7 +240,7 @@ describe('refused before an operation sees it', () => {
     expect(frame.log).toEqual([])
   })
 
-  test('says each content type that is taken', async () => {
+  test('is refused with a list of the accepted content types', async () => {
     const frame = await serve(ECHO)
     const { message, details } = errorOf(
       await frame.ask(post('{}', { 'Content-Type': 'text/plain' })),
@@ -256,7 +256,7 @@ test.each([
   ['Content-Type', 'text/'],
   ['Content-Type', 'application/json; charset='],
   ['Content-Encoding', 'g'],
-])('of a %s of any length, a refusal repeats the beginning: %s', async (name, start) => {
+])('the refusal of a long %s shows its first 100 characters: %s', async (name, start) => {
   const frame = await serve(ECHO)
   const value = start.padEnd(300, 'x')
   const result = await frame.ask(request('POST', '/echo', { [name]: value }, '{}'))
@@ -264,7 +264,7 @@ test.each([
   expect(String(received ?? requested)).toHaveLength(100)
 })
 
-describe('accepted', () => {
+describe('a valid request', () => {
   const rows: [name: string, bytes: Buffer, body: unknown][] = [
     ['the OJS type', post('{"a":1}'), { a: 1 }],
     ['application/json', post('{"a":1}', { 'Content-Type': 'application/json' }), { a: 1 }],
@@ -320,7 +320,7 @@ describe('accepted', () => {
     ]),
   ]
 
-  test.each(rows)('%s', async (_name, bytes, body) => {
+  test.each(rows)('is accepted: %s', async (_name, bytes, body) => {
     const frame = await serve(ECHO)
     const result = await frame.ask(bytes)
     expect(result.status).toBe(200)
@@ -337,13 +337,13 @@ describe('accepted', () => {
   })
 })
 
-test('HTTP/1.0 knows no Host', async () => {
+test('an HTTP/1.0 request needs no Host', async () => {
   const frame = await serve(ECHO)
   const result = await frame.ask('GET /things/1 HTTP/1.0\r\n\r\n')
   expect(JSON.parse(result.body)).toEqual({ id: '1', query: {} })
 })
 
-test('__proto__ in a body is data and changes nothing', async () => {
+test('__proto__ in a body is plain data and changes no prototype', async () => {
   const frame = await serve(ECHO)
   const text =
     '{"__proto__":{"queue":"x"},"constructor":{"prototype":{"y":1}},"args":[{"__proto__":null}]}'
@@ -355,27 +355,30 @@ test('__proto__ in a body is data and changes nothing', async () => {
 
 describe('X-Request-Id', () => {
   const rows: [name: string, sent: string, echoed: string | RegExp][] = [
-    ['echoed', 'req_client-1', 'req_client-1'],
-    ['echoed with spaces and quotes', 'a "b" \\c', 'a "b" \\c'],
-    ['trimmed', '  abc \t', 'abc'],
+    ['a token', 'req_client-1', 'req_client-1'],
+    ['spaces and quotes', 'a "b" \\c', 'a "b" \\c'],
+    ['blanks around it, which are trimmed', '  abc \t', 'abc'],
     ['128 characters', 'x'.repeat(128), 'x'.repeat(128)],
-    ['cut to 128', 'x'.repeat(129), 'x'.repeat(128)],
-    ['cleaned', 'a\u00e4\tb\u0085c', 'abc'],
-    ['empty: minted', '', UUID_V7],
-    ['nothing printable: minted', '\u00e4\u00f6', UUID_V7],
+    ['129 characters, cut to 128', 'x'.repeat(129), 'x'.repeat(128)],
+    ['characters outside of ASCII, which are removed', 'a\u00e4\tb\u0085c', 'abc'],
+    ['empty, so a new one is made', '', UUID_V7],
+    ['nothing printable, so a new one is made', '\u00e4\u00f6', UUID_V7],
   ]
-  test.each(rows)('%s', async (_name, sent, echoed) => {
-    const frame = await serve(ECHO)
-    const ok = await frame.ask(request('GET', '/context', { 'X-Request-Id': sent }))
-    expect(ok.headers['x-request-id']).toEqual(
-      typeof echoed === 'string' ? echoed : expect.stringMatching(echoed),
-    )
-    expect(JSON.parse(ok.body).requestId).toBe(ok.headers['x-request-id'])
-    const failed = await frame.ask(request('GET', '/none', { 'X-Request-Id': sent }))
-    errorOf(failed)
-  })
+  test.each(rows)(
+    'is in the answer and in the context of the request: %s',
+    async (_name, sent, echoed) => {
+      const frame = await serve(ECHO)
+      const ok = await frame.ask(request('GET', '/context', { 'X-Request-Id': sent }))
+      expect(ok.headers['x-request-id']).toEqual(
+        typeof echoed === 'string' ? echoed : expect.stringMatching(echoed),
+      )
+      expect(JSON.parse(ok.body).requestId).toBe(ok.headers['x-request-id'])
+      const failed = await frame.ask(request('GET', '/none', { 'X-Request-Id': sent }))
+      errorOf(failed)
+    },
+  )
 
-  test('is different for every request', async () => {
+  test('is different for each of 1000 requests without one', async () => {
     const frame = await serve(ECHO)
     const client = await frame.client()
     const ids = new Set<string | undefined>()
@@ -387,7 +390,7 @@ describe('X-Request-Id', () => {
   })
 })
 
-test('trace context and idempotency key reach the operation', async () => {
+test('trace context and Idempotency-Key reach the operation, without invalid values', async () => {
   const frame = await serve(ECHO)
   const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
   const contextOf = async (headers: Record<string, string>) =>
@@ -407,7 +410,7 @@ test('trace context and idempotency key reach the operation', async () => {
     requestId: 'r',
     traceparent,
   })
-  // Node joins what an instrumented client sent more than once; the last is of the innermost span.
+  // Node joins repeated headers of an instrumented client; the last one is of the innermost span.
   const inner = traceparent.replace('b7ad6b7169203331', '00f067aa0ba902b7')
   expect(
     await contextOf({
@@ -417,8 +420,8 @@ test('trace context and idempotency key reach the operation', async () => {
   ).toEqual({ requestId: 'r', traceparent: inner })
 })
 
-describe('methods', () => {
-  test('HEAD is GET without its body', async () => {
+describe('HTTP methods', () => {
+  test('HEAD answers like GET, without the body', async () => {
     const frame = await serve(ECHO)
     const get = await frame.ask(request('GET', '/things/1'))
     const client = await frame.client()
@@ -431,14 +434,14 @@ describe('methods', () => {
     expect((await client.answer()).body).toContain('"2"')
   })
 
-  test('HEAD where there is no GET', async () => {
+  test('HEAD is 405 on a path without GET', async () => {
     const frame = await serve(ECHO)
     const result = await frame.ask(request('HEAD', '/echo'))
     expect(result).toMatchObject({ status: 405, body: '' })
     expect(result.headers['allow']).toBe('POST, OPTIONS')
   })
 
-  test('405 names what is allowed', async () => {
+  test('PUT is 405 with an Allow header', async () => {
     const frame = await serve(ECHO)
     const result = await frame.ask(request('PUT', '/things/1'))
     expect(result.headers['allow']).toBe('GET, HEAD, DELETE, OPTIONS')
@@ -448,7 +451,7 @@ describe('methods', () => {
     ['/things/1', 'GET, HEAD, DELETE, OPTIONS'],
     ['/echo', 'POST, OPTIONS'],
     ['*', 'GET, HEAD, POST, DELETE, OPTIONS'],
-  ])('OPTIONS %s', async (path, allow) => {
+  ])('OPTIONS %s is 204 with Allow: %s', async (path, allow) => {
     const frame = await serve(ECHO)
     const result = await frame.ask(request('OPTIONS', path))
     expect(result).toMatchObject({ status: 204, body: '' })
@@ -457,26 +460,26 @@ describe('methods', () => {
     expect(result.headers).not.toHaveProperty('content-type')
   })
 
-  test('OPTIONS on an unknown path', async () => {
+  test('OPTIONS on an unknown path is 404', async () => {
     const frame = await serve(ECHO)
     expect(errorOf(await frame.ask(request('OPTIONS', '/none'))).code).toBe('not_found')
   })
 
-  test('two routes for one method and path are a mistake at start', () => {
+  test('a second route for the same method and path makes the start fail', () => {
     const [route] = ECHO
     const twice = [route, route].flatMap((one) => (one ? [one] : []))
     return expect(serve(twice)).rejects.toThrow('two routes for POST /echo')
   })
 })
 
-test('404 carries a hint and a link', async () => {
+test('a 404 has a hint and a link', async () => {
   const frame = await serve(ECHO)
   const error = errorOf(await frame.ask(request('GET', '/none')))
   expect(error.hint).toMatch(/path/)
   expect(error.docs_url).toMatch(/^https:/)
 })
 
-test('what a handler throws behind its answer takes nothing of it, nor the connection', async () => {
+test('an error that a handler throws after its answer affects neither answer nor connection', async () => {
   const late: Route = {
     method: 'GET',
     path: '/late',
@@ -492,7 +495,7 @@ test('what a handler throws behind its answer takes nothing of it, nor the conne
   }
 })
 
-test('requests in one packet are answered in order', async () => {
+test('twenty pipelined requests are answered in order', async () => {
   const frame = await serve(ECHO)
   const client = await frame.client()
   const bodies = Array.from({ length: 20 }, (_, i) => JSON.stringify({ i }))
@@ -500,7 +503,7 @@ test('requests in one packet are answered in order', async () => {
   for (const body of bodies) expect((await client.answer()).body).toBe(body)
 })
 
-test('a body in single bytes is one body', async () => {
+test('a body that comes in single bytes is read whole', async () => {
   const frame = await serve(ECHO)
   const client = await frame.client()
   const bytes = post('{"name":"\u00fc"}')
@@ -511,7 +514,7 @@ test('a body in single bytes is one body', async () => {
   expect((await client.answer()).body).toBe('{"name":"\u00fc"}')
 })
 
-describe('what the observer hears', () => {
+describe('the observer of requests', () => {
   const heard = async (frame: Frame, bytes: Buffer) => {
     const askedAt = performance.now()
     await frame.ask(bytes)
@@ -520,10 +523,10 @@ describe('what the observer hears', () => {
     return frame.done[0]
   }
   test.each([
-    ['the template, not the path', request('GET', '/things/4711'), '/things/:id', 'GET', 200],
-    ['unmatched', request('GET', '/things/4711/x'), 'unmatched', 'GET', 404],
-    ['405', request('PUT', '/things/1'), '/things/:id', 'PUT', 405],
-  ])('%s', async (_name, bytes, route, method, status) => {
+    ['the template of the path', request('GET', '/things/4711'), '/things/:id', 'GET', 200],
+    ['unmatched for an unknown path', request('GET', '/things/4711/x'), 'unmatched', 'GET', 404],
+    ['the template for a 405', request('PUT', '/things/1'), '/things/:id', 'PUT', 405],
+  ])('gets route, method, status and time: %s', async (_name, bytes, route, method, status) => {
     const frame = await serve(ECHO)
     const done = await heard(frame, bytes)
     expect(done).toMatchObject({ route, method, status })
@@ -531,7 +534,7 @@ describe('what the observer hears', () => {
   })
 })
 
-test('Express finds the prototypes that it wants (architecture §7: three times the speed)', async () => {
+test('Express changes no prototype of requests and responses (architecture §7: three times the speed)', async () => {
   const changed: unknown[] = []
   const original = Object.setPrototypeOf
   const spy = vi.spyOn(Object, 'setPrototypeOf').mockImplementation((object, prototype) => {

@@ -3,7 +3,7 @@ import type { Response } from 'express'
 import { expect, test } from 'vitest'
 import { Polls } from '../../src/http/polls.ts'
 
-test('a FETCH whose client was gone before it began waits for nothing', () => {
+test('Polls opens a poll that is already aborted if the client is gone', () => {
   const socket = new Socket()
   socket.destroy()
   const poll = new Polls().open({ req: { socket } } as unknown as Response)

@@ -6,7 +6,7 @@ import { recoverQueue } from '../../src/operations/recover.ts'
 import { openDoor } from './door.ts'
 import { request } from './raw-client.ts'
 
-// What a route does is parse, call, render. The operations have tests of their own.
+// Routes parse, call an operation and render its result. The operations have tests of their own.
 vi.mock('../../src/operations/pause.ts')
 vi.mock('../../src/operations/queues.ts')
 vi.mock('../../src/operations/recover.ts')
@@ -22,7 +22,7 @@ async function ask(method: string, path: string, dialect: Dialect = 'seed') {
   return JSON.parse(result.body)
 }
 
-describe('statistics', () => {
+describe('GET /ojs/v1/queues/:name/stats', () => {
   const counts = {
     available: 1,
     active: 20,
@@ -35,7 +35,7 @@ describe('statistics', () => {
   }
   const lastHour = { completed: 5, failed: 2, timed: 4, durationMs: 1_002, waited: 3, waitMs: 200 }
 
-  test('each count under its own name, the depth without what runs', async () => {
+  test('answers each count under its name, and a depth without active and ended jobs', async () => {
     vi.mocked(queueStats).mockReturnValue({ status: 'paused', counts, lastHour, computedAt: 3_000 })
     expect(await ask('GET', '/a/stats')).toEqual({
       queue: 'a',
@@ -44,7 +44,7 @@ describe('statistics', () => {
         ...counts,
         completed_last_hour: 5,
         failed_last_hour: 2,
-        // Of those whose time is known, who may be fewer.
+        // Averages over the jobs whose times are known, which may be fewer.
         avg_duration_ms: 251,
         avg_wait_ms: 67,
         throughput_per_second: 0.00139,
@@ -56,7 +56,7 @@ describe('statistics', () => {
   })
 })
 
-test('a page of the list says how many there are in all', async () => {
+test('GET /ojs/v1/queues answers a page with the total number of queues', async () => {
   const queues = [{ name: 'b', status: 'active' as const, createdAt: 1_000 }]
   vi.mocked(listQueues).mockReturnValue({ queues, total: 3 })
   expect(await ask('GET', '?limit=1&offset=1')).toEqual({
@@ -66,7 +66,7 @@ test('a page of the list says how many there are in all', async () => {
   expect(vi.mocked(listQueues).mock.calls[0]?.[1]).toEqual({ limit: 1, offset: 1 })
 })
 
-test('when it was paused and resumed', async () => {
+test('pause and resume answer the status of the queue and the time', async () => {
   vi.mocked(pauseQueue).mockResolvedValue({ pausedAt: 4_000 })
   vi.mocked(resumeQueue).mockResolvedValue({ resumedAt: 5_000 })
   expect(await ask('POST', '/a/pause')).toEqual({
@@ -81,8 +81,8 @@ test('when it was paused and resumed', async () => {
   })
 })
 
-// T2 of `src/dialect.ts`: OJS's public suite, which asks for it, is not where every run is.
-test('as OJS_DIALECT=conformance tells it', async () => {
+// T2 of `src/dialect.ts`. Tested here too, because not every run includes OJS's public suite, which needs it.
+test('pause and resume answer a queue object with OJS_DIALECT=conformance', async () => {
   vi.mocked(pauseQueue).mockResolvedValue({ pausedAt: 4_000 })
   vi.mocked(resumeQueue).mockResolvedValue({ resumedAt: 5_000 })
   const pause = await ask('POST', '/a/pause', 'conformance')

@@ -7,7 +7,7 @@ import { openDoor } from './door.ts'
 import { errorOf, type Frame, serve } from './frame.ts'
 import { type RawAnswer, request } from './raw-client.ts'
 
-/** 2026-02-12T10:30:00.250Z: the end of a window lies between two seconds. */
+/** 2026-02-12T10:30:00.250Z, so that a window ends between two full seconds. */
 const NOW = 1_770_892_200_250
 const RESET = String(Math.ceil((NOW + 60_000) / 1_000))
 const [a, b] = [newApiKey('a', 'admin'), newApiKey('b', 'admin')]
@@ -69,7 +69,7 @@ async function serveLimited(
   }
 }
 
-describe('every answer says where its caller stands', () => {
+describe('the X-RateLimit headers', () => {
   const chunked = { 'Transfer-Encoding': 'chunked' }
   const rows: [name: string, bytes: Buffer | string, status: number][] = [
     ['a result', THING, 200],
@@ -97,7 +97,7 @@ describe('every answer says where its caller stands', () => {
     ['CONNECT', 'CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n', 405],
   ]
 
-  test.each(rows)('%s', async (_name, bytes, status) => {
+  test.each(rows)('count the request in the answer: %s', async (_name, bytes, status) => {
     const frame = await serveLimited(10)
     const result = await frame.ask(bytes)
     expect(result.status).toBe(status)
@@ -105,25 +105,25 @@ describe('every answer says where its caller stands', () => {
     expect(limitHeaders(await frame.ask(THING))).toEqual(['10', '8', RESET])
   })
 
-  test.each(rows)('%s, beyond the limit: 429', async (name, bytes) => {
+  test.each(rows)('are in the 429 for a request beyond the limit: %s', async (name, bytes) => {
     const frame = await serveLimited(1)
     await frame.ask(THING)
     const result = await frame.ask(bytes)
-    // What breaks after it was refused ends the connection; the refusal was the answer.
+    // A body that breaks after the refusal only closes the connection: the 429 was already the answer.
     expect(result.status).toBe(429)
     expect(limitHeaders(result)).toEqual(['1', '0', RESET])
     expect(result.headers['retry-after']).toBe('60')
     if (name !== 'HEAD') expect(errorOf(result).code).toBe('rate_limited')
   })
 
-  test.each(rows)('%s, without a limit: no such header', async (_name, bytes, status) => {
+  test.each(rows)('are absent without OJS_RATE_LIMIT: %s', async (_name, bytes, status) => {
     const frame = await serve(ROUTES)
     const result = await frame.ask(bytes)
     expect(result.status).toBe(status)
     expect(limitHeaders(result)).toEqual([undefined, undefined, undefined])
   })
 
-  test('408', async () => {
+  test('count a request that times out with 408 once', async () => {
     const limits = { headersTimeoutMs: 50, requestTimeoutMs: 50, timeoutCheckMs: 20 }
     const frame = await serve(ROUTES, { access: limited(10), now: () => NOW, limits })
     const headless = await frame.client()
@@ -131,13 +131,13 @@ describe('every answer says where its caller stands', () => {
     expect(limitHeaders(await headless.answer())).toEqual(['10', '9', RESET])
     const bodiless = await frame.client()
     bodiless.send(request('POST', '/echo', { 'Content-Length': '9' }))
-    // Counted when it began, not again when it failed.
+    // The request is counted when it begins, not again when it times out.
     expect(limitHeaders(await bodiless.answer())).toEqual(['10', '8', RESET])
     expect(limitHeaders(await frame.ask(THING))).toEqual(['10', '7', RESET])
   })
 })
 
-test('429 in the form of the seed', async () => {
+test('a 429 has the form of seed 001 and a Retry-After until the end of the window', async () => {
   const frame = await serveLimited(1)
   await frame.ask(THING)
   frame.at(15_000)
@@ -154,7 +154,7 @@ test('429 in the form of the seed', async () => {
   })
 })
 
-test('the window ends when it was said to', async () => {
+test('a request is accepted again when the window of the last 429 ends', async () => {
   const frame = await serveLimited(1)
   await frame.ask(THING)
   frame.at(59_999)
@@ -166,7 +166,7 @@ test('the window ends when it was said to', async () => {
   expect((await frame.ask(THING)).status).toBe(200)
 })
 
-test('each key name has a window of its own, strangers that of their address', async () => {
+test('each key name has its own window, and requests without a valid key share that of their address', async () => {
   const frame = await serveLimited(2, true)
   const with_ = (key: string) => request('GET', '/thing', { Authorization: `Bearer ${key}` })
   const ask = async (bytes: Buffer) => {
@@ -177,14 +177,14 @@ test('each key name has a window of its own, strangers that of their address', a
   expect(await ask(with_(a.key))).toEqual([200, '0'])
   expect(await ask(with_(a.key))).toEqual([429, '0'])
   expect(await ask(with_(b.key))).toEqual([200, '1'])
-  // Whoever tries keys is a stranger; that does not use up what a key's owner has.
+  // Guessing keys counts against the address, not against the owner of a key.
   expect(await ask(with_('ojs_guess'))).toEqual([401, '1'])
   expect(await ask(THING)).toEqual([401, '0'])
   expect(await ask(with_('ojs_guess'))).toEqual([429, '0'])
   expect(await ask(with_(b.key))).toEqual([200, '0'])
 })
 
-test('a key that is named like an address shares no window with it', async () => {
+test('a key that is named like an address does not share the window of that address', async () => {
   const named = newApiKey('127.0.0.1', 'admin')
   const access = { ...limited(1), apiKeys: parseApiKeys(named.entry, []) }
   const frame = await serve(ROUTES, { access, now: () => NOW })
@@ -194,7 +194,7 @@ test('a key that is named like an address shares no window with it', async () =>
   expect((await frame.ask(own)).status).toBe(200)
 })
 
-test('health is not counted and never refused', async () => {
+test('GET /ojs/v1/health is neither counted nor refused by the limit', async () => {
   const frame = await serveLimited(2)
   const probe = (path: string) => frame.ask(request('GET', path))
   expect(limitHeaders(await probe('/ojs/v1/health'))).toEqual(['2', '2', RESET])
@@ -205,7 +205,7 @@ test('health is not counted and never refused', async () => {
   expect((await probe('/ojs/v1/healthy')).status).toBe(429)
 })
 
-test('a refused PUSH does not reach the gateway', async () => {
+test('a PUSH beyond the limit is refused with 429 before its body is read', async () => {
   const door = await openDoor(10_000, { access: limited(1) })
   await door.ask(request('GET', '/ojs/manifest'))
   const client = await door.client()

@@ -2,7 +2,7 @@ import { EventEmitter, once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { type ConnectionOptions, connect as connectTls } from 'node:tls'
 
-/** One answer as it was on the wire. Header names in lower case; the last of a name wins. */
+/** One answer as it was on the wire. Header names are in lower case; of equal names the last one counts. */
 export interface RawAnswer {
   status: number
   headers: Record<string, string>
@@ -12,9 +12,9 @@ export interface RawAnswer {
 /** A client that sends exactly the bytes it is told to, and never more. */
 export class RawClient {
   readonly socket: Socket
-  /** `ECONNRESET` and the like, when the connection did not end in peace. */
+  /** The error code, such as `ECONNRESET`, if the connection ended with an error. */
   failure: string | undefined
-  /** Of its own, because `once` rejects when the emitter has an error: a reset is no failure. */
+  /** Not the socket, because `once` rejects when its emitter has an error, and tests expect resets. */
   readonly #progress = new EventEmitter()
   #received = Buffer.alloc(0)
   #isClosed = false
@@ -45,7 +45,7 @@ export class RawClient {
     this.socket.write(data)
   }
 
-  /** The next answer. `forHead`: there is no body, whatever Content-Length says. */
+  /** Returns the next answer. With `forHead` it has no body, whatever its Content-Length says. */
   async answer(forHead = false): Promise<RawAnswer> {
     for (;;) {
       const parsed = parse(this.#received, forHead)
@@ -58,7 +58,7 @@ export class RawClient {
     }
   }
 
-  /** Resolves with what came after the last answer, when the server has closed. */
+  /** Resolves when the connection is closed, with the bytes that came after the last answer. */
   async closed(): Promise<string> {
     while (!this.#isClosed) await once(this.#progress, 'progress')
     return this.#received.toString()
@@ -89,7 +89,7 @@ function parse(bytes: Buffer, forHead: boolean): { answer: RawAnswer; length: nu
   }
 }
 
-/** A request as text. `body` brings its Content-Length unless `headers` says otherwise. */
+/** The bytes of a request. `body` adds its Content-Length unless `headers` has another. */
 export function request(
   method: string,
   path: string,

@@ -7,23 +7,26 @@ describe('OJS_RATE_LIMIT', () => {
     ['1000/60s', { limit: 1_000, windowMs: 60_000 }],
     ['1/2m', { limit: 1, windowMs: 120_000 }],
     ['5/24h', { limit: 5, windowMs: 86_400_000 }],
-  ])('%s', (text, expected) => {
+  ])('is parsed: "%s"', (text, expected) => {
     const mistakes: string[] = []
     expect(parseRateLimit(text, mistakes)).toEqual(expected)
     expect(mistakes).toEqual([])
   })
 
-  test.each(['0/60s', '10/0s', '10', '10/60', '10/25h', '1.5/s', '-1/1s', 'x'])('%s', (text) => {
-    const mistakes: string[] = []
-    expect(parseRateLimit(text, mistakes)).toBeUndefined()
-    expect(mistakes).toHaveLength(1)
-  })
+  test.each(['0/60s', '10/0s', '10', '10/60', '10/25h', '1.5/s', '-1/1s', 'x'])(
+    'is refused: "%s"',
+    (text) => {
+      const mistakes: string[] = []
+      expect(parseRateLimit(text, mistakes)).toBeUndefined()
+      expect(mistakes).toHaveLength(1)
+    },
+  )
 })
 
-describe('a window', () => {
+describe('a window of RequestLimiter', () => {
   const rate = { limit: 2, windowMs: 1_000 }
 
-  test('starts with the first request, and what is over the limit does not lengthen it', () => {
+  test('starts with the first request, and is not extended by requests over the limit', () => {
     const limiter = new RequestLimiter(rate)
     expect(limiter.take('a', 500)).toEqual({ remaining: 1, resetAt: 1_500, isOver: false })
     expect(limiter.take('a', 700)).toEqual({ remaining: 0, resetAt: 1_500, isOver: false })
@@ -31,13 +34,13 @@ describe('a window', () => {
     expect(limiter.take('a', 1_500)).toEqual({ remaining: 1, resetAt: 2_500, isOver: false })
   })
 
-  test('is one for each caller', () => {
+  test('is separate for each caller', () => {
     const limiter = new RequestLimiter(rate)
     for (let i = 0; i < 3; i++) limiter.take('a', 0)
     expect(limiter.take('b', 0).isOver).toBe(false)
   })
 
-  test('can be looked at', () => {
+  test('can be read by look() without counting', () => {
     const limiter = new RequestLimiter(rate)
     expect(limiter.look('a', 0)).toEqual({ remaining: 2, resetAt: 1_000, isOver: false })
     for (let i = 0; i < 3; i++) limiter.take('a', 100)
@@ -45,17 +48,17 @@ describe('a window', () => {
   })
 })
 
-describe('memory', () => {
+describe('the memory of RequestLimiter', () => {
   const rate = { limit: 2, windowMs: 1_000 }
 
-  test('ended windows are dropped', () => {
+  test('holds no windows that have ended', () => {
     const limiter = new RequestLimiter(rate)
     for (let i = 0; i < 100; i++) limiter.take(`a${i}`, i)
     limiter.take('b', 1_050)
     expect(limiter.size).toBe(50)
   })
 
-  test('callers beyond the bound share a window, the others keep theirs', () => {
+  test('is bounded: callers beyond the bound share one window', () => {
     const limiter = new RequestLimiter(rate, 3)
     for (const caller of ['a', 'b', 'c']) limiter.take(caller, 0)
     const strangers = ['d', 'e', 'f', 'g'].map((caller) => limiter.take(caller, 1).isOver)
@@ -67,7 +70,7 @@ describe('memory', () => {
   })
 })
 
-describe('whom an address stands for', () => {
+describe('callerOfAddress', () => {
   test.each([
     ['10.0.0.1', '10.0.0.1'],
     ['::ffff:10.0.0.1', '10.0.0.1'],
@@ -76,7 +79,7 @@ describe('whom an address stands for', () => {
     ['2001:db8::1', '2001:db8:0:0::/64'],
     ['::1', '0:0:0:0::/64'],
     ['fe80::1%eth0', 'fe80:0:0:0::/64'],
-  ])('%s', (address, caller) => {
+  ])('maps %s to %s', (address, caller) => {
     expect(callerOfAddress(address)).toBe(caller)
   })
 })

@@ -12,7 +12,7 @@ import { errorOf, OJS } from './frame.ts'
 import { jobRow } from './job-rows.ts'
 import { request } from './raw-client.ts'
 
-// What a route does is parse, call, render. The operations have tests of their own.
+// Routes parse, call an operation and render its result. The operations have tests of their own.
 vi.mock('../../src/operations/push.ts')
 vi.mock('../../src/operations/info.ts')
 vi.mock('../../src/operations/cancel.ts')
@@ -29,8 +29,8 @@ const ID = '019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d6'
 const send = (method: string, path: string, body?: object) =>
   request(method, path, { 'X-Request-Id': 'req_t' }, body && JSON.stringify(body))
 
-describe('what the routes answer', () => {
-  test('PUSH: 201, Location, the job', async () => {
+describe('the answer of a route', () => {
+  test('PUSH: 201 with Location and the job', async () => {
     vi.mocked(push).mockResolvedValue({ job: jobRow() })
     const door = await openDoor()
     const result = await door.ask(send('POST', '/ojs/v1/jobs', { type: 'a', args: [1] }))
@@ -45,7 +45,7 @@ describe('what the routes answer', () => {
   })
 
   test.each([undefined, true])(
-    'PUSH: 200 for one that was there before, replay: %s',
+    'PUSH: 200 and deduplicated for a job that existed, replay: %s',
     async (isReplay) => {
       vi.mocked(push).mockResolvedValue({
         job: jobRow(),
@@ -62,7 +62,7 @@ describe('what the routes answer', () => {
     },
   )
 
-  test('PUSH: 201 once more for a replay, which says so', async () => {
+  test('PUSH: 201 with Idempotent-Replayed for a replay', async () => {
     vi.mocked(push).mockResolvedValue({ job: jobRow(), isReplay: true })
     const door = await openDoor()
     const result = await door.ask(send('POST', '/ojs/v1/jobs', { type: 'a', args: [1] }))
@@ -73,7 +73,7 @@ describe('what the routes answer', () => {
     })
   })
 
-  test('INFO: the job, and its state beside it', async () => {
+  test('INFO: the job, with its state beside it', async () => {
     vi.mocked(info).mockReturnValue(jobRow({ state: 'scheduled' }))
     const door = await openDoor()
     const result = await door.ask(send('GET', `/ojs/v1/jobs/${ID}`))
@@ -103,7 +103,7 @@ describe('what the routes answer', () => {
     expect(vi.mocked(cancel).mock.calls[0]?.slice(1)).toEqual(['any id', { requestId: 'req_t' }])
   })
 
-  test('FETCH: a list, which may be empty', async () => {
+  test('FETCH: a list of jobs, which may be empty', async () => {
     const door = await openDoor()
     const ask = async () => {
       const result = await door.ask(send('POST', '/ojs/v1/workers/fetch', { queues: ['q'] }))
@@ -117,7 +117,7 @@ describe('what the routes answer', () => {
     expect(vi.mocked(fetch).mock.calls[0]?.[1]).toEqual({ queues: ['q'] })
   })
 
-  test('ACK', async () => {
+  test('ACK: the completed job', async () => {
     const job = jobRow({ state: 'completed', completedAt: 4_000, result: '{"ok":true}' })
     vi.mocked(ack).mockResolvedValue({ job })
     const door = await openDoor()
@@ -136,16 +136,19 @@ describe('what the routes answer', () => {
   test.each([
     [true, 200],
     [false, 503],
-  ])('health, healthy: %s', async (healthy, status) => {
-    const body = { status: healthy ? 'ok' : 'degraded' }
-    vi.mocked(health).mockReturnValue({ healthy, body } as ReturnType<typeof health>)
-    const door = await openDoor()
-    const result = await door.ask(send('GET', '/ojs/v1/health'))
-    expect(result).toMatchObject({ status, body: JSON.stringify(body) })
-    expect(result.headers['content-type']).toBe(OJS)
-  })
+  ])(
+    'health: if healthy is %s, status %i and the body of the operation',
+    async (healthy, status) => {
+      const body = { status: healthy ? 'ok' : 'degraded' }
+      vi.mocked(health).mockReturnValue({ healthy, body } as ReturnType<typeof health>)
+      const door = await openDoor()
+      const result = await door.ask(send('GET', '/ojs/v1/health'))
+      expect(result).toMatchObject({ status, body: JSON.stringify(body) })
+      expect(result.headers['content-type']).toBe(OJS)
+    },
+  )
 
-  test('the manifest names the address that is served', async () => {
+  test('manifest: the base_url at which the gateway listens', async () => {
     const door = await openDoor()
     const result = await door.ask(send('GET', '/ojs/manifest'))
     expect(JSON.parse(result.body)).toMatchObject({
@@ -160,7 +163,7 @@ describe('what the routes answer', () => {
     ['0.0.0.0', '10.1.2.3:9000', 'http://10.1.2.3:9000/ojs/v1'],
     ['0.0.0.0', 'no host at all', 'http://0.0.0.0:%/ojs/v1'],
     ['127.0.0.1', 'jobs.example.com', 'http://127.0.0.1:%/ojs/v1'],
-  ])('the manifest of %s, asked as %s, names an address to go to', async (host, name, url) => {
+  ])('manifest: of a gateway on %s with the Host %s, the base_url %s', async (host, name, url) => {
     const door = await openDoor(10_000, { host })
     const result = await door.ask(
       `GET /ojs/manifest HTTP/1.1\r\nHost: ${name}\r\nConnection: close\r\n\r\n`,
@@ -169,7 +172,7 @@ describe('what the routes answer', () => {
     expect(base_url).toBe(url.replace('%', String(door.port)))
   })
 
-  test('events: a page as large as it may be, of what was asked for', async () => {
+  test('events: a page with the given filters and a limit of at most 1000', async () => {
     const asked: unknown[] = []
     const page = { events: [], cursor: 'evt_2', has_more: false, gap: true }
     const list = (query: unknown) => {
@@ -187,7 +190,7 @@ describe('what the routes answer', () => {
     ])
   })
 
-  test('metrics: text, with the headers of every answer', async () => {
+  test('metrics: text with OJS-Version and X-Request-Id', async () => {
     const door = await openDoor()
     const result = await door.ask(send('GET', '/metrics'))
     expect(result).toMatchObject({ status: 200, body: 'up 1\n' })
@@ -198,7 +201,7 @@ describe('what the routes answer', () => {
     })
   })
 
-  test('recover', async () => {
+  test('recover: the queue and the number of republished jobs', async () => {
     vi.mocked(recoverQueue).mockResolvedValue({ queue: 'a.b', republished: 3 })
     const door = await openDoor()
     const result = await door.ask(send('POST', '/ojs/v1/admin/queues/a.b/recover'))
@@ -207,7 +210,7 @@ describe('what the routes answer', () => {
   })
 })
 
-describe('what the routes make of errors', () => {
+describe('the error answer of a route', () => {
   const failing = async (error: unknown) => {
     vi.mocked(push).mockRejectedValue(error)
     const door = await openDoor()
@@ -215,7 +218,7 @@ describe('what the routes make of errors', () => {
     return { door, result, error: errorOf(result) }
   }
 
-  test('every member that seed 001 §16.1 and the suite know', async () => {
+  test('has every member of seed 001 §16.1 and of the public suite', async () => {
     const thrown = new OjsError('invalid_request', 'No.', {
       status: 422,
       type: 'validation_error',
@@ -239,7 +242,7 @@ describe('what the routes make of errors', () => {
     ['429 without a time', new OjsError('rate_limited', 'Full.'), 429, '1'],
     ['429 with one', new OjsError('rate_limited', 'Full.', { retryAfterSeconds: 60 }), 429, '60'],
     ['409', stateConflict('No.', { job_id: 'x', current_state: 'completed' }), 409, undefined],
-  ])('Retry-After: %s', async (_name, thrown, status, seconds) => {
+  ])('has the right Retry-After: %s', async (_name, thrown, status, seconds) => {
     const { result, door } = await failing(thrown)
     expect(result.status).toBe(status)
     expect(result.headers['retry-after']).toBe(seconds)
@@ -250,27 +253,30 @@ describe('what the routes make of errors', () => {
     ['an Error', new Error('secret amqp://u:p@h')],
     ['a TypeError', new TypeError('x is not a function')],
     ['a string', 'secret'],
-  ])('an unknown exception is logged once and not told, %s', async (_name, thrown) => {
-    const { result, error, door } = await failing(thrown)
-    expect(result.status).toBe(500)
-    expect(error).toMatchObject({ code: 'backend_error', retryable: true })
-    expect(error).not.toHaveProperty('details')
-    expect(result.body).not.toMatch(/secret|function|stack/)
-    expect(door.log).toEqual([
-      {
-        level: 'error',
-        message: 'request failed',
-        fields: { err: thrown, requestId: 'req_t', method: 'POST', path: '/ojs/v1/jobs' },
-      },
-    ])
-  })
+  ])(
+    'is 500 for an unknown exception, which is logged once and not shown, %s',
+    async (_name, thrown) => {
+      const { result, error, door } = await failing(thrown)
+      expect(result.status).toBe(500)
+      expect(error).toMatchObject({ code: 'backend_error', retryable: true })
+      expect(error).not.toHaveProperty('details')
+      expect(result.body).not.toMatch(/secret|function|stack/)
+      expect(door.log).toEqual([
+        {
+          level: 'error',
+          message: 'request failed',
+          fields: { err: thrown, requestId: 'req_t', method: 'POST', path: '/ojs/v1/jobs' },
+        },
+      ])
+    },
+  )
 
-  test('an error that is no value at all', async () => {
+  test('is 500 if undefined is thrown', async () => {
     const { result } = await failing(undefined)
     expect(result.status).toBe(500)
   })
 
-  test('404 of a job', async () => {
+  test('is 404 with hint and link for an unknown job', async () => {
     vi.mocked(info).mockImplementation((_deps, id) => {
       throw notFound('job', id)
     })
@@ -284,7 +290,7 @@ describe('what the routes make of errors', () => {
     })
   })
 
-  test('a body above the limit of the service', async () => {
+  test('is 413 for a body above the limit of the service', async () => {
     const door = await openDoor(100)
     const result = await door.ask(send('POST', '/ojs/v1/jobs', { type: 'a'.repeat(100) }))
     expect(result.status).toBe(413)

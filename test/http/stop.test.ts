@@ -11,7 +11,7 @@ import { RawClient, request } from './raw-client.ts'
 
 const NEVER = new AbortController().signal
 
-function held() {
+function slowAndFast() {
   const { slow, entered, open } = slowRoute()
   const routes: Route[] = [
     slow,
@@ -20,8 +20,8 @@ function held() {
   return { routes, open, entered }
 }
 
-/** As on a machine that others use, or for a large commit. */
-function standStill(ms: number): void {
+/** Blocks the event loop, as a busy machine or a large commit does. */
+function blockEventLoop(ms: number): void {
   const since = performance.now()
   while (performance.now() - since < ms);
 }
@@ -34,17 +34,17 @@ function refusesConnections(port: number): Promise<boolean> {
   })
 }
 
-describe('start', () => {
-  test('is idempotent, and a taken port is an error', async () => {
+describe('HttpServer.start', () => {
+  test('can be called twice, and rejects if the port is taken', async () => {
     const frame = await serve([])
     await frame.server.start()
     await expect(serve([], { port: frame.port })).rejects.toMatchObject({ code: 'EADDRINUSE' })
   })
 })
 
-describe('start after a stop', () => {
-  test('serves as before, whatever becomes of the deadline of that stop', async () => {
-    const frame = await serve(held().routes)
+describe('HttpServer.start after a stop', () => {
+  test('serves as before, also when the deadline of the earlier stop passes', async () => {
+    const frame = await serve(slowAndFast().routes)
     const deadline = new AbortController()
     await frame.server.stop(deadline.signal)
     await frame.server.start()
@@ -59,21 +59,21 @@ describe('start after a stop', () => {
   })
 })
 
-describe('stop', () => {
-  test('without start, and twice', async () => {
+describe('HttpServer.stop', () => {
+  test('can be called repeatedly, and connections are then refused', async () => {
     const frame = await serve([])
     await Promise.all([frame.server.stop(NEVER), frame.server.stop(NEVER)])
     await frame.server.stop(NEVER)
     expect(await refusesConnections(frame.port)).toBe(true)
   })
 
-  test('answers what was on its way on a connection without a request, as its last', async () => {
-    const frame = await serve(held().routes)
+  test('answers a request that was sent just before on an idle connection, with Connection: close', async () => {
+    const frame = await serve(slowAndFast().routes)
     const fresh = await frame.client()
     const used = await frame.client()
     used.send(request('GET', '/fast'))
     await used.answer()
-    // Not read yet.
+    // The server has not read it yet.
     for (const client of [fresh, used]) client.send(request('GET', '/fast'))
     const stopped = frame.server.stop(NEVER)
     for (const client of [fresh, used]) {
@@ -84,20 +84,20 @@ describe('stop', () => {
     await stopped
   })
 
-  test('answers it, too, where the process stands still for longer than the connection has', async () => {
-    const frame = await serve(held().routes)
+  test('answers such a request also if the event loop is blocked for longer than idle connections get', async () => {
+    const frame = await serve(slowAndFast().routes)
     const client = await frame.client()
     client.send(request('GET', '/fast'))
     await client.answer()
     client.send(request('GET', '/fast'))
     const stopped = frame.server.stop(NEVER)
-    standStill(300)
+    blockEventLoop(300)
     expect(await client.answer()).toMatchObject({ status: 200, headers: { connection: 'close' } })
     await stopped
   })
 
-  test('closes idle connections soon: fresh ones and those between two requests', async () => {
-    const frame = await serve(held().routes)
+  test('closes idle connections, both new ones and those between two requests', async () => {
+    const frame = await serve(slowAndFast().routes)
     const fresh = await frame.client()
     const used = await frame.client()
     used.send(request('GET', '/fast'))
@@ -107,7 +107,7 @@ describe('stop', () => {
     expect(await used.closed()).toBe('')
   })
 
-  test('waits for no rest of a next request, and for a body only so long', async () => {
+  test('does not wait for incomplete headers, and only a few seconds for a body', async () => {
     let reading = 0
     const echo: Route = {
       method: 'POST',
@@ -117,7 +117,7 @@ describe('stop', () => {
         answer(res, 200, JSON.stringify(await readJson(req, res, 1_000)))
       },
     }
-    const frame = await serve([...held().routes, echo])
+    const frame = await serve([...slowAndFast().routes, echo])
     const [half, stalled, coming, late] = [
       await frame.client(),
       await frame.client(),
@@ -132,11 +132,11 @@ describe('stop', () => {
       client.send(Buffer.from('{'))
     }
     await expect.poll(() => reading).toBe(2)
-    // Not read yet.
+    // The server has not read it yet.
     late.send(request('POST', '/echo', { 'Content-Length': '2' }))
     late.send(Buffer.from('{'))
     const stopped = frame.server.stop(NEVER)
-    // At once: it has a few seconds, and a machine may pause for them.
+    // Sent at once: the server waits a few seconds for it, and a busy machine may pause as long.
     coming.send(Buffer.from('}'))
     expect(await half.closed()).toBe('')
     expect((await coming.answer()).status).toBe(200)
@@ -146,8 +146,8 @@ describe('stop', () => {
     expect(reading).toBe(3)
   })
 
-  test('answers what takes longer than an idle connection has, and came on one', async () => {
-    const { routes, open, entered } = held()
+  test('answers a slow request from an idle connection that was sent just before', async () => {
+    const { routes, open, entered } = slowAndFast()
     const frame = await serve(routes)
     const [client, idle] = [await frame.client(), await frame.client()]
     client.send(request('GET', '/slow'))
@@ -159,14 +159,14 @@ describe('stop', () => {
     await stopped
   })
 
-  test('closes soon what an answer has said keep-alive to before', async () => {
-    const word = deferred()
+  test('closes a connection whose answer had begun before with keep-alive', async () => {
+    const permission = deferred()
     const begun: Route = {
       method: 'GET',
       path: '/begun',
       async handle(_request, response) {
         response.writeHead(200, { 'Content-Length': '2' }).write('{')
-        await word.promise
+        await permission.promise
         response.end('}')
       },
     }
@@ -175,7 +175,7 @@ describe('stop', () => {
     client.send(request('GET', '/begun'))
     await once(client.socket, 'data')
     const stopped = frame.server.stop(NEVER)
-    word.resolve()
+    permission.resolve()
     expect(await client.answer()).toMatchObject({
       body: '{}',
       headers: { connection: 'keep-alive' },
@@ -184,8 +184,8 @@ describe('stop', () => {
     expect(await client.closed()).toBe('')
   })
 
-  test('answers what was asked, with Connection: close, and accepts nothing new', async () => {
-    const { routes, open, entered } = held()
+  test('answers a request under way with Connection: close, and refuses new connections', async () => {
+    const { routes, open, entered } = slowAndFast()
     const frame = await serve(routes)
     const client = await frame.client()
     client.send(request('GET', '/slow'))
@@ -200,8 +200,8 @@ describe('stop', () => {
     expect(await client.closed()).toBe('')
   })
 
-  test('a request that is already in the pipe is answered, too', async () => {
-    const { routes, open, entered } = held()
+  test('answers a pipelined request behind the one under way', async () => {
+    const { routes, open, entered } = slowAndFast()
     const frame = await serve(routes)
     const client = await frame.client()
     client.send(Buffer.concat([request('GET', '/slow'), request('GET', '/fast')]))
@@ -214,8 +214,8 @@ describe('stop', () => {
     expect(await client.closed()).toBe('')
   })
 
-  test('what comes behind an answer that is on its way is answered, and ends the connection', async () => {
-    const { routes, open, entered } = held()
+  test('answers requests that come while earlier answers are pending, the last with Connection: close', async () => {
+    const { routes, open, entered } = slowAndFast()
     let asked = 0
     const counted: Route = {
       method: 'GET',
@@ -242,10 +242,10 @@ describe('stop', () => {
   })
 
   test.each([
-    ['at the deadline', 50],
-    ['at once where that is over', 0],
-  ])('cuts off %s', async (_when, ms) => {
-    const { routes, entered } = held()
+    ['at its deadline', 50],
+    ['at once if its deadline has passed', 0],
+  ])('disconnects a request under way %s', async (_when, ms) => {
+    const { routes, entered } = slowAndFast()
     const frame = await serve(routes)
     const client = await frame.client()
     client.send(request('GET', '/slow'))
@@ -254,7 +254,7 @@ describe('stop', () => {
     expect(await client.closed()).toBe('')
   })
 
-  describe('FETCHes', () => {
+  describe('with FETCHes', () => {
     const polling = () => {
       const polls = new Polls()
       const waits: AbortSignal[] = []
@@ -276,7 +276,7 @@ describe('stop', () => {
     }
     const POLL = request('POST', '/poll', {}, '{}')
 
-    test('that wait are answered at once', async () => {
+    test('answers those that wait at once', async () => {
       const { waits, routes, onStopping } = polling()
       const frame = await serve(routes, { onStopping })
       const client = await frame.client()
@@ -287,7 +287,7 @@ describe('stop', () => {
       expect((await client.answer()).body).toBe('{"jobs":[]}')
     })
 
-    test('whose body comes only now do not begin to wait', async () => {
+    test('answers those at once whose body comes only during the stop', async () => {
       const { routes, onStopping } = polling()
       const frame = await serve(routes, { onStopping })
       const client = await frame.client()

@@ -40,7 +40,7 @@ const ROUTES: Route[] = [
     method: 'GET',
     path: '/prototypes',
     handle(req, res) {
-      // Express changes the prototype of what it does not know: `exchange.ts` says what that costs.
+      // Express sets the prototype of requests that do not have its own, which is slow (see `exchange.ts`).
       const isOwn = Object.getPrototypeOf(req) === Reflect.get(req.app, 'request')
       answer(
         res,
@@ -63,7 +63,7 @@ const failed = (reason: string) => ({
   message: 'TLS handshake failed',
 })
 
-/** Resolves with the reason why there is no connection, or with its protocol. */
+/** Resolves with the TLS version of the connection, or with the reason for its failure. */
 async function handshake(port: number, options: ConnectionOptions): Promise<string> {
   const socket: TLSSocket = connectTls({
     port,
@@ -75,14 +75,14 @@ async function handshake(port: number, options: ConnectionOptions): Promise<stri
   return new Promise((resolve) => {
     socket.on('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message))
     socket.on('close', () => resolve('closed'))
-    // In TLS 1.3 a client learns that its certificate is refused after its own part is done.
+    // In TLS 1.3 the client has ended its handshake before it learns that its certificate is refused.
     socket.on('secureConnect', () => socket.write(request('GET', '/prototypes')))
     socket.on('data', () => resolve(socket.getProtocol() ?? ''))
   })
 }
 
 describe('HTTPS', () => {
-  test('the same answers, and the address says so', async () => {
+  test('gives the same answers as HTTP, and url() begins with https', async () => {
     const frame = await serveTls()
     expect(frame.url).toMatch(/^https:\/\/127\.0\.0\.1:\d+$/)
     const client = await frame.client({ ca: authority.ca.cert })
@@ -92,7 +92,7 @@ describe('HTTPS', () => {
     expect(errorOf(await client.answer()).code).toBe('not_found')
   })
 
-  test('a certificate is proof of the name that a page came from', async () => {
+  test('accepts a POST of a page whose Origin equals the Host, because the certificate proves that name', async () => {
     const frame = await serveTls()
     const client = await frame.client({ ca: authority.ca.cert })
     const own = { Origin: 'https://jobs.example', Host: 'jobs.example' }
@@ -102,14 +102,14 @@ describe('HTTPS', () => {
     expect(errorOf(await client.answer()).code).toBe('x_forbidden')
   })
 
-  test('requests and responses are born as what Express wants', async () => {
+  test('creates requests and responses with the prototypes of Express', async () => {
     const frame = await serveTls()
     const client = await frame.client({ ca: authority.ca.cert })
     client.send(request('GET', '/prototypes'))
     expect(JSON.parse((await client.answer()).body)).toEqual({ isOwn: true, isOwnToo: true })
   })
 
-  test('what the parser refuses is answered too', async () => {
+  test('answers 400 to what the HTTP parser refuses', async () => {
     const frame = await serveTls()
     const client = await frame.client({ ca: authority.ca.cert })
     client.send('garbage\r\n\r\n')
@@ -117,7 +117,7 @@ describe('HTTPS', () => {
     expect(await client.closed()).toBe('')
   })
 
-  test('a body that is too large is refused, and the client may read it', async () => {
+  test('answers 413 to a body that is too large, and the client can read it', async () => {
     const frame = await serveTls()
     const client = await frame.client({ ca: authority.ca.cert })
     client.send(request('POST', '/echo', {}, 'x'.repeat(300_000)))
@@ -131,13 +131,13 @@ describe('HTTPS', () => {
     ['TLSv1.3', 'TLSv1.3'],
     ['TLSv1.2', 'TLSv1.2'],
     ['TLSv1.1', expect.stringMatching(/PROTOCOL_VERSION|INTERNAL_ERROR/)],
-  ] as const)('%s', async (version, outcome) => {
+  ] as const)('with %s has the outcome %s', async (version, outcome) => {
     const frame = await serveTls()
     const options = { minVersion: version, maxVersion: version, ciphers: 'DEFAULT@SECLEVEL=0' }
     expect(await handshake(frame.port, options)).toEqual(outcome)
   })
 
-  test('a client that speaks plain HTTP is cut off, and the server goes on', async () => {
+  test('disconnects and logs a client that speaks plain HTTP, and serves others', async () => {
     const frame = await serveTls()
     const plain = await frame.client()
     plain.send(request('GET', '/prototypes'))
@@ -146,7 +146,7 @@ describe('HTTPS', () => {
     expect(frame.log).toEqual([failed('ERR_SSL_HTTP_REQUEST')])
   })
 
-  test('a client that only hangs up, as a probe does, is no news', async () => {
+  test('does not log a client that only connects and closes, as a probe does', async () => {
     const frame = await serveTls()
     const probe = await frame.client()
     probe.socket.end()
@@ -156,14 +156,14 @@ describe('HTTPS', () => {
   })
 })
 
-describe('client certificates', () => {
-  test('one that the CA signed', async () => {
+describe('HTTPS with client certificates', () => {
+  test('accepts a certificate that the CA signed', async () => {
     const frame = await serveTls(authority.ca.cert)
     const { cert, key } = authority.issue('client')
     expect(await handshake(frame.port, { cert, key })).toBe('TLSv1.3')
   })
 
-  test('none, or of another CA', async () => {
+  test('refuses clients without a certificate, or with one of another CA', async () => {
     const frame = await serveTls(authority.ca.cert)
     const { cert, key } = strangers.issue('client')
     expect(await handshake(frame.port, {})).not.toMatch(/^TLS/)
@@ -176,7 +176,7 @@ describe('client certificates', () => {
     ['TLSv1.2', 'of another CA', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE'],
     ['TLSv1.3', 'expired', 'CERT_HAS_EXPIRED'],
     ['TLSv1.3', 'none', 'ERR_SSL_PEER_DID_NOT_RETURN_A_CERTIFICATE'],
-  ] as const)('the log says why a client was cut off: %s, %s', async (version, which, reason) => {
+  ] as const)('logs why a client was refused: %s, %s', async (version, which, reason) => {
     const frame = await serveTls(authority.ca.cert)
     const { cert, key } =
       which === 'expired' ? authority.issue('late', 0) : strangers.issue('client')
@@ -185,12 +185,12 @@ describe('client certificates', () => {
     await expect.poll(() => frame.log, EVENTUALLY).toEqual([failed(reason)])
   })
 
-  test('a million of them are ten lines in ten seconds', async () => {
+  test('logs at most ten failed handshakes in 10 s, and then the number of suppressed lines', async () => {
     let now = 0
     const tls = { cert: own.cert, key: own.key, ca: authority.ca.cert }
     const frame = await serve(ROUTES, { tls, now: () => now })
     for (let i = 0; i < 12; i++) await handshake(frame.port, {})
-    // That of the last one has been written before this one comes.
+    // Its line comes after those of the handshakes before, so all of them have been counted.
     now = 20_000
     await handshake(frame.port, {})
     await expect.poll(() => frame.log, EVENTUALLY).toHaveLength(11)
@@ -198,22 +198,22 @@ describe('client certificates', () => {
   })
 })
 
-describe('stop', () => {
-  test('ends a connection whose handshake never comes', async () => {
+describe('stopping an HTTPS server', () => {
+  test('closes a connection whose handshake has not begun', async () => {
     const tls = { cert: own.cert, key: own.key }
-    // Nothing else ends it in time.
+    // So that only stop() can close the connection in time.
     const limits = { headersTimeoutMs: 3_600_000, requestTimeoutMs: 3_600_000 }
     const frame = await serve(ROUTES, { tls, limits })
     const silent = connect({ port: frame.port, host: '127.0.0.1' })
     await once(silent, 'connect')
-    // Its turn comes after that of the silent one.
+    // The server accepts connections in order, so it has the silent one when this handshake is done.
     expect(await handshake(frame.port, {})).toBe('TLSv1.3')
     const closed = once(silent, 'close')
     await frame.server.stop(new AbortController().signal)
     await closed
   })
 
-  test('answers what has been asked first', async () => {
+  test('answers a request under way before the connection is closed', async () => {
     const { slow, entered, open } = slowRoute()
     const frame = await serve([slow], { tls: { cert: own.cert, key: own.key } })
     const client = await frame.client({ ca: authority.ca.cert })
@@ -226,7 +226,7 @@ describe('stop', () => {
     expect(await client.closed()).toBe('')
   })
 
-  test('a handshake that does not come is cut off in any case', async () => {
+  test('is not needed to close a connection whose handshake does not begin within headersTimeoutMs', async () => {
     const tls = { cert: own.cert, key: own.key }
     const frame = await serve(ROUTES, { tls, limits: { headersTimeoutMs: 50 } })
     const silent = connect({ port: frame.port, host: '127.0.0.1' })
@@ -234,8 +234,8 @@ describe('stop', () => {
   })
 })
 
-describe('the files', () => {
-  test('are read', async () => {
+describe('readTls', () => {
+  test('reads certificate, key and CA', async () => {
     const { certPath: cert, keyPath: key } = own
     const ca = authority.ca.certPath
     expect(await readTls({ cert, key, ca })).toEqual({ ...pick(own), ca: authority.ca.cert })
@@ -248,13 +248,13 @@ describe('the files', () => {
     ['OJS_TLS_CA cannot be read', () => ({ cert: own.certPath, key: own.keyPath, ca: '/nowhere' })],
     ['cannot be used', () => ({ cert: own.certPath, key: authority.ca.keyPath })],
     ['cannot be used', () => ({ cert: own.keyPath, key: own.keyPath })],
-  ])('%s', async (message, files) => {
+  ])('rejects with "%s"', async (message, files) => {
     await expect(readTls(files())).rejects.toThrow(message)
   })
 
-  test.each(['ec', 'pkcs8'])('a key with a passphrase is named as such: %s', async (command) => {
+  test.each(['ec', 'pkcs8'])('says that a key has a passphrase: %s', async (command) => {
     const key = join(dirname(own.keyPath), `${command}.enc.key`)
-    // In the older form, the type of which is in its first line, and in the newer one.
+    // The older form, whose first line names the type of the key, and the newer one.
     const form = command === 'ec' ? ['ec', '-aes128', '-passout', 'pass:xyzxyz'] : PKCS8
     execFileSync('openssl', [...form, '-in', own.keyPath, '-out', key], { stdio: 'ignore' })
     await expect(readTls({ cert: own.certPath, key })).rejects.toThrow(
@@ -263,18 +263,18 @@ describe('the files', () => {
   })
 
   test.each([
-    ['nothing', () => ''],
+    ['an empty file', () => ''],
     ['a key', () => authority.ca.key],
-    ['a certificate that is cut off', () => authority.ca.cert.subarray(0, 200)],
-    ['a second one that is cut off', () => `${authority.ca.cert}${`${own.cert}`.slice(0, 200)}`],
-  ])('a CA that would let nobody in, or not everybody: %s', async (_, content) => {
+    ['a truncated certificate', () => authority.ca.cert.subarray(0, 200)],
+    ['a truncated second certificate', () => `${authority.ca.cert}${`${own.cert}`.slice(0, 200)}`],
+  ])('rejects an unusable CA file: %s', async (_, content) => {
     const ca = join(dirname(authority.ca.certPath), 'unusable.pem')
     writeFileSync(ca, content())
     const files = { cert: own.certPath, key: own.keyPath, ca }
     await expect(readTls(files)).rejects.toThrow(/OJS_TLS_CA cannot be used: /)
   })
 
-  test('a CA of several certificates', async () => {
+  test('reads a CA file with several certificates', async () => {
     const ca = join(dirname(authority.ca.certPath), 'several.pem')
     writeFileSync(ca, `of both\n${authority.ca.cert}\n${strangers.ca.cert}`)
     const files = { cert: own.certPath, key: own.keyPath, ca }

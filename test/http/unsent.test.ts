@@ -8,10 +8,10 @@ import { EVENTUALLY, serve } from './frame.ts'
 import { request } from './raw-client.ts'
 
 const MIB = 1_048_576
-/** One string for all answers: what is held is counted, not copied. */
+/** One string for all answers, because held answers are counted and not copied. */
 const LARGE = `"${'x'.repeat(4 * MIB)}"`
 
-test('who asks for more than can wait for them is cut off, and nobody else', async () => {
+test('a client that does not read 140 answers of 4 MiB is disconnected, and another one is not', async () => {
   let asked = 0
   const frame = await serve([
     {
@@ -41,7 +41,7 @@ test('who asks for more than can wait for them is cut off, and nobody else', asy
   expect((await frame.ask(large)).status).toBe(200)
 })
 
-test('what was read or thrown away counts no more', async () => {
+test('UnsentAnswers no longer counts answers that were read or whose connection is closed', async () => {
   const unsent = new UnsentAnswers(100)
   const hold = (socket: Socket, bytes: number) => {
     const response = Object.assign(new EventEmitter(), { req: { socket } })

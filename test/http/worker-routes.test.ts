@@ -6,7 +6,7 @@ import { openDoor } from './door.ts'
 import { errorOf, OJS } from './frame.ts'
 import { request } from './raw-client.ts'
 
-// What a route does is parse, call, render. The operations have tests of their own.
+// Routes parse, call an operation and render its result. The operations have tests of their own.
 vi.mock('../../src/operations/heartbeat.ts')
 vi.mock('../../src/operations/workers.ts')
 
@@ -38,7 +38,7 @@ function listed(over: Partial<ListedWorker> = {}): ListedWorker {
   }
 }
 
-test('BEAT', async () => {
+test("BEAT passes its body to the operation and renders the operation's result", async () => {
   vi.mocked(heartbeat).mockResolvedValue({
     directive: 'quiet',
     extended: ['x'],
@@ -65,16 +65,19 @@ test.each([
   [14_999, 4_999],
   [4_000, 1_333],
   [1, 50],
-])('BEAT with leases of %i ms wants one every %i ms', async (visibilityTimeoutMs, wanted) => {
-  const answered = { directive: 'running', extended: [], cancelled: [], serverTime: 0 } as const
-  vi.mocked(heartbeat).mockResolvedValue({ ...answered, extended: [], cancelled: [] })
-  const door = await openDoor(10_000, {}, { visibilityTimeoutMs })
-  const { body } = await door.ask(send('POST', '/ojs/v1/workers/heartbeat', { worker_id: 'w1' }))
-  expect(JSON.parse(body)).toMatchObject({ heartbeat_interval_ms: wanted })
-})
+])(
+  'BEAT with leases of %i ms answers a heartbeat_interval_ms of %i',
+  async (visibilityTimeoutMs, wanted) => {
+    const answered = { directive: 'running', extended: [], cancelled: [], serverTime: 0 } as const
+    vi.mocked(heartbeat).mockResolvedValue({ ...answered, extended: [], cancelled: [] })
+    const door = await openDoor(10_000, {}, { visibilityTimeoutMs })
+    const { body } = await door.ask(send('POST', '/ojs/v1/workers/heartbeat', { worker_id: 'w1' }))
+    expect(JSON.parse(body)).toMatchObject({ heartbeat_interval_ms: wanted })
+  },
+)
 
-describe('the list of workers', () => {
-  test('items, summary and pagination', async () => {
+describe('GET /ojs/v1/admin/workers', () => {
+  test('answers items, summary and pagination', async () => {
     const known = {
       hostname: 'h',
       pid: 7,
@@ -131,7 +134,7 @@ describe('the list of workers', () => {
     expect(vi.mocked(listWorkers).mock.calls[0]?.[1]).toEqual({ limit: 2, offset: 4 })
   })
 
-  test('nonsense in its parameters is a 400', async () => {
+  test('answers 400 to a limit that is no number', async () => {
     const door = await openDoor()
     const result = await door.ask(send('GET', '/ojs/v1/admin/workers?limit=x'))
     expect(result.status).toBe(400)
@@ -140,8 +143,8 @@ describe('the list of workers', () => {
   })
 })
 
-describe('directives', () => {
-  test.each(['quiet', 'terminate'] as const)('%s, to one', async (directive) => {
+describe('POST /ojs/v1/admin/workers/:id/:directive', () => {
+  test.each(['quiet', 'terminate'] as const)('sends %s to one worker', async (directive) => {
     vi.mocked(directWorker).mockReturnValue({ worker: listed({ directive }) })
     const door = await openDoor()
     const result = await door.ask(send('POST', `/ojs/v1/admin/workers/host%2F1/${directive}`))
@@ -151,7 +154,7 @@ describe('directives', () => {
     expect(args).toEqual(['host/1', directive, { requestId: 'req_t' }])
   })
 
-  test('to all', async () => {
+  test('sends quiet to all workers for the id *', async () => {
     vi.mocked(directWorker).mockReturnValue({ workers: 3 })
     const door = await openDoor()
     const result = await door.ask(send('POST', '/ojs/v1/admin/workers/*/quiet', {}))
@@ -159,7 +162,7 @@ describe('directives', () => {
     expect(vi.mocked(directWorker).mock.calls[0]?.[1]).toBe('*')
   })
 
-  test('not with a body that is none', async () => {
+  test('answers 400 and sends no directive if the body is no JSON', async () => {
     const door = await openDoor()
     const path = '/ojs/v1/admin/workers/w1/quiet'
     const result = await door.ask(request('POST', path, { 'X-Request-Id': 'req_t' }, '[1'))

@@ -3,8 +3,8 @@ import { startTestGateway, type TestGateway } from '../support/in-process.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
 
 /**
- * The server that the SDK is tested against: the one at `OJS_URL` (seed 004, "Integration tests against a real
- * server"), else a gateway that is started for the test file. `url` can be read once the tests run.
+ * The server that the SDK is tested against: the one at `OJS_URL` (seed 004, "Integration tests against a
+ * real server"), else a gateway that is started for the test file. `url` can be read once the tests run.
  */
 export function serverForAll(): { readonly url: string } {
   const given = process.env['OJS_URL']
