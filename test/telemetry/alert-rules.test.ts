@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 
-// The rules of docs/metrics.md, judged by Prometheus itself.
+// Tests the alert rules of docs/metrics.md with Prometheus's own `promtool`.
 
 const page = readFileSync(resolve(import.meta.dirname, '../../docs/metrics.md'), 'utf8')
-/** Of Debian's package prometheus; found in the PATH, or where the variable says. */
+/** From Debian's package prometheus: in the PATH, or at the path of the variable. */
 const PROMTOOL = process.env['OJS_TEST_PROMTOOL'] ?? 'promtool'
 const hasPromtool = spawnSync(PROMTOOL, ['--version']).status === 0
 
@@ -35,7 +35,7 @@ function promtool(...args: string[]): { status: number | null; output: string } 
   return { status, output: stdout + stderr }
 }
 
-/** Whether the alert is firing after an hour of this. */
+/** Whether the alert fires after an hour of these samples. */
 function fires(alert: string, series: Series): boolean {
   const path = join(folder, 'case.yml')
   const input = Object.entries(series).map(([name, values]) => ({ series: name, values }))
@@ -51,49 +51,57 @@ function fires(alert: string, series: Series): boolean {
       },
     ],
   })
-  // JSON is YAML.
-  const holds = (value: number) => {
+  // promtool reads YAML, of which JSON is a part.
+  const testWith = (value: number) => {
     writeFileSync(path, JSON.stringify(expectation(value)))
     return promtool('test', 'rules', 'case.yml')
   }
-  const no = holds(0)
-  if (no.status === 0) return false
-  const yes = holds(1)
-  expect(yes, no.output).toMatchObject({ status: 0 })
+  const silent = testWith(0)
+  if (silent.status === 0) return false
+  const firing = testWith(1)
+  expect(firing, silent.output).toMatchObject({ status: 0 })
   return true
 }
 
 describe.skipIf(!hasPromtool)(
-  'alerts (skipped without promtool: Debian package prometheus)',
+  'alerts of docs/metrics.md (skipped without promtool: Debian package prometheus)',
   () => {
-    test('are rules for Prometheus', () => {
+    test('are valid rules for Prometheus', () => {
       expect(promtool('check', 'rules', 'rules.yml')).toMatchObject({ status: 0 })
     })
 
     test.each<[isFiring: boolean, what: string, series: Series]>([
-      [true, 'nobody takes any', WAITING],
+      [true, 'none is taken', WAITING],
       [false, 'one runs', { ...WAITING, [`ojs_queue_depth{${Q},state="active"}`]: '1x60' }],
       [false, 'some complete', { ...WAITING, [`ojs_job_completed_total{${WORK}}`]: '0+1x60' }],
       [false, 'all fail', { ...WAITING, [`ojs_job_attempts_failed_total{${WORK}}`]: '0+1x60' }],
       [false, 'all are cancelled', { ...WAITING, [`ojs_job_cancelled_total{${WORK}}`]: '0+1x60' }],
-      [false, 'it is paused', { ...WAITING, [`ojs_queue_paused{${Q}}`]: '1x60' }],
-      [true, 'another works', { ...WAITING, 'ojs_job_completed_total{queue="b"}': '0+1x60' }],
-    ])('OjsQueueNotWorkedOff is %s where jobs wait and %s', (isFiring, _, series) => {
+      [false, 'the queue is paused', { ...WAITING, [`ojs_queue_paused{${Q}}`]: '1x60' }],
+      [
+        true,
+        'only another queue completes jobs',
+        { ...WAITING, 'ojs_job_completed_total{queue="b"}': '0+1x60' },
+      ],
+    ])('OjsQueueNotWorkedOff fires: %s, if jobs wait and %s', (isFiring, _, series) => {
       expect(fires('OjsQueueNotWorkedOff', series)).toBe(isFiring)
     })
 
     test.each<[isFiring: boolean, what: string, series: Series]>([
       [true, 'every attempt fails', { [`ojs_job_attempts_failed_total{${WORK}}`]: '0+5x60' }],
-      [false, 'one in a while fails', { [`ojs_job_attempts_failed_total{${WORK}}`]: '0+0.1x60' }],
       [
         false,
-        'others complete',
+        'an attempt fails only now and then',
+        { [`ojs_job_attempts_failed_total{${WORK}}`]: '0+0.1x60' },
+      ],
+      [
+        false,
+        'other attempts complete',
         {
           [`ojs_job_attempts_failed_total{${WORK}}`]: '0+5x60',
           [`ojs_job_completed_total{${WORK}}`]: '0+1x60',
         },
       ],
-    ])('OjsEverythingFails is %s where %s', (isFiring, _, series) => {
+    ])('OjsEverythingFails fires: %s, if %s', (isFiring, _, series) => {
       expect(fires('OjsEverythingFails', series)).toBe(isFiring)
     })
 
@@ -104,19 +112,24 @@ describe.skipIf(!hasPromtool)(
       [false, 'are on their way', { ...HEALTHY, 'ojs_ledger_tokens_owed{instance="a"}': '7x60' }],
       [
         false,
-        'cannot go because RabbitMQ is away',
+        'are stuck, but the gateway is unhealthy',
         {
           'ojs_healthy{instance="a"}': '0x60',
           [`ojs_ledger_tokens_stuck_seconds{${Q}}`]: '0+60x60',
         },
       ],
-    ])('OjsTokensOwed is %s where tokens %s', (isFiring, _, series) => {
+    ])('OjsTokensOwed fires: %s, if tokens %s', (isFiring, _, series) => {
       expect(fires('OjsTokensOwed', series)).toBe(isFiring)
     })
 
-    test.each([true, false])('OjsHealthWarns is %s', (isFiring) => {
-      const series = { 'ojs_health_warnings{code="queue_lost"}': isFiring ? '1x60' : '1x20 stale' }
-      expect(fires('OjsHealthWarns', series)).toBe(isFiring)
-    })
+    test.each([true, false])(
+      'OjsHealthWarns fires: %s, as long as health has a warning',
+      (isFiring) => {
+        const series = {
+          'ojs_health_warnings{code="queue_lost"}': isFiring ? '1x60' : '1x20 stale',
+        }
+        expect(fires('OjsHealthWarns', series)).toBe(isFiring)
+      },
+    )
   },
 )

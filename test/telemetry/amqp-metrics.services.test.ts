@@ -6,10 +6,10 @@ import { createVhost, type Vhost } from '../support/rabbit.ts'
 import { type Method, Wire } from '../support/wire.ts'
 import { difference, type Samples, samplesOf, scrape } from './exposition-text.ts'
 
-/** Deliveries per consumer; what `ojs_amqp_consumer_utilization` is a part of. */
+/** Deliveries per consumer: a utilization of 1 means that all of them are unacknowledged. */
 const PREFETCH = 32
 
-/** One per test that moves something. */
+/** Each test that changes metrics has its own queue. */
 const QUEUES = [
   'published',
   'consumed',
@@ -23,7 +23,7 @@ const QUEUES = [
 
 const AMQP_QUEUES = new Set(QUEUES.map((queue) => `ojs.queue.${queue}`))
 
-/** Of Debian's package prometheus; found in the PATH, or where the variable says. */
+/** From Debian's package prometheus: in the PATH, or at the path of the variable. */
 const PROMTOOL = process.env['OJS_TEST_PROMTOOL'] ?? 'promtool'
 const hasPromtool = spawnSync(PROMTOOL, ['--version']).status === 0
 
@@ -39,13 +39,13 @@ afterAll(async () => {
   await vhost.drop()
 })
 
-describe('the metrics of seed 002 §12.1, moved by real messages', () => {
+describe('the metrics of seed 002 §12.1, changed by real messages', () => {
   let wire: Wire
   let gateway: TestGateway
 
   beforeAll(async () => {
     wire = await Wire.start(vhost.url)
-    // What is asked every ten seconds would move them, too.
+    // The gateway's check every ten seconds would change the metrics, too.
     const patient = { watchMs: 3_600_000 }
     gateway = await startTestGateway(wire.url, { OJS_PUBLISH_TIMEOUT_MS: '5000' }, patient)
     await Promise.all(QUEUES.map((queue) => declare(queue)))
@@ -55,27 +55,27 @@ describe('the metrics of seed 002 §12.1, moved by real messages', () => {
     await wire.stop()
   })
 
-  // What a consumer of the last test still does must not move the figures of the next one.
+  // A consumer of the previous test must not change the metrics of the next one.
   beforeEach(async () => {
     await Promise.all(QUEUES.map((queue) => resting(queue)))
-    // Of a consumer or a declaration that ends, the channel ends later, and for the gateway later
-    // than for the wire.
+    // The channel of a consumer or a declaration closes after it, and the gateway notices later than the
+    // wire.
     await eventually(async () => {
       const open = openChannels()
       return open.every(isForGood) && (await value('ojs_amqp_channels_active')) === open.length
     })
   })
 
-  /** Where the present connections begin in what the wire has seen. */
+  /** The index of the first method of the present connections on the wire. */
   let epoch = 0
-  /** Channels that we have closed so far, and that the broker knows are. */
+  /** The number of channels whose close RabbitMQ has confirmed. */
   const closed = () => wire.all('ChannelCloseOk', ({ from }) => from === 'broker').length
   const openChannels = () =>
     wire
       .all('ChannelOpen', {}, epoch)
       .map((open) => wire.onChannelOf(open))
       .filter((methods) => !methods.some(({ name }) => name === 'ChannelCloseOk'))
-  /** Publishes, or consumes what is no job: control messages and the owner queue. */
+  /** Whether a channel stays open: it publishes, or consumes control messages or the owner queue. */
   const isForGood = (methods: Method[]) =>
     methods.some(
       ({ name, fields }) =>
@@ -86,19 +86,19 @@ describe('the metrics of seed 002 §12.1, moved by real messages', () => {
   const now = async () => samplesOf(await scrape(gateway), 'ojs_amqp_')
   const value = async (name: string) => (await now())[name] ?? 0
 
-  /** Waits until exactly this has moved since `before`, and nothing else of the AMQP family. */
+  /** Waits until exactly these AMQP metrics have changed since `before`, by these values. */
   async function movedBy(before: Samples, by: Samples): Promise<void> {
     await expect.poll(async () => difference(before, await now()), { timeout: 15_000 }).toEqual(by)
   }
 
-  /** From then on the queue is there, and empty. */
+  /** Has the gateway declare the queue, and leaves it empty. */
   async function declare(queue: string): Promise<void> {
     expect((await gateway.push(queue)).status).toBe(201)
     const [job] = await fetchAll(queue, 1)
     await gateway.ack(job?.id ?? '')
   }
 
-  /** Nobody fetched for 2 s: the consumer is cancelled and the end of its channel asked for. */
+  /** Waits until the gateway has cancelled the consumer, which it does 2 s after the last FETCH. */
   async function resting(queue: string): Promise<void> {
     await eventually(async () => {
       const gauges = await now()
@@ -106,7 +106,7 @@ describe('the metrics of seed 002 §12.1, moved by real messages', () => {
     })
   }
 
-  /** Keeps the consumer of a queue that has nothing more to give. */
+  /** Keeps the consumer of an empty queue alive by a waiting FETCH. */
   function startWaiting(queue: string): { end(): Promise<void> } {
     const gone = new AbortController()
     const answered = fetch(`${gateway.url}/ojs/v1/workers/fetch`, {
@@ -133,7 +133,7 @@ describe('the metrics of seed 002 §12.1, moved by real messages', () => {
     return jobs
   }
 
-  test('published, and the time to the confirm', async () => {
+  test('count published messages and measure the time to their confirms', async () => {
     const queue = '{queue="published"}'
     const sum = async () => {
       const text = await scrape(gateway)
@@ -150,7 +150,7 @@ describe('the metrics of seed 002 §12.1, moved by real messages', () => {
     expect((await sum()) - sumBefore).toBeLessThan(elapsed)
   })
 
-  test('consumed, acked; unacked, utilization and channels go up and come back down', async () => {
+  test('count consumed and acked messages, and raise and lower unacked, utilization and channels', async () => {
     const queue = '{queue="consumed"}'
     for (let i = 0; i < 8; i++) await gateway.push('consumed')
     const before = await now()
@@ -174,7 +174,7 @@ describe('the metrics of seed 002 §12.1, moved by real messages', () => {
     })
   })
 
-  test('nacked: what nobody fetched goes back', async () => {
+  test('count messages that go back unfetched as nacked, and as redelivered when they come again', async () => {
     const queue = '{queue="given-back"}'
     for (let i = 0; i < 3; i++) await gateway.push('given-back')
     const before = await now()
@@ -192,7 +192,7 @@ describe('the metrics of seed 002 §12.1, moved by real messages', () => {
     for (const { id } of jobs) await gateway.ack(id)
   })
 
-  test('nacked: what is no job', async () => {
+  test('count a malformed message as nacked and dead-lettered', async () => {
     const queue = '{queue="malformed"}'
     await admin.publish('ojs.queue.malformed', ['not-an-ojs-job'])
     const before = await now()
@@ -211,13 +211,13 @@ describe('the metrics of seed 002 §12.1, moved by real messages', () => {
     })
   })
 
-  test('returned: a queue that is not there any more, and is declared again', async () => {
+  test('count the return of a message whose queue was deleted, and its second publish', async () => {
     const queue = '{queue="returned"}'
     await admin.channel.deleteQueue('ojs.queue.returned')
     const before = await now()
     expect((await gateway.push('returned')).status).toBe(201)
     await movedBy(before, {
-      // The question whether it is there.
+      // The passive declare that finds no queue.
       'ojs_amqp_channel_errors_total{connection="declare",code="404"}': 1,
       ojs_amqp_messages_returned_total: 1,
       [`ojs_amqp_messages_published_total${queue}`]: 2,
@@ -225,7 +225,7 @@ describe('the metrics of seed 002 §12.1, moved by real messages', () => {
     })
   })
 
-  test('a consumer that the server cancels', async () => {
+  test('count a consumer that RabbitMQ cancels', async () => {
     const queue = '{queue="cancelled"}'
     const waiting = gateway.fetch(['cancelled'], { wait_ms: 30_000 })
     await eventually(async () => {
@@ -241,7 +241,7 @@ describe('the metrics of seed 002 §12.1, moved by real messages', () => {
     expect(await value(cancels)).toBe(1)
   })
 
-  test('a confirm that does not come in time', async () => {
+  test('count a confirm that does not come in time', async () => {
     const queue = '{queue="unconfirmed"}'
     const [before, closedBefore] = [await now(), closed()]
     wire.proxy.hold('to-gateway')
@@ -249,7 +249,7 @@ describe('the metrics of seed 002 §12.1, moved by real messages', () => {
     await expect.poll(() => value('ojs_amqp_confirms_pending')).toBe(1)
     expect((await pushing).status).toBe(503)
     wire.proxy.release('to-gateway')
-    // The channel that did not confirm is given up for a new one.
+    // The channel without the confirm is closed, and a new one replaces it.
     await eventually(() => closed() > closedBefore)
     await movedBy(before, {
       [`ojs_amqp_messages_published_total${queue}`]: 1,
@@ -257,9 +257,9 @@ describe('the metrics of seed 002 §12.1, moved by real messages', () => {
     })
   })
 
-  test('connections and channels go and come back, and deliveries are lost with them', async () => {
+  test('count lost deliveries and reconnections, and follow connections and channels down and up', async () => {
     const queue = '{queue="lost"}'
-    // What was not confirmed in time has a channel of its own until something is.
+    // After a confirm timeout the queue has two publish channels until the next confirm.
     const [channels, closedBefore] = [await value('ojs_amqp_channels_active'), closed()]
     expect((await gateway.push('unconfirmed')).status).toBe(201)
     await eventually(() => closed() > closedBefore)
@@ -281,7 +281,7 @@ describe('the metrics of seed 002 §12.1, moved by real messages', () => {
     await expect.poll(() => value('ojs_amqp_connections_active'), { timeout: 15_000 }).toBe(3)
     for (const { id } of jobs) expect((await gateway.ack(id)).status).toBe(200)
     await resting('lost')
-    // Those of the control queues come back one after another.
+    // The channels of the control queues are reopened one after another.
     await expect
       .poll(() => value('ojs_amqp_channels_active'), { timeout: 15_000 })
       .toBe(before['ojs_amqp_channels_active'])
@@ -296,7 +296,7 @@ describe('the metrics of seed 002 §12.1, moved by real messages', () => {
   })
 
   test.skipIf(!hasPromtool)(
-    'promtool check metrics is clean (skipped without promtool: Debian package prometheus)',
+    'pass promtool check metrics (skipped without promtool: Debian package prometheus)',
     async () => {
       const checked = spawnSync(PROMTOOL, ['check', 'metrics'], {
         input: await scrape(gateway),
@@ -307,18 +307,18 @@ describe('the metrics of seed 002 §12.1, moved by real messages', () => {
   )
 })
 
-describe('labels that clients choose', () => {
+describe('labels whose values clients choose', () => {
   const TOO_MANY = 205
   const LIMIT = 200
   let gateway: TestGateway
 
   beforeAll(async () => {
-    // What nobody asks for for a while has no figures any more.
+    // Queues without a FETCH must not lose their metrics during the test.
     gateway = await startTestGateway(vhost.url, {}, { idleMs: 600_000 })
   })
   afterAll(() => gateway.destroy())
 
-  /** Of every family, how many different values this label has. */
+  /** The different values of this label in each family. */
   function valuesOf(text: string, label: string): Map<string, Set<string>> {
     const families = new Map<string, Set<string>>()
     for (const [, name = '', labels = ''] of text.matchAll(/^(ojs_\w+)\{(.*)\} /gm)) {
@@ -337,7 +337,7 @@ describe('labels that clients choose', () => {
     }
   }
 
-  test('200 types keep their name, the rest is other', async () => {
+  test('keep the first 200 job types, and count all others as other', async () => {
     const types = Array.from({ length: TOO_MANY }, (_, i) => `type_${i}`)
     const answers = await Promise.all(types.map((type) => gateway.push('types', { type })))
     expect(answers.map(({ status }) => status)).toEqual(types.map(() => 201))
@@ -348,8 +348,8 @@ describe('labels that clients choose', () => {
     expectBounded(text, 'type')
   })
 
-  test('200 queues keep their name, the rest is other', async () => {
-    // Whoever asks for a queue names it, whether it is there or not.
+  test('keep the first 200 queues, and count all others as other', async () => {
+    // A FETCH makes a label of its queue, even if the queue does not exist.
     for (const half of ['a', 'b']) {
       const queues = Array.from({ length: 100 }, (_, i) => `${half}${i}`)
       expect(await gateway.fetch(queues)).toEqual([])

@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest'
 import { BoundedLabels, SeriesByPair } from '../../src/telemetry/bounded-labels.ts'
 
-/** More than there may be of all pairs. */
-const OFTEN = 3_000
+/** More than the limit of pairs. */
+const MANY = 3_000
 
-/** Series of one queue that keeps its name, and of every job type. */
+/** Series with a limit of one queue name and no limit of job types; `first` takes the queue name. */
 function seriesOfOneQueue() {
   const made: string[] = []
   const types = new BoundedLabels(Number.POSITIVE_INFINITY)
@@ -16,17 +16,17 @@ function seriesOfOneQueue() {
   return { series, made }
 }
 
-it('a pair beyond the limit of names is one pair, however often it comes', () => {
+it('SeriesByPair makes one series for all queues beyond the limit of names', () => {
   const { series, made } = seriesOfOneQueue()
-  for (let i = 0; i < OFTEN; i++) series.get(`queue-${i}`, 'a')
+  for (let i = 0; i < MANY; i++) series.get(`queue-${i}`, 'a')
   series.get('first', 'b')
   expect(made).toEqual(['first a', 'other a', 'first b'])
 })
 
-it('what is beyond the limit of pairs shares one value', () => {
+it('SeriesByPair makes one series for all pairs beyond the limit of 1000', () => {
   const { series, made } = seriesOfOneQueue()
   const rest = new Set<number>()
-  for (let i = 0; i < OFTEN; i++) {
+  for (let i = 0; i < MANY; i++) {
     const value = series.get('first', `type-${i}`)
     if (made[value - 1] === 'other other') rest.add(value)
   }

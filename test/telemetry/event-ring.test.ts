@@ -8,7 +8,7 @@ import { endedStep, workflowRow } from './workflow-rows.ts'
 const TRACE = '0af7651916cd43dd8448eb211c80319c'
 const ANY = { types: new Set<string>(), queues: new Set<string>() }
 
-/** Events `1`, `2`, … of jobs in queue `q`, the even ones in queue `even`. */
+/** A ring with the events `evt_1`, `evt_2`, …: odd ones of the queue `q`, even ones of the queue `even`. */
 function ringOf(capacity: number, count: number): EventRing {
   let ids = 0
   const newId = () => String(++ids)
@@ -25,14 +25,14 @@ function ids(ring: EventRing, query: { after?: string; limit?: number } = {}): s
   return page.events.map(({ id }) => id)
 }
 
-describe('the event ring', () => {
-  it('keeps the newest, in order', () => {
+describe('EventRing', () => {
+  it('keeps the newest events, in order', () => {
     expect(ids(ringOf(3, 2))).toEqual(['evt_1', 'evt_2'])
     expect(ids(ringOf(3, 3))).toEqual(['evt_1', 'evt_2', 'evt_3'])
     expect(ids(ringOf(3, 8))).toEqual(['evt_6', 'evt_7', 'evt_8'])
   })
 
-  it('pages from a cursor on', () => {
+  it('lists pages after a cursor', () => {
     const ring = ringOf(10, 5)
     const first = ring.list({ ...ANY, after: null, limit: 2 })
     expect(first).toMatchObject({ cursor: 'evt_2', has_more: true, gap: false })
@@ -47,7 +47,7 @@ describe('the event ring', () => {
     })
   })
 
-  it('gives none where none are wanted, and stays where it is while there is more', () => {
+  it('lists no events for a limit of 0, and leaves the cursor unchanged', () => {
     const ring = ringOf(10, 5)
     const none = { events: [], gap: false }
     const start = ring.list({ ...ANY, after: null, limit: 0 })
@@ -58,14 +58,14 @@ describe('the event ring', () => {
     expect(end).toEqual({ ...none, cursor: 'evt_5', has_more: false })
   })
 
-  it('says so when events after the cursor are gone', () => {
+  it('reports a gap if events after the cursor were dropped', () => {
     const ring = ringOf(3, 8)
     expect(ring.list({ ...ANY, after: 'evt_2', limit: 9 })).toMatchObject({ gap: true })
     expect(ids(ring, { after: 'evt_2' })).toEqual(['evt_6', 'evt_7', 'evt_8'])
     expect(ring.list({ ...ANY, after: 'evt_6', limit: 9 })).toMatchObject({ gap: false })
   })
 
-  it('filters by type and by queue, and its cursor passes what does not match', () => {
+  it('filters by type and by queue, and moves the cursor past events that do not match', () => {
     const ring = ringOf(10, 7)
     const expired = ring.list({ ...ANY, types: new Set(['job.expired']), after: null, limit: 9 })
     expect(expired.events.map(({ id }) => id)).toEqual(['evt_3', 'evt_6'])
@@ -75,7 +75,7 @@ describe('the event ring', () => {
     expect(even).toMatchObject({ cursor: 'evt_4', has_more: true })
   })
 
-  it('asked for a queue, shows what is about the queue itself, and nothing of workflows', () => {
+  it('lists events about the queue itself, but no workflow events, for a filter by queue', () => {
     const ring = new EventRing(9, { now: () => 0, wall: () => 2_000 }, () => 'x')
     ring.onJobEvent({ type: 'queue.paused', queue: 'q' })
     ring.onJobEvent({ type: 'workflow.started', workflow: workflowRow() })
@@ -93,7 +93,7 @@ describe('the event ring', () => {
     ])
   })
 
-  it('is empty before the first event', () => {
+  it('lists an empty page before the first event', () => {
     expect(ringOf(3, 0).list({ ...ANY, after: null, limit: 9 })).toEqual({
       events: [],
       cursor: null,
@@ -103,7 +103,7 @@ describe('the event ring', () => {
   })
 })
 
-describe('what an event says', () => {
+describe('the data of an event', () => {
   const failure = { code: 'boom', type: 'Boom', message: 'it went off', retryable: true }
   const lease = { id: 'x', queue: 'q', type: 't', attempt: 2, leaseExpiresAt: 1_500 }
 
@@ -113,7 +113,7 @@ describe('what an event says', () => {
     return ring.list({ ...ANY, after: null, limit: 9 }).events[0]?.data
   }
 
-  it('job.failed: the attempt that failed, although the row may be elsewhere by now', () => {
+  it('job.failed: has the attempt that failed, although the row has a later one', () => {
     const job = jobRow({ state: 'retryable', attempt: 3, workerId: 'w1' })
     expect(dataOf({ type: 'job.failed', job, attempt: 2, failure })).toEqual({
       job_id: job.id,
@@ -126,12 +126,12 @@ describe('what an event says', () => {
     })
   })
 
-  it('job.enqueued: of a job that was given back, not the name that its row keeps', () => {
+  it('job.enqueued: has no worker_id for a job that was given back, although its row has one', () => {
     const job = jobRow({ state: 'available', attempt: 0, outbox: 7, workerId: 'w1' })
     expect(dataOf({ type: 'job.enqueued', job, promoted: true })).not.toHaveProperty('worker_id')
   })
 
-  it('job.retrying: when it is tried again, and of how many', () => {
+  it('job.retrying: has the time and delay of the retry and the number of attempts', () => {
     const job = jobRow({ state: 'retryable', attempt: 1, dueAt: 61_000, retryDelayMs: 1_000 })
     expect(dataOf({ type: 'job.retrying', job, failure })).toMatchObject({
       attempt: 1,
@@ -142,7 +142,7 @@ describe('what an event says', () => {
     })
   })
 
-  it('job.scheduled: for when', () => {
+  it('job.scheduled: has the time', () => {
     const job = jobRow({ state: 'scheduled', dueAt: 61_000, priority: 7 })
     expect(dataOf({ type: 'job.scheduled', job })).toMatchObject({
       state: 'scheduled',
@@ -151,7 +151,7 @@ describe('what an event says', () => {
     })
   })
 
-  it('job.expired: its time to live', () => {
+  it('job.expired: has its time to live', () => {
     const at = { createdAt: 1_000, expiresAt: 3_000, discardedAt: 5_000 }
     const job = jobRow({ state: 'discarded', ...at })
     expect(dataOf({ type: 'job.expired', job })).toMatchObject({
@@ -163,7 +163,7 @@ describe('what an event says', () => {
     expect(dataOf({ type: 'job.expired', job: byQueue })).toMatchObject({ ttl_ms: 4_000 })
   })
 
-  it('job.discarded: the attempts and the last error', () => {
+  it('job.discarded: has the attempts and the last error', () => {
     const error = JSON.stringify({ ...failure, details: { much: 'more' } })
     const job = jobRow({ state: 'discarded', attempt: 2, maxAttempts: 3, error })
     const data = dataOf({ type: 'job.discarded', job })
@@ -173,7 +173,7 @@ describe('what an event says', () => {
     expect(unknown).not.toHaveProperty('last_error')
   })
 
-  it('job.cancelled, job.completed, job.enqueued', () => {
+  it('job.cancelled: has the previous state; job.completed: the duration; job.enqueued: the priority', () => {
     const job = jobRow({ startedAt: 1_000, completedAt: 1_040, priority: 7 })
     expect(dataOf({ type: 'job.cancelled', job, previousState: 'pending' })).toMatchObject({
       previous_state: 'pending',
@@ -182,7 +182,7 @@ describe('what an event says', () => {
     expect(dataOf({ type: 'job.enqueued', job, promoted: true })).toMatchObject({ priority: 7 })
   })
 
-  it('job.heartbeat: who, and until when', () => {
+  it('job.heartbeat: has the worker and the end of the lease', () => {
     expect(dataOf({ type: 'job.heartbeat', job: lease, workerId: 'w1' })).toEqual({
       job_id: 'x',
       job_type: 't',
@@ -194,21 +194,21 @@ describe('what an event says', () => {
     })
   })
 
-  it('dead letters that come back or go', () => {
+  it('dead_letter.retried and dead_letter.deleted: have data', () => {
     const job = jobRow({ state: 'available' })
     const retried = dataOf({ type: 'dead_letter.retried', job })
     expect(retried).toMatchObject({ job_id: job.id, state: 'available' })
     expect(dataOf({ type: 'dead_letter.deleted', job })).toBeDefined()
   })
 
-  it('is silent about what is staged, and about what is no job', () => {
+  it('job.staged and token.malformed: are no events', () => {
     expect(dataOf({ type: 'job.staged', job: jobRow() })).toBeUndefined()
     expect(
       dataOf({ type: 'token.malformed', queue: 'q', id: '', error: new Error() }),
     ).toBeUndefined()
   })
 
-  it('keeps the beginning of a long message only', () => {
+  it('job.failed and job.discarded: have the first 500 characters of a message', () => {
     const long = { ...failure, message: 'x'.repeat(10_000) }
     const data = dataOf({ type: 'job.failed', job: jobRow(), attempt: 1, failure: long })
     expect(data?.['error']).toEqual({ ...failure, message: 'x'.repeat(500) })
@@ -217,19 +217,19 @@ describe('what an event says', () => {
     expect(error).toEqual({ code: 'boom', message: 'x'.repeat(500) })
   })
 
-  it('the trace of the job, by its id alone', () => {
+  it('job.enqueued and cron.triggered: have the trace id of a valid traceparent only', () => {
     const carry = { ...jobRow().carry, traceparent: `00-${TRACE}-b7ad6b7169203331-01` }
     const job = jobRow({ carry })
     expect(dataOf({ type: 'job.enqueued', job })).toMatchObject({ trace_id: TRACE })
     const cron = { name: 'nightly', expression: '0 0 * * *', jobType: 't', queue: 'q' }
     const tick = dataOf({ type: 'cron.triggered', cron, scheduledAt: 0, job })
     expect(tick).toMatchObject({ trace_id: TRACE })
-    // What a native client wrote into `x-ojs-trace-id`.
+    // A native client may write anything into `x-ojs-trace-id`.
     const odd = jobRow({ carry: { traceparent: TRACE } })
     expect(dataOf({ type: 'job.enqueued', job: odd })).not.toHaveProperty('trace_id')
   })
 
-  it('workflow.started, workflow.step_completed: what there is to do, and what is left', () => {
+  it('workflow.started: has the number of steps; workflow.step_completed: the step and the rest', () => {
     const workflow = workflowRow({ total: 3, open: 2 })
     const head = { workflow_id: 'w', workflow_name: 'told', state: 'running' }
     expect(dataOf({ type: 'workflow.started', workflow })).toEqual({ ...head, total_steps: 3 })
@@ -248,7 +248,7 @@ describe('what an event says', () => {
     expect(data).toMatchObject({ duration_ms: 0 })
   })
 
-  it('workflow.completed, workflow.failed: how long it took, and what failed', () => {
+  it('workflow.completed: has the duration; workflow.failed: the failed step and its error too', () => {
     const workflow = workflowRow({ state: 'failed', createdAt: 1_000, endedAt: 3_500 })
     const completed = dataOf({ type: 'workflow.completed', workflow })
     expect(completed).toMatchObject({ duration_ms: 2_500 })
@@ -265,7 +265,7 @@ describe('what an event says', () => {
   })
 })
 
-it('keeps ticks of recurring jobs by the name of their entry', () => {
+it('EventRing lists ticks of cron entries with the name of the entry as subject', () => {
   const ring = new EventRing(9, { now: () => 0, wall: () => 0 }, () => 'x')
   const cron = { name: 'nightly', expression: '0 0 * * *', jobType: 't', queue: 'q' }
   ring.onJobEvent({ type: 'cron.triggered', cron, scheduledAt: 0, job: jobRow({ id: 'j' }) })

@@ -1,17 +1,17 @@
 import type { TestGateway } from '../support/in-process.ts'
 
-/** `name{labels}` → value, of the families whose name starts so. Buckets are left out. */
+/** Values by `name{labels}`. Buckets and sums of histograms are left out. */
 export type Samples = Readonly<Record<string, number>>
 
-/** One scrape, as Prometheus makes it. */
+/** Reads /metrics, as Prometheus does. */
 export async function scrape(gateway: TestGateway): Promise<string> {
   const response = await fetch(`${gateway.url}/metrics`)
   return await response.text()
 }
 
 /**
- * The consumer tag is new with every consumer: consumers of one queue are summed up. Sums of
- * histograms are times and never exact.
+ * The samples whose name starts with `prefix`. Consumers of one queue are summed up, because every consumer
+ * has a new tag. Sums of histograms are left out, because they are times and never exact.
  */
 export function samplesOf(text: string, prefix: string): Samples {
   const samples: Record<string, number> = {}
@@ -24,7 +24,7 @@ export function samplesOf(text: string, prefix: string): Samples {
   return samples
 }
 
-/** What moved between the two, and by how much. */
+/** The samples that changed between the two scrapes, with the size of the change. */
 export function difference(before: Samples, after: Samples): Samples {
   const names = new Set([...Object.keys(before), ...Object.keys(after)])
   const moved = [...names].map((name) => [name, (after[name] ?? 0) - (before[name] ?? 0)] as const)

@@ -34,7 +34,7 @@ function lineOf(event: JobEvent) {
   return lines[0]
 }
 
-it('names the job, its attempt and the request, and never what is in it', () => {
+it('the log line of a job has its ids, attempt and request, but not its result or errors', () => {
   const job = jobRow({ attempt: 2, result: SECRET, error: SECRET, errors: SECRET })
   const line = lineOf({ type: 'job.discarded', job, requestId: 'req_1' })
   expect(line).toMatchObject({ level: 'info', msg: 'job.discarded', jobId: job.id })
@@ -42,7 +42,7 @@ it('names the job, its attempt and the request, and never what is in it', () => 
   expect(JSON.stringify(line)).not.toContain(SECRET)
 })
 
-it('names the trace where the job came with one, and nothing else that a header said', () => {
+it('the log line of a job has the trace id of a valid traceparent only', () => {
   const trace = '0af7651916cd43dd8448eb211c80319c'
   const traceIdOf = (traceparent: string) =>
     lineOf({ type: 'job.completed', job: jobRow({ carry: { traceparent } }) })?.['traceId']
@@ -50,7 +50,7 @@ it('names the trace where the job came with one, and nothing else that a header 
   expect(traceIdOf(trace)).toBe(undefined)
 })
 
-it('names who asked for a pause or a workflow, and of the workflow what is left', () => {
+it('the log lines of a pause and a workflow have the request id, and the open steps of the workflow', () => {
   const asked = { level: 'info', requestId: 'req_1' }
   const paused = lineOf({ type: 'queue.paused', queue: 'q', requestId: 'req_1' })
   expect(paused).toEqual({ ...asked, msg: 'queue.paused', queue: 'q' })
@@ -59,27 +59,27 @@ it('names who asked for a pause or a workflow, and of the workflow what is left'
   expect(started).toEqual({ ...asked, msg: 'workflow.started', workflowId: 'w', open: 3 })
 })
 
-it('says why an attempt failed by its code, not by its message', () => {
+it('the log line of job.failed has the error code, but not the message', () => {
   const line = lineOf({ type: 'job.failed', job: jobRow({ attempt: 3 }), attempt: 2, failure })
   expect(line).toMatchObject({ level: 'info', attempt: 2, errorCode: 'boom', retryable: false })
   expect(JSON.stringify(line)).not.toContain(SECRET)
 })
 
-it('says how long a retry waits', () => {
+it('the log line of job.retrying has the delay', () => {
   const job = jobRow({ retryDelayMs: 1_400 })
   const line = lineOf({ type: 'job.retrying', job, failure })
   expect(line).toMatchObject({ level: 'info', delayMs: 1_400 })
   expect(JSON.stringify(line)).not.toContain(SECRET)
 })
 
-it('says nothing of each job of a batch, which has a line of its own', () => {
+it('the log has no line for each job of a batch', () => {
   for (const type of ['job.enqueued', 'job.scheduled', 'job.staged'] as const) {
     expect(linesOf({ type, job: jobRow(), inBatch: true }, true)).toEqual([])
     expect(linesOf({ type, job: jobRow() }, true)).toHaveLength(1)
   }
 })
 
-it('whispers heartbeats', () => {
+it('the log line of job.heartbeat has the level debug', () => {
   const job = { id: 'x', queue: 'q', type: 't', attempt: 1, leaseExpiresAt: 1 }
   expect(lineOf({ type: 'job.heartbeat', job, workerId: 'w1' })).toEqual({
     level: 'debug',
@@ -92,7 +92,7 @@ it('whispers heartbeats', () => {
   })
 })
 
-it('does not look at a heartbeat whose line nobody would see', () => {
+it('the log does not read a heartbeat unless the level is debug', () => {
   const job = new Proxy(
     { id: 'x', queue: 'q', type: 't', attempt: 1, leaseExpiresAt: 1 },
     {
@@ -104,16 +104,16 @@ it('does not look at a heartbeat whose line nobody would see', () => {
   expect(linesOf({ type: 'job.heartbeat', job, workerId: 'w1' }, false)).toEqual([])
 })
 
-it('warns of messages that are no jobs', () => {
+it('the log warns of a malformed message, with at most 255 characters of its id', () => {
   const event = { type: 'token.malformed', queue: 'q', error: new Error('no args') } as const
   const line = { level: 'warn', msg: 'malformed message', queue: 'q', reason: 'no args' }
   expect(lineOf({ ...event, id: 'x' })).toEqual({ ...line, jobId: 'x' })
   expect(lineOf({ ...event, id: '' })).toEqual(line)
-  // Of a body, which may be of any length.
+  // The id is from the body, so it may have any length.
   expect(lineOf({ ...event, id: 'x'.repeat(300) })).toEqual({ ...line, jobId: 'x'.repeat(255) })
 })
 
-it('warns of ten of them in ten seconds, and says how many more there were', () => {
+it('the log warns of at most ten malformed messages in 10 s, and then of the number of others', () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
   onTestFinished(() => void vi.useRealTimers())
   let now = 0
@@ -136,7 +136,7 @@ it('warns of ten of them in ten seconds, and says how many more there were', () 
 
 const CRON = { name: 'nightly', expression: '0 0 * * *', jobType: 't', queue: 'q' }
 
-it('tells what became of a tick', () => {
+it('the log lines of a cron tick have its outcome', () => {
   const fields = { level: 'info', cron: 'nightly', tick: 1_000, type: 't', queue: 'q' }
   const at = { cron: CRON, scheduledAt: 1_000 }
   const job = jobRow({ id: 'j', queue: 'q', type: 't' })

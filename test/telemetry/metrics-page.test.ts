@@ -6,13 +6,13 @@ import { createMetrics, type MetricSources } from '../../src/telemetry/metrics.t
 
 const page = readFileSync(resolve(import.meta.dirname, '../../docs/metrics.md'), 'utf8')
 
-/** As prom-client keeps it; its types do not say so. */
+/** A metric as prom-client holds it, which its types do not declare. */
 interface Registered {
   name: string
   labelNames: string[]
 }
 
-/** name → type and labels, of all that is ours. */
+/** Type and labels of each of our metrics by its name. */
 function registered(): Record<string, string> {
   const register = vi.spyOn(Registry.prototype, 'registerMetric')
   createMetrics().exposition({} as MetricSources)
@@ -41,7 +41,7 @@ test('docs/metrics.md lists each metric with its type and labels, and no other',
   expect(Object.fromEntries(rows)).toEqual(registered())
 })
 
-test('its rules and sentences name no metric that there is not', () => {
+test('docs/metrics.md names no metric that does not exist', () => {
   const known = Object.keys(registered())
   const named = new Set(page.match(/\bojs_\w+/g))
   expect([...named].filter((name) => !known.includes(name))).toEqual([])

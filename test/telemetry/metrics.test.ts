@@ -7,7 +7,7 @@ import type { JobEvent } from '../../src/telemetry/events.ts'
 import { createMetrics, type MetricSources } from '../../src/telemetry/metrics.ts'
 import { jobRow } from '../http/job-rows.ts'
 
-/** As prom-client, which is CommonJS, has it. */
+/** The module object that prom-client, which is CommonJS, uses. */
 const performanceHooks: typeof import('node:perf_hooks') = createRequire(import.meta.url)(
   'node:perf_hooks',
 )
@@ -55,7 +55,7 @@ function open(sources: Partial<MetricSources> = {}) {
     gateway: WELL,
     ...sources,
   })
-  /** All samples whose name starts so, as `name{labels}` → value. */
+  /** The values of all samples whose name starts with `prefix`, by `name{labels}`. */
   const read = async (prefix: string): Promise<Record<string, number>> => {
     const lines = (await page.text()).split('\n').filter((line) => line.startsWith(prefix))
     return Object.fromEntries(
@@ -67,7 +67,7 @@ function open(sources: Partial<MetricSources> = {}) {
 
 const LABELS = '{queue="email",type="email.send"}'
 
-describe('jobs', () => {
+describe('the metrics of jobs', () => {
   const failure = { code: 'boom', type: 'Boom', message: 'it went off', retryable: true }
   const moved: [name: string, event: JobEvent, counters: string[]][] = [
     ['job.enqueued', { type: 'job.enqueued', job: jobRow() }, ['enqueued']],
@@ -99,7 +99,7 @@ describe('jobs', () => {
     ['dead_letter.deleted', { type: 'dead_letter.deleted', job: jobRow() }, []],
   ]
 
-  test.each(moved)('%s moves its counters by one, and no other', async (_, event, names) => {
+  test.each(moved)('increment only their counters by one at %s', async (_, event, names) => {
     const { onJobEvent, read } = open()
     const counted = (by: number) =>
       Object.fromEntries(names.map((name) => [`ojs_job_${name}_total${LABELS}`, by]))
@@ -109,7 +109,7 @@ describe('jobs', () => {
     expect(await read('ojs_job_')).toEqual(counted(4))
   })
 
-  test('job.started: the time in the queue', async () => {
+  test('measure the time in the queue at job.started', async () => {
     const { onJobEvent, read } = open()
     const startedAfter = (ms: number) =>
       onJobEvent({ type: 'job.started', job: jobRow({ startedAt: 2_000 + ms }) })
@@ -123,7 +123,7 @@ describe('jobs', () => {
     expect(['0.1', '0.5', '5', '10', '3600', '+Inf'].map(bucket)).toEqual([0, 1, 1, 2, 2, 2])
   })
 
-  test('a time that is not known is none', async () => {
+  test('measure no time that is unknown', async () => {
     const { onJobEvent, read } = open()
     onJobEvent({ type: 'job.started', job: jobRow({ startedAt: null }) })
     onJobEvent({ type: 'job.discarded', job: jobRow({ startedAt: null, discardedAt: 2_000 }) })
@@ -144,7 +144,7 @@ describe('jobs', () => {
     ],
   ]
 
-  test.each(ends)('the duration of a job that ends as %s', async (state, event) => {
+  test.each(ends)('measure the duration of a job that ends as %s', async (state, event) => {
     const { onJobEvent, read } = open()
     onJobEvent(event)
     const samples = await read('ojs_job_duration_seconds')
@@ -157,14 +157,14 @@ describe('jobs', () => {
     expect(buckets).toHaveLength(16)
   })
 
-  test('a job that was cancelled while it waited did not take its former attempt time', async () => {
+  test('measure no duration for a job that is cancelled while it waits for a retry', async () => {
     const { onJobEvent, read } = open()
     const job = jobRow({ startedAt: 1_000, cancelledAt: 9_000 })
     onJobEvent({ type: 'job.cancelled', job, previousState: 'retryable' })
     expect(await read('ojs_job_duration_seconds')).toEqual({})
   })
 
-  test('a clock that went back is no negative time', async () => {
+  test('measure 0 if the clock was set back', async () => {
     const { onJobEvent, read } = open()
     onJobEvent({ type: 'job.started', job: jobRow({ enqueuedAt: 2_000, startedAt: 1_000 }) })
     expect(
@@ -172,7 +172,7 @@ describe('jobs', () => {
     ).toBe(0)
   })
 
-  test('ticks of recurring jobs', async () => {
+  test('count ticks of cron entries by outcome', async () => {
     const { onJobEvent, read } = open()
     const cron = { name: 'n', expression: '* * * * *', jobType: 't', queue: 'q' }
     const at = { cron, scheduledAt: 0 }
@@ -188,7 +188,7 @@ describe('jobs', () => {
     })
   })
 
-  test('malformed native messages', async () => {
+  test('count malformed messages for the first 200 queues and other', async () => {
     const { onJobEvent, read } = open()
     onJobEvent({ type: 'token.malformed', queue: 'email', id: '', error: new Error() })
     expect(await read('ojs_token')).toEqual({ 'ojs_token_malformed_total{queue="email"}': 1 })
@@ -200,8 +200,8 @@ describe('jobs', () => {
   })
 })
 
-describe('labels', () => {
-  test('the first 200 queues keep their name, the rest is other', async () => {
+describe('labels of metrics', () => {
+  test('keep the first 200 queues, and count all others as other', async () => {
     const { onJobEvent, read } = open()
     const push = (queue: string) => onJobEvent({ type: 'job.enqueued', job: jobRow({ queue }) })
     for (let i = 0; i < 250; i++) push(`q${i}`)
@@ -213,7 +213,7 @@ describe('labels', () => {
     expect([of('q0'), of('q199'), of('q200'), of('other')]).toEqual([2, 2, undefined, 100])
   })
 
-  test('and so with types', async () => {
+  test('keep the first 200 job types, and count all others as other', async () => {
     const { onJobEvent, read } = open()
     for (let i = 0; i < 300; i++)
       onJobEvent({ type: 'job.enqueued', job: jobRow({ type: `t${i}` }) })
@@ -222,7 +222,7 @@ describe('labels', () => {
     expect(samples['ojs_job_enqueued_total{queue="email",type="other"}']).toBe(100)
   })
 
-  test('pairs are limited as well, and nothing goes uncounted', async () => {
+  test('keep the first 1000 pairs of queue and type, and count all others as other', async () => {
     const { onJobEvent, read } = open()
     for (let q = 0; q < 150; q++) {
       for (let t = 0; t < 150; t++) {
@@ -235,7 +235,7 @@ describe('labels', () => {
     expect(samples['ojs_job_enqueued_total{queue="other",type="other"}']).toBe(150 * 150 - 1_000)
   })
 
-  test('names that are special to JavaScript or to Prometheus', async () => {
+  test('accept and escape names that are special to JavaScript or Prometheus', async () => {
     const { onJobEvent, read } = open()
     for (const queue of ['__proto__', 'constructor', 'a"b\\c\nd']) {
       onJobEvent({ type: 'job.enqueued', job: jobRow({ queue }) })
@@ -248,8 +248,8 @@ describe('labels', () => {
   })
 })
 
-describe('gauges of the ledger and of the workers', () => {
-  test('is what the ledger counts, at every scrape anew', async () => {
+describe('gauges of ledger and workers', () => {
+  test('read the depth of queues from the ledger at every scrape', async () => {
     let active = 3
     const { read } = open({
       ledger: {
@@ -267,7 +267,7 @@ describe('gauges of the ledger and of the workers', () => {
     expect((await read('ojs_queue_depth'))['ojs_queue_depth{queue="b",state="active"}']).toBe(0)
   })
 
-  test('dead letters by queue, and the workers', async () => {
+  test('read dead letters by queue, and active and busy workers', async () => {
     let depth = 4
     const { read } = open({
       ledger: {
@@ -286,7 +286,7 @@ describe('gauges of the ledger and of the workers', () => {
     expect((await read('ojs_dead_letter'))['ojs_dead_letter_depth{queue="a"}']).toBe(0)
   })
 
-  test('queues that are paused', async () => {
+  test('show which queues are paused', async () => {
     let since: number | null = 7
     const { read } = open({
       ledger: {
@@ -304,7 +304,7 @@ describe('gauges of the ledger and of the workers', () => {
     expect((await paused())['ojs_queue_paused{queue="a"}']).toBe(0)
   })
 
-  test('queues beyond the limit are summed up', async () => {
+  test('sum up the queues beyond 200', async () => {
     const { read } = open({
       ledger: {
         ...EMPTY_LEDGER,
@@ -323,8 +323,8 @@ describe('gauges of the ledger and of the workers', () => {
   })
 })
 
-describe('AMQP (seed 002 §12.1)', () => {
-  test('each call moves its counters by the right amount, and no other', async () => {
+describe('metrics of AMQP (seed 002 §12.1)', () => {
+  test('increment only the counters of each call of the observer, by the right amount', async () => {
     const { observer, read } = open()
     const idle = await read('ojs_amqp_')
     const moved = async (act: () => void) => {
@@ -337,7 +337,7 @@ describe('AMQP (seed 002 §12.1)', () => {
           .filter(([name, by]) => by !== 0 && !name.includes('_bucket')),
       )
     }
-    // From the start: the first one would be no increase.
+    // Present with 0 from the start, because Prometheus cannot see an increase in a sample that is new.
     expect(idle).toMatchObject({
       ojs_amqp_messages_returned_total: 0,
       'ojs_amqp_reconnections_total{connection="publish"}': 0,
@@ -395,7 +395,7 @@ describe('AMQP (seed 002 §12.1)', () => {
     })
   })
 
-  test('what is summed up over queues or workers is so once a scrape', async () => {
+  test('ask broker and workers once per scrape', async () => {
     const broker = vi.fn(() => NO_BROKER)
     const workers = vi.fn(() => ({ active: 0, busy: 0 }))
     const { page } = open({ broker, workers })
@@ -405,7 +405,7 @@ describe('AMQP (seed 002 §12.1)', () => {
     }
   })
 
-  test('gauges are read from the broker layer', async () => {
+  test('read their gauges from the broker layer', async () => {
     let broker: BrokerGauges = {
       connectionsActive: 3,
       channelsActive: 9,
@@ -436,11 +436,11 @@ describe('AMQP (seed 002 §12.1)', () => {
     const idle = await page.text()
     expect(idle).toContain('\nojs_amqp_connections_active 0\n')
     expect(idle).not.toContain('consumer="c1"')
-    // What is gone is not shown as it was.
+    // A queue that is gone must not keep its last value.
     expect(idle).not.toContain('ojs_amqp_buffered{')
   })
 
-  test('queues that share a label are added up; their utilization is that of the busiest', async () => {
+  test('add up the queues that share the label other, and take their highest utilization', async () => {
     const row = (queue: string, utilization: number) => ({
       queue,
       buffered: 2,
@@ -467,7 +467,7 @@ describe('AMQP (seed 002 §12.1)', () => {
     }
   })
 
-  test('the eleven names of the seed', async () => {
+  test('include the eleven names of the seed', async () => {
     const text = await open().page.text()
     const types = [...text.matchAll(/^# TYPE (ojs_amqp_\S+) (\w+)$/gm)].map(
       ([, name, type]) => `${name} ${type}`,
@@ -490,8 +490,8 @@ describe('AMQP (seed 002 §12.1)', () => {
   })
 })
 
-describe('HTTP', () => {
-  test('one observation per request, by route, method and class of status', async () => {
+describe('metrics of HTTP', () => {
+  test('have one observation per request, by route, method and class of status', async () => {
     const { page, read } = open()
     page.http.requestDone('/ojs/v1/jobs', 'POST', 201, 0.003)
     page.http.requestDone('/ojs/v1/jobs', 'POST', 200, 0.003)
@@ -510,7 +510,7 @@ describe('HTTP', () => {
   })
 })
 
-test('a stranger who tries every method on every route takes no series from the others', async () => {
+test('uncommon HTTP methods share the label other, so that they make few series', async () => {
   const { page, read } = open()
   for (let route = 0; route < 40; route++) {
     for (const method of METHODS) page.http.requestDone(`/ojs/v1/${route}`, method, 405, 0.01)
@@ -525,7 +525,7 @@ test('a stranger who tries every method on every route takes no series from the 
   expect(Object.keys(counted).length).toBeLessThan(300)
 })
 
-test('process metrics are there, and two gateways in one process do not meet', async () => {
+test('two gateways in one process have separate job metrics, and both have process metrics', async () => {
   const [one, two] = [open(), open()]
   one.onJobEvent({ type: 'job.enqueued', job: jobRow() })
   expect(await two.read('ojs_job_')).toEqual({})
@@ -534,7 +534,7 @@ test('process metrics are there, and two gateways in one process do not meet', a
   expect(one.page.contentType).toBe('text/plain; version=0.0.4; charset=utf-8')
 })
 
-test('a gateway that is started often watches the event loop once', async () => {
+test('createMetrics starts no second monitor of the event loop in the same process', async () => {
   const watched = vi.spyOn(performanceHooks, 'monitorEventLoopDelay')
   await open().page.text()
   watched.mockClear()
@@ -544,13 +544,13 @@ test('a gateway that is started often watches the event loop once', async () => 
   watched.mockRestore()
 })
 
-test('what is named like a counter is one', async () => {
+test('every metric that ends in _total has the type counter', async () => {
   const text = await open().page.text()
   expect(text).toMatch(/^# TYPE process_cpu_seconds_total counter$/m)
   expect(text).not.toMatch(/^# TYPE \S+_total gauge$/m)
 })
 
-test('control messages: what came, what was none, what of it was left out', async () => {
+test('control messages are counted as received, malformed, skipped and with a dropped reply', async () => {
   const { control, read } = open()
   control.received('ojs.control.report')
   control.malformed('unknown', 'too_large')
@@ -564,7 +564,7 @@ test('control messages: what came, what was none, what of it was left out', asyn
   })
 })
 
-describe('the gateway itself', () => {
+describe('metrics of the gateway itself', () => {
   const gauges = ['ojs_healthy', 'ojs_ledger_writable', 'ojs_ledger_tokens_owed']
   const readAll = async (sources: Partial<MetricSources> = {}) => {
     const { read } = open(sources)
@@ -572,7 +572,7 @@ describe('the gateway itself', () => {
     return Object.assign({}, ...all)
   }
 
-  test('is well', async () => {
+  test('show a healthy gateway', async () => {
     expect(await readAll()).toEqual({
       ojs_healthy: 1,
       ojs_ledger_writable: 1,
@@ -580,7 +580,7 @@ describe('the gateway itself', () => {
     })
   })
 
-  test('is not: each gauge asks its own source', async () => {
+  test('show an unhealthy gateway, an unwritable ledger and owed tokens independently', async () => {
     const gateway = { ...WELL, isHealthy: () => false }
     expect(await readAll({ gateway })).toMatchObject({ ojs_healthy: 0, ojs_ledger_writable: 1 })
     const ledger = { ...EMPTY_LEDGER, fault: () => 'disk full', owedTokens: () => 7 }
@@ -591,12 +591,12 @@ describe('the gateway itself', () => {
     })
   })
 
-  test('counts no more than 10,000 owed tokens', async () => {
+  test('count at most 10,000 owed tokens', async () => {
     const ledger = { ...EMPTY_LEDGER, owedTokens: (atMost: number) => Math.min(atMost, 1_000_000) }
     expect(await readAll({ ledger })).toMatchObject({ ojs_ledger_tokens_owed: 10_000 })
   })
 
-  test('says for how long RabbitMQ takes nothing of a queue, and of those beyond 200 of the worst', async () => {
+  test('show for how long tokens of a queue are stuck, and the longest time of the queues beyond 200', async () => {
     const names = Array.from({ length: 203 }, (_, i) => `q${i}`)
     const stuck = new Map(names.map((name, i) => [name, i === 201 ? 90_500 : i]))
     const { read } = open({ relay: { stuck: () => stuck } })
@@ -610,7 +610,7 @@ describe('the gateway itself', () => {
     expect(await read('ojs_ledger_tokens_stuck_seconds')).toEqual({})
   })
 
-  test('counts the warnings of its health by code, and forgets those that are over', async () => {
+  test('count the warnings of health by code, and drop those that are over', async () => {
     let codes = ['queue_differs', 'silent_acks', 'queue_differs']
     const gateway = { ...WELL, warnings: () => codes.map((code) => ({ code })) }
     const { read } = open({ gateway })
@@ -622,7 +622,7 @@ describe('the gateway itself', () => {
     expect(await read('ojs_health_warnings')).toEqual({})
   })
 
-  test('says its version', async () => {
+  test('show the version', async () => {
     expect(await open().read('ojs_build_info')).toEqual({ 'ojs_build_info{version="1.2.3"}': 1 })
   })
 })

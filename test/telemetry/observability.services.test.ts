@@ -10,7 +10,7 @@ const PACKAGE = join(import.meta.dirname, '../../package.json')
 const TRACE_ID = '0af7651916cd43dd8448eb211c80319c'
 const SECRET = 'attack at dawn'
 
-describe('what an operator sees', () => {
+describe('logs, metrics and events of a gateway', () => {
   let vhost: Vhost
   let gateway: Gateway
   let jobId = ''
@@ -43,12 +43,12 @@ describe('what an operator sees', () => {
     return JSON.parse(line() ?? '')
   }
 
-  it('logs which version listens where', async () => {
+  it('the log names the version and the URL at the start', async () => {
     const { version } = JSON.parse(readFileSync(PACKAGE, 'utf8'))
     expect(await logged('gateway listening')).toMatchObject({ version, url: gateway.url })
   })
 
-  it('logs each step of a job with its ids, and never what is in it', async () => {
+  it('the log has each step of a job with its ids, but never its args or result', async () => {
     const pushed = await gateway.client.push(
       { type: 'log.me', args: [SECRET], options: { queue: 'watched' } },
       { 'X-Request-Id': 'req_from-the-client', traceparent: `00-${TRACE_ID}-b7ad6b7169203331-01` },
@@ -69,7 +69,7 @@ describe('what an operator sees', () => {
     expect(log()).not.toContain(':test@')
   })
 
-  it('counts the job, its messages and its requests', async () => {
+  it('the metrics count the job, its messages and its requests', async () => {
     expect(jobId).not.toBe('')
     const job = '{queue="watched",type="log.me"}'
     const queue = '{queue="watched"}'
@@ -88,7 +88,7 @@ describe('what an operator sees', () => {
     expect(await metric(`ojs_http_request_duration_seconds_count${route}`)).toBe(1)
   })
 
-  it('counts what becomes of jobs that fail, and each job once', async () => {
+  it('the metrics count failed attempts, retries, discards and dead letters, and each enqueued job once', async () => {
     const series = '{queue="failing",type="fail.me"}'
     const post = async (path: string, body: object = {}) => {
       const answer = await gateway.client.send('POST', path, body)
@@ -132,13 +132,13 @@ describe('what an operator sees', () => {
     const delay_until = new Date(Date.now() + 3_600_000).toISOString()
     await post('/ojs/v1/jobs', { type: 'fail.me', args: [], options: { ...options, delay_until } })
     expect(await metric(`ojs_job_enqueued_total${series}`)).toBe(3)
-    // It was counted when it was stored.
+    // The staged job was counted when it was stored.
     await post(`/ojs/v1/jobs/${jobOf(staged).id}/activate`)
     expect(await metric(`ojs_job_enqueued_total${series}`)).toBe(3)
     expect(log()).not.toContain(SECRET)
   })
 
-  it('tells the story of a failure as events', async () => {
+  it('the events show each step of a job that fails, becomes a dead letter and is retried', async () => {
     const { text } = await gateway.client.send('GET', '/ojs/v1/events?queues=failing')
     const { events } = JSON.parse(text) as { events: { type: string; data: object }[] }
     expect(events.slice(0, 11).map(({ type }) => type)).toEqual([
@@ -157,11 +157,11 @@ describe('what an operator sees', () => {
     expect(events[2]?.data).toMatchObject({ attempt: 1, error: { code: 'boom', retryable: true } })
     expect(events[3]?.data).toMatchObject({ attempt: 1, max_attempts: 2, retry_delay_ms: 130 })
     expect(events[7]?.data).toMatchObject({ total_attempts: 2, last_error: { code: 'boom' } })
-    // The one with a time, and the staged one when it was activated.
+    // The job with a delay, and the staged job at its activation.
     expect(events.slice(11).map(({ type }) => type)).toEqual(['job.scheduled', 'job.enqueued'])
   })
 
-  it('counts connections that come back', async () => {
+  it('the metrics count reconnections of all three connections', async () => {
     const reconnections = (connection: string) =>
       metric(`ojs_amqp_reconnections_total{connection="${connection}"}`)
     const all = () => Promise.all(['publish', 'consume', 'declare'].map(reconnections))

@@ -27,14 +27,14 @@ function work(options: OJSWorkerOptions, handler: Handler): OJSWorker {
   return worker.register('traced.job', handler)
 }
 
-/** Fails once, then does something that has a span of its own. */
+/** Fails at attempt 1, then starts a span of its own. */
 const failsOnce: Handler = ({ attempt }) => {
   if (attempt === 1) throw new RangeError('not the first time')
   trace.getTracer('app').startSpan('inner').end()
   return 'done'
 }
 
-/** Enqueues within a span of the program. */
+/** Enqueues within a span named checkout. */
 async function checkout(queue: string, options: object = { retry: RETRY }): Promise<string> {
   const client = new OJSClient({ url: gateway.url })
   return await trace.getTracer('app').startActiveSpan('checkout', async (span) => {
@@ -57,7 +57,7 @@ function firstOf<T>(list: readonly T[]): T {
   return first
 }
 
-/** The messages of a queue, as whoever consumes it next gets them. */
+/** The headers of the messages in a queue, as its next consumer gets them. */
 async function headersIn(
   name: string,
   count: number,
@@ -74,7 +74,7 @@ async function headersIn(
   return messages
 }
 
-describe('with a tracer provider', () => {
+describe('tracing with a tracer provider', () => {
   beforeAll(() => spans.register())
   afterAll(() => spans.unregister())
 
@@ -122,7 +122,7 @@ describe('with a tracer provider', () => {
     expectChild(await spans.one('inner'), second)
   }
 
-  test('one trace from the producer through RabbitMQ and a retry to an HTTP worker', async () => {
+  test('has one trace from the producer through RabbitMQ and a retry to an HTTP worker', async () => {
     const queue = freshQueue()
     await work({ url: gateway.url, queues: [queue] }, failsOnce).start()
     const id = await checkout(queue)
@@ -144,7 +144,7 @@ describe('with a tracer provider', () => {
     expect(acked.attributes).toMatchObject({ 'ojs.job.id': id, 'ojs.job.state': 'completed' })
   })
 
-  test('one trace through RabbitMQ and a retry to a native worker', async () => {
+  test('has one trace from the producer through RabbitMQ and a retry to a native worker', async () => {
     const queue = freshQueue()
     const source = amqpSource({ url: vhost.url })
     await work({ source, queues: [queue] }, failsOnce).start()
@@ -152,7 +152,7 @@ describe('with a tracer provider', () => {
     await expectOneTrace(queue, id)
   })
 
-  test('one trace where no gateway lives, from a native producer', async () => {
+  test('has one trace from a native producer to a native worker without a gateway', async () => {
     const own = await createVhost()
     const queue = freshQueue()
     const source = amqpSource({ url: own.url, rungSettleMs: 0 })
@@ -174,7 +174,7 @@ describe('with a tracer provider', () => {
     await own.drop()
   })
 
-  test('the context of the enqueue span is in the message, over a retry and a death', async () => {
+  test('puts the context of the enqueue span into the message, its retry and its dead letter', async () => {
     const queue = freshQueue()
     const parent = { traceparent: FOREIGN, tracestate: 'vendor=kept' }
     const body = { type: 'traced.job', args: [], options: { queue, retry: RETRY } }
@@ -199,7 +199,7 @@ describe('with a tracer provider', () => {
     expect((await gateway.get(id)).body.job.meta.traceparent).toBe(traceparent)
   })
 
-  test('a batch is one span, and every job of it a child', async () => {
+  test('makes one span for a batch, which is the parent of each job without a traceparent of its own', async () => {
     const queue = freshQueue()
     const own = { meta: { traceparent: FOREIGN } }
     const job = { type: 'traced.job', args: [], options: { queue } }
@@ -215,7 +215,7 @@ describe('with a tracer provider', () => {
     ])
   })
 
-  test('what a producer wrote into meta is its own business, and the span its child', async () => {
+  test("keeps a traceparent in the producer's meta, and makes the span its child", async () => {
     const queue = freshQueue()
     const meta = { traceparent: FOREIGN, tracestate: 'vendor=own' }
     const { body } = await gateway.push(queue, { options: { meta } })
@@ -229,7 +229,7 @@ describe('with a tracer provider', () => {
     })
   })
 
-  test('fetch, get and cancel have their spans, and a refusal is an error', async () => {
+  test('makes spans for fetch, get and cancel, and an error span for a refused ack', async () => {
     const queue = freshQueue()
     await gateway.fetch([queue], { worker_id: 'w1' })
     const [empty] = await spans.ended(`${queue} fetch`)
@@ -259,9 +259,9 @@ describe('with a tracer provider', () => {
     expect(refused.attributes['error.type']).toBe('invalid_request')
   })
 
-  test('the services have spans of their own where they find work', async () => {
+  test('makes root spans for passes of scheduler and reaper that find work', async () => {
     const queue = freshQueue()
-    // Still to come when the gateway reads it.
+    // Far enough in the future not to be due when the gateway reads it.
     await checkout(queue, { scheduled_at: new Date(Date.now() + 2_000).toISOString() })
     const [poll] = await spans.ended('ojs.scheduler.poll')
     expect(poll).toMatchObject({ kind: SpanKind.INTERNAL, parentSpanContext: undefined })
@@ -273,8 +273,8 @@ describe('with a tracer provider', () => {
   })
 })
 
-describe('without one', () => {
-  test('the context of the request travels on unchanged', async () => {
+describe('tracing without a tracer provider', () => {
+  test("passes the request's trace context on unchanged", async () => {
     const queue = freshQueue()
     const body = { type: 'traced.job', args: [], options: { queue, meta: { tenant: 'a' } } }
     const headers = { traceparent: FOREIGN, tracestate: 'vendor=kept' }
@@ -290,7 +290,7 @@ describe('without one', () => {
     expect(spans.all()).toEqual([])
   })
 
-  test('a job without a context gets none', async () => {
+  test('adds no trace context to a job without one', async () => {
     const queue = freshQueue()
     await gateway.push(queue)
     const [token] = await headersIn(`ojs.queue.${queue}`, 1)

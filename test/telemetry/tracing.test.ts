@@ -30,7 +30,7 @@ const row = (change: Partial<JobRow> = {}) =>
 
 const on = (queue: string) => ({ 'messaging.destination.name': queue, 'ojs.job.queue': queue })
 
-/** What is said of `row()`. */
+/** The attributes of a span about `row()`. */
 const OF_JOB = {
   ...COMMON,
   ...on('q'),
@@ -42,23 +42,23 @@ const OF_JOB = {
   'ojs.job.priority': 7,
 }
 
-/** As they were exported, without those that are not there. */
-function one() {
+/** The only span that was exported. */
+function onlySpan() {
   const [span, ...more] = spans.all()
   if (span === undefined || more.length > 0) throw new Error(`${more.length + 1} spans`)
   const { name, kind, attributes, status, parentSpanContext: parent } = span
   return { name, kind, attributes: { ...attributes }, status, parent, links: span.links }
 }
 
-describe('an enqueueing', () => {
+describe('a span of enqueueing', () => {
   const enqueue = (jobs: JobRow) =>
     producing({ name: 'enqueue', queue: 'q', parent: FROM }, async () => ({ job: jobs }))
 
-  it('tells of the job, below whoever sent it', async () => {
+  it('describes the job and is a child of the sender', async () => {
     const job = row({ envelope: '{"ü":1}', workerId: 'w' })
     const carried = { ...job, carry: { scheduledAt: '2026-01-01T00:00:00Z' } }
     expect(await enqueue(carried)).toEqual({ job: carried })
-    expect(one()).toEqual({
+    expect(onlySpan()).toEqual({
       name: 'q enqueue',
       kind: SpanKind.PRODUCER,
       attributes: {
@@ -74,43 +74,46 @@ describe('an enqueueing', () => {
     })
   })
 
-  it('names no worker of a job whose queue was lost', async () => {
+  it('has no worker id if that of the row is empty, as after the loss of a queue', async () => {
     await enqueue(row({ workerId: '' }))
-    expect(one().attributes['ojs.worker.id']).toBeUndefined()
+    expect(onlySpan().attributes['ojs.worker.id']).toBeUndefined()
   })
 
   it.each([
     ['q', ['q', 'q'], 'q enqueue_batch', on('q')],
     [undefined, ['q', 'q'], 'q enqueue_batch', on('q')],
     [undefined, ['q', 'r'], 'enqueue_batch', {}],
-  ])('of a batch tells how many jobs, and their queue where it is one: %s, %j', async (...row) => {
-    const [queue, queues, name, destination] = row
-    const jobs = queues.map((each) => jobRow({ queue: each }))
-    const parent = {}
-    expect(await producing({ name: 'enqueue_batch', queue, parent }, async () => jobs)).toBe(jobs)
-    expect(one()).toMatchObject({ name, kind: SpanKind.PRODUCER, parent: undefined })
-    expect(one().attributes).toEqual({
-      ...COMMON,
-      ...destination,
-      'messaging.operation.type': 'publish',
-      'messaging.batch.message_count': 2,
-    })
-  })
+  ])(
+    'of a batch has the number of jobs, and their queue if all have the same: %s, %j',
+    async (...row) => {
+      const [queue, queues, name, destination] = row
+      const jobs = queues.map((each) => jobRow({ queue: each }))
+      const parent = {}
+      expect(await producing({ name: 'enqueue_batch', queue, parent }, async () => jobs)).toBe(jobs)
+      expect(onlySpan()).toMatchObject({ name, kind: SpanKind.PRODUCER, parent: undefined })
+      expect(onlySpan().attributes).toEqual({
+        ...COMMON,
+        ...destination,
+        'messaging.operation.type': 'publish',
+        'messaging.batch.message_count': 2,
+      })
+    },
+  )
 
-  it('takes a batch beside what else is told of it', async () => {
+  it('of a batch finds the jobs in a result with other members', async () => {
     const stored = { jobs: [row()] }
     const step = { name: 'enqueue_batch', queue: undefined, parent: {} } as const
     expect(await producing(step, async () => stored)).toBe(stored)
-    expect(one().attributes).toMatchObject({ 'messaging.batch.message_count': 1 })
+    expect(onlySpan().attributes).toMatchObject({ 'messaging.batch.message_count': 1 })
   })
 
-  it('that is refused says where it would have gone', async () => {
+  it('that is refused has the error and the queue', async () => {
     const error = new OjsError('backend_error', 'not now')
     const refused = producing({ name: 'enqueue', queue: 'q', parent: FROM }, () =>
       Promise.reject(error),
     )
     await expect(refused).rejects.toBe(error)
-    expect(one().attributes).toEqual({
+    expect(onlySpan().attributes).toEqual({
       ...COMMON,
       ...on('q'),
       'messaging.operation.type': 'publish',
@@ -119,7 +122,7 @@ describe('an enqueueing', () => {
     })
   })
 
-  it('sends its own context along', async () => {
+  it('passes its own context to the operation', async () => {
     let sent: object = {}
     await producing({ name: 'enqueue', queue: 'q', parent: FROM }, async (given) => {
       sent = given
@@ -130,37 +133,42 @@ describe('an enqueueing', () => {
   })
 })
 
-describe('a fetch', () => {
+describe('a span of a fetch', () => {
   const fetch = (queues: string[], jobs: JobRow[], workerId: string | null = 'w') =>
     fetching({ queues, workerId }, FROM, async () => jobs)
 
   const asked = { ...COMMON, 'messaging.operation.type': 'receive', 'ojs.worker.id': 'w' }
   const count = (jobs: number) => ({ 'messaging.batch.message_count': jobs })
 
-  it('that finds nothing went well', async () => {
+  it('has status ok and a count of 0 if no job was found', async () => {
     expect(await fetch(['q'], [])).toEqual([])
-    expect(one()).toMatchObject({ name: 'q fetch', kind: SpanKind.CONSUMER, status: OK, links: [] })
-    expect(one().parent).toMatchObject({ traceId: TRACE_ID })
-    expect(one().attributes).toEqual({ ...asked, ...on('q'), ...count(0) })
+    expect(onlySpan()).toMatchObject({
+      name: 'q fetch',
+      kind: SpanKind.CONSUMER,
+      status: OK,
+      links: [],
+    })
+    expect(onlySpan().parent).toMatchObject({ traceId: TRACE_ID })
+    expect(onlySpan().attributes).toEqual({ ...asked, ...on('q'), ...count(0) })
   })
 
-  it('tells of the one job that it got', async () => {
+  it('describes the job if it is a single one', async () => {
     await fetch(['p', 'q'], [row({ workerId: 'w' })])
-    expect(one()).toMatchObject({ name: 'fetch', status: UNSET })
-    expect(one().attributes).toEqual({ ...asked, ...OF_JOB, ...count(1) })
+    expect(onlySpan()).toMatchObject({ name: 'fetch', status: UNSET })
+    expect(onlySpan().attributes).toEqual({ ...asked, ...OF_JOB, ...count(1) })
   })
 
-  it('tells of several only how many, with a link to whoever sent each', async () => {
+  it('has only the count for several jobs, and links to their senders', async () => {
     const sent = [row({ carry: FROM }), row({ carry: {} }), row({ carry: null })]
     await fetch(['p', 'q'], sent, null)
     const { 'ojs.worker.id': _, ...rest } = asked
-    expect(one().attributes).toEqual({ ...rest, ...count(3) })
-    expect(one()).toMatchObject({ status: UNSET })
-    expect(one().links.map((link) => link.context.spanId)).toEqual(['b7ad6b7169203331'])
+    expect(onlySpan().attributes).toEqual({ ...rest, ...count(3) })
+    expect(onlySpan()).toMatchObject({ status: UNSET })
+    expect(onlySpan().links.map((link) => link.context.spanId)).toEqual(['b7ad6b7169203331'])
   })
 })
 
-describe('what is done to a job', () => {
+describe('a span of an operation on a job', () => {
   const doing = (name: Parameters<typeof traced>[0], job: JobRow) =>
     traced(name, FROM, () => ({ job }))
 
@@ -168,48 +176,55 @@ describe('what is done to a job', () => {
     ['ojs.ack', UNSET],
     ['ojs.get_job', UNSET],
     ['ojs.cancel', OK],
-  ] as const)('has a span: %s', async (name, status) => {
+  ] as const)('describes the job: %s', async (name, status) => {
     const job = row()
     expect(await doing(name, job)).toEqual({ job })
-    expect(one()).toMatchObject({ name, kind: SpanKind.CLIENT, status, links: [] })
-    expect(one().attributes).toEqual(OF_JOB)
-    expect(one().parent).toMatchObject({ traceId: TRACE_ID })
+    expect(onlySpan()).toMatchObject({ name, kind: SpanKind.CLIENT, status, links: [] })
+    expect(onlySpan().attributes).toEqual(OF_JOB)
+    expect(onlySpan().parent).toMatchObject({ traceId: TRACE_ID })
   })
 
-  it.each(['retryable', 'discarded'] as const)('is an error where it failed: %s', async (state) => {
-    await doing('ojs.nack', row({ state, error: '{"code":"boom","message":"it went off"}' }))
-    expect(one().status).toEqual({ code: SpanStatusCode.ERROR, message: 'it went off' })
-    expect(one().attributes).toEqual({
-      ...OF_JOB,
-      'ojs.job.state': state,
-      'error.type': 'boom',
-      'error.message': 'it went off',
-      'ojs.job.error.attempt': 2,
-    })
-  })
+  it.each(['retryable', 'discarded'] as const)(
+    'is an error for a NACK that leaves the job %s',
+    async (state) => {
+      await doing('ojs.nack', row({ state, error: '{"code":"boom","message":"it went off"}' }))
+      expect(onlySpan().status).toEqual({ code: SpanStatusCode.ERROR, message: 'it went off' })
+      expect(onlySpan().attributes).toEqual({
+        ...OF_JOB,
+        'ojs.job.state': state,
+        'error.type': 'boom',
+        'error.message': 'it went off',
+        'ojs.job.error.attempt': 2,
+      })
+    },
+  )
 
-  it('is none where it was handed back, or only looked at', async () => {
+  it('is no error for a job that was given back, or only read', async () => {
     const error = '{"code":"boom","message":"it went off"}'
     await doing('ojs.nack', row({ state: 'available', error }))
-    expect(one().status).toEqual(UNSET)
+    expect(onlySpan().status).toEqual(UNSET)
     spans.clear()
     await doing('ojs.get_job', row({ state: 'discarded', error }))
-    expect(one().status).toEqual(UNSET)
+    expect(onlySpan().status).toEqual(UNSET)
   })
 
   it.each<[unknown, string, string]>([
     [new OjsError('not_found', 'gone'), 'not_found', 'gone'],
     [new RangeError('too far'), 'RangeError', 'too far'],
     ['thrown', 'string', 'thrown'],
-  ])('that is refused is an error, and the refusal goes on: %s', async (error, type, message) => {
+  ])('is an error for a refusal, which is thrown on: %s', async (error, type, message) => {
     const refused = traced('ojs.ack', FROM, () => Promise.reject(error))
     await expect(refused).rejects.toBe(error)
-    expect(one().status).toEqual({ code: SpanStatusCode.ERROR, message })
-    expect(one().attributes).toEqual({ ...COMMON, 'error.type': type, 'error.message': message })
+    expect(onlySpan().status).toEqual({ code: SpanStatusCode.ERROR, message })
+    expect(onlySpan().attributes).toEqual({
+      ...COMMON,
+      'error.type': type,
+      'error.message': message,
+    })
   })
 })
 
-describe('whose child it is', () => {
+describe('the parent of a span', () => {
   const inside = <T>(work: () => Promise<T>) =>
     trace.getTracer('server').startActiveSpan('server', async (span) => {
       const done = await work()
@@ -220,12 +235,12 @@ describe('whose child it is', () => {
     void (await traced('ojs.get_job', from, () => ({ job: row() })))
   const parentOf = (name: string) => spans.all(name)[0]?.parentSpanContext
 
-  it('is that of the span around it, where nothing came with the request', async () => {
+  it('is the active span if the request has no traceparent', async () => {
     const [, around] = await inside(get({}))
     expect(parentOf('ojs.get_job')).toMatchObject({ spanId: around.spanId })
   })
 
-  it('is that of the span around it, where that is of the same trace', async () => {
+  it('is the active span if the request is of the same trace', async () => {
     const [, around] = await inside(async () => {
       const span = trace.getSpan(context.active())?.spanContext()
       await get(span ? { traceparent: `00-${span.traceId}-b7ad6b7169203331-01` } : {})()
@@ -233,12 +248,12 @@ describe('whose child it is', () => {
     expect(parentOf('ojs.get_job')).toMatchObject({ spanId: around.spanId })
   })
 
-  it('is that of the sender, where the span around it is of another trace', async () => {
+  it('is the sender if the active span is of another trace', async () => {
     await inside(get(FROM))
     expect(parentOf('ojs.get_job')).toMatchObject({ traceId: TRACE_ID })
   })
 
-  it('may be a parent itself, of what is done within', async () => {
+  it('is ojs.nack for the retry evaluation within it', async () => {
     await traced('ojs.nack', FROM, async () => {
       const verdict = evaluatingRetry(row(), () => ({ do: 'retry' }))
       expect(verdict).toEqual({ do: 'retry' })
@@ -251,7 +266,7 @@ describe('whose child it is', () => {
     expect(retry?.attributes).toEqual({ ...OF_JOB, 'ojs.retry.decision': 'retry' })
   })
 
-  it('is nobody, for what a timer does', async () => {
+  it('is absent for a pass that a timer started', async () => {
     const [jobs] = await inside(() => systemPass('ojs.reaper.check', async () => 3))
     expect(jobs).toBe(3)
     const [pass] = spans.all('ojs.reaper.check')
@@ -260,7 +275,7 @@ describe('whose child it is', () => {
   })
 })
 
-it('is only done, where nobody traces', async () => {
+it('all traced operations run without spans if there is no tracer provider', async () => {
   spans.unregister()
   const job = row()
   const sent: unknown[] = []

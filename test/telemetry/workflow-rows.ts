@@ -1,6 +1,6 @@
 import type { EndedStep, WorkflowRow } from '../../src/job/workflow-row.ts'
 
-/** A workflow as the ledger would give it; only for tests of what telemetry makes of it. */
+/** A workflow as the ledger would return it, for tests of what telemetry makes of it. */
 export function workflowRow(change: Partial<WorkflowRow> = {}): WorkflowRow {
   return {
     id: 'w',
