@@ -6,7 +6,7 @@ import { amqpStage, deliveryOf, ofJob, settlementsOf } from './stage.ts'
 
 const { wire, gateway, admin, clients } = amqpStage()
 
-/** As a client in any language does it: seed 002 §5.6 and §5.7. */
+/** Publishes a control message, as a client in any language does (seed 002 §5.6 and §5.7). */
 async function tell(queue: string, type: string, body: object, more: object = {}): Promise<void> {
   const content = Buffer.from(JSON.stringify(body))
   const options = { type, mandatory: true, contentType: 'application/json', ...more }
@@ -19,11 +19,11 @@ async function stateOf(id: string): Promise<string> {
 }
 
 describe('ojs.control.cancel', () => {
-  it('AMQP-019 implements CANCEL via control queue publish: a job that waits', async () => {
+  it('AMQP-019 implements CANCEL via control queue publish: a waiting job is never handed out', async () => {
     const id = await clients.push('cancelled')
     await tell('cancelled', 'ojs.control.cancel', { job_id: id })
     await eventually(async () => (await stateOf(id)) === 'cancelled')
-    // Its token is still there, and nobody gets it.
+    // The job's token is still in the queue, but no FETCH gets it.
     await eventually(async () => {
       expect(await gateway.fetch(['cancelled'], { wait_ms: 300 })).toEqual([])
       const [delivery] = wire.all('BasicDeliver', ofJob(id))
@@ -32,7 +32,7 @@ describe('ojs.control.cancel', () => {
     expect(settlementsOf(wire, deliveryOf(wire, id))).toMatchObject([{ name: 'BasicAck' }])
   })
 
-  it('AMQP-019 implements CANCEL via control queue publish: a job that runs', async () => {
+  it('AMQP-019 implements CANCEL via control queue publish: a heartbeat tells the worker of a running job', async () => {
     const id = await clients.push('cancelled')
     await clients.fetch('cancelled', 1, { worker_id: 'w-cancel' })
     await tell('cancelled', 'ojs.control.cancel', { job_id: id })
@@ -43,7 +43,7 @@ describe('ojs.control.cancel', () => {
     expect((await gateway.ack(id)).status).toBe(409)
   })
 
-  it('AMQP-019 tells the workers of that queue, so that whoever runs the job aborts it', async () => {
+  it('AMQP-019 broadcasts the cancellation to the workers of that queue', async () => {
     const id = await clients.push('told')
     const delivery = await admin.channel.get('ojs.queue.told')
     if (delivery === false) throw new Error('no message')
@@ -69,19 +69,19 @@ describe('ojs.control.cancel', () => {
 })
 
 describe('ojs.control.heartbeat', () => {
-  it('AMQP-020 implements BEAT via control queue publish: it extends the lease', async () => {
+  it('AMQP-020 implements BEAT via control queue publish: a heartbeat extends the lease', async () => {
     const beaten = await clients.push('beaten')
     const silent = await clients.push('beaten')
     await clients.fetch('beaten', 2, { worker_id: 'w-beat', visibility_timeout_ms: 8_000 })
     const beat = { job_id: beaten, worker_id: 'w-beat', visibility_timeout_ms: 60_000 }
     await tell('beaten', 'ojs.control.heartbeat', beat)
-    // Both had the same lease: when one has run out, so would have the other.
+    // Both had the same lease, so without the heartbeat the other one would have ended too.
     await eventually(async () => (await stateOf(silent)) === 'available', 30_000)
     expect((await gateway.get(beaten)).body.job).toMatchObject({ state: 'active', attempt: 1 })
     expect((await gateway.ack(beaten)).status).toBe(200)
   })
 
-  it('AMQP-020 implements BEAT via control queue publish: a foreign worker is seen', async () => {
+  it('AMQP-020 implements BEAT via control queue publish: a foreign worker is listed', async () => {
     const id = await clients.push('foreign')
     const message = await admin.channel.get('ojs.queue.foreign')
     if (message === false) throw new Error('no message')
@@ -92,14 +92,14 @@ describe('ojs.control.heartbeat', () => {
     admin.channel.ack(message)
   })
 
-  it('AMQP-020 has heartbeats on every connection, sooner than the recommended 60 s', () => {
+  it('AMQP-020 has a heartbeat interval of 10 s on every connection, below the recommended 60 s', () => {
     const tuned = wire.all('ConnectionTuneOk')
     expect(tuned.length).toBeGreaterThanOrEqual(3)
     for (const { fields } of tuned) expect(fields['heartbeat']).toBe(10)
   })
 })
 
-/** Seed 002 §5.8: an exclusive, auto-delete queue of the asker's, and a `correlation_id`. */
+/** Seed 002 §5.8: the client has an exclusive, auto-delete reply queue, and sends a `correlation_id`. */
 describe('ojs.control.info', () => {
   let channel: Channel
   let replyTo: string
@@ -132,7 +132,7 @@ describe('ojs.control.info', () => {
     expect(answer.body).toEqual((await gateway.get(id)).body)
   })
 
-  it('AMQP-021 answers for a job that is not there with the error of HTTP', async () => {
+  it('AMQP-021 answers INFO for an unknown job with the error of HTTP', async () => {
     await clients.push('asked')
     const { body } = await ask('asked', '019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d6')
     expect(body.error).toMatchObject({ code: 'not_found', retryable: false })

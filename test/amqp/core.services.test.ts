@@ -16,7 +16,7 @@ import {
 /** Deliveries per consumer of the gateway. */
 const PREFETCH = 32
 
-/** As seed 002 §15.1 declares it. */
+/** The options with which seed 002 §15.1 declares a queue. */
 function seedQueue(queue: string): Options.AssertQueue {
   const deadLetter = {
     'x-dead-letter-exchange': 'ojs.exchange.dlx',
@@ -29,7 +29,7 @@ const { wire, gateway, admin, clients } = amqpStage()
 
 const declared = () => onJobQueues(wire, 'QueueDeclare', { passive: false })
 
-/** On the wire, and to RabbitMQ the same as this and nothing else. */
+/** Checks the declare on the wire, and that RabbitMQ accepts it again and refuses other properties. */
 async function expectDurableDirect(exchange: string): Promise<void> {
   const { fields } = await wire.next('ExchangeDeclare', { exchange, passive: false })
   expect(fields).toMatchObject({ type: 'direct', durable: true, autoDelete: false })
@@ -131,7 +131,7 @@ it('AMQP-007 sets the prefetch count before it consumes', async () => {
       { name: 'BasicQosOk' },
     ])
   }
-  // The consumer that has them may not be given more until it settles one.
+  // RabbitMQ delivers no more than the prefetch until the consumer settles one.
   await eventually(async () => {
     const { messageCount } = await admin.channel.checkQueue('ojs.queue.measured')
     return messageCount === 8
@@ -178,7 +178,7 @@ it('AMQP-009 maps FAIL (discard) to basic.nack with requeue=false', async () => 
   expect(dead).toEqual([id, 'rejected'])
 })
 
-describe('every token that goes out: first, of a batch, of a schedule, of a retry', () => {
+describe('every job message: of a PUSH, a batch, a schedule and a retry', () => {
   const ARGS = ['ключ ✓ 🐇', { deep: [1, -2.5e-3, null, true, '\u0000"\\'] }]
   const ids: string[] = []
   let publishes: Method[]
@@ -246,7 +246,7 @@ describe('every token that goes out: first, of a batch, of a schedule, of a retr
   })
 })
 
-describe('names', () => {
+describe('names of exchanges and queues', () => {
   const EXCHANGES = /^ojs\.(exchange\.(direct|dlx|retry|delayed))$/
   const QUEUES =
     /^ojs\.(queue\.[a-z]+|queue\.(dlx|control)\.[a-z]+|queue\.retry\.[a-z]+\.\d+|system\.[a-z-]+(\.dlx)?)$/
@@ -263,7 +263,7 @@ describe('names', () => {
         'ok',
       ])
     }
-    // One AMQP queue for each OJS queue: nothing else leads there, and it leads nowhere else.
+    // One AMQP queue for each OJS queue: its routing key is bound to no other queue.
     for (const { fields } of wire.all('QueueBind', { exchange: 'ojs.exchange.direct' })) {
       const { queue, routingKey } = fields
       expect(queue).toBeOneOf([`ojs.queue.${routingKey}`, routingKey])
@@ -274,7 +274,7 @@ describe('names', () => {
   describe('of a gateway with OJS_PREFIX', () => {
     const tenant = amqpStage({ OJS_PREFIX: 'tenant1' })
 
-    it('AMQP-031 puts the prefix before every name, and nothing else changes', async () => {
+    it('AMQP-031 puts OJS_PREFIX before every name', async () => {
       expect((await tenant.gateway.push('email')).status).toBe(201)
       const names = [
         ...tenant.wire.all('ExchangeDeclare').map(({ fields }) => String(fields['exchange'])),
@@ -289,7 +289,7 @@ describe('names', () => {
   })
 })
 
-it('advertises the binding in its manifest', async () => {
+it('lists amqp among the protocols of its manifest', async () => {
   const { body } = await gateway.request('GET', '/ojs/manifest')
   expect(body).toMatchObject({ protocols: ['http', 'amqp'], backend: 'rabbitmq' })
 })

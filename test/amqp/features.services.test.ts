@@ -9,7 +9,7 @@ import { amqpStage, answerTo, deliveryOf, headersOf, METRICS, publishesOf } from
 const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
 const TRACESTATE = 'vendor=value'
 
-/** A topology file with limits for two queues; everything else is ours. */
+/** Writes the shipped topology with limits for two queues. */
 function topologyWithLimits(): { path: string; remove(): void } {
   const dir = mkdtempSync(join(tmpdir(), 'ojs-topology-'))
   const shipped = new URL('../../topology/topology.json', import.meta.url)
@@ -20,18 +20,18 @@ function topologyWithLimits(): { path: string; remove(): void } {
   return { path, remove: () => rmSync(dir, { recursive: true }) }
 }
 
-describe('a gateway as it is shipped, with limits for two queues', () => {
+describe('a gateway with the shipped topology and limits for two queues', () => {
   const topology = topologyWithLimits()
   afterAll(() => topology.remove())
   const { wire, gateway, admin, clients } = amqpStage({ OJS_TOPOLOGY: topology.path })
 
-  it('AMQP-022 supports scheduled jobs: the ledger holds them, then publishes', async () => {
+  it('AMQP-022 supports scheduled jobs: the ledger holds them, and publishes them at their time', async () => {
     const dueAt = Date.now() + 5_000
     const scheduledAt = new Date(dueAt).toISOString()
     const id = await clients.push('scheduled', { options: { scheduled_at: scheduledAt } })
     expect((await gateway.get(id)).body.job).toMatchObject({ state: 'scheduled' })
     const fetching = clients.fetch('scheduled')
-    // A look after the time has come would see what may be there by then.
+    // Stops 50 ms before the job is due, because a later check might rightly find the publish.
     while (Date.now() < dueAt - 50) {
       expect(publishesOf(wire, id)).toEqual([])
       await new Promise((resolve) => setTimeout(resolve, 10))
@@ -91,7 +91,7 @@ describe('a gateway as it is shipped, with limits for two queues', () => {
     const limits = { 'x-max-length': 1, 'x-overflow': 'reject-publish' }
     expect(declared.fields['arguments']).toMatchObject(limits)
     const from = wire.methods.length
-    // The limit of a quorum queue is soft.
+    // A quorum queue may exceed its limit for a while, so this pushes until the first refusal.
     let answer = await gateway.push('small')
     for (; answer.status === 201 && ids.length < 100; answer = await gateway.push('small')) {
       ids.push(answer.body.job.id)

@@ -31,13 +31,13 @@ describe('docs/amqp-conformance.md', () => {
     for (const { level } of rows) expect(level).toMatch(/^[A-Z][a-z]+, (MUST|SHOULD)$/)
   })
 
-  it('names at least one test for each, and every test that there is', () => {
+  it('names at least one test for each requirement, and every test of this folder', () => {
     const listed = rows.flatMap(({ id, proofs }) => proofs.map((proof) => `${id} ${proof}`))
     expect(new Set(listed)).toEqual(new Set(tests))
     expect(listed).toHaveLength(tests.length)
   })
 
-  it('points to files that exist, and the README to it', () => {
+  it('links only to files that exist, and is linked by the README', () => {
     const links = [...page.matchAll(/\]\(([^)#]+)\)/g)].map(([, target = '']) => target)
     expect(links.length).toBeGreaterThan(0)
     for (const link of links) expect(existsSync(join(ROOT, 'docs', link)), link).toBe(true)

@@ -12,12 +12,12 @@ import {
 
 const { wire, gateway, admin, clients } = amqpStage()
 
-it('AMQP-014 enables publisher confirms, and waits for them before it answers', async () => {
+it('AMQP-014 enables publisher confirms, and answers a PUSH only after the confirm', async () => {
   await clients.push('confirmed')
   const publishes = wire.all('BasicPublish')
   for (const publish of publishes) {
     const before = wire.onChannelOf(publish).map(({ name }) => name)
-    // The very first things that the channel is used for.
+    // The channel is put into confirm mode before anything else.
     expect(before.slice(0, 4)).toEqual([
       'ChannelOpen',
       'ChannelOpenOk',
@@ -32,7 +32,7 @@ it('AMQP-014 enables publisher confirms, and waits for them before it answers', 
     isAnswered = true
   })
   const publish = await wire.next('BasicPublish', { routingKey: 'confirmed' }, from)
-  // RabbitMQ has it, and we do not know yet.
+  // RabbitMQ has the message, but the proxy holds its confirm back.
   await eventually(async () => {
     const { messageCount } = await admin.channel.checkQueue('ojs.queue.confirmed')
     return messageCount === 2
@@ -47,8 +47,8 @@ it('AMQP-014 enables publisher confirms, and waits for them before it answers', 
 it('AMQP-015 sets mandatory=true on job publishes, also of retries and dead letters', async () => {
   const retry = { max_attempts: 2, initial_interval_ms: 500, jitter: false }
   const { id } = await clients.retried('mandatory', { options: { retry } })
-  // Longer than RabbitMQ lets anybody keep a delivery: that is acknowledged early, and the dead
-  // letter has to be published.
+  // A lease longer than RabbitMQ's consumer_timeout: the gateway acknowledges the delivery early, and
+  // therefore has to publish the dead letter.
   await clients.fetch('mandatory', 1, { visibility_timeout_ms: 3_600_000 })
   await clients.fail(id)
   const exchanges = () => publishesOf(wire, id).map(({ fields }) => fields['exchange'])
@@ -59,7 +59,7 @@ it('AMQP-015 sets mandatory=true on job publishes, also of retries and dead lett
   }
 })
 
-it('AMQP-016 handles basic.return: what is missing is declared, and the job published again', async () => {
+it('AMQP-016 handles basic.return: declares the missing queue and publishes the job again', async () => {
   await clients.push('returned')
   await admin.channel.deleteQueue('ojs.queue.returned')
   const from = wire.methods.length
@@ -73,7 +73,7 @@ it('AMQP-016 handles basic.return: what is missing is declared, and the job publ
   expect(await admin.takeAll('ojs.queue.returned')).toContain(id)
 })
 
-it('AMQP-016 reports to the caller what stays unroutable', async () => {
+it('AMQP-016 answers 503 unroutable if the queue cannot be declared again', async () => {
   await clients.push('unroutable')
   await gateway.restart({ OJS_DECLARE: 'never' })
   await admin.channel.deleteQueue('ojs.queue.unroutable')
@@ -87,7 +87,7 @@ it('AMQP-016 reports to the caller what stays unroutable', async () => {
   expect(kept.status).toBe(404)
 })
 
-it('AMQP-017 implements retry via DLX + TTL: published, confirmed, then acknowledged', async () => {
+it('AMQP-017 implements retry via DLX + TTL: publishes it, waits for the confirm, then acknowledges', async () => {
   const retry = { max_attempts: 3, initial_interval_ms: 500, jitter: false }
   const { id, answer } = await clients.retried('retried', { options: { retry } })
   expect(answer).toMatchObject({ state: 'retryable', retry_delay_ms: 500 })
@@ -105,7 +105,7 @@ it('AMQP-017 implements retry via DLX + TTL: published, confirmed, then acknowle
   const bind = await wire.next('QueueBind', { queue: rung })
   expect(bind.fields).toMatchObject({ exchange: 'ojs.exchange.retry', routingKey: 'retried.500' })
 
-  // The retry has come on another connection than the confirm of its publish.
+  // The retry and the confirm of its publish come on different connections, so the ack may still follow.
   await eventually(() => settlementsOf(wire, first).length > 0)
   const [, publish] = publishesOf(wire, id)
   const confirm = publish && wire.confirmOf(publish)
@@ -123,7 +123,7 @@ it('AMQP-017 implements retry via DLX + TTL: published, confirmed, then acknowle
   expect(headersOf(second)['x-death']).toMatchObject([{ reason: 'expired', queue: rung }])
 })
 
-it('AMQP-018 tracks the attempt in x-ojs-attempt; the last failure is a discard', async () => {
+it('AMQP-018 tracks the attempt in x-ojs-attempt, and discards after the last one', async () => {
   const retry = { max_attempts: 2, initial_interval_ms: 500, jitter: false }
   const options = { retry, priority: 4, tags: ['a', 'b'] }
   const id = await clients.push('counted', { options, meta: { correlation_id: 'c-1' } })

@@ -10,7 +10,7 @@ const CONNECTIONS = 3
 const isHealthy = async () => (await gateway.request('GET', '/ojs/v1/health')).status === 200
 const metric = async (name: string) => samplesOf(await scrape(gateway), name)[name] ?? 0
 
-/** A FETCH that waits for a job, from when the gateway has it. */
+/** Starts a FETCH that waits for a job. Resolves once the gateway has it. */
 async function startWaiting(queue: string): Promise<{ jobs: Promise<{ id: string }[]> }> {
   const jobs = gateway.fetch([queue], { wait_ms: 30_000 })
   await eventually(async () => (await metric(`ojs_fetch_waiters{queue="${queue}"}`)) === 1)
@@ -27,13 +27,13 @@ describe('a lost connection', () => {
     wire.proxy.refuse(true)
     const cutAt = performance.now()
     wire.proxy.cut()
-    // Two attempts of each connection; what a moment of delay makes longer may be longer.
+    // Two attempts of each connection fail. There is no upper bound, because a busy machine may delay them.
     await eventually(() => since().length >= 2 * CONNECTIONS)
     wire.proxy.refuse(false)
     await eventually(() => since().length >= 3 * CONNECTIONS)
     await eventually(isHealthy)
-    // Whichever connection it was: its nth attempt is not before 1, 1 + 2, 1 + 2 + 4 s, less 25 %.
-    // One more may be of those who ask whether a new queue has come back.
+    // The nth attempt of each connection comes after at least 1, 1 + 2, 1 + 2 + 4 s, less 25 %. There may be
+    // one more attempt, of a check for a new queue.
     const attempts = since()
     for (const [n, seconds] of [1, 3, 7].entries()) {
       const earliest = attempts.slice(n * CONNECTIONS, (n + 1) * CONNECTIONS)
@@ -49,7 +49,7 @@ describe('a lost connection', () => {
     )
   })
 
-  it('AMQP-026 declares the topology again, and its consumers with the same prefetch', async () => {
+  it('AMQP-026 declares the topology again, and consumes with the same prefetch', async () => {
     const queue = 'ojs.queue.rebuilt'
     await clients.push('rebuilt')
     await clients.fetch('rebuilt')
@@ -82,7 +82,7 @@ describe('a lost connection', () => {
   })
 })
 
-it('serves again in half a minute where a network swallows the end of its connections', async () => {
+it('serves again after the network drops its connections silently', async () => {
   const from = wire.attempts.length
   wire.proxy.strand()
   await eventually(() => wire.attempts.length >= from + CONNECTIONS)
@@ -93,7 +93,7 @@ it('serves again in half a minute where a network swallows the end of its connec
   expect(await clients.fetch('stranded')).toMatchObject([{ id }])
 })
 
-it('AMQP-027 handles a consumer cancellation: noticed, counted, registered again', async () => {
+it('AMQP-027 handles a consumer cancellation: counts it and consumes again', async () => {
   const queue = 'ojs.queue.withdrawn'
   await clients.push('withdrawn')
   const [first] = await clients.fetch('withdrawn')
@@ -111,7 +111,7 @@ it('AMQP-027 handles a consumer cancellation: noticed, counted, registered again
   expect(await metric('ojs_amqp_consumer_cancels_total{queue="withdrawn"}')).toBe(1)
 })
 
-it('AMQP-028 uses a channel pool: no channel is shared by two purposes, or two contents', async () => {
+it('AMQP-028 uses a channel pool: each queue has one publish channel, each consumer its own channel', async () => {
   const queues = Array.from({ length: 12 }, (_, i) => `pooled${i}`)
   await Promise.all(queues.map((queue) => clients.push(queue)))
   await Promise.all(
@@ -135,7 +135,7 @@ it('AMQP-028 uses a channel pool: no channel is shared by two purposes, or two c
     const names = wire.onChannelOf(consume).map(({ name }) => name)
     expect(names.filter((name) => name === 'BasicConsume')).toHaveLength(1)
   }
-  // Not even a connection both publishes and consumes.
+  // No connection both publishes and consumes.
   const connectionsOf = (name: string) => new Set(wire.all(name).map((m) => m.connection))
   const publishing = [...connectionsOf('BasicPublish')]
   expect(publishing.filter((each) => connectionsOf('BasicConsume').has(each))).toEqual([])

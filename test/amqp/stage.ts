@@ -22,7 +22,7 @@ export const METRICS = {
   ojs_amqp_reconnections_total: 'counter',
 }
 
-/** A real RabbitMQ and a real gateway, with the wire between them written down. */
+/** A real RabbitMQ and a real gateway, with a proxy that records every AMQP method between them. */
 export interface AmqpStage {
   readonly vhost: Vhost
   readonly wire: Wire
@@ -31,15 +31,15 @@ export interface AmqpStage {
   readonly clients: Clients
 }
 
-/** What HTTP clients do; each call expects the answer that means success. */
+/** Calls of HTTP clients. Each expects the status that means success. */
 interface Clients {
-  /** Answers the job's id. */
+  /** Returns the job's id. */
   push(queue: string, over?: object): Promise<string>
-  /** Exactly this many jobs, however they come. */
+  /** Fetches until it has exactly this many jobs. */
   fetch(queue: string, count?: number, over?: object): Promise<{ id: string; attempt: number }[]>
-  /** Answers the body. */
+  /** Sends a NACK and returns its answer. */
   fail(id: string, error?: object): Promise<Record<string, unknown>>
-  /** A job whose first attempt has failed, and whose next one went into its rung. */
+  /** Returns a job whose first attempt failed, and whose next one went into its retry queue. */
   retried(queue: string, over?: object): Promise<{ id: string; answer: Record<string, unknown> }>
 }
 
@@ -49,7 +49,7 @@ export function amqpStage(env: Record<string, string> = {}): AmqpStage {
   beforeAll(async () => {
     const vhost = await createVhost()
     const wire = await Wire.start(vhost.url)
-    // No consumer leaves because a busy machine let 2 s pass between two steps of a test.
+    // Else a consumer would be cancelled if a busy machine lets 2 s pass between two steps of a test.
     const gateway = await startTestGateway(wire.url, env, { idleMs: 60_000 })
     const admin = await connectAdmin(vhost.url)
     stage = { vhost, wire, gateway, admin, clients: clientsOf(gateway) }
@@ -107,8 +107,8 @@ function clientsOf(gateway: TestGateway): Clients {
 }
 
 /**
- * What RabbitMQ answers to a declare: `ok` for what is not there or exactly the same, else its
- * reply code (404: a passive one finds nothing; 405: somebody's own; 406: there, but different).
+ * RabbitMQ's answer to a declare: `ok` if the entity is new or has the same properties, else the reply code
+ * (404: a passive declare finds nothing; 405: exclusive to another connection; 406: other properties).
  */
 export async function answerTo(
   admin: Admin,
@@ -126,14 +126,14 @@ export async function answerTo(
 
 const JOB_QUEUE = /^ojs\.queue\.(?!dlx\.|retry\.|control\.)/
 
-/** Methods of this name about queues that hold jobs to run. */
+/** The methods with this name that are about job queues. */
 export function onJobQueues(wire: Wire, name: string, wanted: object = {}): Method[] {
   return wire
     .all(name, { ...wanted })
     .filter(({ fields }) => JOB_QUEUE.test(String(fields['queue'])))
 }
 
-/** Tokens of jobs that went out, whichever exchange took them. */
+/** The publishes of job messages, to whatever exchange. */
 export function jobPublishes(wire: Wire, from = 0): Method[] {
   return wire.all('BasicPublish', ({ fields }) => !isControl(fields['routingKey']), from)
 }
@@ -142,12 +142,12 @@ export function publishesOf(wire: Wire, id: string): Method[] {
   return jobPublishes(wire).filter(ofJob(id))
 }
 
-/** Tells messages of this job. */
+/** Returns whether a method has a message of this job. */
 export function ofJob(id: string): (method: Method) => boolean {
   return ({ properties }) => properties?.['messageId'] === id
 }
 
-/** The newest delivery of this job to us; copies of dead letters are none. */
+/** The newest delivery of this job to the gateway or worker. Copies of dead letters do not count. */
 export function deliveryOf(wire: Wire, id: string): Method {
   const last = wire
     .all('BasicDeliver', ofJob(id))
@@ -156,7 +156,7 @@ export function deliveryOf(wire: Wire, id: string): Method {
   return last
 }
 
-/** `basic.ack`, `basic.nack` or `basic.reject` that we have sent for this delivery. */
+/** The `basic.ack`, `basic.nack` or `basic.reject` that was sent for this delivery. */
 export function settlementsOf(wire: Wire, delivery: Method): Method[] {
   const { deliveryTag } = delivery.fields
   const onChannel = wire.onChannelOf(delivery)

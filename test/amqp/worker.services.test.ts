@@ -18,7 +18,7 @@ import {
 const CONCURRENCY = 3
 const TRACE_ID = '4bf92f3577b34da6a3ce929d0e0e4736'
 
-// The wire here is the worker's own; the gateway has another one.
+// This wire is between the worker and RabbitMQ; that of the stage is the gateway's.
 const { vhost, gateway, admin, clients } = amqpStage()
 const registry = new Registry()
 let wire: Wire
@@ -60,7 +60,7 @@ async function stateOf(id: string): Promise<string> {
   return (await gateway.get(id)).body.job.state
 }
 
-/** How this attempt of the job came, and what the worker did with it in the end. */
+/** The delivery of this attempt of the job, and its ack or nack by the worker. */
 async function settled(id: string, attempt = 1): Promise<{ delivery: Method; settlement: Method }> {
   const isAttempt = (method: Method) =>
     ofJob(id)(method) && headersOf(method)['x-ojs-attempt'] === attempt
@@ -72,8 +72,8 @@ async function settled(id: string, attempt = 1): Promise<{ delivery: Method; set
 }
 
 /**
- * A job whose first attempt has failed and whose next one went into a retry queue. A new one is
- * used when RabbitMQ has written it down, and the gateway holds such jobs until then.
+ * Returns a job whose first attempt failed and whose next one went into a retry queue. Repeats until one
+ * does: as long as RabbitMQ has not written a new retry queue to disk, retries are left to the gateway.
  */
 async function retried(): Promise<string> {
   const retry = { max_attempts: 2, initial_interval_ms: 500, jitter: false }
@@ -86,7 +86,7 @@ async function retried(): Promise<string> {
   return id
 }
 
-/** The report that tells how this attempt has ended, and the confirm of it. */
+/** The report of the end of this attempt, and its confirm. */
 function reportOf(id: string, attempt: number): { report: Method; confirm: Method } {
   const isEnd = (event: { job_id: string; attempt: number; event: string }) =>
     event.job_id === id && event.attempt === attempt && event.event !== 'started'
@@ -98,13 +98,13 @@ function reportOf(id: string, attempt: number): { report: Method; confirm: Metho
   return { report, confirm }
 }
 
-it('AMQP-006 native worker: basic.consume with no_ack=false, never basic.get', async () => {
+it('AMQP-006 native worker: uses basic.consume with no_ack=false, never basic.get', async () => {
   const { fields } = await wire.next('BasicConsume', { queue: 'ojs.queue.native' })
   expect(fields).toMatchObject({ noAck: false, exclusive: false })
   expect(wire.all('BasicGet')).toEqual([])
 })
 
-it('AMQP-008 native worker: reported, confirmed, then basic.ack with its delivery tag', async () => {
+it('AMQP-008 native worker: sends basic.ack with the delivery tag after its report is confirmed', async () => {
   const id = await clients.push('native', { type: 'ok' })
   const { delivery, settlement } = await settled(id)
   const { deliveryTag } = delivery.fields
@@ -114,7 +114,7 @@ it('AMQP-008 native worker: reported, confirmed, then basic.ack with its deliver
   await eventually(async () => (await stateOf(id)) === 'completed')
 })
 
-it('AMQP-009 native worker: a job that is not retried is basic.nack with requeue=false', async () => {
+it('AMQP-009 native worker: sends basic.nack with requeue=false for a job that is not retried', async () => {
   const id = await clients.push('native', { type: 'nobody.handles' })
   const { delivery, settlement } = await settled(id)
   const { deliveryTag } = delivery.fields
@@ -129,7 +129,7 @@ it('AMQP-009 native worker: a job that is not retried is basic.nack with requeue
   })
 })
 
-it('AMQP-017 native worker: retries by the same queues, confirmed and reported before the ack', async () => {
+it('AMQP-017 native worker: retries by the same retry queues, and acks after the confirm and the report', async () => {
   const id = await retried()
   const { delivery, settlement } = await settled(id)
   const [publish, ...others] = publishesOf(wire, id)
@@ -145,7 +145,7 @@ it('AMQP-017 native worker: retries by the same queues, confirmed and reported b
   expect(wire.inOrder(delivery, publish, confirm, reportOf(id, 1).report, settlement)).toBe(true)
 })
 
-it('AMQP-018 native worker: counts in x-ojs-attempt, and discards after the last attempt', async () => {
+it('AMQP-018 native worker: tracks the attempt in x-ojs-attempt, and discards after the last one', async () => {
   const id = await retried()
   const { delivery, settlement } = await settled(id, 2)
   expect(headersOf(delivery)).toMatchObject({
@@ -164,7 +164,7 @@ it('AMQP-018 native worker: counts in x-ojs-attempt, and discards after the last
   await eventually(async () => (await stateOf(id)) === 'discarded')
 })
 
-it('AMQP-014 native worker: publishes jobs and reports on confirm channels, mandatory', () => {
+it('AMQP-014 native worker: publishes jobs and reports as mandatory on confirm channels', () => {
   const publishes = wire.all(
     'BasicPublish',
     ({ properties }) => properties?.['replyTo'] === undefined,
@@ -176,7 +176,7 @@ it('AMQP-014 native worker: publishes jobs and reports on confirm channels, mand
   }
 })
 
-it('AMQP-019 native worker: aborts a job that is cancelled, and reports only its token', async () => {
+it('AMQP-019 native worker: aborts a cancelled job, and reports only that its token was dropped', async () => {
   const id = await clients.push('native', { type: 'cancelled' })
   await eventually(async () => (await stateOf(id)) === 'active')
   const from = wire.methods.length
@@ -193,7 +193,7 @@ it('AMQP-019 native worker: aborts a job that is cancelled, and reports only its
   expect(await stateOf(id)).toBe('cancelled')
 })
 
-it('AMQP-020 native worker: beats via the control queue for the jobs that it runs', async () => {
+it('AMQP-020 native worker: sends heartbeats for its running jobs via the control queue', async () => {
   const id = await clients.push('native', { type: 'cancelled' })
   const isBeat = ({ properties, body }: Method) =>
     properties?.['type'] === 'ojs.control.heartbeat' && body?.includes(id) === true
@@ -227,7 +227,7 @@ it('AMQP-023 native worker: continues the trace in a child span, linked to its p
   }
 })
 
-it('AMQP-024 native worker: the same metrics, in a registry of the program', async () => {
+it('AMQP-024 native worker: exposes the same metrics in a registry of the program', async () => {
   const lines = (await registry.metrics()).split('\n')
   for (const [name, type] of Object.entries(METRICS)) {
     expect(lines).toContain(`# TYPE ${name} ${type}`)

@@ -14,10 +14,10 @@ const call = (method: string, path: string, body?: object) =>
 describe('GET /ojs/manifest', () => {
   it('200: as printed in §21', async () => {
     const answer = await gateway.request('GET', '/ojs/manifest')
-    // Optional, §21.2: there is no homepage, and there are extensions.
+    // Optional members (§21.2): we have no homepage, but extensions.
     const { extensions, capabilities } = answer.body
     expect(Array.isArray(extensions)).toBe(true)
-    // Level 4 is a claim of all of them (ojs-digest §18).
+    // Level 4 requires all capabilities (ojs-digest §18).
     expect(answer.body.conformance_level).toBe(4)
     expect(new Set(Object.values(capabilities))).toEqual(new Set([true]))
     expectAsPrinted(answer, '21.1 200', { 'implementation.homepage': undefined, extensions })
@@ -48,7 +48,7 @@ describe('GET /ojs/v1/queues/:name/stats', () => {
     expectAsPrinted(await call('GET', `/queues/${queue}/stats`), '11.2 200')
   })
 
-  it('404 not_found: a queue that nobody has used', async () => {
+  it('404 not_found: an unknown queue', async () => {
     expect(await call('GET', '/queues/nobody/stats')).toMatchObject(unknown)
   })
 })
@@ -60,7 +60,7 @@ describe('POST /ojs/v1/queues/:name/pause', () => {
     expectAsPrinted(await call('POST', `/queues/${queue}/pause`), '11.3 200')
   })
 
-  it('400 invalid_request: a name that no queue can have', async () => {
+  it('400 invalid_request: an invalid queue name', async () => {
     expect(await call('POST', '/queues/NO%20QUEUE/pause')).toMatchObject(invalid)
   })
 })
@@ -73,7 +73,7 @@ describe('POST /ojs/v1/queues/:name/resume', () => {
     expectAsPrinted(await call('POST', `/queues/${queue}/resume`), '11.4 200')
   })
 
-  it('400 invalid_request: a name that no queue can have', async () => {
+  it('400 invalid_request: an invalid queue name', async () => {
     expect(await call('POST', '/queues/NO%20QUEUE/resume')).toMatchObject(invalid)
   })
 })
@@ -138,7 +138,7 @@ describe('POST /ojs/v1/dead-letter/:id/retry', () => {
     expectAsPrinted(await call('POST', `/dead-letter/${NONE}/retry`), '12.3 404')
   })
 
-  it('422 unsupported: with other values for the job; it stays a dead letter', async () => {
+  it('422 unsupported: a body with override; the job stays a dead letter', async () => {
     const id = await deadLetter(freshQueue())
     const body = { override: { args: [2] } }
     const unsupported = { code: 'unsupported', retryable: false, details: { field: 'override' } }

@@ -8,7 +8,7 @@ const CRON = '/ojs/v1/cron'
 const invalid = { status: 400, body: { error: { code: 'invalid_request', retryable: false } } }
 
 let count = 0
-/** Seed 001 §13.2, as printed there, under a name of its own. */
+/** The cron entry that seed 001 §13.2 prints, with a new name. */
 function printedCron(): { name: string; [member: string]: unknown } {
   count += 1
   return {
@@ -57,7 +57,7 @@ describe('POST /ojs/v1/cron', () => {
     expectAsPrinted(await gateway.request('POST', CRON, printedCron()), '13.2 201')
   })
 
-  it('400 invalid_request: an expression that is none', async () => {
+  it('400 invalid_request: an invalid cron expression', async () => {
     const entry = { ...printedCron(), cron: '61 9 * * *' }
     expect(await gateway.request('POST', CRON, entry)).toMatchObject(invalid)
   })
@@ -85,7 +85,7 @@ describe('DELETE /ojs/v1/cron/:name', () => {
     expectAsPrinted(await gateway.request('DELETE', `${CRON}/${name}`), '13.3 200')
   })
 
-  it('404 not_found: a name that nobody registered', async () => {
+  it('404 not_found: an unknown name', async () => {
     expect(await gateway.request('DELETE', `${CRON}/none`)).toMatchObject({
       status: 404,
       body: { error: { code: 'not_found', retryable: false } },

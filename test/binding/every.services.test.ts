@@ -11,7 +11,7 @@ import {
 import { createVhost } from '../support/rabbit.ts'
 import { expectAsPrinted } from './printed.ts'
 
-// What every endpoint of Appendix A does alike.
+// Tests that run for every endpoint of seed 001, Appendix A.
 
 const ROLES = ['producer', 'worker', 'operator', 'admin'] as const
 const hash = (key: string) => createHash('sha256').update(key).digest('hex')
@@ -23,12 +23,12 @@ const { gateway: limited } = gatewayForAll({ OJS_RATE_LIMIT: '1/3600s' })
 
 const OPEN_TO_ALL: readonly Endpoint[] = ['GET /ojs/manifest', 'GET /ojs/v1/health']
 const PROTECTED = APPENDIX_A.filter((endpoint) => !OPEN_TO_ALL.includes(endpoint))
-/** Each role may see what became of a job. */
+/** All but the endpoint that every role may use. */
 const RESTRICTED = PROTECTED.filter((endpoint) => endpoint !== 'GET /ojs/v1/jobs/:id')
 const COUNTED = APPENDIX_A.filter((endpoint) => endpoint !== 'GET /ojs/v1/health')
 const POSTS = APPENDIX_A.filter((endpoint) => endpoint.startsWith('POST '))
 
-/** A request to the endpoint; what stands for `:id` and the like is known to nobody. */
+/** Sends a request to the endpoint, with an unknown name for `:id` and the like. */
 function ask(gateway: TestGateway, endpoint: Endpoint, headers: object = {}): Promise<Answer> {
   const [method = '', path = ''] = endpoint.split(' ')
   const body = method === 'POST' ? {} : undefined
@@ -47,7 +47,7 @@ async function send(endpoint: Endpoint, body: string, contentType: string): Prom
 
 describe('every endpoint', () => {
   it.each(APPENDIX_A)(
-    '422 unsupported: a version of OJS that is not spoken here, %s',
+    '422 unsupported: an OJS-Version that is not supported, %s',
     async (endpoint) => {
       expect(await ask(open, endpoint, { 'OJS-Version': '9.9' })).toMatchObject({
         status: 422,
@@ -57,7 +57,7 @@ describe('every endpoint', () => {
   )
 
   it.each(APPENDIX_A)(
-    'any: X-Request-Id as the client gave it or a new one, OJS-Version, media type, %s',
+    'any: has the X-Request-Id of the client or a new one, OJS-Version and media type, %s',
     async (endpoint) => {
       const given = await ask(open, endpoint, { 'X-Request-Id': 'my-own' })
       expect(given.headers.get('X-Request-Id')).toBe('my-own')
@@ -77,7 +77,7 @@ describe('every endpoint', () => {
     expect(answer.headers.get('WWW-Authenticate')).toMatch(/^Bearer/)
   })
 
-  it.each(RESTRICTED)('403 x_forbidden: a key of a role that may not, %s', async (endpoint) => {
+  it.each(RESTRICTED)('403 x_forbidden: a key of a role without access, %s', async (endpoint) => {
     const answers = await Promise.all(
       ROLES.map((role) => ask(locked, endpoint, { Authorization: `Bearer key-${role}` })),
     )
@@ -92,7 +92,7 @@ describe('every endpoint', () => {
   })
 
   it.each(COUNTED)('429 rate_limited: as printed in §18.2, %s', async (endpoint) => {
-    // Whoever comes first has used the only one up.
+    // The first of these requests uses up the limit of one request.
     await ask(limited, 'GET /ojs/manifest')
     expectAsPrinted(await ask(limited, endpoint), '18.2 429')
   })
@@ -104,7 +104,7 @@ describe('every endpoint', () => {
     })
   })
 
-  it.each(POSTS)('400 invalid_request: another Content-Type, %s', async (endpoint) => {
+  it.each(POSTS)('400 invalid_request: a wrong Content-Type, %s', async (endpoint) => {
     expect(await send(endpoint, '{}', 'text/plain')).toMatchObject({
       status: 400,
       body: { error: { code: 'invalid_request', retryable: false } },
@@ -112,23 +112,23 @@ describe('every endpoint', () => {
   })
 })
 
-let lonely: TestGateway
+let cutOff: TestGateway
 beforeAll(async () => {
   const vhost = await createVhost()
-  lonely = await startTestGateway(vhost.url)
+  cutOff = await startTestGateway(vhost.url)
   await vhost.drop()
-  await eventually(async () => (await ask(lonely, 'GET /ojs/v1/health')).status === 503)
+  await eventually(async () => (await ask(cutOff, 'GET /ojs/v1/health')).status === 503)
 })
-afterAll(() => lonely.destroy())
+afterAll(() => cutOff.destroy())
 
 describe('GET /ojs/v1/health', () => {
   it('503: RabbitMQ is away, as printed in §8.1', async () => {
-    expectAsPrinted(await ask(lonely, 'GET /ojs/v1/health'), '8.1 503')
+    expectAsPrinted(await ask(cutOff, 'GET /ojs/v1/health'), '8.1 503')
   })
 })
 
 async function expectAway(path: string, body: object): Promise<void> {
-  const answer = await lonely.request('POST', path, body)
+  const answer = await cutOff.request('POST', path, body)
   expect(answer).toMatchObject({
     status: 503,
     body: { error: { code: 'backend_error', retryable: true } },

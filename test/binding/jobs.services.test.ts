@@ -7,7 +7,7 @@ const { gateway } = gatewayForAll()
 const NONE = '019414d4-0000-7000-8000-000000000000'
 const JOBS = '/ojs/v1/jobs'
 
-/** Seed 001 §9.1, as printed there; the queue is the test's own. */
+/** The job that seed 001 §9.1 prints, in a queue of the test. */
 function printedJob(queue: string, options: object = {}): object {
   return {
     type: 'email.send',
@@ -37,7 +37,7 @@ async function pushed(options: object = {}): Promise<{ id: string; queue: string
   return { id: body.job.id, queue }
 }
 
-/** A queue that takes no jobs. */
+/** Returns a queue that is paused. */
 async function pausedQueue(): Promise<string> {
   const { queue } = await pushed()
   await gateway.request('POST', `/ojs/v1/queues/${queue}/pause`)
@@ -57,13 +57,13 @@ const wrongArgs = { type: 'email.send', args: { x: 1 } }
 const invalid = { status: 400, body: { error: { code: 'invalid_request', retryable: false } } }
 
 describe('POST /ojs/v1/jobs', () => {
-  it('201: stores a job, as printed in §9.1, and says where it is', async () => {
+  it('201: stores a job and answers its Location, as printed in §9.1', async () => {
     const answer = await gateway.request('POST', JOBS, printedJob(freshQueue()))
     expectAsPrinted(answer, '9.1 201')
     expect(answer.headers.get('Location')).toBe(`${JOBS}/${answer.body.job.id}`)
   })
 
-  it('201: under the X-Request-Id of the client, as printed in §19.4', async () => {
+  it('201: has the X-Request-Id of the client, as printed in §19.4', async () => {
     const headers = { 'X-Request-Id': 'my-app-trace-12345' }
     const answer = await gateway.request('POST', JOBS, printedJob(freshQueue()), headers)
     expectAsPrinted(answer, '19.4 201')
@@ -105,7 +105,7 @@ describe('POST /ojs/v1/jobs', () => {
 })
 
 describe('POST /ojs/v1/jobs/batch', () => {
-  it('201: stores all of them, as printed in §9.2', async () => {
+  it('201: stores all jobs, as printed in §9.2', async () => {
     const queue = freshQueue()
     const jobs = [printedJob(queue), printedJob(queue), printedJob(queue)]
     const answer = await gateway.request('POST', `${JOBS}/batch`, { jobs })
@@ -113,14 +113,14 @@ describe('POST /ojs/v1/jobs/batch', () => {
     expect(answer.body.count).toBe(3)
   })
 
-  it('400 invalid_request: one that has no type, as printed in §9.2; none is stored', async () => {
+  it('400 invalid_request: no job is stored if one has no type, as printed in §9.2', async () => {
     const queue = freshQueue()
     const jobs = [printedJob(queue), { args: [], options: { queue } }]
     expectAsPrinted(await gateway.request('POST', `${JOBS}/batch`, { jobs }), '9.2 400')
     expect(await gateway.fetch([queue])).toEqual([])
   })
 
-  it('400 schema_validation: one whose args do not match; none is stored', async () => {
+  it('400 schema_validation: no job is stored if the args of one do not match its schema', async () => {
     const queue = freshQueue()
     const jobs = [printedJob(queue), await breakingItsSchema()]
     expect(await gateway.request('POST', `${JOBS}/batch`, { jobs })).toMatchObject({
@@ -130,7 +130,7 @@ describe('POST /ojs/v1/jobs/batch', () => {
     expect(await gateway.fetch([queue])).toEqual([])
   })
 
-  it('409 duplicate: one whose id exists; none is stored', async () => {
+  it('409 duplicate: no job is stored if the id of one exists', async () => {
     const { id } = await pushed()
     const queue = freshQueue()
     const jobs = [printedJob(queue), { id, type: 'a', args: [], options: { queue } }]
@@ -141,7 +141,7 @@ describe('POST /ojs/v1/jobs/batch', () => {
     expect(await gateway.fetch([queue])).toEqual([])
   })
 
-  it('422 queue_paused: one for a paused queue; none is stored', async () => {
+  it('422 queue_paused: no job is stored if one is for a paused queue', async () => {
     const queue = freshQueue()
     const jobs = [printedJob(queue), printedJob(await pausedQueue())]
     expectAsPrinted(await gateway.request('POST', `${JOBS}/batch`, { jobs }), '11.3 422')
@@ -161,7 +161,7 @@ describe('GET /ojs/v1/jobs/:id', () => {
     expectAsPrinted(await gateway.get(NONE), '9.3 404')
   })
 
-  it('404 not_found: an id that goes on behind a NUL is not that id', async () => {
+  it('404 not_found: an existing id with a NUL and more behind it', async () => {
     const { id } = await pushed()
     expect((await gateway.get(`${id}%00x`)).status).toBe(404)
     expect((await gateway.cancel(`${id}%00x`)).status).toBe(404)
@@ -170,12 +170,12 @@ describe('GET /ojs/v1/jobs/:id', () => {
 })
 
 describe('DELETE /ojs/v1/jobs/:id', () => {
-  it('200: cancels it, as printed in §9.4', async () => {
+  it('200: cancels the job, as printed in §9.4', async () => {
     const { id } = await pushed()
     expectAsPrinted(await gateway.cancel(id), '9.4 200')
   })
 
-  it('404 not_found: a job that nobody knows', async () => {
+  it('404 not_found: an unknown job', async () => {
     expectAsPrinted(await gateway.cancel(NONE), '9.3 404')
   })
 

@@ -8,7 +8,7 @@ import { APPENDIX_A } from '../http/endpoints.ts'
 const ROOT = resolve(import.meta.dirname, '../..')
 const page = readFileSync(join(ROOT, 'docs/http-conformance.md'), 'utf8')
 
-/** One that is meant for all endpoints is written once. */
+/** The group of the tests that run for all endpoints: the page has one row for each of them. */
 const EVERY = 'every endpoint'
 
 /** Seed 001, Appendix B, with the status of each; workers report the first three. */
@@ -81,7 +81,7 @@ describe('docs/http-conformance.md', () => {
     }
   })
 
-  it('has every code of Appendix B, each with a test that is there', () => {
+  it('has every code of Appendix B, each with an existing test', () => {
     const found = Object.fromEntries(codes.map(([, code, status]) => [code, status]))
     expect(found).toEqual(APPENDIX_B)
     for (const [, code, , , proofs = ''] of codes) {
@@ -93,13 +93,13 @@ describe('docs/http-conformance.md', () => {
     }
   })
 
-  it('has every listed case of the public suite', () => {
+  it('names every known failure of the public suite', () => {
     for (const dialect of DIALECTS) {
       for (const path of Object.keys(KNOWN_FAILURES[dialect])) expect(page).toContain(`\`${path}\``)
     }
   })
 
-  it('is what the README points to', () => {
+  it('is linked by the README', () => {
     expect(readFileSync(join(ROOT, 'README.md'), 'utf8')).toContain('docs/http-conformance.md')
   })
 })
@@ -112,7 +112,7 @@ const CREATES: ReadonlySet<string> = new Set([
   'POST /ojs/v1/schemas',
 ])
 
-it('every answer that seed 001 prints is held against one of the gateway', () => {
+it('every answer in printed.json is compared with one of the gateway by a test', () => {
   const path = join(import.meta.dirname, 'printed.json')
   const printed = Object.keys(JSON.parse(readFileSync(path, 'utf8')) as object)
   const used = printed.filter((key) => sources.some((text) => text.includes(`'${key}'`)))

@@ -9,22 +9,22 @@ const PRINTED: Readonly<Record<string, { headers: Record<string, string>; body: 
 
 type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
 
-/** Where the value itself is part of the binding, and not an example. */
+/** Members whose printed value is part of the binding and not only an example. */
 const FIXED = new Set([
   ...['code', 'retryable', 'state', 'previous_state', 'current_state', 'expected_state', 'status'],
   ...['resource_type', 'acknowledged', 'deleted', 'field', 'expected', 'received', 'validation'],
   ...['attempt', 'index', 'has_more'],
 ])
 
-/** What is the client's own, or an example of what a server may say. */
+/** Members that the client chooses, or whose printed value is only an example: just the type is compared. */
 const FREE = new Set(['args', 'meta', 'result', 'schema', 'options', 'message', 'version', 'type'])
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
 /**
- * The answer has the status and the headers that are printed, and every member of the printed body
- * with its type; what says something (`state`, `code` …) with its value. More members are allowed.
- * `but`: what is different and why it may be, as paths to what stands there instead.
+ * Expects the printed status and headers, and every member of the printed body with its type. Members in
+ * `FIXED` (`state`, `code` …) must have the printed value. Further members are allowed. `but` holds the
+ * exceptions: the value that is expected instead, by path.
  */
 export function expectAsPrinted(
   answer: Answer,
@@ -53,12 +53,14 @@ function differences(
   but: Readonly<Record<string, unknown>>,
 ): string[] {
   const key = path.split('.').at(-1) ?? ''
-  if (path in but) return same(but[path], actual, path)
+  if (path in but) return unlessEqual(but[path], actual, path)
   if (typeOf(printed) !== typeOf(actual)) return [`${path} is ${typeOf(actual)}`]
   if (FREE.has(key)) return []
   if (FIXED.has(key) && typeof printed !== 'object') {
-    // A queue has so many that are `retryable`; an error either is or is not.
-    return key === 'retryable' && typeof printed === 'number' ? [] : same(printed, actual, path)
+    // In the stats of a queue `retryable` is a number, which is free. In an error it is a boolean.
+    return key === 'retryable' && typeof printed === 'number'
+      ? []
+      : unlessEqual(printed, actual, path)
   }
   if (Array.isArray(printed)) return differencesInList(printed, actual as unknown[], path, but)
   if (typeof printed === 'object' && printed !== null) {
@@ -71,7 +73,7 @@ function differences(
   return isTime && !TIME.test(String(actual)) ? [`${path} is no time: ${actual}`] : []
 }
 
-/** Each is like the printed one in its place; more than are printed, like the last. */
+/** Compares each item with the printed one at its index, and further items with the last printed one. */
 function differencesInList(
   printed: readonly Json[],
   actual: readonly unknown[],
@@ -79,16 +81,16 @@ function differencesInList(
   but: Readonly<Record<string, unknown>>,
 ): string[] {
   const last = printed.at(-1)
-  if (last === undefined) return same([], actual, path)
+  if (last === undefined) return unlessEqual([], actual, path)
   if (actual.length === 0) return [`${path} is empty`]
   return actual.flatMap((item, i) =>
     differences(printed[i] ?? last, item, path === '' ? String(i) : `${path}.${i}`, but),
   )
 }
 
-function same(wanted: unknown, actual: unknown, path: string): string[] {
-  const isSame = JSON.stringify(wanted) === JSON.stringify(actual)
-  return isSame ? [] : [`${path} is ${JSON.stringify(actual)}, not ${JSON.stringify(wanted)}`]
+function unlessEqual(wanted: unknown, actual: unknown, path: string): string[] {
+  const isEqual = JSON.stringify(wanted) === JSON.stringify(actual)
+  return isEqual ? [] : [`${path} is ${JSON.stringify(actual)}, not ${JSON.stringify(wanted)}`]
 }
 
 function typeOf(value: unknown): string {

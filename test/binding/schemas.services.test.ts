@@ -7,7 +7,7 @@ const { gateway } = gatewayForAll()
 const SCHEMAS = '/ojs/v1/schemas'
 
 let count = 0
-/** Seed 001 §15.2, as printed there, under a uri of its own. */
+/** The schema that seed 001 §15.2 prints, with a new uri. */
 function printedSchema(): { uri: string; [member: string]: unknown } {
   count += 1
   return {
@@ -74,7 +74,7 @@ describe('GET /ojs/v1/schemas/:uri', () => {
     expectAsPrinted(await gateway.request('GET', at(uri)), '15.3 200')
   })
 
-  it('404 not_found: a uri that nobody registered', async () => {
+  it('404 not_found: an unknown uri', async () => {
     expect(await gateway.request('GET', at('urn:x'))).toMatchObject(unknown)
   })
 })
@@ -85,7 +85,7 @@ describe('DELETE /ojs/v1/schemas/:uri', () => {
     expectAsPrinted(await gateway.request('DELETE', at(uri)), '15.4 200')
   })
 
-  it('404 not_found: a uri that nobody registered', async () => {
+  it('404 not_found: an unknown uri', async () => {
     expect(await gateway.request('DELETE', at('urn:x'))).toMatchObject(unknown)
   })
 })

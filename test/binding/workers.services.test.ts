@@ -32,14 +32,14 @@ const asPrinted = {
 const post = (verb: string, body: object) => gateway.request('POST', `${WORKERS}/${verb}`, body)
 
 describe('POST /ojs/v1/workers/fetch', () => {
-  it('200: hands a job out, as printed in §10.1', async () => {
+  it('200: hands out a job, as printed in §10.1', async () => {
     const queue = freshQueue()
     await gateway.push(queue, { options: five })
     const body = { queues: [queue], count: 1, worker_id: 'w', visibility_timeout_ms: 30_000 }
     expectAsPrinted(await post('fetch', { ...body, wait_ms: 10_000 }), '10.1 200')
   })
 
-  it('200: no job is no error, as printed in §10.1', async () => {
+  it('200: an empty list if no job is available, as printed in §10.1', async () => {
     expectAsPrinted(await post('fetch', { queues: [freshQueue()] }), '10.1 200 (2)')
   })
 
@@ -47,14 +47,14 @@ describe('POST /ojs/v1/workers/fetch', () => {
     expect(await post('fetch', {})).toMatchObject(invalid)
   })
 
-  it('400 invalid_request: a name that no queue can have, and which of them it is', async () => {
+  it('400 invalid_request: an invalid queue name, with its index', async () => {
     const answer = await post('fetch', { queues: ['q', 'NO QUEUE'] })
     expect(answer).toMatchObject(invalid)
     expect(answer.body.error.message).toMatch(/^The 'queues\[1\]' field must be/)
     expect(answer.body.error.details.field).toBe('queues[1]')
   })
 
-  it('200: no more jobs than the count, and none for 0 or less', async () => {
+  it('200: no job for a count of 0 or less, and the available one for a count of 1000', async () => {
     const queue = freshQueue()
     const { id } = (await gateway.push(queue)).body.job
     for (const count of [0, -1]) expect(await gateway.fetch([queue], { count })).toEqual([])
@@ -62,8 +62,8 @@ describe('POST /ojs/v1/workers/fetch', () => {
     expect(job).toMatchObject({ id, attempt: 1 })
   })
 
-  // Three times where it must: no FETCH waits for longer than a second, and a machine may pause longer.
-  it('200: as many as the count, where so many are available', async () => {
+  // Up to three tries, because a FETCH waits at most a second for deliveries, and a machine may pause longer.
+  it('200: as many jobs as the count, in order, if so many are available', async () => {
     const jobsOf = (queue: string) =>
       Array.from({ length: 70 }, (_, i) => ({ type: 'a', args: [i], options: { queue } }))
     const misplaced = async () => {
@@ -79,7 +79,7 @@ describe('POST /ojs/v1/workers/fetch', () => {
     [40, 1, 39],
     [100, 50, 50],
   ])(
-    '200: as many while others are leased (of %i first %i, then %i)',
+    '200: as many jobs as the count while others are leased (of %i first %i, then %i)',
     async (size, first, then) => {
       const missing = async () => {
         const queue = freshQueue()
@@ -92,7 +92,7 @@ describe('POST /ojs/v1/workers/fetch', () => {
     },
   )
 
-  it('200: as many of what was pushed a moment ago, while another job is leased', async () => {
+  it('200: all jobs that were pushed a moment ago, although deliveries lag behind their confirms', async () => {
     const { lagging, lag } = await laggingGateway()
     const queue = freshQueue()
     await startJob(lagging, queue)
@@ -103,16 +103,16 @@ describe('POST /ojs/v1/workers/fetch', () => {
       for (let n = 0; n < 3; n++) await lagging.push(queue)
       const { length } = await lagging.fetch([queue], { count: 3 })
       seen.push(length)
-      // What a machine that pauses has made late.
+      // A machine that paused has delayed the others; they must not count for the next round.
       if (length < 3) await fetchMany(lagging, queue, 3 - length)
     }
     expect(complete(), JSON.stringify(seen)).toBe(5)
   })
 
   it.each([
-    ['none', false],
-    ['one', true],
-  ])('200: as many of several queues, consumed before or not, %s', async (_, isConsumed) => {
+    ['none consumed before', false],
+    ['one consumed before', true],
+  ])('200: a job of each queue, whether consumed before or not, %s', async (_, isConsumed) => {
     const misplaced = async () => {
       const queues = [freshQueue(), freshQueue(), freshQueue()]
       if (isConsumed) await startJob(gateway, queues[0] ?? '')
@@ -124,7 +124,7 @@ describe('POST /ojs/v1/workers/fetch', () => {
   })
 })
 
-/** From `lag` on, deliveries come later than the confirms, and no time passes while they do. */
+/** A gateway whose deliveries come later than the confirms from `lag` on, and whose clock stops then. */
 async function laggingGateway() {
   const vhost = await createVhost()
   onTestFinished(() => vhost.drop())
@@ -137,7 +137,7 @@ async function laggingGateway() {
   onTestFinished(() => lagging.destroy())
   const lag = async (routingKey: string) => {
     const { connection } = await wire.next('BasicDeliver', { routingKey })
-    // A consumer that has just begun is waited for in any case: it began a while ago.
+    // FETCH waits for a new consumer in any case; 300 ms later it counts as an older one.
     stoppedAt = now() + 300
     wire.proxy.lag(connection, 50)
   }
@@ -155,7 +155,7 @@ describe('POST /ojs/v1/workers/ack', () => {
     expect(await post('ack', {})).toMatchObject(invalid)
   })
 
-  it('404 not_found: a job that nobody knows', async () => {
+  it('404 not_found: an unknown job', async () => {
     expect(await post('ack', { job_id: NONE })).toMatchObject(unknown)
   })
 
@@ -182,7 +182,7 @@ describe('POST /ojs/v1/workers/nack', () => {
     expect(await post('nack', { job_id: NONE })).toMatchObject(invalid)
   })
 
-  it('404 not_found: a job that nobody knows', async () => {
+  it('404 not_found: an unknown job', async () => {
     expect(await nack(gateway, NONE)).toMatchObject(unknown)
   })
 
@@ -231,9 +231,9 @@ describe('POST /ojs/v1/workers/heartbeat', () => {
 })
 
 describe('failed executions', () => {
-  /** What becomes of a job that has attempts left; the worker does not say whether to retry it. */
+  /** The job after a NACK with this code and without `retryable`, while it has attempts left. */
   async function reported(code: string): Promise<object> {
-    // Not due again before it is looked at.
+    // A long delay, so that the retry is not due before the job is read.
     const retry = { initial_interval: 'PT1H', max_interval: 'PT1H', jitter: false }
     const job = await startJob(gateway, freshQueue(), { retry })
     const { retryable: _, ...error } = asPrinted

@@ -7,7 +7,7 @@ const { gateway } = gatewayForAll()
 const NONE = '019414d4-0000-7000-8000-000000000000'
 const WORKFLOWS = '/ojs/v1/workflows'
 
-/** Seed 001 §14.1, as printed there; the queue is the test's own. */
+/** The workflow that seed 001 §14.1 prints, in a queue of the test. */
 function printedWorkflow(queue: string): { steps: object[]; [member: string]: unknown } {
   return {
     name: 'onboarding-pipeline',
@@ -42,7 +42,7 @@ async function created(): Promise<{ id: string; queue: string }> {
   return { id: body.workflow.id, queue }
 }
 
-/** The first step is completed, the second one runs. */
+/** Returns a workflow whose first step is completed and whose second one runs. */
 async function underWay(): Promise<string> {
   const { id, queue } = await created()
   const first = await fetchOne(gateway, queue)
@@ -54,7 +54,7 @@ async function underWay(): Promise<string> {
 const unknown = { status: 404, body: { error: { code: 'not_found', retryable: false } } }
 
 describe('POST /ojs/v1/workflows', () => {
-  it('201: starts it, as printed in §14.1, and says where it is', async () => {
+  it('201: starts the workflow and answers its Location, as printed in §14.1', async () => {
     const answer = await gateway.request('POST', WORKFLOWS, printedWorkflow(freshQueue()))
     expectAsPrinted(answer, '14.1 201')
     expect(answer.headers.get('Location')).toBe(`${WORKFLOWS}/${answer.body.workflow.id}`)
@@ -62,8 +62,8 @@ describe('POST /ojs/v1/workflows', () => {
 
   it.each([
     ['a cycle', { id: 'send-welcome', depends_on: ['send-confirmation'] }],
-    ['a step that is not there', { id: 'x', depends_on: ['y'] }],
-  ])('400 invalid_request: nothing is started of what is no graph, %s', async (_what, step) => {
+    ['a dependency that does not exist', { id: 'x', depends_on: ['y'] }],
+  ])('400 invalid_request: an invalid graph, which starts nothing, %s', async (_what, step) => {
     const queue = freshQueue()
     const { steps, ...rest } = printedWorkflow(queue)
     const changed = [{ type: 'email.send', args: [], ...step }, ...steps.slice(1)]
@@ -80,7 +80,7 @@ describe('GET /ojs/v1/workflows/:id', () => {
     expectAsPrinted(await gateway.request('GET', `${WORKFLOWS}/${await underWay()}`), '14.2 200')
   })
 
-  it('404 not_found: a workflow that nobody knows', async () => {
+  it('404 not_found: an unknown workflow', async () => {
     expect(await gateway.request('GET', `${WORKFLOWS}/${NONE}`)).toMatchObject(unknown)
   })
 })
@@ -93,7 +93,7 @@ describe('DELETE /ojs/v1/workflows/:id', () => {
     expect(answer.body.workflow).toMatchObject({ steps_cancelled: 2, steps_already_completed: 1 })
   })
 
-  it('404 not_found: a workflow that nobody knows', async () => {
+  it('404 not_found: an unknown workflow', async () => {
     expect(await gateway.request('DELETE', `${WORKFLOWS}/${NONE}`)).toMatchObject(unknown)
   })
 

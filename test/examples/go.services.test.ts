@@ -53,20 +53,20 @@ func TestResults(t *testing.T) {
 }
 `
 
-test('a result that the gateway would leave out, or JSON has no form for, fails the job', () => {
+test('the Go worker has no result for what JSON or the gateway cannot hold: it fails the job', () => {
   copyFileSync(source, join(folder, 'results.go'))
   writeFileSync(join(folder, 'results_test.go'), RESULTS)
   go('test', 'results.go', 'results_test.go')
 }, 180_000)
 
-test('the Go worker finds int32 attempts, and its jobs are completed over HTTP', async () => {
+test('the Go worker completes, retries and discards jobs, and reads int32 attempts without complaint', async () => {
   await withExample(new Example(program, [], stage.env()), async (example) => {
     await expectUsualJobs(stage, example)
     expect(example.output).not.toContain('x-ojs-attempt is')
   })
 })
 
-test('the retry of a native job has what came beside its body', async () => {
+test('the Go worker reports headers of a native job that fails, so that its retry has the tags', async () => {
   await withExample(new Example(program, [], stage.env()), async (example) => {
     const odd = { 'x-large': 2 ** 60, 'x-blob': Buffer.of(255), 'x-half': 0.5 }
     const headers = { 'x-ojs-tags': 'a,b', 'x-ojs-max-attempts': 7, ...odd }
@@ -77,7 +77,7 @@ test('the retry of a native job has what came beside its body', async () => {
   })
 })
 
-test('attempts of other types do not end it', async () => {
+test('the Go worker survives messages whose x-ojs-attempt is no integer', async () => {
   const odd = [{ '!': 'int64', value: 1 }, 'two', null, true, -1]
   await withExample(new Example(program, [], stage.env()), async (example) => {
     for (const attempt of odd) await publishJob(stage, {}, { 'x-ojs-attempt': attempt })
@@ -85,7 +85,7 @@ test('attempts of other types do not end it', async () => {
   })
 })
 
-test('a native job that is too large to be shown when it fails is a dead letter', async () => {
+test('the Go worker dead-letters a failed native job that is too large for a report', async () => {
   const example = new Example(program, [], stage.env())
   await withExample(example, () => expectKeptDead(stage, example))
 })

@@ -10,7 +10,7 @@ import { createVhost, type Vhost } from '../support/rabbit.ts'
 
 const STOP_MS = 30_000
 
-/** A vhost, a gateway on it and a client of that, for all tests of a file. */
+/** A vhost, a gateway on it and a client of the gateway, for all tests of a file. */
 export function stageForAll() {
   let vhost: Vhost
   let gateway: TestGateway
@@ -23,7 +23,7 @@ export function stageForAll() {
     await vhost.drop()
   })
   return {
-    /** What every example is told; it is what its own documentation says. */
+    /** The environment variables of the examples, as their documentation names them. */
     env: () => ({ OJS_URL: gateway.url, AMQP_URL: vhost.url, OJS_QUEUE: 'email' }),
     client: () => new OJSClient({ url: gateway.url }),
     gateway: () => gateway,
@@ -31,7 +31,7 @@ export function stageForAll() {
   }
 }
 
-/** An example as its user runs it: a process of its own. A command that is missing is an error. */
+/** Runs an example as a process of its own, as its user does. A missing command is shown as its output. */
 export class Example {
   readonly #child: ChildProcess
   readonly #lines: string[] = []
@@ -58,7 +58,7 @@ export class Example {
     })
   }
 
-  /** All that it has printed. */
+  /** Everything that the example has printed. */
   get output(): string {
     return this.#lines.join('\n')
   }
@@ -67,7 +67,7 @@ export class Example {
     return this.#lines.includes(line)
   }
 
-  /** Asks until the answer is yes; fails with what the example has printed. */
+  /** Waits until `condition` is true. On timeout it fails with the output of the example. */
   async until(condition: () => Promise<boolean> | boolean, timeoutMs = 30_000): Promise<void> {
     const deadline = performance.now() + timeoutMs
     while (!(await condition())) {
@@ -77,7 +77,7 @@ export class Example {
     }
   }
 
-  /** SIGSTOP: it neither reads nor beats, and its connection is there. `thaw` goes on with it. */
+  /** SIGSTOP: the example neither reads nor sends heartbeats, but keeps its connection, until `thaw`. */
   freeze(): void {
     this.#child.kill('SIGSTOP')
   }
@@ -92,7 +92,7 @@ export class Example {
     await this.#exited
   }
 
-  /** SIGTERM; the exit code, null when it had to be killed. */
+  /** Sends SIGTERM and returns the exit code, or null if the example had to be killed. */
   async stop(): Promise<number | null> {
     this.#child.kill('SIGTERM')
     const timer = setTimeout(() => this.#child.kill('SIGKILL'), STOP_MS)
@@ -104,7 +104,7 @@ export class Example {
 
 export type Stage = ReturnType<typeof stageForAll>
 
-/** Posts a job over HTTP and answers it as HTTP shows it once it is in that state. */
+/** Enqueues a job over HTTP, waits for `state`, and returns the job as HTTP shows it then. */
 export async function runJob(
   stage: Stage,
   example: Example,
@@ -121,7 +121,7 @@ export async function runJob(
   return job
 }
 
-/** As a client that has nothing of ours. */
+/** Calls `work` with an AMQP client that uses none of our code. */
 export async function asClient<T>(
   stage: Stage,
   work: (client: ControlClient) => Promise<T>,
@@ -134,7 +134,7 @@ export async function asClient<T>(
   }
 }
 
-/** Publishes a job as a native producer; its id. */
+/** Publishes a job as a native producer does, and returns its id. */
 export function publishJob(stage: Stage, members: object, headers: object = {}): Promise<string> {
   const job = { id: v7(), type: 'email.send', args: ['a@example.com'], ...members }
   return asClient(stage, async ({ channel }) => {
@@ -145,7 +145,7 @@ export function publishJob(stage: Stage, members: object, headers: object = {}):
   })
 }
 
-/** With an example that runs, and that ends with exit code 0 when it is told to. */
+/** Calls `work` with a running example, which must end with exit code 0 at SIGTERM afterwards. */
 export async function withExample(
   example: Example,
   work: (example: Example) => Promise<void>,
@@ -159,7 +159,7 @@ export async function withExample(
   expect(await example.stop(), example.output).toBe(0)
 }
 
-/** What the worker of each language does: an end, a retry, and a type that it has no handler for. */
+/** Expects a completed job, a retried one, and a discarded one without a handler: what every example does. */
 export async function expectUsualJobs(stage: Stage, example: Example): Promise<void> {
   const sent = await runJob(stage, example, { type: 'email.send', args: ['a@example.com'] })
   expect(sent).toMatchObject({ attempt: 1, result: { delivered: 'a@example.com', attempt: 1 } })
@@ -171,7 +171,7 @@ export async function expectUsualJobs(stage: Stage, example: Example): Promise<v
   expect(await runJob(stage, example, unknown)).toMatchObject({ attempt: 1 })
 }
 
-/** A report that shows it is larger than the gateway takes: acknowledged behind that, it would be gone. */
+/** A report with this job would exceed the gateway's limit; acknowledging the message would lose the job. */
 export async function expectKeptDead(stage: Stage, example: Example): Promise<void> {
   const dead = () =>
     asClient(stage, async ({ channel }) => {

@@ -28,7 +28,7 @@ function startPython(
   return new Example(DEBIAN_PYTHON, args, { ...env, ...settings })
 }
 
-/** With a handler more, as its user would write one: its result is what `args[0]` says in Python. */
+/** The example with another handler, which returns the value of the Python expression `args[0]`. */
 const WITH_ANY_RESULT = `
 import sys
 sys.path.insert(0, ${JSON.stringify(FOLDER)})
@@ -37,13 +37,13 @@ worker.HANDLERS['any.result'] = lambda run: eval(run.job['args'][0])
 worker.main()
 `
 
-/** What the gateway lists of the worker. */
+/** The worker as the gateway lists it. */
 async function listed(): Promise<Record<string, unknown>> {
   const { items } = await stage.client().workers.list()
   return { ...items.find(({ id }) => id === WORKER_ID) }
 }
 
-/** The cancelled jobs that a worker of the queue is told of when it comes. */
+/** The cancelled jobs that a new worker of the queue is told of. */
 function tombstones(): Promise<string[]> {
   const question = { queues: ['email'] }
   return asClient(
@@ -52,15 +52,15 @@ function tombstones(): Promise<string[]> {
   )
 }
 
-/** Another worker gets the delivery, is told that the job runs elsewhere, and acknowledges it. */
-async function handOver(id: string): Promise<void> {
+/** Takes the redelivered token as another worker, which is told to drop it because the job runs elsewhere. */
+async function dropElsewhere(id: string): Promise<void> {
   await asClient(stage, async (client) => {
     const isBack = async () => (await client.channel.checkQueue('ojs.queue.email')).messageCount
     await expect.poll(isBack).toBe(1)
     const message = await client.channel.get('ojs.queue.email')
     if (!message) throw new Error('somebody else has it')
     const token = { job_id: id, generation: 0, attempt: 1, worker_id: 'other-1' }
-    // Asked again until it is answered: the gateway has lost its connections, too.
+    // Asks repeatedly until it is answered, because the gateway has lost its connections, too.
     const { decision } = await client.ask('email', 'ojs.control.claim', token, 'direct')
     expect(decision).toBe('drop')
     client.channel.ack(message)
@@ -70,7 +70,7 @@ async function handOver(id: string): Promise<void> {
 const endless = { type: 'report.build', args: [3600], state: 'active' }
 
 describe('the Python worker, written from docs/control-protocol.md', () => {
-  test('runs jobs, and the gateway retries what fails', async () => {
+  test('completes jobs, has failed ones retried, and discards permanent failures', async () => {
     await withExample(startPython(), async (example) => {
       const sent = await runJob(stage, example, { type: 'email.send', args: ['a@example.com'] })
       expect(sent).toMatchObject({ attempt: 1, result: { delivered: 'a@example.com', attempt: 1 } })
@@ -86,7 +86,7 @@ describe('the Python worker, written from docs/control-protocol.md', () => {
     })
   })
 
-  test('fails a job whose result the gateway would leave out, or JSON has no form for', async () => {
+  test('fails a job whose result JSON or the gateway cannot hold', async () => {
     await withExample(startPython(stage.env(), ['-c', WITH_ANY_RESULT]), async (example) => {
       const run = (result: string, state: string) =>
         runJob(stage, example, { type: 'any.result', args: [result], state })
@@ -100,7 +100,7 @@ describe('the Python worker, written from docs/control-protocol.md', () => {
     })
   })
 
-  test('beats for what it runs, and hears that a job is cancelled', async () => {
+  test('sends heartbeats for its running jobs, and aborts a cancelled one', async () => {
     await withExample(startPython(), async (example) => {
       const { id } = await runJob(stage, example, endless)
       const ids = async () => JSON.stringify((await listed())['active_job_ids'])
@@ -112,14 +112,14 @@ describe('the Python worker, written from docs/control-protocol.md', () => {
       expect(await stage.client().cancelJob(id)).toMatchObject({ state: 'cancelled' })
       await example.until(() => example.has(`cancelled ${id}`))
       expect(await stage.client().getJob(id)).toMatchObject({ state: 'cancelled', attempt: 1 })
-      // It says that the delivery is gone: else every worker would be told of the job for ever.
+      // The worker reports the dropped delivery; else the gateway would tell every new worker of the job.
       const { id: next } = await runJob(stage, example, endless)
       await stage.client().cancelJob(next)
       await example.until(async () => (await tombstones()).length === 0)
     })
   })
 
-  test('runs a job whose id was cancelled before anybody had heard of it', async () => {
+  test('runs a pushed job whose id had been cancelled while it was unknown', async () => {
     const [id, other] = [v7(), v7()]
     await asClient(stage, async (client) => {
       for (const job_id of [id, other]) await client.say('email', 'ojs.control.cancel', { job_id })
@@ -130,14 +130,14 @@ describe('the Python worker, written from docs/control-protocol.md', () => {
       const body = { id, type: 'email.send', args: ['a@example.com'], options: { queue: 'email' } }
       await stage.gateway().request('POST', '/ojs/v1/jobs', body)
       await example.until(async () => (await stage.client().getJob(id)).state === 'completed')
-      // The other one is as cancelled as ever.
+      // The cancellation of the other id is still in force, so its message is dropped.
       await publishJob(stage, { id: other, queue: 'email' })
       await runJob(stage, example, { type: 'email.send', args: ['b@example.com'] })
       await expect(stage.client().getJob(other)).rejects.toMatchObject({ status: 404 })
     })
   })
 
-  test('discards what has expired, and rejects what it cannot read', async () => {
+  test('discards an expired job, and rejects messages with invalid members', async () => {
     await withExample(startPython(), async (example) => {
       const expired = await publishJob(stage, { expires_at: '2026-01-01T00:00:00Z' })
       const unreadable = [{ expires_at: 'soon' }, { timeout_ms: '5' }, { x_ojs_generation: 'x' }]
@@ -152,7 +152,7 @@ describe('the Python worker, written from docs/control-protocol.md', () => {
     })
   })
 
-  test('shows what came beside the body of a job that fails', async () => {
+  test('reports headers of a native job that fails, so that its retry has the tags', async () => {
     await withExample(startPython(), async (example) => {
       const odd = { 'x-large': 2 ** 60, 'x-blob': Buffer.of(255), 'x-list': [1] }
       const headers = { 'x-ojs-tags': 'a,b', 'x-ojs-max-attempts': 7, ...odd }
@@ -163,12 +163,12 @@ describe('the Python worker, written from docs/control-protocol.md', () => {
     })
   })
 
-  test('rejects what is too large to be shown when it fails', async () => {
+  test('dead-letters a failed native job that is too large for a report', async () => {
     const example = startPython()
     await withExample(example, () => expectKeptDead(stage, example))
   })
 
-  test('gives back what does not end in time when it is shut down', async () => {
+  test('gives a running job back after the grace period of its shutdown', async () => {
     const example = startPython({ ...stage.env(), GRACE_S: '0.1' })
     const { id } = await runJob(stage, example, endless)
     expect(await example.stop(), example.output).toBe(0)
@@ -177,7 +177,7 @@ describe('the Python worker, written from docs/control-protocol.md', () => {
     await stage.client().cancelJob(id)
   })
 
-  test('leaves its queue while that is paused, also over a broken connection', async () => {
+  test('does not consume a paused queue, also after a lost connection, until it is resumed', async () => {
     await withExample(startPython(), async (example) => {
       const { id } = await runJob(stage, example, endless)
       const options = { pending: true }
@@ -202,7 +202,7 @@ describe('the Python worker, written from docs/control-protocol.md', () => {
     })
   })
 
-  test('goes on where a broken connection has left it', async () => {
+  test('completes a running job after a lost connection without running it again', async () => {
     await withExample(startPython(), async (example) => {
       const client = stage.client()
       const { id } = await client.enqueue('report.build', [4], { queue: 'email' })
@@ -215,7 +215,7 @@ describe('the Python worker, written from docs/control-protocol.md', () => {
     })
   })
 
-  test('keeps the next attempt of what it runs for later, when it was taken for dead', async () => {
+  test('holds the next attempt of a job that it still runs, after its lease was lost', async () => {
     await withExample(startPython(), async (example) => {
       const client = stage.client()
       const options = { queue: 'email', visibilityTimeoutMs: 3_000 }
@@ -223,7 +223,7 @@ describe('the Python worker, written from docs/control-protocol.md', () => {
       await example.until(() => example.has(`started ${id} 1`))
       example.freeze()
       await stage.vhost().closeConnections()
-      await handOver(id)
+      await dropElsewhere(id)
       await example.until(async () => (await client.getJob(id)).state === 'available')
       example.thaw()
       await example.until(async () => (await client.getJob(id)).state === 'completed', 60_000)
@@ -234,7 +234,7 @@ describe('the Python worker, written from docs/control-protocol.md', () => {
     })
   })
 
-  test('takes its job back as the next attempt when it was killed', async () => {
+  test('runs the job again as attempt 2 after it was killed', async () => {
     const killed = startPython()
     const { id } = await runJob(stage, killed, endless)
     await killed.kill()
@@ -245,7 +245,7 @@ describe('the Python worker, written from docs/control-protocol.md', () => {
     })
   })
 
-  test('begins anew when its queue is deleted', async () => {
+  test('consumes again after its queue was deleted', async () => {
     await withExample(startPython(), async (example) => {
       const job = { type: 'email.send', args: ['a@example.com'] }
       await runJob(stage, example, job)
@@ -255,7 +255,7 @@ describe('the Python worker, written from docs/control-protocol.md', () => {
     })
   })
 
-  test('begins when there is a gateway, and tries again until then', async () => {
+  test('keeps connecting until a gateway has declared its queue', async () => {
     const vhost = await createVhost()
     try {
       await withExample(startPython({ AMQP_URL: vhost.url }), async (example) => {

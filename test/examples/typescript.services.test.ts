@@ -8,7 +8,7 @@ import { Example, expectUsualJobs, runJob, stageForAll, withExample } from './ha
 const stage = stageForAll()
 const dir = scratchDir()
 
-// As a user compiles them: against what the package exports, not against our sources.
+// Compiled like a user's program: against the package's exports, not against our sources.
 beforeAll(() => {
   const modules = join(dir, 'node_modules')
   mkdirSync(modules)
@@ -19,8 +19,8 @@ beforeAll(() => {
   execFileSync(process.execPath, [tsc, '-p', project, '--outDir', dir], { stdio: 'inherit' })
 })
 
-describe.each(['http-worker', 'native-worker'])('the %s in TypeScript', (name) => {
-  test('runs jobs that came over HTTP, and they are completed over HTTP', async () => {
+describe.each(['http-worker', 'native-worker'])('the example %s in TypeScript', (name) => {
+  test('completes, retries, discards and cancels jobs that were pushed over HTTP', async () => {
     const program = new Example(process.execPath, [join(dir, `${name}.js`)], stage.env())
     await withExample(program, async (example) => {
       await expectUsualJobs(stage, example)

@@ -14,7 +14,7 @@ const inModules = (...names: string[]) => join(ROOT, 'node_modules', ...names)
 const TSC = inModules('typescript', 'bin', 'tsc')
 const ATTW = inModules('@arethetypeswrong', 'cli', 'dist', 'index.js')
 
-/** As strict as a compiler can be told to be, in a program that is not ours. */
+/** The strictest options that a program using the package may compile with. */
 const STRICT = {
   strict: true,
   exactOptionalPropertyTypes: true,
@@ -29,7 +29,7 @@ afterAll(() => vhost.drop())
 const consumer = scratchDir()
 let tarball = ''
 
-// npm's registry is asked for what npm's cache does not have.
+// npm asks its registry only for packages that its cache does not have.
 beforeAll(async () => {
   const packed = await output('npm', ['pack', '--silent', '--pack-destination', consumer], ROOT)
   tarball = join(consumer, packed.trim())
@@ -39,7 +39,7 @@ beforeAll(async () => {
   symlinkSync(inModules('@types'), join(consumer, 'node_modules', '@types'))
 }, 180_000)
 
-/** What the command prints on stdout. Rejects with all that it printed when it fails. */
+/** Runs the command and returns its stdout. Rejects with all its output if it fails. */
 async function output(command: string, args: readonly string[], cwd = consumer): Promise<string> {
   const { stdout } = await promisify(execFile)(command, args, { cwd, env: environment() }).catch(
     (error: Error & { stdout: string; stderr: string }) => {
@@ -49,13 +49,13 @@ async function output(command: string, args: readonly string[], cwd = consumer):
   return stdout
 }
 
-/** Nothing of ours, and nothing that says to npm that it runs inside of another npm. */
+/** The environment without our variables, and without those by which npm knows that it runs inside npm. */
 function environment(): NodeJS.ProcessEnv {
   const own = /^(OJS_|AMQP_URL$|NODE_OPTIONS$|npm_(package|lifecycle|command)|VITEST)/
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !own.test(name)))
 }
 
-/** Type-checks one file as `compilerOptions` say; what it compiles to is beside it. */
+/** Type-checks one file with `compilerOptions` and compiles it into the same folder. */
 async function compile(file: string, compilerOptions: object): Promise<void> {
   const target = { target: 'es2023', lib: ['es2023'], module: 'nodenext' }
   const project = { compilerOptions: { ...target, ...STRICT, ...compilerOptions }, files: [file] }
@@ -63,9 +63,9 @@ async function compile(file: string, compilerOptions: object): Promise<void> {
   await output(process.execPath, [TSC, '-p', consumer])
 }
 
-// A compiler, a bundler's checks, an installation: minutes on a busy machine, seconds otherwise.
+// Compiler, package checks and installation take seconds, or minutes on a busy machine.
 describe('the package that npm packs', () => {
-  test('holds what it needs and nothing else', async () => {
+  test('contains only built files, docs, examples, topology and the files that npm requires', async () => {
     const files = (await output('tar', ['-tzf', tarball])).trim().split('\n')
     const others = files.filter((name) => !/^package\/(dist|docs|examples|topology)\//.test(name))
     expect(others.sort()).toEqual(['package/LICENSE', 'package/README.md', 'package/package.json'])
@@ -75,7 +75,7 @@ describe('the package that npm packs', () => {
     expect(files).toContain('package/topology/topology.json')
   })
 
-  test('holds the pages that its README leads to', async () => {
+  test('contains the docs pages that its README names', async () => {
     const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
     const named = new Set(readme.match(/docs\/[\w-]+\.md/g))
     const files = (await output('tar', ['-tzf', tarball])).trim().split('\n')
@@ -83,24 +83,24 @@ describe('the package that npm packs', () => {
     for (const page of named) expect(files).toContain(`package/${page}`)
   })
 
-  test('has source maps that need no source files', () => {
+  test('has source maps that contain the sources', () => {
     const map = join(consumer, 'node_modules', 'ojs-rabbitmq', 'dist', 'gateway.js.map')
     const { sourcesContent } = JSON.parse(readFileSync(map, 'utf8'))
     expect(sourcesContent).toEqual([readFileSync(join(ROOT, 'src', 'gateway.ts'), 'utf8')])
   })
 
-  test('is what publint wants', async () => {
+  test('has no complaints of publint', async () => {
     const bytes = readFileSync(tarball)
     const buffer = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength)
     const { messages, pkg } = await publint({ strict: true, pack: { tarball: buffer } })
     expect(messages.map((message) => formatMessage(message, pkg, { color: false }))).toEqual([])
   })
 
-  test('has the types that its entry points have at run time', async () => {
+  test('has no complaints of attw about the types of its entry points', async () => {
     await output(process.execPath, [ATTW, tarball, '--profile', 'esm-only', '--no-emoji'])
   })
 
-  test('gives the names of its entry points to a program', async () => {
+  test('exports the documented names from each entry point', async () => {
     const entries = ['ojs-rabbitmq', 'ojs-rabbitmq/sdk', 'ojs-rabbitmq/worker']
     const file = join(consumer, 'names.mjs')
     writeFileSync(
@@ -115,7 +115,7 @@ describe('the package that npm packs', () => {
     expect(worker).toEqual(expect.arrayContaining(['NativeProducer', 'NativeWorker', 'amqpSource']))
   })
 
-  test('can be required, with its types, by a CommonJS program in TypeScript', async () => {
+  test('can be used with its types by a CommonJS program in TypeScript', async () => {
     writeFileSync(
       join(consumer, 'common.cts'),
       `import { readConfig } from 'ojs-rabbitmq'
@@ -128,7 +128,7 @@ describe('the package that npm packs', () => {
     expect(await output(process.execPath, ['common.cjs'])).toBe('3 8080\n')
   })
 
-  test('has a name for what each call answers, which a library that exports calls needs', async () => {
+  test('exports the types of all results, so that a library with calls in its own exports compiles', async () => {
     writeFileSync(
       join(consumer, 'library.ts'),
       `import { OJSClient, OJSWorker, runInline } from 'ojs-rabbitmq/sdk'
@@ -150,7 +150,7 @@ describe('the package that npm packs', () => {
     await compile('library.ts', { declaration: true })
   })
 
-  test('has examples that compile where its page says', async () => {
+  test('has TypeScript examples that compile by the commands of examples/README.md', async () => {
     const page = readFileSync(join(ROOT, 'examples', 'README.md'), 'utf8')
     const [, copy = ''] = /^(cp -r \S+ \S+)/m.exec(page) ?? []
     const [, project = ''] = /^npx tsc -p (\S+)$/m.exec(page) ?? []
@@ -162,7 +162,7 @@ describe('the package that npm packs', () => {
     for (const program of programs) expect(existsSync(join(consumer, program)), program).toBe(true)
   })
 
-  test("gives types to a browser's program, which has none of Node.js", async () => {
+  test('type-checks in a browser program without the types of Node.js', async () => {
     const file = join(consumer, 'browser.ts')
     writeFileSync(
       file,
@@ -175,7 +175,7 @@ describe('the package that npm packs', () => {
     await compile(file, { module: 'esnext', moduleResolution: 'bundler', lib, types: [] })
   })
 
-  test('runs the program in the README', async () => {
+  test('runs the program of the README section "As a package"', async () => {
     const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
     const [, code = ''] = /## As a package[\s\S]*?```ts\n([\s\S]*?)```/.exec(readme) ?? []
     const own = code
@@ -189,7 +189,7 @@ describe('the package that npm packs', () => {
     expect(printed).toBe('http: user@example.com\namqp: other@example.com\n')
   })
 
-  test('has a command that serves', async () => {
+  test('has a command `ojs-rabbitmq serve` that starts a gateway and ends at SIGTERM', async () => {
     const bin = join(consumer, 'node_modules', '.bin', 'ojs-rabbitmq')
     const env = { ...environment(), OJS_PORT: '0', OJS_AMQP_URL: vhost.url }
     const stdio: ['ignore', 'pipe', 'inherit'] = ['ignore', 'pipe', 'inherit']
@@ -210,7 +210,7 @@ function version(): unknown {
   return JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).version
 }
 
-/** The URL of the log line that says where the gateway listens. */
+/** Resolves with the URL in the log line that says where the gateway listens. */
 function listening(stdout: NodeJS.ReadableStream): Promise<string> {
   const lines: string[] = []
   return new Promise((resolve, reject) => {

@@ -6,12 +6,12 @@ export const ROOT = resolve(import.meta.dirname, '../..')
 /** A fenced block of the README. */
 export interface Block {
   section: string
-  /** Empty: nothing that could run. */
+  /** Empty for a block that cannot be run. */
   language: string
   code: string
 }
 
-/** What every address in the README stands for. */
+/** The addresses in the README, which tests replace by their own. */
 export const README_URL = 'http://127.0.0.1:8080'
 export const README_AMQP_URL = 'amqp://127.0.0.1:5672/%2Fojs'
 
@@ -26,7 +26,7 @@ export const blocks: readonly Block[] = readFileSync(join(ROOT, 'README.md'), 'u
     }))
   })
 
-/** The one block of this language with `mark` in it. */
+/** The only block of this language with `mark` in it. Throws if there is none or more than one. */
 export function blockWith(language: string, mark: string): Block {
   const found = blocks.filter((block) => block.language === language && block.code.includes(mark))
   const [only] = found

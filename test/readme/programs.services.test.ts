@@ -15,7 +15,7 @@ import { blockWith, README_AMQP_URL, ROOT } from './blocks.ts'
 const { vhost, gateway } = gatewayForAll()
 const dir = scratchDir()
 
-it('the consumer in Python takes a job', async () => {
+it("the README's Python consumer prints a job that was pushed over HTTP", async () => {
   const job = await gateway.push('email', { args: ['user@example.com', 'welcome'] })
   expect(job.status).toBe(201)
   const { code } = blockWith('python', "ch.consume('ojs.queue.email')")
@@ -32,7 +32,7 @@ it('the consumer in Python takes a job', async () => {
   expect(printed).toBe(`${job.body.job.id} 1 ['user@example.com', 'welcome']`)
 })
 
-it('the native worker and producer', async () => {
+it("the README's native worker completes the job of its native producer", async () => {
   const { code } = blockWith('ts', 'new NativeProducer(')
   const exported = `${code.replace(`'${README_AMQP_URL}'`, JSON.stringify(vhost.url))}
     export { job, producer, worker }`
@@ -42,7 +42,7 @@ it('the native worker and producer', async () => {
   const file = join(dir, 'native.mts')
   writeFileSync(file, from('src/worker/index.ts'))
   typeCheck(dir, [file], { types: ['node'] })
-  // It has no type annotations: what was checked is JavaScript as it is.
+  // The program has no type annotations, so the checked TypeScript can run as JavaScript.
   const built = join(dir, 'native.mjs')
   writeFileSync(built, from('dist/worker/index.js'))
   const program: { job: { id: string }; producer: NativeProducer; worker: NativeWorker } =
@@ -60,7 +60,7 @@ it('the native worker and producer', async () => {
   }
 }, 60_000)
 
-it('the native program ends with SIGTERM', async () => {
+it("the README's native program ends at SIGTERM", async () => {
   const { code } = blockWith('ts', 'new NativeProducer(')
   const file = join(dir, 'ending.mjs')
   const program = code

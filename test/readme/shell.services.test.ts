@@ -8,8 +8,8 @@ import { gatewayForAll } from '../operations/harness.ts'
 import { startTestGateway } from '../support/in-process.ts'
 import { type Block, blocks, README_URL, ROOT } from './blocks.ts'
 
-// The README's commands as they are printed, in its order, as a reader would type them into one
-// shell. Only the address is ours.
+// Runs the README's commands in their order in one shell, as a reader would type them. Only the address is
+// replaced.
 
 const { vhost, gateway } = gatewayForAll()
 const dir = mkdtempSync(join(tmpdir(), 'ojs-readme-'))
@@ -18,20 +18,20 @@ afterAll(() => rmSync(dir, { recursive: true, force: true }))
 const ACCESS = 'Access'
 const curls = blocks.filter(({ language, code }) => language === 'sh' && code.includes('curl '))
 
-/** curl that also tells each status, and a command that needs no installation. */
+/** Makes curl print each status to stderr, and npx run our build without an installation. */
 const PRELUDE = `
 curl() { command curl -w '\\n%{stderr}%{http_code}\\n' "$@"; }
 npx() { shift; command node ${join(ROOT, 'dist/main.js')} "$@"; }
 `
 
-/** What one block printed. */
+/** The output of one block. */
 interface Outcome {
   lines: string[]
-  /** Of each answer, in order. */
+  /** The status of each answer, in order. */
   statuses: number[]
 }
 
-/** Runs them one after the other in one shell; what each printed. */
+/** Runs the blocks one after another in one shell, and returns the output of each. */
 async function run(given: readonly Block[], url: string, env: object = {}): Promise<Outcome[]> {
   const own = given.map(({ code }) => code.replaceAll(README_URL, url))
   const parts = own.map((code, i) => `{\n${code}\n} > ${dir}/${i}.out 2> ${dir}/${i}.err`)
@@ -48,7 +48,7 @@ async function run(given: readonly Block[], url: string, env: object = {}): Prom
   })
 }
 
-/** Every answer is a success, but for those that the README says are none. */
+/** Expects success for every answer, except for those that the README shows as errors. */
 function expectAsPrinted({ section, code }: Block, { lines, statuses }: Outcome): void {
   const said = [...code.matchAll(/# (\d{3}) (\w+)|^# .*"error":\{"code":"(\w+)"/gm)]
   const refused = statuses.filter((status) => status >= 400)
@@ -71,7 +71,7 @@ function patternOf(printed: string): RegExp {
   return new RegExp(`^${open}$`)
 }
 
-it('the commands of the README', async () => {
+it('the curl commands of the README get the printed answers', async () => {
   const open = curls.filter(({ section }) => section !== ACCESS)
   expect(open.length).toBeGreaterThan(3)
   const outcomes = await run(open, gateway.url)
@@ -80,7 +80,7 @@ it('the commands of the README', async () => {
   }
 }, 60_000)
 
-it('the commands about keys, for a gateway that asks for them', async () => {
+it("the README's commands about keys make keys that a gateway accepts", async () => {
   const [first] = curls
   const isAboutKeys = ({ section, code }: Block) =>
     section === ACCESS && /ojs-rabbitmq key/.test(code)
