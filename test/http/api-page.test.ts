@@ -24,7 +24,7 @@ function role({ access = ['admin'] }: Route): string {
   return access === 'anybody' ? access : [...(access.length > 0 ? access : ['admin'])].join(', ')
 }
 
-test('docs/http.md lists each endpoint with its roles, and no other', () => {
+test('docs/http.md lists each endpoint with its roles, and no others', () => {
   const served = routesOf({} as unknown as Door).map(
     (route) => `${route.method} ${route.path}: ${role(route)}`,
   )
@@ -34,7 +34,7 @@ test('docs/http.md lists each endpoint with its roles, and no other', () => {
   expect(new Set(listed)).toEqual(new Set(served))
 })
 
-/** Names in the first column of the tables below a heading. */
+/** The names in the first column of the tables below a heading. */
 function members(heading: string): string[] {
   const section = page.split(/^## /m).find((text) => text.startsWith(`${heading}\n`)) ?? ''
   const cells = [...section.matchAll(/^\| (.+?) \|/gm)].map(([, cell = '']) => cell)
@@ -45,7 +45,7 @@ const { options } = PUSH_SCHEMA.properties
 const OPTIONS = options.properties
 const named = (schema: { properties: object }) => Object.keys(schema.properties)
 
-describe('docs/http.md has each member that a request is checked for', () => {
+describe('docs/http.md names each member that the schemas of requests have:', () => {
   const { retry, unique, ...others } = OPTIONS
   test.each([
     ['A job', [...Object.keys(others), 'type', 'args', 'id', 'specversion', 'schema', 'options']],
@@ -57,15 +57,18 @@ describe('docs/http.md has each member that a request is checked for', () => {
     ['A cron entry', named(CRON_SCHEMA).filter((name) => name !== 'job_template')],
     ['A workflow', ['name', 'options', 'steps', 'type', 'jobs', 'callbacks']],
     ['A schema', ['uri', 'type', 'version', 'schema']],
-  ])('%s: %j', (heading, wanted) => {
+  ])('in the section %s: %j', (heading, wanted) => {
     expect(members(heading)).toEqual(expect.arrayContaining(wanted))
   })
 
-  test.each([...Object.keys(nackError.properties), 'job_template', 'depends_on'])('%s', (name) => {
-    expect(page).toContain(`\`${name}`)
-  })
+  test.each([...Object.keys(nackError.properties), 'job_template', 'depends_on'])(
+    'anywhere: %s',
+    (name) => {
+      expect(page).toContain(`\`${name}`)
+    },
+  )
 
-  test('and each word that they may be', () => {
+  test('anywhere: each value of an enum', () => {
     const words = [
       ...BACKOFF_STRATEGIES,
       ...CONFLICT_NAMES,
@@ -75,7 +78,7 @@ describe('docs/http.md has each member that a request is checked for', () => {
   })
 })
 
-test('docs/http.md has each event that is listed', () => {
+test('docs/http.md lists each type of event, and no others', () => {
   const kinds = ['src/telemetry/event-data.ts', 'src/telemetry/workflow-events.ts']
     .flatMap((file) => [...read(file).matchAll(/case '([a-z_]+\.[a-z_]+)':/g)])
     .map(([, type = '']) => type)
@@ -88,7 +91,7 @@ test('docs/http.md has each event that is listed', () => {
 const below = (heading: string) =>
   page.split(/^###? /m).find((text) => text.startsWith(`${heading}\n`)) ?? ''
 
-test('docs/http.md has each code of an error, with the status that it usually has', () => {
+test('docs/http.md lists each error code with its usual status, and no others', () => {
   const table = read('src/errors.ts').split('} as const')[0] ?? ''
   const codes = [...table.matchAll(/^ {2}(\w+): \{\s+status: (\d+)/gm)]
   expect(codes.length).toBeGreaterThan(10)
@@ -100,7 +103,7 @@ test('docs/http.md has each code of an error, with the status that it usually ha
   for (const [, name, status] of codes) expect(new Map(listed).get(name ?? '')).toContain(status)
 })
 
-test('docs/http.md has each member that a job gets in its life, and the name of each list', () => {
+test('docs/http.md names each member of a job, each state, and the name of each list', () => {
   const document = read('src/job/document.ts')
   const members = [...document.matchAll(/[,{]"(\w+)":/g)].map(([, name = '']) => name)
   expect(members).toContain('retry_delay_ms')

@@ -162,7 +162,7 @@ describe('an answer to a page of a listed origin', () => {
   })
 
   test('has CORS headers: 408 for a body that does not come', async () => {
-    // A timeout before the headers are read cannot know the origin; Node allows no longer headersTimeoutMs.
+    // A timeout before the headers are read cannot know the origin; so the headers get the longest time.
     const limits = { requestTimeoutMs: 2_000, headersTimeoutMs: 2_000, timeoutCheckMs: 20 }
     const frame = await serve(recordingRoutes().routes, { access: LISTED, limits })
     const client = await frame.client()

@@ -154,7 +154,7 @@ describe('a request that the HTTP parser refuses', () => {
   })
 })
 
-describe('a request that times out', () => {
+describe('a request and its timeouts', () => {
   const limits = { headersTimeoutMs: 100, requestTimeoutMs: 200, timeoutCheckMs: 20 }
   const late = async (frame: Frame, bytes: string | Buffer) => {
     const client = await frame.client()
@@ -172,7 +172,7 @@ describe('a request that times out', () => {
   })
 
   test('is answered 408 with its own request id if its body does not come', async () => {
-    // A timeout before the headers are read cannot know the id; Node allows no longer headersTimeoutMs.
+    // A timeout before the headers are read cannot know the id; so the headers get the longest time.
     const patient = { ...limits, headersTimeoutMs: 2_000, requestTimeoutMs: 2_000 }
     const frame = await serve(slowAndEcho().routes, { limits: patient })
     const bytes = post({ 'Content-Length': '100', 'X-Request-Id': 'req_late' }, '{"a":')
@@ -181,7 +181,7 @@ describe('a request that times out', () => {
     expect(result.headers['x-request-id']).toBe('req_late')
   })
 
-  test('is not one whose answer takes longer than the limits', async () => {
+  test('is answered 200 if only its answer takes longer than the limits', async () => {
     const { routes, open, entered } = slowAndEcho()
     const frame = await serve(routes, { limits })
     const client = await frame.client()

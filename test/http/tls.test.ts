@@ -190,7 +190,7 @@ describe('HTTPS with client certificates', () => {
     const tls = { cert: own.cert, key: own.key, ca: authority.ca.cert }
     const frame = await serve(ROUTES, { tls, now: () => now })
     for (let i = 0; i < 12; i++) await handshake(frame.port, {})
-    // Its line comes after those of the handshakes before, so all of them have been counted.
+    // By now the server has counted the twelfth failure, so it falls into the first ten seconds.
     now = 20_000
     await handshake(frame.port, {})
     await expect.poll(() => frame.log, EVENTUALLY).toHaveLength(11)
@@ -198,8 +198,8 @@ describe('HTTPS with client certificates', () => {
   })
 })
 
-describe('stopping an HTTPS server', () => {
-  test('closes a connection whose handshake has not begun', async () => {
+describe('a connection of an HTTPS server', () => {
+  test('is closed by stop() if its handshake has not begun', async () => {
     const tls = { cert: own.cert, key: own.key }
     // So that only stop() can close the connection in time.
     const limits = { headersTimeoutMs: 3_600_000, requestTimeoutMs: 3_600_000 }
@@ -213,7 +213,7 @@ describe('stopping an HTTPS server', () => {
     await closed
   })
 
-  test('answers a request under way before the connection is closed', async () => {
+  test('is closed by stop() after the answer to a request under way', async () => {
     const { slow, entered, open } = slowRoute()
     const frame = await serve([slow], { tls: { cert: own.cert, key: own.key } })
     const client = await frame.client({ ca: authority.ca.cert })
@@ -226,7 +226,7 @@ describe('stopping an HTTPS server', () => {
     expect(await client.closed()).toBe('')
   })
 
-  test('is not needed to close a connection whose handshake does not begin within headersTimeoutMs', async () => {
+  test('is closed after headersTimeoutMs if its handshake does not begin', async () => {
     const tls = { cert: own.cert, key: own.key }
     const frame = await serve(ROUTES, { tls, limits: { headersTimeoutMs: 50 } })
     const silent = connect({ port: frame.port, host: '127.0.0.1' })

@@ -55,7 +55,7 @@ describe('OJSClient constructor', () => {
   })
 })
 
-describe('OJSClient treats an option that is undefined as absent:', () => {
+describe('OJSClient treats these options as absent if they are undefined:', () => {
   const maybe = (): Transport | undefined => undefined
   const refusing = vi.fn<Fetch>(async () => ({
     status: 503,

@@ -259,7 +259,7 @@ describe('the metrics of seed 002 §12.1, changed by real messages', () => {
 
   test('count lost deliveries and reconnections, and follow connections and channels down and up', async () => {
     const queue = '{queue="lost"}'
-    // After a confirm timeout the queue has two publish channels until the next confirm.
+    // After a confirm timeout a queue has its own publish channel until a publish is confirmed.
     const [channels, closedBefore] = [await value('ojs_amqp_channels_active'), closed()]
     expect((await gateway.push('unconfirmed')).status).toBe(201)
     await eventually(() => closed() > closedBefore)

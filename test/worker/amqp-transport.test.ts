@@ -23,7 +23,7 @@ function push(given: object, path = '/jobs', body: object = { type: 't', args: [
   } as never)
 }
 
-test('answers 503 and publishes nothing while RabbitMQ blocks the connection', async () => {
+test('AmqpTransport answers 503 and publishes nothing while RabbitMQ blocks the connection', async () => {
   const sent: unknown[] = []
   const publisher = { send: async (one: unknown) => sent.push(one) && 'confirmed' }
   const answer = await push({ publish: { blockedReason: 'low on disk' }, publisher })
@@ -34,14 +34,14 @@ test('answers 503 and publishes nothing while RabbitMQ blocks the connection', a
   expect(sent).toEqual([])
 })
 
-test('answers 503 unroutable if a missing queue is not declared in time', async () => {
+test('AmqpTransport answers 503 unroutable if a missing queue is not declared in time', async () => {
   expect(await push({})).toMatchObject({
     status: 503,
     body: { error: { details: { reason: 'unroutable' } } },
   })
 }, 30_000)
 
-test('publishes a batch of 10,000 jobs in order, with at most 4096 unconfirmed', async () => {
+test('AmqpTransport publishes a batch of 10,000 jobs in order, with at most 4096 unconfirmed', async () => {
   const ids = Array.from({ length: 10_000 }, () => v7())
   const sent: { id: string; confirm(outcome: PublishOutcome): void }[] = []
   const publisher = {

@@ -27,7 +27,7 @@ function lineTo(answers: object[]) {
 }
 const answered = (body: object) => ({ outcome: 'answered', body })
 
-test('sync() asks about 100 queues at a time and merges the answers', async () => {
+test('GatewayLine.sync() asks about 100 queues at a time and merges the answers', async () => {
   const { line, asked } = lineTo([
     answered({ tombstones: ['a'], truncated: true, paused: ['q-0'] }),
     answered({ tombstones: ['b'], truncated: false, paused: ['q-100'], generations: { b: 2 } }),
@@ -43,13 +43,13 @@ test('sync() asks about 100 queues at a time and merges the answers', async () =
   )
 })
 
-test('sync() declares the control queue and asks again if the question is returned as unroutable', async () => {
+test('GatewayLine.sync() declares the default queue and asks again if the question is returned as unroutable', async () => {
   const { line, asked, declared } = lineTo([{ outcome: 'returned' }, answered({ tombstones: [] })])
   expect(await line.sync(['q'])).toMatchObject({ tombstones: new Map(), paused: [] })
   expect([asked, declared]).toEqual([[1, 1], ['default']])
 })
 
-test('announce() names the lost queue, and the delay of a lost retry queue', async () => {
+test('GatewayLine.announce() names the lost queue, and the delay of a lost retry queue', async () => {
   const { line, questions } = lineTo([answered({}), answered({})])
   await line.announce('q')
   await line.announce('q', 500)

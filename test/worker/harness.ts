@@ -27,19 +27,19 @@ export interface ReportedEvent {
 }
 
 /**
- * A control queue's consumer that writes down what comes and answers as it is told: what a worker
- * sees of a gateway, where a test is about the worker alone.
+ * Stands for a gateway in tests of a worker alone: consumes its control queues, records the messages, and
+ * answers questions as the test sets it.
  */
 export class ControlDesk {
   readonly events: ReportedEvent[] = []
   readonly heartbeats: Json[] = []
   readonly questions: { type: string; body: Json }[] = []
-  /** Report messages. */
+  /** The number of report messages. */
   reports = 0
   sync: Json = { tombstones: [], truncated: false, paused: [], directive: 'running' }
-  /** Happens between such a question and its answer. */
+  /** Runs between a sync question and its answer. */
   beforeSync: () => Promise<void> = async () => {}
-  /** Null: stays silent. */
+  /** Makes the answer to a claim; null sends none. */
   claim: (body: Json) => Json = ({ attempt }) => ({ decision: 'run', attempt })
   readonly #admin: Admin
   readonly #tags: string[] = []
@@ -67,7 +67,7 @@ export class ControlDesk {
     return this.events.filter((event) => event.job_id === id)
   }
 
-  /** Without the starts, which a quick end makes unnecessary. */
+  /** The events without starts: a worker need not report the start of a job that ends quickly. */
   ends(id: string): ReportedEvent[] {
     return this.of(id).filter(({ event }) => event !== 'started')
   }
@@ -92,7 +92,7 @@ export class ControlDesk {
     this.#reply(message, 'ojs.control.sync', this.sync)
   }
 
-  /** Null: not at all. */
+  /** Sends no reply if `answer` is null. */
   #reply({ properties }: ConsumeMessage, type: string, answer: Json): void {
     if (answer === null) return
     const { replyTo, correlationId } = properties
@@ -106,14 +106,14 @@ export class ControlDesk {
 type Given = Partial<NativeWorkerOptions>
 type Handlers = Record<string, Handler>
 
-/** Started, quiet about it, and without a grace period unless given. */
+/** Starts a worker without a log and without a grace period, unless given. */
 async function startWorker(url: string, given: Given, handlers: Handlers): Promise<NativeWorker> {
   const isLoud = process.env['OJS_TEST_LOG'] !== undefined
   const defaults = {
     url,
     rungSettleMs: 0,
     gracePeriod: 0,
-    // Who answers, answers; a worker that went on without would be another test.
+    // Long enough for a slow desk: after it the worker would go on as if there were no gateway.
     answerTimeoutMs: 10_000,
     handleSignals: false,
     ...(!isLoud && { logger: false as const }),
@@ -130,21 +130,21 @@ function controlQueue(queue: string, prefix = ''): string {
 
 let queues = 0
 
-/** A new queue with all that belongs to it, as a worker declares it where no gateway has been. */
+/** Has a worker declare a new queue with its companions, as where no gateway has been. Returns its name. */
 async function declareQueue(url: string, admin: Admin, given: Given = {}): Promise<string> {
   queues += 1
   const queue = `work-${queues}`
-  // Nobody answers.
+  // No desk is open yet, so waiting for an answer would be useless.
   const worker = await startWorker(url, { ...given, queues: [queue], answerTimeoutMs: 50 }, {})
   await worker.stop()
-  // Its questions are for nobody.
+  // Removes the questions of that worker, which a desk would record.
   for (const name of ['default', queue]) {
     await admin.channel.purgeQueue(controlQueue(name, given.prefix))
   }
   return queue
 }
 
-/** Publishes a job as the gateway would, and nothing of it is in any ledger. */
+/** Publishes a job message as the gateway would, although no ledger has the job. Returns its id. */
 export async function publishJob(
   admin: Admin,
   queue: string,
@@ -173,7 +173,7 @@ export async function publishJob(
   return id
 }
 
-/** Tells all workers of a queue, as a gateway does. */
+/** Broadcasts a message to all workers of a queue, as a gateway does. */
 export async function broadcast(
   admin: Admin,
   queue: string,
@@ -188,9 +188,9 @@ export async function broadcast(
 }
 
 /**
- * The worker of this queue has heard every broadcast so far: they come in order, and it has obeyed
- * the last two. Nothing says so of a cancel alone, which comes on another channel than the jobs.
- * Of a classic queue: a quorum queue counts a consumer until all that it has is settled.
+ * Resolves when the worker of this queue has received every broadcast so far: they come in order, and it has
+ * obeyed the last two, pause and resume. A cancel alone has no visible effect to wait for. Works for classic
+ * queues only: a quorum queue counts a consumer until all its deliveries are settled.
  */
 export async function untilHeard(admin: Admin, queue: string): Promise<void> {
   const jobQueue = createNames('').jobQueue(queue)
@@ -201,13 +201,13 @@ export async function untilHeard(admin: Admin, queue: string): Promise<void> {
   await eventually(async () => (await consumers()) === 1)
 }
 
-/** Ready messages, as the broker counts them now. */
+/** The number of ready messages in the queue. */
 export async function ready(admin: Admin, queue: string): Promise<number> {
   const { messageCount } = await admin.channel.checkQueue(queue)
   return messageCount
 }
 
-/** Something to wait for: resolves with what it was called with, as often as it is asked. */
+/** A promise, `opened`, that `open` resolves. */
 export function gate(): { opened: Promise<void>; open(): void } {
   const { promise: opened, resolve: open } = deferred()
   return { opened, open }
@@ -219,8 +219,8 @@ export function until(desk: ControlDesk, id: string, times = 1): Promise<void> {
 }
 
 /**
- * Publishes jobs that fail until the retry of one is in its rung: where RabbitMQ takes longer than a
- * second to declare that, it is left to the gateway.
+ * Publishes failing jobs until the retry of one is in its retry queue. If RabbitMQ takes longer than a second
+ * to declare that queue, the worker leaves the retry to the gateway.
  */
 export async function untilInRung(
   desk: ControlDesk,
@@ -235,13 +235,13 @@ export async function untilInRung(
   return id
 }
 
-/** What the tests of one file share, and what ends with each test. */
+/** What the tests of one file share. Workers and desks end with each test, by `clear`. */
 export interface Bench {
   readonly admin: Admin
   start(given: Given, handlers: Handlers): Promise<NativeWorker>
   queue(): Promise<string>
   desk(queue: string): Promise<ControlDesk>
-  /** A queue of the test's own, somebody at its control queue, and a worker. */
+  /** Makes a new queue, a desk at its control queue, and a worker. */
   setUp(
     handlers: Handlers,
     given?: Given,
@@ -250,7 +250,7 @@ export interface Bench {
   close(): Promise<void>
 }
 
-/** One for all tests of a file, in a vhost of its own. */
+/** A bench for all tests of a file, in its own vhost. */
 export function benchOfFile(): { vhost: Vhost; on: Bench } {
   let vhost: Vhost
   let on: Bench
@@ -299,7 +299,7 @@ export async function bench(url: string): Promise<Bench> {
   }
 }
 
-/** Starts native workers that have no grace, and stops them after each test. */
+/** Returns a function that starts native workers without a grace period. They are stopped after each test. */
 export function workersOfTest(
   url: () => string,
 ): (queue: string, handler: Handler, more?: Partial<NativeWorkerOptions>) => Promise<NativeWorker> {

@@ -211,7 +211,7 @@ describe('a failure in a native worker', () => {
     end.open()
   })
 
-  test('is not what happens to an expired job: it is reported as expired', async () => {
+  test('is reported as expired, without a run, if the job had expired before its delivery', async () => {
     const { queue, desk } = await on.setUp({ 'test.job': () => 'ran' })
     const expired = { expires_at: new Date(Date.now() - 1_000).toISOString() }
     const id = await publishJob(on.admin, queue, { envelope: expired })

@@ -134,8 +134,8 @@ test('a native worker claims all 200 jobs of a queue after a truncated sync, wit
   expect(ids.filter((id) => claims(desk, id).length !== 1)).toEqual([])
 })
 
-describe('a lost connection of a native worker', () => {
-  test('causes no second run, and the redelivered tokens are settled', async () => {
+describe('a native worker that loses its connections or its consumer', () => {
+  test('runs no job twice, and settles the redelivered tokens', async () => {
     const end = gate()
     const runs: string[] = []
     const { queue, jobQueue, desk, worker } = await on.setUp(
@@ -161,7 +161,7 @@ describe('a lost connection of a native worker', () => {
     expect(await ready(on.admin, jobQueue)).toBe(0)
   })
 
-  test('while an end is reported: the end is reported once after the reconnect, and its token acknowledged', async () => {
+  test('reports an end once after the reconnect, and acknowledges its token, if the loss came during the report', async () => {
     const end = gate()
     const begun = gate()
     const { queue, jobQueue, desk, worker } = await on.setUp(
@@ -192,7 +192,7 @@ describe('a lost connection of a native worker', () => {
     expect(await ready(on.admin, jobQueue)).toBe(0)
   })
 
-  test('while the start of attempt 2 is reported: the job does not run without its token, and is released', async () => {
+  test('does not run attempt 2 without its token, but releases it, if the loss came while its start was reported', async () => {
     const ran: string[] = []
     const here = { 'test.job': () => ran.push('here') }
     const { queue, jobQueue, desk, worker } = await on.setUp(here, throughProxy())
@@ -212,7 +212,7 @@ describe('a lost connection of a native worker', () => {
     expect(desk.of(id).at(-1)).toMatchObject({ event: 'released', attempt: 2, token_attempt: 2 })
   })
 
-  test('is not needed for a deleted queue: the worker declares and consumes it again', async () => {
+  test('declares a deleted queue again and consumes it', async () => {
     const { queue, jobQueue, desk } = await on.setUp({ 'test.job': () => 1 })
     await on.admin.channel.deleteQueue(jobQueue)
     await eventually(async () => (await countConsumers(jobQueue)) === 1)
