@@ -10,7 +10,7 @@ const USAGE = `npm run bench -- [options]
                   start-latency-classic, producer-classic, fleet-classic,
                   schedules-classic, native-alone-classic, ledger-classic,
                   backlog-classic and the same with quorum
-  --quick         2 rounds of 2 seconds, a backlog of 20,000: does it run, not how fast is it
+  --quick         2 rounds of 2 seconds, a backlog of 20,000: a check that the rows run
   --patient       wait for a quiet machine before each round, and repeat a disturbed one
   --gateway FILE  measure this build instead of dist/main.js
   --profile DIR   write CPU profiles of the gateway, the workers and the producer there and

@@ -34,7 +34,7 @@ const NONE_FOUND = `No RabbitMQ found. Do one of these, then run npm start again
 async function configuredBroker() {
   const { OJS_AMQP_URL, OJS_AMQP_URL_FILE, AMQP_URL } = process.env
   if (OJS_AMQP_URL && OJS_AMQP_URL_FILE)
-    throw new Refusal('OJS_AMQP_URL and OJS_AMQP_URL_FILE are both set: which of them is meant?')
+    throw new Refusal('OJS_AMQP_URL and OJS_AMQP_URL_FILE are both set; set only one of them.')
   const url = OJS_AMQP_URL || (OJS_AMQP_URL_FILE && urlIn(OJS_AMQP_URL_FILE)) || AMQP_URL
   return url ? { url, origin: 'from OJS_AMQP_URL', stop: async () => {} } : undefined
 }

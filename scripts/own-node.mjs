@@ -37,7 +37,7 @@ async function startedNode(sbin, dir, signal) {
       return node
     } catch (error) {
       if (signal?.aborted || (await isPortFree(port))) throw error
-      say(`Port ${port} was taken by somebody else meanwhile.`)
+      say(`Port ${port} was taken by another program meanwhile.`)
     }
   }
 }
@@ -47,6 +47,6 @@ async function keepLongQueuesOnDisk(node) {
   try {
     await waitingFor('RabbitMQ to take its policy', () => setLongQueuePolicy(node))
   } catch (error) {
-    say(`RabbitMQ keeps long queues in its memory: ${error.message}`)
+    say(`The policy that keeps long queues on disk could not be set: ${error.message}`)
   }
 }

@@ -35,7 +35,7 @@ export async function requireRabbitmqSbin(alsoInstall = []) {
   if (missing.length > 0) {
     if (!canInstallPackages()) {
       throw new Refusal(
-        `Missing: ${missing.join(', ')}. As root on Debian this installs them itself; otherwise: ` +
+        `Missing: ${missing.join(', ')}. As root on Debian this command installs them; otherwise: ` +
           `sudo apt-get install --no-install-recommends ${missing.join(' ')}`,
       )
     }

@@ -76,7 +76,7 @@ async function provideJq() {
   try {
     await installPackages(['jq'])
   } catch (error) {
-    say(`jq could not be installed; a stand-in takes its place. ${error.message}`)
+    say(`jq could not be installed; a stand-in is used instead. ${error.message}`)
   }
 }
 

@@ -11,7 +11,7 @@ import { soakTable } from './soak-table.mjs'
 const USAGE = `npm run soak -- [options]
 
   --rounds N   how often each scenario of test/crash/crash.test.ts is played (default 50)
-  --seed N     of the first round; the next one has the next (default: random)
+  --seed N     seed of the first round; each later round adds 1 (default: random)
   --only TEXT  scenarios whose name matches this pattern`
 
 const { values } = parseArgs({

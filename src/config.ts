@@ -66,40 +66,49 @@ interface Variable {
 export const VARIABLES = {
   OJS_HOST: { fallback: '127.0.0.1', doc: 'address to bind' },
   OJS_PORT: { fallback: '8080', doc: 'port to bind; 0 = any free one' },
-  OJS_AMQP_URL: { fallback: 'amqp://127.0.0.1:5672/%2Fojs', doc: 'broker; comma-separated list' },
+  OJS_AMQP_URL: { fallback: 'amqp://127.0.0.1:5672/%2Fojs', doc: 'broker URLs, comma-separated' },
   OJS_AMQP_URL_FILE: { fallback: '', doc: 'file that holds OJS_AMQP_URL' },
-  OJS_LEDGER: { fallback: 'sqlite:./data/ojs.db', doc: 'where the ledger lives' },
+  OJS_LEDGER: { fallback: 'sqlite:./data/ojs.db', doc: 'location of the ledger: sqlite:<path>' },
   OJS_LEDGER_SYNC: { fallback: 'full', doc: 'full | normal (power loss may lose the last second)' },
   OJS_QUEUE_TYPE: { fallback: 'classic', doc: 'classic | quorum' },
-  OJS_QUEUES: { fallback: 'default', doc: 'comma-separated; declared at start' },
-  OJS_DECLARE: { fallback: 'lazy', doc: 'eager | lazy | never' },
+  OJS_QUEUES: { fallback: 'default', doc: 'queues to declare at the start, comma-separated' },
+  OJS_DECLARE: { fallback: 'lazy', doc: 'when to declare queues: eager | lazy | never' },
   OJS_TOPOLOGY: { fallback: '', doc: 'topology file; empty = the shipped one' },
   OJS_PREFIX: { fallback: '', doc: 'tenant prefix of exchanges and queues' },
-  OJS_VISIBILITY_TIMEOUT_MS: { fallback: '30000', doc: 'lease when nobody names one' },
-  OJS_TIMEOUT_MS: { fallback: '30000', doc: 'execution timeout when nobody names one' },
-  OJS_DELIVERY_TIMEOUT_MS: { fallback: '1800000', doc: "the broker's delivery timeout" },
+  OJS_VISIBILITY_TIMEOUT_MS: { fallback: '30000', doc: 'default lease of a job' },
+  OJS_TIMEOUT_MS: { fallback: '30000', doc: 'default execution timeout of a job; 0 = none' },
+  OJS_DELIVERY_TIMEOUT_MS: { fallback: '1800000', doc: "value of RabbitMQ's consumer_timeout" },
   OJS_PUBLISH_TIMEOUT_MS: { fallback: '10000', doc: 'longest wait for a publisher confirm' },
   OJS_CONSUMER_PRIORITY: { fallback: '0', doc: 'below 0: native workers are served first' },
-  OJS_MAX_QUEUES: { fallback: '1000', doc: 'queues that clients can make the gateway declare' },
-  OJS_MAX_RUNGS: { fallback: '1000', doc: 'retry delay queues over all queues' },
+  OJS_MAX_QUEUES: {
+    fallback: '1000',
+    doc: 'most queues that clients can make the gateway declare',
+  },
+  OJS_MAX_RUNGS: { fallback: '1000', doc: 'most retry delay queues, of all queues together' },
   OJS_DELAY_MODE: { fallback: 'ttl', doc: 'ttl | plugin (rabbitmq_delayed_message_exchange)' },
-  OJS_HORIZON_MS: { fallback: '60000', doc: 'plugin: schedules are in RabbitMQ this long before' },
+  OJS_HORIZON_MS: {
+    fallback: '60000',
+    doc: 'plugin: how long before its due time RabbitMQ gets a job',
+  },
   OJS_MAX_BODY_BYTES: { fallback: '2097152', doc: 'largest request body' },
   OJS_MAX_BATCH_BYTES: { fallback: '33554432', doc: 'largest body of POST /jobs/batch' },
   OJS_RETENTION_COMPLETED: { fallback: 'P7D', doc: 'how long completed jobs stay readable' },
-  OJS_RETENTION_CANCELLED: { fallback: 'P7D', doc: 'the same for cancelled ones' },
-  OJS_RETENTION_DISCARDED: { fallback: 'P30D', doc: 'the same for discarded ones' },
-  OJS_RETENTION_DEAD_LETTERS: { fallback: 'P180D', doc: 'the same for dead letters' },
-  OJS_DIALECT: { fallback: 'seed', doc: 'seed | conformance (four answers of the public suite)' },
+  OJS_RETENTION_CANCELLED: { fallback: 'P7D', doc: 'how long cancelled jobs stay readable' },
+  OJS_RETENTION_DISCARDED: { fallback: 'P30D', doc: 'how long discarded jobs stay readable' },
+  OJS_RETENTION_DEAD_LETTERS: { fallback: 'P180D', doc: 'how long dead letters stay readable' },
+  OJS_DIALECT: { fallback: 'seed', doc: 'seed | conformance (as the public test suite expects)' },
   OJS_SCHEMA_STRICT: { fallback: '0', doc: '1: a job may only name a registered schema' },
   OJS_API_KEYS: { fallback: '', doc: 'name:role:sha256hex,…; see `ojs-rabbitmq key new`' },
   OJS_API_KEYS_FILE: { fallback: '', doc: 'file that holds OJS_API_KEYS' },
-  OJS_ALLOW_OPEN: { fallback: '0', doc: '1: may be reached from outside without keys' },
-  OJS_TLS_CERT: { fallback: '', doc: 'PEM file; with OJS_TLS_KEY: HTTPS' },
-  OJS_TLS_KEY: { fallback: '', doc: 'PEM file of its private key' },
-  OJS_TLS_CA: { fallback: '', doc: 'PEM file; clients must show a certificate that it signed' },
-  OJS_CORS_ORIGINS: { fallback: '', doc: 'web pages that may call; comma-separated origins' },
-  OJS_RATE_LIMIT: { fallback: '', doc: 'requests per key or address, e.g. 1000/60s' },
+  OJS_ALLOW_OPEN: {
+    fallback: '0',
+    doc: '1: OJS_HOST may be reachable from outside without API keys',
+  },
+  OJS_TLS_CERT: { fallback: '', doc: 'PEM file of the certificate; with OJS_TLS_KEY: HTTPS' },
+  OJS_TLS_KEY: { fallback: '', doc: 'PEM file of the private key of OJS_TLS_CERT' },
+  OJS_TLS_CA: { fallback: '', doc: 'PEM file of a CA; clients need a certificate that it signed' },
+  OJS_CORS_ORIGINS: { fallback: '', doc: 'origins of web pages that may call the gateway' },
+  OJS_RATE_LIMIT: { fallback: '', doc: 'requests per API key or address, e.g. 1000/60s' },
   OJS_LOG_LEVEL: { fallback: 'info', doc: LOG_LEVELS.join(' | ') },
 } as const satisfies Record<string, Variable>
 
@@ -171,7 +180,9 @@ function readers(env: Environment, mistakes: string[]) {
     const value = /^-?\d+$/.test(read(name)) ? Number(read(name)) : Number.NaN
     if (value >= min && value <= max) return value
     // In Kubernetes, a Service named `ojs` puts `OJS_PORT=tcp://…` into the environment of every pod.
-    const hint = /^tcp:\/\//.test(read(name)) ? ' (Kubernetes: enableServiceLinks: false)' : ''
+    const hint = /^tcp:\/\//.test(read(name))
+      ? ' (in Kubernetes, set enableServiceLinks: false)'
+      : ''
     mistakes.push(`${name} must be an integer from ${min} to ${max}, not '${read(name)}'${hint}`)
     return min
   }
@@ -190,7 +201,7 @@ function readers(env: Environment, mistakes: string[]) {
       mistakes.push(`${name} must be an ISO 8601 duration such as P7D, not '${read(name)}'`)
     }
     // For other settings 0 means "no limit"; here it would delete every job as soon as it ends.
-    if (ms === 0) mistakes.push(`${name} must be longer than 0, which would keep no job at all`)
+    if (ms === 0) mistakes.push(`${name} must be longer than 0: with 0, no job would be kept`)
     return ms ?? 0
   }
   return { read, int, oneOf, retention }
@@ -202,7 +213,7 @@ function secretsInFiles(env: Environment, mistakes: string[]): Environment {
   for (const name of MAY_BE_IN_FILES) {
     const path = env[`${name}_FILE`]
     if (!path) continue
-    if (env[name]) mistakes.push(`${name} and ${name}_FILE are both set: which of them is meant?`)
+    if (env[name]) mistakes.push(`${name} and ${name}_FILE are both set; set only one of them`)
     else secrets[name] = secretIn(path, `${name}_FILE`, mistakes)
   }
   return secrets
@@ -232,7 +243,7 @@ function checkNames(env: Environment, mistakes: string[]): string[] {
   for (const name of Object.keys(env)) {
     if (!name.startsWith('OJS_') || name in VARIABLES || OTHER_NAMES.has(name)) continue
     const meant = namesMeantBy(name)
-    if (meant.length === 0) warnings.push(`${name} is not known and ignored`)
+    if (meant.length === 0) warnings.push(`${name} is not a known variable; it is ignored`)
     else mistakes.push(`${name} is not known; did you mean ${meant.join(' or ')}?`)
   }
   return warnings
@@ -287,7 +298,7 @@ function amqpUrls(text: string, mistakes: string[]): string[] {
     } else {
       // The entry is not shown: without parsing it, its password cannot be redacted.
       mistakes.push(
-        `${entry}, is no amqp:// or amqps:// URL (percent-encode / @ , % # in the password)`,
+        `${entry}, is not an amqp:// or amqps:// URL (percent-encode / @ , % # in the password)`,
       )
     }
   }
@@ -300,11 +311,13 @@ function ledgerPath(text: string, mistakes: string[]): string {
     mistakes.push('OJS_LEDGER must be sqlite:<path>')
   } else if (path === ':memory:' || path.startsWith('file:')) {
     // SQLite reads ':memory:' as "no file", and a file: URI as the path of a differently named file.
-    mistakes.push("OJS_LEDGER must be sqlite:<path>, not ':memory:' or a file: URI: jobs are kept")
+    mistakes.push("OJS_LEDGER must be sqlite:<path> of a file, not ':memory:' or a file: URI")
   } else if (path !== path.trim() || /\p{Cc}/u.test(path)) {
     // An environment file with Windows line ends adds a CR to the path. SQLite would then silently create a
     // second, empty ledger whose name looks the same.
-    mistakes.push(`OJS_LEDGER must not begin or end with a blank, nor hold line ends: '${text}'`)
+    mistakes.push(
+      `OJS_LEDGER must have no white space around its path, nor control characters: '${text}'`,
+    )
   }
   return path
 }

@@ -14,11 +14,19 @@ const ERROR_CODES = {
   },
   duplicate: { status: 409, retryable: false, doc: 'A job with this identity exists already.' },
   queue_paused: { status: 422, retryable: true, doc: 'The queue is paused.' },
-  unsupported: { status: 422, retryable: false, doc: 'Not offered by this server.' },
+  unsupported: { status: 422, retryable: false, doc: 'The server does not support this.' },
   // Seed 001 §5.2 defines the status of the next two, and leaves their codes to us (§16.3: `x_`).
-  x_unauthenticated: { status: 401, retryable: false, doc: 'A key is missing or not known.' },
-  x_forbidden: { status: 403, retryable: false, doc: 'Not with this key, or not from this page.' },
-  rate_limited: { status: 429, retryable: true, doc: 'Too much at once; try again later.' },
+  x_unauthenticated: { status: 401, retryable: false, doc: 'The API key is missing or not known.' },
+  x_forbidden: {
+    status: 403,
+    retryable: false,
+    doc: 'The API key, Origin or Host may not do this.',
+  },
+  rate_limited: {
+    status: 429,
+    retryable: true,
+    doc: 'A request limit is reached, or a queue is full.',
+  },
   backend_error: { status: 500, retryable: true, doc: 'RabbitMQ or the ledger failed.' },
 } as const satisfies Record<string, { status: number; retryable: boolean; doc: string }>
 
@@ -171,9 +179,9 @@ export function errorBody(error: OjsError, requestId: string): string {
 }
 
 const HINTS: Readonly<Record<string, string>> = {
-  job: 'Check the id, and that this gateway is the one that took the job.',
-  queue: 'Check the name. Queues come into being with their first job or by configuration.',
-  route: 'Check method and path; paths are case-sensitive and end without a slash.',
+  job: 'Check the id, and that the job was enqueued through this gateway.',
+  queue: 'Check the name. A queue is created by its first job or by OJS_QUEUES (see OJS_DECLARE).',
+  route: 'Check the method and the path: it is case-sensitive and has no slash at its end.',
 }
 
 function hintFor(error: OjsError): string {

@@ -67,7 +67,8 @@ function stdout(): LogOutput {
 
 function lostLine(lines: number): string {
   const fields = { level: 'warn', time: timestamp(Date.now()), lines }
-  return `${JSON.stringify({ ...fields, msg: 'log lines were lost: stdout did not take them' })}\n`
+  const msg = 'log lines were lost: stdout could not be written in time'
+  return `${JSON.stringify({ ...fields, msg })}\n`
 }
 
 function errorFields(error: unknown): object {

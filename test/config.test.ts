@@ -85,7 +85,7 @@ describe('configuration', () => {
 
   it('only warns of a name that is like none of ours', () => {
     expect(readConfig({ OJS_SOMETHING_ELSE: '1' }).warnings).toEqual([
-      'OJS_SOMETHING_ELSE is not known and ignored',
+      'OJS_SOMETHING_ELSE is not a known variable; it is ignored',
     ])
     expect(readConfig({ OJS_QUEUE_XYZ: '1' }).warnings).toHaveLength(1)
   })

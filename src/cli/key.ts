@@ -5,7 +5,7 @@ import type { Command } from './command.ts'
 
 /** Creates an API key. It is printed once and stored nowhere; the gateway gets only its hash. */
 export const keyCommand: Command = {
-  summary: 'make an API key, and the entry of OJS_API_KEYS that lets it in',
+  summary: 'create an API key and its entry for OJS_API_KEYS',
   usage: `ojs-rabbitmq key new [--name NAME] [--role ${ROLES.join('|')}]`,
   async run(args) {
     const { values, positionals } = parseArgs({
@@ -17,14 +17,16 @@ export const keyCommand: Command = {
     const { role = 'producer', name = role } = values
     const isNew = positionals.length === 1 && positionals[0] === 'new'
     if (!isNew || !isRole(role) || !isKeyName(name)) {
-      console.error(`usage: ${keyCommand.usage}\n\nNAME: 1 to 40 of a-z, 0-9, ., _ and -`)
+      console.error(
+        `usage: ${keyCommand.usage}\n\nNAME: 1 to 40 characters of a-z, 0-9, ., _ and -`,
+      )
       return 2
     }
     const { key, entry } = newApiKey(name, role)
     // `console` hides write errors: with a full disk the key would be lost, and the exit code be 0.
     writeSync(1, `key    ${key}\nentry  ${entry}\n`)
     console.error(
-      'The key is shown this once: give it to the program, which sends it as\n' +
+      'The key is shown only this once. Give it to the client program, which sends it as\n' +
         '"Authorization: Bearer <key>". The entry goes into OJS_API_KEYS (comma-separated).',
     )
     return 0

@@ -17,7 +17,7 @@ const SILENCE_MS = 300_000
  */
 export const recoverCommand: Command = {
   summary:
-    'declare a lost queue again and publish its available jobs anew; asks OJS_URL, with OJS_API_KEY',
+    'declare a lost queue again and republish its available jobs, at OJS_URL with OJS_API_KEY',
   usage: 'ojs-rabbitmq recover --queue NAME [--url http://127.0.0.1:8080]',
   async run(args, env) {
     const { values } = parseArgs({
@@ -36,13 +36,15 @@ export const recoverCommand: Command = {
     const key = env['OJS_API_KEY']
     // Node.js would refuse such a header, and the error would read as if no gateway had answered.
     if (key && !/^[\x21-\x7e]+$/.test(key)) {
-      console.error('OJS_API_KEY has a blank, a line end or another character that is in no key.')
+      console.error(
+        'OJS_API_KEY has a blank, a line end or another character that no key contains.',
+      )
       return 2
     }
     const headers = key ? { authorization: `Bearer ${key}` } : {}
     const shown = redactUrls(base)
     if (!URL.canParse(base)) {
-      console.error(`'${shown}' is no URL such as http://127.0.0.1:8080. See --url and OJS_URL.`)
+      console.error(`'${shown}' is not a URL such as http://127.0.0.1:8080. See --url and OJS_URL.`)
       return 2
     }
     const certificate = await ownCertificate(env)

@@ -3,7 +3,8 @@ import { type Command, complain, printable } from './command.ts'
 
 /** Compares what RabbitMQ has with what the gateway would declare. Declares nothing. */
 export const topologyCommand: Command = {
-  summary: 'compare the broker with the topology (exit code 1 when they differ, 2 when it cannot)',
+  summary:
+    'compare the broker with the topology (exit code 1: they differ; 2: the comparison failed)',
   usage: 'ojs-rabbitmq topology diff',
   async run(args, env) {
     if (args[0] !== 'diff' || args.length > 1) {

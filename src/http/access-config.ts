@@ -45,9 +45,9 @@ export function readAccess(read: Read, mistakes: string[]): AccessConfig {
     )
   } else if (isOpen && !mayBeOpen(read, mistakes) && !isLoopback(host)) {
     mistakes.push(
-      `OJS_HOST=${host} is reachable from outside, and there are no keys: whoever ` +
+      `OJS_HOST=${host} is reachable from outside, and there are no API keys: whoever ` +
         'reaches it may do everything. Set OJS_API_KEYS (`ojs-rabbitmq key new` makes one), or ' +
-        'OJS_ALLOW_OPEN=1 where something else keeps strangers out',
+        'OJS_ALLOW_OPEN=1 if something else, such as a firewall, controls access',
     )
   }
   return Object.freeze(access)

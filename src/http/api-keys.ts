@@ -53,7 +53,7 @@ export function parseApiKeys(text: string, mistakes: string[]): ApiKey[] {
 
 function parseEntry(entry: string): ApiKey | string {
   const [name = '', role = '', hash = '', ...more] = entry.split(':')
-  if (entry.includes(KEY_PREFIX)) return 'holds a key; what belongs there is its SHA-256'
+  if (entry.includes(KEY_PREFIX)) return 'contains a key instead of its SHA-256'
   if (hash === '' || more.length > 0) return 'must be name:role:sha256hex'
   if (!isKeyName(name)) return 'the name must be 1 to 40 characters of a-z, 0-9, ., _ and -'
   if (!isRole(role)) return `the role must be one of ${ROLES.join(', ')}`
@@ -62,11 +62,13 @@ function parseEntry(entry: string): ApiKey | string {
 }
 
 function clash(key: ApiKey, others: readonly ApiKey[]): string | undefined {
-  if (others.some(({ sha256 }) => sha256.equals(key.sha256))) return 'this key is there already'
+  if (others.some(({ sha256 }) => sha256.equals(key.sha256)))
+    return 'an earlier entry has the same key'
   const namesakes = others.filter(({ name }) => name === key.name)
-  if (namesakes.some(({ role }) => role !== key.role)) return 'the name has another role above'
+  if (namesakes.some(({ role }) => role !== key.role))
+    return 'an earlier entry of this name has another role'
   return namesakes.length >= KEYS_PER_NAME
-    ? `more than ${KEYS_PER_NAME} keys of one name`
+    ? `a name may have at most ${KEYS_PER_NAME} keys`
     : undefined
 }
 

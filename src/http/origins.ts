@@ -13,8 +13,8 @@ export function parseOrigins(text: string, mistakes: string[]): string[] {
     mistakes.push(
       origin === '*'
         ? 'OJS_CORS_ORIGINS must name each origin; * would let in every web page (seed 001 §20.3)'
-        : `OJS_CORS_ORIGINS: '${redactUrls(origin)}' is no origin such as https://dash.example.com ` +
-            '(no path, no user)',
+        : `OJS_CORS_ORIGINS: '${redactUrls(origin)}' is not an origin such as ` +
+            'https://dash.example.com (without path and user)',
     )
   }
   return origins
@@ -72,9 +72,13 @@ export function refuseForeignOrigins(
       !listed.has(origin) &&
       !isSameOrigin(origin, host ?? '', trustsNames)
     if (!isForeign) return
-    throw new OjsError('x_forbidden', 'Pages of this origin may not change anything here.', {
-      details: { reason: 'origin', field: 'Origin', received: echoed(origin) },
-    })
+    throw new OjsError(
+      'x_forbidden',
+      'The web page may not change anything: OJS_CORS_ORIGINS does not list its origin.',
+      {
+        details: { reason: 'origin', field: 'Origin', received: echoed(origin) },
+      },
+    )
   }
 }
 

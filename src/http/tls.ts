@@ -45,8 +45,8 @@ export async function readTls(files: TlsFiles): Promise<TlsMaterial> {
   }
   if (WITH_PASSPHRASE.test(material.key.toString('latin1'))) {
     throw new Error(
-      'OJS_TLS_KEY cannot be used: it has a passphrase, which cannot be given here ' +
-        '(`openssl pkey -in KEY -out PLAIN` takes it off)',
+      'OJS_TLS_KEY cannot be used: it has a passphrase, which is not supported ' +
+        '(`openssl pkey -in KEY -out PLAIN` removes it)',
     )
   }
   try {
@@ -66,7 +66,7 @@ export async function readTls(files: TlsFiles): Promise<TlsMaterial> {
  */
 function requireCertificates(pem: Buffer): void {
   const found = pem.toString('latin1').match(CERTIFICATE) ?? []
-  if (found.length === 0) throw new Error('the last of them holds no PEM certificate')
+  if (found.length === 0) throw new Error('the file of OJS_TLS_CA holds no PEM certificate')
   for (const text of found) new X509Certificate(text)
 }
 

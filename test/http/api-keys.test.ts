@@ -51,21 +51,21 @@ describe('OJS_API_KEYS', () => {
     ['a strange role', `a:${HASH}:${HASH}`, 'entry 1: the role must be one of producer, worker'],
     ['a short hash', `a:worker:${HASH.slice(1)}`, 'entry 1: the third part'],
     ['a long hash', `a:worker:${HASH}ab`, 'entry 1: the third part'],
-    ['a key instead of its hash', `a:worker:ojs_${'x'.repeat(43)}`, 'entry 1: holds a key'],
+    ['a key instead of its hash', `a:worker:ojs_${'x'.repeat(43)}`, 'entry 1: contains a key'],
     [
       'the same key twice',
       `a:worker:${HASH},b:admin:${HASH}`,
-      'entry 2: this key is there already',
+      'entry 2: an earlier entry has the same key',
     ],
     [
       'a name with two roles',
       `a:worker:${sha256('1')},a:admin:${sha256('2')}`,
-      'entry 2: the name has another role above',
+      'entry 2: an earlier entry of this name has another role',
     ],
     [
       'three of one name',
       [1, 2, 3].map((i) => `a:worker:${sha256(String(i))}`).join(),
-      'entry 3: more than 2 keys of one name',
+      'entry 3: a name may have at most 2 keys',
     ],
   ]
   test.each(rows)(
