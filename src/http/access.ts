@@ -23,14 +23,14 @@ function unauthenticated(isUnknownKey: boolean): OjsError {
   return new OjsError(
     'x_unauthenticated',
     isUnknownKey
-      ? 'The API key is not known here.'
+      ? 'The API key is not known to this gateway.'
       : 'An API key is needed: Authorization: Bearer <key>.',
     { details: { reason: isUnknownKey ? 'invalid_token' : 'missing_token' } },
   )
 }
 
 function forbidden(role: Role, roles: readonly Role[]): OjsError {
-  return new OjsError('x_forbidden', `A key of the role ${role} may not do this.`, {
+  return new OjsError('x_forbidden', `An API key of the role ${role} may not use this endpoint.`, {
     details: { reason: 'role', role, allowed_roles: [...roles, 'admin'] },
   })
 }

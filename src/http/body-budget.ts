@@ -33,7 +33,9 @@ export class BodyBudget {
       // Together they may always take as much as the largest may have alone.
       if (largest === undefined || this.#taken <= largest.maxBytes) return
       this.end(largest)
-      largest.refuse(unavailable('Too much is being sent at once by all clients together.', 'busy'))
+      largest.refuse(
+        unavailable('The request bodies that are arriving now are too large together.', 'busy'),
+      )
     }
   }
 

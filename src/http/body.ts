@@ -108,7 +108,7 @@ async function readBody(
 
 /** The client is gone and will not read this error. */
 function endedEarly(): OjsError {
-  return new OjsError('invalid_payload', 'The request ended before its body did.')
+  return new OjsError('invalid_payload', 'The request ended before its body was complete.')
 }
 
 function tooLarge(size: number, maxBytes: number): OjsError {

@@ -27,8 +27,9 @@ export function refuseForeignHosts(
     if (openPaths.has(request.path)) return
     throw new OjsError(
       'x_forbidden',
-      'Whoever owns a name can point it here, and read with a web page. Use an address instead ' +
-        'of the name, such as 127.0.0.1, list the origin in OJS_CORS_ORIGINS, or set OJS_API_KEYS.',
+      'The Host header is neither an address nor a local name nor an allowed one. Use an ' +
+        'address such as 127.0.0.1, allow the name by its origin in OJS_CORS_ORIGINS, or set ' +
+        'OJS_API_KEYS.',
       { details: { reason: 'host', field: 'Host', received: echoed(host) } },
     )
   }

@@ -171,7 +171,7 @@ export class HttpServer implements Service {
 
   /** Logs errors of the listening socket (EMFILE), which goes on serving. `start` throws earlier errors. */
   #serverError(err: Error): void {
-    if (this.#server.listening) this.#options.logger.error({ err }, 'http server')
+    if (this.#server.listening) this.#options.logger.error({ err }, 'HTTP server error')
   }
 }
 
@@ -185,11 +185,11 @@ function gateOf({ apiKeys, rateLimit }: Access, now: () => number): Gate | undef
   return isOpen ? undefined : new Gate({ keys: apiKeys, rateLimit, now })
 }
 
-const UNKNOWN_EXPECT = new OjsError('invalid_request', 'Only 100-continue can be expected.', {
+const UNKNOWN_EXPECT = new OjsError('invalid_request', 'The Expect header must be 100-continue.', {
   status: 417,
   details: { field: 'Expect' },
 })
-const NO_PROXY = new OjsError('invalid_request', 'CONNECT is not allowed here.', {
+const NO_PROXY = new OjsError('invalid_request', 'The method CONNECT is not supported.', {
   status: 405,
   details: { method: 'CONNECT' },
 })

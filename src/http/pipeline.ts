@@ -32,7 +32,7 @@ export const requireHost: Check = ({ headers, rawHeaders, httpVersion }) => {
     throw invalidField('Host', 'An HTTP/1.1 request needs a Host header.')
   }
   if (namedTwice('host', rawHeaders)) {
-    throw invalidField('Host', 'A request has one Host header.')
+    throw invalidField('Host', 'The request has several Host headers; it must have one.')
   }
 }
 
@@ -45,10 +45,13 @@ export const requirePlainChunks: Check = ({ headers, httpVersion }) => {
   const coding = headers['transfer-encoding']
   if (coding === undefined) return
   if (httpVersion === '1.0') {
-    throw invalidField('Transfer-Encoding', 'HTTP/1.0 has no transfer coding.')
+    throw invalidField(
+      'Transfer-Encoding',
+      'An HTTP/1.0 request must not have a Transfer-Encoding header.',
+    )
   }
   if (coding.toLowerCase() === 'chunked') return
-  throw new OjsError('unsupported', 'No other transfer coding than chunked is understood.', {
+  throw new OjsError('unsupported', 'The only supported transfer coding is chunked.', {
     status: 501,
     details: { field: 'Transfer-Encoding', expected: 'chunked', received: echoed(coding) },
   })
@@ -73,7 +76,7 @@ const SPOKEN_VERSIONS: ReadonlySet<string> = new Set(['1.0', '1', '1.0.0', '1.0.
 export const negotiateVersion: Check = (request) => {
   const wanted = headerOf(request.headers, 'ojs-version')
   if (wanted !== undefined && !SPOKEN_VERSIONS.has(wanted)) {
-    throw new OjsError('unsupported', 'This server speaks OJS 1.0.', {
+    throw new OjsError('unsupported', 'This server supports OJS 1.0 only.', {
       details: { field: 'OJS-Version', requested: echoed(wanted), supported: ['1.0'] },
     })
   }
@@ -88,10 +91,14 @@ export const readContext: Check = (request) => {
 export function otherMethod(allow: string): Step {
   return (request, response) => {
     if (request.method === 'OPTIONS') return answerEmpty(response, 'Allow', allow)
-    const error = new OjsError('invalid_request', `${request.method} is not allowed here.`, {
-      status: 405,
-      details: { method: request.method, allow: allow.split(', ') },
-    })
+    const error = new OjsError(
+      'invalid_request',
+      `The path does not support the method ${request.method}.`,
+      {
+        status: 405,
+        details: { method: request.method, allow: allow.split(', ') },
+      },
+    )
     sendError(response, error, 'Allow', allow)
   }
 }

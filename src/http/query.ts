@@ -35,7 +35,7 @@ export function integer(request: Request, name: string, fallback: number): numbe
   const text = first(request, name)
   if (text === undefined) return fallback
   if (/^\d+$/.test(text)) return Math.min(Number(text), Number.MAX_SAFE_INTEGER)
-  throw invalidField(name, `The '${name}' parameter must be an integer from 0 on.`, {
+  throw invalidField(name, `The '${name}' parameter must be an integer of at least 0.`, {
     received: echoed(text),
   })
 }
@@ -45,7 +45,7 @@ export function list(request: Request, name: string): Set<string> {
   const items = (parameter(request, name) ?? '').split(',').map((item) => item.trim())
   const set = new Set(items.filter((item) => item !== ''))
   if (set.size <= MAX_LIST_LENGTH) return set
-  throw invalidField(name, `The '${name}' parameter may name ${MAX_LIST_LENGTH} things at most.`)
+  throw invalidField(name, `The '${name}' parameter must list at most ${MAX_LIST_LENGTH} values.`)
 }
 
 /** Null when the parameter is absent or empty. */

@@ -20,7 +20,7 @@ export class SortingBudget {
     if (this.#left >= 0) return
     throw new OjsError(
       'invalid_request',
-      'There are too many members in what an Idempotency-Key or a unique policy compares.',
+      'The request has too many members to compare for its Idempotency-Key or unique policies.',
       { status: 413, details: { reason: 'too_many_members' } },
     )
   }

@@ -98,10 +98,8 @@ const TEMPLATE_MEMBERS = new Set(['type', 'args', 'schema', 'specversion', 'opti
 function templateOf(request: CronRequest): object {
   const given = request.job_template ?? ownTemplate(request)
   if (given['id'] != null) {
-    throw invalidField(
-      templateField(request, 'id'),
-      'The jobs of a cron entry get ids of their own.',
-    )
+    const field = templateField(request, 'id')
+    throw invalidField(field, `The '${field}' field must be absent: each job gets its own id.`)
   }
   return given['args'] == null ? { ...given, args: [] } : given
 }

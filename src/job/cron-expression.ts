@@ -36,7 +36,7 @@ function mistakeIn(expression: string): string | null {
   if (expression.length > MAX_LENGTH) return `it is longer than ${MAX_LENGTH} characters`
   const tokens = tokensOf(expression)
   // OJS's documents mention `@every`, so the client gets a message of its own about it (ojs-digest §7.2).
-  if (tokens[0]?.toLowerCase() === '@every') return "'@every' is not offered"
+  if (tokens[0]?.toLowerCase() === '@every') return "'@every' is not supported"
   if (tokens.length === 1 && tokens[0]?.startsWith('@')) {
     return ALIASES.has(tokens[0].toLowerCase()) ? null : `'${tokens[0]}' is not known`
   }
@@ -44,13 +44,14 @@ function mistakeIn(expression: string): string | null {
     return `it has ${tokens.length} fields, not 5 or 6`
   const wrong = tokens.find((token) => !TOKEN.test(token) || /(^|,)\//.test(token))
   if (wrong !== undefined) return `'${wrong}' cannot be read`
-  if (STEPS_FROM_7.test(tokens.at(-1) ?? '')) return 'steps from Sunday begin with 0, not with 7'
+  if (STEPS_FROM_7.test(tokens.at(-1) ?? ''))
+    return 'steps from Sunday must begin with 0, not with 7'
   try {
     // For steps from a value out of range, as in `75/15`, croner reports no error: it finds no time, and
     // searches the whole calendar for seconds or hours (in `75/15,0` it ignores that part). So first check
     // the expression without the steps: croner refuses `75`.
     patternOf(expression.replaceAll(STEPS_FROM, '$1'))
-    return patternOf(expression).after(0) === null ? 'no date is ever like that' : null
+    return patternOf(expression).after(0) === null ? 'it matches no date' : null
   } catch (error) {
     return error instanceof Error ? asWritten(error.message) : String(error)
   }

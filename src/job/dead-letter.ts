@@ -68,7 +68,7 @@ export function isClaimable(
 export const EXPIRED = JSON.stringify({
   code: 'expired',
   type: 'expired',
-  message: 'The time of the job (expires_at) was over before it could run.',
+  message: 'The job expired (expires_at) before it could run.',
   retryable: false,
 })
 

@@ -257,7 +257,7 @@ function visibilityOf(options: PushOptions, field: string): number | null {
   if (named == null) return null
   if (typeof named === 'number') return named * 1000
   const ms = parseDuration(named, field)
-  if (ms < 1) throw invalidField(field, `'${field}' must be positive.`)
+  if (ms < 1) throw invalidField(field, `The '${field}' field must be longer than 0.`)
   return ms
 }
 

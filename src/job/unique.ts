@@ -12,7 +12,7 @@ import {
   type Unique,
 } from './job.ts'
 import { isJsonObject } from './json-value.ts'
-import type { UniqueRequest } from './request.ts'
+import { CONFLICT_NAMES, type UniqueRequest } from './request.ts'
 
 /** The parts of a job that its unique key is made of. */
 interface Subject {
@@ -75,7 +75,8 @@ function dimensionsOf(policy: UniqueRequest, field: string): Dimensions {
   for (const name of named) checkName(name, DIMENSIONS, `${field}.keys`)
   const meta = metaKeys ?? []
   if (named.has('meta') && meta.length === 0) {
-    throw invalidField(`${field}.meta_keys`, "'meta' in 'keys' needs 'meta_keys'.")
+    const metaField = `${field}.meta_keys`
+    throw invalidField(metaField, `The '${metaField}' field is required if 'keys' names 'meta'.`)
   }
   // Named fields count even if `keys` does not name `args` or `meta`: two jobs that differ in a field which
   // the producer lists must not be duplicates.
@@ -177,14 +178,14 @@ function conflictOf({ on_conflict: named }: UniqueRequest, field: string): OnCon
     default:
       throw invalidField(
         `${field}.on_conflict`,
-        `'${echoed(String(named))}' is no way out of a conflict.`,
+        `The '${field}.on_conflict' field must be one of ${CONFLICT_NAMES.join(', ')}.`,
       )
   }
 }
 
 function checkName(name: string, known: readonly string[], field: string): void {
   if (known.includes(name)) return
-  throw invalidField(field, `The '${field}' field may name ${known.join(', ')}.`, {
+  throw invalidField(field, `The '${field}' field must only name ${known.join(', ')}.`, {
     received: echoed(name),
     allowed: known,
   })

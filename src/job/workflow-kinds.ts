@@ -13,7 +13,7 @@ export function kindOf(type: unknown, field: string): WorkflowType {
   if (type == null || type === 'dag') return 'dag'
   if (isTree(type)) return type
   if (type === 'saga') {
-    throw new OjsError('unsupported', "Workflows of the type 'saga' are not offered.", {
+    throw new OjsError('unsupported', "Workflows of the type 'saga' are not supported.", {
       details: { field, received: type },
     })
   }
@@ -34,10 +34,13 @@ export function refuseLeftOut(
 ): void {
   const { steps, jobs, callbacks } = body
   if (steps != null && jobs != null) {
-    throw invalidField(inside(path, 'jobs'), 'A workflow has either steps or jobs.')
+    throw invalidField(
+      inside(path, 'jobs'),
+      "A workflow must have either 'steps' or 'jobs', not both.",
+    )
   }
   if (type === 'batch' || callbacks == null || Object.keys(callbacks).length === 0) return
-  throw invalidField(inside(path, 'callbacks'), 'Only a batch has callbacks.')
+  throw invalidField(inside(path, 'callbacks'), "Only a batch may have 'callbacks'.")
 }
 
 /**
@@ -53,7 +56,7 @@ export function refuseDependencies(
   if (names == null || (Array.isArray(names) && names.every((name) => name === before))) return
   throw invalidField(
     inside(path, 'depends_on'),
-    'What a job of a chain, group or batch waits for is said by its place, not by depends_on.',
+    "In a chain, group or batch the place of a job decides what it waits for, not 'depends_on'.",
   )
 }
 

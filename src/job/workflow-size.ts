@@ -21,7 +21,7 @@ export class Repetition {
     if (this.#left >= 0) return
     throw new OjsError(
       'invalid_request',
-      'The steps repeat too much: options of the workflow, or ids of the steps before them.',
+      'The workflow is too large: each step repeats its options and the ids of earlier steps.',
       { status: 413, details: { field: path, max_bytes: MAX_BYTES } },
     )
   }

@@ -139,7 +139,7 @@ function addElement(draft: Draft, element: Members, i: number, place: Place): Bu
   if (!isTree(element)) return addJob(draft, element, id, place)
   const type = kindOf(element['type'], `${path}.type`)
   if (type === 'dag') {
-    throw invalidField(`${path}.type`, 'A workflow within a workflow is a chain, group or batch.')
+    throw invalidField(`${path}.type`, 'A nested workflow must be a chain, group or batch.')
   }
   const depth = place.depth + 1
   if (depth > MAX_DEPTH) {
@@ -219,7 +219,7 @@ function elementsOf(body: Members, names: readonly [string, string], path: strin
     throw invalidField(field, `The '${field}' field must be a JSON array.`, { expected: 'array' })
   }
   if (list.length === 0) {
-    throw invalidField(field, `The '${field}' field must name at least one job.`, {
+    throw invalidField(field, `The '${field}' field must contain at least one job.`, {
       validation: 'minItems',
     })
   }
@@ -249,7 +249,7 @@ function callbacksOf(body: Members, path: string): NamedCallback[] {
     return [[name, element, `${field}.${name}`]]
   })
   if (found.length > 0) return found
-  throw invalidField(field, `A batch needs at least one of ${CALLBACK_NAMES.join(', ')}.`, {
+  throw invalidField(field, `A batch needs at least one callback: ${CALLBACK_NAMES.join(', ')}.`, {
     validation: 'required',
   })
 }
@@ -263,7 +263,7 @@ function ownId({ id }: Members, i: number, path: string): string {
   if (typeof id === 'string' && OWN_ID.test(id)) return id
   throw invalidField(
     `${path}.id`,
-    `The '${path}.id' field must be a string of 1 to 255 characters, no NUL or half a surrogate pair.`,
+    `The '${path}.id' field must be a string of 1 to 255 characters without NUL or lone surrogates.`,
   )
 }
 

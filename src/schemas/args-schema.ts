@@ -89,10 +89,10 @@ function requireDraft($schema: unknown): void {
  */
 function measure(value: unknown, seen: { nodes: number }, depth: number): void {
   seen.nodes++
-  if (seen.nodes > MAX_NODES) throw new SchemaFault(`it has more than ${MAX_NODES} values`)
-  if (depth > MAX_DEPTH) throw new SchemaFault(`it nests deeper than ${MAX_DEPTH} levels`)
+  if (seen.nodes > MAX_NODES) throw new SchemaFault(`the schema has more than ${MAX_NODES} values`)
+  if (depth > MAX_DEPTH) throw new SchemaFault(`the schema nests deeper than ${MAX_DEPTH} levels`)
   if (typeof value !== 'object' || value === null) return
-  if (Object.hasOwn(value, '__proto__')) throw new SchemaFault('it has a member __proto__')
+  if (Object.hasOwn(value, '__proto__')) throw new SchemaFault('the schema has a member __proto__')
   for (const inner of Object.values(value)) measure(inner, seen, depth + 1)
 }
 
@@ -101,7 +101,7 @@ let metaSchema: ValidateFunction | undefined
 /** The meta-schema is compiled at the first registration: 30 ms that most processes never need. */
 function requireValid(document: object): void {
   metaSchema ??= new Ajv2020({ strict: false }).getSchema(META_SCHEMA)
-  if (metaSchema === undefined) throw new Error('Ajv lost the meta-schema of draft 2020-12')
+  if (metaSchema === undefined) throw new Error('Ajv has no meta-schema of draft 2020-12')
   if (metaSchema(document)) return
   const [error] = metaSchema.errors ?? []
   const at = fieldOf(error?.instancePath ?? '') || 'the schema'
@@ -140,7 +140,7 @@ function compile(plan: SchemaPlan, meter: Meter, regExp: PatternEngine): Validat
     return ajv.compile(plan.schema)
   } catch (error) {
     if (error instanceof SchemaFault) throw error
-    const reason = error instanceof RangeError ? 'it is too complex' : messageOf(error)
+    const reason = error instanceof RangeError ? 'the schema is too complex' : messageOf(error)
     throw new SchemaFault(reason)
   }
 }
@@ -228,7 +228,7 @@ function requireEnd(schema: ArgsSchema): void {
   try {
     schema.violations([], new Fuel())
   } catch (error) {
-    if (error instanceof OutOfFuel) throw new SchemaFault('it refers to itself without end')
+    if (error instanceof OutOfFuel) throw new SchemaFault('the schema refers to itself without end')
     throw error
   }
 }

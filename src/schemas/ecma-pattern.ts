@@ -62,7 +62,8 @@ function escaped(source: string, at: number, isInClass: boolean): string {
   const isBraced = 'pP'.includes(next)
     ? source[at + 2] === '{'
     : next !== 'x' || source[at + 2] !== '{'
-  if (next === 'k') throw new SchemaFault(String.raw`a pattern has '\k': no references back`)
+  if (next === 'k')
+    throw new SchemaFault(String.raw`a pattern has '\k': back-references are not supported`)
   if (isLetter && !(KNOWN_ESCAPES.has(next) && isBraced)) throw unknown(`\\${next}`)
   if (next === 's') return isInClass ? SPACE : `[${SPACE}]`
   if (next === 'S') return isInClass ? NO_SPACE : `[^${SPACE}]`
@@ -76,5 +77,5 @@ function requireGroup(source: string, at: number): void {
 }
 
 function unknown(what: string): SchemaFault {
-  return new SchemaFault(`a pattern has '${what}', which ECMA-262 does not know`)
+  return new SchemaFault(`a pattern has '${what}', which is not ECMA-262 syntax`)
 }

@@ -43,14 +43,20 @@ export function nativeJob(
   const request = parsePush(body)
   if (request.id == null) throw invalidField('id', "The 'id' field is required.")
   if (message.id === '') {
-    throw invalidField('id', 'The message is too large to be known without message_id.')
+    throw invalidField(
+      'id',
+      'The body is too large to be searched for an id; the message needs a message_id.',
+    )
   }
   if (request.id !== message.id) {
     throw invalidField('id', 'message_id and the id in the body differ.')
   }
   const queue = request.options?.queue ?? request.queue ?? message.queue
   if (queue !== message.queue) {
-    throw invalidField('queue', `The body names queue '${queue}', the message came from another.`)
+    throw invalidField(
+      'queue',
+      `The body names queue '${queue}', but the message is for '${message.queue}'.`,
+    )
   }
   const enqueued = toldInstant(message.message.headers?.[ENQUEUED_AT])?.ms
   const created = createdAt(message, body, enqueued ?? context.now)

@@ -55,7 +55,8 @@ export function linearPatterns(fuel: () => Fuel): PatternEngine {
     const program = compile(source)
     const size = program.programSize()
     total += size
-    if (total > MAX_PROGRAM) throw new SchemaFault('its patterns are too large')
+    if (total > MAX_PROGRAM)
+      throw new SchemaFault('the patterns of the schema are too large together')
     const own = size * bytesOfInstruction(source)
     const mostKept = keepsStates(program) ? own + KEPT_BYTES * size : 0
     bytes += own
@@ -101,7 +102,7 @@ function bytesOfInstruction(source: string): number {
 
 function compile(source: string): RE2JS {
   if (source.length > MAX_PATTERN_LENGTH) {
-    throw new SchemaFault(`a pattern may have ${MAX_PATTERN_LENGTH} characters at most`)
+    throw new SchemaFault(`a pattern must have at most ${MAX_PATTERN_LENGTH} characters`)
   }
   try {
     return RE2JS.compile(RE2JS.translateRegExp(inRe2(source)))

@@ -101,7 +101,7 @@ class Planner {
     this.#pointers.add(pointer)
     if (!isJsonObject(schema)) return schema
     if (pointer !== '' && schema['$id'] !== undefined) {
-      throw new SchemaFault('a $id below the top is not supported')
+      throw new SchemaFault('a $id below the top level is not supported')
     }
     const plain = withPlainReferences(schema)
     const members = Object.entries(plain).flatMap(([keyword, value]) =>
@@ -119,7 +119,9 @@ class Planner {
       const fragment = decoded(reference.slice(1))
       const pointer = this.#pointers.has(fragment) ? fragment : this.#anchors.get(fragment)
       if (pointer === undefined) {
-        throw new SchemaFault(`the reference '${echoed(reference)}' leads nowhere`)
+        throw new SchemaFault(
+          `the reference '${echoed(reference)}' points to nothing in the schema`,
+        )
       }
       referrer['$ref'] = `#${encoded(pointer)}`
     }
@@ -132,14 +134,14 @@ class Planner {
   /** Ajv counts evaluated items from the first on, but `contains` evaluates items anywhere. */
   checkItems(): void {
     if (this.uses('contains') && this.uses('unevaluatedItems')) {
-      throw new SchemaFault('contains and unevaluatedItems in one schema are not supported')
+      throw new SchemaFault('a schema with both contains and unevaluatedItems is not supported')
     }
   }
 
   #grow(by: number): void {
     this.size += by
     if (this.size > MAX_SUBSCHEMAS) {
-      throw new SchemaFault(`it has more than ${MAX_SUBSCHEMAS} subschemas`)
+      throw new SchemaFault(`the schema has more than ${MAX_SUBSCHEMAS} subschemas`)
     }
   }
 
@@ -173,7 +175,7 @@ class Planner {
 
   #anchor(name: string, pointer: string): void {
     if ((this.#anchors.get(name) ?? pointer) !== pointer) {
-      throw new SchemaFault(`the anchor '${echoed(name)}' is in more than one place`)
+      throw new SchemaFault(`the anchor '${echoed(name)}' is defined more than once`)
     }
     this.#anchors.set(name, pointer)
   }

@@ -50,7 +50,7 @@ it.each(['999999999999999999999', '9'.repeat(400)])(
 it.each(['limit', 'limit=', 'limit=&limit=5', 'offset', 'limit=5&offset='])(
   'pageOf() throws for an empty number: ?%s',
   (query) => {
-    expect(() => pageOf(asked(query))).toThrow('integer from 0 on')
+    expect(() => pageOf(asked(query))).toThrow('integer of at least 0')
   },
 )
 

@@ -478,7 +478,7 @@ describe('what steps repeat of the request', () => {
   it('is refused at the step that is too much, with the bound', () => {
     const details = { field: 'steps[33]', max_bytes: 32 * 1024 * 1024 }
     expect(() => plan(dagOf(50, large))).toThrow(expect.objectContaining({ details }))
-    expect(() => plan(dagOf(50, large))).toThrow('repeat too much')
+    expect(() => plan(dagOf(50, large))).toThrow('each step repeats')
   })
 
   it('is bounded far above what a workflow needs', () => {

@@ -193,7 +193,7 @@ describe('a workflow of steps', () => {
     }
     await eventually(async () => (await get(id)).state === 'failed')
     const { errors, steps } = await get(id)
-    const message = 'The time of the job (expires_at) was over before it could run.'
+    const message = 'The job expired (expires_at) before it could run.'
     expect(errors).toMatchObject([{ code: 'expired', message }])
     expect(steps).toMatchObject([{ state: 'discarded', error: { code: 'expired' } }])
   })

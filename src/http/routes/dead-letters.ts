@@ -65,7 +65,7 @@ function refuseOverride({ override }: Record<string, unknown>): void {
   if (override == null) return
   throw new OjsError(
     'unsupported',
-    "A dead letter is retried as it was: 'override' is not offered.",
+    "The 'override' field is not supported: a dead letter is retried unchanged.",
     {
       details: { field: 'override' },
     },

@@ -72,11 +72,14 @@ async function returnJobs(deps: Deps, jobs: readonly JobRow[], request: Request)
   const jobIds = jobs.map((job) => job.id)
   try {
     await giveBack(deps, jobs)
-    deps.logger.info({ requestId, jobIds }, 'client gone before its answer; jobs given back')
+    deps.logger.info(
+      { requestId, jobIds },
+      'client disconnected before its FETCH was answered: jobs given back',
+    )
   } catch (err) {
     deps.logger.warn(
       { err, requestId, jobIds },
-      'client gone, and its jobs could not be given back',
+      'client disconnected before its FETCH was answered: jobs could not be given back',
     )
   }
 }

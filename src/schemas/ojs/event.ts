@@ -21,20 +21,20 @@ export const EVENT_SCHEMA = {
     source: {
       type: 'string',
       pattern: '^ojs://',
-      description: 'Who tells: ojs://{service}/{component}/{instance}.',
+      description: 'Emitter of the event: ojs://{service}/{component}/{instance}.',
     },
     time: {
       type: 'string',
       format: 'date-time',
-      description: 'When it happened (RFC 3339).',
+      description: 'Time of the event (RFC 3339).',
     },
     subject: {
       type: 'string',
       minLength: 1,
-      description: 'Id or name of the job, queue, worker, workflow or cron job it is about.',
+      description: 'Id or name of the job, queue, worker, workflow or cron job concerned.',
     },
     datacontenttype: { type: 'string', description: 'Media type of data.' },
-    data: { type: 'object', description: 'What the event type defines.' },
+    data: { type: 'object', description: 'Facts about the event; the members depend on its type.' },
   },
   additionalProperties: true,
 } as const
