@@ -71,7 +71,7 @@ async function returnEntry(deps: Deps, entry: CronStanding, wall: number): Promi
   if (first === null || first.at >= nextRunAt) return
   const next = nextOf(deps, entry, wall) ?? first
   await deps.ledger.cron.reset({ name, seq, at: nextRunAt }, next.at)
-  deps.logger.warn({ cron: name }, 'the clock was set back: cron job goes on from now')
+  deps.logger.warn({ cron: name }, 'cron job continues from now: the clock was set back')
 }
 
 /** Makes the jobs of queued ticks whose earlier job has ended (overlap policy `enqueue`). */
@@ -145,7 +145,10 @@ function nextOf(deps: Deps, entry: Omit<CronStanding, 'nextRunAt'>, instant: num
   try {
     return nextTick(entry, instant)
   } catch (error) {
-    deps.logger.error({ err: error, cron: entry.name }, 'cron job has no further time')
+    deps.logger.error(
+      { err: error, cron: entry.name },
+      'cron job: the next time cannot be calculated',
+    )
     return null
   }
 }
@@ -196,7 +199,10 @@ function jobOf(deps: Deps, entry: CronEntry, tick: CronTick): NewJob | SkipReaso
     return newCronJob(deps, entry, tick.at, contextOf(tick))
   } catch (error) {
     // The template was valid when it was registered; the gateway's configuration has changed since.
-    deps.logger.error({ err: error, cron: entry.name }, 'cron job cannot be made')
+    deps.logger.error(
+      { err: error, cron: entry.name },
+      'cron job skips a time: its job is not valid',
+    )
     return 'invalid_job'
   }
 }

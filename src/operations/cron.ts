@@ -54,7 +54,7 @@ function firstTick(definition: CronDefinition, wall: number): Tick | null {
   if (!definition.isEnabled) return null
   const first = nextTick(definition, wall)
   if (first !== null) return first
-  throw invalidField('cron', "The 'cron' field names no time that ever comes in its time zone.", {
+  throw invalidField('cron', "The 'cron' field matches no time that exists in its time zone.", {
     received: definition.expression,
   })
 }
@@ -98,9 +98,13 @@ function refusal(name: string, outcome: 'duplicate' | 'full'): OjsError {
       details: { resource_type: 'cron_job', resource_id: name, field: 'name' },
     })
   }
-  return new OjsError('unsupported', `This server keeps no more than ${MAX_CRON_JOBS} cron jobs.`, {
-    details: { reason: 'too_many_cron_jobs', limit: MAX_CRON_JOBS },
-  })
+  return new OjsError(
+    'unsupported',
+    `This server keeps at most ${MAX_CRON_JOBS} cron jobs; delete some first.`,
+    {
+      details: { reason: 'too_many_cron_jobs', limit: MAX_CRON_JOBS },
+    },
+  )
 }
 
 /** Lists the cron entries (seed 001 §13.1). A pure read. */

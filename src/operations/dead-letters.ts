@@ -26,7 +26,7 @@ export async function retryDeadLetter(
 ): Promise<JobRow> {
   const row = deadLetter(deps, id)
   if (isExpired(row, deps.clock.wall())) {
-    throw stateConflict('The job has expired; it cannot run again.', {
+    throw stateConflict('The job has expired (expires_at) and cannot be retried.', {
       job_id: id,
       current_state: row.state,
       reason: 'expired',

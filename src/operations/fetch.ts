@@ -116,7 +116,10 @@ async function sift(
   } catch (err) {
     if (!hasSome) throw err
     const { requestId } = context
-    deps.logger.warn({ err, requestId }, 'a FETCH is answered without what came last')
+    deps.logger.warn(
+      { err, requestId },
+      'FETCH answered without its last jobs: they could not be claimed',
+    )
     return NOTHING_MORE
   }
 }

@@ -61,7 +61,9 @@ export function withoutReasons({ warnings, ...body }: HealthBody): Omit<HealthBo
 }
 
 function unexplained<Part extends { error?: string }>(part: Part): Part {
-  return part.error === undefined ? part : { ...part, error: 'Only an operator is told why.' }
+  return part.error === undefined
+    ? part
+    : { ...part, error: 'The reason is shown to operators only.' }
 }
 
 const BACKEND_STATUS = { down: 'disconnected', blocked: 'blocked', foreign: 'refused' } as const

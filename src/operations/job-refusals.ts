@@ -34,7 +34,7 @@ export function explainStaleLease(
 
 function staleAttempt(said: number, runs: number): string {
   const why = said < runs ? 'is over' : 'has not begun'
-  return `Attempt ${said} of the job ${why}; attempt ${runs} runs.`
+  return `Attempt ${said} of the job ${why}; the current attempt is ${runs}.`
 }
 
 /** Why a CANCEL found nothing to cancel: 404, or 409 with the state it ended in (seed 001 §9.4). */
@@ -55,7 +55,7 @@ export interface InBatch {
 
 export function idTaken(id: string, batch?: InBatch): OjsError {
   const message = batch?.isOwn
-    ? `Two jobs of the batch have the id '${id}'. None is stored.`
+    ? `Two jobs of the batch have the id '${id}'. No job of the batch is stored.`
     : `A job with the id '${id}' already exists.`
   return new OjsError('duplicate', message, {
     details: { existing_job_id: id, field: 'id', ...placeOf(batch) },
@@ -65,7 +65,7 @@ export function idTaken(id: string, batch?: InBatch): OjsError {
 /** The refusal of a job whose unique key is taken (seed 001 §9.1, "Duplicate Job"). */
 export function keyTaken(existing: JobRow, uniqueKey: string, batch?: InBatch): OjsError {
   const message = batch?.isOwn
-    ? 'Two jobs of the batch have the same unique key. None is stored.'
+    ? 'Two jobs of the batch have the same unique key. No job of the batch is stored.'
     : 'A job with the same unique key already exists.'
   return new OjsError('duplicate', message, {
     details: {

@@ -54,19 +54,22 @@ export function manifest(facts: ManifestFacts): object {
       'idempotency_key',
     ],
     extension_details: {
-      fetch_wait_ms: 'FETCH accepts wait_ms (at most 30000) and then waits for a first job.',
+      fetch_wait_ms: 'FETCH accepts wait_ms (at most 30000): how long it waits for a first job.',
       fenced_ack:
-        'ACK and NACK accept worker_id and attempt; what is present is part of the fence.',
-      nack_requeue: 'NACK accepts requeue: true; the job is available at once, no attempt counted.',
+        'ACK and NACK accept worker_id and attempt, which must match the lease if present.',
+      nack_requeue:
+        'NACK accepts requeue: true: the job is available at once; no attempt is counted.',
       events: 'GET /ojs/v1/events lists the newest 10000 events of this process.',
-      worker_directives: 'POST /ojs/v1/admin/workers/:id/quiet and /terminate (* = all).',
+      worker_directives: 'POST /ojs/v1/admin/workers/:id/quiet and /terminate (* means all).',
       ...schemes,
       ...(rateLimit !== undefined && { request_limit: rateLimitText(rateLimit) }),
-      idempotency_key: 'PUSH and PUSH batch heed an Idempotency-Key header for 24 hours.',
+      idempotency_key: 'PUSH and PUSH batch honor an Idempotency-Key header for 24 hours.',
       queue_type: facts.queueType,
       priority: prioritiesOf(facts),
-      pause_resume: 'Native workers are told; a consumer that does not listen is not stopped.',
-      job_rate_limit: 'options.rate_limit.max_per_second holds jobs back at FETCH; not natively.',
+      pause_resume:
+        'Pauses are broadcast to native workers; a consumer that ignores them is not stopped.',
+      job_rate_limit:
+        'options.rate_limit.max_per_second limits FETCH; it does not limit native workers.',
       max_body_bytes: facts.maxBodyBytes,
     },
     endpoints: {
@@ -82,30 +85,35 @@ function accessSchemes({ needsKeys, needsClientCertificate }: ManifestFacts['acc
   return {
     ...(needsKeys && {
       bearer_api_keys:
-        'Authorization: Bearer <key>; roles producer, worker, operator, admin. Manifest and health are open.',
+        'Authorization: Bearer <key>; roles producer, worker, operator, admin. Manifest and health are open to all.',
     }),
     ...(needsClientCertificate && {
-      mutual_tls: 'TLS with a client certificate that the server knows the issuer of.',
+      mutual_tls: 'TLS with a client certificate of an issuer that the server trusts.',
     }),
   }
 }
 
 function rateLimitText({ limit, windowMs }: { limit: number; windowMs: number }): string {
   const window = `${windowMs / 1_000} s`
-  return `${limit} requests per API key (else address) in a fixed window of ${window}; not health.`
+  return (
+    `${limit} requests per API key, or per address without one, in a fixed window of ${window}; ` +
+    'health is not limited.'
+  )
 }
 
-const BUFFERED = 'FETCH orders exactly, −100…100, what a consumer of the gateway has buffered (32).'
+const BUFFERED =
+  'FETCH sorts the jobs that the gateway buffers (32 per consumer) by priority (−100…100).'
 
 /** Describes how priorities −100…100 are ordered: by RabbitMQ in the queue, by the gateway in its buffers. */
 function prioritiesOf({ queueType, priorityOrder }: ManifestFacts): string {
   const order = priorityOrder()
-  const said = order === null ? 'unknown while there is no connection' : levelsOf(order)
+  const said =
+    order === null ? 'the order is unknown while there is no connection' : levelsOf(order)
   return `In ${queueType} queues of this RabbitMQ: ${said}. ${BUFFERED}`
 }
 
 function levelsOf({ levels, isStrict }: PriorityOrder): string {
-  if (levels === 1) return 'by arrival, whatever the priority'
-  if (!isStrict) return `${levels} levels (above 4, and the others), two to one`
-  return `${levels} levels (0 to 9; below and above count as those), strictly`
+  if (levels === 1) return 'by arrival, regardless of priority'
+  if (!isStrict) return `${levels} levels (above 4, and all others), served two to one`
+  return `${levels} levels (0 to 9; lower and higher ones count as 0 and 9), strictly`
 }

@@ -141,7 +141,7 @@ async function publish(
 
 function replayed(deps: Deps, remembered: Remembered, request: KeyedRequest | undefined): Pushed {
   const [job] = request ? rememberedJobs(deps, remembered, request) : []
-  if (!job) throw new Error('a PUSH with a key is remembered with its job')
+  if (!job) throw new Error('the remembered PUSH has no job')
   return { job, isDuplicate: remembered.existing.length > 0, isReplay: true }
 }
 

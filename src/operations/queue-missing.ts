@@ -31,7 +31,7 @@ export async function onQueueMissing(
   if (isDoubtful && !deps.transient.recovering.has(queue)) {
     deps.logger.error(
       { queue, missing },
-      'queue is gone and its jobs may have run: not republished',
+      'queue is gone and its jobs may have run: jobs are not published again',
     )
     return 'leave'
   }
@@ -58,8 +58,8 @@ export function lostWarnings({ ledger }: Pick<Deps, 'ledger'>): BrokerWarning[] 
   return ledger.lost.all().map((queue) => ({
     code: 'queue_lost',
     message:
-      `Queue '${queue}' was lost, and its jobs may have run: they are not published again, and ` +
-      `it takes no new ones, before 'ojs-rabbitmq recover --queue ${queue}'.`,
+      `Queue '${queue}' was lost, and its jobs may have run. The gateway neither publishes them ` +
+      `again nor accepts new ones until you run 'ojs-rabbitmq recover --queue ${queue}'.`,
     details: { queue },
   }))
 }
@@ -71,6 +71,6 @@ export function lostWarnings({ ledger }: Pick<Deps, 'ledger'>): BrokerWarning[] 
 export async function onRungMissing(deps: Deps, rung: Rung): Promise<void> {
   const jobs = await deps.ledger.rearmRung(rung, deps.clock.now())
   if (jobs === 0) return
-  deps.logger.warn({ ...rung, jobs }, 'retry queue was gone: the ledger holds its jobs')
+  deps.logger.warn({ ...rung, jobs }, 'retry queue was gone: the ledger now holds its jobs')
   deps.wakeRelay()
 }

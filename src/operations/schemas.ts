@@ -62,10 +62,14 @@ export function getSchema({ ledger }: Pick<Deps, 'ledger'>, uri: string): Schema
  */
 export async function deleteSchema({ ledger }: Pick<Deps, 'ledger'>, uri: string): Promise<void> {
   if (ojsSchema(uri)) {
-    throw new OjsError('invalid_request', `The schema '${uri}' is part of OJS; it stays.`, {
-      status: 409,
-      details: { resource_type: 'schema', resource_id: uri, reason: 'built_in' },
-    })
+    throw new OjsError(
+      'invalid_request',
+      `The schema '${uri}' is part of OJS and cannot be deleted.`,
+      {
+        status: 409,
+        details: { resource_type: 'schema', resource_id: uri, reason: 'built_in' },
+      },
+    )
   }
   if (!(await ledger.schemas.delete(uri))) throw notFound('schema', uri)
 }
@@ -103,7 +107,11 @@ function checkSchema(document: Record<string, unknown>): void {
 }
 
 function tooMany(): OjsError {
-  return new OjsError('unsupported', `There are ${MAX_SCHEMAS} schemas; delete some first.`, {
-    details: { reason: 'too_many_schemas', max_schemas: MAX_SCHEMAS },
-  })
+  return new OjsError(
+    'unsupported',
+    `This server keeps at most ${MAX_SCHEMAS} schemas; delete some first.`,
+    {
+      details: { reason: 'too_many_schemas', max_schemas: MAX_SCHEMAS },
+    },
+  )
 }

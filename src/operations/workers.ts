@@ -52,7 +52,7 @@ export function directWorker(
       ? { workers: deps.workers.directAll(directive) }
       : { worker: directOne(deps, workerId, directive) }
   broadcast(deps, workerId, directive, 'worker' in told ? told.worker.queues : null)
-  deps.logger.info({ workerId, directive, requestId }, 'workers directed')
+  deps.logger.info({ workerId, directive, requestId }, 'workers got a directive')
   return 'worker' in told ? { worker: countLeases(deps)(told.worker) } : told
 }
 
@@ -76,10 +76,18 @@ function directOne(
   const told = deps.workers.direct(workerId, directive)
   if (told === 'unknown') throw notFound('worker', workerId)
   if (told === 'too-late') {
-    throw new OjsError('invalid_request', `Worker '${workerId}' was told to terminate already.`, {
-      status: 409,
-      details: { reason: 'invalid_state_transition', worker_id: workerId, directive: 'terminate' },
-    })
+    throw new OjsError(
+      'invalid_request',
+      `Worker '${workerId}' has already been told to terminate.`,
+      {
+        status: 409,
+        details: {
+          reason: 'invalid_state_transition',
+          worker_id: workerId,
+          directive: 'terminate',
+        },
+      },
+    )
   }
   return told
 }

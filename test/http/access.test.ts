@@ -163,7 +163,7 @@ describe('the answer of health', () => {
 
   test('hides the reason from a request with a foreign Host', async () => {
     const { error } = (await told(false, { Host: 'evil.example:8080' })).backend
-    expect(error).toBe('Only an operator is told why.')
+    expect(error).toBe('The reason is shown to operators only.')
     expect((await told(false, { Host: 'localhost:8080' })).backend.error).toBe(reason)
   })
 
@@ -176,7 +176,7 @@ describe('the answer of health', () => {
     const { warnings: _, ...rest } = body
     expect(await told(true, headers)).toEqual({
       ...rest,
-      backend: { ...body.backend, error: 'Only an operator is told why.' },
+      backend: { ...body.backend, error: 'The reason is shown to operators only.' },
     })
   })
 })

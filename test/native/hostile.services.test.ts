@@ -196,7 +196,7 @@ test('an invalid job in a reported failure is published to the dead letter queue
   const line = () => loggedOf(job.id)
   await expect.poll(line).toMatchObject({
     level: 'warn',
-    msg: 'a failed job that cannot be adopted is in the dead letter queue',
+    msg: 'unknown job failed and cannot be adopted: it is in the dead letter queue',
     problem: expect.stringContaining("The 'id' field must match pattern"),
   })
 })
@@ -238,7 +238,7 @@ test.each<[string, string, { job?: string; problem?: string }]>([
     const line = () => loggedOf(id)
     await expect.poll(line).toMatchObject({
       level: 'warn',
-      msg: 'a failed job that cannot be adopted is in the dead letter queue',
+      msg: 'unknown job failed and cannot be adopted: it is in the dead letter queue',
       problem: expect.stringContaining(said.problem ?? ''),
     })
   },

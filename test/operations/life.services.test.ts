@@ -137,7 +137,7 @@ describe.each(['classic', 'quorum'])('the gateway with %s queues', (profile) => 
     await fetchOne(gateway, queue, { worker_id: 'w1' })
     const stale = await gateway.ack(id, { attempt: 2 })
     expect(stale.body.error.details.reason).toBe('stale_attempt')
-    expect(stale.body.error.message).toContain('has not begun; attempt 1 runs')
+    expect(stale.body.error.message).toContain('has not begun; the current attempt is 1')
     const other = await gateway.ack(id, { worker_id: 'w2' })
     expect(other.body.error.details.reason).toBe('other_worker')
     expect((await gateway.ack(id, { worker_id: 'w1', attempt: 1 })).status).toBe(200)

@@ -49,10 +49,13 @@ test('the manifest states the request limit and its window in seconds', () => {
 })
 
 test.each<[PriorityOrder | null, string]>([
-  [null, 'unknown while there is no connection'],
+  [null, 'the order is unknown while there is no connection'],
   [{ levels: 1, isStrict: true }, 'by arrival'],
-  [{ levels: 2, isStrict: false }, '2 levels (above 4, and the others), two to one'],
-  [{ levels: 10, isStrict: true }, '10 levels (0 to 9; below and above count as those), strictly'],
+  [{ levels: 2, isStrict: false }, '2 levels (above 4, and all others), served two to one'],
+  [
+    { levels: 10, isStrict: true },
+    '10 levels (0 to 9; lower and higher ones count as 0 and 9), strictly',
+  ],
 ])('the manifest describes the order of priorities in queues: %o', (order, text) => {
   const { priority } = read({ priorityOrder: () => order }).extension_details
   expect(priority).toContain(`In quorum queues of this RabbitMQ: ${text}`)

@@ -105,7 +105,7 @@ describe.each(['classic', 'quorum'])('job priorities in %s queues', (queueType) 
     const { body } = await gateway.request('GET', '/ojs/manifest')
     expect(body.capabilities).toMatchObject({ priority_queues: true, pause_resume: true })
     const levels = {
-      classic: /^In classic queues of this RabbitMQ: 10 levels .*, strictly\. FETCH orders exactly/,
+      classic: /^In classic queues of this RabbitMQ: 10 levels .*, strictly\. FETCH sorts the jobs/,
       quorum: /^In quorum queues of this RabbitMQ: (by arrival|2 levels|10 levels)/,
     }
     expect(body.extension_details.priority).toMatch(

@@ -174,7 +174,7 @@ describe('a batch of unique jobs', () => {
     expect(own.body.error.details).toMatchObject({ index: 1, existing_job_id: ids[0] })
     const isOwn = (answer: typeof own) => answer.body.error.details.reason === 'same_batch'
     expect([isOwn(stored), isOwn(own)]).toEqual([false, true])
-    expect(own.body.error.message).toContain('None is stored.')
+    expect(own.body.error.message).toContain('No job of the batch is stored.')
     for (const id of ids) expect((await gateway.get(id)).status).toBe(404)
   })
 

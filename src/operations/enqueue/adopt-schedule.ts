@@ -103,7 +103,7 @@ async function storeRetry(
   const { id, generation, attempt } = message
   const { code, message: text } = reportedError(message.message.headers) ?? {
     code: UNREPORTED,
-    message: 'A native worker retried the job and did not say why.',
+    message: 'A native worker retried the job without giving a reason.',
   }
   const event = {
     id,

@@ -92,7 +92,10 @@ function contentOf({ ledger }: Pick<Deps, 'ledger'>, uri: string): string {
  * cache together would compile one for each job, for minutes.
  */
 function stillCompiling(): OjsError {
-  return unavailable('The request names more schemas than are compiled at a time.', 'busy')
+  return unavailable(
+    'The request would compile too many schemas at once; repeating it compiles fewer.',
+    'busy',
+  )
 }
 
 function mismatch(schema: string, violations: readonly Violation[], at: object): OjsError {

@@ -75,14 +75,18 @@ export function rememberedJobs(
   return jobs.map((id) => {
     const row = visibleJob(deps, id)
     if (row !== null) return row
-    throw new OjsError('duplicate', `The ${HEADER} was used; job '${id}' is gone by now.`, {
-      details: { field: HEADER, reason: 'job_gone', existing_job_id: id },
-    })
+    throw new OjsError(
+      'duplicate',
+      `The ${HEADER} was used before; its job '${id}' no longer exists.`,
+      {
+        details: { field: HEADER, reason: 'job_gone', existing_job_id: id },
+      },
+    )
   })
 }
 
 function otherBody(jobs: readonly string[]): OjsError {
-  return new OjsError('duplicate', `The ${HEADER} was used with another body.`, {
+  return new OjsError('duplicate', `The ${HEADER} was used before with another body.`, {
     details: {
       field: HEADER,
       reason: 'other_body',

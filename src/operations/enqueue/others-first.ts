@@ -32,7 +32,7 @@ export class OthersFirst {
     const isStalling = this.#stalledMs >= this.#timeoutMs * PATIENCE
     if (isStalling || began - this.#since >= this.#timeoutMs * LIMIT) {
       throw unavailable(
-        'RabbitMQ has not confirmed in time what comes before, with the same key or id.',
+        'RabbitMQ has not confirmed an earlier job with the same key or id in time.',
         'unconfirmed',
       )
     }

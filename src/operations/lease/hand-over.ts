@@ -29,7 +29,7 @@ export async function acknowledgeEarly(deps: Deps, leases: readonly Lease[]): Pr
     await handOver(deps, early)
   } catch (err) {
     // Nothing is lost: the deliveries stay unacknowledged, and the leases go on.
-    deps.logger.warn({ err, jobs: early.length }, 'leases could not be handed over')
+    deps.logger.warn({ err, jobs: early.length }, 'leases could not be handed over to the ledger')
   }
 }
 

@@ -65,7 +65,7 @@ export async function recordReports(
       return await recordParts(deps, each, context)
     }
     const fields = { err: error, jobId: event.id, event: event.said.event, ...context }
-    deps.logger.error(fields, 'the ledger refuses what is reported of a job')
+    deps.logger.error(fields, 'reported event ignored: the ledger refuses it')
     results = [{ outcome: 'ignored' }]
   }
   let ignored = 0

@@ -48,8 +48,8 @@ export async function keep(
   deps.logger.warn(
     { jobId: id, requestId, ...why, ...(outcome && { outcome }) },
     outcome === 'confirmed'
-      ? 'a failed job that cannot be adopted is in the dead letter queue'
-      : 'a retry of a job that nobody knows was left to us',
+      ? 'unknown job failed and cannot be adopted: it is in the dead letter queue'
+      : 'unknown job failed: it is neither adopted nor known to be in the dead letter queue',
   )
 }
 

@@ -40,7 +40,10 @@ export async function sendToken(deps: Deps, row: JobRow): Promise<Sent> {
     noteWhetherSure(deps, sent)
     return sent
   } catch (err) {
-    deps.logger.warn({ err, jobId: row.id }, 'token stays owed')
+    deps.logger.warn(
+      { err, jobId: row.id },
+      'token may not have been published; the outbox still owes it',
+    )
     deps.tokens.unsure.add(row.id)
     return { outcome: 'unknown', row }
   } finally {
