@@ -7,7 +7,7 @@ export type AbortCause = 'cancelled' | 'timeout' | 'lost' | 'shutdown'
 
 const MESSAGES: Readonly<Record<AbortCause, string>> = {
   cancelled: 'The job was cancelled.',
-  timeout: 'The job ran for longer than it may.',
+  timeout: 'The job ran for longer than its timeout.',
   lost: 'Another worker may have the job by now.',
   shutdown: 'The worker is shutting down.',
 }

@@ -90,7 +90,7 @@ export class BatchGate {
       for (const [i, { resolve, reject }] of all.entries()) {
         const job = jobs[i]
         if (job) resolve(job)
-        else reject(new Error('The answer has fewer jobs than the batch.'))
+        else reject(new Error("The server's answer has fewer jobs than the batch."))
       }
     } catch (error) {
       for (const { reject } of all) reject(error)

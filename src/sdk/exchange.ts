@@ -40,7 +40,7 @@ export function notOjs(
   { method, path }: TransportRequest,
   init: Omit<OJSTransportErrorInit, 'kind'> & { status: number },
 ): OJSTransportError {
-  const message = `${method} ${path}: the server answered ${init.status}, and not in OJS.`
+  const message = `${method} ${path}: the answer with status ${init.status} is not in OJS format.`
   return new OJSTransportError(message, { kind: 'protocol', ...init })
 }
 
@@ -59,7 +59,7 @@ export function listIn<T extends object>(answer: Answer, member: string): T[] {
 
 function missing({ request, status }: Answer, member: string): OJSTransportError {
   const { method, path } = request
-  const message = `${method} ${path}: the server answered ${status}, and without "${member}".`
+  const message = `${method} ${path}: the answer with status ${status} lacks "${member}".`
   return new OJSTransportError(message, { kind: 'protocol', status })
 }
 
@@ -69,7 +69,7 @@ function missing({ request, status }: Answer, member: string): OJSTransportError
  */
 export function segment(value: string, what: string): string {
   if (typeof value !== 'string' || value === '') {
-    throw new TypeError(`${what} must be a string that is not empty.`)
+    throw new TypeError(`${what} must be a non-empty string.`)
   }
   if (value === '.' || value === '..') throw new TypeError(`${what} cannot be '${value}'.`)
   return encodeURIComponent(value)

@@ -104,7 +104,7 @@ export class Execution {
   /** Called when `timeout_ms` is over: reports a failure at once, although the handler may go on. */
   overrun(): void {
     const { timeout_ms: limit } = this.lease.job
-    const message = `The job ran for longer than its ${limit} ms.`
+    const message = `The job ran for longer than its timeout of ${limit} ms.`
     const error = jobError('timeout', message, { type: 'TimeoutError' })
     this.#report('fail', error, () => this.#failOverrun(error))
     this.#controller.abort(new JobAbortError('timeout', message))
@@ -258,7 +258,9 @@ function problemOf(result: unknown): JobError | undefined {
 }
 
 function kindOf(result: unknown): string {
-  return typeof result === 'object' ? 'an object whose toJSON gives nothing' : `a ${typeof result}`
+  return typeof result === 'object'
+    ? 'an object whose toJSON() returns no JSON value'
+    : `a ${typeof result}`
 }
 
 function resultError(reason: string): JobError {

@@ -179,7 +179,8 @@ export class HttpSource implements JobSource {
         if (job) {
           taken += 1
           this.#take(new HttpLease(job, askedAt, deps), sink)
-        } else sink.onError(new TypeError('The server answered a job without an id or a type.'))
+        } else
+          sink.onError(new TypeError('The server answered with a job that lacks its id or type.'))
       }
       // A server may answer empty polls at once, always or to this worker: it must not be asked in a loop.
       const pauseMs = taken > 0 ? 0 : pollInterval - (performance.now() - askedAt)

@@ -260,11 +260,14 @@ function lowerCase(headers: Readonly<Record<string, string>>): Record<string, st
 function checked(headers: Record<string, string>): Record<string, string> {
   for (const [name, value] of Object.entries(headers)) {
     if (!/^[!#$%&'*+.^_`|~0-9a-z-]+$/.test(name)) {
-      throw new TypeError(`'${name}' is no name of a header.`)
+      throw new TypeError(`'${name}' is not a valid name of a header.`)
     }
-    if (typeof value !== 'string') throw new TypeError(`The header ${name} is no text.`)
+    if (typeof value !== 'string')
+      throw new TypeError(`The value of the header '${name}' must be a string.`)
     if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) {
-      throw new TypeError(`The header ${name} holds characters that no header may hold.`)
+      throw new TypeError(
+        `The value of the header '${name}' contains characters that are not allowed.`,
+      )
     }
   }
   return headers

@@ -28,13 +28,13 @@ const LEASE_MS = 30_000
 const LOST = {
   code: 'visibility_timeout',
   type: 'visibility_timeout',
-  message: 'The worker that had the job fell silent.',
+  message: 'No ACK, NACK or heartbeat came within the visibility timeout.',
   retryable: true,
 }
 const EXPIRED = {
   code: 'expired',
   type: 'expired',
-  message: 'The time of the job (expires_at) was over before it could run.',
+  message: 'The job expired (expires_at) before it could run.',
   retryable: false,
 }
 
@@ -107,7 +107,9 @@ export class InMemoryJobs {
     this.#letTimePass()
     const { queues, count = 1, worker_id, visibility_timeout_ms: asked } = body
     if (!Array.isArray(queues) || queues.length === 0) {
-      refuse(400, 'invalid_request', 'queues must name at least one queue.', { field: 'queues' })
+      refuse(400, 'invalid_request', "The 'queues' field must name at least one queue.", {
+        field: 'queues',
+      })
     }
     const waiting = [...this.#entries.values()].filter(({ job }) => job.state === 'available')
     const found = [...new Set<unknown>(queues as unknown[])].flatMap((queue) =>
@@ -189,17 +191,23 @@ export class InMemoryJobs {
   }
 
   #entryOf(body: unknown, index: number): Entry {
-    if (!isRecord(body)) refuse(400, 'invalid_request', 'A job is an object.', { index })
+    if (!isRecord(body)) refuse(400, 'invalid_request', 'A job must be a JSON object.', { index })
     const { options, ...members } = body
     const { type, args, id } = members
     if (typeof type !== 'string' || !TYPE.test(type)) {
-      refuse(400, 'invalid_request', 'type is not a job type.', { field: 'type', index })
+      refuse(400, 'invalid_request', "The 'type' field must be a job type, such as 'email.send'.", {
+        field: 'type',
+        index,
+      })
     }
     if (!Array.isArray(args)) {
-      refuse(400, 'invalid_request', 'args must be an array.', { field: 'args', index })
+      refuse(400, 'invalid_request', "The 'args' field must be a JSON array.", {
+        field: 'args',
+        index,
+      })
     }
     if (id !== undefined && !(typeof id === 'string' && ID.test(id))) {
-      refuse(400, 'invalid_request', 'id must be a UUIDv7.', { field: 'id', index })
+      refuse(400, 'invalid_request', "The 'id' field must be a UUIDv7.", { field: 'id', index })
     }
     const { delay_until, pending, ...known } = isRecord(options) ? options : {}
     const dueAt = instantOf(delay_until ?? known['scheduled_at'], index)
@@ -344,7 +352,8 @@ function isNotRetried(job: Job, error: Body): boolean {
 function instantOf(value: unknown, index: number): number {
   const at = Date.parse(String(value ?? ''))
   if (value == null || !Number.isNaN(at)) return at
-  const message = 'delay_until is no time, or a relative one, which memory does not understand.'
+  const message =
+    "The 'delay_until' field must be a date and time; in memory it cannot be relative to now."
   return refuse(400, 'invalid_request', message, { field: 'delay_until', index })
 }
 

@@ -42,7 +42,7 @@ export class InMemoryTransport implements Transport {
     if (opts.signal?.aborted) throw aborted(opts)
     // Copied as over the wire: members that are `undefined` get lost, and caller and server share no objects.
     const body = opts.body === undefined ? {} : copy(opts.body)
-    if (!isRecord(body)) refuse(400, 'invalid_request', 'A body is an object.')
+    if (!isRecord(body)) refuse(400, 'invalid_request', 'The body must be a JSON object.')
     const [status, answer] =
       opts.path === '/workers/fetch'
         ? await this.#fetch(body, opts)
@@ -59,14 +59,15 @@ export class InMemoryTransport implements Transport {
     if (resource === 'queues' && id === '') return [200, page('queues', this.#queues(), search)]
     if (resource === 'health') return [200, { status: 'ok', backend: { type: 'memory' } }]
     if (pathname === '/ojs/manifest') return [200, MANIFEST]
-    return refuse(422, 'unsupported', `${method} ${pathname} is not offered in memory.`)
+    return refuse(422, 'unsupported', `${method} ${pathname} is not supported in memory.`)
   }
 
   #answerJobs(method: string, id: string, verb: string, body: Body): Answer {
     if (method === 'POST' && id === '') return [201, { job: this.#jobs.push([body])[0] }]
     if (method === 'POST' && id === 'batch') {
       const { jobs: given } = body
-      if (!Array.isArray(given)) refuse(400, 'invalid_request', 'jobs must be an array.')
+      if (!Array.isArray(given))
+        refuse(400, 'invalid_request', "The 'jobs' field must be a JSON array.")
       const jobs = this.#jobs.push(given)
       return [201, { jobs, count: jobs.length }]
     }

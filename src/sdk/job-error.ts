@@ -18,7 +18,7 @@ export function jobErrorOf(thrown: unknown): JobError {
       : plainError(text(thrown) ?? messageOfPrimitive(thrown))
   } catch {
     // A revoked proxy, or a getter that throws.
-    return plainError('Something was thrown that cannot be read.')
+    return plainError('The thrown value cannot be read.')
   }
 }
 
@@ -89,7 +89,7 @@ function nameOfClass(thrown: Record<string, unknown>): unknown {
 
 /** A message for thrown values that are no objects: `''`, `undefined`, numbers, symbols. */
 function messageOfPrimitive(thrown: unknown): string {
-  return `${typeof thrown === 'string' ? 'An empty text' : String(thrown)} was thrown.`
+  return `${typeof thrown === 'string' ? 'An empty string' : String(thrown)} was thrown.`
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

@@ -147,9 +147,9 @@ function argsArray(args: unknown): unknown[] {
 
 /** The body of PUSH. Throws `TypeError` for a member that is given twice or is unknown. */
 export function wireJob(spec: JobSpec): WireJob {
-  requireObject(spec, 'A job is an object with a type.')
+  requireObject(spec, 'A job must be an object with a type.')
   const { type, args, options = {} } = spec
-  requireObject(options, 'The options of a job are an object.')
+  requireObject(options, 'The options of a job must be an object.')
   // `for…in` allocates no list of entries: this runs for every job.
   for (const name in spec) requireMember(spec, name as keyof JobSpec)
   const id = onlyOne('id', spec, options)
@@ -175,7 +175,8 @@ const MEMBERS: ReadonlySet<string> = new Set(['type', 'args', 'options', ...BESI
  */
 function requireMember(spec: JobSpec, name: keyof JobSpec): void {
   if (MEMBERS.has(name) || spec[name] === undefined) return
-  throw new TypeError(`'${name}' belongs into options; a job has ${[...MEMBERS].join(', ')}.`)
+  const names = [...MEMBERS].join(', ')
+  throw new TypeError(`'${name}' is not a member of a job (${names}); options belong in 'options'.`)
 }
 
 function onlyOne<Name extends 'id' | 'meta' | 'schema'>(
@@ -184,7 +185,8 @@ function onlyOne<Name extends 'id' | 'meta' | 'schema'>(
   options: JobOptions,
 ): JobOptions[Name] {
   if (spec[name] === undefined) return options[name]
-  if (options[name] !== undefined) throw new TypeError(`${name} is given beside options and in it.`)
+  if (options[name] !== undefined)
+    throw new TypeError(`'${name}' is given both in the job and in its options.`)
   return spec[name]
 }
 
@@ -208,7 +210,7 @@ const OPTIONS: ReadonlySet<string> = new Set<keyof WireJobOptions>([
 ])
 
 function unknownOption(name: string): TypeError {
-  return new TypeError(`'${name}' is no option of a job: ${[...OPTIONS].join(', ')}.`)
+  return new TypeError(`'${name}' is not an option of a job: these are ${[...OPTIONS].join(', ')}.`)
 }
 
 /** Options for all jobs of a workflow. An id and a schema can only belong to a single job. */
@@ -222,7 +224,7 @@ export type SharedOptions = Omit<JobOptions, 'id' | 'schema'>
 export function wireOptions(options: SharedOptions): WireJobOptions {
   for (const name of ['id', 'schema'] satisfies (keyof JobOptions)[]) {
     if ((options as JobOptions)[name] === undefined) continue
-    throw new TypeError(`'${name}' is a job's own, and no option of a workflow.`)
+    throw new TypeError(`'${name}' is not an option of a workflow: only a single job can have it.`)
   }
   return renamePolicies(snakeCased(options))
 }
@@ -243,12 +245,12 @@ export function eitherSpelling<T>(name: string, one: T | undefined, other: T | u
 }
 
 function givenTwice(name: string): TypeError {
-  return new TypeError(`${name} is given in two spellings.`)
+  return new TypeError(`'${name}' is given in two spellings: snake_case and camelCase.`)
 }
 
 /** Changes names to snake_case and dates to RFC 3339; drops members that are `undefined` or in `leftOut`. */
 function snakeCased(given: object, leftOut = NOTHING): Record<string, unknown> {
-  if (!isRecord(given)) throw new TypeError('Options and policies are objects.')
+  if (!isRecord(given)) throw new TypeError('Options and policies must be objects.')
   const wire: Record<string, unknown> = {}
   for (const name of Object.keys(given)) {
     const value = given[name]
@@ -261,7 +263,7 @@ function snakeCased(given: object, leftOut = NOTHING): Record<string, unknown> {
 }
 
 function rfc3339(name: string, date: Date): string {
-  if (Number.isNaN(date.getTime())) throw new TypeError(`${name} is no valid date.`)
+  if (Number.isNaN(date.getTime())) throw new TypeError(`'${name}' must be a valid date.`)
   return date.toISOString()
 }
 

@@ -101,7 +101,8 @@ export class MiddlewareChain<Context, Result> {
 
 function entryOf<Context, Result>(args: Arguments<Context, Result>): Entry<Context, Result> {
   const entry = args.length === 1 ? { middleware: args[0] } : { name: args[0], middleware: args[1] }
-  if (typeof entry.middleware !== 'function') throw new TypeError('A middleware is a function.')
+  if (typeof entry.middleware !== 'function')
+    throw new TypeError('A middleware must be a function.')
   return entry
 }
 
@@ -157,7 +158,7 @@ async function runFrom<Context, Result>(
   }
 }
 
-const LATE = 'called next() when it had ended: it has to await that, or return its promise.'
+const LATE = 'called next() after it had ended: it must await next() or return its promise.'
 
 function observed<Result>(done: Promise<Result>): Below<Result> {
   const below: Below<Result> = { done, heard: new Heard(done), isSettled: false }

@@ -33,7 +33,7 @@ export function retryPolicy(options: RetryOptions | false | undefined): RetryPol
   }
   const policy = { ...DEFAULTS, ...given(options ?? {}) }
   for (const [name, value] of Object.entries(policy)) {
-    if (!(value >= 0)) throw new TypeError(`retry.${name} must be a number from 0.`)
+    if (!(value >= 0)) throw new TypeError(`retry.${name} must be a number of at least 0.`)
   }
   return policy
 }

@@ -16,7 +16,9 @@ const AMQP = /^\s*amqps?:/i
 export function refuseAmqp(url: string, what: string, instead: string): void {
   if (!AMQP.test(url)) return
   const remedy = `import { ${instead} } from 'ojs-rabbitmq/worker'`
-  throw new TypeError(`${what} speaks HTTP, and this is an AMQP URL. For RabbitMQ: ${remedy}.`)
+  throw new TypeError(
+    `${what} speaks HTTP, but the URL is for AMQP. To use RabbitMQ directly, ${remedy}.`,
+  )
 }
 
 /**
@@ -44,7 +46,7 @@ function parse(url: string): URL {
     // The error contains the URL, so it is not passed on.
   }
   if (parsed?.protocol !== 'http:' && parsed?.protocol !== 'https:') {
-    throw new TypeError('url must be a whole URL that starts with http:// or https://.')
+    throw new TypeError('url must be a complete URL that starts with http:// or https://.')
   }
   return parsed
 }

@@ -7,7 +7,7 @@ import { MAX_DELAY_MS } from './pause.ts'
 export function timeLimit(timeout: number | undefined, fallback: number): number {
   if (timeout === undefined) return fallback
   if (typeof timeout !== 'number' || !(timeout >= 0)) {
-    throw new TypeError('timeout must be milliseconds; 0 or Infinity: no limit.')
+    throw new TypeError('timeout must be a number of milliseconds; 0 or Infinity means no limit.')
   }
   if (timeout === 0 || timeout === Number.POSITIVE_INFINITY) return Number.POSITIVE_INFINITY
   return Math.min(timeout, MAX_DELAY_MS)

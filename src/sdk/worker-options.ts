@@ -96,7 +96,9 @@ export function settingsOf(options: OJSWorkerOptions): WorkerSettings {
 function requireWorkerId(workerId: unknown): void {
   const isUsable = typeof workerId === 'string' && workerId !== '' && workerId.length <= 255
   if (isUsable && !/[\0\p{Cs}]/u.test(workerId)) return
-  throw new TypeError('workerId must be a text of 1 to 255 characters, no NUL or half a pair.')
+  throw new TypeError(
+    'workerId must be a string of 1 to 255 characters without NUL and lone surrogates.',
+  )
 }
 
 /** Names of queues (seed 003). A server would refuse every poll that has another one. */
@@ -112,8 +114,8 @@ function requireNames(queues: unknown): void {
   }
   for (const name of queues) {
     if (typeof name === 'string' && QUEUE_NAME.test(name)) continue
-    const rule = "1 to 128 characters of a-z, 0-9, '-' and '.', a letter or digit first"
-    throw new TypeError(`${JSON.stringify(name)} is no queue: its name must be ${rule}.`)
+    const rule = "1 to 128 characters of a-z, 0-9, '-' and '.', and start with a letter or digit"
+    throw new TypeError(`${JSON.stringify(name)} is not a valid queue name: it must be ${rule}.`)
   }
 }
 
@@ -143,7 +145,7 @@ function httpTransport(options: OJSWorkerOptions): Transport {
  */
 export function whole(name: string, value: number, least: number): number {
   if (Number.isSafeInteger(value) && value >= least) return value
-  throw new TypeError(`${name} must be a whole number from ${least}.`)
+  throw new TypeError(`${name} must be a whole number of at least ${least}.`)
 }
 
 /** `crypto.randomUUID` is missing in browsers on pages that were loaded without TLS. */

@@ -90,7 +90,8 @@ export class OJSWorker {
 
   /** Sets the handler for jobs of this type. Throws `Error` if there is one already. */
   register<Args extends unknown[] = unknown[]>(type: string, handler: Handler<Args>): this {
-    if (typeof handler !== 'function') throw new TypeError(`The handler of '${type}' is none.`)
+    if (typeof handler !== 'function')
+      throw new TypeError(`The handler for '${type}' must be a function.`)
     if (this.#handlers.has(type)) throw new Error(`There is a handler for '${type}' already.`)
     // The types of the arguments are an agreement between producer and handler; nothing here can check them.
     this.#handlers.set(type, handler as Handler<never> as Handler)
@@ -219,7 +220,10 @@ export class OJSWorker {
     clearTimeout(timer)
     const unsettled = left.filter(({ isSettled }) => !isSettled).map(({ jobId }) => jobId)
     const abandoned = [...new Set([...this.#unreported, ...unsettled])]
-    if (abandoned.length > 0) this.#log('error', 'jobs left at shutdown', { job_ids: abandoned })
+    if (abandoned.length > 0)
+      this.#log('error', 'jobs left unfinished or unreported at shutdown; they will run again', {
+        job_ids: abandoned,
+      })
     return abandoned
   }
 
@@ -275,8 +279,13 @@ export class OJSWorker {
     if (settlement === 'settled') return
     const details = { job_id: lease.job.id, attempt: lease.attempt, report }
     if (settlement === 'failed' && this.#state === 'terminate') this.#unreported.add(lease.job.id)
-    if (settlement === 'stale') this.#log('warn', 'report came too late', details)
-    else this.#log('error', 'report could not be made; the job will run again', details)
+    if (settlement === 'stale')
+      this.#log(
+        'warn',
+        'report came too late: the server no longer waits for this execution',
+        details,
+      )
+    else this.#log('error', 'report could not be delivered; the job will run again', details)
   }
 
   /** Runs `run` without letting it reject: reports the error instead. */
@@ -289,7 +298,7 @@ export class OJSWorker {
   }
 
   #onError(error: unknown): void {
-    this.#log('error', `${this.#settings.source.name} source`, { error })
+    this.#log('error', `${this.#settings.source.name} source reported an error`, { error })
   }
 
   #log(level: keyof WorkerLogger, message: string, details: Record<string, unknown>): void {

@@ -101,7 +101,7 @@ export function batch(jobs: readonly WorkflowStep[], callbacks: BatchCallbacks):
 
 /** The body of `POST /workflows` for a definition from the helpers or written by hand. */
 export function wireWorkflow(definition: WorkflowDefinition): object {
-  requireObject(definition, 'A workflow is an object, such as chain() makes.')
+  requireObject(definition, 'A workflow must be an object, such as chain() returns.')
   return isTree(definition) ? wireTree(definition) : wireGraph(definition)
 }
 
@@ -114,7 +114,7 @@ function wireGraph({ steps, options, ...others }: GraphDefinition): object {
 }
 
 function wireGraphStep(step: GraphStep): object {
-  requireObject(step, 'A step is an object such as { id, type, args }.')
+  requireObject(step, 'A step must be an object such as { id, type, args }.')
   const { id, depends_on, dependsOn, ...job } = step
   const needs = eitherSpelling('depends_on', depends_on, dependsOn) ?? []
   return { ...wireJob(job), id, depends_on: needs }
@@ -162,7 +162,7 @@ function elements(helper: string, steps: readonly WorkflowStep[]): WorkflowStep[
 /** Throws `TypeError` if `value` is no list: programs without types may pass something else. */
 function listOf<T>(name: string, value: readonly T[]): readonly T[] {
   if (Array.isArray(value)) return value
-  throw new TypeError(`'${name}' of a workflow is a list.`)
+  throw new TypeError(`'${name}' of a workflow must be an array.`)
 }
 
 /** Whether a step is a workflow. A job may have the type `chain`, but no steps. Null is as good as absent. */

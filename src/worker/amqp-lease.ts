@@ -127,7 +127,7 @@ export class AmqpLease implements Lease {
     const members = `${startMember(this.#startedAt)}${member}`
     const settlement = await this.#finish('ack', () => this.#event('completed', members))
     if (settlement !== 'too-large') return settlement
-    return this.fail(unusable('larger than a message of RabbitMQ may be (max_message_size)'))
+    return this.fail(unusable("it is larger than RabbitMQ's max_message_size"))
   }
 
   /** Publishes the next token or leaves it to the gateway, reports that, then settles the delivery. */

@@ -66,7 +66,7 @@ class AmqpSource implements JobSource {
   #stopping: Promise<void> | null = null
 
   constructor(options: AmqpSourceOptions) {
-    requireObject(options, 'Options are an object, such as { url }.')
+    requireObject(options, 'The options must be an object, such as { url }.')
     const { heartbeatInterval = HEARTBEAT_MS, version, ...others } = options
     this.#version = labelOf('version', version)
     this.#heartbeatMs = delayMs('heartbeatInterval', heartbeatInterval)
@@ -212,7 +212,7 @@ class AmqpSource implements JobSource {
         this.#onEstablished?.()
         return
       } catch (error) {
-        logger.warn({ err: error }, 'cannot consume yet')
+        logger.warn({ err: error }, 'queues cannot be consumed yet')
         running.sink.onError(error)
         const pauseMs = reconnectDelayMs(attempt, this.#link.random)
         await sleep(pauseMs, undefined, { ref: false })

@@ -255,7 +255,10 @@ export class Dispatcher {
 
   #reject(delivery: LiveDelivery, error: unknown): void {
     const { id, queue } = delivery
-    this.#deps.logger.warn({ err: error, queue, job_id: id }, 'message is no OJS job')
+    this.#deps.logger.warn(
+      { err: error, queue, job_id: id },
+      'message is not an OJS job; it is dead-lettered',
+    )
     delivery.deadLetter()
   }
 

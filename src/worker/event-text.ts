@@ -50,7 +50,7 @@ export function resultMember(result: unknown): string | JobError {
     const text = JSON.stringify(result)
     if (text === undefined) return ''
     if (Buffer.byteLength(text) > MAX_RESULT_BYTES)
-      return unusable(`larger than ${MAX_RESULT_BYTES} bytes`)
+      return unusable(`it is larger than ${MAX_RESULT_BYTES} bytes`)
     const problem = refusalOf('result', text)
     return problem === null ? `,"result":${text}` : unusable(problem)
   } catch (error) {

@@ -31,6 +31,6 @@ function requireQueueName(name: string, prefix: string): void {
     checkQueueName(name, prefix, 'queues')
   } catch (error) {
     if (!(error instanceof Error)) throw error
-    throw new TypeError(`${JSON.stringify(name)} is no queue: ${error.message}`)
+    throw new TypeError(`${JSON.stringify(name)} is not a valid queue name. ${error.message}`)
   }
 }

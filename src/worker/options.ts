@@ -71,7 +71,7 @@ const LIMITS = {
 
 /** The options with defaults. Throws `TypeError` for a missing or non-AMQP URL and other invalid options. */
 export function withDefaults(options: AmqpOptions, connectionName: string): LinkOptions {
-  requireObject(options, 'Options are an object, such as { url }.')
+  requireObject(options, 'The options must be an object, such as { url }.')
   const { url, registry = null, logger, ...others } = options
   const urls = urlsOf(url)
   const defaults = { ...QUEUE_DEFAULTS, ...LIMITS, topologyPath: null, connectionName }
@@ -102,7 +102,7 @@ function requireUsable({ queueType, declare, delayMode, prefix, ...numbers }: Se
 /** `value` if a timer supports it as a delay: a longer one would fire at once. */
 export function delayMs(name: string, value: number): number {
   if (whole(name, value, 1) <= MAX_DELAY_MS) return value
-  throw new TypeError(`${name} must be milliseconds, at most ${MAX_DELAY_MS}.`)
+  throw new TypeError(`${name} must be a number of milliseconds, at most ${MAX_DELAY_MS}.`)
 }
 
 /**
@@ -110,7 +110,7 @@ export function delayMs(name: string, value: number): number {
  */
 export function labelOf(name: string, value: string | undefined): string | undefined {
   if (value === undefined || (typeof value === 'string' && value.length <= 255)) return value
-  throw new TypeError(`${name} must be a text of at most 255 characters.`)
+  throw new TypeError(`${name} must be a string of at most 255 characters.`)
 }
 
 function oneOf(name: string, value: string, allowed: readonly string[]): void {

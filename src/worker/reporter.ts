@@ -99,9 +99,12 @@ export class Reporter {
       if (outcome === 'confirmed') return 'reported'
       if (outcome === 'too-large') return 'too-large'
       if (tries === TRIES_UNTIL_WARNED) {
-        logger.warn({ queue, outcome }, 'what ran here cannot be reported; its slots stay taken')
+        logger.warn(
+          { queue, outcome },
+          'reports of jobs cannot be delivered; the slots of these jobs stay taken',
+        )
       }
-      logger.debug({ queue, outcome }, 'report not confirmed, again')
+      logger.debug({ queue, outcome }, 'report not confirmed; it is sent again')
       if (outcome === 'returned') await ensure(queue)
       await sleep(pauseMs, undefined, { signal: this.#givingUp.signal }).catch(() => {})
       pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)

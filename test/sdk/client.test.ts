@@ -273,7 +273,7 @@ describe('OJSClient.enqueue', () => {
       options: { scheduled_at: '1970-01-01T00:00:00.000Z' },
     })
     await expect(client.enqueue('t', [], { timeout_ms: 5, timeoutMs: 6 })).rejects.toThrow(
-      /timeout_ms is given in two spellings/,
+      /'timeout_ms' is given in two spellings/,
     )
   })
 
@@ -291,7 +291,7 @@ describe('OJSClient.enqueue', () => {
   test('rejects an invalid Date and sends nothing', async () => {
     const transport = accepting()
     const enqueued = new OJSClient({ transport }).enqueue('t', [], { delayUntil: new Date('no') })
-    await expect(enqueued).rejects.toThrow(new TypeError('delay_until is no valid date.'))
+    await expect(enqueued).rejects.toThrow(new TypeError("'delay_until' must be a valid date."))
     expect(transport.requests).toEqual([])
   })
 
@@ -310,7 +310,7 @@ describe('OJSClient.enqueue', () => {
       const both = { type: 't', [name]: value, options: { [name]: value } }
       const refused = client.enqueueBatch([both])
       await expect(refused).rejects.toThrow(
-        new TypeError(`${name} is given beside options and in it.`),
+        new TypeError(`'${name}' is given both in the job and in its options.`),
       )
     },
   )
@@ -320,7 +320,7 @@ describe('OJSClient.enqueue', () => {
     const client = new OJSClient({ transport })
     const lost = client.enqueueBatch([{ type: 't', queue: 'email' } as JobSpec])
     await expect(lost).rejects.toThrow(TypeError)
-    await expect(lost).rejects.toThrow("'queue' belongs into options")
+    await expect(lost).rejects.toThrow("'queue' is not a member of a job")
     expect(transport.requests).toEqual([])
     await client.enqueueBatch([{ type: 't', queue: undefined } as JobSpec]).catch(() => {})
     expect(transport.requests).toHaveLength(1)

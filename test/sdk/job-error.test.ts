@@ -60,7 +60,7 @@ describe('jobErrorOf', () => {
     ['undefined', undefined, 'undefined was thrown.', undefined],
     ['null', null, 'null was thrown.', undefined],
     ['a text', 'boom', 'boom', undefined],
-    ['an empty text', '', 'An empty text was thrown.', undefined],
+    ['an empty text', '', 'An empty string was thrown.', undefined],
     ['a number', 42, '42 was thrown.', undefined],
     ['a bigint', 42n, '42 was thrown.', undefined],
     ['a symbol', Symbol('s'), 'Symbol(s) was thrown.', undefined],
@@ -72,7 +72,7 @@ describe('jobErrorOf', () => {
     ['an error without message', new TypeError(), 'TypeError without a message.', 'TypeError'],
     ['an error without name', unnamed, 'x', 'Error'],
     ['a frozen error', Object.freeze(new Error('frozen')), 'frozen', 'Error'],
-    ['a revoked proxy', revoked.proxy, 'Something was thrown that cannot be read.', undefined],
+    ['a revoked proxy', revoked.proxy, 'The thrown value cannot be read.', undefined],
     [
       'an error whose message throws',
       Object.defineProperty(new Error(), 'message', {
@@ -80,7 +80,7 @@ describe('jobErrorOf', () => {
           throw new Error('no')
         },
       }),
-      'Something was thrown that cannot be read.',
+      'The thrown value cannot be read.',
       undefined,
     ],
   ])('describes %s', (_name, thrown, message, type) => {

@@ -254,7 +254,7 @@ describe('errors in the chain', () => {
       return 'result'
     })
     await waitLonger()
-    await expect(late).rejects.toThrow("'express' called next() when it had ended")
+    await expect(late).rejects.toThrow("'express' called next() after it had ended")
     expect(isReached).toBe(false)
   })
 

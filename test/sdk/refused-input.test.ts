@@ -28,12 +28,16 @@ describe('arguments that the types forbid', () => {
     ['no options of a transport', () => new HttpTransport(nothing), 'HttpTransport needs options'],
     ['no options of a worker', () => new OJSWorker(nothing), 'A worker needs options'],
     ['no options of NativeWorker', () => new NativeWorker(nothing), 'NativeWorker needs options'],
-    ['no options of a producer', () => new NativeProducer(nothing), 'Options are an object'],
+    [
+      'no options of a producer',
+      () => new NativeProducer(nothing),
+      'The options must be an object',
+    ],
     ['a url that is a number', () => new NativeWorker({ url: untyped(5) }), 'url must be amqp://'],
     ['retry: true', () => new OJSClient({ url, retry: untyped(true) }), 'retry must be an object'],
     ['retry: 5', () => new OJSClient({ url, retry: untyped(5) }), 'retry must be an object'],
     ['no callbacks', () => batch([{ type: 'a' }], nothing), 'A batch needs callbacks'],
-    ['no job', () => chain(untyped(null)), 'A job is an object'],
+    ['no job', () => chain(untyped(null)), 'A job must be an object'],
   ])('throw a TypeError with a clear message: %s', (_what, make, message) => {
     expect(make).toThrow(TypeError)
     expect(make).toThrow(message)
@@ -44,7 +48,7 @@ describe('arguments that the types forbid', () => {
     [
       'undefined as a job of a batch',
       (client) => client.enqueueBatch([nothing]),
-      'A job is an object',
+      'A job must be an object',
     ],
     [
       'a text as signal',
@@ -64,13 +68,13 @@ describe('arguments that the types forbid', () => {
     [
       'a misspelt option of a job',
       (client) => client.enqueue('t', [], untyped({ qeue: 'x' })),
-      "'qeue' is no option",
+      "'qeue' is not an option",
     ],
     [
       'a misspelt option of a chain',
       (client) =>
         client.workflow({ ...chain({ type: 't' }), options: untyped<JobOptions>({ qeue: 'x' }) }),
-      "'qeue' is no option",
+      "'qeue' is not an option",
     ],
   ])('reject with a TypeError before anything is sent: %s', async (_what, call, message) => {
     const transport = mockTransport([])
@@ -100,7 +104,8 @@ test('a handler that returns an object whose toJSON gives undefined fails the jo
   const outcome = await runInline({ odd: () => ({ toJSON() {} }) }, { type: 'odd' })
   expect(outcome).toMatchObject({
     error: {
-      message: 'The result of the handler is not JSON: an object whose toJSON gives nothing',
+      message:
+        'The result of the handler is not JSON: an object whose toJSON() returns no JSON value',
     },
   })
 })

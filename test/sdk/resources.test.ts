@@ -262,9 +262,9 @@ test('an answer without the expected member rejects, and the message names the r
   await expect(client.getJob('1')).rejects.toMatchObject({
     kind: 'protocol',
     status: 200,
-    message: 'GET /jobs/1: the server answered 200, and without "job".',
+    message: 'GET /jobs/1: the answer with status 200 lacks "job".',
   })
-  await expect(client.queues.list()).rejects.toThrow('GET /queues: the server answered 200')
+  await expect(client.queues.list()).rejects.toThrow('GET /queues: the answer with status 200')
 })
 
 test('health() resolves when the server answers 503', async () => {
@@ -305,5 +305,5 @@ test('cron.register takes overlap_policy or overlapPolicy, but refuses both', as
   await cron.register({ ...spec, overlap_policy: 'allow' })
   expect(transport.only.body).toEqual({ ...spec, args: [], overlap_policy: 'allow' })
   const both = cron.register({ ...spec, overlap_policy: 'allow', overlapPolicy: 'skip' })
-  await expect(both).rejects.toThrow(/overlap_policy is given in two spellings/)
+  await expect(both).rejects.toThrow(/'overlap_policy' is given in two spellings/)
 })

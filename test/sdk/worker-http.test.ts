@@ -376,7 +376,7 @@ describe('ACK and NACK of an HTTP worker', () => {
     expect(worker.activeJobs).toBe(1)
     await elapse(6_000)
     expect(worker.activeJobs).toBe(0)
-    const message = expect.stringContaining('could not be made')
+    const message = expect.stringContaining('could not be delivered')
     expect(logger.error).toHaveBeenCalledWith(
       message,
       expect.objectContaining({ report: 'complete' }),
@@ -463,8 +463,8 @@ describe('ACK and NACK of an HTTP worker', () => {
     await elapse(1_000)
     expect(transport.nacks).toHaveLength(1)
     expect(logger.error.mock.calls.map(([message]) => message)).toEqual([
-      'http source',
-      'report could not be made; the job will run again',
+      'http source reported an error',
+      'report could not be delivered; the job will run again',
     ])
   })
 
@@ -512,7 +512,10 @@ describe('ACK and NACK of an HTTP worker', () => {
     }
     const { logger } = await startWorker(transport, () => 1)
     await elapse()
-    expect(logger.warn).toHaveBeenCalledWith('report came too late', expect.anything())
+    expect(logger.warn).toHaveBeenCalledWith(
+      'report came too late: the server no longer waits for this execution',
+      expect.anything(),
+    )
   })
 
   it('log no warning if the server has already failed the job for its timeout', async () => {

@@ -481,7 +481,10 @@ describe('shutdown of a worker', () => {
     expect(signal?.reason).toMatchObject({ reason: 'shutdown' })
     expect(lease.releases).toBe(1)
     const details = expect.objectContaining({ job_ids: [lease.job.id] })
-    expect(logger.error).toHaveBeenCalledWith('jobs left at shutdown', details)
+    expect(logger.error).toHaveBeenCalledWith(
+      'jobs left unfinished or unreported at shutdown; they will run again',
+      details,
+    )
     handler.resolve('late')
     await vi.advanceTimersByTimeAsync(0)
     expect(lease).toMatchObject({ completed: [], failed: [], releases: 1 })
@@ -618,7 +621,11 @@ describe('options of a worker', () => {
     ],
     ['a text that is no URL', { url: 'localhost' }, 'http://'],
     ['no queue', { url: 'http://h', queues: [] }, 'queues'],
-    ['a queue without a name', { url: 'http://h', queues: ['email', ''] }, '"" is no queue'],
+    [
+      'a queue without a name',
+      { url: 'http://h', queues: ['email', ''] },
+      '"" is not a valid queue name',
+    ],
     ['queues that are no list', { url: 'http://h', queues: 'email' as never }, 'queues'],
     ['a concurrency of 0', { url: 'http://h', concurrency: 0 }, 'concurrency'],
     ['a concurrency of 1.5', { url: 'http://h', concurrency: 1.5 }, 'concurrency'],

@@ -91,7 +91,9 @@ describe('chain(), group() and batch()', () => {
 
   test('throw for a callback in both spellings, because only one of the two would run', () => {
     const callbacks = { on_success: { type: 'a' }, onSuccess: { type: 'b' } }
-    expect(() => batch([{ type: 'x' }], callbacks)).toThrow(/on_success is given in two spellings/)
+    expect(() => batch([{ type: 'x' }], callbacks)).toThrow(
+      /'on_success' is given in two spellings/,
+    )
   })
 })
 
@@ -185,7 +187,7 @@ describe('client.workflow', () => {
 
   test('says that jobs belongs into options if a job has jobs beside its args', () => {
     const job = { type: 'a', args: [], jobs: [{ type: 'b' }] }
-    expect(() => chain(job)).toThrow("'jobs' belongs into options")
+    expect(() => chain(job)).toThrow("'jobs' is not a member of a job")
   })
 
   test('accepts a graph with the explicit type dag', async () => {
@@ -204,19 +206,22 @@ describe('client.workflow', () => {
     const { workflows } = new OJSClient({ transport })
     const step = { id: 'b', type: 't', depends_on: ['a'], dependsOn: ['a'] }
     const twice = workflows.create({ name: 'w', steps: [step] })
-    await expect(twice).rejects.toThrow(/depends_on is given in two spellings/)
+    await expect(twice).rejects.toThrow(/'depends_on' is given in two spellings/)
     const misplaced = { id: 'b', type: 't', queue: 'q' }
     await expect(workflows.create({ name: 'w', steps: [misplaced] })).rejects.toThrow(TypeError)
-    expect(() => chain(misplaced)).toThrow("'queue' belongs into options")
+    expect(() => chain(misplaced)).toThrow("'queue' is not a member of a job")
     expect(transport.requests).toEqual([])
   })
 
   test.each([
-    [{ name: 'w' }, "'steps' of a workflow is a list"],
-    [{ name: 'w', steps: { type: 't' } }, "'steps' of a workflow is a list"],
-    [{ name: 'w', steps: [null] }, 'A step is an object'],
-    [{ type: 'group', jobs: 'a' }, "'jobs' of a workflow is a list"],
-    [{ type: 'chain', steps: [{ type: 'group', jobs: {} }] }, "'jobs' of a workflow is a list"],
+    [{ name: 'w' }, "'steps' of a workflow must be an array"],
+    [{ name: 'w', steps: { type: 't' } }, "'steps' of a workflow must be an array"],
+    [{ name: 'w', steps: [null] }, 'A step must be an object'],
+    [{ type: 'group', jobs: 'a' }, "'jobs' of a workflow must be an array"],
+    [
+      { type: 'chain', steps: [{ type: 'group', jobs: {} }] },
+      "'jobs' of a workflow must be an array",
+    ],
   ])('names the mistake in the untyped definition %j', async (definition, message) => {
     const { workflows } = new OJSClient({ transport: accepting() })
     const created = workflows.create(definition as unknown as WorkflowDefinition)
@@ -236,7 +241,9 @@ describe('client.workflow', () => {
         { ...chain(job), options },
         chain({ ...group(job), options }),
       ]) {
-        await expect(client.workflow(definition)).rejects.toThrow(`'${name}' is a job's own`)
+        await expect(client.workflow(definition)).rejects.toThrow(
+          `'${name}' is not an option of a workflow`,
+        )
       }
       expect(transport.requests).toEqual([])
     },

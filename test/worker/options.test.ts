@@ -116,7 +116,7 @@ test.each([
 ])('NativeWorker throws for a %s that gateways refuse', (name, values) => {
   for (const value of values) {
     const given = { url, [name]: value } as unknown as NativeWorkerOptions
-    expect(() => new NativeWorker(given)).toThrow(`${name} must be a text`)
+    expect(() => new NativeWorker(given)).toThrow(`${name} must be a string`)
     // A gateway refuses the same values.
     const body = { worker_id: 'w', [name === 'version' ? name : 'worker_id']: value }
     expect(() => parseNativeHeartbeat(body)).toThrow()
@@ -138,7 +138,7 @@ test.each(['Email', 'a b', '', 'dlx.email', 'ojs.queue.email', 'x'.repeat(129)])
   (name) => {
     const make = () => new NativeWorker({ url, queues: ['email', name] })
     expect(make).toThrow(TypeError)
-    expect(make).toThrow(`${JSON.stringify(name)} is no queue`)
+    expect(make).toThrow(`${JSON.stringify(name)} is not a valid queue name`)
   },
 )
 
@@ -149,6 +149,6 @@ test('NativeWorker.start resolves and logs one error while RabbitMQ cannot be re
   const worker = new NativeWorker({ url: 'amqp://127.0.0.1:9', logger, handleSignals: false })
   await worker.start()
   expect(worker.state).toBe('running')
-  expect(error).toHaveBeenCalledExactlyOnceWith('amqp source', expect.anything())
+  expect(error).toHaveBeenCalledExactlyOnceWith('amqp source reported an error', expect.anything())
   await worker.stop()
 })
