@@ -47,15 +47,18 @@ export function amqpMetrics(registry: MetricRegistry, queues: BoundedLabels): Br
     'ojs_amqp_confirm_timeouts_total',
     'Publishes without a confirm in time, or whose channel was lost first: outcome unknown',
   )
-  const redelivered = byQueue('ojs_amqp_messages_redelivered_total', 'Consumed more than once')
-  const deadLettered = byQueue('ojs_amqp_messages_dead_lettered_total', 'Nacked, not requeued')
+  const redelivered = byQueue('ojs_amqp_messages_redelivered_total', 'Messages redelivered')
+  const deadLettered = byQueue('ojs_amqp_messages_dead_lettered_total', 'Messages dead-lettered')
   const lost = byQueue(
     'ojs_amqp_deliveries_lost_total',
     'Unsettled deliveries of a lost channel; RabbitMQ delivers them again',
   )
-  const cancelled = byQueue('ojs_amqp_consumer_cancels_total', 'Consumers ended by the broker')
+  const cancelled = byQueue('ojs_amqp_consumer_cancels_total', 'Consumers that RabbitMQ ended')
   const channelErrors = byConnection('ojs_amqp_channel_errors_total', 'Channels closed', 'code')
-  const conflicts = total('ojs_amqp_declare_conflicts_total', 'Entities with other arguments')
+  const conflicts = total(
+    'ojs_amqp_declare_conflicts_total',
+    'Entities that exist with other arguments',
+  )
   for (const connection of CONNECTIONS) reconnections.inc({ connection }, 0)
 
   return {
@@ -119,10 +122,18 @@ export function amqpGauges(
         this.set(read(gauges()))
       },
     })
-  gauge('ojs_amqp_connections_active', 'Open connections', (now) => now.connectionsActive)
+  gauge(
+    'ojs_amqp_connections_active',
+    'Open connections to RabbitMQ',
+    (now) => now.connectionsActive,
+  )
   gauge('ojs_amqp_channels_active', 'Open channels', (now) => now.channelsActive)
   gauge('ojs_amqp_blocked', '1 while RabbitMQ blocks publishers', (now) => Number(now.blocked))
-  gauge('ojs_amqp_confirms_pending', 'Publishes without a confirm', (now) => now.confirmsPending)
+  gauge(
+    'ojs_amqp_confirms_pending',
+    'Publishes without a confirm yet',
+    (now) => now.confirmsPending,
+  )
   new Gauge({
     name: 'ojs_amqp_messages_unacked',
     help: 'Deliveries not settled yet',
@@ -179,7 +190,12 @@ function amqpQueueGauges(
     (q) => q.utilization,
     Math.max,
   )
-  gauge('ojs_amqp_buffered', 'Delivered here, not assigned to a worker', (q) => q.buffered, sum)
+  gauge(
+    'ojs_amqp_buffered',
+    'Messages delivered and not yet assigned to a worker',
+    (q) => q.buffered,
+    sum,
+  )
   gauge('ojs_fetch_waiters', 'FETCHes that wait for a job', (q) => q.waiters, sum)
 }
 

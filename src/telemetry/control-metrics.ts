@@ -28,24 +28,24 @@ export function controlMetrics(registry: Registry): ControlObserver {
   const messages = counter('ojs_control_messages_total', 'Control messages handled', 'type')
   const malformed = counter(
     'ojs_control_malformed_total',
-    'Control messages that are none: dead-lettered, or answered with an error',
+    'Invalid control messages: dead-lettered, or answered with an error',
     'type',
     'reason',
   )
   const skipped = counter(
     'ojs_control_skipped_total',
-    'Events of reports and ids of heartbeats that were left out: not valid',
+    'Events of reports and ids of heartbeats that were left out because they were invalid',
     'type',
   )
   const dead = counter(
     'ojs_control_dead_total',
-    'Control messages that a limit took out of their queue before they were read',
+    'Control messages that a limit removed from their queue before the gateway got them',
     'type',
     'reason',
   )
   const dropped = counter(
     'ojs_control_replies_dropped_total',
-    'Answers nobody got, or that could not be sent',
+    'Answers that nobody received, or that could not be sent',
     'outcome',
   )
   return {

@@ -36,12 +36,12 @@ export function gatewayGauges(
   gauge('ojs_healthy', '1 while a PUSH can be accepted, as /ojs/v1/health says', () =>
     Number(gateway.isHealthy()),
   )
-  gauge('ojs_ledger_writable', '0 while the last write to the ledger failed', () =>
+  gauge('ojs_ledger_writable', '0 if the last write to the ledger failed', () =>
     Number(ledger.fault() === null),
   )
   gauge(
     'ojs_ledger_tokens_owed',
-    'Stored jobs whose token RabbitMQ has not confirmed; 10000: or more',
+    'Jobs with a message that RabbitMQ has not confirmed, counted up to 10000',
     () => ledger.owedTokens(MANY_TOKENS),
   )
   new Gauge({

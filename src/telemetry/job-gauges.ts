@@ -58,7 +58,7 @@ export function deadLetterDepth(
 export function queuePaused(registry: Registry, labels: BoundedLabels, ledger: QueueCounts): void {
   byQueue(registry, labels, ledger, {
     name: 'ojs_queue_paused',
-    help: 'Whether the queue is paused',
+    help: '1 while the queue is paused',
     read: ({ pauses }, queue) => (pauses.since(queue) === null ? 0 : 1),
   })
 }
@@ -67,7 +67,7 @@ export function queuePaused(registry: Registry, labels: BoundedLabels, ledger: Q
 export function owedStuck(registry: Registry, labels: BoundedLabels, relay: OwedState): void {
   new Gauge({
     name: 'ojs_ledger_tokens_stuck_seconds',
-    help: 'For how long RabbitMQ has taken nothing of what the ledger owes a queue',
+    help: 'For how long RabbitMQ has accepted none of the messages that the ledger owes for a queue',
     labelNames: ['queue'],
     registers: [registry],
     collect() {
@@ -116,7 +116,7 @@ export function workerGauges(registry: Registry, workers: () => WorkerCounts): v
   })
   new Gauge({
     name: 'ojs_workers_busy',
-    help: 'Those of them whose last heartbeat named jobs',
+    help: 'Active workers whose last heartbeat named jobs that have not ended since',
     registers: [registry],
     collect() {
       this.set(counts().busy)

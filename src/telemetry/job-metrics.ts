@@ -10,10 +10,10 @@ const COUNTERS = {
   enqueued: 'Jobs stored, and confirmed by RabbitMQ unless they wait for a time or an activation',
   completed: 'Jobs acknowledged by their worker',
   failed: 'Jobs that failed for good',
-  attempts_failed: 'Attempts that failed, whatever became of their jobs',
-  retried: 'Attempts that failed and will be followed by another one',
+  attempts_failed: 'Attempts that failed, whether or not their jobs are retried',
+  retried: "Failed attempts after which the job's retry policy starts another one",
   cancelled: 'Jobs cancelled',
-  expired: 'Jobs whose time was over before they ran',
+  expired: 'Jobs whose expires_at passed before they ran',
   discarded: 'Jobs that ended without success: failed for good, or expired',
 } as const
 
@@ -36,13 +36,13 @@ export function jobMetrics(
   const series = jobSeries(registry, queues, types)
   const malformed = new Counter({
     name: 'ojs_token_malformed_total',
-    help: 'Native messages that were no OJS job and went to the dead letter queue',
+    help: 'Native messages that were not an OJS job and went to the dead letter queue',
     labelNames: ['queue'],
     registers: [registry],
   })
   const ticks = new Counter({
     name: 'ojs_cron_ticks_total',
-    help: 'Ticks of recurring jobs, by what became of them: triggered, or why they were skipped',
+    help: 'Times of recurring jobs, by outcome: triggered, or why they were skipped',
     labelNames: ['outcome'],
     registers: [registry],
   })
