@@ -19,7 +19,8 @@ export class BesideConnections {
   }
 
   async open(name: string): Promise<Beside> {
-    if (this.#url === undefined || this.#isClosed) throw new Error('no connection beside')
+    if (this.#url === undefined || this.#isClosed)
+      throw new Error('no additional connection to RabbitMQ can be opened')
     const { connectionName, heartbeatS } = this.#options
     const socket = new AbortController()
     const given = { connectionName: `${connectionName} ${name}`, heartbeatS, signal: socket.signal }

@@ -55,7 +55,7 @@ export class ChannelLimit {
     const isNews = this.warning?.details?.['reason'] !== reason
     this.#warning = {
       code: 'no_channels',
-      message: `The ${this.#name} connection gets no more channels: ${help}. ${reason}`,
+      message: `The ${this.#name} connection cannot open more channels (${reason}): ${help}.`,
       details: { connection: this.#name, reason },
     }
     this.#until = this.#now() + TOLD_MS

@@ -29,10 +29,10 @@ export function virtualHostOf({ pathname }: URL): string {
  */
 export function notOneCluster(urls: readonly URL[]): string | null {
   if (new Set(urls.map(virtualHostOf)).size > 1) {
-    return 'names several virtual hosts; it is a list of hosts of one cluster, with the same one'
+    return 'names several virtual hosts; all its URLs must name the same one'
   }
   if (new Set(urls.map(({ protocol }) => protocol)).size > 1) {
-    return 'mixes amqp:// and amqps://; hosts of one cluster are reached alike'
+    return 'mixes amqp:// and amqps://; all its URLs must use the same of the two'
   }
   return null
 }

@@ -9,23 +9,23 @@ export function whyNotOpen(error: unknown, url: URL): string {
   if (hint !== null) return `${text}; ${hint}`
   // amqplib drops the text of a broker that refuses after the login: that is about the virtual host.
   if (!text.startsWith('Expected ConnectionOpenOk; got <ConnectionClose')) return text
-  return `RabbitMQ refused virtual host '${virtualHostOf(url)}': missing, not for this user, or at its limit`
+  return `RabbitMQ refused virtual host '${virtualHostOf(url)}': it is missing, closed to this user, or at its limit`
 }
 
 /** Hints by Node.js's error code, which names OpenSSL's reason. The first: the signer is unknown. */
 const TLS_HINTS: readonly [code: RegExp, hint: string][] = [
   [
     /^(SELF_SIGNED_CERT|DEPTH_ZERO_SELF|UNABLE_TO_(VERIFY_LEAF|GET_ISSUER))/,
-    'NODE_EXTRA_CA_CERTS names a CA of your own',
+    'for a CA of your own, set NODE_EXTRA_CA_CERTS to its PEM file',
   ],
   [
     /ALERT_CERTIFICATE_REQUIRED$/,
-    'RabbitMQ insists on a certificate of ours, and is shown none: ssl_options.fail_if_no_peer_cert = false',
+    'RabbitMQ requires a client certificate, but this client presents none: set ssl_options.fail_if_no_peer_cert = false in RabbitMQ',
   ],
   // A plain port's answer to a TLS handshake is read as a TLS record.
   [
     /^ERR_SSL_(WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG)$/,
-    'is this a port without TLS? Its URL begins with amqp://',
+    'if this is a port without TLS, its URL must begin with amqp://',
   ],
 ]
 
@@ -38,7 +38,7 @@ function hintFor(error: unknown, text: string, { protocol, port }: URL): string 
   // A TLS port cuts off what is not TLS. At the plain port, it is a RabbitMQ that is starting.
   const isCut = /^Socket closed abruptly/.test(text)
   if (!isCut || protocol !== 'amqp:' || PLAIN_PORTS.has(port)) return null
-  return 'is this a port for TLS? Its URL begins with amqps://'
+  return 'if this is a port for TLS, its URL must begin with amqps://'
 }
 
 /** True when no TCP connection came about (as opposed to a broker that answered and refused). */

@@ -250,7 +250,7 @@ export class Connection {
   }
 
   #yieldPlace(): void {
-    this.abandon('another connection comes first')
+    this.abandon('it waits until other connections of this process are open')
   }
 
   /** Tries each host once. Where one answers, resolves after that connection has ended. */
@@ -293,7 +293,7 @@ export class Connection {
     // `writable` rather than "ended": a socket that was reset before amqplib ended it never counts as ended.
     if (stream?.writable === false) {
       this.#endSocket()
-      throw new Error('closed by RabbitMQ as soon as it was open')
+      throw new Error('RabbitMQ closed the connection as soon as it was open')
     }
     tune(model, stream, this.#options.isPrompt === true)
     this.#stream = stream

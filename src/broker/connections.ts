@@ -64,7 +64,7 @@ export class Connections {
   #withoutDeclare(): BrokerWarning[] {
     const { isUp, downReason: reason } = this.declare
     if (isUp || !this.publish.isUp) return []
-    const message = `Without the declare connection no new queue can be used: ${reason}`
+    const message = `The declare connection is down, so that no new queue can be used: ${reason}`
     return [{ code: 'declare_connection_down', message, details: { reason } }]
   }
 

@@ -43,7 +43,7 @@ export class ControlChannel {
   async consume(queue: string, source: string, consumerTag: string): Promise<void> {
     this.#opening ??= this.#open()
     const channel = await this.#opening
-    if (this.#isDraining) throw new Error('the channel takes no consumers any more')
+    if (this.#isDraining) throw new Error('the channel accepts no more consumers')
     this.#tags.set(queue, consumerTag)
     await channel.consume(source, (message) => this.#onMessage(queue, consumerTag, message), {
       consumerTag,

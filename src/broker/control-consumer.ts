@@ -250,7 +250,10 @@ export class ControlConsumer {
   /** Stops waiting for an unanswered consume: the other queues' reports would not be heard meanwhile. */
   #leaveAlone(queue: string, channel: ControlChannel, consumed: Promise<void>): void {
     const forMs = this.#doubts.add(queue)
-    this.#deps.logger.warn({ queue, forMs }, 'a control queue does not answer: it is left alone')
+    this.#deps.logger.warn(
+      { queue, forMs },
+      'control queue does not answer; it is tried again later',
+    )
     this.#channels.avoidUntil(channel, consumed)
     consumed.then(
       () => this.#doubts.clear(queue),
@@ -265,7 +268,10 @@ export class ControlConsumer {
    */
   #replace(channel: ControlChannel): void {
     const queues = this.#queues.on(channel)
-    this.#deps.logger.warn({ queues: queues.slice(0, 10) }, 'consumers of control queues are deaf')
+    this.#deps.logger.warn(
+      { queues: queues.slice(0, 10) },
+      'consumers of control queues get no messages; their channel is replaced',
+    )
     void channel.close()
     this.#ensure(queues)
   }

@@ -43,7 +43,10 @@ export class ControlHandler {
   take(channel: ControlChannel, queue: string, message: ConsumeMessage): void {
     const handling = this.#handle(channel, queue, message)
       .catch((error: unknown) => {
-        this.#deps.logger.error({ err: error, queue }, 'bug: after a control message was settled')
+        this.#deps.logger.error(
+          { err: error, queue },
+          'bug: error after a control message was settled',
+        )
       })
       .finally(() => this.#handling.delete(handling))
     this.#handling.set(handling, { queue, type: message.properties.type })
@@ -86,7 +89,10 @@ export class ControlHandler {
     const { clock, logger } = this.#deps
     if (clock.now() - this.#complainedAt < COMPLAIN_MS) return
     this.#complainedAt = clock.now()
-    logger.warn({ err: error, queue }, 'control messages not settled; they come again')
+    logger.warn(
+      { err: error, queue },
+      'control messages could not be handled; RabbitMQ delivers them again',
+    )
   }
 }
 

@@ -57,8 +57,7 @@ export class DeadQueueProbe {
     if (queues.length === 0) return true
     const names = queues.map(({ name }) => name)
     for (const entity of names) {
-      const text =
-        'RabbitMQ has come back with a dead queue in the place of a new one: it is deleted'
+      const text = 'queue is dead since RabbitMQ restarted; it is deleted and declared again'
       this.#deps.logger.warn({ entity }, text)
     }
     const answers = await this.#ask(names, DELETE_MS, (channel, name) => channel.deleteQueue(name))
@@ -93,7 +92,7 @@ export class DeadQueueProbe {
     } catch (err) {
       logger.warn(
         { err, queues: names },
-        'new queues could not be asked whether they have come back',
+        'new queues could not be checked or deleted after a restart of RabbitMQ',
       )
       return null
     }

@@ -83,7 +83,10 @@ export class DeadQueues {
     const { hooks, logger } = this.#deps
     this.#soundSince.delete(queue)
     hooks.onWritten(queue).catch((err: unknown) => {
-      logger.warn({ err, queue }, 'a queue is remembered as declared that is not')
+      logger.warn(
+        { err, queue },
+        'queue does not exist, but the ledger still records it as newly declared',
+      )
     })
   }
 
@@ -166,7 +169,10 @@ export class DeadQueues {
     try {
       await Promise.all(written.map(([queue]) => hooks.onWritten(queue)))
     } catch (err) {
-      logger.warn({ err }, 'queues are remembered as unwritten that are written')
+      logger.warn(
+        { err },
+        'queues are on disk, but the ledger still records them as newly declared',
+      )
     }
   }
 
@@ -218,7 +224,10 @@ export class DeadQueues {
         return true
       })
     } catch (err) {
-      logger.warn({ err, queue }, 'what belongs to a new queue could not be looked after')
+      logger.warn(
+        { err, queue },
+        'dead letter queue and control queue of a new queue could not be checked',
+      )
       return false
     }
   }

@@ -255,7 +255,7 @@ export class Declarer {
         )
       }
     } catch (error) {
-      logger.error({ err: error }, 'exchanges and system queues cannot be ensured')
+      logger.error({ err: error }, 'exchanges and system queues cannot be declared or checked')
     }
     return { outcome: 'unavailable', isAnyAway: false }
   }
@@ -290,7 +290,7 @@ export class Declarer {
       }
       return outcome
     } catch (error) {
-      this.#deps.logger.error({ err: error, queue }, 'queue cannot be ensured')
+      this.#deps.logger.error({ err: error, queue }, 'queue cannot be declared or checked')
       return 'unavailable'
     } finally {
       this.#starting.delete(queue)

@@ -133,7 +133,7 @@ function verdictOn(error: unknown, lost: string | null): DelayPlugin {
     return { state: 'unusable', reason: `RabbitMQ has no exchange type ${TYPE}` }
   }
   if (failure.kind === 'differs') {
-    return { state: 'unusable', reason: `it exists and is no ${TYPE}: ${failure.text}` }
+    return { state: 'unusable', reason: `it exists and is not of type ${TYPE}: ${failure.text}` }
   }
   if (failure.kind === 'not-found') return { state: 'unusable', reason: 'it does not exist' }
   return { state: 'unavailable', reason: text }

@@ -88,7 +88,7 @@ export class DepthSampler {
 function warningOf(queue: string, missing: number): BrokerWarning {
   return {
     code: 'silent_acks',
-    message: `About ${missing} available jobs of queue '${queue}' have no message in RabbitMQ: somebody acknowledges without reporting.`,
+    message: `About ${missing} available jobs of queue '${queue}' have no message in RabbitMQ: a program acknowledged the messages without reporting the jobs, or the queue was purged.`,
     details: { queue, missing },
   }
 }

@@ -92,7 +92,7 @@ class RpcChannel {
       const asking = { ...options, replyTo: DIRECT_REPLY, correlationId: message.id }
       channel.publish(exchange, routingKey, content, asking)
     } catch (error) {
-      this.#logger.debug({ err: error, type: message.options.type }, 'question not sent')
+      this.#logger.debug({ err: error, type: message.options.type }, 'control message not sent')
       this.#answer(message.id, { outcome: 'silent' })
     }
   }

@@ -50,7 +50,10 @@ export class EntityChecker {
         this.warn(state.warning)
         break
       case 'unavailable':
-        this.#deps.logger.debug({ entity: entity.name, reason: state.reason }, 'not declared yet')
+        this.#deps.logger.debug(
+          { entity: entity.name, reason: state.reason },
+          'entity not declared yet',
+        )
         break
     }
     return state
@@ -121,6 +124,6 @@ async function look(scratch: ScratchChannel, entity: Entity): Promise<EntityStat
     case 'missing':
       return { state: 'missing' }
     case 'unavailable':
-      return { state: 'unavailable', reason: 'the broker cannot be asked' }
+      return { state: 'unavailable', reason: 'RabbitMQ cannot be asked' }
   }
 }

@@ -143,7 +143,7 @@ function differs(entity: Entity, text: string): BrokerWarning {
   const says = difference ? saysOf(entity, difference) : text
   return {
     code: `${entity.entity}_differs`,
-    message: `${entity.entity} '${entity.name}' is kept as it is: ${says}.`,
+    message: `${entity.entity} '${entity.name}' exists with other arguments and is not changed: ${says}.`,
     details: {
       entity: entity.name,
       ...(difference ?? { reason: text }),

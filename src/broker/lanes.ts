@@ -101,7 +101,10 @@ export class Lanes {
     this.#suspect(keyOf(publication))
     const lanes = this.#groupOf(lane)
     if (!lanes || !this.#mayReplace(lane)) return
-    this.#deps.logger.warn({}, 'RabbitMQ does not confirm: the other queues get a new channel')
+    this.#deps.logger.warn(
+      {},
+      'RabbitMQ does not confirm a message in time; other queues of its channel get a new channel',
+    )
     void this.#replace(lane, lanes)
   }
 

@@ -26,7 +26,7 @@ export interface Names {
 /** The allowed prefixes, as a pattern and in words. */
 export const PREFIX = /^[a-z0-9][a-z0-9-]{0,31}$/
 export const PREFIX_RULE =
-  'must be up to 32 characters of a-z, 0-9 and -, the first a letter or digit'
+  'must be 1 to 32 characters of a-z, 0-9 and -, and start with a letter or digit'
 
 /** `ojs.…` → `tenant1.ojs.…`; the dot is added here. Any other text is no entity name and stays. */
 export function withPrefix(prefix: string, name: string): string {

@@ -50,8 +50,8 @@ export class NewLedger {
 
 function warningOf(entity: string): BrokerWarning {
   const message =
-    'The ledger is new, and this RabbitMQ has been used with another one: schedules, retries, cron ' +
-    'entries, workflows and pauses that only that one holds are not here. If it is not lost, stop ' +
-    'the gateway, and start it with that file (OJS_LEDGER).'
+    'The ledger is new, but this RabbitMQ has been used with another ledger: schedules, retries, ' +
+    'cron entries, workflows and pauses that only the other ledger holds are missing. If you still ' +
+    'have the file of the other ledger, stop the gateway, and start it with that file (OJS_LEDGER).'
   return { code: 'ledger_is_new', message, details: { entity } }
 }

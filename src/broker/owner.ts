@@ -160,7 +160,10 @@ export class Owner {
     if (state === 'owner') this.#foreignSince = null
     if (this.state === state) return
     if (state === 'foreign') {
-      this.#deps.logger.error({}, 'another ledger serves this broker and prefix')
+      this.#deps.logger.error(
+        {},
+        'another gateway with another ledger serves this RabbitMQ and prefix',
+      )
     } else if (this.state === 'foreign' && state === 'owner') {
       this.#deps.logger.warn({}, 'the other gateway is gone: this one serves from now on')
     }

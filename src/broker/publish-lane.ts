@@ -255,7 +255,10 @@ export class PublishLane {
       return true
     } catch (error) {
       // The channel is closing, or amqplib cannot encode this message.
-      this.#deps.logger.warn({ err: error, jobId: publication.id }, 'publish refused')
+      this.#deps.logger.warn(
+        { err: error, jobId: publication.id },
+        'message cannot be written to the channel',
+      )
       return false
     } finally {
       // The caller may publish the same message once more.

@@ -85,7 +85,7 @@ export class QueueWatch {
       })
     } catch (error) {
       // The ledger may be unreadable for a moment.
-      logger.warn({ err: error }, 'the queues cannot be looked at')
+      logger.warn({ err: error }, 'queues cannot be checked')
     } finally {
       this.#isLooking = false
     }

@@ -388,7 +388,10 @@ export class RabbitBroker implements Broker, Service {
     try {
       return outgoingOf(row, this.#names, this.#deps.clock.wall())
     } catch (error) {
-      this.#deps.logger.error({ err: error, jobId: row.id }, 'bug: no token for this row')
+      this.#deps.logger.error(
+        { err: error, jobId: row.id },
+        'bug: message of a job cannot be built',
+      )
       return null
     }
   }

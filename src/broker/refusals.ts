@@ -4,7 +4,7 @@ import type { BrokerStatus, EnsureOutcome, PublishOutcome } from './broker.ts'
 const REASON: Record<Exclude<BrokerStatus['state'], 'up'>, [reason: string, message: string]> = {
   down: ['broker_down', 'RabbitMQ is not reachable.'],
   blocked: ['broker_blocked', 'RabbitMQ has blocked publishers (memory or disk alarm).'],
-  foreign: ['foreign_ledger', 'Another gateway with another ledger serves this broker.'],
+  foreign: ['foreign_ledger', 'Another gateway with another ledger serves this RabbitMQ.'],
 }
 
 /** The 503 that says why RabbitMQ cannot be used. */
@@ -24,9 +24,13 @@ export function queueRefusal(queue: string, outcome: Exclude<EnsureOutcome, 'rea
         'queue_lost',
       )
     case 'too-many-queues':
-      return new OjsError('unsupported', 'This server serves no more queues (OJS_MAX_QUEUES).', {
-        details: { reason: 'too_many_queues', queue },
-      })
+      return new OjsError(
+        'unsupported',
+        'The server has reached its limit of queues (OJS_MAX_QUEUES).',
+        {
+          details: { reason: 'too_many_queues', queue },
+        },
+      )
     case 'access-refused':
       return unavailable(`RabbitMQ refuses access to queue '${queue}'.`, 'access_refused')
     case 'unavailable':
@@ -46,7 +50,7 @@ export function publishRefusal(
         retryAfterSeconds: 1,
       })
     case 'returned':
-      return unavailable(`RabbitMQ could not route to queue '${queue}'.`, 'unroutable')
+      return unavailable(`RabbitMQ could not route the message to queue '${queue}'.`, 'unroutable')
     case 'unknown':
       return unavailable('RabbitMQ did not confirm the job in time.', 'unconfirmed')
     case 'forbidden':
@@ -62,6 +66,6 @@ export function publishRefusal(
         },
       )
     case 'refused':
-      return unavailable('RabbitMQ takes no publishes now.', 'broker_busy')
+      return unavailable('No message can be published to RabbitMQ at the moment.', 'broker_busy')
   }
 }

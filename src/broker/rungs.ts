@@ -200,7 +200,7 @@ export class Rungs {
         this.#check(scratch, key, rung).finally(() => this.#starting.delete(key)),
       )
     } catch (error) {
-      logger.error({ err: error, ...rung }, 'rung cannot be ensured')
+      logger.error({ err: error, ...rung }, 'retry queue cannot be declared or checked')
     }
     // What a lost connection has shown may no longer be true.
     if (!isStill(connection, generation)) return 'unavailable'
@@ -231,7 +231,10 @@ export class Rungs {
   /** The rung's tokens are lost: the ledger takes their jobs back before anything new can go there. */
   async #noteMissing(key: string, rung: Rung): Promise<void> {
     if (!this.#known.has(key)) return
-    this.#deps.logger.warn({ ...rung }, 'a retry queue is gone with its jobs')
+    this.#deps.logger.warn(
+      { ...rung },
+      'retry queue is gone; the ledger takes over the retries that waited in it',
+    )
     await this.#deps.hooks.onRungMissing(rung.queue, rung.delayMs)
     this.#known.delete(key)
     this.#starting.set(key, rung)
@@ -294,7 +297,7 @@ export class Rungs {
   #warnOfLimit(maxRungs: number): void {
     this.#deps.checker.warn({
       code: 'too_many_rungs',
-      message: `No more than ${maxRungs} retry queues are declared (OJS_MAX_RUNGS): the ledger holds retries with further delays.`,
+      message: `The limit of ${maxRungs} retry queues (OJS_MAX_RUNGS) is reached: the ledger holds retries with other delays.`,
       details: { entity: this.#deps.names.exchange.retry, maxRungs },
     })
   }

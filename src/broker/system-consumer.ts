@@ -130,7 +130,7 @@ export class SystemConsumer {
     if (await isInTime(opened, ANSWER_MS)) return
     const { label, logger, source } = this.#deps
     const forMs = this.#doubts.add(source)
-    logger.warn({ queue: label, forMs }, 'a system queue does not answer: it is left alone')
+    logger.warn({ queue: label, forMs }, 'system queue does not answer; it is tried again later')
   }
 
   #newBlock(): Block {
@@ -178,11 +178,11 @@ export class SystemConsumer {
     } catch (error) {
       const fields = { err: error, queue: label, jobId: delivery.id }
       if (!isHopeless(error) || !delivery.redelivered) {
-        logger.warn(fields, 'system message not settled; it comes again')
+        logger.warn(fields, 'system message could not be handled; RabbitMQ delivers it again')
         return 'again'
       }
       // `PREFETCH` such messages, redelivered for ever, would block the queue.
-      logger.error(fields, 'system message given up: it has failed before')
+      logger.error(fields, 'system message could not be handled again; it is dead-lettered')
       return 'dead-letter'
     }
   }

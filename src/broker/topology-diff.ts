@@ -65,7 +65,7 @@ async function compareDelayed({ amqpUrls, prefix }: TopologyDiffOptions): Promis
     logger: createLogger('silent'),
   })
   if (found.state === 'ready') return []
-  if (found.state === 'unavailable') throw new Error(`'${exchange}' cannot be looked at now`)
+  if (found.state === 'unavailable') throw new Error(`exchange '${exchange}' cannot be checked now`)
   return [
     {
       code: 'exchange_unusable',
@@ -86,7 +86,8 @@ async function compareAll(
       differences.push(away)
       continue
     }
-    if (presence === 'unavailable') throw new Error(`'${entity.name}' cannot be looked at now`)
+    if (presence === 'unavailable')
+      throw new Error(`${entity.entity} '${entity.name}' cannot be checked now`)
     if (presence === 'missing') {
       // Rungs are declared when they are first needed.
       const isRung = entity.entity === 'queue' && entity.kind === 'rung'
@@ -104,7 +105,7 @@ async function compareAll(
 function notCompared({ entity, name }: Entity, { details = {} }: BrokerWarning): BrokerWarning {
   return {
     code: NOT_COMPARED,
-    message: `${entity} '${name}' is there, but cannot be compared: ${details['reason']}`,
+    message: `${entity} '${name}' exists, but cannot be compared: ${details['reason']}`,
     details: { entity: name },
   }
 }

@@ -84,11 +84,11 @@ export function loadTopology(
   const content = contentOf(file)
   isTopology ??= ajv.compile<TopologyFile>(readSchema())
   if (!isTopology(content)) {
-    throw new Error(`${file} is no topology: ${ajv.errorsText(isTopology.errors)}`)
+    throw new Error(`${file} is not a valid topology: ${ajv.errorsText(isTopology.errors)}`)
   }
   const lacking = lackingIn(content)
   if (lacking !== null)
-    throw new Error(`${file} is no topology of this gateway: it has no ${lacking}`)
+    throw new Error(`${file} is not a topology for this gateway: it lacks ${lacking}`)
   return createTopology(delayMode === 'plugin' ? delaying(content) : content, prefix, profile)
 }
 

@@ -11,7 +11,7 @@ export function typeDifference(wanted: unknown, { argument, actual }: Difference
   const inferred = typeIn(wanted, argument, actual)
   return (
     inferred &&
-    `${inferred.isCertain ? 'it is' : 'it may be'} a ${inferred.type} queue, wanted ${wanted}`
+    `${inferred.isCertain ? 'it is' : 'it may be'} a ${inferred.type} queue, expected ${wanted}`
   )
 }
 

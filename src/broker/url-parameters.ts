@@ -17,21 +17,21 @@ export const OF_GATEWAY: Readonly<Record<string, Parameter>> = {
     least: 1,
     most: 300,
     mayBeZero: false,
-    why: 'seconds; without heartbeats, or with rare ones, a connection that the network has lost without a word stays, and nothing comes over it',
+    why: 'seconds; a dead connection is noticed only by missing heartbeats',
   },
   // Measured: 14, and one per consumer of a queue that is fetched from.
   channelMax: {
     least: 16,
     most: 65_535,
     mayBeZero: true,
-    why: 'a gateway has some 14 channels, and one more per consumer of a queue that is fetched from',
+    why: 'a gateway opens about 14 channels, and one more per consumer of a queue that is fetched from',
   },
   // Headers must fit in one frame, and amqplib writes up to 64 KiB of them.
   frameMax: {
     least: 65_536,
     most: 2 ** 32 - 1,
     mayBeZero: true,
-    why: 'RabbitMQ ends the connection of who sends headers that are larger than a frame',
+    why: 'RabbitMQ closes the connection when the headers of a message do not fit into one frame',
   },
 }
 
@@ -51,7 +51,7 @@ export function parameterMistakes(
     if (parameter !== undefined) return isWithin(parameter, value) ? [] : [ruleOf(name, parameter)]
     // A query with an @ is the rest of a password that contains a question mark.
     const shown = search.includes('@') ? '' : ` '${name.slice(0, 40)}'`
-    return [`unknown parameter${shown}; there are ${Object.keys(allowed).join(', ')}`]
+    return [`unknown parameter${shown}; the known ones are ${Object.keys(allowed).join(', ')}`]
   })
 }
 

@@ -16,7 +16,7 @@ export class Complaints {
     this.#deps = deps
     const more = (what: string) => (suppressed: number) => deps.logger.warn({ suppressed }, what)
     this.#ofMessages = new LineBudget(more('more malformed control messages'))
-    this.#ofEvents = new LineBudget(more('more events left out'))
+    this.#ofEvents = new LineBudget(more('more invalid events of reports left out'))
   }
 
   malformed(
@@ -40,6 +40,9 @@ export class Complaints {
   ) {
     const suppressed = this.#ofEvents.take(this.#deps.clock.now())
     if (suppressed === undefined) return
-    this.#deps.logger.warn({ queue, type, ...fields, requestId, ...suppressed }, 'events left out')
+    this.#deps.logger.warn(
+      { queue, type, ...fields, requestId, ...suppressed },
+      'invalid events of a report left out',
+    )
   }
 }

@@ -101,7 +101,10 @@ async function handle({ deps, observer }: ControlDoorDeps, received: Received): 
   } catch (error) {
     if (isRefused(error)) throw error
     if (!(error instanceof OjsError)) {
-      deps.logger.error({ err: error, type: message.type, ...context }, 'question failed')
+      deps.logger.error(
+        { err: error, type: message.type, ...context },
+        'control message failed; its answer is an error',
+      )
     }
     answer = errorAnswer(error, context.requestId)
   }
@@ -117,7 +120,7 @@ async function run(deps: Deps, received: Received): Promise<void> {
     if (!(error instanceof OjsError) || error.retryable || isRefused(error)) throw error
     deps.logger.debug(
       { err: error, type: message.type, ...context },
-      'control message of no effect',
+      'control message had no effect',
     )
   }
 }

@@ -23,7 +23,7 @@ export interface DeadControlDeps {
  */
 export function deadControlDoor({ deps, observer, onControl }: DeadControlDeps) {
   const lines = new LineBudget((suppressed) =>
-    deps.logger.warn({ suppressed }, 'more control messages died in their queues'),
+    deps.logger.warn({ suppressed }, 'more control messages removed from their queues by a limit'),
   )
   return async (letter: DeadLetter): Promise<void> => {
     const { queue, reason } = letter
@@ -37,7 +37,7 @@ export function deadControlDoor({ deps, observer, onControl }: DeadControlDeps) 
     if (suppressed === undefined) return
     deps.logger.warn(
       { queue, type, reason, isHandled, ...suppressed },
-      'a control message died in its queue: control queues must have no limits',
+      'control message removed from its queue by a limit: control queues must have none',
     )
   }
 }

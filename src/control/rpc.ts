@@ -14,7 +14,7 @@ export async function reply(
   const outcome = await deps.broker.reply({ replyTo, correlationId, type, body })
   if (outcome === 'confirmed') return
   observer.replyDropped(outcome)
-  deps.logger.debug({ type, outcome }, 'an answer was dropped')
+  deps.logger.debug({ type, outcome }, 'answer to a control message not delivered')
 }
 
 /** The only place where the AMQP door renders errors (seed 001 §16.1). */

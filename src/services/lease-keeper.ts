@@ -14,7 +14,7 @@ export function leaseKeeper(deps: Deps): Service {
     async start() {
       isStarted = true
       const jobs = await deps.ledger.boundWaits(deps.clock.now())
-      if (jobs > 0) deps.logger.warn({ jobs }, 'the clock was set back: retries and leases moved')
+      if (jobs > 0) deps.logger.warn({ jobs }, 'clock was set back: retries and leases shortened')
       await extendLeases(deps)
     },
     async stop() {

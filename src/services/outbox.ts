@@ -168,8 +168,12 @@ export class Outbox {
       onRoom: this.#options.onRoom,
       now: () => this.#deps.clock.now(),
       onStuck: (forMs) =>
-        logger.warn({ queue, state, forMs }, 'RabbitMQ takes nothing of what a queue is owed'),
-      onMoving: () => logger.info({ queue, state }, 'RabbitMQ takes what a queue is owed again'),
+        logger.warn(
+          { queue, state, forMs },
+          'RabbitMQ accepts none of the messages owed to a queue',
+        ),
+      onMoving: () =>
+        logger.info({ queue, state }, 'RabbitMQ accepts the messages owed to a queue again'),
     })
     this.#lines.set(key, line)
     return line
@@ -179,7 +183,7 @@ export class Outbox {
   async #send(owed: OwedMessage): Promise<RelayOutcome> {
     this.#inFlight += 1
     const outcome = await this.#publish(owed).catch((err: unknown): RelayOutcome => {
-      this.#deps.logger.error({ err, jobId: owed.id }, 'token cannot be relayed')
+      this.#deps.logger.error({ err, jobId: owed.id }, 'message of a job cannot be published')
       return 'failed'
     })
     this.#inFlight -= 1
@@ -207,7 +211,7 @@ export class Outbox {
   #leaveTooLarge(row: JobRow): RelayOutcome {
     const { id, queue } = row
     if (this.#tooLarge.refused(row, this.#deps.clock.now())) {
-      const text = "a job waits that is larger than RabbitMQ's max_message_size"
+      const text = "message of a job is larger than RabbitMQ's max_message_size; the job waits"
       this.#deps.logger.warn({ jobId: id, queue }, text)
     }
     return 'skipped'

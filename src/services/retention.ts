@@ -26,7 +26,10 @@ export function retention(deps: Deps, kept: Retention): Loop {
       // At every pass: a row that ended in the future may become prunable only when its token is back.
       const ahead = await inPages(isStopped, () => deps.ledger.boundEnds(deps.clock.now(), PAGE))
       if (ahead > 0)
-        deps.logger.warn({ rows: ahead }, 'the clock was set back: retention begins now')
+        deps.logger.warn(
+          { rows: ahead },
+          'clock was set back: the retention of these jobs begins now',
+        )
       const pruned = await inPages(isStopped, () => pruneOnce(deps, kept))
       if (pruned > 0) deps.logger.info({ jobs: pruned }, 'ended jobs pruned')
       await inPages(isStopped, () => deps.ledger.idempotency.prune(deps.clock.now(), PAGE))

@@ -50,7 +50,9 @@ beforeEach(() => {
 it('a draining control channel refuses new consumers, which nobody would cancel', async () => {
   await channel.consume('a', 'control.a', 'tag.a')
   const drained = channel.drain()
-  await expect(channel.consume('b', 'control.b', 'tag.b')).rejects.toThrow('takes no consumers')
+  await expect(channel.consume('b', 'control.b', 'tag.b')).rejects.toThrow(
+    'accepts no more consumers',
+  )
   slow.cancelling.resolve()
   await drained
   expect([slow.consumers.size, slow.isClosed]).toEqual([0, true])

@@ -386,7 +386,7 @@ describe('topologyDiff', () => {
     expect(codeOf('ojs.exchange.direct')).toBe('not_compared')
     expect(codeOf('ojs.queue.none')).toBe('queue_missing')
     const { message } = find(diff, 'ojs.queue.theirs') ?? {}
-    expect(message).toMatch(/^queue 'ojs.queue.theirs' is there, but cannot be compared: .*REFUSED/)
+    expect(message).toMatch(/^queue 'ojs.queue.theirs' exists, but cannot be compared: .*REFUSED/)
   })
 
   it('rejects when RabbitMQ cannot be reached, with an error that does not show the password', async () => {

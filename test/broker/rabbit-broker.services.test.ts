@@ -234,7 +234,7 @@ describe('a gateway that owns the broker', () => {
     expect(second.broker.status()).toMatchObject({ state: 'foreign' })
     const isOfOwner = (message: string) => /another ledger|other gateway/.test(message)
     const told = () => lines.map((line) => JSON.parse(line).message).filter(isOfOwner)
-    expect(told()).toEqual(['another ledger serves this broker and prefix'])
+    expect(told()).toEqual(['another gateway with another ledger serves this RabbitMQ and prefix'])
     expect(second.recorder.count('onUp')).toBe(0)
     expect(await second.broker.publish(row())).toBe('refused')
     const waiting = second.broker.take(request(['email'], { waitMs: 60_000 }))

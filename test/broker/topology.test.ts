@@ -215,7 +215,7 @@ describe('a topology file', () => {
     ['"kind":"control"', '"kind":"dlx"', "queue 'ojs.queue.control.{queue}' of kind control"],
   ])('is refused when it has an entity of another type or kind: %s', (said, otherwise, lacking) => {
     const file = write(JSON.parse(JSON.stringify(shipped).replace(said, otherwise)))
-    expect(() => loadTopology('', 'classic', file)).toThrow(`it has no ${lacking}`)
+    expect(() => loadTopology('', 'classic', file)).toThrow(`it lacks ${lacking}`)
   })
 
   it('may have more entities than the shipped one', () => {

@@ -3,13 +3,13 @@ import { typeDifference } from '../../src/broker/type-difference.ts'
 
 // The differences that RabbitMQ 3.10.8 names for each pair of queues, and those that a later one may name.
 it.each([
-  ['quorum', 'x-max-priority', '10', 'it is a classic queue, wanted quorum'],
-  ['quorum', 'x-queue-type', 'none', 'it is a classic queue, wanted quorum'],
-  ['quorum', 'x-queue-type', 'classic', 'it is a classic queue, wanted quorum'],
-  ['quorum', 'x-overflow', 'none', 'it may be a classic queue, wanted quorum'],
-  ['classic', 'x-queue-type', 'quorum', 'it is a quorum queue, wanted classic'],
-  ['classic', 'x-dead-letter-strategy', 'at-least-once', 'it is a quorum queue, wanted classic'],
-  ['classic', 'x-delivery-limit', '20', 'it is a quorum queue, wanted classic'],
+  ['quorum', 'x-max-priority', '10', 'it is a classic queue, expected quorum'],
+  ['quorum', 'x-queue-type', 'none', 'it is a classic queue, expected quorum'],
+  ['quorum', 'x-queue-type', 'classic', 'it is a classic queue, expected quorum'],
+  ['quorum', 'x-overflow', 'none', 'it may be a classic queue, expected quorum'],
+  ['classic', 'x-queue-type', 'quorum', 'it is a quorum queue, expected classic'],
+  ['classic', 'x-dead-letter-strategy', 'at-least-once', 'it is a quorum queue, expected classic'],
+  ['classic', 'x-delivery-limit', '20', 'it is a quorum queue, expected classic'],
   ['classic', 'x-max-priority', '5', null],
   ['classic', 'x-max-priority', 'none', null],
   ['classic', 'x-queue-type', 'none', null],

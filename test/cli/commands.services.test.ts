@@ -132,7 +132,7 @@ describe('ojs-rabbitmq', () => {
     expect(differs.code).toBe(1)
     expect(differs.out).toContain('ojs.queue.default')
     expect(differs.out).toContain(
-      "it is a classic queue, wanted quorum ('x-max-priority' is 10, expected none)",
+      "it is a classic queue, expected quorum ('x-max-priority' is 10, expected none)",
     )
     const missing = await cli(['topology', 'diff'], { ...env, OJS_QUEUES: 'nowhere' })
     expect(missing.code).toBe(1)
@@ -166,7 +166,7 @@ describe('ojs-rabbitmq', () => {
     const env = { OJS_AMQP_URL: await limitedUser(vhost, own), OJS_DECLARE: 'never' }
     const same = await cli(['topology', 'diff'], env)
     expect(same.code).toBe(2)
-    expect(same.out).toContain("queue 'ojs.queue.default' is there, but cannot be compared")
+    expect(same.out).toContain("queue 'ojs.queue.default' exists, but cannot be compared")
     const missing = await cli(['topology', 'diff'], { ...env, OJS_QUEUES: 'nowhere' })
     expect(missing.code).toBe(1)
   })

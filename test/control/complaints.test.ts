@@ -43,7 +43,7 @@ it('complaints about left out events are logged although those about messages ar
   const type = 'ojs.control.report'
   complaints.leftOut({ ...MESSAGE, type }, { problem: 'no id', count: 3 }, 'req_2')
   const said = { queue: 'q', type, problem: 'no id', count: 3, requestId: 'req_2' }
-  expect(lines.slice(10)).toEqual([{ ...said, message: 'events left out' }])
+  expect(lines.slice(10)).toEqual([{ ...said, message: 'invalid events of a report left out' }])
 })
 
 it('complaints that were suppressed are counted at the end, by kind', () => {
@@ -57,6 +57,6 @@ it('complaints that were suppressed are counted at the end, by kind', () => {
   vi.advanceTimersByTime(10_000)
   expect(lines.slice(20)).toEqual([
     { suppressed: 2, message: 'more malformed control messages' },
-    { suppressed: 2, message: 'more events left out' },
+    { suppressed: 2, message: 'more invalid events of reports left out' },
   ])
 })

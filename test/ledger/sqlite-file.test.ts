@@ -181,7 +181,7 @@ describe('opening a ledger file', () => {
 
   it('says of a link that it leads nowhere', async () => {
     symlinkSync(join(directory.path, 'unmounted', 'ojs.db'), path)
-    await expect(open()).rejects.toThrow('a link that leads nowhere')
+    await expect(open()).rejects.toThrow('a symbolic link to a file that does not exist')
   })
 
   it('starts nothing over: an applied migration is not applied again', async () => {
@@ -387,7 +387,7 @@ describe('another process', () => {
       const [file, log] = [readFileSync(path), readFileSync(`${path}-wal`)]
       if (what === 'is missing') rmSync(path)
       else truncateSync(path)
-      await expect(open()).rejects.toThrow(`${path}-wal is there`)
+      await expect(open()).rejects.toThrow(`${path}-wal exists`)
       expect(readFileSync(`${path}-wal`).equals(log)).toBe(true)
       writeFileSync(path, file)
       const ledger = await open()

@@ -172,7 +172,8 @@ test('the log names the first event of a report that was left out, and why', asy
   ]
   const report = control('ojs.control.report', JSON.stringify({ worker_id: 'w', events }))
   await pikaPublish(vhost.url, CONTROL, [report])
-  const lines = () => gateway.log.lines().filter(({ msg }) => msg === 'events left out')
+  const lines = () =>
+    gateway.log.lines().filter(({ msg }) => msg === 'invalid events of a report left out')
   await expect.poll(() => lines().length).toBe(1)
   expect(lines()[0]).toMatchObject({
     level: 'warn',
@@ -320,7 +321,9 @@ async function unsettled(): Promise<unknown> {
 
 /** The log line about this job, other than 'events left out'. */
 function loggedOf(id: string) {
-  return gateway.log.lines().find(({ jobId, msg }) => jobId === id && msg !== 'events left out')
+  return gateway.log
+    .lines()
+    .find(({ jobId, msg }) => jobId === id && msg !== 'invalid events of a report left out')
 }
 
 /** Makes the gateway declare the queue by a first PUSH. */

@@ -302,7 +302,7 @@ describe('the relay', () => {
     await woken('all')
     await answered('confirmed')
     const told = [warn, info].map(({ mock }) =>
-      mock.calls.filter(([, message]) => message.startsWith('RabbitMQ takes')),
+      mock.calls.filter(([, message]) => message.startsWith('RabbitMQ accepts')),
     )
     warn.mockRestore()
     info.mockRestore()
@@ -310,10 +310,15 @@ describe('the relay', () => {
       [
         [
           { queue: 'default', state: 'available', forMs: 10_000 },
-          'RabbitMQ takes nothing of what a queue is owed',
+          'RabbitMQ accepts none of the messages owed to a queue',
         ],
       ],
-      [[{ queue: 'default', state: 'available' }, 'RabbitMQ takes what a queue is owed again']],
+      [
+        [
+          { queue: 'default', state: 'available' },
+          'RabbitMQ accepts the messages owed to a queue again',
+        ],
+      ],
     ])
   })
 

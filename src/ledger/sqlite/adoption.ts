@@ -46,11 +46,16 @@ function readBody(token: UnknownToken): NewJob | OjsError {
   try {
     const job = token.adopt()
     if (job.id === token.id) return job
-    return new OjsError('invalid_request', `The body names another id than the token.`)
+    return new OjsError(
+      'invalid_request',
+      'The id in the body differs from the message_id of the message.',
+    )
   } catch (error) {
     if (error instanceof OjsError) return error
     // Any error is about this message alone. Thrown on, it would fail the other tokens of this write, and do
     // so again at each redelivery.
-    return new OjsError('invalid_request', 'The body cannot be read as a job.', { cause: error })
+    return new OjsError('invalid_request', 'The body of the message cannot be read as a job.', {
+      cause: error,
+    })
   }
 }

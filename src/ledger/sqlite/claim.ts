@@ -35,7 +35,7 @@ export function claimToken(
 }
 
 function idOfAnother({ id, queue }: JobRow): OjsError {
-  return invalidField('id', `The id '${id}' is that of a job of queue '${queue}'.`)
+  return invalidField('id', `The id '${id}' already belongs to a job of queue '${queue}'.`)
 }
 
 /** The usual case in one statement: the next attempt of an available job. */

@@ -22,7 +22,7 @@ export interface Statement<P extends readonly SqlValue[] = readonly SqlValue[], 
 
 /** The row of a statement that always returns one. */
 export function onlyRow<R>(row: R | undefined): R {
-  if (row === undefined) throw new Error('there is no row where there is always one')
+  if (row === undefined) throw new Error('bug: a statement that always returns a row returned none')
   return row
 }
 

@@ -315,7 +315,7 @@ export class GroupCommit {
     try {
       companion.commit()
     } catch (error) {
-      this.#logger.error({ err: error }, 'bug: what follows a commit has failed')
+      this.#logger.error({ err: error }, 'bug: error after a commit of the ledger')
     }
   }
 
@@ -393,5 +393,5 @@ function take(queue: Write[]): Write[] {
 function refuse(write: Write, cause: unknown): void {
   if (cause instanceof TakenBack) write.succeed(cause.outcome)
   else if (cause instanceof OjsError) write.fail(cause)
-  else write.fail(new OjsError('backend_error', 'The ledger refused the write.', { cause }))
+  else write.fail(new OjsError('backend_error', 'The write to the ledger failed.', { cause }))
 }

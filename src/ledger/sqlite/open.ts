@@ -100,8 +100,8 @@ function refuseLostFile(path: string): void {
   const real = existsSync(path) ? realpathSync(path) : path
   if (sizeOf(real) > 0 || sizeOf(`${real}-wal`) === 0) return
   throw new Error(
-    `${real}-wal is there, and belongs to a file that is missing or empty: ` +
-      'put that back, or move the -wal away to begin anew',
+    `${real}-wal exists, but the database file ${real} is missing or empty: ` +
+      'restore that file, or move the -wal away to begin with an empty ledger',
   )
 }
 
@@ -120,7 +120,7 @@ function createForOwner(path: string): void {
     if (existsSync(path)) return
     // SQLite would not say why the file cannot be created.
     if (lstatSync(path, { throwIfNoEntry: false }) !== undefined)
-      throw new Error('it is a link that leads nowhere', { cause: error })
+      throw new Error('it is a symbolic link to a file that does not exist', { cause: error })
     requireAccess(realpathSync(dirname(path)))
     throw error
   }

@@ -20,7 +20,7 @@ export function existingQueueFaults(node: PrivateNode): void {
         {
           code: 'queue_differs',
           message:
-            "queue 'ojs.queue.email' is kept as it is: it is a classic queue, wanted quorum ('x-max-priority' is 10, expected none).",
+            "queue 'ojs.queue.email' exists with other arguments and is not changed: it is a classic queue, expected quorum ('x-max-priority' is 10, expected none).",
           details: {
             entity: 'ojs.queue.email',
             // RabbitMQ names only the first difference, so the warning has all arguments that we would declare.
