@@ -4,7 +4,7 @@ import type { InsertedAll } from '../../src/ledger/enqueued.ts'
 import { newJob } from '../support/jobs.ts'
 import { insertedOf, NOW, pushed, settleLazily, TERMS, token, type UnderTest } from './harness.ts'
 
-/** Several jobs at once, and jobs that are not for now. */
+/** Batches, and jobs that are stored for later. */
 export function batchContract({ ledger, row }: UnderTest): void {
   const storedOf = (inserted: InsertedAll) => {
     if (inserted.outcome !== 'inserted') throw new Error('an id was taken')
@@ -14,7 +14,7 @@ export function batchContract({ ledger, row }: UnderTest): void {
   const scheduled = { state: 'scheduled', dueAt: NOW + 500 } as const
   const pending = { state: 'pending', dueAt: null } as const
 
-  describe('insert of a job that is not for now', () => {
+  describe('insert of a scheduled or pending job', () => {
     it.each([scheduled, pending, { state: 'pending', dueAt: NOW + 9 } as const])(
       'stores it as %o without a token',
       async (start) => {
@@ -32,7 +32,7 @@ export function batchContract({ ledger, row }: UnderTest): void {
       },
     )
 
-    it('starts a withdrawn id over without anything of its last life', async () => {
+    it('stores a withdrawn id again with nothing of the withdrawn job', async () => {
       const { id, outbox } = await pushed(ledger)
       await ledger.withdraw(id, outbox)
       const again = newJob({ id, start: scheduled })
@@ -43,10 +43,10 @@ export function batchContract({ ledger, row }: UnderTest): void {
   })
 
   describe('insertAll', () => {
-    it('stores all of them in order, each in its state', async () => {
+    it('stores all jobs in order, each in its state', async () => {
       const jobs = [newJob(), newJob({ start: scheduled, queue: 'b' }), newJob({ start: pending })]
       const stored = storedOf(await ledger.insertAll(jobs, NOW))
-      const rows = jobs.map((job, i) => freshRow(job, stored[i] ?? neverStored()))
+      const rows = jobs.map((job, i) => freshRow(job, stored[i] ?? fewerStoredThanGiven()))
       expect(jobs.map(({ id }) => row(id))).toEqual(rows)
       expect(stored.map(({ outbox }) => outbox !== null)).toEqual([true, false, false])
       expect(ledger.counts('default')).toMatchObject({ available: 1, pending: 1 })
@@ -55,9 +55,9 @@ export function batchContract({ ledger, row }: UnderTest): void {
     })
 
     it.each<[string, (jobs: NewJob[], taken: string) => NewJob[]]>([
-      ['by a job that is there', ([a, b], id) => [a ?? newJob(), b ?? newJob(), newJob({ id })]],
+      ['by a stored job', ([a, b], id) => [a ?? newJob(), b ?? newJob(), newJob({ id })]],
       [
-        'by an earlier one',
+        'by an earlier job of the batch',
         ([a, b]) => [a ?? newJob(), b ?? newJob(), newJob({ id: b?.id ?? '' })],
       ],
     ])('stores nothing when one id is taken %s', async (_, batch) => {
@@ -77,7 +77,7 @@ export function batchContract({ ledger, row }: UnderTest): void {
       expect(ledger.counts('default').available).toBe(2)
     })
 
-    it('lets one of two batches with a common id win', async () => {
+    it('stores only the first of two batches that share an id', async () => {
       const id = newJob().id
       const batches = [1, 2].map(() => [newJob(), newJob({ id }), newJob()])
       const results = await Promise.all(batches.map((batch) => ledger.insertAll(batch, NOW)))
@@ -85,7 +85,7 @@ export function batchContract({ ledger, row }: UnderTest): void {
       expect(ledger.counts('default').available).toBe(3)
     })
 
-    it('uses a withdrawn id again', async () => {
+    it('accepts a withdrawn id, in the next generation', async () => {
       const { id, outbox } = await pushed(ledger)
       await ledger.withdraw(id, outbox)
       const [, stored] = storedOf(await ledger.insertAll([newJob(), newJob({ id })], NOW))
@@ -94,10 +94,10 @@ export function batchContract({ ledger, row }: UnderTest): void {
   })
 
   describe('withdrawAll', () => {
-    it('withdraws every job that nobody has started', async () => {
+    it('withdraws every job that no worker has started', async () => {
       const jobs = [newJob(), newJob(), newJob({ start: scheduled }), newJob({ start: pending })]
       const stored = storedOf(await ledger.insertAll(jobs, NOW))
-      // The token of one was confirmed before that of another was refused.
+      // As when RabbitMQ confirmed the token of one job before it refused that of another.
       ledger.confirmed(stored[0]?.outbox ?? 0)
       expect(await ledger.withdrawAll(jobs.map(({ id }) => row(id)))).toEqual([])
       const withdrawn = { state: 'withdrawn', outbox: null, envelope: '{}' }
@@ -106,7 +106,7 @@ export function batchContract({ ledger, row }: UnderTest): void {
       expect(Object.values(ledger.counts('default')).every((count) => count === 0)).toBe(true)
     })
 
-    it('also when its schedule has come meanwhile', async () => {
+    it('withdraws a scheduled job that was promoted meanwhile', async () => {
       const job = newJob({ start: scheduled })
       await ledger.insert(job, NOW)
       await ledger.promote(NOW, NOW + 500, 10)
@@ -114,7 +114,7 @@ export function batchContract({ ledger, row }: UnderTest): void {
       expect(row(job.id)).toMatchObject({ state: 'withdrawn', outbox: null })
     })
 
-    it('names those that were started, are over, or had another life', async () => {
+    it('returns the ids of jobs that were started, have ended, or are of another generation', async () => {
       const [started, over, other, mine] = await Promise.all(
         Array.from({ length: 4 }, () => pushed(ledger)),
       )
@@ -134,7 +134,7 @@ export function batchContract({ ledger, row }: UnderTest): void {
       expect(row(mine?.id ?? '').state).toBe('withdrawn')
     })
 
-    it('and a claim in the same turn: one of them has the job', async () => {
+    it('excludes a claim of the same job in one group commit: the first call wins', async () => {
       const [a, b] = [await pushed(ledger), await pushed(ledger)]
       const [left, [late]] = await Promise.all([
         ledger.withdrawAll([{ id: a.id, generation: 0 }]),
@@ -150,7 +150,7 @@ export function batchContract({ ledger, row }: UnderTest): void {
   })
 
   describe('a withdrawn job', () => {
-    it('is not given a token by a late confirm', async () => {
+    it('is not changed by a late confirm', async () => {
       const { id, outbox } = await pushed(ledger)
       await ledger.withdrawAll([{ id, generation: 0 }])
       const before = row(id)
@@ -161,6 +161,6 @@ export function batchContract({ ledger, row }: UnderTest): void {
   })
 }
 
-function neverStored(): never {
+function fewerStoredThanGiven(): never {
   throw new Error('fewer were stored than given')
 }

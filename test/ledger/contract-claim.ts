@@ -16,7 +16,7 @@ import {
   type UnderTest,
 } from './harness.ts'
 
-/** FETCH: the arrival table, committed. */
+/** FETCH: what the arrival table decides, committed to the ledger. */
 export function claimContract({ harness, ledger, row, plant }: UnderTest): void {
   describe('claim', () => {
     it('starts the next attempt of an available job', async () => {
@@ -60,7 +60,7 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
       expect((await fetched(ledger, { timeoutMs: 0 })).timeoutAt).toBeNull()
     })
 
-    it('answers in the order of the tokens', async () => {
+    it('returns its results in the order of the tokens', async () => {
       const [first, gone, last] = [newJob().id, await pushed(ledger), await pushed(ledger)]
       await ledger.cancel(gone.id, NOW)
       const adopt = () => newJob({ id: first })
@@ -73,14 +73,14 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
       ])
     })
 
-    it('lets the second token of a job see what the first one did', async () => {
+    it('applies the first token of a job before it decides on the second', async () => {
       const { id } = await pushed(ledger)
       const results = await ledger.claim([token(id), token(id)], TERMS)
       expect(results.map((result) => result.verdict)).toEqual(['claimed', 'hand-over'])
       expect(row(id)).toMatchObject({ attempt: 1, holder: 'ledger' })
     })
 
-    it('lets one of two fetches in the same turn win', async () => {
+    it('gives the job to the first of two claims in one group commit', async () => {
       const { id } = await pushed(ledger)
       const claim = (workerId: string) => ledger.claim([token(id)], { ...TERMS, workerId })
       const [[first], [second]] = await Promise.all([claim('a'), claim('b')])
@@ -88,7 +88,7 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
       expect(row(id).workerId).toBe('a')
     })
 
-    it('starts a retry that is due before its time was noticed, its error still there', async () => {
+    it('starts a due retry that nobody has promoted yet, and keeps its last error', async () => {
       const job = await fetched(ledger)
       const to = { to: 'retryable', dueAt: NOW + 200, delayMs: 100, rungMs: null } as const
       await ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to, isTokenBack: true })
@@ -99,7 +99,7 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
       expect(row(job.id)).toMatchObject({ attempt: 2, enqueuedAt: NOW + 200, error, errors })
     })
 
-    it('notes what the token reported of the attempt before', async () => {
+    it('records the failure that the token reports of the previous attempt', async () => {
       const { id } = await pushed(ledger)
       const reportedError = () => ({ code: 'smtp_down', message: 'no route' })
       await ledger.claim([token(id, { attempt: 2, reportedError })], TERMS)
@@ -133,7 +133,7 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
           const after = row(id)
           if (result && 'job' in result) expect(result.job, cell.name).toEqual(after)
           const expected = { ...before, ...expectedChange(cell), error: after.error }
-          expect({ ...after, errors: skipped(after), outbox: null }, cell.name).toEqual(expected)
+          expect({ ...after, errors: attemptsIn(after), outbox: null }, cell.name).toEqual(expected)
           expect(after.outbox !== null, cell.name).toBe(cell.expected.do === 'rearm')
         }
         expect(ledger.counts('q')).toEqual(harness.recount().states.get('q'))
@@ -143,8 +143,8 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
     )
   })
 
-  describe('adoption', () => {
-    it('stores an unknown job with its queue and claims it in the same step', async () => {
+  describe('adoption of an unknown job', () => {
+    it('stores the job and its queue, and claims the job in the same commit', async () => {
       const job = newJob({ queue: 'native', carry: { headers: { a: 1 } } })
       const adopt = () => job
       const [result] = await ledger.claim([token(job.id, { attempt: 2, adopt })], TERMS)
@@ -157,29 +157,32 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
     })
 
     it.each([
-      ['and runs it', 2, { state: 'active', attempt: 2 }],
-      ['which was the last', 4, { state: 'discarded', attempt: 3 }],
-    ])('knows what its token says of the attempt before %s', async (_, attempt, fate) => {
-      const job = newJob({ maxAttempts: 3 })
-      const reportedError = () => ({ code: 'smtp_down', message: 'no route' })
-      await ledger.claim([token(job.id, { attempt, adopt: () => job, reportedError })], TERMS)
-      const { error, errors, ...rest } = row(job.id)
-      expect(rest).toMatchObject(fate)
-      const before = { attempt: attempt - 1, code: 'smtp_down', message: 'no route' }
-      expect(JSON.parse(errors ?? '')).toMatchObject([before])
-      expect(JSON.parse(error ?? '')).toMatchObject(before)
-    })
+      ['runs the next attempt', 2, { state: 'active', attempt: 2 }],
+      ['discards the job when that attempt was its last', 4, { state: 'discarded', attempt: 3 }],
+    ])(
+      'records the failure that the token reports of the previous attempt, and %s',
+      async (_, attempt, fate) => {
+        const job = newJob({ maxAttempts: 3 })
+        const reportedError = () => ({ code: 'smtp_down', message: 'no route' })
+        await ledger.claim([token(job.id, { attempt, adopt: () => job, reportedError })], TERMS)
+        const { error, errors, ...rest } = row(job.id)
+        expect(rest).toMatchObject(fate)
+        const before = { attempt: attempt - 1, code: 'smtp_down', message: 'no route' }
+        expect(JSON.parse(errors ?? '')).toMatchObject([before])
+        expect(JSON.parse(error ?? '')).toMatchObject(before)
+      },
+    )
 
     it.each([
-      ['has waited since it was created', NOW - 5_000, NOW - 5_000],
-      ['has not waited where it says that it was created later', NOW + 5_000, NOW],
-    ])('of a job that %s', async (_what, createdAt, enqueuedAt) => {
+      ['the time of its creation', NOW - 5_000, NOW - 5_000],
+      ['the present time when its creation lies in the future', NOW + 5_000, NOW],
+    ])('sets enqueuedAt to %s', async (_what, createdAt, enqueuedAt) => {
       const job = { ...newJob(), createdAt }
       await ledger.claim([token(job.id, { adopt: () => job })], TERMS)
       expect(row(job.id)).toMatchObject({ createdAt, enqueuedAt, startedAt: NOW })
     })
 
-    it('takes over the generation, so that tokens of earlier lives stay stale', async () => {
+    it('takes over the generation of the token, so that tokens of earlier generations stay stale', async () => {
       const job = newJob()
       const adopt = () => job
       await ledger.claim([token(job.id, { generation: 3, adopt })], TERMS)
@@ -189,7 +192,7 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
     it.each<[string, number, Partial<JobRow>, Partial<JobRow>]>([
       ['expired', 1, { expiresAt: NOW }, { completedAt: null, deadLetterCopied: true }],
       ['exhausted', 4, { maxAttempts: 3 }, { completedAt: NOW, deadLetterCopied: false }],
-    ])('of an %s job stores it as discarded', async (verdict, attempt, given, expected) => {
+    ])('stores an %s job as discarded', async (verdict, attempt, given, expected) => {
       const job = newJob({ queue: 'q', ...given } as object)
       const [result] = await ledger.claim([token(job.id, { attempt, adopt: () => job })], TERMS)
       expect(result?.verdict).toBe(verdict)
@@ -198,7 +201,7 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
       expect(ledger.counts('q')).toMatchObject({ available: 0, discarded: 1 })
     })
 
-    it('of a body that is not a job stores nothing', async () => {
+    it('stores nothing for a body that is not a job', async () => {
       const good = await pushed(ledger)
       const error = new OjsError('invalid_request', 'no type')
       const bad = token('bad', {
@@ -215,7 +218,7 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
       expect(ledger.queues().map(({ name }) => name)).toEqual(['default'])
     })
 
-    it('that hits a bug concerns this message only', async () => {
+    it('reports only the message whose body hits a bug as malformed, and claims the others', async () => {
       const mine = await pushed(ledger)
       const buggy = token('x', {
         adopt: () => {
@@ -228,7 +231,7 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
       expect(ledger.fault()).toBeNull()
     })
 
-    it('lets one of two tokens of an unknown id win', async () => {
+    it('gives the job to the first of two tokens in one group commit', async () => {
       const job = newJob()
       const adopt = () => job
       const claim = () => ledger.claim([token(job.id, { adopt })], TERMS)
@@ -242,7 +245,7 @@ function idAndVerdict(result: ClaimResult): [string, string] {
   return ['job' in result ? result.job.id : '', result.verdict]
 }
 
-function skipped(row: JobRow): number[] | null {
+function attemptsIn(row: JobRow): number[] | null {
   if (row.errors === null) return null
   return (JSON.parse(row.errors) as { attempt: number }[]).map(({ attempt }) => attempt)
 }
@@ -264,7 +267,7 @@ function expectedResult({ expected }: Cell): Partial<ClaimResult> {
   }
 }
 
-/** What the cell changes in its row; everything else must stay as it was. */
+/** The columns that the cell changes in its row; every other column must keep its value. */
 function expectedChange({ expected, row: { attempt } }: Cell): object {
   const errors = 'skipped' in expected && expected.skipped.length > 0 ? expected.skipped : null
   const discarded = {

@@ -46,10 +46,10 @@ const MOVES = [
 
 type Move = (typeof MOVES)[number]
 
-/** No sequence of faults may leave a job that is not over without a token and without a debt. */
+/** No sequence of faults may leave a live job without a token in RabbitMQ or one owed by the ledger. */
 export function conservationContract({ harness }: UnderTest): void {
-  describe('a job and its tokens, whatever happens to both', () => {
-    it('is never lost: once the faults are over, it ends', async () => {
+  describe('a job and its tokens under any sequence of moves and faults', () => {
+    it('ends once the faults are over', async () => {
       await fc.assert(
         fc.asyncProperty(fc.array(fc.constantFrom(...MOVES), { maxLength: 40 }), async (moves) => {
           const world = await World.begin(harness)
@@ -68,7 +68,7 @@ interface Token {
   attempt: number
 }
 
-/** One job, and RabbitMQ as far as it matters: one queue, one rung, one delivery in our hands. */
+/** One job, and the parts of RabbitMQ that matter: one queue, one rung, one delivery that the gateway holds. */
 class World {
   readonly #harness: LedgerHarness
   readonly #id: string
@@ -131,7 +131,7 @@ class World {
     }
   }
 
-  /** What the relay does: to where the row points. A confirm may be lost, the message is not. */
+  /** The relay publishes the owed token to where the row points. A confirm may be lost, the message is not. */
   async #publish(isConfirmed: boolean): Promise<void> {
     const { state, outbox, rungMs, generation, attempt } = this.#row
     if (outbox === null || (state === 'retryable' && rungMs === null)) return
@@ -166,7 +166,7 @@ class World {
     await settleLazily(this.#ledger)
   }
 
-  /** The rung's time is up before ours is, or after: nobody promotes here. */
+  /** The rung's TTL passes before or after the due time in the ledger. This move never promotes. */
   #wait(): void {
     this.#now += RUNG_MS
     this.#queue.push(...this.#rung.splice(0))
@@ -177,7 +177,7 @@ class World {
     this.#giveBack()
   }
 
-  /** Nobody has acknowledged it. */
+  /** RabbitMQ requeues the delivery, which the gateway has not acknowledged. */
   #giveBack(): void {
     if (this.#held) this.#queue.unshift(this.#held)
     this.#held = null
@@ -204,7 +204,7 @@ class World {
       this.#held = null
     } else if (move !== 'nack' || held) {
       await this.#ledger.fail(row.id, fenceOf(row), this.#failure(move, held !== null))
-      // Law 2 would publish first; to acknowledge at once must not lose anything either.
+      // Law 2 publishes before it acknowledges; acknowledging first must not lose the job either.
       this.#held = null
     }
   }
@@ -231,7 +231,7 @@ class World {
     }
   }
 
-  /** Everything works again: what is owed is published, what is due comes, what comes is done. */
+  /** Works without faults: publishes what is owed, promotes what is due, completes what is delivered. */
   async drain(): Promise<void> {
     for (let round = 0; round < 20; round++) {
       await this.play('ack')

@@ -19,7 +19,7 @@ import {
   type UnderTest,
 } from './harness.ts'
 
-/** Copies in DLX queues: which are owed, and which nobody needs any more. */
+/** Copies of jobs in DLX queues: which ones the ledger owes, and which ones are stale and to be swept. */
 export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
   const discarded = async (copy: 'nack' | 'publish', isDeadLetter: boolean): Promise<JobRow> => {
     const job = await fetched(ledger, { queue: 'q' })
@@ -27,20 +27,20 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
     return row(job.id)
   }
 
-  // The lease was ours, and its connection lost: RabbitMQ gave the token to a native worker.
+  // The gateway held the lease and lost its connection: RabbitMQ redelivered the token to a native worker.
   describe('the copy of a dead letter whose token a native worker has run', () => {
-    const left: Said = {
+    const failedReport: Said = {
       ...{ event: 'failed', outcome: null },
       failure: { code: 'e', type: 'e', message: 'it broke', retryable: true },
     }
 
     it.each<[string, Said]>([
-      ['succeeded', { event: 'completed', result: null }],
-      ['failed', left],
-      ['held its retry', { ...left, outcome: { decision: 'retry', delay_ms: 9 } }],
-      ['dropped it', { event: 'dropped' }],
-      ['found it expired', { event: 'expired' }],
-    ])('is owed when that is acknowledged, once: it %s', async (_, said) => {
+      ['completed the job', { event: 'completed', result: null }],
+      ['reported a failure', failedReport],
+      ['published its own retry', { ...failedReport, outcome: { decision: 'retry', delay_ms: 9 } }],
+      ['dropped the token', { event: 'dropped' }],
+      ['found the token expired', { event: 'expired' }],
+    ])('is owed once when the worker acknowledges the token because it %s', async (_, said) => {
       const { id } = await discarded('nack', true)
       expect(row(id)).toMatchObject({ tokenOut: true, outbox: null })
       await ledger.applyReports([eventOf(id, said)], REPORT)
@@ -55,7 +55,7 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(row(id)).toMatchObject({ outbox: null, deadLetterCopied: true })
     })
 
-    it('is owed no more when the token has come after all, and was rejected: it is there', async () => {
+    it('is no longer owed when the rejected token reaches the DLX queue after all', async () => {
       const { id } = await discarded('nack', true)
       await ledger.applyReports([eventOf(id, { event: 'dropped' })], REPORT)
       expect(row(id).outbox).not.toBeNull()
@@ -63,14 +63,14 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(row(id)).toMatchObject({ outbox: null, deadLetterCopied: true })
     })
 
-    it('is made by the nack of a worker that rejects it', async () => {
+    it('is not owed when the worker rejects the token, because its nack makes the copy', async () => {
       const { id } = await discarded('nack', true)
-      const said: Said = { ...left, outcome: { decision: 'discard' } }
+      const said: Said = { ...failedReport, outcome: { decision: 'discard' } }
       await ledger.applyReports([eventOf(id, said)], REPORT)
       expect(row(id)).toMatchObject({ tokenOut: false, outbox: null })
     })
 
-    it('is on its way where our own nack was sent', async () => {
+    it('is not owed when the gateway has nacked the token itself', async () => {
       const { id } = await discarded('nack', true)
       ledger.tokenReturned(id, 0)
       await settleLazily(ledger)
@@ -78,7 +78,7 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(row(id)).toMatchObject({ tokenOut: false, outbox: null })
     })
 
-    it('is there already, or needed by nobody', async () => {
+    it('is not owed when it has arrived already, or when the job is not a dead letter', async () => {
       const [copied, plain] = [await discarded('nack', true), await discarded('nack', false)]
       await plant({ id: copied.id, deadLetterCopied: true })
       const events = [copied, plain].map(({ id }) => eventOf(id, { event: 'dropped' }))
@@ -100,7 +100,7 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       },
     )
 
-    it('of a plain discard is stale at once', async () => {
+    it('makes its queue stale as soon as it is confirmed, when the job is not a dead letter', async () => {
       const job = await discarded('publish', false)
       expect(staleQueues(ledger)).toEqual([])
       ledger.copyConfirmed(job.id, job.outbox ?? 0)
@@ -109,7 +109,7 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(staleQueues(ledger)).toEqual(['q'])
     })
 
-    it('of a job that has gone on is stale, and records nothing', async () => {
+    it('makes its queue stale and is not recorded when the job was revived or deleted meanwhile', async () => {
       const [revived, deleted] = [
         await discarded('publish', true),
         await discarded('publish', true),
@@ -131,7 +131,7 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(row(other.id)).toEqual(other)
     })
 
-    it('is owed still when that of an earlier life is confirmed', async () => {
+    it('is still owed when the copy of an earlier generation is confirmed', async () => {
       const first = await discarded('publish', true)
       await ledger.revive(first.id, 0, NOW)
       const [claimed] = await ledger.claim([token(first.id, { generation: 1 })], TERMS)
@@ -145,7 +145,7 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(second).toMatchObject({ outbox: expect.any(Number), deadLetterCopied: false })
     })
 
-    it('leaves a token of a live job to its own confirm', async () => {
+    it('is not recorded when the token of a live job is confirmed', async () => {
       const { id, outbox } = await pushed(ledger)
       ledger.confirmed(outbox)
       await settleLazily(ledger)
@@ -157,16 +157,19 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
     it.each([
       [true, []],
       [false, ['q']],
-    ])('is stale unless the job is a dead letter (%s)', async (isDeadLetter, stale) => {
-      const job = await discarded('nack', isDeadLetter)
-      expect(staleQueues(ledger)).toEqual([])
-      await copyCame(ledger, job.id, 0)
-      await settleLazily(ledger)
-      expect(row(job.id).deadLetterCopied).toBe(true)
-      expect(staleQueues(ledger)).toEqual(stale)
-    })
+    ])(
+      'makes its queue stale unless the job is a dead letter (%s)',
+      async (isDeadLetter, stale) => {
+        const job = await discarded('nack', isDeadLetter)
+        expect(staleQueues(ledger)).toEqual([])
+        await copyCame(ledger, job.id, 0)
+        await settleLazily(ledger)
+        expect(row(job.id).deadLetterCopied).toBe(true)
+        expect(staleQueues(ledger)).toEqual(stale)
+      },
+    )
 
-    it('is asked for again until it is told of, also of a token run as a later attempt', async () => {
+    it('is requested at every arrival of the token until it is recorded, also when the token ran as a later attempt', async () => {
       const { id } = await pushed(ledger, { queue: 'q', maxAttempts: 2 })
       await plant({ ...row(id), attempt: 2, holder: 'native', outbox: null })
       const arrive = async () =>
@@ -176,7 +179,7 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(await arrive()).toBe('drop')
     })
 
-    it('and is told of when the job has gone on is stale too', async () => {
+    it('makes its queue stale when it arrives after the job was revived', async () => {
       const revived = await discarded('nack', true)
       await ledger.revive(revived.id, 0, NOW)
       await copyCame(ledger, revived.id, 0)
@@ -185,7 +188,7 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(staleQueues(ledger)).toEqual(['q'])
     })
 
-    it('and is told of when the dead letter is deleted is stale too', async () => {
+    it('makes its queue stale when it arrives after the dead letter was deleted', async () => {
       const deleted = await discarded('nack', true)
       await ledger.deleteDeadLetter(deleted.id, NOW)
       expect(staleQueues(ledger)).toEqual([])
@@ -194,7 +197,7 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(staleQueues(ledger)).toEqual(['q'])
     })
 
-    it('of a job that is unknown or copied already changes nothing', async () => {
+    it('changes nothing when the job is unknown or its copy is recorded already', async () => {
       const copied = await died(ledger, { queue: 'q' })
       for (const id of [copied.id, 'nobody']) await copyCame(ledger, id, 0)
       await settleLazily(ledger)
@@ -207,7 +210,7 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       await died(ledger, { queue, isDeadLetter: false })
     }
 
-    it('are remembered over a restart, until a sweep has ended', async () => {
+    it('lists a queue, also after a restart, until a sweep of it has ended', async () => {
       await makeStale('a')
       await makeStale('b')
       await makeStale('a')
@@ -220,7 +223,7 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(staleQueues(ledger)).toEqual(['b'])
     })
 
-    it('are there again when the process goes during a sweep', async () => {
+    it('lists a queue after a restart before the sweep ended, and when a copy becomes stale during the sweep', async () => {
       await makeStale('a')
       await harness.reopen()
       expect(staleQueues(ledger)).toEqual(['a'])
@@ -230,7 +233,7 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(staleQueues(ledger)).toEqual([])
     })
 
-    it('that come up during a sweep survive it, and count for the next one', async () => {
+    it('keeps a queue for the next sweep when a copy becomes stale during a sweep, also after a restart', async () => {
       await makeStale('a')
       await makeStale('b')
       await sweep(ledger, 'a', () => makeStale('a'))
@@ -241,7 +244,7 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(staleQueues(ledger)).toEqual(['b'])
     })
 
-    it('that were swept already are not cleared by a sweep from before', async () => {
+    it('is not cleared by a sweep that began before the last finished one', async () => {
       await makeStale('a')
       await sweep(ledger, 'a', async () => {
         await sweep(ledger, 'a')
@@ -250,7 +253,7 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(staleQueues(ledger)).toEqual(['a'])
     })
 
-    it('count in the order in which they are written, in one turn too', async () => {
+    it('applies sweeps and new stale copies of one group commit in the order of the calls', async () => {
       const [first, second] = [
         await died(ledger, { queue: 'a' }),
         await died(ledger, { queue: 'a' }),
@@ -267,7 +270,7 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(staleQueues(ledger)).toEqual([])
     })
 
-    it('stay noted when another write of the same turn is refused', async () => {
+    it('keeps its queues when another write of the same group commit is refused', async () => {
       const [a, b] = [await died(ledger, { queue: 'a' }), await died(ledger, { queue: 'b' })]
       const batch = [newJob(), newJob({ id: a.id })]
       const [first, refused, second, rung] = await Promise.all([

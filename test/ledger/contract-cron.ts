@@ -14,7 +14,7 @@ import {
   type UnderTest,
 } from './harness.ts'
 
-/** Entries run on the wall clock, jobs on the other one. */
+/** Cron entries run on the wall clock, jobs on the ledger's clock. */
 const WALL = NOW + 7_200_000
 const MINUTE_MS = 60_000
 
@@ -31,7 +31,7 @@ function definition(given: Partial<CronDefinition> = {}): CronDefinition {
   }
 }
 
-/** Recurring jobs: entries, and what one tick of them does. */
+/** Cron entries, and what one tick of them does. */
 export function cronContract({ harness, ledger, row }: UnderTest): void {
   const register = async (
     given: Partial<CronDefinition> = {},
@@ -56,7 +56,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
     isUnsettled: () => false,
     ...given,
   })
-  /** Fires the tick that the entry stands at. */
+  /** Fires the tick at the entry's nextRunAt. */
   const fireNext = (name = 'nightly', given: Partial<TickChange> = {}): Promise<Fired> => {
     const at = entry(name).nextRunAt ?? 0
     return ledger.cron.fire(
@@ -68,14 +68,14 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
     if (fired.outcome !== 'fired') throw new Error(fired.outcome)
     return fired.job.id
   }
-  /** The job of the tick that the entry stands at, started and completed. */
+  /** Claims and completes the job. */
   const complete = async (id: string): Promise<void> => {
     await ledger.claim([token(id)], TERMS)
     await ledger.complete(id, {}, { now: NOW, result: null })
   }
 
   describe('cron entries', () => {
-    it('are kept as they were given, also after a restart', async () => {
+    it('are stored as registered, also after a restart', async () => {
       const given = definition({ description: 'each night', overlap: 'enqueue' })
       const first = { nextRunAt: WALL, createdAt: WALL - 5, limit: 1 }
       const registered = await ledger.cron.register(given, first)
@@ -96,7 +96,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       expect(ledger.cron.find('other')).toBeNull()
     })
 
-    it('have a name of their own, and a limit', async () => {
+    it('are refused when the name is taken or the limit is reached', async () => {
       const first = { nextRunAt: WALL, createdAt: WALL, limit: 2 }
       const outcomes = await Promise.all(
         ['a', 'a', 'b', 'c', 'b'].map(async (name) => {
@@ -106,7 +106,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       expect(outcomes).toEqual(['registered', 'duplicate', 'registered', 'full', 'duplicate'])
     })
 
-    it('are listed in order of registration, in pages', async () => {
+    it('are listed in pages, in the order of their registration', async () => {
       for (const name of ['c', 'a', 'b']) await register({ name })
       const names = (limit: number, offset: number) => {
         const { entries, total } = ledger.cron.list({ limit, offset })
@@ -117,7 +117,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       expect(names(2, 3)).toEqual([3])
     })
 
-    it('are listed by the page, or as many as four megabytes hold', async () => {
+    it('are listed up to four megabytes a page', async () => {
       const template = { type: 't', args: ['x'.repeat(1_500_000)] }
       for (const name of ['a', 'b', 'c', 'd']) await register({ name, template })
       const sizes = [0, 2, 3].map((offset) => ledger.cron.list({ limit: 10, offset }))
@@ -128,7 +128,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       ])
     })
 
-    it('are due by their time, the latest first; disabled ones never', async () => {
+    it('are due by their nextRunAt, the most overdue first, and never when disabled', async () => {
       await register({ name: 'later' }, WALL + 1)
       await register({ name: 'second' }, WALL)
       await register({ name: 'first' }, WALL - 1)
@@ -140,7 +140,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       expect(due(WALL + 1)).toEqual(['first', 'second', 'later'])
     })
 
-    it('can be removed once; their jobs stay', async () => {
+    it('can be removed once, which leaves their jobs', async () => {
       await register()
       const id = firedJob(await fireNext())
       expect(await ledger.cron.remove('nightly')).toBe(true)
@@ -152,7 +152,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
   })
 
   describe('a tick', () => {
-    it('stores its job with a token to be published, and the time of the next', async () => {
+    it('stores its job with a token to be published, and advances the entry to the next tick', async () => {
       const registered = await register()
       const other = await register({ name: 'other' })
       const job = newJob({ queue: 'q' })
@@ -172,7 +172,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       expect(entry('other')).toEqual(other)
     })
 
-    it('has its effect once, however often it is repeated', async () => {
+    it('fires once, however often it is repeated', async () => {
       const registered = await register({ overlap: 'allow' })
       const tick = tickOf(registered)
       const outcomes = await Promise.all([1, 2, 3].map(() => ledger.cron.fire(tick, change())))
@@ -183,7 +183,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       expect(entry().runCount).toBe(1)
     })
 
-    it('is stale at any other time, without an entry, and for another one of its name', async () => {
+    it('is stale at another time, for a removed entry, and for a new entry of the same name', async () => {
       const old = await register()
       for (const at of [WALL - 1, WALL + 1, WALL + MINUTE_MS]) {
         expect(await ledger.cron.fire(tickOf(old, at), change())).toEqual({ outcome: 'stale' })
@@ -196,7 +196,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       expect(ledger.counts('q').available).toBe(0)
     })
 
-    it('may be the last one, and may be left out', async () => {
+    it('can be the last one, and can be skipped without a job', async () => {
       const registered = await register()
       const none = { job: null, nextRunAt: null }
       const skipped = await ledger.cron.fire(tickOf(registered), change(none))
@@ -205,7 +205,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       expect(ledger.cron.due(WALL + 1e9, 10)).toEqual([])
     })
 
-    it('stores a job that is for later without a token', async () => {
+    it('stores a job that is scheduled for later without a token', async () => {
       await register()
       const job = newJob({ queue: 'q', start: { state: 'scheduled', dueAt: WALL + 9 } })
       expect(await fireNext('nightly', { job })).toMatchObject({ job: { outbox: null } })
@@ -213,8 +213,8 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
     })
   })
 
-  describe('entries that are far ahead of a clock that was set back', () => {
-    it('are those beyond that time, and enabled', async () => {
+  describe('entries whose next run lies ahead after the clock was set back', () => {
+    it('are the enabled ones beyond the given time', async () => {
       await register({ name: 'there' }, WALL)
       await register({ name: 'beyond' }, WALL + 1)
       await register({ name: 'disabled', isEnabled: false }, null)
@@ -223,7 +223,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       expect(entry('beyond')).toMatchObject(ahead[0] ?? {})
     })
 
-    it('come in pages', async () => {
+    it('are returned in pages', async () => {
       for (const name of ['a', 'b', 'c']) await register({ name }, WALL + 1)
       const first = ledger.cron.ahead(WALL, 0, 2)
       const rest = ledger.cron.ahead(WALL, first.at(-1)?.seq ?? 0, 2)
@@ -231,7 +231,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       expect(rest).toHaveLength(1)
     })
 
-    it('go on from another time, unless they have moved since', async () => {
+    it('are moved to the new time, unless they have moved meanwhile', async () => {
       const registered = await register()
       await fireNext()
       await ledger.cron.reset(tickOf(registered), WALL - MINUTE_MS)
@@ -241,8 +241,8 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
     })
   })
 
-  describe('a tick while a job of an earlier one is not over', () => {
-    it('skip: is left out, whatever state that job is in', async () => {
+  describe('a tick while the job of an earlier tick has not ended', () => {
+    it('skip: is skipped in whatever state that job is', async () => {
       await register()
       const id = firedJob(await fireNext())
       const overlapped = { outcome: 'overlapped', runningId: id }
@@ -264,7 +264,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       expect(entry().runCount).toBe(2)
     })
 
-    it('skip: goes on when it is completed or discarded, and waits for one that came back', async () => {
+    it('skip: fires after that job was completed, and is skipped again when a discarded one is revived', async () => {
       await register()
       await complete(firedJob(await fireNext()))
       const id = firedJob(await fireNext())
@@ -276,7 +276,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       expect(await fireNext()).toEqual({ outcome: 'overlapped', runningId: id })
     })
 
-    it('skip: does not look at jobs of others, nor at those of an earlier entry', async () => {
+    it('skip: ignores jobs of other entries and of an earlier entry of the same name', async () => {
       const earlier = await register()
       firedJob(await fireNext())
       await ledger.cron.remove('nightly')
@@ -288,7 +288,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       expect((await fireNext()).outcome).toBe('fired')
     })
 
-    it('skip: is free of an id that is somebody else’s job by now', async () => {
+    it('skip: fires when the id of that job now belongs to a job of somebody else', async () => {
       await register()
       const id = firedJob(await fireNext())
       await ledger.withdraw(id, row(id).outbox ?? 0)
@@ -297,14 +297,14 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       expect((await fireNext()).outcome).toBe('fired')
     })
 
-    it('allow: makes its job', async () => {
+    it('allow: stores its job', async () => {
       await register({ overlap: 'allow' })
       const ids = [await fireNext(), await fireNext(), await fireNext()].map(firedJob)
       expect(new Set(ids).size).toBe(3)
       expect(entry()).toMatchObject({ runCount: 3, lastJobId: ids[2] })
     })
 
-    it('cancel_previous: changes nothing before those are over', async () => {
+    it('cancel_previous: is blocked and changes nothing until the running jobs have ended', async () => {
       await register({ overlap: 'cancel_previous' })
       const first = firedJob(await fireNext())
       const before = entry()
@@ -316,7 +316,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       expect((await fireNext()).outcome).toBe('fired')
     })
 
-    it('enqueue: waits, then has its turn, in order and one at a time', async () => {
+    it('enqueue: waits, and is released in order, one at a time', async () => {
       const { seq } = await register({ overlap: 'enqueue' })
       const first = firedJob(await fireNext())
       expect(await fireNext()).toEqual({ outcome: 'queued' })
@@ -335,7 +335,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       await complete(first)
       await harness.reopen()
       expect(ledger.cron.releasable('', 10)).toEqual([entry()])
-      // A tick that comes now stays behind those that wait.
+      // A tick that comes now may not overtake those that wait.
       await ledger.cron.drop({ name: 'nightly', seq, at: third })
       expect(entry().queued).toEqual([second, third])
       expect(await release(third)).toEqual({ outcome: 'stale' })
@@ -357,7 +357,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       expect((await fireNext()).outcome).toBe('fired')
     })
 
-    it('enqueue: stays behind the ticks that wait, although nothing runs', async () => {
+    it('enqueue: stays behind waiting ticks, although no job runs', async () => {
       await register({ overlap: 'enqueue' })
       const first = firedJob(await fireNext())
       await fireNext()
@@ -377,31 +377,34 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
         createdAt: NOW,
         unique: { key: 'k', states: ['available'], periodMs: null, onConflict: 'reject', ...over },
       })
-    /** Somebody has pushed the same. */
+    /** Pushes another job with the same unique key. */
     const rival = async (): Promise<string> => {
       const job = unique()
       await ledger.insert(job, NOW)
       return job.id
     }
 
-    it.each(['reject', 'ignore'] as const)('%s: needs none beside another', async (onConflict) => {
-      const { seq } = await register({ overlap: 'enqueue' })
-      const existingId = await rival()
-      const job = unique({ onConflict })
-      expect(await fireNext('nightly', { job })).toEqual({ outcome: 'unneeded', existingId })
-      expect(ledger.find(job.id)).toBeNull()
-      expect(entry()).toMatchObject({ runCount: 0, nextRunAt: WALL + MINUTE_MS })
-      // Nor does one that has waited.
-      const own = firedJob(await fireNext())
-      await fireNext()
-      await complete(own)
-      const tick = { name: 'nightly', seq, at: WALL + 2 * MINUTE_MS }
-      const released = await ledger.cron.release(tick, { ...change(), job })
-      expect(released).toEqual({ outcome: 'unneeded', existingId })
-      expect(entry()).toMatchObject({ runCount: 1, queued: [] })
-    })
+    it.each(['reject', 'ignore'] as const)(
+      '%s: stores no job while another one holds the key',
+      async (onConflict) => {
+        const { seq } = await register({ overlap: 'enqueue' })
+        const existingId = await rival()
+        const job = unique({ onConflict })
+        expect(await fireNext('nightly', { job })).toEqual({ outcome: 'unneeded', existingId })
+        expect(ledger.find(job.id)).toBeNull()
+        expect(entry()).toMatchObject({ runCount: 0, nextRunAt: WALL + MINUTE_MS })
+        // The same holds for a tick that waited in the queue.
+        const own = firedJob(await fireNext())
+        await fireNext()
+        await complete(own)
+        const tick = { name: 'nightly', seq, at: WALL + 2 * MINUTE_MS }
+        const released = await ledger.cron.release(tick, { ...change(), job })
+        expect(released).toEqual({ outcome: 'unneeded', existingId })
+        expect(entry()).toMatchObject({ runCount: 1, queued: [] })
+      },
+    )
 
-    it('replace: takes the place of the other', async () => {
+    it('replace: cancels the job that holds the key', async () => {
       await register()
       const other = await rival()
       const job = unique({ onConflict: 'replace' })
@@ -414,7 +417,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       expect(entry()).toMatchObject({ runCount: 1, lastJobId: job.id })
     })
 
-    it('waits where the other may still be withdrawn', async () => {
+    it('waits while the other job may still be withdrawn', async () => {
       const { seq } = await register({ overlap: 'enqueue' })
       const before = entry()
       const id = await rival()
@@ -432,7 +435,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       expect((await release()).outcome).toBe('fired')
     })
 
-    it('is asked about after the overlap', async () => {
+    it('checks the overlap before the unique key', async () => {
       await register()
       const runningId = firedJob(await fireNext())
       const other = await rival()
@@ -443,7 +446,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
     })
   })
 
-  it('cron: keeps nothing of a commit that fails, and the entry of a pruned job', async () => {
+  it('a cron entry keeps the id of a pruned job, and does not change when the commit of its tick fails', async () => {
     await register()
     const id = firedJob(await fireNext())
     await expect(fireNext('nightly', { job: newJob({ id }) })).resolves.toMatchObject({

@@ -22,7 +22,7 @@ import {
 
 const TIMES = { now: NOW + 50, wall: NOW + 7_200_000 }
 
-/** Jobs that are dead, and what may still become of them. */
+/** Dead letters, and how they are revived or deleted. */
 export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): void {
   const dead = (
     id: string,
@@ -40,7 +40,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
   }
 
   describe('discardDead', () => {
-    it('takes the job of the token that it waited for', async () => {
+    it('discards an available job whose token died', async () => {
       const { id } = await pushed(ledger, { queue: 'q' })
       const before = row(id)
       const result = await ledger.discardDead(dead(id), TIMES)
@@ -62,14 +62,14 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       expect([ledger.deadLetterCount('q'), staleQueues(ledger)]).toEqual([1, []])
     })
 
-    it('of an expired message counts no attempt, and needs no copy where it is not listed', async () => {
+    it('counts no attempt for an expired message, and marks the queue stale when the job is not a dead letter', async () => {
       const { id } = await pushed(ledger, { queue: 'q' })
       await ledger.discardDead(dead(id, { isExpired: true, isDeadLetter: false }), TIMES)
       expect(row(id)).toMatchObject({ state: 'discarded', attempt: 0, completedAt: null })
       expect([ledger.deadLetterCount('q'), staleQueues(ledger)]).toEqual([0, ['q']])
     })
 
-    it('takes what a native worker has rejected', async () => {
+    it('discards a job whose token a native worker rejected', async () => {
       const job = await fetched(ledger)
       await plant({ id: job.id, holder: 'native' })
       const result = await ledger.discardDead(dead(job.id), TIMES)
@@ -84,7 +84,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       expect(ledger.counts('default')).toMatchObject({ active: 0, discarded: 1 })
     })
 
-    it('keeps the number of an attempt that was made with the token of an earlier one', async () => {
+    it('keeps the number of an attempt that ran with the token of an earlier attempt', async () => {
       const job = await fetched(ledger)
       await plant({ id: job.id, holder: 'native', attempt: 2 })
       const result = await ledger.discardDead(dead(job.id, { attempt: 1 }), TIMES)
@@ -92,27 +92,51 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
     })
 
     it.each<[string, RowState, Holder | null, number | null, number, boolean]>([
-      ['a due retry', 'retryable', null, TIMES.now, 2, true],
-      ['a retry that is not due', 'retryable', null, TIMES.now + 60_000, 2, false],
-      ['a due schedule', 'scheduled', null, TIMES.wall, 2, true],
-      ['a schedule that is not due', 'scheduled', null, TIMES.wall + 60_000, 2, false],
-      ['an earlier attempt of one that runs', 'active', 'gateway', null, 0, false],
-      ['a later attempt', 'available', null, null, 3, true],
-      ['an earlier attempt', 'available', null, null, 1, false],
-    ])('%s', async (_, state, holder, dueAt, attempt, dies) => {
-      const job = await fetched(ledger)
-      await plant({ id: job.id, state, holder, dueAt, leaseExpiresAt: null, timeoutAt: null })
-      const before = row(job.id)
-      const { outcome } = await ledger.discardDead(dead(job.id, { attempt }), TIMES)
-      expect(outcome).toBe(dies ? 'discarded' : 'ignored')
-      if (dies) expect(row(job.id)).toMatchObject({ state: 'discarded', attempt })
-      else expect([row(job.id), staleQueues(ledger)]).toEqual([before, ['default']])
-    })
+      ['a due retry is discarded', 'retryable', null, TIMES.now, 2, true],
+      ['a retry that is not due is left', 'retryable', null, TIMES.now + 60_000, 2, false],
+      ['a due schedule is discarded', 'scheduled', null, TIMES.wall, 2, true],
+      ['a schedule that is not due is left', 'scheduled', null, TIMES.wall + 60_000, 2, false],
+      [
+        'a running job is left for the token of an earlier attempt',
+        'active',
+        'gateway',
+        null,
+        0,
+        false,
+      ],
+      [
+        'an available job is discarded for the token of a later attempt',
+        'available',
+        null,
+        null,
+        3,
+        true,
+      ],
+      [
+        'an available job is left for the token of an earlier attempt',
+        'available',
+        null,
+        null,
+        1,
+        false,
+      ],
+    ])(
+      'decides by the state of the job and the attempt of the token: %s',
+      async (_, state, holder, dueAt, attempt, dies) => {
+        const job = await fetched(ledger)
+        await plant({ id: job.id, state, holder, dueAt, leaseExpiresAt: null, timeoutAt: null })
+        const before = row(job.id)
+        const { outcome } = await ledger.discardDead(dead(job.id, { attempt }), TIMES)
+        expect(outcome).toBe(dies ? 'discarded' : 'ignored')
+        if (dies) expect(row(job.id)).toMatchObject({ state: 'discarded', attempt })
+        else expect([row(job.id), staleQueues(ledger)]).toEqual([before, ['default']])
+      },
+    )
 
     it.each<[string, RowState]>([
       ['a retry', 'retryable'],
       ['a schedule', 'scheduled'],
-    ])('%s whose token was on its way dies before its time', async (_, state) => {
+    ])('discards %s before it is due when its token died on the way', async (_, state) => {
       const { id } = await fetched(ledger)
       const lease = { holder: null, leaseExpiresAt: null, timeoutAt: null }
       await plant({ id, state, dueAt: TIMES.wall + 60_000, rungMs: 60_000, ...lease })
@@ -124,19 +148,25 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
     it.each([
       ['completed', (id: string) => ledger.complete(id, {}, { now: NOW, result: null })],
       ['cancelled', (id: string) => ledger.cancel(id, NOW)],
-    ])('leaves a lease to the ledger whose delivery was lost: %s later', async (_, end) => {
-      const { id } = await fetched(ledger)
-      const before = row(id)
-      expect(await ledger.discardDead(dead(id), TIMES)).toEqual({ outcome: 'ignored' })
-      expect([row(id), staleQueues(ledger)]).toEqual([{ ...before, holder: 'ledger' }, ['default']])
-      await end(id)
-      expect(row(id).tokenOut).toBe(false)
-    })
+    ])(
+      'hands a lease whose delivery was lost to the ledger, which expects no token when the job is %s',
+      async (_, end) => {
+        const { id } = await fetched(ledger)
+        const before = row(id)
+        expect(await ledger.discardDead(dead(id), TIMES)).toEqual({ outcome: 'ignored' })
+        expect([row(id), staleQueues(ledger)]).toEqual([
+          { ...before, holder: 'ledger' },
+          ['default'],
+        ])
+        await end(id)
+        expect(row(id).tokenOut).toBe(false)
+      },
+    )
 
     it.each([
-      ['this one', 2],
-      ['an earlier one', 1],
-    ])('leaves a native lease to the ledger as its queue drops a token of %s', async (_, n) => {
+      ['the same attempt', 2],
+      ['an earlier attempt', 1],
+    ])('hands a native lease to the ledger when the queue drops a token of %s', async (_, n) => {
       const { id } = await fetched(ledger)
       await plant({ id, holder: 'native', attempt: 2 })
       const before = row(id)
@@ -148,7 +178,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       expect(await ledger.discardDead(next, TIMES)).toMatchObject({ outcome: 'discarded' })
     })
 
-    it('takes note of the old token of a retry that the ledger holds', async () => {
+    it('clears tokenOut of a retry that the ledger holds when its old token dies', async () => {
       const { id } = await fetched(ledger)
       const lease = { holder: null, leaseExpiresAt: null, timeoutAt: null }
       await plant({ id, state: 'retryable', dueAt: TIMES.now + 600_000, ...lease })
@@ -158,11 +188,11 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
     })
 
     it.each([
-      ['of this attempt', {}, 2, true],
-      ['of a later one', {}, 3, true],
-      ['of an earlier one: it was run again as this', {}, 1, true],
-      ['of another life', { generation: 1 }, 2, false],
-    ])('takes note of the copy of a discarded job: %s', async (_, over, attempt, isIts) => {
+      ['yes, for the same attempt', {}, 2, true],
+      ['yes, for a later attempt', {}, 3, true],
+      ['yes, for an earlier attempt that ran again as this one', {}, 1, true],
+      ['no, for another generation', { generation: 1 }, 2, false],
+    ])('records the copy of a discarded job: %s', async (_, over, attempt, isIts) => {
       const { id } = await pushed(ledger)
       await plant({ id, state: 'discarded', attempt: 2 })
       const outcome = await ledger.discardDead(dead(id, { attempt, ...over }), TIMES)
@@ -171,20 +201,27 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
     })
 
     it.each([
-      ['is swept where the job is not listed', undefined, ['q']],
-      ['is kept where the job is listed', 'dead_letter', []],
-    ] as const)('the copy of a job that had expired %s', async (_, onExhaustion, stale) => {
-      const envelope = JSON.stringify({ retry: { on_exhaustion: onExhaustion } })
-      const { id } = await pushed(ledger, { queue: 'q', expiresAt: NOW, envelope })
-      await ledger.expire({ now: NOW, wall: NOW + 1, limit: 10 })
-      expect(row(id)).toMatchObject({ state: 'discarded', deadLetterCopied: true, tokenOut: true })
-      expect(await ledger.discardDead(dead(id), TIMES)).toEqual({ outcome: 'ignored' })
-      expect(row(id).tokenOut).toBe(false)
-      expect(staleQueues(ledger)).toEqual(stale)
-    })
+      ['makes its queue stale when the job is not a dead letter', undefined, ['q']],
+      ['is kept when the job is a dead letter', 'dead_letter', []],
+    ] as const)(
+      'clears tokenOut for the copy of an expired job, which %s',
+      async (_, onExhaustion, stale) => {
+        const envelope = JSON.stringify({ retry: { on_exhaustion: onExhaustion } })
+        const { id } = await pushed(ledger, { queue: 'q', expiresAt: NOW, envelope })
+        await ledger.expire({ now: NOW, wall: NOW + 1, limit: 10 })
+        expect(row(id)).toMatchObject({
+          state: 'discarded',
+          deadLetterCopied: true,
+          tokenOut: true,
+        })
+        expect(await ledger.discardDead(dead(id), TIMES)).toEqual({ outcome: 'ignored' })
+        expect(row(id).tokenOut).toBe(false)
+        expect(staleQueues(ledger)).toEqual(stale)
+      },
+    )
 
     it.each<RowState>(['completed', 'cancelled', 'withdrawn'])(
-      'takes note that the token of a job that is %s is back, and of a copy that nobody needs',
+      'clears tokenOut of a job that is %s, and marks the queue of the unneeded copy stale',
       async (state) => {
         const { id } = await pushed(ledger, { queue: 'q' })
         await plant({ id, state })
@@ -195,7 +232,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       },
     )
 
-    it('ignores a job that is pending', async () => {
+    it('leaves a pending job unchanged, and marks its queue stale', async () => {
       const { id } = await pushed(ledger)
       await plant({ id, state: 'pending' })
       const before = row(id)
@@ -203,13 +240,13 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       expect([row(id), staleQueues(ledger)]).toEqual([before, ['default']])
     })
 
-    it('ignores another generation', async () => {
+    it('ignores a token of a later generation', async () => {
       const { id } = await pushed(ledger)
       const result = await ledger.discardDead(dead(id, { generation: 1 }), TIMES)
       expect(result).toEqual({ outcome: 'ignored' })
     })
 
-    it('takes note of a copy that an earlier life has left', async () => {
+    it('marks the queue stale for the copy of an earlier generation', async () => {
       const { id } = await pushed(ledger, { queue: 'q' })
       await plant({ id, generation: 1 })
       const before = row(id)
@@ -217,7 +254,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       expect([row(id), staleQueues(ledger)]).toEqual([before, ['q']])
     })
 
-    it('adopts a job that nobody here knew, as what it is', async () => {
+    it('adopts an unknown job as discarded, with the attempt and the generation of its token', async () => {
       const job = newJob({ queue: 'native' })
       const described: JobRow[] = []
       const describe = (known: JobRow) => {
@@ -234,7 +271,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       expect(ledger.queues().map(({ name }) => name)).toEqual(['native'])
     })
 
-    it('of a body that is not a job stores nothing', async () => {
+    it('stores nothing for a body that is not a job', async () => {
       const error = new OjsError('invalid_request', 'no type')
       const adopt = () => {
         throw error
@@ -248,7 +285,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       expect([ledger.find('bad'), ledger.find('other')]).toEqual([null, null])
     })
 
-    it('that cannot be described stores nothing, and nothing beside it suffers', async () => {
+    it('stores nothing when describe throws, without affecting another write of the group commit', async () => {
       const job = newJob()
       const describe = () => {
         throw new RangeError('a bug')
@@ -261,7 +298,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       expect(ledger.find(job.id)).toBeNull()
     })
 
-    it('and a claim in the same turn: one of them has the job', async () => {
+    it('excludes a claim of the same job in one group commit: the first call wins', async () => {
       const [a, b] = [await pushed(ledger), await pushed(ledger)]
       const [died1, [late]] = await Promise.all([
         ledger.discardDead(dead(a.id), TIMES),
@@ -285,15 +322,22 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       ['exhausted, discard', 4, { on_exhaustion: 'discard' }, false],
       ['expired, omitted', 1, {}, false],
       ['expired, dead_letter', 1, { on_exhaustion: 'dead_letter' }, true],
-    ] as const)('lists it as its policy says: %s', async (_, attempt, policy, isListed) => {
-      const expiresAt = attempt === 1 ? NOW : null
-      const { id } = await pushed(ledger, { maxAttempts: 3, expiresAt, ...retry(policy) })
-      await ledger.claim([token(id, { attempt })], TERMS)
-      expect(row(id)).toMatchObject({ state: 'discarded', isDeadLetter: isListed, tokenOut: true })
-      expect(ledger.deadLetterCount()).toBe(isListed ? 1 : 0)
-    })
+    ] as const)(
+      'makes it a dead letter as its retry policy says: %s',
+      async (_, attempt, policy, isListed) => {
+        const expiresAt = attempt === 1 ? NOW : null
+        const { id } = await pushed(ledger, { maxAttempts: 3, expiresAt, ...retry(policy) })
+        await ledger.claim([token(id, { attempt })], TERMS)
+        expect(row(id)).toMatchObject({
+          state: 'discarded',
+          isDeadLetter: isListed,
+          tokenOut: true,
+        })
+        expect(ledger.deadLetterCount()).toBe(isListed ? 1 : 0)
+      },
+    )
 
-    it('knows of its token, though nobody had sent one', async () => {
+    it('sets tokenOut, even when no token was known to be out', async () => {
       const job = await fetched(ledger, { maxAttempts: 1 })
       await plant({ id: job.id, state: 'retryable', holder: null, dueAt: NOW, tokenOut: false })
       const [result] = await ledger.claim([token(job.id, { attempt: 2 })], TERMS)
@@ -303,7 +347,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
   })
 
   describe('deadLetters', () => {
-    it('are listed newest first, of one queue or of all, in pages', async () => {
+    it('returns dead letters newest first, of one queue or of all, in pages', async () => {
       const jobs: JobRow[] = []
       for (const [queue, at] of Object.entries({ a: [30, 20, 30], b: [10, 50] })) {
         for (const ms of at) jobs.push(await died(ledger, { queue, now: NOW + ms }))
@@ -327,7 +371,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
   })
 
   describe('revive', () => {
-    it('starts the job over in its next life', async () => {
+    it('starts the job over in the next generation', async () => {
       const job = await died(ledger, { queue: 'q' })
       await plant({ id: job.id, retryDelayMs: 5, rungMs: 7, dueAt: 9 })
       const revived = await ledger.revive(job.id, 0, NOW + 500)
@@ -360,8 +404,8 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
     })
 
     it.each<[string, Partial<Planted>, number]>([
-      ['of another life', {}, 1],
-      ['that is not listed', { isDeadLetter: false }, 0],
+      ['of another generation', {}, 1],
+      ['that is not a dead letter', { isDeadLetter: false }, 0],
       ['that is completed', { state: 'completed', isDeadLetter: false }, 0],
     ])('is stale for a job %s', async (_, change, generation) => {
       const job = await died(ledger)
@@ -375,7 +419,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       expect(staleQueues(ledger)).toEqual([])
     })
 
-    it('expects the token of its new life, whatever comes back of the last', async () => {
+    it('keeps tokenOut when the token of the previous generation returns', async () => {
       const { id } = await died(ledger)
       await ledger.revive(id, 0, NOW)
       await ledger.cancel(id, NOW)
@@ -384,7 +428,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       expect(row(id)).toMatchObject({ state: 'cancelled', tokenOut: true })
     })
 
-    it('lets one of two win, and one of it and a delete', async () => {
+    it('succeeds for the first of two calls in one group commit, and not after deleteDeadLetter', async () => {
       const [a, b] = [await died(ledger), await died(ledger)]
       const twice = await Promise.all([1, 2].map(() => ledger.revive(a.id, 0, NOW)))
       expect(twice.map((result) => result === 'stale')).toEqual([false, true])
@@ -397,7 +441,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
   })
 
   describe('deleteDeadLetter', () => {
-    it('leaves nothing but the id and its numbers', async () => {
+    it('clears the contents of the row, and keeps its id, generation and attempt', async () => {
       const job = await died(ledger, { queue: 'q', carry: { tags: ['t'] } })
       await plant({ id: job.id, tokenOut: true })
       expect(await ledger.deleteDeadLetter(job.id, NOW + 900)).toBe(true)
@@ -410,7 +454,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       expect(late?.verdict).toBe('drop')
     })
 
-    it('keeps the id for its time, whenever the job had died', async () => {
+    it('keeps the id for its retention, counted from the deletion', async () => {
       const { id } = await died(ledger)
       const deletedAt = NOW + 86_400_000
       await ledger.deleteDeadLetter(id, deletedAt)
@@ -420,7 +464,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       expect(ledger.find(id)).toBeNull()
     })
 
-    it('lets the id start over, with nothing of its last life', async () => {
+    it('lets a new job use the id in the next generation, with nothing of the deleted job', async () => {
       const { id } = await died(ledger)
       await ledger.deleteDeadLetter(id, NOW)
       const job = newJob({ id })
@@ -432,7 +476,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
     })
 
     it.each<RowState>(['discarded', 'completed', 'cancelled', 'available', 'withdrawn'])(
-      'does nothing to a job that is %s and not listed',
+      'does nothing to a job that is %s and not a dead letter',
       async (state) => {
         const { id } = await pushed(ledger)
         await plant({ id, state })
@@ -443,7 +487,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       },
     )
 
-    it('lets one of two win', async () => {
+    it('succeeds for the first of two calls in one group commit', async () => {
       const { id } = await died(ledger)
       const twice = await Promise.all([1, 2].map(() => ledger.deleteDeadLetter(id, NOW)))
       expect(twice).toEqual([true, false])

@@ -12,10 +12,10 @@ import {
   type UnderTest,
 } from './harness.ts'
 
-/** What is over, and what can be seen. */
+/** Ended rows, and reads of the ledger. */
 export function endContract({ harness, ledger, row, plant }: UnderTest): void {
   describe('tokenReturned', () => {
-    it('lets an ended row be pruned; a live one and another generation stay as they are', async () => {
+    it('clears tokenOut of an ended row, but not of a live row or for another generation', async () => {
       const [ended, live, older] = [
         await pushed(ledger),
         await pushed(ledger),
@@ -29,7 +29,7 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
       expect([ended, live, older].map(({ id }) => row(id).tokenOut)).toEqual([false, true, true])
     })
 
-    it('counts for a retry that the ledger holds: its next token is not out', async () => {
+    it('clears tokenOut of a retry that the ledger holds, but not when a token is owed or in a rung', async () => {
       const [held, owed, inRung] = [
         await fetched(ledger),
         await fetched(ledger),
@@ -46,7 +46,7 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
       expect([held, owed, inRung].map(({ id }) => row(id).tokenOut)).toEqual([false, true, true])
     })
 
-    it('does not count where the next token is in a rung, if it was that of the last attempt', async () => {
+    it("keeps tokenOut when only the previous attempt's token returned and the next is in a rung", async () => {
       const [old, next, unknown, elsewhere] = [
         await fetched(ledger),
         await fetched(ledger),
@@ -67,7 +67,7 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
   })
 
   describe('the copy of a discarded job', () => {
-    it('is recorded for a discarded row of that generation, and for nothing else', async () => {
+    it('is recorded for a discarded row of that generation only', async () => {
       const [discarded, older, cancelled] = [
         await pushed(ledger),
         await pushed(ledger),
@@ -86,7 +86,7 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
 
   describe('a terminal row', () => {
     const states: RowState[] = ['completed', 'cancelled', 'discarded', 'withdrawn']
-    it.each(states)('that is %s is changed by nothing', async (state) => {
+    it.each(states)('does not change when it is %s', async (state) => {
       const { id, outbox } = await pushed(ledger, { queue: 'q' })
       await plant({ id, state, outbox: null, tokenOut: false, deadLetterCopied: true })
       const before = row(id)
@@ -114,7 +114,7 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
       return cancelled !== 'stale' && cancelled.isTokenOwed
     }
 
-    it('says whether the token was still to be published', async () => {
+    it('says whether the token still had to be published', async () => {
       const waiting = await pushed(ledger)
       await plant({ id: waiting.id, state: 'scheduled', outbox: null, tokenOut: false })
       const [owing, confirmed] = [await pushed(ledger), await pushed(ledger)]
@@ -124,15 +124,15 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(await Promise.all(ids.map(isTokenOwed))).toEqual([true, false, false])
     })
 
-    it('takes the word of a confirm that is not in the row yet', async () => {
+    it('counts a confirm that is not yet written to the row', async () => {
       const { id, outbox } = await pushed(ledger)
-      // More than one group takes.
+      // More writes than one group commit takes, so that the confirm is not in the row when cancel reads it.
       for (let i = 0; i < 5_000; i++) ledger.tokenReturned('nobody', 0)
       ledger.confirmed(outbox)
       expect(await isTokenOwed(id)).toBe(false)
     })
 
-    it('does not know what an earlier process has published', async () => {
+    it('reports no owed token for a row of an earlier process, which may have published it', async () => {
       const { id } = await pushed(ledger)
       await harness.reopen()
       expect(await isTokenOwed(id)).toBe(false)
@@ -151,14 +151,14 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(ledger.counts('default').available).toBe(1)
     })
 
-    it('know nothing of an unknown id or queue', () => {
+    it('return null and zero counts for an unknown id or queue', () => {
       expect(ledger.find('nobody')).toBeNull()
       expect(Object.values(ledger.counts('nowhere'))).toEqual(Array(8).fill(0))
     })
   })
 
   describe('close', () => {
-    it('commits what is waiting, refuses what comes later, and may be called twice', async () => {
+    it('commits waiting writes, refuses later ones, and may be called twice', async () => {
       const { id, outbox } = await pushed(ledger)
       const late = newJob()
       ledger.confirmed(outbox)

@@ -61,7 +61,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       expect(ledger.counts('email').available).toBe(1)
     })
 
-    it('gives out increasing nonces, also after a restart', async () => {
+    it('hands out increasing nonces, also after a restart', async () => {
       const first = await pushed(ledger)
       const second = await pushed(ledger)
       ledger.confirmed(second.outbox)
@@ -73,7 +73,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
     })
 
     it.each<RowState>(['available', 'active', 'completed', 'cancelled', 'discarded'])(
-      'refuses an id that is %s',
+      'refuses the id of a job that is %s',
       async (state) => {
         const { id } = await pushed(ledger)
         await plant({ id, state })
@@ -86,7 +86,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       },
     )
 
-    it('starts the id of a withdrawn job over, one generation later', async () => {
+    it('stores the id of a withdrawn job again, one generation later', async () => {
       const { id, outbox } = await pushed(ledger, { queue: 'first', expiresAt: 1, priority: 3 })
       await ledger.withdraw(id, outbox)
       await plant({ id, rungMs: 250, retryDelayMs: 250, holder: 'native', createdAt: 1 })
@@ -112,7 +112,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       expect(harness.inspect()).toEqual([])
     })
 
-    it('lets one of two with the same id win', async () => {
+    it('stores only the first of two jobs with the same id', async () => {
       const id = newJob().id
       const both = [newJob({ id, queue: 'a' }), newJob({ id, queue: 'b' })]
       const outcomes = await Promise.all(both.map((job) => ledger.insert(job, NOW)))
@@ -122,14 +122,14 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
   })
 
   describe('confirmed', () => {
-    it('clears the outbox; the token stays out', async () => {
+    it('clears the outbox and leaves tokenOut set', async () => {
       const { id, outbox } = await pushed(ledger)
       ledger.confirmed(outbox)
       await settleLazily(ledger)
       expect(row(id)).toMatchObject({ outbox: null, tokenOut: true, state: 'available' })
     })
 
-    it('clears each of those that come one after the other', async () => {
+    it('clears each of two tokens that are confirmed one after the other', async () => {
       for (const { id, outbox } of [await pushed(ledger), await pushed(ledger)]) {
         ledger.confirmed(outbox)
         await settleLazily(ledger)
@@ -137,7 +137,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       }
     })
 
-    it('clears one that was owed before a restart', async () => {
+    it('clears a token that was owed before a restart', async () => {
       const { id, outbox } = await pushed(ledger)
       await harness.reopen()
       ledger.confirmed(outbox)
@@ -145,7 +145,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       expect(row(id)).toMatchObject({ outbox: null, state: 'available' })
     })
 
-    it('leaves a newer nonce alone', async () => {
+    it('does not clear a newer nonce', async () => {
       const { id, outbox } = await pushed(ledger, { queue: 'q' })
       await ledger.rearm('q', NOW)
       const rearmed = row(id).outbox
@@ -154,7 +154,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       expect(row(id).outbox).toBe(rearmed)
     })
 
-    it('clears those that are named and none between them, in any order', async () => {
+    it('clears exactly the confirmed nonces, in any order', async () => {
       const jobs = [await pushed(ledger), await pushed(ledger), await pushed(ledger)]
       jobs.push(await pushed(ledger), await pushed(ledger), await pushed(ledger))
       for (const [index, { outbox }] of [...jobs.entries()].reverse()) {
@@ -166,7 +166,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       expect(ledger.owedTokens(10)).toBe(2)
     })
 
-    it('is written without anybody waiting', async () => {
+    it('is written although no call waits for it', async () => {
       const { id, outbox } = await pushed(ledger)
       ledger.confirmed(outbox)
       await expect.poll(() => row(id).outbox, { interval: 5 }).toBeNull()
@@ -174,11 +174,11 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
   })
 
   describe('withdraw', () => {
-    it('makes the row invisible to every count and the relay', async () => {
+    it('hides the row from every count and from the relay', async () => {
       const { id, outbox } = await pushed(ledger)
       expect(await ledger.withdraw(id, outbox)).toBe(true)
       expect(row(id)).toMatchObject({ state: 'withdrawn', outbox: null, attempt: 0 })
-      // It may stay for as long as its queue: its token may yet come.
+      // The row may stay as long as its queue, because the token may still arrive. So it must be small.
       expect(row(id)).toMatchObject({ envelope: '{}', carry: null })
       expect(Object.values(ledger.counts('default')).every((count) => count === 0)).toBe(true)
       expect(ledger.outboxPage(0, 10)).toEqual([])
@@ -197,7 +197,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       expect(row(id)).toEqual(before)
     })
 
-    it('and a claim in the same turn: one of them has the job', async () => {
+    it('excludes a claim of the same job in one group commit: the first call wins', async () => {
       const [a, b] = [await pushed(ledger), await pushed(ledger)]
       const [withdrawn, [late]] = await Promise.all([
         ledger.withdraw(a.id, a.outbox),
@@ -213,7 +213,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
   })
 
   describe('rearm', () => {
-    it('takes the deliveries of the queue for lost: a released job owes a token again', async () => {
+    it('counts the deliveries of the queue as lost, so a job that is released later owes a token', async () => {
       const { id } = await pushed(ledger)
       const [claimed] = await ledger.claim([token(id)], TERMS)
       expect(claimed?.verdict).toBe('claimed')
@@ -224,14 +224,14 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       expect(ledger.outboxPage(0, 10).map((owed) => owed.id)).toEqual([id])
     })
 
-    it('and leaves the leases of other queues their deliveries', async () => {
+    it('leaves the leases of other queues unchanged', async () => {
       const other = await fetched(ledger, { queue: 'other' })
       await fetched(ledger, { queue: 'lost' })
       await ledger.rearm('lost', NOW)
       expect(row(other.id)).toEqual(other)
     })
 
-    it('also those of native workers: nobody gives their tokens back', async () => {
+    it('counts the tokens of native workers as lost, because nobody gives them back', async () => {
       const [running, silent] = [await pushed(ledger), await pushed(ledger)]
       const lease = { leaseMs: 30_000, leaseExpiresAt: NOW + 30_000 }
       await plant({ id: running.id, state: 'active', attempt: 1, holder: 'native', ...lease })
@@ -256,7 +256,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       expect(row(elsewhere.id).outbox).toBe(newest)
     })
 
-    it('not for what comes while it pages: that has a publish of its own', async () => {
+    it('owes no new token for a job that is stored while rearm pages, because its own publish is under way', async () => {
       const jobs = Array.from({ length: 1001 }, () => newJob({ queue: 'q' }))
       await ledger.insertAll(jobs, NOW)
       const [rearmed, late] = await Promise.all([
@@ -267,7 +267,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       expect(row(late.id).outbox).toBe(late.outbox)
     })
 
-    it('also for one whose token was confirmed long ago', async () => {
+    it('owes a new token for a job whose token was confirmed long ago', async () => {
       const { id, outbox } = await pushed(ledger)
       ledger.confirmed(outbox)
       expect(await ledger.rearm('default', NOW)).toBe(1)
@@ -279,7 +279,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       ['retryable', { state: 'retryable' }],
       ['scheduled', { state: 'scheduled' }],
       ['pending', { state: 'pending' }],
-    ])('leaves a job alone that is %s', async (_, change) => {
+    ])('leaves a job unchanged that is %s', async (_, change) => {
       const { id } = await pushed(ledger)
       await plant({ id, ...change })
       const before = row(id)
@@ -287,7 +287,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       expect(row(id)).toEqual(before)
     })
 
-    it('expects no token any more for what ended while its token was in the queue', async () => {
+    it('clears tokenOut of an ended job whose token was in the queue', async () => {
       const jobs = await Promise.all(Array.from({ length: 3 }, () => pushed(ledger)))
       const [queued, waited, waiting] = jobs.map(({ id }) => id) as [string, string, string]
       await plant({ id: waited, state: 'retryable', dueAt: NOW })
@@ -295,11 +295,11 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       await Promise.all(jobs.map(({ id }) => ledger.cancel(id, NOW)))
       expect(await ledger.rearm('default', NOW)).toBe(0)
       expect([row(queued).tokenOut, row(waited).tokenOut]).toEqual([false, false])
-      // Its token is in a delay queue and comes back from there.
+      // This token is in a delay queue and comes back from there.
       expect(row(waiting).tokenOut).toBe(true)
     })
 
-    it('also for more of them than one page has', async () => {
+    it('clears tokenOut of more ended jobs than one page holds', async () => {
       const jobs = Array.from({ length: 1001 }, () => newJob({ queue: 'q' }))
       await ledger.insertAll(jobs, NOW)
       await Promise.all(jobs.map(({ id }) => ledger.cancel(id, NOW)))
@@ -307,7 +307,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       expect(jobs.filter(({ id }) => row(id).tokenOut)).toEqual([])
     })
 
-    it('forgets the marker of the queue, with the last of its pages, and no other', async () => {
+    it('forgets the marker of this queue only, with its last page', async () => {
       const jobs = Array.from({ length: 1001 }, () => newJob({ queue: 'q' }))
       await ledger.insertAll([...jobs, newJob({ queue: 'other' })], NOW)
       for (const queue of ['q', 'other', 'unheard-of'])
@@ -320,7 +320,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       expect(ledger.queueMarker('unheard-of')).toBe(null)
     })
 
-    it('forgets that the queue was lost, which it was until then, and of no other', async () => {
+    it('forgets with its last page that this queue was lost, and no other one', async () => {
       await ledger.insertAll([newJob({ queue: 'other' }), newJob({ queue: 'q' })], NOW)
       for (const queue of ['other', 'q', 'unheard-of']) await ledger.lost.mark(queue, NOW)
       await ledger.lost.mark('q', NOW + 1)
@@ -340,7 +340,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       expect(ledger.lost.all()).toEqual(['other'])
     })
 
-    it('twice at once: the later nonce counts', async () => {
+    it('called twice at once leaves only the later nonce owed', async () => {
       const { id, outbox } = await pushed(ledger)
       expect(
         await Promise.all([ledger.rearm('default', NOW), ledger.rearm('default', NOW)]),
@@ -351,7 +351,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
   })
 
   describe('outboxPage', () => {
-    it('pages through what owes a token, oldest nonce first', async () => {
+    it('returns the rows that owe a token in pages, oldest nonce first', async () => {
       const jobs = await Promise.all(Array.from({ length: 5 }, () => pushed(ledger)))
       const ids = jobs.map(({ id }) => id)
       const first = ledger.outboxPage(0, 2)
@@ -363,13 +363,13 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
   })
 
   describe('outboxPage, right after a confirm', () => {
-    it('does not show a row whose confirm waits for its group', async () => {
+    it('omits a row whose confirm waits for its group commit', async () => {
       const { outbox } = await pushed(ledger)
       ledger.confirmed(outbox ?? 0)
       expect(ledger.outboxPage(0, 10)).toEqual([])
     })
 
-    it('shows what comes after a page of such rows', async () => {
+    it('looks beyond a page of such rows', async () => {
       const confirmed = await Promise.all(Array.from({ length: 5 }, () => pushed(ledger)))
       const { id } = await pushed(ledger)
       for (const job of confirmed) ledger.confirmed(job.outbox)
@@ -378,7 +378,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
   })
 
   describe('owedTokens', () => {
-    it('counts the rows that owe one, up to a limit', async () => {
+    it('counts the rows that owe a token, up to a limit', async () => {
       expect(ledger.owedTokens(10)).toBe(0)
       const jobs = await Promise.all(Array.from({ length: 5 }, () => pushed(ledger)))
       expect(ledger.owedTokens(10)).toBe(5)
@@ -390,7 +390,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
   })
 
   describe('queues', () => {
-    it('are remembered in order, once each', async () => {
+    it('are remembered once each, in order', async () => {
       await ledger.recordQueue('b', NOW)
       await pushed(ledger, { queue: 'a' })
       await Promise.all([ledger.recordQueue('c', NOW + 1), ledger.recordQueue('c', NOW + 2)])
@@ -405,7 +405,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       expect(ledger.queues()).toEqual(expected)
     })
 
-    it('are unwritten from when they are about to be declared until RabbitMQ has them', async () => {
+    it('are unwritten from just before their declaration until RabbitMQ has them', async () => {
       await ledger.recordQueue('found', NOW)
       const names = ['found', 'new', 'written', 'unheard-of']
       const unwritten = () => names.filter((queue) => ledger.unwritten.has(queue))
@@ -418,10 +418,10 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       expect(ledger.queues()).toEqual([{ name: 'found', createdAt: NOW }])
       await harness.reopen()
       expect(unwritten()).toEqual(['new'])
-      // It was deleted, and is declared anew.
+      // An operator deleted the queue, and the gateway declares it anew.
       await ledger.unwritten.mark('written')
       expect(unwritten()).toEqual(['new', 'written'])
-      // And again, in the moment in which it has been written.
+      // The queue is marked again in the group commit that settles it.
       await Promise.all([ledger.unwritten.settle('written'), ledger.unwritten.mark('written')])
       expect(unwritten()).toEqual(['new', 'written'])
       await harness.reopen()

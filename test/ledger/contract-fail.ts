@@ -33,9 +33,9 @@ const CHANGES: [string, FailureChange][] = [
   ['discarded', NACKED],
 ]
 
-/** Attempts that do not succeed, and leases that are kept or lost. */
+/** Failed attempts, and leases that are extended or run out. */
 export function failContract({ ledger, row, plant }: UnderTest): void {
-  /** What every failed attempt leaves behind. */
+  /** The row after a failed attempt, but for what depends on the new state. */
   const over = (job: JobRow) => ({
     ...job,
     error: FAILED.error,
@@ -48,7 +48,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
   const back = (job: JobRow) => ({ ...over(job), workerId: null, startedAt: null })
 
   describe('fail', () => {
-    it('to a rung: retryable, and the token of the next attempt is owed', async () => {
+    it('to a rung makes the job retryable and owes the token of the next attempt', async () => {
       const job = await fetched(ledger, { queue: 'q' })
       const failed = await ledger.fail(job.id, { ...fenceOf(job), workerId: 'worker-1' }, VIA_RUNG)
       expect(failed).toEqual(row(job.id))
@@ -71,7 +71,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       ['handed over, so without a token', 'ledger', false, false],
       ['held natively', 'native', false, true],
     ] as const)(
-      'without a rung the ledger holds it: %s',
+      'without a rung keeps the retry in the ledger: %s',
       async (_, holder, isTokenBack, tokenOut) => {
         const job = await fetched(ledger)
         await plant({ id: job.id, holder })
@@ -81,7 +81,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       },
     )
 
-    it('to available: the lease ran out, and a token is owed', async () => {
+    it('to available owes a token when the ledger alone held the lease', async () => {
       const job = await fetched(ledger, { queue: 'q' })
       await ledger.handOver([job])
       const failed = await ledger.fail(job.id, fenceOf(job), AGAIN)
@@ -91,7 +91,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       expect(ledger.counts('q')).toMatchObject({ active: 0, available: 1 })
     })
 
-    it('to available without a token: the native worker still has the delivery', async () => {
+    it('to available owes no token while the native worker still has the delivery', async () => {
       const job = await fetched(ledger)
       await plant({ id: job.id, holder: 'native' })
       const failed = await ledger.fail(job.id, fenceOf(job), AGAIN)
@@ -100,18 +100,21 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       expect(claimed).toMatchObject({ verdict: 'claimed', job: { attempt: 2, holder: 'gateway' } })
     })
 
-    it.each([true, false])('to discarded by a nack; dead letter: %s', async (isDeadLetter) => {
-      const job = await fetched(ledger, { queue: 'q' })
-      const failed = await ledger.fail(job.id, fenceOf(job), { ...NACKED, isDeadLetter })
-      const now = FAILED.now
-      const ended = { discardedAt: now, completedAt: now, isDeadLetter, deadLetterCopied: false }
-      expect(failed).toEqual({ ...over(job), ...ended, state: 'discarded', outbox: null })
-      expect(failed).toEqual(row(job.id))
-      expect(ledger.counts('q')).toMatchObject({ active: 0, discarded: 1 })
-      expect(ledger.deadLetterCount('q')).toBe(isDeadLetter ? 1 : 0)
-    })
+    it.each([true, false])(
+      'to discarded by a nack leaves the DLX copy to the nack; dead letter: %s',
+      async (isDeadLetter) => {
+        const job = await fetched(ledger, { queue: 'q' })
+        const failed = await ledger.fail(job.id, fenceOf(job), { ...NACKED, isDeadLetter })
+        const now = FAILED.now
+        const ended = { discardedAt: now, completedAt: now, isDeadLetter, deadLetterCopied: false }
+        expect(failed).toEqual({ ...over(job), ...ended, state: 'discarded', outbox: null })
+        expect(failed).toEqual(row(job.id))
+        expect(ledger.counts('q')).toMatchObject({ active: 0, discarded: 1 })
+        expect(ledger.deadLetterCount('q')).toBe(isDeadLetter ? 1 : 0)
+      },
+    )
 
-    it('to available, whose native token has come to us in the same turn: another one is owed', async () => {
+    it('to available owes a token when the native token reached the gateway in the same group commit', async () => {
       const job = await fetched(ledger)
       await plant({ id: job.id, holder: 'native' })
       const [[arrived], failed] = await Promise.all([
@@ -126,17 +129,24 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
     it.each([
       ['by a nack', NACKED],
       ['by a publish', PUBLISHED],
-    ])('to discarded %s without a delivery: the copy is owed, no token is out', async (_, how) => {
-      const job = await fetched(ledger)
-      const [, failed] = await Promise.all([
-        ledger.handOver([job]),
-        ledger.fail(job.id, fenceOf(job), how),
-      ])
-      expect(failed).toMatchObject({ state: 'discarded', tokenOut: false, deadLetterCopied: false })
-      expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
-    })
+    ])(
+      'to discarded %s owes the copy and clears tokenOut when the ledger alone held the lease',
+      async (_, how) => {
+        const job = await fetched(ledger)
+        const [, failed] = await Promise.all([
+          ledger.handOver([job]),
+          ledger.fail(job.id, fenceOf(job), how),
+        ])
+        expect(failed).toMatchObject({
+          state: 'discarded',
+          tokenOut: false,
+          deadLetterCopied: false,
+        })
+        expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
+      },
+    )
 
-    it('clears the rung of an earlier retry at the next claim, and keeps its delay', async () => {
+    it('to a rung keeps the retry delay, and the next claim clears the rung', async () => {
       const job = await fetched(ledger)
       await ledger.fail(job.id, fenceOf(job), VIA_RUNG)
       const terms = { ...TERMS, now: NOW + 900 }
@@ -155,18 +165,21 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       },
     )
 
-    it.each(CHANGES)('to %s is for the worker that is named', async (to, change) => {
-      const job = await fetched(ledger)
-      const fence = { ...fenceOf(job), workerId: 'worker-1' }
-      await ledger.release(job.id, fenceOf(job))
-      await ledger.claim([token(job.id)], { ...TERMS, workerId: null })
-      const unowned = row(job.id)
-      expect(unowned).toMatchObject({ state: 'active', attempt: job.attempt, workerId: null })
-      expect(await ledger.fail(job.id, fence, change)).toBe('stale')
-      expect(row(job.id)).toEqual(unowned)
-      const own = await fetched(ledger)
-      expect(await ledger.fail(own.id, fence, change)).toMatchObject({ state: to })
-    })
+    it.each(CHANGES)(
+      'to %s is stale when another worker than the named one, or none, has the lease',
+      async (to, change) => {
+        const job = await fetched(ledger)
+        const fence = { ...fenceOf(job), workerId: 'worker-1' }
+        await ledger.release(job.id, fenceOf(job))
+        await ledger.claim([token(job.id)], { ...TERMS, workerId: null })
+        const unowned = row(job.id)
+        expect(unowned).toMatchObject({ state: 'active', attempt: job.attempt, workerId: null })
+        expect(await ledger.fail(job.id, fence, change)).toBe('stale')
+        expect(row(job.id)).toEqual(unowned)
+        const own = await fetched(ledger)
+        expect(await ledger.fail(own.id, fence, change)).toMatchObject({ state: to })
+      },
+    )
 
     const states: RowState[] = ['available', 'retryable', 'completed', 'cancelled', 'discarded']
     it.each(CHANGES.flatMap(([to, change]) => states.map((state) => ({ to, change, state }))))(
@@ -181,18 +194,21 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       },
     )
 
-    it.each(CHANGES)('to %s: one of two wins, and one of it and an ack', async (_, change) => {
-      const job = await fetched(ledger)
-      const fail = (id: string) => ledger.fail(id, fenceOf(job), change)
-      const twice = await Promise.all([fail(job.id), fail(job.id)])
-      expect(twice.map((result) => result === 'stale')).toEqual([false, true])
-      const other = await fetched(ledger)
-      const ack = ledger.complete(other.id, {}, { now: NOW, result: null })
-      const [acked, failed] = await Promise.all([ack, fail(other.id)])
-      expect([acked === 'stale', failed]).toEqual([false, 'stale'])
-    })
+    it.each(CHANGES)(
+      'to %s succeeds for the first of two calls in one group commit, and not after an ack',
+      async (_, change) => {
+        const job = await fetched(ledger)
+        const fail = (id: string) => ledger.fail(id, fenceOf(job), change)
+        const twice = await Promise.all([fail(job.id), fail(job.id)])
+        expect(twice.map((result) => result === 'stale')).toEqual([false, true])
+        const other = await fetched(ledger)
+        const ack = ledger.complete(other.id, {}, { now: NOW, result: null })
+        const [acked, failed] = await Promise.all([ack, fail(other.id)])
+        expect([acked === 'stale', failed]).toEqual([false, 'stale'])
+      },
+    )
 
-    it('owes nothing once the rung has confirmed the token', async () => {
+    it('to a rung owes nothing once the rung has confirmed the token', async () => {
       const job = await fetched(ledger)
       await ledger.fail(job.id, fenceOf(job), VIA_RUNG)
       ledger.confirmed(row(job.id).outbox ?? 0)
@@ -214,13 +230,13 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       expect(row(a.id)).toEqual({ ...a, leaseExpiresAt: NOW + 30_500 })
     })
 
-    it('to the length that is named, also a shorter one; its own length stays', async () => {
+    it("sets the given length, even a shorter one, and keeps the lease's own length", async () => {
       const job = await fetched(ledger)
       await ledger.extend([job.id], { ...beat, leaseMs: 10 })
       expect(row(job.id)).toEqual({ ...job, leaseExpiresAt: NOW + 510 })
     })
 
-    it('is for the owner, where the claim recorded one', async () => {
+    it('works only for the owner when the claim recorded one', async () => {
       const { id } = await pushed(ledger)
       await ledger.claim([token(id)], { ...TERMS, workerId: null })
       const owned = await fetched(ledger)
@@ -229,7 +245,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       expect(row(owned.id)).toEqual(owned)
     })
 
-    it('is for the attempt that is named', async () => {
+    it('works only for the given attempt', async () => {
       const job = await fetched(ledger)
       expect(await ledger.extend([job.id], { ...beat, attempt: 2 })).toEqual([])
       expect(await ledger.extend([job.id], { ...beat, attempt: 1 })).toHaveLength(1)
@@ -246,7 +262,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       },
     )
 
-    it('and an ack in the same turn: the ack wins either way', async () => {
+    it('in one group commit with an ack works before the ack and not after it', async () => {
       const job = await fetched(ledger)
       const ack = () => ledger.complete(job.id, {}, { now: NOW, result: null })
       const [first, acked, second] = await Promise.all([
@@ -258,22 +274,25 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
     })
   })
 
-  describe('fail of what is overdue', () => {
+  describe('fail with overdueAt', () => {
     const terms = { visibilityTimeoutMs: 1000, timeoutMs: 0 }
     const beat = { now: NOW + 999, workerId: 'worker-1', leaseMs: null }
 
-    it.each(CHANGES)('to %s: not when it was extended a moment before', async (to, change) => {
-      const job = await fetched(ledger, terms)
-      const [extended, failed] = await Promise.all([
-        ledger.extend([job.id], beat),
-        ledger.fail(job.id, { ...fenceOf(job), overdueAt: NOW + 1000 }, change),
-      ])
-      expect([extended.length, failed]).toEqual([1, 'stale'])
-      const later = { ...fenceOf(job), overdueAt: NOW + 1999 }
-      expect(await ledger.fail(job.id, later, change)).toMatchObject({ state: to })
-    })
+    it.each(CHANGES)(
+      'to %s is stale when the lease was extended in the same group commit',
+      async (to, change) => {
+        const job = await fetched(ledger, terms)
+        const [extended, failed] = await Promise.all([
+          ledger.extend([job.id], beat),
+          ledger.fail(job.id, { ...fenceOf(job), overdueAt: NOW + 1000 }, change),
+        ])
+        expect([extended.length, failed]).toEqual([1, 'stale'])
+        const later = { ...fenceOf(job), overdueAt: NOW + 1999 }
+        expect(await ledger.fail(job.id, later, change)).toMatchObject({ state: to })
+      },
+    )
 
-    it('whose execution time is over: a longer lease does not help', async () => {
+    it('succeeds when the execution time is over, although the lease was extended', async () => {
       const job = await fetched(ledger, { ...terms, timeoutMs: 900 })
       await ledger.extend([job.id], beat)
       const fence = { ...fenceOf(job), overdueAt: NOW + 900 }
@@ -283,7 +302,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
   })
 
   describe('overdue', () => {
-    it('are leases and execution times that have passed, oldest first', async () => {
+    it('returns the jobs whose lease or execution time has passed, oldest first', async () => {
       const terms = { visibilityTimeoutMs: 1000, timeoutMs: 0 }
       const lease = await fetched(ledger, terms)
       const timeout = await fetched(ledger, { visibilityTimeoutMs: 5000, timeoutMs: 900 })
@@ -299,14 +318,14 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       expect(ledger.overdue(NOW + 1001, 10)).toContainEqual(running)
     })
 
-    it('of a native worker is the lease alone', async () => {
+    it('ignores the execution time of native workers', async () => {
       const job = await fetched(ledger, { visibilityTimeoutMs: 1000, timeoutMs: 10 })
       await plant({ id: job.id, holder: 'native' })
       expect(ledger.overdue(NOW + 999, 10)).toEqual([])
       expect(ledger.overdue(NOW + 1000, 10).map(({ id }) => id)).toEqual([job.id])
     })
 
-    it('is nothing that has ended, gone back or been extended', async () => {
+    it('omits jobs that have ended, went back or were extended', async () => {
       const [acked, failed, kept] = [
         await fetched(ledger, { timeoutMs: 0 }),
         await fetched(ledger),
@@ -321,8 +340,8 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
     })
   })
 
-  describe('extendLeases, after time in which nobody could acknowledge', () => {
-    it('lifts the execution time as well, where there is one', async () => {
+  describe('extendLeases, after a time in which workers could not acknowledge', () => {
+    it('extends the execution time as well, where there is one', async () => {
       const given = { visibilityTimeoutMs: 1000 }
       const [timed, free] = [
         await fetched(ledger, { ...given, timeoutMs: 500 }),
@@ -335,7 +354,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       expect(await ledger.extendLeases(NOW + 300)).toBe(0)
     })
 
-    it('lifts a short execution time under a lease that is long enough', async () => {
+    it('extends a short execution time although the lease is long enough', async () => {
       const job = await fetched(ledger, { visibilityTimeoutMs: 1000, timeoutMs: 500 })
       await ledger.extend([job.id], { now: NOW + 400, workerId: 'worker-1', leaseMs: 9000 })
       expect(await ledger.extendLeases(NOW + 400)).toBe(1)
@@ -345,7 +364,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
   describe('boundWaits, after the clock was set back', () => {
     const HOUR = 3_600_000
 
-    it('no retry waits longer than its own delay', async () => {
+    it('shortens the wait of a retry to its own delay', async () => {
       const [inRung, held] = [await fetched(ledger), await fetched(ledger)]
       const terms = { dueAt: NOW + 800, delayMs: 800 }
       await ledger.fail(inRung.id, fenceOf(inRung), { ...VIA_RUNG, ...terms })
@@ -356,7 +375,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       expect(await ledger.boundWaits(NOW)).toBe(0)
     })
 
-    it('no lease that starts in the future lasts longer than its length', async () => {
+    it('shortens a lease that begins in the future to its length', async () => {
       const given = { visibilityTimeoutMs: 1000 }
       const [timed, free] = [
         await fetched(ledger, { ...given, timeoutMs: 5000 }),
@@ -369,7 +388,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       expect(row(free.id)).toMatchObject({ leaseExpiresAt, timeoutAt: null })
     })
 
-    it('no execution lasts longer than it may that was given more time by a clock ahead', async () => {
+    it('shortens an execution time that was extended while the clock was ahead', async () => {
       const job = await fetched(ledger, { visibilityTimeoutMs: 1000, timeoutMs: 5000 })
       await ledger.extendLeases(NOW + HOUR)
       expect(await ledger.boundWaits(NOW + 10)).toBe(1)
@@ -377,7 +396,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       expect(row(job.id)).toMatchObject({ leaseExpiresAt, timeoutAt })
     })
 
-    it('nor is it shorter than its lease', async () => {
+    it('keeps the execution time at least as long as the lease', async () => {
       const job = await fetched(ledger, { visibilityTimeoutMs: 9000, timeoutMs: 5000 })
       await ledger.extendLeases(NOW + HOUR)
       expect(await ledger.boundWaits(NOW)).toBe(1)
@@ -387,9 +406,9 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
 
     it.each<[string, number | null, number]>([
       ['its own length', null, 1000],
-      ['the one that was asked for', 9000, 9000],
+      ['the length that was asked for', 9000, 9000],
     ])(
-      'no lease that was extended by a clock ahead lasts longer than %s',
+      'shortens a lease that was extended while the clock was ahead to %s',
       async (_, leaseMs, length) => {
         const given = { visibilityTimeoutMs: 1000, timeoutMs: 0 }
         const [beaten, native] = [await fetched(ledger, given), await pushed(ledger, given)]
@@ -407,14 +426,14 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       },
     )
 
-    it('nor one that was given its time again at a start by such a clock', async () => {
+    it('shortens a lease that extendLeases extended while the clock was ahead', async () => {
       const job = await fetched(ledger, { visibilityTimeoutMs: 1000, timeoutMs: 0 })
       await ledger.extendLeases(NOW + HOUR)
       expect(await ledger.boundWaits(NOW + 10)).toBe(1)
       expect(row(job.id).leaseExpiresAt).toBe(NOW + 1010)
     })
 
-    it('a lease is as long as its own heartbeats have asked for, not those of the attempt before', async () => {
+    it('ignores the length that a heartbeat of an earlier attempt asked for', async () => {
       const job = await fetched(ledger, { visibilityTimeoutMs: 1000, timeoutMs: 0 })
       await ledger.extend([job.id], { now: NOW, workerId: 'worker-1', leaseMs: 2 * HOUR })
       await ledger.release(job.id, { ...fenceOf(job), tokenAttempt: 1 })
@@ -424,7 +443,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       expect(row(job.id).leaseExpiresAt).toBe(NOW + 1010)
     })
 
-    it('leaves a lease alone that a heartbeat has made longer', async () => {
+    it('keeps a lease that a heartbeat made longer', async () => {
       const job = await fetched(ledger, { visibilityTimeoutMs: 1000 })
       await ledger.extend([job.id], { now: NOW, workerId: 'worker-1', leaseMs: HOUR })
       expect(await ledger.boundWaits(NOW)).toBe(0)

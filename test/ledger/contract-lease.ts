@@ -12,10 +12,10 @@ import {
   type UnderTest,
 } from './harness.ts'
 
-/** What happens to a job that somebody has. */
+/** Jobs that a worker has leased. */
 export function leaseContract({ ledger, row, plant }: UnderTest): void {
   describe('release', () => {
-    it('takes the attempt back and the job is available', async () => {
+    it('takes the attempt back and makes the job available', async () => {
       const job = await fetched(ledger)
       expect(await ledger.release(job.id, fenceOf(job))).toEqual({
         ...job,
@@ -41,9 +41,9 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       expect(ledger.outboxPage(0, 10).map(({ id }) => id)).toEqual([job.id])
     })
 
-    it('owes a token when a native worker has the one that there is', async () => {
+    it('owes a token when a native worker has the present one', async () => {
       const job = await fetched(ledger)
-      // Its token has been delivered again and has the number of the first attempt still.
+      // RabbitMQ has redelivered its token, which still has the number of the first attempt.
       await plant({ id: job.id, holder: 'native', attempt: 2 })
       await ledger.release(job.id, { generation: 0, attempt: 2, tokenAttempt: null })
       expect(row(job.id)).toMatchObject({ state: 'available', attempt: 1, holder: null })
@@ -54,17 +54,23 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       expect(claims.map(({ verdict }) => verdict)).toEqual(['drop', 'claimed'])
     })
 
-    it.each([1, null])('owes a token when the one that is there is %s, of two', async (old) => {
-      const job = await fetched(ledger)
-      // Delivered again by a native worker whose lease had run out, and run as the next attempt.
-      await plant({ id: job.id, attempt: 2 })
-      const released = await ledger.release(job.id, { ...fenceOf(row(job.id)), tokenAttempt: old })
-      expect(released).toMatchObject({ state: 'available', attempt: 1, workerId: 'worker-1' })
-      expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
-    })
+    it.each([1, null])(
+      'owes a token when the one given back is of attempt %s and the lease of attempt 2',
+      async (old) => {
+        const job = await fetched(ledger)
+        // A native worker whose lease had run out requeued the token, which then ran as the next attempt.
+        await plant({ id: job.id, attempt: 2 })
+        const released = await ledger.release(job.id, {
+          ...fenceOf(row(job.id)),
+          tokenAttempt: old,
+        })
+        expect(released).toMatchObject({ state: 'available', attempt: 1, workerId: 'worker-1' })
+        expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
+      },
+    )
 
     it.each([{ attempt: 2 }, { attempt: 0 }, { generation: 1 }, { id: 'nobody' }])(
-      'is stale with %o',
+      'is stale with the fence %o',
       async (other) => {
         const job = await fetched(ledger)
         const { id, ...fence } = { ...fenceOf(job), id: job.id, ...other }
@@ -73,7 +79,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       },
     )
 
-    it('is for the worker that is named, and stale for it when the lease names none', async () => {
+    it('is stale for another worker than the owner, and for a named worker when the lease names none', async () => {
       const job = await fetched(ledger)
       expect(await ledger.release(job.id, { ...fenceOf(job), workerId: 'x' })).toBe('stale')
       expect(row(job.id)).toEqual(job)
@@ -81,13 +87,13 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       expect(released).toMatchObject({ state: 'available' })
       const [again] = await ledger.claim([token(job.id)], { ...TERMS, workerId: null })
       expect(again).toMatchObject({ verdict: 'claimed', job: { attempt: 1 } })
-      // The same attempt again, but nobody's: its number alone would let the first worker in.
+      // The same attempt number, but a lease without a worker: the number alone would let the first worker in.
       const late = { ...fenceOf(job), workerId: 'worker-1' }
       expect(await ledger.release(job.id, late)).toBe('stale')
       expect(row(job.id)).toMatchObject({ state: 'active', attempt: 1, workerId: null })
     })
 
-    it('lets one of two win, and one of a release and an ack', async () => {
+    it('succeeds for the first of two calls in one group commit, and not after an ack', async () => {
       const job = await fetched(ledger)
       const twice = await Promise.all([
         ledger.release(job.id, fenceOf(job)),
@@ -106,7 +112,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
   describe('complete', () => {
     const change = { now: NOW + 9, result: '{"ok":true}' }
 
-    it('ends the life of the job and everything that was owed', async () => {
+    it('completes the job, clears the lease and what was owed, and keeps the list of errors', async () => {
       const job = await fetched(ledger)
       await plant({ id: job.id, error: '{"code":"e"}', errors: '[{"code":"e"}]', outbox: 5 })
       const done = await ledger.complete(job.id, { attempt: 1, workerId: 'worker-1' }, change)
@@ -127,20 +133,23 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       expect(ledger.counts('default')).toMatchObject({ active: 0, completed: 1 })
     })
 
-    it('knows that the token is back only where the ledger alone held the lease', async () => {
+    it('clears tokenOut only when the ledger alone held the lease', async () => {
       const [held, handedOver] = [await fetched(ledger), await fetched(ledger)]
       await ledger.handOver([handedOver])
       expect(await ledger.complete(held.id, {}, change)).toMatchObject({ tokenOut: true })
       expect(await ledger.complete(handedOver.id, {}, change)).toMatchObject({ tokenOut: false })
     })
 
-    it.each([{}, { attempt: 1 }, { workerId: 'worker-1' }])('accepts %o', async (fence) => {
-      const job = await fetched(ledger)
-      expect(await ledger.complete(job.id, fence, change)).toMatchObject({ state: 'completed' })
-    })
+    it.each([{}, { attempt: 1 }, { workerId: 'worker-1' }])(
+      'accepts the fence %o',
+      async (fence) => {
+        const job = await fetched(ledger)
+        expect(await ledger.complete(job.id, fence, change)).toMatchObject({ state: 'completed' })
+      },
+    )
 
     it.each([{ attempt: 0 }, { attempt: 2 }, { workerId: 'x' }, { attempt: 1, workerId: 'x' }])(
-      'is stale with %o',
+      'is stale with the fence %o',
       async (fence) => {
         const job = await fetched(ledger)
         expect(await ledger.complete(job.id, fence, change)).toBe('stale')
@@ -148,7 +157,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       },
     )
 
-    it('is any worker’s where the lease names none, of its attempt alone', async () => {
+    it('accepts any worker when the lease names none, but only its attempt', async () => {
       const { id } = await pushed(ledger)
       await ledger.claim([token(id)], { ...TERMS, workerId: null })
       const workerId = 'worker-1'
@@ -166,7 +175,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       },
     )
 
-    it('lets one of two win, and one of an ack and a cancel', async () => {
+    it('succeeds for the first of two calls in one group commit, and not after a cancel', async () => {
       const job = await fetched(ledger)
       const ack = () => ledger.complete(job.id, {}, change)
       const twice = await Promise.all([ack(), ack()])
@@ -182,7 +191,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
 
   describe('cancel', () => {
     it.each<RowState>(['available', 'scheduled', 'pending', 'active', 'retryable'])(
-      'ends a job that is %s',
+      'ends a job that is %s and owes a broadcast to the workers',
       async (state) => {
         const job = await fetched(ledger)
         await plant({ id: job.id, state, dueAt: 7, outbox: 5 })
@@ -201,20 +210,20 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
           attempt: 1,
           tokenOut: true,
         })
-        // Not what was owed before.
+        // A new nonce for the broadcast, not that of the token.
         expect(row(job.id).outbox).toBeGreaterThan(5)
         expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
         expect(ledger.counts('default')).toMatchObject({ [state]: 0, cancelled: 1 })
       },
     )
 
-    it('knows that a lease without a delivery has no token', async () => {
+    it('clears tokenOut of a lease that the ledger alone held', async () => {
       const job = await fetched(ledger)
       await ledger.handOver([job])
       expect(await ledger.cancel(job.id, NOW)).toMatchObject({ job: { tokenOut: false } })
     })
 
-    it('owes a broadcast until it is confirmed, where somebody could run the job', async () => {
+    it('owes a broadcast until it is confirmed, if a worker could run the job', async () => {
       const [queued, active] = [await pushed(ledger), await fetched(ledger)]
       await ledger.handOver([active])
       const idle = await pushed(ledger, { start: { state: 'pending', dueAt: null } })
@@ -229,7 +238,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       expect(ledger.outboxPage(0, 10).map(({ id }) => id)).toEqual([queued.id])
     })
 
-    it('is stale for an unknown id and for the second of two', async () => {
+    it('is stale for an unknown id and for the second of two calls', async () => {
       const { id } = await pushed(ledger)
       expect(await ledger.cancel('nobody', NOW)).toBe('stale')
       const twice = await Promise.all([ledger.cancel(id, NOW), ledger.cancel(id, NOW + 1)])
@@ -250,7 +259,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       ['another generation', { generation: 1 }],
       ['another holder', { holder: 'native' }],
       ['another state', { state: 'available' }],
-    ])('leaves a row of %s alone', async (_, change) => {
+    ])('leaves a row of %s unchanged', async (_, change) => {
       const job = await fetched(ledger)
       await plant({ id: job.id, ...change })
       const before = row(job.id)
@@ -258,7 +267,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       expect(row(job.id)).toEqual(before)
     })
 
-    it('counts each lease once when two ask in the same turn', async () => {
+    it('counts each lease once in two calls of one group commit', async () => {
       const job = await fetched(ledger)
       expect(await Promise.all([ledger.handOver([job]), ledger.handOver([job])])).toEqual([1, 0])
     })
@@ -271,7 +280,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       return job
     }
 
-    it('gives the lease its token again, so that its end does not take it for gone', async () => {
+    it('returns the lease to the gateway, so that its end keeps tokenOut', async () => {
       const job = await handedOver()
       expect(await ledger.handBack([job])).toBe(1)
       expect(row(job.id)).toMatchObject({ state: 'active', holder: 'gateway', tokenOut: true })
@@ -282,7 +291,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
     it.each([
       ['completed', () => ledger.complete.bind(ledger)],
       ['cancelled', () => (id: string) => ledger.cancel(id, NOW)],
-    ])('and a job that is %s by then has it out', async (state, end) => {
+    ])('sets tokenOut of a job that is %s by then', async (state, end) => {
       const job = await handedOver()
       await end()(job.id, {}, { now: NOW, result: null })
       expect(row(job.id)).toMatchObject({ state, tokenOut: false })
@@ -295,7 +304,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       ['another generation', { generation: 1 }],
       ['another holder', { holder: 'native' }],
       ['another state', { state: 'available', holder: null }],
-    ])('leaves a row of %s alone', async (_, change) => {
+    ])('leaves a row of %s unchanged', async (_, change) => {
       const job = await handedOver()
       await plant({ id: job.id, ...change })
       const before = row(job.id)
@@ -303,14 +312,14 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       expect(row(job.id)).toEqual(before)
     })
 
-    it('counts each lease once when two ask in the same turn', async () => {
+    it('counts each lease once in two calls of one group commit', async () => {
       const job = await handedOver()
       expect(await Promise.all([ledger.handBack([job]), ledger.handBack([job])])).toEqual([1, 0])
     })
   })
 
   describe('extendLeases', () => {
-    it('gives every lease its whole length again, and shortens none', async () => {
+    it('extends every lease to its whole length again, and shortens none', async () => {
       const short = await fetched(ledger, { visibilityTimeoutMs: 1000 })
       const long = await fetched(ledger, { visibilityTimeoutMs: 90_000 })
       await plant({ id: long.id, holder: 'native' })
@@ -323,7 +332,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       expect(row(short.id)).toMatchObject({ leaseExpiresAt: NOW + 6000, timeoutAt: NOW + 30_000 })
     })
 
-    it('to an execution as well, which no clock has been set back for', async () => {
+    it('extends the execution time as well, which boundWaits keeps while the clock is right', async () => {
       const job = await fetched(ledger, { visibilityTimeoutMs: 90_000, timeoutMs: 30_000 })
       await ledger.extendLeases(NOW + 5000)
       expect(row(job.id)).toMatchObject({ timeoutAt: NOW + 95_000, leaseExpiresAt: NOW + 95_000 })

@@ -81,12 +81,12 @@ const MOVES = [
 type Move = (typeof MOVES)[number]
 
 /**
- * Two native workers, the gateway, and every way in which either can die: a job is never left without
- * a token, a debt or somebody at work on it.
+ * Two native workers and the gateway, each of which can die at any point: a job always has a token in
+ * RabbitMQ, a token that the ledger owes, or a worker that runs it.
  */
 export function nativeConservationContract({ harness }: UnderTest): void {
-  describe('a job of native workers, whatever happens to them', () => {
-    it('is never lost: once the faults are over, it ends, with its copy', async () => {
+  describe('a job of native workers under any sequence of moves and faults', () => {
+    it('ends once the faults are over, and has its DLX copy when it is discarded', async () => {
       await fc.assert(
         fc.asyncProperty(histories, fc.integer({ min: 1, max: 6 }), async (moves, maxAttempts) => {
           const world = await World.begin(harness, maxAttempts)
@@ -104,14 +104,14 @@ export function nativeConservationContract({ harness }: UnderTest): void {
 
 const DEAD = { to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
 
-/** Long enough for a few deaths in a row, short enough not to have ended before. */
+/** Long enough for a few deaths in a row, and short enough that the job seldom ends before. */
 const histories = fc.array(fc.constantFrom(...MOVES), { maxLength: 16, size: 'max' })
 
 interface Token {
   generation: number
   attempt: number
   redelivered: boolean
-  /** Its queue was deleted while somebody had it: it comes back to nobody. */
+  /** The queue was deleted while a worker or the gateway had the token, which cannot be requeued. */
   isVoid?: boolean
 }
 
@@ -125,17 +125,17 @@ class World {
   readonly #id: string
   #queue: Token[] = []
   #rung: Token[] = []
-  /** What each of two native workers has in hand; a new process after each death. */
+  /** What each of the two native workers runs; a worker that died comes back under a new name. */
   #natives: [Running | null, Running | null] = [null, null]
   #names: [number, number] = [1, 1]
-  /** The one that moves. */
+  /** The native worker that makes the next move. */
   #at: 0 | 1 = 0
-  /** What the gateway has in hand. */
+  /** The delivery that the gateway holds. */
   #held: Token | null = null
-  /** In the control queue. */
+  /** The reports in the control queue. */
   #reports: ReportedEvent[] = []
   #now = NOW
-  /** What went with its queue, or was acknowledged, cannot be nacked. */
+  /** The token was lost with its queue, or acknowledged, so that no nack can make a DLX copy of it. */
   #isTokenLost = false
 
   static async begin(harness: LedgerHarness, maxAttempts: number): Promise<World> {
@@ -170,7 +170,7 @@ class World {
     return this.#row.state
   }
 
-  /** In the DLX queue (seed 002 §5.5). */
+  /** Whether the DLX queue lacks the copy of a discarded job (seed 002 §5.5). */
   isCopyMissing(): boolean {
     const { state, deadLetterCopied } = this.#row
     return state === 'discarded' && !deadLetterCopied && !this.#isTokenLost
@@ -245,7 +245,7 @@ class World {
     }
   }
 
-  /** To where the row points; a confirm may be lost, the message is not. */
+  /** Publishes the owed token to where the row points. A confirm may be lost, the message is not. */
   async #relay(isConfirmed: boolean): Promise<void> {
     const { state, outbox, generation, attempt } = this.#row
     if (outbox === null || !['available', 'retryable', 'discarded'].includes(state)) return
@@ -269,7 +269,7 @@ class World {
     if (isReported) this.#tell(attempt, { event: 'started' })
   }
 
-  /** The claim of a redelivered token: the attempt to run it as, or null. */
+  /** Claims a redelivered token. Returns the attempt to run it as, or null. */
   async #ask(next: Token): Promise<number | null> {
     const row = this.#row
     const decision = decideNativeClaim({ ...next, workerId: this.#name }, row, {
@@ -294,8 +294,8 @@ class World {
   }
 
   /**
-   * The gateway declares a queue again that an operator has deleted with all that is in it, or that
-   * is there after all, and publishes; not before it has heard what there is to hear.
+   * The gateway finds a queue missing, which an operator has deleted with its messages or which exists
+   * after all: it reads the control queue, declares the queue again and publishes.
    */
   async #missQueue(isGone: boolean): Promise<void> {
     if (isGone) {
@@ -319,7 +319,7 @@ class World {
     this.#names[this.#at]++
   }
 
-  /** Shut down; as a new process, or as one that keeps its name. `dieReleasing`: said, not done. */
+  /** A worker shuts down and comes back under a new name or the same; `dieReleasing` only reports it. */
   #release(how: 'release' | 'releaseThenDie' | 'dieReleasing'): void {
     if (this.#native === null) return
     const { token: back, attempt } = this.#native
@@ -336,13 +336,13 @@ class World {
     await this.#ledger.beatNative([this.#id], { ...beat, defaultLeaseMs: LEASE_MS })
   }
 
-  /** The gateway comes round to the control queue. */
+  /** The gateway reads the control queue. */
   async #hear(): Promise<void> {
     const terms = { now: this.#now, defaultLeaseMs: LEASE_MS, random: () => 0 }
     await this.#ledger.applyReports(this.#reports.splice(0), terms)
   }
 
-  /** A broker's letter of a delivery that was nacked, or of a message that its queue has dropped. */
+  /** RabbitMQ dead-letters a delivery that was nacked, or a message that its queue has dropped. */
   async #dies(dead: Token, wasInQueue = false): Promise<void> {
     const describe = () => ({ error: '1', errors: '[]', isDeadLetter: true })
     const letter = { ...token(this.#id, dead), describe, isExpired: false, wasInQueue }
@@ -366,7 +366,7 @@ class World {
     if (move === 'leaveRetry') failed(null)
     if (move === 'discard' || move === 'reportDiscardThenDie') failed({ decision: 'discard' })
     if (move.endsWith('ThenDie')) return this.#die()
-    // Acknowledged: whoever discards the job meanwhile has nothing to nack.
+    // The worker has acknowledged the token, so whoever discards the job now has no delivery to nack.
     if (move === 'done' || move === 'leaveRetry') this.#isTokenLost = true
     this.#native = null
     if (move === 'discard' && !running.token.isVoid) await this.#dies(running.token)
@@ -398,7 +398,7 @@ class World {
     this.#held = null
   }
 
-  /** By a client that does not say who it is: of a native worker's job, too. */
+  /** A client without a worker id fails the job, even one that a native worker runs. */
   async #httpFail(rungMs: number | null): Promise<void> {
     const row = this.#row
     if (row.state !== 'active') return
@@ -429,7 +429,7 @@ class World {
     await settleLazily(this.#ledger)
   }
 
-  /** Where another one is owed, this one is acknowledged behind it, or comes back if that fails. */
+  /** When another token is owed, this one is acknowledged after that, or requeued if its publish fails. */
   async #httpRequeue(isUnconfirmed: boolean): Promise<void> {
     const row = this.#row
     if (row.state !== 'active') return
@@ -439,14 +439,14 @@ class World {
     this.#held = null
   }
 
-  /** Its lease is longer than RabbitMQ waits: `acknowledgeEarly`. */
+  /** The lease is longer than RabbitMQ's delivery timeout: `acknowledgeEarly`. */
   async #handOver(): Promise<void> {
     if (this.#held === null) return
     await this.#ledger.handOver([this.#row])
     this.#held = null
   }
 
-  /** The queue of the retries is gone, and the gateway has heard what there is to hear. */
+  /** The rung is gone; the gateway reads the control queue before it arms the retries again. */
   async #loseRung(): Promise<void> {
     this.#isTokenLost ||= this.#rung.length > 0
     this.#rung = []
@@ -455,13 +455,13 @@ class World {
     await this.#relay(true)
   }
 
-  /** Its channels are gone, and with them its deliveries. */
+  /** The gateway loses its channels, and RabbitMQ requeues its deliveries. */
   #httpCrash(): void {
     if (this.#held) this.#giveBack(this.#held)
     this.#held = null
   }
 
-  /** What the reaper does. */
+  /** Does what the reaper does. */
   async #loseLease(): Promise<void> {
     this.#now += LEASE_MS + 1
     for (const row of this.#ledger.overdue(this.#now, 10)) {
@@ -476,7 +476,7 @@ class World {
     }
   }
 
-  /** Everything works again. */
+  /** Plays until the job has ended, without further faults. */
   async drain(): Promise<void> {
     await this.play('die')
     await this.play('other')
@@ -491,7 +491,7 @@ class World {
     }
   }
 
-  /** What is still about comes to the gateway, or to a worker that asks it. */
+  /** Delivers the remaining tokens to the gateway, or to a worker that claims them. */
   async drainEnded(): Promise<void> {
     const takes = ['httpTake', 'take'] as const
     for (let round = 0; round < 20; round++) {

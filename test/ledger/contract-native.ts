@@ -13,7 +13,7 @@ const BEAT: NativeBeat = {
   defaultLeaseMs: 30_000,
 }
 
-/** What else native workers need of the ledger. */
+/** What native workers need of the ledger besides reports: heartbeats and tombstones. */
 export function nativeContract({ harness, ledger, row, plant }: UnderTest): void {
   const native = async (given: Parameters<typeof pushed>[1] = {}) => {
     const { id } = await pushed(ledger, given)
@@ -27,7 +27,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       return results.map(({ outcome }) => outcome)
     }
 
-    it('extends what is its own, in the order of the ids, and names no other', async () => {
+    it("extends the worker's own leases in the order of the ids, and ignores those of others", async () => {
       const [own, http] = [await native(), await fetched(ledger)]
       const mine = { workerId: 'native-1' }
       const results = await ledger.beatNative([http.id, 'nobody', own.id], BEAT)
@@ -48,14 +48,14 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       expect(await outcomes([http.id])).toEqual(['extended'])
     })
 
-    it('takes a native lease that has no owner', async () => {
+    it('takes over a native lease that has no owner', async () => {
       const { id } = await native()
       await plant({ id, workerId: null })
       expect(await outcomes([id], { leaseMs: 70 })).toEqual(['extended'])
       expect(row(id)).toMatchObject({ workerId: 'native-1', leaseExpiresAt: NOW + 570 })
     })
 
-    it('starts what is claimable, with the attempt after the last', async () => {
+    it('starts a claimable job as the attempt after its last one', async () => {
       const { id } = await pushed(ledger, { queue: 'q' })
       const results = await ledger.beatNative([id], { ...BEAT, leaseMs: 70 })
       const begun = { attempt: 1, holder: 'native', workerId: 'native-1', outbox: null }
@@ -69,18 +69,19 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       expect(row(due.id)).toMatchObject({ rungMs: null, dueAt: null, enqueuedAt: NOW + 500 })
     })
 
-    it('leaves the lease to the ledger where the token that it runs is not the one that counts', async () => {
-      // E.g. its queue was deleted, and its lease had run out: the new token is not published yet.
+    it('starts a job whose token is outdated, but leaves the lease to the ledger', async () => {
+      // The queue was deleted and the lease ran out, so a new token is owed and not published yet.
       const owed = await native()
       await ledger.handOverAny(owed)
       const expired = { now: NOW, error: '{"code":"visibility_timeout"}', errors: '[]' }
       await ledger.fail(owed.id, fenceOf(owed), { ...expired, to: 'available' })
-      // A retry that the ledger holds; while its worker still has the last token, too (a NACK over HTTP).
+      // Two retries that the ledger holds: without a token, and with a last token that the worker still has
+      // after a NACK over HTTP.
       const [held, failed] = [await pushed(ledger), await pushed(ledger)]
       const due = { state: 'retryable', attempt: 2, dueAt: NOW, outbox: null } as const
       await plant({ id: held.id, ...due, tokenOut: false })
       await plant({ id: failed.id, ...due })
-      // A dead letter that has come back to life, while its last life is still run somewhere.
+      // A dead letter that was revived while a worker still runs its previous generation.
       const revived = await died(ledger)
       await ledger.revive(revived.id, 0, NOW)
       for (const { id } of [owed, held, failed, revived]) {
@@ -90,7 +91,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       }
     })
 
-    it('takes up the attempt whose lease had run out', async () => {
+    it('resumes the attempt whose lease had run out', async () => {
       const job = await native()
       const expired = { now: NOW, error: '{"code":"visibility_timeout"}', errors: '[]' }
       await ledger.fail(job.id, fenceOf(job), { ...expired, to: 'available' })
@@ -100,7 +101,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       expect(row(job.id).leaseExpiresAt).toBe(NOW + 30_500)
     })
 
-    it('hears that a job was cancelled', async () => {
+    it('reports that a job was cancelled', async () => {
       const { id } = await native()
       await ledger.cancel(id, NOW)
       const results = await ledger.beatNative([id], BEAT)
@@ -123,7 +124,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       },
     )
 
-    it('of two workers in the same turn the first has it', async () => {
+    it('gives the job to the first of two workers in one group commit', async () => {
       const { id } = await pushed(ledger)
       const [a, b] = await Promise.all([outcomes([id]), outcomes([id], { workerId: 'native-2' })])
       expect([a, b]).toEqual([['started'], ['ignored']])
@@ -131,7 +132,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
   })
 
   describe('claimable', () => {
-    it('are available jobs but for those that a native worker still has', async () => {
+    it('counts available jobs except those that a native worker still has', async () => {
       const [job] = [await native({ queue: 'q' }), await pushed(ledger, { queue: 'q' })]
       const counts = () => [ledger.counts('q').available, ledger.claimable('q')]
       expect(counts()).toEqual([1, 1])
@@ -147,7 +148,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
   })
 
   describe('handOverAny', () => {
-    it.each(['gateway', 'native', 'ledger'] as const)('takes it from %s', async (holder) => {
+    it.each(['gateway', 'native', 'ledger'] as const)('takes the lease from %s', async (holder) => {
       const job = await fetched(ledger)
       await plant({ id: job.id, holder })
       expect(await ledger.handOverAny(job)).toBe(true)
@@ -160,7 +161,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       expect(row(job.id)).toEqual(job)
     })
 
-    it('is stale for a job that has ended, and of it and an ack the ack wins', async () => {
+    it('is stale for a job that an ack ends in the same group commit', async () => {
       const job = await fetched(ledger)
       const [, first] = await Promise.all([
         ledger.complete(job.id, {}, { now: NOW, result: null }),
@@ -171,7 +172,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
   })
 
   describe('overdue', () => {
-    it('leaves native leases out where it is told to', async () => {
+    it('omits native leases on request', async () => {
       const [http, own] = [await fetched(ledger), await native({ timeoutMs: 10 })]
       const ids = (now: number, which?: 'not native') =>
         ledger.overdue(now, 9, which).map(({ id }) => id)
@@ -182,7 +183,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
   })
 
   describe('activeByWorker', () => {
-    it('counts what every worker runs, natively or not', async () => {
+    it('counts the active jobs of each worker, over HTTP and native', async () => {
       const [first, own] = [await fetched(ledger), await native()]
       await fetched(ledger)
       await plant({ id: (await fetched(ledger)).id, workerId: null })
@@ -197,7 +198,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       expect(ledger.activeByWorker(9).get('worker-1')).toBe(1)
     })
 
-    it('looks at as many as it is told to', async () => {
+    it('looks at no more jobs than its limit', async () => {
       for (let i = 0; i < 5; i++) await fetched(ledger)
       expect(ledger.activeByWorker(3)).toEqual(new Map([['worker-1', 3]]))
     })
@@ -207,7 +208,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
     const cancelledIn = (queues: string[]) =>
       ledger.tombstones(queues, 9).cancelled.map(({ id }) => id)
 
-    it('of an unknown id: its token is dropped, and nothing is adopted', async () => {
+    it('make the ledger drop the token of an unknown id instead of adopting its job', async () => {
       expect(await ledger.cancelAny('a', 'q', NOW)).toBe('tombstoned')
       expect([ledger.isTombstoned('a'), ledger.isTombstoned('b')]).toEqual([true, false])
       const arriving = token('a', { adopt: () => newJob({ id: 'a', queue: 'q' }) })
@@ -223,7 +224,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       expect(ledger.find('a')).toBeNull()
     })
 
-    it('are not for ids that the ledger knows, not even withdrawn ones', async () => {
+    it('are not written for ids that the ledger knows, not even for withdrawn ones', async () => {
       const [known, withdrawn] = [await pushed(ledger), await pushed(ledger)]
       await ledger.withdraw(withdrawn.id, withdrawn.outbox)
       const cancelled = await ledger.cancelAny(known.id, 'default', NOW)
@@ -235,7 +236,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       }
     })
 
-    it('are one write with the cancellation of what is known', async () => {
+    it('are committed, like cancellations of known jobs, when written() resolves', async () => {
       const { id } = await pushed(ledger)
       void ledger.cancelAny(id, 'default', NOW)
       void ledger.cancelAny('a', 'q', NOW)
@@ -243,7 +244,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       expect([row(id).state, ledger.isTombstoned('a')]).toEqual(['cancelled', true])
     })
 
-    it('are told of again to a worker whose heartbeat names the id', async () => {
+    it('are reported again to a worker whose heartbeat names the id', async () => {
       await ledger.cancelAny('a', 'q', NOW)
       const beat = { now: NOW, wall: NOW, workerId: 'w', leaseMs: null, defaultLeaseMs: 1_000 }
       expect(await ledger.beatNative(['a', 'b'], beat)).toEqual([
@@ -252,18 +253,18 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       ])
     })
 
-    it('are over when the id is used', async () => {
+    it('end when a job with that id is stored', async () => {
       await ledger.cancelAny('a', 'q', NOW)
       await ledger.insert(newJob({ id: 'a', queue: 'q' }), NOW)
       expect(ledger.isTombstoned('a')).toBe(false)
       expect(cancelledIn(['q'])).toEqual([])
-      // Workers that have heard of the tombstone drop tokens of generation 0.
+      // Generation 1, because workers that have heard of the tombstone drop tokens of generation 0.
       expect(row('a')).toMatchObject({ state: 'available', generation: 1 })
       await Promise.all([ledger.insert(newJob({ id: 'b' }), NOW), ledger.cancelAny('b', 'q', NOW)])
       expect([row('b').state, ledger.isTombstoned('b')]).toEqual(['cancelled', false])
     })
 
-    it('lists what must not run, newest first, of the queues that are asked for', async () => {
+    it('lists cancelled jobs and ids whose token is out, newest first, for the given queues', async () => {
       const cancelled = async (queue: string, at: number): Promise<string> => {
         const { id } = await pushed(ledger, { queue })
         await ledger.cancel(id, NOW + at)
@@ -288,21 +289,24 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       expect(ledger.tombstones(['nowhere'], 2)).toEqual({ cancelled: [], truncated: false })
     })
 
-    it.each(['jobs', 'unknown ids'])('says that there are more, all %s', async (kind) => {
-      // More than are asked of one queue at first, and not in the order of their time.
-      const earlier = Array.from({ length: 10 }, (_, i) => `earlier-${i}`)
-      for (const [i, id] of ['c', 'b', 'a', ...earlier].entries()) {
-        if (kind === 'jobs') await pushed(ledger, { id, queue: 'q' })
-        if (kind === 'jobs') await ledger.cancel(id, NOW - i)
-        else await ledger.cancelAny(id, 'q', NOW - i)
-      }
-      const [a, b, c] = ['a', 'b', 'c'].map((id) => ({ id, generation: 0 }))
-      expect(ledger.tombstones(['q'], 2)).toEqual({ cancelled: [c, b], truncated: true })
-      expect(ledger.tombstones(['q'], 3)).toEqual({ cancelled: [c, b, a], truncated: true })
-      expect(ledger.tombstones(['q'], 13)).toMatchObject({ truncated: false })
-    })
+    it.each(['jobs', 'unknown ids'])(
+      'says whether there are more than the limit, of %s',
+      async (kind) => {
+        // More than the first page of a queue, and not stored in the order of their times.
+        const earlier = Array.from({ length: 10 }, (_, i) => `earlier-${i}`)
+        for (const [i, id] of ['c', 'b', 'a', ...earlier].entries()) {
+          if (kind === 'jobs') await pushed(ledger, { id, queue: 'q' })
+          if (kind === 'jobs') await ledger.cancel(id, NOW - i)
+          else await ledger.cancelAny(id, 'q', NOW - i)
+        }
+        const [a, b, c] = ['a', 'b', 'c'].map((id) => ({ id, generation: 0 }))
+        expect(ledger.tombstones(['q'], 2)).toEqual({ cancelled: [c, b], truncated: true })
+        expect(ledger.tombstones(['q'], 3)).toEqual({ cancelled: [c, b, a], truncated: true })
+        expect(ledger.tombstones(['q'], 13)).toMatchObject({ truncated: false })
+      },
+    )
 
-    it('that come again are as new, and survive a restart', async () => {
+    it('are dated anew when the id is cancelled again, and survive a restart', async () => {
       await ledger.cancelAny('a', 'q', NOW)
       await ledger.cancelAny('b', 'q', NOW + 1)
       await ledger.cancelAny('a', 'q', NOW + 2)
@@ -311,7 +315,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       expect(ledger.isTombstoned('b')).toBe(true)
     })
 
-    it('are pruned with the rest', async () => {
+    it('are pruned like withdrawn rows, up to the limit', async () => {
       for (const at of [1, 2, 3]) await ledger.cancelAny(`t${at}`, 'q', NOW + at)
       const never = { completed: 0, cancelled: 0, discarded: 0, deadLetters: 0 }
       expect(await ledger.prune({ ...never, withdrawn: NOW + 3 }, NOW, 1)).toBe(1)
@@ -320,14 +324,14 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       expect(ledger.isTombstoned('t1')).toBe(false)
     })
 
-    it('stand once when two come in the same turn', async () => {
+    it('are written once for two cancellations in one group commit', async () => {
       await Promise.all([ledger.cancelAny('a', 'q', NOW), ledger.cancelAny('a', 'q', NOW)])
       expect(cancelledIn(['q'])).toEqual(['a'])
     })
   })
 
   describe('a cancelled job', () => {
-    it('is pruned once its token is back, whether or not the workers have heard', async () => {
+    it('is pruned once its token is back, although the broadcast to the workers is still owed', async () => {
       const { id } = await pushed(ledger)
       await ledger.cancel(id, NOW)
       const cutoffs = {
@@ -341,7 +345,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       ledger.tokenReturned(id, 0)
       expect(await ledger.prune(cutoffs, NOW, 9)).toBe(1)
       expect([ledger.find(id), ledger.outboxPage(0, 9)]).toEqual([null, []])
-      // Its id is a new job's, and the old nonce nobody's.
+      // A new job uses the id, and the old nonce belongs to no row.
       await ledger.insert(newJob({ id }), NOW)
       expect(row(id)).toMatchObject({ state: 'available', generation: 0 })
       expect(ledger.tombstones(['default'], 9).cancelled).toEqual([])

@@ -20,15 +20,15 @@ import {
 
 const QUEUES = ['alpha', 'beta']
 
-/** What somebody does to one of four jobs; mostly with the right numbers. */
+/** An operation on one of four jobs, mostly with the right numbers. */
 interface Action {
   verb: (typeof VERBS)[number]
   job: number
-  /** Added to the attempt that would be right. */
+  /** Added to the right attempt. */
   attemptOff: number
-  /** Taken from the row's generation. */
+  /** Subtracted from the row's generation. */
   generationOff: number
-  /** Taken from the row's nonce. */
+  /** Subtracted from the row's nonce. */
   nonceOff: number
 }
 
@@ -116,7 +116,7 @@ const LATER = new Set<Action['verb']>([
   'cancelAny',
 ])
 
-/** Everything that has ended is old enough. */
+/** Cutoffs that every ended row has passed. */
 const CUTOFFS = {
   completed: NOW + 999,
   cancelled: NOW + 999,
@@ -133,13 +133,13 @@ const action: fc.Arbitrary<Action> = fc.record({
   nonceOff: fc.constantFrom(0, 0, 1),
 })
 
-/** Actions of one inner list happen in the same event-loop turn. */
+/** Actions of one inner list are called in the same turn of the event loop, so they share a group commit. */
 const history = fc.array(fc.array(action, { minLength: 1, maxLength: 4 }), { maxLength: 30 })
 
-/** Whatever happens in whatever order, what must always be true is true. */
+/** Invariants that hold after any operations in any order. */
 export function propertyContract({ harness }: UnderTest): void {
   describe('any sequence of operations', () => {
-    it('keeps the counts, one winner, and the rules of attempts and generations', async () => {
+    it('keeps the counts right, one winner, and the rules of attempts and generations', async () => {
       let round = 0
       await fc.assert(
         fc.asyncProperty(history, async (turns) => {
@@ -156,7 +156,7 @@ type Outcome = { won: Won | null; id: string }
 
 class Run {
   readonly #harness: LedgerHarness
-  /** Jobs of a run have ids of their own, so that the runs can share one file. */
+  /** Each run has its own ids, so that all runs can share one file. */
   readonly #ids: string[]
   readonly #nonces = new Set<number>()
 
@@ -199,7 +199,7 @@ class Run {
     return {
       nonce: (row?.outbox ?? 0) - step.nonceOff,
       lease: { id, generation, attempt },
-      /** Of a token. */
+      /** The numbers of a token. */
       next: { generation, attempt: row?.state === 'active' ? attempt : attempt + 1 },
     }
   }
@@ -224,7 +224,7 @@ class Run {
         const claims = results.filter(({ verdict }) => verdict === 'claimed')
         expect(claims.length).toBeLessThanOrEqual(1)
         if (claims.length > 0) return { won: 'claim', id }
-        // Its token had no attempt left: the job is over, also one that was adopted just now.
+        // The token had no attempt left, which ends the job, even one that it made the ledger adopt.
         return { won: results.some(({ verdict }) => verdict === 'exhausted') ? 'end' : null, id }
       }
       case 'complete': {
@@ -273,7 +273,7 @@ class Run {
     return { won: change.to === 'discarded' ? 'end' : 'fail', id: lease.id }
   }
 
-  /** What became possible with retries, dead letters and time. */
+  /** Operations on retries, dead letters and schedules. */
   async #actLater(step: Action, lease: LeaseFence): Promise<Outcome> {
     const { id, generation } = lease
     const ledger = this.#ledger
@@ -309,7 +309,7 @@ class Run {
     }
   }
 
-  /** What a native worker says. */
+  /** A report or heartbeat of a native worker. */
   async #report(step: Action, lease: LeaseFence): Promise<Outcome> {
     const { id } = lease
     const said = SAID[step.verb]
@@ -324,7 +324,7 @@ class Run {
     return { won: isTerminal(result.job.state) ? 'end' : 'claim', id }
   }
 
-  /** What neither starts nor ends an attempt. */
+  /** Operations that neither start nor end an attempt, and those that the other functions handle. */
   async #actAside(step: Action, lease: LeaseFence): Promise<Outcome> {
     const { id, generation, attempt } = lease
     const change = FAILURES[step.verb]
@@ -370,7 +370,7 @@ class Run {
   }
 }
 
-/** What is true of every row at rest. */
+/** Invariants of every row between turns. */
 function checkRow(row: JobRow | null): void {
   if (row === null) return
   const isActive = row.state === 'active'
@@ -388,29 +388,29 @@ function checkRow(row: JobRow | null): void {
   if (row.state === 'available') expect(row.tokenOut).toBe(true)
   if (row.state === 'retryable' || row.state === 'scheduled') expect(row.dueAt).not.toBeNull()
   if (row.isDeadLetter) expect(row.state).toBe('discarded')
-  // Withdrawn is a refused PUSH, or what is left of a job that was discarded.
+  // A withdrawn row is a refused PUSH, or what remains of a discarded job.
   if (row.state !== 'withdrawn') {
     expect(row.discardedAt !== null).toBe(row.state === 'discarded')
   }
 }
 
-/** Of a turn that prunes: another row under the same id, inserted, or adopted from its late token. */
-function isAnew(was: JobRow, won: readonly (Won | null)[]): boolean {
+/** Whether a turn that prunes has stored another row under the same id, by an insert or an adoption. */
+function isOtherRow(was: JobRow, won: readonly (Won | null)[]): boolean {
   return won.includes('insert') || (isTerminal(was.state) && won.some((each) => each !== null))
 }
 
-/** Nothing changes but what became of its token, and what is heard of an earlier attempt. */
+/** An ended row changes only its tokenOut and outbox, and the errors of earlier attempts. */
 function checkFinal(was: JobRow, is: JobRow, verbs: ReadonlySet<Action['verb']>): void {
-  const mayBeHeardOf = verbs.has('reportFail') && was.errors?.includes(UNREPORTED) === true
-  const errors = mayBeHeardOf ? is.errors : was.errors
-  // The rung is gone in which its token was: it will not be in the job queue when it is due.
+  const mayBeReported = verbs.has('reportFail') && was.errors?.includes(UNREPORTED) === true
+  const errors = mayBeReported ? is.errors : was.errors
+  // The rung that had its token is gone, so the token will not reach the job queue when it is due.
   const isRungGone = verbs.has('rearmRung') && was.rungMs !== null && is.rungMs === null
   const rung = isRungGone ? { rungMs: null, dueAt: null } : {}
   expect(is).toEqual({ ...was, ...rung, errors, tokenOut: is.tokenOut, outbox: is.outbox })
   expect([was.outbox, null]).toContain(is.outbox)
 }
 
-/** What may become of a row in one turn. */
+/** What one turn may change in a row. */
 function checkStep(
   was: JobRow | null,
   is: JobRow | null,
@@ -427,7 +427,7 @@ function checkStep(
     if (won.some((each) => each !== null)) expect(is).not.toBeNull()
     return
   }
-  if (verbs.has('prune') && isAnew(was, won)) return
+  if (verbs.has('prune') && isOtherRow(was, won)) return
   // An id starts over only after a withdrawal or as a dead letter, one generation at a time.
   expect(is.generation - was.generation).toBe(wins('insert') + wins('revive'))
   if (wins('insert') + wins('revive') > 0) return

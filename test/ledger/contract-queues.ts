@@ -15,12 +15,12 @@ import {
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
 
-/** Pauses, and what is kept of each queue's last hour. */
+/** Pausing queues, and the statistics that the ledger keeps of each queue's last hour. */
 export function queueContract({ harness, ledger, row, plant }: UnderTest): void {
   describe('pauses', () => {
     const state = (queue: string) => [ledger.pauses.since(queue), ledger.pauses.owed().has(queue)]
 
-    it('stand from the first word until they are taken back', async () => {
+    it('last from the first pause until the queue is resumed', async () => {
       await pushed(ledger, { queue: 'q' })
       expect(state('q')).toEqual([null, false])
       expect(await ledger.pauses.pause('q', NOW)).toEqual({ pausedAt: NOW, isNew: true })
@@ -32,7 +32,7 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
       expect(await ledger.pauses.pause('q', NOW + 8)).toEqual({ pausedAt: NOW + 8, isNew: true })
     })
 
-    it('make a queue known that nobody has used', async () => {
+    it('create the row of a queue that no job has used', async () => {
       expect([ledger.hasQueue('a'), ledger.hasQueue('b')]).toEqual([false, false])
       await Promise.all([ledger.pauses.pause('a', NOW), ledger.pauses.resume('b', NOW)])
       expect([ledger.hasQueue('a'), ledger.hasQueue('b')]).toEqual([true, true])
@@ -40,7 +40,7 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
       expect([ledger.pauses.since('a'), ledger.pauses.since('b')]).toEqual([NOW, null])
     })
 
-    it('of one group follow each other', async () => {
+    it('and resumes of one group commit apply in order', async () => {
       const results = await Promise.all([
         ledger.pauses.pause('q', NOW),
         ledger.pauses.resume('q', NOW),
@@ -56,7 +56,7 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
       expect(state('q')).toEqual([NOW + 1, true])
     })
 
-    it('are owed until they are told as they stand', async () => {
+    it('are owed to the workers until a broadcast confirms exactly the present state', async () => {
       await ledger.pauses.pause('q', NOW)
       ledger.pauses.told('q', null)
       ledger.pauses.told('q', NOW - 1)
@@ -74,7 +74,7 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
       expect(state('q')[1]).toBe(false)
     })
 
-    it('outlive a restart, and so does what is owed; a pause is owed again', async () => {
+    it('survive a restart, as do owed broadcasts; a standing pause is owed again', async () => {
       for (const queue of ['told', 'untold', 'resumed', 'heard']) {
         await ledger.pauses.pause(queue, NOW)
         if (queue !== 'untold') ledger.pauses.told(queue, NOW)
@@ -95,7 +95,7 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
     const nothing = { completed: 0, failed: 0, timed: 0, durationMs: 0, waited: 0, waitMs: 0 }
     const hour = (queue: string, now = NOW) => ledger.traffic.lastHour(queue, now)
 
-    /** Fetched `waitMs` after it was stored at `at`. */
+    /** Claims a job `waitMs` after it was stored at `at`. */
     async function begun(queue: string, at: number, waitMs: number, maxAttempts = 3) {
       const job = newJob({ queue, maxAttempts })
       await ledger.insert(job, at)
@@ -110,18 +110,18 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
       await ledger.complete(id, {}, { now: at + waitMs + durationMs, result: null })
     }
 
-    it('counts, and sums up how long jobs have waited and taken', async () => {
+    it('counts completed jobs and sums up their waits and durations, also after a restart', async () => {
       await Promise.all([done('q', NOW, 10, 300), done('q', NOW, 30, 500), done('r', NOW, 0, 0)])
       const q = { completed: 2, failed: 0, timed: 2, durationMs: 800, waited: 2, waitMs: 40 }
       expect(hour('q')).toEqual(q)
-      // No time at all is a time, too.
+      // A duration of 0 ms counts as a known duration, too.
       expect(hour('r')).toEqual({ ...nothing, completed: 1, timed: 1, waited: 1 })
       expect(hour('nowhere')).toEqual(nothing)
       await harness.reopen()
       expect(hour('q')).toEqual(q)
     })
 
-    it('keeps all of a minute that many groups have added to', async () => {
+    it('sums up the writes of several group commits within one minute', async () => {
       for (const [i, waitMs] of [10, 20, 30].entries()) {
         const job = await begun('q', NOW + i, waitMs)
         await ledger.fail(job.id, fenceOf(job), { ...FAILED, ...RETRY })
@@ -132,7 +132,7 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
       expect(hour('q')).toEqual(q)
     })
 
-    it('goes on from now where the clock was set back, and no time is below zero', async () => {
+    it('counts from the present time after the clock was set back, and never a negative time', async () => {
       const HOUR = 3_600_000
       await done('q', NOW + 2 * HOUR, 10, 20)
       const waiting = newJob({ queue: 'q' })
@@ -153,7 +153,7 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
       expect(hour('q')).toEqual(q)
     })
 
-    it('counts every failed attempt, and no cancelled or expired job as one', async () => {
+    it('counts every failed attempt, but no cancelled or released job, as a failure', async () => {
       const retried = await begun('q', NOW, 0)
       const dead = await begun('q', NOW, 0)
       const back = await begun('q', NOW, 0)
@@ -174,41 +174,44 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
       ['a rejected job', false, false, 1],
       ['a rejected job whose attempt had failed before', false, true, 0],
       ['an expired message', true, false, 0],
-    ])('of jobs that died in the broker: %s', async (_, isExpired, isCounted, count) => {
-      const known = await pushed(ledger, { queue: 'q' })
-      const adopted = newJob({ queue: 'q' })
-      const describe = () => ({ error: null, errors: null, isDeadLetter: true, isCounted })
-      const terms = { now: NOW, wall: NOW }
-      for (const job of [known, adopted]) {
-        const how = { isExpired, wasInQueue: isExpired }
-        const dead = { ...token(job.id), describe, ...how, adopt: () => adopted }
-        expect(await ledger.discardDead(dead, terms)).toMatchObject({ outcome: 'discarded' })
-      }
-      expect(hour('q').failed).toBe(2 * count)
-    })
+    ])(
+      'counts failures of jobs that died in the broker: %s',
+      async (_, isExpired, isCounted, count) => {
+        const known = await pushed(ledger, { queue: 'q' })
+        const adopted = newJob({ queue: 'q' })
+        const describe = () => ({ error: null, errors: null, isDeadLetter: true, isCounted })
+        const terms = { now: NOW, wall: NOW }
+        for (const job of [known, adopted]) {
+          const how = { isExpired, wasInQueue: isExpired }
+          const dead = { ...token(job.id), describe, ...how, adopt: () => adopted }
+          expect(await ledger.discardDead(dead, terms)).toMatchObject({ outcome: 'discarded' })
+        }
+        expect(hour('q').failed).toBe(2 * count)
+      },
+    )
 
-    it('forgets the hour that is over, minute by minute, and from the file too', async () => {
+    it('drops minutes that are older than an hour, from the file as well', async () => {
       await done('q', NOW, 0, 100)
       await done('q', NOW + 30 * MINUTE, 0, 100)
       expect(hour('q', NOW + 30 * MINUTE).completed).toBe(2)
-      // Nor is there anything yet for a clock that was set back.
+      // A clock that was set back to before the minute sees nothing of it.
       expect(hour('q', NOW - MINUTE)).toEqual(nothing)
       expect(hour('q', NOW + 58 * MINUTE).completed).toBe(2)
       expect(hour('q', NOW + HOUR).completed).toBe(1)
       expect(hour('q', NOW + 90 * MINUTE)).toEqual(nothing)
       await done('other', NOW + 61 * MINUTE, 0, 0)
       await harness.reopen()
-      // What has been pruned is gone for a clock that stands earlier, too.
+      // The minutes that were pruned from the file do not come back for an earlier clock.
       expect(hour('q', NOW + 30 * MINUTE)).toMatchObject({ completed: 1, durationMs: 100 })
     })
 
-    it('begins a minute anew that has the place of an older one', async () => {
+    it('resets the slot of a minute when the same minute of the next hour begins', async () => {
       await done('q', NOW, 0, 100)
       await done('q', NOW + HOUR, 0, 7)
       expect(hour('q', NOW + HOUR)).toMatchObject({ completed: 1, durationMs: 7 })
     })
 
-    it('keeps this minute beside a start that was an hour ago', async () => {
+    it('keeps the current minute when a job that started an hour ago ends in it', async () => {
       const now = NOW + HOUR
       const short = await pushed(ledger, { queue: 'q' })
       const long = await pushed(ledger, { queue: 'q' })
@@ -222,7 +225,7 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
       expect(hour('q', now)).toEqual({ ...q, waited: 1, waitMs: HOUR - 100 })
     })
 
-    it('knows nothing of a write that was refused, in a group that was not', async () => {
+    it('ignores a refused write that shares a group commit with a successful one', async () => {
       const { id } = await begun('q', NOW, 0)
       const other = await begun('q', NOW, 0)
       await Promise.all([
@@ -232,7 +235,7 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
       expect(hour('q')).toMatchObject({ completed: 1, durationMs: 5 })
     })
 
-    it('takes the time of native jobs from their worker, where it tells it', async () => {
+    it('takes the duration of a native job from its worker, at most the time since the job was stored', async () => {
       const one = await pushed(ledger, { queue: 'q' })
       const two = await pushed(ledger, { queue: 'q' })
       const three = await pushed(ledger, { queue: 'q' })
@@ -249,7 +252,7 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
       expect(hour('q')).toMatchObject({ completed: 3, timed: 2, durationMs: 1_300 })
     })
 
-    it('takes it too where the word of the start came late, or that of the end', async () => {
+    it("takes the worker's duration also when the report of the start or of the end came late", async () => {
       const [soon, late] = [
         await pushed(ledger, { queue: 'q' }),
         await pushed(ledger, { queue: 'q' }),
@@ -265,7 +268,7 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
       expect(hour('q', NOW + MINUTE)).toMatchObject({ completed: 2, timed: 2, durationMs: 600 })
     })
 
-    it('takes no time for known where a start was only inferred', async () => {
+    it('counts no duration when the start of the attempt was only inferred', async () => {
       const retried = await pushed(ledger, { queue: 'q' })
       await plant({ id: retried.id, state: 'retryable', attempt: 1, dueAt: NOW })
       const resumed = await pushed(ledger, { queue: 'q' })
@@ -278,7 +281,7 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
       expect(hour('q')).toMatchObject({ completed: 2, timed: 0, durationMs: 0 })
     })
 
-    it('counts no time of waiting for what a native worker had', async () => {
+    it('counts no waiting time when a gateway claims a job that a native worker held', async () => {
       const { id } = await pushed(ledger, { queue: 'q' })
       await plant({ id, holder: 'native', attempt: 1 })
       const [result] = await ledger.claim([token(id)], { ...TERMS, now: NOW + 9 })
@@ -286,7 +289,7 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
       expect(hour('q')).toEqual(nothing)
     })
 
-    it('counts the failures that native workers report', async () => {
+    it('counts failures that native workers report', async () => {
       const { id } = await pushed(ledger, { queue: 'q' })
       const failure = { code: 'e', type: 'E', message: 'm', retryable: true }
       const said = { event: 'failed', failure, outcome: null } as const

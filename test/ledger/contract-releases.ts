@@ -18,7 +18,7 @@ import {
 const STARTED: Said = { event: 'started' }
 const released = (tokenAttempt: number): Said => ({ event: 'released', tokenAttempt })
 
-/** Who comes after a worker that has given a job back. */
+/** The worker that takes the job after the first one has given it back. */
 const NEXT = { workerId: 'native-2', now: NOW + 60, wall: NOW + 60 }
 const BEAT = { workerId: 'native-1', now: NOW, wall: NOW, leaseMs: null, defaultLeaseMs: 30_000 }
 
@@ -35,7 +35,7 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
     await apply(eventOf(id, STARTED))
     return id
   }
-  /** What the arrival table and a claim say of this token now. */
+  /** What the arrival table and a native claim decide about this token now. */
   const fates = (id: string, attempt: number) => {
     const context = { ...NEXT, isHeldDelivery: false, isTombstoned: false, isHeldHere: false }
     const arrived = { generation: 0, attempt }
@@ -49,7 +49,7 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
     { decision: 'run', attempt },
   ]
 
-  describe('a job whose queue was lost before the word that a native worker has begun it', () => {
+  describe('a job whose queue was lost before the gateway heard that a native worker had started it', () => {
     const begins: [string, (id: string, attempt: number) => Promise<unknown>][] = [
       ['a report of its start', (id, attempt) => apply(eventOf(id, STARTED, { attempt }))],
       ['a heartbeat', (id) => ledger.beatNative([id], BEAT)],
@@ -68,7 +68,7 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
       ends.map(([how, end]) => [told, how, begin, end] as const),
     )
 
-    it.each(cases)('gets a new token: by %s, and %s', async (_told, _how, begin, end) => {
+    it.each(cases)('gets a new token after %s, when %s', async (_told, _how, begin, end) => {
       const { id, outbox } = await pushed(ledger, { queue: 'q' })
       ledger.confirmed(outbox)
       await settleLazily(ledger)
@@ -80,29 +80,32 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
       expect(row(id).outbox).not.toBeNull()
     })
 
-    /** The gateway was away when it left its rung or level, and when the queue went. */
+    /** The gateway was down when the token left its rung or delay level, and when the queue was lost. */
     const away = (['retryable', 'scheduled'] as const).flatMap((state) =>
       cases.map((one) => [state, ...one] as const),
     )
 
-    it.each(away)('gets one, though it was still %s: by %s, and %s', async (...given) => {
-      const [state, , , begin, end] = given
-      const { id } = await pushed(ledger, { queue: 'q' })
-      const attempt = state === 'retryable' ? 1 : 0
-      await plant({ id, state, attempt, dueAt: NOW, rungMs: 0, outbox: null })
-      expect(await ledger.rearm('q', NOW)).toBe(0)
-      await begin(id, attempt + 1)
-      expect(row(id)).toMatchObject({ state: 'active', attempt: attempt + 1 })
-      await end(id, attempt + 1)
-      expect(row(id)).toMatchObject({ state: 'available', holder: null })
-      expect(row(id).outbox).not.toBeNull()
-    })
+    it.each(away)(
+      'gets a new token although it was still %s, after %s, when %s',
+      async (...given) => {
+        const [state, , , begin, end] = given
+        const { id } = await pushed(ledger, { queue: 'q' })
+        const attempt = state === 'retryable' ? 1 : 0
+        await plant({ id, state, attempt, dueAt: NOW, rungMs: 0, outbox: null })
+        expect(await ledger.rearm('q', NOW)).toBe(0)
+        await begin(id, attempt + 1)
+        expect(row(id)).toMatchObject({ state: 'active', attempt: attempt + 1 })
+        await end(id, attempt + 1)
+        expect(row(id)).toMatchObject({ state: 'available', holder: null })
+        expect(row(id).outbox).not.toBeNull()
+      },
+    )
 
     it.each<[string, Partial<NewJob>, (id: string) => Promise<unknown>]>([
       ['cancelled', {}, (id) => ledger.cancel(id, NOW)],
       ['expired', { expiresAt: NOW }, () => ledger.expire({ now: NOW, wall: NOW, limit: 9 })],
       ['exhausted', {}, (id) => ledger.claim([token(id, { attempt: 9 })], TERMS)],
-    ])("is nobody's where it is %s before that", async (how, given, end) => {
+    ])('has no worker when it is %s before that', async (how, given, end) => {
       const { id } = await pushed(ledger, { queue: 'q', ...given })
       await ledger.rearm('q', NOW)
       await end(id)
@@ -113,24 +116,27 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
     })
   })
 
-  describe('a report of a job that is given back', () => {
-    it.each([1, 3])('makes it available, its attempt not counted (of %i)', async (maxAttempts) => {
-      const { id, outbox } = await pushed(ledger, { queue: 'q', maxAttempts })
-      ledger.confirmed(outbox)
-      await settleLazily(ledger)
-      const before = row(id)
-      await apply(eventOf(id, STARTED))
-      const results = await ledger.applyReports([eventOf(id, released(1))], REPORT)
-      expect(row(id)).toEqual({ ...before, tokenOut: true })
-      expect(results).toEqual([{ outcome: 'released', job: row(id) }])
-      expect(ledger.counts('q')).toMatchObject({ available: 1, active: 0 })
-      expect(ledger.claimable('q')).toBe(1)
-      expect(fates(id, 1)).toEqual(RUNS_AS(1))
-      const [claimed] = await ledger.claim([token(id)], TERMS)
-      expect(claimed).toMatchObject({ verdict: 'claimed', job: { attempt: 1, errors: null } })
-    })
+  describe('a released report', () => {
+    it.each([1, 3])(
+      'makes the job available without counting the attempt (maxAttempts %i)',
+      async (maxAttempts) => {
+        const { id, outbox } = await pushed(ledger, { queue: 'q', maxAttempts })
+        ledger.confirmed(outbox)
+        await settleLazily(ledger)
+        const before = row(id)
+        await apply(eventOf(id, STARTED))
+        const results = await ledger.applyReports([eventOf(id, released(1))], REPORT)
+        expect(row(id)).toEqual({ ...before, tokenOut: true })
+        expect(results).toEqual([{ outcome: 'released', job: row(id) }])
+        expect(ledger.counts('q')).toMatchObject({ available: 1, active: 0 })
+        expect(ledger.claimable('q')).toBe(1)
+        expect(fates(id, 1)).toEqual(RUNS_AS(1))
+        const [claimed] = await ledger.claim([token(id)], TERMS)
+        expect(claimed).toMatchObject({ verdict: 'claimed', job: { attempt: 1, errors: null } })
+      },
+    )
 
-    it('that was run as a later attempt than its token says can still be run', async () => {
+    it('leaves a job runnable that ran as a later attempt than its token says', async () => {
       const id = await running({ queue: 'q' })
       await plant({ id, attempt: 2 })
       expect(await apply(eventOf(id, released(1), { attempt: 2 }))).toEqual(['released'])
@@ -141,7 +147,7 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
       expect(claimed).toMatchObject({ verdict: 'claimed', job: { attempt: 2 } })
     })
 
-    it('whose token came to us before that word gets a new one', async () => {
+    it('owes a new token when the old one had reached the gateway before the report', async () => {
       const id = await running()
       const [arrived] = await ledger.claim([token(id)], TERMS)
       expect(arrived?.verdict).toBe('hand-over')
@@ -151,35 +157,41 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
       expect(rest).toMatchObject({ state: 'available', attempt: 0, holder: null, tokenOut: true })
     })
 
-    describe('and is then started by an old word', () => {
-      /** Given back twice by a worker, once with its token and once without: another one is owed. */
+    describe('followed by an outdated start', () => {
+      /** The token reached the gateway before its worker gave the job back, so a new token is owed. */
       const owing = async () => {
         const id = await running()
         await ledger.claim([token(id)], TERMS)
         await apply(eventOf(id, released(1)))
         return row(id)
       }
-      const words: [string, (id: string) => Promise<unknown>][] = [
+      const outdatedStarts: [string, (id: string) => Promise<unknown>][] = [
         ['a report', (id) => apply(eventOf(id, STARTED))],
         ['a report of another worker', (id) => apply(eventOf(id, STARTED, NEXT))],
         ['a heartbeat', (id) => ledger.beatNative([id], BEAT)],
       ]
 
-      it.each(words)('%s: no token is behind that lease', async (_, say) => {
-        const { id } = await owing()
-        await say(id)
-        expect(row(id)).toMatchObject({ state: 'active', attempt: 1, holder: 'ledger' })
-      })
+      it.each(outdatedStarts)(
+        'by %s leases the job to the ledger, because no token is behind the lease',
+        async (_, say) => {
+          const { id } = await owing()
+          await say(id)
+          expect(row(id)).toMatchObject({ state: 'active', attempt: 1, holder: 'ledger' })
+        },
+      )
 
-      it.each(words)('%s: unless the one that was owed is out', async (_, say) => {
-        const { id, outbox } = await owing()
-        ledger.confirmed(outbox ?? 0)
-        await say(id)
-        expect(row(id)).toMatchObject({ state: 'active', attempt: 1, holder: 'native' })
-      })
+      it.each(outdatedStarts)(
+        'by %s leases the job natively when the owed token is confirmed',
+        async (_, say) => {
+          const { id, outbox } = await owing()
+          ledger.confirmed(outbox ?? 0)
+          await say(id)
+          expect(row(id)).toMatchObject({ state: 'active', attempt: 1, holder: 'native' })
+        },
+      )
     })
 
-    it('gets one after it was given back over HTTP, too', async () => {
+    it('sent over HTTP and followed by an outdated start leases the job to the ledger, too', async () => {
       const id = await running()
       const { generation, attempt } = row(id)
       await ledger.release(id, { generation, attempt, tokenAttempt: null })
@@ -187,7 +199,7 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
       expect(row(id)).toMatchObject({ state: 'active', attempt: 1, holder: 'ledger' })
     })
 
-    it('and gets one whatever number the old one had', async () => {
+    it('owes a new token for any attempt number of the old one', async () => {
       const id = await running({ queue: 'q' })
       await plant({ id, attempt: 2, holder: 'ledger' })
       expect(await apply(eventOf(id, released(1), { attempt: 2 }))).toEqual(['released'])
@@ -195,7 +207,7 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
       expect(ledger.claimable('q')).toBe(1)
     })
 
-    it('counts once, however often it is said', async () => {
+    it('is applied once, however often it is repeated', async () => {
       const id = await running()
       const word = eventOf(id, released(1))
       expect(await apply(word, word)).toEqual(['released', 'ignored'])
@@ -208,10 +220,10 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
 
     it.each<[string, object]>([
       ['another worker', { workerId: 'native-2' }],
-      ['another life', { generation: 1 }],
+      ['another generation', { generation: 1 }],
       ['an earlier attempt', { attempt: 1 }],
       ['a later attempt', { attempt: 3 }],
-    ])('is ignored of %s', async (_, over) => {
+    ])('is ignored for %s', async (_, over) => {
       const id = await running()
       await plant({ id, attempt: 2 })
       const before = row(id)
@@ -219,7 +231,7 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
       expect(row(id)).toEqual(before)
     })
 
-    it('is ignored where the job is leased over HTTP, over or unknown', async () => {
+    it('is ignored when the job is leased over HTTP, has ended or is unknown', async () => {
       const { id } = await pushed(ledger)
       await ledger.claim([token(id)], { ...TERMS, workerId: 'native-1' })
       const done = await running()

@@ -9,17 +9,17 @@ import { NOW, rowOf, type UnderTest } from './harness.ts'
 
 const JOBS = 500
 
-/** How an attempt that is followed by another one fails, by who decides and where the token is. */
+/** How an attempt that another one follows fails: who decides, and where the token is. */
 const RETRIES = ['rung', 'held', 'undecided'] as const
-/** How the last one ends: also not at all, as far as anybody tells. */
+/** How the last attempt ends; also without a report of its end. */
 const LAST = ['completed', 'discard', 'exhausted', 'started', 'rung', 'held', 'nothing'] as const
 
 interface Script {
   retries: readonly (typeof RETRIES)[number][]
   last: (typeof LAST)[number]
-  /** `started` is told as well. */
+  /** Whether the workers report `started` as well. */
   tellsStarts: boolean
-  /** Attempts that another worker began before and gave back; only such as have an end. */
+  /** Which attempts another worker began before and gave back; only attempts with a reported end. */
   releases: readonly boolean[]
 }
 
@@ -35,7 +35,7 @@ const stream = fc.record({
   seed: fc.integer({ min: 1, max: 2 ** 31 - 1 }),
 })
 
-/** What native workers report, when the messages come as they please. */
+/** Reports of native workers that arrive shuffled, duplicated or in part. */
 export function reportStreamContract({ ledger }: UnderTest): void {
   let round = 0
 
@@ -60,7 +60,7 @@ export function reportStreamContract({ ledger }: UnderTest): void {
       )
     })
 
-    it('never goes back, nor beyond what arrived, when it is dropped in part', async () => {
+    it('never takes a job back, nor further than its reports say, when a part of it is lost', async () => {
       await fc.assert(
         fc.asyncProperty(stream, async ({ scripts, seed }) => {
           const random = randomOf(seed)
@@ -114,7 +114,7 @@ class World {
     })
   }
 
-  /** In messages of up to a hundred events. */
+  /** Applies the events in messages of up to a hundred. */
   async play(events: readonly ReportedEvent[], random: () => number): Promise<void> {
     for (let from = 0; from < events.length; ) {
       const next = from + 1 + Math.floor(random() * 100)
@@ -125,7 +125,7 @@ class World {
     }
   }
 
-  /** No state goes backwards. */
+  /** Checks that no state goes backwards. */
   #lookAt(id: string): void {
     const row = rowOf(this.#ledger, id)
     const was = this.#seen.get(id)
@@ -134,7 +134,7 @@ class World {
     if (was !== undefined && !mayFollow(was, row)) expect(row, 'goes back').toEqual(was)
   }
 
-  /** Where every job stands, but for what depends on when it was heard of. */
+  /** The state of every job, without what depends on the time of the reports. */
   outcome(): unknown[] {
     return this.#ids.map((id) => {
       const row = rowOf(this.#ledger, id)
@@ -164,7 +164,7 @@ class World {
     for (const id of this.#ids) {
       const events = byId.get(id) ?? []
       const row = rowOf(this.#ledger, id)
-      // To give back what nobody has heard of changes nothing.
+      // A `released` report of an attempt whose start has not arrived changes nothing.
       const told = events.filter(({ said }) => said.event !== 'released')
       const last = Math.max(0, ...told.map(({ attempt }) => attempt))
       const ofLast = events.filter(({ attempt }) => attempt === last)
@@ -173,7 +173,7 @@ class World {
       expect(row.attempt).toBe(isGivenBack ? last - 1 : last)
       expect(row.state === 'completed').toBe(said.has('completed'))
       if (row.state === 'active') {
-        // Said before the start of the same worker, or of somebody else.
+        // `released` arrived before the start by the same worker, or is from another worker.
         said.delete('released')
         expect([...said]).toEqual(['started'])
       }
@@ -215,7 +215,7 @@ function saidOf(end: Script['last'] | Script['retries'][number], attempt: number
   }
 }
 
-/** Within one attempt: not started, started, over. */
+/** The stage within one attempt: started, waiting for the next one, ended. */
 function stageOf({ state }: JobRow): number {
   if (isTerminal(state)) return 3
   return state === 'active' ? 1 : 2
@@ -232,7 +232,7 @@ function shuffled<T>(list: readonly T[], random: () => number): T[] {
   return copy
 }
 
-/** Numerical Recipes' LCG: every run can be played again by its seed. */
+/** The LCG of Numerical Recipes, so that a run can be repeated with its seed. */
 function randomOf(seed: number): () => number {
   let state = seed
   return () => {

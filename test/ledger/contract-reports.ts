@@ -37,7 +37,7 @@ export function eventOf(
   return { id, generation: 0, attempt: 1, workerId: 'native-1', said, ...over }
 }
 
-/** What native workers say they did. */
+/** Reports of native workers. */
 export function reportContract({ ledger, row, plant }: UnderTest): void {
   const apply = async (...events: ReportedEvent[]) => {
     const results = await ledger.applyReports(events, REPORT)
@@ -54,7 +54,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
   }
 
   describe('a report of a start', () => {
-    it('leases the job to the native worker, and whatever was owed is not', async () => {
+    it('leases the job to the native worker, and drops the owed token', async () => {
       const { id } = await pushed(ledger, { queue: 'q', visibilityTimeoutMs: 5000 })
       const before = row(id)
       const results = await ledger.applyReports([eventOf(id, STARTED)], REPORT)
@@ -74,11 +74,15 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
     })
 
     it.each<[string, object, boolean]>([
-      ['due', { state: 'retryable', dueAt: NOW, rungMs: 250, attempt: 1 }, true],
-      ['not due by our clock', { state: 'retryable', dueAt: NOW + 99, attempt: 1 }, true],
+      ['due for a retry', { state: 'retryable', dueAt: NOW, rungMs: 250, attempt: 1 }, true],
+      [
+        "not due for its retry by the ledger's clock",
+        { state: 'retryable', dueAt: NOW + 99, attempt: 1 },
+        true,
+      ],
       ['scheduled', { state: 'scheduled', dueAt: NOW, attempt: 1 }, true],
       ['available', { state: 'available', attempt: 1 }, false],
-    ])('takes a job that is %s as it is', async (_, planted, promoted) => {
+    ])('starts a job that is %s', async (_, planted, promoted) => {
       const { id } = await pushed(ledger)
       await plant({ id, ...planted })
       const [result] = await ledger.applyReports([eventOf(id, STARTED, { attempt: 2 })], REPORT)
@@ -88,7 +92,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect(row(id)).toMatchObject({ state: 'active', holder: 'native', ...begun })
     })
 
-    it('of the next attempt, where the lease of the one before had run out', async () => {
+    it('starts the next attempt after the lease of the previous one had run out', async () => {
       const { id } = await running({ queue: 'q' })
       await plant({ id, state: 'available', leaseExpiresAt: null })
       expect(ledger.claimable('q')).toBe(0)
@@ -97,7 +101,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect(ledger.claimable('q')).toBe(1)
     })
 
-    it('records attempts that nobody told of', async () => {
+    it('records earlier attempts without a report as unreported', async () => {
       const { id } = await running({ maxAttempts: 9 })
       expect(await apply(eventOf(id, STARTED, { attempt: 4 }))).toEqual(['started'])
       expect(row(id)).toMatchObject({ state: 'active', attempt: 4 })
@@ -109,10 +113,10 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
     })
   })
 
-  describe('a report of a job that nobody knows', () => {
+  describe('a report of an unknown job', () => {
     const shown = (id: string, job = newJob({ id, queue: 'q' })) => ({ adopt: () => job })
 
-    it('adopts the job where it is shown, as if it had waited for this attempt', async () => {
+    it('adopts the job that it contains, and applies its outcome to the reported attempt', async () => {
       const { id } = newJob()
       const event = eventOf(id, HELD, { attempt: 2, generation: null, ...shown(id) })
       expect(await apply(event)).toEqual(['failed'])
@@ -122,13 +126,13 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect(ledger.queues().map(({ name }) => name)).toContain('q')
     })
 
-    it('adopts it in the life that its worker has run', async () => {
+    it('adopts the job in the generation that its worker has run', async () => {
       const { id } = newJob()
       expect(await apply(eventOf(id, HELD, { generation: 3, ...shown(id) }))).toEqual(['failed'])
       expect(row(id)).toMatchObject({ state: 'retryable', generation: 3, attempt: 1 })
     })
 
-    it('adopts it once', async () => {
+    it('adopts the job once', async () => {
       const { id } = newJob()
       const events = [STARTED, COMPLETED].map((said) => eventOf(id, said, shown(id)))
       expect(await apply(...events)).toEqual(['merged', 'completed'])
@@ -140,7 +144,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       ['completed', COMPLETED, { state: 'completed' }],
       ['failed', HELD, { state: 'retryable' }],
     ] as const)(
-      'adopts it where the start shows it and its end is told of at once: %s',
+      'adopts the job that the start contains when the end comes in the same message: %s',
       async (what, end, now) => {
         const { id } = newJob()
         const start = eventOf(id, STARTED, shown(id, newJob({ id, queue: 'q', maxAttempts: 7 })))
@@ -155,7 +159,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       },
     )
 
-    it('ignores it where it is not shown, was cancelled, or is no job of this id', async () => {
+    it('is ignored when it contains no job, the id was cancelled, or the job has another id', async () => {
       const { id } = newJob()
       const cancelled = newJob().id
       await ledger.cancelAny(cancelled, 'q', NOW)
@@ -174,7 +178,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
     const done = { state: 'completed', completedAt: NOW + 50, result: '{"ok":true}', error: null }
     const over = { ...done, holder: null, leaseMs: null, leaseExpiresAt: null, timeoutAt: null }
 
-    it('ends the attempt that runs; its token is about to be acknowledged', async () => {
+    it('completes the running attempt, and clears tokenOut because the worker is about to acknowledge', async () => {
       const job = await running({ queue: 'q' })
       const [result] = await ledger.applyReports([eventOf(job.id, COMPLETED)], REPORT)
       expect(row(job.id)).toEqual({ ...job, ...over, tokenOut: false })
@@ -187,7 +191,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect(ledger.counts('q')).toMatchObject({ active: 0, completed: 1 })
     })
 
-    it('implies the start, and both in one report are one write', async () => {
+    it('implies the start, and is one write with a start in the same message', async () => {
       const [a, b] = [await pushed(ledger, { queue: 'q' }), await pushed(ledger, { queue: 'q' })]
       expect(await apply(eventOf(a.id, COMPLETED))).toEqual(['completed'])
       expect(await apply(eventOf(b.id, STARTED), eventOf(b.id, COMPLETED))).toEqual([
@@ -204,20 +208,20 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
     it.each([
       ['that runs', () => running()],
       ['that waits', async () => row((await pushed(ledger)).id)],
-    ])('began no earlier than a job %s was there, however long it took', async (_, begin) => {
+    ])('dates the start of a job %s no earlier than the job was stored', async (_, begin) => {
       const { id } = await begin()
       await apply(eventOf(id, { event: 'completed', result: null, elapsedMs: 99_000 }))
       expect(row(id)).toMatchObject({ startedAt: NOW, completedAt: NOW + 50 })
     })
 
-    it('leaves a delivery of the gateway for the gateway to settle', async () => {
+    it('keeps tokenOut of a delivery that the gateway holds', async () => {
       const [held, handedOver] = [await fetched(ledger), await fetched(ledger)]
       await ledger.handOver([handedOver])
       await apply(eventOf(held.id, COMPLETED), eventOf(handedOver.id, COMPLETED))
       expect([row(held.id).tokenOut, row(handedOver.id).tokenOut]).toEqual([true, false])
     })
 
-    it('counts where the lease had run out', async () => {
+    it('completes the attempt although its lease had run out', async () => {
       const job = await running()
       const expired = { now: NOW + 40_000, error: '1', errors: '[]' }
       await ledger.fail(job.id, fenceOf(job), { ...expired, to: 'available' })
@@ -230,7 +234,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
   describe('a report of a failure', () => {
     const back = { state: 'retryable', attempt: 1, retryDelayMs: 700, dueAt: NOW + 750 }
 
-    it('with the next token in a rung, which is recorded: nothing is owed', async () => {
+    it('with the next token in a rung records the rung and owes nothing', async () => {
       const job = await running({ queue: 'q' })
       expect(await apply(eventOf(job.id, VIA_RUNG))).toEqual(['failed'])
       const inRung = { outbox: null, rungMs: 700, tokenOut: true, holder: null }
@@ -241,7 +245,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect(await ledger.rearmRung({ queue: 'q', delayMs: 700 }, NOW)).toBe(1)
     })
 
-    it('with a rung that is one too many to remember', async () => {
+    it('with a rung beyond the limit of remembered rungs is applied, without recording the rung', async () => {
       const known = Array.from({ length: 2_000 }, (_, i) => ({ queue: 'q', delayMs: 1_000 + i }))
       await Promise.all(known.map((rung) => ledger.recordRung(rung)))
       const job = await running({ queue: 'q' })
@@ -250,7 +254,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect(ledger.rungs()).toEqual(known)
     })
 
-    it('and no rung, or no decision at all: the ledger owes the token when it is due', async () => {
+    it('without a rung or a decision makes the ledger owe the token at the due time', async () => {
       const [a, b] = [await running(), await running()]
       await apply(eventOf(a.id, HELD), eventOf(b.id, failedWith()))
       expect(row(a.id)).toMatchObject({ ...back, outbox: null, rungMs: null, tokenOut: false })
@@ -261,7 +265,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect(promoted.map(({ outbox }) => outbox !== null)).toEqual([true, true])
     })
 
-    it('that the worker discards: it makes the copy, and its letter tells', async () => {
+    it("with a discard leaves the DLX copy to the worker's nack", async () => {
       const { id } = await running({ queue: 'q' })
       const [result] = await ledger.applyReports([eventOf(id, DISCARD)], REPORT)
       expect(result).toMatchObject({ outcome: 'failed', job: row(id) })
@@ -272,9 +276,9 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
     })
 
     it.each([
-      ['nobody decided', failedWith(), 3],
+      ['the worker has decided nothing', failedWith(), 3],
       ['the ledger alone held the lease', DISCARD, 1],
-    ])('that is the last: the copy is owed where %s', async (_, said, attempt) => {
+    ])('of the last attempt owes the DLX copy when %s', async (_, said, attempt) => {
       const job = await running()
       if (attempt === 1) await ledger.handOverAny(job)
       await apply(eventOf(job.id, said, { attempt }))
@@ -285,14 +289,14 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect(row(job.id)).toMatchObject({ outbox: null, deadLetterCopied: true })
     })
 
-    it('leaves a delivery of the gateway for the gateway to settle', async () => {
+    it('keeps tokenOut of a delivery that the gateway holds', async () => {
       const { id } = await fetched(ledger)
       await plant({ id, leaseExpiresAt: NOW })
       expect(await apply(eventOf(id, DISCARD))).toEqual(['failed'])
       expect(row(id)).toMatchObject({ state: 'discarded', tokenOut: true })
     })
 
-    it('that comes late gives the attempt its own error, whatever has happened since', async () => {
+    it('that arrives late replaces the unreported error of its attempt, and nothing else', async () => {
       const [a, b] = [await running({ maxAttempts: 9 }), await running({ maxAttempts: 9 })]
       for (const { id } of [a, b]) await apply(eventOf(id, STARTED, { attempt: 2 }))
       await apply(eventOf(b.id, COMPLETED, { attempt: 2 }))
@@ -311,7 +315,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
   describe('a report', () => {
     const all = [STARTED, COMPLETED, VIA_RUNG, HELD, DISCARD, failedWith()]
 
-    it.each(all)('of another life or an unknown job is ignored: %o', async (said) => {
+    it.each(all)('is ignored for another generation or an unknown job: %o', async (said) => {
       const [job, waiting] = [await running(), row((await pushed(ledger)).id)]
       const stale = [1, 7].flatMap((generation) => [
         eventOf(job.id, said, { generation }),
@@ -321,7 +325,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect([row(job.id), row(waiting.id)]).toEqual([job, waiting])
     })
 
-    it('without a generation is about the life that there is', async () => {
+    it('without a generation applies to the present generation', async () => {
       const { id } = await pushed(ledger)
       await plant({ id, generation: 4 })
       const event = { generation: null }
@@ -331,7 +335,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
 
     const ended: RowState[] = ['completed', 'cancelled', 'discarded', 'withdrawn']
     it.each(ended.flatMap((state) => all.map((said) => ({ state, said }))))(
-      'changes nothing of a job that is $state: $said',
+      'does not change a job that is $state: $said',
       async ({ state, said }) => {
         const { id } = await pushed(ledger)
         await plant({ id, state, outbox: null, tokenOut: false })
@@ -347,14 +351,17 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       [DISCARD, false],
       [STARTED, true],
       [VIA_RUNG, true],
-    ])('of a cancelled job says whether its token comes back: %o', async (said, tokenOut) => {
-      const { id } = await running()
-      await ledger.cancel(id, NOW)
-      await apply(eventOf(id, said))
-      expect(row(id)).toMatchObject({ state: 'cancelled', tokenOut })
-    })
+    ])(
+      'leaves tokenOut of a cancelled job set only while its token can still arrive: %o',
+      async (said, tokenOut) => {
+        const { id } = await running()
+        await ledger.cancel(id, NOW)
+        await apply(eventOf(id, said))
+        expect(row(id)).toMatchObject({ state: 'cancelled', tokenOut })
+      },
+    )
 
-    it('of an earlier attempt says nothing of the token of a cancelled job', async () => {
+    it('of an earlier attempt keeps tokenOut of a cancelled job', async () => {
       const { id } = await running()
       await plant({ id, attempt: 2 })
       await ledger.cancel(id, NOW)
@@ -362,7 +369,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect(row(id)).toMatchObject({ state: 'cancelled', tokenOut: true })
     })
 
-    it('of an earlier life says nothing of the token of a cancelled job', async () => {
+    it('of an earlier generation keeps tokenOut of a cancelled job', async () => {
       const { id } = await running()
       await plant({ id, generation: 1 })
       await ledger.cancel(id, NOW)
@@ -370,7 +377,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect(row(id)).toMatchObject({ state: 'cancelled', tokenOut: true })
     })
 
-    it('of a token that was dropped says nothing of a job that goes on', async () => {
+    it('of a dropped token does not change a live job, and clears tokenOut of an ended one once', async () => {
       const dropped: Said = { event: 'dropped' }
       const [queued, active, over] = [await pushed(ledger), await running(), await pushed(ledger)]
       const before = [row(queued.id), row(active.id)]
@@ -385,7 +392,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect(row(over.id)).toMatchObject({ state: 'cancelled', tokenOut: false })
     })
 
-    it('of a token that came too late ends the job without an attempt, once', async () => {
+    it('of an expired token ends an expired job without an attempt, once', async () => {
       const expired: Said = { event: 'expired' }
       const late = await pushed(ledger, { expiresAt: NOW - 1, queue: 'late' })
       const lasting = await pushed(ledger)
@@ -407,7 +414,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect(ledger.counts('late')).toMatchObject({ available: 0, discarded: 1 })
     })
 
-    it('of a token whose job has expired here says that it is back', async () => {
+    it('of an expired token clears tokenOut of a job that the ledger has expired', async () => {
       const { id } = await pushed(ledger, { expiresAt: NOW - 1 })
       await ledger.expire({ now: NOW, wall: NOW, limit: 9 })
       expect(row(id)).toMatchObject({ state: 'discarded', tokenOut: true })
@@ -415,14 +422,14 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect(row(id).tokenOut).toBe(false)
     })
 
-    it('of an attempt that was given back meanwhile, and its token with it: the copy is owed', async () => {
+    it('of a discard owes the DLX copy when the attempt was given back meanwhile', async () => {
       const { id } = await running()
       await ledger.handOverAny(row(id))
       const released = await ledger.release(id, { ...fenceOf(row(id)), tokenAttempt: null })
       expect(released).toMatchObject({ state: 'available', attempt: 0 })
       const said = { ...failedWith(), outcome: { decision: 'discard' as const } }
       expect(await apply(eventOf(id, said))).toEqual(['failed'])
-      // Its worker may be dead, with no delivery that it could reject.
+      // The worker may be dead, without a delivery that it could reject.
       expect(row(id)).toMatchObject({
         state: 'discarded',
         isDeadLetter: true,
@@ -431,7 +438,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect(row(id).outbox).not.toBeNull()
     })
 
-    it('of a job that somebody else has: a failure is not his', async () => {
+    it("of another worker's failure is ignored for an HTTP lease, but not for a native one, nor is a success", async () => {
       const [http, native] = [await fetched(ledger), await running()]
       const other = { workerId: 'native-2' }
       expect(await apply(eventOf(http.id, VIA_RUNG, other))).toEqual(['ignored'])
@@ -442,29 +449,35 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
     })
 
     it.each<[string, Said]>([
-      ['had failed there, and was left to us', failedWith()],
-      ['had failed there, with a long delay', HELD],
-      ['came there too late', { event: 'expired' }],
+      ['failed there without a decision', failedWith()],
+      ['failed there with a long delay', HELD],
+      ['expired there', { event: 'expired' }],
       ['was dropped there', { event: 'dropped' }],
-    ])('of the token of a job that runs elsewhere, which is gone: it %s', async (_, said) => {
-      const { id } = await fetched(ledger)
-      await apply(eventOf(id, said, { workerId: 'native-2' }))
-      expect(row(id)).toMatchObject({ state: 'active', holder: 'ledger' })
-      await ledger.complete(id, {}, { now: NOW, result: null })
-      expect(row(id).tokenOut).toBe(false)
-    })
+    ])(
+      'hands an HTTP lease to the ledger when the token reached another worker and %s',
+      async (_, said) => {
+        const { id } = await fetched(ledger)
+        await apply(eventOf(id, said, { workerId: 'native-2' }))
+        expect(row(id)).toMatchObject({ state: 'active', holder: 'ledger' })
+        await ledger.complete(id, {}, { now: NOW, result: null })
+        expect(row(id).tokenOut).toBe(false)
+      },
+    )
 
     it.each<[string, Said, Partial<ReportedEvent>]>([
-      ['an earlier one', { event: 'dropped' }, { attempt: 0 }],
-      ['one of another life', { event: 'dropped' }, { generation: 1 }],
-      ['one that has a successor', VIA_RUNG, {}],
-    ])('of a token that was not behind the lease, %s, leaves that alone', async (_, said, over) => {
-      const job = await fetched(ledger)
-      await apply(eventOf(job.id, said, { workerId: 'native-2', ...over }))
-      expect(row(job.id)).toEqual(job)
-    })
+      ['of an earlier attempt', { event: 'dropped' }, { attempt: 0 }],
+      ['of another generation', { event: 'dropped' }, { generation: 1 }],
+      ['with a successor in a rung', VIA_RUNG, {}],
+    ])(
+      'leaves an HTTP lease unchanged for another token than the one behind it, %s',
+      async (_, said, over) => {
+        const job = await fetched(ledger)
+        await apply(eventOf(job.id, said, { workerId: 'native-2', ...over }))
+        expect(row(job.id)).toEqual(job)
+      },
+    )
 
-    it.each(all)('counts once when two come in the same turn: %o', async (said) => {
+    it.each(all)('is applied once when it comes twice in one group commit: %o', async (said) => {
       const { id } = await pushed(ledger)
       const [first, second] = await Promise.all([
         apply(eventOf(id, said)),
@@ -473,7 +486,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect([first, second].map(([outcome]) => outcome === 'ignored')).toEqual([false, true])
     })
 
-    it('and an ack in the same turn: one of two wins', async () => {
+    it('excludes an ack or a claim of the same job in one group commit: the first call wins', async () => {
       const job = await fetched(ledger)
       const [acked, reported] = await Promise.all([
         ledger.complete(job.id, {}, { now: NOW, result: null }),
@@ -497,7 +510,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect(row(id)).toMatchObject({ state: 'completed', attempt: 2, tokenOut: false })
     })
 
-    it('that is empty is fine', async () => {
+    it('without events returns no results', async () => {
       expect(await ledger.applyReports([], REPORT)).toEqual([])
     })
   })

@@ -27,14 +27,14 @@ const NEVER: PruneCutoffs = {
   deadLetters: 0,
 }
 
-/** What is deleted, when, and what it leaves behind. */
+/** Which rows are pruned, when, and what remains of them. */
 export function retentionContract({ ledger, row }: UnderTest): void {
   const settled = async (id: string): Promise<string> => {
     ledger.tokenReturned(id, 0)
     await settleLazily(ledger)
     return id
   }
-  /** One job of each kind, ended at NOW, its token back. */
+  /** One job of each kind that ended at NOW and whose token is back. */
   const ENDED = {
     completed: async () => {
       const { id } = await fetched(ledger, { queue: 'q' })
@@ -57,28 +57,31 @@ export function retentionContract({ ledger, row }: UnderTest): void {
   const kinds = Object.keys(ENDED) as (keyof typeof ENDED)[]
 
   describe('prune', () => {
-    it.each(kinds)('of %s goes by its own cutoff, to the millisecond', async (kind) => {
-      const ids = new Map<string, string>()
-      for (const each of kinds) ids.set(each, await ENDED[each]())
-      const all = {
-        completed: NOW,
-        cancelled: NOW,
-        discarded: NOW,
-        withdrawn: NOW,
-        deadLetters: NOW,
-      }
-      expect(await ledger.prune(all, LATER, 10)).toBe(0)
-      expect(await ledger.prune({ ...NEVER, [kind]: NOW + 1 }, LATER, 10)).toBe(1)
-      for (const each of kinds) {
-        const left = ledger.find(ids.get(each) ?? '')
-        // The row of a dead letter stays, and is withdrawn: for its copy.
-        const isGone = left === null || (left.state === 'withdrawn' && each !== 'withdrawn')
-        expect(isGone, each).toBe(each === kind)
-      }
-    })
+    it.each(kinds)(
+      'applies the cutoff of %s to that kind only, to the millisecond',
+      async (kind) => {
+        const ids = new Map<string, string>()
+        for (const each of kinds) ids.set(each, await ENDED[each]())
+        const all = {
+          completed: NOW,
+          cancelled: NOW,
+          discarded: NOW,
+          withdrawn: NOW,
+          deadLetters: NOW,
+        }
+        expect(await ledger.prune(all, LATER, 10)).toBe(0)
+        expect(await ledger.prune({ ...NEVER, [kind]: NOW + 1 }, LATER, 10)).toBe(1)
+        for (const each of kinds) {
+          const left = ledger.find(ids.get(each) ?? '')
+          // The row of a dead letter stays as withdrawn, because its DLX copy has to be swept.
+          const isGone = left === null || (left.state === 'withdrawn' && each !== 'withdrawn')
+          expect(isGone, each).toBe(each === kind)
+        }
+      },
+    )
 
     it.each(['completed', 'cancelled', 'withdrawn'] as const)(
-      'deletes what is %s',
+      'deletes a job that is %s',
       async (kind) => {
         const id = await ENDED[kind]()
         expect(await ledger.prune({ ...NEVER, [kind]: LATER }, LATER, 10)).toBe(1)
@@ -92,22 +95,25 @@ export function retentionContract({ ledger, row }: UnderTest): void {
     it.each([
       ['discarded', false],
       ['deadLetters', true],
-    ] as const)('keeps the id of %s while its copy has to be swept', async (kind, isDeadLetter) => {
-      const job = await died(ledger, { queue: 'q', isDeadLetter })
-      if (!isDeadLetter) await sweep(ledger, 'q')
-      expect(await ledger.prune({ ...NEVER, [kind]: LATER }, LATER, 10)).toBe(1)
-      const gone = { state: 'withdrawn', isDeadLetter: false, envelope: '{}', errors: null }
-      expect(row(job.id)).toMatchObject({ ...gone, generation: 0, attempt: 1 })
-      expect(staleQueues(ledger)).toEqual(['q'])
-      expect([ledger.counts('q').discarded, ledger.deadLetterCount()]).toEqual([0, 0])
-      // Its time begins anew.
-      expect(await ledger.prune({ ...NEVER, withdrawn: LATER }, LATER, 10)).toBe(0)
-      expect(await ledger.prune({ ...NEVER, withdrawn: LATER + 1 }, LATER, 10)).toBe(1)
-      expect(ledger.find(job.id)).toBeNull()
-    })
+    ] as const)(
+      'keeps the id of %s as withdrawn while the DLX copy has to be swept',
+      async (kind, isDeadLetter) => {
+        const job = await died(ledger, { queue: 'q', isDeadLetter })
+        if (!isDeadLetter) await sweep(ledger, 'q')
+        expect(await ledger.prune({ ...NEVER, [kind]: LATER }, LATER, 10)).toBe(1)
+        const gone = { state: 'withdrawn', isDeadLetter: false, envelope: '{}', errors: null }
+        expect(row(job.id)).toMatchObject({ ...gone, generation: 0, attempt: 1 })
+        expect(staleQueues(ledger)).toEqual(['q'])
+        expect([ledger.counts('q').discarded, ledger.deadLetterCount()]).toEqual([0, 0])
+        // The retention of the withdrawn row begins anew.
+        expect(await ledger.prune({ ...NEVER, withdrawn: LATER }, LATER, 10)).toBe(0)
+        expect(await ledger.prune({ ...NEVER, withdrawn: LATER + 1 }, LATER, 10)).toBe(1)
+        expect(ledger.find(job.id)).toBeNull()
+      },
+    )
 
     it.each(['nack', 'publish'] as const)(
-      'keeps the id of a dead letter whose copy may come yet: %s',
+      'keeps the id of a dead letter whose copy may still arrive: %s',
       async (copy) => {
         const job = await fetched(ledger, { queue: 'q' })
         const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy } as const
@@ -122,7 +128,7 @@ export function retentionContract({ ledger, row }: UnderTest): void {
       },
     )
 
-    it('never touches a job whose token may come back, nor one that is not over', async () => {
+    it('keeps ended jobs whose token may come back, and jobs that have not ended', async () => {
       const cancelled = await pushed(ledger)
       await ledger.cancel(cancelled.id, NOW)
       const discarded = await fetched(ledger)
@@ -140,7 +146,7 @@ export function retentionContract({ ledger, row }: UnderTest): void {
       expect(late?.verdict).toBe('drop')
     })
 
-    it('takes the oldest first, at most so many at a time over all kinds', async () => {
+    it('removes the oldest rows first, up to its limit over all kinds', async () => {
       const ids: string[] = []
       for (const at of [3, 1, 2]) {
         const { id } = await pushed(ledger)
@@ -159,7 +165,7 @@ export function retentionContract({ ledger, row }: UnderTest): void {
     })
 
     it.each(kinds)(
-      'begins with the right time where %s was written by a clock ahead',
+      'removes %s that were dated by a clock ahead, once boundEnds has corrected the date',
       async (kind) => {
         const id = await ENDED[kind]()
         const before = NOW - 1000
@@ -173,14 +179,14 @@ export function retentionContract({ ledger, row }: UnderTest): void {
       },
     )
 
-    it('begins so with cancelled ids too, a page at a time', async () => {
+    it('removes such cancelled ids too, which boundEnds corrects a page at a time', async () => {
       for (const id of [1, 2, 3]) await ledger.cancelAny(newJob().id + id, 'q', NOW)
       expect(await ledger.boundEnds(NOW - 1000, 2)).toBe(2)
       expect(await ledger.boundEnds(NOW - 1000, 2)).toBe(1)
       expect(await ledger.prune({ ...NEVER, withdrawn: NOW - 999 }, NOW, 10)).toBe(3)
     })
 
-    it('does it once when two ask', async () => {
+    it('removes a row once in two calls of one group commit', async () => {
       await ENDED.completed()
       const cutoffs = { ...NEVER, completed: LATER }
       const both = await Promise.all([1, 2].map(() => ledger.prune(cutoffs, LATER, 10)))

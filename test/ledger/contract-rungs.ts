@@ -15,7 +15,7 @@ import {
 const RUNG = { queue: 'q', delayMs: 250 }
 const LATER = NOW + 1000
 
-/** TTL queues of retries: which there are, and what is lost with one. */
+/** Rungs, the TTL queues of retries: which ones the ledger remembers, and what is lost with one. */
 export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
   /** A job whose retry token is in the rung. */
   const retrying = async (queue = 'q', rungMs: number | null = 250): Promise<JobRow> => {
@@ -41,7 +41,7 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
     await ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to })
     return row(job.id)
   }
-  /** The token was faster than its confirm, and acknowledged early: the job needs another. */
+  /** The token was delivered before its confirm, and acknowledged early, so the job needs another one. */
   const runAndRelease = async ({ id }: JobRow) => {
     await promoteAll()
     await ledger.claim([token(id, { attempt: 2 })], { ...TERMS, now: LATER })
@@ -52,7 +52,7 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
     ledger.confirmed(outbox ?? 0)
     await settleLazily(ledger)
   }
-  /** How many of those that ended retention may have. */
+  /** Prunes all ended jobs, and returns how many retention could remove. */
   const prunable = (): Promise<number> => {
     const at = NOW + 1
     const kinds = { completed: at, cancelled: at, discarded: at, withdrawn: at, deadLetters: at }
@@ -60,7 +60,7 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
   }
 
   describe('rungs', () => {
-    it('are remembered once each, also over a restart', async () => {
+    it('are remembered once each, also after a restart', async () => {
       const other = { queue: 'q', delayMs: 350 }
       await Promise.all([ledger.recordRung(RUNG), ledger.recordRung(RUNG)])
       await ledger.recordRung(other)
@@ -71,18 +71,18 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
     })
   })
 
-  describe('a rung that confirms a token when its job is due', () => {
-    it('has it: none is owed to the queue', async () => {
+  describe("a rung's confirm of a token whose job comes due", () => {
+    it('clears the token that is owed to the queue', async () => {
       const failed = await failing()
       await promoteAll()
       const before = row(failed.id)
       await confirm(failed)
       expect(row(failed.id)).toEqual({ ...before, outbox: null, rungMs: 250 })
-      // In the rung, with which it would be lost.
+      // The token is in the rung, and would be lost with it.
       expect(await ledger.rearmRung(RUNG, NOW)).toBe(1)
     })
 
-    it('is heard at once: neither the relay nor a cancellation takes it for owed', async () => {
+    it('counts for the relay and a cancellation before it is written', async () => {
       const failed = await failing()
       const [promoted] = await promoteAll()
       ledger.confirmed(failed.outbox ?? 0)
@@ -91,7 +91,7 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(await ledger.cancel(failed.id, NOW)).toMatchObject({ isTokenOwed: false })
     })
 
-    it('is heard by the job that comes due behind it', async () => {
+    it('counts for a promotion that comes before it is written', async () => {
       const failed = await failing()
       ledger.confirmed(failed.outbox ?? 0)
       const [promoted] = await promoteAll()
@@ -100,7 +100,7 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(row(failed.id)).toEqual(promoted)
     })
 
-    it('is not heard where it has been lost since, with the token', async () => {
+    it('is ignored when the rung, and the token with it, was lost meanwhile', async () => {
       const failed = await failing()
       const [promoted] = await promoteAll()
       expect(await ledger.rearmRung(RUNG, NOW)).toBe(0)
@@ -109,10 +109,10 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
     })
 
     it.each<[string, (failed: JobRow) => Promise<unknown>]>([
-      ['was lost before', () => ledger.rearmRung(RUNG, NOW).then(promoteAll)],
-      ['had a queue that was lost since', () => promoteAll().then(() => ledger.rearm('q', NOW))],
-      ['had its token run and given back', runAndRelease],
-    ])('is not heard by the new token of a job whose rung %s', async (_, renew) => {
+      ['whose rung was lost before', () => ledger.rearmRung(RUNG, NOW).then(promoteAll)],
+      ['whose queue was lost meanwhile', () => promoteAll().then(() => ledger.rearm('q', NOW))],
+      ['whose old token ran and was given back', runAndRelease],
+    ])('does not clear the new token of a job %s', async (_, renew) => {
       const failed = await failing()
       await renew(failed)
       const before = row(failed.id)
@@ -122,7 +122,7 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(row(failed.id)).toEqual(before)
     })
 
-    it('pays nothing behind a restart', async () => {
+    it('clears nothing after a restart', async () => {
       const failed = await failing()
       const [promoted] = await promoteAll()
       await harness.reopen()
@@ -135,17 +135,20 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
     it.each([
       ['drops', { event: 'dropped' }],
       ['has run', { event: 'completed', result: null }],
-    ] as const)('is waited for whoever %s that of the attempt before', async (_, said) => {
-      const [waiting, back] = [await retrying(), await retrying()]
-      for (const { id } of [waiting, back]) await ledger.cancel(id, NOW)
-      const events = [eventOf(waiting.id, said), eventOf(back.id, said, { attempt: 2 })]
-      await ledger.applyReports(events, REPORT)
-      expect([waiting, back].map(({ id }) => row(id).tokenOut)).toEqual([true, false])
-    })
+    ] as const)(
+      'keeps tokenOut when a worker %s the token of the previous attempt',
+      async (_, said) => {
+        const [waiting, back] = [await retrying(), await retrying()]
+        for (const { id } of [waiting, back]) await ledger.cancel(id, NOW)
+        const events = [eventOf(waiting.id, said), eventOf(back.id, said, { attempt: 2 })]
+        await ledger.applyReports(events, REPORT)
+        expect([waiting, back].map(({ id }) => row(id).tokenOut)).toEqual([true, false])
+      },
+    )
   })
 
   describe('rearmRung', () => {
-    it('gives the ledger the retries whose token was in it', async () => {
+    it('returns the retries whose token was in the rung to the ledger', async () => {
       const lost = await retrying()
       const others = [
         await retrying('other'),
@@ -164,7 +167,7 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(again?.outbox).toBeGreaterThan(outbox ?? 0)
     })
 
-    it('publishes those that are due already', async () => {
+    it('owes tokens for retries that are due already', async () => {
       const lost = await retrying()
       await promoteAll()
       expect(row(lost.id)).toMatchObject({ state: 'available', outbox: null, rungMs: 250 })
@@ -173,7 +176,7 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(await ledger.rearmRung(RUNG, NOW)).toBe(0)
     })
 
-    it('leaves alone what was claimed meanwhile', async () => {
+    it('leaves jobs that were claimed meanwhile', async () => {
       const claimed = await retrying()
       await ledger.claim([token(claimed.id, { attempt: 2 })], { ...TERMS, now: LATER })
       await ledger.release(claimed.id, fenceOf(row(claimed.id)))
@@ -182,7 +185,7 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(row(claimed.id)).toEqual(before)
     })
 
-    it('has nobody wait for the token of a job that ended meanwhile', async () => {
+    it('clears tokenOut of jobs that ended while their token was in the rung', async () => {
       const ended = [await retrying(), await retrying()]
       const others = [await retrying('other'), await retrying('q', 350)]
       const all = [...ended, ...others]
@@ -192,7 +195,7 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(await prunable()).toBe(2)
     })
 
-    it('leaves it to the job queue where that may have had the token before', async () => {
+    it('keeps tokenOut of an ended job whose token may have reached the job queue, until that queue is lost', async () => {
       const { id } = await retrying()
       await ledger.cancel(id, NOW)
       expect(await ledger.rearmRung(RUNG, LATER)).toBe(0)
@@ -201,7 +204,7 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(row(id).tokenOut).toBe(false)
     })
 
-    it('takes as many pages as it needs', async () => {
+    it('handles more retries than one page holds', async () => {
       const jobs = await Promise.all(
         Array.from({ length: 2100 }, () => fetched(ledger, { queue: 'q' })),
       )
@@ -221,15 +224,15 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(ledger.owedTokens(5000)).toBe(2100)
     })
 
-    it('twice at once: each row is given to the ledger once', async () => {
+    it('called twice at once returns each retry to the ledger once', async () => {
       await retrying()
       const both = await Promise.all([ledger.rearmRung(RUNG, NOW), ledger.rearmRung(RUNG, NOW)])
       expect(both).toEqual([1, 0])
     })
   })
 
-  describe('rearm, with retries on their way', () => {
-    it('holds those whose token may have come out of its rung into the lost queue', async () => {
+  describe('rearm with retries in rungs', () => {
+    it('returns retries to the ledger whose token may have left its rung for the lost queue', async () => {
       const waiting = await retrying()
       const owing = await retrying()
       await ledger.rearmRung({ queue: 'q', delayMs: 250 }, NOW)
@@ -241,9 +244,9 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(promoted.map(({ id }) => id)).toEqual([waiting.id, owing.id, late.id])
     })
 
-    it('leaves those in their rung that are due later: a second token would be run as well', async () => {
+    it('leaves retries that are due later in their rung, because a second token would run as well', async () => {
       const waiting = await retrying()
-      // As long as the retry waits, its token does: the ledger says when that was.
+      // The token waits as long as the retry, so the due time tells when the token left its rung.
       const minute = 60_000
       await plant({ id: waiting.id, dueAt: NOW + minute + 1, retryDelayMs: 250 })
       const before = row(waiting.id)
@@ -253,14 +256,14 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(row(waiting.id)).toEqual({ ...before, rungMs: null, workerId: '' })
     })
 
-    it('holds one whose token left a rung that is shorter than its delay', async () => {
+    it('returns a retry to the ledger whose token left a rung that is shorter than its delay', async () => {
       const waiting = await retrying()
       await plant({ id: waiting.id, dueAt: NOW + 600_000, retryDelayMs: 600_000 })
       await ledger.rearm('q', NOW)
       expect(row(waiting.id)).toMatchObject({ state: 'retryable', rungMs: null })
     })
 
-    it('leaves alone those whose token is not in its rung yet', async () => {
+    it('leaves retries whose rung has not confirmed the token', async () => {
       const job = await fetched(ledger, { queue: 'q' })
       const to = { dueAt: LATER, delayMs: 250, rungMs: 250, isTokenBack: true } as const
       await ledger.fail(job.id, fenceOf(job), { ...FAILED, to: 'retryable', ...to })
@@ -269,7 +272,7 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(row(job.id)).toEqual(owing)
     })
 
-    it('publishes those that are due, wherever their token is', async () => {
+    it('owes tokens for retries that are due, wherever their token is', async () => {
       const { id } = await retrying()
       await promoteAll()
       expect(await ledger.rearm('q', NOW)).toBe(1)

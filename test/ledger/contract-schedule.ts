@@ -17,10 +17,10 @@ import {
   type UnderTest,
 } from './harness.ts'
 
-/** Clock and wall differ, so that nothing passes by reading the wrong one. */
+/** The two clocks differ, so that a test fails when the ledger reads the wrong one. */
 const WALL = NOW + 7_200_000
 
-/** What becomes claimable, or stops to be, because its time has come. */
+/** Jobs that become claimable, or expire, when their time has come. */
 export function scheduleContract({ ledger, row, plant }: UnderTest): void {
   const stored = async (start: NewJob['start'], given: Partial<NewJob> = {}): Promise<JobRow> => {
     const job = newJob({ ...given, start })
@@ -38,7 +38,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
   describe('adoptSchedule', () => {
     const start = { state: 'scheduled', dueAt: WALL + 5 } as const
 
-    it('stores it as a PUSH would, once', async () => {
+    it('stores a scheduled job like a PUSH, and a repetition changes nothing', async () => {
       const job = newJob({ start, queue: 'adopted' })
       expect(await ledger.adoptSchedule(job, NOW)).toMatchObject({
         outcome: 'inserted',
@@ -53,7 +53,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       expect(row(job.id)).toEqual(stored)
     })
 
-    it('leaves a job that is over as it is', async () => {
+    it('leaves an ended job unchanged', async () => {
       const { id } = await stored(start)
       await ledger.cancel(id, NOW)
       const before = row(id)
@@ -63,9 +63,9 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       expect(row(id)).toEqual(before)
     })
 
-    it('drops what was cancelled before it came, however often it comes', async () => {
+    it('drops a job that was cancelled before it arrived, however often it arrives', async () => {
       const job = newJob({ start })
-      // Of one group with the adoption: what was said first counts.
+      // Both are in one group commit, and the cancellation was asked for first.
       const [, first] = await Promise.all([
         ledger.cancelAny(job.id, job.queue, NOW),
         ledger.adoptSchedule(job, NOW),
@@ -95,7 +95,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       expect(ledger.counts('q')).toMatchObject({ pending: 0, available: 1 })
     })
 
-    it('schedules one that is for later by the wall clock', async () => {
+    it('schedules a pending job whose time is later by the wall clock', async () => {
       const job = await stored({ state: 'pending', dueAt: WALL + 1 }, { queue: 'q' })
       const activated = await ledger.activate(job.id, NOW + 5, WALL)
       expect(activated).toEqual({ ...job, state: 'scheduled', activatedAt: NOW + 5 })
@@ -103,7 +103,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       expect(ledger.nextDue().scheduled).toBe(WALL + 1)
     })
 
-    it('does not schedule what is due by now', async () => {
+    it('makes a job available at once when its time has come', async () => {
       const job = await stored({ state: 'pending', dueAt: WALL })
       expect(await ledger.activate(job.id, NOW, WALL)).toMatchObject({
         state: 'available',
@@ -112,7 +112,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       })
     })
 
-    it('is stale for any other state, and for the second of two', async () => {
+    it('is stale for a job that is not pending, and for the second of two calls', async () => {
       const { id } = await stored({ state: 'pending', dueAt: null })
       const twice = await Promise.all([1, 2].map(() => ledger.activate(id, NOW, WALL)))
       expect(twice.map((result) => result === 'stale')).toEqual([false, true])
@@ -129,7 +129,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
   })
 
   describe('sendAhead', () => {
-    it('owes the tokens of what is due by then to the plugin, each once', async () => {
+    it('owes the plugin the token of each job that is due by the given time, once', async () => {
       const [later, soon] = [await scheduled(WALL + 2_000), await scheduled(WALL + 1_000)]
       await pushed(ledger)
       const before = row(later.id)
@@ -140,7 +140,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       expect(row(later.id)).toEqual(before)
     })
 
-    it('owes none any more when it is due, if the exchange has it', async () => {
+    it('leaves no token owed at the due time when the exchange has confirmed it', async () => {
       const [there, lost] = [await scheduled(WALL), await scheduled(WALL)]
       await ledger.sendAhead(WALL, 9)
       ledger.confirmed(row(there.id).outbox ?? 0)
@@ -150,7 +150,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       expect(row(lost.id).outbox).not.toBeNull()
     })
 
-    it('owes none any more when the exchange has confirmed it too late', async () => {
+    it('drops the owed token when the exchange confirms it after the promotion', async () => {
       const { id } = await scheduled(WALL)
       await ledger.sendAhead(WALL, 9)
       const { outbox } = row(id)
@@ -160,7 +160,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       expect(row(id)).toMatchObject({ state: 'available', outbox: null, rungMs: 0 })
     })
 
-    it('is done again when the queue was lost: the exchange routes to nothing then', async () => {
+    it('is repeated after the queue was lost, because the exchange then routes the token nowhere', async () => {
       const { id } = await scheduled(WALL)
       await ledger.sendAhead(WALL, 9)
       ledger.confirmed(row(id).outbox ?? 0)
@@ -170,7 +170,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       expect(await ledger.sendAhead(WALL, 9)).toBe(1)
     })
 
-    it('tells the workers of a job that is cancelled then', async () => {
+    it('leaves a broadcast to be published when the job is cancelled afterwards', async () => {
       const { id } = await scheduled(WALL)
       await ledger.sendAhead(WALL, 9)
       await ledger.cancel(id, NOW)
@@ -180,7 +180,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
   })
 
   describe('promote', () => {
-    it('makes a scheduled job available by the wall clock, a retry by the other', async () => {
+    it("makes scheduled jobs due by the wall clock, and retries due by the ledger's clock", async () => {
       const [due, ahead] = [await scheduled(WALL), await scheduled(WALL + 1)]
       const [retry, later] = [await retrying(NOW + 7, null), await retrying(NOW + 8, null)]
       const promoted = await ledger.promote(NOW + 7, WALL, 10)
@@ -202,7 +202,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       expect(await ledger.promote(NOW + 7, WALL, 10)).toEqual([])
     })
 
-    it('takes what is latest first, however many there are', async () => {
+    it('promotes the most overdue jobs first, across both kinds, up to its limit', async () => {
       const late = [300, 400, 100, 200]
       const jobs = await Promise.all(
         late.map((ms, i) => (i % 2 ? scheduled(WALL - ms) : retrying(NOW - ms, null))),
@@ -214,7 +214,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       expect([...first, ...rest].map(({ id }) => id)).toEqual(ids)
     })
 
-    it('lets the token in a rung come by itself', async () => {
+    it('owes no second token when the rung has confirmed the one it holds', async () => {
       const { id, outbox } = await retrying(NOW, 250)
       ledger.confirmed(outbox ?? 0)
       const [promoted] = await ledger.promote(NOW, WALL, 10)
@@ -223,7 +223,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       expect(claimed).toMatchObject({ verdict: 'claimed', job: { retryDelayMs: 250 } })
     })
 
-    it('owes the queue what a rung never confirmed', async () => {
+    it('owes the queue a token when the rung has not confirmed its own', async () => {
       const owing = await retrying(NOW, 250)
       const [promoted] = await ledger.promote(NOW, WALL, 10)
       expect(promoted).toMatchObject({ id: owing.id, rungMs: null, state: 'available' })
@@ -231,7 +231,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       expect(ledger.outboxPage(0, 9)).toEqual([owedBy(row(owing.id))])
     })
 
-    it('does it once when two ask, and not for a job that has ended', async () => {
+    it('promotes a job once when called twice at once, and never an ended job', async () => {
       const [mine, ended] = [await scheduled(WALL), await scheduled(WALL)]
       await ledger.cancel(ended.id, NOW)
       const both = await Promise.all([1, 2].map(() => ledger.promote(NOW, WALL, 10)))
@@ -241,7 +241,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
   })
 
   describe('nextDue', () => {
-    it('is the earliest of each kind that is still waiting', async () => {
+    it('is the earliest due time of each kind that is still waiting', async () => {
       expect(ledger.nextDue()).toEqual({ retryable: null, scheduled: null })
       const first = await scheduled(NOW + 7)
       await scheduled(NOW + 9)
@@ -260,7 +260,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
     const expiring = (start: NewJob['start'], expiresAt = WALL, given: Partial<NewJob> = {}) =>
       stored(start, { queue: 'q', expiresAt, ...given })
 
-    it('discards what may not run any more, by the wall clock', async () => {
+    it('discards jobs whose expiry has passed by the wall clock', async () => {
       const jobs = [
         await expiring({ state: 'available' }),
         await expiring({ state: 'scheduled', dueAt: WALL + 9 }),
@@ -287,7 +287,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       expect(late?.verdict).toBe('drop')
     })
 
-    it('knows which of them have a token somewhere', async () => {
+    it('keeps tokenOut for a token in a rung, and not for a retry that the ledger holds', async () => {
       const inRung = await retrying(NOW + 9, 250)
       const held = await retrying(NOW + 9, null)
       await plant(
@@ -299,7 +299,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       expect([out.get(inRung.id), out.get(held.id)]).toEqual([true, false])
     })
 
-    it('expects none of what the ledger held, whatever became of the one before', async () => {
+    it("clears tokenOut of a held retry, even if the previous attempt's token was still out", async () => {
       const [held, owing] = [await retrying(NOW + 9, null), await retrying(NOW + 9, null)]
       const queued = await pushed(ledger, { expiresAt: WALL })
       const before = { expiresAt: WALL, tokenOut: true }
@@ -313,14 +313,14 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       expect(ids.map((id) => row(id).tokenOut)).toEqual([false, true, true])
     })
 
-    it('leaves nothing with the native worker that had it', async () => {
+    it('clears the holder of a job that a native worker had', async () => {
       const { id } = await expiring({ state: 'available' })
       await plant({ id, holder: 'native' })
       await ledger.expire(terms)
       expect(row(id)).toMatchObject({ state: 'discarded', holder: null })
     })
 
-    it('says whether their token was still to be published', async () => {
+    it('says for each job whether its token still had to be published', async () => {
       const waiting = await expiring({ state: 'scheduled', dueAt: WALL + 9 })
       const owing = await expiring({ state: 'available' })
       const confirmed = await pushed(ledger, { expiresAt: WALL })
@@ -335,23 +335,26 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       ['{"args":[],"retry":{"on_exhaustion":"dead_letter"}}', true],
       ['{"args":[],"retry":{"on_exhaustion":"discard"}}', false],
       ['{"args":[],"retry":{}}', false],
-      // A row as a fault could leave it: the default, and no reason to stop for the others.
+      // A damaged row gets the default, and must not stop the expiry of the others.
       ['{"args":', false],
-    ])('lists those whose own policy wants it: %s', async (envelope, isListed) => {
-      const [one, other] = [
-        await expiring({ state: 'available' }, WALL, { envelope }),
-        await expiring({ state: 'available' }),
-      ]
-      const expired = await ledger.expire(terms)
-      expect(expired.map(({ job }) => job.isDeadLetter)).toEqual([isListed, false])
-      expect(ledger.deadLetters({ queue: 'q', limit: 5, offset: 0 })).toEqual({
-        jobs: isListed ? [row(one.id)] : [],
-        total: isListed ? 1 : 0,
-      })
-      expect(row(other.id)).toMatchObject({ state: 'discarded', isDeadLetter: false })
-    })
+    ])(
+      'makes an expired job a dead letter only if its own policy says so: %s',
+      async (envelope, isListed) => {
+        const [one, other] = [
+          await expiring({ state: 'available' }, WALL, { envelope }),
+          await expiring({ state: 'available' }),
+        ]
+        const expired = await ledger.expire(terms)
+        expect(expired.map(({ job }) => job.isDeadLetter)).toEqual([isListed, false])
+        expect(ledger.deadLetters({ queue: 'q', limit: 5, offset: 0 })).toEqual({
+          jobs: isListed ? [row(one.id)] : [],
+          total: isListed ? 1 : 0,
+        })
+        expect(row(other.id)).toMatchObject({ state: 'discarded', isDeadLetter: false })
+      },
+    )
 
-    it('leaves active and ended jobs alone, and takes at most so many', async () => {
+    it('leaves active and ended jobs alone, and respects its limit, most overdue first', async () => {
       const active = await fetched(ledger, { expiresAt: WALL })
       const ended = await expiring({ state: 'available' })
       await ledger.cancel(ended.id, NOW)
@@ -363,7 +366,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       expect(row(ended.id).state).toBe('cancelled')
     })
 
-    it('does it once when two ask, and a claim in the same turn sees it', async () => {
+    it('expires a job once when called twice at once, and a claim in the same group commit drops it', async () => {
       const { id } = await pushed(ledger, { expiresAt: WALL })
       const [first, second, [late]] = await Promise.all([
         ledger.expire(terms),

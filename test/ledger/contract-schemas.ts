@@ -15,7 +15,7 @@ export function schemaContract({ harness, ledger }: UnderTest): void {
     ledger.schemas.list(limit, offset).schemas.map(({ uri }) => uri)
 
   describe('schemas', () => {
-    it('are kept as they were registered, also over a restart', async () => {
+    it('are stored as they were registered, also after a restart', async () => {
       const one = schema('urn:a', { version: 2 ** 53 - 1 })
       expect(await insert(one)).toEqual({ outcome: 'inserted' })
       expect(ledger.schemas.find('urn:a')).toEqual(one)
@@ -26,7 +26,7 @@ export function schemaContract({ harness, ledger }: UnderTest): void {
       expect(ledger.schemas.registration('urn:a')).toBe(registration)
     })
 
-    it('have a uri of their own, of two at the same time too', async () => {
+    it('are refused when their uri is taken, also by one that is registered at the same time', async () => {
       const [first, second] = [schema('urn:a'), schema('urn:a', { version: 2 })]
       expect(await Promise.all([insert(first), insert(second)])).toEqual([
         { outcome: 'inserted' },
@@ -35,7 +35,7 @@ export function schemaContract({ harness, ledger }: UnderTest): void {
       expect(ledger.schemas.find('urn:a')).toEqual(first)
     })
 
-    it('are as many as may be, also of those at the same time', async () => {
+    it('are refused beyond the limit, also when several are registered at the same time', async () => {
       const outcomes = await Promise.all(['a', 'b', 'c', 'd'].map((uri) => insert(schema(uri))))
       expect(outcomes.map(({ outcome }) => outcome)).toEqual([
         ...['inserted', 'inserted', 'inserted', 'full'],
@@ -53,7 +53,7 @@ export function schemaContract({ harness, ledger }: UnderTest): void {
       expect(uris(9, 3)).toEqual([])
     })
 
-    it('are gone when they are deleted, and another one of that uri is another one', async () => {
+    it('are gone once deleted, and a later one of the same uri has a registration number of its own', async () => {
       await insert(schema('a'))
       await insert(schema('b'))
       const before = ledger.schemas.registration('b')

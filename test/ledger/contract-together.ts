@@ -21,7 +21,7 @@ import {
 } from './harness.ts'
 
 const MINUTE_MS = 60_000
-/** Of each of these types there may be one job at a time; `free` is anybody's. */
+/** `k0` and `k1` are unique, so there may be one live job of each; there may be any number of `free`. */
 const TYPES = ['k0', 'k1', 'free']
 const CONFLICTS = ['replace', 'replace', 'reject', 'ignore']
 const OVERLAPS = ['skip', 'enqueue', 'cancel_previous'] as const
@@ -44,10 +44,10 @@ const turns = fc.array(
   { minLength: 5, maxLength: 40 },
 )
 
-/** Workflows, unique keys and recurring jobs: the end of one begins, replaces or ends another. */
+/** Workflows, unique keys and cron entries together: the end of one job begins, replaces or ends another. */
 export function togetherContract({ harness }: UnderTest): void {
-  describe('workflows, unique keys and recurring jobs, whatever becomes of their jobs', () => {
-    it('leave one job with each key, one of each entry, and counts that are right', async () => {
+  describe('workflows, unique keys and cron entries under any sequence of operations', () => {
+    it('leave at most one live job for each key and each entry, and correct counts', async () => {
       await fc.assert(
         fc.asyncProperty(turns, async (all) => {
           const world = await World.begin(harness)
@@ -60,13 +60,13 @@ export function togetherContract({ harness }: UnderTest): void {
   })
 }
 
-/** Every run has types and entries of its own. */
+/** Each run has its own types and entries, because all runs share one ledger. */
 class World {
   readonly #harness: LedgerHarness
   readonly #own = newJob().id
   readonly #ids = new Set<string>()
   readonly #workflows = new Set<string>()
-  /** Jobs by their entry. */
+  /** The jobs that the ticks of each entry have stored. */
   readonly #ticked = new Map<string, string[]>()
 
   static async begin(harness: LedgerHarness): Promise<World> {
@@ -95,7 +95,7 @@ class World {
     this.#check()
   }
 
-  /** Whatever is left is cancelled: then all workflows are over. */
+  /** Cancels all live jobs, which must end all workflows. */
   async end(): Promise<void> {
     for (let live = this.#in(); live.length > 0; live = this.#in()) {
       for (const { id } of live) await this.#ledger.cancel(id, NOW)
@@ -107,7 +107,7 @@ class World {
     expect(states).not.toContain('running')
   }
 
-  /** Not over, and in this state where one is named. */
+  /** The jobs in the given state, or all that have not ended. */
   #in(state?: JobRow['state']): JobRow[] {
     return this.#rows.filter((row) => (state ? row.state === state : !isTerminal(row.state)))
   }

@@ -37,7 +37,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
   }
 
   describe('a unique job', () => {
-    it('is stored where no other has its key', async () => {
+    it('is stored when no other job has its key', async () => {
       const first = job()
       const inserted = insertedOf(await ledger.insert(first, NOW))
       expect(inserted).not.toHaveProperty('replacing')
@@ -50,7 +50,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       })
     })
 
-    it('is told from one whose key only begins like its own', async () => {
+    it('does not conflict with a job whose key differs in its last character only', async () => {
       const key = '0123456789abcdef'.repeat(4)
       const first = await pushed(ledger, job({ key }))
       const alike = { key: `${key.slice(0, -1)}0`, states: JOB_STATES }
@@ -62,7 +62,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
     })
 
     it.each(JOB_STATES)(
-      "is in the way as %s where the other's policy names that",
+      'conflicts as %s when the policy of the new job names that state',
       async (state) => {
         const { id } = await pushed(ledger, job())
         await plant({ id, state })
@@ -77,7 +77,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       },
     )
 
-    it("is in nobody's way as withdrawn", async () => {
+    it('does not conflict once it is withdrawn', async () => {
       const { id, outbox } = await pushed(ledger, job())
       await ledger.withdraw(id, outbox)
       const again = job({ states: JOB_STATES }, { id })
@@ -85,16 +85,16 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       expect(await ledger.insert(job(), NOW)).toMatchObject({ outcome: 'conflict' })
     })
 
-    it('is in the way for its period, from its creation on', async () => {
+    it('conflicts for its period, counted from its creation', async () => {
       const { id } = await pushed(ledger, job())
       const next = (now: number) => ledger.insert(job({ periodMs: 1_000 }, { createdAt: now }), now)
       expect(await next(NOW + 999)).toMatchObject({ outcome: 'conflict', existing: { id } })
       expect(await next(NOW + 1_000)).toMatchObject({ outcome: 'inserted' })
-      // The second one is in the way now.
+      // Now the second job conflicts.
       expect(await next(NOW + 1_001)).toMatchObject({ outcome: 'conflict' })
     })
 
-    it("is in nobody's way when it has expired, although nobody has discarded it yet", async () => {
+    it('counts as discarded once it has expired, even before the ledger discards it', async () => {
       const past = await pushed(ledger, job({}, { expiresAt: Date.now() - 1 }))
       const discarded = { states: [...LIVE, 'discarded' as const] }
       expect(await ledger.insert(job(discarded), NOW)).toMatchObject({ outcome: 'conflict' })
@@ -104,14 +104,14 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       expect(await ledger.insert(job(), NOW)).toMatchObject({ existing: { id: next.id } })
     })
 
-    it('is in the way for as long as it runs, whatever has expired meanwhile', async () => {
+    it('conflicts while it runs, although its expiry has passed', async () => {
       const running = await pushed(ledger, job({}, { expiresAt: NOW + 1 }))
       await ledger.claim([token(running.id)], { ...TERMS, wall: NOW })
       expect(row(running.id)).toMatchObject({ state: 'active' })
       expect(await ledger.insert(job(), NOW)).toMatchObject({ outcome: 'conflict' })
     })
 
-    it('is in the way as completed, whenever it would have expired', async () => {
+    it('conflicts as completed, although its expiry has passed', async () => {
       const { id } = await pushed(ledger, job({}, { expiresAt: NOW + 1 }))
       await ledger.claim([token(id)], { ...TERMS, wall: NOW })
       await ledger.complete(id, {}, { now: NOW, result: null })
@@ -122,7 +122,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       })
     })
 
-    it('is one, however many come in one commit', async () => {
+    it('is stored once when 64 jobs with its key come in one group commit', async () => {
       const outcomes = await Promise.all(
         Array.from({ length: 64 }, (_, i) =>
           ledger.insert(job({ onConflict: i % 2 === 0 ? 'reject' : 'ignore' }), NOW),
@@ -135,13 +135,13 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       expect(ledger.counts('default').available).toBe(1)
     })
 
-    it('keeps its key over a restart, and through retries that nobody checks', async () => {
+    it('keeps its key over a restart, and through a retry although another job has the key', async () => {
       const first = job()
       await ledger.insert(first, NOW)
       await harness.reopen()
       await ledger.claim([token(first.id)], TERMS)
       const change = { now: NOW, error: '{}', errors: '[]', to: 'available' } as const
-      // Another one has slipped in while the policy of the newcomer did not mind.
+      // Another job could take the key, because its own policy names pending jobs only.
       await ledger.insert(job({ states: ['pending'] }), NOW)
       expect(await ledger.fail(first.id, fenceOf(row(first.id)), change)).toMatchObject({
         state: 'available',
@@ -149,7 +149,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       expect(await ledger.insert(job(), NOW)).toMatchObject({ outcome: 'conflict' })
     })
 
-    it('waits for one that may still be withdrawn', async () => {
+    it('makes a new job with its key wait while it may still be withdrawn', async () => {
       const { id } = await pushed(ledger, job())
       for (const onConflict of ['reject', 'ignore', 'replace'] as const) {
         const isUnsettled = (other: string) => other === id
@@ -168,7 +168,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
     })
   })
 
-  it('whose period lies ahead, as the clock was set back, has it from the next start on', async () => {
+  it('boundWaits dates a unique job back that was created while the clock was ahead', async () => {
     const [ahead, periodMs] = [NOW + 86_400_000, 1000]
     const first = job({ periodMs }, { createdAt: ahead })
     await ledger.insert(first, ahead)
@@ -181,7 +181,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
     expect(row(first.id).createdAt).toBe(NOW)
   })
 
-  it('has it then even where the newest job is a native one, whose publisher dates it', async () => {
+  it("boundWaits dates it back even when the newest row is a native job with its publisher's date", async () => {
     const ahead = NOW + 86_400_000
     const first = job({ periodMs: 1000 }, { createdAt: ahead })
     await ledger.insert(first, ahead)
@@ -192,7 +192,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
   })
 
   describe('ignore', () => {
-    it('stores nothing and names the one that is there', async () => {
+    it('stores nothing and returns the existing job', async () => {
       const { id } = await pushed(ledger, job())
       const other = job({ onConflict: 'ignore' })
       expect(await ledger.insert(other, NOW)).toEqual({ outcome: 'existing', job: row(id) })
@@ -203,24 +203,27 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
   describe('replace', () => {
     const replacing = (over: Partial<NewJob> = {}) => job({ onConflict: 'replace' }, over)
 
-    it.each(LIVE)('cancels one that is %s, and stores the new one with it', async (state) => {
-      const { id } = await pushed(ledger, job())
-      await plant({ id, state })
-      const next = replacing()
-      const inserted = insertedOf(await ledger.insert(next, NOW + 5))
-      expect(inserted.replacing?.cancelled).toEqual([
-        { job: row(id), previousState: state, isTokenOwed: expect.any(Boolean) },
-      ])
-      // Its token is out, so that workers have to hear of it.
-      expect(row(id)).toMatchObject({
-        state: 'cancelled',
-        cancelledAt: NOW + 5,
-        outbox: expect.any(Number),
-      })
-      expect(row(next.id).state).toBe('available')
-    })
+    it.each(LIVE)(
+      'cancels a job that is %s, and stores the new one in the same commit',
+      async (state) => {
+        const { id } = await pushed(ledger, job())
+        await plant({ id, state })
+        const next = replacing()
+        const inserted = insertedOf(await ledger.insert(next, NOW + 5))
+        expect(inserted.replacing?.cancelled).toEqual([
+          { job: row(id), previousState: state, isTokenOwed: expect.any(Boolean) },
+        ])
+        // Its token is out, so a broadcast to the workers is owed.
+        expect(row(id)).toMatchObject({
+          state: 'cancelled',
+          cancelledAt: NOW + 5,
+          outbox: expect.any(Number),
+        })
+        expect(row(next.id).state).toBe('available')
+      },
+    )
 
-    it('leaves alone what has ended', async () => {
+    it('leaves ended jobs unchanged', async () => {
       const { id } = await pushed(ledger, job())
       await plant({ id, state: 'completed' })
       const next = job({ onConflict: 'replace', states: JOB_STATES })
@@ -228,7 +231,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       expect(row(id).state).toBe('completed')
     })
 
-    it('does all or nothing', async () => {
+    it('cancels nothing when the new job is refused', async () => {
       const { id } = await pushed(ledger, job())
       const taken = await pushed(ledger)
       const before = row(id)
@@ -237,7 +240,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       })
       expect(row(id)).toEqual(before)
       expect(ledger.counts('default')).toMatchObject({ available: 2, cancelled: 0 })
-      // A bystander in the same commit is not taken back with it.
+      // Another write of the same group commit is not rolled back with it.
       const [refused, beside] = await Promise.all([
         ledger.insert(replacing({ id: taken.id }), NOW),
         ledger.insert(newJob(), NOW),
@@ -245,7 +248,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       expect([refused.outcome, beside.outcome]).toEqual(['duplicate', 'inserted'])
     })
 
-    it('cancels all that are in the way, but not any number', async () => {
+    it('cancels 100 jobs with its key, and conflicts with more', async () => {
       const push = (count: number) =>
         ledger.insertAll(
           Array.from({ length: count }, () => job({ states: ['pending'] })),
@@ -259,7 +262,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       expect(ledger.counts('default')).toMatchObject({ available: 101, cancelled: 100 })
     })
 
-    it('cancels many only where they are small together, and one whatever its size', async () => {
+    it('cancels several jobs only when they are small together, and a single job of any size', async () => {
       await ledger.insertAll([large(17), large(16, { states: ['pending'] })], NOW)
       expect(await ledger.insert(replacing(), NOW)).toMatchObject({ outcome: 'conflict' })
       const alone = await pushed(ledger, large(33, { key: 'alone' }))
@@ -268,7 +271,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       })
     })
 
-    it('cancels none while one of them may still be withdrawn', async () => {
+    it('cancels no job while one of them may still be withdrawn', async () => {
       const [first, second] = [job(), job({ states: ['pending'] })]
       for (const one of [first, second]) await ledger.insert(one, NOW)
       const isUnsettled = (id: string) => id === second.id
@@ -277,7 +280,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       expect(ledger.counts('default')).toMatchObject({ available: 2, cancelled: 0 })
     })
 
-    it('keeps the time where the policy says so', async () => {
+    it('takes over the schedule of the old job with replace_except_schedule', async () => {
       const start = { state: 'scheduled', dueAt: NOW + 500 } as const
       const { id } = await pushed(ledger, job({}, { start, envelope: '{"scheduled_at":"then"}' }))
       const next = job({ onConflict: 'replace_except_schedule' }, { envelope: '{"args":[2]}' })
@@ -291,7 +294,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       expect(freshRow(inserted.replacing?.job ?? next, inserted)).toEqual(row(next.id))
     })
 
-    it('has a time of its own where the policy says no more than that', async () => {
+    it('keeps its own time with plain replace', async () => {
       const start = { state: 'scheduled', dueAt: NOW + 500 } as const
       const { id } = await pushed(ledger, job({}, { start }))
       const next = job({ onConflict: 'replace' })
@@ -302,7 +305,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
   })
 
   describe('a batch of unique jobs', () => {
-    it('is refused at the first that conflicts, also with an earlier one', async () => {
+    it('is refused at the first job that conflicts, also with an earlier job of the batch', async () => {
       const { id } = await pushed(ledger, job())
       const batch = [newJob({ queue: 'new' }), job()]
       expect(await ledger.insertAll(batch, NOW)).toEqual({
@@ -320,7 +323,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       expect(ledger.queues().map(({ name }) => name)).toEqual(['default'])
     })
 
-    it('is content with what is there, also with an earlier one', async () => {
+    it('returns the existing job for ignore, also when that is an earlier job of the batch', async () => {
       const { id } = await pushed(ledger, job())
       const ignore = { onConflict: 'ignore' } as const
       const batch = [job(ignore), job({ ...ignore, key: 'own' }), job({ ...ignore, key: 'own' })]
@@ -330,7 +333,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       expect(third).toEqual({ outcome: 'existing', job: row(batch[1]?.id ?? '') })
     })
 
-    it('replaces a thousand others, and no more', async () => {
+    it('replaces 1,000 jobs, and conflicts with more', async () => {
       const replaceAt = (key: string) => job({ key, onConflict: 'replace' })
       const keys = Array.from({ length: 11 }, (_, i) => `k${i}`)
       const others = keys.flatMap((key) =>
@@ -347,7 +350,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       expect(ledger.counts('default')).toMatchObject({ available: 11, cancelled: 1_000 })
     })
 
-    it('replaces 64 MiB of others, and no more', async () => {
+    it('replaces 64 MiB of jobs, and conflicts with more', async () => {
       const keys = ['a', 'b', 'c']
       await ledger.insertAll([...keys.map((key) => large(33, { key })), job({ key: 'd' })], NOW)
       const replaceAt = (key: string) => job({ key, onConflict: 'replace' })
@@ -357,7 +360,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       expect(await insert('d', 'b')).toMatchObject({ outcome: 'inserted' })
     })
 
-    it('replaces an earlier one, whose token never goes out', async () => {
+    it('replaces an earlier job of the batch, whose token is never published', async () => {
       const replace = { onConflict: 'replace' } as const
       const outside = await pushed(ledger, job())
       const batch = [job(replace), job(replace)]
@@ -368,16 +371,16 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
         { job: row(id), previousState: 'available', isTokenOwed: expect.any(Boolean) },
       ])
       expect(row(outside.id)).toMatchObject({ state: 'cancelled', tokenOut: true })
-      // Retention may have it.
+      // Because no token of it is out, retention may prune it.
       expect(row(id)).toMatchObject({ state: 'cancelled', tokenOut: false })
       expect(row(last)).toMatchObject({ state: 'available', tokenOut: true })
     })
   })
 
-  describe('a dead letter that was unique', () => {
+  describe('a unique dead letter', () => {
     const withPolicy = (unique: object) => JSON.stringify({ args: [], unique })
 
-    it('takes its key again, where that is free', async () => {
+    it('takes its key again when it is retried, if the key is free', async () => {
       const { id } = await died(ledger, job({}, { envelope: withPolicy({}) }))
       const rival = await pushed(ledger, job())
       expect(await ledger.revive(id, 0, NOW)).toEqual({
@@ -391,7 +394,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       expect(await ledger.insert(job(), NOW)).toMatchObject({ outcome: 'conflict' })
     })
 
-    it('goes by its own policy, and is not in its own way', async () => {
+    it('applies its own policy when it is retried, and does not conflict with itself', async () => {
       const envelope = withPolicy({ period: 'PT1S' })
       const states = { unique_extra: { states: ['discarded', 'available'] } }
       const self = JSON.stringify({ ...JSON.parse(withPolicy({})), ...states })
@@ -405,7 +408,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       expect(await ledger.revive(second.id, 0, NOW)).toMatchObject({ state: 'available' })
     })
 
-    it('gives its key up with its content', async () => {
+    it('gives up its key when it is deleted', async () => {
       const { id } = await died(ledger, job({}, { envelope: withPolicy({}) }))
       await ledger.deleteDeadLetter(id, NOW)
       const next = job({ states: JOB_STATES })
@@ -414,7 +417,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
   })
 
   describe('a job that was published natively', () => {
-    it('has its key, and nobody asks for it', async () => {
+    it('has its key, but is not checked for a conflict', async () => {
       await pushed(ledger, job())
       const native = job({}, { id: 'n' })
       const [result] = await ledger.claim([token('n', { adopt: () => native })], TERMS)
@@ -427,10 +430,10 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
     })
   })
 
-  describe('a request with a key', () => {
+  describe('a request with an idempotency key', () => {
     const request = { key: 'jobs a', fingerprint: 'f' }
 
-    it('is remembered with its job, for a day, also after a restart', async () => {
+    it('is remembered with its job for a day, also after a restart', async () => {
       const { id } = newJob()
       await ledger.insert(newJob({ id }), NOW, { request })
       await harness.reopen()
@@ -441,7 +444,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       expect(ledger.idempotency.find('jobs b', NOW)).toBeNull()
     })
 
-    it('stores nothing when it is remembered, and starts over a day later', async () => {
+    it('stores nothing while it is remembered, and counts as new a day later', async () => {
       const first = newJob()
       await ledger.insert(first, NOW, { request })
       const again = newJob()
@@ -459,7 +462,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       })
     })
 
-    it('is remembered with the jobs that were there before', async () => {
+    it('is remembered with the existing jobs that were returned', async () => {
       const { id } = await pushed(ledger, job())
       const batch = [newJob(), job({ onConflict: 'ignore' })]
       await ledger.insertAll(batch, NOW, { request })
@@ -478,7 +481,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       expect(ledger.idempotency.find(request.key, NOW)).toBeNull()
     })
 
-    it('is forgotten when its job is withdrawn, and not when somebody has that', async () => {
+    it('is forgotten when its job is withdrawn, but not when a worker has the job', async () => {
       const withdrawn = newJob()
       const { outbox } = insertedOf(await ledger.insert(withdrawn, NOW, { request }))
       expect(await ledger.withdraw(withdrawn.id, outbox ?? 0, request.key)).toBe(true)
@@ -494,11 +497,11 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       expect(ledger.idempotency.find(batch.key, NOW)).toBeNull()
     })
 
-    it('is pruned a day later, oldest first, so many at a time', async () => {
+    it('is pruned after a day, oldest first, up to the limit', async () => {
       for (let i = 0; i < 5; i++) {
         await ledger.insert(newJob(), NOW + i, { request: { key: `${i}`, fingerprint: 'f' } })
       }
-      // Used again: the newest of all now.
+      // The key is used again, which makes it the newest.
       const again = { request: { key: '0', fingerprint: 'f' } }
       await ledger.insert(newJob(), NOW + IDEMPOTENCY_MS, again)
       const left = () =>
@@ -512,7 +515,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
     })
   })
 
-  it('counts what was replaced and taken back like everything else', async () => {
+  it('the counts stay right after replaced jobs and a refused batch', async () => {
     await ledger.insert(job(), NOW)
     await ledger.insertAll([job({ onConflict: 'replace' }), job({ onConflict: 'replace' })], NOW)
     await ledger.insertAll([job({ onConflict: 'replace' }), job()], NOW)

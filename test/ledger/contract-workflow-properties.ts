@@ -6,7 +6,7 @@ import { FAILED, fenceOf, NOW, TERMS, token, type UnderTest } from './harness.ts
 
 type Steps = Readonly<Record<string, readonly string[]>>
 
-/** For each step, wishes for what comes before it. */
+/** For each step, numbers that choose earlier steps as its dependencies. */
 const graphs = fc
   .array(fc.array(fc.nat(), { maxLength: 3 }), { minLength: 1, maxLength: 9 })
   .map((wishes): Steps => {
@@ -15,7 +15,7 @@ const graphs = fc
     return Object.fromEntries(steps)
   })
 
-/** Workflows of any form, their jobs ending in any order and any company. */
+/** Workflows of any graph whose jobs end in any order, several at a time. */
 export function workflowPropertyContract({ harness, ledger, row }: UnderTest): void {
   async function end(jobId: string, isGood: boolean): Promise<void> {
     await ledger.claim([token(jobId)], TERMS)
@@ -27,7 +27,7 @@ export function workflowPropertyContract({ harness, ledger, row }: UnderTest): v
     await ledger.fail(jobId, fenceOf(row(jobId)), change)
   }
 
-  /** Several at a time, now and then with a restart between; which steps ended, and how. */
+  /** Ends several jobs at a time, sometimes with a restart between. Returns which steps succeeded. */
   async function run(id: string, draw: (below: number) => number, listen: () => void) {
     const fates = new Map<string, boolean>()
     for (;;) {
@@ -42,8 +42,8 @@ export function workflowPropertyContract({ harness, ledger, row }: UnderTest): v
     }
   }
 
-  describe('any graph, its jobs ending in any order and any company', () => {
-    it('starts each step once, after all it waits for', async () => {
+  describe('a workflow of any graph whose jobs end in any order, several at a time', () => {
+    it('starts each step once, and only after all steps that it depends on have succeeded', async () => {
       await fc.assert(
         fc.asyncProperty(graphs, fc.infiniteStream(fc.nat()), async (steps, draws) => {
           const born: string[] = []

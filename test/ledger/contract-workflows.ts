@@ -21,7 +21,7 @@ const DIAMOND = { a: [], b: ['a'], c: ['a'], d: ['b', 'c'] }
 const LATER = { ...FAILED, now: NOW + 5 }
 const job = (over: object = {}) => ({ type: 't', args: [], ...over })
 
-/** Steps that begin with the end of the last job they wait for, exactly once. */
+/** A step of a workflow begins, exactly once, when the last job that it waits for ends. */
 export function workflowContract({ harness, ledger, row }: UnderTest): void {
   let news: WorkflowNews[] = []
   const listen = () => ledger.workflows.onNews((some) => void news.push(...some))
@@ -30,7 +30,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     listen()
   })
   afterEach(() => {
-    // What is kept instead of counted.
+    // The totals are kept in a table of their own instead of being counted, so they must not drift.
     const all = ledger.workflows.list({ state: null, limit: 100, offset: 0 })
     expect(all.total).toBe(all.workflows.length)
     for (const state of WORKFLOW_STATES) {
@@ -76,7 +76,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
   const told = () => news.map((one) => `${one.what} ${nameIn(one)}`)
 
   describe('a workflow', () => {
-    it('begins with the steps that wait for nothing', async () => {
+    it('begins at once with the steps that depend on no other step', async () => {
       const workflow = await create(newGraph({ a: [], b: ['a'], c: [] }))
       expect(find(workflow)).toMatchObject({
         name: 'graph',
@@ -109,7 +109,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(ledger.queues().map(({ name }) => name)).toEqual(['default'])
     })
 
-    it('goes on in the commit that ends what a step waits for', async () => {
+    it('begins a step in the commit that ends the last job it depends on', async () => {
       const workflow = await create(newGraph(DIAMOND))
       await complete(workflow, 'a', '{"x":1}')
       expect(progress(workflow)).toEqual({
@@ -140,7 +140,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(running()).toBe(0)
     })
 
-    it('begins its own steps, with its own results, whatever others there are', async () => {
+    it('passes each step only the results of its own workflow when another one of the same shape runs', async () => {
       const workflows = [await create(newGraph(DIAMOND)), await create(newGraph(DIAMOND))]
       for (const step of ['a', 'b', 'c']) {
         for (const [i, workflow] of workflows.entries()) await complete(workflow, step, `${i}`)
@@ -154,7 +154,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       }
     })
 
-    it('copies no more than 16 MiB of results into the jobs that begin together', async () => {
+    it('copies at most 16 MiB of results into the jobs that begin in one commit', async () => {
       const names = Array.from({ length: 300 }, (_, i) => `b${i}`)
       const graph = { a: [], ...Object.fromEntries(names.map((name) => [name, ['a']])) }
       const workflow = await create(newGraph({ ...graph, last: ['b0'] }))
@@ -166,18 +166,18 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       const copied = Math.floor((16 * 1024 * 1024) / result.length)
       expect(names.map(isCopied)).toEqual(names.map((_, i) => i < copied))
       expect(resultIn('b299')).toMatchObject({ result_size_bytes: result.length })
-      // Those that begin later have as much again.
+      // Jobs that begin in a later commit have 16 MiB of their own.
       await complete(workflow, 'b0')
       expect(isCopied('last')).toBe(true)
     })
 
-    it('counts the size of a result in bytes', async () => {
+    it('reports the size of a result in UTF-8 bytes', async () => {
       const workflow = await create(newGraph({ a: [] }))
       await complete(workflow, 'a', '"ü😀"')
       expect(stepOf(workflow, 'a')).toMatchObject({ result: '"ü😀"', resultBytes: 8 })
     })
 
-    it('reads one megabyte of results, and of the others only how large they are', async () => {
+    it('reads the first megabyte of results in full, and only the sizes of the others', async () => {
       const result = `"${'x'.repeat(65_534)}"`
       const jobs = Array.from({ length: 20 }, () => job())
       const workflow = await create(newWorkflow({ type: 'group', jobs }))
@@ -187,16 +187,16 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(new Set(steps.map(({ resultBytes }) => resultBytes))).toEqual(new Set([65_536]))
     })
 
-    it('has the callbacks of batches within it behind its steps', async () => {
+    it('lists the callbacks of a nested batch after the steps', async () => {
       const batch = { type: 'batch', jobs: [job()], callbacks: { on_complete: job() } }
       const workflow = await create(newWorkflow({ type: 'chain', steps: [batch, job()] }))
       expect(find(workflow).steps.map(({ id }) => id)).toEqual(['0.0', '1', '0.on_complete'])
     })
 
-    it('starts a step once when two that it waits for end together', async () => {
+    it('starts a step once when the two jobs it depends on end in one commit', async () => {
       const workflow = await create(newGraph({ a: [], b: [], c: ['a', 'b'] }))
       const leases = [await claim(workflow, 'a'), await claim(workflow, 'b')]
-      // One group commit; and whoever comes twice is stale.
+      // All four acknowledgements share one group commit; the second one of each job is stale.
       const ends = [...leases, ...leases].map(({ id }) =>
         ledger.complete(id, {}, { now: NOW + 5, result: null }),
       )
@@ -207,7 +207,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     })
 
     it.each([{ attempt: 2 }, { workerId: 'another' }])(
-      'stands still when the end is stale: %o',
+      'begins no step when the ACK is stale: %o',
       async (fence) => {
         const workflow = await create(newGraph({ a: [], b: ['a'] }))
         const { id } = await claim(workflow, 'a')
@@ -216,7 +216,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       },
     )
 
-    it('goes on after a restart', async () => {
+    it('continues after a restart', async () => {
       const workflow = await create(newGraph(DIAMOND))
       await complete(workflow, 'a')
       await complete(workflow, 'b')
@@ -230,7 +230,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(ledger.workflows.list({ state: 'completed', limit: 9, offset: 0 }).total).toBe(1)
     })
 
-    it('has the state of the job for a step that has begun', async () => {
+    it('shows the state of the job for a step that has begun', async () => {
       const retry = { max_attempts: 2 }
       const workflow = await create(newGraph({ a: [], b: ['a'] }, { retry }))
       const lease = await claim(workflow, 'a')
@@ -241,7 +241,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(find(workflow).state).toBe('running')
     })
 
-    it('has started with whichever of its jobs was first', async () => {
+    it('starts when the first of its jobs is claimed', async () => {
       const workflow = await create(newGraph({ a: [], b: [] }))
       expect(find(workflow).startedAt).toBeNull()
       await claim(workflow, 'b')
@@ -249,7 +249,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(find(workflow).startedAt).toBe(NOW)
     })
 
-    it('holds back a step that has a time of its own, and does not ask for a token', async () => {
+    it('schedules a step that has its own delay_until, without asking for a token', async () => {
       const workflow = await create(newGraph({ a: [], b: ['a'] }, { delay_until: '+PT1H' }))
       const before = Date.now()
       expect(jobOf(workflow, 'a')).toMatchObject({ state: 'scheduled', outbox: null })
@@ -258,7 +258,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(jobOf(workflow, 'b').dueAt).toBeGreaterThanOrEqual(before + 3_600_000)
     })
 
-    it('stores nothing, and tells nothing, when its id is taken', async () => {
+    it('stores nothing and reports no news when its id is already taken', async () => {
       const workflow = await create(newGraph({ a: [] }))
       news = []
       const other = newGraph({ b: [] })
@@ -272,7 +272,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     })
   })
 
-  describe('every end of a job is heard', () => {
+  describe('a workflow goes on or fails when its job ends by', () => {
     const ends: [
       string,
       (workflow: NewWorkflow) => Promise<unknown>,
@@ -329,7 +329,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(stepOf(workflow, 'a').error).toBe(EXPIRED)
     })
 
-    it('an attempt too many on arrival', async () => {
+    it('a token that arrives with more attempts than allowed', async () => {
       const workflow = await create(newGraph({ a: [], b: ['a'] }, { retry: { max_attempts: 1 } }))
       const { id } = jobOf(workflow, 'a')
       const [result] = await ledger.claim([token(id, { attempt: 2 })], TERMS)
@@ -338,8 +338,8 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     })
   })
 
-  describe('a failure', () => {
-    it('cancels everything behind it at once, and nothing else', async () => {
+  describe('a failed step', () => {
+    it('cancels all steps that depend on it at once, and no other step', async () => {
       const chain = Object.fromEntries(
         Array.from({ length: 50 }, (_, i) => [`s${i}`, i === 0 ? [] : [`s${i - 1}`]]),
       )
@@ -353,7 +353,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(ledger.counts('default')).toMatchObject({ discarded: 1, completed: 1, available: 0 })
     })
 
-    it('of a step that cannot be made is one of its own, and the ACK before it stands', async () => {
+    it('counts as failed when its job cannot be made, and leaves the ACK before it valid', async () => {
       const steps = [
         { id: 'a', ...job() },
         { id: 'b', ...job({ queue: 'dlx.refused' }), depends_on: ['a'] },
@@ -369,7 +369,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(find(workflow)).toMatchObject({ state: 'failed', completed: 1, failed: 1, open: 0 })
     })
 
-    it('is what is told of the end, whatever ended last', async () => {
+    it("is named in the news of the workflow's end, even when another step ended last", async () => {
       const workflow = await create(newGraph({ a: [], b: [], c: [] }))
       await discard(await claim(workflow, 'a'))
       await ledger.cancel(jobOf(workflow, 'b').id, NOW)
@@ -378,7 +378,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(news.at(-1)).toMatchObject({ what: 'ended', workflow: { state: 'failed' }, failed })
     })
 
-    it('of a first step that cannot be made ends the workflow where it begins', async () => {
+    it('ends the workflow at its creation when it is the first and its job cannot be made', async () => {
       const steps = [job({ queue: 'dlx.refused' }), job()]
       const workflow = await create(newWorkflow({ type: 'chain', steps }))
       expect(progress(workflow)).toEqual({ 0: 'failed', 1: 'cancelled' })
@@ -386,7 +386,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(told()).toEqual(['step 0', 'ended 0'])
     })
 
-    it('stays one when the dead letter is retried', async () => {
+    it('stays failed when its dead letter is retried and completes', async () => {
       const workflow = await create(newGraph({ a: [], b: ['a'], free: [] }))
       const dead = await claim(workflow, 'a')
       await discard(dead)
@@ -405,7 +405,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     })
   })
 
-  it('a step shows nothing of the next life of its job, nor how that failed', async () => {
+  it("a step shows the failed generation of its job, not the retried dead letter's start or error", async () => {
     const workflow = await create(newGraph({ a: [] }))
     const dead = await claim(workflow, 'a')
     await discard(dead)
@@ -429,7 +429,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
   })
 
   describe('the error of a step', () => {
-    it('outlives the dead letter', async () => {
+    it('remains after the dead letter is deleted', async () => {
       const workflow = await create(newGraph({ a: [], b: ['a'] }))
       const dead = await claim(workflow, 'a')
       await discard(dead)
@@ -439,7 +439,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(stepOf(workflow, 'a')).toMatchObject(kept)
     })
 
-    it('is the last word on it, which may come late', async () => {
+    it('is replaced by a failure that is reported after the cancellation', async () => {
       const workflow = await create(newGraph({ a: [] }))
       const { id } = jobOf(workflow, 'a')
       await ledger.claim([token(id, { attempt: 2 })], TERMS)
@@ -452,7 +452,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(JSON.parse(stepOf(workflow, 'a').error ?? '')).toMatchObject({ code: 'boom' })
     })
 
-    it('is whole for the first megabyte of them, callbacks last; of the others it is what they say first', async () => {
+    it('is complete for the first megabyte of errors, steps before callbacks, and shortened to code and message after that', async () => {
       const message = `${'é'.repeat(999)}😀${'m'.repeat(2_000)}`
       const error = JSON.stringify({ code: 'e', message, details: 'd'.repeat(250_000) })
       const whole = Math.floor(1_048_576 / Buffer.byteLength(error))
@@ -484,7 +484,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(shown).toEqual(expected)
     })
 
-    it('is none where it has succeeded after all', async () => {
+    it('is null when a later attempt succeeded', async () => {
       const workflow = await create(newGraph({ a: [], b: ['a'] }))
       const first = await claim(workflow, 'a')
       const again = { ...LATER, to: 'available' } as const
@@ -504,18 +504,21 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     const chain = (onConflict: string) =>
       newWorkflow({ type: 'chain', steps: [job(), uniqueStep(onConflict), job()] })
 
-    it.each(['reject', 'ignore'])('fails where its key is taken: %s', async (onConflict) => {
-      const first = await create(chain(onConflict))
-      const second = await create(chain(onConflict))
-      await complete(first, '0')
-      expect(await complete(second, '0')).toMatchObject({ state: 'completed' })
-      expect(progress(first)).toEqual({ 0: 'completed', 1: 'started', 2: 'waiting' })
-      expect(progress(second)).toEqual({ 0: 'completed', 1: 'failed', 2: 'cancelled' })
-      expect(JSON.parse(stepOf(second, '1').error ?? '')).toMatchObject({ code: 'duplicate' })
-      expect(find(second).state).toBe('failed')
-    })
+    it.each(['reject', 'ignore'])(
+      'fails with a duplicate error when another job holds its key: %s',
+      async (onConflict) => {
+        const first = await create(chain(onConflict))
+        const second = await create(chain(onConflict))
+        await complete(first, '0')
+        expect(await complete(second, '0')).toMatchObject({ state: 'completed' })
+        expect(progress(first)).toEqual({ 0: 'completed', 1: 'started', 2: 'waiting' })
+        expect(progress(second)).toEqual({ 0: 'completed', 1: 'failed', 2: 'cancelled' })
+        expect(JSON.parse(stepOf(second, '1').error ?? '')).toMatchObject({ code: 'duplicate' })
+        expect(find(second).state).toBe('failed')
+      },
+    )
 
-    it('takes the place of another, which then has failed', async () => {
+    it('replaces the job that holds its key, and the step of that job fails', async () => {
       const first = await create(chain('replace'))
       const second = await create(chain('replace'))
       await complete(first, '0')
@@ -531,7 +534,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       })
     })
 
-    it('may take the place of one of its own workflow', async () => {
+    it('can replace a job of its own workflow', async () => {
       const jobs = [uniqueStep('replace'), uniqueStep('replace')]
       const workflow = await create(newWorkflow({ type: 'group', jobs }))
       expect(progress(workflow)).toEqual({ 0: 'failed', 1: 'started' })
@@ -539,7 +542,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(find(workflow)).toMatchObject({ state: 'failed', completed: 1, failed: 1, open: 0 })
     })
 
-    it('gives way where it begins with the end of the one that is being replaced', async () => {
+    it('is cancelled by the replacing job when the replacement itself makes it begin', async () => {
       const [jobs, callbacks] = [[uniqueStep('replace')], { on_failure: uniqueStep('replace') }]
       const first = await create(newWorkflow({ type: 'batch', jobs, callbacks }))
       const second = await create(newWorkflow({ type: 'group', jobs }))
@@ -554,7 +557,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     const callbacks = { on_complete: job({ type: 'x' }), on_success: job(), on_failure: job() }
     const batch = () => create(newWorkflow({ type: 'batch', jobs: [job(), job()], callbacks }))
 
-    it('begin once, behind the last job, when all end together', async () => {
+    it('begin once, after the last job, when all jobs end in one commit', async () => {
       const workflow = await batch()
       const leases = [await claim(workflow, '0'), await claim(workflow, '1')]
       await Promise.all(
@@ -568,7 +571,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(find(workflow)).toMatchObject({ state: 'completed', completed: 2 })
     })
 
-    it('have the failure told to the right ones', async () => {
+    it('start on_failure and cancel on_success when a job has failed', async () => {
       const workflow = await batch()
       await discard(await claim(workflow, '0'))
       await complete(workflow, '1', '7')
@@ -576,7 +579,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(JSON.parse(jobOf(workflow, 'on_failure').envelope).parent_results).toEqual([null, 7])
     })
 
-    it('see nothing of the next life of a dead letter', async () => {
+    it('receive no result of a dead letter that was retried', async () => {
       const workflow = await batch()
       const dead = await claim(workflow, '0')
       await discard(dead)
@@ -589,14 +592,14 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
   })
 
   describe('cancel', () => {
-    it('counts no callback that never began', async () => {
+    it('does not count callbacks that never began as cancelled steps', async () => {
       const callbacks = { on_complete: job(), on_failure: job() }
       const batch = await create(newWorkflow({ type: 'batch', jobs: [job(), job()], callbacks }))
       await complete(batch, '0')
       expect(await ledger.workflows.cancel(batch.id, NOW)).toMatchObject({ stepsCancelled: 1 })
     })
 
-    it('ends all that is not over, and nothing begins any more', async () => {
+    it('ends all open jobs and steps, and no further step begins', async () => {
       const workflow = await create(newGraph({ ...DIAMOND, e: [] }))
       await complete(workflow, 'a')
       const active = await claim(workflow, 'b')
@@ -623,7 +626,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(news.map(({ what }) => what)).not.toContain('ended')
     })
 
-    it('and the last ACK in one turn: one of them ends it', async () => {
+    it('ends the workflow when the last ACK is in the same group commit, in either order', async () => {
       for (const cancelFirst of [true, false]) {
         const workflow = await create(newGraph({ a: [], b: ['a'] }))
         const { id } = await claim(workflow, 'a')
@@ -640,7 +643,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
   })
 
   describe('the list', () => {
-    it('is of one state or of all, the newest first, with kept totals', async () => {
+    it('returns one state or all, newest first, with totals', async () => {
       const done = await create(newGraph({ a: [] }))
       const running = await create(newGraph({ a: [] }))
       await complete(done, 'a')
@@ -669,7 +672,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     }
     const prune = () => ledger.prune(ALL, LONG_AFTER, 100)
 
-    it('spares results that a running workflow needs', async () => {
+    it('keeps a job whose result a running workflow still needs', async () => {
       const workflow = await create(newGraph({ a: [], b: [], c: ['a', 'b'] }))
       await complete(workflow, 'a', '"kept"')
       const plain = await pushed(ledger)
@@ -685,7 +688,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       })
     })
 
-    it('of a workflow that a clock ahead ended begins with the right time', async () => {
+    it('starts at the corrected time for a workflow that ended while the clock was ahead', async () => {
       const workflow = await create(newGraph({ a: [] }))
       await complete(workflow, 'a')
       const before = NOW - 1_000
@@ -695,7 +698,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(ledger.workflows.find(workflow.id)).toBeNull()
     })
 
-    it('takes a workflow that is over, and then its jobs', async () => {
+    it('removes an ended workflow, and its jobs in the next run', async () => {
       const workflow = await create(newGraph({ a: [], b: ['a'] }))
       const { id } = jobOf(workflow, 'a')
       await complete(workflow, 'a')
@@ -703,7 +706,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       ledger.tokenReturned(id, 0)
       await settleLazily(ledger)
       expect(await ledger.prune({ ...ALL, completed: NOW + 5 }, NOW, 100)).toBe(0)
-      // The workflow, its two steps, and the node where they come together.
+      // Four rows: the workflow, its two steps, and the node that joins them.
       expect(await prune()).toBe(4)
       expect(ledger.workflows.find(workflow.id)).toBeNull()
       expect(ledger.workflows.list({ state: null, limit: 9, offset: 0 })).toEqual({
@@ -714,7 +717,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(ledger.find(id)).toBeNull()
     })
 
-    it('takes them one by one, up to its limit', async () => {
+    it('removes workflows oldest first, up to its limit', async () => {
       const [older, newer] = [newGraph({ a: [] }), newGraph({ a: [] })]
       for (const workflow of [older, newer]) await complete(await create(workflow), 'a')
       const left = () => ledger.workflows.list({ state: null, limit: 9, offset: 0 }).total
@@ -727,7 +730,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
   })
 }
 
-/** A step, a type, or how it ended where no step has failed. */
+/** The id of the step, the type of the job, or the workflow's final state when no step failed. */
 function nameIn(news: WorkflowNews): string {
   switch (news.what) {
     case 'step':
