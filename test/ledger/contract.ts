@@ -51,7 +51,7 @@ export const RULES: readonly Part[] = [
   workflowContract,
 ]
 
-/** Many random sequences each: as much time as all rules together. */
+/** Tests of many random sequences each, which take as long as all other tests together. */
 export const PROPERTIES: readonly Part[] = [
   reportStreamContract,
   workflowPropertyContract,
@@ -81,7 +81,7 @@ export function ledgerContract(
       current = await open()
     })
     afterEach(async () => {
-      // Whatever a test has done: what is kept instead of counted must say what counting says.
+      // After every test, the totals that the ledger keeps must equal what a count of the rows finds.
       expectCounts(current)
       expect(current.inspect()).toEqual([])
       await current.destroy()

@@ -8,7 +8,7 @@ import { SILENT, temporaryDirectory } from './sqlite-harness.ts'
 const UNAVAILABLE = { code: 'backend_error', status: 503, details: { reason: 'ledger' } }
 const REFUSED = { code: 'backend_error', status: 500 }
 
-/** Remembers how it was led. */
+/** Records the calls of the group commit. */
 class Diary implements Companion {
   readonly entries: string[] = []
   keep = () => this.entries.push('keep')
@@ -24,7 +24,7 @@ describe('a group commit', () => {
   let executed: string[]
   let diary: Diary
   let group: GroupCommit
-  /** By the clock, in ms. */
+  /** How long each commit takes by the mocked clock, in ms. */
   let commitTakes: number
   let takeTime: (ms: number) => void
 
@@ -64,7 +64,7 @@ describe('a group commit', () => {
   const stored = () =>
     (db.prepare('SELECT n FROM t ORDER BY n').all() as { n: number }[]).map((row) => row.n)
 
-  it('is done when it is stored, whatever somebody makes of the news', async () => {
+  it('succeeds when it is stored, even if a listener to its commit throws', async () => {
     diary.commit = () => {
       throw new Error('a listener failed')
     }
@@ -72,14 +72,14 @@ describe('a group commit', () => {
     expect([stored(), group.fault()]).toEqual([[1], null])
   })
   const commits = () => executed.filter((sql) => sql === 'COMMIT').length
-  /** Fills the file up to its limit; `freeSpace` lifts it. */
+  /** Limits the file to two more pages; `freeSpace` lifts the limit. */
   const limitSpace = () => {
     const { page_count: pages } = db.prepare('PRAGMA page_count').get() as { page_count: number }
     db.prepare(`PRAGMA max_page_count = ${pages + 2}`).get()
   }
   const freeSpace = () => void db.prepare('PRAGMA max_page_count = 1000000').get()
   const BIG = 'x'.repeat(100_000)
-  /** So many commits fail from now on; how many have. */
+  /** Lets the next `times` commits fail. Returns a function that counts those that have failed. */
   const failCommits = (times: number) => {
     let failed = 0
     const push = executed.push.bind(executed)
@@ -91,7 +91,7 @@ describe('a group commit', () => {
     return () => failed
   }
 
-  describe('of one turn', () => {
+  describe('of the writes of one turn', () => {
     it('is one transaction', async () => {
       await Promise.all([1, 2, 3].map((n) => group.write(() => insert(n))))
       expect(commits()).toBe(1)
@@ -99,13 +99,13 @@ describe('a group commit', () => {
       expect(diary.entries).toEqual(['keep', 'keep', 'keep', 'store', 'commit'])
     })
 
-    it('settles after its commit, with what each write returned', async () => {
+    it('settles each write after its commit, with what the write returned', async () => {
       const seen = group.write(() => 'result').then((result) => [result, commits()])
       expect(commits()).toBe(0)
       expect(await seen).toEqual(['result', 1])
     })
 
-    it('ends at the weight limit; the rest follows in the next turn', async () => {
+    it('ends at the weight limit, and the rest follows in the next turn', async () => {
       await Promise.all(Array.from({ length: 2500 }, (_, n) => group.write(() => insert(n))))
       expect(commits()).toBe(3)
       await Promise.all([1, 2].map((n) => group.write(() => insert(5000 + n), 600)))
@@ -113,7 +113,7 @@ describe('a group commit', () => {
       expect(stored()).toHaveLength(2502)
     })
 
-    it('ends where it takes long; the rest follows in later turns, in its order', async () => {
+    it('ends when it takes long, and the rest follows in later turns in order', async () => {
       const turns: number[] = []
       const slow = (n: number) => () => {
         takeTime(40)
@@ -130,7 +130,7 @@ describe('a group commit', () => {
       expect(turns).toEqual([0, 0, 1, 1, 2, 2])
     })
 
-    it('is not stored where it ends early and cannot be committed; nor is the rest', async () => {
+    it('rejects all its writes, and stores none, when it ends early and its commit fails', async () => {
       const hasFailed = failCommits(1)
       const slow = (n: number) => () => {
         takeTime(60)
@@ -143,14 +143,14 @@ describe('a group commit', () => {
       expect(stored()).toEqual([3])
     })
 
-    it('takes a write that is heavier than the limit alone', async () => {
+    it('commits a write alone that is heavier than the limit', async () => {
       await Promise.all([group.write(() => insert(1), 5_000), group.write(() => insert(2))])
       expect([stored(), commits()]).toEqual([[1, 2], 2])
     })
   })
 
-  describe('that is waited for', () => {
-    it('is committed, and all before it; nothing is written where none waits', async () => {
+  describe('awaited by written()', () => {
+    it('is committed with all writes before it, and none is made when no write waits', async () => {
       await group.written()
       expect(executed).toEqual([])
       const done: number[] = []
@@ -159,7 +159,7 @@ describe('a group commit', () => {
       expect([done, commits()]).toEqual([[1, 2, 3], 3])
     })
 
-    it('fails where what was before cannot be committed', async () => {
+    it('rejects written() when an earlier write cannot be committed', async () => {
       const write = expect(group.write(() => insert(1))).rejects.toMatchObject(UNAVAILABLE)
       failCommits(1)
       await expect(group.written()).rejects.toMatchObject(UNAVAILABLE)
@@ -167,11 +167,11 @@ describe('a group commit', () => {
     })
   })
 
-  describe('that is large enough for one of its writes', () => {
+  describe('with writes that ask for an early commit', () => {
     const ENOUGH = 3
     const write = (n: number) => group.write(() => insert(n), 1, ENOUGH)
 
-    it('does not wait for the end of the turn', async () => {
+    it('is made before the end of the turn once it is large enough', async () => {
       const isOver = vi.fn()
       setImmediate(isOver)
       await Promise.all([write(1), write(2), write(3)])
@@ -181,34 +181,34 @@ describe('a group commit', () => {
       expect(stored()).toEqual([1, 2, 3, 4, 5, 6])
     })
 
-    it('waits for it as long as it is not', async () => {
+    it('is made at the end of the turn when it stays smaller than that', async () => {
       const isOver = vi.fn()
       setImmediate(isOver)
       await Promise.all([write(1), write(2)])
       expect(isOver).toHaveBeenCalledOnce()
     })
 
-    it('takes along what the same code writes after it, and what was there before', async () => {
+    it('includes what was written before in the turn, and what the same code writes after it', async () => {
       const others = [group.write(() => insert(9)), write(1), write(2), write(3), write(4)]
       await Promise.all(others)
       expect(commits()).toBe(1)
       expect(stored()).toEqual([1, 2, 3, 4, 9])
     })
 
-    it('is followed by others', async () => {
+    it('is followed by later group commits', async () => {
       await Promise.all([write(1), write(2), write(3)])
       await write(4)
       expect(commits()).toBe(2)
       expect(stored()).toEqual([1, 2, 3, 4])
     })
 
-    it('leaves what is beyond the weight limit to the next turn', async () => {
+    it('leaves writes beyond the weight limit to the next turn', async () => {
       const heavy = (n: number) => group.write(() => insert(n), 600, ENOUGH)
       await Promise.all([heavy(1), heavy(2), heavy(3)])
       expect(commits()).toBe(3)
     })
 
-    it('is committed once when the ledger is closed in the same turn', async () => {
+    it('is made once when the ledger is closed in the same turn', async () => {
       const written = Promise.all([write(1), write(2), write(3)])
       group.close()
       await written
@@ -226,20 +226,20 @@ describe('a group commit', () => {
       return isOver.mock.calls.length === 0
     }
 
-    it('waits for more than would be enough, and is large', async () => {
+    it('waits for more writes than on a fast disk before it is made early', async () => {
       commitTakes = 40
       await write(1)
       expect(await isInTurn([write(2), write(3), write(4), write(5)])).toBe(false)
       expect(commits()).toBe(2)
     })
 
-    it('does not wait for more than the disk is slow', async () => {
+    it('is made early once as many writes wait as the slowness of the disk asks for', async () => {
       commitTakes = 48
       await write(1)
       expect(await isInTurn([2, 3, 4, 5, 6, 7].map(write))).toBe(true)
     })
 
-    it('does so no more once the disk is quick', async () => {
+    it('does not wait for more writes once the disk is fast again', async () => {
       commitTakes = 40
       await write(1)
       commitTakes = 0
@@ -248,9 +248,9 @@ describe('a group commit', () => {
     })
 
     it.each([
-      ['ten times what a commit takes', 40, 50],
+      ['ten times the duration of a commit', 40, 50],
       ['at most a second', 100_000, 1000],
-    ])('has no group of its own for lazy writes before %s', async (_, takes, dueMs) => {
+    ])('with lazy writes only is delayed by %s', async (_, takes, dueMs) => {
       vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
       commitTakes = takes
       await write(1)
@@ -263,7 +263,7 @@ describe('a group commit', () => {
   })
 
   describe('with a write that fails on a constraint', () => {
-    it('loses that write only', async () => {
+    it('rejects that write only', async () => {
       const results = await Promise.allSettled([1, 1, 2].map((n) => group.write(() => insert(n))))
       expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
       expect(results[1]).toMatchObject({ reason: REFUSED })
@@ -272,7 +272,7 @@ describe('a group commit', () => {
       expect(group.fault()).toBeNull()
     })
 
-    it('undoes the statements before it, when they are protected', async () => {
+    it('undoes the earlier statements of a protected write', async () => {
       const results = await Promise.allSettled([
         group.write(() => insert(1)),
         group.write((protect) => {
@@ -289,7 +289,7 @@ describe('a group commit', () => {
       expect(stored()).toEqual([1, 3, 4])
     })
 
-    it('undoes all of them, however often it was protected', async () => {
+    it('undoes all statements of a write that was protected twice', async () => {
       const twice = group.write((protect) => {
         protect()
         insert(2)
@@ -302,7 +302,7 @@ describe('a group commit', () => {
   })
 
   describe('with a write that has a bug', () => {
-    it.each([true, false])('loses that write only (protected: %s)', async (isProtected) => {
+    it.each([true, false])('rejects that write only (protected: %s)', async (isProtected) => {
       const results = await Promise.allSettled([
         group.write(() => insert(1)),
         group.write((protect) => {
@@ -321,7 +321,7 @@ describe('a group commit', () => {
   })
 
   describe('on a full disk', () => {
-    it('fails as a whole: nothing of it is stored, nothing after the error is executed', async () => {
+    it('rejects all its writes, stores none, and executes no write after the error', async () => {
       await group.write(() => insert(0))
       limitSpace()
       const after = vi.fn(() => insert(3))
@@ -338,7 +338,7 @@ describe('a group commit', () => {
       expect(group.fault()).toContain('full')
     })
 
-    it('works again when there is space', async () => {
+    it('succeeds again when there is space', async () => {
       limitSpace()
       await expect(group.write(() => insert(1, BIG))).rejects.toMatchObject(UNAVAILABLE)
       freeSpace()
@@ -347,7 +347,7 @@ describe('a group commit', () => {
       expect(group.fault()).toBeNull()
     })
 
-    it('keeps its lazy writes for a later group', async () => {
+    it('keeps its lazy writes for a later group commit', async () => {
       limitSpace()
       group.writeLazily(() => insert(1))
       await expect(group.write(() => insert(2, BIG))).rejects.toMatchObject(UNAVAILABLE)
@@ -356,7 +356,7 @@ describe('a group commit', () => {
       expect(stored()).toEqual([1, 3])
     })
 
-    it('finds out by itself that the fault is over', async () => {
+    it('finds out by a probe that the disk has space again', async () => {
       vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
       limitSpace()
       await expect(group.write(() => insert(1, BIG))).rejects.toMatchObject(UNAVAILABLE)
@@ -370,7 +370,7 @@ describe('a group commit', () => {
     })
   })
 
-  it('that SQLite has rolled back by itself goes no further', async () => {
+  it('rejects all its writes when SQLite has rolled it back by itself', async () => {
     const rollingBack = () => db.prepare('INSERT OR ROLLBACK INTO t VALUES (1, NULL)').run()
     const after = vi.fn(() => insert(3))
     const results = await Promise.allSettled([
@@ -385,7 +385,7 @@ describe('a group commit', () => {
     expect(group.fault()).toBeNull()
   })
 
-  it('with an error that is neither a constraint nor a bug fails as a whole', async () => {
+  it('rejects all its writes after an error that is neither a constraint nor a bug', async () => {
     const after = vi.fn(() => insert(3))
     const results = await Promise.allSettled([
       group.write(() => insert(1)),
@@ -397,7 +397,7 @@ describe('a group commit', () => {
     expect(stored()).toEqual([])
   })
 
-  it('that cannot commit fails as a whole', async () => {
+  it('rejects all its writes when its commit fails', async () => {
     const results = group.write(() => insert(1))
     failCommits(1)
     await expect(results).rejects.toMatchObject(UNAVAILABLE)
@@ -406,7 +406,7 @@ describe('a group commit', () => {
     expect(group.fault()).toBe('disk I/O error')
   })
 
-  it('that cannot begin fails as a whole', async () => {
+  it('rejects all its writes when it cannot begin', async () => {
     const other = await openDatabase(`${directory.path}/group.db`)
     other.exec('BEGIN IMMEDIATE')
     await expect(group.write(() => insert(1))).rejects.toMatchObject(UNAVAILABLE)
@@ -417,7 +417,7 @@ describe('a group commit', () => {
   })
 
   describe('of lazy writes', () => {
-    it('is made with the next write, in their order', async () => {
+    it('is made with the next write, in order', async () => {
       group.writeLazily(() => insert(1))
       group.writeLazily(() => insert(2))
       await group.write(() => insert(3))
@@ -427,7 +427,7 @@ describe('a group commit', () => {
       )
     })
 
-    it('is made a moment later when there is no other', () => {
+    it('is made 10 ms later when no other write comes', () => {
       vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
       group.writeLazily(() => insert(1))
       group.writeLazily(() => insert(2))
@@ -438,7 +438,7 @@ describe('a group commit', () => {
       expect(commits()).toBe(1)
     })
 
-    it('is made a moment later each time, and to the last one where they are many', () => {
+    it('is made 10 ms after each write, and in several commits when there are many', () => {
       vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
       group.writeLazily(() => insert(1))
       vi.advanceTimersByTime(10)
@@ -447,7 +447,7 @@ describe('a group commit', () => {
       expect([stored().length, commits()]).toEqual([2_500, 4])
     })
 
-    it('loses one that fails and keeps the others; each is told when it is over', async () => {
+    it('loses only a lazy write that fails, and calls back for each', async () => {
       const over: string[] = []
       group.writeLazily(
         () => insert(1),
@@ -466,7 +466,7 @@ describe('a group commit', () => {
       expect(inOrder(over)).toEqual(['failed', 'first', 'last'])
     })
 
-    it('keeps their order behind a group that could not be committed', async () => {
+    it('keeps the order of lazy writes after a commit that failed', async () => {
       for (let n = 1; n <= 1_001; n++) group.writeLazily(() => insert(n))
       failCommits(1)
       await expect(group.write(() => undefined)).rejects.toMatchObject(UNAVAILABLE)
@@ -476,7 +476,7 @@ describe('a group commit', () => {
       expect(inserted.map(({ n }) => n)).toEqual(Array.from({ length: 1_001 }, (_, i) => i + 1))
     })
 
-    it('is tried once at close where it fails, and not again', () => {
+    it('is tried once at close, and not again when it fails', () => {
       vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
       for (let n = 1; n <= 3; n++) group.writeLazily(() => insert(n))
       const failed = failCommits(10)
@@ -484,7 +484,7 @@ describe('a group commit', () => {
       expect([failed(), stored(), vi.getTimerCount()]).toEqual([1, [], 0])
     })
 
-    it('has room for so many; what is beyond is not done, and says so', async () => {
+    it('holds at most maxLazy lazy writes, and refuses more', async () => {
       const deps = { db, companions: [], logger: SILENT, probe() {} }
       const small = new GroupCommit({ ...deps, maxLazy: 2 })
       expect([1, 2, 3].map((n) => small.writeLazily(() => insert(n)))).toEqual([true, true, false])
@@ -504,7 +504,7 @@ describe('a group commit', () => {
     })
   })
 
-  it('that fails at close is not tried again', async () => {
+  it('is not tried again when it fails at close', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     const waiting = group.write(() => insert(1))
     failCommits(1)
@@ -513,7 +513,7 @@ describe('a group commit', () => {
     expect(vi.getTimerCount()).toBe(0)
   })
 
-  it('is refused after close, and what waited is committed', async () => {
+  it('commits waiting writes at close, and refuses later ones', async () => {
     const waiting = Array.from({ length: 1500 }, (_, n) => group.write(() => insert(n)))
     group.close()
     await Promise.all(waiting)

@@ -14,33 +14,33 @@ import type { Ledger, StateCounts } from '../../src/ledger/ledger.ts'
 import { newJob } from '../support/jobs.ts'
 import { inOrder } from '../support/order.ts'
 
-/** One ledger under test, on storage of its own. Each implementation brings one. */
+/** One ledger under test, on its own storage. Each implementation of the ledger has a harness. */
 export interface LedgerHarness {
-  /** Another object after `reopen` and `plant`. */
+  /** Replaced by another object in `reopen` and `plant`. */
   readonly ledger: Ledger
-  /** As a restart of the gateway would do it. */
+  /** Closes and opens the ledger, as a restart of the gateway does. */
   reopen(): Promise<void>
   /**
-   * Writes columns of existing rows behind the ledger's back and reopens it: the way into states
-   * that no operation leads to yet, and into rows as a fault could leave them.
+   * Writes columns of existing rows behind the ledger's back and reopens it, to reach states that no
+   * operation leads to, and rows that only a fault could leave.
    */
   plant(rows: readonly Planted[]): Promise<void>
-  /** Every row counted, by queue. Queues without rows may be missing. */
+  /** Counts the rows of each queue. Queues without rows may be missing. */
   recount(): {
     states: Map<string, StateCounts>
     deadLetters: Map<string, number>
     claimable: Map<string, number>
   }
-  /** What the implementation finds wrong in its own storage; empty when all is well. */
+  /** Returns what the implementation finds wrong in its storage. */
   inspect(): string[]
   destroy(): Promise<void>
 }
 
-/** What each part of the contract works with: in every test that test's own, also after `reopen`. */
+/** What each part of the contract works with. Its members always refer to the running test's ledger. */
 export interface UnderTest {
   readonly harness: LedgerHarness
   readonly ledger: Ledger
-  /** The row of an id that there is. */
+  /** The row of an existing id. */
   row(id: string): JobRow
   /** `plant` of the harness. */
   plant(...rows: Planted[]): Promise<void>
@@ -72,7 +72,7 @@ export function token(id: string, given: Partial<ClaimToken> = {}): ClaimToken {
   }
 }
 
-/** A new job, stored: its id and its outbox nonce (0: none). */
+/** Stores a new job. Returns its id and its outbox nonce (0 when it owes no token). */
 export async function pushed(
   ledger: Ledger,
   given: Parameters<typeof newJob>[0] = {},
@@ -82,7 +82,7 @@ export async function pushed(
   return { id: job.id, outbox: outbox ?? 0 }
 }
 
-/** A job that `worker-1` has fetched. */
+/** Stores a job and claims it as `worker-1`. */
 export async function fetched(
   ledger: Ledger,
   given: Parameters<typeof newJob>[0] = {},
@@ -98,12 +98,12 @@ export function insertedOf(inserted: Inserted): Inserted & { outcome: 'inserted'
   return inserted
 }
 
-/** Waits for the lazy writes so far: they ride on this one. */
+/** Waits until the lazy writes so far are committed, because this write shares their group commit. */
 export async function settleLazily(ledger: Ledger): Promise<void> {
   await ledger.handOver([])
 }
 
-/** How many rows go when all may that wait for no token. */
+/** Prunes every ended row whose token is back, and returns how many rows went. */
 export async function prunedRows({ ledger }: Pick<LedgerHarness, 'ledger'>): Promise<number> {
   await settleLazily(ledger)
   const at = NOW + 1e12
@@ -117,12 +117,12 @@ export function rowOf(ledger: Ledger, id: string): JobRow {
   return row
 }
 
-/** Queues with copies that nobody needs, by name. */
+/** The names of the queues with stale copies. */
 export function staleQueues(ledger: Ledger): string[] {
   return inOrder(ledger.staleCopies().keys())
 }
 
-/** A sweep of this queue, of which `during` happens while it looks. */
+/** A sweep of the queue's stale copies; `during` runs between its begin and its end. */
 export async function sweep(
   ledger: Ledger,
   queue: string,
@@ -134,19 +134,18 @@ export async function sweep(
   await ledger.swept(queue, mark)
 }
 
-/** What of a new job its row repeats. */
+/** The properties of a new job that its row repeats. */
 export function asked({ start: _, unique: __, ...job }: NewJob): Omit<NewJob, 'start' | 'unique'> {
   return job
 }
 
-/** What the outbox says of a row that owes a message. */
+/** The outbox entry of a row that owes a message. */
 export function owedBy({ id, queue, state, outbox, envelope }: JobRow): OwedMessage {
   if (outbox === null) throw new Error(`${id} owes nothing`)
   return { id, queue, state, outbox, bytes: Buffer.byteLength(envelope) }
 }
 
-/** The fence of a row as it is. */
-/** Of a lease whose token says the same: as long as everything goes well. */
+/** The fence of a row, for a lease whose token has the same attempt number. */
 export function fenceOf({ generation, attempt }: JobRow): FailFence & ReleaseFence {
   return { generation, attempt, tokenAttempt: attempt }
 }
@@ -157,7 +156,7 @@ export const FAILED: FailureRecord = {
   errors: '[{"attempt":1,"code":"e"}]',
 }
 
-/** A job whose first attempt has ended it: copied into the DLX queue by a nack, and all settled. */
+/** A job that was discarded after its first attempt, with its DLX copy recorded and its token back. */
 export async function died(
   ledger: Ledger,
   given: Parameters<typeof newJob>[0] & { isDeadLetter?: boolean; now?: number } = {},
@@ -172,7 +171,7 @@ export async function died(
   return rowOf(ledger, id)
 }
 
-/** Our copy of a rejected delivery, by `ojs.system.dead-letters`, of a job that the ledger has discarded. */
+/** `ojs.system.dead-letters` delivers the copy of a rejected token, of a job that the ledger has discarded. */
 export async function copyCame(ledger: Ledger, id: string, generation: number): Promise<void> {
   const { queue = 'q', attempt = 1 } = ledger.find(id) ?? {}
   const token = {
@@ -185,7 +184,7 @@ export async function copyCame(ledger: Ledger, id: string, generation: number): 
   await ledger.discardDead(token, { now: NOW, wall: NOW })
 }
 
-/** What is kept instead of counted says what counting says, of every queue. */
+/** Compares the totals that the ledger keeps of each queue with a count of the rows. */
 export function expectCounts({ ledger, recount }: LedgerHarness): void {
   const { states, deadLetters: dead, claimable } = recount()
   for (const { name } of ledger.queues()) {

@@ -18,7 +18,7 @@ beforeEach(async () => {
 })
 afterEach(() => harness.destroy())
 
-/** The parts of a ledger, on the same file. */
+/** Opens the parts of another ledger on the same connection. */
 function openBeside(db: Database, maxLazy = 10_000) {
   const workflows = new WorkflowBook(prepareWorkflows(db), OWN_SOURCES, endStep)
   const { store, companions } = openStore(prepareStatements(db), workflows)
@@ -27,7 +27,7 @@ function openBeside(db: Database, maxLazy = 10_000) {
   return { store, access, confirms: new Confirms(store, access) }
 }
 
-it('a confirm for which there is no room leaves its token owed, and no other', async () => {
+it('a confirm beyond the limit of lazy writes leaves its token owed, and only that one', async () => {
   const { db, ledger } = harness
   const [dropped, kept] = [await pushed(ledger), await pushed(ledger)]
   const { access, confirms } = openBeside(db, 1)
@@ -42,14 +42,14 @@ it('a confirm for which there is no room leaves its token owed, and no other', a
   expect(confirms.has(kept.outbox)).toBe(false)
 })
 
-it('a confirm that waits for its turn counts for the job that comes due before it', async () => {
+it('a confirm that is not written yet counts for a promotion in an earlier group commit', async () => {
   const { db, ledger } = harness
   const job = await fetched(ledger)
   const waiting = { dueAt: NOW + 1, delayMs: 1, rungMs: 250, isTokenBack: true } as const
   await ledger.fail(job.id, fenceOf(job), { ...FAILED, to: 'retryable', ...waiting })
   const { outbox } = rowOf(ledger, job.id)
   const { store, access, confirms } = openBeside(db)
-  // Everything that a group may have at once is before it.
+  // As many lazy writes as one group commit takes come before the confirm.
   for (let i = 0; i < 1_000; i++) access.writeLazily(() => {})
   confirms.add(outbox ?? 0)
   const [promoted] = await access.write(() => promoteDue(store, NOW + 1, NOW, 1))
@@ -58,7 +58,7 @@ it('a confirm that waits for its turn counts for the job that comes due before i
   expect(rowOf(ledger, job.id)).toEqual(promoted)
 })
 
-it('a confirm whose commit fails is not published again, and is written once there is room', async () => {
+it('a confirm whose commit fails is not published again, and is written once there is space', async () => {
   const { db, ledger } = harness
   const { id, outbox } = await pushed(ledger)
   const exec = db.exec.bind(db)

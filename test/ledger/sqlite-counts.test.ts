@@ -14,12 +14,12 @@ const FAILURE = { code: 'e', type: 'e', message: 'm', retryable: true }
 const GRAPH = { a: [], b: [], c: ['a'], d: ['a', 'b'], e: ['c', 'd'] }
 const BEAT = { now: NOW, wall: NOW, workerId: 'w', leaseMs: null, defaultLeaseMs: 500 }
 
-/** What one action works with: an id, which may be that of a step, and its row by then. */
+/** What an action works with: an id, which may be that of a step's job, and its present row. */
 interface At {
   ledger: SqliteLedger
   id: string
   row: JobRow | null
-  /** Of the attempt that runs, or the next one; sometimes of another. */
+  /** Of the running attempt or the next one, or sometimes one beside it. */
   attempt: number
   draw: number
 }
@@ -42,7 +42,7 @@ const unique = (onConflict: 'replace' | 'reject'): Partial<NewJob> => {
 const queueOf = (draw: number) => (draw % 2 === 0 ? 'alpha' : 'beta')
 const lease = ({ id, row, attempt }: At) => ({ id, generation: row?.generation ?? 0, attempt })
 
-/** Beside those of `contract-properties.ts`, whatever else moves rows between states. */
+/** All operations that move rows between states, more than those of `contract-properties.ts`. */
 const ACTIONS: Record<string, (at: At) => unknown> = {
   push: pushed(),
   pushReplacing: pushed(unique('replace')),
@@ -78,7 +78,7 @@ const ACTIONS: Record<string, (at: At) => unknown> = {
   boundWaits: ({ ledger, draw }) => ledger.boundWaits(NOW - draw),
 }
 
-/** Without these nothing goes far. */
+/** Chosen more often, because few jobs would get beyond the first states without them. */
 const OFTEN = ['push', 'claim', 'started', 'started', 'promote', 'released']
 
 const adopted = ({ id, draw }: At) => newJob({ id, queue: queueOf(draw), maxAttempts: 3 })
@@ -118,13 +118,13 @@ function act(ledger: SqliteLedger, one: Action): unknown {
   return ACTIONS[one.what]?.({ ledger, id, row, attempt, draw: one.draw })
 }
 
-/** Actions of one inner list happen in the same event-loop turn. */
+/** Actions of one inner list are called in the same turn of the event loop. */
 const history = fc.array(fc.array(action, { minLength: 2, maxLength: 6 }), {
   minLength: 20,
   maxLength: 60,
 })
 
-it('what is kept is what is counted, whatever has happened to jobs, steps and workflows', async () => {
+it('the kept totals equal the counted rows after any sequence of operations on jobs, steps and workflows', async () => {
   await fc.assert(
     fc.asyncProperty(history, async (turns) => {
       const harness = await openSqliteHarness()

@@ -10,7 +10,7 @@ beforeEach(async () => {
 })
 afterEach(() => harness.destroy())
 
-it('expires the others where the ledger refuses one of them', async () => {
+it('expire discards the other jobs when the change of one of them fails', async () => {
   const { ledger, db } = harness
   const ids: string[] = []
   for (let n = 0; n < 3; n++) ids.push((await pushed(ledger, { expiresAt: NOW })).id)
@@ -24,11 +24,11 @@ it('expires the others where the ledger refuses one of them', async () => {
   expect(ledger.counts('default')).toMatchObject({ available: 1, discarded: 2 })
 })
 
-it('expires fewer than there are where that takes long, and at least one', async () => {
+it('expire stops early when it takes long, after at least one job', async () => {
   const { ledger } = harness
   for (let n = 0; n < 4; n++) await pushed(ledger, { expiresAt: NOW })
   let now = 0
-  // One look at the clock for each of them.
+  // Each look at the clock adds 30 ms, and expire looks once for each job.
   const clock = vi.spyOn(performance, 'now').mockImplementation(() => (now += 30))
   const expired: number[] = []
   while (expired.at(-1) !== 0) expired.push((await ledger.expire(TERMS)).length)

@@ -65,14 +65,17 @@ describe('opening a ledger file', () => {
   it.each([
     ['full', 2],
     ['normal', 1],
-  ] as const)('has each commit survive what %s promises', async (sync, synchronous) => {
-    const db = await openLedgerFile({ path, sync, logger: SILENT })
-    expect(db.prepare('PRAGMA synchronous').get()).toEqual({ synchronous })
-    expect(db.prepare('PRAGMA journal_mode').get()).toEqual({ journal_mode: 'wal' })
-    db.close()
-  })
+  ] as const)(
+    'applies the synchronous and journal modes of sync: %s',
+    async (sync, synchronous) => {
+      const db = await openLedgerFile({ path, sync, logger: SILENT })
+      expect(db.prepare('PRAGMA synchronous').get()).toEqual({ synchronous })
+      expect(db.prepare('PRAGMA journal_mode').get()).toEqual({ journal_mode: 'wal' })
+      db.close()
+    },
+  )
 
-  it('makes it, and what stands beside it, for its own user only', async () => {
+  it('creates the file and its log for its own user only, and keeps the mode that an operator set', async () => {
     const modes = () =>
       readdirSync(directory.path).map((name) => statSync(join(directory.path, name)).mode & 0o777)
     const ledger = await open()
@@ -86,7 +89,7 @@ describe('opening a ledger file', () => {
     await again.close()
   })
 
-  it('leaves one file behind after close, which opens again at once', async () => {
+  it('leaves a single file after close, which opens again at once', async () => {
     for (const sync of ['full', 'normal', 'full'] as const) {
       const ledger = await open(sync)
       await pushed(ledger)
@@ -98,7 +101,7 @@ describe('opening a ledger file', () => {
     await ledger.close()
   })
 
-  it('is closed once: a second time it does not miss the log that it has deleted', async () => {
+  it('ignores a second close, which must not miss the log that the first has deleted', async () => {
     const error = vi.fn()
     const ledger = await openSqliteLedger({ path, sync: 'full', logger: { ...SILENT, error } })
     await pushed(ledger)
@@ -108,7 +111,7 @@ describe('opening a ledger file', () => {
     expect(ledger.fault()).toBeNull()
   })
 
-  it('refuses a schema newer than this code, and leaves it alone', async () => {
+  it('refuses a newer schema, and leaves the file unchanged', async () => {
     await (await open()).close()
     await withFile((db) => db.exec('PRAGMA user_version = 99'))
     await expect(open()).rejects.toThrow(/written by a newer ojs-rabbitmq \(schema 99/)
@@ -117,32 +120,35 @@ describe('opening a ledger file', () => {
     })
   })
 
-  it('refuses an SQLite file of something else', async () => {
+  it('refuses an SQLite file that is not a ledger', async () => {
     await withFile((db) => db.exec('CREATE TABLE bookmarks (url)'))
     await expect(open()).rejects.toThrow('is an SQLite file, but not a ledger')
   })
 
-  it.each(['wal', 'delete'])('writes nothing to one that it refuses, in mode %s', async (mode) => {
-    const expectUntouched = async (change: string) => {
-      const db = await openDatabase(path)
-      db.exec(`PRAGMA journal_mode = ${mode}; ${change}`)
-      db.closeAsItIs()
-      const before = readFileSync(path)
-      await expect(open()).rejects.toThrow(/but not a ledger|a newer ojs-rabbitmq/)
-      expect(readFileSync(path).equals(before)).toBe(true)
-    }
-    await (await open()).close()
-    await expectUntouched('PRAGMA user_version = 99')
-    path = join(directory.path, 'bookmarks.db')
-    await expectUntouched('CREATE TABLE bookmarks (url)')
-  })
+  it.each(['wal', 'delete'])(
+    'writes nothing to a file that it refuses, in journal mode %s',
+    async (mode) => {
+      const expectUntouched = async (change: string) => {
+        const db = await openDatabase(path)
+        db.exec(`PRAGMA journal_mode = ${mode}; ${change}`)
+        db.closeAsItIs()
+        const before = readFileSync(path)
+        await expect(open()).rejects.toThrow(/but not a ledger|a newer ojs-rabbitmq/)
+        expect(readFileSync(path).equals(before)).toBe(true)
+      }
+      await (await open()).close()
+      await expectUntouched('PRAGMA user_version = 99')
+      path = join(directory.path, 'bookmarks.db')
+      await expectUntouched('CREATE TABLE bookmarks (url)')
+    },
+  )
 
-  it('refuses a file that is no database', async () => {
+  it('refuses a file that is not an SQLite file', async () => {
     writeFileSync(path, 'nothing that SQLite would know, and long enough to be looked at'.repeat(9))
     await expect(open()).rejects.toThrow('is not an SQLite file')
   })
 
-  it('says which file is damaged, and lets go of it', async () => {
+  it('names the damaged file, and releases it', async () => {
     const ledger = await open()
     await pushed(ledger)
     await ledger.close()
@@ -158,7 +164,7 @@ describe('opening a ledger file', () => {
     await (await open()).close()
   })
 
-  it('says so of many pages that are damaged', async () => {
+  it('names a file of which many pages are damaged', async () => {
     const ledger = await open()
     await pushed(ledger)
     await ledger.close()
@@ -166,25 +172,25 @@ describe('opening a ledger file', () => {
     await expect(open()).rejects.toThrow(`ledger ${path} cannot be opened: database disk image`)
   })
 
-  it('says so when the path cannot be a file', async () => {
+  it('names a path that is a directory', async () => {
     mkdirSync(path)
     await expect(open()).rejects.toThrow(`ledger ${path} cannot be opened`)
   })
 
-  it('says why it cannot be made', async () => {
-    // Not even by root.
+  it('says why the file cannot be created', async () => {
+    // Not even root can create a file there.
     path = '/proc/ojs.db'
     await expect(open()).rejects.toThrow(
       /^ledger \/proc\/ojs\.db cannot be opened: (E[A-Z]+: |\/proc is not writable by this user)/,
     )
   })
 
-  it('says of a link that it leads nowhere', async () => {
+  it('says that a link leads nowhere', async () => {
     symlinkSync(join(directory.path, 'unmounted', 'ojs.db'), path)
     await expect(open()).rejects.toThrow('a symbolic link to a file that does not exist')
   })
 
-  it('starts nothing over: an applied migration is not applied again', async () => {
+  it('does not apply a migration again, and keeps the rows', async () => {
     const first = await open()
     const { id } = await pushed(first)
     await first.close()
@@ -194,10 +200,10 @@ describe('opening a ledger file', () => {
   })
 })
 
-describe('the choice of the binding', () => {
+describe('the choice of the SQLite binding', () => {
   afterEach(() => vi.restoreAllMocks())
 
-  it("takes Node's own when there is one", async () => {
+  it("takes Node's own when Node has one", async () => {
     const opened: string[] = []
     class DatabaseSync {
       constructor(file: string) {
@@ -219,7 +225,7 @@ describe('the choice of the binding', () => {
 })
 
 describe('a full disk', () => {
-  it('refuses the whole group with 503, stores nothing of it, and is over with the cause', async () => {
+  it('fails the whole group commit with 503 and stores none of it, until there is space', async () => {
     const harness = await openSqliteHarness()
     const { ledger, db } = harness
     const before = await pushed(ledger)
@@ -254,8 +260,8 @@ describe('a full disk', () => {
   })
 })
 
-describe('a job that no column can hold', () => {
-  it('is refused alone; the others of its group are stored', async () => {
+describe('a job with a value that no column can hold', () => {
+  it('is refused alone, and the other jobs of the group commit are stored', async () => {
     const harness = await openSqliteHarness()
     const { ledger } = harness
     const good = [newJob(), newJob()]
@@ -283,7 +289,7 @@ describe('another process', () => {
   afterAll(() => build.remove())
   afterEach(() => child.kill('SIGKILL'))
 
-  /** Its lines so far, a promise of the nth line, and what it complains of. */
+  /** Starts `writer.mjs`. Returns its lines so far, a wait for the nth line, and its stderr. */
   function startWriter(
     at = path,
     uid?: number,
@@ -312,15 +318,15 @@ describe('another process', () => {
     }
   }
 
-  it('on the same file is refused with one clear error', async () => {
+  it('that opens the same file is refused with one clear error', async () => {
     await startWriter().until(1)
     await expect(open()).rejects.toThrow(`ledger ${path} is in use by another process`)
   })
 
   it.runIf(mayBecomeNobody()).each(['ojs.db', 'ojs.db-wal', '.'])(
-    'of a user who may not write %s says that (skipped unless it may become one)',
+    'whose user may not write %s says so (skipped unless the test can become another user)',
     async (name) => {
-      // Not below the folder for temporary files that this run has: nobody else may look into that.
+      // Not in this run's folder for temporary files, which another user may not enter.
       const folder = mkdtempSync('/tmp/ojs-ledger-')
       onTestFinished(() => rmSync(folder, { recursive: true }))
       const ledger = join(folder, 'ojs.db')
@@ -338,7 +344,7 @@ describe('another process', () => {
   )
 
   it.runIf(mayBecomeNobody())(
-    'of a user who may not make it says that (skipped unless it may become one)',
+    'whose user may not create the file says so (skipped unless the test can become another user)',
     async () => {
       const folder = mkdtempSync('/tmp/ojs-ledger-')
       onTestFinished(() => rmSync(folder, { recursive: true }))
@@ -350,20 +356,20 @@ describe('another process', () => {
     },
   )
 
-  it('reads no warning of Node among its log lines', async () => {
+  it('prints no warning of Node to stderr', async () => {
     const { until, complaints } = startWriter()
     await until(100)
     expect(complaints).toEqual([])
   })
 
-  it('that is killed while it writes loses nothing that was acknowledged', async () => {
+  it('that is killed while it writes has lost nothing that it acknowledged', async () => {
     const writer = startWriter()
     await writer.until(1500 + Math.floor(Math.random() * 1000))
     child.kill('SIGKILL')
     await once(child, 'close')
 
     const ledger = await open()
-    // The last line may be torn; what was said of a job before is a lower bound of its state.
+    // The last line may be torn. A line is a lower bound of the state that its job has reached.
     const acknowledged = writer.lines.slice(1, -1).map((line) => line.split(' '))
     expect(acknowledged.length).toBeGreaterThan(1000)
     const order = ['available', 'active', 'completed']
@@ -379,7 +385,7 @@ describe('another process', () => {
     await ledger.close()
   })
   it.each(['is missing', 'is empty'])(
-    'that was killed leaves a log: it is not deleted where the file %s',
+    'that was killed leaves a log, which is kept when the ledger file %s',
     async (what) => {
       await startWriter().until(100)
       child.kill('SIGKILL')
@@ -397,14 +403,14 @@ describe('another process', () => {
   )
 })
 
-/** As root, but not where io_uring may be on: there Node refuses (that of Debian 13). */
+/** Needs root. With io_uring (Debian 13), Node refuses to change its user. */
 function mayBecomeNobody(): boolean {
   if (process.getuid?.() !== 0) return false
   const script = `process.setuid(${NOBODY})`
   return spawnSync(process.execPath, ['-e', script]).status === 0
 }
 
-/** The sources as Node 20 can run them, in a directory that finds this repository's packages. */
+/** Compiles the sources for Node 20 into a directory that finds this repository's packages. */
 function compileLedger(): ReturnType<typeof temporaryDirectory> {
   const root = resolve(import.meta.dirname, '../..')
   const target = temporaryDirectory()
@@ -433,7 +439,7 @@ function compileLedger(): ReturnType<typeof temporaryDirectory> {
   return target
 }
 
-describe('a ledger file that is taken away while it is open', () => {
+describe('a ledger file that is moved or replaced while it is open', () => {
   const LOST = { status: 503, details: { reason: 'ledger' } }
   beforeEach(() => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'setTimeout', 'clearTimeout'] })
@@ -450,10 +456,10 @@ describe('a ledger file that is taken away while it is open', () => {
     ['removed', () => rmSync(path)],
     ['moved', () => renameSync(path, `${path}.old`)],
     ['replaced', () => copyOver(path)],
-    ['robbed of its log', () => rmSync(`${path}-wal`)],
-    ['given another log', () => copyOver(`${path}-wal`)],
-    ['in a folder that is gone', () => rmSync(directory.path, { recursive: true })],
-  ])('%s: takes no further write, and says so', async (_, change) => {
+    ['without its log', () => rmSync(`${path}-wal`)],
+    ['with another log', () => copyOver(`${path}-wal`)],
+    ['without its folder', () => rmSync(directory.path, { recursive: true })],
+  ])('is not written any more and reports a fault once: %s', async (_, change) => {
     const lines: string[] = []
     const logger = { ...SILENT, error: (_: object, line: string) => void lines.push(line) }
     const ledger = await openSqliteLedger({ path, sync: 'full', logger })
@@ -481,7 +487,7 @@ describe('a ledger file that is taken away while it is open', () => {
     expect((await open()).find(job.id)).not.toBeNull()
   })
 
-  it('leaves the log of what took its place', async () => {
+  it('keeps the log of the file that took its place on close', async () => {
     const ledger = await open()
     await pushed(ledger)
     for (const name of [path, `${path}-wal`]) copyOver(name)
@@ -489,7 +495,7 @@ describe('a ledger file that is taken away while it is open', () => {
     expect(existsSync(`${path}-wal`)).toBe(true)
   })
 
-  it('leaves its own log where it is away, and deletes it where another has its place', async () => {
+  it('keeps its log on close while it is away, and deletes it when another file has its place', async () => {
     const ledger = await open()
     await pushed(ledger)
     renameSync(path, `${path}.old`)

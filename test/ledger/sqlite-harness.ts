@@ -18,7 +18,7 @@ const ROW_STATES = [...JOB_STATES, 'withdrawn'] as const
 
 export const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} }
 
-/** A directory that is gone after the test. */
+/** A directory that the caller removes after its test. */
 export function temporaryDirectory(): { path: string; remove(): void } {
   const path = mkdtempSync(join(tmpdir(), 'ojs-ledger-'))
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) }
@@ -26,12 +26,12 @@ export function temporaryDirectory(): { path: string; remove(): void } {
 
 export interface SqliteHarness extends LedgerHarness {
   readonly ledger: SqliteLedger
-  /** The ledger's own connection: nobody else can open the file. */
+  /** The ledger's own connection, because no other one may open the file. */
   readonly db: Database
   readonly path: string
 }
 
-/** The schema of a new file, made once per process: a third of the CPU of a harness. */
+/** A new file with the schema, made once per process: that saves a third of the CPU of a harness. */
 let newFile: Promise<Buffer> | undefined
 
 async function migratedFile(): Promise<Buffer> {
@@ -84,13 +84,13 @@ export async function openSqliteHarness(logger: Logger = SILENT): Promise<Sqlite
   }
 }
 
-/** What a write of this job meets from now on, and no other: a bug of ours that we do not know. */
+/** Lets every write to this job fail from now on, like an unknown bug of the ledger would. */
 export function refuseChangesOf(db: Database, id: string): void {
   db.exec(`CREATE TEMP TRIGGER refused BEFORE UPDATE ON main.jobs WHEN old.id = '${id}'
     BEGIN SELECT RAISE(ABORT, 'not this one'); END`)
 }
 
-/** Refuses every write that the transition table does not know, whatever the statement thinks. */
+/** A trigger that refuses every transition that the transition table does not have. */
 function judgeOfTransitions(): string {
   const moves = ROW_STATES.flatMap((from) =>
     ROW_STATES.filter((to) => from !== to && canBecome(from, to)).map((to) => `'${from} → ${to}'`),
@@ -129,8 +129,8 @@ function snakeCase(name: string): string {
 }
 
 /**
- * A sound file, `ended_at` (which most indexes go by) set exactly on terminal rows, dead letters
- * among the discarded rows only, and workflows that say what their steps and jobs do.
+ * Finds damage of the file, rows that have `ended_at` (which most indexes use) without having ended or
+ * the other way round, dead letters that are not discarded, and workflows that contradict their jobs.
  */
 export function inspect(db: Database): string[] {
   const rows = db
@@ -149,7 +149,7 @@ export function inspect(db: Database): string[] {
   return rows.map(({ wrong }) => wrong)
 }
 
-/** Workflows that stand still, or say something else than their steps and jobs. */
+/** Workflows that cannot go on, or that contradict their steps and jobs. */
 const WRONG_WORKFLOWS = `
   SELECT 'workflow ' || id || ' is ' || state || ' and has steps that '
     || iif(state = 'running', 'are all over', 'go on')
@@ -171,7 +171,7 @@ const WRONG_WORKFLOWS = `
       sum(progress = 'failed')
     FROM workflow_steps s WHERE s.workflow = w.seq AND type IS NOT NULL AND is_callback = 0)`
 
-/** The same database, and the text of each statement that is prepared with it from now on. */
+/** The same database, which notes the text of each statement that it prepares. */
 export function withTexts(db: Database): { noted: Database; texts: ReadonlyMap<unknown, string> } {
   const texts = new Map<unknown, string>()
   const prepare = <P extends readonly SqlValue[], R>(sql: string): Statement<P, R> => {

@@ -14,7 +14,7 @@ beforeEach(async () => {
 })
 afterEach(() => harness.destroy())
 
-it('takes keys that are ahead of the clock for new ones, once it is right again', async () => {
+it('boundWaits makes idempotency keys that are ahead of the clock expire like new ones', async () => {
   const { ledger } = harness
   const remember = (key: string, at: number) =>
     ledger.insert(newJob(), at, { request: { key, fingerprint: 'f' } })
@@ -29,7 +29,7 @@ it('takes keys that are ahead of the clock for new ones, once it is right again'
   expect(await ledger.idempotency.prune(NOW + IDEMPOTENCY_MS, 9)).toBe(3)
 })
 
-it('keeps the newest keys of requests, as many as there is room for', async () => {
+it('prune keeps the newest idempotency keys up to their limit', async () => {
   const { db, ledger } = harness
   for (const key of ['a', 'b', 'c', 'd']) {
     await ledger.insert(newJob(), NOW, { request: { key, fingerprint: 'f' } })

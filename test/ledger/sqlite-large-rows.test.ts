@@ -5,7 +5,7 @@ import { NOW, pushed } from './harness.ts'
 import { openSqliteHarness, type SqliteHarness } from './sqlite-harness.ts'
 
 const PAGE = 200
-/** Two of them are more than a page may have, all of them are a quarter of a small heap. */
+/** Two of them exceed the limit of a page; all of them are a quarter of a small heap. */
 const ENVELOPE = JSON.stringify({ args: ['x'.repeat(12 * 1024 * 1024)] })
 const COUNT = 5
 
@@ -22,7 +22,7 @@ async function plantLarge(change: Partial<JobRow>, count = COUNT): Promise<void>
   await harness.plant(ids.map(({ id }) => ({ id, ...columns, envelope: ENVELOPE })))
 }
 
-/** Whoever asks goes on at once as long as there may be more. */
+/** Asks for pages as a caller does, at once while there may be more. */
 async function pagesOf(look: () => JobRow[] | Promise<JobRow[]>): Promise<number[]> {
   const sizes: number[] = []
   for (;;) {
@@ -32,23 +32,23 @@ async function pagesOf(look: () => JobRow[] | Promise<JobRow[]>): Promise<number
   }
 }
 
-it('promotes jobs that are large a few at a time', async () => {
+it('promote takes a few large jobs at a time', async () => {
   await plantLarge({ state: 'scheduled', dueAt: NOW - 1, outbox: null, tokenOut: false })
   expect(await pagesOf(() => harness.ledger.promote(NOW, NOW, PAGE))).toEqual([2, 2, 1])
 })
 
-it('expires jobs that are large a few at a time', async () => {
+it('expire takes a few large jobs at a time', async () => {
   await plantLarge({ expiresAt: NOW - 1 })
   const terms = { now: NOW, wall: NOW, limit: PAGE }
   const expired = async () => (await harness.ledger.expire(terms)).map(({ job }) => job)
-  // Not for the time that they take.
+  // A constant clock, so that expire does not stop early for the time that it takes.
   const clock = vi.spyOn(performance, 'now').mockReturnValue(0)
   const pages = await pagesOf(expired)
   clock.mockRestore()
   expect(pages).toEqual([2, 2, 1])
 })
 
-it('shows a few of the large jobs whose leases are over', async () => {
+it('overdue returns a few large jobs, and says that there may be more', async () => {
   const lease = { attempt: 1, outbox: null, leaseMs: 1, leaseExpiresAt: NOW - 1 }
   await plantLarge({ state: 'active', holder: 'ledger', ...lease })
   const rows = harness.ledger.overdue(NOW, PAGE)
@@ -56,7 +56,7 @@ it('shows a few of the large jobs whose leases are over', async () => {
   expect(mayHaveMore(rows, PAGE)).toBe(true)
 })
 
-it('prunes jobs that are large a few at a time', async () => {
+it('prune takes one large job at a time', async () => {
   const over = { attempt: 1, completedAt: NOW, outbox: null, tokenOut: false }
   await plantLarge({ state: 'completed', ...over })
   const cutoffs = { completed: NOW, cancelled: 0, discarded: 0, deadLetters: 0, withdrawn: 0 }
@@ -65,7 +65,7 @@ it('prunes jobs that are large a few at a time', async () => {
   expect(pruned).toEqual([1, 1, 1, 1, 1, 0])
 })
 
-it('lists a few of the large dead letters', async () => {
+it('deadLetters returns a few large dead letters a page', async () => {
   const dead = { attempt: 1, discardedAt: NOW, isDeadLetter: true, outbox: null, tokenOut: false }
   await plantLarge({ state: 'discarded', ...dead }, 7)
   const page = (offset: number) =>
@@ -73,7 +73,7 @@ it('lists a few of the large dead letters', async () => {
   expect([page(0), page(6)]).toEqual([6, 1])
 })
 
-it('gives out a few of the large cron entries that are due, or whose ticks wait', async () => {
+it('cron.due and cron.releasable return a few large entries at a time', async () => {
   const { cron } = harness.ledger
   const template = { type: 'a', args: ['x'.repeat(1_500_000)] }
   const rest = { expression: '* * * * *', timezone: 'UTC', description: null, template } as const

@@ -27,7 +27,7 @@ async function withFile(change: (db: Database) => void | Promise<void>): Promise
   db.close()
 }
 
-describe('the table that is built anew for its checks', () => {
+describe('the migration that rebuilds the jobs table with checks', () => {
   const columns = (db: Database) => db.prepare('PRAGMA table_xinfo(jobs)').all()
   const indexes = (db: Database) =>
     db
@@ -35,7 +35,7 @@ describe('the table that is built anew for its checks', () => {
       .all()
       .map((index) => JSON.stringify(index).replaceAll(/(\\n|\s)+/g, ' '))
 
-  it('has the columns and indexes that it had, and refuses what it refused', async () => {
+  it('keeps the columns and indexes, and refuses unknown states and holders and negative attempts', async () => {
     await withFile((db) => {
       for (const sql of MIGRATIONS.slice(0, MIGRATIONS.indexOf(checks))) db.exec(sql)
       const before = [columns(db), indexes(db)]
@@ -55,7 +55,7 @@ describe('the table that is built anew for its checks', () => {
   })
 })
 
-it('knows what was lost by a word in place of the marker, and keeps all other markers', async () => {
+it('a migrated ledger knows lost queues that had a word in place of their marker, and keeps all markers', async () => {
   await withFile(async (db) => {
     for (const sql of MIGRATIONS.slice(0, MIGRATIONS.indexOf(lostQueues))) db.exec(sql)
     db.exec('PRAGMA application_id = 0x4f4a534c')
@@ -70,7 +70,7 @@ it('knows what was lost by a word in place of the marker, and keeps all other ma
   await ledger.close()
 })
 
-it('leaves a lease alone that a heartbeat had made longer before lengths were written down', async () => {
+it('a migrated ledger keeps a lease that a heartbeat extended before lengths of leases were stored', async () => {
   await withFile(async (db) => {
     for (const sql of MIGRATIONS.slice(0, MIGRATIONS.indexOf(extendedLeases))) db.exec(sql)
     db.exec('PRAGMA application_id = 0x4f4a534c')
@@ -88,7 +88,7 @@ it('leaves a lease alone that a heartbeat had made longer before lengths were wr
 })
 
 describe('a ledger of the first schema', () => {
-  /** As the first release wrote it: ended and live rows, counts, nonces and queues. */
+  /** A file as the first release wrote it: ended and live rows, counts, nonces and queues. */
   async function writeFirstSchema(): Promise<void> {
     await withFile((db) => {
       db.exec(firstSchema)
@@ -219,7 +219,7 @@ describe('a ledger of the first schema', () => {
     })
   }
 
-  it('is brought up to date with everything in it', async () => {
+  it('is migrated with everything in it', async () => {
     await writeFirstSchema()
     const ledger = await open()
     const same = { generation: 4, priority: -3, maxAttempts: 7, timeoutMs: 9, enqueuedAt: 2 }
@@ -257,14 +257,14 @@ describe('a ledger of the first schema', () => {
     await ledger.close()
   })
 
-  it('says in the log that it is being brought up to date, and when it is; once', async () => {
+  it('logs once that its migration begins and ends', async () => {
     await writeFirstSchema()
     const lines: object[] = []
     const logger = { ...SILENT, info: (fields: object) => void lines.push(fields) }
     const opened = () => openSqliteLedger({ path, sync: 'full', logger })
     const opening = opened()
     await vi.waitUntil(() => lines.length > 0, { interval: 1, timeout: 15_000 })
-    // The line is out before: from then on nothing else runs.
+    // The line is logged before the migration begins, which blocks the process.
     const change = { ledger: path, from: 1, to: MIGRATIONS.length }
     expect(lines).toEqual([change])
     await (await opening).close()
@@ -273,7 +273,7 @@ describe('a ledger of the first schema', () => {
     expect(lines).toHaveLength(2)
   })
 
-  it('is told of in the log where it is new, by its whole path: others may be elsewhere', async () => {
+  it('is logged with its absolute path when it is new, because another one may be elsewhere', async () => {
     const lines: unknown[] = []
     const logger = { ...SILENT, info: (...line: unknown[]) => void lines.push(line) }
     const opened = () =>
@@ -284,12 +284,12 @@ describe('a ledger of the first schema', () => {
     expect(lines).toHaveLength(1)
   })
 
-  it('says why it cannot be, also where SQLite has ended the transaction', async () => {
+  it('reports why a migration failed when SQLite has ended the transaction, and can be migrated later', async () => {
     await writeFirstSchema()
     await withFile(async (db) => {
       const exec = (sql: string) => {
         if (sql !== checks) return db.exec(sql)
-        // As SQLite does where the disk is full in the middle of a large step.
+        // SQLite ends the transaction when the disk is full in the middle of a large step.
         db.exec('ROLLBACK')
         throw new Error('database or disk is full')
       }
@@ -298,7 +298,7 @@ describe('a ledger of the first schema', () => {
     await (await open()).close()
   })
 
-  it('stays as it was when one of the steps fails', async () => {
+  it('is unchanged when one of the migrations fails', async () => {
     await writeFirstSchema()
     await withFile((db) => db.exec('CREATE TABLE idempotency_keys (taken)'))
     await expect(open()).rejects.toThrow('idempotency_keys')

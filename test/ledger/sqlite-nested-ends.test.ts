@@ -9,7 +9,7 @@ const numbered = (n: number, on_conflict: string) => ({
   options: { unique: { on_conflict } },
 })
 
-it('a job ends also where 800 workflows would each take the next one with them', async () => {
+it('a job ends although 800 workflows would each replace the job of the next one', async () => {
   const harness = await openSqliteHarness()
   try {
     const { ledger } = harness
@@ -29,7 +29,7 @@ it('a job ends also where 800 workflows would each take the next one with them',
     const ended = await ledger.fail(first, { generation, attempt }, change)
     expect(ended).toMatchObject({ state: 'discarded' })
     expect([0, 98].map(steps)).toEqual(Array(2).fill(['failed', 'started']))
-    // Here it is enough: its step takes nobody's place, as if there were more than 100 to replace.
+    // The limit: this step replaces no job, as if more than 100 jobs had its key.
     expect(steps(99)).toEqual(['failed', 'failed'])
     expect([100, 799].map(steps)).toEqual(Array(2).fill(['started', 'waiting']))
     expect(harness.inspect()).toEqual([])

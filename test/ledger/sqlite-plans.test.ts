@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { prepareStatements, type Statements } from '../../src/ledger/sqlite/statements.ts'
 import { openSqliteHarness, type SqliteHarness, withTexts } from './sqlite-harness.ts'
 
-/** Statements of request paths and timers, and the index that each has to go by. */
+/** Statements of requests and timers, and the index that each must use. */
 const INDEX_OF: Partial<Record<keyof Statements, string>> = {
   find: 'sqlite_autoindex_jobs_1',
   claimNext: 'sqlite_autoindex_jobs_1',
@@ -80,13 +80,13 @@ describe('every statement', () => {
   })
   afterAll(() => harness.destroy())
 
-  it('finds its rows by an index and in its order, but for three', () => {
+  it('finds its rows by an index and in its order, except three', () => {
     const scans = [...plans].filter(([, plan]) =>
       plan.some((detail) => /SCAN jobs|TEMP B-TREE/.test(detail)),
     )
     expect(plans.size).toBeGreaterThan(60)
-    // The second sorts by worker what it has found by the index, and that is a page. The third reads an
-    // index where the clock was set back, at a start.
+    // `activeByWorker` sorts the page that it has found by the index. `boundCreated` reads a whole index, but
+    // only at a start after the clock was set back.
     const found = new Set(scans.map(([name]) => name))
     expect(found).toEqual(new Set(['recount', 'activeByWorker', 'boundCreated']))
   })
@@ -115,9 +115,9 @@ describe('every statement', () => {
     ['cronReleasableSizes', 'SEARCH entry USING INDEX cron_jobs_queued'],
     ['cronMove', 'SEARCH cron_jobs USING INTEGER PRIMARY KEY'],
     ['cronRan', 'SEARCH cron_jobs USING INTEGER PRIMARY KEY'],
-    // In the order of the table itself.
+    // In the order of the table.
     ['cronList', 'SCAN cron_jobs'],
-  ])('%s: %s', (name, expected) => {
+  ])('%s reads by %s', (name, expected) => {
     expect(plans.get(name)?.[0]).toMatch(new RegExp(`^${expected}( |$)`))
   })
 
@@ -141,7 +141,7 @@ describe('every statement', () => {
     ).toBe(true)
   })
 
-  it('finds the holders of a key by all that its index knows', () => {
+  it('finds the holders of a unique key by all columns of its index', () => {
     expect(plans.get('holdersOfKey')?.join('; ')).toContain(
       'jobs_unique (<expr>=? AND <expr>=? AND created_at>?)',
     )

@@ -11,7 +11,7 @@ beforeEach(async () => {
 })
 afterEach(() => harness.destroy())
 
-/** Schedules that the ledger holds: their token was in no queue. */
+/** Scheduled jobs that the ledger holds, so that their token was in no queue. */
 function plantHeld(count: number): void {
   harness.db.exec(`
     WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < ${count})
@@ -21,7 +21,7 @@ function plantHeld(count: number): void {
       ${NOW * 2}, 0, '{}' FROM n`)
 }
 
-/** How often others have had their turn meanwhile. */
+/** How many turns of the event loop pass during `work`. */
 async function turnsOf(work: () => Promise<unknown>): Promise<number> {
   let turns = 0
   const count = () => {
@@ -42,7 +42,7 @@ async function plantBetween(): Promise<string> {
   return id
 }
 
-it('finds what a lost queue had among any number of others, a page at a time', async () => {
+it("rearm finds a lost queue's job among many others, a page at a time", async () => {
   const id = await plantBetween()
   const turns = await turnsOf(async () => expect(await harness.ledger.rearm('q', NOW)).toBe(1))
   expect(harness.ledger.find(id)?.outbox).not.toBeNull()
@@ -50,7 +50,7 @@ it('finds what a lost queue had among any number of others, a page at a time', a
 })
 
 it.each(['report', 'heartbeat', 'claim'] as const)(
-  'owes a token for what begins between its pages, by %s',
+  'rearm owes a token for a job that a worker starts between two pages, by %s',
   async (way) => {
     const { ledger } = harness
     plantHeld(LOOKED_AT + 5)
@@ -58,13 +58,13 @@ it.each(['report', 'heartbeat', 'claim'] as const)(
     ledger.confirmed(outbox)
     await settleLazily(ledger)
     const rearming = ledger.rearm('q', NOW)
-    // Behind the first page, and before the second is asked for.
+    // Between the first page and the second.
     const said = { event: 'started' } as const
     const beat = { now: NOW, wall: NOW, workerId: 'w', leaseMs: null, defaultLeaseMs: 1_000 }
     const ways = {
       report: () => ledger.applyReports([eventOf(id, said)], REPORT),
       heartbeat: () => ledger.beatNative([id], beat),
-      // By what FETCH had of the lost queue.
+      // FETCH still has a delivery of the lost queue.
       claim: () => ledger.claim([token(id)], TERMS),
     }
     const started = await ways[way]()
@@ -72,13 +72,13 @@ it.each(['report', 'heartbeat', 'claim'] as const)(
     expect(started).toHaveLength(1)
     await rearming
     expect(rowOf(ledger, id)).toMatchObject({ state: 'active', holder: 'ledger' })
-    // The worker dies, and what it had of the lost queue does not come back.
+    // The worker dies, and the delivery of the lost queue is not requeued.
     await ledger.fail(id, { generation: 0, attempt: 1 }, { ...FAILED, to: 'available' })
     expect(rowOf(ledger, id).outbox).not.toBeNull()
   },
 )
 
-it('finds what a lost rung had among any number of others, a page at a time', async () => {
+it("rearmRung finds a lost rung's job among many others, a page at a time", async () => {
   const id = await plantBetween()
   harness.db.exec(`UPDATE jobs SET state = 'active', attempt = 1 WHERE id = '${id}'`)
   const waiting = `state = 'retryable', due_at = ${NOW}, rung_ms = 250, outbox = NULL`
@@ -89,7 +89,7 @@ it('finds what a lost rung had among any number of others, a page at a time', as
   expect(turns).toBeGreaterThanOrEqual(6)
 })
 
-it('takes a queue for lost also while that cannot be written, and writes it the next time', async () => {
+it('a lost queue counts as lost when that cannot be written, and is written the next time', async () => {
   await harness.ledger.recordQueue('q', NOW)
   harness.db.exec('PRAGMA query_only = 1')
   await expect(harness.ledger.lost.mark('q', NOW)).rejects.toMatchObject({ status: 503 })

@@ -18,7 +18,7 @@ const prune = () => {
   return harness.ledger.prune({ ...none, completed: cutoff }, cutoff, 500)
 }
 
-/** Jobs of a workflow that goes on, each of which ended at a time of its own. */
+/** Ended jobs of a running workflow, each of which ended at another time. */
 async function plantKept(count: number): Promise<void> {
   const { db, ledger } = harness
   await ledger.workflows.create(newGraph({ a: [] }), NOW)
@@ -32,7 +32,7 @@ async function plantKept(count: number): Promise<void> {
     SELECT 1, seq + 10, 'completed', 'job', 0, 0, '[]', id FROM jobs WHERE state = 'completed'`)
 }
 
-it('does not look at all that a workflow keeps before it prunes what is behind', async () => {
+it('prune goes through jobs that a workflow keeps a page at a time, and prunes a later job', async () => {
   await plantKept(2 * LOOKED_AT + 10)
   const { id } = await pushed(harness.ledger)
   const endedAt = NOW + OVER - 1
@@ -42,7 +42,7 @@ it('does not look at all that a workflow keeps before it prunes what is behind',
   expect(harness.ledger.find(id)).toBeNull()
 })
 
-it('comes back to what a workflow has kept', async () => {
+it('prune removes jobs that a workflow no longer keeps', async () => {
   await plantKept(LOOKED_AT + 10)
   expect([await prune(), await prune()]).toEqual([0, 0])
   harness.db.exec('DELETE FROM workflow_steps WHERE node > 10')

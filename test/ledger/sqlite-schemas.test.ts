@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { prepareSchemaStatements } from '../../src/ledger/sqlite/schema-statements.ts'
 import { openSqliteHarness, withTexts } from './sqlite-harness.ts'
 
-it('finds schemas by their index, and lists them in the order of the table', async () => {
+it('statements of schemas find them by their index, and list them in the order of the table', async () => {
   const { db, destroy } = await openSqliteHarness()
   const { noted, texts } = withTexts(db)
   const planOf = (statement: unknown) => {

@@ -10,7 +10,7 @@ beforeEach(async () => {
 })
 afterEach(() => harness.destroy())
 
-it('keeps the newest tombstones, as many as there is room for', () => {
+it('tombstones beyond the limit replace the oldest ones', () => {
   const statements = prepareStatements(harness.db)
   const tombstones = new Tombstones(statements, 2)
   for (const [at, id] of ['a', 'b', 'a', 'c'].entries()) tombstones.record(id, 'q', at)
@@ -19,7 +19,7 @@ it('keeps the newest tombstones, as many as there is room for', () => {
   expect([tombstones.count, new Tombstones(statements).count]).toEqual([2, 2])
 })
 
-it('forgets what a group that failed has counted', () => {
+it('the count of tombstones leaves out undone writes and failed group commits', () => {
   const tombstones = new Tombstones(prepareStatements(harness.db))
   tombstones.record('a', 'q', 1)
   tombstones.keep()
@@ -30,7 +30,7 @@ it('forgets what a group that failed has counted', () => {
   expect(tombstones.count).toBe(0)
 })
 
-it('reads no more of a hundred queues than of a few to tell the newest', () => {
+it('cancelledTokens reads about as many rows for many queues as its limit', () => {
   const statements = prepareStatements(harness.db)
   let rows = 0
   const counted = (name: 'cancelledTokens' | 'tombstonesOf') => ({
@@ -54,7 +54,7 @@ it('reads no more of a hundred queues than of a few to tell the newest', () => {
   }
   harness.db.exec('BEGIN')
   for (let i = 0; i < 2_000; i++) record(`a${i}`, `q${i % 20}`, i)
-  // One queue has all of the newest, but for one of another.
+  // One queue has all of the newest except one.
   for (let i = 0; i < 100; i++) record(`b${i}`, i === 50 ? 'q3' : 'q7', 2_000 + i)
   harness.db.exec('COMMIT')
   for (const limit of [1, 7, 99, 100, 101, 500, 2_099, 2_100, 3_000]) {

@@ -12,7 +12,7 @@ async function harnessOfTest() {
   return harness
 }
 
-it('no native program can make it a number that there is not: the time of one that sets none counts for nothing', async () => {
+it('the waiting and running times of jobs with absurd dates are not counted', async () => {
   const harness = await harnessOfTest()
   const tokens = Array.from({ length: 150 }, (_, i) => {
     const createdAt = [YEAR_ONE, 0, NOW - 1_000][i % 3] ?? 0
@@ -32,7 +32,7 @@ it('no native program can make it a number that there is not: the time of one th
   expect(later).toEqual({ ...NOTHING, completed: 1 })
 })
 
-it('a file opens that has such numbers', async () => {
+it('a file with sums beyond the safe integers opens, and the sum is capped', async () => {
   const harness = await harnessOfTest()
   harness.db.exec(`INSERT INTO queue_minutes
       (minute, queue, completed, failed, timed, duration_ms, waited, wait_ms)

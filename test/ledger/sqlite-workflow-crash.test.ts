@@ -9,7 +9,7 @@ import { newGraph } from '../support/workflows.ts'
 import { NOW, TERMS, token } from './harness.ts'
 import { inspect, SILENT, temporaryDirectory } from './sqlite-harness.ts'
 
-/** Four layers of five; each step waits for two of the layer before it. */
+/** Four layers of five steps; each step depends on two of the layer before it. */
 const STEPS = Object.fromEntries(
   Array.from({ length: 20 }, (_, i) => {
     const layer = Math.floor(i / 5) - 1
@@ -28,7 +28,7 @@ async function open(path: string, change: (db: Database) => Database = (db) => d
   return { ledger: new SqliteLedger(change(db), SILENT), db }
 }
 
-/** Lets every job that waits or runs come to its end, two at a time; the steps in that order. */
+/** Completes every job of the workflow, two at a time. Returns the steps in that order. */
 async function runToEnd(ledger: SqliteLedger, id: string): Promise<string[]> {
   const ended: string[] = []
   for (;;) {
@@ -56,7 +56,7 @@ it('a graph of 20 steps survives a crash on either side of each commit', {
   const directory = temporaryDirectory()
   const path = join(directory.path, 'ojs.db')
   const copies: string[] = []
-  // What a process leaves that is killed at this very moment: the files as they are.
+  // The files at this moment are what a process leaves that is killed now.
   const copy = () => {
     const to = join(directory.path, `copy-${copies.length}.db`)
     for (const suffix of ['', '-wal']) {
@@ -82,7 +82,7 @@ it('a graph of 20 steps survives a crash on either side of each commit', {
     const after = await open(file)
     expect(inspect(after.db), `copy ${i}`).toEqual([])
     const found = after.ledger.workflows.find(workflow.id)
-    // Before its first commit there is nothing of it: its client has had no answer.
+    // Before its first commit the workflow is not stored, and its client has had no answer.
     if (found === null) expect(i).toBe(0)
     else {
       const before = found.steps.filter(({ progress }) => progress === 'completed')

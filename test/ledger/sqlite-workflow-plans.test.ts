@@ -3,13 +3,13 @@ import { prepareStatements } from '../../src/ledger/sqlite/statements.ts'
 import { prepareWorkflows } from '../../src/ledger/sqlite/workflow-statements.ts'
 import { openSqliteHarness, withTexts } from './sqlite-harness.ts'
 
-/** How each statement of workflows finds its rows; those that count once at start may read all. */
+/** How each statement of workflows finds its rows; a statement that counts at a start may read all. */
 const PLANS: Readonly<Record<string, RegExp>> = {
   result: /^SEARCH jobs USING INDEX sqlite_autoindex_jobs_1/,
   counts: /^SCAN workflows USING COVERING INDEX workflows_state$/,
   head: /^SEARCH workflows USING INDEX sqlite_autoindex_workflows_1/,
   bySeq: /^SEARCH workflows USING INTEGER PRIMARY KEY/,
-  // In the order of the table itself.
+  // In the order of the table.
   all: /^SCAN workflows$/,
   ofState: /^SEARCH workflows USING INDEX workflows_state/,
   isStep: /^SEARCH workflow_steps USING COVERING INDEX workflow_steps_job/,

@@ -9,7 +9,7 @@ import { SILENT, temporaryDirectory } from './sqlite-harness.ts'
 
 const STEPS = 40
 
-/** The same database, which notes what is run in it. */
+/** The same database, which notes the statements that are run in it. */
 function counting(db: Database): { counted: Database; runs: string[] } {
   const runs: string[] = []
   const prepare = <P extends readonly SqlValue[], R>(sql: string): Statement<P, R> => {
@@ -32,7 +32,7 @@ function counting(db: Database): { counted: Database; runs: string[] } {
   return { counted: { ...db, prepare }, runs }
 }
 
-/** What the ledger runs while the first step ends, of `graph`, whose steps before that have completed. */
+/** The statements that the ledger runs while step `last` ends. All steps before it have completed. */
 async function runsAtTheEnd(
   graph: Record<string, string[]>,
   last: string,
@@ -67,7 +67,7 @@ async function runsAtTheEnd(
 const names = (prefix: string) => Array.from({ length: STEPS }, (_, i) => `${prefix}${i}`)
 const isArrival = (sql: string) => sql.includes('SET pending = pending')
 
-it('a step that fails is told to each that waits for it once, however they depend on each other', async () => {
+it('the failure of a step is applied once to each step that depends on it', async () => {
   const all = names('s')
   const graph = Object.fromEntries(all.map((id, i) => [id, all.slice(0, i)]))
   const { runs, states } = await runsAtTheEnd(graph, 's0', (ledger, jobId) =>
@@ -78,11 +78,11 @@ it('a step that fails is told to each that waits for it once, however they depen
     ),
   )
   expect(states).toEqual({ discarded: 1, cancelled: STEPS - 1 })
-  // And to the end of the workflow in two waves.
+  // Plus the two nodes that lead to the end of the workflow.
   expect(runs.filter(isArrival)).toHaveLength(STEPS - 1 + 2)
 })
 
-it('results that many jobs are given, which begin together, are read once', async () => {
+it('the results that many jobs of one commit receive are read once', async () => {
   const roots = names('r')
   const leaves = names('l').map((id) => [id, ['hub']])
   const graph = Object.fromEntries([...roots.map((id) => [id, []]), ['hub', roots], ...leaves])

@@ -13,7 +13,7 @@ beforeEach(async () => {
 })
 afterEach(() => harness.destroy())
 
-/** A workflow of which one job runs: its id. */
+/** Creates a workflow and claims its first job. */
 async function started(workflow: NewWorkflow = newGraph({ a: [], b: ['a'] })) {
   const { ledger } = harness
   await ledger.workflows.create(workflow, NOW)
@@ -23,7 +23,7 @@ async function started(workflow: NewWorkflow = newGraph({ a: [], b: ['a'] })) {
   return { workflow, jobId }
 }
 
-/** Its next step back into the row of the workflow breaks a constraint: as a fault might leave it. */
+/** Makes the next change of the workflow's row break a constraint, as a fault could leave it. */
 function corrupt({ id }: NewWorkflow): void {
   harness.db.prepare('UPDATE workflows SET open = 0 WHERE id = ?').run(id)
 }
@@ -39,11 +39,11 @@ it.each<[string, (jobId: string) => Promise<unknown>]>([
       return harness.ledger.fail(jobId, fence, { ...failure, to: 'discarded', copy: 'nack' })
     },
   ],
-])('%s and what it would have begun are stored together or not at all', async (_, end) => {
+])('%s and the steps that it begins are stored together or not at all', async (_, end) => {
   const { workflow, jobId } = await started()
   const before = rowOf(harness.ledger, jobId)
   corrupt(workflow)
-  // Others of the same group are none the worse for it.
+  // Another write of the same group commit is not affected.
   const [refused, beside] = await Promise.allSettled([end(jobId), pushed(harness.ledger)])
   expect([refused.status, beside.status]).toEqual(['rejected', 'fulfilled'])
   expect(rowOf(harness.ledger, jobId)).toEqual(before)
@@ -53,7 +53,7 @@ it.each<[string, (jobId: string) => Promise<unknown>]>([
   expect(news).toEqual([])
 })
 
-it('nothing is told of a write that was taken back', async () => {
+it('no news is reported of a write that was rolled back', async () => {
   const [sound, broken] = [await started(), await started()]
   news = []
   corrupt(broken.workflow)

@@ -1,8 +1,8 @@
-// A process that holds a ledger and writes to it for ever; prints what it was told is safe.
+// Holds a ledger and writes to it for ever; prints each state that the ledger has acknowledged.
 // node writer.mjs <module of openSqliteLedger> <ledger> [uid]
 const [module, path, uid] = process.argv.slice(2)
 const { openSqliteLedger } = await import(module)
-// Not before: this repository may be in a folder of root's.
+// Not before the import, because this repository may be in a folder that only root can read.
 if (uid) process.setuid(Number(uid))
 const logger = { debug() {}, info() {}, warn() {}, error() {} }
 const ledger = await openSqliteLedger({ path, sync: 'full', logger })
