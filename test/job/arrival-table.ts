@@ -3,7 +3,7 @@ import type { Holder, JobRow, RowState } from '../../src/job/job.ts'
 
 /**
  * The arrival table of architecture §2, cell by cell. The row is at attempt 2 of 5, generation 1;
- * the columns are the token's attempt n. `=2 held` is the very delivery that is held for the lease.
+ * the columns are the token's attempt n. `=2 held` is the delivery that the gateway holds for the lease.
  *
  * Holders: `any` stands for all four. Conditions: `due in Xs` is relative to now, `expired` means
  * that `expires_at` has passed, `last` that attempt 2 was the last of 2, `copied` that the copy in
@@ -56,7 +56,7 @@ const TABLE = `
   retryable  any                  due in 5s, last  | drop  | drop         | drop         | hold until due       | hold until due           | hold until due
 `
 
-/** Clock and wall differ, so that no cell passes by reading the wrong one. */
+/** The two clocks differ, so that a cell fails when the decision reads the wrong one. */
 export const NOW = 1_700_000_000_000
 export const WALL = NOW + 7_200_000
 
@@ -149,7 +149,7 @@ function toArrival(outcome: string, row: CellRow): Arrival {
   }
 }
 
-/** A delivery is parked on clock time, whatever the due time of its row is measured on. */
+/** A delivery is parked by the ledger's clock, whichever clock the due time of its row is of. */
 function dueOnClock({ state, dueAt }: CellRow): number | null {
   return dueAt !== null && state === 'scheduled' ? dueAt - WALL + NOW : dueAt
 }

@@ -7,7 +7,7 @@ const CELLS = arrivalCells()
 const HOLDERS = [null, 'gateway', 'ledger', 'native'] as const
 
 describe('the arrival table', () => {
-  it('names every state with every holder', () => {
+  it('has a line for every state with every holder', () => {
     const named = new Set(CELLS.map(({ row }) => `${row.state} ${row.holder}`))
     for (const state of [...JOB_STATES, 'withdrawn']) {
       for (const holder of HOLDERS) expect(named).toContain(`${state} ${holder}`)
@@ -18,7 +18,7 @@ describe('the arrival table', () => {
     expect(decideArrival(token, row, context)).toEqual(expected)
   })
 
-  it('is the same for a token of a generation that the ledger does not know yet', () => {
+  it('decides the same for a token of a generation that the ledger does not know yet', () => {
     for (const { row, token, context, expected } of CELLS) {
       expect(decideArrival({ ...token, generation: 2 }, row, context)).toEqual(expected)
     }
@@ -30,7 +30,7 @@ describe('the arrival table', () => {
     }
   })
 
-  it('asks about the held delivery only where the lease is concerned', () => {
+  it('depends on whether the delivery is held only for a token of the running attempt or an earlier one', () => {
     for (const { row, token, context, expected } of CELLS) {
       if (row.state === 'active' && token.attempt <= row.attempt) continue
       const other = { ...context, isHeldDelivery: !context.isHeldDelivery }
@@ -58,7 +58,7 @@ describe('limits of the arrival table', () => {
     expect(decideArrival({ generation: 0, attempt: 2 }, row, context).do).toBe('exhaust')
   })
 
-  it('measures a schedule on the wall clock and a retry on the clock', () => {
+  it("measures a schedule by the wall clock and a retry by the ledger's clock", () => {
     const token = { generation: 0, attempt: 1 }
     const scheduled = { ...fresh, state: 'scheduled' as const, dueAt: WALL - 1 }
     const retryable = { ...fresh, state: 'retryable' as const, dueAt: NOW + 1000 }
@@ -66,7 +66,7 @@ describe('limits of the arrival table', () => {
     expect(decideArrival(token, retryable, context).do).toBe('hold')
   })
 
-  it('lists at most 100 skipped attempts, however far a foreign token jumps', () => {
+  it('records at most 100 skipped attempts, however far a foreign token jumps ahead', () => {
     const row = { ...fresh, maxAttempts: 2_000_000_000 }
     const arrival = decideArrival({ generation: 0, attempt: 1_000_000_000 }, row, context)
     expect(arrival).toMatchObject({ do: 'claim', attempt: 1_000_000_000 })
@@ -77,11 +77,11 @@ describe('limits of the arrival table', () => {
 describe('the record of skipped attempts', () => {
   const said = { code: 'smtp_down', message: 'no route' }
 
-  it('says nothing when none was skipped', () => {
+  it('does not change when no attempt was skipped', () => {
     expect(recordSkipped('[1]', [], said, NOW)).toEqual({ errors: '[1]', last: null })
   })
 
-  it('appends one entry each; the newest carries what the token reported', () => {
+  it('has one more entry for each skipped attempt, the newest with what the token reported', () => {
     const { errors, last } = recordSkipped('[{"attempt":1}]', [2, 3], said, NOW)
     const occurred = '2023-11-14T22:13:20.000Z'
     const newest = {
@@ -106,7 +106,7 @@ describe('the record of skipped attempts', () => {
     expect(JSON.parse(last ?? '')).toEqual(newest)
   })
 
-  it('keeps of a code as much as of any other', () => {
+  it('cuts a code to 255 characters', () => {
     const { last } = recordSkipped(null, [1], { code: 'c'.repeat(5_000), message: '' }, NOW)
     const { code, type } = JSON.parse(last ?? '')
     expect([code.length, type]).toEqual([255, code])

@@ -15,7 +15,7 @@ function shuffled(value: unknown, random: () => number): unknown {
 
 describe('canonical JSON', () => {
   it.each([
-    // RFC 8785 §3.2.3, and the numbers of §3.2.2.3 that JSON.parse can make.
+    // RFC 8785 §3.2.3, and those numbers of §3.2.2.3 that JSON.parse can make.
     [
       '{"\\u20ac":"Euro","\\r":"CR","\\uff01":"Bang","1":"One","\\ud83d\\ude00":"Emoji","\\u0080":"Control","\\u00f6":"o"}',
       '{"\\r":"CR","1":"One","\u0080":"Control","ö":"o","€":"Euro","😀":"Emoji","！":"Bang"}',
@@ -30,11 +30,11 @@ describe('canonical JSON', () => {
     ],
     ['{"b":{"d":1,"c":[ ]},"a":{}}', '{"a":{},"b":{"c":[],"d":1}}'],
     ['{"__proto__":{"x":1}}', '{"__proto__":{"x":1}}'],
-  ])('of %s', (text, canonical) => {
+  ])('writes the canonical form of %s', (text, canonical) => {
     expect(canonicalJson(JSON.parse(text))).toBe(canonical)
   })
 
-  it('knows one order and no spaces', () => {
+  it('does not depend on the order of members or on spaces', () => {
     fc.assert(
       fc.property(
         json,
@@ -48,7 +48,7 @@ describe('canonical JSON', () => {
     )
   })
 
-  it('says the same as JSON, and differs where the values differ', () => {
+  it('parses to the same value, and differs exactly when the values differ', () => {
     const ascii = fc.jsonValue({ stringUnit: 'grapheme-ascii' })
     fc.assert(
       fc.property(ascii, ascii, (a, b) => {
@@ -60,7 +60,7 @@ describe('canonical JSON', () => {
     )
   })
 
-  it('takes texts and names for the same in every normal form', () => {
+  it('is the same for texts and names in every Unicode normal form', () => {
     fc.assert(
       fc.property(
         fc.string({ unit: 'grapheme-composite' }),
@@ -79,35 +79,35 @@ describe('canonical JSON', () => {
     expect(canonicalJson(turned)).toBe(canonicalJson(both))
   })
 
-  it('puts names in the order of their normal forms', () => {
+  it('orders names by their normal forms', () => {
     const names = { 'e\u0301': 1, ez: 2, f: 3 }
     expect(canonicalJson(names)).toBe('{"ez":2,"f":3,"\u00e9":1}')
   })
 
-  it('puts the marks of a letter in order, unless they are more than any language has', () => {
+  it('normalises the order of combining marks, unless there are absurdly many', () => {
     const marked = (count: number, ...marks: string[]) =>
       `a${marks.map((mark) => mark.repeat(count / marks.length)).join('')}`
     const [below, above] = ['\u0316', '\u0301']
     expect(canonicalJson(marked(30, above, below))).toBe(canonicalJson(marked(30, below, above)))
-    // ICU takes the square of their number: a second for these, a minute for ten times as many.
+    // ICU needs time by the square of their number: a second for these, a minute for ten times as many.
     const heaped = marked(30_000, above, below)
     expect(canonicalJson(heaped) === `"${heaped}"`).toBe(true)
     expect(canonicalJson({ [heaped]: 0 }) === `{"${heaped}":0}`).toBe(true)
   })
 
-  it('normalises long texts without heaps of marks', () => {
+  it('normalises long texts with few combining marks', () => {
     expect(canonicalJson('e\u0301'.repeat(1_000))).toBe(`"${'é'.repeat(1_000)}"`)
     const [decomposed, composed] = ['\u1112\u1161\u11ab', '\ud55c']
     expect(canonicalJson(decomposed.repeat(1_000))).toBe(`"${composed.repeat(1_000)}"`)
   })
 
-  it('ends on what nests without end, with an error for the client', () => {
+  it('refuses too deep nesting with a 400 error', () => {
     const deep = JSON.parse(`${'['.repeat(20_000)}${']'.repeat(20_000)}`)
     expect(() => canonicalJson(deep)).toThrow(expect.objectContaining({ status: 400 }))
     expect(canonicalJson(JSON.parse(`${'['.repeat(100)}${']'.repeat(100)}`))).toHaveLength(200)
   })
 
-  it('refuses what takes too long to bring into order, also where it is in many pieces', () => {
+  it('refuses objects that take too long to sort with 413, also many smaller ones together', () => {
     const namesOf = (count: number) =>
       Object.fromEntries(Array.from({ length: count }, (_, i) => [`m${i}`, 1]))
     const refusal = expect.objectContaining({
@@ -129,13 +129,13 @@ describe('canonical JSON', () => {
   })
 })
 
-/** Sorted by the standard library: what the order is checked against. */
+/** Sorts the members by the standard library, to check the order of the canonical form. */
 function inOrder(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(inOrder)
   if (typeof value !== 'object' || value === null) return value
   const members = Object.entries(value)
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([name, member]) => [name, inOrder(member)])
-  // An empty object is no empty array.
+  // Wrapped, so that an empty object differs from an empty array.
   return { members }
 }

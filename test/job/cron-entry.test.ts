@@ -6,7 +6,7 @@ import { parseCron, parsePush } from '../../src/schemas/validator.ts'
 const TICK = Date.parse('2026-02-12T10:30:00.000Z')
 const ENTRY = { name: 'nightly', cron: '0 2 * * *', type: 'report.build' }
 
-/** The document of the job that a registration makes at its tick. */
+/** The document of the job that this cron entry makes at its tick. */
 function jobOf(members: object): Record<string, unknown> {
   const { name, template } = toDefinition(parseCron({ ...ENTRY, ...members }))
   const request = withTick({ name, template: parsePush(template) }, TICK)
@@ -22,7 +22,7 @@ describe('the job of a tick', () => {
     [{ meta: { a: 1 }, metadata: { a: 2 } }],
     [{ options: { metadata: { a: 1 } }, meta: { a: 2 } }],
     [{ options: { meta: { a: 1 }, metadata: { a: 2 } }, meta: { a: 3 } }],
-  ])('keeps the meta that a PUSH of the template would have: %j', (members) => {
+  ])('has the meta that a PUSH of the template would have: %j', (members) => {
     expect(jobOf(members)['meta']).toEqual({
       a: 1,
       cron_name: 'nightly',
@@ -33,12 +33,12 @@ describe('the job of a tick', () => {
   it.each([
     ['id', { id: 'x' }],
     ['job_template.id', { job_template: { type: 'a', id: 'x' } }],
-  ])('has an id of its own: %s', (field, members) => {
+  ])('always gets an id of its own, so the template may have none: %s', (field, members) => {
     const refused = expect.objectContaining({ status: 400, details: { field } })
     expect(() => jobOf(members)).toThrow(refused)
   })
 
-  it('is retried by the policy of the entry, by either name', () => {
+  it('has the retry policy of the entry, as retry or retry_policy', () => {
     expect(jobOf({ retry: { max_attempts: 7 } })).toMatchObject({ max_attempts: 7 })
     expect(jobOf({ retry_policy: { max_attempts: 7 } })).toMatchObject({ max_attempts: 7 })
   })

@@ -19,7 +19,7 @@ function times(expression: string, count = 3, from = FROM): string[] {
   return found
 }
 
-/** The error of an expression that is none. */
+/** The error for an invalid expression. */
 function refusal(expression: string): OjsError {
   try {
     checkExpression(expression, 'cron')
@@ -45,14 +45,14 @@ describe('a cron expression', () => {
     ['0 0 * * Sat-sun', ['2026-02-14T00:00:00Z', '2026-02-15T00:00:00Z', '2026-02-21T00:00:00Z']],
     ['0 0 * * 5-7', ['2026-02-13T00:00:00Z', '2026-02-14T00:00:00Z', '2026-02-15T00:00:00Z']],
     ['0 0 * * 5-7/2', ['2026-02-13T00:00:00Z', '2026-02-15T00:00:00Z', '2026-02-20T00:00:00Z']],
-    // The months without a 31st are left out.
+    // Months without a 31st are skipped.
     ['0 0 31 * *', ['2026-03-31T00:00:00Z', '2026-05-31T00:00:00Z', '2026-07-31T00:00:00Z']],
     ['0 0 29 2 *', ['2028-02-29T00:00:00Z', '2032-02-29T00:00:00Z', '2036-02-29T00:00:00Z']],
-    // Day of month or day of week, where both are named.
+    // Either day matches when both the day of the month and the day of the week are given.
     ['0 0 13 * 1', ['2026-02-13T00:00:00Z', '2026-02-16T00:00:00Z', '2026-02-23T00:00:00Z']],
-    // A star with a step names nothing: Mondays with an odd date.
+    // A star with a step is no restriction, so both must match: Mondays with an odd date.
     ['0 0 */2 * 1', ['2026-02-23T00:00:00Z', '2026-03-09T00:00:00Z', '2026-03-23T00:00:00Z']],
-    // Six fields: seconds first.
+    // With six fields, the first is the seconds.
     ['*/10 * * * * *', ['2026-02-12T10:30:40Z', '2026-02-12T10:30:50Z', '2026-02-12T10:31:00Z']],
     ['30 30 10 12 2 *', ['2027-02-12T10:30:30Z', '2028-02-12T10:30:30Z', '2029-02-12T10:30:30Z']],
     ['  0   0 1 *\t* ', ['2026-03-01T00:00:00Z', '2026-04-01T00:00:00Z', '2026-05-01T00:00:00Z']],
@@ -60,7 +60,7 @@ describe('a cron expression', () => {
     ['0 0 L * *', ['2026-02-28T00:00:00Z', '2026-03-31T00:00:00Z', '2026-04-30T00:00:00Z']],
     ['0 0 15W * *', ['2026-02-16T00:00:00Z', '2026-03-16T00:00:00Z', '2026-04-15T00:00:00Z']],
     ['0 0 * * fri#2', ['2026-02-13T00:00:00Z', '2026-03-13T00:00:00Z', '2026-04-10T00:00:00Z']],
-  ])('%s', (expression, expected) => {
+  ])('runs at the expected times: %s', (expression, expected) => {
     expect(times(expression)).toEqual(expected)
   })
 
@@ -73,7 +73,7 @@ describe('a cron expression', () => {
     ['@midnight', '2026-02-13T00:00:00Z'],
     ['@hourly', '2026-02-12T11:00:00Z'],
     ['@Hourly', '2026-02-12T11:00:00Z'],
-  ])('%s', (expression, expected) => {
+  ])('runs at the expected time: %s', (expression, expected) => {
     expect(times(expression, 1)).toEqual([expected])
   })
 
@@ -109,7 +109,7 @@ describe('a cron expression', () => {
     ['0 0 31 4 *', 'it matches no date'],
     ['0 0 30 feb *', 'it matches no date'],
     [`${'1,'.repeat(150)}1 * * * *`, 'it is longer than 255 characters'],
-  ])('is not %j: %s', (expression, reason) => {
+  ])('is refused: %j, because %s', (expression, reason) => {
     expect(refusal(expression)).toMatchObject({
       code: 'invalid_request',
       status: 400,
@@ -124,7 +124,7 @@ describe('a cron expression', () => {
     ...['** * * * *', '*-5 * * * *', '1-*/2 * * * *', '1.5 * * * *', 'a * * * *', '* * * foo *'],
     ...['* * * * monday', '* * mon * *', '* W * * *', '0 0 * * 7#6', '* * LW,1 * *', 'x x x x x x'],
     ...['1- * * * *', '*/ * * * *', '1/2/3 * * * *', '1-2-3 * * * *', '12:00 * * * *', '* * * * #'],
-  ])('is not %s', (expression) => {
+  ])('is refused: %s', (expression) => {
     const { status, details } = refusal(expression)
     expect(status).toBe(400)
     expect(details).toMatchObject({ field: 'cron', received: expression })

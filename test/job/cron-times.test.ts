@@ -10,7 +10,7 @@ const ZONES = [
 
 interface Field {
   text: string
-  /** As the field says it, by counting. */
+  /** What the field means, by counting. */
   has(value: number): boolean
 }
 
@@ -44,7 +44,7 @@ function field(min: number, max: number): fc.Arbitrary<Field> {
 const expressions = fc.tuple(field(0, 59), field(0, 23), field(1, 31), field(1, 12), field(0, 6))
 type Fields = [minute: Field, hour: Field, day: Field, month: Field, weekday: Field]
 
-/** What the clocks of the zone show, minute by minute. */
+/** The local times of the zone, minute by minute. */
 function clocksOf(timezone: string): (instant: number) => Date {
   const format = new Intl.DateTimeFormat('sv-SE', {
     timeZone: timezone,
@@ -66,11 +66,11 @@ function comes([minute, hour, day, month, weekday]: Fields, local: Date): boolea
   )
 }
 
-/** Every minute from `from` to `to`; a local time that was shown before does not count again. */
+/** Every minute from `from` to `to`, without local times that come a second time. */
 function walk(fields: Fields, timezone: string, from: number, to: number): number[] {
   const shown = clocksOf(timezone)
   const found: number[] = []
-  // A change is never more than an hour back, but for zones that leave out a day.
+  // The clock never goes back by more than an hour, except in zones that leave out a day.
   let latest = Number.NEGATIVE_INFINITY
   for (let at = from - 3 * 60 * MINUTE_MS; at <= to; at += MINUTE_MS) {
     const local = shown(at)
@@ -97,7 +97,7 @@ const starts = fc
   .tuple(fc.constantFrom(...DAYS, '2026-06-15', '2027-02-28'), fc.integer({ min: -1800, max: 600 }))
   .map(([day, minutes]) => Date.parse(`${day}T00:00:00Z`) + minutes * MINUTE_MS)
 
-test('the times of a schedule are those that a walk over every minute finds', () => {
+test('a schedule has exactly the times that a walk over every minute finds', () => {
   fc.assert(
     fc.property(expressions, fc.constantFrom(...ZONES), starts, (fields, timezone, from) => {
       const expression = fields.map(({ text }) => text).join(' ')
@@ -108,7 +108,7 @@ test('the times of a schedule are those that a walk over every minute finds', ()
   )
 })
 
-test('times strictly increase, and no instant between two of them has an earlier next one', () => {
+test('the next time of a schedule is the same from any instant before it, and later than that instant', () => {
   fc.assert(
     fc.property(
       expressions,

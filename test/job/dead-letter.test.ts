@@ -9,7 +9,7 @@ const REJECTED = { wasInQueue: false }
 
 /**
  * The row is at attempt 2 of generation 1; the columns are the attempt of the dead token. `dies`:
- * the job is discarded with it; `-`: the copy is acknowledged and the job lives on.
+ * the job is discarded; `-`: the dead letter is acknowledged and the job lives on.
  */
 const TABLE = `
   state      holder               condition  | 1 | 2    | 3    | 4
@@ -42,7 +42,7 @@ const CELLS = TABLE.trim()
     const [label = '', ...outcomes] = line.split('|').map((part) => part.trim())
     const [state = '', holders = '', condition = ''] = label.split(/\s{2,}/)
     const base = state === 'scheduled' ? WALL : NOW
-    // Timers drift: a rung may fire up to a second before our own clock says so.
+    // Timers drift: a rung may fire up to a second early by the ledger's clock.
     const earlyMs =
       { drift: 1_000, early: state === 'scheduled' ? 1 : 1_001, rung: 60_000 }[condition] ?? 0
     const dueAt = condition === '-' ? null : base + earlyMs
@@ -61,25 +61,25 @@ function named(holders: string, holder: Holder | null): boolean {
   return holders === 'any' || holders.split(',').includes(holder ?? 'none')
 }
 
-describe('may a dead token take its job with it', () => {
+describe('whether a job dies with its token', () => {
   it.each(CELLS)('$name', ({ row, attempt, dies }) => {
     expect(mayDie({ ...REJECTED, generation: 1, attempt }, row, CONTEXT)).toBe(dies)
   })
 
-  it.each(CELLS)('taken out of its queue: $name', ({ row, attempt, dies }) => {
-    // Where a native worker runs the job, it has another in hand, or has lost this one.
+  it.each(CELLS)('dropped by its queue: $name', ({ row, attempt, dies }) => {
+    // The native worker that runs the job holds another token, or has lost this one.
     const isRunning = row.state === 'active' && attempt <= row.attempt
     const dropped = { generation: 1, attempt, wasInQueue: true }
     expect(mayDie(dropped, row, CONTEXT)).toBe(dies && !isRunning)
   })
 
-  it.each([0, 2])('never one of generation %i', (generation) => {
+  it.each([0, 2])('never for a token of generation %i', (generation) => {
     for (const { row, attempt } of CELLS) {
       expect(mayDie({ ...REJECTED, generation, attempt }, row, CONTEXT)).toBe(false)
     }
   })
 
-  it('reads a due time that is missing as due', () => {
+  it('treats a missing due time as due', () => {
     const row = {
       generation: 0,
       state: 'retryable' as const,
@@ -92,10 +92,13 @@ describe('may a dead token take its job with it', () => {
   })
 })
 
-describe('the error record of a job that died in the broker', () => {
-  it.each(['rejected', 'expired', 'maxlen', 'delivery_limit'] as const)('%s', (reason) => {
-    const failure = brokerFailure(reason)
-    expect(failure).toMatchObject({ code: reason, type: reason, retryable: false })
-    expect(failure.message.length).toBeGreaterThan(20)
-  })
+describe('the error record of a job whose token died in the broker', () => {
+  it.each(['rejected', 'expired', 'maxlen', 'delivery_limit'] as const)(
+    'has the code %s',
+    (reason) => {
+      const failure = brokerFailure(reason)
+      expect(failure).toMatchObject({ code: reason, type: reason, retryable: false })
+      expect(failure.message.length).toBeGreaterThan(20)
+    },
+  )
 })

@@ -25,7 +25,7 @@ function row(over: Partial<JobRow> = {}): JobRow {
   return { ...freshRow(job, { generation: 0, outbox: 1, enqueuedAt: NOW }), ...over }
 }
 
-it('splices the life of the job behind the frozen envelope', () => {
+it('the job document is the stored envelope with the state of the job appended', () => {
   expect(JSON.parse(jobDocument(row()))).toEqual({
     id: 'x',
     args: ['}'],
@@ -36,7 +36,7 @@ it('splices the life of the job behind the frozen envelope', () => {
   })
 })
 
-it('shows what an ended job has, and nothing that does not apply', () => {
+it('the job document has all members of an ended job, and none that do not apply', () => {
   const done = row({
     state: 'completed',
     attempt: 2,
@@ -58,12 +58,12 @@ it('shows what an ended job has, and nothing that does not apply', () => {
   expect(jobDocument(done)).not.toContain('null')
 })
 
-it('escapes a worker id', () => {
+it('the job document escapes a worker id', () => {
   const active = row({ state: 'active', workerId: 'w"\n' })
   expect(JSON.parse(jobDocument(active))['worker_id']).toBe('w"\n')
 })
 
-it('tells when a retry comes and what delay was chosen', () => {
+it('the job document shows when a retry is due, and its delay', () => {
   const waiting = row({ state: 'retryable', attempt: 1, dueAt: NOW + 1_400, retryDelayMs: 1_400 })
   expect(JSON.parse(jobDocument(waiting))).toMatchObject({
     state: 'retryable',
@@ -72,19 +72,22 @@ it('tells when a retry comes and what delay was chosen', () => {
   })
 })
 
-it('still tells the delay that was just served, but no time that has passed (S6)', () => {
+it('the job document shows the delay of the retry that is running, but not its past due time (S6)', () => {
   const active = row({ state: 'active', attempt: 2, retryDelayMs: 1_000 })
   expect(JSON.parse(jobDocument(active))).toMatchObject({ retry_delay_ms: 1_000 })
   expect(jobDocument(active)).not.toContain('next_attempt_at')
 })
 
-it.each(['scheduled', 'pending'] as const)('calls the time of a %s job no retry', (state) => {
-  const text = jobDocument(row({ state, dueAt: NOW + 5_000 }))
-  expect(text).not.toContain('next_attempt_at')
-  expect(text).not.toContain('retry_delay_ms')
-})
+it.each(['scheduled', 'pending'] as const)(
+  'the job document does not show the due time of a %s job as a retry time',
+  (state) => {
+    const text = jobDocument(row({ state, dueAt: NOW + 5_000 }))
+    expect(text).not.toContain('next_attempt_at')
+    expect(text).not.toContain('retry_delay_ms')
+  },
+)
 
-it('shows when a staged job was activated', () => {
+it('the job document shows when a pending job was activated', () => {
   expect(JSON.parse(jobDocument(row({ activatedAt: NOW + 3 })))).toMatchObject({
     activated_at: '2026-02-12T10:30:00.003Z',
   })
@@ -99,20 +102,23 @@ it.each<[string, Partial<JobRow>, string[]]>([
     ['completed_at', 'discarded_at'],
   ],
   ['retryable', { state: 'retryable', dueAt: NOW }, []],
-])('gives a job that is %s its own times only (S4, S7)', (_name, over, expected) => {
-  const document = JSON.parse(jobDocument(row(over))) as Record<string, unknown>
-  const ends = ['completed_at', 'cancelled_at', 'discarded_at']
-  expect(ends.filter((name) => name in document)).toEqual(expected)
-})
+])(
+  'the job document shows only the timestamps of its state for a job that is %s (S4, S7)',
+  (_name, over, expected) => {
+    const document = JSON.parse(jobDocument(row(over))) as Record<string, unknown>
+    const ends = ['completed_at', 'cancelled_at', 'discarded_at']
+    expect(ends.filter((name) => name in document)).toEqual(expected)
+  },
+)
 
 it.each([
-  ['next to nothing', {}],
+  ['few members', {}],
   [
     'a schedule',
     { options: { delay_until: '2099-01-01T00:00:00Z', expires_at: '2099-01-02T00:00:00Z' } },
   ],
   [
-    'a policy',
+    'a retry policy',
     {
       options: {
         retry: { max_attempts: 5, non_retryable_errors: ['a.*'], backoff_strategy: 'linear' },
@@ -133,7 +139,7 @@ it.each([
   ],
   ['unknown members', { vendor: { a: null }, options: { own: true }, state: 'active' }],
   ['a member __proto__', JSON.parse('{"__proto__":{"a":1},"b":2}')],
-])('a new job is the same as an object: %s', (_what, body) => {
+])('the document of a new job has the same text as its object form: %s', (_what, body) => {
   const request = parsePush({ type: 'a', args: [{ n: 1 }], ...body })
   const now = { newId: () => 'x', now: NOW, wall: NOW, timeoutMs: 30_000, prefix: '' }
   const { job, members } = describeJob(request, now)

@@ -25,7 +25,7 @@ describe('durations', () => {
     },
   )
 
-  it('says of one that is too long just that', () => {
+  it('says only that a duration is too long', () => {
     expect(parseDuration('P10Y', 'x')).toBe(315_360_000_000)
     expect(() => parseDuration('P10YT1S', 'x')).toThrow(
       "The 'x' field must not be longer than ten years.",
@@ -34,7 +34,7 @@ describe('durations', () => {
     expect(() => parseDuration('P11Y', 'x')).toThrow(expect.objectContaining({ details }))
   })
 
-  it('formats so that parsing gives the same milliseconds', () => {
+  it('are formatted so that parsing gives the same milliseconds', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 10_000_000_000 }), (ms) => {
         const text = formatDuration(ms)
@@ -53,7 +53,7 @@ describe('instants', () => {
     ['2026-02-12 10:30:00z', '2026-02-12T10:30:00.000Z'],
     ['2024-02-29T00:00:00Z', '2024-02-29T00:00:00Z'],
     ['9999-12-31T23:59:59Z', '9999-12-31T23:59:59Z'],
-    // A leap second is the one behind it.
+    // A leap second is stored as the second that follows.
     ['2016-12-31T23:59:60Z', '2017-01-01T00:00:00.000Z'],
     ['1998-12-31t15:59:60.25-08:00', '1999-01-01T00:00:00.250Z'],
   ])('%s is kept as %s', (input, text) => {
@@ -65,9 +65,9 @@ describe('instants', () => {
   it.each([
     ['2026-02-12T10:30:00.123456Z', '2026-02-12T10:30:00.123456Z', '2026-02-12T10:30:00.124Z'],
     ['2026-02-12T12:30:00.999000001+02:00', '2026-02-12T10:30:01.000Z', '2026-02-12T10:30:01.000Z'],
-    // Never.
+    // The last representable instant is not rounded up.
     ['9999-12-31T23:59:59.9999999Z', '9999-12-31T23:59:59.9999999Z', '9999-12-31T23:59:59.999Z'],
-  ])('%s, finer than a millisecond, is %s and not before %s', (input, text, at) => {
+  ])('%s, finer than a millisecond, is kept as %s and counted as %s', (input, text, at) => {
     expect(parseInstant(input, 'x', 0)).toEqual({ text, ms: Date.parse(at) })
   })
 
@@ -76,11 +76,11 @@ describe('instants', () => {
     '2026-02-12T10:30:00',
     '2025-02-29T00:00:00Z',
     '2026-13-01T00:00:00Z',
-    // What RFC 3339 has no hour or year for; a client could not read it back.
+    // RFC 3339 has no hour 24 and no years 0 or 10000, so a client could not read it back.
     '2026-02-12T24:00:00Z',
     '9999-12-31T23:59:59-12:00',
     '0000-01-01T00:00:00+14:00',
-    // No day of UTC ends there.
+    // No UTC day ends there.
     '2016-12-31T22:59:60Z',
     '2016-12-31T23:59:60+01:00',
     '1960-12-31T12:00:60Z',

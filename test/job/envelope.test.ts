@@ -31,8 +31,8 @@ function refused(body: object, over: Partial<EnvelopeContext> = {}): OjsError {
   throw new Error('was accepted')
 }
 
-describe('defaults', () => {
-  it('fills in what seed 001 §9.1 names', () => {
+describe('defaults of a PUSH', () => {
+  it('are those of seed 001 §9.1', () => {
     const made = job({ type: 'email.send', args: [] })
     expect(made).toMatchObject({
       id: ID,
@@ -61,7 +61,7 @@ describe('defaults', () => {
     })
   })
 
-  it('takes a null for an absent member', () => {
+  it('apply to a member that is null', () => {
     const body = {
       type: 'a',
       args: [],
@@ -72,8 +72,8 @@ describe('defaults', () => {
   })
 })
 
-describe('the two dialects', () => {
-  it('lets options win over the top level, and milliseconds over seconds', () => {
+describe('the two dialects of a PUSH', () => {
+  it('options override the top level, and milliseconds override seconds', () => {
     const made = job({
       type: 'a',
       args: [],
@@ -92,7 +92,7 @@ describe('the two dialects', () => {
     })
   })
 
-  it('keeps the members of meta from every place that has some', () => {
+  it('merge the members of meta from all four places', () => {
     const options = { meta: { a: 1, b: 1 }, metadata: { b: 2, c: 2 } }
     const { document } = job({
       ...{ type: 'a', args: [], options },
@@ -105,7 +105,7 @@ describe('the two dialects', () => {
     ['a time', { options: { scheduled_at: FUTURE }, delay_until: FAR }, { scheduled_at: FUTURE }],
     ['a time', { options: { delay_until: FUTURE }, scheduled_at: FAR }, { scheduled_at: FUTURE }],
     ['a timeout', { options: { timeout: 9 }, timeout_ms: 1 }, { timeout_ms: 9_000 }],
-    ['a timeout of none', { options: { timeout_ms: 0 }, timeout: 9 }, { timeout_ms: 0 }],
+    ['a timeout of zero', { options: { timeout_ms: 0 }, timeout: 9 }, { timeout_ms: 0 }],
     [
       'a lease',
       { options: { visibility_timeout: 'PT9S' }, visibility_timeout_ms: 1 },
@@ -118,10 +118,10 @@ describe('the two dialects', () => {
     ],
     ['meta', { options: { metadata: { a: 1 } }, meta: { a: 2 } }, { meta: { a: 1 } }],
     ['meta', { options: { meta: { a: 1 } }, metadata: { a: 2 } }, { meta: { a: 1 } }],
-  ])('lets %s in options win over the other spelling of it outside', (_, more, expected) => {
+  ])('%s in options overrides the other spelling outside options', (_, more, expected) => {
     const { document } = job({ type: 'a', args: [], ...more })
     expect(document).toMatchObject(expected)
-    // What is null in options is not said there, by any name.
+    // A null in options counts as absent, under every name.
     const nulls = { meta: null, retry: null, timeout_ms: null, scheduled_at: null, tags: [] }
     const outer = Object.fromEntries(Object.entries(more).filter(([name]) => name !== 'options'))
     const alone = job({ type: 'a', args: [], ...outer, options: { tags: [] } }).document
@@ -129,12 +129,12 @@ describe('the two dialects', () => {
     expect(job({ type: 'a', args: [], ...outer }).document).toEqual(alone)
   })
 
-  it('refuses a schema that the ledger would take for another: one with a NUL', () => {
+  it('refuse a schema URI with a NUL, which the ledger would confuse with another one', () => {
     const answer = refused({ type: 'a', args: [], schema: 'urn:x\0y' })
     expect(answer).toMatchObject({ status: 400, details: { field: 'schema' } })
   })
 
-  it('takes retry_policy for retry, wherever it stands, and checks it alike', () => {
+  it('treat retry_policy like retry, in every place and with the same checks', () => {
     const policy = { max_attempts: 7, initial_interval_ms: 1500 }
     const plain = job({ type: 'a', args: [], retry: policy }).document
     expect(plain).toMatchObject({ max_attempts: 7 })
@@ -157,11 +157,11 @@ describe('the two dialects', () => {
     ['LOW', -10],
     [-100, -100],
     [100, 100],
-  ])('reads priority %s as %i', (priority, expected) => {
+  ])('read priority %s as %i', (priority, expected) => {
     expect(job({ type: 'a', args: [], options: { priority } }).priority).toBe(expected)
   })
 
-  it('writes a retry policy in seed 003’s closed form and what has no room there beside it', () => {
+  it('write a retry policy in seed 003’s closed form, and what that lacks in retry_extra', () => {
     const retry = { max_attempts: 5, initial_interval_ms: 1500, max_interval: 'PT5M' }
     const { document } = job({
       type: 'a',
@@ -177,14 +177,14 @@ describe('the two dialects', () => {
     expect(document['max_attempts']).toBe(5)
   })
 
-  it('splits a unique policy the same way', () => {
+  it('split a unique policy in the same way', () => {
     const unique = { keys: ['type'], period: 'PT1H', on_conflict: 'ignore' }
     const { document } = job({ type: 'a', args: [], options: { unique } })
     expect(document['unique']).toEqual({ period: 'PT1H', on_conflict: 'ignore' })
     expect(document['unique_extra']).toEqual({ keys: ['type'] })
   })
 
-  it('reads a job’s own document again as the job that it is', () => {
+  it('read a job’s own document as the same job', () => {
     const retry = { max_attempts: 5, backoff_strategy: 'none' }
     const unique = { keys: ['type', 'meta'], meta_keys: ['u'], on_conflict: 'ignore' }
     const made = job({ type: 'a', args: [], meta: { u: 1 }, options: { retry, unique } })
@@ -198,19 +198,19 @@ describe('the two dialects', () => {
     { retry: {}, retry_extra: 7 },
     { retry_extra: { backoff_strategy: 'none' } },
     { retry: { backoff_strategy: 'none' }, retry_extra: { other: 1, backoff_strategy: 'linear' } },
-  ])('takes what stands beside a policy for no more than that: %j', (given) => {
+  ])('use only the known members of retry_extra, and only beside a policy: %j', (given) => {
     const { document } = job({ type: 'a', args: [], ...given })
     const own = 'retry' in given && 'backoff_strategy' in given.retry
     expect(document['retry_extra']).toEqual(own ? { backoff_strategy: 'none' } : undefined)
   })
 
-  it('lets the policy say it by its other name', () => {
+  it('prefer the policy’s own member, also under its other name, to retry_extra', () => {
     const retry = { backoff_type: 'linear' }
     const given = { type: 'a', args: [], retry, retry_extra: { backoff_strategy: 'none' } }
     expect(job(given).document['retry_extra']).toEqual({ backoff_strategy: 'linear' })
   })
 
-  it('takes a null in the policy for nothing, as a program writes it that reads a job', () => {
+  it('ignore a null in the policy, which programs write that copy a job’s document', () => {
     const retry = { max_attempts: 5, backoff_strategy: 'none' }
     const unique = { keys: ['type'], on_conflict: 'drop' }
     const made = job({ type: 'a', args: [], retry, unique })
@@ -223,13 +223,13 @@ describe('the two dialects', () => {
     expect(again.unique).toEqual(made.unique)
   })
 
-  it('says what is wrong with what stands beside a policy', () => {
+  it('name the member of the policy in an error about retry_extra', () => {
     const wild = { type: 'a', args: [], retry: {}, retry_extra: { backoff_strategy: 'wild' } }
     expect(refused(wild).details).toMatchObject({ field: 'retry.backoff_strategy' })
   })
 })
 
-describe('what a client sends comes back', () => {
+describe('the document of a pushed job', () => {
   it('keeps unknown members, at the top and inside options', () => {
     const { document } = job({
       type: 'a',
@@ -255,14 +255,14 @@ describe('what a client sends comes back', () => {
     expect(document['created_at']).toBe('2026-02-12T10:30:00.000Z')
   })
 
-  it('keeps a member called __proto__ as data', () => {
+  it('keeps a member named __proto__ as data', () => {
     const body = JSON.parse('{"type":"a","args":[],"__proto__":{"polluted":true}}') as object
     const made = job(body)
     expect(made.envelope).toContain('"__proto__":{"polluted":true}')
     expect(({} as Record<string, unknown>)['polluted']).toBeUndefined()
   })
 
-  it('echoes a UTC timestamp verbatim and turns another offset into UTC', () => {
+  it('echoes a UTC timestamp verbatim, and converts another offset to UTC', () => {
     const verbatim = job({ type: 'a', args: [], options: { expires_at: '2099-12-31T23:59:59Z' } })
     expect(verbatim.document['expires_at']).toBe('2099-12-31T23:59:59Z')
     const spaced = job({ type: 'a', args: [], expires_at: '2099-01-01 00:00:00Z' })
@@ -272,12 +272,12 @@ describe('what a client sends comes back', () => {
     expect(job(body).expiresAt).toBe(Date.parse('2099-01-01T00:00:00Z'))
   })
 
-  it('reads a relative expiry against the wall clock', () => {
+  it('counts a relative expiry from the wall clock', () => {
     const made = job({ type: 'a', args: [], options: { expires_at: '+PT5S' } }, { wall: 1_000 })
     expect(made.expiresAt).toBe(6_000)
   })
 
-  it('carries tags and a past schedule beside the body', () => {
+  it('has its tags and its past schedule in the message headers as well', () => {
     const options = { tags: ['a', 'b'], scheduled_at: '2020-01-01T00:00:00Z' }
     expect(job({ type: 'a', args: [], options }).carry).toEqual({
       tags: ['a', 'b'],
@@ -290,7 +290,7 @@ describe('trace context', () => {
   const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
   const carry = { traceparent, tracestate: 'vendor=1' }
 
-  it('is in meta too, for workers that see no message headers', () => {
+  it('is copied to meta, for workers that see no message headers', () => {
     const meta = { tenant: 'a' }
     const made = job({ type: 'a', args: [], options: { meta } }, { carry })
     expect(made.document['meta']).toEqual({ tenant: 'a', ...carry })
@@ -300,13 +300,13 @@ describe('trace context', () => {
 
   it.each<[string, object, object]>([
     ['a traceparent', { traceparent: 'mine' }, { traceparent: 'mine' }],
-    ['an empty one', { traceparent: null }, { traceparent: null }],
+    ['an empty traceparent', { traceparent: null }, { traceparent: null }],
     ['a tracestate', { tracestate: 'mine' }, { traceparent, tracestate: 'mine' }],
   ])('never replaces %s of the producer', (_name, meta, kept) => {
     expect(job({ type: 'a', args: [], meta }, { carry }).document['meta']).toEqual(kept)
   })
 
-  it('is left out where it is none, e.g. a bare trace id of a native program', () => {
+  it('is left out when it is invalid, e.g. a bare trace id of a native program', () => {
     const foreign = { traceparent: '0af7651916cd43dd8448eb211c80319c' }
     expect(job({ type: 'a', args: [] }, { carry: foreign }).document['meta']).toEqual({})
   })
@@ -318,61 +318,73 @@ describe('trace context', () => {
   })
 })
 
-describe('where a job begins', () => {
+describe('the first state of a job', () => {
   const PAST = '2026-02-12T10:29:59Z'
   const later = { state: 'scheduled', dueAt: NOW + 5_000 }
 
   it.each<[string, object, object]>([
-    ['nothing said', {}, { state: 'available' }],
-    ['delay_until ahead', { options: { delay_until: FUTURE } }, later],
-    ['scheduled_at ahead', { options: { scheduled_at: FUTURE } }, later],
-    ['at the top level', { scheduled_at: FUTURE }, later],
-    ['both: delay_until', { options: { delay_until: FUTURE, scheduled_at: PAST } }, later],
-    ['relative', { options: { scheduled_at: '+PT5S' } }, later],
-    ['a time that has passed', { options: { delay_until: PAST } }, { state: 'available' }],
-    ['now', { options: { delay_until: '2026-02-12T10:30:00Z' } }, { state: 'available' }],
-    ['pending', { options: { pending: true } }, { state: 'pending', dueAt: null }],
-    ['pending false', { options: { pending: false } }, { state: 'available' }],
+    ['available without a time', {}, { state: 'available' }],
+    ['scheduled with delay_until in the future', { options: { delay_until: FUTURE } }, later],
+    ['scheduled with scheduled_at in the future', { options: { scheduled_at: FUTURE } }, later],
+    ['scheduled with a time at the top level', { scheduled_at: FUTURE }, later],
     [
-      'pending and ahead',
+      'scheduled by delay_until when both times are given',
+      { options: { delay_until: FUTURE, scheduled_at: PAST } },
+      later,
+    ],
+    ['scheduled with a relative time', { options: { scheduled_at: '+PT5S' } }, later],
+    [
+      'available with a time in the past',
+      { options: { delay_until: PAST } },
+      { state: 'available' },
+    ],
+    [
+      'available with the present time',
+      { options: { delay_until: '2026-02-12T10:30:00Z' } },
+      { state: 'available' },
+    ],
+    ['pending', { options: { pending: true } }, { state: 'pending', dueAt: null }],
+    ['available with pending: false', { options: { pending: false } }, { state: 'available' }],
+    [
+      'pending with a future time',
       { pending: true, options: { delay_until: FUTURE } },
       { state: 'pending', dueAt: NOW + 5_000 },
     ],
     [
-      'pending and past',
+      'pending without a past time',
       { pending: true, options: { delay_until: PAST } },
       { state: 'pending', dueAt: null },
     ],
-  ])('%s', (_name, more, start) => {
+  ])('is %s', (_name, more, start) => {
     expect(job({ type: 'a', args: [], ...more }).start).toEqual(start)
   })
 
-  it('measures a schedule on the wall clock', () => {
+  it('depends on the wall clock', () => {
     const body = { type: 'a', args: [], options: { delay_until: FUTURE } }
     expect(job(body, { wall: NOW + 5_000 }).start).toEqual({ state: 'available' })
     expect(job(body, { now: NOW + 5_000 }).start).toEqual(later)
   })
 
-  it('keeps the time of a schedule in the document, and beside the body', () => {
+  it('keeps the time of a schedule in the document and in the headers', () => {
     const made = job({ type: 'a', args: [], options: { delay_until: FUTURE } })
     expect(made.document['scheduled_at']).toBe(FUTURE)
     expect(made.document).not.toHaveProperty('pending')
     expect(made.carry).toEqual({ scheduledAt: FUTURE })
   })
 
-  it('keeps the farthest instant an exact number', () => {
+  it('has a safe integer as its due time even for the latest instant', () => {
     const far = { scheduled_at: '9999-12-31T23:59:59.999999999Z' }
     const { start } = job({ type: 'a', args: [], ...far })
     expect('dueAt' in start && Number.isSafeInteger(start.dueAt)).toBe(true)
   })
 
-  it('lets a job expire before its time comes', () => {
+  it('may have an expiry before its due time', () => {
     const made = job({ type: 'a', args: [], scheduled_at: FUTURE, expires_at: '+PT1S' })
     expect(made).toMatchObject({ start: later, expiresAt: NOW + 1_000 })
   })
 })
 
-describe('refusals', () => {
+describe('a PUSH that is refused', () => {
   it.each<[string, object, number, string]>([
     ['no type', { args: [] }, 400, 'type'],
     ['no args', { type: 'a' }, 400, 'args'],
@@ -531,7 +543,7 @@ describe('refusals', () => {
     expect(error.message).toContain(field.split('.').at(-1)?.replace(/\[.*/, '') ?? '')
   })
 
-  it('says what it expected and what it got (seed 001 §9.1)', () => {
+  it('says what was expected and what was received (seed 001 §9.1)', () => {
     expect(refused({ type: 'a', args: {} }).details).toEqual({
       field: 'args',
       expected: 'array',
@@ -539,13 +551,13 @@ describe('refusals', () => {
     })
   })
 
-  it('marks a retry number out of range as the public suite wants it', () => {
+  it('has the type validation_error for a retry number out of range, as the public suite expects', () => {
     expect(refused({ type: 'a', args: [], retry: { max_attempts: -1 } }).type).toBe(
       'validation_error',
     )
   })
 
-  it('reserves names under the prefix of the installation', () => {
+  it("has a queue name that is reserved under the gateway's prefix", () => {
     const body = { type: 'a', args: [], options: { queue: 't1.ojs.x' } }
     expect(job(body).queue).toBe('t1.ojs.x')
     expect(refused(body, { prefix: 't1' }).details?.['validation']).toBe('reserved')
@@ -555,17 +567,17 @@ describe('refusals', () => {
 describe('a native message', () => {
   const native = { queue: 'email', createdAt: 5_000, maxAttempts: 7 }
 
-  it('takes queue, creation time and attempts from the message where the body is silent', () => {
+  it('supplies the queue, the creation time and the attempts that the body lacks', () => {
     const made = job({ type: 'a', args: [], id: ID }, { native })
     expect(made).toMatchObject({ queue: 'email', createdAt: 5_000, maxAttempts: 7 })
   })
 
-  it('is deliverable already, whatever it says of its time', () => {
+  it('is available at once, whatever the body says about its time', () => {
     const body = { type: 'a', args: [], id: ID, pending: true, scheduled_at: '+PT1H' }
     expect(job(body, { native }).start).toEqual({ state: 'available' })
   })
 
-  it('believes a retry policy in the body more than the header', () => {
+  it('yields to a retry policy in the body', () => {
     expect(job({ type: 'a', args: [], retry: { max_attempts: 2 } }, { native }).maxAttempts).toBe(2)
   })
 })

@@ -19,7 +19,7 @@ import { parsePush } from '../../src/schemas/validator.ts'
 const NOW = Date.parse('2026-02-12T10:30:00.000Z')
 const smtp: Failure = { code: 'smtp_down', type: 'SmtpError', message: 'no route', retryable: true }
 
-describe('a worker’s report as a failure', () => {
+describe('a worker’s error report', () => {
   it.each([
     [{ code: 'c' }, 'c', 'c'],
     [{ code: 'c', type: 'T' }, 'c', 'T'],
@@ -28,7 +28,7 @@ describe('a worker’s report as a failure', () => {
     [{ code: 'c', type: 'T', details: { error_class: 'K' } }, 'c', 'T'],
     [{ code: 'c', details: { error_class: 7 } }, 'c', 'c'],
     [{ code: 'c', details: { error_class: '' } }, 'c', 'c'],
-  ])('%j has code %s and type %s', (error, code, type) => {
+  ])('as %j gives code %s and type %s', (error, code, type) => {
     expect(failureOf({ message: 'm', ...error })).toMatchObject({ code, type, message: 'm' })
   })
 
@@ -37,24 +37,24 @@ describe('a worker’s report as a failure', () => {
     [null, true],
     [true, true],
     [false, false],
-  ])('retryable %s means %s', (retryable, expected) => {
+  ])('with retryable %s is retryable: %s', (retryable, expected) => {
     const error = { code: 'c', message: 'm', ...(retryable !== undefined && { retryable }) }
     expect(failureOf(error).retryable).toBe(expected)
   })
 
-  // Seed 001, Appendix B: of the codes for failed executions it is the only one not to be retried.
+  // Seed 001, Appendix B: of the codes for failed executions, only this one is not retried by default.
   it.each([
     ['cancelled', undefined, false],
     ['cancelled', null, false],
     ['cancelled', true, true],
     ['handler_error', undefined, true],
     ['timeout', undefined, true],
-  ])('%s with retryable %s means %s', (code, retryable, expected) => {
+  ])('with code %s and retryable %s is retryable: %s', (code, retryable, expected) => {
     const error = { code, message: 'm', ...(retryable !== undefined && { retryable }) }
     expect(failureOf(error).retryable).toBe(expected)
   })
 
-  it('leaves out what was not said', () => {
+  it('gives no members that it does not have', () => {
     expect(Object.keys(failureOf({ code: 'c', message: 'm', details: null }))).toEqual([
       'code',
       'type',
@@ -63,7 +63,7 @@ describe('a worker’s report as a failure', () => {
     ])
   })
 
-  it('cuts long texts, and never half a character', () => {
+  it('is cut to the maximum lengths without splitting a character', () => {
     const long = failureOf({
       code: `${'c'.repeat(254)}😀`,
       type: 't'.repeat(300),
@@ -73,7 +73,7 @@ describe('a worker’s report as a failure', () => {
     expect([long.type.length, long.message.length]).toEqual([255, 10_000])
   })
 
-  it('keeps details, up to 64 KiB in UTF-8; beyond it only the class', () => {
+  it('keeps details of up to 64 KiB in UTF-8, and only the error class of larger ones', () => {
     const fits = { a: 'x'.repeat(65_536 - 8) }
     expect(failureOf({ code: 'c', message: 'm', details: fits }).details).toEqual(fits)
     const large = { error_class: 'Auth.Expired', a: 'é'.repeat(33_000) }
@@ -86,7 +86,7 @@ describe('a worker’s report as a failure', () => {
   })
 })
 
-describe('the backtrace', () => {
+describe('the backtrace of a failure', () => {
   const trace = (error: object) => failureOf({ code: 'c', message: 'm', ...error }).backtrace
 
   it.each([
@@ -97,16 +97,16 @@ describe('the backtrace', () => {
     [{ backtrace: { file: 'a' } }, { file: 'a' }],
     [{ backtrace: { file: 'a'.repeat(10_000) } }, undefined],
     [{ backtrace: null }, undefined],
-  ])('of %j', (error, expected) => {
+  ])('of the report %j is %j', (error, expected) => {
     expect(trace(error)).toEqual(expected)
   })
 
-  it('is 50 lines or frames at most', () => {
+  it('has at most 50 lines or frames', () => {
     expect(String(trace({ backtrace: 'line\n'.repeat(200) })).split('\n')).toHaveLength(50)
     expect(trace({ backtrace: Array.from({ length: 200 }, () => 'frame') })).toHaveLength(50)
   })
 
-  it('is 10,000 characters at most', () => {
+  it('has at most 10,000 characters', () => {
     expect(trace({ backtrace: 'x'.repeat(20_000) })).toHaveLength(10_000)
     const frames = trace({ backtrace: Array.from({ length: 40 }, () => 'x'.repeat(5_000)) })
     expect(frames).toHaveLength(9)
@@ -114,14 +114,14 @@ describe('the backtrace', () => {
   })
 })
 
-/** The policy that a job gets which was pushed with this `retry`. */
+/** The policy of a job that was pushed with this `retry`. */
 function pushed(retry?: object): RetryPolicy {
   const body = { type: 'a', args: ['"retry"'], ...(retry && { options: { retry } }) }
   const context = { newId: () => 'x', now: NOW, wall: NOW, timeoutMs: 0, prefix: '' }
   return retryPolicyOf(toNewJob(parsePush(body), context))
 }
 
-describe('the policy in the envelope', () => {
+describe('the retry policy in the envelope', () => {
   it('has the defaults of seed 003', () => {
     expect(pushed()).toEqual({
       maxAttempts: 3,
@@ -157,11 +157,11 @@ describe('the policy in the envelope', () => {
     ['none', 'none'],
     ['constant', 'none'],
     ['exponential', 'exponential'],
-  ])('knows the strategy %s', (backoff_strategy, strategy) => {
+  ])('accepts the strategy %s', (backoff_strategy, strategy) => {
     expect(pushed({ backoff_strategy }).backoff.strategy).toBe(strategy)
   })
 
-  it('keeps what the job says about its end', () => {
+  it('keeps what the job says about exhaustion', () => {
     const ends = { non_retryable_errors: ['Auth.*'], on_exhaustion: 'dead_letter' }
     expect(pushed(ends)).toMatchObject({
       nonRetryableErrors: ['Auth.*'],
@@ -169,7 +169,7 @@ describe('the policy in the envelope', () => {
     })
   })
 
-  it('survives every interval that PUSH accepts, to the millisecond', () => {
+  it('keeps every interval that PUSH accepts, to the millisecond', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 315_360_000_000 }), (ms) => {
         expect(pushed({ initial_interval_ms: ms, max_interval_ms: ms }).backoff.initialMs).toBe(ms)
@@ -187,33 +187,69 @@ describe('the policy in the envelope', () => {
     '{"retry":{"initial_interval":5,"max_interval":"soon","backoff_coefficient":0.5}}',
     '{"retry":{"initial_interval":"PT0S","jitter":"no","on_exhaustion":"keep"}}',
     '{"retry":{"non_retryable_errors":"a"},"retry_extra":{"backoff_strategy":"wild"}}',
-  ])('takes the defaults where the envelope is odd: %s', (envelope) => {
+  ])('has the defaults when the envelope is malformed: %s', (envelope) => {
     expect(retryPolicyOf({ envelope, maxAttempts: 3 })).toEqual(pushed())
   })
 })
 
-describe('the verdict', () => {
+describe('the verdict on a failed attempt', () => {
   const policy = pushed({ max_attempts: 3 })
   const listed = { do: 'discard', isDeadLetter: true }
   const plain = { do: 'discard', isDeadLetter: false }
 
   it.each<[string, number, Partial<Failure>, object, object]>([
-    ['attempts left', 2, {}, {}, { do: 'retry' }],
-    ['the last attempt', 3, {}, {}, listed],
-    ['beyond the last', 9, {}, {}, listed],
-    ['the last, dead_letter', 3, {}, { on_exhaustion: 'dead_letter' }, listed],
-    ['the last, discard', 3, {}, { on_exhaustion: 'discard' }, plain],
-    ['max_attempts 1', 1, {}, { max_attempts: 1 }, listed],
-    ['max_attempts 0', 1, {}, { max_attempts: 0 }, listed],
-    ['not retryable', 1, { retryable: false }, {}, listed],
-    ['not retryable, discard', 1, { retryable: false }, { on_exhaustion: 'discard' }, plain],
-    ['DISCARD', 1, { code: 'DISCARD' }, { on_exhaustion: 'dead_letter' }, plain],
-    ['FAIL', 1, { code: 'FAIL' }, {}, plain],
-    ['DEAD_LETTER', 1, { code: 'DEAD_LETTER' }, { on_exhaustion: 'discard' }, listed],
-    ['RETRY', 1, { code: 'RETRY' }, {}, { do: 'retry' }],
-    ['RETRY on the last attempt', 3, { code: 'RETRY' }, {}, listed],
-    ['RETRY, not retryable', 1, { code: 'RETRY', retryable: false }, {}, listed],
-    ['no directive in lower case', 1, { code: 'discard' }, {}, { do: 'retry' }],
+    ['retries while attempts are left', 2, {}, {}, { do: 'retry' }],
+    ['makes a dead letter on the last attempt', 3, {}, {}, listed],
+    ['makes a dead letter beyond the last attempt', 9, {}, {}, listed],
+    [
+      'makes a dead letter on the last attempt with dead_letter',
+      3,
+      {},
+      { on_exhaustion: 'dead_letter' },
+      listed,
+    ],
+    ['discards on the last attempt with discard', 3, {}, { on_exhaustion: 'discard' }, plain],
+    ['makes a dead letter with max_attempts 1', 1, {}, { max_attempts: 1 }, listed],
+    ['makes a dead letter with max_attempts 0', 1, {}, { max_attempts: 0 }, listed],
+    ['makes a dead letter when not retryable', 1, { retryable: false }, {}, listed],
+    [
+      'discards when not retryable, with discard',
+      1,
+      { retryable: false },
+      { on_exhaustion: 'discard' },
+      plain,
+    ],
+    [
+      'discards with the code DISCARD',
+      1,
+      { code: 'DISCARD' },
+      { on_exhaustion: 'dead_letter' },
+      plain,
+    ],
+    ['discards with the code FAIL', 1, { code: 'FAIL' }, {}, plain],
+    [
+      'makes a dead letter with the code DEAD_LETTER',
+      1,
+      { code: 'DEAD_LETTER' },
+      { on_exhaustion: 'discard' },
+      listed,
+    ],
+    ['retries with the code RETRY', 1, { code: 'RETRY' }, {}, { do: 'retry' }],
+    [
+      'makes a dead letter with the code RETRY on the last attempt',
+      3,
+      { code: 'RETRY' },
+      {},
+      listed,
+    ],
+    [
+      'makes a dead letter with the code RETRY when not retryable',
+      1,
+      { code: 'RETRY', retryable: false },
+      {},
+      listed,
+    ],
+    ['does not know a directive in lower case', 1, { code: 'discard' }, {}, { do: 'retry' }],
   ])('%s', (_name, attempt, failure, retry, verdict) => {
     const named = pushed({ max_attempts: 3, ...retry })
     expect(judge(named, attempt, { ...smtp, ...failure })).toEqual(verdict)
@@ -235,7 +271,7 @@ describe('the verdict', () => {
     ['auth.x.*', { type: 'auth.y' }, false],
     ['*', {}, false],
     ['Cls', { details: { error_class: 7 } }, false],
-  ])('non_retryable_errors [%s] against %j: %s', (pattern, failure, ends) => {
+  ])('non_retryable_errors [%s] ends a job with %j: %s', (pattern, failure, ends) => {
     const named = { ...policy, nonRetryableErrors: ['unused', pattern] }
     expect(judge(named, 1, { ...smtp, ...failure }).do).toBe(ends ? 'discard' : 'retry')
   })
@@ -244,15 +280,15 @@ describe('the verdict', () => {
     ['discard', false],
     ['dead_letter', true],
     [null, false],
-  ])('lists an expired job with on_exhaustion %s: %s', (on_exhaustion, isListed) => {
+  ])('makes an expired job with on_exhaustion %s a dead letter: %s', (on_exhaustion, isListed) => {
     expect(isListedWhenExpired(pushed({ on_exhaustion }))).toBe(isListed)
   })
 })
 
-describe('the record', () => {
+describe('the record of a failed attempt', () => {
   const parse = (text: string) => JSON.parse(text) as Record<string, unknown>[]
 
-  it('is the latest error, and one more entry of the history with both names of the time', () => {
+  it('is the latest error, and an entry of the history with both names of the time', () => {
     const failure = { ...smtp, details: { host: 'h' }, backtrace: ['f'] }
     const { error, errors } = recordFailure('[{"attempt":1}]', 2, failure, NOW)
     expect(JSON.parse(error)).toEqual(failure)
@@ -261,7 +297,7 @@ describe('the record', () => {
     expect(JSON.parse(errors)).toEqual([{ attempt: 1 }, entry])
   })
 
-  it('leaves out what the failure does not have', () => {
+  it('has no members that the failure does not have', () => {
     const { error, errors } = recordFailure(null, 1, smtp, NOW)
     expect(error + errors).not.toMatch(/details|backtrace|null/)
   })
@@ -273,7 +309,7 @@ describe('the record', () => {
     expect(attempts).toEqual(Array.from({ length: 50 }, (_, index) => index + 11))
   })
 
-  it('stays within 256 KiB: older entries lose their details first', () => {
+  it('stays within 256 KiB by removing the details of older entries', () => {
     const large = { ...smtp, details: { a: 'é'.repeat(30_000) }, backtrace: 'x'.repeat(9_000) }
     let errors: string | null = null
     for (let n = 1; n <= 10; n++) errors = recordFailure(errors, n, large, NOW).errors
@@ -287,7 +323,7 @@ describe('the record', () => {
     expect(entries[0]).toMatchObject({ code: 'smtp_down', message: 'no route' })
   })
 
-  it('stays within 256 KiB whatever workers report, with the newest entry whole and 10 kept', () => {
+  it('stays within 256 KiB whatever workers report, with the newest entry complete and 10 entries kept', () => {
     const worst = failureOf({
       code: '\u0000'.repeat(300),
       type: '\u0000'.repeat(300),
@@ -304,8 +340,8 @@ describe('the record', () => {
   })
 })
 
-describe('ready-made failures', () => {
-  it('says which timeout it was (ojs-digest §1.5)', () => {
+describe('failures that the gateway reports itself', () => {
+  it('name the timeout that was exceeded (ojs-digest §1.5)', () => {
     expect(timeoutFailure(30_000, 30_250)).toEqual({
       code: 'timeout',
       type: 'timeout',
@@ -315,7 +351,7 @@ describe('ready-made failures', () => {
     })
   })
 
-  it('says that the lease ran out', () => {
+  it('say that the lease ran out', () => {
     expect(visibilityFailure()).toEqual({
       code: 'visibility_timeout',
       type: 'visibility_timeout',

@@ -11,10 +11,10 @@ function codesOf(errors: string | undefined): [number, string][] {
   return entries.map(({ attempt, code }) => [attempt, code])
 }
 
-describe('the late word on an attempt', () => {
+describe("a late report of an attempt's failure", () => {
   const { errors: unreported } = recordSkipped(null, [1, 2], null, NOW)
 
-  it('takes the place of "unreported", and is the error while it is the last one', () => {
+  it('replaces "unreported", and is the job\'s error only for the last attempt', () => {
     const late = recordLateFailure(unreported, 2, failure, NOW + 1)
     expect(codesOf(late?.errors)).toEqual([
       [1, 'unreported'],
@@ -29,7 +29,7 @@ describe('the late word on an attempt', () => {
     ])
   })
 
-  it('takes the place of what RabbitMQ knows of a rejection, in the last life that had one', () => {
+  it("replaces RabbitMQ's record of a rejection, in the latest generation that has one", () => {
     const rejected = brokerFailure('rejected')
     const { errors: once } = recordFailure(null, 1, rejected, NOW)
     const { errors: twice } = recordFailure(once, 1, rejected, NOW)
@@ -41,22 +41,22 @@ describe('the late word on an attempt', () => {
     expect(JSON.parse(late?.error ?? '')).toEqual(failure)
   })
 
-  it('leaves the word on an earlier life alone where this one has its own', () => {
+  it('does not change an earlier generation when the latest has a record of its own', () => {
     const { errors: once } = recordSkipped(null, [1], null, NOW)
     const { errors: twice } = recordFailure(once, 1, failure, NOW)
     expect(recordLateFailure(twice, 1, { ...failure, code: 'again' }, NOW + 1)).toBeNull()
   })
 
-  it('says the same as a report in time', () => {
+  it('makes the same record as a report in time', () => {
     const { errors: one } = recordSkipped(null, [1], null, NOW)
     expect(recordLateFailure(one, 1, failure, NOW)).toEqual(recordFailure(null, 1, failure, NOW))
   })
 
   it.each([
     ['nothing is recorded', null],
-    ['it was not that attempt', recordSkipped(null, [3], null, NOW).errors],
+    ['only another attempt is recorded as unreported', recordSkipped(null, [3], null, NOW).errors],
     ['the attempt has an error of its own', recordFailure(null, 1, failure, NOW).errors],
-  ])('changes nothing where %s', (_, errors) => {
+  ])('changes nothing when %s', (_, errors) => {
     expect(recordLateFailure(errors, 1, failure, NOW)).toBeNull()
   })
 })

@@ -3,9 +3,10 @@ import { type Holder, JOB_STATES, type RowState } from '../../src/job/job.ts'
 import { decideNativeClaim, type NativeClaimDecision } from '../../src/job/native-claim.ts'
 
 /**
- * What a native worker `w` may do with a redelivered token, cell by cell. The row is at attempt 2
- * of 5, generation 1, leased to somebody else unless `mine`; the columns are the token's attempt.
- * `over`: the lease is. `drop!`: and the lease goes on in the ledger. `drop.`: its token is back.
+ * The decision about a redelivered token that the native worker `w` claims, cell by cell. The row is at
+ * attempt 2 of 5, generation 1, leased to another worker unless `mine`; the columns are the token's attempt.
+ * `over`: the lease has run out. `drop!`: drop, and hand the lease to the ledger. `drop.`: drop, and the
+ * token is back.
  */
 const TABLE = `
   state      holder               condition       | 1     | 2       | 3       | 6
@@ -84,7 +85,7 @@ function toDecision(outcome: string): NativeClaimDecision {
 }
 
 describe('the claim of a native worker', () => {
-  it('names every state with every holder', () => {
+  it('has a line for every state with every holder', () => {
     const named = new Set(CELLS.map(({ row }) => `${row.state} ${row.holder}`))
     for (const state of [...JOB_STATES, 'withdrawn']) {
       for (const holder of HOLDERS) expect(named).toContain(`${state} ${holder}`)
@@ -102,13 +103,13 @@ describe('the claim of a native worker', () => {
     }
   })
 
-  it('is the same for a token of a generation that the ledger does not know yet', () => {
+  it('decides the same for a token of a generation that the ledger does not know yet', () => {
     for (const { row, token, expected } of CELLS) {
       expect(decideNativeClaim({ ...token, generation: 2 }, row, CONTEXT)).toEqual(expected)
     }
   })
 
-  it('runs a job once that may have no attempts at all', () => {
+  it('runs a job with max_attempts 0 once', () => {
     const isFirst = ({ row }: (typeof CELLS)[number]) => row.state === 'available' && !row.holder
     const [first] = CELLS.filter(isFirst)
     if (!first) throw new Error('no such cell')
@@ -119,7 +120,7 @@ describe('the claim of a native worker', () => {
     expect(claims).toEqual([{ decision: 'run', attempt: 1 }, { decision: 'discard' }])
   })
 
-  it('leaves a lease alone whose delivery this gateway holds: there are two of this token', () => {
+  it('hands no lease to the ledger while this gateway holds the delivery of its token', () => {
     for (const { row, token, expected } of CELLS) {
       const decision = decideNativeClaim(token, row, { ...CONTEXT, isHeldHere: true })
       expect(decision).toEqual(
@@ -128,7 +129,7 @@ describe('the claim of a native worker', () => {
     }
   })
 
-  it('runs what nobody knows, unless it was cancelled before it came', () => {
+  it('runs an unknown job, unless it was cancelled before it came', () => {
     const token = { generation: 0, attempt: 4, workerId: 'w' }
     expect(decideNativeClaim(token, null, CONTEXT)).toEqual({ decision: 'run', attempt: 4 })
     const tombstoned = { ...CONTEXT, isTombstoned: true }

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { type Holder, JOB_STATES, type RowState } from '../../src/job/job.ts'
 import { type BeatDecision, decideBeat } from '../../src/job/native-heartbeat.ts'
 
-/** What a heartbeat of `w` does to a job, by its owner: `w`, somebody else, or nobody. */
+/** What a heartbeat of `w` does to a job whose lease is of `w`, of another worker, or of none. */
 const TABLE = `
   state      holder               due     | w         | other     | none
 
@@ -51,7 +51,7 @@ const CELLS = TABLE.trim()
   })
 
 describe('the heartbeat of a native worker', () => {
-  it('is decided for every state with every holder', () => {
+  it('has a line for every state with every holder', () => {
     const named = new Set(CELLS.map(({ row }) => `${row.state} ${row.holder}`))
     for (const state of [...JOB_STATES, 'withdrawn']) {
       for (const holder of HOLDERS) expect(named).toContain(`${state} ${holder}`)

@@ -14,14 +14,22 @@ describe('nativeDueAt', () => {
     ['digits', { 'x-delay': '250' }, WALL + 250],
     ['a fraction, rounded up', { 'x-delay': 0.2 }, WALL + 1],
     ['zero', { 'x-delay': 0 }, WALL],
-    ['less', { 'x-delay': -1_000 }, WALL],
-    ['less, as text', { 'x-delay': '-1000' }, WALL],
-    ['the longest', { 'x-delay': MAX_DURATION_MS }, WALL + MAX_DURATION_MS],
+    ['a negative number', { 'x-delay': -1_000 }, WALL],
+    ['a negative number, as text', { 'x-delay': '-1000' }, WALL],
+    ['the longest delay', { 'x-delay': MAX_DURATION_MS }, WALL + MAX_DURATION_MS],
     ['an instant', { 'x-ojs-scheduled-at': '2030-01-01T00:00:00Z' }, Date.UTC(2030, 0, 1)],
-    ['an offset', { 'x-ojs-scheduled-at': '2030-01-01T02:00:00+02:00' }, Date.UTC(2030, 0, 1)],
+    [
+      'an instant with an offset',
+      { 'x-ojs-scheduled-at': '2030-01-01T02:00:00+02:00' },
+      Date.UTC(2030, 0, 1),
+    ],
     ['a past instant', { 'x-ojs-scheduled-at': '2001-01-01T00:00:00Z' }, Date.UTC(2001, 0, 1)],
-    ['a relative one', { 'x-ojs-scheduled-at': '+PT5S' }, WALL + 5_000],
-    ['both', { 'x-delay': 1, 'x-ojs-scheduled-at': 'nonsense' }, WALL + 1],
+    ['a relative time', { 'x-ojs-scheduled-at': '+PT5S' }, WALL + 5_000],
+    [
+      'x-delay before an invalid x-ojs-scheduled-at',
+      { 'x-delay': 1, 'x-ojs-scheduled-at': 'nonsense' },
+      WALL + 1,
+    ],
   ])('reads %s', (_, headers, expected) => {
     expect(nativeDueAt(headers, WALL)).toBe(expected)
   })
@@ -48,7 +56,7 @@ describe('nativeDueAt', () => {
     expect(() => nativeDueAt(headers, WALL)).toThrow(OjsError)
   })
 
-  it('is a safe integer that is never early, or an OjsError, whatever the header is', () => {
+  it('returns a safe integer that is never early, or throws an OjsError, for any header', () => {
     fc.assert(
       fc.property(fc.oneof(fc.anything(), fc.double(), fc.integer().map(String)), (delay) => {
         let dueAt: number | null

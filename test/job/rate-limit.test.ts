@@ -12,38 +12,38 @@ describe('the rate limit of a job', () => {
     [0.5, 1, 2_000],
     [0.000_001, 1, 3_600_000],
     [1_000_000, 1_000_000, 1_000],
-  ])('%s per second: %s starts within %s ms', (rate, starts, windowMs) => {
+  ])('of %s per second allows %s starts within %s ms', (rate, starts, windowMs) => {
     expect(rateLimitOf(body(rate), 'q')).toEqual({ key: 'q a.b', starts, windowMs })
-    // Never more than was asked for, on average and in any second.
+    // The limit is not exceeded on average, nor within any second.
     expect(starts / windowMs).toBeCloseTo(Math.max(rate, 1 / 3_600) / 1_000)
     expect(starts).toBeLessThanOrEqual(Math.max(1, rate))
   })
 
   it.each([0, -1, Number.NaN, Number.POSITIVE_INFINITY, 1e9, '1', null, undefined, {}])(
-    '%s is none',
+    'of %s per second is ignored',
     (rate) => {
       expect(rateLimitOf(body(rate), 'q')).toBeNull()
     },
   )
 
   it.each([null, 7, 'text', [], {}, { rate_limit: 5 }, { options: null }, { rate_limit: null }])(
-    'nor is there one in %j',
+    'is null for %j',
     (value) => {
       expect(rateLimitOf(value, 'q')).toBeNull()
     },
   )
 
-  it.each([undefined, 7, {}, 'x'.repeat(256)])('nor has a job whose type is none one', (type) => {
+  it.each([undefined, 7, {}, 'x'.repeat(256)])('is null for the invalid type %j', (type) => {
     expect(rateLimitOf({ ...body(1), type }, 'q')).toBeNull()
   })
 
-  it('is found in the options too, which win', () => {
+  it('is read from the body and from options, which win', () => {
     const native = { ...body(1), options: { rate_limit: { max_per_second: 3 } } }
     expect(rateLimitOf(native, 'q')?.starts).toBe(3)
     expect(rateLimitOf({ ...native, options: {} }, 'q')?.starts).toBe(1)
   })
 
-  it('is shared by one type in one queue', () => {
+  it('has one key for each type in each queue', () => {
     const other = { ...body(1), type: 'c' }
     const keys = [
       rateLimitOf(body(1), 'q'),

@@ -2,12 +2,12 @@ import type { Holder, RowState } from '../../src/job/job.ts'
 import type { Decision, decideReport, ReportedEvent, Said } from '../../src/job/report.ts'
 
 /**
- * What a report does, cell by cell. The row is at attempt 2, generation 1, and leased to `w`; the
- * columns are an event and its attempt, of `w` unless it says `other`.
+ * What a report does, cell by cell. The row is at attempt 2, generation 1, and leased to `w`. Each column
+ * is an event of an attempt, from `w` unless it says `other`.
  *
- * `-`: ignored. `start`, `promote`: begins that attempt (and was due). `end`: the attempt that runs
- * ends. `begin+end`, `promote+end`: both. `resume+end`: its lease had run out. `after 3,4`: those
- * are recorded as unreported.
+ * `-`: ignored. `start`: begins that attempt; `promote` also makes the job available before. `end`: ends
+ * the running attempt. `begin+end`, `promote+end`: both. `resume+end`: the lease had run out.
+ * `after 3,4`: attempts 3 and 4 are recorded as unreported.
  */
 const TABLE = `
   state      holder               lease | started 1 | started 2 | started 3     | started 5         | completed 1 | completed 2 | completed 3       | completed 5           | failed 1 | failed 2   | failed 2 other | failed 3          | failed 5

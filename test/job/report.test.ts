@@ -6,7 +6,7 @@ import { NOW, reportCells, SAID } from './report-table.ts'
 const CELLS = reportCells()
 
 describe('the report table', () => {
-  it('names every state with every holder', () => {
+  it('has a line for every state with every holder', () => {
     const named = new Set(CELLS.map(({ row }) => `${row.state} ${row.holder}`))
     for (const state of [...JOB_STATES, 'withdrawn']) {
       for (const holder of [null, 'gateway', 'ledger', 'native']) {
@@ -19,7 +19,7 @@ describe('the report table', () => {
     expect(decideReport(event, row, NOW)).toEqual(expected)
   })
 
-  it('is the same where the worker does not name the generation', () => {
+  it('decides the same when the worker does not name the generation', () => {
     for (const { row, event, expected } of CELLS) {
       expect(decideReport({ ...event, generation: null }, row, NOW)).toEqual(expected)
     }
@@ -31,7 +31,7 @@ describe('the report table', () => {
     }
   })
 
-  it('takes a success from whoever tells of it: the job is done', () => {
+  it('accepts a success from any worker, because the job is done', () => {
     for (const { row, event, expected } of CELLS) {
       if (event.said.event !== 'completed') continue
       expect(decideReport({ ...event, workerId: 'other' }, row, NOW)).toEqual(expected)
@@ -45,7 +45,7 @@ describe('the report table', () => {
     }
   })
 
-  it('lets a job expire that waits for that token, or whose native worker had it', () => {
+  it('expires an expired job that waits for that token, or whose native worker had it', () => {
     const waiting = new Set(['available', 'scheduled', 'retryable'])
     for (const { row, event } of CELLS) {
       const late = { ...event, said: { event: 'expired' } } as const
@@ -53,13 +53,13 @@ describe('the report table', () => {
       const isToken =
         event.attempt > row.attempt || (event.attempt === row.attempt && row.holder === 'native')
       const expected = waiting.has(row.state) && isToken ? 'expire' : 'ignore'
-      // By the worker's clock: ours may be behind.
+      // Past by the worker's clock, which may be ahead of the gateway's.
       const expiring = { ...row, expiresAt: NOW + 5 }
       expect(decideReport(late, expiring, NOW)).toEqual({ do: expected })
     }
   })
 
-  it('lets a worker give back what it runs, and nothing of anybody else', () => {
+  it('releases a job for the worker that runs it, and for no other', () => {
     for (const { row, event } of CELLS) {
       const released = { ...event, said: { event: 'released', tokenAttempt: 1 } } as const
       const isTheirs = row.state === 'active' && event.attempt === 2 && event.workerId === 'w'
@@ -68,20 +68,20 @@ describe('the report table', () => {
       expect(decideReport(released, row, NOW)).toEqual(expected)
       expect(decideReport({ ...released, generation: null }, row, NOW)).toEqual(expected)
       expect(decideReport({ ...released, generation: 0 }, row, NOW)).toEqual({ do: 'ignore' })
-      // It is available then: said twice, it says nothing.
+      // The job is available afterwards, so a repeated report is ignored.
       const after = { ...row, state: 'available', attempt: 1, workerId: null } as const
       expect(decideReport(released, after, NOW)).toEqual({ do: 'ignore' })
     }
   })
 
-  it('ignores what it does not know', () => {
+  it('ignores reports of unknown jobs', () => {
     for (const { event } of CELLS) {
       expect(decideReport(event, null, NOW)).toEqual({ do: 'ignore' })
     }
   })
 
-  it('never says less about the same thing twice', () => {
-    // What has been applied once is old news: the row then is at the event or beyond it.
+  it('ignores an event that was applied already', () => {
+    // After the first application, the row is at the event or beyond it.
     for (const { row, event } of CELLS) {
       const at = { ...row, state: 'active', holder: 'native', attempt: event.attempt } as const
       if (event.said.event === 'started') {
@@ -93,7 +93,7 @@ describe('the report table', () => {
   })
 })
 
-describe('what becomes of a failed attempt', () => {
+describe('the change for a failed attempt', () => {
   const row = (retry: object = {}, over: Partial<JobRow> = {}) =>
     ({
       attempt: 1,
@@ -108,7 +108,7 @@ describe('what becomes of a failed attempt', () => {
   })
   const context = { now: NOW, random: () => 0.5 }
 
-  it('is what the worker has done: a rung, or the ledger', () => {
+  it("follows the worker's decision: a retry in a rung, or one that the ledger holds", () => {
     const retry = { decision: 'retry', delay_ms: 700 } as const
     const expected = { to: 'retryable', dueAt: NOW + 700, delayMs: 700 }
     const viaRung = failed({ outcome: { ...retry, rung_ms: 700 } })
@@ -117,20 +117,23 @@ describe('what becomes of a failed attempt', () => {
       const held = failed({ outcome: { ...retry, ...rung } })
       expect(planFailure(row(), held, context)).toEqual({ ...expected, rungMs: null })
     }
-    // It has counted the attempts itself, and the token is out.
+    // The worker has counted the attempts itself, and has published the next token.
     expect(planFailure(row({}, { attempt: 9 }), viaRung, context).to).toBe('retryable')
   })
 
   it.each([
     [{}, true],
     [{ on_exhaustion: 'discard' }, false],
-  ] as const)('is a discard by the worker, who nacks: %o', (retry, isDeadLetter) => {
-    const discard = failed({ outcome: { decision: 'discard' } })
-    const plan = planFailure(row(retry), discard, context)
-    expect(plan).toEqual({ to: 'discarded', isDeadLetter, copy: 'nack' })
-  })
+  ] as const)(
+    'is a discard by the worker, whose nack makes the copy: %o',
+    (retry, isDeadLetter) => {
+      const discard = failed({ outcome: { decision: 'discard' } })
+      const plan = planFailure(row(retry), discard, context)
+      expect(plan).toEqual({ to: 'discarded', isDeadLetter, copy: 'nack' })
+    },
+  )
 
-  it('is ours to decide where the worker says nothing: the ledger holds the retry', () => {
+  it('is a retry that the ledger holds when the worker decided nothing', () => {
     const second = row({}, { attempt: 2 })
     expect(planFailure(second, failed(), context)).toEqual({
       to: 'retryable',
@@ -149,11 +152,14 @@ describe('what becomes of a failed attempt', () => {
       failed({ failure: { code: 'DISCARD', type: 'x', message: '', retryable: true } }),
       false,
     ],
-  ] as const)('and then publishes the copy of what is over (%#)', (of, said, isDeadLetter) => {
-    expect(planFailure(of, said, context)).toEqual({
-      to: 'discarded',
-      isDeadLetter,
-      copy: 'publish',
-    })
-  })
+  ] as const)(
+    'is a discard with a published copy when the worker decided nothing and no attempt is left (%#)',
+    (of, said, isDeadLetter) => {
+      expect(planFailure(of, said, context)).toEqual({
+        to: 'discarded',
+        isDeadLetter,
+        copy: 'publish',
+      })
+    },
+  )
 })

@@ -11,8 +11,8 @@ describe('traceparent', () => {
     ['not sampled', `00-${TRACE}-${PARENT}-00`],
     ['unknown flags', `00-${TRACE}-${PARENT}-ff`],
     ['a later version', `01-${TRACE}-${PARENT}-01`],
-    ['a later version with more', `cc-${TRACE}-${PARENT}-01-what-comes`],
-  ])('%s is taken', (_name, text) => {
+    ['a later version with more fields', `cc-${TRACE}-${PARENT}-01-what-comes`],
+  ])('is accepted: %s', (_name, text) => {
     expect(isTraceparent(text)).toBe(true)
     expect(traceIdOf(text)).toBe(TRACE)
   })
@@ -21,17 +21,17 @@ describe('traceparent', () => {
     ['empty', ''],
     ['upper case', VALID.toUpperCase()],
     ['version ff', `ff-${TRACE}-${PARENT}-01`],
-    ['no trace', `00-${'0'.repeat(32)}-${PARENT}-01`],
-    ['no parent', `00-${TRACE}-${'0'.repeat(16)}-01`],
-    ['version 00 with more', `${VALID}-x`],
+    ['an all-zero trace id', `00-${'0'.repeat(32)}-${PARENT}-01`],
+    ['an all-zero parent id', `00-${TRACE}-${'0'.repeat(16)}-01`],
+    ['version 00 with more fields', `${VALID}-x`],
     ['a later version without a dash', `01-${TRACE}-${PARENT}-01x`],
-    ['a short trace', `00-${TRACE.slice(1)}-${PARENT}-01`],
-    ['a long parent', `00-${TRACE}-${PARENT}0-01`],
+    ['a short trace id', `00-${TRACE.slice(1)}-${PARENT}-01`],
+    ['a long parent id', `00-${TRACE}-${PARENT}0-01`],
     ['no flags', `00-${TRACE}-${PARENT}`],
-    ['two of them', `${VALID}, ${VALID}`],
-    ['a line feed behind it', `${VALID}\n`],
-    ['endless', `cc-${TRACE}-${PARENT}-01-${'x'.repeat(300)}`],
-  ])('%s is ignored', (_name, text) => {
+    ['two values', `${VALID}, ${VALID}`],
+    ['a trailing line feed', `${VALID}\n`],
+    ['too long', `cc-${TRACE}-${PARENT}-01-${'x'.repeat(300)}`],
+  ])('is ignored: %s', (_name, text) => {
     expect(isTraceparent(text)).toBe(false)
     expect(traceIdOf(text)).toBe(undefined)
   })
@@ -44,7 +44,7 @@ describe('tracestate', () => {
     'tenant@vendor=x, b=2 , ,c=3',
     `a=${'v'.repeat(256)}`,
     Array.from({ length: 32 }, (_, i) => `k${i}=v`).join(','),
-  ])('%s is taken', (text) => {
+  ])('is accepted: %s', (text) => {
     expect(isTracestate(text)).toBe(true)
   })
 
@@ -60,7 +60,7 @@ describe('tracestate', () => {
     `a=${'v'.repeat(257)}`,
     Array.from({ length: 33 }, (_, i) => `k${i}=v`).join(','),
     Array.from({ length: 20 }, (_, i) => `k${i}=${'v'.repeat(30)}`).join(','),
-  ])('%s is ignored', (text) => {
+  ])('is ignored: %s', (text) => {
     expect(isTracestate(text)).toBe(false)
   })
 })

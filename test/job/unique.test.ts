@@ -21,18 +21,50 @@ const fieldOf = (policy: UniqueRequest) => {
   throw new Error('it was taken')
 }
 
-describe('the key', () => {
+describe('the key of a unique job', () => {
   it.each<[string, UniqueRequest, object]>([
-    ['seed 003 without fields', {}, { type: 'report.build', args: [1, { a: 2, b: 3 }] }],
-    ['seed 003', { key: ['a'] }, { type: 'report.build', args: { a: 2 } }],
-    ['the other dialect', { keys: ['type'] }, { type: 'report.build' }],
-    ['without the type', { keys: ['queue'] }, { type: 'report.build', queue: 'q' }],
-    ['all arguments', { keys: ['args'] }, { type: 'report.build', args: [1, { a: 2, b: 3 }] }],
-    ['some', { keys: ['args'], args_keys: ['b', 'x'] }, { type: 'report.build', args: { b: 3 } }],
-    ['some, which is enough', { args_keys: ['b'] }, { type: 'report.build', args: { b: 3 } }],
-    ['by place', { args_keys: ['0', '7'] }, { type: 'report.build', args: { 0: 1 } }],
-    ['meta', { meta_keys: ['t', 'u'] }, { type: 'report.build', meta: { t: 'x' } }],
-  ])('of %s', (_, policy, canonical) => {
+    [
+      'the type and all arguments, by seed 003 without fields',
+      {},
+      { type: 'report.build', args: [1, { a: 2, b: 3 }] },
+    ],
+    [
+      'the type and a field of the arguments, by seed 003',
+      { key: ['a'] },
+      { type: 'report.build', args: { a: 2 } },
+    ],
+    ['the type, by the other dialect', { keys: ['type'] }, { type: 'report.build' }],
+    [
+      'the type and the queue, although keys lacks the type',
+      { keys: ['queue'] },
+      { type: 'report.build', queue: 'q' },
+    ],
+    [
+      'the type and all arguments, by keys',
+      { keys: ['args'] },
+      { type: 'report.build', args: [1, { a: 2, b: 3 }] },
+    ],
+    [
+      'the type and the named fields that exist',
+      { keys: ['args'], args_keys: ['b', 'x'] },
+      { type: 'report.build', args: { b: 3 } },
+    ],
+    [
+      'the type and the named fields, without keys',
+      { args_keys: ['b'] },
+      { type: 'report.build', args: { b: 3 } },
+    ],
+    [
+      'the type and arguments by their position',
+      { args_keys: ['0', '7'] },
+      { type: 'report.build', args: { 0: 1 } },
+    ],
+    [
+      'the type and members of meta',
+      { meta_keys: ['t', 'u'] },
+      { type: 'report.build', meta: { t: 'x' } },
+    ],
+  ])('consists of %s', (_, policy, canonical) => {
     const key = keyOf(policy, { args: [1, { a: 2, b: 3 }], meta: { t: 'x', v: 1 } })
     expect(key).toBe(fingerprint(canonical))
   })
@@ -43,7 +75,7 @@ describe('the key', () => {
     expect(first).not.toBe(keyOf({ key: ['id'] }, { args: [{ id: 2 }] }))
   })
 
-  it('knows a field by its name in NFC, as it compares all texts', () => {
+  it('finds a field by any normal form of its name', () => {
     const [composed, apart] = ['gr\u00f6\u00dfe', 'gro\u0308\u00dfe']
     for (const [said, written] of [
       [composed, apart],
@@ -75,7 +107,7 @@ describe('the key', () => {
     expect(looks).toBeLessThanOrEqual(600)
   })
 
-  it('tells a missing field from null, and takes it for missing in both', () => {
+  it('distinguishes a missing field from null, but not from missing arguments', () => {
     const missing = keyOf({ key: ['id'] }, { args: [{ a: 1 }] })
     expect(missing).toBe(keyOf({ key: ['id'] }, { args: [] }))
     expect(missing).not.toBe(keyOf({ key: ['id'] }, { args: [{ id: null }] }))
@@ -91,7 +123,7 @@ describe('the key', () => {
     expect({}).not.toHaveProperty('a')
   })
 
-  it('is another one for other arguments, and the same for the same', () => {
+  it('is the same for equal arguments only', () => {
     const args = fc.array(fc.jsonValue({ stringUnit: 'grapheme-ascii' }), { maxLength: 4 })
     fc.assert(
       fc.property(args, args, (a, b) => {
@@ -103,7 +135,7 @@ describe('the key', () => {
     )
   })
 
-  it('does not depend on the order of names, nor on a name said twice', () => {
+  it('depends neither on the order of names nor on repeated ones', () => {
     const names = fc.uniqueArray(fc.constantFrom('a', 'b', 'c', '0', '1'), { minLength: 1 })
     const arg = fc.dictionary(fc.constantFrom('a', 'b', 'c', 'd'), fc.jsonValue())
     fc.assert(
@@ -115,7 +147,7 @@ describe('the key', () => {
     )
   })
 
-  it('never mixes two types', () => {
+  it('differs between any two types', () => {
     const policy = fc.record({ keys: fc.subarray(['type', 'queue', 'args']) })
     fc.assert(
       fc.property(policy, (unique) => {
@@ -125,8 +157,8 @@ describe('the key', () => {
   })
 })
 
-describe('the terms', () => {
-  it('default to every state that is not over, without end, and a refusal', () => {
+describe('the terms of a unique policy', () => {
+  it('default to every state that is not terminal, no period, and a refusal', () => {
     expect(termsOf({})).toMatchObject({ periodMs: null, onConflict: 'reject' })
     expect(new Set(termsOf({ states: [] }).states)).toEqual(
       new Set(['scheduled', 'available', 'pending', 'active', 'retryable']),
@@ -135,7 +167,7 @@ describe('the terms', () => {
     expect(termsOf(nulls)).toEqual(termsOf({}))
   })
 
-  it('take every state there is, once', () => {
+  it('accept all states, and repeat none', () => {
     expect(termsOf({ states: [...JOB_STATES, 'active'] }).states).toEqual(JOB_STATES)
   })
 
@@ -143,11 +175,11 @@ describe('the terms', () => {
     ['PT1H', 3_600_000],
     ['90s', 90_000],
     [60, 60_000],
-  ])('take the period %s', (period, ms) => {
+  ])('accept the period %s', (period, ms) => {
     expect(termsOf({ period }).periodMs).toBe(ms)
   })
 
-  it.each(['use_existing', 'drop'])('know %s as ignore', (named) => {
+  it.each(['use_existing', 'drop'])('treat the conflict strategy %s as ignore', (named) => {
     expect(termsOf({ on_conflict: named }).onConflict).toBe('ignore')
     expect(uniqueEcho({ on_conflict: named }, { periodMs: null }).extra).toEqual({
       on_conflict: named,
@@ -177,7 +209,7 @@ describe('the terms', () => {
   })
 })
 
-describe('the echo', () => {
+describe("the unique policy in a job's document", () => {
   it.each<[UniqueRequest, object, object | undefined]>([
     [{}, {}, undefined],
     [
@@ -192,11 +224,11 @@ describe('the echo', () => {
       {},
       { keys: ['type'], states: ['active', 'completed'], on_conflict: 'use_existing' },
     ],
-  ])("of %o is in seed 003's form, the rest beside it", (policy, echo, extra) => {
+  ])("for %o is in seed 003's form, with the rest in unique_extra", (policy, echo, extra) => {
     expect(uniqueEcho(policy, termsOf(policy))).toEqual({ echo, extra })
   })
 
-  it('says all that a later life of the job has to know', () => {
+  it('contains all that a revived job needs', () => {
     const policy = fc.record(
       {
         keys: fc.subarray(['type', 'queue', 'args']),
@@ -217,11 +249,11 @@ describe('the echo', () => {
   })
 })
 
-describe('a job at the time of the one that it replaces', () => {
+describe('a job that takes over the schedule of the one it replaces', () => {
   const old = { state: 'scheduled', dueAt: 5_000 } as const
   const at = '1970-01-01T00:00:05Z'
 
-  it('has it in its state, its document and its token', () => {
+  it('has it in its state, its document and its headers', () => {
     const job = newJob({ envelope: '{"id":"x","__proto__":1,"args":[2]}', carry: { tags: ['t'] } })
     const moved = atTimeOf(jobRow({ ...old, envelope: `{"scheduled_at":"${at}"}` }), job)
     expect(moved.start).toEqual({ state: 'scheduled', dueAt: 5_000 })
@@ -229,12 +261,12 @@ describe('a job at the time of the one that it replaces', () => {
     expect(moved.carry).toEqual({ tags: ['t'], scheduledAt: at })
   })
 
-  it('waits to be activated, where it was to', () => {
+  it('stays pending when it was pending', () => {
     const job = newJob({ start: { state: 'pending', dueAt: null } })
     expect(atTimeOf(jobRow(old), job).start).toEqual({ state: 'pending', dueAt: 5_000 })
   })
 
-  it('is itself where that one had none', () => {
+  it('does not change when the old job had no schedule', () => {
     const job = newJob()
     expect(atTimeOf(jobRow({ state: 'available', dueAt: null }), job)).toBe(job)
   })

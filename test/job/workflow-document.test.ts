@@ -57,7 +57,7 @@ const waiting = {
   error: null,
 } as const
 
-it('shows a workflow that runs, and how far each of its steps has come', () => {
+it('the document of a running workflow shows the progress of each step', () => {
   const over = { state: 'completed', progress: 'completed', error: null } as const
   const running = { state: 'active', progress: 'started', endedAt: null, error: null } as const
   const steps = [
@@ -106,7 +106,7 @@ it('shows a workflow that runs, and how far each of its steps has come', () => {
   })
 })
 
-it('has no callbacks, no name and no beginning where there are none', () => {
+it('the document has no callbacks, name or start when the workflow has none', () => {
   const document = documentOf({ name: null, steps: [step(0, waiting)] })
   for (const member of ['callbacks', 'name', 'started_at', 'failed_step_id', 'errors']) {
     expect(document).not.toHaveProperty(member)
@@ -117,26 +117,29 @@ it.each([
   ['cancelled', 'cancelled', { cancelled_at: at(2) }],
   ['completed', 'completed', { completed_at: at(2) }],
   ['failed', 'discarded', { completed_at: at(2) }],
-] as const)('says of one that is %s since when, and so of a step that is %s', (state, of, end) => {
-  const ended = step(0, { state: of, progress: 'cancelled', endedAt: AT + 2, error: null })
-  const { steps, ...document } = documentOf({ state, endedAt: AT + 2, steps: [ended] })
-  expect(document).toMatchObject(end)
-  expect(document.metadata).toMatchObject(end)
-  expect(steps).toEqual([
-    { id: 's0', type: 't', state: of, job_id: 'job-0', ...end, depends_on: [] },
-  ])
-})
+] as const)(
+  'the document of a workflow that is %s has its end time, as has a step that is %s',
+  (state, of, end) => {
+    const ended = step(0, { state: of, progress: 'cancelled', endedAt: AT + 2, error: null })
+    const { steps, ...document } = documentOf({ state, endedAt: AT + 2, steps: [ended] })
+    expect(document).toMatchObject(end)
+    expect(document.metadata).toMatchObject(end)
+    expect(steps).toEqual([
+      { id: 's0', type: 't', state: of, job_id: 'job-0', ...end, depends_on: [] },
+    ])
+  },
+)
 
-it('has no end of a step that never had a job', () => {
+it('the document shows no end time of a step that never had a job', () => {
   const [never] = documentOf({ steps: [step(0, { jobId: null, error: null })] }).steps
   expect(never).toEqual({ id: 's0', type: 't', state: 'discarded', job_id: null, depends_on: [] })
 })
 
-describe('the result of a step', () => {
+describe('the result of a step in the document', () => {
   const shown = (given: Partial<WorkflowStep>) =>
     documentOf({ steps: [step(0, { progress: 'completed', error: null, ...given })] }).steps[0]
 
-  it('is the one that it has, a reference where that is not at hand, or none', () => {
+  it('is the stored one, a reference to one that was not read, or absent', () => {
     expect(shown({ result: 'null', resultBytes: 4 })).toMatchObject({ result: null })
     expect(shown({ result: '7', resultBytes: 1 })).toMatchObject({ result: 7 })
     expect(shown({ result: null, resultBytes: 70_000 })).toMatchObject({
@@ -145,12 +148,12 @@ describe('the result of a step', () => {
     expect(shown({ result: null, resultBytes: 0 })).not.toHaveProperty('result')
   })
 
-  it('is none where it has failed', () => {
+  it('is absent when the step failed', () => {
     const failed = { progress: 'failed', result: '1', resultBytes: 1 } as const
     expect(shown(failed)).not.toHaveProperty('result')
   })
 
-  it('leaves less room for those behind it', () => {
+  it('becomes a reference when earlier results have used up the space', () => {
     const large = { progress: 'completed', result: `"${'x'.repeat(65_534)}"` } as const
     const steps = Array.from({ length: 17 }, (_, i) => step(i, { ...large, resultBytes: 65_536 }))
     const results = documentOf({ steps }).steps.map(({ result }: { result: unknown }) => result)
@@ -159,10 +162,10 @@ describe('the result of a step', () => {
   })
 })
 
-describe('a failure', () => {
+describe('a failure in the document of a workflow', () => {
   const told = (given: Partial<WorkflowStep>) => documentOf({ steps: [step(0, given)] })
 
-  it('is told as its job told it', () => {
+  it("has the code, the message and the attempt of the job's error", () => {
     const error = '{"code":"boom","message":"it went off","type":"Boom"}'
     const document = told({ attempt: 3, error })
     expect(document.errors).toEqual([
@@ -171,7 +174,7 @@ describe('a failure', () => {
     expect(document.steps[0].error).toEqual(JSON.parse(error))
   })
 
-  it('without a record is told by the state of its job', () => {
+  it('has a message for the state of the job when there is no error', () => {
     const document = told({ state: 'cancelled', error: null })
     expect(document.errors).toEqual([
       { job_id: 'job-0', code: 'cancelled', message: 'The job was cancelled.', attempt: 1 },
@@ -179,7 +182,7 @@ describe('a failure', () => {
     expect(document.steps[0]).not.toHaveProperty('error')
   })
 
-  it('of an attempt is told while the step goes on, and not once it has succeeded', () => {
+  it('is shown for a step that is retried, and not for one that succeeded later', () => {
     const trying = told({ progress: 'started', state: 'retryable', endedAt: null })
     expect(trying.steps[0]).toMatchObject({ error: { code: 'e', message: 'm' } })
     expect(trying).not.toHaveProperty('errors')
@@ -187,14 +190,14 @@ describe('a failure', () => {
   })
 })
 
-it('is the same in a list, without its steps', () => {
+it('the summary of a workflow in a list is its document without steps', () => {
   const head = { id: 'w', type: 'batch', state: 'failed', ...COUNTS, created_at: at(0) }
   const ended = row({ state: 'failed', startedAt: AT, endedAt: AT + 3, steps: [step(0, {})] })
   expect(workflowSummary(ended)).toEqual({ ...head, name: 'n', completed_at: at(3) })
   expect(workflowSummary({ ...ended, name: null })).toEqual({ ...head, completed_at: at(3) })
 })
 
-it('is cancelled with so many steps, after so many that had completed', () => {
+it('the answer to a cancellation has the numbers of cancelled and completed steps', () => {
   const cancelled = row({ state: 'cancelled', endedAt: AT + 4 })
   const answer = {
     id: 'w',
@@ -207,7 +210,7 @@ it('is cancelled with so many steps, after so many that had completed', () => {
   expect(cancellationDocument({ ...cancelled, name: null }, 2)).toEqual(answer)
 })
 
-it('tells of the failure that was first, and of those that have a job', () => {
+it('the document names the first failed step, and failed jobs in the order of their ends', () => {
   const steps = [
     step(0, { endedAt: AT + 9 }),
     step(1, { endedAt: AT }),

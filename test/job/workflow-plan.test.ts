@@ -13,12 +13,12 @@ const byId = (found: Plan, id: string): PlannedJob => {
   return one
 }
 
-describe('the kind of a workflow', () => {
+describe('the type of a workflow', () => {
   const refused = (type: unknown) => () => plan({ type, jobs: [job()] })
   const details = (given: object) =>
     expect.objectContaining({ details: { field: 'type', ...given } })
 
-  it.each([undefined, null, 'dag'])('is a graph where the type is %s', (type) => {
+  it.each([undefined, null, 'dag'])('is dag when the request says %s', (type) => {
     const [first, ...more] = plan({ type, name: 'n', steps: [job({ id: 'a' })] }).nodes
     expect(plan({ type, name: 'n', steps: [job({ id: 'a' })] }).type).toBe('dag')
     expect(first).toMatchObject({ id: 'a', inputs: { steps: [] }, isCallback: false })
@@ -30,20 +30,20 @@ describe('the kind of a workflow', () => {
     ['s'.repeat(101), { received: 's'.repeat(100) }],
     [7, {}],
     [['chain'], {}],
-  ])('may not be %j, and the refusal says what it may be', (type, received) => {
+  ])('is refused with the accepted types: %j', (type, received) => {
     const expected = ['chain', 'group', 'batch']
     expect(refused(type)).toThrow(details({ expected, ...received }))
     expect(refused(type)).toThrow("'type' field must be chain, group or batch")
   })
 
-  it('is refused by its name where it is not offered', () => {
+  it('is refused by name when it is not supported', () => {
     expect(refused('saga')).toThrow(details({ received: 'saga' }))
     expect(refused('saga')).toThrow("'saga'")
   })
 })
 
-describe('a graph', () => {
-  it('has each step as a request of its own, with the options of all', () => {
+describe('the plan of a graph', () => {
+  it('has a request for each step, with the options of the workflow', () => {
     const steps = [job({ id: 'a', options: { priority: 2 } }), job({ id: 'b' })]
     const found = plan({ name: 'n', options: { queue: 'q', priority: 1 }, steps })
     expect(jobsOf(found).map(({ request }) => request)).toEqual([
@@ -52,7 +52,7 @@ describe('a graph', () => {
     ])
   })
 
-  it('keeps the order of the request and sees all that came before', () => {
+  it('keeps the order of the steps, and finds all ancestors of each', () => {
     const found = graph(
       job({ id: 'c', depends_on: ['b'] }),
       job({ id: 'a' }),
@@ -66,7 +66,7 @@ describe('a graph', () => {
     expect(found.nodes.at(-1)).toEqual({ kind: 'join', needs: [0, 1, 2], rule: 'all' })
   })
 
-  it('names a cycle along its arrows, and nothing that only hangs on it', () => {
+  it('is refused with the steps of a cycle in their order, without steps that only depend on it', () => {
     const cyclic = () =>
       graph(
         job({ id: 'behind', depends_on: ['x'] }),
@@ -78,7 +78,7 @@ describe('a graph', () => {
     expect(cyclic).toThrow('The steps depend on each other in a circle: x → y → z → x.')
   })
 
-  it('names twenty steps of a cycle, and says that there are more', () => {
+  it('is refused with at most twenty steps of a cycle', () => {
     const ids = Array.from({ length: 30 }, (_, i) => `s${i}`)
     const around = ids.map((id, i) => job({ id, depends_on: [ids.at(i - 1)] }))
     const cycle = expect.objectContaining({ length: 21, 20: '…' })
@@ -88,27 +88,35 @@ describe('a graph', () => {
   })
 
   it.each<[string, object[], object]>([
-    ['two of one id', [job({ id: 'a' }), job({ id: 'a' })], { field: 'steps[1].id', step: 'a' }],
     [
-      'what is not there',
+      'two steps with one id',
+      [job({ id: 'a' }), job({ id: 'a' })],
+      { field: 'steps[1].id', step: 'a' },
+    ],
+    [
+      'an unknown dependency',
       [job({ id: 'a', depends_on: ['b'] })],
       { field: 'steps[0].depends_on', validation: 'unknown_dependency' },
     ],
-    ['itself', [job({ id: 'a', depends_on: ['a'] })], { validation: 'cycle', step: 'a' }],
+    [
+      'a step that depends on itself',
+      [job({ id: 'a', depends_on: ['a'] })],
+      { validation: 'cycle', step: 'a' },
+    ],
   ])('is refused: %s', (_, steps, details) => {
     expect(() => graph(...steps)).toThrow(
       expect.objectContaining({ details: expect.objectContaining(details) }),
     )
   })
 
-  it('has room for ids that JavaScript knows already', () => {
+  it('accepts ids that JavaScript gives a meaning', () => {
     const found = graph(job({ id: '__proto__' }), job({ id: 'b', depends_on: ['__proto__'] }))
     expect(byId(found, 'b').needs).toEqual([0])
   })
 })
 
-describe('a tree', () => {
-  it('is chained by the ends of its elements, with ids of their places', () => {
+describe('the plan of a tree', () => {
+  it('connects the elements of a chain, with ids by their position', () => {
     const found = plan({
       type: 'chain',
       steps: [job(), { type: 'group', jobs: [job(), job({ id: 'own' })] }, job()],
@@ -130,7 +138,7 @@ describe('a tree', () => {
     [['on_success', 'on_failure'], { needs: [3, 4], rule: 'fired' }],
     [['on_success'], { needs: [2, 3], rule: 'all' }],
     [['on_failure'], { needs: [2, 3], rule: 'rescued' }],
-  ])('ends a batch with %j', (names, end) => {
+  ])('ends a batch with the callbacks %j', (names, end) => {
     const callbacks = Object.fromEntries(names.map((name) => [name, job()]))
     const found = plan({ type: 'batch', jobs: [job(), job()], callbacks })
     expect(found.nodes.at(-1)).toEqual({ kind: 'join', ...end })
@@ -144,7 +152,7 @@ describe('a tree', () => {
     }
   })
 
-  it('goes on behind a batch with the results of its jobs', () => {
+  it('continues after a batch with the results of its jobs', () => {
     const callbacks = { on_success: job(), on_complete: job(), on_failure: job() }
     const found = plan({
       type: 'chain',
@@ -159,7 +167,7 @@ describe('a tree', () => {
     expect(rules).toEqual(['completed', 'over', 'failed'])
   })
 
-  it('takes three levels and not four, and a thousand jobs and not one more', () => {
+  it('has at most three levels and a thousand jobs', () => {
     const nested = (depth: number): object =>
       depth === 0 ? job() : { type: 'group', jobs: [nested(depth - 1)] }
     expect(jobsOf(plan(nested(3))).map(({ id }) => id)).toEqual(['0.0.0'])
@@ -181,31 +189,31 @@ describe('a tree', () => {
     expect(jobsOf(plan({ type: 'group', jobs: many(1_000) }))).toHaveLength(1_000)
   })
 
-  it('takes any other characters for an id, 255 of them', () => {
+  it('accepts ids of any other characters, up to 255', () => {
     const ids = ['\u{1f600}'.repeat(255), 'ü\n']
     const found = plan({ type: 'group', jobs: ids.map((id) => job({ id })) })
     expect(jobsOf(found).map(({ id }) => id)).toEqual(ids)
   })
 
-  it('tells a job of the type chain from a chain', () => {
+  it('distinguishes a job of the type chain from a chain', () => {
     const [only] = jobsOf(plan({ type: 'group', jobs: [job({ type: 'chain', jobs: 1 })] }))
     expect(only?.request).toMatchObject({ type: 'chain', args: [], jobs: 1 })
   })
 
   it.each<[string, object, string]>([
     [
-      'a kind within that is none',
+      'an unknown type of a nested workflow',
       { type: 'chain', steps: [{ type: 'x', jobs: [job()] }] },
       'steps[0].type',
     ],
-    ['a graph within', { type: 'chain', steps: [{ steps: [job()] }] }, 'steps[0].type'],
-    ['an element that is no object', { type: 'group', jobs: [7] }, 'jobs[0]'],
-    ['a list that is none', { type: 'group', jobs: {} }, 'jobs'],
-    ['an id that is none', { type: 'group', jobs: [job({ id: 7 })] }, 'jobs[0].id'],
+    ['a nested graph', { type: 'chain', steps: [{ steps: [job()] }] }, 'steps[0].type'],
+    ['an element that is not an object', { type: 'group', jobs: [7] }, 'jobs[0]'],
+    ['a list that is not an array', { type: 'group', jobs: {} }, 'jobs'],
+    ['an id that is not a string', { type: 'group', jobs: [job({ id: 7 })] }, 'jobs[0].id'],
     ['an id with a NUL', { type: 'group', jobs: [job({ id: 'a\0b' })] }, 'jobs[0].id'],
-    ['an id with half a pair', { type: 'group', jobs: [job({ id: '\ud83d' })] }, 'jobs[0].id'],
+    ['an id with a lone surrogate', { type: 'group', jobs: [job({ id: '\ud83d' })] }, 'jobs[0].id'],
     [
-      'an own id that a place has',
+      'an own id that is the position of another job',
       { type: 'group', jobs: [job({ id: '1' }), job()] },
       'jobs[1].id',
     ],
@@ -215,12 +223,12 @@ describe('a tree', () => {
       'callbacks.on_x',
     ],
     [
-      'a callback that every object has',
+      'a callback with the name of a method of every object',
       { type: 'batch', jobs: [job()], callbacks: { on_success: job(), toString: job() } },
       'callbacks.toString',
     ],
     [
-      'a callback that is no job',
+      'a callback that is not a job',
       { type: 'batch', jobs: [job()], callbacks: { on_success: 1 } },
       'callbacks.on_success',
     ],
@@ -230,7 +238,7 @@ describe('a tree', () => {
       'callbacks',
     ],
     [
-      'callbacks of a group within',
+      'callbacks of a nested group',
       {
         type: 'chain',
         steps: [{ type: 'group', jobs: [job()], callbacks: { on_failure: job() } }],
@@ -238,22 +246,22 @@ describe('a tree', () => {
       'steps[0].callbacks',
     ],
     [
-      'a dependency in a chain that is not the one before',
+      'a dependency in a chain on another element than the previous one',
       { type: 'chain', steps: [job(), job(), job({ depends_on: ['0'] })] },
       'steps[2].depends_on',
     ],
     [
-      'one dependency more in a chain',
+      'a second dependency in a chain',
       { type: 'chain', steps: [job(), job(), job({ depends_on: ['1', '0'] })] },
       'steps[2].depends_on',
     ],
     [
-      'a dependency in a chain that is no text',
+      'a dependency in a chain that is not a string',
       { type: 'chain', steps: [job(), job({ depends_on: [0] })] },
       'steps[1].depends_on',
     ],
     [
-      'a dependency of the first in a chain',
+      'a dependency of the first element of a chain',
       { type: 'chain', steps: [job({ depends_on: ['1'] }), job()] },
       'steps[0].depends_on',
     ],
@@ -263,17 +271,17 @@ describe('a tree', () => {
       'jobs[1].depends_on',
     ],
     [
-      'a dependency that is no list',
+      'a dependency that is not an array',
       { type: 'group', jobs: [job({ depends_on: 'a' })] },
       'jobs[0].depends_on',
     ],
     [
-      'a dependency of a workflow within',
+      'a dependency of a nested workflow',
       { type: 'chain', steps: [{ type: 'group', jobs: [job()], depends_on: ['a'] }] },
       'steps[0].depends_on',
     ],
     [
-      'a dependency within one',
+      'a dependency inside a nested workflow',
       { type: 'chain', steps: [{ type: 'group', jobs: [job({ depends_on: ['a'] })] }] },
       'steps[0].jobs[0].depends_on',
     ],
@@ -282,7 +290,7 @@ describe('a tree', () => {
       { type: 'batch', jobs: [job()], callbacks: { on_success: job({ depends_on: ['0'] }) } },
       'callbacks.on_success.depends_on',
     ],
-    ['two lists in one', { type: 'batch', steps: [job()], jobs: [job()] }, 'jobs'],
+    ['two lists in one workflow', { type: 'batch', steps: [job()], jobs: [job()] }, 'jobs'],
     [
       'callbacks of a graph',
       { name: 'n', steps: [job({ id: 'a' })], callbacks: { on_x: 1 } },
@@ -290,7 +298,7 @@ describe('a tree', () => {
     ],
     ['a second list in a graph', { name: 'n', steps: [job({ id: 'a' })], jobs: [job()] }, 'jobs'],
     [
-      'options that are none',
+      'options that are not an object',
       { type: 'group', jobs: [{ type: 'group', jobs: [job()], options: 1 }] },
       'jobs[0].options',
     ],
@@ -300,14 +308,14 @@ describe('a tree', () => {
     )
   })
 
-  it.each([null, []])('has room for dependencies that are none: %j', (none) => {
+  it.each([null, []])('accepts empty dependencies: %j', (none) => {
     const group = { type: 'group', jobs: [job({ depends_on: none })], depends_on: none }
     const callbacks = { on_success: job({ depends_on: none }) }
     const found = plan({ type: 'batch', jobs: [group], callbacks })
     expect(jobsOf(found).map(({ request }) => request)).toEqual([job(), job()])
   })
 
-  it('has room for a dependency in a chain that is the one before, as its place says', () => {
+  it('accepts a dependency in a chain on the previous element', () => {
     const steps = [
       job({ id: 'a', depends_on: [] }),
       job({ id: 'b', depends_on: ['a', 'a'] }),
@@ -333,7 +341,7 @@ describe('a tree', () => {
     for (const { request } of found) expect(request).toEqual(job())
   })
 
-  it('tells jobs from workflows by what they have, and null is nothing', () => {
+  it('distinguishes jobs from workflows by their members, of which null ones are absent', () => {
     const group = { type: 'group', args: null, steps: null, jobs: [job()] }
     const single = job({ steps: null, jobs: null })
     expect(jobsOf(plan({ type: 'chain', steps: [group, single] })).map(({ id }) => id)).toEqual([
@@ -344,7 +352,7 @@ describe('a tree', () => {
     expect(jobsOf(plan({ type: 'chain', steps: [bare] }))).toHaveLength(1)
   })
 
-  it.each(['saga', 'steps[0].type'])('a saga is not offered: %s', (field) => {
+  it.each(['saga', 'steps[0].type'])('is refused for a saga: %s', (field) => {
     const request =
       field === 'saga'
         ? { type: 'saga', steps: [job()] }
@@ -353,7 +361,7 @@ describe('a tree', () => {
   })
 })
 
-describe('options', () => {
+describe('options of a step', () => {
   const optionsOf = (defaults: object, own: object, level: object = {}) => {
     const steps = [{ type: 'group', jobs: [job(own)], options: level }]
     return jobsOf(plan({ type: 'chain', steps, options: defaults }))[0]?.request
@@ -361,42 +369,47 @@ describe('options', () => {
 
   it.each<[string, object, object, object]>([
     ['are inherited', { queue: 'q' }, {}, { options: { queue: 'q' } }],
-    ['have no part in what names the step', {}, { id: 'own', depends_on: [] }, {}],
-    ['are overlaid', { queue: 'q' }, { options: { queue: 'o' } }, { options: { queue: 'o' } }],
-    ['are overlaid from the top level', { queue: 'q' }, { queue: 'o' }, { queue: 'o' }],
+    ['do not contain the members that name the step', {}, { id: 'own', depends_on: [] }, {}],
     [
-      'are not overlaid by null',
+      'override those of the workflow',
+      { queue: 'q' },
+      { options: { queue: 'o' } },
+      { options: { queue: 'o' } },
+    ],
+    ["are overridden by the step's top level", { queue: 'q' }, { queue: 'o' }, { queue: 'o' }],
+    [
+      'are not overridden by null',
       { queue: 'q' },
       { options: { queue: null } },
       { options: { queue: 'q' } },
     ],
     [
-      'are overlaid from the top level, whatever is null beside it',
+      "are overridden by the step's top level beside a null",
       { queue: 'q' },
       { queue: 'o', options: { queue: null } },
       { queue: 'o', options: { queue: null } },
     ],
-    ['are overlaid in another spelling', { timeout_ms: 1 }, { timeout: 9 }, { timeout: 9 }],
+    ['are overridden by another spelling', { timeout_ms: 1 }, { timeout: 9 }, { timeout: 9 }],
     [
-      'are overlaid as a whole',
+      'are overridden as a whole',
       { retry: { max_attempts: 3, jitter: true } },
       { options: { retry_policy: { max_attempts: 1 } } },
       { options: { retry_policy: { max_attempts: 1 } } },
     ],
     [
-      'are overlaid in another spelling of the time',
+      'are overridden by another spelling of the time',
       { delay_until: '+PT1H' },
       { options: { scheduled_at: '+PT1S' } },
       { options: { scheduled_at: '+PT1S' } },
     ],
     [
-      'are overlaid in another spelling of the lease',
+      'are overridden by another spelling of the lease',
       { visibility_timeout_ms: 1 },
       { options: { visibility_timeout: 9 } },
       { options: { visibility_timeout: 9 } },
     ],
     [
-      'are overlaid in another spelling of meta',
+      'are overridden by another spelling of meta',
       { meta: { a: 1 } },
       { options: { metadata: { a: 2 } } },
       { options: { metadata: { a: 2 } } },
@@ -406,7 +419,7 @@ describe('options', () => {
     expect(optionsOf(defaults, own)).toEqual({ ...job(), ...expected })
   })
 
-  it('of a workflow within lie between', () => {
+  it("override the outer workflow's in the order of nesting", () => {
     const outer = { queue: 'outer', priority: 1, timeout: 5 }
     expect(optionsOf(outer, { priority: 3 }, { queue: 'inner', timeout_ms: 7 })).toEqual({
       ...job({ priority: 3 }),
@@ -415,7 +428,7 @@ describe('options', () => {
   })
 })
 
-describe('what becomes of a node', () => {
+describe('the decision about a node', () => {
   const none = { pending: 0, completed: 0, failed: 0, cancelled: 0 }
 
   it.each<[Parameters<typeof decideNode>[0], object, ReturnType<typeof decideNode>]>([
@@ -440,12 +453,12 @@ describe('what becomes of a node', () => {
     ['rescued', { completed: 1, cancelled: 1 }, 'completed'],
     ['rescued', { failed: 2 }, 'failed'],
     ['rescued', { cancelled: 2 }, 'cancelled'],
-  ])('%s, %o: %s', (rule, arrivals, expected) => {
+  ])('by the rule %s with %o is %s', (rule, arrivals, expected) => {
     expect(decideNode(rule, { ...none, ...arrivals })).toBe(expected)
   })
 })
 
-describe('what steps repeat of the request', () => {
+describe('the size that steps repeat of the request', () => {
   const tooMuch = expect.objectContaining({ status: 413, code: 'invalid_request' })
   const jobs = (count: number) => Array.from({ length: count }, () => job())
   const large = { note: 'n'.repeat(1_000_000) }
@@ -455,7 +468,7 @@ describe('what steps repeat of the request', () => {
     ['options in each step of a graph', dagOf(50, large)],
     ['options in each job', { type: 'group', options: large, jobs: jobs(50) }],
     [
-      'options in each workflow within',
+      'options in each nested workflow',
       { type: 'group', options: large, jobs: Array.from({ length: 50 }, () => inner) },
     ],
     [
@@ -475,13 +488,13 @@ describe('what steps repeat of the request', () => {
     expect(() => plan(request)).toThrow(tooMuch)
   })
 
-  it('is refused at the step that is too much, with the bound', () => {
+  it('is checked at each step, and the error has the limit', () => {
     const details = { field: 'steps[33]', max_bytes: 32 * 1024 * 1024 }
     expect(() => plan(dagOf(50, large))).toThrow(expect.objectContaining({ details }))
     expect(() => plan(dagOf(50, large))).toThrow('each step repeats')
   })
 
-  it('is bounded far above what a workflow needs', () => {
+  it('is limited far above what a workflow needs', () => {
     const steps = [named(500, 20), named(500, 20)]
     const options = { meta: { note: 'n'.repeat(5_000) } }
     expect(jobsOf(plan({ type: 'chain', options, steps }))).toHaveLength(1_000)

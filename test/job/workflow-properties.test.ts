@@ -13,18 +13,18 @@ import { nearestFirst } from '../../src/job/workflow-results.ts'
 /** Which jobs succeed, by id, and in which order they end. */
 interface Fate {
   succeeds(id: string): boolean
-  /** Of so many running jobs, the one that ends next. */
+  /** The index of the running job that ends next. */
   next(running: number): number
 }
 
 interface Story {
   outcome: Outcome
-  /** In the order in which they began. */
+  /** The ids of the jobs in the order of their starts. */
   begun: string[]
   byId: Map<string, Outcome>
 }
 
-/** Runs a plan as the ledger does it, one end after the other, and checks each start. */
+/** Runs a plan as the ledger does, one end after the other, and checks each start. */
 function live(plan: Plan, fate: Fate): Story {
   const outcomes = new Map<number, Outcome>()
   const running: number[] = []
@@ -64,7 +64,7 @@ function live(plan: Plan, fate: Fate): Story {
     outcomes.set(place, fate.succeeds(node.id) ? 'completed' : 'failed')
     settleAll()
   }
-  // It has come to an end: nothing waits for what can never come.
+  // Every node has an outcome, so none waits for one that can never come.
   expect(outcomes.size).toBe(plan.nodes.length)
   const byId = new Map<string, Outcome>()
   for (const [place, node] of plan.nodes.entries()) {
@@ -73,7 +73,7 @@ function live(plan: Plan, fate: Fate): Story {
   return { outcome: outcomes.get(plan.nodes.length - 1) ?? 'cancelled', begun, byId }
 }
 
-/** All that it needs and all whose results it gets is over; of a step that is no callback, well. */
+/** Checks that all needs and inputs have ended, and that the needs of a step (not a callback) succeeded. */
 function expectReady(node: PlannedJob, outcomes: ReadonlyMap<number, Outcome>): void {
   for (const place of [...node.needs, ...nearestFirst(node.inputs)]) {
     expect(outcomes.get(place), `${node.id} before ${place}`).toBeDefined()
@@ -114,7 +114,7 @@ const graphs = fc
 const planGraph = (steps: GraphStep[]) => planWorkflow({ name: 'n', steps }, () => steps)
 
 describe('a plan of a graph', () => {
-  it('runs a step exactly when all before it have succeeded', () => {
+  it('runs a step exactly when all steps that it depends on have succeeded', () => {
     fc.assert(
       fc.property(graphs, fates, (steps, fate) => {
         const { outcome, begun, byId } = live(planGraph(steps), fate)
@@ -148,7 +148,7 @@ describe('a plan of a graph', () => {
     )
   })
 
-  it('is refused with a real cycle wherever there is one', () => {
+  it('is refused with a real cycle when there is one', () => {
     fc.assert(
       fc.property(graphs, fc.nat(), fc.nat(), (steps, a, b) => {
         const [from, to] = [steps[a % steps.length], steps[b % steps.length]]
@@ -193,7 +193,7 @@ type Tree =
 
 const names = ['on_complete', 'on_success', 'on_failure']
 
-/** Chains, groups and batches, three deep, with ids that say where a job is. */
+/** Chains, groups and batches, up to three deep, with ids that say where a job is. */
 function trees(depth: number): fc.Arbitrary<Tree> {
   const leaf = fc.constant<Tree>({ ...job, id: '', args: [], type: 't' })
   const element =
@@ -222,7 +222,7 @@ function trees(depth: number): fc.Arbitrary<Tree> {
   )
 }
 
-/** What each kind promises, told from the tree alone and not from the plan (ojs-digest §8.3). */
+/** What each type promises, derived from the tree alone and not from the plan (ojs-digest §8.3). */
 function tell(
   tree: Tree,
   path: string,
@@ -259,7 +259,7 @@ function tell(
 }
 
 describe('a plan of a tree', () => {
-  it('does what its kinds promise, in whatever order its jobs end', () => {
+  it('does what its types promise, in whatever order its jobs end', () => {
     fc.assert(
       fc.property(trees(2), fates, fates, (tree, fate, other) => {
         const plan = planWorkflow({ ...withoutIds(tree) }, () => [])
@@ -268,7 +268,7 @@ describe('a plan of a tree', () => {
         expect(story.outcome).toBe(tell(tree, '', fate, expected, true))
         expect(story.byId).toEqual(expected)
         expect(new Set(story.begun).size).toBe(story.begun.length)
-        // The order decides nothing.
+        // The outcome does not depend on the order of the ends.
         expect(live(plan, { ...other, succeeds: fate.succeeds })).toMatchObject({
           outcome: story.outcome,
           byId: story.byId,
@@ -279,7 +279,7 @@ describe('a plan of a tree', () => {
   })
 })
 
-/** Ids are those of places. */
+/** The same tree without ids, so that the plan names each job by its position. */
 function withoutIds(tree: Tree): object {
   const { id: _, ...rest } = tree
   return 'jobs' in rest ? { ...rest, jobs: rest.jobs.map(withoutIds) } : rest

@@ -19,7 +19,7 @@ const reference = (id: string, bytes: number) => ({
 })
 
 describe('parent results', () => {
-  it('are a list, with lists in it for what ran side by side', () => {
+  it('are a list, with nested lists for parallel jobs', () => {
     const results = new Map([
       [0, result('{"x":1}')],
       [1, none],
@@ -29,7 +29,7 @@ describe('parent results', () => {
     expect(parentResults([], results, names)).toBe('[]')
   })
 
-  it('are an object by step id, whatever the id', () => {
+  it('are an object by step id, for any id', () => {
     const results = new Map([
       [0, result('1')],
       [1, result('2')],
@@ -38,7 +38,7 @@ describe('parent results', () => {
     expect(parentResults({ steps: [] }, results, names)).toBe('{}')
   })
 
-  it('have 64 KiB of each result, and a reference to a larger one', () => {
+  it('contain results of up to 64 KiB, and references to larger ones', () => {
     const results = new Map([
       [0, sized(65_536, 'fits')],
       [1, sized(65_537, 'large')],
@@ -49,7 +49,7 @@ describe('parent results', () => {
     expect([large, unread]).toEqual([reference('large', 65_537), reference('unread', 900_000)])
   })
 
-  it('have 1 MiB of all of them, the nearest first', () => {
+  it('contain up to 1 MiB together, the nearest results first', () => {
     const inputs = Array.from({ length: 20 }, (_, i) => i)
     const results = new Map(inputs.map((i) => [i, sized(65_536, `j${i}`)]))
     const shown = JSON.parse(parentResults(inputs, results, names))

@@ -17,7 +17,7 @@ function start(settings: Partial<WorkflowSettings> = {}, step = 'a'): StepStart 
 }
 
 describe('the job of a step', () => {
-  it('is one of its own that says where it belongs and what it comes after', () => {
+  it('names its workflow and step, and has the results of its parents', () => {
     const made = stepJob({ type: 't', args: [1] }, start())
     expect(made).toMatchObject({ id: 'j', type: 't', queue: 'default' })
     expect(JSON.parse(made.envelope)).toMatchObject({
@@ -30,18 +30,18 @@ describe('the job of a step', () => {
     })
   })
 
-  it('names its step as it is called, whatever that is', () => {
+  it("has its step's name, whatever characters it has", () => {
     const { envelope } = stepJob({ type: 't', args: [] }, start({}, '"a"\\\n'))
     expect(JSON.parse(envelope)).toMatchObject({ workflow_step: '"a"\\\n' })
   })
 
-  it('counts its delay from where it begins', () => {
+  it('counts a relative delay from the start of the step', () => {
     const options = { delay_until: '+PT5S' }
     const { start: begins, createdAt } = stepJob({ type: 't', args: [], options }, start())
     expect([begins, createdAt]).toEqual([{ state: 'scheduled', dueAt: NOW + 5_000 }, NOW])
   })
 
-  it('has the settings and the trace of the workflow, where it says nothing else', () => {
+  it('has the settings and trace of the workflow unless it has its own', () => {
     const settings = { timeoutMs: 7, traceparent: TRACE, tracestate: 'v=1' }
     const made = stepJob({ type: 't', args: [] }, start(settings))
     expect(made.timeoutMs).toBe(7)
@@ -52,7 +52,7 @@ describe('the job of a step', () => {
     expect(other.carry).toMatchObject({ traceparent: OWN })
   })
 
-  it("is refused a queue that the gateway's prefix keeps for itself", () => {
+  it("may not use a queue that is reserved under the gateway's prefix", () => {
     const made = (prefix: string) =>
       stepJob({ type: 't', args: [], options: { queue: 'p.ojs.x' } }, start({ prefix }))
     expect(made('').queue).toBe('p.ojs.x')
