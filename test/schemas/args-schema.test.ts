@@ -11,7 +11,7 @@ function check(schema: Schema, args: unknown[], fuel = new Fuel()): Violation[] 
   return compileArgsSchema(schema).violations(args, fuel)
 }
 
-/** A chain of definitions, each of which uses the one before twice. */
+/** A chain of definitions, each of which uses the previous one twice. */
 function doubling(keyword: string, length: number): Schema {
   const entries = Array.from({ length }, (_, i) => {
     const $ref = `#/$defs/d${i - 1}`
@@ -20,7 +20,7 @@ function doubling(keyword: string, length: number): Schema {
   return { prefixItems: [{ $ref: `#/$defs/d${length - 1}` }], $defs: Object.fromEntries(entries) }
 }
 
-/** A chain of references, each of which hands on which members were evaluated. */
+/** A chain of references, each of which passes on the names of the evaluated members. */
 function handedOn(length: number): Schema {
   const entries = Array.from({ length }, (_, i) => [`d${i}`, { $ref: `#/$defs/d${i + 1}` }])
   const $defs = {
@@ -38,12 +38,12 @@ function nested(depth: number): unknown[] {
   return depth === 0 ? [] : [nested(depth - 1)]
 }
 
-/** JSON text, because a literal cannot have an own `__proto__`. */
+/** Parses JSON text, because a literal cannot have an own member `__proto__`. */
 function parsed(text: string): Schema {
   return JSON.parse(text)
 }
 
-describe('a schema', () => {
+describe('an args schema', () => {
   it.each<[string, Schema, unknown[], unknown[]]>([
     ['type', { items: { type: 'string' } }, ['a'], [1]],
     ['the declared draft', { $schema: DRAFT, maxItems: 1 }, [1], [1, 2]],
@@ -62,20 +62,25 @@ describe('a schema', () => {
       [{ a: [1, null] }],
     ],
     [
-      'a constant and no more',
+      'an object as a constant, without more members',
       { items: { const: { a: { b: 1 } } } },
       [{ a: { b: 1 } }],
       [{ a: { b: 1, c: 1 } }],
     ],
     ['a constant that is null', { items: { const: null } }, [null], [0]],
     ['an empty constant', { items: { const: {} } }, [{}], [[]]],
-    ['an empty list as a constant', { items: { const: [] } }, [[]], [{}]],
-    ['another list', { items: { const: [1, 2] } }, [[1, 2]], [[1, 3]]],
-    ['no list where one is the constant', { items: { const: [1] } }, [[1]], [null]],
-    ['an object for what is none', { items: { const: 1 } }, [1], [{}]],
-    ['a longer list', { items: { const: [1] } }, [[1]], [[1, 1]]],
+    ['an empty array as a constant', { items: { const: [] } }, [[]], [{}]],
+    ['an array as a constant', { items: { const: [1, 2] } }, [[1, 2]], [[1, 3]]],
+    ['an array as a constant, which null is not', { items: { const: [1] } }, [[1]], [null]],
+    ['a number as a constant, which an object is not', { items: { const: 1 } }, [1], [{}]],
     [
-      'one of many kinds',
+      'an array as a constant, which a longer array is not',
+      { items: { const: [1] } },
+      [[1]],
+      [[1, 1]],
+    ],
+    [
+      'a number among several types',
       { items: { enum: [1, 'a', [2], { b: null }] } },
       [{ b: null }, [2], 'a', 1],
       [{ b: 0 }],
@@ -95,7 +100,7 @@ describe('a schema', () => {
       [[[], []]],
     ],
     [
-      'a dynamic anchor below the top',
+      'a dynamic anchor in a definition',
       {
         items: { $dynamicRef: '#n', $ref: '#/$defs/few' },
         $defs: { x: { $dynamicAnchor: 'n', type: 'array' }, few: { maxItems: 1 } },
@@ -110,7 +115,7 @@ describe('a schema', () => {
       [[[], []]],
     ],
     [
-      'an anchor below what has to be escaped',
+      'an anchor in a definition whose name has to be escaped',
       {
         items: { $ref: '#n' },
         $defs: { 'a/#%é\ud800': true, 'a/#%é': { $anchor: 'n', const: 1 } },
@@ -141,33 +146,53 @@ describe('a schema', () => {
       ],
     ],
     ['uniqueItems: false', { uniqueItems: false, maxItems: 2 }, [1, 1], [1, 1, 1]],
-    ['cents', { items: { multipleOf: 0.01 } }, [1.15, 0.07, -4.35, 1e12, -0, 0.3], [0.005]],
-    ['a sum that is no more of cents', { items: { multipleOf: 0.01 } }, [0.3], [0.1 + 0.2]],
-    ['a large divisor', { items: { multipleOf: 1e10 } }, [0, 1e10, -3e10, 1e22], [5]],
-    ['whole days', { items: { multipleOf: 86_400e9 } }, [3 * 86_400e9], [3 * 86_400e9 + 5]],
-    ['a number of 19 digits', { items: { multipleOf: 3 } }, [3e18, 0], [1e18]],
-    ['a quotient beyond all', { items: { multipleOf: 0.123_456_789 } }, [0], [1e308]],
-    ['a very small number', { items: { multipleOf: 0.5 } }, [2.5], [1e-10]],
     [
-      'a very small divisor',
+      'multipleOf of cents',
+      { items: { multipleOf: 0.01 } },
+      [1.15, 0.07, -4.35, 1e12, -0, 0.3],
+      [0.005],
+    ],
+    [
+      'multipleOf to a sum that is not exactly a multiple of cents',
+      { items: { multipleOf: 0.01 } },
+      [0.3],
+      [0.1 + 0.2],
+    ],
+    [
+      'multipleOf with a large divisor',
+      { items: { multipleOf: 1e10 } },
+      [0, 1e10, -3e10, 1e22],
+      [5],
+    ],
+    [
+      'multipleOf of whole days',
+      { items: { multipleOf: 86_400e9 } },
+      [3 * 86_400e9],
+      [3 * 86_400e9 + 5],
+    ],
+    ['multipleOf to a number of 19 digits', { items: { multipleOf: 3 } }, [3e18, 0], [1e18]],
+    ['multipleOf whose quotient overflows', { items: { multipleOf: 0.123_456_789 } }, [0], [1e308]],
+    ['multipleOf to a very small number', { items: { multipleOf: 0.5 } }, [2.5], [1e-10]],
+    [
+      'multipleOf with a very small divisor',
       { items: { multipleOf: 1e-8 } },
       [12_391_239_123, 1e-8, 1e300],
       [1e-9],
     ],
     [
-      'a divisor of more decimals than a power of ten is exact for',
+      'multipleOf with a divisor of more decimals than a power of ten is exact for',
       { items: { multipleOf: 3.64520140242e-15 } },
       [3.64520140242e-12],
       [3.2114224355320205e-12],
     ],
     [
-      'what is more than 15 digits long',
+      'multipleOf to numbers of more than 15 digits',
       { items: { multipleOf: 101_528_848_297_310 } },
       [5.208429917652003e16],
       [5.208429917652004e16],
     ],
-    ['a large negative number', { items: { multipleOf: 18 } }, [-9e24], [-1e24]],
-    ['less than a very large divisor', { items: { multipleOf: 1e18 } }, [3e18], [6]],
+    ['multipleOf to a large negative number', { items: { multipleOf: 18 } }, [-9e24], [-1e24]],
+    ['multipleOf to less than a very large divisor', { items: { multipleOf: 1e18 } }, [3e18], [6]],
     [
       'unevaluatedProperties',
       { items: { allOf: [{ properties: { a: true } }], unevaluatedProperties: false } },
@@ -175,56 +200,61 @@ describe('a schema', () => {
       [{ b: 1 }],
     ],
     [
-      'a member that every object inherits',
+      'unevaluatedProperties to a member with an inherited name',
       { items: { properties: { a: true }, unevaluatedProperties: false } },
       [{ a: 1 }],
       [{ constructor: 1 }],
     ],
     [
-      'a member that every object inherits, which is evaluated elsewhere',
+      'unevaluatedProperties to a member with an inherited name that is evaluated elsewhere',
       { items: { anyOf: [{ properties: { toString: true } }], unevaluatedProperties: false } },
       [{ toString: 1 }],
       [{ toString: 1, valueOf: 1 }],
     ],
     [
-      'a member __proto__ that is evaluated',
+      'unevaluatedProperties to an evaluated member __proto__',
       { items: { patternProperties: { '^_': true }, unevaluatedProperties: false } },
       [parsed('{"__proto__": 1}')],
       [parsed('{"__proto__": 1, "a": 1}')],
     ],
     [
-      'a member __proto__ that is not',
+      'unevaluatedProperties to an unevaluated member __proto__',
       { items: { properties: { a: true }, unevaluatedProperties: false } },
       [{ a: 1 }],
       [parsed('{"__proto__": 1}')],
     ],
     ['contains', { contains: { const: 1 } }, [2, 1], []],
-    ['contains in an empty tuple', { prefixItems: [true, {}], contains: true }, [1], []],
-    ['contains in a list after another', { items: { contains: { const: 1 } } }, [[1]], [[1], []]],
+    ['contains beside an empty tuple', { prefixItems: [true, {}], contains: true }, [1], []],
+    ['contains to each of several arrays', { items: { contains: { const: 1 } } }, [[1]], [[1], []]],
     ['minContains', { contains: { const: 1 }, minContains: 2 }, [1, 2, 1], [1, 2]],
     ['maxContains', { contains: { const: 1 }, maxContains: 1 }, [1, 2], [1, 2, 1]],
     ['minContains: 0', { contains: { const: 1 }, minContains: 0, maxContains: 1 }, [], [1, 1]],
-    ['a tuple and no more', { prefixItems: [true], unevaluatedItems: false }, [1], [1, 2]],
     [
-      'what a tuple leaves',
+      'unevaluatedItems: false to what a tuple leaves',
+      { prefixItems: [true], unevaluatedItems: false },
+      [1],
+      [1, 2],
+    ],
+    [
+      'unevaluatedItems to what a tuple leaves',
       { allOf: [{ prefixItems: [true] }], unevaluatedItems: { type: 'string' } },
       [1, 'a', 'b'],
       [1, 'a', 2],
     ],
     [
-      'what a tuple leaves that does not match',
+      'unevaluatedItems to what a tuple that does not match leaves',
       { anyOf: [{ prefixItems: [{ const: 1 }] }, true], unevaluatedItems: { type: 'string' } },
       [1, 'a'],
       [2],
     ],
     [
-      'items of what does not hold',
+      'unevaluatedItems without the items of an if that fails',
       { if: { maxItems: 1 }, else: { items: true }, unevaluatedItems: false },
       [1, 2],
       [1],
     ],
     [
-      'names of what does not hold',
+      'unevaluatedProperties without the names of an if that fails',
       {
         items: {
           if: { patternProperties: { '^a': { type: 'string' } } },
@@ -235,7 +265,7 @@ describe('a schema', () => {
       [{ ab: 1 }],
     ],
     [
-      'names that one of two patterns leaves',
+      'unevaluatedProperties without the names of an else that is not reached',
       {
         items: {
           patternProperties: { '^a': true },
@@ -249,54 +279,63 @@ describe('a schema', () => {
     ],
     ['anyOf', { items: { anyOf: [{ type: 'string' }, { minimum: 5 }] } }, ['a', 5], [4]],
     [
-      'own members only',
+      'properties to own members only',
       { items: { properties: { constructor: { type: 'string' } } } },
       [{}],
       [{ constructor: 1 }],
     ],
-    ['no inherited members', { items: { required: ['toString'] } }, [{ toString: 1 }], [{}]],
-    ["a member ''", { items: { required: ['a', ''] } }, [{ a: 1, '': 2 }], [{ a: 1 }]],
     [
-      "a member '' beside another",
+      'required to own members only',
+      { items: { required: ['toString'] } },
+      [{ toString: 1 }],
+      [{}],
+    ],
+    ["required to a member ''", { items: { required: ['a', ''] } }, [{ a: 1, '': 2 }], [{ a: 1 }]],
+    [
+      "dependentRequired with a member '' that is required",
       { items: { dependentRequired: { a: ['b', ''], '': ['b'] } } },
       [{ a: 1, b: 2, '': 3 }, { c: 1 }],
       [{ a: 1, b: 2 }],
     ],
     [
-      "another beside a member ''",
+      "dependentRequired of a member ''",
       { items: { dependentRequired: { '': ['b'] } } },
       [{ b: 1, '': 2 }, { a: 1 }],
       [{ '': 1 }],
     ],
     [
-      'members beside others of objects alone',
+      'dependentRequired to objects only',
       { items: { dependentRequired: { length: ['unit'] } } },
       ['text', ['item'], { length: 1, unit: 'm' }],
       [{ length: 1 }],
     ],
     [
-      'no inherited members beside others',
+      'dependentRequired to own members only',
       { items: { dependentRequired: { a: ['toString'], constructor: ['c'] } } },
       [{ a: 1, toString: 1 }, { b: 1 }],
       [{ a: 1 }],
     ],
     [
-      'a keyword that it does not know',
+      'the other keywords beside one that it does not know',
       { id: 'x', nullable: true, items: { 'x-y': 1, type: 'null' } },
       [null],
       [1],
     ],
-  ])('understands %s', (_, schema, good, bad) => {
+  ])('applies %s', (_, schema, good, bad) => {
     expect(check(schema, good)).toBeNull()
     expect(check(schema, bad)).not.toBeNull()
   })
 
   it.each<[string, Schema, RegExp]>([
     ['another draft', { $schema: 'http://json-schema.org/draft-07/schema#' }, /draft 2020-12/],
-    ['a draft that is no text', { $schema: 2020 }, /draft 2020-12/],
+    ['a draft that is not a string', { $schema: 2020 }, /draft 2020-12/],
     ['an unknown type', { type: 'text' }, /^type must be/],
     ["draft-07's tuples", { items: [{ type: 'string' }] }, /^items must be/],
-    ['a wrong keyword below', { $defs: { a: { minLength: -1 } } }, /^\$defs\.a\.minLength must be/],
+    [
+      'a wrong keyword in a definition',
+      { $defs: { a: { minLength: -1 } } },
+      /^\$defs\.a\.minLength must be/,
+    ],
     ['a remote reference', { $ref: 'https://example.com/a.json' }, /must stay inside.*not fetched/],
     ['a file', { $ref: 'file:///etc/passwd' }, /must stay inside/],
     ['a relative reference', { $ref: 'other.json#/a' }, /must stay inside/],
@@ -309,9 +348,9 @@ describe('a schema', () => {
     ],
     ['a broken pointer', { $ref: '#/%zz' }, /points to nothing/],
     ['a dynamic reference to nothing', { $dynamicRef: '#a' }, /points to nothing/],
-    ['an $id below', { $defs: { a: { $id: 'urn:a' } } }, /\$id below the top/],
+    ['an $id in a definition', { $defs: { a: { $id: 'urn:a' } } }, /\$id below the top/],
     [
-      'what Ajv cannot keep apart',
+      'references that Ajv cannot distinguish',
       { contains: { const: 1 }, unevaluatedItems: { type: 'string' } },
       /contains and unevaluatedItems/,
     ],
@@ -386,7 +425,7 @@ describe('a schema', () => {
     expect(check({ minItems: 1 }, [])).toMatchObject([{ path: 'args' }])
   })
 
-  it('describes at most ten violations, each briefly', () => {
+  it('reports at most ten violations, with short messages', () => {
     const anyOf = Array.from({ length: 30 }, (_, i) => ({ const: `${i}${'x'.repeat(300)}` }))
     const pattern = `^${'y'.repeat(500)}$`
     expect(check({ items: { anyOf } }, ['no'])).toHaveLength(10)
@@ -394,7 +433,7 @@ describe('a schema', () => {
     expect(first?.message.length).toBeLessThan(210)
   })
 
-  it('does not change what it looks at, nor what it is made of', () => {
+  it('changes neither the schema nor the arguments', () => {
     const schema = {
       items: { type: 'object', properties: { a: { type: 'string', default: 'x' } } },
     }
@@ -408,18 +447,14 @@ describe('a schema', () => {
 describe('a hostile schema', () => {
   it.each<[string, Schema, RegExp]>([
     [
-      'depth',
+      'too deep nesting',
       { items: JSON.parse(`${'{"not":'.repeat(40)}true${'}'.repeat(40)}`) },
       /deeper than 32/,
     ],
+    ['too many subschemas', { prefixItems: Array.from({ length: 501 }, () => true) }, /subschemas/],
+    ['too many values', { enum: Array.from({ length: 5001 }, (_, i) => i) }, /values/],
     [
-      'very many subschemas',
-      { prefixItems: Array.from({ length: 501 }, () => true) },
-      /subschemas/,
-    ],
-    ['very many values', { enum: Array.from({ length: 5001 }, (_, i) => i) }, /values/],
-    [
-      'very many dependencies',
+      'too many dependencies',
       {
         items: {
           dependentRequired: Object.fromEntries(Array.from({ length: 500 }, (_, i) => [i, []])),
@@ -427,22 +462,26 @@ describe('a hostile schema', () => {
       },
       /subschemas/,
     ],
-    ['a pattern that is large', { pattern: '(((a{100}){100}){100})' }, /cannot be used/],
     [
-      'patterns that are large together',
+      'a pattern that compiles to too much',
+      { pattern: '(((a{100}){100}){100})' },
+      /cannot be used/,
+    ],
+    [
+      'patterns that compile to too much together',
       { prefixItems: Array.from({ length: 20 }, (_, i) => ({ pattern: `${i}a{1000}` })) },
       /too large/,
     ],
-    ['a long pattern', { items: { pattern: 'a'.repeat(1001) } }, /1000 characters/],
-    ['a nested pattern', { items: { pattern: '('.repeat(900) } }, /cannot be used/],
-    ['__proto__', parsed('{"properties":{"__proto__":{"type":"string"}}}'), /__proto__/],
+    ['a pattern that is too long', { items: { pattern: 'a'.repeat(1001) } }, /1000 characters/],
+    ['a pattern that nests too deep', { items: { pattern: '('.repeat(900) } }, /cannot be used/],
+    ['a member __proto__', parsed('{"properties":{"__proto__":{"type":"string"}}}'), /__proto__/],
     [
-      'a polluted constant',
+      'a constant with a member __proto__',
       parsed('{"items":{"const":{"a":{"__proto__":{"polluted":true}}}}}'),
       /__proto__/,
     ],
     [
-      'definitions that lead in a circle',
+      'definitions that refer to each other in a circle',
       {
         prefixItems: [{ $ref: '#/$defs/a' }],
         minItems: 1,
@@ -457,7 +496,7 @@ describe('a hostile schema', () => {
   })
 
   it.each<[string, Schema, unknown[]]>([
-    ['members that are handed on by many references', handedOn(200), [members(10_000)]],
+    ['members that many references pass on', handedOn(200), [members(10_000)]],
     ['work that doubles with each definition', doubling('allOf', 40), ['x']],
     ['failures that double with each definition', doubling('anyOf', 40), [1]],
     [
@@ -480,27 +519,27 @@ describe('a hostile schema', () => {
       Array.from({ length: 2000 }, () => 3999),
     ],
     [
-      'many searches in many items',
+      'many searches for contains in many items',
       { anyOf: Array.from({ length: 200 }, () => ({ contains: { type: 'string' } })) },
       Array.from({ length: 10_000 }, () => 1),
     ],
     [
-      'many tries for many items',
+      'many anyOf branches for many items',
       { items: { anyOf: Array.from({ length: 100 }, (_, i) => ({ const: i })) } },
       Array.from({ length: 15_000 }, () => 99),
     ],
     [
-      'uniqueness of very much',
+      'uniqueItems of very many values',
       { uniqueItems: true },
       Array.from({ length: 250_000 }, (_, i) => [i]),
     ],
     [
-      'uniqueness, many times over, of a long name',
+      'uniqueItems of many items with a long name',
       { allOf: Array.from({ length: 200 }, () => ({ uniqueItems: true })) },
       [{ ['n'.repeat(1_000_000)]: 1 }],
     ],
     [
-      'constants that are compared with very many members',
+      'constants that are compared with objects of very many members',
       { items: { allOf: Array.from({ length: 100 }, () => ({ not: { const: { a: {} } } })) } },
       [{ a: Object.fromEntries(Array.from({ length: 20_000 }, (_, i) => [`k${i}`, 1])) }],
     ],
@@ -510,7 +549,7 @@ describe('a hostile schema', () => {
       [Object.fromEntries(Array.from({ length: 20_000 }, (_, i) => [`k${i}`, 1]))],
     ],
     [
-      'addresses of a hundred labels each',
+      'e-mail addresses with a hundred labels each',
       { items: { allOf: Array.from({ length: 10 }, () => ({ format: 'email' })) } },
       Array.from({ length: 5_000 }, () => `a@${'n.'.repeat(100)}n`),
     ],
@@ -520,7 +559,7 @@ describe('a hostile schema', () => {
       ['ab'.repeat(100_000)],
     ],
     [
-      'many lengths of a long text',
+      'many checks of the length of a long text',
       { items: { allOf: Array.from({ length: 400 }, () => ({ minLength: 1 })) } },
       ['x'.repeat(1_000_000)],
     ],
@@ -538,7 +577,7 @@ describe('a hostile schema', () => {
   ])('runs out of fuel with %s', (_, schema, args) => {
     const compiled = compileArgsSchema(schema)
     expect(() => compiled.violations(args, new Fuel())).toThrow(OutOfFuel)
-    // And is good for the next one.
+    // The compiled schema still works for the next arguments.
     expect(() => compiled.violations([], new Fuel())).not.toThrow()
   })
 
@@ -546,14 +585,14 @@ describe('a hostile schema', () => {
     ['(a+)+$', `${'a'.repeat(5_000)}!`],
     ['^(a|aa)+$', `${'a'.repeat(5_000)}!`],
     ['^([a-zA-Z0-9])(([\\-.]|[_]+)?([a-zA-Z0-9]+))*(@)$', `${'0'.repeat(2_000)}!`],
-  ])('has no catastrophic pattern: %s', (pattern, text) => {
+  ])('is safe from the catastrophic pattern %s', (pattern, text) => {
     expect(check({ items: { pattern } }, [text])).toHaveLength(1)
   })
 
-  it('copies no errors of other items where it looks for what a list contains', () => {
+  it('copies no errors of other items while it evaluates contains', () => {
     const schema = { contains: { $ref: '#/$defs/header' }, $defs: { header: { type: 'object' } } }
     const numbers = Array.from({ length: 2_000 }, (_, i) => i)
-    // As Ajv puts the errors of a reference behind those that it has.
+    // Ajv concatenates the errors of a reference to those that it has already.
     const concat = vi.spyOn(Array.prototype, 'concat')
     onTestFinished(() => concat.mockRestore())
     const violations = check(schema, numbers)
@@ -567,17 +606,17 @@ describe('a hostile schema', () => {
     ])
   })
 
-  it('compiles a large definition once, however often it is used', () => {
+  it('compiles a large definition once, however often it is referred to', () => {
     const properties = Object.fromEntries(
       Array.from({ length: 150 }, (_, i) => [`p${i}`, { type: 'string' }]),
     )
     const prefixItems = Array.from({ length: 300 }, () => ({ $ref: '#/$defs/large' }))
-    // Three hundred times takes minutes.
+    // Compiling it three hundred times would take minutes.
     const schema = { prefixItems, $defs: { large: { type: 'object', properties } } }
     expect(check(schema, [{ p0: 'x', p149: 1 }])).toMatchObject([{ path: 'args[0].p149' }])
   })
 
-  it('leaves room for what is large and plain', () => {
+  it('accepts large but simple arguments', () => {
     const numbers = Array.from({ length: 500_000 }, (_, i) => i)
     expect(check({ items: { type: 'integer' } }, numbers)).toBeNull()
     const rows = Array.from({ length: 20_000 }, (_, i) => ({ id: i, name: `name ${i}` }))
@@ -594,7 +633,7 @@ describe('a hostile schema', () => {
     expect(check({ items: { type: 'string', format: 'date-time' } }, times)).toBeNull()
   })
 
-  it('pays for a multipleOf that is far from a double', () => {
+  it('uses up fuel for a multipleOf far from what a double is exact for', () => {
     const numbers = Array.from({ length: 1_000 }, () => 1e-27)
     const fuel = () => new Fuel(200_000)
     expect(check({ items: { multipleOf: 1e-9 } }, [0, ...numbers.fill(1e-9)], fuel())).toBeNull()

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { ArgsSchemas } from '../../src/schemas/args-schemas.ts'
 
-/** A schema of three subschemas, and how often its text was read. */
+/** The text of a schema of three subschemas, and how often it was read. */
 function source(): { text: () => string; reads: number } {
   const read = {
     reads: 0,
@@ -13,7 +13,7 @@ function source(): { text: () => string; reads: number } {
   return read
 }
 
-it('compiles a schema once', () => {
+it('the cache of args schemas compiles a schema once', () => {
   const schemas = new ArgsSchemas()
   const one = source()
   const first = schemas.get(1, one.text)
@@ -23,7 +23,7 @@ it('compiles a schema once', () => {
   expect(schemas.get(2, one.text)).not.toBe(first)
 })
 
-it('forgets the one that was not used for longest', () => {
+it('the cache of args schemas forgets the least recently used schema', () => {
   const schemas = new ArgsSchemas(9)
   const sources = Array.from({ length: 4 }, source)
   const use = (i: number) => schemas.get(i, sources[i]?.text ?? String)
@@ -35,7 +35,7 @@ it('forgets the one that was not used for longest', () => {
   expect(sources.map(({ reads }) => reads)).toEqual([2, 2, 1, 1])
 })
 
-it('keeps one that is larger than all of its room, until the next', () => {
+it('the cache of args schemas keeps a schema that is larger than its capacity until the next one', () => {
   const schemas = new ArgsSchemas(2)
   const [one, other] = [source(), source()]
   for (let i = 0; i < 3; i++) schemas.get(1, one.text)
@@ -46,9 +46,9 @@ it('keeps one that is larger than all of its room, until the next', () => {
 })
 
 it.each([
-  ['patterns take of memory', 100, String.raw`^\\p{L}{9}$`],
-  ['they may keep of what they match', 60, '(a|b)*a(a|b){9}c'],
-])('counts what %s', (_, capacity, pattern) => {
+  ['the memory of compiled patterns', 100, String.raw`^\\p{L}{9}$`],
+  ['the memory that matching patterns may keep', 60, '(a|b)*a(a|b){9}c'],
+])('the cache of args schemas counts %s', (_, capacity, pattern) => {
   const schemas = new ArgsSchemas(capacity)
   const text = `{"prefixItems":[{"pattern":"${pattern}"}]}`
   let reads = 0

@@ -5,7 +5,7 @@ import { explainItem } from '../../src/schemas/batch-item.ts'
 it.each([
   ['jobs[7].args[0]', 'args[0]'],
   ['jobs[7]', 'body'],
-])('what is wrong with %s is an error of job 7, in its member %s', (field, own) => {
+])('an error about %s becomes an error of job 7 in its member %s', (field, own) => {
   const error = explainItem(invalidField(field, `The number '${field}' is too large.`))
   expect(error).toMatchObject({
     details: { index: 7, field: own },
@@ -13,7 +13,7 @@ it.each([
   })
 })
 
-it.each(['jobs', 'jobs[x]', 'other'])('what is wrong with %s is an error of the batch', (field) => {
+it.each(['jobs', 'jobs[x]', 'other'])('an error about %s stays an error of the batch', (field) => {
   const error = invalidField(field, 'It is wrong.')
   expect(explainItem(error)).toBe(error)
 })

@@ -25,7 +25,7 @@ function fieldRefused(parse: (body: unknown) => unknown, body: unknown): unknown
 }
 
 describe('ojs.control.cancel and ojs.control.info', () => {
-  it('name one job', () => {
+  it('name a job', () => {
     expect(parseJobId({ job_id: 'j', vendor: 1 })).toMatchObject({ job_id: 'j' })
   })
 
@@ -65,19 +65,19 @@ describe('ojs.control.sync', () => {
     expect(parseSync(body)).toBe(body)
   })
 
-  it('needs no worker: a producer asks for its queues too', () => {
+  it('needs no worker, because a producer asks for its queues as well', () => {
     expect(parseSync({ queues: ['a'] })).toEqual({ queues: ['a'] })
     expect(parseSync({ worker_id: null, queues: ['a'] })).toMatchObject({ queues: ['a'] })
   })
 
-  it('names a retry queue that is missing', () => {
+  it('may name a missing retry queue', () => {
     for (const delay of [500, null]) {
       const body = { queues: ['a'], rung_ms: delay }
       expect(parseSync(body)).toBe(body)
     }
   })
 
-  it('names a hundred queues at most', () => {
+  it('may name at most a hundred queues', () => {
     const body = { queues: Array(100).fill('q') }
     expect(parseSync(body)).toBe(body)
   })
@@ -97,7 +97,7 @@ describe('ojs.control.sync', () => {
 })
 
 describe('ojs.control.heartbeat', () => {
-  it("reads the seed's form and the one for many jobs as one", () => {
+  it("accepts the seed's form and the form for many jobs together", () => {
     expect(parseNativeHeartbeat({ job_id: 'j', worker_id: 'w' })).toEqual({
       request: { worker_id: 'w', job_ids: ['j'], state: null },
       skipped: 0,
@@ -110,18 +110,18 @@ describe('ojs.control.heartbeat', () => {
   })
 
   it.each([{}, { job_id: null, job_ids: null, queues: null }])(
-    'may name no job, which is nothing to leave out: %j',
+    'may name no job, and then skips none: %j',
     (said) => {
       const { request, skipped } = parseNativeHeartbeat({ worker_id: 'w', ...said })
       expect([request.job_ids, skipped]).toEqual([[], 0])
     },
   )
 
-  it.each(['running', 'quiet', 'terminate'])('knows the state %s', (state) => {
+  it.each(['running', 'quiet', 'terminate'])('accepts the state %s', (state) => {
     expect(parseNativeHeartbeat({ worker_id: 'w', state }).request.state).toBe(state)
   })
 
-  it('leaves out single ids that are none, and a state that it does not know', () => {
+  it('skips ids that are not strings, and ignores an unknown state', () => {
     const body = {
       worker_id: 'w',
       job_ids: ['a', 7, null, '', {}, 'b'],
@@ -174,7 +174,7 @@ describe('ojs.control.report', () => {
     { ...failed, outcome: { decision: 'retry', delay_ms: 9 * YEAR_MS, rung_ms: null } },
     { ...failed, error: { ...error, message: 'm'.repeat(100_000), details: { a: 1 } } },
     { ...failed, error: { ...error, message: '' } },
-  ])('takes the event %j', (event) => {
+  ])('accepts the event %j', (event) => {
     expect(parsed(event)).toEqual({ request: { worker_id: 'w', events: [event] }, skipped: 0 })
   })
 
@@ -212,7 +212,7 @@ describe('ojs.control.report', () => {
     { ...failed, outcome: { decision: 'retry', delay_ms: 2 ** 32, rung_ms: 2 ** 32 } },
     { ...failed, outcome: { decision: 'retry', delay_ms: 5, rung_ms: '5' } },
     { ...failed, outcome: { decision: 'retry', delay_ms: 5, rung_ms: 0 } },
-  ])('leaves out the event %j', (event) => {
+  ])('skips the event %j', (event) => {
     const complaint = expect.objectContaining({ problem: expect.stringMatching(/^events\[0\]: ./) })
     const request = { worker_id: 'w', events: [] }
     expect(parsed(event)).toMatchObject({ request, skipped: 1, complaint })
@@ -225,23 +225,27 @@ describe('ojs.control.report', () => {
 
   it.each<[string, object, object]>([
     [
-      'a completed job by one that says no more than what came of it',
+      'an invalid completed event by a failure with its result',
       { event: 'completed', at: 7, headers: 7, result: { n: 1 } },
       { event: 'completed', result: { n: 1 } },
     ],
-    ['a completed job without a result', { event: 'completed', at: 7 }, { event: 'completed' }],
     [
-      'a failure by one that says no more than why',
+      'an invalid completed event without a result by a failure without one',
+      { event: 'completed', at: 7 },
+      { event: 'completed' },
+    ],
+    [
+      'an invalid failed event by a failure with its error',
       { event: 'failed', at: 7, error: { message: 'm', code: 'c', retryable: false } },
       { error: { message: 'm', code: 'c', retryable: false } },
     ],
     [
-      'a failure for good by one with another error, for good',
+      'an invalid failed event with an invalid error by an error that keeps retryable: false',
       { event: 'failed', error: { message: 'm', retryable: false } },
       { error: { ...ERROR, retryable: false } },
     ],
     [
-      'a failure by one with another error, and its outcome',
+      'an invalid failed event with an invalid error by another error with its outcome',
       { event: 'failed', error: {}, outcome: { decision: 'discard' } },
       { error: ERROR, outcome: { decision: 'discard' } },
     ],
@@ -285,14 +289,17 @@ describe('ojs.control.report', () => {
       '"event":"failed","error":{"code":"c"},"outcome":{"decision":"discard","delay_ms":NaN}',
       { error: ERROR, outcome: { decision: 'discard' } },
     ],
-  ])('replaces what cannot be read by what can still be told of it: %s', (members, said) => {
-    const text = `{"job_id":"j","attempt":2,${members}}`
-    const report = Buffer.from(`{"worker_id":"w","events":[${text}]}`)
-    const standIn = { job_id: 'j', attempt: 2, generation: null, ...said }
-    expect(parseReport(parseJsonList(report, REPORT_EVENTS)).leftOut).toMatchObject([
-      { id: 'j', standIn, content: null },
-    ])
-  })
+  ])(
+    'replaces an event that is not valid JSON by a stand-in with the members that can be read: %s',
+    (members, said) => {
+      const text = `{"job_id":"j","attempt":2,${members}}`
+      const report = Buffer.from(`{"worker_id":"w","events":[${text}]}`)
+      const standIn = { job_id: 'j', attempt: 2, generation: null, ...said }
+      expect(parseReport(parseJsonList(report, REPORT_EVENTS)).leftOut).toMatchObject([
+        { id: 'j', standIn, content: null },
+      ])
+    },
+  )
 
   it.each([
     '"event":"completed","generation":NaN',
@@ -305,13 +312,16 @@ describe('ojs.control.report', () => {
     '"event":"failed","error":{"code":NaN},"outcome":false',
     '"event":"failed","error":{"code":"c"},"outcome":{"decision":NaN,"delay_ms":5}',
     '"event":"failed","error":{"code":"c"},"outcome":{"decision":"retry","delay_ms":5,"rung_ms":NaN}',
-  ])('replaces nothing of what cannot be read where that would be guessed: %s', (members) => {
-    const text = `{"job_id":"j","attempt":2,${members}}`
-    const report = Buffer.from(`{"worker_id":"w","events":[${text}]}`)
-    expect(parseReport(parseJsonList(report, REPORT_EVENTS)).leftOut).toMatchObject([
-      { id: 'j', standIn: null },
-    ])
-  })
+  ])(
+    'replaces no event that is not valid JSON when the stand-in would have to guess: %s',
+    (members) => {
+      const text = `{"job_id":"j","attempt":2,${members}}`
+      const report = Buffer.from(`{"worker_id":"w","events":[${text}]}`)
+      expect(parseReport(parseJsonList(report, REPORT_EVENTS)).leftOut).toMatchObject([
+        { id: 'j', standIn: null },
+      ])
+    },
+  )
 
   const inRung = { decision: 'retry', delay_ms: 5, rung_ms: 5 }
 
@@ -322,23 +332,26 @@ describe('ojs.control.report', () => {
     [{ event: 'failed', outcome: inRung }, false],
     [{ event: 'failed', outcome: { decision: 'discard' } }, false],
     [{ event: 'completed', at: 7 }, false],
-  ])('keeps the job itself where nobody else will have it: %j, %s', (said, isKept) => {
-    const job = { id: 'j', args: [1] }
-    const [left] = parsed({ job_id: 'j', attempt: 1, error: {}, job, ...said }).leftOut ?? []
-    expect(left?.content?.toString()).toBe(isKept ? JSON.stringify(job) : undefined)
-  })
+  ])(
+    'keeps the job of a skipped event only when no other copy of the job exists: %j, %s',
+    (said, isKept) => {
+      const job = { id: 'j', args: [1] }
+      const [left] = parsed({ job_id: 'j', attempt: 1, error: {}, job, ...said }).leftOut ?? []
+      expect(left?.content?.toString()).toBe(isKept ? JSON.stringify(job) : undefined)
+    },
+  )
 
   it.each<[object]>([
     [{ job_id: 'j', event: 'completed' }],
     [{ job_id: 'j', attempt: 1, event: 'started', at: 5 }],
     [{ ...failed, outcome: 'retry' }],
     [{ ...failed, outcome: { ...inRung, rung_ms: 0.5 } }],
-  ])('replaces nothing where that would be guessed: %j', (event) => {
+  ])('replaces no event when the stand-in would have to guess: %j', (event) => {
     expect(standIn(event)).toEqual([null])
   })
 
   it.each([null, 'started', {}, { attempt: 1, event: 'completed' }])(
-    'names no job that is lost where the event names none: %j',
+    'names no skipped job when the event names none: %j',
     (event) => {
       expect(parsed(event)).not.toHaveProperty('leftOut')
     },
@@ -373,7 +386,7 @@ describe('ojs.control.report', () => {
       { ...failed, outcome: { decision: 'retry', delay_ms: 0 } },
       { jobId: 'j', problem: "events[1]: The 'outcome.delay_ms' field must be >= 1." },
     ],
-  ])('says what is wrong with the first event that it leaves out: %j', (event, complaint) => {
+  ])('says what is wrong with the first event that is skipped: %j', (event, complaint) => {
     const good = { job_id: 'j', attempt: 1, event: 'started' }
     const body = { worker_id: 'w', events: [good, event, null, good] }
     expect(parseReport(body)).toMatchObject({ skipped: 2, complaint })
@@ -383,7 +396,7 @@ describe('ojs.control.report', () => {
     ['{"job_id":"j","attempt":1,"result":[9007199254740993]}', "The number in 'result[0]'"],
     ['{"job_id":"j","attempt":NaN}', 'not valid JSON'],
     [`{"job_id":"j","a":${'['.repeat(40)}${']'.repeat(40)}}`, 'nests deeper than 33 levels'],
-  ])('names the job of an event that cannot be read: %s', (event, problem) => {
+  ])('names the job of an event that is not valid JSON: %s', (event, problem) => {
     const text = `{"worker_id":"w","events":[{"job_id":"g","attempt":1,"event":"started"},${event}]}`
     expect(parseReport(parseJsonList(Buffer.from(text), REPORT_EVENTS))).toMatchObject({
       skipped: 1,
@@ -396,7 +409,7 @@ describe('ojs.control.report', () => {
     [{ worker_id: 'w' }, 'events'],
     [{ worker_id: 'w', events: {} }, 'events'],
     [{ worker_id: 'w', events: Array(1001).fill(failed) }, 'events'],
-  ])('refuses what is no report', (body, field) => {
+  ])('refuses a body that is not a report', (body, field) => {
     expect(fieldRefused(parseReport, body)).toBe(field)
   })
 })

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { inRe2 } from '../../src/schemas/ecma-pattern.ts'
 import { SchemaFault } from '../../src/schemas/schema-fault.ts'
 
-// Those that Node's Unicode has: the engine's may be newer (Debian 13's Node has Unicode 16).
+// Only those that Node's Unicode has, because RE2JS may have a newer one than Node (Debian 13: Unicode 16).
 const CHARACTERS = [
   ...Array.from({ length: 0x3100 }, (_, code) => String.fromCharCode(code)).filter(isAssigned),
   ...['\ufeff', '\ufefe', '\uff00', '\u{1f600}', '\u{10ffff}', '\ud83d', '\\ud83d\ude00'],
@@ -22,11 +22,11 @@ const PATTERNS = [
   ...[String.raw`^(?<x>\S)$`, '^a?.{0,1}$', '^$', 'b$'],
 ]
 
-it.each(PATTERNS)('%s means what it means to JavaScript', (pattern) => {
+it.each(PATTERNS)('the pattern %s matches the same texts as in JavaScript', (pattern) => {
   const own = RE2JS.compile(RE2JS.translateRegExp(inRe2(pattern)))
   const theirs = new RegExp(pattern, 'u')
   const texts = [...CHARACTERS, '', 'ab', ':]', 'a]', 'a\u00a0b']
-  // Not an `expect` for each: half a million of them take 10 s.
+  // No `expect` for each text: half a million of them take 10 s.
   const differing = texts.filter((text) => own.test(text) !== theirs.test(text))
   expect(differing).toEqual([])
 })
@@ -34,11 +34,11 @@ it.each(PATTERNS)('%s means what it means to JavaScript', (pattern) => {
 it.each([
   ...['(?i)a', '(?s).', '(?P<x>a)', String.raw`\pL`, String.raw`\x{41}`, String.raw`\a`],
   ...[String.raw`\Qa\E`, String.raw`\A`, String.raw`\z`, String.raw`[\a]`],
-])('%s, which JavaScript does not know, is refused', (pattern) => {
+])('the pattern %s of RE2 is refused, because JavaScript does not have it', (pattern) => {
   expect(() => inRe2(pattern)).toThrow(SchemaFault)
 })
 
-it('a reference back is called what it is', () => {
+it('the error for a back-reference names it as such', () => {
   expect(() => inRe2(String.raw`^(?<x>a)\k<x>$`)).toThrow('back-references are not supported')
 })
 

@@ -34,28 +34,31 @@ const CASES: Record<string, { good: string[]; bad: string[] }> = {
   },
 }
 
-it('looks at texts of at most 8,192 characters', () => {
+it('a format refuses texts of more than 8,192 characters', () => {
   const { violations } = compileArgsSchema({ items: { format: 'uri' } })
   const uri = (length: number) => 'https://x.y/'.padEnd(length, 'a')
   expect(violations([uri(8_192)], new Fuel())).toBeNull()
   expect(violations([uri(8_193)], new Fuel())).not.toBeNull()
 })
 
-it('has a case for every format', () => {
+it('every format has test cases', () => {
   expect(Object.keys(CASES)).toEqual(Object.keys(FORMATS))
 })
 
-it.each(Object.entries(CASES))('%s', (format, { good, bad }) => {
-  const { violations } = compileArgsSchema({ items: { format } })
-  for (const text of good) expect([text, violations([text], new Fuel())]).toEqual([text, null])
-  for (const text of bad) expect(violations([text], new Fuel()), text).not.toBeNull()
-  // Of texts only, and of no endless one.
-  expect(violations([1, null, {}], new Fuel())).toBeNull()
-  expect(violations([`${good[0]}${' '.repeat(9_000)}`], new Fuel())).not.toBeNull()
-})
+it.each(Object.entries(CASES))(
+  'the format %s accepts good texts and refuses bad ones',
+  (format, { good, bad }) => {
+    const { violations } = compileArgsSchema({ items: { format } })
+    for (const text of good) expect([text, violations([text], new Fuel())]).toEqual([text, null])
+    for (const text of bad) expect(violations([text], new Fuel()), text).not.toBeNull()
+    // A format applies to texts only, and refuses very long ones.
+    expect(violations([1, null, {}], new Fuel())).toBeNull()
+    expect(violations([`${good[0]}${' '.repeat(9_000)}`], new Fuel())).not.toBeNull()
+  },
+)
 
 it.each(['idn-email', 'json-pointer', 'regex', 'no-such-format', 'toString'])(
-  'takes %s for an annotation',
+  'the unknown format %s accepts every text',
   (format) => {
     expect(compileArgsSchema({ items: { format } }).violations(['§'], new Fuel())).toBeNull()
   },

@@ -9,17 +9,17 @@ const read = (text: string | Buffer) => parseJsonList(Buffer.from(text as string
 const BAD: unknown = expect.any(Unreadable)
 const nested = (levels: number) => `${'['.repeat(levels)}${']'.repeat(levels)}`
 
-describe('a list of which one item is bad', () => {
+describe('a list with a bad item', () => {
   test.each([
-    ['too deep', `{"a":${nested(4)}}`],
-    ['too deep for a stack', `{"a":${nested(300_000)}}`],
-    ['with a number that is not exact', '{"a":9007199254740993}'],
-    ['with a number that is none', '{"a":NaN}'],
-    ['with a comma too many', '{"a":1,}'],
-    ['empty', ''],
-    ['with the name of the list', '{"events":[1,2,[NaN]]}'],
-    ['with brackets in a text', '{"]}":"[,{","n":-Infinity}'],
-  ])('keeps the others: %s', (_name, bad) => {
+    ['one that is too deep', `{"a":${nested(4)}}`],
+    ['one that is too deep for the stack', `{"a":${nested(300_000)}}`],
+    ['one with a number that is not exact', '{"a":9007199254740993}'],
+    ['one with NaN', '{"a":NaN}'],
+    ['one with a trailing comma', '{"a":1,}'],
+    ['an empty one', ''],
+    ['one with the name of the list', '{"events":[1,2,[NaN]]}'],
+    ['one with brackets in a string', '{"]}":"[,{","n":-Infinity}'],
+  ])('keeps the other items: %s', (_name, bad) => {
     const good = ['{"n":1}', ` {"n":[2,{"deep":[","]}]} `]
     const text = `{"w":"events","events":[${[good[0], bad, good[1]].join(',')}] , "b":[{"c":1}]}`
     expect(read(text)).toEqual({
@@ -29,37 +29,37 @@ describe('a list of which one item is bad', () => {
     })
   })
 
-  test('keeps the others: bytes that are no UTF-8', () => {
+  test('keeps the other items: one that is not UTF-8', () => {
     const text = Buffer.from('{"events":[{"n":"?"},{"n":"ü"}]}')
     text[text.indexOf('?')] = 0xff
     expect(read(text)).toEqual({ events: [BAD, { n: 'ü' }] })
   })
 
-  test('takes the last list of that name, as JSON does', () => {
+  test('is the last list of that name, as in JSON', () => {
     expect(read('{"events":[{"n":1}],"events":[{"n":2},{"n":NaN}]}')).toEqual({
       events: [{ n: 2 }, BAD],
     })
   })
 })
 
-test('as deep as an item may be', () => {
+test('a list may have items as deep as an item may be', () => {
   expect(read(`{"events":[{"a":${nested(3)}}]}`)).toEqual({ events: [{ a: [[[]]] }] })
 })
 
 test.each([
   ['the frame is bad', '{"w":NaN,"events":[{}]}'],
-  ['the frame is too deep', `{"w":${nested(7)},"events":[{}]}`],
+  ['the frame is invalid', `{"w":${nested(7)},"events":[{}]}`],
   ['there is no list', '{"w":NaN}'],
   ['it does not end', '{"events":[{"a":"}]}'],
   ['it has too many items', '{"events":[NaN,1,1,1,1,1]}'],
   ['it is deeper in', '{"a":{"events":[NaN]}}'],
   ['it is no document', '[NaN]'],
   ['it is empty', ''],
-])('is refused as a whole where %s', (_name, text) => {
+])('a list is refused as a whole when %s', (_name, text) => {
   expect(() => read(text)).toThrow(OjsError)
 })
 
-test('reads what is well as any other document', () => {
+test('a valid list is read like any other document', () => {
   fc.assert(
     fc.property(fc.array(fc.dictionary(fc.string(), fc.string())), fc.string(), (events, w) => {
       const bytes = Buffer.from(JSON.stringify({ w, events, z: [events] }))
@@ -68,8 +68,8 @@ test('reads what is well as any other document', () => {
   )
 })
 
-/** The slow way finds what the quick one would have. */
-test('with one bad item more is the same but for that', () => {
+/** An invalid item makes the parser take the slow way, which must read the other items like the fast one. */
+test('a list with one invalid item has the same other items', () => {
   const items = fc.array(
     fc.dictionary(fc.string(), fc.oneof(fc.string(), fc.array(fc.integer()))),
     {
@@ -88,7 +88,7 @@ test('with one bad item more is the same but for that', () => {
   )
 })
 
-describe('the texts of the members', () => {
+describe('the texts of the members of an object', () => {
   test.each<[string, Record<string, string>]>([
     [
       ' { "a" : "x,}" ,"b":[1,{"c":2},NaN], "d": {"a":3}}',
@@ -102,11 +102,11 @@ describe('the texts of the members', () => {
     ['{"a"}', {}],
     ['{,:"a"}', {}],
     ['{1:2,"a":[}', {}],
-  ])('%j', (text, expected) => {
+  ])('of %j are found', (text, expected) => {
     expect(Object.fromEntries(memberTexts(Buffer.from(text)))).toEqual(expected)
   })
 
-  test('are found in whatever JSON writes', () => {
+  test('are found in everything that JSON.stringify writes', () => {
     const name = fc.string({ maxLength: 5 }).filter((key) => JSON.stringify(key) === `"${key}"`)
     fc.assert(
       fc.property(fc.dictionary(name, fc.jsonValue()), fc.nat(2), (object, spaces) => {

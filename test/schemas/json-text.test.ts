@@ -20,24 +20,28 @@ const fieldOf = (text: string) => refusal(text).details?.['field']
 it.each([
   ['{"a":"b"}', 72 + 2 * 48],
   ['{"a":[1,-2]}', 2 * 72 + 48 + 2 * 16],
-])('tells what %s takes in memory beside its text, before it is parsed', (text, bytes) => {
+])('the memory of %s beside its text is known before it is parsed', (text, bytes) => {
   const afford = vi.fn()
   parseJsonObject(Buffer.from(text), JSON_LIMITS, afford)
   expect(afford).toHaveBeenCalledWith(bytes)
 })
 
-describe('numbers that JavaScript would change', () => {
+describe('a number that JavaScript would change', () => {
   test.each([
-    ['a large one', '{"a":12345678901234567890}', 'a'],
-    ['a negative one', '{"a":-9007199254740993}', 'a'],
-    ['rounded to a safe one', '{"a":9007199254740993}', 'a'],
+    ['a large integer', '{"a":12345678901234567890}', 'a'],
+    ['a negative integer', '{"a":-9007199254740993}', 'a'],
+    ['an integer that rounds to a safe one', '{"a":9007199254740993}', 'a'],
     ['17 digits', '{"a":12345678901234567}', 'a'],
     ['400 digits', `{"a":${'9'.repeat(400)}}`, 'a'],
-    ['overflow by exponent', '{"a":1e309}', 'a'],
+    ['overflow by the exponent', '{"a":1e309}', 'a'],
     ['overflow, negative', '{"a":-1E+400}', 'a'],
     ['overflow of a fraction', `{"a":${'9'.repeat(400)}.5}`, 'a'],
     ['overflow with a short exponent', `{"a":${'9'.repeat(300)}e99}`, 'a'],
-    ['in an array', '{"args":[0,"x",[1,{"n":1},{"n":99999999999999999}]]}', 'args[2][2].n'],
+    [
+      'inside arrays and objects',
+      '{"args":[0,"x",[1,{"n":1},{"n":99999999999999999}]]}',
+      'args[2][2].n',
+    ],
     [
       'behind strings with brackets',
       '{"a]":["[{,\\"","}"],"b\\u0020\\"":[1,1e999]}',
@@ -49,7 +53,7 @@ describe('numbers that JavaScript would change', () => {
     ['with spaces', '{ "a" : [ 1 , 1e999 ] }', 'a[1]'],
     ['as the whole document', '99999999999999999', 'body'],
     ['in an array as the whole document', '[1e999]', '[0]'],
-  ])('%s', (_name, text, field) => {
+  ])('is refused with its path: %s', (_name, text, field) => {
     const error = refusal(text)
     expect(error).toMatchObject({ code: 'invalid_request', status: 400 })
     expect(error.details).toMatchObject({ field, reason: 'unsafe_number' })
@@ -71,25 +75,25 @@ describe('numbers that JavaScript would change', () => {
     '-0',
     `0.${'1'.repeat(400)}`,
     `1${'0'.repeat(299)}e8`,
-  ])('%s is kept as a double', (number) => {
+  ])('is not %s, which is kept as a double', (number) => {
     expect(parse(`{"a":${number}}`)).toEqual({ a: Number(number) })
   })
 
-  test('digits in strings and names are text', () => {
+  test('does not count in strings and names', () => {
     const text = '{"99999999999999999":"1e999 99999999999999999 \\" 99999999999999999"}'
     expect(parse(text)).toEqual(JSON.parse(text))
   })
 
-  test('the echo of the number is short', () => {
+  test('is shortened in the error', () => {
     expect(refusal(`{"a":${'9'.repeat(1000)}}`).details?.['received']).toBe('9'.repeat(40))
   })
 })
 
-describe('depth', () => {
+describe('the depth of a document', () => {
   const arrays = (depth: number) => `{"a":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`
   const objects = (depth: number) => `${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`
 
-  test('32 levels pass, 33 do not', () => {
+  test('may be 32 levels, but not 33', () => {
     for (const nest of [arrays, objects]) {
       expect(parse(nest(32))).toEqual(JSON.parse(nest(32)))
       expect(refusal(nest(33))).toMatchObject({
@@ -100,26 +104,26 @@ describe('depth', () => {
     expect(fieldOf(objects(33))).toBe(Array(32).fill('a').join('.'))
   })
 
-  test('width is no depth', () => {
+  test('does not grow with the width', () => {
     const text = `{"a":[${'[[]],'.repeat(10_000)}[]],"b":{}}`
     expect(parse(text)).toEqual(JSON.parse(text))
   })
 
-  test('brackets in strings do not count', () => {
+  test('does not count brackets in strings', () => {
     const text = `{"a":"${'[{'.repeat(100)}\\"${'['.repeat(100)}"}`
     expect(parse(text)).toEqual(JSON.parse(text))
   })
 
-  test('a million brackets are refused without being parsed', () => {
+  test('of a million brackets is refused without parsing', () => {
     expect(refusal(`{"a":${'['.repeat(1_000_000)}`).code).toBe('invalid_request')
   })
 
-  test('the limit is the caller’s', () => {
+  test('is limited by the caller', () => {
     expect(() => parseJsonObject(Buffer.from('{"a":[]}'), { maxDepth: 1 })).toThrow(/1 levels/)
   })
 })
 
-describe('what is no JSON object', () => {
+describe('a text that is not a JSON object', () => {
   test.each([
     '',
     '\ufeff',
@@ -137,31 +141,34 @@ describe('what is no JSON object', () => {
     '{"a":01}',
     '{"a":1e999',
     '{"a":99999999999999999',
-  ])('%j is invalid_payload', (text) => {
+  ])('%j is refused as invalid_payload', (text) => {
     expect(refusal(text)).toMatchObject({ code: 'invalid_payload', status: 400, retryable: false })
   })
 
-  test.each(['1', 'null', 'true', '"x"', '[]', '[{}]'])('%s is invalid_request', (text) => {
-    expect(refusal(text)).toMatchObject({ code: 'invalid_request', details: { field: 'body' } })
-  })
+  test.each(['1', 'null', 'true', '"x"', '[]', '[{}]'])(
+    '%s is refused as invalid_request',
+    (text) => {
+      expect(refusal(text)).toMatchObject({ code: 'invalid_request', details: { field: 'body' } })
+    },
+  )
 
   test.each([
     ['a stray byte', [0x7b, 0xff, 0x7d]],
     ['an overlong encoding', [0x22, 0xc0, 0xaf, 0x22]],
     ['a cut sequence', [0x7b, 0x22, 0xc3]],
     ['UTF-16', [0xff, 0xfe, 0x7b, 0x00]],
-  ])('%s is invalid_payload', (_name, bytes) => {
+  ])('%s is refused as invalid_payload', (_name, bytes) => {
     expect(refusal(Buffer.from(bytes)).code).toBe('invalid_payload')
   })
 
-  test('the cause is kept for the log, not shown', () => {
+  test('has the cause in the log, and not in the answer', () => {
     const error = refusal('{"a":secret}')
     expect(error.cause).toBeInstanceOf(SyntaxError)
     expect(error.message).not.toContain('secret')
   })
 })
 
-test('__proto__ is an own member and reaches no prototype', () => {
+test('with __proto__ gets an own member, and no prototype changes', () => {
   const value = parse('{"__proto__":{"queue":"x","toString":1},"a":{"__proto__":[1]}}')
   expect(Object.keys(value)).toEqual(['__proto__', 'a'])
   expect(value['queue']).toBeUndefined()
@@ -170,11 +177,11 @@ test('__proto__ is an own member and reaches no prototype', () => {
   expect(({} as { queue?: string }).queue).toBeUndefined()
 })
 
-describe('whatever comes', () => {
+describe('any text', () => {
   const isExact = (value: unknown): boolean =>
     typeof value !== 'number' || !Number.isInteger(value) || Math.abs(value) < 2 ** 53
 
-  test('what JSON.stringify wrote is read as JSON.parse reads it', () => {
+  test('of JSON.stringify is read like by JSON.parse', () => {
     const member = fc.jsonValue({ maxDepth: 8 }).filter((value) => {
       let exact = true
       JSON.stringify(value, (_key, inner) => {
@@ -195,7 +202,7 @@ describe('whatever comes', () => {
     )
   })
 
-  test('every integer is kept or refused', () => {
+  test('with an integer keeps it exactly or is refused', () => {
     fc.assert(
       fc.property(fc.bigInt({ min: -(2n ** 70n), max: 2n ** 70n }), (integer) => {
         const text = `{"n":${integer}}`
@@ -206,7 +213,7 @@ describe('whatever comes', () => {
     )
   })
 
-  test('arbitrary bytes end in an object or in an OjsError 400', () => {
+  test('becomes the object that JSON.parse gives, or an OjsError 400', () => {
     const soup = fc.string({ unit: fc.constantFrom(...'{}[]",:\\-+.eE019 \u00e4') })
     fc.assert(
       fc.property(

@@ -24,14 +24,14 @@ describe('a native message', () => {
   it.each([
     ['', /too large .* message_id/],
     ['019539a4-b68c-7def-8000-ffffffffffff', /differ/],
-  ])('that came as %o is refused, and why', (id, why) => {
+  ])('whose body has another id than its message_id %o is refused', (id, why) => {
     const content = Buffer.from(JSON.stringify({ id: ID, type: 'a', args: [] }))
     const context = { newId: () => ID, now: NOW, wall: NOW, timeoutMs: 30_000, prefix: '' }
     const from = { id, queue: 'q', maxAttempts: null, carry: () => ({}) }
     expect(() => nativeJob({ ...from, message: { content, properties: {} } }, context)).toThrow(why)
   })
 
-  it('has its policies whole, as PUSH publishes them and as a producer writes them', () => {
+  it('has complete policies, in the form that PUSH publishes and in the form that a producer writes', () => {
     const unique = { unique: {}, unique_extra: { keys: ['type', 'meta'], meta_keys: ['u'] } }
     const published = { retry: {}, retry_extra: { backoff_strategy: 'none' }, ...unique }
     const written = {
@@ -44,7 +44,7 @@ describe('a native message', () => {
   })
 
   it.each([{ queue: 'other' }, { options: { queue: 'other' } }])(
-    'that names another queue than it came from is refused: %j',
+    'is refused when it names another queue than the one it came from: %j',
     (body) => {
       expect(() => read(body)).toThrow("names queue 'other'")
     },
@@ -56,7 +56,7 @@ describe('a native message', () => {
     [{}, 255, 9],
     [{ priority: -20 }, 7, -20],
     [{ options: { priority: 50 } }, 7, 50],
-  ])('has the priority of its body %j, else that of its property %s: %s', (body, sent, is) => {
+  ])('has the priority of its body %j, or else that of its property %s: %s', (body, sent, is) => {
     expect(read(body, sent === undefined ? {} : { priority: sent }).priority).toBe(is)
   })
 
@@ -73,25 +73,31 @@ describe('a native message', () => {
     [{ max_attempts: 0 }, null, 0],
     [{ max_attempts: 2 ** 31 - 1 }, null, 2 ** 31 - 1],
     [{ max_attempts: 2 ** 31 }, null, 3],
-  ])('may be tried as often as %j and the header %s say: %s', (body, header, times) => {
+  ])('with the body %j and the header %s has max_attempts %s', (body, header, times) => {
     expect(read(body, {}, {}, header).maxAttempts).toBe(times)
   })
 
   it.each<[string, object, Record<string, unknown>, number | undefined, number]>([
-    ['body', { created_at: '2026-02-12T09:00:00Z' }, {}, 1, SENT - 3_600_000],
-    ['header', {}, { 'x-ojs-created-at': '2026-02-12T10:00:00Z' }, 1, SENT],
+    ['the body', { created_at: '2026-02-12T09:00:00Z' }, {}, 1, SENT - 3_600_000],
+    ['the header', {}, { 'x-ojs-created-at': '2026-02-12T10:00:00Z' }, 1, SENT],
     [
-      'header, where the body has no offset',
+      'the header, when the body has no offset',
       { created_at: '2026-02-12T09:00:00.123456' },
       { 'x-ojs-created-at': '2026-02-12T10:00:00Z' },
       ...([1, SENT] as const),
     ],
-    ['property, in seconds', {}, { 'x-ojs-created-at': 'soon' }, SENT / 1000, SENT],
-    ['property of a report, with a fraction', {}, {}, (SENT + 0.5) / 1000, SENT],
-    ['arrival, where the property is in microseconds', {}, {}, SENT * 1000, NOW],
-    ['when it was enqueued', {}, { 'x-ojs-enqueued-at': '2026-02-12T10:00:00Z' }, undefined, SENT],
-    ['arrival, where nobody says', {}, {}, undefined, NOW],
-  ])('was created when it says so: %s', (_, body, headers, timestamp, at) => {
+    ['the property, in seconds', {}, { 'x-ojs-created-at': 'soon' }, SENT / 1000, SENT],
+    ['the property, with a fraction of a second', {}, {}, (SENT + 0.5) / 1000, SENT],
+    ['its arrival, when the property is in microseconds', {}, {}, SENT * 1000, NOW],
+    [
+      'the header x-ojs-enqueued-at',
+      {},
+      { 'x-ojs-enqueued-at': '2026-02-12T10:00:00Z' },
+      undefined,
+      SENT,
+    ],
+    ['its arrival, when nothing tells', {}, {}, undefined, NOW],
+  ])('takes its creation time from %s', (_, body, headers, timestamp, at) => {
     const properties = timestamp === undefined ? {} : { timestamp }
     expect(read(body, properties, headers).createdAt).toBe(at)
   })
@@ -99,29 +105,29 @@ describe('a native message', () => {
   // Seed 002 §6.2.
   it.each<[string, object, Record<string, unknown>, number]>([
     ['its header', {}, { 'x-ojs-enqueued-at': '2026-02-12T10:15:00Z' }, SENT + 900_000],
-    ['its creation, where its header is no time', {}, { 'x-ojs-enqueued-at': 'soon' }, SENT],
-    ['its creation, where there is no header', {}, {}, SENT],
+    ['its creation, when its header is not a time', {}, { 'x-ojs-enqueued-at': 'soon' }, SENT],
+    ['its creation, when it has no header', {}, {}, SENT],
     [
-      'its creation, before which nothing is',
+      'its creation, when its header has an earlier time',
       {},
       { 'x-ojs-enqueued-at': '2026-02-12T09:59:59Z' },
       SENT,
     ],
-  ])('was enqueued when it says so: %s', (_, body, headers, at) => {
+  ])('takes its enqueueing time from %s', (_, body, headers, at) => {
     expect(read(body, { timestamp: SENT / 1000 }, headers).enqueuedAt).toBe(at)
   })
 
   it.each<[string, object, Carry, string | undefined]>([
-    ['header', {}, { scheduledAt: '2026-02-12T10:20:00Z' }, '2026-02-12T10:20:00Z'],
+    ['in its header', {}, { scheduledAt: '2026-02-12T10:20:00Z' }, '2026-02-12T10:20:00Z'],
     [
-      'body',
+      'in its body',
       { scheduled_at: '2026-02-12T10:10:00Z' },
       { scheduledAt: '2026-02-12T10:20:00Z' },
       '2026-02-12T10:10:00Z',
     ],
-    ['header, but that is no time', {}, { scheduledAt: 'soon' }, undefined],
-    ['header, but that tells no time for others', {}, { scheduledAt: '+PT5S' }, undefined],
-  ])('shows the time that it was scheduled for, of its %s', (_, body, carry, at) => {
+    ['not in its header, which is not a time', {}, { scheduledAt: 'soon' }, undefined],
+    ['not in its header, which has a relative time', {}, { scheduledAt: '+PT5S' }, undefined],
+  ])('shows a scheduled_at that is %s', (_, body, carry, at) => {
     const job = read(body, {}, {}, null, carry)
     expect(JSON.parse(job.envelope).scheduled_at).toBe(at)
     expect(job.start).toEqual({ state: 'available' })
@@ -132,20 +138,35 @@ describe('a native message', () => {
   const TRACED = { meta: { traceparent: TRACE, tracestate: 'a=1', correlation_id: 'order-1' } }
   const IN_BODY = { traceparent: TRACE, tracestate: 'a=1', correlationId: 'order-1' }
 
-  // Seed 002 §12.2: the headers of the next attempt are ours to write, and say what is known.
+  // Seed 002 §12.2: the gateway writes the headers of the next attempt, with everything that it knows.
   it.each<[string, object, Carry, Carry | null]>([
-    ['of its body, where its headers name none', TRACED, {}, IN_BODY],
-    ['of its options', { options: TRACED }, {}, IN_BODY],
+    ['in its body, when its headers have none', TRACED, {}, IN_BODY],
+    ['in its options', { options: TRACED }, {}, IN_BODY],
     [
-      'of its headers',
+      'in its headers, before that in its body',
       TRACED,
       { traceparent: OTHER },
       { traceparent: OTHER, correlationId: 'order-1' },
     ],
-    ['of its property', TRACED, { correlationId: 'c' }, { ...IN_BODY, correlationId: 'c' }],
-    ['of neither', { meta: { traceparent: 'mine' } }, {}, null],
-    ['of a trace with a name of its own', { meta: { trace_id: 't' } }, {}, { correlationId: 't' }],
-  ])('is part of the trace %s', (_, body, carry, is) => {
+    [
+      'in its body, with the correlation id of its property',
+      TRACED,
+      { correlationId: 'c' },
+      { ...IN_BODY, correlationId: 'c' },
+    ],
+    [
+      'of neither, when the one in the body is invalid',
+      { meta: { traceparent: 'mine' } },
+      {},
+      null,
+    ],
+    [
+      'of a correlation id in meta.trace_id',
+      { meta: { trace_id: 't' } },
+      {},
+      { correlationId: 't' },
+    ],
+  ])('has the trace %s', (_, body, carry, is) => {
     expect(read(body, {}, {}, null, carry).carry).toEqual(is)
   })
 })

@@ -8,13 +8,13 @@ import { uuid7 } from '../../src/uuid.ts'
 import { jobRow } from '../http/job-rows.ts'
 import { assertEnvelope, assertEnvelopes, ojsErrors } from '../support/envelope.ts'
 
-/** Seed 003 as it came. */
+/** Seed 003, unchanged. */
 const SEED = readFileSync(join(import.meta.dirname, 'seed-003.txt'), 'utf8')
 
 // biome-ignore lint/suspicious/noExplicitAny: a document that others wrote
 type Document = any
 
-/** The JSON documents in it: an object that starts a line, up to where it parses. */
+/** The JSON documents in it: each begins with a line that begins an object, and ends where it parses. */
 function documents(): Document[] {
   const lines = SEED.split('\n')
   return lines.flatMap((line, from) => (line === '{' ? [documentAt(lines, from)] : []))
@@ -26,7 +26,7 @@ function documentAt(lines: readonly string[], from: number): Document {
     try {
       return JSON.parse(lines.slice(from, to + 1).join('\n'))
     } catch {
-      // The brace was an inner one: the seed has lost its indentation.
+      // The brace began an inner object, because the seed has lost its indentation.
     }
   }
   throw new Error(`line ${from + 1} of seed 003 starts no document`)
@@ -47,7 +47,7 @@ describe("OJS's own schemas", () => {
     expect(ojsSchema('urn:other')).toBeNull()
   })
 
-  it('are those that it prints', () => {
+  it('are equal to those that seed 003 prints', () => {
     const printed = documents().filter(({ $id }) => $id !== undefined)
     expect(printed).toHaveLength(4)
     for (const document of printed) {
@@ -55,20 +55,20 @@ describe("OJS's own schemas", () => {
     }
   })
 
-  it('accept and refuse its examples', () => {
+  it('accept the valid and refuse the invalid examples of seed 003', () => {
     const examples = documents().filter(({ $id }) => $id === undefined)
     expect(examples.map((example) => ojsErrors('job', example).length === 0)).toEqual([
       ...[true, true, false, false],
     ])
   })
 
-  it('describe our errors', () => {
+  it("describe the gateway's errors", () => {
     const body = JSON.parse(errorBody(notFound('job', 'x'), 'req_1'))
     expect(ojsErrors('error', body.error)).toEqual([])
     expect(ojsErrors('error', { code: 'x' })).toHaveLength(2)
   })
 
-  it('describe our events', () => {
+  it("describe the gateway's events", () => {
     const ring = new EventRing(10, { now: () => 0, wall: () => 0 }, uuid7)
     ring.onJobEvent({ type: 'job.enqueued', job: jobRow() })
     const query = { after: null, types: new Set<string>(), queues: new Set<string>(), limit: 1 }
@@ -110,15 +110,15 @@ describe("OJS's own schemas", () => {
       { jobs: [{ type: 'a', args: [], options: { unique: { keys: ['a'] } } }] },
       1,
     ],
-  ])('describe a batch request: %s', (_, body, errors) => {
+  ])('describe a batch request with %s', (_, body, errors) => {
     expect(ojsErrors('batch-request', body)).toHaveLength(errors)
   })
 })
 
-describe('the check of the tests', () => {
+describe('the envelope checks that other tests use', () => {
   const [job] = documents().filter(({ specversion }) => specversion !== undefined)
 
-  it('knows an envelope', () => {
+  it('recognise a valid envelope', () => {
     expect(() => assertEnvelope(job)).not.toThrow()
     expect(() => assertEnvelope({ ...job, type: 'a-b.c', vendor: 1 })).not.toThrow()
     expect(() => assertEnvelope({ ...job, retry: { backoff_strategy: 'linear' } })).toThrow()
@@ -126,7 +126,7 @@ describe('the check of the tests', () => {
     expect(() => assertEnvelope(undefined)).toThrow("'args'")
   })
 
-  it('finds the jobs of an answer', () => {
+  it('find the jobs in an answer', () => {
     expect(assertEnvelopes('/ojs/v1/jobs/x', { job })).toBe(1)
     expect(assertEnvelopes('/ojs/v1/workers/fetch', { jobs: [job, job] })).toBe(2)
     expect(assertEnvelopes('/ojs/v1/workers/heartbeat', { job: {} })).toBe(0)

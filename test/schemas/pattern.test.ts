@@ -11,12 +11,12 @@ function bytesOf(...patterns: string[]): number {
   return engine.bytes()
 }
 
-it('takes the memory of all of its patterns together', () => {
+it('the memory of compiled patterns is that of each together', () => {
   expect(bytesOf()).toBe(0)
   expect(bytesOf('a', '^b{9}$')).toBe(bytesOf('a') + bytesOf('^b{9}$'))
 })
 
-it('takes more for a class of many characters, and most for one of Unicode, or for its opposite', () => {
+it('the memory of a pattern grows with its character classes, and most with Unicode classes and their complements', () => {
   const plain = bytesOf('^a{9}$')
   const written = bytesOf('^[acegikmoqsuwy]{9}$')
   const ofUnicode = [String.raw`^\p{L}{9}$`, String.raw`^\P{L}{9}$`].map((one) => bytesOf(one))
@@ -24,7 +24,7 @@ it('takes more for a class of many characters, and most for one of Unicode, or f
   for (const bytes of ofUnicode) expect(bytes).toBeGreaterThan(10 * written)
 })
 
-it('keeps of what it has matched what it says at most, and of plain texts all', () => {
+it('a pattern keeps at most keptBytes of what it has matched', () => {
   const compiled = vi.spyOn(RE2JS, 'compile')
   const engine = linearPatterns(() => new Fuel())
   const [hungry, plain] = [engine('[ab]*a[ab]{20}c'), engine('[a-z]+@[a-z]+')]
@@ -37,13 +37,13 @@ it('keeps of what it has matched what it says at most, and of plain texts all', 
   expect(hungry.test(`${'a'.repeat(21)}c`)).toBe(true)
 })
 
-it('counts nothing for what RE2 needs no states for', () => {
+it('a pattern for which RE2 needs no states keeps nothing', () => {
   const engine = linearPatterns(() => new Fuel())
   expect(engine('^[a-z]+$').test('abc')).toBe(true)
   expect(engine.keptBytes()).toBe(0)
 })
 
-/** RE2 needs another state for nearly each of them; with `c`, as it looks for that first. */
+/** A text for each letter of which RE2 needs another state. It begins with `c`, which RE2 searches first. */
 function letters(seed: number): string {
   let bits = seed
   const next = () => {

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { plainCopy } from '../../src/schemas/plain-json.ts'
 
-/** Deep enough for everything here. */
+/** Deep enough for all values here. */
 const DEPTH = 32
 
 function byText(value: unknown): unknown {
@@ -19,23 +19,23 @@ function depthOf(value: unknown): number {
 }
 
 describe('a copy of plain data', () => {
-  it('is what JSON would make of it', () => {
+  it('is equal to what JSON.parse and JSON.stringify would make', () => {
     const plain = { a: [1, 'b', true, null, 1.5, 1e-7, { '': {} }], 2: [], constructor: 'c' }
     expect(plainCopy(plain, DEPTH)).toStrictEqual(byText(plain))
   })
 
-  it('leaves out what is undefined', () => {
+  it('has no undefined members', () => {
     expect(plainCopy({ a: undefined, b: 1 }, DEPTH)).toStrictEqual({ b: 1 })
   })
 
-  it('shares nothing with it', () => {
+  it('shares no object with the original', () => {
     const inner = { a: 1 }
     const copy = plainCopy([inner], DEPTH)
     inner.a = 2
     expect(copy).toStrictEqual([{ a: 1 }])
   })
 
-  it('is made for nearly all of it, and is never anything else', () => {
+  it('is made for nearly all JSON values, and is always equal to the JSON value', () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 4 }), (value) => {
         const copy = plainCopy(value, DEPTH)
@@ -46,7 +46,7 @@ describe('a copy of plain data', () => {
     )
   })
 
-  it('is never anything else for whatever else there is either', () => {
+  it('of any JavaScript value is equal to the JSON value, if it is made', () => {
     const anything = fc.anything({ withDate: true, withMap: true, withSparseArray: true })
     fc.assert(
       fc.property(anything, (value) => {
@@ -57,7 +57,7 @@ describe('a copy of plain data', () => {
     )
   })
 
-  it('goes as deep as it may, and no deeper', () => {
+  it('is made up to the maximum depth', () => {
     const nested = { a: [{}] }
     expect(depthOf(nested)).toBe(3)
     expect(plainCopy(nested, 3)).toStrictEqual(nested)
@@ -69,22 +69,22 @@ it.each([
   ['a date', new Date(0)],
   ['a map', new Map()],
   ['an instance', new Point()],
-  ['without a prototype', Object.create(null)],
-  ['a string in a box', Object('a')],
-  ['a list that is more than one', Object.setPrototypeOf([], Point.prototype)],
-  ['with a toJSON', { toJSON: () => 1 }],
-  ['a list with a toJSON', Object.assign([], { toJSON: () => 1 })],
-  ['undefined in a list', [undefined]],
-  ['a hole', new Array(1)],
+  ['an object without a prototype', Object.create(null)],
+  ['a String object', Object('a')],
+  ['an array with another prototype', Object.setPrototypeOf([], Point.prototype)],
+  ['an object with a toJSON', { toJSON: () => 1 }],
+  ['an array with a toJSON', Object.assign([], { toJSON: () => 1 })],
+  ['undefined in an array', [undefined]],
+  ['a sparse array', new Array(1)],
   ['a function', { a: () => 1 }],
   ['a symbol', { a: Symbol('a') }],
   ['a bigint', { a: 1n }],
   ['NaN', Number.NaN],
-  ['infinite', -Infinity],
+  ['-Infinity', -Infinity],
   ['-0', -0],
-  ['more than 2^53', 2 ** 53],
+  ['an integer of 2^53', 2 ** 53],
   ['a member __proto__', JSON.parse('{"__proto__":1}')],
-])('leaves the long way what is not plain: %s', (_what, value) => {
+])('a copy of plain data is not made of what is not plain: %s', (_what, value) => {
   expect(plainCopy(value, DEPTH)).toBeUndefined()
   expect(plainCopy({ in: [value] }, DEPTH)).toBeUndefined()
 })

@@ -4,7 +4,7 @@ import { parseRegister } from '../../src/schemas/register.ts'
 const body = { uri: 'urn:ojs:schema:a', type: 'a', version: 1, schema: {} }
 
 test.each(['urn:ojs:schema:a', 'https://example.org/a.json', 'urn:ü:\u{1f600}'])(
-  'a schema is called %s',
+  'a schema may have the URI %s',
   (uri) => {
     expect(parseRegister({ ...body, uri })).toMatchObject({ uri })
   },
@@ -19,6 +19,6 @@ test.each([
   'urn:a\ud83d',
   'urn:<a>',
   `urn:${'a'.repeat(2_045)}`,
-])('and not %j', (uri) => {
+])('a schema may not have the URI %j', (uri) => {
   expect(() => parseRegister({ ...body, uri })).toThrow("'uri'")
 })

@@ -26,11 +26,11 @@ function expectField(error: OjsError, field: string): void {
 
 const ids = (length: number) => Array.from({ length }, (_, index) => `job-${index}`)
 
-describe('a refusal tells', () => {
+describe('the error of a refused request', () => {
   const push = (member: object) => ({ type: 'a', args: [], ...member })
 
   it.each<[unknown, string, object]>([
-    // Seed 001 §9.1 prints this one.
+    // The example of seed 001 §9.1.
     [push({ args: {} }), 'a JSON array', { field: 'args', expected: 'array', received: 'object' }],
     [push({ priority: 'x' }), 'an integer', { expected: 'integer', received: 'string' }],
     [push({ pending: 1 }), 'a boolean', { expected: 'boolean', received: 'number' }],
@@ -39,7 +39,7 @@ describe('a refusal tells', () => {
       'an integer or string',
       { expected: 'integer or string', received: 'array' },
     ],
-  ])('of %j that it must be %s', (body, expected, details) => {
+  ])('for %j says that the member must be %s', (body, expected, details) => {
     const error = refused(parsePush, body)
     expect(error.message).toMatch(new RegExp(`^The '\\w+' field must be ${expected}\\.$`))
     expect(error.details).toMatchObject(details)
@@ -51,11 +51,11 @@ describe('a refusal tells', () => {
       { queue: 'Q'.repeat(120) },
       { field: 'queue', validation: 'pattern', received: 'Q'.repeat(100) },
     ],
-  ])('what it got of %j, and no more than a hundred characters', (member, details) => {
+  ])('for %j has at most a hundred characters of what was received', (member, details) => {
     expect(refused(parsePush, push(member)).details).toEqual(details)
   })
 
-  it('which words there are, where it got another one', () => {
+  it('lists the accepted words for an unknown one', () => {
     const { message, details } = refused(parsePush, push({ retry: { on_exhaustion: 'drop' } }))
     const field = 'retry.on_exhaustion'
     expect(message).toBe(`The '${field}' field must be one of discard, dead_letter.`)
@@ -70,13 +70,13 @@ describe('FETCH', () => {
     expect(parseFetch(body)).toBe(body)
   })
 
-  it('takes a hundred queues and no more', () => {
+  it('accepts a hundred queues and no more', () => {
     const body = (length: number) => ({ queues: Array(length).fill('q') })
     expect(parseFetch(body(100))).toEqual(body(100))
     expectField(refused(parseFetch, body(101)), 'queues')
   })
 
-  it('takes no lease beyond ten years', () => {
+  it('refuses a lease beyond ten years', () => {
     const body = { queues: ['q'], visibility_timeout_ms: 315_360_000_001 }
     expectField(refused(parseFetch, body), 'visibility_timeout_ms')
   })
@@ -89,7 +89,7 @@ describe('FETCH', () => {
     { queues: ['q'.repeat(128)], worker_id: 'w'.repeat(255), visibility_timeout_ms: 1, wait_ms: 0 },
     { queues: ['q'], visibility_timeout_ms: 315_360_000_000, wait_ms: -1 },
     { queues: ['q'], worker_id: null, visibility_timeout_ms: null, wait_ms: null },
-  ])('accepts form %#', (body) => {
+  ])('accepts body %#', (body) => {
     expect(parseFetch(body)).toBe(body)
   })
 
@@ -117,7 +117,7 @@ describe('ACK', () => {
     { job_id: 'x' },
     { job_id: 'x'.repeat(255), worker_id: 'w'.repeat(255), attempt: 1, result: [] },
     { job_id: 'x', worker_id: null, attempt: null, vendor: 1 },
-  ])('accepts form %#', (body) => {
+  ])('accepts body %#', (body) => {
     expect(parseAck(body)).toBe(body)
   })
 
@@ -225,7 +225,7 @@ describe('heartbeat', () => {
       labels: Array(64).fill('l'.repeat(255)),
     },
     { ...nulls, worker_id: 'w' },
-  ])('accepts form %#', (body) => {
+  ])('accepts body %#', (body) => {
     expect(parseHeartbeat(body)).toBe(body)
   })
 
@@ -264,7 +264,7 @@ describe('heartbeat', () => {
 })
 
 describe('batch', () => {
-  it.each([1, 1000])('accepts %i jobs, whatever they are', (length) => {
+  it.each([1, 1000])('accepts %i jobs of any content', (length) => {
     const body = { jobs: Array.from({ length }, () => 7) }
     expect(parseBatch(body)).toBe(body)
   })
