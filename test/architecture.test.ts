@@ -18,7 +18,7 @@ const sources = readdirSync(SRC, { recursive: true, encoding: 'utf8' })
 
 function read(path: string): Source {
   const text = readFileSync(path, 'utf8')
-  // No `;` or `=` between the keyword and `from`: prose that says "import" is not a statement.
+  // No `;` or `=` between the keyword and `from`, so that prose with the word "import" is no statement.
   const statements = text.matchAll(
     /^(?:import|export)\s+(?:type\s+)?(?:[^;='"]*?\sfrom\s+)?['"]([^'"]+)['"]/gm,
   )
@@ -113,8 +113,8 @@ const ROOT_FILES = new Set([
   ...AT_THE_TOP,
 ])
 
-describe('direction of imports', () => {
-  it('has a rule for every folder', () => {
+describe('the sources', () => {
+  it('have an import rule for every folder', () => {
     const folders = new Set(sources.map(({ file }) => file.split('/')[0] ?? ''))
     const ruled = Object.keys(MAY_IMPORT).map((folder) => folder.slice(0, -1))
     const unruled = [...folders].filter(
@@ -123,16 +123,19 @@ describe('direction of imports', () => {
     expect(unruled).toEqual([])
   })
 
-  it.each(Object.entries(MAY_IMPORT))('%s', (folder, allowed) => {
-    const own = sources.filter(({ file }) => file.startsWith(folder))
-    expect(own.length).toBeGreaterThan(0)
-    const wrong = own.flatMap(({ file, imports }) =>
-      imports
-        .filter(({ isPackage, target }) => !isPackage && !isAllowed(target, [folder, ...allowed]))
-        .map(({ target }) => `${file} imports ${target}`),
-    )
-    expect(wrong).toEqual([])
-  })
+  it.each(Object.entries(MAY_IMPORT))(
+    'in %s import only what their rule allows',
+    (folder, allowed) => {
+      const own = sources.filter(({ file }) => file.startsWith(folder))
+      expect(own.length).toBeGreaterThan(0)
+      const wrong = own.flatMap(({ file, imports }) =>
+        imports
+          .filter(({ isPackage, target }) => !isPackage && !isAllowed(target, [folder, ...allowed]))
+          .map(({ target }) => `${file} imports ${target}`),
+      )
+      expect(wrong).toEqual([])
+    },
+  )
 
   it.each<[string, string, readonly string[]]>([
     ['amqplib', 'broker/', []],
@@ -146,14 +149,14 @@ describe('direction of imports', () => {
     ['uuid', 'uuid.ts', ['sdk/job-id.ts']],
     ['croner', 'job/cron-expression.ts', []],
     ['@opentelemetry/api', 'telemetry/tracing.ts', ['sdk/trace-context.ts', 'sdk/tracing.ts']],
-  ])('%s is imported by %s only', (name, owner, others) => {
+  ])('import the package %s in %s only', (name, owner, others) => {
     const importers = sources
       .filter(({ imports }) => imports.some(({ target }) => target === name))
       .map(({ file }) => file)
     expect(importers.filter((file) => !isAllowed(file, [owner, ...others]))).toEqual([])
   })
 
-  it('keeps the rules of job/ free of I/O', () => {
+  it('in job/ import nothing that does I/O', () => {
     const packages = sources
       .filter(({ file }) => file.startsWith('job/'))
       .flatMap(({ imports }) => imports.filter(({ isPackage }) => isPackage))
@@ -162,7 +165,7 @@ describe('direction of imports', () => {
     expect(packages.filter((name) => !['node:crypto', 'croner'].includes(name))).toEqual([])
   })
 
-  it('keeps sdk/ fit for a browser', () => {
+  it('in sdk/ import no package that does not run in a browser', () => {
     const packages = sources
       .filter(({ file }) => file.startsWith('sdk/'))
       .flatMap(({ imports }) => imports.filter(({ isPackage }) => isPackage))
@@ -170,7 +173,7 @@ describe('direction of imports', () => {
     expect(packages.filter((name) => !['uuid', '@opentelemetry/api'].includes(name))).toEqual([])
   })
 
-  it('lets nobody import the edge of the process', () => {
+  it('import main.ts, index.ts and gateway.ts in cli/serve.ts and index.ts only', () => {
     const edge = new Set(['main.ts', 'index.ts', 'gateway.ts'])
     const importers = sources
       .filter(({ imports }) => imports.some(({ target }) => edge.has(target)))
@@ -178,7 +181,7 @@ describe('direction of imports', () => {
     expect(importers.sort()).toEqual(['cli/serve.ts', 'index.ts'])
   })
 
-  it('ends the process in one place', () => {
+  it('call process.exit in main.ts only', () => {
     const calls = sources
       .filter(({ file }) => file !== 'main.ts')
       .filter(({ file }) => /process\.exit\(|\bexit\(/.test(readFileSync(join(SRC, file), 'utf8')))
@@ -192,8 +195,8 @@ function isAllowed(target: string, allowed: readonly string[]): boolean {
   )
 }
 
-describe('size', () => {
-  it('has no source file over 400 lines', () => {
+describe('the size of the sources', () => {
+  it('is at most 400 lines for each file', () => {
     expect(sources.filter(({ lines }) => lines > 400).map(({ file }) => file)).toEqual([])
   })
 })
@@ -202,7 +205,7 @@ describe('README', () => {
   const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
   const table = readme.slice(readme.indexOf('## Where is it'))
 
-  it('answers at least ten questions with files that exist', () => {
+  it('answers at least ten questions of "Where is it" with files that exist', () => {
     const rows =
       table
         .split('\n## ')[0]

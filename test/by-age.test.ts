@@ -7,7 +7,7 @@ import { ByAge } from '../src/by-age.ts'
 setFlagsFromString('--expose-gc')
 const collectGarbage: () => void = runInNewContext('gc')
 
-it('drops its entries in the order in which they were last set', () => {
+it('ByAge drops its entries in the order in which they were last set', () => {
   const map = new ByAge<string, string>()
   const setAll = (keys: string) => {
     for (const key of keys) map.set(key, key.toUpperCase())
@@ -23,8 +23,8 @@ it('drops its entries in the order in which they were last set', () => {
   expect([...map]).toEqual([['e', 'E']])
 })
 
-/** What it has deleted at the front a map keeps for a while, and each walk from there steps over it. */
-it('does not look for the oldest from the front each time', () => {
+/** A Map keeps deleted entries at its front for a while, and each new iterator steps over them. */
+it('ByAge does not iterate from the front for each drop', () => {
   const walks = vi.spyOn(ByAge.prototype, 'keys')
   const map = new ByAge<number, number>()
   for (let i = 0; i < 5_000; i++) {
@@ -35,8 +35,8 @@ it('does not look for the oldest from the front each time', () => {
   walks.mockRestore()
 })
 
-/** As an iterator that stands still would, with all that it would still step over. */
-it('keeps hardly anything of what was deleted', async () => {
+/** An iterator that stays at its place keeps alive all deleted entries that it would step over. */
+it('ByAge keeps hardly any deleted values alive', async () => {
   const map = new ByAge<number, object>()
   map.set(0, {})
   map.dropOldest()
@@ -47,7 +47,7 @@ it('keeps hardly anything of what was deleted', async () => {
     map.set(i, value)
     map.delete(i - 3)
   }
-  // What a WeakRef was made of lives on until then.
+  // The target of a new WeakRef stays alive until the end of the turn.
   await turn()
   collectGarbage()
   const kept = deleted.filter((one) => one.deref() !== undefined)

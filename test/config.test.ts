@@ -22,21 +22,21 @@ describe('configuration', () => {
     expect([config, config.access].every(Object.isFrozen)).toBe(true)
   })
 
-  it('accepts the alias AMQP_URL, and the own name wins', () => {
+  it('accepts AMQP_URL as an alias, which OJS_AMQP_URL overrides', () => {
     expect(readConfig({ AMQP_URL: 'amqp://a' }).config.amqpUrls).toEqual(['amqp://a'])
     const both = { AMQP_URL: 'amqp://a', OJS_AMQP_URL: 'amqp://b, amqp://c' }
     expect(readConfig(both).config.amqpUrls).toEqual(['amqp://b', 'amqp://c'])
     // A scheme in any case, as RFC 3986 has it.
     expect(readConfig({ AMQP_URL: 'AMQP://a' }).config.amqpUrls).toEqual(['AMQP://a'])
-    // Empty is not set: that is how Docker Compose hands on what nobody has said.
+    // Docker Compose passes an unset variable on as an empty one, so empty means unset.
     const empty = { AMQP_URL: 'amqp://a', OJS_AMQP_URL: '' }
     expect(readConfig(empty).config.amqpUrls).toEqual(['amqp://a'])
   })
 
-  it('knows what docker-compose.yml sets, also where that is empty', () => {
+  it('knows all variables that docker-compose.yml sets, and treats their empty defaults as unset', () => {
     const file = readFileSync(new URL('../docker-compose.yml', import.meta.url), 'utf8')
     const lines = file.matchAll(/^ {6}(OJS_\w+): "?(.*?)"?$/gm)
-    // As Docker Compose does: `${NAME:-default}` with no NAME anywhere.
+    // Replaces `${NAME:-default}` by its default, as Docker Compose does when NAME is not set.
     const env = [...lines].map(([, name = '', value = '']) => [
       name,
       value.replace(/\$\{(\w+):-(.*)\}/, '$2'),
@@ -51,7 +51,7 @@ describe('configuration', () => {
     expect(warnings).toEqual([])
   })
 
-  it('has Docker Compose float over no minor version, and keep no log for ever', () => {
+  it('pins the minor version of RabbitMQ in docker-compose.yml, and limits the size of logs there', () => {
     const file = readFileSync(new URL('../docker-compose.yml', import.meta.url), 'utf8')
     expect(file.match(/image: \S+/g)).toEqual([expect.stringMatching(/:\d+\.\d+-management$/)])
     expect(file).toContain('max-size')
@@ -59,7 +59,7 @@ describe('configuration', () => {
   })
 
   it.each(['OJS_QUEUE_TIPE', 'OJS_QUEU_TIPE', 'OJS_QUEUE_TYPES', 'OJS_QUEUETYPE'])(
-    'refuses a misspelt name and says which one was meant: %s',
+    'refuses a misspelt name and suggests the right one: %s',
     (name) => {
       expect(() => readConfig({ [name]: 'quorum' })).toThrow('did you mean OJS_QUEUE_TYPE?')
     },
@@ -72,18 +72,23 @@ describe('configuration', () => {
     ['OJS_TLS_CERT_FILE', 'OJS_TLS_CERT?'],
     ['OJS_PREFIX_FILE', 'OJS_PREFIX?'],
     ['OJS_API_KEY_FILE', 'OJS_API_KEYS_FILE?'],
-  ])('refuses a name with too little or too much at its end: %s', (name, meant) => {
-    expect(() => readConfig({ [name]: '1' })).toThrow(`${name} is not known; did you mean ${meant}`)
-  })
+  ])(
+    'refuses a name that is too short or too long and suggests the right ones: %s',
+    (name, meant) => {
+      expect(() => readConfig({ [name]: '1' })).toThrow(
+        `${name} is not known; did you mean ${meant}`,
+      )
+    },
+  )
 
-  it('only warns of what Kubernetes sets for a Service', () => {
+  it('only warns about variables that Kubernetes sets for a Service', () => {
     const names = ['OJS_SERVICE_HOST', 'OJS_SERVICE_PORT_HTTP', 'OJS_PORT_8080_TCP_ADDR']
     const more = ['OJS_PORT_8080_TCP', 'OJS_LEDGER_PORT', 'OJS_LEDGER_SERVICE_HOST']
     const env = Object.fromEntries([...names, ...more].map((name) => [name, 'tcp://10.0.0.1:8080']))
     expect(readConfig(env).warnings).toHaveLength(6)
   })
 
-  it('only warns of a name that is like none of ours', () => {
+  it('only warns about a name that is similar to no variable', () => {
     expect(readConfig({ OJS_SOMETHING_ELSE: '1' }).warnings).toEqual([
       'OJS_SOMETHING_ELSE is not a known variable; it is ignored',
     ])
@@ -95,7 +100,7 @@ describe('configuration', () => {
     'heartbeat=300&channelMax=16',
     'channelMax=0&frameMax=0',
     'frameMax=65536',
-  ])('takes what AMQP URLs may say of a connection: %s', (query) => {
+  ])('accepts connection parameters in an AMQP URL: %s', (query) => {
     const url = `amqp://host/%2Fojs?${query}`
     expect(readConfig({ OJS_AMQP_URL: url }).config.amqpUrls).toEqual([url])
   })
@@ -112,7 +117,7 @@ describe('configuration', () => {
   })
 
   it.each(['frame_max', 'channel_max', 'cacertfile', 'verify', 'heartbeats', 'Heartbeat'])(
-    'refuses a parameter that nobody reads: %s',
+    'refuses an unknown parameter in an AMQP URL: %s',
     (name) => {
       const url = `amqps://host/%2Fojs?heartbeat=5&${name}=5`
       expect(messageOf(() => readConfig({ OJS_AMQP_URL: url }))).toBe(
@@ -121,7 +126,7 @@ describe('configuration', () => {
     },
   )
 
-  it('shows nothing of a password with a question mark in it', () => {
+  it('hides a password with a question mark in its error', () => {
     const message = messageOf(() => readConfig({ OJS_AMQP_URL: 'amqp://user:1?secret=x@host' }))
     expect(message).toContain('unknown parameter; the known ones are')
     expect(message).not.toContain('secret')
@@ -131,18 +136,18 @@ describe('configuration', () => {
     ['amqp://a/one, amqp://b/two', 'virtual hosts'],
     ['amqp://a/%2Fojs, amqp://b', 'virtual hosts'],
     ['amqp://a/%2Fojs, amqps://b/%2Fojs', 'amqp:// and amqps://'],
-  ])('takes several URLs for hosts of one cluster: not %s', (urls, why) => {
+  ])('refuses several URLs with different virtual hosts or schemes: %s', (urls, why) => {
     expect(() => readConfig({ OJS_AMQP_URL: urls })).toThrow(why)
   })
 
   it.each([
     'amqp://a, amqp://b/, AMQP://c/%2f',
     'amqp://u:p@a/%2Fojs, amqp://b:1/%2fojs?frameMax=0',
-  ])('takes hosts whose URLs name the same virtual host: %s', (urls) => {
+  ])('accepts several URLs with the same virtual host: %s', (urls) => {
     expect(() => readConfig({ OJS_AMQP_URL: urls })).not.toThrow()
   })
 
-  it('reports every mistake at once, without the password of a URL', () => {
+  it('reports all mistakes at once, without the password of a URL', () => {
     const env = { OJS_PORT: '80x', OJS_DECLARE: 'often', OJS_AMQP_URL: 'http://u:secret@host' }
     const message = messageOf(() => readConfig(env))
     expect(message.split('\n')).toHaveLength(3)
@@ -151,12 +156,12 @@ describe('configuration', () => {
     expect(message).not.toContain('secret')
   })
 
-  it('says what a setting was that is none of the known ones', () => {
+  it('shows the value of a setting that is none of the accepted ones', () => {
     const message = messageOf(() => readConfig({ OJS_QUEUE_TYPE: 'quorum\r' }))
     expect(message).toBe("OJS_QUEUE_TYPE must be one of classic, quorum, not 'quorum\r'")
   })
 
-  it('takes each setting from its own variable', () => {
+  it('reads each setting from its own variable', () => {
     const { config } = readConfig({
       ...{ OJS_HOST: '::1', OJS_PORT: '1', OJS_LEDGER: 'sqlite:/l', OJS_LEDGER_SYNC: 'normal' },
       ...{ OJS_QUEUE_TYPE: 'quorum', OJS_QUEUES: 'a, ,b,', OJS_DECLARE: 'never' },
@@ -206,7 +211,7 @@ describe('configuration', () => {
     ['OJS_AMQP_URL', ','],
     ['OJS_AMQP_URL', 'amqp:host'],
     ['OJS_AMQP_URL', 'amqp://user:100%@host'],
-    // Read as host `user` and port 12.
+    // A URL parser reads these two as host `user` and port 12.
     ['OJS_AMQP_URL', 'amqp://user:12#secret@host/%2Fojs'],
     ['OJS_AMQP_URL', 'amqp://user:12/secret@host/%2Fojs'],
     ['OJS_AMQP_URL', 'amqp://host?heartbeat=5s'],
@@ -239,22 +244,22 @@ describe('configuration', () => {
     expect(() => readConfig({ [name]: value })).toThrow(ConfigError)
   })
 
-  it('tells all of the rule that a prefix breaks', () => {
+  it('describes the whole rule for a prefix that breaks it', () => {
     expect(() => readConfig({ OJS_PREFIX: '-tenant' })).toThrow(/start with a letter or digit/)
   })
 
-  it('takes an @ in a virtual host behind a user: no password ends there', () => {
+  it('accepts an @ in a virtual host after a user, which no password can include', () => {
     const url = 'amqp://user:password@host/jobs@home'
     expect(readConfig({ OJS_AMQP_URL: url }).config.amqpUrls).toEqual([url])
   })
 
-  it('refuses queues that look like entities of its prefix', () => {
+  it("refuses queues that look like entities of the gateway's prefix", () => {
     const queues = { OJS_QUEUES: 'tenant1.ojs.queue.control.default' }
     expect(() => readConfig({ ...queues, OJS_PREFIX: 'tenant1' })).toThrow(ConfigError)
     expect(readConfig(queues).config.queues).toHaveLength(1)
   })
 
-  it('says where a port comes from that is that of a Service of Kubernetes', () => {
+  it('explains that a port like tcp://10.0.0.1:8080 comes from a Kubernetes Service', () => {
     const read = () => readConfig({ OJS_PORT: 'tcp://10.0.0.1:8080' })
     expect(read).toThrow('enableServiceLinks: false')
   })
@@ -270,7 +275,7 @@ describe('a secret in a file', () => {
   }
   const entry = `ops:admin:${'ab'.repeat(32)}`
 
-  it('is as good as one in the environment', () => {
+  it('has the same effect as one in the environment', () => {
     const keys = readConfig({ OJS_API_KEYS_FILE: file(`${entry}\n`), OJS_HOST: '0.0.0.0' })
     expect(keys.config.access.apiKeys).toMatchObject([{ name: 'ops', role: 'admin' }])
     const env = { OJS_AMQP_URL_FILE: file('amqp://u:p@a,amqp://b\r\n'), AMQP_URL: 'amqp://c' }
@@ -278,34 +283,34 @@ describe('a secret in a file', () => {
     expect(readConfig({ OJS_API_KEYS_FILE: '' }).config.access.apiKeys).toEqual([])
   })
 
-  it('is not given twice', () => {
+  it('is refused when the environment has the secret, too', () => {
     const env = { OJS_API_KEYS: entry, OJS_API_KEYS_FILE: file(entry) }
     expect(() => readConfig(env)).toThrow('OJS_API_KEYS and OJS_API_KEYS_FILE are both set')
   })
 
-  it.each(['', '\n', ' \n'])('is there: not %j', (text) => {
+  it.each(['', '\n', ' \n'])('is refused when the file is empty: %j', (text) => {
     const path = file(text)
     const message = messageOf(() => readConfig({ OJS_API_KEYS_FILE: path }))
     expect(message).toBe(`OJS_API_KEYS_FILE: '${path}' is empty`)
   })
 
-  it('can be read', () => {
+  it('is refused when the file cannot be read', () => {
     const path = join(directory.path, 'none')
     const message = messageOf(() => readConfig({ OJS_API_KEYS_FILE: path }))
     expect(message).toBe(`OJS_API_KEYS_FILE: '${path}' cannot be read (ENOENT)`)
   })
 
-  it('is not shown where it is mistaken', () => {
+  it('is not shown in an error about it', () => {
     const env = { OJS_API_KEYS_FILE: file('secret'), OJS_AMQP_URL_FILE: file('secret') }
     expect(messageOf(() => readConfig(env))).not.toContain("secret'")
   })
 })
 
-describe('the host', () => {
+describe('OJS_HOST', () => {
   it.each([' ', 'two words', '[::1]', '[localhost]', '127.0.0.1:8080', 'http://localhost', 'a/b'])(
-    "is an address or a name: not '%s'",
+    "refuses '%s', which is not an address or host name",
     (host) => {
-      // Whether it could be reached is no question then.
+      // Whether the host needs keys is not checked for an invalid host.
       expect(messageOf(() => readConfig({ OJS_HOST: host }))).toBe(
         `OJS_HOST must be an address or a host name, without brackets and port, not '${host}'`,
       )
@@ -313,19 +318,19 @@ describe('the host', () => {
   )
 
   it.each(['::1', '127.0.0.1', 'localhost', 'fe80::1%eth0', 'my_host.internal', 'bücher.example'])(
-    '%s',
+    'accepts %s',
     (host) => {
       expect(readConfig({ OJS_HOST: host, OJS_ALLOW_OPEN: '1' }).config.host).toBe(host)
     },
   )
 })
 
-describe('who may connect', () => {
+describe('access without API keys', () => {
   const HASH = 'ab'.repeat(32)
   const keys = { OJS_API_KEYS: `ops:admin:${HASH}` }
 
   it.each(['127.0.0.1', '127.255.255.254', '::1', 'localhost', 'LOCALHOST'])(
-    '%s needs no keys',
+    'is allowed on %s',
     (host) => {
       expect(readConfig({ OJS_HOST: host }).config.host).toBe(host)
     },
@@ -334,7 +339,7 @@ describe('who may connect', () => {
   it.each([
     ...['0.0.0.0', '::', '10.0.0.1', '126.255.255.255', '128.0.0.1', '::ffff:10.0.0.1'],
     ...['gateway.internal', 'localhost.internal'],
-  ])('%s needs keys, or to be told that it may do without', (host) => {
+  ])('is refused on %s, unless OJS_ALLOW_OPEN or OJS_API_KEYS is set', (host) => {
     const message = messageOf(() => readConfig({ OJS_HOST: host }))
     expect(message).toContain(`OJS_HOST=${host} is reachable from outside`)
     expect(message).toContain('OJS_API_KEYS')
@@ -347,13 +352,13 @@ describe('who may connect', () => {
     expect(readConfig({ OJS_HOST: host, ...keys }).config.access.apiKeys).toHaveLength(1)
   })
 
-  it('shows no hash in a mistake', () => {
+  it('is refused without showing a hash of OJS_API_KEYS', () => {
     const message = messageOf(() => readConfig({ OJS_API_KEYS: `ops:king:${HASH},${HASH}` }))
     expect(message.split('\n')).toHaveLength(2)
     expect(message).not.toContain('abab')
   })
 
-  it('takes TLS as a whole', () => {
+  it('TLS needs both the certificate and the key', () => {
     const files = { OJS_TLS_CERT: 'c.pem', OJS_TLS_KEY: 'k.pem' }
     expect(readConfig(files).config.access.tls).toEqual({ cert: 'c.pem', key: 'k.pem' })
     expect(readConfig({ ...files, OJS_TLS_CA: 'ca.pem' }).config.access.tls?.ca).toBe('ca.pem')
@@ -362,7 +367,7 @@ describe('who may connect', () => {
     }
   })
 
-  it("does not take a client's variable for the gateway's", () => {
+  it('OJS_API_KEY, a variable of clients, is ignored unless it has the form of OJS_API_KEYS', () => {
     expect(readConfig({ OJS_API_KEY: 'ojs_x' }).warnings).toEqual([])
     const message = messageOf(() => readConfig({ OJS_API_KEY: `ops:admin:${HASH}` }))
     expect(message).toContain('did you mean OJS_API_KEYS?')

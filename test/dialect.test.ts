@@ -11,7 +11,7 @@ import {
 import { OjsError } from '../src/errors.ts'
 
 describe('dialects', () => {
-  it('are two, and the default is the seeds', () => {
+  it('are seed, the default, and conformance', () => {
     expect(DIALECTS).toEqual(['seed', 'conformance'])
     expect(readConfig({}).config.dialect).toBe('seed')
     expect(readConfig({ OJS_DIALECT: 'conformance' }).config.dialect).toBe('conformance')

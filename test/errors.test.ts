@@ -15,8 +15,8 @@ function errorAbout(member: string): OjsError {
   throw new Error('it was taken')
 }
 
-// Log lines and terminals get what is said of a message, and whoever publishes it names its members.
-test('a message rewrites no terminal, and is one line', () => {
+// Log lines and terminals show these messages, and clients choose the names of members in them.
+test('the message of an error has no control characters and no line breaks', () => {
   const message = messageAbout('\u001b[2J\r\nall is well\u2028\u202e\ud800')
   expect(message).toBe(
     "The 'options.retry.\ufffd[2J\ufffd\ufffdall is well\ufffd\ufffd\ufffd' field is not known.",
@@ -25,7 +25,7 @@ test('a message rewrites no terminal, and is one line', () => {
   expect(stack).toMatch(/^OjsError: first\ufffdsecond\n/)
 })
 
-test('a message has an end, whatever it names, and so has the field', () => {
+test('the message of an error, and its field, are limited in length', () => {
   const { message, details } = errorAbout('x'.repeat(1_000_000))
   expect(message.length).toBeLessThanOrEqual(4_096)
   expect(details?.['field']).toBe(`options.retry.${'x'.repeat(286)}`)

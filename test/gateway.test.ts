@@ -15,7 +15,7 @@ import { onToldBroker, type ToldStage } from './operations/told-broker.ts'
 
 const logger = createLogger('silent')
 
-it('that cannot be put together lets go of its ledger, so that it can be tried again', async () => {
+it('a gateway that fails to start closes its ledger, so that it can be opened again', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'ojs-gateway-'))
   onTestFinished(() => rmSync(dir, { recursive: true }))
   const path = join(dir, 'ojs.db')
@@ -26,7 +26,7 @@ it('that cannot be put together lets go of its ledger, so that it can be tried a
   await ledger.close()
 })
 
-it('knows from its start which queues another process has found lost', async () => {
+it('a gateway warns from its start about queues that another process has found lost', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'ojs-gateway-'))
   onTestFinished(() => rmSync(dir, { recursive: true }))
   const path = join(dir, 'ojs.db')
@@ -43,7 +43,7 @@ it('knows from its start which queues another process has found lost', async () 
   expect(lost).toMatchObject([{ details: { queue: 'lost' } }])
 })
 
-describe('what RabbitMQ is told of the ledger', () => {
+describe('the hooks through which the broker reads the ledger', () => {
   let harness: SqliteHarness
   let stage: ToldStage
   let wakeRelay: Mock<Deps['wakeRelay']>
@@ -58,7 +58,7 @@ describe('what RabbitMQ is told of the ledger', () => {
   })
   afterEach(() => harness.destroy())
 
-  it('a queue has tokens while a job of it waits, or is at work', async () => {
+  it('report tokens of a queue while it has a job that waits or runs', async () => {
     expect(hooks.hasTokens('default')).toBe(false)
     const { id } = await pushed(harness.ledger)
     expect(hooks.hasTokens('default')).toBe(true)
@@ -67,7 +67,7 @@ describe('what RabbitMQ is told of the ledger', () => {
     expect(hooks.hasTokens('default')).toBe(true)
   })
 
-  it('no token is missing that was never sent, nor any while a thousand were not', async () => {
+  it('count only jobs whose token was confirmed, and none while a thousand tokens are owed', async () => {
     const { ledger } = harness
     const jobs = [await pushed(ledger), await pushed(ledger), await pushed(ledger)]
     expect(hooks.availableJobs('default')).toBe(0)
@@ -78,14 +78,14 @@ describe('what RabbitMQ is told of the ledger', () => {
     expect(hooks.availableJobs('default')).toBe(0)
   })
 
-  it('leases get their time again before anything is consumed', async () => {
+  it('extend all leases before the broker consumes', async () => {
     const { id } = await fetched(harness.ledger)
     const before = rowOf(harness.ledger, id).leaseExpiresAt ?? 0
     await hooks.onConsumeUp()
     expect(rowOf(harness.ledger, id).leaseExpiresAt).toBe(before + 60_000)
   })
 
-  it('and when publishing is possible again, where the relay looks at all that is owed', async () => {
+  it('extend all leases and wake the relay for all owed tokens when the broker can publish again', async () => {
     const { id } = await fetched(harness.ledger)
     const before = rowOf(harness.ledger, id).leaseExpiresAt ?? 0
     hooks.onUp()
@@ -93,19 +93,19 @@ describe('what RabbitMQ is told of the ledger', () => {
     expect(wakeRelay.mock.calls).toEqual([['all']])
   })
 
-  it('a queue that somebody else has declared, and a marker, are remembered', async () => {
+  it("record a queue that another program has declared, and the queue's marker", async () => {
     hooks.onQueueFound('found')
     await expect.poll(() => hooks.recordedQueues()).toContain('found')
     await hooks.onMarked('found', 'q-1')
     expect(hooks.markerOf('found')).toBe('q-1')
   })
 
-  it('a rung is remembered before it is used', async () => {
+  it('record a rung before it is used', async () => {
     await hooks.onRungDeclared('default', 500)
     expect(hooks.recordedRungs()).toEqual([{ queue: 'default', delayMs: 500 }])
   })
 
-  it('a queue is paused while the ledger says so', async () => {
+  it('report a queue as paused while the ledger has it paused', async () => {
     expect(hooks.isPaused('default')).toBe(false)
     await harness.ledger.pauses.pause('default', NOW)
     expect(hooks.isPaused('default')).toBe(true)

@@ -5,8 +5,8 @@ import { createLogger } from '../src/logger.ts'
 
 const listeners = (deadline: AbortSignal) => getEventListeners(deadline, 'abort').length
 
-describe('work with a deadline', () => {
-  it('is waited for, and leaves no listener behind', async () => {
+describe('untilDeadline', () => {
+  it('waits for the work, and removes its listener', async () => {
     const { signal } = new AbortController()
     const waiting = untilDeadline(new Promise(setImmediate), signal)
     expect(listeners(signal)).toBe(1)
@@ -14,7 +14,7 @@ describe('work with a deadline', () => {
     expect(listeners(signal)).toBe(0)
   })
 
-  it('is not waited for any longer', async () => {
+  it('stops waiting at the deadline, and removes its listener', async () => {
     const deadline = new AbortController()
     const waiting = untilDeadline(new Promise(() => {}), deadline.signal)
     deadline.abort()
@@ -22,11 +22,11 @@ describe('work with a deadline', () => {
     expect(listeners(deadline.signal)).toBe(0)
   })
 
-  it('is not waited for when it is over already', async () => {
+  it('does not wait when the deadline has passed already', async () => {
     await untilDeadline(new Promise(() => {}), AbortSignal.abort())
   })
 
-  it('fails with the work, and leaves no listener behind then either', async () => {
+  it('fails with the work, and removes its listener', async () => {
     const { signal } = new AbortController()
     await expect(untilDeadline(Promise.reject(new Error('no')), signal)).rejects.toThrow('no')
     expect(listeners(signal)).toBe(0)
@@ -49,13 +49,13 @@ describe('services', () => {
     return { services, said }
   }
 
-  it('stop in reverse, and those behind one that cannot are stopped all the same', async () => {
+  it('stop in reverse order, even if one of them fails to stop', async () => {
     const { services, said } = three({ stop: 'broker' })
     await stopAll(services, never, logger)
     expect(said).toEqual(['stop http', 'stop broker', 'stop ledger'])
   })
 
-  it('that have started are stopped where a later one cannot start', async () => {
+  it('that have started are stopped when a later one fails to start', async () => {
     const { services, said } = three({ start: 'http' })
     await expect(startAll(services, logger)).rejects.toThrow('http cannot start')
     expect(said.slice(3)).toEqual(['stop broker', 'stop ledger'])

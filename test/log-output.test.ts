@@ -37,7 +37,7 @@ describe('the output of log lines', () => {
     return fd
   }
 
-  /** Both ends of a pipe. It takes 64 KiB, and then says EAGAIN until somebody reads. */
+  /** Both ends of a pipe. It takes 64 KiB, and answers EAGAIN until somebody reads. */
   function pipe(): { fd: number; read(): string; hangUp(): void } {
     const dir = mkdtempSync(join(tmpdir(), 'ojs-log-'))
     cleanups.push(() => rmSync(dir, { recursive: true }))
@@ -54,14 +54,14 @@ describe('the output of log lines', () => {
     return { fd, read: () => readAll(reader), hangUp }
   }
 
-  /** How long it waited each time before it tried again what could not be written. */
+  /** The delays after which the output has tried again to write. */
   function retries(): () => unknown[] {
     const timers = vi.spyOn(globalThis, 'setTimeout')
     cleanups.push(() => timers.mockRestore())
     return () => timers.mock.calls.map(([, ms]) => ms)
   }
 
-  /** No write is under way any more, and what it came to was heard. */
+  /** Waits until no write is under way, and the outcome of the last one is handled. */
   async function written(): Promise<void> {
     await expect.poll(() => process.getActiveResourcesInfo()).not.toContain('FSReqCallback')
   }
@@ -75,7 +75,7 @@ describe('the output of log lines', () => {
     return text
   }
 
-  it('gets every line out in order, without being flushed', async () => {
+  it('writes every line in order without a flush', async () => {
     const { fd, read } = pipe()
     const lines = numbered(1_000)
     const output = new LogOutput({ fd, lostLine })
@@ -84,7 +84,7 @@ describe('the output of log lines', () => {
     expect(await readUntil(read, (text) => text.length >= wanted.length)).toBe(wanted)
   })
 
-  it('keeps a bounded number of lines for a reader that stalls, and says how many it lost', async () => {
+  it('keeps a bounded number of lines for a reader that stalls, and reports the number of lost lines', async () => {
     const { fd, read } = pipe()
     const output = new LogOutput({ fd, lostLine, maxWaiting: 100_000 })
     const line = `${'x'.repeat(99)}\n`
@@ -95,19 +95,19 @@ describe('the output of log lines', () => {
     }
     const text = await readUntil(read, (so) => keptIn(so) + lostIn(so) >= 10_000)
     expect(keptIn(text) + lostIn(text)).toBe(10_000)
-    // On a busy machine some are lost before the pipe is full.
+    // On a busy machine, some lines are lost before the pipe is full.
     expect(lostIn(text)).toBeGreaterThan(5_000)
     expect(text).toMatch(/lost \d+\n$/)
     output.write('and on it goes\n')
     await readUntil(read, (so) => so.includes('and on it goes'))
   })
 
-  it('keeps up with a reader that is slower for a moment', async () => {
+  it('catches up with a reader that was slow for a moment', async () => {
     const { fd, read } = pipe()
     const output = new LogOutput({ fd, lostLine })
     const lines = 40_000
     for (let i = 0; i < lines; i++) output.write(`${'x'.repeat(99)}\n`)
-    // 64 KiB every 5 ms: 62 looks, and as many again that come too early.
+    // 64 KiB every 5 ms: 62 reads, and as many again that come too early.
     let left = lines * 100
     let looks = 0
     await readUntil(
@@ -121,7 +121,7 @@ describe('the output of log lines', () => {
     expect(looks).toBeLessThan(500)
   })
 
-  it('survives a full disk, and does not hold up the end of the process', async () => {
+  it('retries after a second on a full disk, and flushes without an error at the end of the process', async () => {
     const output = new LogOutput({ fd: open('/dev/full', constants.O_WRONLY), lostLine })
     const logger = createLogger('info', output)
     const delays = retries()
@@ -131,7 +131,7 @@ describe('the output of log lines', () => {
     output.flushSync()
   })
 
-  it('writes what is left at the end of the process', () => {
+  it('writes waiting lines at the end of the process', () => {
     const { fd, read } = pipe()
     const output = new LogOutput({ fd, lostLine })
     output.write('one\n')
@@ -140,7 +140,7 @@ describe('the output of log lines', () => {
     expect(read()).toContain('two\n')
   })
 
-  it('writes what is left of a large write that is under way at the end of the process', async () => {
+  it('writes the rest of a large write that is under way at the end of the process', async () => {
     const dir = mkdtempSync(join(tmpdir(), 'ojs-log-'))
     cleanups.push(() => rmSync(dir, { recursive: true }))
     const [path, copy] = [join(dir, 'pipe'), join(dir, 'copy')]
@@ -152,7 +152,7 @@ describe('the output of log lines', () => {
     const lines = numbered(100_000).join('')
     output.write('first\n')
     output.write(lines)
-    // Until it is out, and not a turn longer: then all of the others are one write that has just begun.
+    // Waits until the first line is out and one turn more: then a single write of the other lines has begun.
     while (statSync(copy).size === 0);
     await nextTurn()
     output.flushSync()
@@ -161,7 +161,7 @@ describe('the output of log lines', () => {
     expect(statSync(copy).size).toBeGreaterThan(lines.length - 65_536)
   })
 
-  it('writes nothing twice that is under way at the end of the process', async () => {
+  it('writes nothing twice when a write is under way at the end of the process', async () => {
     const dir = mkdtempSync(join(tmpdir(), 'ojs-log-'))
     cleanups.push(() => rmSync(dir, { recursive: true }))
     const path = join(dir, 'log')
@@ -170,7 +170,7 @@ describe('the output of log lines', () => {
     const lines = numbered(100_000).join('')
     output.write('first\n')
     output.write(lines)
-    // All of the others are one write that has begun, or is in the file.
+    // Then a single write of the other lines has begun, or is in the file.
     while (statSync(path).size === 0) await nextTurn()
     await nextTurn()
     output.flushSync()
@@ -178,10 +178,10 @@ describe('the output of log lines', () => {
     expect(statSync(path).size).toBe('first\n'.length + lines.length)
   })
 
-  it('writes at the end of the process what waits for a pipe that was full', async () => {
+  it('writes at the end of the process what a full pipe has not taken', async () => {
     const { fd, read } = pipe()
     const output = new LogOutput({ fd, lostLine })
-    // It is not looking again at that moment: what a write that is under way comes to, nobody learns.
+    // Stops the retries, because flushSync cannot learn the outcome of a write that is under way.
     vi.useFakeTimers({ toFake: ['setTimeout'] })
     cleanups.push(() => vi.useRealTimers())
     output.write('x'.repeat(100_000))
@@ -191,7 +191,7 @@ describe('the output of log lines', () => {
     expect(first.length + read().length).toBe(100_000)
   })
 
-  it('looks ever more rarely at a pipe that nobody reads', async () => {
+  it('retries ever more rarely on a pipe that nobody reads', async () => {
     const delays = retries()
     const output = new LogOutput({ fd: pipe().fd, lostLine })
     output.write('x'.repeat(200_000))
@@ -199,7 +199,7 @@ describe('the output of log lines', () => {
     expect(delays()).toEqual(expect.arrayContaining([1, 2, 4, 8, 16, 32, 64]))
   })
 
-  it('holds up the end of the process for a second at most where nobody reads', () => {
+  it('retries for a second at the end of the process when nobody reads', () => {
     const { fd } = pipe()
     expect(() => {
       for (;;) writeSync(fd, 'x'.repeat(4_096))
@@ -212,7 +212,7 @@ describe('the output of log lines', () => {
     expect(performance.now() - begun).toBeGreaterThan(900)
   })
 
-  it('falls silent when its reader has gone', async () => {
+  it('stops writing when its reader has gone', async () => {
     const { fd, hangUp } = pipe()
     hangUp()
     const output = new LogOutput({ fd, lostLine })
@@ -226,7 +226,7 @@ describe('the output of log lines', () => {
   })
 })
 
-/** What is in the pipe by now. */
+/** Everything that is in the pipe. */
 function readAll(fd: number): string {
   const chunk = Buffer.alloc(65_536)
   let text = ''
@@ -241,7 +241,7 @@ function readAll(fd: number): string {
   }
 }
 
-it('shows the credentials of none of several URLs', () => {
+it('redactUrls and the logger remove the credentials of every URL in a text', () => {
   const text = 'amqp://u:one@a refused, and so did amqps://u:two@b:5671/x'
   expect(redactUrls(text)).toBe('amqp://a refused, and so did amqps://b:5671/x')
   const lines: string[] = []
@@ -251,7 +251,7 @@ it('shows the credentials of none of several URLs', () => {
   expect(lines.join('')).not.toMatch(/one@|two@/)
 })
 
-it('goes through a text of many schemes once, not once for each of them', () => {
+it('redactUrls goes once through a text with many schemes', () => {
   const text = 'a://'.repeat(500_000)
   expect(redactUrls(text)).toBe(text)
   expect(redactUrls(`${text}user:secret@host x@a://b`)).toBe('a://host x@a://b')

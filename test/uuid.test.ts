@@ -9,7 +9,7 @@ function many(count: number): string[] {
   return Array.from({ length: count }, uuid7)
 }
 
-/** Each greater than the one before: so none is there twice. */
+/** Each is greater than the one before, so none is repeated. */
 function isRising(ids: readonly string[]): boolean {
   return ids.every((id, index) => index === 0 || id > (ids[index - 1] ?? ''))
 }
@@ -18,7 +18,7 @@ function msOf(id: string): number {
   return Number.parseInt(id.replace('-', '').slice(0, 12), 16)
 }
 
-it('makes ids of version 7 that carry the time', () => {
+it('uuid7 makes ids of version 7 that carry the time', () => {
   const before = Date.now()
   const ids = many(100)
   for (const id of ids) {
@@ -28,11 +28,11 @@ it('makes ids of version 7 that carry the time', () => {
   }
 })
 
-it('makes them in order and each once, also within a millisecond', () => {
+it('uuid7 makes increasing ids, also within a millisecond', () => {
   expect(isRising(many(20_000))).toBe(true)
 })
 
-it('stays in order when the clock goes back', () => {
+it('uuid7 makes increasing ids when the clock goes back', () => {
   vi.useFakeTimers({ now: Date.now() + 3_600_000 })
   const before = many(3)
   vi.setSystemTime(Date.now() - 1_800_000)

@@ -22,10 +22,10 @@ interface Ended {
   err: string
 }
 
-/** One run of the command line, with nothing of this process's own configuration. */
+/** Runs the command line without any setting of this process's environment. */
 function cli(args: string[], env: Record<string, string> = {}): Promise<Ended> {
   return new Promise((done) => {
-    // One that hangs must not outlive its test.
+    // A command that hangs must not outlive its test.
     const end = { timeout: 30_000, killSignal: 'SIGKILL' } as const
     const options = { env: { PATH: process.env['PATH'], ...env }, ...end }
     execFile(process.execPath, [MAIN, ...args], options, (error, out, err) => {
@@ -57,8 +57,8 @@ describe('ojs-rabbitmq', () => {
     }
   })
 
-  it('refuses what it does not know', async () => {
-    // A line, not the page of help, above which the mistake would scroll away.
+  it('refuses an unknown command, subcommand or variable', async () => {
+    // One line instead of the help, which would scroll the mistake off the screen.
     const err = "ojs-rabbitmq: unknown command 'sevre'; see ojs-rabbitmq --help\n"
     expect(await cli(['sevre'])).toEqual({ code: 2, out: '', err })
     expect((await cli(['topology'])).code).toBe(2)
@@ -69,7 +69,7 @@ describe('ojs-rabbitmq', () => {
     expect(misspelt.err).toContain('did you mean OJS_QUEUE_TYPE?')
   })
 
-  it('arguments that a command does not take: its usage on stderr, and 2', async () => {
+  it('prints the usage on stderr and exits 2 for arguments that a command does not take', async () => {
     const mistaken = [
       ['recover', '--bogus'],
       ['recover', '--queue'],
@@ -82,7 +82,7 @@ describe('ojs-rabbitmq', () => {
     }
   })
 
-  it('COMMAND --help: its usage on stdout, and 0', async () => {
+  it('COMMAND --help prints its usage on stdout and exits 0', async () => {
     for (const command of ['serve', 'topology', 'recover', 'key', 'topology diff', 'key new']) {
       const { code, out, err } = await cli([...command.split(' '), '--help'])
       expect({ code, err }, command).toEqual({ code: 0, err: '' })
@@ -90,18 +90,18 @@ describe('ojs-rabbitmq', () => {
     }
   })
 
-  it('--version', async () => {
+  it('--version prints the version of package.json', async () => {
     const { version } = JSON.parse(readFileSync(resolve(MAIN, '../../package.json'), 'utf8'))
     expect(await cli(['--version'])).toEqual({ code: 0, out: `${version}\n`, err: '' })
   })
 
-  it('serve: refuses to be open to the world, without starting anything', async () => {
+  it('serve refuses to listen on all addresses without keys, before it starts anything', async () => {
     const open = await cli(['serve'], { OJS_HOST: '0.0.0.0', OJS_AMQP_URL: vhost.url })
     expect(open).toMatchObject({ code: 1, out: '' })
     expect(open.err).toContain('OJS_ALLOW_OPEN=1')
   })
 
-  it('key new: a key and its entry, which is its SHA-256', async () => {
+  it("key new prints a key and its entry with the key's SHA-256", async () => {
     const { code, out } = await cli(['key', 'new', '--name', 'shop', '--role', 'worker'])
     expect(code).toBe(0)
     const [, key = '', hash] = /^key +(\S+)\nentry +shop:worker:(\S+)\n$/.exec(out) ?? []
@@ -112,7 +112,7 @@ describe('ojs-rabbitmq', () => {
     expect(ended.map((one) => one.code)).toEqual([2, 2, 2, 2])
   })
 
-  it('key new: 1 and why, where the key could not be written', async () => {
+  it('key new exits 1 and says why when it cannot write the key', async () => {
     const full = openSync('/dev/full', 'w')
     const child = spawn(process.execPath, [MAIN, 'key', 'new'], { stdio: ['ignore', full, 'pipe'] })
     closeSync(full)
@@ -124,7 +124,7 @@ describe('ojs-rabbitmq', () => {
     expect(err).toBe('ojs-rabbitmq: ENOSPC: no space left on device, write\n')
   })
 
-  it('topology diff: silent when they agree, exact when they do not', async () => {
+  it('topology diff exits 0 without differences, and otherwise lists each one and exits 1', async () => {
     await gateway.client.push({ type: 'a', args: [], options: { queue: 'default' } })
     const env = { OJS_AMQP_URL: vhost.url }
     expect(await cli(['topology', 'diff'], env)).toMatchObject({ code: 0, out: 'no differences\n' })
@@ -139,7 +139,7 @@ describe('ojs-rabbitmq', () => {
     expect(missing.out).toContain('ojs.queue.nowhere')
   })
 
-  it('topology diff: says nothing to the terminal that a queue of somebody else wants it to', async () => {
+  it('topology diff escapes control characters in the arguments of a foreign queue', async () => {
     const connection = await amqp.connect(vhost.url)
     const channel = await connection.createChannel()
     const hidden = 'x\u001b[2K\rno differences\nno differences\u009b8m\u202e'
@@ -154,14 +154,14 @@ describe('ojs-rabbitmq', () => {
     await connection.close()
   })
 
-  it('topology diff: 2, not 1, where nothing could be compared', async () => {
+  it('topology diff exits 2, not 1, when it could compare nothing', async () => {
     const away = await cli(['topology', 'diff'], { OJS_AMQP_URL: 'amqp://127.0.0.1:1' })
     expect(away).toMatchObject({ code: 2, out: '' })
     expect(away.err).toContain('RabbitMQ cannot be reached')
     expect(await cli(['topology', 'diff'], { OJS_PORT: 'x' })).toMatchObject({ code: 2, out: '' })
   })
 
-  it('topology diff: 2 and why, where the user may compare nothing of what is there', async () => {
+  it('topology diff exits 2 and says why when the user may not compare what exists', async () => {
     const own = { configure: '^ojs\\.system\\.owner$', write: '.*', read: '.*' }
     const env = { OJS_AMQP_URL: await limitedUser(vhost, own), OJS_DECLARE: 'never' }
     const same = await cli(['topology', 'diff'], env)
@@ -180,7 +180,7 @@ describe('ojs-rabbitmq', () => {
     expect((await cli(args('unknown'))).err).toContain('not_found')
   })
 
-  it('recover keeps the path of a gateway that a proxy has below one', async () => {
+  it('recover keeps the path under which a proxy has the gateway', async () => {
     const asked: (string | undefined)[] = []
     const proxy = createServer(({ url }, response) => {
       asked.push(url)
@@ -194,7 +194,7 @@ describe('ojs-rabbitmq', () => {
     expect(asked).toEqual([own, `/jobs${own}`, `/jobs${own}`, `/jobs${own}`])
   })
 
-  it('recover says why nobody answers, and never what is secret in the URL', async () => {
+  it('recover says why no gateway answers, without the password in the URL', async () => {
     const { code, err } = await cli([...RECOVER, 'http://127.0.0.1:1'])
     expect(code).toBe(1)
     expect(err).toMatch(
@@ -206,21 +206,21 @@ describe('ojs-rabbitmq', () => {
     expect(await cli([...RECOVER, 'nowhere'])).toMatchObject({ code: 2 })
   })
 
-  it('recover takes a key with a line end for a mistake, and not for a gateway that is away', async () => {
+  it('recover reports a line end in OJS_API_KEY as a mistake instead of an unreachable gateway', async () => {
     const { code, err } = await cli([...RECOVER, gateway.url], { OJS_API_KEY: 'ojs_hunter2\r' })
     expect(code).toBe(2)
     expect(err).toMatch(/^OJS_API_KEY has a blank, a line end/)
     expect(err).not.toContain('hunter2')
   })
 
-  it('recover takes an empty variable for one that is not set, as serve does', async () => {
+  it('recover treats an empty variable as unset, like serve', async () => {
     const { port } = new URL(gateway.url)
     const args = ['recover', '--queue', 'unknown']
     expect((await cli(args, { OJS_URL: '', OJS_PORT: port })).err).toContain('not_found')
     expect((await cli(args, { OJS_PORT: '' })).err).not.toContain('http://127.0.0.1: ')
   })
 
-  it('serve: a second gateway on the same ledger ends with one clear line', async () => {
+  it('serve ends with one clear line when another gateway has the ledger', async () => {
     const second = await cli(['serve'], {
       OJS_AMQP_URL: vhost.url,
       OJS_LEDGER: `sqlite:${gateway.ledgerPath}`,
@@ -230,7 +230,7 @@ describe('ojs-rabbitmq', () => {
     expect(second.err).toContain('in use by another process')
   })
 
-  it('serve: a ledger in a folder that cannot be made ends it with one clear line', async () => {
+  it('serve ends with one clear line when it cannot create the folder of the ledger', async () => {
     const nowhere = await cli(['serve'], {
       OJS_AMQP_URL: vhost.url,
       OJS_LEDGER: 'sqlite:/proc/ojs/ojs.db',
@@ -242,7 +242,7 @@ describe('ojs-rabbitmq', () => {
     )
   })
 
-  it('serve: a port that is taken ends it', async () => {
+  it('serve ends when its port is taken', async () => {
     const dir = mkdtempSync(join(tmpdir(), 'ojs-cli-'))
     const taken = await cli(['serve'], {
       OJS_AMQP_URL: vhost.url,
@@ -254,7 +254,7 @@ describe('ojs-rabbitmq', () => {
     expect(taken.err).toMatch(/EADDRINUSE.* \(OJS_HOST, OJS_PORT\)/)
   })
 
-  it('serve: a log that goes to a full disk costs nothing but lines', async () => {
+  it('serve works and stops cleanly while its log cannot be written to a full disk', async () => {
     const own = await createVhost()
     const stopped = await Gateway.start({ amqpUrl: own.url })
     const { port } = new URL(stopped.url)
@@ -283,7 +283,7 @@ describe('ojs-rabbitmq', () => {
     }
   })
 
-  it('serve: SIGTERM drains and exits 0, and a job that waits is still there', async () => {
+  it('serve answers waiting fetches and exits 0 on SIGTERM, and a waiting job stays in its queue', async () => {
     const own = await createVhost()
     const drained = await Gateway.start({ amqpUrl: own.url })
     await eventually(async () => (await drained.client.health()).status === 200)

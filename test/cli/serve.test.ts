@@ -28,19 +28,19 @@ function serve(env: NodeJS.ProcessEnv = {}): Promise<number> {
 }
 
 it.each(SIGNALS)(
-  'stops at %s, and at once at another signal, whichever that is',
+  'serve stops on %s, and then leaves further signals to their defaults',
   async (signal) => {
     const before = listeners()
     const over = serve()
     expect(listeners()).toEqual(before.map((count) => count + 1))
-    // To the one that `serve` has added alone: others in this process end it.
+    // Only calls the listener that `serve` has added, because others of this process would end it.
     process.rawListeners(signal).at(-1)?.call(process, signal)
     expect(listeners()).toEqual(before)
     expect(await over).toBe(0)
   },
 )
 
-it('shows the carriage return of a value from a file with Windows line ends', async () => {
+it('serve shows the carriage return of a value from a file with Windows line ends', async () => {
   const told = vi.spyOn(console, 'error').mockReturnValue()
   expect(await serve({ OJS_PORT: '8080\r', OJS_DECLARE: 'often' })).toBe(1)
   const [lines] = told.mock.calls
@@ -51,7 +51,7 @@ it('shows the carriage return of a value from a file with Windows line ends', as
   told.mockRestore()
 })
 
-it('stops when the npx that ran it is gone', async () => {
+it('serve stops when the npx that ran it is gone', async () => {
   const before = listeners()
   const parent = vi.spyOn(process, 'ppid', 'get').mockReturnValue(4711)
   const over = serve({ npm_lifecycle_event: 'npx' })

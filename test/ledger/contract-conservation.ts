@@ -68,7 +68,7 @@ interface Token {
   attempt: number
 }
 
-/** One job, and the parts of RabbitMQ that matter: one queue, one rung, one delivery that the gateway holds. */
+/** One job, and the parts of RabbitMQ that matter: a queue, a rung, a delivery that the gateway holds. */
 class World {
   readonly #harness: LedgerHarness
   readonly #id: string
@@ -131,7 +131,7 @@ class World {
     }
   }
 
-  /** The relay publishes the owed token to where the row points. A confirm may be lost, the message is not. */
+  /** Publishes the owed token to where the row points. A confirm may be lost, the message is not. */
   async #publish(isConfirmed: boolean): Promise<void> {
     const { state, outbox, rungMs, generation, attempt } = this.#row
     if (outbox === null || (state === 'retryable' && rungMs === null)) return

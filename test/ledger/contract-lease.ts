@@ -87,7 +87,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       expect(released).toMatchObject({ state: 'available' })
       const [again] = await ledger.claim([token(job.id)], { ...TERMS, workerId: null })
       expect(again).toMatchObject({ verdict: 'claimed', job: { attempt: 1 } })
-      // The same attempt number, but a lease without a worker: the number alone would let the first worker in.
+      // The same attempt number, but a lease without a worker: the number alone would let worker-1 in.
       const late = { ...fenceOf(job), workerId: 'worker-1' }
       expect(await ledger.release(job.id, late)).toBe('stale')
       expect(row(job.id)).toMatchObject({ state: 'active', attempt: 1, workerId: null })

@@ -171,7 +171,7 @@ export async function died(
   return rowOf(ledger, id)
 }
 
-/** `ojs.system.dead-letters` delivers the copy of a rejected token, of a job that the ledger has discarded. */
+/** Delivers the copy of a discarded job's rejected token from `ojs.system.dead-letters`. */
 export async function copyCame(ledger: Ledger, id: string, generation: number): Promise<void> {
   const { queue = 'q', attempt = 1 } = ledger.find(id) ?? {}
   const token = {

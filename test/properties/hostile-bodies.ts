@@ -47,8 +47,8 @@ const ERROR = {
 }
 
 /**
- * For every POST endpoint of Appendix A bodies that use what it knows; all that is hostile is made
- * from them. No `wait_ms`: it would be obeyed.
+ * Bodies for every POST endpoint of Appendix A that use all members which it knows. The hostile bodies are
+ * made from them. Without `wait_ms`, for which the gateway would wait.
  */
 export const BODIES: Readonly<Record<PostPath, readonly object[]>> = {
   '/ojs/v1/jobs': [JOB, { id: UNKNOWN_ID, type: 'hostile.job', args: [] }],
@@ -124,7 +124,7 @@ export const BODIES: Readonly<Record<PostPath, readonly object[]>> = {
   ],
 }
 
-/** What stands for `:id` and `:name` in a path. */
+/** Values for `:id` and `:name` in a path. */
 export const SEGMENTS: readonly string[] = [
   UNKNOWN_ID,
   'hostile',

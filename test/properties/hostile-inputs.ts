@@ -25,7 +25,7 @@ const POISON: readonly string[] = ['__proto__', 'constructor', 'prototype', 'has
 
 const random = fc.jsonValue({ maxDepth: 4, noUnicodeString: false })
 
-/** All inputs for one endpoint, at least `count`; the same ones for the same seed. */
+/** All inputs for one endpoint, at least `count`. A seed gives always the same ones. */
 export function inputsFor(path: keyof typeof BODIES, count: number, seed: number): Input[] {
   const bodies = BODIES[path] as readonly Json[]
   const texts = bodies.flatMap((body) => [
@@ -65,7 +65,7 @@ function* wrongTypes(body: Json): Generator<Text> {
   }
 }
 
-/** As text, since an object literal would take `__proto__` for its prototype. */
+/** Made as text, because an object literal would take `__proto__` for its prototype. */
 function* poisoned(body: Json): Generator<Text> {
   for (const keys of [[], ...pathsOf(body)]) {
     if (!isObject(at(body, keys))) continue
@@ -156,7 +156,7 @@ function randomTexts(bodies: readonly Json[], count: number, seed: number): Text
   return [...whole, ...partly]
 }
 
-/** Every place in it, outer ones first; the keys that lead there. */
+/** The keys that lead to each place in the value, outer places first. */
 function pathsOf(value: Json, keys: Keys = []): Keys[] {
   if (typeof value !== 'object' || value === null) return []
   const names = Array.isArray(value) ? value.map((_, i) => i) : Object.keys(value)

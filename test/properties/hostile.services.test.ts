@@ -8,10 +8,10 @@ import { type Input, inputsFor } from './hostile-inputs.ts'
 const { gateway } = gatewayForAll({ OJS_MAX_QUEUES: '20', OJS_QUEUES: 'default,afterwards' })
 
 const SOCKETS = 6
-/** Requests on the way on one socket. */
+/** Requests in flight on one socket. */
 const WINDOW = 8
 const INPUTS = 20_000
-/** Longer than a path can be, twice; shorter than what most of the bodies hold. */
+/** Twice as long as a path can be, and shorter than most of the bodies. */
 const MAX_ERROR_BYTES = 40_000
 const seed = Number(process.env['OJS_TEST_SEED'] ?? Date.now() % 2 ** 31)
 
@@ -28,7 +28,7 @@ let sent = 0
 
 describe(`OJS_TEST_SEED=${seed}`, () => {
   test.each(paths)(
-    'nothing but OJS answers: POST %s',
+    'hostile bodies get only answers of OJS: POST %s',
     async (path) => {
       const inputs = inputsFor(path, INPUTS / paths.length, seed)
       const wrong: string[] = []
@@ -46,7 +46,7 @@ describe(`OJS_TEST_SEED=${seed}`, () => {
     120_000,
   )
 
-  test('and the gateway works as before', async () => {
+  test('the gateway works as before after all hostile bodies', async () => {
     expect(sent).toBeGreaterThanOrEqual(INPUTS)
     expect(({} as Record<string, unknown>)['polluted']).toBeUndefined()
     expect((await gateway.request('GET', '/ojs/v1/health')).status).toBe(200)

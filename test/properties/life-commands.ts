@@ -14,7 +14,7 @@ import {
   revive,
 } from './life-model.ts'
 
-/** Four programs on connections of their own, which are four workers too. */
+/** Four clients with their own connections, each of which is also a worker. */
 export interface Real {
   readonly clients: readonly OjsClient[]
   readonly queues: readonly string[]
@@ -30,7 +30,7 @@ const UNKNOWN = '01900000-0000-7000-8000-000000000000'
 const client = fc.nat({ max: CLIENTS - 1 })
 const pick = fc.integer({ min: -60, max: 60 })
 
-/** A command that can always run: on no job at all it must be a 404. */
+/** A command that can always run. When the model has no job, the gateway must answer 404. */
 function command(text: string, run: (model: Model, real: Real) => Promise<void>): Command {
   return { check: () => true, run, toString: () => text }
 }
@@ -94,7 +94,7 @@ const push = fc.tuple(client, jobOptions).map(([by, given]) =>
     expect(answer.status, answer.text).toBe(201)
     const shown = jobOf(answer)
     const job = noteJob(model, real, given, shown)
-    // On a busy machine a job that is due soon may be due by now.
+    // On a busy machine, a job that is due soon may be due already.
     if (given.start !== 'soon') expect(shown).toMatchObject(facts(job))
     else await untilDue(real, job)
   }),
@@ -138,7 +138,7 @@ const fetchJobs = fc
       const answer = await clientOf(real, by).fetch(body)
       expect(answer.status, answer.text).toBe(200)
       const shown = jobsOf(answer)
-      // Some of them: what is still on its way is not waited for. But one at least.
+      // FETCH does not wait for tokens on their way, so it may return fewer jobs, but at least one.
       expect(shown.length).toBeLessThanOrEqual(Math.min(count, claimable.length))
       if (claimable.length > 0) expect(shown.length).toBeGreaterThan(0)
       take(model, by, shown)
@@ -276,7 +276,7 @@ const get = fc.tuple(client, pick).map(([by, at]) =>
   }),
 )
 
-/** Four clients at the same time, each with another idea of how the job should end. */
+/** Four clients at the same time, each of which ends the job in another way. */
 const race = pick.map((at) =>
   command(`all: ACK, NACK, CANCEL and ACK #${at} at once`, async (model, real) => {
     const job = model.job(at)
@@ -300,7 +300,7 @@ const race = pick.map((at) =>
 
 function settleRace(job: ModelJob, isFailed: boolean, isCancelled: boolean): void {
   if (isFailed) apply(job, afterFailure(job, true))
-  // Unlike what is discarded, a retry that waits can still be cancelled.
+  // A waiting retry can still be cancelled, a discarded job cannot.
   if (isCancelled) apply(job, 'cancel')
   else if (!isFailed) apply(job, 'ack')
 }
@@ -309,7 +309,7 @@ function has(job: ModelJob, state: ModelJob['state']): boolean {
   return job.state === state
 }
 
-/** More of what moves jobs on than of what looks at them. */
+/** More commands that change the state of jobs than commands that read it. */
 export const COMMANDS: fc.Arbitrary<Command>[] = [
   ...[push, push, push, push, batch, pushAgain],
   ...[fetchJobs, fetchJobs, fetchJobs, fetchJobs, fetchJobs, lose],
@@ -317,7 +317,7 @@ export const COMMANDS: fc.Arbitrary<Command>[] = [
   ...[cancel, activate, retryDead, retryDead, deleteDead, get],
 ]
 
-/** Takes back all that is left, so that the next run finds empty queues. */
+/** Cancels all remaining jobs, so that the next run begins with empty queues. */
 export async function tidy(model: Model, real: Real): Promise<void> {
   const left = model.jobs.filter((job) => may(job, 'cancel'))
   await Promise.all(left.map((job, i) => clientOf(real, i % CLIENTS).cancel(job.id)))
@@ -332,7 +332,7 @@ function take(model: Model, by: number, shown: readonly { id: string }[]): void 
   }
 }
 
-/** The server moves it by itself: `scheduled` or `retryable`, and `available` when it is time. */
+/** Waits until the gateway makes the scheduled or retryable job available by itself. */
 async function untilDue(real: Real, job: ModelJob): Promise<void> {
   await eventually(async () => {
     const state = await shownState(real, job)
@@ -346,7 +346,7 @@ async function shownState(real: Real, job: ModelJob): Promise<unknown> {
   return jobOf(await clientOf(real, 0).get(job.id))['state']
 }
 
-/** A lease that ran out: the attempt counts, and the job is there for anybody at once. */
+/** After a lease that ran out, the attempt counts, and the job is available at once. */
 function releaseLate(job: ModelJob): void {
   const { attempt } = job
   apply(job, 'requeue')

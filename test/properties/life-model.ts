@@ -1,6 +1,6 @@
 /**
- * What a client may believe of its jobs: the transition table of OJS (ojs-digest §1.2), written a
- * second time and without a look at `src/job/states.ts`.
+ * What a client may expect of its jobs: the transition table of OJS (ojs-digest §1.2), written independently
+ * of `src/job/states.ts`.
  */
 type State =
   | 'available'
@@ -11,16 +11,16 @@ type State =
   | 'completed'
   | 'cancelled'
   | 'discarded'
-  /** A dead letter that was deleted; 404 from then on. */
+  /** A dead letter that was deleted. Requests about it get 404. */
   | 'gone'
 
 export interface ModelJob {
   readonly id: string
   readonly queue: string
   readonly maxAttempts: number
-  /** `dead_letter`: an exhausted job is listed, and can be retried or deleted. */
+  /** With `dead_letter`, an exhausted job is listed, and can be retried or deleted. */
   readonly onExhaustion: 'discard' | 'dead_letter'
-  /** How long a failed attempt waits: longer than any test, or a moment. */
+  /** How long a retry waits: longer than any test, or a moment. */
   readonly backoff: 'long' | 'short'
   state: State
   attempt: number
@@ -28,7 +28,7 @@ export interface ModelJob {
   worker: number | null
 }
 
-/** The moves of one job that a client can make. A move that is not here is a 409. */
+/** The moves of a job that a client can make. The gateway refuses any other with 409. */
 export type Move = 'ack' | 'retry' | 'discard' | 'requeue' | 'cancel' | 'activate' | 'claim' | 'due'
 
 const TABLE: Readonly<Record<Move, { from: readonly State[]; to: State }>> = {
@@ -49,8 +49,8 @@ export class Model {
   readonly jobs: ModelJob[] = []
 
   /**
-   * The job that `pick` (any integer) means, or undefined while there are none. Below 0 it means
-   * one that is `wanted`, if there is any: among all of them few moves would be allowed.
+   * The job that `pick` (any integer) selects, or undefined when there is none. A negative one selects a
+   * `wanted` job if there is one, because few moves would be allowed for a job among all.
    */
   job(pick: number, wanted: (job: ModelJob) => boolean = isActive): ModelJob | undefined {
     const fitting = pick < 0 ? this.jobs.filter(wanted) : []
@@ -102,7 +102,7 @@ export function claim(job: ModelJob, worker: number): void {
   job.worker = worker
 }
 
-/** A dead letter begins a new life. */
+/** Starts a dead letter over. */
 export function revive(job: ModelJob): void {
   job.state = 'available'
   job.attempt = 0
@@ -113,12 +113,12 @@ export function isDeadLetter({ state, onExhaustion }: ModelJob): boolean {
   return state === 'discarded' && onExhaustion === 'dead_letter'
 }
 
-/** Which way a failed attempt of this job goes. */
+/** The move of a job whose attempt fails. */
 export function afterFailure(job: ModelJob, isRetryable: boolean): 'retry' | 'discard' {
   return isRetryable && job.attempt < job.maxAttempts ? 'retry' : 'discard'
 }
 
-/** What a request about a job that is not in the right state is answered with. */
+/** The status of the answer to a request that the job's state does not allow. */
 export function refusal(job: ModelJob | undefined): 404 | 409 {
   return job === undefined || job.state === 'gone' ? 404 : 409
 }

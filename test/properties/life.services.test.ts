@@ -5,31 +5,31 @@ import { OjsClient } from '../support/client.ts'
 import { CLIENTS, COMMANDS, type Real, tidy } from './life-commands.ts'
 import { Model, moves } from './life-model.ts'
 
-// No lease and no attempt ends by itself but those that a command gives 1 ms.
+// Leases and attempts do not end by themselves, except those to which a command gives 1 ms.
 const { gateway } = gatewayForAll({
   OJS_VISIBILITY_TIMEOUT_MS: '600000',
   OJS_TIMEOUT_MS: '600000',
 })
 
-/** Side by side, each on queues of its own: most of the time they wait for commits and confirms. */
+/** Streams run side by side on their own queues, because they mostly wait for commits and confirms. */
 const STREAMS = 4
 const RUNS = 50
 const MIN_COMMANDS = 30
 const seed = Number(process.env['OJS_TEST_SEED'] ?? Date.now() % 2 ** 31)
 
 describe(`OJS_TEST_SEED=${seed}`, () => {
-  test('the transition table of OJS, over HTTP and RabbitMQ', async () => {
+  test('every sequence of requests follows the transition table of OJS, over HTTP and RabbitMQ', async () => {
     const counts = await Promise.all(Array.from({ length: STREAMS }, (_, i) => stream(seed + i)))
     const runs = counts.reduce((sum, count) => sum + count.runs, 0)
     const commands = counts.reduce((sum, count) => sum + count.commands, 0)
     expect(runs).toBeGreaterThanOrEqual(200)
     expect(commands).toBeGreaterThanOrEqual(runs * MIN_COMMANDS)
-    // Not by refusals alone: every move was made, and often.
+    // Every move was made often, so the sequences did not consist of refusals only.
     for (const [move, count] of Object.entries(moves)) expect(count, move).toBeGreaterThan(20)
   }, 300_000)
 })
 
-/** One property with a seed of its own; how many runs and commands it took. */
+/** Checks one property with its own seed. Returns how many runs and commands it took. */
 async function stream(streamSeed: number): Promise<{ runs: number; commands: number }> {
   const clients = Array.from({ length: CLIENTS }, () => new OjsClient(() => gateway.url))
   const real: Real = { clients, queues: [freshQueue(), freshQueue()] }

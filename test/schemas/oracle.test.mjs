@@ -53,7 +53,7 @@ function applied(schema) {
   )
 }
 
-/** A fixed seed, because the other validator may be wrong, too. Bugs found so have tests in args-schema.test.ts. */
+/** The seed is fixed, because the other validator has bugs, too. Ours that it found: args-schema.test.ts. */
 it('random schemas accept the same values as with another validator', {
   timeout: 120_000,
 }, async () => {

@@ -32,16 +32,19 @@ function changedAt(path, offsetMs) {
   utimesSync(join(root, path), time, time)
 }
 
-test('a build newer than everything it is made from is not stale', () => {
+test('a build newer than all its sources is not stale', () => {
   expect(isBuildStale(root)).toBe(false)
 })
 
-test.each(['src/job/job.ts', 'topology/topology.json'])('a change in %s makes it stale', (path) => {
-  changedAt(path, 0)
-  expect(isBuildStale(root)).toBe(true)
-})
+test.each(['src/job/job.ts', 'topology/topology.json'])(
+  'a build is stale after a change in %s',
+  (path) => {
+    changedAt(path, 0)
+    expect(isBuildStale(root)).toBe(true)
+  },
+)
 
-test('other versions make it stale, and an npm install that writes the same ones does not', () => {
+test('a build is stale after another version was locked, but not after the lock file was written again', () => {
   write('package-lock.json', LOCK)
   changedAt('package-lock.json', 0)
   expect(isBuildStale(root)).toBe(false)
@@ -50,12 +53,12 @@ test('other versions make it stale, and an npm install that writes the same ones
   expect(isBuildStale(root)).toBe(true)
 })
 
-test('a deleted source file makes it stale', () => {
+test('a build is stale after a source file was deleted', () => {
   rmSync(join(root, 'src/job/job.ts'))
   expect(isBuildStale(root)).toBe(true)
 })
 
-test('no build is stale', () => {
+test('a missing build is stale', () => {
   rmSync(join(root, 'dist'), { recursive: true })
   expect(isBuildStale(root)).toBe(true)
 })

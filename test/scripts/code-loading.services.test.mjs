@@ -11,7 +11,7 @@ afterAll(() => rmSync(dir, { recursive: true }))
 const plugins = join(process.env[testVariables.sbin], '..', 'plugins')
 const erl = findExecutable('erl', ['/usr/lib/erlang/bin'])
 
-/** Which of these modules an Erlang machine with these flags has, before anybody calls one. */
+/** Which of these modules an Erlang VM with these flags has loaded before any of them is called. */
 function loaded(modules, flags) {
   return answered(`[M || M <- [${modules.join(', ')}], code:is_loaded(M) =/= false]`, flags)
 }
@@ -32,23 +32,23 @@ async function answered(expression, flags) {
 
 const MODULES = ['rabbit', 'ra', 'mnesia', 'rabbit_mgmt_sup', 'cowboy']
 
-test('of RabbitMQ and what it depends on, before RabbitMQ starts', async () => {
+test('loadingAtOnce loads the code of RabbitMQ and its dependencies at the start of the VM', async () => {
   expect(await loaded(MODULES, '')).toBe('[]')
   expect(await loaded(MODULES, loadingAtOnce([]))).toBe('[rabbit,ra,mnesia]')
 })
 
-test('of its plugins, too; one that is not there is no failure', async () => {
+test('loadingAtOnce loads plugins as well, and ignores a missing one', async () => {
   const flags = loadingAtOnce(['none_such', 'rabbitmq_management'])
   expect(await loaded(MODULES, flags)).toBe('[rabbit,ra,mnesia,rabbit_mgmt_sup,cowboy]')
 })
 
-test('not of what RabbitMQ starts itself, which would inherit the flags', async () => {
+test('loadingAtOnce removes its flags from the environment of the programs that RabbitMQ starts', async () => {
   const inherited = 'os:getenv("ERL_AFLAGS", none)'
   expect(await answered(inherited, '+W w')).toBe('"+W w"')
   expect(await answered(inherited, loadingAtOnce([]))).toBe('none')
 })
 
-test('nothing, where what there is cannot be read: the node starts as ever', async () => {
+test('loadingAtOnce loads nothing when an application file cannot be read, and the VM starts', async () => {
   mkdirSync(join(dir, 'odd', 'ebin'), { recursive: true })
   writeFileSync(join(dir, 'odd', 'ebin', 'odd.app'), '{application, odd, none}.')
   expect(await loaded(MODULES, loadingAtOnce(['odd']))).toBe('[]')

@@ -11,22 +11,22 @@ afterAll(() => rmSync(dir, { recursive: true, force: true }))
 const SAVED = join(dir, 'saved')
 const now = Math.floor(Date.now() / 1000)
 
-/** The exit code of policy-rc.d: 101 forbids the start. */
+/** The exit code of policy-rc.d; 101 forbids the start of the service. */
 function codeOf(expiresAt) {
   const file = join(dir, 'policy-rc.d')
   writeFileSync(file, denyingPolicy(expiresAt, SAVED))
   return spawnSync('/bin/sh', [file, 'rabbitmq-server', 'start']).status
 }
 
-it('no service starts while a package is installed', () => {
+it('policy-rc.d forbids the start of services during the installation', () => {
   expect(codeOf(now + 3600)).toBe(101)
 })
 
-it('an installation that was killed forbids nothing for ever', () => {
+it('policy-rc.d forbids nothing after its time, even if the installation was killed', () => {
   expect(codeOf(now - 1)).toBe(0)
 })
 
-it('the policy that was there before has its say then', () => {
+it('policy-rc.d runs the previous policy after its time', () => {
   writeFileSync(SAVED, '#!/bin/sh\n[ "$1 $2" = "rabbitmq-server start" ] && exit 104\n')
   chmodSync(SAVED, 0o755)
   expect(codeOf(now - 1)).toBe(104)

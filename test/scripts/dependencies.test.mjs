@@ -28,23 +28,23 @@ function write(path, json) {
   writeFileSync(join(folder, path), JSON.stringify(json))
 }
 
-test('nothing is missing when all are there', () => {
+test('no dependency is missing when all are installed', () => {
   expect(missingDependencies(folder, { dev: true })).toEqual([])
 })
 
-test('development packages count only when they are needed', () => {
+test('a development dependency is missing only when development dependencies are needed', () => {
   rmSync(join(folder, 'node_modules/@s'), { recursive: true })
   expect(missingDependencies(folder, { dev: true })).toEqual(['@s/b'])
   expect(missingDependencies(folder, { dev: false })).toEqual([])
 })
 
-test('a package in another version than the locked one is missing', () => {
+test('a dependency is missing in another version than the locked one', () => {
   write('package-lock.json', { packages: { 'node_modules/a': { version: '1.3.0' } } })
   expect(missingDependencies(folder, { dev: true })).toEqual(['a'])
 })
 
-// Every npm writes the lock file in its own way, and it is git's: a clone must not look changed.
-test('what is missing is installed, and the lock file stays as it is', () => {
+// Each version of npm writes the lock file differently, and git would show the change in a clone.
+test('missing dependencies are installed without a change of the lock file', () => {
   cpSync(resolve('scripts'), join(folder, 'scripts'), { recursive: true })
   rmSync(join(folder, 'node_modules'), { recursive: true })
   write('package.json', { dependencies: { c: 'file:c' } })

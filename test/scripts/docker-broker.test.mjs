@@ -22,7 +22,7 @@ afterEach(() => {
   rmSync(folder, { recursive: true })
 })
 
-/** A `docker` that does what the shell's `lines` do with its arguments. */
+/** Puts a `docker` into the PATH that runs these lines of shell. */
 function docker(lines) {
   const file = join(folder, 'docker')
   writeFileSync(file, `#!/bin/sh\ncd '${folder}'\n${lines}\n`)
@@ -32,30 +32,30 @@ function docker(lines) {
 
 const { signal } = new AbortController()
 
-it('says that an engine is of no use to it without the compose plugin', async () => {
+it('hasDockerEngine says that the compose plugin is missing when an engine runs', async () => {
   docker('case $1 in info) echo 26.1.5 ;; *) exit 1 ;; esac')
   expect(await hasDockerEngine(signal)).toBe(false)
   expect(said).toContain('`docker compose` is not installed')
 })
 
-it('says nothing where no engine runs', async () => {
+it('hasDockerEngine says nothing when no engine runs', async () => {
   docker('exit 1')
   expect(await hasDockerEngine(signal)).toBe(false)
   expect(said).toBe('')
 })
 
-it('stops RabbitMQ where no second Ctrl-C of the terminal reaches, and says if it could not', async () => {
+it('startDockerBroker stops RabbitMQ in a process group that a second Ctrl-C does not reach, and says if that failed', async () => {
   docker(`case $* in
     *' stop '*) kill -s 0 -- -$$ && touch led; echo no engine; exit 1 ;;
     *) exit 1 ;;
   esac`)
   await expect(startDockerBroker(signal)).rejects.toThrow('docker compose failed')
-  // It is the first of a process group, which a terminal's Ctrl-C does not reach.
+  // The script leads a process group, which Ctrl-C of the terminal does not reach.
   expect(existsSync(join(folder, 'led'))).toBe(true)
   expect(said).toContain('RabbitMQ in Docker may still run. docker compose failed:\nno engine')
 })
 
-it('leaves no RabbitMQ that a reboot brings back', async () => {
+it('startDockerBroker starts RabbitMQ with a restart policy that does not bring it back after a reboot', async () => {
   docker('case $* in *" up "*) echo "$RABBITMQ_RESTART" >up; exit 1 ;; esac')
   await expect(startDockerBroker(signal)).rejects.toThrow('docker compose failed')
   expect(readFileSync(join(folder, 'up'), 'utf8')).toBe('on-failure\n')

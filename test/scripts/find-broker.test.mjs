@@ -8,17 +8,17 @@ afterEach(() => vi.unstubAllEnvs())
 
 const URL = 'amqp://127.0.0.1:1'
 
-it('takes the broker that it is told of', async () => {
+it('findBroker takes the broker of OJS_AMQP_URL', async () => {
   vi.stubEnv('OJS_AMQP_URL', URL)
   expect(await findBroker(new AbortController().signal)).toMatchObject({ url: URL })
 })
 
-it('looks for none, and installs none, for whom has interrupted it', async () => {
+it('findBroker neither searches nor installs a broker after an interruption', async () => {
   vi.stubEnv('OJS_AMQP_URL', URL)
   await expect(findBroker(AbortSignal.abort())).rejects.toThrow('aborted')
 })
 
-it('reads the URL in a file, and takes no other broker where there is none', async () => {
+it('findBroker reads OJS_AMQP_URL_FILE, and takes no other broker when that fails', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'ojs-url-'))
   try {
     const path = join(folder, 'url')

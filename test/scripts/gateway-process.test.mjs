@@ -5,18 +5,18 @@ import { expect, it } from 'vitest'
 import { chooseAddress, startGateway, stillFree } from '../../scripts/gateway-process.mjs'
 import { freePort, isPortFree } from '../../scripts/ports.mjs'
 
-/** It gets no further than this: there may be no build, and it would end by itself. */
+/** Keeps the process at its start. There may be no build, and then it would end by itself. */
 const STANDS_STILL =
   '--import=data:text/javascript,await(new%20Promise((end)=>setTimeout(end,60000)))'
 
-// As the shell tells it: "exit code 1" would send whoever was out of memory looking for an error.
-it('a gateway that a signal has ended has its exit code', async () => {
+// The exit code of a shell: with "exit code 1", a process that was out of memory would seem to have an error.
+it('a gateway that a signal ended has the exit code of that signal', async () => {
   const gateway = startGateway({ NODE_OPTIONS: STANDS_STILL })
   await gateway.stop('SIGKILL', new AbortController().signal)
   expect(await gateway.exited).toBe(128 + constants.signals.SIGKILL)
 })
 
-it('a gateway is asked for where a client can go, whatever it listens on', async () => {
+it('the URL of a gateway has an address that a client can reach', async () => {
   const port = await freePort()
   const urlOf = async (env) => (await chooseAddress({ OJS_PORT: String(port), ...env })).url
   expect(await urlOf({})).toBe(`http://127.0.0.1:${port}`)
@@ -29,7 +29,7 @@ it('a gateway is asked for where a client can go, whatever it listens on', async
   expect(await urlOf({ OJS_HOST: '::' })).toBe(`http://127.0.0.1:${port}`)
 })
 
-it('a port that is named is that or none', async () => {
+it('chooseAddress takes a given port or fails', async () => {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address()
@@ -37,7 +37,7 @@ it('a port that is named is that or none', async () => {
     `OJS_PORT=${port} is taken on 127.0.0.1.`,
   )
   server.close()
-  // Not taken: it is none of ours.
+  // The port is not taken, but the address is one of another machine.
   await expect(chooseAddress({ OJS_PORT: '9000', OJS_HOST: '203.0.113.7' })).rejects.toThrow(
     'cannot be listened on',
   )
@@ -47,7 +47,7 @@ it('a port that is named is that or none', async () => {
   expect((await chooseAddress({ OJS_PORT: '0' })).port).toBeGreaterThan(0)
 })
 
-it('a port that somebody else has taken meanwhile is another one', async () => {
+it('stillFree chooses another port when a port that was chosen freely is taken meanwhile', async () => {
   const env = { OJS_PORT: '0' }
   const chosen = await chooseAddress(env)
   expect(await stillFree(chosen, env)).toBe(chosen)

@@ -10,11 +10,11 @@ beforeAll(async () => {
 })
 afterAll(() => node.stop())
 
-test('guest is accepted into / when there is no vhost /ojs', async () => {
+test('inspectLocalBroker accepts guest in / when there is no vhost /ojs', async () => {
   expect(await inspectLocalBroker(node.port)).toEqual({ url: node.url('/') })
 })
 
-test('a broker that another gateway owns is refused, but not for another prefix', async () => {
+test('inspectLocalBroker refuses a broker that another gateway with the same prefix owns', async () => {
   const connection = await connect(node.url('/'))
   const channel = await connection.createChannel()
   await channel.assertQueue('tenant.ojs.system.owner', { exclusive: true })
@@ -24,13 +24,13 @@ test('a broker that another gateway owns is refused, but not for another prefix'
   await connection.close()
 })
 
-test('a broker that refuses guest is a problem in one line', async () => {
+test('inspectLocalBroker reports a broker that refuses guest as a problem', async () => {
   await node.ctl(['change_password', 'guest', 'other'])
   const { url, problem } = await inspectLocalBroker(node.port)
   expect(url).toBeUndefined()
   expect(problem).toMatch(/refuses guest \(.*ACCESS.REFUSED.*\)$/)
 })
 
-test('so is a port where no broker answers', async () => {
+test('inspectLocalBroker reports a port without a broker as a problem', async () => {
   expect(await inspectLocalBroker(await freePort())).toHaveProperty('problem')
 })

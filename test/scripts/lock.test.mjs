@@ -11,47 +11,50 @@ const dir = mkdtempSync(join(tmpdir(), 'ojs-lock-'))
 const file = join(dir, 'data', 'start.lock')
 afterAll(() => rmSync(dir, { recursive: true, force: true }))
 
-test('the lock of a live process is respected until it is released', () => {
+test('takeLock respects the lock of a live process until it is released', () => {
   const lock = takeLock(file, [process.pid])
   expect(takeLock(file, [process.pid])).toEqual({ holder: process.pid, isEnding: false })
   lock.release()
   takeLock(file, [process.pid]).release()
 })
 
-test('a lock whose owner is gone but whose guardian is not is about to end', async () => {
+test('takeLock reports a lock as ending when its owner is gone and its guardian is not', async () => {
   takeLock(file, [await pidOfTheDead(), process.pid])
   expect(takeLock(file, [process.pid])).toEqual({ holder: process.pid, isEnding: true })
   rmSync(file)
 })
 
-test('the lock of a dead process is ignored', async () => {
+test('takeLock takes over the lock of a dead process', async () => {
   takeLock(file, [await pidOfTheDead()])
   const lock = takeLock(file, [process.pid])
   expect(lock.holder).toBeUndefined()
-  // And is one of a live process by now.
+  // The lock is now that of a live process.
   expect(takeLock(file, [process.pid])).toEqual({ holder: process.pid, isEnding: false })
   lock.release()
 })
 
-test('a lock that cannot be written is told, and not tried for ever', () => {
+test('takeLock throws when the lock cannot be written, instead of trying for ever', () => {
   expect(() => takeLock(join(dir, 'x'.repeat(300)), [process.pid])).toThrow('ENAMETOOLONG')
 })
 
-test('a folder that cannot be written is told in one line', () => {
+test('takeLock says in one line which folder cannot be written', () => {
   writeFileSync(join(dir, 'taken'), '')
   const taking = () => takeLock(join(dir, 'taken', 'start.lock'), [process.pid])
   expect(taking).toThrow(Refusal)
   expect(taking).toThrow(`${join(dir, 'taken')} cannot be written: E`)
 })
 
-test.runIf(process.platform === 'linux')('so is one whose pid was given to somebody else', () => {
-  takeLock(file, [process.pid])
-  writeFileSync(file, readFileSync(file, 'utf8').replace(/ \d+/, ' 1'))
-  expect(takeLock(file, [process.pid]).holder).toBeUndefined()
-  rmSync(file)
-})
+test.runIf(process.platform === 'linux')(
+  'takeLock takes over a lock whose pid belongs to another process now',
+  () => {
+    takeLock(file, [process.pid])
+    writeFileSync(file, readFileSync(file, 'utf8').replace(/ \d+/, ' 1'))
+    expect(takeLock(file, [process.pid]).holder).toBeUndefined()
+    rmSync(file)
+  },
+)
 
-/** Takes lock after lock, each when the others do, and says which of them it got. */
+/** Takes one lock after another at given times, and prints which of them it got. */
 const STARTER = `
   import { takeLock } from ${JSON.stringify(fileURLToPath(new URL('../../scripts/lock.mjs', import.meta.url)))}
   const [dir, rounds, startAt] = process.argv.slice(1)
@@ -64,7 +67,7 @@ const STARTER = `
   process.stdin.resume()
 `
 
-test('of two that find the same stale lock at once one takes it', async () => {
+test('takeLock gives a stale lock to one of two processes that find it at the same time', async () => {
   const rounds = 100
   const ofTheDead = `${await pidOfTheDead()}\n`
   const locks = mkdtempSync(join(dir, 'stale-'))
@@ -79,7 +82,7 @@ test('of two that find the same stale lock at once one takes it', async () => {
       },
     ),
   )
-  // They live on until each has said it: the lock of who has ended is stale.
+  // Both processes live until both have printed, because the lock of an ended process is stale.
   const [one, other] = await Promise.all(starters.map((starter) => said(starter, rounds)))
   for (const { stdin } of starters) stdin.end()
   for (let round = 0; round < rounds; round++) {

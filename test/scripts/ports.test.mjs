@@ -8,11 +8,11 @@ import {
   takesConnections,
 } from '../../scripts/ports.mjs'
 
-/** Where a random port is sought. */
+/** Where the search for a random port begins. */
 const FRACTION = 0.123
 
 let port
-/** Listens, takes connections and answers as another protocol would. */
+/** A server that takes connections and answers in another protocol. */
 const server = createServer((socket) => {
   socket.on('error', () => {}).resume()
   socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')
@@ -24,14 +24,14 @@ beforeAll(async () => {
 })
 afterAll(() => new Promise((resolve) => server.close(resolve)))
 
-test('a port that somebody listens on is not free, and the next one is chosen', async () => {
+test('a port with a listener is not free, and nextFreePort skips it', async () => {
   expect(await isPortFree(port)).toBe(false)
   const next = await nextFreePort(port)
   expect(next).toBeGreaterThan(port)
   expect(await isPortFree(next)).toBe(true)
 })
 
-test('the same free port is never handed out twice', async () => {
+test('freePort never returns the same port twice', async () => {
   const random = vi.spyOn(Math, 'random')
   onTestFinished(() => random.mockRestore())
   random.mockReturnValueOnce(FRACTION)
@@ -40,20 +40,20 @@ test('the same free port is never handed out twice', async () => {
   expect(await freePort()).not.toBe(first)
 })
 
-test('what answers in another protocol is no broker, nor is a closed port', async () => {
+test('speaksAmqp is false for another protocol and for a closed port', async () => {
   expect(await speaksAmqp(port)).toBe(false)
   expect(await speaksAmqp(await freePort())).toBe(false)
 })
 
-test('whatever listens takes connections, a closed port does not', async () => {
+test('takesConnections is true for a port with a listener, and false for a closed port', async () => {
   expect(await takesConnections(port)).toBe(true)
   expect(await takesConnections(await freePort())).toBe(false)
 })
 
-test('who listens and says nothing is no broker, and is not waited for', async () => {
+test('speaksAmqp is false for a listener that sends nothing within the timeout', async () => {
   const silent = createServer((socket) => socket.on('error', () => {}).resume())
   await new Promise((resolve) => silent.listen(0, '127.0.0.1', resolve))
   expect(await speaksAmqp(silent.address().port, { timeoutMs: 50 })).toBe(false)
-  // Whom it has asked is let go.
+  // Resolves only because speaksAmqp has closed its connection.
   await new Promise((resolve) => silent.close(resolve))
 })

@@ -16,7 +16,7 @@ import { eventually } from '../support/in-process.ts'
 import { createVhost, type PrivateNode, startPrivateNode } from '../support/rabbit.ts'
 
 describe('a vhost of the shared node', () => {
-  test('takes connections, shows its queues, closes connections, and can be dropped', async () => {
+  test('takes connections, lists its queues, closes its connections, and can be dropped', async () => {
     const vhost = await createVhost()
     const connection = await connect(vhost.url)
     connection.on('error', () => {})
@@ -40,23 +40,23 @@ describe('a private node', () => {
   })
   afterAll(() => node.stop())
 
-  test('has a rabbitmqctl in its folder for whoever looks after it', async () => {
+  test('has a rabbitmqctl in its folder that works in any environment', async () => {
     const stray = { ...process.env, RABBITMQ_NODENAME: 'other@elsewhere', ERL_EPMD_PORT: '1' }
     const command = join(node.dir, 'rabbitmqctl')
     const { stdout } = await promisify(execFile)(command, ['-q', 'list_vhosts'], { env: stray })
     expect(stdout).toContain('/ojs')
-    // What it tells of a crash stays here, too, and not where it was called from.
+    // A crash dump of rabbitmqctl is written into the folder, too, not into the caller's.
     expect(readFileSync(command, 'utf8')).toContain(`ERL_CRASH_DUMP=${node.dir}/`)
   })
 
-  test('loads the code of RabbitMQ at once, which its rabbitmqctl has no use for', () => {
+  test('loads the code of RabbitMQ at its start, and its rabbitmqctl does not', () => {
     expect(readFileSync(`/proc/${node.pid}/environ`, 'utf8')).toContain('ensure_modules_loaded')
     expect(readFileSync(join(node.dir, 'rabbitmqctl'), 'utf8')).not.toContain(
       'ensure_modules_loaded',
     )
   })
 
-  test('keeps what waits in classic queues on its disk, where npm start tells it to', async () => {
+  test('keeps messages of classic queues on disk while the policy for long queues is set', async () => {
     const connection = await connect(node.url())
     const channel = await connection.createChannel()
     const names = ['ojs.queue.email', 'tenant1.ojs.queue.email', 'other']
@@ -82,22 +82,22 @@ describe('a private node', () => {
     await connection.close()
   })
 
-  test('does not take another node on its port for itself', async () => {
-    // It says so when its own boot has failed, and not when the other one greets.
+  test('fails to start on the port of another node', async () => {
+    // Its own boot fails with an error, although the other node would answer on the port.
     await expect(startPrivateNode({ port: node.port })).rejects.toThrow(
       /did not start.*could_not_start_listener/s,
     )
   })
 
-  test('has another epmd when its own is killed: it would start a daemon that nobody would end', async () => {
+  test('starts another epmd when its own is killed, because a node would start a daemon that nobody ends', async () => {
     const first = node.epmdPid ?? 0
-    // One that ends at once is not started again.
+    // An epmd that ends within its first second is not started again.
     await sleep(1500)
     process.kill(first, 'SIGKILL')
     await eventually(async () => isAlive(node.epmdPid) && node.epmdPid !== first)
   })
 
-  test('keeps its data and ports over kill -9 and restart, and leaves no process', async () => {
+  test('keeps its data and ports over kill -9 and a restart, and leaves no process when it stops', async () => {
     await publishPersistent(node.url())
     const before = { port: node.port, pid: node.pid }
     await node.kill9()
@@ -121,11 +121,11 @@ test.each([
   ['/usr/lib/rabbitmq/lib/rabbitmq_server-3.12.1/sbin', false],
   ['/usr/lib/rabbitmq/lib/rabbitmq_server-4.0.5/sbin', false],
   ['/opt/rabbitmq/sbin', false],
-])('a policy for long queues, of the RabbitMQ in %s: %s', (sbin, isNeeded) => {
+])('the policy for long queues is needed with the RabbitMQ in %s: %s', (sbin, isNeeded) => {
   expect(needsLongQueuePolicy(sbin)).toBe(isNeeded)
 })
 
-describe('an epmd that takes its time', () => {
+describe('a private node with a slow epmd', () => {
   const late = mkdtempSync(join(tmpdir(), 'ojs-late-epmd-'))
   const path = process.env['PATH']
   afterAll(() => {
@@ -133,7 +133,7 @@ describe('an epmd that takes its time', () => {
     rmSync(late, { recursive: true })
   })
 
-  test('is waited for: a node that finds none starts a daemon that nobody would end', async () => {
+  test('waits for it, because it would otherwise start a daemon that nobody ends', async () => {
     const script = `#!/bin/sh\nsleep 3\nexec '${findEpmd()}' "$@"\n`
     writeFileSync(join(late, 'epmd'), script, { mode: 0o755 })
     process.env['PATH'] = `${late}:${path}`

@@ -14,7 +14,7 @@ afterAll(() => {
   rmSync(dir, { recursive: true, force: true })
 })
 
-/** A shell that does `onTerm` at a SIGTERM; it listens when this resolves. */
+/** Starts a shell that runs `onTerm` on SIGTERM. Resolves once its trap is set. */
 async function startShell(onTerm) {
   const script = `trap '${onTerm}' TERM; echo; while :; do sleep 0.05; done`
   const child = spawn('sh', ['-c', script], { stdio: ['ignore', 'pipe', 'ignore'] })
@@ -24,7 +24,7 @@ async function startShell(onTerm) {
   return { pid: child.pid, exited, child }
 }
 
-test('a process that complies is not killed, one that does not is', async () => {
+test('endProcess kills only a process that does not end by itself', async () => {
   const [polite, deaf] = await Promise.all([startShell('exit 3'), startShell('')])
   await endProcess(polite.pid, polite.exited, 60_000)
   expect(await polite.exited).toEqual([3, null])
@@ -34,7 +34,7 @@ test('a process that complies is not killed, one that does not is', async () => 
   expect(signalProcess(deaf.pid, 'SIGTERM')).toBe(false)
 })
 
-test('what is guarded ends with who guards it, the last one first; what is not goes on', async () => {
+test('guard ends the processes of a dead owner, the last one first, and not those that unguard released', async () => {
   const log = join(dir, 'ended')
   const [first, last, released] = await Promise.all(
     ['first', 'last', 'released'].map((name) => startShell(`echo ${name} >> "${log}"; exit`)),
@@ -57,8 +57,12 @@ test('what is guarded ends with who guards it, the last one first; what is not g
 })
 
 test.each([
-  ['runs its command when it is let go', 'letGo()', true],
-  ['never runs it where its starter is gone before', 'process.kill(process.pid, "SIGKILL")', false],
+  ['runs its command once it is let go', 'letGo()', true],
+  [
+    'never runs its command when its starter ends before',
+    'process.kill(process.pid, "SIGKILL")',
+    false,
+  ],
 ])('a held process %s', async (name, then, isRun) => {
   const file = join(dir, name)
   const starter = `
@@ -69,13 +73,13 @@ test.each([
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   started.push(owner)
-  // Both have ended then: nobody has its output any more.
+  // The output closes when the owner and the held process have ended.
   owner.stdout.resume()
   await once(owner, 'close')
   expect(existsSync(file)).toBe(isRun)
 })
 
-test("a process that is somebody else's is alive", () => {
+test('isAlive is true for a process of another user', () => {
   const kill = vi.spyOn(process, 'kill').mockImplementation(() => {
     throw Object.assign(new Error('kill EPERM'), { code: 'EPERM' })
   })

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { removeFolder } from '../../scripts/remove-folder.mjs'
 
-// As fast as it can, until it cannot or has written for a second.
+// Writes as fast as it can, until it fails or for a second.
 const WRITER = `
 const { mkdirSync, writeFileSync } = require('node:fs')
 const until = Date.now() + 1_000
@@ -17,7 +17,7 @@ for (let n = 0; Date.now() < until; n++) {
 }
 `
 
-test('a folder goes although somebody still writes there', async () => {
+test('removeFolder removes a folder into which another process still writes', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'ojs-folder-'))
   const writer = spawn(process.execPath, ['-e', WRITER, dir], {
     stdio: ['ignore', 'pipe', 'ignore'],
@@ -29,6 +29,6 @@ test('a folder goes although somebody still writes there', async () => {
   expect(existsSync(dir)).toBe(false)
 })
 
-test('a folder that is not there is as good as removed', async () => {
+test('removeFolder accepts a folder that does not exist', async () => {
   await removeFolder(join(tmpdir(), 'ojs-no-such-folder'))
 })

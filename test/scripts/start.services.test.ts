@@ -12,11 +12,11 @@ import { eventually } from '../support/in-process.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
 
 const REPOSITORY = resolve(import.meta.dirname, '../..')
-/** What `npm start` looks at beside its scripts, to find that there is nothing to install or build. */
+/** What `npm start` reads besides its scripts. With these, there is nothing to install or build. */
 const LINKED = ['node_modules', 'dist', 'src', 'topology', 'package.json', 'package-lock.json']
 
 let vhost: Vhost
-/** A repository of its own: neither its lock nor its data is the developer's. */
+/** A copy of the repository, so that the lock and the data are not the developer's. */
 let root: string
 let runs: Run[] = []
 beforeAll(async () => {
@@ -39,11 +39,11 @@ interface Run {
   child: ChildProcess
   /** The exit code. */
   exited: Promise<number | null>
-  /** What it has said; the lines of the gateway go to stdout. */
+  /** Its stderr so far; the gateway's log goes to stdout. */
   said: string
 }
 
-/** `npm start`, with nothing of this process's own configuration. */
+/** Runs `npm start` without any setting of this process's environment. */
 function start(env: Record<string, string> = {}, args: readonly string[] = []): Run {
   const child = spawn(process.execPath, [join(root, 'scripts', 'start.mjs'), ...args], {
     env: { PATH: process.env['PATH'], OJS_AMQP_URL: vhost.url, OJS_PORT: '0', ...env },
@@ -58,7 +58,7 @@ function start(env: Record<string, string> = {}, args: readonly string[] = []): 
   return run
 }
 
-/** Its URL, once it is ready. */
+/** Waits until the run is ready. Returns the gateway's URL. */
 async function ready(run: Run): Promise<string> {
   const url = () => /is ready.* HTTP +(\S+)\/ojs\/v1\n/s.exec(run.said)?.[1]
   await eventually(() => url() !== undefined || run.child.exitCode !== null)
@@ -74,7 +74,7 @@ const isHealthy = (url: string) =>
   )
 const lock = () => join(root, 'data', 'start.lock')
 
-/** The gateway: what the run has started beside its guardian. */
+/** The pid of the gateway, which the run has started beside its guardian. */
 function gatewayOf({ child }: Run): number {
   const children = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8')
   const [pid] = children
@@ -85,7 +85,7 @@ function gatewayOf({ child }: Run): number {
 }
 
 test.each(['--help', '--port=9000', 'serve'])(
-  'npm start -- %s: says what it takes',
+  'npm start -- %s fails and says that npm start takes no arguments',
   async (arg) => {
     const run = start({}, [arg])
     await eventually(() => run.child.exitCode !== null || run.said.includes('is ready'))
@@ -95,7 +95,7 @@ test.each(['--help', '--port=9000', 'serve'])(
   },
 )
 
-test('npm start: a gateway with the broker that is named, once per folder, until it is stopped', async () => {
+test('npm start runs a gateway with the broker of OJS_AMQP_URL, once per folder, until SIGTERM', async () => {
   const run = start()
   const url = await ready(run)
   expect(await isHealthy(url)).toBe(true)
@@ -112,7 +112,7 @@ test('npm start: a gateway with the broker that is named, once per folder, until
   expect(existsSync(lock())).toBe(false)
 })
 
-test('npm start: a gateway that ends by itself ends it, with its exit code', async () => {
+test('npm start ends with the exit code of a gateway that ends by itself', async () => {
   const run = start()
   await ready(run)
   process.kill(gatewayOf(run), 'SIGKILL')
@@ -121,7 +121,7 @@ test('npm start: a gateway that ends by itself ends it, with its exit code', asy
   expect(existsSync(lock())).toBe(false)
 })
 
-test('npm start: a port that cannot be had is told in one line, and nothing is started', async () => {
+test('npm start reports a port that it cannot have in one line, and starts nothing', async () => {
   for (const port of ['80x', new URL(vhost.url).port]) {
     const run = start({ OJS_PORT: port })
     expect(await run.exited).toBe(1)
@@ -130,7 +130,7 @@ test('npm start: a port that cannot be had is told in one line, and nothing is s
   }
 })
 
-test('npm start: its own node has the policy for long queues from its first start, until somebody takes it away', async () => {
+test('npm start sets the policy for long queues at the first start of its own node only', async () => {
   const sbin = findRabbitmqSbin() ?? ''
   const { startOwnNode } = await import(join(root, 'scripts', 'own-node.mjs'))
   const ctl = async (...args: string[]) => {

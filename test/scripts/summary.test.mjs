@@ -8,11 +8,11 @@ test.each([
   ['amqp://u:p:@s,s@host/v', 'amqp://u@host/v'],
   ['amqp://host/v', 'amqp://host/v'],
   ['AMQP://u:p@a/v, Amqps://u:q@b', 'AMQP://u@a/v, Amqps://u@b'],
-])('no password is shown: %s', (url, shown) => {
+])('withoutPassword hides the password of %s', (url, shown) => {
   expect(withoutPassword(url)).toBe(shown)
 })
 
-test('the summary names both addresses and a curl line', () => {
+test('the summary names both addresses and a curl line without a key', () => {
   const text = summary('http://127.0.0.1:8081', { url: 'amqp://u:secret@h/v', origin: 'yours' })
   expect(text).toContain('http://127.0.0.1:8081/ojs/v1')
   expect(text).toContain('amqp://u@h/v')
@@ -21,7 +21,7 @@ test('the summary names both addresses and a curl line', () => {
   expect(text).not.toContain('Authorization')
 })
 
-test('where keys are wanted, the curl line has one', () => {
+test('the summary has a curl line with a key when keys are set', () => {
   const broker = { url: 'amqp://h', origin: 'yours' }
   const text = summary('http://127.0.0.1:1', broker, { OJS_API_KEYS: 'a:admin:00' })
   expect(text).toContain('-H "Authorization: Bearer $OJS_API_KEY"')

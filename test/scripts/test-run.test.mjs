@@ -9,7 +9,7 @@ import config from '../../vitest.config.ts'
 const dir = mkdtempSync(join(tmpdir(), 'ojs-count-'))
 afterAll(() => rmSync(dir, { recursive: true, force: true }))
 
-describe('counting a vitest run', () => {
+describe('the result of a vitest run', () => {
   const fileWith = (...statuses) => ({
     status: statuses.includes('failed') ? 'failed' : 'passed',
     assertionResults: statuses.map((status) => ({ status })),
@@ -22,23 +22,23 @@ describe('counting a vitest run', () => {
     return countOf(file, exitCode)
   }
 
-  test('test cases are counted', () => {
+  test('counts the tests that passed and failed', () => {
     expect(count(0, 2, 0, fileWith('passed', 'passed'))).toEqual({ passed: 2, failed: 0 })
     expect(count(1, 1, 1, fileWith('passed', 'failed'))).toEqual({ passed: 1, failed: 1 })
   })
 
-  test('a file that could not be loaded is a failure', () => {
+  test('counts a file that could not be loaded as a failure', () => {
     const broken = { status: 'failed', assertionResults: [] }
     expect(count(1, 1, 0, fileWith('passed'), broken)).toEqual({ passed: 1, failed: 1 })
   })
 
-  test('so are an unhandled error, an empty run and a crash', () => {
+  test('counts an unhandled error, an empty run and a crash as a failure each', () => {
     expect(count(1, 1, 0, fileWith('passed'))).toEqual({ passed: 1, failed: 1 })
     expect(count(0, 0, 0)).toEqual({ passed: 0, failed: 1 })
     expect(countOf(join(dir, 'none.json'), 0)).toEqual({ passed: 0, failed: 1 })
   })
 
-  test('counts of runs side by side are added up', async () => {
+  test('is the sum of runs side by side', async () => {
     const runs = [
       Promise.resolve({ passed: 1, failed: 2 }),
       Promise.resolve({ passed: 3, failed: 4 }),
@@ -46,7 +46,7 @@ describe('counting a vitest run', () => {
     expect(await sumOfAll(runs)).toEqual({ passed: 4, failed: 6 })
   })
 
-  test('a run that breaks off is a failure, and the others are waited for', async () => {
+  test('counts a run that throws as a failure, and waits for the others', async () => {
     let end
     const slow = new Promise((resolve) => {
       end = resolve
@@ -66,8 +66,8 @@ describe('counting a vitest run', () => {
   })
 })
 
-describe('what a run needs', () => {
-  test('every project of vitest.config.ts is run', () => {
+describe('a run of npm test', () => {
+  test('runs every project of vitest.config.ts', () => {
     const names = config.test.projects.map(({ test }) => test.name)
     expect(new Set(PROJECTS)).toEqual(new Set(names))
   })
@@ -81,7 +81,7 @@ describe('what a run needs', () => {
     [['--project=crash'], { rabbitmq: true, sharedNode: false, go: false }],
     [['--project', 'unit', '--project', 'services', 'x'], everything],
     [['--project', 'no-such'], everything],
-  ])('%j', (args, needs) => {
+  ])('with the arguments %j starts only the services that its projects need', (args, needs) => {
     expect(needsOf(args)).toEqual(needs)
   })
 })
