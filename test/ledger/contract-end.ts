@@ -139,7 +139,7 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
     })
   })
 
-  describe('reads', () => {
+  describe('reads of the ledger', () => {
     it('see committed rows only', async () => {
       const job = newJob()
       const inserting = ledger.insert(job, NOW)

@@ -320,7 +320,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       expect(ledger.queueMarker('unheard-of')).toBe(null)
     })
 
-    it('forgets with its last page that this queue was lost, and no other one', async () => {
+    it('forgets when it ends that this queue was lost, and no other queue', async () => {
       await ledger.insertAll([newJob({ queue: 'other' }), newJob({ queue: 'q' })], NOW)
       for (const queue of ['other', 'q', 'unheard-of']) await ledger.lost.mark(queue, NOW)
       await ledger.lost.mark('q', NOW + 1)

@@ -166,7 +166,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
     )
 
     it.each(CHANGES)(
-      'to %s is stale when another worker than the named one, or none, has the lease',
+      'to %s is stale for a named worker when the lease names none, and succeeds for its owner',
       async (to, change) => {
         const job = await fetched(ledger)
         const fence = { ...fenceOf(job), workerId: 'worker-1' }

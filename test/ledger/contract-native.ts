@@ -264,7 +264,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       expect([row('b').state, ledger.isTombstoned('b')]).toEqual(['cancelled', false])
     })
 
-    it('lists cancelled jobs and ids whose token is out, newest first, for the given queues', async () => {
+    it('are listed with cancelled jobs whose token is out, newest first, for the given queues', async () => {
       const cancelled = async (queue: string, at: number): Promise<string> => {
         const { id } = await pushed(ledger, { queue })
         await ledger.cancel(id, NOW + at)
@@ -290,7 +290,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
     })
 
     it.each(['jobs', 'unknown ids'])(
-      'says whether there are more than the limit, of %s',
+      'are listed with a note when there are more than the limit: %s',
       async (kind) => {
         // More than the first page of a queue, and not stored in the order of their times.
         const earlier = Array.from({ length: 10 }, (_, i) => `earlier-${i}`)

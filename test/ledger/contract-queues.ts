@@ -40,7 +40,7 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
       expect([ledger.pauses.since('a'), ledger.pauses.since('b')]).toEqual([NOW, null])
     })
 
-    it('and resumes of one group commit apply in order', async () => {
+    it('apply in order with resumes of the same group commit', async () => {
       const results = await Promise.all([
         ledger.pauses.pause('q', NOW),
         ledger.pauses.resume('q', NOW),
@@ -91,7 +91,7 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
     })
   })
 
-  describe('traffic', () => {
+  describe('the traffic of a queue in the last hour', () => {
     const nothing = { completed: 0, failed: 0, timed: 0, durationMs: 0, waited: 0, waitMs: 0 }
     const hour = (queue: string, now = NOW) => ledger.traffic.lastHour(queue, now)
 
@@ -171,24 +171,21 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
     })
 
     it.each([
-      ['a rejected job', false, false, 1],
-      ['a rejected job whose attempt had failed before', false, true, 0],
-      ['an expired message', true, false, 0],
-    ])(
-      'counts failures of jobs that died in the broker: %s',
-      async (_, isExpired, isCounted, count) => {
-        const known = await pushed(ledger, { queue: 'q' })
-        const adopted = newJob({ queue: 'q' })
-        const describe = () => ({ error: null, errors: null, isDeadLetter: true, isCounted })
-        const terms = { now: NOW, wall: NOW }
-        for (const job of [known, adopted]) {
-          const how = { isExpired, wasInQueue: isExpired }
-          const dead = { ...token(job.id), describe, ...how, adopt: () => adopted }
-          expect(await ledger.discardDead(dead, terms)).toMatchObject({ outcome: 'discarded' })
-        }
-        expect(hour('q').failed).toBe(2 * count)
-      },
-    )
+      ['one failure for a rejected job', false, false, 1],
+      ['no failure for a rejected job whose attempt is counted already', false, true, 0],
+      ['no failure for an expired message', true, false, 0],
+    ])('counts for jobs that died in the broker %s', async (_, isExpired, isCounted, count) => {
+      const known = await pushed(ledger, { queue: 'q' })
+      const adopted = newJob({ queue: 'q' })
+      const describe = () => ({ error: null, errors: null, isDeadLetter: true, isCounted })
+      const terms = { now: NOW, wall: NOW }
+      for (const job of [known, adopted]) {
+        const how = { isExpired, wasInQueue: isExpired }
+        const dead = { ...token(job.id), describe, ...how, adopt: () => adopted }
+        expect(await ledger.discardDead(dead, terms)).toMatchObject({ outcome: 'discarded' })
+      }
+      expect(hour('q').failed).toBe(2 * count)
+    })
 
     it('drops minutes that are older than an hour, from the file as well', async () => {
       await done('q', NOW, 0, 100)

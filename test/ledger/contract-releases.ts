@@ -191,7 +191,7 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
       )
     })
 
-    it('sent over HTTP and followed by an outdated start leases the job to the ledger, too', async () => {
+    it('has the same effect as a release over HTTP: an outdated start leases the job to the ledger', async () => {
       const id = await running()
       const { generation, attempt } = row(id)
       await ledger.release(id, { generation, attempt, tokenAttempt: null })

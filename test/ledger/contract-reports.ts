@@ -438,7 +438,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect(row(id).outbox).not.toBeNull()
     })
 
-    it("of another worker's failure is ignored for an HTTP lease, but not for a native one, nor is a success", async () => {
+    it('by another worker ends an HTTP lease only with a success, and a native lease also with a failure', async () => {
       const [http, native] = [await fetched(ledger), await running()]
       const other = { workerId: 'native-2' }
       expect(await apply(eventOf(http.id, VIA_RUNG, other))).toEqual(['ignored'])

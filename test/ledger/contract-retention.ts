@@ -58,7 +58,7 @@ export function retentionContract({ ledger, row }: UnderTest): void {
 
   describe('prune', () => {
     it.each(kinds)(
-      'applies the cutoff of %s to that kind only, to the millisecond',
+      'applies the cutoff for %s rows to that kind only, to the millisecond',
       async (kind) => {
         const ids = new Map<string, string>()
         for (const each of kinds) ids.set(each, await ENDED[each]())
@@ -96,7 +96,7 @@ export function retentionContract({ ledger, row }: UnderTest): void {
       ['discarded', false],
       ['deadLetters', true],
     ] as const)(
-      'keeps the id of %s as withdrawn while the DLX copy has to be swept',
+      'keeps the ids of %s rows as withdrawn while the DLX copy has to be swept',
       async (kind, isDeadLetter) => {
         const job = await died(ledger, { queue: 'q', isDeadLetter })
         if (!isDeadLetter) await sweep(ledger, 'q')
@@ -165,7 +165,7 @@ export function retentionContract({ ledger, row }: UnderTest): void {
     })
 
     it.each(kinds)(
-      'removes %s that were dated by a clock ahead, once boundEnds has corrected the date',
+      'removes %s rows that were dated by a clock ahead, once boundEnds has corrected the date',
       async (kind) => {
         const id = await ENDED[kind]()
         const before = NOW - 1000
@@ -179,7 +179,7 @@ export function retentionContract({ ledger, row }: UnderTest): void {
       },
     )
 
-    it('removes such cancelled ids too, which boundEnds corrects a page at a time', async () => {
+    it('removes tombstones that were dated by a clock ahead, which boundEnds corrects a page at a time', async () => {
       for (const id of [1, 2, 3]) await ledger.cancelAny(newJob().id + id, 'q', NOW)
       expect(await ledger.boundEnds(NOW - 1000, 2)).toBe(2)
       expect(await ledger.boundEnds(NOW - 1000, 2)).toBe(1)

@@ -191,7 +191,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
     expect(row(first.id).createdAt).toBe(NOW)
   })
 
-  describe('ignore', () => {
+  describe('a unique job with ignore', () => {
     it('stores nothing and returns the existing job', async () => {
       const { id } = await pushed(ledger, job())
       const other = job({ onConflict: 'ignore' })
@@ -200,7 +200,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
     })
   })
 
-  describe('replace', () => {
+  describe('a unique job with replace', () => {
     const replacing = (over: Partial<NewJob> = {}) => job({ onConflict: 'replace' }, over)
 
     it.each(LIVE)(

@@ -591,7 +591,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     })
   })
 
-  describe('cancel', () => {
+  describe('cancelling a workflow', () => {
     it('does not count callbacks that never began as cancelled steps', async () => {
       const callbacks = { on_complete: job(), on_failure: job() }
       const batch = await create(newWorkflow({ type: 'batch', jobs: [job(), job()], callbacks }))
@@ -626,7 +626,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(news.map(({ what }) => what)).not.toContain('ended')
     })
 
-    it('ends the workflow when the last ACK is in the same group commit, in either order', async () => {
+    it('leaves it cancelled when an ACK comes before or after it in the same group commit', async () => {
       for (const cancelFirst of [true, false]) {
         const workflow = await create(newGraph({ a: [], b: ['a'] }))
         const { id } = await claim(workflow, 'a')
@@ -642,7 +642,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     })
   })
 
-  describe('the list', () => {
+  describe('the list of workflows', () => {
     it('returns one state or all, newest first, with totals', async () => {
       const done = await create(newGraph({ a: [] }))
       const running = await create(newGraph({ a: [] }))
@@ -664,7 +664,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     })
   })
 
-  describe('retention', () => {
+  describe('retention of workflows', () => {
     const LONG_AFTER = NOW + 1_000
     const ALL = {
       ...{ completed: LONG_AFTER, cancelled: LONG_AFTER, discarded: LONG_AFTER },

@@ -117,7 +117,7 @@ describe('every statement', () => {
     ['cronRan', 'SEARCH cron_jobs USING INTEGER PRIMARY KEY'],
     // In the order of the table.
     ['cronList', 'SCAN cron_jobs'],
-  ])('%s reads by %s', (name, expected) => {
+  ])('%s has the plan %s', (name, expected) => {
     expect(plans.get(name)?.[0]).toMatch(new RegExp(`^${expected}( |$)`))
   })
 

@@ -91,7 +91,7 @@ describe('a private node', () => {
 
   test('starts another epmd when its own is killed, because a node would start a daemon that nobody ends', async () => {
     const first = node.epmdPid ?? 0
-    // An epmd that ends within its first second is not started again.
+    // An epmd that ends soon after its start is not started again.
     await sleep(1500)
     process.kill(first, 'SIGKILL')
     await eventually(async () => isAlive(node.epmdPid) && node.epmdPid !== first)
