@@ -102,8 +102,16 @@ describe('the two dialects of a PUSH', () => {
   })
 
   it.each<[string, object, object]>([
-    ['a time', { options: { scheduled_at: FUTURE }, delay_until: FAR }, { scheduled_at: FUTURE }],
-    ['a time', { options: { delay_until: FUTURE }, scheduled_at: FAR }, { scheduled_at: FUTURE }],
+    [
+      'scheduled_at',
+      { options: { scheduled_at: FUTURE }, delay_until: FAR },
+      { scheduled_at: FUTURE },
+    ],
+    [
+      'delay_until',
+      { options: { delay_until: FUTURE }, scheduled_at: FAR },
+      { scheduled_at: FUTURE },
+    ],
     ['a timeout', { options: { timeout: 9 }, timeout_ms: 1 }, { timeout_ms: 9_000 }],
     ['a timeout of zero', { options: { timeout_ms: 0 }, timeout: 9 }, { timeout_ms: 0 }],
     [
@@ -116,7 +124,7 @@ describe('the two dialects of a PUSH', () => {
       { options: { retry_policy: { max_attempts: 9 } }, retry: { max_attempts: 1 } },
       { max_attempts: 9, retry: { max_attempts: 9 } },
     ],
-    ['meta', { options: { metadata: { a: 1 } }, meta: { a: 2 } }, { meta: { a: 1 } }],
+    ['metadata', { options: { metadata: { a: 1 } }, meta: { a: 2 } }, { meta: { a: 1 } }],
     ['meta', { options: { meta: { a: 1 } }, metadata: { a: 2 } }, { meta: { a: 1 } }],
   ])('%s in options overrides the other spelling outside options', (_, more, expected) => {
     const { document } = job({ type: 'a', args: [], ...more })
