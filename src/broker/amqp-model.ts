@@ -7,12 +7,29 @@ import { encodePublishes } from './publish-frames.ts'
 import { readStrangeHeaders } from './strange-headers.ts'
 
 const CONNECT_TIMEOUT_MS = 10_000
+/** amqplib's own limit counts inactivity only: a peer in the middle of a frame may send on for ever. */
+const OPEN_MS = 30_000
 /** Otherwise Linux waits two hours before the first probe. */
 const KEEP_ALIVE_DELAY_MS = 30_000
 
 export interface PeerOptions {
   connectionName: string
   heartbeatS: number
+}
+
+/** As `openModel`, for `ms` at most. Aborting `socket` ends the attempt, and later the connection. */
+export function openWithin(
+  ms: number | undefined,
+  url: URL,
+  peer: PeerOptions,
+  socket: AbortController,
+): Promise<ChannelModel> {
+  const giveUp = () => socket.abort(new Error('connection not open in time'))
+  const tooLong = setTimeout(giveUp, ms ?? OPEN_MS)
+  // amqplib does not pass the signal's reason on.
+  const explain = (error: unknown) => Promise.reject(socket.signal.reason ?? error)
+  const opened = openModel(url, { ...peer, signal: socket.signal }).catch(explain)
+  return opened.finally(() => clearTimeout(tooLong))
 }
 
 /** Opens a connection of amqplib's. `signal` destroys its socket, but not a TLS socket. */

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Channel, ChannelModel, ConfirmChannel } from 'amqplib'
 import { describeError } from '../logger.ts'
 import { hasReplyCode, isUnknownConsumer } from './amqp-error.ts'
-import { openModel, type PeerOptions, streamOf, tune } from './amqp-model.ts'
+import { openWithin, type PeerOptions, streamOf, tune } from './amqp-model.ts'
 import { AnswerWatch } from './answer-watch.ts'
 import { type Beside, BesideConnections } from './beside.ts'
 import { ChannelLimit } from './channel-limit.ts'
@@ -13,8 +13,6 @@ import type { ConnectionName } from './observer.ts'
 import { areAllListening, isAnyListening, reconnectDelayMs, waitToReconnect } from './reconnect.ts'
 
 const CLOSE_TIMEOUT_MS = 2_000
-/** amqplib's own limit counts inactivity only: a peer in the middle of a frame may send on for ever. */
-const OPEN_MS = 30_000
 const LOOK_AGAIN_MS = 250
 /** Seed 002 §11.1. A native worker's handlers may block its event loop that long. */
 const HEARTBEAT_S = 60
@@ -273,13 +271,8 @@ export class Connection {
   }
 
   #open(url: URL): Promise<ChannelModel> {
-    const socket = new AbortController()
-    this.#socket = socket
-    const giveUp = () => socket.abort(new Error('connection not open in time'))
-    const tooLong = setTimeout(giveUp, this.#options.openMs ?? OPEN_MS)
-    const explain = (error: unknown) => Promise.reject(socket.signal.reason ?? error)
-    const opened = openModel(url, { ...this.#peer, signal: socket.signal }).catch(explain)
-    return opened.finally(() => clearTimeout(tooLong))
+    this.#socket = new AbortController()
+    return openWithin(this.#options.openMs, url, this.#peer, this.#socket)
   }
 
   /**
