@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { freshQueue, gatewayForAll } from './harness.ts'
+import { freshQueue, gatewayForAll, withChannel } from './harness.ts'
 
-const { gateway } = gatewayForAll()
+const { vhost, gateway } = gatewayForAll()
 
 /**
  * Jobs that become due are committed together with jobs that are pushed at the same moment. The relay must
@@ -24,4 +24,13 @@ test('a PUSH in the commit that wakes the relay is published once, and answered 
   }
   await Promise.all([...scheduled, ...Array.from({ length: 8 }, producer)])
   expect([...statuses.keys()]).toEqual([201])
+  const jobs = scheduled.length + (statuses.get(201) ?? 0)
+  const stats = () => gateway.request('GET', `/ojs/v1/queues/${queue}/stats`)
+  await expect.poll(async () => (await stats()).body.stats.available).toBe(jobs)
+  // All are published by now, or about to be: one that was published twice would be one too many.
+  const ready = () =>
+    withChannel(vhost.url, async (channel) => {
+      return (await channel.checkQueue(`ojs.queue.${queue}`)).messageCount
+    })
+  await expect.poll(ready).toBe(jobs)
 })

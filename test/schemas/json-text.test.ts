@@ -206,8 +206,9 @@ describe('any text', () => {
     fc.assert(
       fc.property(fc.bigInt({ min: -(2n ** 70n), max: 2n ** 70n }), (integer) => {
         const text = `{"n":${integer}}`
-        const isSafe = integer < 2n ** 53n && integer > -(2n ** 53n)
-        if (isSafe) expect(parse(text)).toEqual({ n: Number(integer) })
+        // Some beyond 2^53 are written with the same digits: -167808970241020380.
+        const isKept = String(Number(integer)) === String(integer)
+        if (isKept) expect(parse(text)).toEqual({ n: Number(integer) })
         else expect(fieldOf(text)).toBe('n')
       }),
     )
