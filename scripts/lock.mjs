@@ -68,10 +68,11 @@ function removeStale(file, stale) {
   const aside = `${file}.${process.pid}.stale`
   try {
     renameSync(file, aside)
-    if (readText(aside) !== stale) linkSync(aside, file)
+    const found = readText(aside)
+    if (found !== stale) create(file, found)
   } catch (error) {
-    // Another start has removed the stale lock, or holds the lock now.
-    if (error.code !== 'ENOENT' && error.code !== 'EEXIST') throw error
+    // Another start has removed the stale lock.
+    if (error.code !== 'ENOENT') throw error
   }
   rmSync(aside, { force: true })
 }
