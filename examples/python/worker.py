@@ -103,7 +103,7 @@ class Worker:
         self.threads = ThreadPoolExecutor(CONCURRENCY)
         self.runs = {}  # by job id: started, and their end is not reported yet
         self.ended = collections.deque()  # (run, event), added by the handler threads
-        self.cancelled = collections.OrderedDict()  # by job id: highest generation cancelled
+        self.cancelled = collections.OrderedDict()  # by job id: highest generation cancelled; inf: all
         self.arrived = collections.deque()
         self.answers = {}
         self.silent_until = 0.0  # send no claims before: no gateway has answered
