@@ -8,7 +8,7 @@
  * RabbitMQ briefly starts a second Erlang machine, which looks after its epmd, and waits for it. That one
  * must not inherit these flags: it would load everything too, which takes 2.5 s.
  *
- * A missing application is skipped. If reading one fails, Erlang loads all modules one by one, as usual.
+ * An application that is missing or cannot be read is skipped: Erlang loads its modules one by one, as usual.
  */
 const LOAD_AT_ONCE = `catch begin
   os:unsetenv("ERL_AFLAGS"),

@@ -16,7 +16,7 @@ export function heapBytesOf(limit: number, options: string, threadMib?: number):
   return mib > 0 ? Math.min(limit, mib * MIB) : limit
 }
 
-/** What V8 lets this process keep: `--max-old-space-size`, else a share of the machine's memory. */
+/** What V8 lets this process keep: `--max-old-space-size`, else a share of the machine or container. */
 const HEAP_BYTES = heapBytesOf(
   getHeapStatistics().heap_size_limit,
   [process.env['NODE_OPTIONS'], ...process.execArgv].join(' '),
@@ -26,7 +26,7 @@ const HEAP_BYTES = heapBytesOf(
 /** What the gateway itself needs in the heap, without any client's request. */
 const OWN_BYTES = 100 * MIB
 
-/** Returns `mostBytes`, but on a small heap no more than the fraction `part` of it. */
+/** Returns `mostBytes`, but on a small heap no more than the fraction `part` of the heap. */
 export function partOfHeap(part: number, mostBytes: number, heapBytes = HEAP_BYTES): number {
   return Math.min(mostBytes, Math.floor(heapBytes * part))
 }

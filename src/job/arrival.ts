@@ -92,12 +92,15 @@ export function isCurrent(token: ArrivingToken, row: NativeFate): boolean {
 
 type NativeFate = Pick<JobRow, 'state' | 'attempt' | 'holder'>
 
-/** True when a native worker has the only token: its attempt runs, or its lease ran out. */
+/** True when the only token is a native worker's: its attempt runs, or the job waits for this very token. */
 export function isWithNative(row: Pick<JobRow, 'state' | 'holder'>): boolean {
   return isWaitingWithNative(row) || (row.holder === 'native' && row.state === 'active')
 }
 
-/** True when a native worker's lease ran out: the job is `available`, but that worker has the only token. */
+/**
+ * True when the job is `available`, but its only token is a native worker's: its lease ran out and the worker
+ * still has the token, or it has requeued a token whose attempt number is an earlier one.
+ */
 export function isWaitingWithNative({ state, holder }: Pick<JobRow, 'state' | 'holder'>): boolean {
   return state === 'available' && holder === 'native'
 }

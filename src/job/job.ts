@@ -115,8 +115,9 @@ export interface JobRow extends Omit<NewJob, 'start' | 'unique'> {
   tokenOut: boolean
   holder: Holder | null
   /**
-   * The worker that runs the job or ran it last. In an `available` row: the worker that gave the job back, if
-   * its token did not go back with it, so that the outbox owes a new one.
+   * The worker that runs the job or ran it last. A row that waits has one only as a mark that its last token
+   * is gone (`isOwedAgain`): the worker that gave the job back without its token, or, if the token was lost
+   * with its queue, whichever name was there, else ''.
    */
   workerId: string | null
   leaseMs: number | null
@@ -129,8 +130,8 @@ export interface JobRow extends Omit<NewJob, 'start' | 'unique'> {
   dueAt: number | null
   /**
    * Where the token waits until the job is due, or is to be published to: the delay of a retry's TTL queue,
-   * or `IN_EXCHANGE`. Null: there is no token, the ledger holds the job. Stays set after the job became
-   * available by its due time, until the token arrives.
+   * or `IN_EXCHANGE`. Null: it waits in neither; if the job has yet to become due, the ledger holds it
+   * (`isHeldByLedger`). Stays set after the job became available by its due time, until the token arrives.
    */
   rungMs: number | null
   /** The delay chosen for the last retry; kept so that the next FETCH shows it (conformance.md S6). */
@@ -168,9 +169,9 @@ export function isTerminal(state: RowState): boolean {
 
 /**
  * True for an erased job: a PUSH that was refused after its insert, a deleted dead letter, or a discarded job
- * that retention pruned and whose dead letter copy may still be in RabbitMQ. Its row keeps only the id,
- * generation and attempt, by which late tokens and copies are recognised. For clients there is no such job:
- * it is not shown, is in no count, and its id may be used again.
+ * that retention pruned and whose dead letter copy may still be in RabbitMQ. Its row has lost the texts, but
+ * keeps id, queue, generation and attempt, by which late tokens and copies are recognised. For clients there
+ * is no such job: it is not shown, is in no count, and its id may be used again.
  */
 export function isErased(state: RowState): state is 'withdrawn' {
   return state === 'withdrawn'
@@ -191,7 +192,7 @@ export function isHeldByBroker({ state, rungMs }: Delayed): boolean {
   return rungMs !== null && (state === 'retryable' || state === 'scheduled')
 }
 
-/** True when the job waits for its due time without a token; one is published when it is due. */
+/** True when the job waits for its due time and its next token does not exist: it is published when due. */
 export function isHeldByLedger({ state, rungMs }: Delayed): boolean {
   return rungMs === null && (state === 'retryable' || state === 'scheduled')
 }

@@ -69,7 +69,7 @@ interface Interval {
 
 /**
  * Reads an interval by the first of `names` that is there: a number is milliseconds, under the last name
- * seconds; a text is ISO 8601. Null when there is none.
+ * seconds; a text is a duration that `parseDuration` accepts. Null when there is none.
  */
 function interval(
   retry: RetryRequest,

@@ -8,7 +8,7 @@ export interface QueuePauses {
   /** Pauses the queue, and records it if it is unknown. Fence: not paused; else the existing pause stays. */
   pause(queue: string, now: number): Promise<{ pausedAt: number; isNew: boolean }>
 
-  /** Ends the pause. `isNew`: the queue was paused until now. */
+  /** Ends the pause, and records the queue if it is unknown. `isNew`: it was paused until now. */
   resume(queue: string, now: number): Promise<{ isNew: boolean }>
 
   /**

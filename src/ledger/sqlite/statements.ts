@@ -20,8 +20,8 @@ export type Statements = ReturnType<typeof prepareStatements>
 
 /**
  * What `state_counts` counts: the states, and two subsets. `dead_letter`: the `discarded` jobs that are
- * listed as dead letters. `with_native`: the `available` jobs whose token a native worker still has, after
- * its lease ran out.
+ * listed as dead letters. `with_native`: the `available` jobs whose only token is a native worker's
+ * (`isWaitingWithNative`).
  */
 export type Counted = JobState | 'dead_letter' | 'with_native'
 

@@ -57,7 +57,7 @@ export async function handOver(deps: Deps, leases: readonly LeaseFence[]): Promi
   return count - lost.length
 }
 
-/** Counted from the claim; by then the delivery has been unacknowledged already, but not for long. */
+/** Counted from the claim. The time before, in which the delivery was in a buffer or parked, is left out. */
 function lengthMs({ startedAt, leaseExpiresAt }: Lease): number {
   return startedAt === null || leaseExpiresAt === null ? 0 : leaseExpiresAt - startedAt
 }

@@ -48,9 +48,9 @@ function shownJob(
 }
 
 /**
- * Throws 422 when the ledger knows `maxQueues` queues already. The worker chooses the queue's name, and a
- * queue that the ledger records is declared after each reconnect and never forgotten. The jobs of one
- * commit may exceed the limit by a few.
+ * Throws 422 for an unknown queue when the ledger has `maxQueues` queues already. The worker chooses the
+ * queue's name, and a queue that the ledger records is declared after each reconnect and never forgotten. The
+ * jobs of one commit may exceed the limit by a few.
  */
 function requireRoomFor({ ledger, settings }: Deps, queue: string): void {
   if (ledger.hasQueue(queue) || ledger.queues().length < settings.maxQueues) return

@@ -2,7 +2,7 @@
 const MAX_IDS = 50_000
 
 /**
- * Ids of jobs that may have a token in RabbitMQ which the ledger does not count: a publish was not
+ * Ids of jobs that may have a token in RabbitMQ although their next one is not confirmed: its publish was not
  * answered, or the last token may be back in its queue. Beyond `MAX_IDS` every job counts as unsure.
  */
 export class UnsureTokens {
@@ -15,8 +15,8 @@ export class UnsureTokens {
   }
 
   /**
-   * To be called when the token was confirmed (the ledger counts it then), when it was delivered, or when
-   * its job has ended or was withdrawn.
+   * To be called when the token was confirmed (its row says so by now, or will soon), when it was delivered,
+   * or when its job has ended or was withdrawn.
    */
   forget(id: string): void {
     this.#ids.delete(id)
