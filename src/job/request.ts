@@ -161,7 +161,7 @@ export interface NamedJob {
 export interface NativeHeartbeat {
   worker_id: string
   job_ids: string[]
-  /** The state that the worker reports; null or absent in the seed's form. */
+  /** The state that the worker reports; null or absent: none, as in the seed's form, or a word of its own. */
   state?: 'running' | 'quiet' | 'terminate' | null
   queues?: string[] | null
   hostname?: string | null

@@ -295,7 +295,7 @@ function fail(
   return { job, isCounted }
 }
 
-/** More rungs than the gateway declares (OJS_MAX_RUNGS: 1000). A bound, because workers name these rungs. */
+/** Twice the default of OJS_MAX_RUNGS. A bound, because workers name these rungs. */
 const MAX_RECORDED_RUNGS = 2_000
 
 function recordRung(store: Store, queue: string, delayMs: number): void {
