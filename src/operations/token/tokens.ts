@@ -6,7 +6,7 @@ import { UnsureTokens } from './unsure-tokens.ts'
 export class Tokens {
   /** The deliveries behind the leases whose holder is `gateway`, by job id. */
   readonly held = new Map<string, Delivery>()
-  /** Ids whose token this process is publishing, up to the confirm; the relay skips them. */
+  /** Ids whose token this process is publishing, up to the confirm, or withdraws; the relay skips them. */
   readonly sending = new InHand()
   /** Ids whose token may be in RabbitMQ although it was never confirmed. */
   readonly unsure = new UnsureTokens()
