@@ -62,6 +62,12 @@ export function streamOf(model: ChannelModel): Writable | null {
   return stream instanceof Writable ? stream : null
 }
 
+/** How many bytes came over the connection; always 0 if amqplib has changed. */
+export function bytesReadOf(model: ChannelModel): number {
+  const { stream } = model.connection as { stream?: { bytesRead?: number } }
+  return stream?.bytesRead ?? 0
+}
+
 /** Makes writes and publishes cheaper, and decodes headers for which amqplib would end the connection. */
 export function tune(model: ChannelModel, stream: Writable | null, isPrompt: boolean): void {
   if (stream) {

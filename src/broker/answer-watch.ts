@@ -1,4 +1,5 @@
 import type { Channel, ChannelModel } from 'amqplib'
+import { bytesReadOf } from './amqp-model.ts'
 
 /** Reason of a connection that was ended because RabbitMQ answered nothing on any of its channels. */
 export const SILENT = 'RabbitMQ does not answer on this connection any more'
@@ -7,13 +8,15 @@ const LOOK_MS = 5_000
 // All limits count looks, not time: a process that was suspended has yet to read the answers.
 /** After so many looks at an unanswered request, a new channel is opened as a test. */
 const DOUBTED_AFTER = 1
-/** So long the new channel may take. A very busy RabbitMQ takes some seconds. */
+/** After so many looks without an answer to it, the connection ends. A very busy RabbitMQ takes seconds. */
 const SILENT_AFTER = 6
+/** More than heartbeats bring between two looks: the answer may be behind these bytes. */
+const MANY_BYTES = 1_024
 /** Requests to a queue without a leader take up to 65 s, after which RabbitMQ ends the connection itself. */
 const LOST_AFTER = 60
 /** A `channel.close` may wait behind very many acknowledgements (`dead-letter-sweep.ts`). */
 const CLOSING_AFTER = 60
-/** An idle connection is asked this often. */
+/** After so many looks without a request, an idle connection is sent one. */
 const IDLE_LOOKS = 6
 /** The tag of no consumer: RabbitMQ confirms its `basic.cancel` and does nothing. */
 const NO_TAG = 'ojs.nobody'
@@ -43,16 +46,19 @@ export interface AnswerWatchOptions {
  * were lost or a frame's length was damaged on the way, one side waits for the rest of a frame and takes all
  * heartbeats for a part of it. Both sides then consider the connection alive, and requests wait for ever.
  *
- * A slow answer alone proves nothing, because its channel may wait for a quorum queue. But RabbitMQ opens a new
- * channel at once, so an unanswered `channel.open` does. A request that waits for `LOST_AFTER` looks is lost.
+ * A slow answer alone proves nothing, because its channel may wait for a quorum queue. But RabbitMQ opens a
+ * new channel at once, so an unanswered `channel.open` does, unless deliveries arrive meanwhile: a process
+ * whose handlers block the event loop reads only a few of them between two looks, and the answer comes last.
+ * A request that waits for `LOST_AFTER` looks is lost in any case.
  */
 export class AnswerWatch {
   readonly #model: ChannelModel
   readonly #options: AnswerWatchOptions
   readonly #timer: NodeJS.Timeout
   #waits = new Map<LookedAt, Wait>()
-  /** Looks since the test channel was requested; null: none is being opened. */
+  /** Looks since the test channel was requested, but those with `MANY_BYTES`; null: none is requested. */
   #asking: number | null = null
+  #bytesRead = 0
   /** The channel with our own idle request, which does not count as lost. */
   #asked: LookedAt | null = null
   #idleLooks = 0
@@ -73,7 +79,8 @@ export class AnswerWatch {
       if (this.#asking !== null) this.#asking = 0
       return
     }
-    if (this.#asking !== null) this.#asking += 1
+    const isReceiving = this.#isReceiving()
+    if (this.#asking !== null && !isReceiving) this.#asking += 1
     if (this.#asking !== null && this.#asking >= SILENT_AFTER) {
       this.#end(SILENT)
       return
@@ -88,7 +95,17 @@ export class AnswerWatch {
     this.#askIdle(open)
   }
 
-  /** Sends a harmless request if none was pending for a while: a dead connection would not be noticed. */
+  /** True when more than heartbeats was read since the last look. */
+  #isReceiving(): boolean {
+    const before = this.#bytesRead
+    this.#bytesRead = bytesReadOf(this.#model)
+    return this.#bytesRead - before > MANY_BYTES
+  }
+
+  /**
+   * Sends a harmless request if none was pending for a while: a dead connection would not be noticed. Needs a
+   * channel; without one no consumer or publish depends on the connection.
+   */
   #askIdle(open: readonly LookedAt[]): void {
     this.#idleLooks = this.#waits.size > 0 ? 0 : this.#idleLooks + 1
     const channel = open.at(-1)

@@ -75,6 +75,25 @@ describe('a request that RabbitMQ does not answer', () => {
     expect(recorder.count('down')).toBe(0)
   })
 
+  it('may be answered behind many deliveries, while the event loop is blocked again and again', async () => {
+    const { peer, connection, recorder } = await connect()
+    // Long, so that fewer deliveries fill as many reads.
+    const consumerTag = 'a'.repeat(250)
+    peer.refusals.set('BasicConsume', ['BasicConsumeOk', { consumerTag }])
+    const channel = await connection.openChannel()
+    let received = 0
+    await channel.consume('a', () => void received++, { consumerTag })
+    for (let i = 0; i < 40_000; i++) peer.deliver(1, consumerTag)
+    const asked = channel.checkExchange('a')
+    const block = setInterval(() => {
+      const until = performance.now() + 25
+      while (performance.now() < until);
+    }, 0)
+    await asked.finally(() => clearInterval(block))
+    expect(recorder.count('down')).toBe(0)
+    expect(received).toBe(40_000)
+  })
+
   it('waits for as long as RabbitMQ says that it reads nothing', async () => {
     const { peer, connection, recorder } = await connect()
     const channel = await connection.openChannel()
