@@ -48,7 +48,7 @@ export type HeaderTable = Record<string, unknown>
 
 const PRINTABLE_ASCII = /^[\x20-\x7e]*$/
 
-/** Removes control characters and lone surrogates, and cuts to `maxBytes` of UTF-8. */
+/** Replaces control characters and lone surrogates by spaces, and cuts to `maxBytes` of UTF-8. */
 export function cleanText(text: string, maxBytes = MAX_TEXT_BYTES): string {
   // Fast path for nearly every text, at a third of the cost: this runs several times per token.
   if (text.length <= maxBytes && PRINTABLE_ASCII.test(text)) return text

@@ -2,7 +2,7 @@ import type { Channel } from 'amqplib'
 import { type Connection, closeChannel } from './connection.ts'
 import { isInTime } from './in-time.ts'
 
-/** Nobody needs to know that it is closed: who waits for it does so that not too many are open. */
+/** Callers only wait for the close so that not too many channels are open: after this long they go on. */
 const CLOSE_MS = 10_000
 
 /**

@@ -1,4 +1,4 @@
-/** Limits for the copy of a thrown value: more does not belong into a report. */
+/** Limits for the copy of a thrown value: more does not belong in a report. */
 const MAX_DEPTH = 6
 const MAX_MEMBERS = 200
 const MAX_TEXT = 4_096

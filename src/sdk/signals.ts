@@ -20,7 +20,7 @@ export interface Signals {
   /** Stops listening; from then on a signal has the effect that it has without this worker. */
   end(): void
   /**
-   * Call after `end()`. Sends the received signal to the process again, which ends it unless the program has
+   * Call after `end()`. Sends the received signal to the process again, which ends it; not if the program has
    * listeners of its own. False: another worker of this process still listens; it will stop too, so call
    * again later.
    */

@@ -13,7 +13,7 @@ const COUNTERS = {
   attempts_failed: 'Attempts that failed, whether or not their jobs are retried',
   retried: "Failed attempts after which the job's retry policy starts another one",
   cancelled: 'Jobs cancelled',
-  expired: 'Jobs whose expires_at passed before they ran',
+  expired: 'Jobs that expired before they ran: by expires_at, or by a TTL in RabbitMQ',
   discarded: 'Jobs that ended without success: failed for good, or expired',
 } as const
 

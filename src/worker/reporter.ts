@@ -184,7 +184,7 @@ class Lane {
     else if (this.#inFlight > 0) this.#timer ??= setTimeout(() => this.flush(), MAX_WAIT_MS)
     else if (!this.#isDue) {
       this.#isDue = true
-      // At the end of this turn, because jobs mostly end several in one turn.
+      // At the end of this turn, because mostly several jobs end in one turn.
       setImmediate(() => {
         this.#isDue = false
         this.flush()
