@@ -32,7 +32,7 @@ export function openWithin(
   return opened.finally(() => clearTimeout(tooLong))
 }
 
-/** Opens a connection of amqplib's. `signal` destroys its socket, but not a TLS socket. */
+/** Opens a connection of amqplib's. `signal` destroys its socket; Node.js does not document that for TLS. */
 export async function openModel(
   url: URL,
   given: PeerOptions & { signal: AbortSignal },

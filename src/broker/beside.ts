@@ -27,7 +27,7 @@ export class BesideConnections {
     let model: ChannelModel | undefined
     const end = () => {
       this.#ends.delete(end)
-      // Aborting the signal does not close a TLS socket.
+      // Node.js does not document that aborting the signal closes a TLS socket, too.
       if (model) streamOf(model)?.destroy()
       socket.abort()
     }

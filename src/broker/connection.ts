@@ -116,7 +116,7 @@ export class Connection {
     if (this.#model) this.#model.close().catch(() => {})
     else this.#socket.abort()
     const giveUp = setTimeout(() => this.#socket.abort(), CLOSE_TIMEOUT_MS)
-    // A TLS socket ignores the abort signal, so this deadline bounds the wait.
+    // In case the abort has no effect on a TLS socket, which Node.js does not document.
     const isOver = new AbortController()
     const deadline = sleep(2 * CLOSE_TIMEOUT_MS, undefined, { signal: isOver.signal })
     await Promise.race([this.#running, deadline.catch(() => {})])
@@ -126,7 +126,7 @@ export class Connection {
 
   /**
    * Ends a connection that has become useless; `#run` opens another. Destroys the stream: aborting the
-   * socket's signal would give no reason, and has no effect on TLS.
+   * socket's signal would give no reason.
    */
   abandon(reason: string): void {
     this.#stream?.destroy(new Error(reason))
