@@ -17,7 +17,7 @@ export const OF_GATEWAY: Readonly<Record<string, Parameter>> = {
     least: 1,
     most: 300,
     mayBeZero: false,
-    why: 'seconds; a dead connection is noticed only by missing heartbeats',
+    why: 'seconds; with rare heartbeats, or none, a dead connection is noticed too late',
   },
   // Measured: 14, and one per consumer of a queue that is fetched from.
   channelMax: {
