@@ -1,3 +1,4 @@
+import { Socket } from 'node:net'
 import { Writable } from 'node:stream'
 import { type ChannelModel, connect } from 'amqplib'
 import { credentialsOf, withHeartbeat } from './amqp-url.ts'
@@ -17,29 +18,21 @@ export interface PeerOptions {
   heartbeatS: number
 }
 
-/** As `openModel`, for `ms` at most. Aborting `socket` ends the attempt, and later the connection. */
-export function openWithin(
-  ms: number | undefined,
-  url: URL,
-  peer: PeerOptions,
-  socket: AbortController,
-): Promise<ChannelModel> {
-  const giveUp = () => socket.abort(new Error('connection not open in time'))
-  const tooLong = setTimeout(giveUp, ms ?? OPEN_MS)
-  // amqplib does not pass the signal's reason on.
-  const explain = (error: unknown) => Promise.reject(socket.signal.reason ?? error)
-  const opened = openModel(url, { ...peer, signal: socket.signal }).catch(explain)
-  return opened.finally(() => clearTimeout(tooLong))
-}
-
-/** Opens a connection of amqplib's. `signal` destroys its socket; Node.js does not document that for TLS. */
+/**
+ * Opens a connection of amqplib's within `ms`. Aborting `socket` ends the attempt, and later the connection;
+ * Node.js does not document that for TLS.
+ */
 export async function openModel(
   url: URL,
-  given: PeerOptions & { signal: AbortSignal },
+  { connectionName, heartbeatS }: PeerOptions,
+  socket: AbortController,
+  ms = OPEN_MS,
 ): Promise<ChannelModel> {
   tellEarlyErrorsLate()
-  const { connectionName, heartbeatS, signal } = given
-  const socket = {
+  const { signal } = socket
+  const giveUp = () => socket.abort(new Error('connection not open in time'))
+  const tooLong = setTimeout(giveUp, ms)
+  const options = {
     timeout: CONNECT_TIMEOUT_MS,
     // Otherwise Nagle's algorithm delays small frames: 44 ms instead of 0.3 ms to a first delivery.
     noDelay: true,
@@ -49,10 +42,17 @@ export async function openModel(
     clientProperties: { connection_name: connectionName },
     ...credentialsOf(url),
   }
-  const model = await connect(withHeartbeat(url, heartbeatS), socket)
-  // The caller may find the connection ended and register no listener; an unheard `error` ends the process.
-  model.on('error', () => {})
-  return model
+  try {
+    const model = await connect(withHeartbeat(url, heartbeatS), options)
+    // The caller may find the connection ended and register no listener; an unheard `error` ends the process.
+    model.on('error', () => {})
+    return model
+  } catch (error) {
+    // amqplib does not pass the signal's reason on.
+    throw signal.reason ?? error
+  } finally {
+    clearTimeout(tooLong)
+  }
 }
 
 /** The socket of the connection. Null: amqplib has changed and no longer exposes it. */
@@ -64,8 +64,8 @@ export function streamOf(model: ChannelModel): Writable | null {
 
 /** How many bytes came over the connection; always 0 if amqplib has changed. */
 export function bytesReadOf(model: ChannelModel): number {
-  const { stream } = model.connection as { stream?: { bytesRead?: number } }
-  return stream?.bytesRead ?? 0
+  const stream = streamOf(model)
+  return stream instanceof Socket ? stream.bytesRead : 0
 }
 
 /** Makes writes and publishes cheaper, and decodes headers for which amqplib would end the connection. */

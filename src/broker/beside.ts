@@ -23,7 +23,7 @@ export class BesideConnections {
       throw new Error('no additional connection to RabbitMQ can be opened')
     const { connectionName, heartbeatS } = this.#options
     const socket = new AbortController()
-    const given = { connectionName: `${connectionName} ${name}`, heartbeatS, signal: socket.signal }
+    const peer = { connectionName: `${connectionName} ${name}`, heartbeatS }
     let model: ChannelModel | undefined
     const end = () => {
       this.#ends.delete(end)
@@ -33,7 +33,7 @@ export class BesideConnections {
     }
     this.#ends.add(end)
     try {
-      model = await openModel(this.#url, given)
+      model = await openModel(this.#url, peer, socket)
       socket.signal.throwIfAborted()
     } catch (error) {
       end()

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Channel, ChannelModel, ConfirmChannel } from 'amqplib'
 import { describeError } from '../logger.ts'
 import { hasReplyCode, isUnknownConsumer } from './amqp-error.ts'
-import { openWithin, type PeerOptions, streamOf, tune } from './amqp-model.ts'
+import { openModel, type PeerOptions, streamOf, tune } from './amqp-model.ts'
 import { AnswerWatch } from './answer-watch.ts'
 import { type Beside, BesideConnections } from './beside.ts'
 import { ChannelLimit } from './channel-limit.ts'
@@ -272,7 +272,7 @@ export class Connection {
 
   #open(url: URL): Promise<ChannelModel> {
     this.#socket = new AbortController()
-    return openWithin(this.#options.openMs, url, this.#peer, this.#socket)
+    return openModel(url, this.#peer, this.#socket, this.#options.openMs)
   }
 
   /**
