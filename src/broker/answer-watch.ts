@@ -12,10 +12,11 @@ const DOUBTED_AFTER = 1
 const SILENT_AFTER = 6
 /** More than heartbeats bring between two looks: the answer may be behind these bytes. */
 const MANY_BYTES = 1_024
-/** Requests to a queue without a leader take up to 65 s, after which RabbitMQ ends the connection itself. */
+/**
+ * Requests to a queue without a leader take up to 65 s, after which RabbitMQ ends the connection itself. A
+ * `channel.close` may wait behind very many acknowledgements (`dead-letter-sweep.ts`).
+ */
 const LOST_AFTER = 60
-/** A `channel.close` may wait behind very many acknowledgements (`dead-letter-sweep.ts`). */
-const CLOSING_AFTER = 60
 /** After so many looks without a request, an idle connection is sent one. */
 const IDLE_LOOKS = 6
 /** The tag of no consumer: RabbitMQ confirms its `basic.cancel` and does nothing. */
@@ -59,8 +60,6 @@ export class AnswerWatch {
   /** Looks since the test channel was requested, but those with `MANY_BYTES`; null: none is requested. */
   #asking: number | null = null
   #bytesRead = 0
-  /** The channel with our own idle request, which does not count as lost. */
-  #asked: LookedAt | null = null
   #idleLooks = 0
 
   constructor(model: ChannelModel, options: AnswerWatchOptions) {
@@ -87,11 +86,12 @@ export class AnswerWatch {
     }
     const open = this.#channels()
     this.#waits = new Map(open.flatMap((channel) => this.#waitOf(channel)))
-    if ([...this.#waits].some((wait) => this.#isLost(...wait))) {
+    const longest = Math.max(...[...this.#waits.values()].map(({ looks }) => looks))
+    if (longest >= LOST_AFTER) {
       this.#end('RabbitMQ has left a request unanswered')
       return
     }
-    if ([...this.#waits.values()].some(({ looks }) => looks >= DOUBTED_AFTER)) this.#ask()
+    if (longest >= DOUBTED_AFTER) this.#ask()
     this.#askIdle(open)
   }
 
@@ -111,11 +111,8 @@ export class AnswerWatch {
     const channel = open.at(-1)
     if (channel === undefined || this.#idleLooks < IDLE_LOOKS) return
     this.#idleLooks = 0
-    this.#asked = channel
-    const forget = () => {
-      if (this.#asked === channel) this.#asked = null
-    }
-    channel.cancel(NO_TAG).then(forget, forget)
+    // Rejects when the channel ends first. Without an answer it is lost, and so is all that waits behind it.
+    channel.cancel(NO_TAG).catch(() => {})
   }
 
   #waitOf(channel: LookedAt): [LookedAt, Wait][] {
@@ -123,11 +120,6 @@ export class AnswerWatch {
     if (!taker) return []
     const before = this.#waits.get(channel)
     return [[channel, { for: taker, looks: before?.for === taker ? before.looks + 1 : 0 }]]
-  }
-
-  #isLost(channel: LookedAt, { looks }: Wait): boolean {
-    if (isClosing(channel)) return looks >= CLOSING_AFTER
-    return looks >= LOST_AFTER && channel !== this.#asked
   }
 
   #ask(): void {

@@ -38,12 +38,11 @@ export class ScratchChannel {
 export async function withScratchChannel<T>(
   connection: Connection,
   work: (scratch: ScratchChannel) => Promise<T>,
-  closeMs?: number,
 ): Promise<T> {
   const scratch = new ScratchChannel(connection)
   try {
     return await work(scratch)
   } finally {
-    await scratch.close(closeMs)
+    await scratch.close()
   }
 }

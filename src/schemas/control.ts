@@ -122,7 +122,7 @@ const REPORT_EVENT_SCHEMA = {
 /** A condition: objects whose `member` has this value must match `also`. */
 function whenMemberIs(member: string, value: string, also: object) {
   const hasValue = { required: [member], properties: { [member]: { const: value } } }
-  // biome-ignore lint/suspicious/noThenProperty: JSON Schema's own word
+  // biome-ignore lint/suspicious/noThenProperty: `then` is a keyword of JSON Schema.
   return { if: hasValue, then: also }
 }
 

@@ -23,7 +23,7 @@ export class Heard<Result> extends Promise<Result> {
   }
 
   /** `await`, `catch`, `Promise.all` and the like all call this method, because this class overrides it. */
-  // biome-ignore lint/suspicious/noThenProperty: that of a promise, which this is.
+  // biome-ignore lint/suspicious/noThenProperty: this class is a promise, and overrides its method.
   override then<Then = Result, Caught = never>(
     onFulfilled?: ((result: Result) => Then | PromiseLike<Then>) | null,
     onRejected?: ((reason: unknown) => Caught | PromiseLike<Caught>) | null,

@@ -6,7 +6,7 @@ import { Heard } from './heard.ts'
  */
 export type Next<Context, Result> = (context?: Context) => Promise<Result>
 
-// biome-ignore lint/suspicious/noConfusingVoidType: a layer without `return` is the usual one.
+// biome-ignore lint/suspicious/noConfusingVoidType: most middleware return nothing.
 type Outcome<Result> = Result | void
 
 /**

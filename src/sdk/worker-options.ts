@@ -68,7 +68,7 @@ export const silent: WorkerLogger = { info() {}, warn() {}, error() {} }
 export const toConsole: WorkerLogger = { info() {}, warn: show('warn'), error: show('error') }
 
 function show(level: 'warn' | 'error'): WorkerLogger['warn'] {
-  // biome-ignore lint/suspicious/noConsole: this is the logger.
+  // biome-ignore lint/suspicious/noConsole: without a logger of the user's, warnings go to the console.
   return (message, details) => console[level](`ojs worker: ${message}`, details)
 }
 

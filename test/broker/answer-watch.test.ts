@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { afterEach, describe, expect, it } from 'vitest'
 import { Connection } from '../../src/broker/connection.ts'
 import { isInTime } from '../../src/broker/in-time.ts'
-import { withScratchChannel } from '../../src/broker/scratch-channel.ts'
+import { ScratchChannel } from '../../src/broker/scratch-channel.ts'
 import { FakePeer } from './fake-peer.ts'
 import { ofLogger, Recorder } from './harness.ts'
 
@@ -47,17 +47,20 @@ const REQUESTS = [
 ] as const
 
 describe('a request that RabbitMQ does not answer', () => {
-  it.each(REQUESTS)('ends with the connection, which comes again: %s', async (_, method, ask) => {
-    const { peer, connection, recorder } = await connect()
-    peer.unanswered.add(method)
-    const asked = ask(connection)
-    await expect(asked).rejects.toThrow('no reply will be forthcoming')
-    peer.unanswered.clear()
-    await recorder.until('up', 2)
-    await expect(ask(connection)).resolves.toBeDefined()
-  })
+  it.each(REQUESTS)(
+    'is rejected with its connection, which is opened again: %s',
+    async (_, method, ask) => {
+      const { peer, connection, recorder } = await connect()
+      peer.unanswered.add(method)
+      const asked = ask(connection)
+      await expect(asked).rejects.toThrow('no reply will be forthcoming')
+      peer.unanswered.clear()
+      await recorder.until('up', 2)
+      await expect(ask(connection)).resolves.toBeDefined()
+    },
+  )
 
-  it('ends it sooner where nothing else is answered either', async () => {
+  it('ends the connection sooner if no other request is answered either', async () => {
     const { peer, connection, recorder } = await connect()
     const channel = await connection.openChannel()
     for (const method of ['ExchangeDeclare', 'ChannelOpen']) peer.unanswered.add(method)
@@ -66,7 +69,7 @@ describe('a request that RabbitMQ does not answer', () => {
     expect(args).toEqual(['RabbitMQ does not answer on this connection any more'])
   })
 
-  it('may wait for a queue while others are answered', async () => {
+  it('may wait for its queue while other channels get answers', async () => {
     const { peer, connection, recorder } = await connect()
     const channel = await connection.openChannel()
     peer.unanswered.add('ExchangeDeclare')
@@ -94,7 +97,7 @@ describe('a request that RabbitMQ does not answer', () => {
     expect(received).toBe(40_000)
   })
 
-  it('waits for as long as RabbitMQ says that it reads nothing', async () => {
+  it('does not end a connection that RabbitMQ has blocked', async () => {
     const { peer, connection, recorder } = await connect()
     const channel = await connection.openChannel()
     for (const method of ['ExchangeDeclare', 'ChannelOpen']) peer.unanswered.add(method)
@@ -107,7 +110,7 @@ describe('a request that RabbitMQ does not answer', () => {
   })
 })
 
-it('is found out on a connection that asks for nothing', async () => {
+it('notices on an idle connection that RabbitMQ no longer answers', async () => {
   const { peer, connection, recorder } = await connect()
   await connection.openChannel()
   await once(peer, 'BasicCancel')
@@ -119,7 +122,7 @@ it('is found out on a connection that asks for nothing', async () => {
   await recorder.until('up', 2)
 })
 
-it('comes again where RabbitMQ does not answer that amqplib ends the connection', async () => {
+it('opens a connection again if RabbitMQ does not answer the connection.close of amqplib', async () => {
   const { peer, connection, recorder } = await connect()
   peer.unanswered.add('ConnectionClose')
   // Of a channel that there is not.
@@ -129,13 +132,19 @@ it('comes again where RabbitMQ does not answer that amqplib ends the connection'
   expect(connection.isUp).toBe(true)
 })
 
-it('does not wait for ever for the end of a channel that is thrown away', async () => {
+it('does not wait for ever for the answer to the close of a scratch channel', async () => {
   const { peer, connection } = await connect()
   peer.unanswered.add('ChannelClose')
-  const asked = withScratchChannel(
-    connection,
-    (scratch) => scratch.run((channel) => channel.assertExchange('a', 'direct')),
-    20,
-  )
-  await expect(asked).resolves.toBeDefined()
+  const scratch = new ScratchChannel(connection)
+  await scratch.run((channel) => channel.assertExchange('a', 'direct'))
+  await scratch.close(20)
+})
+
+it('ends a connection whose only lost answer is that to its own request', async () => {
+  const { peer, connection, recorder } = await connect()
+  await connection.openChannel()
+  peer.unanswered.add('BasicCancel')
+  await recorder.until('down')
+  const [{ args } = { args: [] }] = recorder.all('down')
+  expect(args).toEqual(['RabbitMQ has left a request unanswered'])
 })
