@@ -456,7 +456,7 @@ describe('Connection', () => {
     const channel = await connection.openChannel()
     peer.cut()
     await recorder.until('down')
-    await closeChannel(channel)
+    await expect(closeChannel(channel)).resolves.toBeUndefined()
   })
 
   it('stops waiting for its next attempt when it is closed', async () => {

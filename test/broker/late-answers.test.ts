@@ -94,22 +94,30 @@ async function setUp() {
     }
     return new Connection({ name, ...options, observer, behind })
   }
-  return { connect, note, all }
+  /** A connection that had gone on opening would be up by then. */
+  const untilAnotherIsUp = async () => {
+    const another = connect('publish')
+    await another.start()
+    expect(another.isUp).toBe(true)
+    await another.close()
+  }
+  return { connect, note, all, untilAnotherIsUp }
 }
 
 it('a connection that is closed in the turn of its start never comes up', async () => {
-  const { connect, note, all } = await setUp()
+  const { connect, note, all, untilAnotherIsUp } = await setUp()
   const connection = connect('publish')
   connection.listen({ up: note })
   const started = connection.start()
   await connection.close()
   await started
   await connection.start()
+  await untilAnotherIsUp()
   expect(all()).toEqual([])
 })
 
 it('a connection that is closed while it waits for others never comes up, even when they do', async () => {
-  const { connect, note, all } = await setUp()
+  const { connect, note, all, untilAnotherIsUp } = await setUp()
   const first = connect('publish')
   const last = connect('reply', [first])
   last.listen({ up: note })
@@ -117,5 +125,6 @@ it('a connection that is closed while it waits for others never comes up, even w
   await first.start()
   await last.close()
   await first.close()
+  await untilAnotherIsUp()
   expect(all()).toEqual([])
 })
