@@ -6,12 +6,11 @@ import {
   recordSkipped,
   unrecorded,
 } from '../../job/arrival.ts'
-import { EXPIRED } from '../../job/dead-letter.ts'
 import type { JobRow } from '../../job/job.ts'
-import { isListedWhenExpired, retryPolicyOf } from '../../job/retry-policy.ts'
+import { retryPolicyOf } from '../../job/retry-policy.ts'
 import type { ClaimResult, ClaimTerms, ClaimToken } from '../leases.ts'
 import { adoptJob } from './adoption.ts'
-import { discardJob } from './discard.ts'
+import { discardJob, expireJob } from './discard.ts'
 import type { Protect } from './group-commit.ts'
 import { AVAILABLE, started } from './life.ts'
 import { toJobRow } from './rows.ts'
@@ -71,7 +70,7 @@ function applyArrival(
     case 'exhaust':
       return exhaust(store, token, terms, row, arrival)
     case 'expire':
-      return expire(store, terms, row)
+      return { verdict: 'expired', job: expireJob(store, row, terms.now, { tokenOut: true }) }
     case 'hand-over':
       return { verdict: 'hand-over', job: changed(store.statements.handOverArrived.get(row.id)) }
     case 'rearm':
@@ -138,16 +137,6 @@ function exhaust(
   const ends = { attempt, completedAt: terms.now, deadLetterCopied: false, isDeadLetter }
   const job = discardJob(store, row, terms.now, { ...record, ...ends, tokenOut: true })
   return { verdict: 'exhausted', job }
-}
-
-/** Discards a job whose `expires_at` has passed. No copy is owed; the caller drops the token. */
-function expire(store: Store, terms: ClaimTerms, row: JobRow): ClaimResult {
-  const { errors, attempt } = row
-  const isDeadLetter = isListedWhenExpired(retryPolicyOf(row))
-  const record = { error: EXPIRED, errors, attempt }
-  const ends = { completedAt: null, deadLetterCopied: true, isDeadLetter }
-  const job = discardJob(store, row, terms.now, { ...record, ...ends, tokenOut: true })
-  return { verdict: 'expired', job }
 }
 
 /** The token came more than a minute early: the caller acknowledges it, and the relay publishes another. */

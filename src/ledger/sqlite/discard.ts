@@ -1,4 +1,6 @@
+import { EXPIRED } from '../../job/dead-letter.ts'
 import type { JobRow } from '../../job/job.ts'
+import { isListedWhenExpired, retryPolicyOf } from '../../job/retry-policy.ts'
 import { ended } from './life.ts'
 import { changed, type Store } from './store.ts'
 
@@ -8,7 +10,7 @@ type Discard = Pick<
   'error' | 'errors' | 'attempt' | 'completedAt' | 'deadLetterCopied' | 'isDeadLetter' | 'tokenOut'
 >
 
-/** Discards a job whose token the gateway has or RabbitMQ has dead-lettered. In the write that read `row`. */
+/** Discards a job that runs no further attempt. In the write that read `row`. */
 export function discardJob(store: Store, row: JobRow, now: number, change: Discard): JobRow {
   const job = changed(
     store.statements.discard.get(
@@ -28,4 +30,17 @@ export function discardJob(store: Store, row: JobRow, now: number, change: Disca
   )
   ended(store, job, row)
   return job
+}
+
+/** As `discardJob`, for a job whose `expires_at` has passed. No copy in the DLX queue is owed. */
+export function expireJob(
+  store: Store,
+  row: JobRow,
+  now: number,
+  { tokenOut }: Pick<JobRow, 'tokenOut'>,
+): JobRow {
+  const { errors, attempt } = row
+  const isDeadLetter = isListedWhenExpired(retryPolicyOf(row))
+  const ends = { completedAt: null, deadLetterCopied: true, isDeadLetter, tokenOut }
+  return discardJob(store, row, now, { error: EXPIRED, errors, attempt, ...ends })
 }

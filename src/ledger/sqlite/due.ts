@@ -1,13 +1,11 @@
 import { isHopeless } from '../../errors.ts'
-import { EXPIRED } from '../../job/dead-letter.ts'
 import { isTerminal, type JobRow } from '../../job/job.ts'
 import { pageOf } from '../../job/page.ts'
-import { isListedWhenExpired, retryPolicyOf } from '../../job/retry-policy.ts'
 import type { Expired, ExpireTerms } from '../ledger.ts'
 import type { Access } from './access.ts'
+import { expireJob } from './discard.ts'
 import { onlyRow } from './driver.ts'
 import { MAX_TURN_MS } from './group-commit.ts'
-import { ended } from './life.ts'
 import { toJobRow } from './rows.ts'
 import type { DueRow } from './statements.ts'
 import { changed, isTokenOwed, type Store } from './store.ts'
@@ -116,18 +114,10 @@ async function expireEach(
 }
 
 function expireOne(store: Store, row: JobRow, { now }: ExpireTerms): Expired {
-  // Before the update, which clears the nonce.
-  const isOwed = isTokenOwed(store, row)
-  return { job: expireRow(store, row, now), isTokenOwed: isOwed }
-}
-
-/** Discards a waiting row whose `expires_at` has passed. Inside the write that read it. */
-export function expireRow(store: Store, row: JobRow, now: number): JobRow {
-  const listed = isListedWhenExpired(retryPolicyOf(row)) ? 1 : 0
-  const { id, generation, state } = row
-  const job = changed(store.statements.expire.get(id, generation, state, now, listed, EXPIRED))
-  ended(store, job, row)
-  return job
+  // A job that the ledger held until its time has no token out.
+  const isHeld = row.state !== 'available' && row.rungMs === null && row.outbox === null
+  const job = expireJob(store, row, now, { tokenOut: row.tokenOut && !isHeld })
+  return { job, isTokenOwed: isTokenOwed(store, row) }
 }
 
 /** The earliest due times; null: none. */

@@ -13,7 +13,7 @@ import {
 } from '../../job/report.ts'
 import type { ReportResult, ReportTerms } from '../native.ts'
 import { adoptJob } from './adoption.ts'
-import { expireRow } from './due.ts'
+import { expireJob } from './discard.ts'
 import type { Fenced } from './lease-statements.ts'
 import { runDiscard } from './leases.ts'
 import { ACTIVE, AVAILABLE, ended, failed, started } from './life.ts'
@@ -139,9 +139,8 @@ function applyExpired(store: Store, event: ReportedEvent, terms: ReportTerms): R
   const standing = standingOf(store, event, terms)
   const decision = decideReport(event, standing, terms.now)
   if (standing === null || decision.do !== 'expire') return noteDropped(store, event)
-  const job = expireRow(store, changed(store.statements.find.get(event.id)), terms.now)
-  store.statements.tokenReturned.run(job.id, job.generation, null)
-  return { outcome: 'expired', job: { ...job, tokenOut: false } }
+  const row = changed(store.statements.find.get(event.id))
+  return { outcome: 'expired', job: expireJob(store, row, terms.now, { tokenOut: false }) }
 }
 
 /** The worker puts its token back into the queue: the next execution is the same attempt again. */

@@ -222,25 +222,6 @@ function prepareDue(db: Database) {
     sendAhead: db.prepare<[seq: number, nonce: number]>(
       `UPDATE jobs SET outbox = ?2, rung_ms = ${IN_EXCHANGE}, token_out = 1 WHERE seq = ?1`,
     ),
-    /** Sets `dead_letter_copied`, because no copy is owed. A job that the ledger held has no token out. */
-    expire: db.prepare<
-      [
-        id: string,
-        generation: number,
-        stateRead: RowState,
-        now: number,
-        isDeadLetter: Flag,
-        error: string,
-      ],
-      RawRow
-    >(
-      `UPDATE jobs SET state = 'discarded', discarded_at = ?4, ended_at = ?4, dead_letter = ?5,
-         dead_letter_copied = 1, holder = NULL, worker_id = NULL, error = ?6,
-         token_out = iif(state IN ('scheduled', 'pending', 'retryable') AND rung_ms IS NULL
-           AND outbox IS NULL, 0, token_out), outbox = NULL
-       WHERE id = ?1 AND generation = ?2 AND state = ?3
-       RETURNING ${JOB_COLUMNS}`,
-    ),
   }
 }
 
