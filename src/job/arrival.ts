@@ -1,6 +1,4 @@
-import { appendErrors, errorEntry, recordedOf, UNREPORTED } from './error-history.ts'
 import { allowedAttempts, isExpired, isTerminal, type JobRow } from './job.ts'
-import { cut, MAX_CODE, MAX_MESSAGE } from './text-size.ts'
 
 /** A token as RabbitMQ delivered it: `generation` from its body, `attempt` from its header. */
 export interface ArrivingToken {
@@ -157,39 +155,4 @@ export function between(after: number, before: number): number[] {
   const list: number[] = []
   for (let n = after + 1; n < before && list.length < MAX_SKIPPED; n++) list.push(n)
   return list
-}
-
-/** What `x-ojs-error-*` of a token says about the attempt before the one that it causes. */
-export interface ReportedError {
-  code: string
-  message: string
-}
-
-/**
- * `errors` with one entry for each attempt that ended without a report (a foreign worker that
- * republished as in seed 002 §15.4, or one that was lost). `last`: the newest entry alone, the
- * job's `error`. JSON texts; null where there is nothing to say.
- */
-export function recordSkipped(
-  errors: string | null,
-  skipped: readonly number[],
-  reported: ReportedError | null,
-  now: number,
-): { errors: string | null; last: string | null } {
-  if (skipped.length === 0) return { errors, last: null }
-  const entries = skipped.map((attempt, index) => {
-    const said = index === skipped.length - 1 ? reported : null
-    const code = cut(said?.code ?? UNREPORTED, MAX_CODE)
-    const message = cut(said?.message ?? `Attempt ${attempt} ended without a report.`, MAX_MESSAGE)
-    return errorEntry(attempt, { code, type: code, message, retryable: true }, now)
-  })
-  return { errors: appendErrors(errors, entries), last: JSON.stringify(entries.at(-1)) }
-}
-
-/** The skipped attempts that are not in `errors` yet; the first may be, since its lease had run out. */
-export function unrecorded(
-  row: Pick<JobRow, 'attempt' | 'error' | 'errors'>,
-  skipped: readonly number[],
-): readonly number[] {
-  return skipped[0] === row.attempt && recordedOf(row) !== null ? skipped.slice(1) : skipped
 }

@@ -82,13 +82,46 @@ export function recordFailure(
   return { error: JSON.stringify(failure), errors: appendErrors(errors, [entry]) }
 }
 
+/** What `x-ojs-error-*` of a token says about the attempt before the one that it causes. */
+export interface ReportedError {
+  code: string
+  message: string
+}
+
+/** The error record of a row: its attempt, and JSON texts. */
+type Recorded = Pick<JobRow, 'attempt' | 'error' | 'errors'>
+
+/**
+ * Records the attempts that ended without a report (a foreign worker that republished as in seed 002 §15.4, or
+ * one that was lost). The first of them may be recorded already, since its lease had run out. `reported` is
+ * about the last of them. Returns the job's `error` and `errors`.
+ */
+export function recordSkipped(
+  row: Recorded,
+  skipped: readonly number[],
+  reported: ReportedError | null,
+  now: number,
+): Pick<JobRow, 'error' | 'errors'> {
+  const isFirstKnown = skipped[0] === row.attempt && recordedOf(row) !== null
+  const attempts = isFirstKnown ? skipped.slice(1) : skipped
+  const entries = attempts.map((attempt, index) => {
+    const said = index === attempts.length - 1 ? reported : null
+    const code = cut(said?.code ?? UNREPORTED, MAX_CODE)
+    const message = cut(said?.message ?? `Attempt ${attempt} ended without a report.`, MAX_MESSAGE)
+    return errorEntry(attempt, { code, type: code, message, retryable: true }, now)
+  })
+  const last = entries.at(-1)
+  if (last === undefined) return { error: row.error, errors: row.errors }
+  return { error: JSON.stringify(last), errors: appendErrors(row.errors, entries) }
+}
+
 /**
  * As `recordFailure`, for the attempt that `row` runs. A native worker's attempt may have been recorded as
  * failed when its lease ran out, and may have been resumed since: the new entry then replaces the old one.
  * `isCounted`: the failure was counted and its event emitted then, so it must not be counted again.
  */
 export function recordEnd(
-  row: Pick<JobRow, 'attempt' | 'error' | 'errors'>,
+  row: Recorded,
   failure: Failure,
   now: number,
 ): { error: string; errors: string; isCounted: boolean } {

@@ -1,6 +1,7 @@
-import { between, isPromotedByStart, isWaitingWithNative, type ReportedError } from './arrival.ts'
+import { between, isPromotedByStart, isWaitingWithNative } from './arrival.ts'
 import { chooseDelay } from './backoff.ts'
 import type { Failure } from './error-history.ts'
+import type { ReportedError } from './failure.ts'
 import { isErased, isTerminal, type JobRow, type NewJob } from './job.ts'
 import type { ReportEvent } from './request.ts'
 import { judge, retryPolicyOf } from './retry-policy.ts'

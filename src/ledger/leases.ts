@@ -1,4 +1,5 @@
-import type { ArrivingToken, ReportedError } from '../job/arrival.ts'
+import type { ArrivingToken } from '../job/arrival.ts'
+import type { ReportedError } from '../job/failure.ts'
 import type { Holder, JobRow, NewJob } from '../job/job.ts'
 
 /** The part of the ledger's contract that gives jobs to workers and takes them back. */

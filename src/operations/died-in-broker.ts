@@ -1,8 +1,8 @@
 import type { DeadLetter } from '../broker/broker.ts'
-import { between, recordSkipped } from '../job/arrival.ts'
+import { between } from '../job/arrival.ts'
 import { brokerFailure, hasFailedBefore } from '../job/dead-letter.ts'
 import type { Failure } from '../job/error-history.ts'
-import { recordFailure } from '../job/failure.ts'
+import { recordFailure, recordSkipped } from '../job/failure.ts'
 import { allowedAttempts, type JobRow } from '../job/job.ts'
 import { jsonOrNull, membersOf } from '../job/json-value.ts'
 import { isListedWhenExpired, judge, retryPolicyOf } from '../job/retry-policy.ts'
@@ -106,7 +106,7 @@ function recordedBefore(row: JobRow, failure: Failure): Pick<JobRow, 'error' | '
 }
 
 /** `errors` plus the attempts that were never reported; the token's headers describe the last of them. */
-function errorsBefore({ attempt, errors }: JobRow, letter: DeadLetter, now: number): string | null {
-  const skipped = between(attempt, letter.attempt)
-  return recordSkipped(errors, skipped, reportedError(letter.message.headers), now).errors
+function errorsBefore(row: JobRow, letter: DeadLetter, now: number): string | null {
+  const skipped = between(row.attempt, letter.attempt)
+  return recordSkipped(row, skipped, reportedError(letter.message.headers), now).errors
 }

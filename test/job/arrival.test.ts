@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { decideArrival, recordSkipped } from '../../src/job/arrival.ts'
+import { decideArrival } from '../../src/job/arrival.ts'
 import { JOB_STATES } from '../../src/job/job.ts'
 import { arrivalCells, NOW, WALL } from './arrival-table.ts'
 
@@ -74,51 +74,5 @@ describe('limits of the arrival table', () => {
     const arrival = decideArrival({ generation: 0, attempt: 1_000_000_000 }, row, context)
     expect(arrival).toMatchObject({ do: 'claim', attempt: 1_000_000_000 })
     expect('skipped' in arrival && arrival.skipped).toHaveLength(100)
-  })
-})
-
-describe('the record of skipped attempts', () => {
-  const said = { code: 'smtp_down', message: 'no route' }
-
-  it('does not change when no attempt was skipped', () => {
-    expect(recordSkipped('[1]', [], said, NOW)).toEqual({ errors: '[1]', last: null })
-  })
-
-  it('has one more entry for each skipped attempt, the newest with what the token reported', () => {
-    const { errors, last } = recordSkipped('[{"attempt":1}]', [2, 3], said, NOW)
-    const occurred = '2023-11-14T22:13:20.000Z'
-    const newest = {
-      attempt: 3,
-      code: 'smtp_down',
-      type: 'smtp_down',
-      message: 'no route',
-      retryable: true,
-      occurred_at: occurred,
-      timestamp: occurred,
-    }
-    const silent = {
-      attempt: 2,
-      code: 'unreported',
-      type: 'unreported',
-      message: 'Attempt 2 ended without a report.',
-      retryable: true,
-      occurred_at: occurred,
-      timestamp: occurred,
-    }
-    expect(JSON.parse(errors ?? '')).toEqual([{ attempt: 1 }, silent, newest])
-    expect(JSON.parse(last ?? '')).toEqual(newest)
-  })
-
-  it('cuts a code to 255 characters', () => {
-    const { last } = recordSkipped(null, [1], { code: 'c'.repeat(5_000), message: '' }, NOW)
-    const { code, type } = JSON.parse(last ?? '')
-    expect([code.length, type]).toEqual([255, code])
-  })
-
-  it('keeps the newest 50', () => {
-    const hundred = Array.from({ length: 100 }, (_, index) => index + 1)
-    const { errors } = recordSkipped(null, hundred, null, NOW)
-    const attempts = (JSON.parse(errors ?? '') as { attempt: number }[]).map((e) => e.attempt)
-    expect(attempts).toEqual(hundred.slice(50))
   })
 })

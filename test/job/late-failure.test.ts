@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { recordSkipped } from '../../src/job/arrival.ts'
 import { brokerFailure } from '../../src/job/dead-letter.ts'
-import { recordFailure, recordLateFailure } from '../../src/job/failure.ts'
+import { recordFailure, recordLateFailure, recordSkipped } from '../../src/job/failure.ts'
 
 const NOW = 1_700_000_000_000
+const NEW = { attempt: 0, error: null, errors: null }
 const failure = { code: 'smtp_down', type: 'Smtp', message: 'no route', retryable: true }
 
 function codesOf(errors: string | undefined): [number, string][] {
@@ -12,7 +12,7 @@ function codesOf(errors: string | undefined): [number, string][] {
 }
 
 describe("a late report of an attempt's failure", () => {
-  const { errors: unreported } = recordSkipped(null, [1, 2], null, NOW)
+  const { errors: unreported } = recordSkipped(NEW, [1, 2], null, NOW)
 
   it('replaces "unreported", and is the job\'s error only for the last attempt', () => {
     const late = recordLateFailure(unreported, 2, failure, NOW + 1)
@@ -42,19 +42,19 @@ describe("a late report of an attempt's failure", () => {
   })
 
   it('does not change an earlier generation when the latest has a record of its own', () => {
-    const { errors: once } = recordSkipped(null, [1], null, NOW)
+    const { errors: once } = recordSkipped(NEW, [1], null, NOW)
     const { errors: twice } = recordFailure(once, 1, failure, NOW)
     expect(recordLateFailure(twice, 1, { ...failure, code: 'again' }, NOW + 1)).toBeNull()
   })
 
   it('makes the same record as a report in time', () => {
-    const { errors: one } = recordSkipped(null, [1], null, NOW)
+    const { errors: one } = recordSkipped(NEW, [1], null, NOW)
     expect(recordLateFailure(one, 1, failure, NOW)).toEqual(recordFailure(null, 1, failure, NOW))
   })
 
   it.each([
     ['nothing is recorded', null],
-    ['only another attempt is recorded as unreported', recordSkipped(null, [3], null, NOW).errors],
+    ['only another attempt is recorded as unreported', recordSkipped(NEW, [3], null, NOW).errors],
     ['the attempt has an error of its own', recordFailure(null, 1, failure, NOW).errors],
   ])('changes nothing when %s', (_, errors) => {
     expect(recordLateFailure(errors, 1, failure, NOW)).toBeNull()

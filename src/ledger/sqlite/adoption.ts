@@ -1,6 +1,7 @@
 import { OjsError } from '../../errors.ts'
-import { type ArrivingToken, type ReportedError, recordSkipped } from '../../job/arrival.ts'
+import type { ArrivingToken } from '../../job/arrival.ts'
 import { attemptsExhausted } from '../../job/dead-letter.ts'
+import { type ReportedError, recordSkipped } from '../../job/failure.ts'
 import { allowedAttempts, type NewJob } from '../../job/job.ts'
 import { insertJob, type Store } from './store.ts'
 
@@ -35,8 +36,9 @@ function noteBefore(store: Store, token: UnknownToken, allowed: number, now: num
   const { id, attempt, reportedError } = token
   const reported = reportedError?.() ?? null
   if (reported !== null) {
-    const { errors, last } = recordSkipped(null, [attempt - 1], reported, now)
-    store.statements.noteErrors.run(id, last, errors)
+    const before = { attempt: attempt - 1, error: null, errors: null }
+    const { error, errors } = recordSkipped(before, [before.attempt], reported, now)
+    store.statements.noteErrors.run(id, error, errors)
   } else if (attempt > allowed) {
     store.statements.noteErrors.run(id, attemptsExhausted(attempt, allowed), null)
   }

@@ -1,11 +1,6 @@
 import { invalidField, OjsError } from '../../errors.ts'
-import {
-  type Arrival,
-  decideArrival,
-  isFromElsewhere,
-  recordSkipped,
-  unrecorded,
-} from '../../job/arrival.ts'
+import { type Arrival, decideArrival, isFromElsewhere } from '../../job/arrival.ts'
+import { recordSkipped } from '../../job/failure.ts'
 import type { JobRow } from '../../job/job.ts'
 import { retryPolicyOf } from '../../job/retry-policy.ts'
 import type { ClaimResult, ClaimTerms, ClaimToken } from '../leases.ts'
@@ -151,6 +146,5 @@ function skippedErrors(
   skipped: readonly number[],
 ): Pick<JobRow, 'error' | 'errors'> {
   const reported = token.reportedError?.() ?? null
-  const { errors, last } = recordSkipped(row.errors, unrecorded(row, skipped), reported, terms.now)
-  return { errors, error: last ?? row.error }
+  return recordSkipped(row, skipped, reported, terms.now)
 }

@@ -1,4 +1,4 @@
-import { recordSkipped, unrecorded } from '../../job/arrival.ts'
+import { recordSkipped } from '../../job/failure.ts'
 import { isHeldByLedger, type JobRow } from '../../job/job.ts'
 import type { Beginning, ReportedEvent } from '../../job/report.ts'
 import type { ReportTerms } from '../native.ts'
@@ -17,8 +17,7 @@ export function begin(
   start: Beginning | null,
   leaseMs: number | null = null,
 ): JobRow {
-  const skipped = unrecorded(row, start?.skipped ?? [])
-  const { errors, last } = recordSkipped(row.errors, skipped, null, now)
+  const { error, errors } = recordSkipped(row, start?.skipped ?? [], null, now)
   const job = changed(
     store.statements.nativeStart.get(
       event.workerId,
@@ -31,7 +30,7 @@ export function begin(
       row.attempt,
       event.attempt,
       start?.promote ? now : null,
-      last ?? row.error,
+      error,
       errors,
     ),
   )

@@ -1,4 +1,4 @@
-import type { ReportedError } from '../../job/arrival.ts'
+import type { ReportedError } from '../../job/failure.ts'
 
 /**
  * Reads the `x-ojs-error-*` headers, in which a foreign worker describes the failure of the attempt before
