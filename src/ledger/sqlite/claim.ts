@@ -1,6 +1,6 @@
 import { invalidField, OjsError } from '../../errors.ts'
 import { type Arrival, decideArrival, isFromElsewhere } from '../../job/arrival.ts'
-import { recordSkipped } from '../../job/failure.ts'
+import { type ReportedError, recordSkipped } from '../../job/failure.ts'
 import type { JobRow } from '../../job/job.ts'
 import { retryPolicyOf } from '../../job/retry-policy.ts'
 import type { ClaimResult, ClaimTerms, ClaimToken } from '../leases.ts'
@@ -9,6 +9,7 @@ import { discardJob, expireJob } from './discard.ts'
 import type { Protect } from './group-commit.ts'
 import { AVAILABLE, started } from './life.ts'
 import { toJobRow } from './rows.ts'
+import { leaveUnowned, startAttempt } from './start.ts'
 import { changed, type Store } from './store.ts'
 
 /** Decides one token of a FETCH. Runs inside the FETCH's write, so it sees the changes of earlier tokens. */
@@ -60,14 +61,17 @@ function applyArrival(
   const { isHeldDelivery } = token
   const arrival = decideArrival(token, row, { now: terms.now, wall: terms.wall, isHeldDelivery })
   switch (arrival.do) {
-    case 'claim':
-      return start(store, token, terms, row, arrival)
+    case 'claim': {
+      const job = startAttempt(store, row, arrival, 'gateway', terms, reportedBy(token))
+      return { verdict: 'claimed', job, ...(arrival.promote && { promoted: true }) }
+    }
     case 'exhaust':
       return exhaust(store, token, terms, row, arrival)
     case 'expire':
       return { verdict: 'expired', job: expireJob(store, row, terms.now, { tokenOut: true }) }
     case 'hand-over':
-      return { verdict: 'hand-over', job: changed(store.statements.handOverArrived.get(row.id)) }
+      leaveUnowned(store, row)
+      return { verdict: 'hand-over', job: row }
     case 'rearm':
       return { verdict: 'rearmed', job: rearm(store, row) }
     case 'hold':
@@ -89,34 +93,6 @@ function adopt(store: Store, token: ClaimToken, terms: ClaimTerms): ClaimResult 
   return applyArrival(store, token, terms, changed(store.statements.find.get(job.id)))
 }
 
-function start(
-  store: Store,
-  token: ClaimToken,
-  terms: ClaimTerms,
-  row: JobRow,
-  arrival: Extract<Arrival, { do: 'claim' }>,
-): ClaimResult {
-  const { error, errors } = skippedErrors(token, terms, row, arrival.skipped)
-  const job = changed(
-    store.statements.claim.get(
-      terms.workerId,
-      terms.leaseMs,
-      terms.defaultLeaseMs,
-      terms.now,
-      row.id,
-      row.generation,
-      row.state,
-      row.attempt,
-      arrival.attempt,
-      arrival.promote ? terms.now : null,
-      error,
-      errors,
-    ),
-  )
-  started(store, job, row)
-  return { verdict: 'claimed', job, ...(arrival.promote && { promoted: true }) }
-}
-
 /** Discards a job that has no attempt left. The copy in the DLX queue is owed. */
 function exhaust(
   store: Store,
@@ -125,7 +101,7 @@ function exhaust(
   row: JobRow,
   arrival: Extract<Arrival, { do: 'exhaust' }>,
 ): ClaimResult {
-  const record = skippedErrors(token, terms, row, arrival.skipped)
+  const record = recordSkipped(row, arrival.skipped, reportedBy(token), terms.now)
   const isDeadLetter = retryPolicyOf(row).onExhaustion !== 'discard'
   // Attempts that no worker reported were made all the same.
   const attempt = Math.max(row.attempt, arrival.skipped.at(-1) ?? 0)
@@ -139,12 +115,6 @@ function rearm(store: Store, row: JobRow): JobRow {
   return changed(store.statements.rearmArrived.get(row.id, store.nonces.next()))
 }
 
-function skippedErrors(
-  token: ClaimToken,
-  terms: ClaimTerms,
-  row: JobRow,
-  skipped: readonly number[],
-): Pick<JobRow, 'error' | 'errors'> {
-  const reported = token.reportedError?.() ?? null
-  return recordSkipped(row, skipped, reported, terms.now)
+function reportedBy(token: ClaimToken): ReportedError | null {
+  return token.reportedError?.() ?? null
 }

@@ -16,7 +16,7 @@ type Start = [workerId: string | null, leaseMs: number | null, defaultLeaseMs: n
 export type StartNext<Generation> = [...Start, id: string, generation: Generation, attempt: number]
 
 /** Parameters that start any attempt of a row that was read before. `enqueuedAt` null: unchanged. */
-export type StartAny = [
+type StartAny = [
   ...Start,
   id: string,
   generation: number,
@@ -59,8 +59,6 @@ export function startAs(holder: 'gateway' | 'native'): string {
   timeout_at = ${timeoutAt}, started_at = ?4`
 }
 
-const START = startAs('gateway')
-
 /** The expression of the index `jobs_lease`. SQLite uses the index only if it is the same word for word. */
 const LEASE_END = 'min(lease_expires_at, coalesce(timeout_at, lease_expires_at))'
 
@@ -82,18 +80,14 @@ function prepareClaims(db: Database) {
      * `decideArrival` would claim the row too. `queue`: the queue that the token came from, if known.
      */
     claimNext: db.prepare<[...StartNext<number>, wall: number, queue: string | null], RawRow>(
-      `UPDATE jobs SET attempt = ?7, ${START}
+      `UPDATE jobs SET attempt = ?7, ${startAs('gateway')}
        WHERE id = ?5 AND generation = ?6 AND state = 'available' AND attempt = ?7 - 1
          AND ?7 <= max(1, max_attempts) AND holder IS NOT 'native'
          AND (expires_at IS NULL OR expires_at > ?8) AND queue = coalesce(?9, queue)
        RETURNING ${JOB_COLUMNS}`,
     ),
-    claim: db.prepare<StartAny, RawRow>(
-      `UPDATE jobs SET attempt = ?9, ${START}, due_at = NULL,
-         enqueued_at = coalesce(?10, enqueued_at), error = ?11, errors = ?12
-       WHERE id = ?5 AND generation = ?6 AND state = ?7 AND attempt = ?8
-       RETURNING ${JOB_COLUMNS}`,
-    ),
+    claim: prepareStart(db, 'gateway'),
+    nativeStart: prepareStart(db, 'native'),
     /**
      * The row gets the nonce unless the token that goes back counts for this attempt. A token that came from
      * a native worker may have the number of an earlier attempt; such a token counts only while that worker
@@ -114,17 +108,22 @@ function prepareClaims(db: Database) {
   }
 }
 
+/** Starts any attempt of a row that was read before. */
+function prepareStart(db: Database, holder: 'gateway' | 'native') {
+  return db.prepare<StartAny, RawRow>(
+    `UPDATE jobs SET attempt = ?9, ${startAs(holder)}, due_at = NULL,
+       enqueued_at = coalesce(?10, enqueued_at), error = ?11, errors = ?12
+     WHERE id = ?5 AND generation = ?6 AND state = ?7 AND attempt = ?8
+     RETURNING ${JOB_COLUMNS}`,
+  )
+}
+
 function prepareHolders(db: Database) {
   return {
     handOver: db.prepare<OfAttempt>(
       `UPDATE jobs SET holder = 'ledger'
        WHERE id = ?1 AND generation = ?2 AND attempt = ?3 AND state = 'active'
          AND holder = 'gateway'`,
-    ),
-    /** `state = 'active'` is fence enough, because the claim has read the row in the same transaction. */
-    handOverArrived: db.prepare<[id: string], RawRow>(
-      `UPDATE jobs SET holder = 'ledger' WHERE id = ?1 AND state = 'active'
-       RETURNING ${JOB_COLUMNS}`,
     ),
     /** If the job has ended meanwhile, that cleared `token_out` (holder `ledger`): RabbitMQ has the token. */
     handBack: db.prepare<OfAttempt>(

@@ -1,8 +1,8 @@
 import { isHeldByLedger, type JobRow } from '../../job/job.ts'
 import { decideBeat } from '../../job/native-heartbeat.ts'
 import type { BeatResult, NativeBeat } from '../native.ts'
-import { begin, isOwedAgain, leaveUnowned } from './native-start.ts'
 import { toStanding } from './rows.ts'
+import { isOwedAgain, leaveUnowned, startAttempt } from './start.ts'
 import { changed, type Store } from './store.ts'
 
 /** Applies a heartbeat to one of the jobs that it names. */
@@ -16,16 +16,15 @@ export function beatJob(store: Store, id: string, beat: NativeBeat): BeatResult 
     case 'start': {
       const row = changed(store.statements.find.get(id))
       const promote = row.state !== 'available'
-      const event = { attempt: row.attempt + 1, workerId }
-      const job = begin(store, event, beat, row, { skipped: [], promote }, leaseMs)
+      const next = { attempt: row.attempt + 1, skipped: [], promote }
+      const job = startAttempt(store, row, next, 'native', beat)
       if (!isTokenItsOwn(store, row)) leaveUnowned(store, job)
       return { outcome: 'started', job, promoted: promote }
     }
     case 'resume': {
       const row = changed(store.statements.find.get(id))
-      const event = { attempt: row.attempt, workerId }
-      const job = begin(store, event, beat, row, null, leaseMs)
-      return { outcome: 'resumed', job }
+      const same = { attempt: row.attempt, skipped: [], promote: false }
+      return { outcome: 'resumed', job: startAttempt(store, row, same, 'native', beat) }
     }
     case 'cancelled':
       return { outcome: 'cancelled', job: standing }

@@ -6,7 +6,6 @@ import {
   EXTEND_LEASE,
   type Extension,
   type OfAttempt,
-  type StartAny,
   type StartNext,
   startAs,
 } from './lease-statements.ts'
@@ -36,7 +35,7 @@ export function prepareNative(db: Database) {
   }
 }
 
-/** Starts by native workers; the counterparts of `claimNext` and `claim`. */
+/** Starts by native workers; the counterpart of `claimNext`. */
 function prepareStarts(db: Database) {
   return {
     /**
@@ -52,12 +51,6 @@ function prepareStarts(db: Database) {
     /** Stores error records of a job that was just adopted. */
     noteErrors: db.prepare<[id: string, error: string | null, errors: string | null]>(
       'UPDATE jobs SET error = ?2, errors = ?3 WHERE id = ?1',
-    ),
-    nativeStart: db.prepare<StartAny, RawRow>(
-      `UPDATE jobs SET attempt = ?9, ${startAs('native')}, due_at = NULL,
-         enqueued_at = coalesce(?10, enqueued_at), error = ?11, errors = ?12
-       WHERE id = ?5 AND generation = ?6 AND state = ?7 AND attempt = ?8
-       RETURNING ${JOB_COLUMNS}`,
     ),
   }
 }

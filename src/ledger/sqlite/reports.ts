@@ -17,8 +17,8 @@ import { expireJob } from './discard.ts'
 import type { Fenced } from './lease-statements.ts'
 import { runDiscard } from './leases.ts'
 import { ACTIVE, AVAILABLE, ended, failed, started } from './life.ts'
-import { begin, isOwedAgain, leaveUnowned } from './native-start.ts'
 import { toJobRow, toStanding } from './rows.ts'
+import { isOwedAgain, leaveUnowned, startAttempt } from './start.ts'
 import { changed, type Store } from './store.ts'
 
 const IGNORED: ReportResult = { outcome: 'ignored' }
@@ -93,8 +93,23 @@ function applyStart(store: Store, event: ReportedEvent, terms: ReportTerms): Rep
   if (standing === null || decision.do !== 'start') return IGNORED
   const row = changed(store.statements.find.get(id))
   const job = begin(store, event, terms, row, decision.begins)
-  if (isOwedAgain(row)) leaveUnowned(store, job)
   return { outcome: 'started', job, promoted: decision.begins.promote }
+}
+
+const RESUMED: Beginning = { skipped: [], promote: false }
+
+/** Starts the attempt that the event is about. `start` null: it had started, and only its lease ran out. */
+function begin(
+  store: Store,
+  { attempt, workerId }: ReportedEvent,
+  { now, defaultLeaseMs }: ReportTerms,
+  row: JobRow,
+  start: Beginning | null,
+): JobRow {
+  const lease = { now, workerId, leaseMs: null, defaultLeaseMs }
+  const job = startAttempt(store, row, { attempt, ...(start ?? RESUMED) }, 'native', lease)
+  if (isOwedAgain(row)) leaveUnowned(store, job)
+  return job
 }
 
 /**
@@ -232,7 +247,6 @@ function endAttempt(
   const { begins } = decision
   const start = newStart(begins)
   const running = begins === null ? row : begin(store, event, terms, row, start)
-  if (start && isOwedAgain(row)) leaveUnowned(store, running)
   const whence = { begun: start && running, promoted: start?.promote ?? false }
   if (said.event === 'failed') {
     return { outcome: 'failed', ...fail(store, running, said, terms), ...whence }

@@ -1,26 +1,29 @@
-import { recordSkipped } from '../../job/failure.ts'
-import { isHeldByLedger, type JobRow } from '../../job/job.ts'
-import type { Beginning, ReportedEvent } from '../../job/report.ts'
-import type { ReportTerms } from '../native.ts'
+import { type ReportedError, recordSkipped } from '../../job/failure.ts'
+import { type Holder, isHeldByLedger, type JobRow } from '../../job/job.ts'
+import type { Beginning } from '../../job/report.ts'
+import type { ClaimTerms } from '../leases.ts'
 import { started } from './life.ts'
 import { changed, type Store } from './store.ts'
 
+type Lease = Pick<ClaimTerms, 'now' | 'workerId' | 'leaseMs' | 'defaultLeaseMs'>
+
 /**
- * Starts the attempt with a native holder: a report of the start says so, or a report of its end or a
- * heartbeat implies it. `start`: what the row has not seen yet; null: only the lease had run out.
+ * Starts an attempt of `row`: a token came for it, or a native worker's report or heartbeat says or implies
+ * that it runs. In the write that read `row`. `reported`: what the token says about the last skipped attempt.
  */
-export function begin(
+export function startAttempt(
   store: Store,
-  event: Pick<ReportedEvent, 'attempt' | 'workerId'>,
-  { now, defaultLeaseMs }: Pick<ReportTerms, 'now' | 'defaultLeaseMs'>,
   row: JobRow,
-  start: Beginning | null,
-  leaseMs: number | null = null,
+  { attempt, skipped, promote }: Beginning & { attempt: number },
+  holder: Exclude<Holder, 'ledger'>,
+  { workerId, leaseMs, defaultLeaseMs, now }: Lease,
+  reported: ReportedError | null = null,
 ): JobRow {
-  const { error, errors } = recordSkipped(row, start?.skipped ?? [], null, now)
+  const { claim, nativeStart } = store.statements
+  const { error, errors } = recordSkipped(row, skipped, reported, now)
   const job = changed(
-    store.statements.nativeStart.get(
-      event.workerId,
+    (holder === 'native' ? nativeStart : claim).get(
+      workerId,
       leaseMs,
       defaultLeaseMs,
       now,
@@ -28,8 +31,8 @@ export function begin(
       row.generation,
       row.state,
       row.attempt,
-      event.attempt,
-      start?.promote ? now : null,
+      attempt,
+      promote ? now : null,
       error,
       errors,
     ),
