@@ -6,7 +6,7 @@ import { promoteDue } from '../../src/ledger/sqlite/due.ts'
 import { GroupCommit } from '../../src/ledger/sqlite/group-commit.ts'
 import { openStore } from '../../src/ledger/sqlite/open-store.ts'
 import { prepareStatements } from '../../src/ledger/sqlite/statements.ts'
-import { OWN_SOURCES, WorkflowBook } from '../../src/ledger/sqlite/workflow-book.ts'
+import { WorkflowBook } from '../../src/ledger/sqlite/workflow-book.ts'
 import { endStep } from '../../src/ledger/sqlite/workflow-run.ts'
 import { prepareWorkflows } from '../../src/ledger/sqlite/workflow-statements.ts'
 import { FAILED, fenceOf, fetched, NOW, pushed, rowOf } from './harness.ts'
@@ -20,8 +20,8 @@ afterEach(() => harness.destroy())
 
 /** Opens the parts of another ledger on the same connection. */
 function openBeside(db: Database, maxLazy = 10_000) {
-  const workflows = new WorkflowBook(prepareWorkflows(db), OWN_SOURCES, endStep)
-  const { store, companions } = openStore(prepareStatements(db), workflows)
+  const workflows = new WorkflowBook(prepareWorkflows(db), endStep)
+  const { store, companions } = openStore(prepareStatements(db), workflows, Date.now)
   const group = new GroupCommit({ db, companions, logger: SILENT, probe() {}, maxLazy })
   const access = new Access(group)
   return { store, access, confirms: new Confirms(store, access) }

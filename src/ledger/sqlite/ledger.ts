@@ -74,7 +74,7 @@ import type { Store } from './store.ts'
 import { cancelledTokens, recordTombstone } from './tombstones.ts'
 import type { TrafficMinutes } from './traffic.ts'
 import { SqliteUnwrittenQueues } from './unwritten-queues.ts'
-import { OWN_SOURCES, type StepSources, WorkflowBook } from './workflow-book.ts'
+import { WorkflowBook } from './workflow-book.ts'
 import { SqliteWorkflows } from './workflow-ledger.ts'
 import { endStep } from './workflow-run.ts'
 import { prepareWorkflows } from './workflow-statements.ts'
@@ -95,11 +95,11 @@ export class SqliteLedger implements Ledger {
   readonly #confirms: Confirms
   readonly #watch: FileWatch | undefined
 
-  constructor(db: Database, logger: Logger, sources: StepSources = OWN_SOURCES, watch?: FileWatch) {
+  constructor(db: Database, logger: Logger, wall = Date.now, watch?: FileWatch) {
     const statements = prepareStatements(db)
     this.#db = db
-    const workflows = new WorkflowBook(prepareWorkflows(db), sources, endStep)
-    const { store, companions } = openStore(statements, workflows)
+    const workflows = new WorkflowBook(prepareWorkflows(db), endStep)
+    const { store, companions } = openStore(statements, workflows, wall)
     this.#store = store
     const probe = () => void statements.probe.run()
     this.#access = new Access(new GroupCommit({ db, companions, probe, logger }))

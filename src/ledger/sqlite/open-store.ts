@@ -15,6 +15,7 @@ import type { WorkflowBook } from './workflow-book.ts'
 export function openStore(
   statements: Statements,
   workflows: WorkflowBook,
+  wall: () => number,
 ): { store: Store; companions: Companion[] } {
   const kept = {
     counter: new StateCounter(statements),
@@ -30,7 +31,7 @@ export function openStore(
   const confirming = new Set<number>()
   const moved = new MovedDebts()
   return {
-    store: { statements, ...kept, confirming, moved, pruned: new Map<object, number>() },
+    store: { statements, ...kept, confirming, moved, wall, pruned: new Map<object, number>() },
     companions: Object.values(kept),
   }
 }

@@ -16,7 +16,6 @@ import { type Database, openDatabase, SQLITE, sqliteCode } from './driver.ts'
 import { FileWatch } from './file-watch.ts'
 import { SqliteLedger } from './ledger.ts'
 import { migrate, refuseOthers } from './migrations.ts'
-import { OWN_SOURCES } from './workflow-book.ts'
 
 export interface SqliteLedgerOptions {
   /** The ledger's file; its directory is created if it is missing. */
@@ -27,16 +26,16 @@ export interface SqliteLedgerOptions {
    */
   sync: 'full' | 'normal'
   logger: Logger
-  /** Wall time for workflow steps that begin when another job ends; by default the system's clock. */
+  /** Wall time; by default the system's clock. */
   wall?: () => number
 }
 
 /** Opens the ledger. Throws a plain `Error` with one clear line when the file cannot be used. */
 export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<SqliteLedger> {
-  const { path, logger, wall = OWN_SOURCES.wall } = options
+  const { path, logger, wall } = options
   const db = await openLedgerFile(options)
   try {
-    return new SqliteLedger(db, logger, { ...OWN_SOURCES, wall }, new FileWatch(path))
+    return new SqliteLedger(db, logger, wall, new FileWatch(path))
   } catch (error) {
     // The constructor reads what is kept in memory, so it is the first to meet a corrupt page.
     db.close()

@@ -27,6 +27,8 @@ export interface Store {
   /** Nonces that RabbitMQ has confirmed, until the commit that clears them from their rows. */
   readonly confirming: Set<number>
   readonly moved: MovedDebts
+  /** Wall time, ms: the job of a step that begins may be scheduled, and the holder of a unique key expired. */
+  wall(): number
   /** Where retention goes on, for each kind of ended rows: the `ended_at` from which the next batch looks. */
   readonly pruned: Map<object, number>
 }

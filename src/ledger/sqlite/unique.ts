@@ -124,6 +124,6 @@ function parametersOf(store: Store, query: KeyQuery): Holders {
   const { key, states, periodMs, besides = '', limit, now } = query
   const createdAfter = periodMs === null ? Number.MIN_SAFE_INTEGER : now - periodMs
   const named = JOB_STATES.map((_, i) => states[i] ?? null) as NamedStates
-  const wall = states.includes('discarded') ? null : store.workflows.sources.wall()
+  const wall = states.includes('discarded') ? null : store.wall()
   return [key, createdAfter, besides, limit, ...named, wall]
 }

@@ -1,18 +1,10 @@
 import type { JobRow } from '../../job/job.ts'
 import type { WorkflowState } from '../../job/workflow.ts'
-import { uuid7 } from '../../uuid.ts'
 import type { WorkflowNews } from '../workflows.ts'
 import type { Companion } from './companion.ts'
 import { Notes } from './notes.ts'
 import type { Store } from './store.ts'
 import type { WorkflowStatements } from './workflow-statements.ts'
-
-/** The clock and the ids for steps that begin, given from outside. */
-export interface StepSources {
-  /** Wall time, ms: a step's job may be scheduled. */
-  wall(): number
-  newId(): string
-}
 
 /**
  * A step that begins may replace a job of another workflow (`unique`); that job's end may begin another step,
@@ -23,15 +15,12 @@ const MAX_NESTED = 100
 /** Advances the workflow of a job that has ended, inside the write that ends it. */
 type EndStep = (store: Store, job: JobRow) => void
 
-export const OWN_SOURCES: StepSources = { wall: Date.now, newId: uuid7 }
-
 /**
  * Keeps how many workflows are in each state, and the news of the current group. While no workflow is
  * running, which is the usual case, the end of a job costs one comparison here.
  */
 export class WorkflowBook implements Companion {
   readonly statements: WorkflowStatements
-  readonly sources: StepSources
   readonly #endStep: EndStep
   /** As committed. */
   readonly #counts = new Map<WorkflowState, number>()
@@ -42,9 +31,8 @@ export class WorkflowBook implements Companion {
   #listener: (news: readonly WorkflowNews[]) => void = () => {}
 
   /** `endStep` is a parameter, because it calls back into this class: its jobs may end others. */
-  constructor(statements: WorkflowStatements, sources: StepSources, endStep: EndStep) {
+  constructor(statements: WorkflowStatements, endStep: EndStep) {
     this.statements = statements
-    this.sources = sources
     this.#endStep = endStep
     for (const { state, count } of statements.counts.all()) this.#counts.set(state, count)
     this.#running = this.count('running')

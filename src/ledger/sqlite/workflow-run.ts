@@ -10,6 +10,7 @@ import {
 } from '../../job/workflow-results.ts'
 import type { FailedStep } from '../../job/workflow-row.ts'
 import { stepJob, type WorkflowSettings } from '../../job/workflow-step.ts'
+import { uuid7 } from '../../uuid.ts'
 import type { CheckedNode, NewWorkflow, WorkflowNews } from '../workflows.ts'
 import { onlyRow } from './driver.ts'
 import type { Store } from './store.ts'
@@ -148,15 +149,15 @@ function begin(walk: Walk, row: NodeRow): void {
 /** Makes and stores the job of a step, as a PUSH would. Returns the error if PUSH would refuse it. */
 function madeJob(walk: Walk, row: NodeRow): JobRow | OjsError {
   const { store, seq, now, settings, id: workflow } = walk
-  const { statements, sources } = store.workflows
+  const { statements } = store.workflows
   const source = onlyRow(statements.source.get(seq, row.node))
   const inputs: Inputs = JSON.parse(source.inputs)
   const request: PushRequest = JSON.parse(source.request)
   try {
     const job = stepJob(request, {
-      id: sources.newId(),
+      id: uuid7(),
       now,
-      wall: sources.wall(),
+      wall: store.wall(),
       workflow: { id: workflow, step: row.id ?? '', settings },
       parentResults: resultsOf(walk, inputs),
     })
