@@ -27,7 +27,7 @@ const PATIENCE_MS = 60_000
 /**
  * Where a gateway is killed: right before a commit of its ledger, and right after. These are the calls that
  * a group commit makes around its COMMIT: the last `store` of its companions, and the first `commit`
- * (src/ledger/sqlite/open-store.ts has their order).
+ * (src/ledger/sqlite/store.ts has their order).
  */
 const COMMIT_POINTS = [
   'ledger/sqlite/workflow-book.js:WorkflowBook.store:before',

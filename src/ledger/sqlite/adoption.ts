@@ -3,7 +3,8 @@ import type { ArrivingToken } from '../../job/arrival.ts'
 import { attemptsExhausted } from '../../job/dead-letter.ts'
 import { type ReportedError, recordSkipped } from '../../job/failure.ts'
 import { allowedAttempts, type NewJob } from '../../job/job.ts'
-import { insertJob, type Store } from './store.ts'
+import { insertJob } from './enqueue.ts'
+import type { Store } from './store.ts'
 
 /** A token of an id that this ledger does not know. */
 export interface UnknownToken extends ArrivingToken {

@@ -8,9 +8,9 @@ import { adoptJob } from './adoption.ts'
 import { discardJob, expireJob } from './discard.ts'
 import type { Protect } from './group-commit.ts'
 import { AVAILABLE, started } from './life.ts'
-import { toJobRow } from './rows.ts'
+import { changed, toJobRow } from './rows.ts'
 import { leaveUnowned, startAttempt } from './start.ts'
-import { changed, type Store } from './store.ts'
+import type { Store } from './store.ts'
 
 /** Decides one token of a FETCH. Runs inside the FETCH's write, so it sees the changes of earlier tokens. */
 export function claimToken(

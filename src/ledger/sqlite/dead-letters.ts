@@ -10,8 +10,8 @@ import { adoptJob } from './adoption.ts'
 import { discardJob } from './discard.ts'
 import type { CopiedRow } from './end-statements.ts'
 import { failed } from './life.ts'
-import { toJobRow } from './rows.ts'
-import { changed, type Store } from './store.ts'
+import { changed, toJobRow } from './rows.ts'
+import type { Store } from './store.ts'
 import { rivalOf } from './unique.ts'
 
 interface Times {

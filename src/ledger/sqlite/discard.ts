@@ -2,7 +2,8 @@ import { EXPIRED } from '../../job/dead-letter.ts'
 import type { JobRow } from '../../job/job.ts'
 import { isListedWhenExpired, retryPolicyOf } from '../../job/retry-policy.ts'
 import { ended } from './life.ts'
-import { changed, type Store } from './store.ts'
+import { changed } from './rows.ts'
+import type { Store } from './store.ts'
 
 /** The columns that the discard sets. `completedAt` null: the job expired before it ran. */
 type Discard = Pick<

@@ -6,9 +6,9 @@ import type { Access } from './access.ts'
 import { expireJob } from './discard.ts'
 import { onlyRow } from './driver.ts'
 import { MAX_TURN_MS } from './group-commit.ts'
-import { toJobRow } from './rows.ts'
+import { changed, toJobRow } from './rows.ts'
 import type { DueRow } from './statements.ts'
-import { changed, isTokenOwed, type Store } from './store.ts'
+import { isTokenOwed, type Store } from './store.ts'
 
 /**
  * Makes due rows available, the most overdue first. Retries and schedules run on different clocks, so their

@@ -2,7 +2,52 @@ import { isErased, isTerminal, type JobRow, type NewJob } from '../../job/job.ts
 import type { Enqueued } from '../enqueued.ts'
 import type { WithdrawFence } from '../ledger.ts'
 import { toJobRow } from './rows.ts'
-import { insertJob, type Store } from './store.ts'
+import type { NewRow } from './statements.ts'
+import type { Store } from './store.ts'
+
+interface FirstLife {
+  now: number
+  enqueuedAt: number
+  generation: number
+  attempt: number
+  outbox: number | null
+}
+
+/**
+ * Stores a job in its start state, and records its queue. Returns the generation, or null when the id is
+ * taken. Two statements instead of one upsert: RETURNING would make it a third more expensive, and an id is
+ * hardly ever used again.
+ */
+export function insertJob(store: Store, job: NewJob, life: FirstLife): number | null {
+  // Workers drop generation 0 of an id that was cancelled before its job was known; this is another job.
+  const first = store.tombstones.forget(job.id) ? life.generation + 1 : life.generation
+  const values: NewRow = [
+    job.id,
+    job.type,
+    job.queue,
+    job.priority,
+    job.maxAttempts,
+    job.visibilityTimeoutMs,
+    job.timeoutMs,
+    job.expiresAt,
+    job.createdAt,
+    job.carry === null ? null : JSON.stringify(job.carry),
+    job.envelope,
+    life.enqueuedAt,
+    first,
+    life.attempt,
+    life.outbox,
+    job.start.state,
+    job.start.state === 'available' ? null : job.start.dueAt,
+    job.unique === null ? null : job.unique.key,
+  ]
+  const isNew = store.statements.insert.run(...values).changes === 1
+  const generation = isNew ? first : store.statements.insertAgain.get(...values)?.generation
+  if (generation === undefined) return null
+  store.queues.record({ name: job.queue, createdAt: life.now })
+  store.counter.moved(job.queue, null, job.start.state)
+  return generation
+}
 
 /** Stores one job, without regard to its `unique` policy. */
 export function enqueue(store: Store, job: NewJob, now: number): Enqueued {

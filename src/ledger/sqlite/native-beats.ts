@@ -1,9 +1,9 @@
 import { isHeldByLedger, type JobRow } from '../../job/job.ts'
 import { decideBeat } from '../../job/native-heartbeat.ts'
 import type { BeatResult, NativeBeat } from '../native.ts'
-import { toStanding } from './rows.ts'
+import { changed, toStanding } from './rows.ts'
 import { isOwedAgain, leaveUnowned, startAttempt } from './start.ts'
-import { changed, type Store } from './store.ts'
+import type { Store } from './store.ts'
 
 /** Applies a heartbeat to one of the jobs that it names. */
 export function beatJob(store: Store, id: string, beat: NativeBeat): BeatResult {

@@ -17,9 +17,9 @@ import { expireJob } from './discard.ts'
 import type { Fenced } from './lease-statements.ts'
 import { runDiscard } from './leases.ts'
 import { ACTIVE, AVAILABLE, ended, failed, started } from './life.ts'
-import { toJobRow, toStanding } from './rows.ts'
+import { changed, toJobRow, toStanding } from './rows.ts'
 import { isOwedAgain, leaveUnowned, startAttempt } from './start.ts'
-import { changed, type Store } from './store.ts'
+import type { Store } from './store.ts'
 
 const IGNORED: ReportResult = { outcome: 'ignored' }
 

@@ -47,6 +47,13 @@ export function toJobRow(raw: RawRow | undefined): JobRow | null {
   return row
 }
 
+/** The row that a statement changed or read. Throws if there is none: the transaction has just read it. */
+export function changed(raw: RawRow | undefined): JobRow {
+  const row = toJobRow(raw)
+  if (!row) throw new Error('a row changed inside its own transaction')
+  return row
+}
+
 /** A row as `STANDING_COLUMNS` selects it; null for no row. */
 export function toStanding(raw: RawStanding | undefined): JobStanding | null {
   return raw === undefined ? null : (JSON.parse(raw.short) as JobStanding)

@@ -3,7 +3,8 @@ import { type Holder, isHeldByLedger, type JobRow } from '../../job/job.ts'
 import type { Beginning } from '../../job/report.ts'
 import type { ClaimTerms } from '../leases.ts'
 import { started } from './life.ts'
-import { changed, type Store } from './store.ts'
+import { changed } from './rows.ts'
+import type { Store } from './store.ts'
 
 type Lease = Pick<ClaimTerms, 'now' | 'workerId' | 'leaseMs' | 'defaultLeaseMs'>
 
