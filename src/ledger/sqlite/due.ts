@@ -124,15 +124,3 @@ function expireOne(store: Store, row: JobRow, { now }: ExpireTerms): Expired {
 export function nextDue(store: Store): { retryable: number | null; scheduled: number | null } {
   return onlyRow(store.statements.nextDue.get())
 }
-
-/** See `LeaseLedger.overdue`. */
-export function overdue(
-  store: Store,
-  now: number,
-  limit: number,
-  which: 'all' | 'not native',
-): JobRow[] {
-  const { overdue: overdueIds, find } = store.statements
-  const found = overdueIds.all(now, limit, which === 'all' ? 1 : 0)
-  return pageOf(found, ({ id }) => changed(find.get(id)))
-}

@@ -1,5 +1,6 @@
 import { isWaitingWithNative } from '../../job/arrival.ts'
 import type { JobRow } from '../../job/job.ts'
+import { pageOf } from '../../job/page.ts'
 import type {
   Beat,
   Completion,
@@ -13,7 +14,7 @@ import type {
 import type { Statement } from './driver.ts'
 import type { Fenced, OfAttempt } from './lease-statements.ts'
 import { ACTIVE, ended, failed } from './life.ts'
-import { type RawRow, toJobRow } from './rows.ts'
+import { changed, type RawRow, toJobRow } from './rows.ts'
 import type { Store } from './store.ts'
 
 export function releaseLease(
@@ -107,6 +108,18 @@ export function beatLeases(store: Store, ids: readonly string[], beat: Beat): Ex
     .filter((lease) => lease !== undefined)
 }
 
+/** See `LeaseLedger.overdue`. */
+export function overdue(
+  store: Store,
+  now: number,
+  limit: number,
+  which: 'all' | 'not native',
+): JobRow[] {
+  const { overdue: overdueIds, find } = store.statements
+  const found = overdueIds.all(now, limit, which === 'all' ? 1 : 0)
+  return pageOf(found, ({ id }) => changed(find.get(id)))
+}
+
 /** Returns how many of the leases still had the holder `gateway`. */
 export function handOverLeases({ statements }: Store, leases: readonly LeaseFence[]): number {
   return changedOf(leases, statements.handOver)
@@ -117,11 +130,11 @@ export function handBackLeases({ statements }: Store, leases: readonly LeaseFenc
 }
 
 function changedOf(leases: readonly LeaseFence[], change: Statement<OfAttempt>): number {
-  let changed = 0
+  let count = 0
   for (const { id, generation, attempt } of leases) {
-    changed += change.run(id, generation, attempt).changes
+    count += change.run(id, generation, attempt).changes
   }
-  return changed
+  return count
 }
 
 /** See `LeaseLedger.boundWaits`. Returns how many leases and retries were shortened. */

@@ -44,7 +44,7 @@ import { Confirms } from './confirms.ts'
 import { SqliteCron } from './cron.ts'
 import { deadLetters, deleteDeadLetter, discardDead, revive } from './dead-letters.ts'
 import { type Database, onlyRow } from './driver.ts'
-import { expireDue, nextDue, overdue, promoteDue, sendAhead } from './due.ts'
+import { expireDue, nextDue, promoteDue, sendAhead } from './due.ts'
 import { activate, enqueue, enqueueNative, withdraw, withdrawAll } from './enqueue.ts'
 import type { FileWatch } from './file-watch.ts'
 import { GroupCommit, type Protect } from './group-commit.ts'
@@ -57,6 +57,7 @@ import {
   failLease,
   handBackLeases,
   handOverLeases,
+  overdue,
   releaseLease,
 } from './leases.ts'
 import { SqliteLostQueues } from './lost-queues.ts'

@@ -46,9 +46,8 @@ export function ended(
   before: Before,
   { isTimed, elapsedMs = Number.POSITIVE_INFINITY }: Timing = TIMED,
 ): void {
-  const from = counted(before.state)
-  if (job.state === 'discarded') store.counter.discarded(job, from)
-  else store.counter.moved(job.queue, from, counted(job.state))
+  store.counter.moved(job.queue, counted(before.state), counted(job.state))
+  if (job.isDeadLetter) store.counter.moved(job.queue, null, 'dead_letter')
   store.counter.left(job.queue, before)
   store.workflows.ended(store, job)
   if (job.completedAt === null || job.state !== 'completed') return

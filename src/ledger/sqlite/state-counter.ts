@@ -44,12 +44,6 @@ export class StateCounter implements Companion {
     this.#moves.add({ queue, from, to })
   }
 
-  /** Inside a write: one job is discarded, perhaps as a dead letter. */
-  discarded(job: Pick<JobRow, 'queue' | 'isDeadLetter'>, from: JobState | null): void {
-    this.moved(job.queue, from, 'discarded')
-    if (job.isDeadLetter) this.moved(job.queue, null, 'dead_letter')
-  }
-
   /** Inside a write: `row` (as it was before) moves on. If a native worker still had its token: one less. */
   left(queue: string, row: Pick<JobRow, 'state' | 'holder'>): void {
     if (isWaitingWithNative(row)) this.moved(queue, 'with_native', null)
