@@ -3,7 +3,6 @@ import { Access } from '../../src/ledger/sqlite/access.ts'
 import { Confirms } from '../../src/ledger/sqlite/confirms.ts'
 import type { Database } from '../../src/ledger/sqlite/driver.ts'
 import { promoteDue } from '../../src/ledger/sqlite/due.ts'
-import { GroupCommit } from '../../src/ledger/sqlite/group-commit.ts'
 import { prepareStatements } from '../../src/ledger/sqlite/statements.ts'
 import { openStore } from '../../src/ledger/sqlite/store.ts'
 import { WorkflowBook } from '../../src/ledger/sqlite/workflow-book.ts'
@@ -22,8 +21,7 @@ afterEach(() => harness.destroy())
 function openBeside(db: Database, maxLazy = 10_000) {
   const workflows = new WorkflowBook(prepareWorkflows(db), endStep)
   const { store, companions } = openStore(prepareStatements(db), workflows, Date.now)
-  const group = new GroupCommit({ db, companions, logger: SILENT, probe() {}, maxLazy })
-  const access = new Access(group)
+  const access = new Access({ db, companions, logger: SILENT, probe() {}, maxLazy })
   return { store, access, confirms: new Confirms(store, access) }
 }
 

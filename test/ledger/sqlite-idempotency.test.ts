@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { IDEMPOTENCY_MS } from '../../src/ledger/idempotency.ts'
 import { Access } from '../../src/ledger/sqlite/access.ts'
-import { GroupCommit } from '../../src/ledger/sqlite/group-commit.ts'
 import { SqliteIdempotency } from '../../src/ledger/sqlite/idempotency.ts'
 import { prepareStatements } from '../../src/ledger/sqlite/statements.ts'
 import { newJob } from '../support/jobs.ts'
@@ -34,7 +33,7 @@ it('prune keeps the newest idempotency keys up to their limit', async () => {
   for (const key of ['a', 'b', 'c', 'd']) {
     await ledger.insert(newJob(), NOW, { request: { key, fingerprint: 'f' } })
   }
-  const access = new Access(new GroupCommit({ db, companions: [], logger: SILENT, probe() {} }))
+  const access = new Access({ db, companions: [], logger: SILENT, probe() {} })
   const keys = new SqliteIdempotency(access, prepareStatements(db), 2)
   expect(await keys.prune(NOW, 1)).toBe(1)
   expect(await keys.prune(NOW, 9)).toBe(1)

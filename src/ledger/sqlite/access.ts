@@ -1,33 +1,13 @@
 import { OjsError, unavailable } from '../../errors.ts'
-import type { GroupCommit, Protect } from './group-commit.ts'
+import { GroupCommit } from './group-commit.ts'
 
 /** Reads and writes of the rows. Every part of the ledger goes through this class. */
-export class Access {
-  readonly #commits: GroupCommit
+export class Access extends GroupCommit {
   #isOpen = true
 
-  constructor(commits: GroupCommit) {
-    this.#commits = commits
-  }
-
-  /** As `GroupCommit.write`. */
-  write<T>(run: (protect: Protect) => T, weight?: number, enough?: number): Promise<T> {
-    return this.#commits.write(run, weight, enough)
-  }
-
-  /** As `GroupCommit.written`. */
-  written(): Promise<void> {
-    return this.#commits.written()
-  }
-
-  /** As `GroupCommit.writeLazily`. */
-  writeLazily(run: () => void, settled?: () => void): boolean {
-    return this.#commits.writeLazily(run, settled)
-  }
-
-  /** A write of several statements, which a savepoint protects. `weight`: as in `GroupCommit.write`. */
+  /** A write of several statements, which a savepoint protects. `weight`: as in `write`. */
   writeMany<T>(weight: number, run: () => T): Promise<T> {
-    return this.#commits.write((protect) => {
+    return this.write((protect) => {
       protect()
       return run()
     }, weight)
@@ -44,20 +24,11 @@ export class Access {
     }
   }
 
-  /** As `GroupCommit.obstruct`. */
-  obstruct(obstacle: string | null): void {
-    this.#commits.obstruct(obstacle)
-  }
-
-  fault(): string | null {
-    return this.#commits.fault()
-  }
-
-  /** Commits what is waiting. False: it was closed already. */
-  close(): boolean {
+  /** As that of `GroupCommit`. False: it was closed already. */
+  override close(): boolean {
     if (!this.#isOpen) return false
     this.#isOpen = false
-    this.#commits.close()
+    super.close()
     return true
   }
 }

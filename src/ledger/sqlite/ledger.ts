@@ -47,7 +47,7 @@ import { type Database, onlyRow } from './driver.ts'
 import { expireDue, nextDue, promoteDue, sendAhead } from './due.ts'
 import { activate, enqueue, enqueueNative, withdraw, withdrawAll } from './enqueue.ts'
 import type { FileWatch } from './file-watch.ts'
-import { GroupCommit, type Protect } from './group-commit.ts'
+import type { Protect } from './group-commit.ts'
 import { SqliteIdempotency } from './idempotency.ts'
 import {
   activeByWorker,
@@ -102,7 +102,7 @@ export class SqliteLedger implements Ledger {
     const { store, companions } = openStore(statements, workflows, wall)
     this.#store = store
     const probe = () => void statements.probe.run()
-    this.#access = new Access(new GroupCommit({ db, companions, probe, logger }))
+    this.#access = new Access({ db, companions, probe, logger })
     this.#confirms = new Confirms(store, this.#access)
     this.schemas = new SqliteSchemas(this.#access, db)
     this.cron = new SqliteCron(this.#store, this.#access)
