@@ -3,6 +3,7 @@ import type { Admitted, EnqueueTerms, Inserted, InsertedAll } from '../enqueued.
 import type { KeyedRequest } from '../idempotency.ts'
 import type { Cancelled } from '../ledger.ts'
 import type { Access } from './access.ts'
+import { enqueue } from './enqueue.ts'
 import { type Protect, TakenBack } from './group-commit.ts'
 import { rememberedKey, rememberKey } from './idempotency.ts'
 import type { Store } from './store.ts'
@@ -11,7 +12,7 @@ import { admit, ROOM, type Room } from './unique.ts'
 /** What one batch may replace: each cancel costs as much as an insert, and all of them are one write. */
 const ROOM_TOGETHER: Readonly<Room> = { jobs: 1_000, bytes: 64 * 1024 * 1024 }
 
-/** PUSH of a job with a `unique` policy, or of a request with an `Idempotency-Key`. */
+/** PUSH of one job. */
 export function insertOne(
   access: Access,
   store: Store,
@@ -21,6 +22,10 @@ export function insertOne(
 ): Promise<Inserted> {
   const { request } = terms
   const run = (protectWrite: Protect): Inserted => {
+    if (job.unique === null && !request) {
+      if (mayTakeMore(store, job)) protectWrite()
+      return enqueue(store, job, now)
+    }
     let isProtected = false
     const protect = () => {
       isProtected = true
@@ -39,7 +44,7 @@ export function insertOne(
 }
 
 /** May the insert of this job change more than its own row: record its queue, remove a tombstone? */
-export function mayTakeMore({ queues, tombstones }: Store, { queue }: NewJob): boolean {
+function mayTakeMore({ queues, tombstones }: Store, { queue }: NewJob): boolean {
   return !queues.has(queue) || tombstones.count > 0
 }
 

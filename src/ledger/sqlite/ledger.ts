@@ -37,7 +37,7 @@ import type {
   ReportTerms,
 } from '../native.ts'
 import { Access } from './access.ts'
-import { insertMany, insertOne, mayTakeMore } from './admission.ts'
+import { insertMany, insertOne } from './admission.ts'
 import { cancelJob } from './cancel.ts'
 import { claimToken } from './claim.ts'
 import { Confirms } from './confirms.ts'
@@ -45,9 +45,8 @@ import { SqliteCron } from './cron.ts'
 import { deadLetters, deleteDeadLetter, discardDead, revive } from './dead-letters.ts'
 import { type Database, onlyRow } from './driver.ts'
 import { expireDue, nextDue, promoteDue, sendAhead } from './due.ts'
-import { activate, enqueue, enqueueNative, withdraw, withdrawAll } from './enqueue.ts'
+import { activate, enqueueNative, withdraw, withdrawAll } from './enqueue.ts'
 import type { FileWatch } from './file-watch.ts'
-import type { Protect } from './group-commit.ts'
 import { SqliteIdempotency } from './idempotency.ts'
 import {
   activeByWorker,
@@ -117,14 +116,7 @@ export class SqliteLedger implements Ledger {
   }
 
   insert(job: NewJob, now: number, terms: EnqueueTerms = {}): Promise<Inserted> {
-    if (job.unique !== null || terms.request) {
-      return insertOne(this.#access, this.#store, job, now, terms)
-    }
-    const run = (protect: Protect): Inserted => {
-      if (mayTakeMore(this.#store, job)) protect()
-      return enqueue(this.#store, job, now)
-    }
-    return this.#access.write(run, 1, terms.enough)
+    return insertOne(this.#access, this.#store, job, now, terms)
   }
 
   insertAll(jobs: readonly NewJob[], now: number, terms: EnqueueTerms = {}): Promise<InsertedAll> {
