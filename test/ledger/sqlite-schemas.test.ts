@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { prepareSchemaStatements } from '../../src/ledger/sqlite/schema-statements.ts'
+import { prepareSchemaStatements } from '../../src/ledger/sqlite/schemas.ts'
 import { openSqliteHarness, withTexts } from './sqlite-harness.ts'
 
 it('statements of schemas find them by their index, and list them in the order of the table', async () => {

@@ -1,12 +1,11 @@
 import type { SchemaInserted, SchemaLedger, SchemaRecord, SchemaSummary } from '../schemas.ts'
 import type { Access } from './access.ts'
 import { type Database, onlyRow } from './driver.ts'
-import { prepareSchemaStatements, type SchemaStatements } from './schema-statements.ts'
 
 /** Registered schemas, in a table of their own. */
 export class SqliteSchemas implements SchemaLedger {
   readonly #access: Access
-  readonly #statements: SchemaStatements
+  readonly #statements: ReturnType<typeof prepareSchemaStatements>
 
   constructor(access: Access, db: Database) {
     this.#access = access
@@ -48,5 +47,29 @@ export class SqliteSchemas implements SchemaLedger {
 
   #count(): number {
     return onlyRow(this.#statements.count.get()).count
+  }
+}
+
+export function prepareSchemaStatements(db: Database) {
+  return {
+    insert: db.prepare<
+      [uri: string, type: string, version: number, content: string, createdAt: number]
+    >(`INSERT INTO schemas (uri, type, version, content, created_at)
+      VALUES (?, ?, ?, ?, ?)`),
+    delete: db.prepare<[uri: string]>('DELETE FROM schemas WHERE uri = ?'),
+    find: db.prepare<
+      [uri: string],
+      SchemaRecord
+    >(`SELECT uri, type, version, content, created_at AS createdAt
+      FROM schemas WHERE uri = ?`),
+    registration: db.prepare<[uri: string], { registration: number }>(
+      'SELECT registration FROM schemas WHERE uri = ?',
+    ),
+    count: db.prepare<[], { count: number }>('SELECT count(*) AS count FROM schemas'),
+    page: db.prepare<
+      [limit: number, offset: number],
+      SchemaSummary
+    >(`SELECT uri, type, version, created_at AS createdAt
+      FROM schemas ORDER BY registration LIMIT ? OFFSET ?`),
   }
 }
