@@ -1,4 +1,5 @@
 import type { WorkflowHead, WorkflowRow } from '../../job/workflow-row.ts'
+import type { Cancelled } from '../ledger.ts'
 import type {
   CancelledWorkflow,
   NewWorkflow,
@@ -7,8 +8,8 @@ import type {
   WorkflowQuery,
 } from '../workflows.ts'
 import type { Access } from './access.ts'
+import { cancelJob } from './cancel.ts'
 import type { Store } from './store.ts'
-import { cancelWorkflow } from './workflow-cancel.ts'
 import { createWorkflow } from './workflow-run.ts'
 import type { StepRow } from './workflow-statements.ts'
 import { withErrors, withTexts } from './workflow-texts.ts'
@@ -54,6 +55,24 @@ export class SqliteWorkflows implements WorkflowLedger {
   onNews(listener: (news: readonly WorkflowNews[]) => void): void {
     this.#store.workflows.listen(listener)
   }
+}
+
+/** Cancels the workflow first, so that the cancel of one job begins no other step, and then its jobs. */
+function cancelWorkflow(store: Store, id: string, now: number): CancelledWorkflow | 'stale' {
+  const { statements } = store.workflows
+  const row = statements.cancel.get(id, now)
+  if (row === undefined) return 'stale'
+  const { seq, ...workflow } = row
+  store.workflows.moved('running', 'cancelled')
+  const steps = statements.cancelSteps.all(seq, now)
+  const jobs: Cancelled[] = []
+  for (const { jobId } of steps) {
+    const cancelled = jobId === null ? 'stale' : cancelJob(store, jobId, now)
+    if (cancelled !== 'stale') jobs.push(cancelled)
+  }
+  // Callbacks that never began are not counted: nobody waits for them.
+  const counted = steps.filter((step) => step.type !== null && !(step.isCallback && !step.jobId))
+  return { workflow, stepsCancelled: counted.length, jobs }
 }
 
 function findWorkflow(store: Store, id: string): WorkflowRow | null {
