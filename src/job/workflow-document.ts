@@ -111,7 +111,7 @@ function stepText(step: WorkflowStep, budget: ResultBudget): string {
     depends_on: dependsOn,
   })
   if (progress === 'completed' && jobId !== null && step.resultBytes > 0) {
-    text += `,"result":${budget.show({ jobId, text: step.result, bytes: step.resultBytes })}`
+    text += `,"result":${budget.show({ jobId, bytes: step.resultBytes }, () => step.result)}`
   }
   if (error !== null && progress !== 'completed') {
     text += `,"error":${error}`

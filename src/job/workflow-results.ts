@@ -7,9 +7,9 @@ const MAX_TOTAL_BYTES = 1_048_576
 
 /** The result of a job of the workflow. */
 export interface StepResult {
+  /** The id of the step. */
+  id: string
   jobId: string
-  /** JSON text; null: there is none, or it is not to be shown. */
-  text: string | null
   /** Size of the result; 0: there is none. */
   bytes: number
 }
@@ -30,15 +30,19 @@ export class ResultBudget {
     return true
   }
 
-  /** Returns JSON text: the result, a reference to it, or `null` if there is none. */
-  show(result: StepResult | undefined): string {
-    if (result === undefined || result.bytes === 0) return 'null'
-    const { text, bytes } = result
-    return text !== null && this.takes(bytes) ? text : reference(result)
+  /**
+   * Returns JSON text: the result, a reference to it, or `null` if there is none. `textOf`: returns the
+   * result as JSON text; called only if it is to be shown. Null: it is not to be shown all the same.
+   */
+  show<R extends Sized>(result: R, textOf: (result: R) => string | null): string {
+    if (result.bytes === 0) return 'null'
+    return (this.takes(result.bytes) ? textOf(result) : null) ?? reference(result)
   }
 }
 
-function reference({ jobId, bytes }: StepResult): string {
+type Sized = Omit<StepResult, 'id'>
+
+function reference({ jobId, bytes }: Sized): string {
   return JSON.stringify({
     result_ref: `/ojs/v1/jobs/${jobId}`,
     result_size_bytes: bytes,
@@ -51,31 +55,28 @@ function reference({ jobId, bytes }: StepResult): string {
  * the seed's form (ojs-digest C-75). The results of the nearest steps take from the budget first. Null stands
  * for a step without a result, or one that has failed.
  *
- * `named`: the step ids of the nodes in `inputs`. `budget`: that of this job.
+ * `results`: those of the nodes in `inputs`. `budget`: that of this job. `textOf`: as in `ResultBudget.show`.
  */
-export function parentResults(
+export function parentResults<R extends StepResult>(
   inputs: Inputs,
-  results: ReadonlyMap<number, StepResult>,
-  named: ReadonlyMap<number, string>,
-  budget = new ResultBudget(),
+  results: ReadonlyMap<number, R>,
+  budget: ResultBudget,
+  textOf: (result: R) => string | null,
 ): string {
   const shown = new Map<number, string>()
-  const show = (node: number) => void shown.set(node, budget.show(results.get(node)))
-  nearestFirst(inputs).forEach(show)
+  for (const node of nodesIn(inputs).toReversed()) {
+    const result = results.get(node)
+    if (result) shown.set(node, budget.show(result, textOf))
+  }
   if (Array.isArray(inputs)) return listText(inputs, shown)
   const members = inputs.steps.map(
-    (node) => `${JSON.stringify(named.get(node) ?? String(node))}:${shown.get(node) ?? 'null'}`,
+    (node) => `${JSON.stringify(results.get(node)?.id ?? '')}:${shown.get(node) ?? 'null'}`,
   )
   return `{${members.join(',')}}`
 }
 
-/** The nodes in `inputs`, nearest first: the order in which their results take from the budget. */
-export function nearestFirst(inputs: Inputs): number[] {
-  return nodesIn(inputs).toReversed()
-}
-
-/** The nodes in `inputs`, in the order in which the text shows them. */
-function nodesIn(inputs: Inputs): number[] {
+/** The nodes in `inputs`, the nearest last, in the order in which the text shows them. */
+export function nodesIn(inputs: Inputs): number[] {
   if (!Array.isArray(inputs)) return inputs.steps
   return inputs.flatMap((item) => (typeof item === 'number' ? [item] : nodesIn(item)))
 }

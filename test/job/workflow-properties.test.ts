@@ -8,7 +8,7 @@ import {
   type PlannedJob,
 } from '../../src/job/workflow.ts'
 import { planWorkflow } from '../../src/job/workflow-plan.ts'
-import { nearestFirst } from '../../src/job/workflow-results.ts'
+import { nodesIn } from '../../src/job/workflow-results.ts'
 
 /** Which jobs succeed, by id, and in which order they end. */
 interface Fate {
@@ -75,7 +75,7 @@ function live(plan: Plan, fate: Fate): Story {
 
 /** Checks that all needs and inputs have ended, and that the needs of a step (not a callback) succeeded. */
 function expectReady(node: PlannedJob, outcomes: ReadonlyMap<number, Outcome>): void {
-  for (const place of [...node.needs, ...nearestFirst(node.inputs)]) {
+  for (const place of [...node.needs, ...nodesIn(node.inputs)]) {
     expect(outcomes.get(place), `${node.id} before ${place}`).toBeDefined()
     if (!node.isCallback && node.needs.includes(place)) {
       expect(outcomes.get(place)).toBe('completed')
@@ -140,7 +140,7 @@ describe('a plan of a graph', () => {
         }
         for (const node of nodes) {
           if (node.kind === 'join') continue
-          const given = nearestFirst(node.inputs).map((place) => steps[place]?.id)
+          const given = nodesIn(node.inputs).map((place) => steps[place]?.id)
           expect(new Set(given)).toEqual(new Set(above(node.id)))
           expect(given).toHaveLength(new Set(given).size)
         }

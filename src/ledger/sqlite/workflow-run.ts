@@ -3,7 +3,7 @@ import { freshRow, type JobRow, type NewJob } from '../../job/job.ts'
 import type { PushRequest } from '../../job/request.ts'
 import { decideNode, type Inputs, type Outcome } from '../../job/workflow.ts'
 import {
-  nearestFirst,
+  nodesIn,
   parentResults,
   ResultBudget,
   type StepResult,
@@ -40,9 +40,7 @@ interface Walk {
   /** How much of `MAX_RESULT_BYTES` is left. */
   resultBytes: number
   /** Results by node, read once per walk: hundreds of jobs may begin, each with the results of hundreds. */
-  results: Map<number, StepResult>
-  /** The step ids of the nodes in `results`. */
-  ids: Map<number, string>
+  results: Map<number, StepResult & { text: string | null }>
   /** Nodes that have ended, and whose dependents have still to be told. */
   over: { feeds: string; outcome: Outcome }[]
   /** Nodes that wait no longer, to be skipped: nearly all of half a million dependencies may lead to them. */
@@ -182,23 +180,16 @@ function stored(walk: Walk, job: NewJob): JobRow | OjsError {
 }
 
 function resultsOf(walk: Walk, inputs: Inputs): string {
-  const { store, seq, resultBytes, results } = walk
+  const { store, seq, results } = walk
   const { statements } = store.workflows
-  const nodes = nearestFirst(inputs)
-  const unread = nodes.filter((node) => !results.has(node))
+  const unread = nodesIn(inputs).filter((node) => !results.has(node))
   const read = unread.length === 0 ? [] : statements.results.all(seq, JSON.stringify(unread))
-  for (const { node, id, jobId, bytes } of read) {
-    results.set(node, { jobId, bytes, text: null })
-    walk.ids.set(node, id)
-  }
-  const budget = new ResultBudget(resultBytes)
-  for (const node of nodes) {
-    const result = results.get(node)
-    if (result === undefined || result.bytes === 0 || !budget.takes(result.bytes)) continue
-    result.text ??= statements.result.get(result.jobId)?.result ?? null
+  for (const { node, ...result } of read) results.set(node, { ...result, text: null })
+  return parentResults(inputs, results, new ResultBudget(walk.resultBytes), (result) => {
     walk.resultBytes -= result.bytes
-  }
-  return parentResults(inputs, results, walk.ids, new ResultBudget(resultBytes))
+    result.text ??= statements.result.get(result.jobId)?.result ?? null
+    return result.text
+  })
 }
 
 /** Ends a node without a job: a step that never began or whose job cannot be made, or a join. */
@@ -254,7 +245,6 @@ function newWalk(store: Store, workflow: Pick<Walk, 'seq' | 'id' | 'settings'>, 
     now,
     resultBytes: MAX_RESULT_BYTES,
     results: new Map(),
-    ids: new Map(),
     over: [],
     decided: new Set(),
     ended,

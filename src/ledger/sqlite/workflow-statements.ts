@@ -32,8 +32,7 @@ export type StepRow = Omit<WorkflowStep, ShownOtherwise> & {
   state: WorkflowStep['state'] | null
 }
 
-/** The result of a step: its size, without its text. */
-type ResultRow = Omit<StepResult, 'text'> & { node: number; id: string }
+type ResultRow = StepResult & { node: number }
 
 /** A join has only the first two and `feeds`. */
 export type NodeColumns = [
