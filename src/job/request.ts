@@ -65,14 +65,6 @@ export interface UniqueRequest {
 /** Names of the backoff strategies in OJS's documents; `constant` is an alias of `none` (ojs-digest §3.1). */
 export const BACKOFF_STRATEGIES = ['exponential', 'linear', 'polynomial', 'none', 'constant']
 
-/**
- * Values of `unique.on_conflict`: seed 003's three, `replace_except_schedule`, and two other names for
- * `ignore` (ojs-digest §5.1).
- */
-export const CONFLICT_NAMES = [
-  ...['reject', 'replace', 'ignore', 'replace_except_schedule', 'use_existing', 'drop'],
-]
-
 /** FETCH (seed 001 §10.1). `wait_ms` is an addition: long poll, at most 30 s. */
 export interface FetchRequest {
   queues: string[]

@@ -12,7 +12,7 @@ import {
   type Unique,
 } from './job.ts'
 import { isJsonObject } from './json-value.ts'
-import { CONFLICT_NAMES, type UniqueRequest } from './request.ts'
+import type { UniqueRequest } from './request.ts'
 
 /** The parts of a job that its unique key is made of. */
 interface Subject {
@@ -32,6 +32,19 @@ interface Dimensions {
 
 const DIMENSIONS = ['type', 'queue', 'args', 'meta']
 const SEED_CONFLICTS = ['reject', 'replace', 'ignore']
+
+/** The names of `on_conflict` in OJS's documents (ojs-digest §5.1). */
+const CONFLICTS: ReadonlyMap<string, OnConflict> = new Map([
+  ['reject', 'reject'],
+  ['replace', 'replace'],
+  ['ignore', 'ignore'],
+  ['replace_except_schedule', 'replace_except_schedule'],
+  ['use_existing', 'ignore'],
+  ['drop', 'ignore'],
+])
+
+export const CONFLICT_NAMES: readonly string[] = [...CONFLICTS.keys()]
+
 /** The states that seed 003 allows in a policy; also the default. */
 const LIVE_STATES = ['scheduled', 'available', 'pending', 'active', 'retryable'] as const
 
@@ -164,23 +177,12 @@ function periodOf({ period }: UniqueRequest, field: string): number | null {
 }
 
 function conflictOf({ on_conflict: named }: UniqueRequest, field: string): OnConflict {
-  switch (named ?? 'reject') {
-    case 'reject':
-      return 'reject'
-    case 'ignore':
-    case 'use_existing':
-    case 'drop':
-      return 'ignore'
-    case 'replace':
-      return 'replace'
-    case 'replace_except_schedule':
-      return 'replace_except_schedule'
-    default:
-      throw invalidField(
-        `${field}.on_conflict`,
-        `The '${field}.on_conflict' field must be one of ${CONFLICT_NAMES.join(', ')}.`,
-      )
-  }
+  const policy = CONFLICTS.get(named ?? 'reject')
+  if (policy !== undefined) return policy
+  throw invalidField(
+    `${field}.on_conflict`,
+    `The '${field}.on_conflict' field must be one of ${CONFLICT_NAMES.join(', ')}.`,
+  )
 }
 
 function checkName(name: string, known: readonly string[], field: string): void {

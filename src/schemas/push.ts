@@ -1,6 +1,7 @@
 import { MAX_DURATION_MS } from '../job/duration.ts'
-import { BACKOFF_STRATEGIES, CONFLICT_NAMES } from '../job/request.ts'
+import { BACKOFF_STRATEGIES } from '../job/request.ts'
 import { MAX_TYPE } from '../job/text-size.ts'
+import { CONFLICT_NAMES } from '../job/unique.ts'
 import { storable } from './shared-members.ts'
 
 const text = { type: ['string', 'null'] }
