@@ -103,6 +103,25 @@ export function isWaitingWithNative({ state, holder }: Pick<JobRow, 'state' | 'h
   return state === 'available' && holder === 'native'
 }
 
+/** RabbitMQ's timers and the gateway's clock drift apart by some ms over the longest rung. */
+const DRIFT_MS = 1_000
+
+/**
+ * True when the job's token may have left its rung or level. A retry is due by clock time, a schedule by wall
+ * time (architecture §2, "Time").
+ */
+export function isClaimable(
+  row: Pick<JobRow, 'state' | 'dueAt'>,
+  { now, wall }: { now: number; wall: number },
+): boolean {
+  if (row.state === 'available') return true
+  const dueAt = row.dueAt ?? 0
+  return (
+    (row.state === 'retryable' && dueAt <= now + DRIFT_MS) ||
+    (row.state === 'scheduled' && dueAt <= wall)
+  )
+}
+
 /** The token of the attempt that the row already counted. */
 function decideCurrent(row: Fate, context: ArrivalContext): Arrival {
   if (row.state === 'active') return { do: context.isHeldDelivery ? 'keep' : 'hand-over' }

@@ -1,4 +1,4 @@
-import { type ArrivingToken, isWithNative } from './arrival.ts'
+import { type ArrivingToken, isClaimable, isWithNative } from './arrival.ts'
 import { type Failure, recordedOf } from './error-history.ts'
 import { failureOf } from './failure.ts'
 import { isHeldByBroker, type JobRow } from './job.ts'
@@ -43,25 +43,6 @@ export function hasFailedBefore(
 ): boolean {
   if (!isWithNative(row) || attempt > row.attempt) return false
   return row.state === 'active' ? recordedOf(row) !== null : row.error !== null
-}
-
-/** RabbitMQ's timers and the gateway's clock drift apart by some ms over the longest rung. */
-const DRIFT_MS = 1_000
-
-/**
- * True when the job's token may have left its rung or level. A retry is due by clock time, a schedule by wall
- * time (architecture §2, "Time").
- */
-export function isClaimable(
-  row: Pick<JobRow, 'state' | 'dueAt'>,
-  { now, wall }: { now: number; wall: number },
-): boolean {
-  if (row.state === 'available') return true
-  const dueAt = row.dueAt ?? 0
-  return (
-    (row.state === 'retryable' && dueAt <= now + DRIFT_MS) ||
-    (row.state === 'scheduled' && dueAt <= wall)
-  )
 }
 
 /** `error` of a job that expired before it ran, in place of the error of an earlier attempt: JSON text. */

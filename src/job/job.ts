@@ -182,6 +182,10 @@ export function isExpired({ expiresAt }: Pick<JobRow, 'expiresAt'>, wall: number
   return expiresAt !== null && expiresAt <= wall
 }
 
+export function isLeaseLive({ leaseExpiresAt }: Pick<JobRow, 'leaseExpiresAt'>, now: number) {
+  return leaseExpiresAt !== null && leaseExpiresAt > now
+}
+
 /** A `rungMs` that is no delay: the scheduled job's token is in the exchange of RabbitMQ's delay plugin. */
 export const IN_EXCHANGE = 0
 

@@ -1,6 +1,5 @@
 import { type ArrivingToken, isCurrent, isWaitingWithNative } from './arrival.ts'
-import { allowedAttempts, isExpired, isTerminal, type JobRow } from './job.ts'
-import { isLeaseLive } from './report.ts'
+import { allowedAttempts, isExpired, isLeaseLive, isTerminal, type JobRow } from './job.ts'
 
 /** A redelivered token that a native worker holds (architecture §5, `ojs.control.claim`). */
 export interface NativeToken extends ArrivingToken {

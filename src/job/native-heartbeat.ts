@@ -1,5 +1,4 @@
-import { isWaitingWithNative } from './arrival.ts'
-import { isClaimable } from './dead-letter.ts'
+import { isClaimable, isWaitingWithNative } from './arrival.ts'
 import { isTerminal, type JobRow } from './job.ts'
 
 /**

@@ -2,7 +2,7 @@ import { between, isPromotedByStart, isWaitingWithNative } from './arrival.ts'
 import { chooseDelay } from './backoff.ts'
 import type { Failure } from './error-history.ts'
 import type { ReportedError } from './failure.ts'
-import { isErased, isTerminal, type JobRow, type NewJob } from './job.ts'
+import { isErased, isLeaseLive, isTerminal, type JobRow, type NewJob } from './job.ts'
 import type { ReportEvent } from './request.ts'
 import { judge, retryPolicyOf } from './retry-policy.ts'
 
@@ -150,10 +150,6 @@ function decideCurrent(
  */
 function isLeasedElsewhere({ workerId }: ReportedEvent, row: Fate, now: number): boolean {
   return row.holder !== 'native' && row.workerId !== workerId && isLeaseLive(row, now)
-}
-
-export function isLeaseLive({ leaseExpiresAt }: Pick<JobRow, 'leaseExpiresAt'>, now: number) {
-  return leaseExpiresAt !== null && leaseExpiresAt > now
 }
 
 /** As in the arrival table: an attempt that the row shows as running has ended without a report. */
