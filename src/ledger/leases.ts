@@ -105,14 +105,18 @@ export interface FailFence extends AttemptFence {
   overdueAt?: number
 }
 
-export interface ClaimToken extends ArrivingToken {
+/** A token whose job the ledger may have to adopt, because it does not know the id. */
+export interface AdoptableToken extends ArrivingToken {
   id: string
-  /** True if this very delivery is the one that is held for the job's lease. */
-  isHeldDelivery: boolean
-  /** Reads `x-ojs-error-code` and `-message`, if the token carries them. Called only when they may matter. */
-  reportedError?(): ReportedError | null
   /** Called if the id is unknown: makes the job of the body. Throws `OjsError` if that is not an OJS job. */
   adopt(): NewJob
+  /** Reads `x-ojs-error-code` and `-message`, if the token carries them. Called only when they may matter. */
+  reportedError?(): ReportedError | null
+}
+
+export interface ClaimToken extends AdoptableToken {
+  /** True if this very delivery is the one that is held for the job's lease. */
+  isHeldDelivery: boolean
 }
 
 export interface ClaimTerms {

@@ -2,7 +2,7 @@ import type { DyingToken } from '../job/dead-letter.ts'
 import type { JobRow, NewJob } from '../job/job.ts'
 import type { ReportedEvent } from '../job/report.ts'
 import type { Enqueued } from './enqueued.ts'
-import type { ExtendedLease, LeaseFence } from './leases.ts'
+import type { AdoptableToken, ExtendedLease, LeaseFence } from './leases.ts'
 
 /** The part of the ledger's contract that native workers need (architecture §5). */
 export interface NativeLedger {
@@ -116,14 +116,11 @@ export type BeatResult =
   /** The job is cancelled, and the worker still runs it: it has not heard of that. */
   | { outcome: 'cancelled'; job: Pick<JobRow, 'id' | 'queue' | 'generation'> }
 
-export interface DeadToken extends DyingToken {
-  id: string
+export interface DeadToken extends DyingToken, AdoptableToken {
   /** Makes the error record, given what the row knows already. */
   describe(row: JobRow): DeathRecord
   /** The token expired in its queue, so no attempt was made. */
   isExpired: boolean
-  /** Called if the id is unknown: makes the job of the body. Throws `OjsError` if that is not an OJS job. */
-  adopt(): NewJob
 }
 
 /** `isCounted`: this failure was recorded already, when the lease ran out. */

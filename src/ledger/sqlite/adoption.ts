@@ -1,24 +1,16 @@
 import { OjsError } from '../../errors.ts'
-import type { ArrivingToken } from '../../job/arrival.ts'
 import { attemptsExhausted } from '../../job/dead-letter.ts'
-import { type ReportedError, recordSkipped } from '../../job/failure.ts'
+import { recordSkipped } from '../../job/failure.ts'
 import { allowedAttempts, type NewJob } from '../../job/job.ts'
+import type { AdoptableToken } from '../leases.ts'
 import { insertJob } from './enqueue.ts'
 import type { Store } from './store.ts'
-
-/** A token of an id that this ledger does not know. */
-export interface UnknownToken extends ArrivingToken {
-  id: string
-  adopt(): NewJob
-  /** Reads the error of the previous attempt from the token's headers (seed 002 §8.3). */
-  reportedError?(): ReportedError | null
-}
 
 /**
  * Adopts the job of an unknown token: it was published natively, or this ledger has lost it. It is stored as
  * if it had been waiting for exactly this token.
  */
-export function adoptJob(store: Store, token: UnknownToken, now: number): NewJob | OjsError {
+export function adoptJob(store: Store, token: AdoptableToken, now: number): NewJob | OjsError {
   const job = readBody(token)
   if (job instanceof OjsError) return job
   const { generation, attempt } = token
@@ -33,7 +25,7 @@ export function adoptJob(store: Store, token: UnknownToken, now: number): NewJob
  * Records the error that the token reports of the attempt before it. If it reports none, and its own attempt
  * is beyond the last, records that no attempt is left.
  */
-function noteBefore(store: Store, token: UnknownToken, allowed: number, now: number): void {
+function noteBefore(store: Store, token: AdoptableToken, allowed: number, now: number): void {
   const { id, attempt, reportedError } = token
   const reported = reportedError?.() ?? null
   if (reported !== null) {
@@ -45,7 +37,7 @@ function noteBefore(store: Store, token: UnknownToken, allowed: number, now: num
   }
 }
 
-function readBody(token: UnknownToken): NewJob | OjsError {
+function readBody(token: AdoptableToken): NewJob | OjsError {
   try {
     const job = token.adopt()
     if (job.id === token.id) return job
