@@ -61,15 +61,13 @@ type Outcome = NonNullable<Extract<ReportEvent, { event: 'failed' }>['outcome']>
 export type Decision =
   | { do: 'ignore' | 'amend' | 'expire' | 'release' }
   | { do: 'start'; begins: Beginning }
-  | { do: 'complete' | 'fail'; begins: Begins }
+  | { do: 'complete' | 'fail'; begins: Beginning | 'resumed' | null }
 
 /** A start that the row has not seen. */
 export interface Beginning {
   skipped: readonly number[]
   promote: boolean
 }
-
-export type Begins = Beginning | 'resumed' | null
 
 /** A map key for one execution among those that a report names. */
 export function attemptKey(generation: number | null, attempt: number, id: string): string {

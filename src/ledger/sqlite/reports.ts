@@ -4,7 +4,6 @@ import { isTerminal, type JobRow, type JobStanding } from '../../job/job.ts'
 import {
   attemptKey,
   type Beginning,
-  type Begins,
   type Decision,
   decideReport,
   planFailure,
@@ -245,35 +244,22 @@ function endAttempt(
   decision: Extract<Decision, { do: 'complete' | 'fail' }>,
 ): ReportResult {
   const { begins } = decision
-  const start = newStart(begins)
+  // Null: the attempt had started before, and was running, or only its lease had run out.
+  const start = begins === 'resumed' ? null : begins
   const running = begins === null ? row : begin(store, event, terms, row, start)
-  const whence = { begun: start && running, promoted: start?.promote ?? false }
+  const promoted = start?.promote ?? false
+  const whence = { begun: start && running, promoted }
   if (said.event === 'failed') {
     return { outcome: 'failed', ...fail(store, running, said, terms), ...whence }
   }
-  const job = complete(store, { ...running, workerId: event.workerId }, said, terms, begins)
-  return { outcome: 'completed', job, ...whence }
-}
-
-/** Null: the attempt had started before, and was running, or only its lease had run out. */
-function newStart(begins: Begins): Beginning | null {
-  return begins === 'resumed' ? null : begins
-}
-
-function complete(
-  store: Store,
-  { id, generation, attempt, workerId }: JobRow,
-  { result, elapsedMs }: Completed,
-  { now }: ReportTerms,
-  begins: Begins,
-): JobRow {
-  const done = [id, generation, attempt, now, result, elapsedMs ?? null, workerId] as const
-  const job = changed(store.statements.nativeDone.get(...done))
+  const { id, generation, attempt } = running
+  const { result, elapsedMs } = said
+  const done = [id, generation, attempt, terms.now, result, elapsedMs ?? null] as const
+  const job = changed(store.statements.nativeDone.get(...done, event.workerId))
   // If nobody had reported the start, `startedAt` was set just now and says nothing.
-  const isPromoted = newStart(begins)?.promote ?? false
-  const isTimed = begins === null || (elapsedMs !== undefined && !isPromoted)
+  const isTimed = begins === null || (elapsedMs !== undefined && !promoted)
   ended(store, job, ACTIVE, { isTimed, elapsedMs })
-  return job
+  return { outcome: 'completed', job, ...whence }
 }
 
 function fail(
