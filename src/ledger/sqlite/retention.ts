@@ -1,20 +1,21 @@
 import { isErased } from '../../job/job.ts'
 import type { PruneCutoffs } from '../ledger.ts'
+import type { Flag } from './driver.ts'
 import type { PrunableRow } from './end-statements.ts'
 import type { Store } from './store.ts'
 
 interface Kind {
   state: 'completed' | 'cancelled' | 'discarded' | 'withdrawn'
-  isDeadLetter: boolean
+  isDeadLetter: Flag
   cutoff: keyof PruneCutoffs
 }
 
 const KINDS: readonly Kind[] = [
-  { state: 'completed', isDeadLetter: false, cutoff: 'completed' },
-  { state: 'cancelled', isDeadLetter: false, cutoff: 'cancelled' },
-  { state: 'discarded', isDeadLetter: false, cutoff: 'discarded' },
-  { state: 'discarded', isDeadLetter: true, cutoff: 'deadLetters' },
-  { state: 'withdrawn', isDeadLetter: false, cutoff: 'withdrawn' },
+  { state: 'completed', isDeadLetter: 0, cutoff: 'completed' },
+  { state: 'cancelled', isDeadLetter: 0, cutoff: 'cancelled' },
+  { state: 'discarded', isDeadLetter: 0, cutoff: 'discarded' },
+  { state: 'discarded', isDeadLetter: 1, cutoff: 'deadLetters' },
+  { state: 'withdrawn', isDeadLetter: 0, cutoff: 'withdrawn' },
 ]
 
 /**
@@ -64,7 +65,7 @@ export function boundEnds(store: Store, now: number, limit: number): number {
   let left = limit
   for (const { state, isDeadLetter } of KINDS) {
     if (left === 0) break
-    left -= store.statements.boundEnds.run(state, isDeadLetter ? 1 : 0, now, left).changes
+    left -= store.statements.boundEnds.run(state, isDeadLetter, now, left).changes
   }
   if (left > 0) left -= store.statements.boundTombstones.run(now, left).changes
   if (left > 0) left -= store.workflows.statements.boundEnds.run(now, left).changes
@@ -75,13 +76,7 @@ export function boundEnds(store: Store, now: number, limit: number): number {
 function spanOf(store: Store, kind: Kind, cutoff: number): Span {
   const from = store.pruned.get(kind) ?? Number.MIN_SAFE_INTEGER
   const { state, isDeadLetter } = kind
-  const found = store.statements.prunableAfter.get(
-    state,
-    isDeadLetter ? 1 : 0,
-    cutoff,
-    from,
-    MAX_LOOKED_AT,
-  )
+  const found = store.statements.prunableAfter.get(state, isDeadLetter, cutoff, from, MAX_LOOKED_AT)
   if (found === undefined) return { from, to: cutoff, next: Number.MIN_SAFE_INTEGER }
   const next = found.endedAt + 1
   return { from, to: next, next }
@@ -111,7 +106,7 @@ function choose(
   limit: number,
 ): { rows: PrunableRow[]; isAll: boolean } {
   const { prunable } = store.statements
-  const found = prunable.all(state, isDeadLetter ? 1 : 0, to, from, limit)
+  const found = prunable.all(state, isDeadLetter, to, from, limit)
   let bytes = 0
   const rows = found.filter((row, i) => {
     bytes += row.bytes
@@ -136,5 +131,5 @@ function remove(
     if (isCopied === 1) store.stale.add(queue)
   } else store.statements.prune.run(seq)
   if (!isErased(state)) store.counter.moved(queue, state, null)
-  if (isDeadLetter) store.counter.moved(queue, 'dead_letter', null)
+  if (isDeadLetter === 1) store.counter.moved(queue, 'dead_letter', null)
 }
