@@ -9,7 +9,6 @@ import type { DeadOutcome, DeadToken } from '../native.ts'
 import { adoptJob } from './adoption.ts'
 import { discardJob } from './discard.ts'
 import type { CopiedRow } from './end-statements.ts'
-import { failed } from './life.ts'
 import { changed, toJobRow } from './rows.ts'
 import type { Store } from './store.ts'
 import { rivalOf } from './unique.ts'
@@ -84,7 +83,7 @@ function discardRow(store: Store, token: DeadToken, row: JobRow, now: number): J
     deadLetterCopied: true,
     tokenOut: false,
   })
-  if (!token.isExpired && !isCounted) failed(store, job, now)
+  if (!token.isExpired && !isCounted) store.traffic.failed(job.queue, now)
   if (!isDeadLetter) store.stale.add(job.queue)
   return job
 }

@@ -13,7 +13,7 @@ import type {
 } from '../leases.ts'
 import type { Statement } from './driver.ts'
 import type { Fenced, OfAttempt } from './lease-statements.ts'
-import { ACTIVE, ended, failed } from './life.ts'
+import { ACTIVE, ended } from './life.ts'
 import { changed, type RawRow, toJobRow } from './rows.ts'
 import type { Store } from './store.ts'
 
@@ -49,7 +49,7 @@ export function failLease(
 ): JobRow | 'stale' {
   const job = toJobRow(runFailure(store, id, fence, change))
   if (!job) return 'stale'
-  if (!change.isCounted) failed(store, job, change.now)
+  if (!change.isCounted) store.traffic.failed(job.queue, change.now)
   if (change.to === 'discarded') ended(store, job, ACTIVE)
   else store.counter.moved(job.queue, 'active', change.to)
   if (isWaitingWithNative(job)) {

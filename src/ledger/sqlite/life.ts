@@ -31,11 +31,6 @@ export function started(
   store.traffic.waited(job.queue, job.startedAt, job.startedAt - job.enqueuedAt)
 }
 
-/** Updates the traffic when an attempt fails, whatever becomes of the job. Inside its write. */
-export function failed(store: Store, { queue }: Pick<JobRow, 'queue'>, now: number): void {
-  store.traffic.failed(queue, now)
-}
-
 /**
  * Updates counts, traffic and workflows when `job` is completed, discarded or cancelled. Inside the write
  * that ends it.

@@ -15,7 +15,7 @@ import { adoptJob } from './adoption.ts'
 import { expireJob } from './discard.ts'
 import type { Fenced } from './lease-statements.ts'
 import { runDiscard } from './leases.ts'
-import { ACTIVE, AVAILABLE, ended, failed, started } from './life.ts'
+import { ACTIVE, AVAILABLE, ended, started } from './life.ts'
 import { changed, toJobRow, toStanding } from './rows.ts'
 import { isOwedAgain, leaveUnowned, startAttempt } from './start.ts'
 import type { Store } from './store.ts'
@@ -274,7 +274,7 @@ function fail(
   const { id, generation, attempt, queue } = row
   const { error, errors, isCounted } = recordEnd(row, said.failure, now)
   const fence: Fenced = [id, generation, attempt, null, null, error, errors]
-  if (!isCounted) failed(store, row, now)
+  if (!isCounted) store.traffic.failed(queue, now)
   if (plan.to === 'retryable') {
     const { dueAt, delayMs, rungMs } = plan
     // If this rung is lost one day, it must be known, or the token that the worker put there is lost too.

@@ -78,7 +78,7 @@ export class TrafficMinutes implements Companion, QueueTraffic {
     this.#note(queue, at, isTimed ? 'timed' : 'completed', isTimed ? durationMs : 0)
   }
 
-  /** Inside a write: an attempt has failed. */
+  /** Inside a write: an attempt has failed, whatever becomes of the job. */
   failed(queue: string, at: number): void {
     this.#note(queue, at, 'failed', 0)
   }
