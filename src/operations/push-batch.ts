@@ -194,7 +194,7 @@ function newBatchJob(
 ): NewJob {
   try {
     const request = parsePush(asked.item)
-    checkArgs(deps, request, asked)
+    checkArgs(deps, request, asked.fuel)
     return newJob(deps, request, context, asked.sorting)
   } catch (error) {
     throw error instanceof OjsError ? atIndex(error, asked.index) : error

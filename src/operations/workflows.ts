@@ -52,7 +52,7 @@ export async function createWorkflow(
 function checkedStep(deps: Deps, node: PlannedJob, context: RequestContext, fuel: Fuel) {
   try {
     const push = parsePush(node.request)
-    checkArgs(deps, push, { fuel })
+    checkArgs(deps, push, fuel)
     return { push, queue: newJob(deps, push, context).queue }
   } catch (error) {
     if (!(error instanceof OjsError)) throw error

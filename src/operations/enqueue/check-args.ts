@@ -10,45 +10,32 @@ interface Checkable {
   args: readonly unknown[]
 }
 
-interface Within {
-  /** The job's index in its batch. */
-  index?: number
-  /** Shared by all jobs of one request. */
-  fuel?: Fuel
-}
-
-/** The default of `checkArgs`, shared so that a PUSH allocates none. */
-const ALONE: Within = {}
-
 /**
  * Validates `args` against the schema that the job names, if it is registered (seed 001 §9.1, §15). A job
- * without a schema costs nothing. Throws `OjsError` 400 `schema_validation`, with `details.index` if an index
- * is given; 400 for an unregistered schema if `OJS_SCHEMA_STRICT=1`; 503 if the request would have to
- * compile too many schemas.
+ * without a schema costs nothing. `fuel`: shared by all jobs of one request. Throws `OjsError` 400
+ * `schema_validation`; 400 for an unregistered schema if `OJS_SCHEMA_STRICT=1`; 503 if the request would have
+ * to compile too many schemas.
  */
 export function checkArgs(
   deps: Pick<Deps, 'ledger' | 'argsSchemas' | 'settings'>,
-  job: Checkable,
-  { index, fuel }: Within = ALONE,
+  { schema, args }: Checkable,
+  fuel?: Fuel,
 ): void {
-  if (job.schema == null) return
-  const at = index === undefined ? {} : { index }
-  const registration = deps.ledger.schemas.registration(job.schema)
+  if (schema == null) return
+  const registration = deps.ledger.schemas.registration(schema)
   if (registration === null) {
     // The built-in schemas of OJS itself count as registered, but they do not describe args.
-    if (!deps.settings.schemaStrict || ojsSchema(job.schema)) return
-    throw unknownSchema(job.schema, at)
+    if (!deps.settings.schemaStrict || ojsSchema(schema)) return
+    throw unknownSchema(schema)
   }
-  const named = { schema: job.schema, args: job.args, registration }
-  const violations = find(deps, named, fuel ?? new Fuel(), at)
-  if (violations !== null) throw mismatch(job.schema, violations, at)
+  const violations = find(deps, { schema, args, registration }, fuel ?? new Fuel())
+  if (violations !== null) throw mismatch(schema, violations)
 }
 
 function find(
   deps: Pick<Deps, 'ledger' | 'argsSchemas'>,
   named: { schema: string; args: readonly unknown[]; registration: number },
   fuel: Fuel,
-  at: object,
 ): Violation[] | null {
   const { schema, args, registration } = named
   let isNew = false
@@ -72,7 +59,7 @@ function find(
         ? `The args take too long to check against the schema '${schema}'.`
         : `The args cannot be checked against the schema '${schema}'.`,
       {
-        details: { field: 'args', schema, reason: isCostly ? 'too_costly' : 'unusable', ...at },
+        details: { field: 'args', schema, reason: isCostly ? 'too_costly' : 'unusable' },
         cause: error,
       },
     )
@@ -98,18 +85,17 @@ function stillCompiling(): OjsError {
   )
 }
 
-function mismatch(schema: string, violations: readonly Violation[], at: object): OjsError {
+function mismatch(schema: string, violations: readonly Violation[]): OjsError {
   const [first] = violations
   return new OjsError(
     'schema_validation',
     `The args do not match the schema '${schema}': ${first?.path} ${first?.message}.`,
-    { details: { field: 'args', schema, validation_errors: violations, ...at } },
+    { details: { field: 'args', schema, validation_errors: violations } },
   )
 }
 
-function unknownSchema(schema: string, at: object): OjsError {
+function unknownSchema(schema: string): OjsError {
   return invalidField('schema', `The schema '${schema}' is not registered.`, {
     validation: 'registered',
-    ...at,
   })
 }

@@ -45,7 +45,7 @@ it('checkArgs compiles a few schemas per request, fails with 503 busy, and conti
   const { deps, seen } = registered()
   const request = () => {
     const fuel = new Fuel()
-    for (let i = 0; i < 10; i++) checkArgs(deps, { schema: String(i), args: [] }, { fuel })
+    for (let i = 0; i < 10; i++) checkArgs(deps, { schema: String(i), args: [] }, fuel)
   }
   const busy = expect.objectContaining({
     status: 503,
@@ -64,7 +64,7 @@ it('checkArgs does not compile the same schemas again for each job of a batch', 
   const fuel = new Fuel()
   const batch = () => {
     for (let i = 0; i < 1_000; i++) {
-      checkArgs(deps, { schema: String(i % 2), args: [] }, { fuel })
+      checkArgs(deps, { schema: String(i % 2), args: [] }, fuel)
     }
   }
   expect(batch).toThrow(expect.objectContaining({ status: 503 }))
