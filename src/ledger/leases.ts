@@ -87,12 +87,12 @@ export interface LeaseFence {
 }
 
 export interface SettleFence {
-  attempt?: number
-  workerId?: string
+  attempt?: number | null | undefined
+  workerId?: string | null | undefined
 }
 
 export interface AttemptFence extends Omit<LeaseFence, 'id'> {
-  workerId?: string
+  workerId?: string | null | undefined
 }
 
 export interface ReleaseFence extends AttemptFence {
@@ -102,7 +102,7 @@ export interface ReleaseFence extends AttemptFence {
 
 export interface FailFence extends AttemptFence {
   /** The lease or the execution timeout must be over at this instant, so that no extended lease is ended. */
-  overdueAt?: number
+  overdueAt?: number | undefined
 }
 
 /** A token whose job the ledger may have to adopt, because it does not know the id. */
@@ -189,7 +189,7 @@ export interface Beat {
   now: number
   workerId: string
   leaseMs: number | null
-  attempt?: number
+  attempt?: number | null | undefined
 }
 
 export interface ExtendedLease extends LeaseFence {

@@ -6,7 +6,6 @@ import { parseAck } from '../schemas/validator.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { explainStaleLease } from './job-refusals.ts'
 import { noteEnded, settleLease } from './lease/lease-end.ts'
-import { settleFence } from './lease/settle-fence.ts'
 
 /**
  * ACK (seed 001 §7.4, seed 002 §5.3): commits `active → completed`, then sends `basic.ack` for the lease's
@@ -18,7 +17,7 @@ export async function ack(
   context: RequestContext,
 ): Promise<{ job: JobRow }> {
   const request = parseAck(body)
-  const fence = settleFence(request)
+  const fence = { attempt: request.attempt, workerId: request.worker_id }
   const change = { now: deps.clock.now(), result: resultText(request) }
   const job = await deps.ledger.complete(request.job_id, fence, change)
   if (job === 'stale') throw explainStaleLease(deps, request.job_id, fence, 'ack')

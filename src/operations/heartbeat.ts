@@ -67,7 +67,7 @@ async function extend(
     now: deps.clock.now(),
     workerId: request.worker_id,
     leaseMs: request.visibility_timeout_ms ?? null,
-    ...(request.attempt != null && { attempt: request.attempt }),
+    attempt: request.attempt,
   })
   for (const job of leases) {
     deps.events.emit({ type: 'job.heartbeat', job, workerId: request.worker_id })

@@ -24,7 +24,7 @@ export function explainStaleLease(
       notActiveCode(deps.settings.dialect),
     )
   }
-  return fence.attempt !== undefined && fence.attempt !== row.attempt
+  return fence.attempt != null && fence.attempt !== row.attempt
     ? stateConflict(staleAttempt(fence.attempt, row.attempt), {
         ...details,
         reason: 'stale_attempt',

@@ -6,7 +6,6 @@ import type { Deps, RequestContext } from './deps.ts'
 import { explainStaleLease } from './job-refusals.ts'
 import { failLease } from './lease/fail-lease.ts'
 import { requeueLease } from './lease/lease-end.ts'
-import { settleFence } from './lease/settle-fence.ts'
 
 /**
  * FAIL (seed 001 §7.5, §10.3): ends the attempt as failed; the job is retried or discarded by its retry
@@ -19,14 +18,13 @@ export async function nack(
   context: RequestContext,
 ): Promise<{ job: JobRow }> {
   const request = parseNack(body)
-  const fence = settleFence(request)
+  const fence = { attempt: request.attempt, workerId: request.worker_id }
   const row = leasedRow(deps, request.job_id, fence)
-  const { workerId } = fence
-  const worker = workerId === undefined || row.workerId === null ? {} : { workerId }
+  const workerId = row.workerId === null ? null : fence.workerId
   const { requestId } = context
   const job = request.requeue
-    ? await requeueLease(deps, row, { ...worker, requestId })
-    : await failLease(deps, { row, failure: failureOf(request.error), ...worker, requestId })
+    ? await requeueLease(deps, row, { workerId, requestId })
+    : await failLease(deps, { row, failure: failureOf(request.error), workerId, requestId })
   if (job === 'stale') throw explainStaleLease(deps, request.job_id, fence, 'nack')
   return { job }
 }
@@ -41,8 +39,8 @@ function leasedRow(deps: Deps, id: string, fence: SettleFence): JobRow {
   const row = deps.ledger.find(id)
   const isMatch =
     row?.state === 'active' &&
-    (fence.attempt === undefined || fence.attempt === row.attempt) &&
-    (fence.workerId === undefined || row.workerId === null || fence.workerId === row.workerId)
+    (fence.attempt == null || fence.attempt === row.attempt) &&
+    (fence.workerId == null || row.workerId === null || fence.workerId === row.workerId)
   if (!isMatch) throw explainStaleLease(deps, id, fence, 'nack')
   return row
 }

@@ -8,30 +8,31 @@ import type { WorkflowEvent } from './workflow-events.ts'
  */
 export type JobEvent =
   | WorkflowEvent
-  /** `promoted`: the job had waited for a time or a retry, and was already counted when it was stored. */
-  | { type: 'job.enqueued'; job: JobRow; requestId?: string; promoted?: true; inBatch?: true }
-  /** Stored with a time in the future (ojs-digest §10.2). */
-  | { type: 'job.scheduled'; job: JobRow; requestId?: string; inBatch?: true }
-  /** Stored as `pending`, until it is activated. Not in the vocabulary: only logged and counted. */
-  | { type: 'job.staged'; job: JobRow; requestId?: string; inBatch?: true }
-  | { type: 'job.started'; job: JobRow; requestId?: string }
-  | { type: 'job.completed'; job: JobRow; requestId?: string }
-  | { type: 'job.cancelled'; job: JobRow; previousState: JobState; requestId?: string }
-  /** Emitted for every failed attempt, before `job.retrying` or `job.discarded` of the same attempt. */
-  | { type: 'job.failed'; job: JobRow; attempt: number; failure: FailureFacts; requestId?: string }
-  | { type: 'job.retrying'; job: JobRow; failure: FailureFacts; requestId?: string }
-  | { type: 'job.heartbeat'; job: LeaseFacts; workerId: string }
-  | { type: 'job.expired'; job: JobRow }
-  | { type: 'job.discarded'; job: JobRow; requestId?: string }
-  /** Listed under `GET /dead-letter` from now on; emitted right after the end that put it there (C-93). */
-  | { type: 'dead_letter.added'; job: JobRow; requestId?: string }
-  /** A dead letter was made available again. */
-  | { type: 'dead_letter.retried'; job: JobRow; requestId?: string }
-  | { type: 'dead_letter.deleted'; job: JobRow; requestId?: string }
+  /** `requestId`: the request that caused it, if one did. */
+  | (OneJobEvent & { requestId?: string | undefined })
   | QueueEvent
   /** A native message that is no OJS job; it goes to the dead letter queue. */
   | { type: 'token.malformed'; queue: string; id: string; error: Error }
   | CronEvent
+
+type OneJobEvent =
+  /** `promoted`: the job had waited for a time or a retry, and was already counted when it was stored. */
+  | { type: 'job.enqueued'; job: JobRow; promoted?: true; inBatch?: true }
+  /** Stored with a time in the future (ojs-digest §10.2). */
+  | { type: 'job.scheduled'; job: JobRow; inBatch?: true }
+  /** Stored as `pending`, until it is activated. Not in the vocabulary: only logged and counted. */
+  | { type: 'job.staged'; job: JobRow; inBatch?: true }
+  | { type: 'job.started' | 'job.completed' | 'job.expired' | 'job.discarded'; job: JobRow }
+  | { type: 'job.cancelled'; job: JobRow; previousState: JobState }
+  /** Emitted for every failed attempt, before `job.retrying` or `job.discarded` of the same attempt. */
+  | { type: 'job.failed'; job: JobRow; attempt: number; failure: FailureFacts }
+  | { type: 'job.retrying'; job: JobRow; failure: FailureFacts }
+  | { type: 'job.heartbeat'; job: LeaseFacts; workerId: string }
+  /** Listed under `GET /dead-letter` from now on; emitted right after the end that put it there (C-93). */
+  | { type: 'dead_letter.added'; job: JobRow }
+  /** A dead letter was made available again. */
+  | { type: 'dead_letter.retried'; job: JobRow }
+  | { type: 'dead_letter.deleted'; job: JobRow }
 
 export interface QueueEvent {
   type: 'queue.paused' | 'queue.resumed'
@@ -127,6 +128,5 @@ export function createJobEvents(listeners: readonly ((event: JobEvent) => void)[
 function deadLetterOf(event: JobEvent): JobEvent | null {
   if (event.type !== 'job.discarded' && event.type !== 'job.expired') return null
   if (!event.job.isDeadLetter) return null
-  const requestId = 'requestId' in event ? event.requestId : undefined
-  return { type: 'dead_letter.added', job: event.job, ...(requestId && { requestId }) }
+  return { type: 'dead_letter.added', job: event.job, requestId: event.requestId }
 }

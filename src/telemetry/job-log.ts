@@ -72,7 +72,7 @@ function leaseFields({ id, queue, type, attempt }: Omit<LeaseFacts, 'leaseExpire
   return { jobId: id, type, queue, attempt }
 }
 
-function fieldsOf({ job, requestId }: { job: JobRow; requestId?: string }): object {
+function fieldsOf({ job, requestId }: { job: JobRow; requestId?: string | undefined }): object {
   const { id, type, queue, attempt, carry } = job
   return { jobId: id, type, queue, attempt, requestId, traceId: traceIdIn(carry ?? {}) }
 }

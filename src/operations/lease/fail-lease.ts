@@ -24,10 +24,10 @@ export interface FailedAttempt {
   row: JobRow
   failure: Failure
   /** Fence: the lease must belong to this worker. */
-  workerId?: string
+  workerId?: string | null | undefined
   /** Fence: the lease must be over at this instant. */
   overdueAt?: number
-  requestId?: string
+  requestId?: string | undefined
 }
 
 /**
@@ -67,7 +67,7 @@ async function retry(
   })
   if (job === 'stale') return job
   if (!record.isCounted) emitFailed(deps, attempt, job)
-  deps.events.emit({ type: 'job.retrying', job, failure, ...requestOf(attempt) })
+  deps.events.emit({ type: 'job.retrying', job, failure, requestId: attempt.requestId })
   if (rungMs === null) {
     if (!settleLease(deps, job.id)) noteLeftOver(deps, job)
   } else void sendThenSettle(deps, job, takeLease(deps, job.id))
@@ -102,7 +102,7 @@ async function discard(
   const job = await deps.ledger.fail(attempt.row.id, fenceOf(attempt), { ...record, ...change })
   if (job === 'stale') return job
   if (!record.isCounted) emitFailed(deps, attempt, job)
-  deps.events.emit({ type: 'job.discarded', job, ...requestOf(attempt) })
+  deps.events.emit({ type: 'job.discarded', job, requestId: attempt.requestId })
   const delivery = takeLease(deps, job.id)
   if (job.outbox !== null) void sendThenSettle(deps, job, delivery)
   else if (delivery) deadLetterDelivery(deps, delivery, job)
@@ -127,12 +127,7 @@ export async function returnLease(deps: Deps, attempt: FailedAttempt): Promise<J
 
 function fenceOf({ row, workerId, overdueAt }: FailedAttempt): FailFence {
   const { generation, attempt } = row
-  return {
-    generation,
-    attempt,
-    ...(workerId !== undefined && { workerId }),
-    ...(overdueAt !== undefined && { overdueAt }),
-  }
+  return { generation, attempt, workerId, overdueAt }
 }
 
 function recordOf(deps: Deps, { row, failure }: FailedAttempt) {
@@ -140,12 +135,6 @@ function recordOf(deps: Deps, { row, failure }: FailedAttempt) {
   return { now, ...recordEnd(row, failure, now) }
 }
 
-function emitFailed(deps: Deps, attempt: FailedAttempt, job: JobRow): void {
-  const { failure, row } = attempt
-  const event = { type: 'job.failed' as const, job, attempt: row.attempt, failure }
-  deps.events.emit({ ...event, ...requestOf(attempt) })
-}
-
-function requestOf({ requestId }: FailedAttempt): { requestId?: string } {
-  return requestId === undefined ? {} : { requestId }
+function emitFailed(deps: Deps, { row, failure, requestId }: FailedAttempt, job: JobRow): void {
+  deps.events.emit({ type: 'job.failed', job, attempt: row.attempt, failure, requestId })
 }

@@ -66,13 +66,11 @@ export async function requeueLease(
 ): Promise<JobRow | 'stale'> {
   const { generation, attempt } = job
   const tokenAttempt = deps.tokens.held.get(job.id)?.attempt ?? null
-  const worker = workerId === undefined ? {} : { workerId }
-  const row = await deps.ledger.release(job.id, { generation, attempt, tokenAttempt, ...worker })
+  const row = await deps.ledger.release(job.id, { generation, attempt, tokenAttempt, workerId })
   if (row === 'stale') return row
   noteEnded(deps, job)
   // Emitted before `putBack`: another FETCH could claim the token and emit `job.started` first.
-  const asked = requestId === undefined ? {} : { requestId }
-  deps.events.emit({ type: 'job.enqueued', job: row, promoted: true, ...asked })
+  deps.events.emit({ type: 'job.enqueued', job: row, promoted: true, requestId })
   const delivery = takeLease(deps, job.id)
   if (row.outbox !== null) void sendThenSettle(deps, row, delivery)
   else if (delivery?.isLive()) deps.broker.putBack([delivery])
