@@ -29,9 +29,10 @@ type SkipReason = Exclude<(CronEvent & { type: 'cron.skipped' })['reason'], 'mis
 /**
  * Fires the due tick of each due entry, the most overdue first, and moves the entry to its next time after
  * now. So after a downtime each entry catches up with one job (ojs-digest §7.4), and an event says how many
- * times it missed. Returns how many ticks are done; unless there were none, there may be more.
+ * times it missed. Returns how many ticks are done. Unless there were none, there may be more: the ledger may
+ * return less than a page, to bound the memory.
  */
-export async function fireDue(deps: Deps): Promise<{ done: number; isMore: boolean }> {
+export async function fireDue(deps: Deps): Promise<number> {
   const wall = deps.clock.wall()
   const entries = deps.ledger.cron.due(wall, PAGE)
   // In parallel, so that the writes share a commit.
@@ -43,9 +44,7 @@ export async function fireDue(deps: Deps): Promise<{ done: number; isMore: boole
     await nextTurn()
     tellMissed(deps, missed, wall)
   }
-  const done = passes.filter(({ isDone }) => isDone).length
-  // Not `entries.length === PAGE`: the ledger may return less than a page to bound the memory.
-  return { done, isMore: done > 0 }
+  return passes.filter(({ isDone }) => isDone).length
 }
 
 /**

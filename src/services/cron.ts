@@ -28,15 +28,8 @@ export function cron(deps: Deps): Loop {
 
 /** Returns true if there may be more. */
 async function cronOnce(deps: Deps): Promise<boolean> {
-  let isMore = false
-  const nothing = deps.ledger.cron.due(deps.clock.wall(), 1).length === 0
-  if (!nothing) {
-    await systemPass('ojs.cron.trigger', async () => {
-      const fired = await fireDue(deps)
-      isMore = fired.isMore
-      return fired.done
-    })
-  }
+  const isDue = deps.ledger.cron.due(deps.clock.wall(), 1).length > 0
+  const fired = isDue ? await systemPass('ojs.cron.trigger', () => fireDue(deps)) : 0
   await releaseQueued(deps)
-  return isMore
+  return fired > 0
 }

@@ -31,7 +31,7 @@ function register(name: string, given: Partial<CronDefinition> = {}, queue = 'q'
 
 it('a cron job whose time zone is no longer known runs a last time and does not stop others', async () => {
   await Promise.all([register('lost', { timezone: 'Mars/Phobos' }), register('well')])
-  expect(await fireDue(stage.deps)).toEqual({ done: 2, isMore: true })
+  expect(await fireDue(stage.deps)).toBe(2)
   expect(harness.ledger.counts('q').available).toBe(2)
   expect(harness.ledger.cron.find('lost')?.nextRunAt).toBeNull()
   expect(harness.ledger.cron.find('well')?.nextRunAt).toBeGreaterThan(NOW)
@@ -100,13 +100,13 @@ it('fireDue asks for no further pass when all due cron jobs wait for an unconfir
   const template = { type: 'a', args: [], options: { queue: 'q', unique: { key: [] } } }
   const given = { template, overlap: 'allow' } as const
   await register('first', given)
-  expect(await fireDue(stage.deps)).toEqual({ done: 1, isMore: true })
+  expect(await fireDue(stage.deps)).toBe(1)
   const { id } = harness.db.prepare('SELECT id FROM jobs').get() as { id: string }
   stage.deps.transient.unconfirmed.set(id, Promise.resolve())
   await Promise.all(Array.from({ length: 50 }, (_, i) => register(`e${i}`, given)))
-  expect(await fireDue(stage.deps)).toEqual({ done: 0, isMore: false })
+  expect(await fireDue(stage.deps)).toBe(0)
   stage.deps.transient.unconfirmed.clear()
-  expect(await fireDue(stage.deps)).toEqual({ done: 50, isMore: true })
+  expect(await fireDue(stage.deps)).toBe(50)
 })
 
 it('a queued tick is skipped as invalid_job when its job is no longer valid', async () => {
