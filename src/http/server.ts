@@ -20,14 +20,13 @@ import { workerRoutes } from './routes/workers.ts'
 import { workflowRoutes } from './routes/workflows.ts'
 
 export interface HttpServiceOptions
-  extends Omit<ManifestFacts, 'baseUrl' | 'access'>,
+  extends Omit<ManifestFacts, 'baseUrl' | 'access' | 'maxBodyBytes'>,
     Pick<HttpServerOptions, 'access' | 'tls' | 'limits'> {
   host: string
   /** 0 = any free port; `url()` shows which. */
   port: number
   metrics: Exposition
   events: Door['events']
-  maxBatchBytes: number
 }
 
 /** Creates the HTTP door with all its routes (seed 001, Appendix A). */
@@ -35,16 +34,16 @@ export function createHttpService(deps: Deps, options: HttpServiceOptions): Http
   const startedAt = deps.clock.now()
   const polls = new Polls()
   const access = accessFacts(options)
+  const { maxBodyBytes } = deps.settings
   const door: Door = {
     deps,
     polls,
-    maxBodyBytes: options.maxBodyBytes,
-    maxBatchBytes: options.maxBatchBytes,
     metrics: options.metrics,
     events: options.events,
     needsKeys: access.needsKeys,
     health: () => health(deps, startedAt),
-    manifest: (reachedAs) => manifest({ ...options, access, baseUrl: server.url(reachedAs) }),
+    manifest: (reachedAs) =>
+      manifest({ ...options, access, maxBodyBytes, baseUrl: server.url(reachedAs) }),
   }
   const server = new HttpServer({
     ...options,

@@ -48,7 +48,9 @@ const untilHandled = (door: Frame) => door.ask(request('GET', '/ojs/manifest'))
 describe.each(LEAVING)('a FETCH whose client has %s its connection', (_name, leave) => {
   test('before a byte of the body came is removed from the polls', async () => {
     const polls = new Polls()
-    const frame = await serve(workerRoutes({ polls, maxBodyBytes: 1_000 } as Door))
+    const frame = await serve(
+      workerRoutes({ polls, deps: { settings: { maxBodyBytes: 1_000 } } } as Door),
+    )
     const client = await frame.client()
     client.send(request('POST', '/ojs/v1/workers/fetch', { 'Content-Length': '20' }))
     await expect.poll(() => polls.size, EVENTUALLY).toBe(1)

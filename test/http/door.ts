@@ -13,13 +13,12 @@ export async function openDoor(
 ): Promise<Frame> {
   const logger = recordingLogger()
   const done: Frame['done'] = []
-  const settings = { dialect: 'seed', visibilityTimeoutMs: 30_000, ...given }
+  const limits = { maxBodyBytes, maxBatchBytes: 10 * maxBodyBytes }
+  const settings = { dialect: 'seed', visibilityTimeoutMs: 30_000, ...limits, ...given }
   const deps = { logger, settings, clock: { now: () => 0, wall: () => 0 } } as unknown as Deps
   const server = createHttpService(deps, {
     host: '127.0.0.1',
     port: 0,
-    maxBodyBytes,
-    maxBatchBytes: 10 * maxBodyBytes,
     queueType: 'classic',
     priorityOrder: () => ({ levels: 10, isStrict: true }),
     version: '1.2.3',

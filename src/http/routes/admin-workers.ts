@@ -39,12 +39,12 @@ export function adminWorkerRoutes(door: Door): Route[] {
 }
 
 async function direct(
-  { deps, maxBodyBytes }: Door,
+  { deps }: Door,
   request: Request,
   response: Response,
   directive: 'quiet' | 'terminate',
 ): Promise<void> {
-  await readOptionalJson(request, response, maxBodyBytes)
+  await readOptionalJson(request, response, deps.settings.maxBodyBytes)
   const result = directWorker(deps, pathParameter(request, 'id'), directive, request.context)
   const body = 'worker' in result ? { worker: workerDocument(result.worker) } : result
   answer(response, 200, JSON.stringify(body))

@@ -14,7 +14,7 @@ const CRON = '/ojs/v1/cron'
  * Recurring jobs (seed 001 §13). Each answer has the top-level members of both dialects, which do not collide
  * (conformance.md S25): `cron_job` and `cron`, `cron_jobs` and `crons`.
  */
-export function cronRoutes({ deps, maxBodyBytes }: Door): Route[] {
+export function cronRoutes({ deps }: Door): Route[] {
   return [
     {
       method: 'GET',
@@ -33,7 +33,7 @@ export function cronRoutes({ deps, maxBodyBytes }: Door): Route[] {
       path: CRON,
       access: ['operator'],
       async handle(request, response) {
-        const body = await readJson(request, response, maxBodyBytes)
+        const body = await readJson(request, response, deps.settings.maxBodyBytes)
         const entry = await registerCron(deps, body, request.context)
         answer(response, 201, cronBody(entry), 'Location', `${CRON}/${entry.name}`)
       },

@@ -14,7 +14,7 @@ import type { Door } from './door.ts'
 const DEAD_LETTER = '/ojs/v1/dead-letter'
 
 /** Lists, retries and deletes dead letters (seed 001 §12). */
-export function deadLetterRoutes({ deps, maxBodyBytes }: Door): Route[] {
+export function deadLetterRoutes({ deps }: Door): Route[] {
   return [
     {
       method: 'GET',
@@ -36,7 +36,7 @@ export function deadLetterRoutes({ deps, maxBodyBytes }: Door): Route[] {
       path: `${DEAD_LETTER}/:id/retry`,
       access: ['operator'],
       async handle(request, response) {
-        refuseOverride(await readOptionalJson(request, response, maxBodyBytes))
+        refuseOverride(await readOptionalJson(request, response, deps.settings.maxBodyBytes))
         const job = await retryDeadLetter(deps, pathParameter(request, 'id'), request.context)
         const document = jobDocument(job).slice(0, -1)
         const at = timestamp(job.enqueuedAt)

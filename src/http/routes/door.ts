@@ -14,9 +14,6 @@ export interface Door {
   deps: Deps
   /** FETCHes that wait for jobs; they are ended when the server stops. */
   polls: Polls
-  maxBodyBytes: number
-  /** The largest body of `POST /jobs/batch`. */
-  maxBatchBytes: number
   /** Whether API keys are configured. */
   needsKeys: boolean
   health(): Health

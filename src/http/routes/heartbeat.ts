@@ -11,14 +11,14 @@ const INTERVAL_MS = 5_000
 const MIN_INTERVAL_MS = 50
 
 /** BEAT (seed 001 §10.4). */
-export function heartbeatRoutes({ deps, maxBodyBytes }: Door): Route[] {
+export function heartbeatRoutes({ deps }: Door): Route[] {
   return [
     {
       method: 'POST',
       path: '/ojs/v1/workers/heartbeat',
       access: ['worker'],
       async handle(request, response) {
-        const body = await readJson(request, response, maxBodyBytes)
+        const body = await readJson(request, response, deps.settings.maxBodyBytes)
         const intervalMs = intervalOf(deps.settings.visibilityTimeoutMs)
         answer(response, 200, JSON.stringify(document(await heartbeat(deps, body), intervalMs)))
       },

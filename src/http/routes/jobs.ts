@@ -17,14 +17,14 @@ const JOBS = '/ojs/v1/jobs'
 const REPLAYED = ['Idempotent-Replayed', 'true']
 
 /** PUSH, PUSH batch, INFO, CANCEL and ACTIVATE (seed 001 §9). */
-export function jobRoutes({ deps, maxBodyBytes, maxBatchBytes }: Door): Route[] {
+export function jobRoutes({ deps }: Door): Route[] {
   return [
     {
       method: 'POST',
       path: JOBS,
       access: ['producer'],
       async handle(request, response) {
-        const body = await readJson(request, response, maxBodyBytes)
+        const body = await readJson(request, response, deps.settings.maxBodyBytes)
         answerPush(response, await push(deps, body, request.context))
       },
     },
@@ -33,6 +33,7 @@ export function jobRoutes({ deps, maxBodyBytes, maxBatchBytes }: Door): Route[] 
       path: `${JOBS}/batch`,
       access: ['producer'],
       async handle(request, response) {
+        const { maxBatchBytes } = deps.settings
         const reading = readJson(request, response, maxBatchBytes, { limits: LIST_LIMITS })
         const body = await reading.catch((error: unknown) => {
           throw explainItem(error)
@@ -45,7 +46,7 @@ export function jobRoutes({ deps, maxBodyBytes, maxBatchBytes }: Door): Route[] 
       path: `${JOBS}/:id/activate`,
       access: ['producer'],
       async handle(request, response) {
-        await readOptionalJson(request, response, maxBodyBytes)
+        await readOptionalJson(request, response, deps.settings.maxBodyBytes)
         const job = await activate(deps, pathParameter(request, 'id'), request.context)
         const document = jobDocument(job).slice(0, -1)
         answer(response, 200, `{"job":${document},"previous_state":"pending"}}`)

@@ -13,7 +13,7 @@ const QUEUES = '/ojs/v1/queues'
 const SECONDS_PER_HOUR = 3_600
 
 /** Lists, describes, pauses and resumes queues (seed 001 §11). */
-export function queueRoutes({ deps, maxBodyBytes }: Door): Route[] {
+export function queueRoutes({ deps }: Door): Route[] {
   const member = (name: string, facts: Record<string, number | boolean>) =>
     queueMember(deps.settings.dialect, name, facts)
   /** The route of a command; `carryOut` carries it out and returns the body of the answer. */
@@ -25,7 +25,7 @@ export function queueRoutes({ deps, maxBodyBytes }: Door): Route[] {
     path: `${QUEUES}/:name/${verb}`,
     access: ['operator'],
     async handle(request, response) {
-      await readOptionalJson(request, response, maxBodyBytes)
+      await readOptionalJson(request, response, deps.settings.maxBodyBytes)
       const body = await carryOut(pathParameter(request, 'name'), request.context)
       answer(response, 200, JSON.stringify(body))
     },

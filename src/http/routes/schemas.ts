@@ -16,7 +16,7 @@ interface Shown {
 }
 
 /** Lists, registers, reads and deletes the schemas of `args` (seed 001 §15). */
-export function schemaRoutes({ deps, maxBodyBytes }: Door): Route[] {
+export function schemaRoutes({ deps }: Door): Route[] {
   return [
     {
       method: 'GET',
@@ -33,7 +33,7 @@ export function schemaRoutes({ deps, maxBodyBytes }: Door): Route[] {
       method: 'POST',
       path: SCHEMAS,
       async handle(request, response) {
-        const body = await readJson(request, response, maxBodyBytes)
+        const body = await readJson(request, response, deps.settings.maxBodyBytes)
         const { schema, isNew } = await registerSchema(deps, body)
         answer(response, isNew ? 201 : 200, JSON.stringify({ schema: summary(schema) }))
       },

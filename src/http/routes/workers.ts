@@ -25,7 +25,7 @@ export function workerRoutes(door: Door): Route[] {
       path: '/ojs/v1/workers/ack',
       access: ['worker'],
       async handle(request, response) {
-        const body = await readJson(request, response, door.maxBodyBytes)
+        const body = await readJson(request, response, door.deps.settings.maxBodyBytes)
         const { context } = request
         const { job } = await traced('ojs.ack', context, () => ack(door.deps, body, context))
         answer(response, 200, ackDocument(job))
@@ -36,7 +36,7 @@ export function workerRoutes(door: Door): Route[] {
       path: '/ojs/v1/workers/nack',
       access: ['worker'],
       async handle(request, response) {
-        const body = await readJson(request, response, door.maxBodyBytes)
+        const body = await readJson(request, response, door.deps.settings.maxBodyBytes)
         const { context } = request
         const { job } = await traced('ojs.nack', context, () => nack(door.deps, body, context))
         answer(response, 200, nackDocument(job))
@@ -52,11 +52,11 @@ export function workerRoutes(door: Door): Route[] {
 async function fetchJobs(door: Door, request: Request, response: Response): Promise<void> {
   const poll = door.polls.open(response)
   try {
-    const { deps, maxBodyBytes } = door
+    const { deps } = door
     const { context } = request
     context.memory = request.memory
     // Not in a variable: the body would stay in memory for as long as the FETCH waits for a job.
-    const jobs = await readJson(request, response, maxBodyBytes).then((body) =>
+    const jobs = await readJson(request, response, deps.settings.maxBodyBytes).then((body) =>
       fetch(deps, body, context, poll.signal),
     )
     const isWritten = await poll.answer(`{"jobs":[${jobs.map(jobDocument).join(',')}]}`)

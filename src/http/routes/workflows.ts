@@ -22,13 +22,14 @@ import type { Door } from './door.ts'
 const WORKFLOWS = '/ojs/v1/workflows'
 
 /** Creates, reads and cancels workflows (seed 001 §14); the list is an addition. */
-export function workflowRoutes({ deps, maxBodyBytes }: Door): Route[] {
+export function workflowRoutes({ deps }: Door): Route[] {
   return [
     {
       method: 'POST',
       path: WORKFLOWS,
       access: ['producer'],
       async handle(request, response) {
+        const { maxBodyBytes } = deps.settings
         const body = await readJson(request, response, maxBodyBytes, { limits: LIST_LIMITS })
         const workflow = await createWorkflow(deps, body, request.context)
         const text = `{"workflow":${workflowDocument(workflow)}}`
