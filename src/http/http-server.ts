@@ -22,22 +22,19 @@ import { sendError } from './render-error.ts'
 import type { Route } from './route.ts'
 import type { TlsMaterial } from './tls.ts'
 
-type Access = Omit<AccessConfig, 'tls'>
-
 export interface HttpServerOptions {
   host: string
   port: number
   routes: readonly Route[]
   logger: Logger
   observer: HttpObserver
-  /** Default: everybody may do everything. */
-  access?: Access
+  access: Omit<AccessConfig, 'tls'>
   tls?: TlsMaterial | undefined
   /** The clock of rate limits: milliseconds since 1970, which never go back. */
-  now?: () => number
+  now(): number
   limits?: Partial<ConnectionLimits>
   /** Called when stop begins: FETCHes that wait for jobs must be answered now. */
-  onStopping?: () => void
+  onStopping(): void
 }
 
 /** The HTTP door as a service. Stop answers the requests that have arrived, then closes. */
@@ -55,18 +52,16 @@ export class HttpServer implements Service {
 
   constructor(options: HttpServerOptions) {
     this.#options = options
-    const { access = OPEN, now = Date.now } = options
     const isTls = options.tls !== undefined
-    const isLocal = isLoopback(options.host)
-    this.#app = createApp({ ...options, access, now, isTls, isLoopback: isLocal })
+    this.#app = createApp({ ...options, isTls, isLoopback: isLoopback(options.host) })
     const limits = { ...CONNECTION_LIMITS, ...options.limits }
     this.#server = createListener(this.#app, limits, options.tls)
     this.#connections = new Connections(this.#server, {
       isTls,
       stallTimeoutMs: limits.stallTimeoutMs,
     })
-    this.#gate = gateOf(access, now)
-    this.#logHandshake = handshakeLog(options.logger, now)
+    this.#gate = gateOf(options)
+    this.#logHandshake = handshakeLog(options.logger, options.now)
     this.#listen()
   }
 
@@ -116,7 +111,7 @@ export class HttpServer implements Service {
     this.#closed = once(this.#server, 'close')
     // Stops accepting connections.
     this.#server.close()
-    this.#options.onStopping?.()
+    this.#options.onStopping()
     this.#connections.drain()
   }
 
@@ -177,10 +172,9 @@ export class HttpServer implements Service {
 
 const ALL_ADDRESSES: ReadonlySet<string> = new Set(['0.0.0.0', '::'])
 
-const OPEN: Access = { apiKeys: [], corsOrigins: [], rateLimit: undefined }
-
 /** Undefined when no gate is needed, so that the hot path does not pay for one. */
-function gateOf({ apiKeys, rateLimit }: Access, now: () => number): Gate | undefined {
+function gateOf({ access, now }: HttpServerOptions): Gate | undefined {
+  const { apiKeys, rateLimit } = access
   const isOpen = apiKeys.length === 0 && rateLimit === undefined
   return isOpen ? undefined : new Gate({ keys: apiKeys, rateLimit, now })
 }

@@ -76,8 +76,8 @@ export function routesOf(door: Door): Route[] {
 
 function accessFacts({ access, tls }: HttpServiceOptions): ManifestFacts['access'] {
   return {
-    needsKeys: access !== undefined && access.apiKeys.length > 0,
+    needsKeys: access.apiKeys.length > 0,
     needsClientCertificate: tls?.ca !== undefined,
-    rateLimit: access?.rateLimit,
+    rateLimit: access.rateLimit,
   }
 }

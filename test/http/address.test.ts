@@ -1,11 +1,19 @@
 import { expect, test } from 'vitest'
 import { HttpServer } from '../../src/http/http-server.ts'
-import { recordingLogger, serve } from './frame.ts'
+import { OPEN, recordingLogger, serve } from './frame.ts'
 
 /** A server that is not started, so that its address can only come from its configuration. */
 function configured(host: string): HttpServer {
-  const observer = { requestDone: () => {} }
-  return new HttpServer({ host, port: 8080, routes: [], logger: recordingLogger(), observer })
+  return new HttpServer({
+    host,
+    port: 8080,
+    routes: [],
+    logger: recordingLogger(),
+    observer: { requestDone() {} },
+    access: OPEN,
+    now: Date.now,
+    onStopping() {},
+  })
 }
 
 test.each([

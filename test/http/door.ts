@@ -1,6 +1,6 @@
 import { createHttpService, type HttpServiceOptions } from '../../src/http/server.ts'
 import type { Deps } from '../../src/operations/deps.ts'
-import { type Frame, recordingLogger, startFrame } from './frame.ts'
+import { type Frame, OPEN, recordingLogger, startFrame } from './frame.ts'
 
 /**
  * Starts the HTTP service with all its routes, for operations that the test has replaced by `vi.mock`. Its
@@ -19,6 +19,7 @@ export async function openDoor(
   const server = createHttpService(deps, {
     host: '127.0.0.1',
     port: 0,
+    access: OPEN,
     queueType: 'classic',
     priorityOrder: () => ({ levels: 10, isStrict: true }),
     version: '1.2.3',

@@ -10,6 +10,13 @@ import { type RawAnswer, RawClient } from './raw-client.ts'
 export const OJS = 'application/openjobspec+json'
 export const UUID_V7 = /^req_[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
+/** Everybody may do everything. */
+export const OPEN: HttpServerOptions['access'] = {
+  apiKeys: [],
+  corsOrigins: [],
+  rateLimit: undefined,
+}
+
 export interface LogLine {
   level: string
   fields: Record<string, unknown>
@@ -53,6 +60,9 @@ export async function serve(
     port: 0,
     routes,
     logger,
+    access: OPEN,
+    now: Date.now,
+    onStopping() {},
     observer: {
       requestDone: (route, method, status, seconds) => {
         done.push({ route, method, status, seconds })

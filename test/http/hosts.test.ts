@@ -1,13 +1,11 @@
 import { describe, expect, test } from 'vitest'
-import type { AccessConfig } from '../../src/http/access-config.ts'
 import { answer } from '../../src/http/answer.ts'
 import { newApiKey, parseApiKeys } from '../../src/http/api-keys.ts'
 import type { Route } from '../../src/http/route.ts'
 import { openDoor } from './door.ts'
-import { errorOf, serve } from './frame.ts'
+import { errorOf, OPEN, serve } from './frame.ts'
 import { type RawAnswer, request } from './raw-client.ts'
 
-const OPEN: Omit<AccessConfig, 'tls'> = { apiKeys: [], corsOrigins: [], rateLimit: undefined }
 const LISTED = { ...OPEN, corsOrigins: ['https://dash.example.com:8443'] }
 const FOREIGN = 'evil.example:8080'
 

@@ -1,18 +1,16 @@
 import { describe, expect, test } from 'vitest'
-import type { AccessConfig } from '../../src/http/access-config.ts'
 import { answer, answerEmpty } from '../../src/http/answer.ts'
 import { newApiKey, parseApiKeys } from '../../src/http/api-keys.ts'
 import { readJson, readOptionalJson } from '../../src/http/body.ts'
 import { parseOrigins } from '../../src/http/origins.ts'
 import type { Route } from '../../src/http/route.ts'
-import { errorOf, serve } from './frame.ts'
+import { errorOf, OPEN, serve } from './frame.ts'
 import { type RawAnswer, request } from './raw-client.ts'
 
 const DASH = 'https://dash.example.com'
 const LOCAL = 'http://localhost:5173'
 const { key, entry } = newApiKey('ops', 'admin')
 const apiKeys = parseApiKeys(entry, [])
-const OPEN: Omit<AccessConfig, 'tls'> = { apiKeys: [], corsOrigins: [], rateLimit: undefined }
 const LISTED = { ...OPEN, corsOrigins: [DASH, LOCAL] }
 const GUARDED = { ...LISTED, apiKeys }
 
