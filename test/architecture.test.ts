@@ -96,6 +96,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'broker/',
     'telemetry/amqp-metrics.ts',
     'telemetry/bounded-labels.ts',
+    'telemetry/gauges.ts',
     'telemetry/tracing.ts',
     ...AT_THE_TOP,
   ],

@@ -1,17 +1,8 @@
-import {
-  Counter,
-  Gauge,
-  Histogram,
-  type OpenMetricsContentType,
-  type PrometheusContentType,
-  type Registry,
-} from 'prom-client'
+import { Counter, Gauge, Histogram } from 'prom-client'
 import type { BrokerGauges, BrokerObserver, ConnectionName } from '../broker/observer.ts'
 import type { BoundedLabels } from './bounded-labels.ts'
+import { gauge, gaugeByQueue, type MetricRegistry, sum } from './gauges.ts'
 import { oncePerTurn } from './once-per-turn.ts'
-
-/** prom-client's `Registry` in either format, for programs that pass one of their own. */
-export type MetricRegistry = Registry<PrometheusContentType> | Registry<OpenMetricsContentType>
 
 const CONNECTIONS: readonly ConnectionName[] = ['publish', 'consume', 'declare', 'reply']
 
@@ -112,28 +103,47 @@ export function amqpGauges(
   queues: BoundedLabels,
   broker: () => BrokerGauges,
 ): void {
-  const gauges = oncePerTurn(broker)
-  const gauge = (name: string, help: string, read: (gauges: BrokerGauges) => number) =>
-    new Gauge({
-      name,
-      help,
-      registers: [registry],
-      collect() {
-        this.set(read(gauges()))
-      },
-    })
+  const now = oncePerTurn(broker)
   gauge(
+    registry,
     'ojs_amqp_connections_active',
     'Open connections to RabbitMQ',
-    (now) => now.connectionsActive,
+    () => now().connectionsActive,
   )
-  gauge('ojs_amqp_channels_active', 'Open channels', (now) => now.channelsActive)
-  gauge('ojs_amqp_blocked', '1 while RabbitMQ blocks publishers', (now) => Number(now.blocked))
+  gauge(registry, 'ojs_amqp_channels_active', 'Open channels', () => now().channelsActive)
+  gauge(registry, 'ojs_amqp_blocked', '1 while RabbitMQ blocks publishers', () =>
+    Number(now().blocked),
+  )
   gauge(
+    registry,
     'ojs_amqp_confirms_pending',
     'Publishes without a confirm yet',
-    (now) => now.confirmsPending,
+    () => now().confirmsPending,
   )
+  unacked(registry, queues, now)
+  const ofEach = (read: (queue: BrokerGauges['queues'][number]) => number) => () =>
+    now().queues.map((each) => [each.queue, read(each)] as const)
+  gaugeByQueue(registry, queues, {
+    name: 'ojs_amqp_consumer_utilization',
+    help: 'Deliveries in use / prefetch, 0-1',
+    read: ofEach(({ utilization }) => utilization),
+    join: Math.max,
+  })
+  gaugeByQueue(registry, queues, {
+    name: 'ojs_amqp_buffered',
+    help: 'Messages delivered and not yet assigned to a worker',
+    read: ofEach(({ buffered }) => buffered),
+    join: sum,
+  })
+  gaugeByQueue(registry, queues, {
+    name: 'ojs_fetch_waiters',
+    help: 'FETCHes that wait for a job',
+    read: ofEach(({ waiters }) => waiters),
+    join: sum,
+  })
+}
+
+function unacked(registry: MetricRegistry, queues: BoundedLabels, now: () => BrokerGauges): void {
   new Gauge({
     name: 'ojs_amqp_messages_unacked',
     help: 'Deliveries not settled yet',
@@ -142,7 +152,7 @@ export function amqpGauges(
     collect() {
       this.reset()
       const counts = new Map<string, number>()
-      for (const { queue, unacked } of gauges().consumers) {
+      for (const { queue, unacked } of now().consumers) {
         const label = queues.of(queue)
         // Labelled by position, not by consumer tag: one series for each consumer that a queue ever had would
         // have no end.
@@ -152,53 +162,4 @@ export function amqpGauges(
       }
     },
   })
-  amqpQueueGauges(registry, queues, gauges)
-}
-
-function amqpQueueGauges(
-  registry: MetricRegistry,
-  queues: BoundedLabels,
-  broker: () => BrokerGauges,
-): void {
-  const gauge = (
-    name: string,
-    help: string,
-    read: (queue: BrokerGauges['queues'][number]) => number,
-    join: (one: number, other: number) => number,
-  ) =>
-    new Gauge({
-      name,
-      help,
-      labelNames: ['queue'],
-      registers: [registry],
-      collect() {
-        this.reset()
-        // Queues beyond the limit share a label: join their values, or the last one would stand for all.
-        const values = new Map<string, number>()
-        for (const queue of broker().queues) {
-          const label = queues.of(queue.queue)
-          const value = read(queue)
-          const before = values.get(label)
-          values.set(label, before === undefined ? value : join(before, value))
-        }
-        for (const [queue, value] of values) this.set({ queue }, value)
-      },
-    })
-  gauge(
-    'ojs_amqp_consumer_utilization',
-    'Deliveries in use / prefetch, 0-1',
-    (q) => q.utilization,
-    Math.max,
-  )
-  gauge(
-    'ojs_amqp_buffered',
-    'Messages delivered and not yet assigned to a worker',
-    (q) => q.buffered,
-    sum,
-  )
-  gauge('ojs_fetch_waiters', 'FETCHes that wait for a job', (q) => q.waiters, sum)
-}
-
-function sum(one: number, other: number): number {
-  return one + other
 }

@@ -1,4 +1,5 @@
 import { Gauge, type Registry } from 'prom-client'
+import { gauge } from './gauges.ts'
 
 /** What the gateway knows about itself. */
 export interface GatewayState {
@@ -24,22 +25,14 @@ export function gatewayGauges(
   gateway: GatewayState,
   ledger: LedgerState,
 ): void {
-  const gauge = (name: string, help: string, read: () => number) =>
-    new Gauge({
-      name,
-      help,
-      registers: [registry],
-      collect() {
-        this.set(read())
-      },
-    })
-  gauge('ojs_healthy', '1 while a PUSH can be accepted, as /ojs/v1/health says', () =>
+  gauge(registry, 'ojs_healthy', '1 while a PUSH can be accepted, as /ojs/v1/health says', () =>
     Number(gateway.isHealthy()),
   )
-  gauge('ojs_ledger_writable', '0 if the last write to the ledger failed', () =>
+  gauge(registry, 'ojs_ledger_writable', '0 if the last write to the ledger failed', () =>
     Number(ledger.fault() === null),
   )
   gauge(
+    registry,
     'ojs_ledger_tokens_owed',
     'Jobs with a message that RabbitMQ has not confirmed, counted up to 10000',
     () => ledger.owedTokens(MANY_TOKENS),

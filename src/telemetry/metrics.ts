@@ -6,16 +6,7 @@ import { type ControlObserver, controlMetrics } from './control-metrics.ts'
 import type { JobEvent } from './events.ts'
 import type { Exposition, HttpObserver } from './exposition.ts'
 import { type GatewayState, gatewayGauges, type LedgerState } from './gateway-gauges.ts'
-import {
-  deadLetterDepth,
-  type OwedState,
-  owedStuck,
-  type QueueCounts,
-  queueDepth,
-  queuePaused,
-  type WorkerCounts,
-  workerGauges,
-} from './job-gauges.ts'
+import { type JobSources, jobGauges } from './job-gauges.ts'
 import { jobMetrics } from './job-metrics.ts'
 
 /** All metrics, in a registry of their own: two gateways may share a process. */
@@ -30,14 +21,11 @@ export interface Metrics {
   exposition(sources: MetricSources): Exposition
 }
 
-export interface MetricSources {
+export interface MetricSources extends JobSources {
   /** Walks over all deliveries in hand, so it is called once for all gauges of a scrape. */
   broker(): BrokerGauges
   readonly gateway: GatewayState
-  readonly ledger: QueueCounts & LedgerState
-  readonly relay: OwedState
-  /** Walks over all workers, so it is called once per scrape, too. */
-  workers(): WorkerCounts
+  readonly ledger: JobSources['ledger'] & LedgerState
 }
 
 /** Clients choose queue names and job types: the first 200 of each keep their name. */
@@ -67,13 +55,8 @@ export function createMetrics(): Metrics {
     observer: amqpMetrics(registry, queues),
     control: controlMetrics(registry),
     exposition(sources) {
-      const { gateway, ledger, relay } = sources
-      gatewayGauges(registry, gateway, ledger)
-      queueDepth(registry, queues, ledger)
-      deadLetterDepth(registry, queues, ledger)
-      queuePaused(registry, queues, ledger)
-      owedStuck(registry, queues, relay)
-      workerGauges(registry, () => sources.workers())
+      gatewayGauges(registry, sources.gateway, sources.ledger)
+      jobGauges(registry, queues, sources)
       amqpGauges(registry, queues, () => sources.broker())
       const http = httpMetrics(registry)
       const all = Registry.merge([processMetrics(), registry])

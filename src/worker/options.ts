@@ -7,7 +7,7 @@ import type { Logger } from '../logger.ts'
 import { type Given, given, requireObject } from '../sdk/given.ts'
 import { MAX_DELAY_MS } from '../sdk/pause.ts'
 import { silent, toConsole, type WorkerLogger, whole } from '../sdk/worker-options.ts'
-import type { MetricRegistry } from '../telemetry/amqp-metrics.ts'
+import type { MetricRegistry } from '../telemetry/gauges.ts'
 
 /** RabbitMQ options of native workers and native producers. `undefined` counts as absent. */
 export interface AmqpOptions {

@@ -1,6 +1,7 @@
 import type { BrokerGauges, BrokerObserver } from '../broker/observer.ts'
-import { amqpGauges, amqpMetrics, type MetricRegistry } from '../telemetry/amqp-metrics.ts'
+import { amqpGauges, amqpMetrics } from '../telemetry/amqp-metrics.ts'
 import { BoundedLabels } from '../telemetry/bounded-labels.ts'
+import type { MetricRegistry } from '../telemetry/gauges.ts'
 
 const LABELS = 200
 /** Used to see whether a registry was cleared: its metrics are gone then, and must be made again. */
