@@ -55,19 +55,14 @@ export function producing<T extends Produced>(
   return inSpan(tracer, step, async (span) => {
     const sent = traceContextOf(span.spanContext())
     const stored = await work(sent.traceparent === undefined ? parent : sent)
-    const jobs = jobsIn(stored)
-    span.setAttributes('id' in jobs ? publishedJob(jobs) : publishedBatch(span, jobs))
+    span.setAttributes(
+      'job' in stored ? publishedJob(stored.job) : publishedBatch(span, stored.jobs),
+    )
     return stored
   })
 }
 
-type Jobs = JobRow | readonly JobRow[]
-type Produced = Jobs | { job: JobRow } | { jobs: readonly JobRow[] }
-
-function jobsIn(produced: Produced): Jobs {
-  if ('job' in produced) return produced.job
-  return 'jobs' in produced ? produced.jobs : produced
-}
+type Produced = { job: JobRow } | { jobs: readonly JobRow[] }
 
 /** What a FETCH asked for. */
 interface Fetching {

@@ -89,7 +89,9 @@ describe('a span of enqueueing', () => {
       const [queue, queues, name, destination] = row
       const jobs = queues.map((each) => jobRow({ queue: each }))
       const parent = {}
-      expect(await producing({ name: 'enqueue_batch', queue, parent }, async () => jobs)).toBe(jobs)
+      const stored = { jobs }
+      const step = { name: 'enqueue_batch', queue, parent } as const
+      expect(await producing(step, async () => stored)).toBe(stored)
       expect(onlySpan()).toMatchObject({ name, kind: SpanKind.PRODUCER, parent: undefined })
       expect(onlySpan().attributes).toEqual({
         ...COMMON,
@@ -126,7 +128,7 @@ describe('a span of enqueueing', () => {
     let sent: object = {}
     await producing({ name: 'enqueue', queue: 'q', parent: FROM }, async (given) => {
       sent = given
-      return row()
+      return { job: row() }
     })
     const [span] = spans.all()
     expect(sent).toEqual({ traceparent: span && traceparentOf(span.spanContext()) })
@@ -281,9 +283,9 @@ it('all traced operations run without spans if there is no tracer provider', asy
   const sent: unknown[] = []
   const produced = await producing({ name: 'enqueue', queue: 'q', parent: FROM }, async (given) => {
     sent.push(given)
-    return job
+    return { job }
   })
-  expect([produced, sent]).toEqual([job, [FROM]])
+  expect([produced, sent]).toEqual([{ job }, [FROM]])
   expect(await fetching({ queues: ['q'], workerId: 'w' }, FROM, async () => [job])).toEqual([job])
   expect(await traced('ojs.ack', FROM, () => ({ job }))).toEqual({ job })
   expect(await systemPass('ojs.cron.trigger', async () => 2)).toBe(2)
