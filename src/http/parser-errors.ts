@@ -3,12 +3,11 @@ import type { Duplex } from 'node:stream'
 import { errorBody, OjsError, type OjsErrorOptions } from '../errors.ts'
 import { OJS_MEDIA_TYPE } from '../job/media-type.ts'
 import { OJS_VERSION } from './answer.ts'
-import { errorHeaders } from './error-headers.ts'
 import type { OjsResponse } from './exchange.ts'
 import type { Admission } from './gate.ts'
 import { closeLingering } from './lingering-close.ts'
 import { EVERY_METHOD } from './pipeline.ts'
-import { sendLastError } from './render-error.ts'
+import { errorHeaders, sendLastError } from './render-error.ts'
 import { mintRequestId } from './request-context.ts'
 
 /**

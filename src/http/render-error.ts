@@ -3,7 +3,6 @@ import type { ErrorRequestHandler, Request } from 'express'
 import { errorBody, invalidField, OjsError } from '../errors.ts'
 import type { Logger } from '../logger.ts'
 import { type Answerable, answer } from './answer.ts'
-import { errorHeaders } from './error-headers.ts'
 import { lingerAfterAnswer } from './lingering-close.ts'
 
 /** The one place where HTTP renders errors; the last step of the pipeline. */
@@ -46,6 +45,22 @@ export function sendLastError(response: Answerable, error: OjsError): void {
 function write(response: Answerable, error: OjsError, extra: readonly string[]): void {
   const text = errorBody(error, response.req.requestId)
   answer(response, error.status, text, ...errorHeaders(error), ...extra)
+}
+
+/**
+ * The headers of an error: `Retry-After` on every 429 and 503 (seed 001 §18.2), `WWW-Authenticate` on every
+ * 401 (RFC 9110 §15.5.2, RFC 6750 §3).
+ */
+export function errorHeaders(error: OjsError): string[] {
+  if (error.status === 401) return ['WWW-Authenticate', challenge(error)]
+  const isTemporary = error.status === 429 || error.status === 503
+  const seconds = error.retryAfterSeconds ?? (isTemporary ? 1 : undefined)
+  return seconds === undefined ? [] : ['Retry-After', String(seconds)]
+}
+
+function challenge({ details }: OjsError): string {
+  const isUnknown = details?.['reason'] === 'invalid_token'
+  return isUnknown ? 'Bearer realm="ojs", error="invalid_token"' : 'Bearer realm="ojs"'
 }
 
 /** The error as the client may see it. What lies behind a 500 is only logged, under the same request id. */
