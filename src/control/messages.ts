@@ -51,7 +51,7 @@ export const COMMANDS: ReadonlyMap<string, Command> = new Map<string, Command>([
   [
     'ojs.control.report',
     (deps, { message: { queue, isLate }, body, context, skipped }) => {
-      const { request, leftOut = [], ...left } = parseReport(body)
+      const { request, leftOut, ...left } = parseReport(body)
       skipped(left.skipped, left.complaint)
       const events = isLate ? request.events.filter(isOfAnEnd) : request.events
       return report(deps, { ...request, events, queue }, context, leftOut)

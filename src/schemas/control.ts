@@ -126,21 +126,14 @@ function whenMemberIs(member: string, value: string, also: object) {
   return { if: hasValue, then: also }
 }
 
-/** A request, and how many of its parts were left out because they are not valid. */
-export interface Parsed<T> {
-  request: T
+interface ParsedReport {
+  request: ReportRequest
+  /** How many events were left out because they are not valid. */
   skipped: number
-  /** About the first part that was left out, if a job may be lost with it. */
+  /** About the first of them. */
   complaint?: Complaint
-}
-
-export interface UnusableEvent extends Omit<LeftOut, 'standIns'> {
-  standIn: ReportEvent | null
-}
-
-export interface ParsedReport extends Parsed<ReportRequest> {
-  /** Events that were left out although they name a job: without them the job's outcome would be lost. */
-  leftOut?: UnusableEvent[]
+  /** Those that name a job: without them the job's outcome would be lost. */
+  leftOut: LeftOut[]
 }
 
 /** What is wrong, for the author of the worker. */
@@ -167,8 +160,14 @@ const parseReportEvent = parser<ReportEvent>(REPORT_EVENT_SCHEMA)
 
 const STATES = ['running', 'quiet', 'terminate'] as const
 
-/** Parses a heartbeat; leaves invalid ids out. Throws `OjsError` 400 for the rest, e.g. no worker id. */
-export function parseNativeHeartbeat(body: unknown): Parsed<NativeHeartbeat> {
+/**
+ * Parses a heartbeat. Leaves invalid ids out, and returns how many (`skipped`). Throws `OjsError` 400 for the
+ * rest, e.g. no worker id.
+ */
+export function parseNativeHeartbeat(body: unknown): {
+  request: NativeHeartbeat
+  skipped: number
+} {
   const { job_id, job_ids, state, ...others } = parseRawHeartbeat(body)
   const named = [...(job_ids ?? []), ...(job_id == null ? [] : [job_id])]
   const ids = named.filter(isId)
@@ -185,22 +184,15 @@ export function parseNativeHeartbeat(body: unknown): Parsed<NativeHeartbeat> {
 export function parseReport(body: unknown): ParsedReport {
   const { worker_id, events } = parseRawReport(body)
   const usable = events.filter(isReportEvent)
-  const parsed = { request: { worker_id, events: usable }, skipped: events.length - usable.length }
-  if (parsed.skipped === 0) return parsed
+  const request = { worker_id, events: usable }
+  if (usable.length === events.length) return { request, skipped: 0, leftOut: [] }
   const unusable = events.filter((event) => !isReportEvent(event))
-  const leftOut = unusable.flatMap((event) => unusableEvent(event) ?? [])
   return {
-    ...parsed,
+    request,
+    skipped: unusable.length,
     complaint: complaintOf(unusable[0], events.indexOf(unusable[0])),
-    ...(leftOut.length > 0 && { leftOut }),
+    leftOut: unusable.flatMap((event) => leftOutIn(event, problemOf(event), isReportEvent) ?? []),
   }
-}
-
-function unusableEvent(event: unknown): UnusableEvent | null {
-  const left = leftOutIn(event, problemOf(event))
-  if (left === null) return null
-  const { standIns, ...others } = left
-  return { ...others, standIn: standIns.find((candidate) => isReportEvent(candidate)) ?? null }
 }
 
 function complaintOf(event: unknown, at: number): Complaint {

@@ -1,4 +1,5 @@
 import { isJsonObject } from '../job/json-value.ts'
+import type { ReportEvent } from '../job/request.ts'
 import { memberTexts, Unreadable } from './json-list.ts'
 import { JSON_LIMITS, parseJsonObject } from './json-text.ts'
 import { id as ID } from './shared-members.ts'
@@ -11,8 +12,8 @@ import { checker } from './validator.ts'
 export interface LeftOut {
   id: string
   problem: string
-  /** For a job that is in the ledger: events that may replace the invalid one, the best first. */
-  standIns: object[]
+  /** For a job that is in the ledger: a valid event that replaces this one; null: there is none. */
+  standIn: ReportEvent | null
   /** For a job that is not in the ledger: the body of the failed job, as the event carries it. */
   content: Buffer | null
 }
@@ -27,13 +28,17 @@ export function jobIdIn(event: unknown): string | undefined {
   return isId(id) ? id : undefined
 }
 
-/** Saves what can be saved of an event; null when it names no job. */
-export function leftOutIn(event: unknown, problem: string): LeftOut | null {
+/** Saves what can be saved of an event; null when it names no job. `isValid` judges possible stand-ins. */
+export function leftOutIn(
+  event: unknown,
+  problem: string,
+  isValid: (candidate: unknown) => candidate is ReportEvent,
+): LeftOut | null {
   const members = membersOf(event)
   const { id, name, outcome, job } = members
   if (!isId(id)) return null
   const content = name === 'failed' && isLeftToUs(outcome) ? job : null
-  return { id, problem, standIns: standInsFor(members, problem), content }
+  return { id, problem, standIn: standInsFor(members, problem).find(isValid) ?? null, content }
 }
 
 /**

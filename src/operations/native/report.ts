@@ -4,7 +4,7 @@ import { isTerminal, type JobRow } from '../../job/job.ts'
 import type { ReportedEvent } from '../../job/report.ts'
 import type { ReportRequest } from '../../job/request.ts'
 import type { ReportResult } from '../../ledger/native.ts'
-import type { UnusableEvent } from '../../schemas/control.ts'
+import type { LeftOut } from '../../schemas/left-out.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 import { emitPromoted } from '../emit-promoted.ts'
 import { takeLease } from '../lease/lease-end.ts'
@@ -30,7 +30,7 @@ export async function report(
   deps: Deps,
   request: ReportRequest,
   context: RequestContext,
-  leftOut: readonly UnusableEvent[] = [],
+  leftOut: readonly LeftOut[] = [],
 ): Promise<Reported> {
   const begun = beginnings(request.events)
   const events = request.events.map((event) => reportedEvent(deps, event, request, begun))
@@ -120,7 +120,7 @@ async function recordParts(
 /** Dead-letters the jobs of invalid events that the ledger does not have; nobody else would keep them. */
 async function keepLeftOut(
   deps: Deps,
-  leftOut: readonly UnusableEvent[],
+  leftOut: readonly LeftOut[],
   queue: string,
   context: RequestContext,
 ): Promise<void> {
