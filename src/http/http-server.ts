@@ -24,6 +24,7 @@ import type { TlsMaterial } from './tls.ts'
 
 export interface HttpServerOptions {
   host: string
+  /** 0 = any free port; `url()` shows which. */
   port: number
   routes: readonly Route[]
   logger: Logger
@@ -32,6 +33,7 @@ export interface HttpServerOptions {
   tls?: TlsMaterial | undefined
   /** The clock of rate limits: milliseconds since 1970, which never go back. */
   now(): number
+  /** Only tests change these. */
   limits?: Partial<ConnectionLimits>
   /** Called when stop begins: FETCHes that wait for jobs must be answered now. */
   onStopping(): void

@@ -1,7 +1,6 @@
 import type { Deps } from '../operations/deps.ts'
 import { health } from '../operations/health.ts'
 import { type ManifestFacts, manifest } from '../operations/manifest.ts'
-import type { Exposition } from '../telemetry/exposition.ts'
 import { HttpServer, type HttpServerOptions } from './http-server.ts'
 import { Polls } from './polls.ts'
 import type { Route } from './route.ts'
@@ -19,15 +18,9 @@ import { systemRoutes } from './routes/system.ts'
 import { workerRoutes } from './routes/workers.ts'
 import { workflowRoutes } from './routes/workflows.ts'
 
-export interface HttpServiceOptions
-  extends Omit<ManifestFacts, 'baseUrl' | 'access' | 'maxBodyBytes'>,
-    Pick<HttpServerOptions, 'access' | 'tls' | 'limits'> {
-  host: string
-  /** 0 = any free port; `url()` shows which. */
-  port: number
-  metrics: Exposition
-  events: Door['events']
-}
+export type HttpServiceOptions = Pick<HttpServerOptions, 'host' | 'port' | 'access' | 'tls'> &
+  Pick<Door, 'metrics' | 'events'> &
+  Omit<ManifestFacts, 'baseUrl' | 'access' | 'maxBodyBytes'>
 
 /** Creates the HTTP door with all its routes (seed 001, Appendix A). */
 export function createHttpService(deps: Deps, options: HttpServiceOptions): HttpServer {

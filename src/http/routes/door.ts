@@ -1,13 +1,8 @@
 import type { Deps } from '../../operations/deps.ts'
 import type { Health } from '../../operations/health.ts'
-import type { EventPage, EventQuery } from '../../telemetry/event-ring.ts'
+import type { EventRing } from '../../telemetry/event-ring.ts'
 import type { Exposition } from '../../telemetry/exposition.ts'
 import type { Polls } from '../polls.ts'
-
-/** A source of events for the list. */
-interface EventSource {
-  list(query: EventQuery): EventPage
-}
 
 /** What the routes are given. */
 export interface Door {
@@ -20,5 +15,5 @@ export interface Door {
   /** `reachedAs`: the `Host` header of the request. */
   manifest(reachedAs: string | undefined): object
   metrics: Exposition
-  events: EventSource
+  events: Pick<EventRing, 'list'>
 }
