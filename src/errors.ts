@@ -37,9 +37,9 @@ export interface OjsErrorOptions {
   status?: number
   details?: Record<string, unknown>
   /** `error.type`, an addition that the public suite reads (conformance.md S11). */
-  type?: string
-  /** Sent as `Retry-After`, in seconds. */
-  retryAfterSeconds?: number
+  type?: string | undefined
+  /** Sent as `Retry-After`. Default: 1 for every 429 and 503 (seed 001 §18.2), else none. */
+  retryAfterSeconds?: number | undefined
   cause?: unknown
 }
 
@@ -74,16 +74,18 @@ export class OjsError extends Error {
     this.retryable = ERROR_CODES[code].retryable
     this.details = options.details
     this.type = options.type
-    this.retryAfterSeconds = options.retryAfterSeconds
+    const isTemporary = this.status === 429 || this.status === 503
+    this.retryAfterSeconds = options.retryAfterSeconds ?? (isTemporary ? 1 : undefined)
   }
 
   /** The same error with more details, and with another message where one is given. */
   withDetails(details: Record<string, unknown>, message: string = this.message): OjsError {
+    const { status, type, retryAfterSeconds } = this
     return new OjsError(this.code, message, {
-      status: this.status,
+      status,
       details: { ...this.details, ...details },
-      ...(this.type !== undefined && { type: this.type }),
-      ...(this.retryAfterSeconds !== undefined && { retryAfterSeconds: this.retryAfterSeconds }),
+      type,
+      retryAfterSeconds,
       cause: this,
     })
   }
@@ -136,12 +138,7 @@ export function stateConflict(
 
 /** 503: RabbitMQ or the ledger cannot take the write now; nothing was stored. */
 export function unavailable(message: string, reason: string, cause?: unknown): OjsError {
-  return new OjsError('backend_error', message, {
-    status: 503,
-    details: { reason },
-    retryAfterSeconds: 1,
-    cause,
-  })
+  return new OjsError('backend_error', message, { status: 503, details: { reason }, cause })
 }
 
 /**

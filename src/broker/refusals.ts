@@ -47,7 +47,6 @@ export function publishRefusal(
     case 'nacked':
       return new OjsError('rate_limited', `Queue '${queue}' is full.`, {
         details: { reason: 'queue_full', queue },
-        retryAfterSeconds: 1,
       })
     case 'returned':
       return unavailable(`RabbitMQ could not route the message to queue '${queue}'.`, 'unroutable')
