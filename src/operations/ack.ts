@@ -11,11 +11,7 @@ import { noteEnded, settleLease } from './lease/lease-end.ts'
  * ACK (seed 001 §7.4, seed 002 §5.3): commits `active → completed`, then sends `basic.ack` for the lease's
  * delivery if the gateway holds one. Works while RabbitMQ is away. Throws 404, 409, 413, 503.
  */
-export async function ack(
-  deps: Deps,
-  body: unknown,
-  context: RequestContext,
-): Promise<{ job: JobRow }> {
+export async function ack(deps: Deps, body: unknown, context: RequestContext): Promise<JobRow> {
   const request = parseAck(body)
   const fence = { attempt: request.attempt, workerId: request.worker_id }
   const change = { now: deps.clock.now(), result: resultText(request) }
@@ -24,7 +20,7 @@ export async function ack(
   if (settleLease(deps, job.id)) deps.ledger.tokenReturned(job.id, job.generation)
   noteEnded(deps, job)
   deps.events.emit({ type: 'job.completed', job, requestId: context.requestId })
-  return { job }
+  return job
 }
 
 /** Throws 413 for a result that is too large; the job then stays active (ojs-digest §2.3). */

@@ -12,11 +12,7 @@ import { requeueLease } from './lease/lease-end.ts'
  * policy. `requeue: true` (an addition, conformance.md §3.2) hands the job back at once and counts no
  * attempt. Works while RabbitMQ is away. Throws 400, 404, 409, 503.
  */
-export async function nack(
-  deps: Deps,
-  body: unknown,
-  context: RequestContext,
-): Promise<{ job: JobRow }> {
+export async function nack(deps: Deps, body: unknown, context: RequestContext): Promise<JobRow> {
   const request = parseNack(body)
   const fence = { attempt: request.attempt, workerId: request.worker_id }
   const row = leasedRow(deps, request.job_id, fence)
@@ -26,7 +22,7 @@ export async function nack(
     ? await requeueLease(deps, row, { workerId, requestId })
     : await failLease(deps, { row, failure: failureOf(request.error), workerId, requestId })
   if (job === 'stale') throw explainStaleLease(deps, request.job_id, fence, 'nack')
-  return { job }
+  return job
 }
 
 /**

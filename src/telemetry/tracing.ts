@@ -104,7 +104,7 @@ export function fetching(
 type Verb = 'ojs.ack' | 'ojs.nack' | 'ojs.cancel' | 'ojs.get_job'
 
 /** Runs `work` in a CLIENT span: the vocabulary treats these verbs as calls of the backend. */
-export function traced<T extends { job: JobRow }>(
+export function traced<T extends JobRow | { job: JobRow }>(
   name: Verb,
   from: TraceContext,
   work: () => T | Promise<T>,
@@ -114,11 +114,16 @@ export function traced<T extends { job: JobRow }>(
   const step = { name, kind: SpanKind.CLIENT, parent: contextOf(from), attributes: COMMON }
   return inSpan(tracer, step, async (span) => {
     const result = await work()
-    span.setAttributes(jobAttributes(result.job))
+    const job = jobIn(result)
+    span.setAttributes(jobAttributes(job))
     if (name === 'ojs.cancel') span.setStatus({ code: SpanStatusCode.OK })
-    if (name === 'ojs.nack') markFailed(span, result.job)
+    if (name === 'ojs.nack') markFailed(span, job)
     return result
   })
+}
+
+function jobIn(result: JobRow | { job: JobRow }): JobRow {
+  return 'job' in result ? result.job : result
 }
 
 /**

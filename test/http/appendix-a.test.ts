@@ -74,8 +74,8 @@ beforeEach(() => {
   vi.mocked(cancel).mockResolvedValue({ job, previousState: 'available', isTokenOwed: false })
   vi.mocked(activate).mockResolvedValue(job)
   vi.mocked(fetch).mockResolvedValue([])
-  vi.mocked(ack).mockResolvedValue({ job })
-  vi.mocked(nack).mockResolvedValue({ job })
+  vi.mocked(ack).mockResolvedValue(job)
+  vi.mocked(nack).mockResolvedValue(job)
   vi.mocked(heartbeat).mockResolvedValue({
     directive: 'running',
     extended: [],

@@ -37,7 +37,7 @@ describe('NACK', () => {
 
   test('answers time and delay of the next attempt of a job that is retried (seed 001 §10.3)', async () => {
     const job = jobRow({ state: 'retryable', attempt: 2, dueAt: 5_000, retryDelayMs: 1_400 })
-    vi.mocked(nack).mockResolvedValue({ job })
+    vi.mocked(nack).mockResolvedValue(job)
     const result = await ask('POST', '/ojs/v1/workers/nack', sent)
     expect(result).toMatchObject({ status: 200, headers: { 'content-type': OJS } })
     expect(JSON.parse(result.body)).toEqual({
@@ -54,7 +54,7 @@ describe('NACK', () => {
 
   test('answers discarded_at and completed_at of a job that is discarded', async () => {
     const job = jobRow({ state: 'discarded', attempt: 3, completedAt: 4_000, discardedAt: 4_000 })
-    vi.mocked(nack).mockResolvedValue({ job })
+    vi.mocked(nack).mockResolvedValue(job)
     expect(JSON.parse((await ask('POST', '/ojs/v1/workers/nack', sent)).body)).toEqual({
       job_id: ID,
       id: ID,
@@ -67,7 +67,7 @@ describe('NACK', () => {
   })
 
   test('answers no delay for a job that was given back with requeue', async () => {
-    vi.mocked(nack).mockResolvedValue({ job: jobRow({ attempt: 0 }) })
+    vi.mocked(nack).mockResolvedValue(jobRow({ attempt: 0 }))
     const { body } = await ask('POST', '/ojs/v1/workers/nack', { ...sent, requeue: true })
     const plain = { job_id: ID, id: ID, state: 'available', attempt: 0, max_attempts: 3 }
     expect(JSON.parse(body)).toEqual(plain)

@@ -119,7 +119,7 @@ describe('the answer of a route', () => {
 
   test('ACK: the completed job', async () => {
     const job = jobRow({ state: 'completed', completedAt: 4_000, result: '{"ok":true}' })
-    vi.mocked(ack).mockResolvedValue({ job })
+    vi.mocked(ack).mockResolvedValue(job)
     const door = await openDoor()
     const result = await door.ask(send('POST', '/ojs/v1/workers/ack', { job_id: ID }))
     expect(result.status).toBe(200)

@@ -62,7 +62,7 @@ async function acknowledged(result: unknown) {
     ...{ ledger: { complete }, clock: { now: () => 0 }, tokens: new Tokens() },
     ...{ broker: { unpark: () => false }, events: { emit: () => {} } },
   }
-  return (await ack(deps as unknown as Deps, { job_id: 'j', result }, { requestId: 'req_1' })).job
+  return await ack(deps as unknown as Deps, { job_id: 'j', result }, { requestId: 'req_1' })
 }
 
 const BODY = Buffer.from('{"id":"j","type":"a.b","args":[]}')

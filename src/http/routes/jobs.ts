@@ -58,9 +58,7 @@ export function jobRoutes({ deps }: Door): Route[] {
       access: ['producer', 'worker', 'operator'],
       async handle(request, response) {
         const id = pathParameter(request, 'id')
-        const { job } = await traced('ojs.get_job', request.context, () => ({
-          job: info(deps, id),
-        }))
+        const job = await traced('ojs.get_job', request.context, () => info(deps, id))
         answer(response, 200, infoDocument(job))
       },
     },

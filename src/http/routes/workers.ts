@@ -27,7 +27,7 @@ export function workerRoutes(door: Door): Route[] {
       async handle(request, response) {
         const body = await readJson(request, response, door.deps.settings.maxBodyBytes)
         const { context } = request
-        const { job } = await traced('ojs.ack', context, () => ack(door.deps, body, context))
+        const job = await traced('ojs.ack', context, () => ack(door.deps, body, context))
         answer(response, 200, ackDocument(job))
       },
     },
@@ -38,7 +38,7 @@ export function workerRoutes(door: Door): Route[] {
       async handle(request, response) {
         const body = await readJson(request, response, door.deps.settings.maxBodyBytes)
         const { context } = request
-        const { job } = await traced('ojs.nack', context, () => nack(door.deps, body, context))
+        const job = await traced('ojs.nack', context, () => nack(door.deps, body, context))
         answer(response, 200, nackDocument(job))
       },
     },
