@@ -1,4 +1,5 @@
 import { Deadlines } from './deadlines.ts'
+import { Deferred } from './deferred.ts'
 import {
   Execution,
   type ExecutionChain,
@@ -7,6 +8,7 @@ import {
   type Handler,
 } from './execution.ts'
 import { MiddlewareChain } from './middleware.ts'
+import { onAbort } from './on-abort.ts'
 import { Pause } from './pause.ts'
 import { listenToSignals, type Signals } from './signals.ts'
 import type { JobSource, Lease, Settlement, SourceSink } from './source.ts'
@@ -55,11 +57,9 @@ export class OJSWorker {
   #signals: Signals | undefined
   #starting: Promise<void> | undefined
   #stopping: Promise<StopResult> | undefined
-  #onStopped: (result: StopResult) => void = () => undefined
+  readonly #end = new Deferred<StopResult>()
   /** Resolves when the worker has stopped, whether by `stop()`, a signal or the server. */
-  readonly stopped: Promise<StopResult> = new Promise((resolve) => {
-    this.#onStopped = resolve
-  })
+  readonly stopped: Promise<StopResult> = this.#end.promise
 
   /** Throws `TypeError` for invalid options. Does not connect yet. */
   constructor(options: OJSWorkerOptions) {
@@ -172,7 +172,7 @@ export class OJSWorker {
       abandoned = await this.#endSource(source)
     }
     this.#state = 'stopped'
-    this.#onStopped({ abandoned })
+    this.#end.resolve({ abandoned })
     this.#endSignals()
     return { abandoned }
   }
@@ -182,9 +182,9 @@ export class OJSWorker {
    * process alive although a signal told it to end: raises that signal again.
    */
   #endSignals(): void {
-    const signals = this.#signals
-    signals?.end()
-    if (signals) this.#raiseIfHanging(signals)
+    if (!this.#signals) return
+    this.#signals.end()
+    this.#raiseIfHanging(this.#signals)
   }
 
   #raiseIfHanging(signals: Signals): void {
@@ -211,7 +211,7 @@ export class OJSWorker {
     const limit = new AbortController()
     const timer = setTimeout(() => limit.abort(), RELEASE_MS)
     const released = Promise.all(left.map((execution) => execution.abandon()))
-    await Promise.race([released, aborted(limit.signal)])
+    await Promise.race([released, new Promise<void>((resolve) => onAbort(limit.signal, resolve))])
     try {
       await source.stop(limit.signal)
     } catch (error) {
@@ -308,11 +308,4 @@ export class OJSWorker {
       // A logger that throws must not stop a job.
     }
   }
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve()
-    else signal.addEventListener('abort', () => resolve(), { once: true })
-  })
 }
