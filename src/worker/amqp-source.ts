@@ -4,6 +4,7 @@ import { isInTime } from '../broker/in-time.ts'
 import { reconnectDelayMs } from '../broker/reconnect.ts'
 import { untilDeadline } from '../lifecycle.ts'
 import type { NativeContext } from '../schemas/native-job.ts'
+import { Deferred } from '../sdk/deferred.ts'
 import { requireObject } from '../sdk/given.ts'
 import type { JobSource, SourceOptions, SourceSink } from '../sdk/source.ts'
 import { uuid7 } from '../uuid.ts'
@@ -13,7 +14,7 @@ import { GatewayLine } from './gateway-line.ts'
 import { Heartbeat } from './heartbeat.ts'
 import { Intake } from './intake.ts'
 import { AmqpLink } from './link.ts'
-import { type AmqpOptions, delayMs, labelOf, withDefaults } from './options.ts'
+import { type AmqpOptions, delayMs, requireVersion, withDefaults } from './options.ts'
 import { Orders } from './orders.ts'
 import { Relief } from './relief.ts'
 import { Reporter } from './reporter.ts'
@@ -62,13 +63,15 @@ class AmqpSource implements JobSource {
   readonly #link: AmqpLink
   readonly #gateway: GatewayLine
   #running: Running | null = null
-  #onEstablished: (() => void) | null = null
+  /** Resolves when the queues are consumed for the first time, or when the worker stops before that. */
+  readonly #established = new Deferred<void>()
   #stopping: Promise<void> | null = null
 
   constructor(options: AmqpSourceOptions) {
     requireObject(options, 'The options must be an object, such as { url }.')
     const { heartbeatInterval = HEARTBEAT_MS, version, ...others } = options
-    this.#version = labelOf('version', version)
+    requireVersion(version)
+    this.#version = version
     this.#heartbeatMs = delayMs('heartbeatInterval', heartbeatInterval)
     this.#link = new AmqpLink(withDefaults(others, 'ojs-worker'), {
       askForQueue: (queue, rungMs) => this.#gateway.announce(queue, rungMs),
@@ -80,9 +83,6 @@ class AmqpSource implements JobSource {
   async start(sink: SourceSink, options: SourceOptions): Promise<void> {
     const running = this.#assemble(sink, options)
     this.#running = running
-    const established = new Promise<void>((resolve) => {
-      this.#onEstablished = resolve
-    })
     this.#link.consume.listen({
       up: () => void this.#establish(running),
       down: (reason) => {
@@ -91,7 +91,7 @@ class AmqpSource implements JobSource {
     })
     running.heartbeat.start()
     running.relief.start()
-    const begun = this.#begin(sink).then((isUp) => (isUp ? established : undefined))
+    const begun = this.#begin(sink).then((isUp) => (isUp ? this.#established.promise : undefined))
     await isInTime(begun, START_PATIENCE_MS)
   }
 
@@ -128,7 +128,7 @@ class AmqpSource implements JobSource {
    */
   async #stop(deadline: AbortSignal): Promise<void> {
     const { reporter, dispatcher, heartbeat, relief } = this.#running ?? {}
-    this.#onEstablished?.()
+    this.#established.resolve()
     heartbeat?.stop()
     relief?.stop()
     await untilDeadline(this.quiet(), deadline)
@@ -209,7 +209,7 @@ class AmqpSource implements JobSource {
     for (let attempt = 1; isCurrent(); attempt++) {
       try {
         await this.#establishOnce(running, isCurrent)
-        this.#onEstablished?.()
+        this.#established.resolve()
         return
       } catch (error) {
         logger.warn({ err: error }, 'queues cannot be consumed yet')

@@ -106,11 +106,11 @@ export function delayMs(name: string, value: number): number {
 }
 
 /**
- * Refuses any other text (`TypeError`): a gateway would refuse the heartbeats and take the worker for dead.
+ * Refuses any other version (`TypeError`): a gateway would refuse the heartbeats and take the worker for dead.
  */
-export function labelOf(name: string, value: string | undefined): string | undefined {
-  if (value === undefined || (typeof value === 'string' && value.length <= 255)) return value
-  throw new TypeError(`${name} must be a string of at most 255 characters.`)
+export function requireVersion(version: unknown): void {
+  if (version === undefined || (typeof version === 'string' && version.length <= 255)) return
+  throw new TypeError('version must be a string of at most 255 characters.')
 }
 
 function oneOf(name: string, value: string, allowed: readonly string[]): void {
