@@ -37,7 +37,7 @@ const PUBLISHERS_OWN = [
 export function shownMembers(
   { isKnown, maxAttempts }: TokenJob,
   { raw }: LiveDelivery,
-  { event, beside, isLeft = false }: { event: EventName; beside: string; isLeft?: boolean },
+  { event, beside, isLeft }: { event: EventName; beside: string; isLeft: boolean },
 ): string {
   // `released` events never show the job; the worker that runs it next will.
   if (event === 'released') return ''
