@@ -38,18 +38,10 @@ function stampOf(root) {
 
 /** The newest change of a file or folder below `path`. A folder changes when a file in it is deleted. */
 function newestChange(path) {
-  if (!existsSync(path)) return 0
-  const { mtimeMs, isDirectory } = describe(path)
-  if (!isDirectory) return mtimeMs
-  return readdirSync(path).reduce(
-    (newest, name) => Math.max(newest, newestChange(join(path, name))),
-    mtimeMs,
-  )
-}
-
-function describe(path) {
-  const stats = statSync(path)
-  return { mtimeMs: stats.mtimeMs, isDirectory: stats.isDirectory() }
+  const stats = statSync(path, { throwIfNoEntry: false })
+  if (!stats) return 0
+  const below = stats.isDirectory() ? readdirSync(path) : []
+  return Math.max(stats.mtimeMs, ...below.map((name) => newestChange(join(path, name))))
 }
 
 export async function build(signal) {
