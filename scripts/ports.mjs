@@ -44,26 +44,27 @@ export function isPortFree(port, host = '127.0.0.1') {
  * Whether a server accepts connections there. Unlike `isPortFree` this never binds the port, which could take
  * it from a server that is about to listen.
  */
-export function takesConnections(port, options) {
-  return dial(port, options, (socket, answer) => {
+export function takesConnections(port) {
+  return dial(port, (socket, answer) => {
     socket.once('connect', () => answer(true))
   })
 }
 
 /** True if a server on that port starts an AMQP 0-9-1 connection, i.e. has booted. */
-export function speaksAmqp(port, options) {
-  return dial(port, options, (socket, answer) => {
+export function speaksAmqp(port, { timeoutMs } = {}) {
+  const watch = (socket, answer) => {
     socket.once('connect', () => socket.write(Buffer.from([65, 77, 81, 80, 0, 0, 9, 1])))
     // Connection.Start is a method frame (type 1). After a version mismatch the server answers "AMQP…"
     // instead.
     socket.once('data', (data) => answer(data[0] === 1))
-  })
+  }
+  return dial(port, watch, timeoutMs)
 }
 
 /** Resolves to what `watch` answers; false when the connection ends first or the time is up. */
-function dial(port, { host = '127.0.0.1', timeoutMs = 2000 } = {}, watch) {
+function dial(port, watch, timeoutMs = 2000) {
   return new Promise((resolve) => {
-    const socket = connect({ port, host })
+    const socket = connect({ port, host: '127.0.0.1' })
     const answer = (result) => {
       socket.destroy()
       resolve(result)

@@ -7,19 +7,15 @@ import { delimiter, join } from 'node:path'
  * be started yields code 127, as in a shell. Asynchronous, because a synchronous spawn would stop the
  * progress lines.
  */
-export function run(command, args, { input, ...options } = {}) {
+export function run(command, args, options = {}) {
   return new Promise((resolve) => {
-    const child = spawn(command, args, {
-      stdio: [input ? 'pipe' : 'ignore', 'pipe', 'pipe'],
-      ...options,
-    })
+    const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], ...options })
     let output = ''
     const collect = (chunk) => {
       output += chunk
     }
     child.stdout?.on('data', collect)
     child.stderr?.on('data', collect)
-    if (input) child.stdin.end(input)
     child.on('error', (error) =>
       resolve({ code: 127, signal: null, output: `${output}${error.message}` }),
     )
