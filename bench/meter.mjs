@@ -1,5 +1,6 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { readText } from '../scripts/read-text.mjs'
 
 /** Linux reports CPU time in hundredths of a second to every program (USER_HZ). */
 const TICKS_PER_SECOND = 100
@@ -98,12 +99,4 @@ function statusKb(pid, field) {
     .split('\n')
     .find((each) => each.startsWith(field))
   return Number(/\d+/.exec(line ?? '')?.[0])
-}
-
-function readText(file) {
-  try {
-    return readFileSync(file, 'utf8')
-  } catch {
-    return ''
-  }
 }

@@ -1,7 +1,8 @@
-import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { linkSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { isAlive } from './processes.mjs'
 import { Refusal } from './progress.mjs'
+import { readText } from './read-text.mjs'
 
 /**
  * Takes a lock file on behalf of several processes: the first is the owner, the others only tidy up after it.
@@ -88,12 +89,4 @@ function identityOf(pid) {
   const stat = readText(`/proc/${pid}/stat`)
   const startedAt = stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]
   return startedAt ? `${pid} ${startedAt}` : `${pid}`
-}
-
-function readText(file) {
-  try {
-    return readFileSync(file, 'utf8')
-  } catch {
-    return ''
-  }
 }

@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto'
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { freePort } from './ports.mjs'
 import { Refusal } from './progress.mjs'
+import { readText } from './read-text.mjs'
 
 export const DEFAULTS = {
   vhost: '/ojs',
@@ -21,14 +22,6 @@ export function refuseSharedData(dir) {
   const pid = Number.parseInt(readText(join(dir, 'pid')), 10)
   const isSame = pid > 0 && readText(`/proc/${pid}/environ`).includes(`HOME=${dir}\0`)
   if (isSame) throw new Refusal(`A RabbitMQ node still uses ${dir}; end it with: kill ${pid}`)
-}
-
-function readText(file) {
-  try {
-    return readFileSync(file, 'utf8')
-  } catch {
-    return ''
-  }
 }
 
 /** The ports of a node: the requested ones, and free ones for the rest. */
