@@ -24,11 +24,11 @@ export function refuseSharedData(dir) {
   if (isSame) throw new Refusal(`A RabbitMQ node still uses ${dir}; end it with: kill ${pid}`)
 }
 
-/** The ports of a node: the requested ones, and free ones for the rest. */
-export async function choosePorts({ port, managementPort }) {
+/** The ports of a node: free ones, but for the AMQP port if one is requested. */
+export async function choosePorts(amqp) {
   return {
-    amqp: port ?? (await freePort()),
-    management: managementPort ?? (await freePort()),
+    amqp: amqp ?? (await freePort()),
+    management: await freePort(),
     prometheus: await freePort(),
     distribution: await freePort(),
     epmd: await freePort(),

@@ -5,8 +5,6 @@ export interface PrivateBrokerOptions {
   dir: string
   /** AMQP port; default: a free one. */
   port?: number
-  /** Management port; default: a free one. Used only with the plugin. */
-  managementPort?: number
   /** For example `rabbitmq_management`, `rabbitmq_prometheus`. */
   plugins?: readonly string[]
   /** Lines for rabbitmq.conf; they win over the defaults. */

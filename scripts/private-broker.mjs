@@ -47,7 +47,7 @@ export class PrivateBroker {
   /** Resolves when the node accepts connections. When `signal` aborts, the start is given up. */
   async start(signal) {
     refuseSharedData(this.dir)
-    this.#ports ??= await choosePorts(this.#options)
+    this.#ports ??= await choosePorts(this.#options.port)
     writeNodeFiles(this.#options, this.#ports)
     try {
       await this.#startBeam(signal)
