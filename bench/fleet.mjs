@@ -27,10 +27,10 @@ export async function measureFleet(stage, plan) {
 }
 
 async function measureSize(stage, size, seconds) {
-  const { fleet, module, amqp, queueType } = stage.native
+  const { fleet } = stage.amqp
   const queue = await stage.newQueue()
   const { id: heldId } = await stage.sample(queue)
-  await fleet.call('open', { native: { module, amqp, queueType }, queue, size, heldId })
+  await fleet.call('open', { native: stage.native, queue, size, heldId })
   const { url, watch } = stage
   const round = await fleet.call('flow', { url, queue, seconds, watch })
   // Copies of one token. No worker can take two of them, so each worker runs the job that is cancelled.

@@ -12,8 +12,8 @@ export async function measureNative(stage, plan) {
   const ceiling = await consumedCeiling(stage)
   const gateway = async (seconds) => {
     const load = await postedJobs(stage, seconds)
-    const round = await stage.native.worker.call('work', { ...load, watch: stage.watch })
-    await stage.native.worker.call('verify', load)
+    const round = await stage.amqp.worker.call('work', { ...load, watch: stage.watch })
+    await stage.amqp.worker.call('verify', load)
     return round
   }
   return { kind: 'rate', ...(await alternate(plan, { ceiling, gateway })) }
@@ -26,7 +26,7 @@ export async function measureAlone(stage, plan) {
     const load = await postedJobs(stage, seconds)
     await stage.stopGateway()
     const alone = { ...load, isAlone: true, watch: stage.watch }
-    const round = await stage.native.worker.call('work', alone)
+    const round = await stage.amqp.worker.call('work', alone)
     return { ...round, ...(await comeBack(stage, load)) }
   }
   const { title, profile } = plan
@@ -60,9 +60,9 @@ async function comeBack(stage, { queue, ...load }) {
   while ((await stage.controlDepth(queue)) > 0) await sleep(POLL_MS)
   const emptyS = elapsed()
   const there = { ...load, queue, url: stage.url }
-  await stage.native.worker.call('untilCompleted', there)
+  await stage.amqp.worker.call('untilCompleted', there)
   const knownS = elapsed()
-  await stage.native.worker.call('verify', there)
+  await stage.amqp.worker.call('verify', there)
   return { emptyS, knownS }
 }
 
@@ -84,13 +84,8 @@ async function postedJobs(stage, seconds) {
   const queue = await stage.newQueue()
   await stage.purge(queue)
   const { url } = stage
-  await stage.native.worker.call('post', { url, queue, count: jobs })
-  return { native: nativeOf(stage), url, queue, jobs, concurrency: CONCURRENCY }
-}
-
-/** The members of `stage.native` that can be sent to another process. */
-function nativeOf({ native: { module, amqp, queueType } }) {
-  return { module, amqp, queueType }
+  await stage.amqp.worker.call('post', { url, queue, count: jobs })
+  return { native: stage.native, url, queue, jobs, concurrency: CONCURRENCY }
 }
 
 /** One row for each number of calls in flight. The ceiling publishes the producer's own message. */
@@ -107,8 +102,7 @@ export async function measureProducer(stage, plan) {
 async function compareProducer(stage, plan, inFlight) {
   const ceilingQueue = await stage.newQueue()
   await stage.purge(ceilingQueue)
-  const native = nativeOf(stage)
-  await stage.native.producer.call('produceOne', { native, queue: ceilingQueue })
+  await stage.amqp.producer.call('produceOne', { native: stage.native, queue: ceilingQueue })
   const token = await stage.sample(ceilingQueue)
   const ceiling = async (seconds) => {
     const round = await stage.raw.call('publish', { inFlight, seconds, watch: stage.watch })
@@ -118,7 +112,7 @@ async function compareProducer(stage, plan, inFlight) {
   const gateway = async (seconds) => {
     const queue = await stage.newQueue()
     const load = { queue, inFlight, seconds, watch: stage.watch }
-    const round = await stage.native.producer.call('produce', load)
+    const round = await stage.amqp.producer.call('produce', load)
     checkArrived(await stage.purge(queue), round.created)
     return round
   }
@@ -132,10 +126,10 @@ export async function measureStartLatency(stage, plan) {
   await stage.purge(queue)
   const brokerQueue = stage.brokerQueue(ceilingQueue)
   const common = { pauseMs: PAUSE_MS, watch: stage.watch }
-  const load = { ...common, native: nativeOf(stage), url: stage.url, queue }
+  const load = { ...common, native: stage.native, url: stage.url, queue }
   const rounds = await alternate(plan, {
     ceiling: (seconds) => stage.raw.call('latency', { ...common, brokerQueue, seconds }),
-    gateway: (seconds) => stage.native.worker.call('latency', { ...load, seconds }),
+    gateway: (seconds) => stage.amqp.worker.call('latency', { ...load, seconds }),
   })
   return { kind: 'latency', ...rounds }
 }

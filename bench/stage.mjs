@@ -47,8 +47,8 @@ export class Stage {
     this.#opened.push(() => broker.kill9().then(() => broker.stop()))
     await broker.start()
     this.#node = broker
-    this.native = { module: moduleAt('./worker/index.js'), amqp: broker.url() }
-    this.native.queueType = this.#profile
+    const module = moduleAt('./worker/index.js')
+    this.native = { module, amqp: broker.url(), queueType: this.#profile }
     this.watch = { broker: broker.pid }
     mkdirSync(join(this.#dir, 'gateway'))
     this.#env = { OJS_AMQP_URL: broker.url(), OJS_QUEUE_TYPE: this.#profile }
@@ -116,27 +116,28 @@ export class Stage {
 
   /** From now on the ceiling publishes to `queue`, byte for byte the message that the gateway sent there. */
   sample(queue) {
-    return this.raw.call('sample', { exchange: EXCHANGE, queue, brokerQueue: brokerQueue(queue) })
+    const brokerQueue = this.brokerQueue(queue)
+    return this.raw.call('sample', { exchange: EXCHANGE, queue, brokerQueue })
   }
 
   /** The queue's name in RabbitMQ. */
   brokerQueue(queue) {
-    return brokerQueue(queue)
+    return `ojs.queue.${queue}`
   }
 
   /** Empties the queue; resolves to the number of messages that were in it. */
   purge(queue) {
-    return this.raw.call('purge', { brokerQueue: brokerQueue(queue) })
+    return this.raw.call('purge', { brokerQueue: this.brokerQueue(queue) })
   }
 
   /** The number of ready messages in the queue. */
   depth(queue) {
-    return this.raw.call('depth', { brokerQueue: brokerQueue(queue) })
+    return this.raw.call('depth', { brokerQueue: this.brokerQueue(queue) })
   }
 
   /** Removes the oldest messages until about `keep` are left. */
   trim(queue, keep) {
-    return this.raw.call('trim', { brokerQueue: brokerQueue(queue), keep })
+    return this.raw.call('trim', { brokerQueue: this.brokerQueue(queue), keep })
   }
 
   /** The number of the queue's control messages that no gateway has taken yet. */
@@ -159,15 +160,20 @@ export class Stage {
   }
 
   #startLoads() {
-    this.http = { push: this.#child('push'), latency: this.#child('fetch-latency') }
-    this.http.flow = this.#child('flow')
-    this.http.get = this.#child('get-latency')
-    this.http.schedules = this.#child('schedules')
-    this.http.drain = this.#child('drain')
-    this.http.worker = this.#ourChild('sdk-worker')
-    this.native.worker = this.#ourChild('native-worker')
-    this.native.producer = this.#ourChild('native-producer')
-    this.native.fleet = this.#ourChild('fleet')
+    this.http = {
+      push: this.#child('push'),
+      latency: this.#child('fetch-latency'),
+      flow: this.#child('flow'),
+      get: this.#child('get-latency'),
+      schedules: this.#child('schedules'),
+      drain: this.#child('drain'),
+      worker: this.#ourChild('sdk-worker'),
+    }
+    this.amqp = {
+      worker: this.#ourChild('native-worker'),
+      producer: this.#ourChild('native-producer'),
+      fleet: this.#ourChild('fleet'),
+    }
   }
 
   /** A load process that runs code of the project, which is worth profiling. */
@@ -180,8 +186,4 @@ export class Stage {
     this.#opened.push(child.stop)
     return child
   }
-}
-
-function brokerQueue(queue) {
-  return `ojs.queue.${queue}`
 }
