@@ -45,7 +45,7 @@ async function drain({ url, queue, workers, count, jobs, seconds, watch }) {
   isOver = true
   await finished
   for (const { connection } of pool) connection.close()
-  return { rate, acked, ...usage }
+  return { rate, ...usage }
 }
 
 /**
@@ -69,7 +69,7 @@ async function circulate({ url, queue, padding, segment, count, seconds, watch }
   const { jobs, ms } = await workOff(1000 * seconds)
   const usage = meter.stop()
   worker.connection.close()
-  return { rate: (1000 * jobs) / ms, acked: jobs, ...usage }
+  return { rate: (1000 * jobs) / ms, ...usage }
 }
 
 async function fetchAndAckMany(worker, atLeast) {

@@ -31,7 +31,7 @@ async function flow({ url, queue, connections, seconds, watch }) {
   resume(state)
   await finished
   for (const connection of [...producers, ...workers]) connection.close()
-  return { rate, created: state.pushed, acked: state.acked, ...usage }
+  return { rate, ...usage }
 }
 
 async function produce(connection, url, queue, state) {

@@ -152,7 +152,7 @@ async function drain({ brokerQueue, jobs, prefetch, seconds, watch }) {
   const usage = await measuredWindow({ seconds, watch, begin, fault, ended, rampMs: DRAIN_RAMP_MS })
   const rate = (acked - before) / usage.seconds
   await channel.close()
-  return { rate, acked, ...usage }
+  return { rate, ...usage }
 }
 
 /** Consumes and acknowledges `jobs` messages one by one, measured from the first delivery to the last ack. */
