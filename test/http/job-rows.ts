@@ -1,47 +1,15 @@
 import type { CronEntry } from '../../src/job/cron-entry.ts'
-import type { JobRow } from '../../src/job/job.ts'
+import { freshRow, type JobRow } from '../../src/job/job.ts'
+import { newJob } from '../support/jobs.ts'
 
 /** A row as the ledger would return it, for tests of what HTTP makes of it. */
 export function jobRow(change: Partial<JobRow> = {}): JobRow {
   const id = change.id ?? '019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d6'
-  return {
-    id,
-    type: 'email.send',
-    queue: 'email',
-    priority: 0,
-    maxAttempts: 3,
-    visibilityTimeoutMs: null,
-    timeoutMs: 30_000,
-    expiresAt: null,
-    createdAt: 1_000,
-    envelope: `{"specversion":"1.0","id":"${id}","type":"email.send","queue":"email","args":["\u00fc"]}`,
-    carry: null,
-    generation: 0,
-    state: 'available',
-    attempt: 0,
-    outbox: null,
-    tokenOut: true,
-    holder: null,
-    workerId: null,
-    leaseMs: null,
-    leaseExpiresAt: null,
-    timeoutAt: null,
-    dueAt: null,
-    rungMs: null,
-    retryDelayMs: null,
-    activatedAt: null,
-    isDeadLetter: false,
-    enqueuedAt: 2_000,
-    startedAt: null,
-    completedAt: null,
-    cancelledAt: null,
-    discardedAt: null,
-    result: null,
-    error: null,
-    errors: null,
-    deadLetterCopied: false,
-    ...change,
-  }
+  const envelope = `{"specversion":"1.0","id":"${id}","type":"email.send","queue":"email","args":["\u00fc"]}`
+  const job = newJob({ id, queue: 'email', createdAt: 1_000, envelope })
+  const stored = { generation: 0, outbox: null, enqueuedAt: 2_000 }
+  // The publish of its token was confirmed.
+  return { ...freshRow(job, stored), tokenOut: true, ...change }
 }
 
 /** A cron entry as the ledger would return it. */
