@@ -3,7 +3,7 @@ import { Meter } from '../meter.mjs'
 import { fill } from './fill.mjs'
 import { HttpConnection } from './http-connection.mjs'
 import { ackRequest, fetchRequest } from './requests.mjs'
-import { faultLine, measuredWindow, RAMP_MS } from './window.mjs'
+import { countedWindow, faultLine, RAMP_MS } from './window.mjs'
 
 const WAIT_MS = 2000
 
@@ -36,16 +36,11 @@ async function drain({ url, queue, workers, count, jobs, seconds, watch }) {
   }
   const finished = Promise.all(pool.map(run))
   finished.catch(fail)
-  let before = 0
-  const begin = () => {
-    before = acked
-  }
-  const usage = await measuredWindow({ seconds, watch, begin, fault, ended })
-  const rate = (acked - before) / usage.seconds
+  const round = await countedWindow({ done: () => acked, seconds, watch, fault, ended })
   isOver = true
   await finished
   for (const { connection } of pool) connection.close()
-  return { rate, ...usage }
+  return round
 }
 
 /**

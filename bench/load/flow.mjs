@@ -1,7 +1,7 @@
 import { serve } from '../child.mjs'
 import { HttpConnection } from './http-connection.mjs'
 import { ackRequest, fetchRequest, pushRequest } from './requests.mjs'
-import { faultLine, measuredWindow } from './window.mjs'
+import { countedWindow, faultLine } from './window.mjs'
 
 /** Producers are faster than workers, so they wait while so many jobs are in flight. */
 const MAX_BACKLOG = 1024
@@ -21,17 +21,12 @@ async function flow({ url, queue, connections, seconds, watch }) {
   const working = workers.map((connection, index) => work(connection, url, queue, index, state))
   const finished = Promise.all([...producing, ...working])
   finished.catch(fail)
-  let before = 0
-  const begin = () => {
-    before = state.acked
-  }
-  const usage = await measuredWindow({ seconds, watch, begin, fault })
-  const rate = (state.acked - before) / usage.seconds
+  const round = await countedWindow({ done: () => state.acked, seconds, watch, fault })
   state.isOver = true
   resume(state)
   await finished
   for (const connection of [...producers, ...workers]) connection.close()
-  return { rate, ...usage }
+  return round
 }
 
 async function produce(connection, url, queue, state) {

@@ -1,7 +1,7 @@
 import { serve } from '../child.mjs'
 import { quantile } from '../statistics.mjs'
 import { ARGS, JOB_TYPE } from './requests.mjs'
-import { faultLine, measuredWindow } from './window.mjs'
+import { countedWindow, faultLine } from './window.mjs'
 
 /** Lives for all rounds, like the ceiling's connection. */
 let producer
@@ -19,7 +19,6 @@ async function produceOne({ native, queue }) {
 async function produce({ queue, inFlight, seconds, watch }) {
   const { fault, fail } = faultLine()
   let created = 0
-  let before = 0
   let latencies = []
   let isOver = false
   const run = async () => {
@@ -33,13 +32,10 @@ async function produce({ queue, inFlight, seconds, watch }) {
   const drained = Promise.all(Array.from({ length: inFlight }, run))
   drained.catch(fail)
   const begin = () => {
-    before = created
     latencies = []
   }
-  const usage = await measuredWindow({ seconds, watch, begin, fault })
-  const rate = (created - before) / usage.seconds
-  const measured = latencies
+  const round = await countedWindow({ done: () => created, begin, seconds, watch, fault })
   isOver = true
   await drained
-  return { rate, p50: quantile(measured, 0.5), p99: quantile(measured, 0.99), created, ...usage }
+  return { p50: quantile(latencies, 0.5), p99: quantile(latencies, 0.99), created, ...round }
 }

@@ -3,7 +3,7 @@ import { quantile } from '../statistics.mjs'
 import { fill, fillChains } from './fill.mjs'
 import { HttpConnection } from './http-connection.mjs'
 import { batchRequest, numberedPush, pushRequest } from './requests.mjs'
-import { faultLine, measuredWindow } from './window.mjs'
+import { countedWindow, faultLine } from './window.mjs'
 
 serve({ push, pushNumbered, pushOne, fill, fillChains })
 
@@ -50,7 +50,6 @@ async function keepPushing({ url, requests, connections, jobsPerRequest, seconds
   )
   const total = { created: 0, other: {} }
   let latencies = []
-  let createdBefore = 0
   let isOver = false
 
   const run = (connection, nextRequest, done) => {
@@ -72,20 +71,11 @@ async function keepPushing({ url, requests, connections, jobsPerRequest, seconds
   )
 
   const begin = () => {
-    createdBefore = total.created
     latencies = []
   }
-  const usage = await measuredWindow({ seconds, watch, begin, fault })
-  const rate = (total.created - createdBefore) / usage.seconds
-  const measured = latencies
+  const round = await countedWindow({ done: () => total.created, begin, seconds, watch, fault })
   isOver = true
   await Promise.race([drained, fault])
   for (const connection of pool) connection.close()
-  return {
-    rate,
-    p50: quantile(measured, 0.5),
-    p99: quantile(measured, 0.99),
-    ...total,
-    ...usage,
-  }
+  return { p50: quantile(latencies, 0.5), p99: quantile(latencies, 0.99), ...total, ...round }
 }

@@ -3,7 +3,7 @@ import amqp from 'amqplib'
 import { serve } from '../child.mjs'
 import { Meter } from '../meter.mjs'
 import { quantile } from '../statistics.mjs'
-import { faultLine, measuredWindow, RAMP_MS, sampledWindow } from './window.mjs'
+import { countedWindow, faultLine, RAMP_MS, sampledWindow } from './window.mjs'
 
 /** Sent as int32, as the gateway does; amqplib would send such a small number as an int8. */
 const INT32_HEADERS = ['x-ojs-attempt', 'x-ojs-max-attempts']
@@ -76,7 +76,6 @@ async function publish({ inFlight, seconds, watch }) {
   for (const channel of channels) channel.on('return', onReturn)
   const { exchange, queue, content, options } = token
   let created = 0
-  let before = 0
   let latencies = []
   let isOver = false
 
@@ -97,16 +96,13 @@ async function publish({ inFlight, seconds, watch }) {
     }),
   )
   const begin = () => {
-    before = created
     latencies = []
   }
-  const usage = await measuredWindow({ seconds, watch, begin, fault })
-  const rate = (created - before) / usage.seconds
-  const measured = latencies
+  const round = await countedWindow({ done: () => created, begin, seconds, watch, fault })
   isOver = true
   await Promise.race([drained, fault])
   for (const channel of channels) channel.off('return', onReturn)
-  return { rate, p50: quantile(measured, 0.5), p99: quantile(measured, 0.99), created, ...usage }
+  return { p50: quantile(latencies, 0.5), p99: quantile(latencies, 0.99), created, ...round }
 }
 
 /** Publishes `count` messages; resolves when all are confirmed. */
@@ -136,7 +132,6 @@ async function drain({ brokerQueue, jobs, prefetch, seconds, watch }) {
   const channel = await consumeConnection.createChannel()
   await channel.prefetch(prefetch)
   let acked = 0
-  let before = 0
   let endRound
   const ended = new Promise((resolve) => {
     endRound = resolve
@@ -146,13 +141,10 @@ async function drain({ brokerQueue, jobs, prefetch, seconds, watch }) {
     acked += 1
     if (acked === jobs) endRound()
   })
-  const begin = () => {
-    before = acked
-  }
-  const usage = await measuredWindow({ seconds, watch, begin, fault, ended, rampMs: DRAIN_RAMP_MS })
-  const rate = (acked - before) / usage.seconds
+  const window = { seconds, watch, fault, ended, rampMs: DRAIN_RAMP_MS }
+  const round = await countedWindow({ done: () => acked, ...window })
   await channel.close()
-  return { rate, ...usage }
+  return round
 }
 
 /** Consumes and acknowledges `jobs` messages one by one, measured from the first delivery to the last ack. */

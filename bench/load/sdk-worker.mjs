@@ -1,7 +1,7 @@
 import { serve } from '../child.mjs'
 import { complainTo } from './complaints.mjs'
 import { JOB_TYPE } from './requests.mjs'
-import { faultLine, measuredWindow } from './window.mjs'
+import { countedWindow, faultLine } from './window.mjs'
 
 serve({ work })
 
@@ -26,12 +26,7 @@ async function work({ sdk, url, queue, concurrency, jobs, seconds, watch }) {
     if (handled >= last) endRound()
   })
   await worker.start()
-  let before = 0
-  const begin = () => {
-    before = handled
-  }
-  const usage = await measuredWindow({ seconds, watch, begin, fault, ended })
-  const rate = (handled - before) / usage.seconds
+  const round = await countedWindow({ done: () => handled, seconds, watch, fault, ended })
   await worker.stop()
-  return { rate, handled, ...usage }
+  return round
 }

@@ -9,13 +9,24 @@ export const RAMP_MS = 1000
  * Measures a part of a round whose load is running already: after the ramp, for `seconds`. Calls `begin()` at
  * its start. A `fault` ends it early, and so does `ended`, which means that the load is used up.
  */
-export async function measuredWindow({ seconds, watch, begin, fault, ended, rampMs = RAMP_MS }) {
+async function measuredWindow({ seconds, watch, begin, fault, ended, rampMs = RAMP_MS }) {
   const early = ended ? [fault, ended] : [fault]
   await Promise.race([sleep(rampMs), ...early])
   begin()
   const meter = new Meter(watch)
   await Promise.race([sleep(1000 * seconds), ...early])
   return meter.stop()
+}
+
+/** As `measuredWindow`, and also returns the rate of what `done()` counts. */
+export async function countedWindow({ done, begin, ...window }) {
+  let before = 0
+  const start = () => {
+    before = done()
+    begin?.()
+  }
+  const usage = await measuredWindow({ ...window, begin: start })
+  return { rate: (done() - before) / usage.seconds, ...usage }
 }
 
 /**
