@@ -59,7 +59,7 @@ export function queuesOf(exchange: Exchange): Queues {
   const path = (name: string) => `/queues/${segment(name, 'The name of a queue')}`
   return {
     async list(page = {}, call = {}) {
-      return listed<'queues', Queue>(exchange, 'queues', '/queues', page, call)
+      return listed(exchange, 'queues', '/queues', page, call)
     },
     async stats(name, call = {}) {
       const answer = await exchange({ method: 'GET', path: `${path(name)}/stats`, ...call })
@@ -88,7 +88,7 @@ export function deadLettersOf(exchange: Exchange): DeadLetters {
   const path = (id: string) => `/dead-letter/${segment(id, 'The id of a job')}`
   return {
     async list(page = {}, call = {}) {
-      return listed<'jobs', Job>(exchange, 'jobs', '/dead-letter', page, call)
+      return listed(exchange, 'jobs', '/dead-letter', page, call)
     },
     async retry(id, call = {}) {
       return objectIn(
@@ -132,7 +132,7 @@ export function cronOf(exchange: Exchange): Cron {
   const path = (name: string) => `/cron/${segment(name, 'The name of a cron job')}`
   return {
     async list(page = {}, call = {}) {
-      return listed<'cron_jobs', CronJob>(exchange, 'cron_jobs', '/cron', page, call)
+      return listed(exchange, 'cron_jobs', '/cron', page, call)
     },
     async register(spec, call = {}) {
       const { name, cron, timezone, enabled, description, ...others } = spec
@@ -171,7 +171,7 @@ export function schemasOf(exchange: Exchange): Schemas {
   const path = (uri: string) => `/schemas/${segment(uri, 'The URI of a schema')}`
   return {
     async list(page = {}, call = {}) {
-      return listed<'schemas', Schema>(exchange, 'schemas', '/schemas', page, call)
+      return listed(exchange, 'schemas', '/schemas', page, call)
     },
     async register(spec, call = {}) {
       return objectIn(
@@ -201,7 +201,7 @@ export function workersOf(exchange: Exchange): Workers {
   const path = (id: string) => `/admin/workers/${segment(id, 'The id of a worker')}`
   return {
     async list(page = {}, call = {}) {
-      return listed<'items', WorkerInfo>(exchange, 'items', '/admin/workers', page, call)
+      return listed(exchange, 'items', '/admin/workers', page, call)
     },
     async quiet(id, call = {}) {
       return directed(exchange, `${path(id)}/quiet`, call)
@@ -237,7 +237,7 @@ export function workflowsOf(exchange: Exchange): Workflows {
       return objectIn(await exchange(sent), 'workflow')
     },
     async list(page = {}, call = {}) {
-      return listed<'workflows', Workflow>(exchange, 'workflows', '/workflows', page, call)
+      return listed(exchange, 'workflows', '/workflows', page, call)
     },
     async get(id, call = {}) {
       return objectIn(await exchange({ method: 'GET', path: path(id), ...call }), 'workflow')
