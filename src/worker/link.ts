@@ -115,11 +115,6 @@ export class AmqpLink {
     await Promise.all([this.publish.start(), this.consume.start()])
   }
 
-  /** How many callers wait until something can be published. */
-  get waiting(): number {
-    return this.#opening.waiting
-  }
-
   /** Waits until something can be published. False: that is still impossible after `waitMs`. */
   untilPublishing(waitMs: number): Promise<boolean> {
     return this.#opening.untilOpen(this.publisher, waitMs)

@@ -16,12 +16,8 @@ function linkToNowhere(): AmqpLink {
   return new AmqpLink(options, HOOKS)
 }
 
-test('AmqpLink that never opens removes its waiters when their time is up', async () => {
-  const link = linkToNowhere()
-  const waits = [1, 2, 3].map((ms) => link.untilPublishing(ms))
-  expect(link.waiting).toBe(3)
-  expect(await Promise.all(waits)).toEqual([false, false, false])
-  expect(link.waiting).toBe(0)
+test('AmqpLink.untilPublishing resolves with false when the time is up', async () => {
+  expect(await linkToNowhere().untilPublishing(1)).toBe(false)
 })
 
 test('AmqpLink.untilPublishing resolves with false when the link is stopped', async () => {
