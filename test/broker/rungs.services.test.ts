@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { freePort } from '../../scripts/ports.mjs'
 import type { Connection } from '../../src/broker/connection.ts'
 import { EntityChecker } from '../../src/broker/entity-checker.ts'
 import { createNames } from '../../src/broker/names.ts'
@@ -11,7 +12,6 @@ import { loadTopology } from '../../src/broker/topology.ts'
 import { topologyDiff } from '../../src/broker/topology-diff.ts'
 import { systemClock } from '../../src/clock.ts'
 import type { NewJob } from '../../src/job/job.ts'
-import { freePort } from '../support/free-port.mjs'
 import { vhostOfTest } from './fixtures.ts'
 import {
   logger,

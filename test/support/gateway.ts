@@ -3,9 +3,9 @@ import { closeSync, existsSync, mkdtempSync, openSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { freePort } from '../../scripts/ports.mjs'
+import { guard, unguard } from '../../scripts/processes.mjs'
 import { OjsClient } from './client.ts'
-import { freePort } from './free-port.mjs'
-import { guard, unguard } from './guard.mjs'
 import { type LogLine, LogTail } from './log-tail.ts'
 
 const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url))

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { guard, unguard } from './guard.mjs'
+import { guard, unguard } from '../../scripts/processes.mjs'
 
 const SCRIPT = fileURLToPath(new URL('./native-worker.mjs', import.meta.url))
 

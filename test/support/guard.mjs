@@ -1,1 +1,0 @@
-export { guard, unguard } from '../../scripts/processes.mjs'
