@@ -39,65 +39,34 @@ export interface Vhost {
   drop(): Promise<void>
 }
 
-export type PrivateNodeOptions = Partial<PrivateBrokerOptions>
+type NodeOptions = Omit<PrivateBrokerOptions, 'sbin' | 'dir' | 'isDisposable'>
 
-export interface PrivateNode {
-  readonly port: number
-  readonly managementPort: number | undefined
-  /** Process id of beam.smp itself; undefined while it is down. */
-  readonly pid: number | undefined
-  /** Process id of the node's own port mapper. */
-  readonly epmdPid: number | undefined
-  readonly dir: string
-  /** Default vhost: `/ojs`. */
-  url(vhost?: string): string
-  /** SIGKILL of the Erlang machine, as a power cut would; resolves when it is gone. */
-  kill9(): Promise<void>
-  /** Starts the node again with the same data and ports, after `kill9` or while it runs. */
-  restart(): Promise<void>
-  /** Output of `rabbitmqctl …args`, about 0.5–2 s per call. */
-  ctl(args: readonly string[]): Promise<string>
+/** A broker of the test's own, whose folder is removed when it stops. */
+export class PrivateNode extends PrivateBroker {
+  constructor(options: NodeOptions) {
+    const sbin = process.env[testVariables.sbin] ?? findRabbitmqSbin()
+    if (!sbin) throw new Error('rabbitmq-server is not installed; `npm test` installs it')
+    const dir = mkdtempSync(join(tmpdir(), 'ojs-rabbitmq-node-'))
+    super({ ...options, sbin, dir, isDisposable: true })
+  }
+
   /** Needs the plugin `rabbitmq_management`. */
-  createVhost(): Promise<Vhost>
-  /** Ends the node and its epmd, and removes `dir` if it was not given. */
-  stop(): Promise<void>
+  createVhost(): Promise<Vhost> {
+    return createVhostOn(this.port, this.managementPort)
+  }
+
+  override async stop(): Promise<void> {
+    await super.stop()
+    await removeFolder(this.dir)
+  }
 }
 
 /**
  * Starts a RabbitMQ node of the caller's own, for tests that kill, restart or configure it; that takes about
  * 5 s. Every other test shares one node: see `createVhost`.
  */
-export async function startPrivateNode(options: PrivateNodeOptions = {}): Promise<PrivateNode> {
-  const dir = options.dir ?? mkdtempSync(join(tmpdir(), 'ojs-rabbitmq-node-'))
-  const sbin = options.sbin ?? process.env[testVariables.sbin] ?? findRabbitmqSbin()
-  if (!sbin) throw new Error('rabbitmq-server is not installed; `npm test` installs it')
-  const broker = new PrivateBroker({ isDisposable: !options.dir, ...options, sbin, dir })
-  try {
-    await broker.start()
-  } catch (error) {
-    if (!options.dir) await removeFolder(dir)
-    throw error
-  }
-  return {
-    dir,
-    port: broker.port,
-    managementPort: broker.managementPort,
-    get pid() {
-      return broker.pid
-    },
-    get epmdPid() {
-      return broker.epmdPid
-    },
-    url: (vhost) => broker.url(vhost),
-    kill9: () => broker.kill9(),
-    restart: () => broker.restart(),
-    ctl: (args) => broker.ctl(args),
-    createVhost: () => createVhostOn(broker.port, broker.managementPort),
-    stop: async () => {
-      await broker.stop()
-      if (!options.dir) await removeFolder(dir)
-    },
-  }
+export function startPrivateNode(options: NodeOptions = {}): Promise<PrivateNode> {
+  return new PrivateNode(options).start()
 }
 
 /** A new vhost on the node that `npm test` started for all test files. Drop it in `afterAll`. */
