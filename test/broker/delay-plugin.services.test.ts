@@ -1,16 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { topologyDiff } from '../../src/broker/topology-diff.ts'
 import { readConfig } from '../../src/config.ts'
 import { startTestGateway } from '../support/in-process.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { createVhost, vhostForAll } from '../support/rabbit.ts'
 
 const EXCHANGE = 'ojs.exchange.delayed'
 
-let vhost: Vhost
-beforeAll(async () => {
-  vhost = await createVhost()
-})
-afterAll(() => vhost.drop())
+const vhost = vhostForAll()
 
 test('the gateway does not start in mode plugin when RabbitMQ has no such plugin, and says why', async () => {
   const start = startTestGateway(vhost.url, { OJS_DELAY_MODE: 'plugin' })

@@ -1,33 +1,23 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { v7 } from 'uuid'
-import { afterAll, beforeAll, expect } from 'vitest'
+import { expect } from 'vitest'
 import { guard, unguard } from '../../scripts/processes.mjs'
 import { OJSClient } from '../../src/sdk/index.ts'
+import { gatewayForAll } from '../operations/harness.ts'
 import { type ControlClient, connectControl } from '../support/control.ts'
-import { startTestGateway, type TestGateway } from '../support/in-process.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
 
 const STOP_MS = 30_000
 
 /** A vhost, a gateway on it and a client of the gateway, for all tests of a file. */
 export function stageForAll() {
-  let vhost: Vhost
-  let gateway: TestGateway
-  beforeAll(async () => {
-    vhost = await createVhost()
-    gateway = await startTestGateway(vhost.url, { OJS_QUEUES: 'email' })
-  })
-  afterAll(async () => {
-    await gateway.destroy()
-    await vhost.drop()
-  })
+  const { vhost, gateway } = gatewayForAll({ OJS_QUEUES: 'email' })
   return {
     /** The environment variables of the examples, as their documentation names them. */
     env: () => ({ OJS_URL: gateway.url, AMQP_URL: vhost.url, OJS_QUEUE: 'email' }),
     client: () => new OJSClient({ url: gateway.url }),
-    gateway: () => gateway,
-    vhost: () => vhost,
+    gateway,
+    vhost,
   }
 }
 
@@ -126,7 +116,7 @@ export async function asClient<T>(
   stage: Stage,
   work: (client: ControlClient) => Promise<T>,
 ): Promise<T> {
-  const client = await connectControl(stage.vhost().url)
+  const client = await connectControl(stage.vhost.url)
   try {
     return await work(client)
   } finally {

@@ -128,7 +128,7 @@ describe('the Python worker, written from docs/control-protocol.md', () => {
     await withExample(startPython(), async (example) => {
       await example.until(async () => (await listed())['state'] === 'running')
       const body = { id, type: 'email.send', args: ['a@example.com'], options: { queue: 'email' } }
-      await stage.gateway().request('POST', '/ojs/v1/jobs', body)
+      await stage.gateway.request('POST', '/ojs/v1/jobs', body)
       await example.until(async () => (await stage.client().getJob(id)).state === 'completed')
       // The cancellation of the other id is still in force, so its message is dropped.
       await publishJob(stage, { id: other, queue: 'email' })
@@ -182,12 +182,12 @@ describe('the Python worker, written from docs/control-protocol.md', () => {
       const { id } = await runJob(stage, example, endless)
       const options = { pending: true }
       const job = { type: 'email.send', args: ['late@example.com'], options }
-      const waiting = (await stage.gateway().push('email', job)).body.job.id
+      const waiting = (await stage.gateway.push('email', job)).body.job.id
       await stage.client().queues.pause('email')
       await stage.client().activateJob(waiting)
-      const consumers = async () => (await stage.vhost().queue('ojs.queue.email'))?.['consumers']
+      const consumers = async () => (await stage.vhost.queue('ojs.queue.email'))?.['consumers']
       await example.until(async () => (await consumers()) === 0)
-      await stage.vhost().closeConnections()
+      await stage.vhost.closeConnections()
       await example.until(() => example.output.includes('connecting again'))
       await example.until(async () => (await listed())['state'] === 'running')
       await stage.client().cancelJob(id)
@@ -207,7 +207,7 @@ describe('the Python worker, written from docs/control-protocol.md', () => {
       const client = stage.client()
       const { id } = await client.enqueue('report.build', [4], { queue: 'email' })
       await example.until(() => example.has(`started ${id} 1`))
-      await stage.vhost().closeConnections()
+      await stage.vhost.closeConnections()
       await example.until(async () => (await client.getJob(id)).state === 'completed')
       await example.until(() => example.output.includes('connecting again'))
       expect(await client.getJob(id)).toMatchObject({ attempt: 1, result: { pages: 4 } })
@@ -222,14 +222,14 @@ describe('the Python worker, written from docs/control-protocol.md', () => {
       const { id } = await client.enqueue('report.build', [6], options)
       await example.until(() => example.has(`started ${id} 1`))
       example.freeze()
-      await stage.vhost().closeConnections()
+      await stage.vhost.closeConnections()
       await dropElsewhere(id)
       await example.until(async () => (await client.getJob(id)).state === 'available')
       example.thaw()
       await example.until(async () => (await client.getJob(id)).state === 'completed', 60_000)
       expect(await client.getJob(id)).toMatchObject({ result: { pages: 6 } })
       expect(example.output.match(/^started /gm)).toHaveLength(2)
-      const unsettled = async () => (await stage.vhost().queue('ojs.queue.email'))?.['messages']
+      const unsettled = async () => (await stage.vhost.queue('ojs.queue.email'))?.['messages']
       await example.until(async () => (await unsettled()) === 0)
     })
   })
@@ -249,7 +249,7 @@ describe('the Python worker, written from docs/control-protocol.md', () => {
     await withExample(startPython(), async (example) => {
       const job = { type: 'email.send', args: ['a@example.com'] }
       await runJob(stage, example, job)
-      await stage.vhost().deleteQueue('ojs.queue.email')
+      await stage.vhost.deleteQueue('ojs.queue.email')
       await example.until(() => example.output.includes('a queue was deleted'))
       await runJob(stage, example, job)
     })

@@ -9,7 +9,7 @@ import { newApiKey, type Role } from '../../src/http/api-keys.ts'
 import { Authority, type Certificate } from '../support/certificates.ts'
 import { Gateway } from '../support/gateway.ts'
 import { eventually } from '../support/in-process.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { vhostForAll } from '../support/rabbit.ts'
 
 const SESSION = fileURLToPath(new URL('./access-session.mjs', import.meta.url))
 const MAIN = resolve(import.meta.dirname, '../../dist/main.js')
@@ -21,13 +21,12 @@ const [producer, worker, operator] = [keyOf('producer'), keyOf('worker'), keyOf(
 describe('a gateway with keys and TLS', () => {
   let authority: Authority
   let own: Certificate
-  let vhost: Vhost
+  const vhost = vhostForAll()
   let gateway: Gateway
 
   beforeAll(async () => {
     authority = new Authority()
     own = authority.issue('gateway')
-    vhost = await createVhost()
     gateway = await Gateway.start({
       amqpUrl: vhost.url,
       env: {
@@ -42,7 +41,6 @@ describe('a gateway with keys and TLS', () => {
   })
   afterAll(async () => {
     await gateway.dispose()
-    await vhost.drop()
     authority.remove()
   })
 

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { jobOf } from '../support/client.ts'
 import { Gateway } from '../support/gateway.ts'
 import { pikaConsume } from '../support/pika.ts'
-import { createVhost } from '../support/rabbit.ts'
+import { vhostForAll } from '../support/rabbit.ts'
 
 const TRACE_ID = '4bf92f3577b34da6a3ce929d0e0e4736'
 const TRACEPARENT = `00-${TRACE_ID}-00f067aa0ba902b7-01`
@@ -11,8 +11,7 @@ const TRACEPARENT = `00-${TRACE_ID}-00f067aa0ba902b7-01`
 /** A member that the gateway does not know, with every kind of JSON value. */
 const UNKNOWN = { deep: [1, -2.5e-3, null, true, { 'ключ ✓': '\u0000"\\' }], empty: {} }
 
-const vhost = await createVhost()
-afterAll(() => vhost.drop())
+const vhost = vhostForAll()
 
 describe.each(['classic', 'quorum'])('a pika consumer on a %s queue', (queueType) => {
   const queue = `email-${queueType}`

@@ -1,21 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { openDatabase } from '../../src/ledger/sqlite/driver.ts'
 import { restartDoomed, untilDead } from '../crash/failpoints.ts'
 import { Random, SEED } from '../crash/random.ts'
 import { jobsOf } from '../support/client.ts'
 import { Gateway } from '../support/gateway.ts'
 import { eventually } from '../support/in-process.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { vhostForAll } from '../support/rabbit.ts'
 
 /**
  * Runs cron jobs while the gateway is killed: each tick makes exactly one job, and no job is lost.
  */
-let vhost: Vhost
-beforeAll(async () => {
-  vhost = await createVhost()
-})
-afterAll(() => vhost?.drop())
+const vhost = vhostForAll()
 
 const PATIENCE_MS = 60_000
 /** Longer than the second between two ticks. */

@@ -8,7 +8,7 @@ import {
 } from '../support/in-process.ts'
 import { inTime } from '../support/in-time.ts'
 import { late } from '../support/late.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { type Vhost, vhostForAll } from '../support/rabbit.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: answers are read as a client would, member by member
 type Json = any
@@ -18,17 +18,13 @@ export function gatewayForAll(
   env: Record<string, string> = {},
   overrides: Parameters<typeof startTestGateway>[2] = {},
 ): { vhost: Vhost; gateway: TestGateway } {
-  let vhost: Vhost
+  const vhost = vhostForAll()
   let gateway: TestGateway
   beforeAll(async () => {
-    vhost = await createVhost()
     gateway = await startTestGateway(vhost.url, env, overrides)
   })
-  afterAll(async () => {
-    await gateway.destroy()
-    await vhost.drop()
-  })
-  return { vhost: late(() => vhost), gateway: late(() => gateway) }
+  afterAll(() => gateway.destroy())
+  return { vhost, gateway: late(() => gateway) }
 }
 
 let count = 0

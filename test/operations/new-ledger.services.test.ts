@@ -1,9 +1,8 @@
-import { afterAll, expect, it, onTestFinished } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import { startTestGateway, type TestGateway } from '../support/in-process.ts'
-import { createVhost } from '../support/rabbit.ts'
+import { vhostForAll } from '../support/rabbit.ts'
 
-const vhost = await createVhost()
-afterAll(() => vhost.drop())
+const vhost = vhostForAll()
 
 async function start(): Promise<TestGateway> {
   const gateway = await startTestGateway(vhost.url, {}, { watchMs: 50 })

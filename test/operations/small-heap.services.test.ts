@@ -1,16 +1,12 @@
 import amqp from 'amqplib'
 import { v7 } from 'uuid'
-import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import { Gateway } from '../support/gateway.ts'
 import { eventually } from '../support/in-process.ts'
 import { WorkerProcess } from '../support/native-worker.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { vhostForAll } from '../support/rabbit.ts'
 
-let vhost: Vhost
-beforeAll(async () => {
-  vhost = await createVhost()
-})
-afterAll(() => vhost?.drop())
+const vhost = vhostForAll()
 
 async function withHeapOf(megabytes: number): Promise<Gateway> {
   const env = { NODE_OPTIONS: `--max-old-space-size=${megabytes}` }

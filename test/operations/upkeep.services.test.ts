@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
 import { queueTokens } from '../support/queue-tokens.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { createVhost, type Vhost, vhostForAll } from '../support/rabbit.ts'
 import {
   deadIds,
   deadLetters,
@@ -16,11 +16,7 @@ import {
 } from './harness.ts'
 import { publishToken } from './tokens.ts'
 
-let vhost: Vhost
-beforeAll(async () => {
-  vhost = await createVhost()
-})
-afterAll(() => vhost.drop())
+const vhost = vhostForAll()
 
 /** Declares a job queue with these additional arguments, as an operator might before the gateway does. */
 async function declare({ url }: Vhost, queue: string, more: object): Promise<void> {

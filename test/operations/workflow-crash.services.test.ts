@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { openDatabase } from '../../src/ledger/sqlite/driver.ts'
 import { restartDoomed, untilDead } from '../crash/failpoints.ts'
 import { Random, SEED } from '../crash/random.ts'
@@ -7,18 +7,14 @@ import { jobsOf } from '../support/client.ts'
 import { Gateway } from '../support/gateway.ts'
 import { eventually } from '../support/in-process.ts'
 import { inOrder } from '../support/order.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { vhostForAll } from '../support/rabbit.ts'
 
 /**
  * Runs graphs of 20 steps while the gateway is killed at commits of its ledger: no step is lost, none has
  * two jobs, and none begins before the steps that it depends on have ended. This covers the gateway with
  * broker, workers and clients; test/ledger/sqlite-workflow-crash.test.ts covers each commit by itself.
  */
-let vhost: Vhost
-beforeAll(async () => {
-  vhost = await createVhost()
-})
-afterAll(() => vhost?.drop())
+const vhost = vhostForAll()
 
 const KILLS = 6
 const WORKERS = 6

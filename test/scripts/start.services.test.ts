@@ -9,18 +9,17 @@ import { needsLongQueuePolicy } from '../../scripts/long-queues.mjs'
 import { findRabbitmqSbin } from '../../scripts/rabbitmq-package.mjs'
 import { removeFolder } from '../../scripts/remove-folder.mjs'
 import { eventually } from '../support/in-process.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { vhostForAll } from '../support/rabbit.ts'
 
 const REPOSITORY = resolve(import.meta.dirname, '../..')
 /** What `npm start` reads besides its scripts. With these, there is nothing to install or build. */
 const LINKED = ['node_modules', 'dist', 'src', 'topology', 'package.json', 'package-lock.json']
 
-let vhost: Vhost
+const vhost = vhostForAll()
 /** A copy of the repository, so that the lock and the data are not the developer's. */
 let root: string
 let runs: Run[] = []
-beforeAll(async () => {
-  vhost = await createVhost()
+beforeAll(() => {
   root = mkdtempSync(join(tmpdir(), 'ojs-start-'))
   cpSync(join(REPOSITORY, 'scripts'), join(root, 'scripts'), { recursive: true })
   for (const name of LINKED) symlinkSync(join(REPOSITORY, name), join(root, name))
@@ -32,7 +31,6 @@ afterAll(async () => {
   }
   runs = []
   await removeFolder(root)
-  await vhost.drop()
 })
 
 interface Run {

@@ -1,6 +1,4 @@
-import { afterAll, beforeAll } from 'vitest'
-import { startTestGateway, type TestGateway } from '../support/in-process.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { gatewayForAll } from '../operations/harness.ts'
 
 /**
  * The server that the SDK is tested against: the one at `OJS_URL` (seed 004, "Integration tests against a
@@ -8,22 +6,7 @@ import { createVhost, type Vhost } from '../support/rabbit.ts'
  */
 export function serverForAll(): { readonly url: string } {
   const given = process.env['OJS_URL']
-  if (given) return { url: given }
-  let vhost: Vhost
-  let gateway: TestGateway
-  beforeAll(async () => {
-    vhost = await createVhost()
-    gateway = await startTestGateway(vhost.url)
-  })
-  afterAll(async () => {
-    await gateway.destroy()
-    await vhost.drop()
-  })
-  return {
-    get url() {
-      return gateway.url
-    },
-  }
+  return given ? { url: given } : gatewayForAll().gateway
 }
 
 let count = 0

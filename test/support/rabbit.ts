@@ -1,12 +1,13 @@
 import { mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { onTestFinished } from 'vitest'
+import { afterAll, beforeAll, onTestFinished } from 'vitest'
 import { managementRequest } from '../../scripts/management-api.mjs'
 import { PrivateBroker, type PrivateBrokerOptions } from '../../scripts/private-broker.mjs'
 import { findRabbitmqSbin } from '../../scripts/rabbitmq-package.mjs'
 import { removeFolder } from '../../scripts/remove-folder.mjs'
 import { testVariables } from '../../scripts/test-environment.mjs'
+import { late } from './late.ts'
 
 /** Whether the installed RabbitMQ has this version or a later one. */
 export function isRabbitmqFrom(major: number, minor: number): boolean {
@@ -69,7 +70,17 @@ export function startPrivateNode(options: NodeOptions = {}): Promise<PrivateNode
   return new PrivateNode(options).start()
 }
 
-/** A new vhost on the node that `npm test` started for all test files. Drop it in `afterAll`. */
+/** A vhost for all tests of the file or `describe` that calls this. Hooks of later calls end before it. */
+export function vhostForAll(): Vhost {
+  let vhost: Vhost
+  beforeAll(async () => {
+    vhost = await createVhost()
+  })
+  afterAll(() => vhost.drop())
+  return late(() => vhost)
+}
+
+/** A new vhost on the node that `npm test` started for all test files. Drop it in the end. */
 export function createVhost(): Promise<Vhost> {
   return createVhostOn(
     Number(new URL(sharedAmqpUrl()).port),
