@@ -1,10 +1,11 @@
 import type { Channel } from 'amqplib'
 import { afterAll, beforeAll, expect } from 'vitest'
-import { type Admin, connectAdmin, scratch } from '../broker/harness.ts'
+import { adminForAll } from '../broker/fixtures.ts'
+import { type Admin, scratch } from '../broker/harness.ts'
 import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
 import { inTime } from '../support/in-time.ts'
 import { late } from '../support/late.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { type Vhost, vhostForAll } from '../support/rabbit.ts'
 import { type Method, Wire } from '../support/wire.ts'
 
 /** Name and type, as seed 002 §12.1 lists them. */
@@ -45,28 +46,21 @@ interface Clients {
 
 /** For all tests of a file or `describe`, in a vhost where nothing was declared before. */
 export function amqpStage(env: Record<string, string> = {}): AmqpStage {
-  let stage: AmqpStage
+  const vhost = vhostForAll()
+  const admin = adminForAll(vhost)
+  let wire: Wire
+  let started: TestGateway
   beforeAll(async () => {
-    const vhost = await createVhost()
-    const wire = await Wire.start(vhost.url)
+    wire = await Wire.start(vhost.url)
     // Else a consumer would be cancelled if a busy machine lets 2 s pass between two steps of a test.
-    const gateway = await startTestGateway(wire.url, env, { idleMs: 60_000 })
-    const admin = await connectAdmin(vhost.url)
-    stage = { vhost, wire, gateway, admin, clients: clientsOf(gateway) }
+    started = await startTestGateway(wire.url, env, { idleMs: 60_000 })
   })
   afterAll(async () => {
-    await stage.gateway.destroy()
-    await stage.wire.stop()
-    await stage.admin.close()
-    await stage.vhost.drop()
+    await started.destroy()
+    await wire.stop()
   })
-  return {
-    vhost: late(() => stage.vhost),
-    wire: late(() => stage.wire),
-    gateway: late(() => stage.gateway),
-    admin: late(() => stage.admin),
-    clients: late(() => stage.clients),
-  }
+  const gateway = late(() => started)
+  return { vhost, wire: late(() => wire), gateway, admin, clients: clientsOf(gateway) }
 }
 
 function clientsOf(gateway: TestGateway): Clients {

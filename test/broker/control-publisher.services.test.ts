@@ -1,29 +1,10 @@
 import type { ConsumeMessage } from 'amqplib'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { Broker, PublishOutcome, Reply } from '../../src/broker/broker.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
-import { type Admin, connectAdmin, row, scratch, startBroker, type TestBroker } from './harness.ts'
+import { vhostOfTest } from './fixtures.ts'
+import { row, scratch } from './harness.ts'
 
-let vhost: Vhost
-let admin: Admin
-const started: TestBroker[] = []
-
-beforeEach(async () => {
-  vhost = await createVhost()
-  admin = await connectAdmin(vhost.url)
-})
-
-afterEach(async () => {
-  for (const broker of started.splice(0)) await broker.stop()
-  await admin.close()
-  await vhost.drop()
-})
-
-async function start(given: Parameters<typeof startBroker>[1] = {}) {
-  const test = await startBroker(vhost.url, given)
-  started.push(test)
-  return test
-}
+const { admin, start } = vhostOfTest()
 
 /** Listens as a worker does, on an exclusive queue of its own. */
 async function listen(exchange: string, keys: readonly string[]): Promise<ConsumeMessage[]> {

@@ -3,26 +3,18 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { DeadLetterCopy } from '../../src/broker/broker.ts'
 import type { Connection } from '../../src/broker/connection.ts'
 import { sweepQueue } from '../../src/broker/dead-letter-sweep.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { vhostForAll } from '../support/rabbit.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
-import {
-  type Admin,
-  connectAdmin,
-  row,
-  startBroker,
-  startConnection,
-  type TestBroker,
-} from './harness.ts'
+import { adminForAll } from './fixtures.ts'
+import { row, startBroker, startConnection, type TestBroker } from './harness.ts'
 
-let vhost: Vhost
-let admin: Admin
+const vhost = vhostForAll()
+const admin = adminForAll(vhost)
 let test: TestBroker
 let connection: Connection
 let queues = 0
 
 beforeAll(async () => {
-  vhost = await createVhost()
-  admin = await connectAdmin(vhost.url)
   test = await startBroker(vhost.url)
   connection = await startConnection(vhost.url, { name: 'consume' })
 })
@@ -30,8 +22,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await connection.close()
   await test.stop()
-  await admin.close()
-  await vhost.drop()
 })
 
 function dlx(queue: string): string {

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Delivery, TakeRequest } from '../../src/broker/broker.ts'
 import type { BrokerDeps, BrokerOptions } from '../../src/broker/options.ts'
 import { systemClock } from '../../src/clock.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { vhostForAll } from '../support/rabbit.ts'
 import { leastOfThree } from '../support/stopwatch.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
 import { brokersOfTest } from './fixtures.ts'
@@ -20,20 +20,15 @@ import {
 /** Class and method, as AMQP frames begin. */
 const BASIC_DELIVER = Buffer.from([0, 60, 0, 60])
 
-let vhost: Vhost
+const vhost = vhostForAll()
 let admin: Admin
 const startAt = brokersOfTest()
 let queues = 0
 
 beforeAll(async () => {
-  vhost = await createVhost()
   admin = await connectAdmin(vhost.url)
 })
-
-afterAll(async () => {
-  await admin.close()
-  await vhost.drop()
-})
+afterAll(() => admin.close())
 
 function start(given: Partial<BrokerOptions> = {}, deps: Partial<BrokerDeps> = {}) {
   // No consumer is cancelled for being idle, unless the test says so.

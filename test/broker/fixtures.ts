@@ -1,4 +1,4 @@
-import { afterEach, beforeEach } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach } from 'vitest'
 import type { BrokerDeps, BrokerHooks, BrokerOptions } from '../../src/broker/options.ts'
 import { late } from '../support/late.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
@@ -15,6 +15,16 @@ export function brokersOfTest(): typeof startBroker {
     started.push(broker)
     return broker
   }
+}
+
+/** An administrator of this vhost, for all tests of the file or `describe` that calls this. */
+export function adminForAll(vhost: Pick<Vhost, 'url'>): Admin {
+  let admin: Admin
+  beforeAll(async () => {
+    admin = await connectAdmin(vhost.url)
+  })
+  afterAll(() => admin.close())
+  return late(() => admin)
 }
 
 /** Gives each test a virtual host in which nothing is declared yet, and an administrator. */

@@ -1,22 +1,13 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
-import { brokersOfTest } from './fixtures.ts'
-import { type Admin, connectAdmin, idsOf, request, row, type TestBroker } from './harness.ts'
+import { describe, expect, it } from 'vitest'
+import { vhostForAll } from '../support/rabbit.ts'
+import { adminForAll, brokersOfTest } from './fixtures.ts'
+import { idsOf, request, row, type TestBroker } from './harness.ts'
 
-let vhost: Vhost
-let admin: Admin
+const vhost = vhostForAll()
+const admin = adminForAll(vhost)
 const startAt = brokersOfTest()
 let queues = 0
-
-beforeAll(async () => {
-  vhost = await createVhost()
-  admin = await connectAdmin(vhost.url)
-})
-afterAll(async () => {
-  await admin.close()
-  await vhost.drop()
-})
 
 describe.each(['classic', 'quorum'] as const)('a paused queue, profile %s', (queueType) => {
   /** A queue with `count` jobs: the first one was taken, the others are buffered. */

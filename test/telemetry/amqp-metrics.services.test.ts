@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { type Admin, connectAdmin } from '../broker/harness.ts'
+import { adminForAll } from '../broker/fixtures.ts'
 import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { vhostForAll } from '../support/rabbit.ts'
 import { type Method, Wire } from '../support/wire.ts'
 import { difference, type Samples, samplesOf, scrape } from './exposition-text.ts'
 
@@ -27,17 +27,8 @@ const AMQP_QUEUES = new Set(QUEUES.map((queue) => `ojs.queue.${queue}`))
 const PROMTOOL = process.env['OJS_TEST_PROMTOOL'] ?? 'promtool'
 const hasPromtool = spawnSync(PROMTOOL, ['--version']).status === 0
 
-let vhost: Vhost
-let admin: Admin
-
-beforeAll(async () => {
-  vhost = await createVhost()
-  admin = await connectAdmin(vhost.url)
-})
-afterAll(async () => {
-  await admin.close()
-  await vhost.drop()
-})
+const vhost = vhostForAll()
+const admin = adminForAll(vhost)
 
 describe('the metrics of seed 002 §12.1, changed by real messages', () => {
   let wire: Wire

@@ -1,12 +1,12 @@
 import { v7 } from 'uuid'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test } from 'vitest'
 import type { Handler } from '../../src/sdk/index.ts'
 import { NativeProducer, NativeWorker, type NativeWorkerOptions } from '../../src/worker/index.ts'
-import { type Admin, connectAdmin } from '../broker/harness.ts'
-import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
+import { adminForAll } from '../broker/fixtures.ts'
+import { gatewayForAll } from '../operations/harness.ts'
+import { eventually } from '../support/in-process.ts'
 import { inTime } from '../support/in-time.ts'
 import { inOrder } from '../support/order.ts'
-import { createVhost } from '../support/rabbit.ts'
 import { gate, ready } from './harness.ts'
 
 const SOON = { initial_interval: 'PT0.1S', backoff_coefficient: 1, jitter: false }
@@ -19,25 +19,14 @@ function failingOnce(attempt: number): number {
 describe.each(['classic', 'quorum'] as const)(
   'read over HTTP, a job of a native worker (%s)',
   (queueType) => {
-    let vhost: Awaited<ReturnType<typeof createVhost>>
-    let gateway: TestGateway
-    let admin: Admin
+    const { vhost, gateway } = gatewayForAll({ OJS_QUEUE_TYPE: queueType })
+    const admin = adminForAll(vhost)
     const workers: NativeWorker[] = []
     let queues = 0
     let queue = ''
 
-    beforeAll(async () => {
-      vhost = await createVhost()
-      gateway = await startTestGateway(vhost.url, { OJS_QUEUE_TYPE: queueType })
-      admin = await connectAdmin(vhost.url)
-    })
     afterEach(async () => {
       await Promise.all(workers.splice(0).map((worker) => worker.stop()))
-    })
-    afterAll(async () => {
-      await admin.close()
-      await gateway.destroy()
-      await vhost.drop()
     })
 
     async function start(

@@ -3,26 +3,19 @@ import { v7 } from 'uuid'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { OJSBackendError, OJSNotFoundError, OJSRateLimitError } from '../../src/sdk/index.ts'
 import { type AmqpOptions, NativeProducer } from '../../src/worker/index.ts'
-import { type Admin, connectAdmin } from '../broker/harness.ts'
+import { adminForAll } from '../broker/fixtures.ts'
+import { connectAdmin } from '../broker/harness.ts'
 import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
 import { pikaConsume } from '../support/pika.ts'
-import { createVhost } from '../support/rabbit.ts'
+import { createVhost, vhostForAll } from '../support/rabbit.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
 
 const UNKNOWN = '0197a2b4-0000-7000-8000-0000000000ff'
 const TRACEPARENT = `00-${'4b'.repeat(16)}-${'a1'.repeat(8)}-01`
 
-const vhost = await createVhost()
-let admin: Admin
+const vhost = vhostForAll()
+const admin = adminForAll(vhost)
 let producer: NativeProducer
-
-beforeAll(async () => {
-  admin = await connectAdmin(vhost.url)
-})
-afterAll(async () => {
-  await admin.close()
-  await vhost.drop()
-})
 
 function open(given: Partial<AmqpOptions> = {}): void {
   const options = { url: vhost.url, logger: false, publishTimeoutMs: 15_000 } as const

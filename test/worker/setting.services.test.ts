@@ -1,10 +1,10 @@
 import { Registry } from 'prom-client'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { WorkerLogger } from '../../src/sdk/index.ts'
 import { NativeProducer, NativeWorker } from '../../src/worker/index.ts'
-import { type Admin, connectAdmin } from '../broker/harness.ts'
+import { adminForAll } from '../broker/fixtures.ts'
 import { eventually, startTestGateway } from '../support/in-process.ts'
-import { createVhost } from '../support/rabbit.ts'
+import { vhostForAll } from '../support/rabbit.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
 
 /** The metrics of seed 002 §12.1. */
@@ -15,16 +15,8 @@ const ELEVEN = [
   ...['publish_confirm_latency_seconds', 'reconnections_total'],
 ].map((name) => `ojs_amqp_${name}`)
 
-const vhost = await createVhost()
-let admin: Admin
-
-beforeAll(async () => {
-  admin = await connectAdmin(vhost.url)
-})
-afterAll(async () => {
-  await admin.close()
-  await vhost.drop()
-})
+const vhost = vhostForAll()
+const admin = adminForAll(vhost)
 
 const QUIET = { logger: false, handleSignals: false, gracePeriod: 0 } as const
 
