@@ -7,10 +7,10 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import amqp from 'amqplib'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { Gateway } from '../support/gateway.ts'
+import { describe, expect, it } from 'vitest'
+import { Gateway, gatewayProcessForAll } from '../support/gateway.ts'
 import { eventually } from '../support/in-process.ts'
-import { createVhost, limitedUser, type Vhost } from '../support/rabbit.ts'
+import { createVhost, limitedUser } from '../support/rabbit.ts'
 
 const MAIN = resolve(import.meta.dirname, '../../dist/main.js')
 
@@ -35,18 +35,7 @@ function cli(args: string[], env: Record<string, string> = {}): Promise<Ended> {
 }
 
 describe('ojs-rabbitmq', () => {
-  let vhost: Vhost
-  let gateway: Gateway
-
-  beforeAll(async () => {
-    vhost = await createVhost()
-    gateway = await Gateway.start({ amqpUrl: vhost.url })
-    await eventually(async () => (await gateway.client.health()).status === 200)
-  })
-  afterAll(async () => {
-    await gateway.dispose()
-    await vhost.drop()
-  })
+  const { vhost, gateway } = gatewayProcessForAll()
 
   it('--help names every command and variable', async () => {
     const { code, out } = await cli(['--help'])
@@ -286,7 +275,7 @@ describe('ojs-rabbitmq', () => {
   it('serve answers waiting fetches and exits 0 on SIGTERM, and a waiting job stays in its queue', async () => {
     const own = await createVhost()
     const drained = await Gateway.start({ amqpUrl: own.url })
-    await eventually(async () => (await drained.client.health()).status === 200)
+    await drained.untilHealthy()
     await drained.client.push({ type: 'a', args: [], options: { queue: 'q' } })
     const polling = drained.client.fetch({ queues: ['empty'], wait_ms: 30_000 })
     await eventually(async () => {

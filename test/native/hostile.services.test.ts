@@ -1,21 +1,10 @@
 import { v7 } from 'uuid'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { jobOf, jobsOf } from '../support/client.ts'
-import { Gateway } from '../support/gateway.ts'
+import { gatewayProcessForAll } from '../support/gateway.ts'
 import { type PikaPublish, pikaConsume, pikaPublish } from '../support/pika.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
 
-let vhost: Vhost
-let gateway: Gateway
-
-beforeAll(async () => {
-  vhost = await createVhost()
-  gateway = await Gateway.start({ amqpUrl: vhost.url })
-})
-afterAll(async () => {
-  await gateway.dispose()
-  await vhost.drop()
-})
+const { vhost, gateway } = gatewayProcessForAll()
 
 /** Messages to the job queue that are not valid jobs. */
 const NO_JOBS: Record<string, PikaPublish> = {

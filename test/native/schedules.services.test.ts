@@ -1,9 +1,9 @@
 import { v7 } from 'uuid'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { jobOf, jobsOf } from '../support/client.ts'
-import { Gateway } from '../support/gateway.ts'
+import { Gateway, gatewayProcessForAll } from '../support/gateway.ts'
 import { type PikaPublish, pikaConsume, pikaPublish } from '../support/pika.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { createVhost } from '../support/rabbit.ts'
 
 /** Seed 002 §9.1.2 with a plain pika client. */
 
@@ -11,17 +11,7 @@ const DAY = 86_400_000
 /** The delay of schedules that a test has to see before they are due. */
 const WAIT_MS = 8_000
 
-let vhost: Vhost
-let gateway: Gateway
-
-beforeAll(async () => {
-  vhost = await createVhost()
-  gateway = await Gateway.start({ amqpUrl: vhost.url })
-})
-afterAll(async () => {
-  await gateway.dispose()
-  await vhost.drop()
-})
+const { vhost, gateway } = gatewayProcessForAll()
 
 function schedule(queue: string, ...messages: PikaPublish[]): Promise<void> {
   return pikaPublish(vhost.url, queue, messages, 'ojs.exchange.delayed')

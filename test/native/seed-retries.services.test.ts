@@ -20,7 +20,7 @@ const end = async () => {
 }
 const startGateway = async () => {
   gateway = await Gateway.start({ amqpUrl: vhost.url })
-  await eventually(async () => (await gateway.client.health()).status === 200)
+  await gateway.untilHealthy()
 }
 const declareRungs = () => runSeedScript(vhost.url, 'seed-002-15-3.py')
 /** Runs the consumer of seed 002 §15.2 for one job per outcome. */

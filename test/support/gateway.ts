@@ -3,10 +3,14 @@ import { closeSync, existsSync, mkdtempSync, openSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll } from 'vitest'
 import { freePort } from '../../scripts/ports.mjs'
 import { guard, unguard } from '../../scripts/processes.mjs'
 import { OjsClient } from './client.ts'
+import { eventually } from './in-process.ts'
+import { late } from './late.ts'
 import { type LogLine, LogTail } from './log-tail.ts'
+import { type Vhost, vhostForAll } from './rabbit.ts'
 
 const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url))
 const START_TIMEOUT_MS = 30_000
@@ -55,6 +59,11 @@ export class Gateway {
   /** True from the start until the process is gone. */
   get isRunning(): boolean {
     return this.#child !== undefined
+  }
+
+  /** The gateway listens before RabbitMQ answers; most tests need both. */
+  untilHealthy(): Promise<void> {
+    return eventually(async () => (await this.client.health()).status === 200)
   }
 
   /** The next log line with this message and for which `wanted` is true; throws when the process ends first. */
@@ -136,6 +145,18 @@ export class Gateway {
       ...this.#options.env,
     }
   }
+}
+
+/** A gateway process on a vhost of its own, for all tests of the file or `describe` that calls this. */
+export function gatewayProcessForAll(): { vhost: Vhost; gateway: Gateway } {
+  const vhost = vhostForAll()
+  let gateway: Gateway
+  beforeAll(async () => {
+    gateway = await Gateway.start({ amqpUrl: vhost.url })
+    await gateway.untilHealthy()
+  })
+  afterAll(() => gateway.dispose())
+  return { vhost, gateway: late(() => gateway) }
 }
 
 /** The environment of this process, without the variables that mean something to a gateway. */

@@ -1,29 +1,17 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { jobOf } from '../support/client.ts'
-import { Gateway } from '../support/gateway.ts'
+import { gatewayProcessForAll } from '../support/gateway.ts'
 import { eventually } from '../support/in-process.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
 
 const PACKAGE = join(import.meta.dirname, '../../package.json')
 const TRACE_ID = '0af7651916cd43dd8448eb211c80319c'
 const SECRET = 'attack at dawn'
 
 describe('logs, metrics and events of a gateway', () => {
-  let vhost: Vhost
-  let gateway: Gateway
+  const { vhost, gateway } = gatewayProcessForAll()
   let jobId = ''
-
-  beforeAll(async () => {
-    vhost = await createVhost()
-    gateway = await Gateway.start({ amqpUrl: vhost.url })
-    await eventually(async () => (await gateway.client.health()).status === 200)
-  })
-  afterAll(async () => {
-    await gateway.dispose()
-    await vhost.drop()
-  })
 
   async function metric(line: string): Promise<number> {
     const { text } = await gateway.client.send('GET', '/metrics')

@@ -12,7 +12,7 @@ test('a native worker never starts a cancelled job, even if the gateway is kille
   onTestFinished(() => vhost.drop())
   const gateway = await Gateway.start({ amqpUrl: vhost.url })
   onTestFinished(() => gateway.dispose())
-  await eventually(async () => (await gateway.client.health()).status === 200)
+  await gateway.untilHealthy()
   const push = async () => {
     const options = { queue: 'q' }
     return jobOf(await gateway.client.push({ type: 'test.job', args: [], options })).id

@@ -27,7 +27,7 @@ export function hostileFloodFaults(node: PrivateNode): void {
     // A separate process, because its open files and its memory are measured.
     const gateway = await Gateway.start({ amqpUrl: vhost.url, env: SMALL_NURSERY })
     onTestFinished(() => gateway.dispose())
-    await eventually(async () => (await gateway.client.health()).status === 200)
+    await gateway.untilHealthy()
     const flood = new Flood(gateway, admin)
     await Promise.all([flood.publish(1, 0), flood.work(1)])
     const before = await flood.usage()

@@ -86,6 +86,6 @@ async function open(
   const env = { OJS_QUEUE_TYPE: profile, OJS_PUBLISH_TIMEOUT_MS: '60000' }
   const gateway = await Gateway.start({ amqpUrl: proxy.url, env })
   onTestFinished(() => gateway.dispose())
-  await eventually(async () => (await gateway.client.health()).status === 200)
+  await gateway.untilHealthy()
   return { gateway, proxy }
 }
