@@ -1,10 +1,9 @@
-import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import type { Handler } from '../../src/sdk/index.ts'
 import { fetchOne, freshQueue, gatewayForAll, storyOf, untilState } from '../operations/harness.ts'
 import { eventually } from '../support/in-process.ts'
-import { createVhost } from '../support/rabbit.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
-import { type Bench, bench, gate, publishJob, workersOfTest } from './harness.ts'
+import { benchOfFile, gate, publishJob, workersOfTest } from './harness.ts'
 
 /** Runs until its signal fires. */
 const endless: Handler = ({ signal }) =>
@@ -89,16 +88,7 @@ describe('a job whose native worker is shut down', () => {
 })
 
 describe('a native worker that is stopped', () => {
-  const vhost = createVhost()
-  let on: Bench
-  beforeAll(async () => {
-    on = await bench((await vhost).url)
-  })
-  afterEach(() => on.clear())
-  afterAll(async () => {
-    await on.close()
-    await (await vhost).drop()
-  })
+  const { vhost, on } = benchOfFile()
 
   test("reports released with the token's attempt before it requeues the token", async () => {
     const queue = await on.queue()
@@ -136,7 +126,7 @@ describe('a native worker that is stopped', () => {
   })
 
   test('ends, and names its job as abandoned, while RabbitMQ does not answer', async () => {
-    const proxy = await TcpProxy.start((await vhost).url)
+    const proxy = await TcpProxy.start(vhost.url)
     onTestFinished(() => proxy.stop())
     const queue = await on.queue()
     const id = await publishJob(on.admin, queue)

@@ -9,7 +9,7 @@ import { type Admin, connectAdmin, row } from '../broker/harness.ts'
 import { deferred } from '../support/deferred.ts'
 import { eventually } from '../support/in-process.ts'
 import { late } from '../support/late.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { type Vhost, vhostForAll } from '../support/rabbit.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: bodies are read as a gateway would, member by member
 type Json = any
@@ -252,21 +252,22 @@ export interface Bench {
 
 /** A bench for all tests of a file, in its own vhost. */
 export function benchOfFile(): { vhost: Vhost; on: Bench } {
-  let vhost: Vhost
+  const vhost = vhostForAll()
+  return { vhost, on: benchIn(vhost) }
+}
+
+/** A bench in this vhost, for all tests of the file or `describe` that calls this. */
+export function benchIn(vhost: Pick<Vhost, 'url'>): Bench {
   let on: Bench
   beforeAll(async () => {
-    vhost = await createVhost()
     on = await bench(vhost.url)
   })
   afterEach(() => on.clear())
-  afterAll(async () => {
-    await on.close()
-    await vhost.drop()
-  })
-  return { vhost: late(() => vhost), on: late(() => on) }
+  afterAll(() => on.close())
+  return late(() => on)
 }
 
-export async function bench(url: string): Promise<Bench> {
+async function bench(url: string): Promise<Bench> {
   const admin = await connectAdmin(url)
   const workers: NativeWorker[] = []
   const desks: ControlDesk[] = []

@@ -1,34 +1,14 @@
-import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { loadTopology } from '../../src/broker/topology.ts'
 import { SqliteLedger } from '../../src/ledger/sqlite/ledger.ts'
-import { type Admin, connectAdmin } from '../broker/harness.ts'
-import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
-import { type Bench, bench } from './harness.ts'
+import { gatewayForAll, untilState } from '../operations/harness.ts'
+import { eventually } from '../support/in-process.ts'
+import { benchIn } from './harness.ts'
 
-let vhost: Vhost
-let admin: Admin
-let gateway: TestGateway
-let stage: Bench
+const { vhost, gateway } = gatewayForAll({ OJS_QUEUE_TYPE: 'quorum' }, { watchMs: 50 })
+const stage = benchIn(vhost)
 /** A spy, because a ledger cannot be read while a gateway uses it. */
 const recordMarker = vi.spyOn(SqliteLedger.prototype, 'recordMarker')
-beforeAll(async () => {
-  vhost = await createVhost()
-  admin = await connectAdmin(vhost.url)
-  gateway = await startTestGateway(vhost.url, { OJS_QUEUE_TYPE: 'quorum' }, { watchMs: 50 })
-  stage = await bench(vhost.url)
-})
-afterEach(() => stage.clear())
-afterAll(async () => {
-  await stage.close()
-  await gateway.destroy()
-  await admin.close()
-  await vhost.drop()
-})
-
-const stateOf = async (id: string) => (await gateway.get(id)).body.job.state
-const untilState = (id: string, state: string) =>
-  eventually(async () => (await stateOf(id)) === state)
 
 async function untilMarked(queue: string): Promise<void> {
   const at = () => recordMarker.mock.calls.findIndex(([name]) => name === queue)
@@ -43,9 +23,9 @@ async function renew(queue: string): Promise<void> {
   const entity = entities.find((one) => one.name === name)
   if (entity?.entity !== 'queue') throw new Error(`no queue ${name}`)
   await Promise.all([
-    admin.channel.deleteQueue(name),
-    admin.channel.assertQueue(name, { arguments: entity.arguments }),
-    admin.channel.bindQueue(name, 'ojs.exchange.direct', queue),
+    stage.admin.channel.deleteQueue(name),
+    stage.admin.channel.assertQueue(name, { arguments: entity.arguments }),
+    stage.admin.channel.bindQueue(name, 'ojs.exchange.direct', queue),
   ])
 }
 
@@ -59,8 +39,8 @@ test('a retry whose queue was deleted still runs when a worker declares that ret
   await gateway.fetch([queue], { wait_ms: 10_000 })
   const error = { code: 'x', message: 'x' }
   await gateway.request('POST', '/ojs/v1/workers/nack', { job_id: id, error })
-  await eventually(async () => (await admin.channel.checkQueue(rung)).messageCount === 1)
-  await admin.channel.deleteQueue(rung)
+  await eventually(async () => (await stage.admin.channel.checkQueue(rung)).messageCount === 1)
+  await stage.admin.channel.deleteQueue(rung)
   const failed = new Set<string>()
   await stage.start(
     { queues: [queue], queueType: 'quorum' },
@@ -73,9 +53,9 @@ test('a retry whose queue was deleted still runs when a worker declares that ret
     },
   )
   const other = await pushed()
-  await untilState(other, 'retryable')
-  await untilState(id, 'completed')
-  await untilState(other, 'completed')
+  await untilState(gateway, other, 'retryable')
+  await untilState(gateway, id, 'completed')
+  await untilState(gateway, other, 'completed')
   expect([...failed]).toEqual([other])
 })
 
@@ -87,10 +67,10 @@ test('a worker runs the jobs of a queue that replaced its own, although RabbitMQ
     { queues: [queue], queueType: 'quorum' },
     { 'test.job': ({ job }) => runs.push(job.id) },
   )
-  await untilState(await pushed(), 'completed')
+  await untilState(gateway, await pushed(), 'completed')
   await untilMarked(queue)
   await renew(queue)
   const id = await pushed()
-  await untilState(id, 'completed')
+  await untilState(gateway, id, 'completed')
   expect(runs.filter((one) => one === id)).toHaveLength(1)
 })

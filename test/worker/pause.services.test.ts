@@ -1,38 +1,22 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { openSqliteLedger } from '../../src/ledger/sqlite/open.ts'
 import { GatewayLine } from '../../src/worker/gateway-line.ts'
 import { Intake } from '../../src/worker/intake.ts'
 import { AmqpLink } from '../../src/worker/link.ts'
 import { withDefaults } from '../../src/worker/options.ts'
-import { type Admin, connectAdmin } from '../broker/harness.ts'
 import { SILENT } from '../ledger/sqlite-harness.ts'
-import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
-import { type Bench, bench, broadcast, gate, ready } from './harness.ts'
+import { gatewayForAll } from '../operations/harness.ts'
+import { eventually } from '../support/in-process.ts'
+import { benchIn, broadcast, gate, ready } from './harness.ts'
 
-let vhost: Vhost
-let gateway: TestGateway
-let admin: Admin
-let stage: Bench
+const { vhost, gateway } = gatewayForAll()
+const stage = benchIn(vhost)
 let queues = 0
 let queue = ''
 
-beforeAll(async () => {
-  vhost = await createVhost()
-  gateway = await startTestGateway(vhost.url)
-  admin = await connectAdmin(vhost.url)
-  stage = await bench(vhost.url)
-})
 beforeEach(() => {
   queues += 1
   queue = `paused-${queues}`
-})
-afterEach(() => stage.clear())
-afterAll(async () => {
-  await stage.close()
-  await admin.close()
-  await gateway.destroy()
-  await vhost.drop()
 })
 
 const direct = async (verb: 'pause' | 'resume') => {
@@ -46,7 +30,8 @@ const pushed = async () => {
 }
 const untilState = (id: string, state: string) =>
   eventually(async () => (await gateway.get(id)).body.job.state === state)
-const consumers = async () => (await admin.channel.checkQueue(`ojs.queue.${queue}`)).consumerCount
+const consumers = async () =>
+  (await stage.admin.channel.checkQueue(`ojs.queue.${queue}`)).consumerCount
 
 /** A staged job: its activation brings it into a paused queue, for which a PUSH would be refused. */
 async function pushPending(): Promise<string> {
@@ -73,7 +58,7 @@ test('a native worker stops consuming a paused queue, finishes its job, and cons
   await activate(later)
   end.open()
   await untilState(running, 'completed')
-  await eventually(async () => (await ready(admin, `ojs.queue.${queue}`)) === 2)
+  await eventually(async () => (await ready(stage.admin, `ojs.queue.${queue}`)) === 2)
   expect(begun).toEqual([running])
 
   await direct('resume')
@@ -127,8 +112,8 @@ test('a native worker consumes again after a restart of the gateway that resumed
 test('a native worker ignores broadcasts about queues of others and malformed broadcasts', async () => {
   const ran: string[] = []
   await stage.start({ queues: [queue] }, { 'test.job': ({ job }) => ran.push(job.id) })
-  await broadcast(admin, queue, 'ojs.control.resume', { queue: 'somebody-elses' })
-  await broadcast(admin, queue, 'ojs.control.pause', { queue: ['no', 'text'] })
+  await broadcast(stage.admin, queue, 'ojs.control.resume', { queue: 'somebody-elses' })
+  await broadcast(stage.admin, queue, 'ojs.control.pause', { queue: ['no', 'text'] })
   const id = await pushed()
   await untilState(id, 'completed')
   expect(await vhost.queue('ojs.queue.somebody-elses')).toBeUndefined()
@@ -136,7 +121,6 @@ test('a native worker ignores broadcasts about queues of others and malformed br
 
 describe('a native worker without a gateway', () => {
   beforeAll(() => gateway.stop())
-  afterEach(() => stage.clear())
   afterAll(() => gateway.restart())
 
   test('obeys a pause that is broadcast while the answer to its sync is on its way', async () => {
@@ -146,13 +130,13 @@ describe('a native worker without a gateway', () => {
     desk.beforeSync = async () => {
       // Only for the first sync: declaring the queue causes another one.
       desk.beforeSync = async () => {}
-      await broadcast(admin, queue, 'ojs.control.pause', { queue })
+      await broadcast(stage.admin, queue, 'ojs.control.pause', { queue })
       await vi.waitUntil(() => paused.mock.calls.length > 0, { timeout: 15_000 })
       paused.mockRestore()
     }
     await stage.start({ queues: [queue] }, {})
     await eventually(async () => (await consumers()) === 0)
-    await broadcast(admin, queue, 'ojs.control.resume', { queue })
+    await broadcast(stage.admin, queue, 'ojs.control.resume', { queue })
     await eventually(async () => (await consumers()) === 1)
   })
 

@@ -1,12 +1,11 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, test } from 'vitest'
 import type { JobContext } from '../../src/sdk/index.ts'
 import { eventually } from '../support/in-process.ts'
 import { inOrder } from '../support/order.ts'
 import { createVhost } from '../support/rabbit.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
 import {
-  type Bench,
-  bench,
+  benchIn,
   type ControlDesk,
   gate,
   publishJob,
@@ -20,22 +19,16 @@ let connections = 0
 const proxy = await TcpProxy.start(vhost.url, (connection) => {
   connections = Math.max(connections, connection)
 })
-let on: Bench
+afterAll(async () => {
+  await proxy.stop()
+  await vhost.drop()
+})
+const on = benchIn(vhost)
 
 /** For workers whose connections the test cuts, while all other connections live on. */
 function throughProxy(): { url: string } {
   return { url: proxy.url }
 }
-
-beforeAll(async () => {
-  on = await bench(vhost.url)
-})
-afterEach(() => on.clear())
-afterAll(async () => {
-  await on.close()
-  await proxy.stop()
-  await vhost.drop()
-})
 
 /** Publishes jobs and takes their tokens once, so that RabbitMQ marks them as redelivered. */
 async function publishRedelivered(queue: string, ...envelopes: object[]): Promise<string[]> {
