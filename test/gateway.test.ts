@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it, type Mock, onTestFinished, vi } from 'vitest'
+import { beforeEach, describe, expect, it, type Mock, onTestFinished, vi } from 'vitest'
 import type { BrokerHooks } from '../src/broker/options.ts'
 import { readConfig } from '../src/config.ts'
 import { brokerHooks, startGateway } from '../src/gateway.ts'
@@ -10,7 +10,7 @@ import { createLogger } from '../src/logger.ts'
 import type { Deps } from '../src/operations/deps.ts'
 import type { ControlObserver } from '../src/telemetry/control-metrics.ts'
 import { fetched, NOW, pushed, rowOf } from './ledger/harness.ts'
-import { openSqliteHarness, type SqliteHarness } from './ledger/sqlite-harness.ts'
+import { ledgerOfTest } from './ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage } from './operations/told-broker.ts'
 
 const logger = createLogger('silent')
@@ -44,19 +44,17 @@ it('a gateway warns from its start about queues that another process has found l
 })
 
 describe('the hooks through which the broker reads the ledger', () => {
-  let harness: SqliteHarness
+  const harness = ledgerOfTest()
   let stage: ToldStage
   let wakeRelay: Mock<Deps['wakeRelay']>
   let hooks: BrokerHooks
-  beforeEach(async () => {
-    harness = await openSqliteHarness()
+  beforeEach(() => {
     stage = onToldBroker(harness, {})
     const clock = { now: () => NOW + 60_000, wall: () => NOW + 60_000 }
     wakeRelay = vi.fn()
     const deps = { ...stage.deps, clock, wakeRelay }
     hooks = brokerHooks(harness.ledger, () => deps, {} as ControlObserver)
   })
-  afterEach(() => harness.destroy())
 
   it('report tokens of a queue while it has a job that waits or runs', async () => {
     expect(hooks.hasTokens('default')).toBe(false)

@@ -1,23 +1,22 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { beforeEach, describe, expect, it, vi } from 'vitest'
 import type { ControlMessage, Reply } from '../../src/broker/broker.ts'
 import { controlDoor } from '../../src/control/consumer.ts'
 import { OjsError, unavailable } from '../../src/errors.ts'
 import { fetched, pushed, rowOf } from '../ledger/harness.ts'
-import { openSqliteHarness, refuseChangesOf, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { ledgerOfTest, refuseChangesOf } from '../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage } from '../operations/told-broker.ts'
 
 const UNKNOWN_ID = '019539a4-b68c-7def-8000-00000000ffff'
 const MAX_BYTES = 1_048_576
 
-let harness: SqliteHarness
+const harness = ledgerOfTest()
 let stage: ToldStage
 let replies: Reply[]
 /** The calls of the telemetry observer. */
 let heard: unknown[][]
 let take: ReturnType<typeof controlDoor>
 
-beforeEach(async () => {
-  harness = await openSqliteHarness()
+beforeEach(() => {
   replies = []
   heard = []
   stage = onToldBroker(harness, {
@@ -35,7 +34,6 @@ beforeEach(async () => {
   ) as unknown as Parameters<typeof controlDoor>[0]['observer']
   take = controlDoor({ deps: stage.deps, observer })
 })
-afterEach(() => harness.destroy())
 
 function message(type: string, body: unknown, given: Partial<ControlMessage> = {}): ControlMessage {
   const content = Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { beforeEach, describe, expect, it, vi } from 'vitest'
 import type { ControlMessage, PublishOutcome, Reply } from '../../src/broker/broker.ts'
 import { shownMessage } from '../../src/broker/message.ts'
 import { controlDoor } from '../../src/control/consumer.ts'
@@ -6,22 +6,16 @@ import { unavailable } from '../../src/errors.ts'
 import { WorkerRegistry } from '../../src/operations/worker-registry.ts'
 import { uuid7 } from '../../src/uuid.ts'
 import { NOW, pushed } from '../ledger/harness.ts'
-import {
-  openSqliteHarness,
-  refuseChangesOf,
-  SILENT,
-  type SqliteHarness,
-} from '../ledger/sqlite-harness.ts'
+import { ledgerOfTest, refuseChangesOf, SILENT } from '../ledger/sqlite-harness.ts'
 import { onToldBroker } from '../operations/told-broker.ts'
 
-let harness: SqliteHarness
+const harness = ledgerOfTest()
 let replies: Reply[]
 let take: ReturnType<typeof controlDoor>
 /** The outcome of each broadcast. */
 let broadcastOutcome: () => Promise<PublishOutcome>
 
-beforeEach(async () => {
-  harness = await openSqliteHarness()
+beforeEach(() => {
   replies = []
   broadcastOutcome = async () => 'confirmed'
   const { deps } = onToldBroker(harness, {
@@ -38,7 +32,6 @@ beforeEach(async () => {
   const observer = { received() {}, malformed() {}, skipped() {}, died() {}, replyDropped() {} }
   take = controlDoor({ deps, observer })
 })
-afterEach(() => harness.destroy())
 
 type Sent = [type: string, body: object]
 

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { expect, it, vi } from 'vitest'
 import { Access } from '../../src/ledger/sqlite/access.ts'
 import { Confirms } from '../../src/ledger/sqlite/confirms.ts'
 import type { Database } from '../../src/ledger/sqlite/driver.ts'
@@ -9,13 +9,9 @@ import { WorkflowBook } from '../../src/ledger/sqlite/workflow-book.ts'
 import { endStep } from '../../src/ledger/sqlite/workflow-run.ts'
 import { prepareWorkflows } from '../../src/ledger/sqlite/workflow-statements.ts'
 import { FAILED, fenceOf, fetched, NOW, pushed, rowOf } from './harness.ts'
-import { openSqliteHarness, SILENT, type SqliteHarness } from './sqlite-harness.ts'
+import { ledgerOfTest, SILENT } from './sqlite-harness.ts'
 
-let harness: SqliteHarness
-beforeEach(async () => {
-  harness = await openSqliteHarness()
-})
-afterEach(() => harness.destroy())
+const harness = ledgerOfTest()
 
 /** Opens the parts of another ledger on the same connection. */
 function openBeside(db: Database, maxLazy = 10_000) {

@@ -1,14 +1,10 @@
-import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { expect, it, vi } from 'vitest'
 import { NOW, pushed, rowOf } from './harness.ts'
-import { openSqliteHarness, refuseChangesOf, type SqliteHarness } from './sqlite-harness.ts'
+import { ledgerOfTest, refuseChangesOf } from './sqlite-harness.ts'
 
 const TERMS = { now: NOW, wall: NOW + 1, limit: 10 }
 
-let harness: SqliteHarness
-beforeEach(async () => {
-  harness = await openSqliteHarness()
-})
-afterEach(() => harness.destroy())
+const harness = ledgerOfTest()
 
 it('expire discards the other jobs when the change of one of them fails', async () => {
   const { ledger, db } = harness

@@ -1,6 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { afterEach, beforeEach } from 'vitest'
 import { isTerminal, JOB_STATES } from '../../src/job/job.ts'
 import { canBecome } from '../../src/job/states.ts'
 import {
@@ -12,6 +13,7 @@ import {
 import { SqliteLedger } from '../../src/ledger/sqlite/ledger.ts'
 import { openLedgerFile } from '../../src/ledger/sqlite/open.ts'
 import type { Logger } from '../../src/logger.ts'
+import { late } from '../support/late.ts'
 import type { LedgerHarness, Planted } from './harness.ts'
 
 const ROW_STATES = [...JOB_STATES, 'withdrawn'] as const
@@ -42,6 +44,16 @@ async function migratedFile(): Promise<Buffer> {
   const file = readFileSync(path)
   directory.remove()
   return file
+}
+
+/** A ledger for each test of the file or `describe` that calls this. */
+export function ledgerOfTest(): SqliteHarness {
+  let harness: SqliteHarness
+  beforeEach(async () => {
+    harness = await openSqliteHarness()
+  })
+  afterEach(() => harness.destroy())
+  return late(() => harness)
 }
 
 export async function openSqliteHarness(logger: Logger = SILENT): Promise<SqliteHarness> {

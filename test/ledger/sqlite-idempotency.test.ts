@@ -1,17 +1,13 @@
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { IDEMPOTENCY_MS } from '../../src/ledger/idempotency.ts'
 import { Access } from '../../src/ledger/sqlite/access.ts'
 import { SqliteIdempotency } from '../../src/ledger/sqlite/idempotency.ts'
 import { prepareStatements } from '../../src/ledger/sqlite/statements.ts'
 import { newJob } from '../support/jobs.ts'
 import { NOW } from './harness.ts'
-import { openSqliteHarness, SILENT, type SqliteHarness } from './sqlite-harness.ts'
+import { ledgerOfTest, SILENT } from './sqlite-harness.ts'
 
-let harness: SqliteHarness
-beforeEach(async () => {
-  harness = await openSqliteHarness()
-})
-afterEach(() => harness.destroy())
+const harness = ledgerOfTest()
 
 it('boundWaits makes idempotency keys that are ahead of the clock expire like new ones', async () => {
   const { ledger } = harness

@@ -1,19 +1,15 @@
-import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { expect, it, vi } from 'vitest'
 import type { JobRow } from '../../src/job/job.ts'
 import { mayHaveMore } from '../../src/job/page.ts'
 import { NOW, pushed } from './harness.ts'
-import { openSqliteHarness, type SqliteHarness } from './sqlite-harness.ts'
+import { ledgerOfTest } from './sqlite-harness.ts'
 
 const PAGE = 200
 /** Two of them exceed the limit of a page; all of them are a quarter of a small heap. */
 const ENVELOPE = JSON.stringify({ args: ['x'.repeat(12 * 1024 * 1024)] })
 const COUNT = 5
 
-let harness: SqliteHarness
-beforeEach(async () => {
-  harness = await openSqliteHarness()
-})
-afterEach(() => harness.destroy())
+const harness = ledgerOfTest()
 
 async function plantLarge(change: Partial<JobRow>, count = COUNT): Promise<void> {
   const { ledger } = harness

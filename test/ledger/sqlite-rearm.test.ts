@@ -1,15 +1,11 @@
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { eventOf, REPORT } from './contract-reports.ts'
 import { FAILED, NOW, pushed, rowOf, settleLazily, TERMS, token } from './harness.ts'
-import { openSqliteHarness, type SqliteHarness } from './sqlite-harness.ts'
+import { ledgerOfTest } from './sqlite-harness.ts'
 
 const LOOKED_AT = 10_000
 
-let harness: SqliteHarness
-beforeEach(async () => {
-  harness = await openSqliteHarness()
-})
-afterEach(() => harness.destroy())
+const harness = ledgerOfTest()
 
 /** Scheduled jobs that the ledger holds, so that their token was in no queue. */
 function plantHeld(count: number): void {

@@ -1,16 +1,12 @@
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { newGraph } from '../support/workflows.ts'
 import { NOW, pushed } from './harness.ts'
-import { openSqliteHarness, type SqliteHarness } from './sqlite-harness.ts'
+import { ledgerOfTest } from './sqlite-harness.ts'
 
 const OVER = 10_000
 const LOOKED_AT = 2_000
 
-let harness: SqliteHarness
-beforeEach(async () => {
-  harness = await openSqliteHarness()
-})
-afterEach(() => harness.destroy())
+const harness = ledgerOfTest()
 
 const prune = () => {
   const cutoff = NOW + OVER

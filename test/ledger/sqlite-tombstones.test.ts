@@ -1,14 +1,10 @@
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { prepareStatements } from '../../src/ledger/sqlite/statements.ts'
 import type { Store } from '../../src/ledger/sqlite/store.ts'
 import { cancelledTokens, Tombstones } from '../../src/ledger/sqlite/tombstones.ts'
-import { openSqliteHarness, type SqliteHarness } from './sqlite-harness.ts'
+import { ledgerOfTest } from './sqlite-harness.ts'
 
-let harness: SqliteHarness
-beforeEach(async () => {
-  harness = await openSqliteHarness()
-})
-afterEach(() => harness.destroy())
+const harness = ledgerOfTest()
 
 it('tombstones beyond the limit replace the oldest ones', () => {
   const statements = prepareStatements(harness.db)

@@ -1,17 +1,15 @@
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { beforeEach, expect, it } from 'vitest'
 import type { NewWorkflow, WorkflowNews } from '../../src/ledger/workflows.ts'
 import { newGraph } from '../support/workflows.ts'
 import { NOW, pushed, rowOf, TERMS, token } from './harness.ts'
-import { openSqliteHarness, type SqliteHarness } from './sqlite-harness.ts'
+import { ledgerOfTest } from './sqlite-harness.ts'
 
-let harness: SqliteHarness
+const harness = ledgerOfTest()
 let news: WorkflowNews[]
-beforeEach(async () => {
-  harness = await openSqliteHarness()
+beforeEach(() => {
   news = []
   harness.ledger.workflows.onNews((some) => void news.push(...some))
 })
-afterEach(() => harness.destroy())
 
 /** Creates a workflow and claims its first job. */
 async function started(workflow: NewWorkflow = newGraph({ a: [], b: ['a'] })) {

@@ -1,9 +1,9 @@
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { beforeEach, expect, it } from 'vitest'
 import { cancel } from '../../src/operations/cancel.ts'
 import { push } from '../../src/operations/push.ts'
 import { pushBatch } from '../../src/operations/push-batch.ts'
 import { rowOf, settleLazily } from '../ledger/harness.ts'
-import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { ledgerOfTest } from '../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage } from './told-broker.ts'
 
 const CONTEXT = { requestId: 'req_1' }
@@ -11,16 +11,14 @@ const KEYED = { ...CONTEXT, idempotencyKey: 'k' }
 const UNIQUE = { options: { unique: { keys: ['type'] } } }
 const JOB = { type: 'a', args: [] }
 
-let harness: SqliteHarness
+const harness = ledgerOfTest()
 let stage: ToldStage
-beforeEach(async () => {
-  harness = await openSqliteHarness()
+beforeEach(() => {
   stage = onToldBroker(harness, {
     publish: async () => 'confirmed',
     broadcast: async () => 'confirmed',
   })
 })
-afterEach(() => harness.destroy())
 
 it.each<[string, (id: string) => Promise<unknown>]>([
   ['a PUSH', (id) => push(stage.deps, { ...JOB, id }, CONTEXT)],

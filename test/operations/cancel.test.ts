@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import type { PublishOutcome } from '../../src/broker/broker.ts'
 import { cancel } from '../../src/operations/cancel.ts'
 import type { Deps } from '../../src/operations/deps.ts'
@@ -7,20 +7,19 @@ import { failLease, returnLease } from '../../src/operations/lease/fail-lease.ts
 import { sendToken } from '../../src/operations/token/send-token.ts'
 import { EventRing } from '../../src/telemetry/event-ring.ts'
 import { fetched, NOW, pushed, rowOf, settleLazily } from '../ledger/harness.ts'
-import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { ledgerOfTest } from '../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage, toldDelivery } from './told-broker.ts'
 
 const FAILURE = { code: 'e', type: 'E', message: 'm', retryable: true }
 
-let harness: SqliteHarness
+const harness = ledgerOfTest()
 let stage: ToldStage
 /** What RabbitMQ was told, in order. */
 let told: string[]
 let outcome: PublishOutcome
 let publish: () => Promise<PublishOutcome>
 
-beforeEach(async () => {
-  harness = await openSqliteHarness()
+beforeEach(() => {
   told = []
   outcome = 'confirmed'
   stage = onToldBroker(harness, {
@@ -33,7 +32,6 @@ beforeEach(async () => {
     },
   })
 })
-afterEach(() => harness.destroy())
 
 const cancelNow = async (id: string) => {
   await cancel(stage.deps, id, { requestId: 'req_1' })

@@ -1,18 +1,16 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { beforeEach, describe, expect, it, vi } from 'vitest'
 import type { CronDefinition } from '../../src/job/cron-entry.ts'
 import { fireDue, releaseQueued, returnFromAhead } from '../../src/operations/cron-ticks.ts'
 import { push } from '../../src/operations/push.ts'
 import { NOW } from '../ledger/harness.ts'
-import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { ledgerOfTest } from '../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage } from './told-broker.ts'
 
-let harness: SqliteHarness
+const harness = ledgerOfTest()
 let stage: ToldStage
-beforeEach(async () => {
-  harness = await openSqliteHarness()
+beforeEach(() => {
   stage = onToldBroker(harness, {})
 })
-afterEach(() => harness.destroy())
 
 function register(name: string, given: Partial<CronDefinition> = {}, queue = 'q') {
   const definition: CronDefinition = {

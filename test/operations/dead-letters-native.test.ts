@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import type { DeadLetter } from '../../src/broker/broker.ts'
 import { visibilityFailure } from '../../src/job/failure.ts'
 import type { JobRow } from '../../src/job/job.ts'
@@ -6,17 +6,15 @@ import { diedInBroker } from '../../src/operations/died-in-broker.ts'
 import { returnLease } from '../../src/operations/lease/fail-lease.ts'
 import { report } from '../../src/operations/native/report.ts'
 import { NOW, pushed, rowOf, TERMS, token } from '../ledger/harness.ts'
-import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { ledgerOfTest } from '../ledger/sqlite-harness.ts'
 import { newJob } from '../support/jobs.ts'
 import { onToldBroker, type ToldStage } from './told-broker.ts'
 
-let harness: SqliteHarness
+const harness = ledgerOfTest()
 let stage: ToldStage
-beforeEach(async () => {
-  harness = await openSqliteHarness()
+beforeEach(() => {
   stage = onToldBroker(harness, { publish: async () => 'confirmed' })
 })
-afterEach(() => harness.destroy())
 
 const row = (id: string): JobRow => rowOf(harness.ledger, id)
 const codes = ({ errors }: JobRow) =>

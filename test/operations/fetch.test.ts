@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import type { Delivery, Settled } from '../../src/broker/broker.ts'
 import type { JobRow } from '../../src/job/job.ts'
 import type { FetchRequest } from '../../src/job/request.ts'
@@ -6,10 +6,10 @@ import { MemoryShare, UNCOUNTED_BYTES, WorkMemory } from '../../src/memory.ts'
 import { fetch } from '../../src/operations/fetch.ts'
 import { heapOfText } from '../../src/schemas/json-heap.ts'
 import { fenceOf, fetched, NOW, pushed, rowOf, settleLazily } from '../ledger/harness.ts'
-import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { ledgerOfTest } from '../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage, toldArrival, toldDelivery } from './told-broker.ts'
 
-let harness: SqliteHarness
+const harness = ledgerOfTest()
 let stage: ToldStage
 /** What the operation did with its deliveries, in order. */
 let told: string[]
@@ -23,7 +23,6 @@ let asked: { count: number; takenBytes: number | undefined }[]
 let beforeSecondTake: () => unknown
 
 beforeEach(async () => {
-  harness = await openSqliteHarness()
   told = []
   buffered = []
   perTake = Number.POSITIVE_INFINITY
@@ -39,7 +38,6 @@ beforeEach(async () => {
     park: (_, until) => void told.push(`park ${until}`),
   })
 })
-afterEach(() => harness.destroy())
 
 /** The token of an attempt, as it comes from the queue. */
 function arriving(id: string, attempt = 1, settles: Settled = 'settled'): Delivery {

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import type { JobRow } from '../../src/job/job.ts'
 import { ack } from '../../src/operations/ack.ts'
 import { cancel } from '../../src/operations/cancel.ts'
@@ -10,15 +10,14 @@ import { push } from '../../src/operations/push.ts'
 import { createWorkflow } from '../../src/operations/workflows.ts'
 import { workflowData } from '../../src/telemetry/workflow-events.ts'
 import { FAILED, fenceOf, NOW, settleLazily, TERMS, token } from '../ledger/harness.ts'
-import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { ledgerOfTest } from '../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage, toldArrival } from './told-broker.ts'
 
-let harness: SqliteHarness
+const harness = ledgerOfTest()
 let stage: ToldStage
 /** What a worker does as soon as the token is published. */
 let work: (row: JobRow) => void
-beforeEach(async () => {
-  harness = await openSqliteHarness()
+beforeEach(() => {
   work = () => {}
   stage = onToldBroker(harness, {
     ensureQueue: async () => 'ready',
@@ -29,7 +28,6 @@ beforeEach(async () => {
   })
   harness.ledger.workflows.onNews((news) => followWorkflows(stage.deps, news))
 })
-afterEach(() => harness.destroy())
 
 const CONTEXT = { requestId: 'req_1' }
 const ONLY_ONE = { type: 'a', args: [], options: { unique: { on_conflict: 'replace' } } }

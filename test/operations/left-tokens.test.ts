@@ -7,7 +7,7 @@ import { pushBatch } from '../../src/operations/push-batch.ts'
 import { createWorkflow } from '../../src/operations/workflows.ts'
 import { type Relay, relay } from '../../src/services/relay.ts'
 import { died, rowOf } from '../ledger/harness.ts'
-import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { ledgerOfTest } from '../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage } from './told-broker.ts'
 
 const CONTEXT = { requestId: 'req_1' }
@@ -16,7 +16,7 @@ const PATIENTLY = { timeout: 15_000 }
 const JOB = { type: 'a', args: [] }
 const REPLACING = { ...JOB, options: { unique: { key: [], on_conflict: 'replace' } } }
 
-let harness: SqliteHarness
+const harness = ledgerOfTest()
 let stage: ToldStage
 let outbox: Relay
 /** RabbitMQ nacks the next token, once the relay has looked at the outbox; later publishes are confirmed. */
@@ -24,7 +24,6 @@ let isFull: boolean
 let refused: string | undefined
 
 beforeEach(async () => {
-  harness = await openSqliteHarness()
   isFull = false
   refused = undefined
   stage = onToldBroker(harness, {
@@ -48,7 +47,6 @@ beforeEach(async () => {
 })
 afterEach(async () => {
   await outbox.stop(AbortSignal.timeout(1_000))
-  await harness.destroy()
 })
 
 /** Operations that store their job even if its token is refused. */

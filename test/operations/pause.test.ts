@@ -1,21 +1,20 @@
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { beforeEach, expect, it } from 'vitest'
 import type { Broadcast, PublishOutcome } from '../../src/broker/broker.ts'
 import { pauseQueue, resumeQueue, tellOwedPauses } from '../../src/operations/pause.ts'
 import { pushed, settleLazily } from '../ledger/harness.ts'
-import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { ledgerOfTest } from '../ledger/sqlite-harness.ts'
 import { deferred } from '../support/deferred.ts'
 import { onToldBroker, type ToldStage } from './told-broker.ts'
 
 const CONTEXT = { requestId: 'req_1' }
 
-let harness: SqliteHarness
+const harness = ledgerOfTest()
 let stage: ToldStage
 /** The broadcasts to the workers of the queue, in order, and what resolves the outcome of each. */
 let broadcasts: string[]
 let answers: ((outcome: PublishOutcome) => void)[]
 
 beforeEach(async () => {
-  harness = await openSqliteHarness()
   broadcasts = []
   answers = []
   stage = onToldBroker(harness, {
@@ -29,7 +28,6 @@ beforeEach(async () => {
   })
   await pushed(harness.ledger, { queue: 'q' })
 })
-afterEach(() => harness.destroy())
 
 /** Resolves once the change is broadcast, without waiting for its outcome. */
 async function change(operation: typeof pauseQueue | typeof resumeQueue): Promise<void> {

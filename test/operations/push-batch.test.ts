@@ -1,21 +1,20 @@
-import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { beforeEach, expect, it, vi } from 'vitest'
 import type { PublishOutcome } from '../../src/broker/broker.ts'
 import { cancel } from '../../src/operations/cancel.ts'
 import { pushBatch } from '../../src/operations/push-batch.ts'
 import { eventOf, REPORT } from '../ledger/contract-reports.ts'
 import { NOW, prunedRows, rowOf, settleLazily } from '../ledger/harness.ts'
-import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { ledgerOfTest } from '../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage } from './told-broker.ts'
 
 const JOB = { type: 'a', args: [] }
 
-let harness: SqliteHarness
+const harness = ledgerOfTest()
 let stage: ToldStage
 let publish: (id: string) => Promise<PublishOutcome>
 let unparked: string[]
 
-beforeEach(async () => {
-  harness = await openSqliteHarness()
+beforeEach(() => {
   publish = async () => 'confirmed'
   unparked = []
   stage = onToldBroker(harness, {
@@ -25,7 +24,6 @@ beforeEach(async () => {
     unpark: (id) => unparked.push(id) > 0,
   })
 })
-afterEach(() => harness.destroy())
 
 const push = (ids: readonly string[]) =>
   pushBatch(stage.deps, { jobs: ids.map((id) => ({ ...JOB, id })) }, { requestId: 'req_1' })

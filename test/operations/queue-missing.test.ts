@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import type { EnsureOutcome } from '../../src/broker/broker.ts'
 import { createNames } from '../../src/broker/names.ts'
 import { QueueMarkers, type QueueMarkersDeps } from '../../src/broker/queue-markers.ts'
@@ -15,13 +15,13 @@ import {
 import { recoverQueue } from '../../src/operations/recover.ts'
 import { sendToken } from '../../src/operations/token/send-token.ts'
 import { NOW, pushed } from '../ledger/harness.ts'
-import { openSqliteHarness, SILENT, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { ledgerOfTest, SILENT } from '../ledger/sqlite-harness.ts'
 import { eventually } from '../support/in-process.ts'
 import { onToldBroker, type ToldStage } from './told-broker.ts'
 
 const CONTEXT = { requestId: 'req_1' }
 
-let harness: SqliteHarness
+const harness = ledgerOfTest()
 let stage: ToldStage
 /** How many jobs were silently acknowledged, by the last look at the queue. */
 let silently: number
@@ -30,7 +30,6 @@ let unavailable: boolean
 let told: string[]
 let confirms: boolean
 beforeEach(async () => {
-  harness = await openSqliteHarness()
   silently = 0
   unavailable = false
   told = []
@@ -49,7 +48,6 @@ beforeEach(async () => {
   })
   await pushed(harness.ledger, { queue: 'q' })
 })
-afterEach(() => harness.destroy())
 
 const missing = () => onQueueMissing(stage.deps, 'q', false)
 const recover = () => recoverQueue(stage.deps, 'q', CONTEXT)

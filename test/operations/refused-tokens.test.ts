@@ -1,9 +1,9 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import type { PublishOutcome } from '../../src/broker/broker.ts'
 import { push } from '../../src/operations/push.ts'
 import { pushBatch } from '../../src/operations/push-batch.ts'
 import { NOW, settleLazily } from '../ledger/harness.ts'
-import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { ledgerOfTest } from '../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage } from './told-broker.ts'
 
 const CONTEXT = { requestId: 'req_1' }
@@ -11,11 +11,10 @@ const JOB = { type: 'a', args: [] }
 /** Cutoffs with which retention prunes the withdrawn rows. */
 const OLD = { completed: 0, cancelled: 0, discarded: 0, deadLetters: 0, withdrawn: NOW + 1 }
 
-let harness: SqliteHarness
+const harness = ledgerOfTest()
 let stage: ToldStage
 let outcome: PublishOutcome
-beforeEach(async () => {
-  harness = await openSqliteHarness()
+beforeEach(() => {
   const broker = {
     publish: async () => outcome,
     isQueueGone: async () => false,
@@ -23,7 +22,6 @@ beforeEach(async () => {
   }
   stage = onToldBroker(harness, broker)
 })
-afterEach(() => harness.destroy())
 
 const prune = async () => {
   await settleLazily(harness.ledger)

@@ -1,7 +1,7 @@
-import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { expect, it, vi } from 'vitest'
 import { registerCron } from '../../src/operations/cron.ts'
 import { pushBatch } from '../../src/operations/push-batch.ts'
-import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { ledgerOfTest } from '../ledger/sqlite-harness.ts'
 import { onToldBroker } from './told-broker.ts'
 
 const TRACE = '4b'.repeat(16)
@@ -12,11 +12,7 @@ const CONTEXT = {
   idempotencyKey: 'order-1 of customer 7',
 }
 
-let harness: SqliteHarness
-beforeEach(async () => {
-  harness = await openSqliteHarness()
-})
-afterEach(() => harness.destroy())
+const harness = ledgerOfTest()
 
 function stage() {
   const { deps } = onToldBroker(harness, { publish: async () => 'confirmed' as const })

@@ -1,20 +1,19 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { beforeEach, describe, expect, it, vi } from 'vitest'
 import type { PublishOutcome } from '../../src/broker/broker.ts'
 import { retryDeadLetter } from '../../src/operations/dead-letters.ts'
 import { push } from '../../src/operations/push.ts'
 import { pushBatch } from '../../src/operations/push-batch.ts'
 import { FAILED, fenceOf, rowOf, settleLazily, TERMS, token } from '../ledger/harness.ts'
-import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { ledgerOfTest } from '../ledger/sqlite-harness.ts'
 import { deferred } from '../support/deferred.ts'
 import { onToldBroker, type ToldStage } from './told-broker.ts'
 
-let harness: SqliteHarness
+const harness = ledgerOfTest()
 let stage: ToldStage
 let publish: () => Promise<PublishOutcome>
 
-beforeEach(async () => {
-  harness = await openSqliteHarness()
+beforeEach(() => {
   publish = async () => 'confirmed'
   stage = onToldBroker(harness, {
     publish: () => publish(),
@@ -22,7 +21,6 @@ beforeEach(async () => {
     isQueueGone: async () => false,
   })
 })
-afterEach(() => harness.destroy())
 
 type Outcome = ReturnType<typeof deferred<PublishOutcome>>
 type Pushed = ReturnType<typeof pushOne>

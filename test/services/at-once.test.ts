@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, it } from 'vitest'
+import { beforeEach, it } from 'vitest'
 import type { Deps } from '../../src/operations/deps.ts'
 import { cron } from '../../src/services/cron.ts'
 import { expiry } from '../../src/services/expiry.ts'
@@ -6,7 +6,7 @@ import type { Loop } from '../../src/services/loop.ts'
 import { promoter } from '../../src/services/promoter.ts'
 import { reaper } from '../../src/services/reaper.ts'
 import { fetched, NOW, pushed } from '../ledger/harness.ts'
-import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { ledgerOfTest } from '../ledger/sqlite-harness.ts'
 import { onToldBroker } from '../operations/told-broker.ts'
 import { holdTimers } from '../support/held-timers.ts'
 import { eventually } from '../support/in-process.ts'
@@ -14,17 +14,15 @@ import { eventually } from '../support/in-process.ts'
 /** More than one page of any of the services. */
 const MANY = 501
 
-let harness: SqliteHarness
+const harness = ledgerOfTest()
 let deps: Deps
-beforeEach(async () => {
-  harness = await openSqliteHarness()
+beforeEach(() => {
   const told = onToldBroker(harness, {
     controlBacklogConsumed: () => true,
     publish: async () => 'confirmed',
   })
   deps = { ...told.deps, clock: { now: () => NOW + 60_000, wall: () => NOW + 60_000 } }
 })
-afterEach(() => harness.destroy())
 
 const many = (one: () => Promise<unknown>) => Promise.all(Array.from({ length: MANY }, one))
 const scheduled = () => pushed(harness.ledger, { start: { state: 'scheduled', dueAt: NOW } })

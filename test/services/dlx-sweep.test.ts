@@ -15,13 +15,13 @@ import {
   TERMS,
   token,
 } from '../ledger/harness.ts'
-import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { ledgerOfTest } from '../ledger/sqlite-harness.ts'
 import { onToldBroker } from '../operations/told-broker.ts'
 import { inOrder } from '../support/order.ts'
 
 const ALL: SweptDeadLetters = { removed: 1, kept: 0, isComplete: true }
 
-let harness: SqliteHarness
+const harness = ledgerOfTest()
 let now: number
 let isUp: boolean
 let service: ReturnType<typeof dlxSweep>
@@ -37,7 +37,6 @@ let warnings: string[]
 let onSweep: () => void
 
 beforeEach(async () => {
-  harness = await openSqliteHarness()
   now = NOW
   isUp = true
   outcomes = {}
@@ -61,7 +60,6 @@ beforeEach(async () => {
 })
 afterEach(async () => {
   await service.stop(AbortSignal.abort())
-  await harness.destroy()
 })
 
 /** Runs one pass of the service. */

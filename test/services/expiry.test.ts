@@ -1,18 +1,17 @@
-import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { beforeEach, expect, it, vi } from 'vitest'
 import { expiry } from '../../src/services/expiry.ts'
 import { NOW, pushed, rowOf, settleLazily } from '../ledger/harness.ts'
-import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { ledgerOfTest } from '../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage } from '../operations/told-broker.ts'
 import { runningUntil } from './running.ts'
 
-let harness: SqliteHarness
+const harness = ledgerOfTest()
 let stage: ToldStage
 /** Whether the backlog of the control queues has been consumed. */
 let isHeard: boolean
 let unparked: string[]
 
-beforeEach(async () => {
-  harness = await openSqliteHarness()
+beforeEach(() => {
   isHeard = true
   unparked = []
   stage = onToldBroker(harness, {
@@ -20,7 +19,6 @@ beforeEach(async () => {
     unpark: (id) => unparked.push(id) > 0,
   })
 })
-afterEach(() => harness.destroy())
 
 const expiring = (until: () => unknown) => runningUntil(expiry(stage.deps), until)
 const stateOf = (id: string) => rowOf(harness.ledger, id).state

@@ -1,17 +1,15 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { inFlightLog } from '../../src/services/in-flight-log.ts'
 import { fetched, pushed } from '../ledger/harness.ts'
-import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { ledgerOfTest } from '../ledger/sqlite-harness.ts'
 import { onToldBroker } from '../operations/told-broker.ts'
 
-let harness: SqliteHarness
-beforeEach(async () => {
-  harness = await openSqliteHarness()
+const harness = ledgerOfTest()
+beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
 })
-afterEach(async () => {
+afterEach(() => {
   vi.useRealTimers()
-  await harness.destroy()
 })
 
 it('the in-flight log counts publishes of retries separately from first publishes', async () => {

@@ -1,18 +1,17 @@
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { beforeEach, expect, it } from 'vitest'
 import type { Delivery } from '../../src/broker/broker.ts'
 import { leaseKeeper } from '../../src/services/lease-keeper.ts'
 import { fetched, NOW, rowOf } from '../ledger/harness.ts'
-import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { ledgerOfTest } from '../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage, toldDelivery } from '../operations/told-broker.ts'
 
-let harness: SqliteHarness
+const harness = ledgerOfTest()
 let stage: ToldStage
 /** The holder of the lease at the time of each acknowledgement. */
 let holders: (string | null)[]
 let id: string
 
 beforeEach(async () => {
-  harness = await openSqliteHarness()
   stage = onToldBroker(harness, {})
   holders = []
   ;({ id } = await fetched(harness.ledger))
@@ -22,7 +21,6 @@ beforeEach(async () => {
   }
   stage.deps.tokens.held.set(id, { ack, isLive: () => true } as unknown as Delivery)
 })
-afterEach(() => harness.destroy())
 
 const stop = (keeper: ReturnType<typeof leaseKeeper>) => keeper.stop(AbortSignal.timeout(1_000))
 

@@ -1,9 +1,9 @@
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { beforeEach, expect, it } from 'vitest'
 import type { NewJob } from '../../src/job/job.ts'
 import type { Deps } from '../../src/operations/deps.ts'
 import { promoter } from '../../src/services/promoter.ts'
 import { FAILED, fenceOf, fetched, NOW, pushed, rowOf } from '../ledger/harness.ts'
-import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { ledgerOfTest } from '../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage } from '../operations/told-broker.ts'
 import { runningUntil } from './running.ts'
 
@@ -11,16 +11,14 @@ const HOURS_MS = 7_200_000
 /** The two clocks differ, so that a test fails when the promoter reads the wrong one. */
 const WALL = NOW + HOURS_MS
 
-let harness: SqliteHarness
+const harness = ledgerOfTest()
 let stage: ToldStage
 let unparked: string[]
 
-beforeEach(async () => {
-  harness = await openSqliteHarness()
+beforeEach(() => {
   unparked = []
   stage = onToldBroker(harness, { unpark: (id) => unparked.push(id) > 0 })
 })
-afterEach(() => harness.destroy())
 
 function promoting(
   until: () => unknown,

@@ -4,7 +4,7 @@ import type { Deps } from '../../src/operations/deps.ts'
 import { reaper } from '../../src/services/reaper.ts'
 import { eventOf, REPORT } from '../ledger/contract-reports.ts'
 import { fetched, NOW, pushed, rowOf } from '../ledger/harness.ts'
-import { openSqliteHarness, SILENT, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { ledgerOfTest, SILENT } from '../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage } from '../operations/told-broker.ts'
 import { runningUntil } from './running.ts'
 
@@ -67,12 +67,11 @@ it.each([
 })
 
 describe('the reaper, on an expired lease', () => {
-  let harness: SqliteHarness
+  const harness = ledgerOfTest()
   let stage: ToldStage
   /** Whether the backlog of the control queues has been consumed. */
   let isHeard: boolean
-  beforeEach(async () => {
-    harness = await openSqliteHarness()
+  beforeEach(() => {
     isHeard = true
     stage = onToldBroker(harness, {
       controlBacklogConsumed: () => isHeard,
@@ -81,7 +80,6 @@ describe('the reaper, on an expired lease', () => {
       publish: async () => 'confirmed',
     })
   })
-  afterEach(() => harness.destroy())
 
   /** Runs the reaper with the clock at `now`. */
   function reaping(now: number, until: () => unknown): Promise<void> {

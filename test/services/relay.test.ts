@@ -6,14 +6,14 @@ import { sendThenSettle } from '../../src/operations/lease/lease-end.ts'
 import { push } from '../../src/operations/push.ts'
 import { type Relay, relay } from '../../src/services/relay.ts'
 import { FAILED, fetched, NOW, pushed, settleLazily } from '../ledger/harness.ts'
-import { openSqliteHarness, type SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { ledgerOfTest } from '../ledger/sqlite-harness.ts'
 import { onToldBroker } from '../operations/told-broker.ts'
 import { eventually } from '../support/in-process.ts'
 
 const DELAY_MS = 125
 const PERIOD_MS = 30_000
 
-let harness: SqliteHarness
+const harness = ledgerOfTest()
 let deps: Deps
 let outbox: Relay
 let publishes: ((outcome: PublishOutcome) => void)[]
@@ -23,7 +23,6 @@ let broadcasts: ((outcome: PublishOutcome) => void)[]
 let isUp: boolean
 let now: number
 beforeEach(async () => {
-  harness = await openSqliteHarness()
   publishes = []
   ids = []
   broadcasts = []
@@ -43,7 +42,6 @@ beforeEach(async () => {
 })
 afterEach(async () => {
   await outbox.stop(AbortSignal.timeout(1_000))
-  await harness.destroy()
 })
 
 /** Lets the relay read the outbox to its last page. */

@@ -1,20 +1,18 @@
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { beforeEach, expect, it } from 'vitest'
 import type { EnsureOutcome, ScheduledMessage } from '../../../src/broker/broker.ts'
 import { adoptSchedule } from '../../../src/operations/enqueue/adopt-schedule.ts'
 import { NOW, rowOf } from '../../ledger/harness.ts'
-import { openSqliteHarness, type SqliteHarness } from '../../ledger/sqlite-harness.ts'
+import { ledgerOfTest } from '../../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage } from '../told-broker.ts'
 
 const ID = '019539a4-b68c-7def-8000-1a2b3c4d5e6f'
 
-let harness: SqliteHarness
+const harness = ledgerOfTest()
 let stage: ToldStage
 let outcome: EnsureOutcome
-beforeEach(async () => {
-  harness = await openSqliteHarness()
+beforeEach(() => {
   stage = onToldBroker(harness, { isDeclared: () => false, ensureQueue: async () => outcome })
 })
-afterEach(() => harness.destroy())
 
 /** A native schedule that is due after `delayMs`. */
 function scheduled(queue: string, delayMs = 60_000): ScheduledMessage {

@@ -1,22 +1,21 @@
-import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { beforeEach, expect, it, vi } from 'vitest'
 import type { PublishOutcome } from '../../../src/broker/broker.ts'
 import type { RequestContext } from '../../../src/operations/deps.ts'
 import { OthersFirst } from '../../../src/operations/enqueue/others-first.ts'
 import { pushBatch } from '../../../src/operations/push-batch.ts'
 import { NOW } from '../../ledger/harness.ts'
-import { openSqliteHarness, type SqliteHarness } from '../../ledger/sqlite-harness.ts'
+import { ledgerOfTest } from '../../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage } from '../told-broker.ts'
 
 const UNCONFIRMED = { status: 503, details: { reason: 'unconfirmed' } }
 
-let harness: SqliteHarness
+const harness = ledgerOfTest()
 let stage: ToldStage
 let now: number
 /** Resolves the outcome of each publish, in order. */
 let confirms: ((outcome: PublishOutcome) => void)[]
 
-beforeEach(async () => {
-  harness = await openSqliteHarness()
+beforeEach(() => {
   now = NOW
   confirms = []
   stage = onToldBroker(harness, {
@@ -25,7 +24,6 @@ beforeEach(async () => {
   })
   Object.assign(stage.deps, { clock: { now: () => now, wall: () => now } })
 })
-afterEach(() => harness.destroy())
 
 it.each<[string, object, Partial<RequestContext>, number]>([
   ['unique key', { unique: { on_conflict: 'ignore' } }, {}, 4],

@@ -1,5 +1,5 @@
 import { setImmediate as settled } from 'node:timers/promises'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { beforeEach, describe, expect, it, vi } from 'vitest'
 import type { PublishOutcome } from '../../../src/broker/broker.ts'
 import type { Failure } from '../../../src/job/error-history.ts'
 import type { JobRow } from '../../../src/job/job.ts'
@@ -16,21 +16,20 @@ import {
   TERMS,
   token,
 } from '../../ledger/harness.ts'
-import { openSqliteHarness, type SqliteHarness } from '../../ledger/sqlite-harness.ts'
+import { ledgerOfTest } from '../../ledger/sqlite-harness.ts'
 import { deferred } from '../../support/deferred.ts'
 import { onToldBroker, type ToldStage, toldDelivery } from '../told-broker.ts'
 
 const FAILURE: Failure = { code: 'e', type: 'e', message: 'it broke', retryable: true }
 
-let harness: SqliteHarness
+const harness = ledgerOfTest()
 let stage: ToldStage
 /** What RabbitMQ was told, in order. */
 let told: string[]
 let outcome: Promise<PublishOutcome>
 let hasRungs: boolean
 
-beforeEach(async () => {
-  harness = await openSqliteHarness()
+beforeEach(() => {
   told = []
   outcome = Promise.resolve('confirmed')
   hasRungs = true
@@ -44,7 +43,6 @@ beforeEach(async () => {
     unpark: () => told.push('unpark') > 0,
   })
 })
-afterEach(() => harness.destroy())
 
 /** A job that an HTTP worker runs, with the delivery that is held for it. */
 async function leased(

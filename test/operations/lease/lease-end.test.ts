@@ -1,5 +1,5 @@
 import { setImmediate as settled } from 'node:timers/promises'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import type { EnsureOutcome } from '../../../src/broker/broker.ts'
 import type { JobRow } from '../../../src/job/job.ts'
 import { acknowledgeEarly } from '../../../src/operations/lease/hand-over.ts'
@@ -9,17 +9,16 @@ import {
   toDeadLetters,
 } from '../../../src/operations/lease/lease-end.ts'
 import { fetched, rowOf } from '../../ledger/harness.ts'
-import { openSqliteHarness, type SqliteHarness } from '../../ledger/sqlite-harness.ts'
+import { ledgerOfTest } from '../../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage, toldDelivery } from '../told-broker.ts'
 
-let harness: SqliteHarness
+const harness = ledgerOfTest()
 let stage: ToldStage
 /** What RabbitMQ was told, in order. */
 let told: string[]
 let declares: EnsureOutcome | null
 
-beforeEach(async () => {
-  harness = await openSqliteHarness()
+beforeEach(() => {
   told = []
   declares = null
   stage = onToldBroker(harness, {
@@ -33,7 +32,6 @@ beforeEach(async () => {
     unpark: () => told.push('unpark') > 0,
   })
 })
-afterEach(() => harness.destroy())
 
 async function leased(given: Parameters<typeof toldDelivery>[1] = {}): Promise<JobRow> {
   const row = await fetched(harness.ledger, { visibilityTimeoutMs: 3_600_000 })

@@ -1,16 +1,15 @@
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { beforeEach, expect, it } from 'vitest'
 import type { BrokerStatus, PublishOutcome } from '../../../src/broker/broker.ts'
 import { controlCancel } from '../../../src/operations/native/cancel.ts'
-import { openSqliteHarness, type SqliteHarness } from '../../ledger/sqlite-harness.ts'
+import { ledgerOfTest } from '../../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage } from '../told-broker.ts'
 
-let harness: SqliteHarness
+const harness = ledgerOfTest()
 let stage: ToldStage
 let outcome: PublishOutcome
 let status: BrokerStatus['state']
 
-beforeEach(async () => {
-  harness = await openSqliteHarness()
+beforeEach(() => {
   outcome = 'confirmed'
   status = 'up'
   stage = onToldBroker(harness, {
@@ -18,7 +17,6 @@ beforeEach(async () => {
     status: () => (status === 'up' ? { state: status } : { state: status, reason: 'alarm' }),
   })
 })
-afterEach(() => harness.destroy())
 
 const cancel = (id: string) =>
   controlCancel(stage.deps, { job_id: id, queue: 'q' }, { requestId: 'req_1' })

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { beforeEach, expect, it, vi } from 'vitest'
 import type { Broker, DeadLetter, PublishOutcome } from '../../../src/broker/broker.ts'
 import { shownMessage } from '../../../src/broker/message.ts'
 import { OjsError, unavailable } from '../../../src/errors.ts'
@@ -7,24 +7,18 @@ import { diedInBroker } from '../../../src/operations/died-in-broker.ts'
 import { report } from '../../../src/operations/native/report.ts'
 import { uuid7 } from '../../../src/uuid.ts'
 import { fetched, NOW, pushed, rowOf } from '../../ledger/harness.ts'
-import {
-  openSqliteHarness,
-  refuseChangesOf,
-  type SqliteHarness,
-} from '../../ledger/sqlite-harness.ts'
+import { ledgerOfTest, refuseChangesOf } from '../../ledger/sqlite-harness.ts'
 import { newGraph } from '../../support/workflows.ts'
 import { onToldBroker, type ToldStage, toldDelivery } from '../told-broker.ts'
 
 const AT = { attempt: 1, at: new Date(NOW).toISOString() }
 const FAILED = { ...AT, event: 'failed', error: { code: 'boom', message: 'it went off' } } as const
 
-let harness: SqliteHarness
+const harness = ledgerOfTest()
 let stage: ToldStage
-beforeEach(async () => {
-  harness = await openSqliteHarness()
+beforeEach(() => {
   stage = onToldBroker(harness, { publish: async () => 'confirmed' })
 })
-afterEach(() => harness.destroy())
 
 it.each<[string, Partial<ReportEvent>, string]>([
   ['success', { event: 'completed' }, 'job.completed'],

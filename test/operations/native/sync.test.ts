@@ -1,16 +1,12 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import type { EnsureOutcome } from '../../../src/broker/broker.ts'
 import { sync } from '../../../src/operations/native/sync.ts'
 import { died, NOW, pushed } from '../../ledger/harness.ts'
-import { openSqliteHarness, type SqliteHarness } from '../../ledger/sqlite-harness.ts'
+import { ledgerOfTest } from '../../ledger/sqlite-harness.ts'
 import { Stopwatch } from '../../support/stopwatch.ts'
 import { onToldBroker } from '../told-broker.ts'
 
-let harness: SqliteHarness
-beforeEach(async () => {
-  harness = await openSqliteHarness()
-})
-afterEach(() => harness.destroy())
+const harness = ledgerOfTest()
 
 it('sync answers the generation of a cancelled job that was retried from the dead letters', async () => {
   const { ledger } = harness

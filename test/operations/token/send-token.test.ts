@@ -1,14 +1,14 @@
-import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { beforeEach, expect, it, vi } from 'vitest'
 import type { Broker, PublishOutcome } from '../../../src/broker/broker.ts'
 import { cancel } from '../../../src/operations/cancel.ts'
 import { push } from '../../../src/operations/push.ts'
 import { sendToken } from '../../../src/operations/token/send-token.ts'
 import { prunedRows } from '../../ledger/harness.ts'
-import { openSqliteHarness, type SqliteHarness } from '../../ledger/sqlite-harness.ts'
+import { ledgerOfTest } from '../../ledger/sqlite-harness.ts'
 import { deferred } from '../../support/deferred.ts'
 import { onToldBroker, type ToldStage } from '../told-broker.ts'
 
-let harness: SqliteHarness
+const harness = ledgerOfTest()
 let stage: ToldStage
 const publish = vi.fn<Broker['publish']>()
 const broker = {
@@ -20,11 +20,9 @@ const broker = {
     return 'ready' as const
   },
 }
-beforeEach(async () => {
-  harness = await openSqliteHarness()
+beforeEach(() => {
   stage = onToldBroker(harness, broker)
 })
-afterEach(() => harness.destroy())
 
 it.each<[PublishOutcome, number]>([
   ['nacked', 1],
