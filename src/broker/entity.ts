@@ -1,7 +1,7 @@
 import { type ChannelFailure, classify, type Difference, differenceIn } from './amqp-error.ts'
 import type { BrokerWarning, EnsureOutcome, Presence } from './broker.ts'
 import type { ScratchChannel } from './scratch-channel.ts'
-import type { Entity, ExchangeEntity, QueueEntity } from './topology.ts'
+import type { Entity } from './topology.ts'
 import { typeDifference } from './type-difference.ts'
 
 /** State of one entity after a look and perhaps a declare. */
@@ -101,23 +101,15 @@ export async function compareOrCreate(
   entity: Entity,
 ): Promise<EntityState> {
   try {
-    if (entity.entity === 'exchange') await declareExchange(scratch, entity)
-    else await declareQueue(scratch, entity)
+    await scratch.run(async (channel) => {
+      const { name } = entity
+      if (entity.entity === 'exchange') await channel.assertExchange(name, entity.type)
+      else await channel.assertQueue(name, { arguments: entity.arguments })
+    })
     return { state: 'ready' }
   } catch (error) {
     return afterFailure(entity, error, 'declare')
   }
-}
-
-async function declareExchange(scratch: ScratchChannel, entity: ExchangeEntity): Promise<void> {
-  await scratch.run((channel) => channel.assertExchange(entity.name, entity.type))
-}
-
-async function declareQueue(scratch: ScratchChannel, entity: QueueEntity): Promise<void> {
-  const { durable, exclusive } = entity
-  await scratch.run((channel) =>
-    channel.assertQueue(entity.name, { durable, exclusive, arguments: entity.arguments }),
-  )
 }
 
 function afterFailure(entity: Entity, error: unknown, action: string): EntityState {

@@ -123,8 +123,9 @@ export class Owner {
 
   async #declare(channel: Channel): Promise<void> {
     const queue = this.#queue()
-    const { durable, exclusive } = queue
-    await channel.assertQueue(queue.name, { durable, exclusive, arguments: queue.arguments })
+    // A lock: it must vanish with its connection.
+    const lock = { durable: false, exclusive: true }
+    await channel.assertQueue(queue.name, { ...lock, arguments: queue.arguments })
     // Nobody publishes here. The consumer serves to notice that an operator deletes the queue: from then on
     // another gateway could take it.
     const onMessage = (message: unknown) => {

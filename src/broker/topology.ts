@@ -1,7 +1,13 @@
 import { readFileSync } from 'node:fs'
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import { messageOf } from '../errors.ts'
-import { type QueueKind, type QueueLimits, type QueueProfile, queueArguments } from './arguments.ts'
+import {
+  type QueueArguments,
+  type QueueKind,
+  type QueueLimits,
+  type QueueProfile,
+  queueArguments,
+} from './arguments.ts'
 import { createNames, withPrefix } from './names.ts'
 
 /**
@@ -10,7 +16,7 @@ import { createNames, withPrefix } from './names.ts'
  */
 export type DelayMode = 'ttl' | 'plugin'
 
-export interface ExchangeEntity {
+interface ExchangeEntity {
   entity: 'exchange'
   name: string
   type: string
@@ -20,9 +26,7 @@ export interface QueueEntity {
   entity: 'queue'
   kind: QueueKind
   name: string
-  durable: boolean
-  exclusive: boolean
-  arguments: Record<string, string | number>
+  arguments: QueueArguments
   bindings: readonly { exchange: string; key: string }[]
 }
 
@@ -208,7 +212,7 @@ function typeOf(kind: QueueKind, limits: QueueLimits, profile: QueueProfile): Qu
 type ArgumentsOf = (
   kind: QueueKind,
   deadLetter: { deadLetterExchange?: string; deadLetterKey?: string },
-) => Record<string, string | number>
+) => QueueArguments
 
 function expandQueue(
   template: QueueTemplate,
@@ -224,9 +228,6 @@ function expandQueue(
     entity: 'queue',
     kind,
     name: named(template.name),
-    // The owner queue is a lock: it must vanish with its connection.
-    durable: kind !== 'owner',
-    exclusive: kind === 'owner',
     arguments: argumentsOf(
       kind,
       deadLetter

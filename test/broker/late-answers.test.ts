@@ -47,11 +47,8 @@ it('a queue whose last answer came in the read that ended the connection is chec
     },
     openChannel: async () => new EndingChannel(),
   }
-  const queue = { entity: 'queue', kind: 'job', name: 'ojs.queue.q', durable: true }
   const entity = {
-    ...queue,
-    exclusive: false,
-    arguments: {},
+    ...{ entity: 'queue', kind: 'job', name: 'ojs.queue.q', arguments: {} },
     bindings: [{ exchange: 'x', key: 'q' }],
   }
   const ready: number[] = []

@@ -44,11 +44,13 @@ describe('the ownership of the broker', () => {
   /** The channel of one claim; the test decides how RabbitMQ answers the declare. */
   class ClaimChannel extends EventEmitter {
     isClosed = false
+    wanted: unknown
     deleted: string[] = []
     declared = { answer: () => {}, refuse: (_: Error) => {} }
     #onMessage: (message: unknown) => void = () => {}
 
-    assertQueue(): Promise<void> {
+    assertQueue(_queue: string, options: object): Promise<void> {
+      this.wanted = options
       return new Promise((answer, refuse) => {
         this.declared = { answer, refuse }
       })
@@ -128,6 +130,12 @@ describe('the ownership of the broker', () => {
     await nextTurn()
     return channel
   }
+
+  it('is a queue that belongs to the connection and vanishes with it', async () => {
+    connection.connect()
+    const { wanted } = await owned()
+    expect(wanted).toMatchObject({ durable: false, exclusive: true })
+  })
 
   it('is unknown from the loss of a connection until RabbitMQ has answered on the next one', async () => {
     connection.connect()

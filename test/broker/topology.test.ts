@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createNames, withPrefix } from '../../src/broker/names.ts'
-import { type Entity, loadTopology, type QueueEntity } from '../../src/broker/topology.ts'
+import { type Entity, loadTopology } from '../../src/broker/topology.ts'
 
 const VERSION = '3.10.8'
 let dir = ''
@@ -54,7 +54,7 @@ describe.each(['', 'tenant1'])('the shipped topology, prefix %o', (prefix) => {
       names.deadLetters,
       names.controlQueue('default'),
     ])
-    expect(topology.owner(VERSION)).toMatchObject({ name: names.owner, exclusive: true })
+    expect(topology.owner(VERSION).name).toBe(names.owner)
     expect(ofQueue.map(nameOf)).toEqual([
       names.dlxQueue('email'),
       names.deadLetters,
@@ -87,8 +87,6 @@ describe.each(['', 'tenant1'])('the shipped topology, prefix %o', (prefix) => {
       entity: 'queue',
       kind: 'rung',
       name: names.retryQueue('email.bulk', 1500),
-      durable: true,
-      exclusive: false,
       arguments: {
         'x-queue-type': 'quorum',
         'x-dead-letter-exchange': names.exchange.direct,
@@ -114,14 +112,6 @@ describe.each(['', 'tenant1'])('the shipped topology, prefix %o', (prefix) => {
         entity.arguments
       if (target !== undefined) expect(bound).toContain(`${target} ${key}`)
     }
-  })
-
-  it('has durable, non-exclusive queues only, except for the owner queue', () => {
-    const queues = [...topology.base(VERSION), ...ofQueue].filter(
-      (entity): entity is QueueEntity => entity.entity === 'queue',
-    )
-    for (const queue of queues) expect(queue).toMatchObject({ durable: true, exclusive: false })
-    expect(topology.owner(VERSION).durable).toBe(false)
   })
 })
 
