@@ -8,16 +8,7 @@ export type QueueProfile = 'classic' | 'quorum'
  * - `due`, `dead-letters`: system queues.
  * - `owner`: the exclusive lock.
  */
-export const QUEUE_KINDS = [
-  'job',
-  'dlx',
-  'control',
-  'rung',
-  'due',
-  'dead-letters',
-  'owner',
-] as const
-export type QueueKind = (typeof QUEUE_KINDS)[number]
+export type QueueKind = 'job' | 'dlx' | 'control' | 'rung' | 'due' | 'dead-letters' | 'owner'
 
 /** Optional limits of a job queue (seed 002 §7.2). */
 export interface QueueLimits {
@@ -28,8 +19,7 @@ export interface QueueLimits {
 }
 
 export interface QueueArgumentOptions {
-  deadLetterExchange?: string
-  deadLetterKey?: string
+  deadLetter?: { exchange: string; key: string }
   /** Rungs only: how long a message stays. */
   ttlMs?: number
   limits?: QueueLimits
@@ -58,9 +48,13 @@ export function queueArguments(
   options: QueueArgumentOptions = {},
 ): QueueArguments {
   const type = queueType(kind, profile)
+  const { deadLetter } = options
   return {
     'x-queue-type': type,
-    ...deadLetterArguments(options),
+    ...(deadLetter !== undefined && {
+      'x-dead-letter-exchange': deadLetter.exchange,
+      'x-dead-letter-routing-key': deadLetter.key,
+    }),
     ...(options.ttlMs !== undefined && { 'x-message-ttl': options.ttlMs }),
     // Quorum queues refuse this argument with 406 in every version (rabbitmq.md §2.1).
     ...(kind === 'job' && type === 'classic' && { 'x-max-priority': MAX_PRIORITY }),
@@ -89,17 +83,6 @@ function queueType(kind: QueueKind, profile: QueueProfile): QueueProfile {
   }
 }
 
-function deadLetterArguments(options: QueueArgumentOptions): QueueArguments {
-  return {
-    ...(options.deadLetterExchange !== undefined && {
-      'x-dead-letter-exchange': options.deadLetterExchange,
-    }),
-    ...(options.deadLetterKey !== undefined && {
-      'x-dead-letter-routing-key': options.deadLetterKey,
-    }),
-  }
-}
-
 function limitArguments(limits: QueueLimits = {}): QueueArguments {
   const bounded = limits.maxLength !== undefined || limits.maxLengthBytes !== undefined
   // A full queue refuses the new job (429) instead of dropping the oldest one (seed 002 §7.2).
@@ -119,7 +102,7 @@ function quorumArguments(
 ): QueueArguments {
   const isConsumed = kind !== 'rung'
   const isSafe =
-    options.deadLetterExchange !== undefined &&
+    options.deadLetter !== undefined &&
     options.limits?.overflow !== 'drop-head' &&
     isAtLeast(serverVersion, 3, 10)
   return {

@@ -27,7 +27,12 @@ export interface QueueEntity {
   kind: QueueKind
   name: string
   arguments: QueueArguments
-  bindings: readonly { exchange: string; key: string }[]
+  bindings: readonly Route[]
+}
+
+interface Route {
+  exchange: string
+  key: string
 }
 
 export type Entity = ExchangeEntity | QueueEntity
@@ -47,8 +52,8 @@ export interface Topology {
 interface QueueTemplate {
   kind: QueueKind
   name: string
-  deadLetter?: { exchange: string; key: string }
-  bindings?: { exchange: string; key: string }[]
+  deadLetter?: Route
+  bindings?: Route[]
 }
 
 interface QueueSettings extends QueueLimits {
@@ -166,15 +171,25 @@ function createTopology(file: TopologyFile, prefix: string, profile: QueueProfil
   if (!owner) throw new Error('the topology has no queue of kind owner')
   const shared = file.system.filter((template) => template !== owner)
   const expand = (template: QueueTemplate, version: string, queue = '', ttlMs?: number) => {
+    const { kind, name, deadLetter, bindings = [] } = template
     const settings = file.queues[queue] ?? {}
-    const place = { prefix, queue, ms: String(ttlMs ?? '') }
-    return expandQueue(template, place, (kind, deadLetter) =>
-      queueArguments(kind, settings.type ?? typeOf(kind, settings, profile), version, {
-        ...deadLetter,
+    // A key that is an OJS queue name stays as it is, even one that begins like an entity name.
+    // `job/queue-name.ts` refuses such names, so the two cannot be confused here.
+    const named = (text: string) =>
+      withPrefix(prefix, text.replaceAll('{queue}', queue).replaceAll('{ms}', `${ttlMs ?? ''}`))
+    const route = ({ exchange, key }: Route) => ({ exchange: named(exchange), key: named(key) })
+    const entity: QueueEntity = {
+      entity: 'queue',
+      kind,
+      name: named(name),
+      arguments: queueArguments(kind, settings.type ?? typeOf(kind, settings, profile), version, {
+        ...(deadLetter && { deadLetter: route(deadLetter) }),
         ...(ttlMs !== undefined && { ttlMs }),
         ...(kind === 'job' && { limits: settings }),
       }),
-    )
+      bindings: bindings.map(route),
+    }
+    return entity
   }
   return {
     base: (version) => [
@@ -207,33 +222,4 @@ function typeOf(kind: QueueKind, limits: QueueLimits, profile: QueueProfile): Qu
   const { maxLength, maxLengthBytes, messageTtlMs, overflow } = limits
   const isLimited = (maxLength ?? maxLengthBytes ?? messageTtlMs) !== undefined
   return kind === 'job' && isLimited && overflow !== 'drop-head' ? 'quorum' : profile
-}
-
-type ArgumentsOf = (
-  kind: QueueKind,
-  deadLetter: { deadLetterExchange?: string; deadLetterKey?: string },
-) => QueueArguments
-
-function expandQueue(
-  template: QueueTemplate,
-  { prefix, queue, ms }: { prefix: string; queue: string; ms: string },
-  argumentsOf: ArgumentsOf,
-): QueueEntity {
-  const named = (text: string) =>
-    withPrefix(prefix, text.replaceAll('{queue}', queue).replaceAll('{ms}', ms))
-  // A key that is an OJS queue name stays as it is, even one that begins like an entity name.
-  // `job/queue-name.ts` refuses such names, so the two cannot be confused here.
-  const { kind, deadLetter, bindings = [] } = template
-  return {
-    entity: 'queue',
-    kind,
-    name: named(template.name),
-    arguments: argumentsOf(
-      kind,
-      deadLetter
-        ? { deadLetterExchange: named(deadLetter.exchange), deadLetterKey: named(deadLetter.key) }
-        : {},
-    ),
-    bindings: bindings.map(({ exchange, key }) => ({ exchange: named(exchange), key: named(key) })),
-  }
 }
