@@ -1,15 +1,8 @@
-import type { Logger } from '../logger.ts'
 import type { BrokerWarning } from './broker.ts'
 import { channelWarnings } from './channel-limit.ts'
 import { Connection, GATEWAY_HEARTBEAT_S } from './connection.ts'
-import type { BrokerGauges, BrokerObserver, ConnectionName } from './observer.ts'
-import type { BrokerOptions } from './options.ts'
-
-interface ConnectionsDeps {
-  logger: Logger
-  random: () => number
-  observer: BrokerObserver
-}
+import type { ConnectionOptions } from './connection-options.ts'
+import type { BrokerGauges, ConnectionName } from './observer.ts'
 
 /**
  * The gateway's connections: one for everything that publishes; one for consumers and one for declares, which
@@ -24,13 +17,12 @@ export class Connections {
   readonly reply: Connection
 
   /** Opens no connection. */
-  constructor(options: BrokerOptions, deps: ConnectionsDeps) {
+  constructor(shared: Pick<ConnectionOptions, 'urls' | 'logger' | 'random' | 'observer'>) {
     const connect = (name: ConnectionName, behind: Connection[] = []) =>
       new Connection({
-        ...deps,
+        ...shared,
         name,
-        urls: options.amqpUrls,
-        connectionName: `${options.connectionName ?? 'ojs-rabbitmq'} ${name}`,
+        connectionName: `ojs-rabbitmq ${name}`,
         heartbeatS: GATEWAY_HEARTBEAT_S,
         isPrompt: name === 'publish',
         behind,

@@ -24,7 +24,7 @@ interface DelayPluginOptions {
   logger: Logger
 }
 
-type DelaysOptions = Pick<BrokerOptions, 'amqpUrls' | 'connectionName' | 'declare' | 'delayMode'>
+type DelaysOptions = Pick<BrokerOptions, 'amqpUrls' | 'declare' | 'delayMode'>
 
 /** Ensures what mode `plugin` needs of the broker; in mode `ttl`, nothing. */
 export class Delays {
@@ -58,16 +58,11 @@ export class Delays {
   }
 
   async #look(): Promise<DelayPlugin> {
-    const {
-      amqpUrls,
-      connectionName = 'ojs-rabbitmq',
-      declare: strategy,
-      delayMode,
-    } = this.#options
+    const { amqpUrls, declare: strategy, delayMode } = this.#options
     if (delayMode !== 'plugin') return { state: 'ready' }
     return declareDelayedExchange({
       amqpUrls,
-      connectionName: `${connectionName} delays`,
+      connectionName: 'ojs-rabbitmq delays',
       exchange: this.#exchange,
       mayDeclare: strategy !== 'never',
       logger: this.#logger,

@@ -43,8 +43,6 @@ export interface BrokerOptions {
   consumerPriority?: number
   /** A queue not fetched from for this long gives its unassigned deliveries back; default 2000. */
   idleMs?: number
-  /** Shown by RabbitMQ's management as `{connectionName} publish` …; default `ojs-rabbitmq`. */
-  connectionName?: string
 }
 
 /**

@@ -80,7 +80,7 @@ export class RabbitBroker implements Broker, Service {
     const { prefix, queueType, topologyPath, delayMode } = options
     this.#names = createNames(prefix)
     const topology = loadTopology(prefix, queueType, topologyPath, delayMode)
-    this.#connections = new Connections(options, { logger, random, observer })
+    this.#connections = new Connections({ urls: options.amqpUrls, logger, random, observer })
     const { publish, consume, declare, reply } = this.#connections
     this.#denials = new Denials(logger, { publish, consume })
     const shared = { names: this.#names, observer, denials: this.#denials, logger, random, clock }
