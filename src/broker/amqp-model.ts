@@ -1,7 +1,6 @@
 import { Socket } from 'node:net'
 import { Writable } from 'node:stream'
-import { type ChannelModel, connect } from 'amqplib'
-import { credentialsOf, withHeartbeat } from './amqp-url.ts'
+import { type ChannelModel, connect, credentials } from 'amqplib'
 import { tellEarlyErrorsLate } from './early-errors.ts'
 import { gatherWrites, writePromptly } from './gathered-writes.ts'
 import { encodePublishes } from './publish-frames.ts'
@@ -53,6 +52,20 @@ export async function openModel(
   } finally {
     clearTimeout(tooLong)
   }
+}
+
+/** Decodes user and password here, because amqplib uses the old `unescape`, which breaks `user%C3%A4`. */
+function credentialsOf({ username, password }: URL): object {
+  if (username === '' && password === '') return {}
+  const decoded = [decodeURIComponent(username), decodeURIComponent(password)] as const
+  return { credentials: credentials.plain(...decoded) }
+}
+
+/** Sets the heartbeat of a URL that has none to `seconds`. */
+function withHeartbeat(url: URL, seconds: number): string {
+  const copy = new URL(url)
+  if (!copy.searchParams.has('heartbeat')) copy.searchParams.set('heartbeat', `${seconds}`)
+  return copy.href
 }
 
 /** The socket of the connection. Null: amqplib has changed and no longer exposes it. */

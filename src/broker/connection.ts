@@ -20,11 +20,6 @@ const HEARTBEAT_S = 60
 const MAX_LIMITED_ATTEMPT = 5
 /** Share of the negotiated channel limit from which a connection counts as crowded. */
 const CROWDED = 3 / 4
-/**
- * ✱ When the network drops a connection silently, RabbitMQ keeps it for three heartbeats, and so holds on to
- * `ojs.system.owner` and every unacknowledged message: 180 s of 503 with the recommended 60 s.
- */
-export const GATEWAY_HEARTBEAT_S = 10
 
 /**
  * One AMQP connection that reconnects for as long as it is not closed (seed 002 §11.3).
@@ -167,7 +162,9 @@ export class Connection {
   }
 
   async #opened<C>(open: (model: ChannelModel) => Promise<C>): Promise<C> {
-    const model = this.#live()
+    const model = this.#model
+    const gone = () => new Error(`no ${this.name} connection: ${this.downReason}`)
+    if (!model) throw gone()
     const since = performance.now()
     const channel = await open(model).catch((error: unknown) => {
       this.channelLimit.notOpened(error, this.#channelMax)
@@ -175,13 +172,8 @@ export class Connection {
     })
     this.latencyMs = performance.now() - since
     // The connection went between the answer and here: the channel would never emit `close`.
-    if (this.#model !== model) throw new Error(`no ${this.name} connection: ${this.downReason}`)
+    if (this.#model !== model) throw gone()
     return channel
-  }
-
-  #live(): ChannelModel {
-    if (!this.#model) throw new Error(`no ${this.name} connection: ${this.downReason}`)
-    return this.#model
   }
 
   /**

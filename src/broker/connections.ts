@@ -1,8 +1,14 @@
 import type { BrokerWarning } from './broker.ts'
 import { channelWarnings } from './channel-limit.ts'
-import { Connection, GATEWAY_HEARTBEAT_S } from './connection.ts'
+import { Connection } from './connection.ts'
 import type { ConnectionOptions } from './connection-options.ts'
 import type { BrokerGauges, ConnectionName } from './observer.ts'
+
+/**
+ * ✱ When the network drops a connection silently, RabbitMQ keeps it for three heartbeats, and so holds on to
+ * `ojs.system.owner` and every unacknowledged message: 180 s of 503 with the recommended 60 s.
+ */
+const HEARTBEAT_S = 10
 
 /**
  * The gateway's connections: one for everything that publishes; one for consumers and one for declares, which
@@ -23,7 +29,7 @@ export class Connections {
         ...shared,
         name,
         connectionName: `ojs-rabbitmq ${name}`,
-        heartbeatS: GATEWAY_HEARTBEAT_S,
+        heartbeatS: HEARTBEAT_S,
         isPrompt: name === 'publish',
         behind,
       })
