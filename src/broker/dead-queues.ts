@@ -1,7 +1,7 @@
 import { pauseBeforeAgain } from './again.ts'
 import { isAtLeast } from './arguments.ts'
 import { isStill } from './connection.ts'
-import { DeadQueueProbe, type ProbeDeps } from './dead-queue-probe.ts'
+import { deadAmong, deleteDead, type ProbeDeps } from './dead-queue-probe.ts'
 import { lookFor } from './entity.ts'
 import type { EntityChecker } from './entity-checker.ts'
 import type { BrokerHooks, BrokerOptions } from './options.ts'
@@ -41,7 +41,6 @@ export interface DeadQueuesDeps extends ProbeDeps {
  */
 export class DeadQueues {
   readonly #deps: DeadQueuesDeps
-  readonly #probe: DeadQueueProbe
   /** Queues whose job queue answered, or was replaced, on the present connection. */
   readonly #alive = new Set<string>()
   /** Queues that are sound on this connection with all that belongs to them: since `performance.now()`. */
@@ -57,7 +56,6 @@ export class DeadQueues {
 
   constructor(deps: DeadQueuesDeps) {
     this.#deps = deps
-    this.#probe = new DeadQueueProbe(deps)
     deps.connection.listen({
       down: () => {
         this.#soundSince.clear()
@@ -124,13 +122,13 @@ export class DeadQueues {
     if (this.#left.has(queue) && !(await isReplaceable())) return 'left'
     const { generation, serverVersion } = connection
     const entities = topology.ofQueue(queue, serverVersion).filter(isQuorum)
-    const dead = await this.#probe.deadOf(scratch, entities.filter(isJobQueue))
+    const dead = await deadAmong(this.#deps, scratch, entities.filter(isJobQueue))
     if (dead === null) return 'unknown'
     if (dead.length > 0 && !(await isReplaceable())) {
       this.#left.add(queue)
       return 'left'
     }
-    const isDone = await this.#probe.delete(dead)
+    const isDone = await deleteDead(this.#deps, dead)
     if (!isDone || !isStill(connection, generation)) return 'unknown'
     this.#alive.add(queue)
     this.#mendBeside(queue, entities.filter(isOwn))
@@ -218,8 +216,8 @@ export class DeadQueues {
     const { checker, connection, logger } = this.#deps
     try {
       return await withScratchChannel(connection, async (scratch) => {
-        const dead = await this.#probe.deadOf(scratch, entities)
-        if (dead === null || !(await this.#probe.delete(dead))) return false
+        const dead = await deadAmong(this.#deps, scratch, entities)
+        if (dead === null || !(await deleteDead(this.#deps, dead))) return false
         for (const entity of dead) await checker.ensure(scratch, entity)
         return true
       })
