@@ -44,19 +44,6 @@ export async function lookFor(
   }
 }
 
-/** Name of the first missing exchange; null while all exist, or when that is unknown. */
-export async function missingExchange(
-  scratch: ScratchChannel,
-  entities: readonly Entity[],
-): Promise<string | null> {
-  for (const entity of entities) {
-    if (entity.entity !== 'exchange') continue
-    const { presence } = await lookFor(scratch, entity)
-    if (presence === 'missing') return entity.name
-  }
-  return null
-}
-
 function presenceIn({ kind }: ChannelFailure): Presence {
   switch (kind) {
     case 'not-found':

@@ -1,9 +1,11 @@
 import type { BrokerWarning } from './broker.ts'
 import { DepthSampler, type DepthSamplerDeps } from './depth-sampler.ts'
+import { lookFor } from './entity.ts'
 import { NewLedger, type NewLedgerDeps } from './new-ledger.ts'
 import type { BrokerOptions } from './options.ts'
 import { QueueMarkers, type QueueMarkersDeps } from './queue-markers.ts'
 import { type ScratchChannel, withScratchChannel } from './scratch-channel.ts'
+import type { Topology } from './topology.ts'
 
 /**
  * Longer than `UNWRITTEN_MS`: what RabbitMQ confirmed at one look is written by the next, even if it is
@@ -18,7 +20,7 @@ export interface QueueWatchDeps extends Parts {
   options: Pick<BrokerOptions, 'declare' | 'watchMs'>
   /** Checks whether entities that were missing are still missing. */
   lookAgain(scratch: ScratchChannel): Promise<void>
-  missingExchange(scratch: ScratchChannel): Promise<string | null>
+  topology: Topology
   /** The exchange is gone, and with it every binding to it. */
   onExchangeGone(): void
 }
@@ -96,12 +98,23 @@ export class QueueWatch {
    * drops, or holds back when they must not be lost, without telling anyone.
    */
   async #lookAtExchanges(scratch: ScratchChannel): Promise<void> {
-    const { logger, missingExchange, onExchangeGone } = this.#deps
-    const exchange = await missingExchange(scratch)
+    const { logger, onExchangeGone } = this.#deps
+    const exchange = await this.#findMissingExchange(scratch)
     if (exchange !== null) {
       if (exchange !== this.#missingExchange) logger.warn({ exchange }, 'an exchange is gone')
       onExchangeGone()
     }
     this.#missingExchange = exchange
+  }
+
+  /** The first one; null while all exist, or when that is unknown. */
+  async #findMissingExchange(scratch: ScratchChannel): Promise<string | null> {
+    const { connection, topology } = this.#deps
+    for (const entity of topology.base(connection.serverVersion)) {
+      if (entity.entity !== 'exchange') continue
+      const { presence } = await lookFor(scratch, entity)
+      if (presence === 'missing') return entity.name
+    }
+    return null
   }
 }

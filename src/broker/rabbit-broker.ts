@@ -26,7 +26,6 @@ import { DeadQueues } from './dead-queues.ts'
 import { Declarer } from './declarer.ts'
 import { Delays } from './delay-plugin.ts'
 import { Denials } from './denials.ts'
-import { missingExchange } from './entity.ts'
 import { EntityChecker } from './entity-checker.ts'
 import { shownMessage } from './message.ts'
 import { createNames, type Names } from './names.ts'
@@ -327,10 +326,10 @@ export class RabbitBroker implements Broker, Service {
   }
 
   #newWatch(options: BrokerOptions, topology: Topology, onExchangeGone: () => void): QueueWatch {
-    const exchanges = () => topology.base(this.serverVersion)
     return new QueueWatch({
       ...this.#deps,
       options,
+      topology,
       connection: this.#connections.declare,
       names: this.#names,
       now: () => this.#deps.clock.now(),
@@ -342,7 +341,6 @@ export class RabbitBroker implements Broker, Service {
       held: (queue) => this.#consumers.deliveries.heldOf(queue) + this.#publisher.pending,
       onGone: (queue) => void this.#declarer.recheck(queue),
       lookAgain: (scratch) => this.#checker.lookAgain(scratch),
-      missingExchange: (scratch) => missingExchange(scratch, exchanges()),
       onExchangeGone,
     })
   }
