@@ -147,7 +147,7 @@ export class Block {
    * RabbitMQ.
    */
   close(): Promise<void> {
-    this.#closing ??= this.#close()
+    this.#closing ??= this.#leave({ why: 'closed' })
     return this.#closing
   }
 
@@ -157,14 +157,11 @@ export class Block {
    * silent for ever. A block that has not sent its consume yet finds out by itself.
    */
   orphan(): void {
-    if (this.isIn('closed') || !this.#hasAsked) return
-    const channel = this.#channel
-    this.#end({ why: 'queue-missing' })
-    if (channel) void closeChannel(channel)
+    if (this.#hasAsked) void this.#leave({ why: 'queue-missing' })
   }
 
-  isIn(...states: BlockState[]): boolean {
-    return states.includes(this.state)
+  isIn(state: BlockState): boolean {
+    return this.state === state
   }
 
   #closeIfDrained(): void {
@@ -174,20 +171,18 @@ export class Block {
     else setTimeout(() => void this.close(), lingerMs).unref()
   }
 
-  async #close(): Promise<void> {
+  /** Ends the block and, unless it has ended before, its channel. */
+  async #leave(end: BlockEnd): Promise<void> {
     if (this.state === 'closed') return
-    const channel = this.#channel
-    this.#end({ why: 'closed' })
-    if (channel) await closeChannel(channel)
+    this.#end(end)
+    if (this.#channel) await closeChannel(this.#channel)
   }
 
   #onMessage(message: ConsumeMessage | null): void {
     if (this.state === 'closed') return
     if (message === null) {
       // Seed 002 §10.4. Deliveries of this channel may have returned to RabbitMQ already.
-      const channel = this.#channel
-      this.#end({ why: 'cancelled-by-broker' })
-      if (channel) void closeChannel(channel)
+      void this.#leave({ why: 'cancelled-by-broker' })
       return
     }
     const delivery = new LiveDelivery(this, message, this.#options.nextOrder())
