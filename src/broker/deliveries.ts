@@ -63,7 +63,6 @@ export class Deliveries {
       mayConsume: () => this.#mayConsume,
       feedOf: (queue) => this.#feeds.get(queue),
       touched: (queue) => this.#touched(queue),
-      mayExist: (queue) => this.#lookup.isRunning(queue) || this.#feeds.get(queue)?.exists === true,
       nourish: (feed) => this.#nourish(feed),
     })
     this.#parking = new Parking(deps.clock, (delivery) => this.#rebuffer(delivery))
@@ -296,7 +295,7 @@ export class Deliveries {
       }
       if (!feed.isIdle && !isPaused) feed.retireSurplus()
       else if (feed.blocks.size > 0) void this.#giveBackUnassigned(feed)
-      else if (!this.#lookup.isRunning(queue)) this.#feeds.delete(queue)
+      else if (!feed.isLookedUp) this.#feeds.delete(queue)
     }
   }
 

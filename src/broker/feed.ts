@@ -70,6 +70,11 @@ export class Feed {
     this.#lastFetchAt = options.clock.now()
   }
 
+  /** False: the queue does not exist, as far as is known. */
+  get mayExist(): boolean {
+    return this.exists || this.isLookedUp
+  }
+
   /** Deliveries in use: leased, being claimed, or parked. */
   get inUse(): number {
     return this.unacked - this.buffer.size

@@ -24,8 +24,6 @@ export interface FetchLineDeps {
   feedOf(queue: string): Feed | undefined
   /** The feed of a queue that is being fetched from; undefined: nothing of it may be served. */
   touched(queue: string): Feed | undefined
-  /** False: the queue does not exist, as far as is known. */
-  mayExist(queue: string): boolean
   /** Opens a consumer where one is missing. */
   nourish(feed: Feed): void
 }
@@ -101,7 +99,7 @@ export class FetchLine {
   /** The queue does not exist: ends short waits for which no other queue can bring anything. */
   reconsider(queue: string): void {
     for (const waiter of this.#waiters.forQueue(queue)) {
-      const hasHope = waiter.queues.some((name) => this.#deps.mayExist(name))
+      const hasHope = waiter.queues.some((name) => this.#deps.feedOf(name)?.mayExist)
       if (!waiter.isLongPoll && !hasHope) this.#waiters.serve(waiter, [])
     }
   }

@@ -19,10 +19,6 @@ export class QueueLookup {
     this.#clock = clock
   }
 
-  isRunning(queue: string): boolean {
-    return this.#running.has(queue)
-  }
-
   /** False: a lookup is running, the queue was absent a moment ago, or too many lookups run. */
   isPossible(queue: string): boolean {
     if (this.#running.has(queue) || this.#running.size >= MAX_RUNNING) return false

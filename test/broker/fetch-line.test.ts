@@ -22,7 +22,6 @@ function lineOf(...queues: string[]) {
     mayConsume: () => true,
     feedOf: known,
     touched: known,
-    mayExist: () => true,
     nourish: () => {},
   })
   return { line, feeds }
