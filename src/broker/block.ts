@@ -30,6 +30,7 @@ export function isQueueGone(end: BlockEnd): boolean {
 
 export interface BlockOptions {
   connection: Connection
+  /** Absent: the owner itself reports that it may not consume. */
   denials?: Denials
   queue: string
   /** Name of the AMQP queue. */

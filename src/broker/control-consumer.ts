@@ -37,7 +37,7 @@ export interface ControlConsumerDeps {
   clock: Clock
   logger: Logger
   observer: BrokerObserver
-  denials?: Denials
+  denials: Denials
   random: () => number
   /** Distinguishes our consumer tags from those of every other process. */
   instance: string
@@ -243,7 +243,7 @@ export class ControlConsumer {
 
   #onAccepted(queue: string, source: string): void {
     this.#doubts.clear(queue)
-    this.#deps.denials?.mayConsume(source)
+    this.#deps.denials.mayConsume(source)
     this.#ensure(this.#queues.allow(queue))
   }
 
@@ -331,7 +331,7 @@ export class ControlConsumer {
 
   #onDenied(queue: string, text: string): void {
     this.#queues.deny(queue)
-    this.#deps.denials?.mayNotConsume(this.#deps.names.controlQueue(queue), text)
+    this.#deps.denials.mayNotConsume(this.#deps.names.controlQueue(queue), text)
   }
 
   #onGone(queue: string): void {

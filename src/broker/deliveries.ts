@@ -25,7 +25,7 @@ export interface DeliveriesDeps {
   logger: Logger
   random: () => number
   observer: BrokerObserver
-  denials?: Denials
+  denials: Denials
   prefetch: number
   maxBlocks: number
   consumerPriority: number

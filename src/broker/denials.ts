@@ -20,7 +20,7 @@ export class Denials {
     consume: new Map<string, BrokerWarning>(),
   }
 
-  constructor(logger: Logger, connections: Readonly<Record<Use, Connection>>) {
+  constructor(logger: Logger, connections: Readonly<Record<Use, Pick<Connection, 'listen'>>>) {
     this.#logger = logger
     for (const use of ['publish', 'consume'] as const) {
       connections[use].listen({ down: () => this.#warnings[use].clear() })

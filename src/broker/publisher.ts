@@ -24,7 +24,7 @@ export interface PublisherDeps {
   logger: Logger
   random: () => number
   observer: BrokerObserver
-  denials?: Denials
+  denials: Denials
   timeoutMs: number
   /** Channels per lane group. */
   laneCounts?: LanesDeps['count']
@@ -145,7 +145,7 @@ export class Publisher {
       onOutcome: (publication, outcome) => {
         if (isAnswer(outcome)) {
           this.#lanes.onAnswered(publication)
-          denials?.mayPublish(publication.exchange)
+          denials.mayPublish(publication.exchange)
         }
         if (outcome === 'nacked') this.#lanes.onRefused(publication)
         this.#settle(publication, outcome)
@@ -156,7 +156,7 @@ export class Publisher {
       },
       onChannelError: (code) => this.#deps.onChannelError(code),
       onTooLarge: (maxBytes) => this.#onTooLarge(maxBytes),
-      onForbidden: (text) => denials?.mayNotPublish(text),
+      onForbidden: (text) => denials.mayNotPublish(text),
     })
   }
 
@@ -188,7 +188,7 @@ export class Publisher {
     this.#bytes -= pending.bytes
     this.#observe(pending, outcome)
     // The lane reopens its channel after a 403: say why. Sent now, the message would close the channel again.
-    const isDenied = outcome === 'refused' && this.#deps.denials?.isDenied(pending.exchange)
+    const isDenied = outcome === 'refused' && this.#deps.denials.isDenied(pending.exchange)
     pending.resolve(isDenied ? 'denied' : outcome)
     if (this.#pending.size === 0) this.#onEmpty?.()
   }

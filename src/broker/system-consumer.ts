@@ -24,7 +24,7 @@ export interface SystemConsumerDeps {
   clock: Clock
   logger: Logger
   observer: BrokerObserver
-  denials?: Denials
+  denials: Denials
   random: () => number
   /** Distinguishes our consumer tags from those of every other process. */
   instance: string

@@ -7,7 +7,7 @@ import { systemClock } from '../../src/clock.ts'
 import { holdTimers } from '../support/held-timers.ts'
 import { eventually } from '../support/in-process.ts'
 import { vhostOfTest } from './fixtures.ts'
-import { logger, startConnection } from './harness.ts'
+import { logger, newDenials, startConnection } from './harness.ts'
 import { HeldChannels } from './held-channels.ts'
 
 const { vhost, admin } = vhostOfTest()
@@ -25,6 +25,7 @@ beforeEach(async () => {
   timers = holdTimers()
   consumer = new ControlConsumer({
     connection,
+    denials: newDenials(),
     names: createNames(''),
     clock: systemClock(),
     logger,

@@ -9,6 +9,7 @@ import { vhostOfTest } from './fixtures.ts'
 import {
   connectAdmin,
   logger,
+  newDenials,
   Recorder,
   scratch,
   startConnection,
@@ -267,6 +268,7 @@ describe('a control queue that cannot be checked for a moment', () => {
     const recorder = new Recorder()
     const consumer = new ControlConsumer({
       connection,
+      denials: newDenials(),
       names: createNames(''),
       clock: systemClock(),
       logger,

@@ -6,7 +6,7 @@ import type { ConnectionListener } from '../../src/broker/connection-options.ts'
 import { ControlConsumer } from '../../src/broker/control-consumer.ts'
 import { Denials } from '../../src/broker/denials.ts'
 import { createNames } from '../../src/broker/names.ts'
-import { logger, Recorder } from './harness.ts'
+import { logger, newDenials, Recorder } from './harness.ts'
 
 /** A broker on which the quorum queue `broken` has no leader: it never answers the consume. */
 class StuckChannel extends EventEmitter {
@@ -49,6 +49,7 @@ function startConsumer(given: Partial<StuckChannel> = {}) {
   const { observer } = new Recorder()
   const consumer = new ControlConsumer({
     connection,
+    denials: newDenials(),
     names: createNames(''),
     clock: { now: () => now, wall: () => now },
     logger,

@@ -5,7 +5,7 @@ import { ControlPublisher } from '../../src/broker/control-publisher.ts'
 import { createNames } from '../../src/broker/names.ts'
 import { systemClock } from '../../src/clock.ts'
 import { FakePeer } from './fake-peer.ts'
-import { logger, Recorder } from './harness.ts'
+import { logger, newDenials, Recorder } from './harness.ts'
 
 const NOWHERE = 'amqp://127.0.0.1:1'
 const EXCLUSIVE = 'amq.gen-1'
@@ -22,6 +22,7 @@ function publisherTo(url: string, answerMs?: number) {
     ...shared,
     connection,
     replyConnection,
+    denials: newDenials(),
     names: createNames(''),
     clock: systemClock(),
     timeoutMs: 10_000,

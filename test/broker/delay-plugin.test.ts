@@ -7,7 +7,7 @@ import { Publisher } from '../../src/broker/publisher.ts'
 import { loadTopology } from '../../src/broker/topology.ts'
 import { systemClock } from '../../src/clock.ts'
 import { FakePeer } from './fake-peer.ts'
-import { logger, Recorder, row } from './harness.ts'
+import { logger, newDenials, Recorder, row } from './harness.ts'
 
 /** The plugin is archived and not installed: a scripted peer plays the broker with it or without it. */
 
@@ -106,6 +106,7 @@ describe('the delayed message exchange', () => {
     const publisher = new Publisher({
       ...shared,
       connection,
+      denials: newDenials(),
       clock: systemClock(),
       names: createNames(''),
       timeoutMs: 10_000,

@@ -5,7 +5,7 @@ import { Deliveries } from '../../src/broker/deliveries.ts'
 import { createNames } from '../../src/broker/names.ts'
 import { SILENT_OBSERVER } from '../../src/broker/observer.ts'
 import { vhostOfTest } from './fixtures.ts'
-import { idsOf, logger, request, startConnection } from './harness.ts'
+import { idsOf, logger, newDenials, request, startConnection } from './harness.ts'
 import { HeldChannels } from './held-channels.ts'
 
 const { vhost, admin } = vhostOfTest()
@@ -26,6 +26,7 @@ beforeEach(async () => {
   now = 1_000_000
   deliveries = new Deliveries({
     connection,
+    denials: newDenials(),
     names: createNames(''),
     clock: { now: () => now, wall: () => now },
     logger,

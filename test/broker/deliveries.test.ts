@@ -7,7 +7,7 @@ import { createNames } from '../../src/broker/names.ts'
 import { SILENT_OBSERVER } from '../../src/broker/observer.ts'
 import { systemClock } from '../../src/clock.ts'
 import { deferred } from '../support/deferred.ts'
-import { logger, Recorder, request } from './harness.ts'
+import { logger, newDenials, Recorder, request } from './harness.ts'
 
 /** A channel that answers basic.consume when the test says so. */
 class SlowChannel extends EventEmitter {
@@ -35,6 +35,7 @@ class SlowChannel extends EventEmitter {
 function deliveriesOn(connection: object, over: Partial<DeliveriesDeps> = {}): Deliveries {
   return new Deliveries({
     connection: connection as Connection,
+    denials: newDenials(),
     names: createNames(''),
     clock: systemClock(),
     logger,

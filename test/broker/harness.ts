@@ -4,6 +4,7 @@ import type { Block } from '../../src/broker/block.ts'
 import type { Delivery, TakeRequest } from '../../src/broker/broker.ts'
 import { Connection } from '../../src/broker/connection.ts'
 import type { ConnectionOptions } from '../../src/broker/connection-options.ts'
+import { Denials } from '../../src/broker/denials.ts'
 import { Feed } from '../../src/broker/feed.ts'
 import { type BrokerObserver, SILENT_OBSERVER } from '../../src/broker/observer.ts'
 import type { BrokerDeps, BrokerHooks, BrokerOptions } from '../../src/broker/options.ts'
@@ -160,6 +161,12 @@ export async function startConnection(
   })
   await connection.start()
   return connection
+}
+
+/** Those of a part under test that is denied nothing, or whose denials no test asks for. */
+export function newDenials(): Denials {
+  const connection = { listen() {} }
+  return new Denials(logger, { publish: connection, consume: connection })
 }
 
 export function row(given: Partial<NewJob> = {}, over: Partial<JobRow> = {}): JobRow {

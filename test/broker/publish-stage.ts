@@ -4,7 +4,7 @@ import type { Outgoing } from '../../src/broker/publish-lane.ts'
 import { Publisher } from '../../src/broker/publisher.ts'
 import { systemClock } from '../../src/clock.ts'
 import { FakePeer } from './fake-peer.ts'
-import { logger, Recorder } from './harness.ts'
+import { logger, newDenials, Recorder } from './harness.ts'
 
 const opened: { connection: Connection; publisher: Publisher; peer: FakePeer }[] = []
 
@@ -31,6 +31,7 @@ export async function open(timeoutMs = 10_000) {
   const publisher = new Publisher({
     ...shared,
     connection,
+    denials: newDenials(),
     clock: systemClock(),
     names: createNames(''),
     timeoutMs,

@@ -6,7 +6,7 @@ import { Deliveries } from '../../src/broker/deliveries.ts'
 import { createNames } from '../../src/broker/names.ts'
 import { SILENT_OBSERVER } from '../../src/broker/observer.ts'
 import { systemClock } from '../../src/clock.ts'
-import { idsOf, logger, request } from './harness.ts'
+import { idsOf, logger, newDenials, request } from './harness.ts'
 
 type Deliver = (message: ConsumeMessage) => void
 
@@ -47,6 +47,7 @@ function start(clock = systemClock()) {
   } as unknown as Connection
   const deliveries = new Deliveries({
     connection,
+    denials: newDenials(),
     names: createNames(''),
     clock,
     logger,

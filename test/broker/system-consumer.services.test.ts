@@ -7,7 +7,7 @@ import { deferred } from '../support/deferred.ts'
 import { holdTimers } from '../support/held-timers.ts'
 import { eventually } from '../support/in-process.ts'
 import { vhostOfTest } from './fixtures.ts'
-import { logger, startConnection } from './harness.ts'
+import { logger, newDenials, startConnection } from './harness.ts'
 import { HeldChannels } from './held-channels.ts'
 
 const { vhost, admin } = vhostOfTest()
@@ -28,6 +28,7 @@ beforeEach(async () => {
   handled = []
   consumer = new SystemConsumer({
     connection,
+    denials: newDenials(),
     clock: { now: () => now, wall: () => now },
     logger,
     observer: SILENT_OBSERVER,
