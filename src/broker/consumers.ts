@@ -66,7 +66,7 @@ export class Consumers {
       ...consuming,
       prefetch: options.prefetch ?? PREFETCH,
       maxBlocks: options.maxBlocks ?? MAX_BLOCKS,
-      consumerPriority: options.consumerPriority ?? 0,
+      consumerPriority: options.consumerPriority,
       idleMs: options.idleMs ?? IDLE_MS,
       isReady: (queue) => declarer.isUsable(queue),
       isPaused: (queue) => hooks.isPaused(queue),

@@ -1,9 +1,8 @@
 import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
-import type { QueueProfile } from './arguments.ts'
 import type { ControlMessage, ControlVerdict, DeadLetter, ScheduledMessage } from './broker.ts'
 import type { BrokerObserver } from './observer.ts'
-import type { DelayMode } from './topology.ts'
+import type { TopologyOptions } from './topology.ts'
 
 /**
  * - `eager`: every configured queue at start; a queue that is neither configured nor present is `missing`.
@@ -13,12 +12,9 @@ import type { DelayMode } from './topology.ts'
 type DeclareStrategy = 'eager' | 'lazy' | 'never'
 
 /** The names match those of `Config`, which can be passed as it is. */
-export interface BrokerOptions {
+export interface BrokerOptions extends TopologyOptions {
   /** At least one; tried in order. May contain credentials, which never reach a log or an error. */
   amqpUrls: readonly string[]
-  /** `''`, or e.g. `tenant1` for `tenant1.ojs.queue.email`. */
-  prefix: string
-  queueType: QueueProfile
   declare: DeclareStrategy
   /** Configured queues (`OJS_QUEUES`). */
   queues: readonly string[]
@@ -31,16 +27,12 @@ export interface BrokerOptions {
   /** How often queue depths and markers are checked; default 10,000. */
   watchMs?: number
   publishTimeoutMs: number
-  /** How `ojs.exchange.delayed` works: `ttl`, a topic exchange of ours, or `plugin`. Default `ttl`. */
-  delayMode?: DelayMode
-  /** Null: the shipped file. */
-  topologyPath: string | null
   /** Unacknowledged deliveries per consumer block; default 32. */
   prefetch?: number
   /** Consumer blocks per queue; default 64. */
   maxBlocks?: number
-  /** AMQP consumer `x-priority`; below 0, native workers are served first. Default 0. */
-  consumerPriority?: number
+  /** AMQP consumer `x-priority`; below 0, native workers are served first. */
+  consumerPriority: number
   /** A queue not fetched from for this long gives its unassigned deliveries back; default 2000. */
   idleMs?: number
 }
@@ -110,5 +102,5 @@ export interface BrokerDeps {
   /** Uniform in [0, 1). */
   random: () => number
   hooks: BrokerHooks
-  observer?: BrokerObserver
+  observer: BrokerObserver
 }

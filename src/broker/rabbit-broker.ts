@@ -29,7 +29,7 @@ import { Denials } from './denials.ts'
 import { EntityChecker } from './entity-checker.ts'
 import { shownMessage } from './message.ts'
 import { createNames, type Names } from './names.ts'
-import { type BrokerGauges, SILENT_OBSERVER } from './observer.ts'
+import type { BrokerGauges } from './observer.ts'
 import type { BrokerDeps, BrokerOptions } from './options.ts'
 import { outgoingOf, toDeadLetters } from './outgoing.ts'
 import type { Outgoing } from './publish-lane.ts'
@@ -75,10 +75,9 @@ export class RabbitBroker implements Broker, Service {
   /** Throws when the topology file is unusable. Opens no connection. */
   constructor(options: BrokerOptions, deps: BrokerDeps) {
     this.#deps = deps
-    const { logger, random, hooks, clock, observer = SILENT_OBSERVER } = deps
-    const { prefix, queueType, topologyPath, delayMode } = options
-    this.#names = createNames(prefix)
-    const topology = loadTopology(prefix, queueType, topologyPath, delayMode)
+    const { logger, random, hooks, clock, observer } = deps
+    this.#names = createNames(options.prefix)
+    const topology = loadTopology(options)
     this.#connections = new Connections({ urls: options.amqpUrls, logger, random, observer })
     const { publish, consume, declare, reply } = this.#connections
     this.#denials = new Denials(logger, { publish, consume })

@@ -8,12 +8,9 @@ import { createNames } from './names.ts'
 import { SILENT_OBSERVER } from './observer.ts'
 import type { BrokerOptions } from './options.ts'
 import { ScratchChannel } from './scratch-channel.ts'
-import { type Entity, loadTopology } from './topology.ts'
+import { type Entity, loadTopology, type TopologyOptions } from './topology.ts'
 
-export type TopologyDiffOptions = Pick<
-  BrokerOptions,
-  'amqpUrls' | 'prefix' | 'queueType' | 'queues' | 'topologyPath' | 'delayMode'
->
+export type TopologyDiffOptions = TopologyOptions & Pick<BrokerOptions, 'amqpUrls' | 'queues'>
 
 const CONNECTION_NAME = 'ojs-rabbitmq topology diff'
 /** Warning code of an entity that exists and may differ. */
@@ -25,8 +22,7 @@ export const NOT_COMPARED = 'not_compared'
  * reached.
  */
 export async function topologyDiff(options: TopologyDiffOptions): Promise<BrokerWarning[]> {
-  const { prefix, queueType, topologyPath, delayMode } = options
-  const topology = loadTopology(prefix, queueType, topologyPath, delayMode)
+  const topology = loadTopology(options)
   const connection = new Connection({
     name: 'declare',
     urls: options.amqpUrls,
@@ -47,7 +43,7 @@ export async function topologyDiff(options: TopologyDiffOptions): Promise<Broker
     )
     const all = [...entities.values(), ...rungs]
     const differences = await compareAll(new ScratchChannel(connection), all)
-    return delayMode === 'plugin'
+    return options.delayMode === 'plugin'
       ? [...differences, ...(await compareDelayed(options))]
       : differences
   } finally {

@@ -16,6 +16,16 @@ import { createNames, withPrefix } from './names.ts'
  */
 export type DelayMode = 'ttl' | 'plugin'
 
+export interface TopologyOptions {
+  /** `''`, or e.g. `tenant1` for `tenant1.ojs.queue.email`. */
+  prefix: string
+  queueType: QueueProfile
+  /** How `ojs.exchange.delayed` works: `ttl`, a topic exchange of ours, or `plugin`. */
+  delayMode: DelayMode
+  /** Null: the shipped file. */
+  topologyPath: string | null
+}
+
 interface ExchangeEntity {
   entity: 'exchange'
   name: string
@@ -83,13 +93,9 @@ const ajv = new Ajv2020({
 let isTopology: ValidateFunction<TopologyFile> | undefined
 
 /** Throws when the file cannot be read or does not match the schema. */
-export function loadTopology(
-  prefix: string,
-  profile: QueueProfile,
-  path: string | null,
-  delayMode: DelayMode = 'ttl',
-): Topology {
-  const file = path ?? new URL('topology.json', FOLDER)
+export function loadTopology(options: TopologyOptions): Topology {
+  const { prefix, queueType, topologyPath, delayMode } = options
+  const file = topologyPath ?? new URL('topology.json', FOLDER)
   const content = contentOf(file)
   isTopology ??= ajv.compile<TopologyFile>(readSchema())
   if (!isTopology(content)) {
@@ -98,7 +104,7 @@ export function loadTopology(
   const lacking = lackingIn(content)
   if (lacking !== null)
     throw new Error(`${file} is not a topology for this gateway: it lacks ${lacking}`)
-  return createTopology(delayMode === 'plugin' ? delaying(content) : content, prefix, profile)
+  return createTopology(delayMode === 'plugin' ? delaying(content) : content, prefix, queueType)
 }
 
 function readSchema(): object {

@@ -58,8 +58,7 @@ export class AmqpLink {
     const { logger } = options
     this.logger = logger
     this.names = createNames(options.prefix)
-    const { prefix, queueType, topologyPath, delayMode } = options
-    const topology = loadTopology(prefix, queueType, topologyPath, delayMode)
+    const topology = loadTopology(options)
     this.observer = this.#observe(hooks)
     this.publish = this.#newConnection('publish')
     this.consume = this.#newConnection('consume')

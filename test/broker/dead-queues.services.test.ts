@@ -8,11 +8,10 @@ import { EntityChecker } from '../../src/broker/entity-checker.ts'
 import { createNames } from '../../src/broker/names.ts'
 import { SILENT_OBSERVER } from '../../src/broker/observer.ts'
 import { ScratchChannel } from '../../src/broker/scratch-channel.ts'
-import { loadTopology } from '../../src/broker/topology.ts'
 import { UNWRITTEN_MS } from '../../src/broker/unwritten.ts'
 import { answerTo } from '../amqp/stage.ts'
 import { vhostOfTest } from './fixtures.ts'
-import { logger, row, startConnection } from './harness.ts'
+import { logger, row, startConnection, topologyWith } from './harness.ts'
 
 /** How RabbitMQ loses such queues when it is killed: test/crash/faults/new-queues.test.ts. */
 const { vhost, admin, start, reconnectAdmin } = vhostOfTest()
@@ -53,7 +52,7 @@ function newQueues(over: Partial<DeadQueuesDeps> = {}): DeadQueues {
   return new DeadQueues({
     connection,
     names: createNames(''),
-    topology: loadTopology('', 'quorum', null),
+    topology: topologyWith({ queueType: 'quorum' }),
     checker: new EntityChecker({ options, observer: SILENT_OBSERVER, logger }),
     options,
     hooks: {

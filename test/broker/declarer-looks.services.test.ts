@@ -4,11 +4,10 @@ import { Declarer, type DeclarerDeps } from '../../src/broker/declarer.ts'
 import { EntityChecker } from '../../src/broker/entity-checker.ts'
 import { createNames } from '../../src/broker/names.ts'
 import { SILENT_OBSERVER } from '../../src/broker/observer.ts'
-import { loadTopology } from '../../src/broker/topology.ts'
 import { holdTimers } from '../support/held-timers.ts'
 import { eventually } from '../support/in-process.ts'
 import { vhostOfTest } from './fixtures.ts'
-import { logger, startConnection } from './harness.ts'
+import { logger, startConnection, topologyWith } from './harness.ts'
 import { HeldChannels } from './held-channels.ts'
 
 const { vhost, admin } = vhostOfTest()
@@ -36,7 +35,7 @@ function newDeclarer(hooks: Partial<DeclarerDeps['hooks']> = {}): Declarer {
   const options = { declare: 'lazy' as const, queues: [], maxQueues: 1_000 }
   return new Declarer({
     connection,
-    topology: loadTopology('', 'classic', null),
+    topology: topologyWith(),
     names: createNames(''),
     options,
     checker: new EntityChecker({ options, observer: SILENT_OBSERVER, logger }),

@@ -4,10 +4,9 @@ import { declareDelayedExchange, lookForDelayedExchange } from '../../src/broker
 import { createNames } from '../../src/broker/names.ts'
 import { outgoingOf } from '../../src/broker/outgoing.ts'
 import { Publisher } from '../../src/broker/publisher.ts'
-import { loadTopology } from '../../src/broker/topology.ts'
 import { systemClock } from '../../src/clock.ts'
 import { FakePeer } from './fake-peer.ts'
-import { logger, newDenials, Recorder, row } from './harness.ts'
+import { logger, newDenials, Recorder, row, topologyWith } from './harness.ts'
 
 /** The plugin is archived and not installed: a scripted peer plays the broker with it or without it. */
 
@@ -137,7 +136,7 @@ describe('the delayed message exchange', () => {
   })
 
   it('is bound to every job queue, and is no part of the base topology', () => {
-    const topology = loadTopology('t', 'classic', null, 'plugin')
+    const topology = topologyWith({ prefix: 't', delayMode: 'plugin' })
     const exchange = 't.ojs.exchange.delayed'
     expect(topology.base('3.10.8').map(({ name }) => name)).not.toContain(exchange)
     const bindings = [...topology.base('3.10.8'), ...topology.ofQueue('email', '3.10.8')].flatMap(

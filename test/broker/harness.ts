@@ -9,6 +9,7 @@ import { Feed } from '../../src/broker/feed.ts'
 import { type BrokerObserver, SILENT_OBSERVER } from '../../src/broker/observer.ts'
 import type { BrokerDeps, BrokerHooks, BrokerOptions } from '../../src/broker/options.ts'
 import { RabbitBroker } from '../../src/broker/rabbit-broker.ts'
+import { loadTopology, type Topology, type TopologyOptions } from '../../src/broker/topology.ts'
 import { systemClock } from '../../src/clock.ts'
 import { freshRow, type JobRow, type NewJob } from '../../src/job/job.ts'
 import { createLogger, type Logger, type LogLevel } from '../../src/logger.ts'
@@ -90,6 +91,8 @@ export function options(amqpUrl: string, given: Partial<BrokerOptions> = {}): Br
     maxRungs: 1000,
     rungSettleMs: 0,
     publishTimeoutMs: 10_000,
+    delayMode: 'ttl',
+    consumerPriority: 0,
     topologyPath: null,
     ...given,
   }
@@ -161,6 +164,10 @@ export async function startConnection(
   })
   await connection.start()
   return connection
+}
+
+export function topologyWith(given: Partial<TopologyOptions> = {}): Topology {
+  return loadTopology({ ...options(''), ...given })
 }
 
 /** Those of a part under test that is denied nothing, or whose denials no test asks for. */

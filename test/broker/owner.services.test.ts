@@ -1,10 +1,9 @@
 import { beforeEach, expect, it, onTestFinished } from 'vitest'
 import type { Connection } from '../../src/broker/connection.ts'
 import { Owner } from '../../src/broker/owner.ts'
-import { loadTopology } from '../../src/broker/topology.ts'
 import { eventually } from '../support/in-process.ts'
 import { vhostOfTest } from './fixtures.ts'
-import { logger, startConnection } from './harness.ts'
+import { logger, startConnection, topologyWith } from './harness.ts'
 
 const { vhost } = vhostOfTest()
 
@@ -28,7 +27,7 @@ beforeEach(async () => {
 })
 
 function ownerOn(connection: Connection): Owner {
-  const topology = loadTopology('', 'classic', null)
+  const topology = topologyWith()
   return new Owner({ connection, topology, clock: { now: () => now }, logger, onChange() {} })
 }
 

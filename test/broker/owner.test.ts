@@ -5,9 +5,8 @@ import { Connection } from '../../src/broker/connection.ts'
 import type { ConnectionListener } from '../../src/broker/connection-options.ts'
 import { SILENT_OBSERVER } from '../../src/broker/observer.ts'
 import { Owner, type OwnerState } from '../../src/broker/owner.ts'
-import { loadTopology } from '../../src/broker/topology.ts'
 import { FakePeer } from './fake-peer.ts'
-import { logger } from './harness.ts'
+import { logger, topologyWith } from './harness.ts'
 
 afterEach(() => vi.restoreAllMocks())
 
@@ -17,7 +16,7 @@ it('a gateway claims a foreign broker again after 100 ms, then ever more rarely,
   peer.refusals.set('QueueDeclare', ['ChannelClose', locked])
   const options = { name: 'consume', connectionName: 'test', logger, random: () => 0.5 } as const
   const connection = new Connection({ ...options, urls: [peer.url], observer: SILENT_OBSERVER })
-  const topology = loadTopology('', 'classic', null)
+  const topology = topologyWith()
   const clock = { now: () => 0 }
   const owner = new Owner({ connection, topology, clock, logger, onChange() {} })
   const waits: number[] = []
@@ -106,7 +105,7 @@ describe('the ownership of the broker', () => {
         return channel
       },
     })
-    const topology = loadTopology('', 'classic', null)
+    const topology = topologyWith()
     const note = (state: OwnerState) => states.push(state)
     const clock = { now: () => 0 }
     const deps = { topology, clock, logger, onChange: note }

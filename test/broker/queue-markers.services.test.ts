@@ -6,12 +6,11 @@ import { createNames } from '../../src/broker/names.ts'
 import type { BrokerHooks, BrokerOptions } from '../../src/broker/options.ts'
 import { QueueMarkers } from '../../src/broker/queue-markers.ts'
 import { ScratchChannel } from '../../src/broker/scratch-channel.ts'
-import { loadTopology } from '../../src/broker/topology.ts'
 import { uuid7 } from '../../src/uuid.ts'
 import { eventually } from '../support/in-process.ts'
 import { type PrivateNode, startPrivateNode } from '../support/rabbit.ts'
 import { vhostOfTest } from './fixtures.ts'
-import { logger, startConnection, type TestBroker } from './harness.ts'
+import { logger, startConnection, type TestBroker, topologyWith } from './harness.ts'
 import { HeldChannels } from './held-channels.ts'
 
 const { admin, vhost, start: startAt } = vhostOfTest()
@@ -66,7 +65,7 @@ function start(memory: Memory, given: Partial<BrokerOptions> = {}): Promise<Test
  * once. With the gateway's own arguments, because on a busy machine the gateway may be the first.
  */
 async function renew(): Promise<void> {
-  const entities = loadTopology('', 'classic', null).ofQueue('email', '3.10.8')
+  const entities = topologyWith().ofQueue('email', '3.10.8')
   const options = { arguments: entities.find(({ name }) => name === NAME)?.arguments }
   await admin.channel.deleteQueue(NAME)
   await admin.channel.assertQueue(NAME, options)

@@ -4,11 +4,10 @@ import { EntityChecker } from '../../src/broker/entity-checker.ts'
 import { createNames } from '../../src/broker/names.ts'
 import { SILENT_OBSERVER } from '../../src/broker/observer.ts'
 import { Rungs, type RungsDeps } from '../../src/broker/rungs.ts'
-import { loadTopology } from '../../src/broker/topology.ts'
 import { holdTimers } from '../support/held-timers.ts'
 import { eventually } from '../support/in-process.ts'
 import { vhostOfTest } from './fixtures.ts'
-import { logger, startConnection } from './harness.ts'
+import { logger, startConnection, topologyWith } from './harness.ts'
 import { HeldChannels } from './held-channels.ts'
 
 const { vhost, admin } = vhostOfTest()
@@ -45,7 +44,7 @@ function newRungs(maxRungs = 1_000, over: Partial<RungsDeps> = {}): Rungs {
   }
   return new Rungs({
     connection,
-    topology: loadTopology('', 'classic', null),
+    topology: topologyWith(),
     names: createNames(''),
     checker: new EntityChecker({ options, observer: SILENT_OBSERVER, logger }),
     options,

@@ -8,7 +8,6 @@ import { createNames } from '../../src/broker/names.ts'
 import { SILENT_OBSERVER } from '../../src/broker/observer.ts'
 import type { RabbitBroker } from '../../src/broker/rabbit-broker.ts'
 import { Rungs } from '../../src/broker/rungs.ts'
-import { loadTopology } from '../../src/broker/topology.ts'
 import { topologyDiff } from '../../src/broker/topology-diff.ts'
 import { systemClock } from '../../src/clock.ts'
 import type { NewJob } from '../../src/job/job.ts'
@@ -21,6 +20,7 @@ import {
   scratch,
   startConnection,
   type TestBroker,
+  topologyWith,
 } from './harness.ts'
 
 const { vhost, admin, start, reconnectAdmin } = vhostOfTest()
@@ -71,7 +71,7 @@ function newRungs(
   const checker = { options: { declare: 'lazy' }, observer: SILENT_OBSERVER, logger } as const
   return new Rungs({
     connection,
-    topology: loadTopology('', 'classic', null),
+    topology: topologyWith(),
     names: createNames(''),
     checker: new EntityChecker(checker),
     options: { declare: 'lazy', maxRungs: 10, rungSettleMs: 0 },

@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createNames, withPrefix } from '../../src/broker/names.ts'
-import { type Entity, loadTopology } from '../../src/broker/topology.ts'
+import type { Entity } from '../../src/broker/topology.ts'
+import { topologyWith } from './harness.ts'
 
 const VERSION = '3.10.8'
 let dir = ''
@@ -38,7 +39,7 @@ function nameOf(entity: Entity): string {
 }
 
 describe.each(['', 'tenant1'])('the shipped topology, prefix %o', (prefix) => {
-  const topology = loadTopology(prefix, 'classic', null)
+  const topology = topologyWith({ prefix })
   const names = createNames(prefix)
   const ofQueue = topology.ofQueue('email', VERSION)
 
@@ -118,7 +119,7 @@ describe.each(['', 'tenant1'])('the shipped topology, prefix %o', (prefix) => {
 describe('settings of single queues', () => {
   it('change the profile and the limits of that queue alone', () => {
     const queues = { billing: { type: 'quorum', maxLength: 9, messageTtlMs: 1000 } }
-    const topology = loadTopology('', 'classic', write({ ...shipped, queues }))
+    const topology = topologyWith({ topologyPath: write({ ...shipped, queues }) })
     const job = (queue: string) =>
       topology.ofQueue(queue, VERSION).find((entity) => entity.kind === 'job')?.arguments
     expect(job('billing')).toMatchObject({
@@ -135,7 +136,7 @@ describe('settings of single queues', () => {
 
 describe('a queue with limits in the profile classic', () => {
   const typeOf = (settings: object) => {
-    const topology = loadTopology('', 'classic', write({ ...shipped, queues: { q: settings } }))
+    const topology = topologyWith({ topologyPath: write({ ...shipped, queues: { q: settings } }) })
     const arguments_ = topology
       .ofQueue('q', VERSION)
       .map((one) => [one.kind, one.arguments['x-queue-type']])
@@ -169,7 +170,7 @@ describe('a topology file', () => {
     ['a wrong queue name', { ...shipped, queues: { Email: {} } }],
   ])('is refused with the name of the file when it has %s', (_what, content) => {
     const file = write(content)
-    expect(() => loadTopology('', 'classic', file)).toThrow(file)
+    expect(() => topologyWith({ topologyPath: file })).toThrow(file)
   })
 
   it.each([
@@ -178,7 +179,7 @@ describe('a topology file', () => {
     ['a time to live beyond 32 bits', { messageTtlMs: 2 ** 32 }],
   ])('is refused when it is loaded, not with each PUSH, for %s', (_what, settings) => {
     const file = write({ ...shipped, queues: { email: settings } })
-    expect(() => loadTopology('', 'classic', file)).toThrow('must be <= ')
+    expect(() => topologyWith({ topologyPath: file })).toThrow('must be <= ')
   })
 
   it.each([
@@ -197,7 +198,7 @@ describe('a topology file', () => {
   ])('is refused when it has another name for %s, which the code would look for', (name) => {
     const renamed = JSON.stringify(shipped).replaceAll(`"name":"${name}"`, '"name":"ojs.other"')
     const file = write(JSON.parse(renamed))
-    expect(() => loadTopology('', 'classic', file)).toThrow(`'${name}' of `)
+    expect(() => topologyWith({ topologyPath: file })).toThrow(`'${name}' of `)
   })
 
   it.each([
@@ -205,13 +206,13 @@ describe('a topology file', () => {
     ['"kind":"control"', '"kind":"dlx"', "queue 'ojs.queue.control.{queue}' of kind control"],
   ])('is refused when it has an entity of another type or kind: %s', (said, otherwise, lacking) => {
     const file = write(JSON.parse(JSON.stringify(shipped).replace(said, otherwise)))
-    expect(() => loadTopology('', 'classic', file)).toThrow(`it lacks ${lacking}`)
+    expect(() => topologyWith({ topologyPath: file })).toThrow(`it lacks ${lacking}`)
   })
 
   it('may have more entities than the shipped one', () => {
     const audit = '{"name":"ojs.exchange.audit","type":"fanout"}'
     const more = JSON.stringify(shipped).replace('"exchanges":[', `"exchanges":[${audit},`)
-    const topology = loadTopology('', 'classic', write(JSON.parse(more)))
+    const topology = topologyWith({ topologyPath: write(JSON.parse(more)) })
     expect(topology.base(VERSION).map(nameOf)).toContain('ojs.exchange.audit')
   })
 
@@ -219,8 +220,8 @@ describe('a topology file', () => {
     const file = write({})
     writeFileSync(file, 'exchanges: []')
     const isTold = `The topology file '${file}' cannot be read: `
-    expect(() => loadTopology('', 'classic', file)).toThrow(isTold)
-    expect(() => loadTopology('', 'classic', `${file}.none`)).toThrow(/topology file .*ENOENT/)
+    expect(() => topologyWith({ topologyPath: file })).toThrow(isTold)
+    expect(() => topologyWith({ topologyPath: `${file}.none` })).toThrow(/topology file .*ENOENT/)
   })
 })
 

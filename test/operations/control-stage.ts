@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import amqp from 'amqplib'
 import { afterAll, beforeAll } from 'vitest'
+import { SILENT_OBSERVER } from '../../src/broker/observer.ts'
 import { RabbitBroker } from '../../src/broker/rabbit-broker.ts'
 import { readConfig } from '../../src/config.ts'
 import type { JobRow } from '../../src/job/job.ts'
@@ -82,6 +83,7 @@ async function openStage(): Promise<Stage> {
       clock,
       logger,
       random: Math.random,
+      observer: SILENT_OBSERVER,
       hooks: {
         recordedQueues: () => ledger.queues().map(({ name }) => name),
         recordedRungs: () => ledger.rungs(),

@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest'
-import { loadTopology } from '../../src/broker/topology.ts'
 import { SqliteLedger } from '../../src/ledger/sqlite/ledger.ts'
+import { topologyWith } from '../broker/harness.ts'
 import { gatewayForAll, untilState } from '../operations/harness.ts'
 import { eventually } from '../support/in-process.ts'
 import { benchIn } from './harness.ts'
@@ -18,7 +18,7 @@ async function untilMarked(queue: string): Promise<void> {
 
 /** Deletes and declares within a millisecond: RabbitMQ cancels no consumer of a quorum queue then. */
 async function renew(queue: string): Promise<void> {
-  const entities = loadTopology('', 'quorum', null).ofQueue(queue, '3.10.8')
+  const entities = topologyWith({ queueType: 'quorum' }).ofQueue(queue, '3.10.8')
   const name = `ojs.queue.${queue}`
   const entity = entities.find((one) => one.name === name)
   if (entity?.entity !== 'queue') throw new Error(`no queue ${name}`)
