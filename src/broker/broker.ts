@@ -289,7 +289,7 @@ export interface DeadLetterCopy {
  * when the hook rejected.
  */
 export interface DeadLetter extends DeadLetterCopy {
-  /** The OJS queue it died in (`x-first-death-queue` / the first `x-death` entry). */
+  /** The OJS queue it died in, by the first `x-death` entry; else by the routing key. */
   readonly queue: string
   /**
    * `x-death[0].reason`; `unknown` when there is no such header (published to the dead letter exchange by

@@ -1,5 +1,5 @@
 import { membersOf } from '../job/json-value.ts'
-import type { DeadLetter } from './broker.ts'
+import type { DeadLetter, ScheduledMessage } from './broker.ts'
 import type { LiveDelivery } from './delivery.ts'
 import type { Names } from './names.ts'
 
@@ -7,22 +7,24 @@ const REASONS = ['rejected', 'expired', 'maxlen', 'delivery_limit'] as const
 
 /** Reads from a message of `ojs.system.dead-letters` what died, where and why. */
 export function deadLetterOf(delivery: LiveDelivery, names: Names): DeadLetter {
-  const { id, generation, attempt, maxAttempts, message, raw } = delivery
-  const death = lastDeath(message.headers)
-  const { queue, isControl } =
-    originOf(death['queue'], names) ?? originOfKey(raw.fields.routingKey, names)
+  const facts = readOnly(delivery)
+  const death = lastDeath(facts.message.headers)
   const reason = REASONS.find((known) => known === death['reason']) ?? 'unknown'
-  return {
-    id,
-    generation,
-    attempt,
-    maxAttempts,
-    message,
-    queue,
-    isControl,
-    reason,
-    carry: () => delivery.carry(),
-  }
+  // `{queue}`, or the name of a control queue.
+  const { routingKey } = delivery.raw.fields
+  const origin = originOf(death['queue'], names) ?? originOf(routingKey, names)
+  return { ...facts, ...(origin ?? { queue: routingKey, isControl: false }), reason }
+}
+
+/** From a message of `ojs.system.due`; its routing key, unchanged since the publish, is the target queue. */
+export function scheduledMessageOf(delivery: LiveDelivery): ScheduledMessage {
+  return { ...readOnly(delivery), queue: delivery.raw.fields.routingKey }
+}
+
+/** What the hooks get of a delivery, which `SystemConsumer` settles. */
+function readOnly(delivery: LiveDelivery): Omit<ScheduledMessage, 'queue'> {
+  const { id, generation, attempt, maxAttempts, message } = delivery
+  return { id, generation, attempt, maxAttempts, message, carry: () => delivery.carry() }
 }
 
 /**
@@ -34,21 +36,11 @@ function lastDeath(headers: Readonly<Record<string, unknown>>): Readonly<Record<
   return membersOf(Array.isArray(deaths) ? deaths[0] : undefined)
 }
 
-interface Origin {
-  queue: string
-  isControl: boolean
-}
-
 /** Null: not one of our queues; foreign queues may dead-letter to our exchange too. */
-function originOf(name: unknown, names: Names): Origin | null {
+function originOf(name: unknown, names: Names): Pick<DeadLetter, 'queue' | 'isControl'> | null {
   if (typeof name !== 'string') return null
   const control = names.controlQueue('')
   if (name.startsWith(control)) return { queue: name.slice(control.length), isControl: true }
   const job = names.jobQueue('')
   return name.startsWith(job) ? { queue: name.slice(job.length), isControl: false } : null
-}
-
-/** Reads a routing key: `{queue}`, or the name of a control queue. */
-function originOfKey(key: string, names: Names): Origin {
-  return originOf(key, names) ?? { queue: key, isControl: false }
 }
