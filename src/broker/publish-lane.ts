@@ -47,6 +47,8 @@ export interface Publication {
   isSettled: boolean
   /** The lane in which it waits or was sent. */
   lane: PublishLane | null
+  /** Tells the caller of `send`. */
+  resolve(outcome: PublishOutcome): void
 }
 
 export interface LaneDeps {

@@ -38,10 +38,6 @@ export interface PublisherDeps {
   onChannelError(code: unknown): void
 }
 
-interface Pending extends Publication {
-  resolve(outcome: PublishOutcome): void
-}
-
 /**
  * Confirmed publishes, streamed: each publish waits for its own confirm only (architecture §4.2). `Lanes`
  * chooses the channel.
@@ -50,7 +46,7 @@ export class Publisher {
   readonly #deps: PublisherDeps
   readonly #lanes: Lanes
   /** By message id, oldest first. */
-  readonly #pending = new Map<string, Pending>()
+  readonly #pending = new Map<string, Publication>()
   #bytes = 0
   /**
    * The largest body that RabbitMQ accepts, once known; a reconnect may change it. RabbitMQ closes the
@@ -98,7 +94,7 @@ export class Publisher {
     // A second publish with the same id would make a return ambiguous (law 3).
     if (isTooMuch || this.#pending.has(message.id)) return Promise.resolve('refused')
     return new Promise((resolve) => {
-      const pending: Pending = {
+      const publication: Publication = {
         id: message.id,
         queue: message.queue,
         rungMs: message.rungMs,
@@ -114,10 +110,10 @@ export class Publisher {
         isReturned: false,
         isSettled: false,
       }
-      this.#pending.set(message.id, pending)
+      this.#pending.set(message.id, publication)
       this.#bytes += message.content.length
       this.#sweeper ??= this.#sweepIn(this.#deps.timeoutMs)
-      this.#lanes.laneFor(message).send(pending)
+      this.#lanes.laneFor(message).send(publication)
     })
   }
 
@@ -181,19 +177,18 @@ export class Publisher {
   }
 
   #settle(publication: Publication, outcome: PublishOutcome): void {
-    const pending = this.#pending.get(publication.id)
-    if (pending !== publication || !pending) return
-    pending.isSettled = true
-    this.#pending.delete(pending.id)
-    this.#bytes -= pending.bytes
-    this.#observe(pending, outcome)
+    if (publication.isSettled) return
+    publication.isSettled = true
+    this.#pending.delete(publication.id)
+    this.#bytes -= publication.bytes
+    this.#observe(publication, outcome)
     // The lane reopens its channel after a 403: say why. Sent now, the message would close the channel again.
-    const isDenied = outcome === 'refused' && this.#deps.denials.isDenied(pending.exchange)
-    pending.resolve(isDenied ? 'denied' : outcome)
+    const isDenied = outcome === 'refused' && this.#deps.denials.isDenied(publication.exchange)
+    publication.resolve(isDenied ? 'denied' : outcome)
     if (this.#pending.size === 0) this.#onEmpty?.()
   }
 
-  #observe({ queue, since }: Pending, outcome: PublishOutcome): void {
+  #observe({ queue, since }: Publication, outcome: PublishOutcome): void {
     const { observer, connection } = this.#deps
     if (outcome === 'confirmed') {
       const latencyMs = performance.now() - since
