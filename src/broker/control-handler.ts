@@ -4,7 +4,7 @@ import type { Logger } from '../logger.ts'
 import { pauseBeforeAgain } from './again.ts'
 import type { ControlMessage, ControlVerdict } from './broker.ts'
 import type { ControlChannel } from './control-channel.ts'
-import { isReplyAddress } from './control-publisher.ts'
+import { isReplyAddress } from './control-message.ts'
 import type { BrokerObserver } from './observer.ts'
 
 /** Label of counters and gauges, for all control queues; OJS queue names never begin with `ojs.`. */

@@ -1,5 +1,6 @@
 import type { Options } from 'amqplib'
 import { OJS_MEDIA_TYPE } from '../job/media-type.ts'
+import { MAX_SHORT_BYTES } from './headers.ts'
 import type { Names } from './names.ts'
 import type { Outgoing } from './publish-lane.ts'
 
@@ -9,6 +10,10 @@ import type { Outgoing } from './publish-lane.ts'
  * without consuming it.
  */
 export const DIRECT_REPLY = 'amq.rabbitmq.reply-to'
+
+/** Our names under any prefix: a reply must never land in a job queue, whoever owns that. */
+const OWN_NAME = /(?:^|\.)ojs\./
+const CONTROL_CHARACTER = /\p{Cc}/u
 
 /** A JSON message of the control plane (architecture §5). */
 interface ToControlQueue {
@@ -57,4 +62,14 @@ export function controlOptions(
 /** Routing key of broadcasts to the workers of a queue; the prefix is in the exchange's name. */
 export function workersKey(queue: string): string {
   return `ojs.control.workers.${queue}`
+}
+
+/** True for an address that we may publish an answer to: a queue of the asker, or its direct reply-to. */
+export function isReplyAddress(replyTo: string): boolean {
+  return (
+    replyTo !== '' &&
+    Buffer.byteLength(replyTo) <= MAX_SHORT_BYTES &&
+    !OWN_NAME.test(replyTo) &&
+    !CONTROL_CHARACTER.test(replyTo)
+  )
 }

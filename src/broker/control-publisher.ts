@@ -1,9 +1,8 @@
 import type { Clock } from '../clock.ts'
 import type { Broadcast, PublishOutcome, Reply } from './broker.ts'
 import type { Connection } from './connection.ts'
-import { controlOptions, DIRECT_REPLY, workersKey } from './control-message.ts'
+import { controlOptions, DIRECT_REPLY, isReplyAddress, workersKey } from './control-message.ts'
 import { ControlOpening } from './control-opening.ts'
-import { MAX_SHORT_BYTES } from './headers.ts'
 import type { Names } from './names.ts'
 import type { Outgoing } from './publish-lane.ts'
 import { Publisher, type PublisherDeps } from './publisher.ts'
@@ -13,9 +12,6 @@ const BROADCASTS = 'ojs.control.workers'
 const REPLIES = 'ojs.control.replies'
 /** RabbitMQ replaces the bare name in a question's `reply_to` by an address that begins so. */
 const DIRECT_ADDRESS = `${DIRECT_REPLY}.`
-/** Our names under any prefix: a reply must never land in a job queue, whoever owns that. */
-const OWN_NAME = /(?:^|\.)ojs\./
-const CONTROL_CHARACTER = /\p{Cc}/u
 /** Default of `answerMs`; nobody waits for a later answer. */
 const ANSWER_MS = 1_000
 
@@ -147,14 +143,4 @@ export class ControlPublisher {
       },
     }
   }
-}
-
-/** True for an address that we may publish an answer to: a queue of the asker, or its direct reply-to. */
-export function isReplyAddress(replyTo: string): boolean {
-  return (
-    replyTo !== '' &&
-    Buffer.byteLength(replyTo) <= MAX_SHORT_BYTES &&
-    !OWN_NAME.test(replyTo) &&
-    !CONTROL_CHARACTER.test(replyTo)
-  )
 }
