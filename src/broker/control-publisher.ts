@@ -1,9 +1,10 @@
 import type { Clock } from '../clock.ts'
+import { partOfHeap } from '../memory.ts'
 import type { Broadcast, PublishOutcome, Reply } from './broker.ts'
 import type { Connection } from './connection.ts'
 import { controlOptions, DIRECT_REPLY, isReplyAddress, workersKey } from './control-message.ts'
-import { ControlOpening } from './control-opening.ts'
 import type { Names } from './names.ts'
+import { Opening } from './opening.ts'
 import type { Outgoing } from './publish-lane.ts'
 import { Publisher, type PublisherDeps } from './publisher.ts'
 
@@ -14,6 +15,9 @@ const REPLIES = 'ojs.control.replies'
 const DIRECT_ADDRESS = `${DIRECT_REPLY}.`
 /** Default of `answerMs`; nobody waits for a later answer. */
 const ANSWER_MS = 1_000
+/** 32,000 questions of all control queues may be here, and each answer may be a whole job. */
+const MAX_WAITING = 1_024
+const MAX_WAITING_BYTES = partOfHeap(1 / 32, 32 * 1024 * 1024)
 
 export interface ControlPublisherDeps
   extends Omit<PublisherDeps, 'laneCounts' | 'onReturned' | 'onUnanswered'> {
@@ -36,7 +40,13 @@ export class ControlPublisher {
   readonly #publisher: Publisher
   readonly #direct: Publisher
   readonly #replyConnection: Connection
-  readonly #opening = new ControlOpening()
+  /**
+   * Answers wait here until they can be published. The consume connection often comes back first after a
+   * loss, so that questions arrive before the publish connection is open. A worker that gets no answer after
+   * its reconnect runs what it should not, or consumes a paused queue.
+   */
+  readonly #opening = new Opening()
+  #waitingBytes = 0
   readonly #answerMs: number
   #sent = 0
 
@@ -121,11 +131,22 @@ export class ControlPublisher {
     const until = performance.now() + this.#answerMs
     for (;;) {
       const leftMs = Math.max(0, until - performance.now())
-      const isOpen = await this.#opening.untilOpen(publisher, answer.content.length, leftMs)
+      const isOpen = await this.#isOpenWithin(leftMs, publisher, answer.content.length)
       const outcome = isOpen ? await publisher.send(answer) : 'refused'
       // Refused while open: for another reason. Refused and closed: it closed at that moment, so wait again.
       if (!isOpen || outcome !== 'refused' || publisher.isOpen) return outcome
     }
+  }
+
+  /** False also when too much is waiting to add `bytes` more. */
+  async #isOpenWithin(ms: number, publisher: Publisher, bytes: number): Promise<boolean> {
+    if (publisher.isOpen) return true
+    const isTooMuch = this.waiting >= MAX_WAITING || this.#waitingBytes + bytes > MAX_WAITING_BYTES
+    if (isTooMuch) return false
+    this.#waitingBytes += bytes
+    const isOpen = await this.#opening.untilOpen(publisher, ms)
+    this.#waitingBytes -= bytes
+    return isOpen
   }
 
   #message(type: string, body: string): Omit<Outgoing, 'queue' | 'exchange' | 'routingKey'> {
