@@ -210,7 +210,7 @@ export class ControlConsumer {
 
   async #register(queue: string, scratch: ScratchChannel): Promise<void> {
     const { clock, instance, mayConsume, names } = this.#deps
-    if (this.#doubts.isLeftAlone(queue)) return
+    if (this.#doubts.leftAloneMs(queue) > 0) return
     if (!mayConsume(queue) && !this.#alive.has(queue)) return
     const source = names.controlQueue(queue)
     const { messageCount, consumerCount } = await scratch.run((scratchChannel) =>

@@ -19,10 +19,6 @@ export class Doubts {
     return this.#byQueue.has(queue)
   }
 
-  isLeftAlone(queue: string): boolean {
-    return this.leftAloneMs(queue) > 0
-  }
-
   /** For how many more ms the queue is left alone. */
   leftAloneMs(queue: string): number {
     return Math.max(0, (this.#byQueue.get(queue)?.until ?? 0) - this.#clock.now())

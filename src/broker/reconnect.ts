@@ -62,7 +62,7 @@ export interface WaitOptions {
 export async function waitToReconnect(options: WaitOptions): Promise<boolean> {
   let left = options.delayMs
   let isOpen = options.portWasOpen
-  while (left > 0 && !options.signal.aborted) {
+  for (;;) {
     const pause = Math.min(left, 1000 * jitter(options.random))
     await sleep(pause, undefined, { signal: options.signal }).catch(() => {})
     left -= pause
@@ -71,7 +71,6 @@ export async function waitToReconnect(options: WaitOptions): Promise<boolean> {
     isOpen = await options.probe()
     if (isOpen && !wasOpen) return true
   }
-  return false
 }
 
 /** True when any of the brokers accepts a bare TCP connection. */
