@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, type MockInstance, vi } from 'vitest'
 import { EXPIRED } from '../../src/job/dead-letter.ts'
 import type { JobRow, NewJob } from '../../src/job/job.ts'
 import type { ExpireTerms } from '../../src/ledger/ledger.ts'
@@ -256,6 +256,13 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
   })
 
   describe('expire', () => {
+    // A constant clock, so that expire does not stop early for the time that it takes.
+    let clock: MockInstance<typeof performance.now>
+    beforeEach(() => {
+      clock = vi.spyOn(performance, 'now').mockReturnValue(0)
+    })
+    afterEach(() => clock.mockRestore())
+
     const terms: ExpireTerms = { now: NOW, wall: WALL, limit: 10 }
     const expiring = (start: NewJob['start'], expiresAt = WALL, given: Partial<NewJob> = {}) =>
       stored(start, { queue: 'q', expiresAt, ...given })
