@@ -65,6 +65,21 @@ it('AMQP-003 declares job queues durable, not exclusive, not auto-delete', async
   expect(await declare({ exclusive: true })).toBeOneOf([405, 406])
 })
 
+it('declares all other queues alike, but for the owner queue, which is a lock', async () => {
+  await clients.retried('lasting')
+  const queues = wire.all('QueueDeclare', { passive: false }).map(({ fields }) => fields)
+  const isLock = ({ queue }: Method['fields']) => queue === 'ojs.system.owner'
+  expect(queues.filter(isLock)).toMatchObject([{ durable: false, exclusive: true }])
+  const others = queues.filter((fields) => !isLock(fields))
+  const kinds = ['dlx.lasting', 'control.lasting', 'retry.lasting']
+  for (const kind of [...kinds.map((name) => `ojs.queue.${name}`), 'ojs.system.dead-letters']) {
+    expect(others.some(({ queue }) => String(queue).startsWith(kind))).toBe(true)
+  }
+  for (const fields of others) {
+    expect(fields).toMatchObject({ durable: true, exclusive: false, autoDelete: false })
+  }
+})
+
 it('AMQP-004 sets x-dead-letter-exchange on all job queues', async () => {
   const id = await clients.push('mortal')
   for (const { fields } of declared()) {
