@@ -1,13 +1,15 @@
 import { EventEmitter } from 'node:events'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Channel, ConsumeMessage } from 'amqplib'
 import { expect, it, vi } from 'vitest'
+import type { Presence } from '../../src/broker/broker.ts'
 import type { Connection } from '../../src/broker/connection.ts'
 import { Deliveries, type DeliveriesDeps } from '../../src/broker/deliveries.ts'
 import { createNames } from '../../src/broker/names.ts'
 import { SILENT_OBSERVER } from '../../src/broker/observer.ts'
 import { systemClock } from '../../src/clock.ts'
 import { deferred } from '../support/deferred.ts'
-import { logger, newDenials, Recorder, request } from './harness.ts'
+import { idsOf, logger, newDenials, Recorder, request } from './harness.ts'
 
 /** A channel that answers basic.consume when the test says so. */
 class SlowChannel extends EventEmitter {
@@ -93,3 +95,36 @@ it('a fetch is answered at once when the look-up of its queue fails', async () =
   // The queue is not looked up again for a second.
   expect(lookUp).toHaveBeenCalledTimes(1)
 })
+
+it.each([
+  ['before', true],
+  ['as', false],
+])(
+  'a short fetch goes on when one of its queues is missing, %s the other is found',
+  async (_, isBefore) => {
+    const channel = new SlowChannel()
+    const answers = { a: deferred<Presence>(), b: deferred<Presence>() }
+    const deliveries = deliveriesOn(
+      { isUp: true, listen: () => {}, openChannel: async () => channel as unknown as Channel },
+      { isReady: () => false, lookUp: (queue) => answers[queue === 'a' ? 'a' : 'b'].promise },
+    )
+    deliveries.resume()
+    const fetch = request(['a', 'b'], { waitMs: 0, hasClaimable: () => true })
+    let isOver = false
+    const taken = deliveries.take(fetch).finally(() => {
+      isOver = true
+    })
+    answers.a.resolve('missing')
+    if (isBefore) await nextTurn()
+    answers.b.resolve('exists')
+    await expect.poll(() => channel.said).toEqual(['consume'])
+    expect(isOver).toBe(false)
+    channel.accepted.resolve()
+    channel.deliver({
+      fields: { deliveryTag: 1 },
+      properties: { headers: {}, messageId: 'of b' },
+      content: Buffer.from('{}'),
+    } as unknown as ConsumeMessage)
+    expect(idsOf(await taken)).toEqual(['of b'])
+  },
+)
