@@ -32,7 +32,7 @@ export class ResultBudget {
 
   /**
    * Returns JSON text: the result, a reference to it, or `null` if there is none. `textOf`: returns the
-   * result as JSON text; called only if it is to be shown. Null: it is not to be shown all the same.
+   * result as JSON text; called only if it is to be shown. Null: nobody has read the text.
    */
   show<R extends Sized>(result: R, textOf: (result: R) => string | null): string {
     if (result.bytes === 0) return 'null'

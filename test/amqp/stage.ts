@@ -1,10 +1,10 @@
 import type { Channel } from 'amqplib'
-import { afterAll, beforeAll, expect } from 'vitest'
+import { expect } from 'vitest'
 import { adminForAll } from '../broker/fixtures.ts'
 import { type Admin, scratch } from '../broker/harness.ts'
 import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
 import { inTime } from '../support/in-time.ts'
-import { late } from '../support/late.ts'
+import { forAll } from '../support/late.ts'
 import { type Vhost, vhostForAll } from '../support/rabbit.ts'
 import { type Method, Wire } from '../support/wire.ts'
 
@@ -48,19 +48,16 @@ interface Clients {
 export function amqpStage(env: Record<string, string> = {}): AmqpStage {
   const vhost = vhostForAll()
   const admin = adminForAll(vhost)
-  let wire: Wire
-  let started: TestGateway
-  beforeAll(async () => {
-    wire = await Wire.start(vhost.url)
+  const wire = forAll(
+    () => Wire.start(vhost.url),
+    (started) => started.stop(),
+  )
+  const gateway = forAll(
     // Else a consumer would be cancelled if a busy machine lets 2 s pass between two steps of a test.
-    started = await startTestGateway(wire.url, env, { idleMs: 60_000 })
-  })
-  afterAll(async () => {
-    await started.destroy()
-    await wire.stop()
-  })
-  const gateway = late(() => started)
-  return { vhost, wire: late(() => wire), gateway, admin, clients: clientsOf(gateway) }
+    () => startTestGateway(wire.url, env, { idleMs: 60_000 }),
+    (started) => started.destroy(),
+  )
+  return { vhost, wire, gateway, admin, clients: clientsOf(gateway) }
 }
 
 function clientsOf(gateway: TestGateway): Clients {

@@ -1,6 +1,6 @@
-import { afterAll, afterEach, beforeAll, beforeEach } from 'vitest'
+import { afterEach, beforeEach } from 'vitest'
 import type { BrokerDeps, BrokerHooks, BrokerOptions } from '../../src/broker/options.ts'
-import { late } from '../support/late.ts'
+import { forAll, late } from '../support/late.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
 import { type Admin, connectAdmin, startBroker, type TestBroker } from './harness.ts'
 
@@ -19,12 +19,10 @@ export function brokersOfTest(): typeof startBroker {
 
 /** An administrator of this vhost, for all tests of the file or `describe` that calls this. */
 export function adminForAll(vhost: Pick<Vhost, 'url'>): Admin {
-  let admin: Admin
-  beforeAll(async () => {
-    admin = await connectAdmin(vhost.url)
-  })
-  afterAll(() => admin.close())
-  return late(() => admin)
+  return forAll(
+    () => connectAdmin(vhost.url),
+    (admin) => admin.close(),
+  )
 }
 
 /** Gives each test a virtual host in which nothing is declared yet, and an administrator. */

@@ -2,7 +2,6 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import amqp from 'amqplib'
-import { afterAll, beforeAll } from 'vitest'
 import { SILENT_OBSERVER } from '../../src/broker/observer.ts'
 import { RabbitBroker } from '../../src/broker/rabbit-broker.ts'
 import { readConfig } from '../../src/config.ts'
@@ -29,7 +28,7 @@ import { createJobEvents } from '../../src/telemetry/events.ts'
 import { uuid7 } from '../../src/uuid.ts'
 import { AheadClock } from '../support/ahead-clock.ts'
 import { eventually } from '../support/in-process.ts'
-import { late } from '../support/late.ts'
+import { forAll } from '../support/late.ts'
 import { createVhost, type Vhost } from '../support/rabbit.ts'
 
 export const CONTEXT = { requestId: 'req-test' }
@@ -60,12 +59,7 @@ export interface Stage {
 
 /** One stage for all tests of the file or `describe` that calls this. */
 export function stageForAll(): Stage {
-  let stage: Stage
-  beforeAll(async () => {
-    stage = await openStage()
-  })
-  afterAll(() => stage.stop())
-  return late(() => stage)
+  return forAll(openStage, (stage) => stage.stop())
 }
 
 async function openStage(): Promise<Stage> {

@@ -1,5 +1,4 @@
 import amqp from 'amqplib'
-import { afterAll, beforeAll } from 'vitest'
 import {
   type Answer,
   eventually,
@@ -7,7 +6,7 @@ import {
   type TestGateway,
 } from '../support/in-process.ts'
 import { inTime } from '../support/in-time.ts'
-import { late } from '../support/late.ts'
+import { forAll } from '../support/late.ts'
 import { type Vhost, vhostForAll } from '../support/rabbit.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: answers are read as a client would, member by member
@@ -19,12 +18,11 @@ export function gatewayForAll(
   overrides: Parameters<typeof startTestGateway>[2] = {},
 ): { vhost: Vhost; gateway: TestGateway } {
   const vhost = vhostForAll()
-  let gateway: TestGateway
-  beforeAll(async () => {
-    gateway = await startTestGateway(vhost.url, env, overrides)
-  })
-  afterAll(() => gateway.destroy())
-  return { vhost, gateway: late(() => gateway) }
+  const gateway = forAll(
+    () => startTestGateway(vhost.url, env, overrides),
+    (started) => started.destroy(),
+  )
+  return { vhost, gateway }
 }
 
 let count = 0

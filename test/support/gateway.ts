@@ -3,12 +3,12 @@ import { closeSync, existsSync, mkdtempSync, openSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll } from 'vitest'
+import { beforeAll } from 'vitest'
 import { freePort } from '../../scripts/ports.mjs'
 import { guard, unguard } from '../../scripts/processes.mjs'
 import { OjsClient } from './client.ts'
 import { eventually } from './in-process.ts'
-import { late } from './late.ts'
+import { forAll } from './late.ts'
 import { type LogLine, LogTail } from './log-tail.ts'
 import { type Vhost, vhostForAll } from './rabbit.ts'
 
@@ -150,13 +150,12 @@ export class Gateway {
 /** A gateway process on a vhost of its own, for all tests of the file or `describe` that calls this. */
 export function gatewayProcessForAll(): { vhost: Vhost; gateway: Gateway } {
   const vhost = vhostForAll()
-  let gateway: Gateway
-  beforeAll(async () => {
-    gateway = await Gateway.start({ amqpUrl: vhost.url })
-    await gateway.untilHealthy()
-  })
-  afterAll(() => gateway.dispose())
-  return { vhost, gateway: late(() => gateway) }
+  const gateway = forAll(
+    () => Gateway.start({ amqpUrl: vhost.url }),
+    (started) => started.dispose(),
+  )
+  beforeAll(() => gateway.untilHealthy())
+  return { vhost, gateway }
 }
 
 /** The environment of this process, without the variables that mean something to a gateway. */

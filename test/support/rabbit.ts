@@ -1,13 +1,13 @@
 import { mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, onTestFinished } from 'vitest'
+import { onTestFinished } from 'vitest'
 import { managementRequest } from '../../scripts/management-api.mjs'
 import { PrivateBroker, type PrivateBrokerOptions } from '../../scripts/private-broker.mjs'
 import { findRabbitmqSbin } from '../../scripts/rabbitmq-package.mjs'
 import { removeFolder } from '../../scripts/remove-folder.mjs'
 import { testVariables } from '../../scripts/test-environment.mjs'
-import { late } from './late.ts'
+import { forAll } from './late.ts'
 
 /** Whether the installed RabbitMQ has this version or a later one. */
 export function isRabbitmqFrom(major: number, minor: number): boolean {
@@ -70,14 +70,9 @@ export function startPrivateNode(options: NodeOptions = {}): Promise<PrivateNode
   return new PrivateNode(options).start()
 }
 
-/** A vhost for all tests of the file or `describe` that calls this. Hooks of later calls end before it. */
+/** A vhost for all tests of the file or `describe` that calls this. */
 export function vhostForAll(): Vhost {
-  let vhost: Vhost
-  beforeAll(async () => {
-    vhost = await createVhost()
-  })
-  afterAll(() => vhost.drop())
-  return late(() => vhost)
+  return forAll(createVhost, (vhost) => vhost.drop())
 }
 
 /** A new vhost on the node that `npm test` started for all test files. Drop it in the end. */

@@ -1,6 +1,6 @@
 import type { ConsumeMessage } from 'amqplib'
 import { v7 } from 'uuid'
-import { afterAll, afterEach, beforeAll } from 'vitest'
+import { afterEach } from 'vitest'
 import { createNames } from '../../src/broker/names.ts'
 import { tokenOf } from '../../src/broker/token.ts'
 import type { Handler } from '../../src/sdk/execution.ts'
@@ -8,7 +8,7 @@ import { NativeWorker, type NativeWorkerOptions } from '../../src/worker/index.t
 import { type Admin, connectAdmin, row } from '../broker/harness.ts'
 import { deferred } from '../support/deferred.ts'
 import { eventually } from '../support/in-process.ts'
-import { late } from '../support/late.ts'
+import { forAll } from '../support/late.ts'
 import { type Vhost, vhostForAll } from '../support/rabbit.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: bodies are read as a gateway would, member by member
@@ -258,13 +258,12 @@ export function benchOfFile(): { vhost: Vhost; on: Bench } {
 
 /** A bench in this vhost, for all tests of the file or `describe` that calls this. */
 export function benchIn(vhost: Pick<Vhost, 'url'>): Bench {
-  let on: Bench
-  beforeAll(async () => {
-    on = await bench(vhost.url)
-  })
-  afterEach(() => on.clear())
-  afterAll(() => on.close())
-  return late(() => on)
+  const opened = forAll(
+    () => bench(vhost.url),
+    (on) => on.close(),
+  )
+  afterEach(() => opened.clear())
+  return opened
 }
 
 async function bench(url: string): Promise<Bench> {
