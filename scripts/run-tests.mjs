@@ -108,7 +108,7 @@ function variables(sbin, broker) {
 }
 
 const CASES = ['conformance']
-const UNITS = ['unit', 'unit-isolated']
+const UNITS = ['unit', 'unit-isolated', 'properties']
 const REST = PROJECTS.filter((name) => ![...CASES, ...UNITS].includes(name))
 
 /**

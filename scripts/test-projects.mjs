@@ -2,6 +2,7 @@
 const needs = {
   unit: { rabbitmq: false, sharedNode: false },
   'unit-isolated': { rabbitmq: false, sharedNode: false },
+  properties: { rabbitmq: false, sharedNode: false },
   services: { rabbitmq: true, sharedNode: true, go: true },
   'services-isolated': { rabbitmq: true, sharedNode: true },
   conformance: { rabbitmq: true, sharedNode: true },

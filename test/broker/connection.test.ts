@@ -78,7 +78,7 @@ describe('Connection', () => {
       const peer = await startPeer()
       peer.closedAtOnce = 2
       peer.closeCode = code
-      const { connection, recorder } = connectionTo([peer.url])
+      const { connection, recorder } = connectionTo([peer.url], QUICK)
       await connection.start()
       await recorder.until('up')
       expect(connection).toMatchObject({ isUp: true, generation: 1 })

@@ -6,7 +6,8 @@ import { unavailable } from '../../src/errors.ts'
 import { WorkerRegistry } from '../../src/operations/worker-registry.ts'
 import { uuid7 } from '../../src/uuid.ts'
 import { NOW, pushed } from '../ledger/harness.ts'
-import { ledgerOfTest, refuseChangesOf, SILENT } from '../ledger/sqlite-harness.ts'
+import { SILENT } from '../ledger/ledger-file.ts'
+import { ledgerOfTest, refuseChangesOf } from '../ledger/sqlite-harness.ts'
 import { onToldBroker } from '../operations/told-broker.ts'
 
 const harness = ledgerOfTest()

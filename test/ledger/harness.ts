@@ -185,8 +185,9 @@ export async function copyCame(ledger: Ledger, id: string, generation: number): 
 }
 
 /** Compares the totals that the ledger keeps of each queue with a count of the rows. */
-export function expectCounts({ ledger, recount }: LedgerHarness): void {
-  const { states, deadLetters: dead, claimable } = recount()
+export function expectCounts(harness: LedgerHarness): void {
+  const { ledger } = harness
+  const { states, deadLetters: dead, claimable } = harness.recount()
   for (const { name } of ledger.queues()) {
     const counted = states.get(name) ?? ledger.counts('nowhere')
     expect(ledger.counts(name), name).toEqual(counted)

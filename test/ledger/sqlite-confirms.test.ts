@@ -9,7 +9,8 @@ import { WorkflowBook } from '../../src/ledger/sqlite/workflow-book.ts'
 import { endStep } from '../../src/ledger/sqlite/workflow-run.ts'
 import { prepareWorkflows } from '../../src/ledger/sqlite/workflow-statements.ts'
 import { FAILED, fenceOf, fetched, NOW, pushed, rowOf } from './harness.ts'
-import { ledgerOfTest, SILENT } from './sqlite-harness.ts'
+import { SILENT } from './ledger-file.ts'
+import { ledgerOfTest } from './sqlite-harness.ts'
 
 const harness = ledgerOfTest()
 

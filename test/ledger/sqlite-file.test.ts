@@ -33,7 +33,8 @@ import { type Database, openDatabase } from '../../src/ledger/sqlite/driver.ts'
 import { openLedgerFile, openSqliteLedger } from '../../src/ledger/sqlite/open.ts'
 import { newJob } from '../support/jobs.ts'
 import { NOW, pushed, rowOf } from './harness.ts'
-import { openSqliteHarness, SILENT, temporaryDirectory } from './sqlite-harness.ts'
+import { SILENT, temporaryDirectory } from './ledger-file.ts'
+import { openSqliteHarness } from './sqlite-harness.ts'
 
 let directory: ReturnType<typeof temporaryDirectory>
 let path: string

@@ -1,30 +1,11 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterEach, beforeEach } from 'vitest'
-import { isTerminal, JOB_STATES } from '../../src/job/job.ts'
-import { canBecome } from '../../src/job/states.ts'
-import {
-  type Database,
-  openDatabase,
-  type SqlValue,
-  type Statement,
-} from '../../src/ledger/sqlite/driver.ts'
+import { afterAll, afterEach, beforeEach } from 'vitest'
+import { isTerminal } from '../../src/job/job.ts'
+import type { Database, SqlValue, Statement } from '../../src/ledger/sqlite/driver.ts'
 import { SqliteLedger } from '../../src/ledger/sqlite/ledger.ts'
-import { openLedgerFile } from '../../src/ledger/sqlite/open.ts'
 import type { Logger } from '../../src/logger.ts'
 import { late } from '../support/late.ts'
 import type { LedgerHarness, Planted } from './harness.ts'
-
-const ROW_STATES = [...JOB_STATES, 'withdrawn'] as const
-
-export const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} }
-
-/** A directory that the caller removes after its test. */
-export function temporaryDirectory(): { path: string; remove(): void } {
-  const path = mkdtempSync(join(tmpdir(), 'ojs-ledger-'))
-  return { path, remove: () => rmSync(path, { recursive: true, force: true }) }
-}
+import { LedgerFile, SILENT } from './ledger-file.ts'
 
 export interface SqliteHarness extends LedgerHarness {
   readonly ledger: SqliteLedger
@@ -33,66 +14,81 @@ export interface SqliteHarness extends LedgerHarness {
   readonly path: string
 }
 
-/** A new file with the schema, made once per process: that saves a third of the CPU of a harness. */
-let newFile: Promise<Buffer> | undefined
-
-async function migratedFile(): Promise<Buffer> {
-  const directory = temporaryDirectory()
-  const path = join(directory.path, 'ojs.db')
-  const db = await openLedgerFile({ path, sync: 'normal', logger: SILENT })
-  db.close()
-  const file = readFileSync(path)
-  directory.remove()
-  return file
-}
-
 /** A ledger for each test of the file or `describe` that calls this. */
 export function ledgerOfTest(): SqliteHarness {
+  const open = sqliteHarnesses()
   let harness: SqliteHarness
   beforeEach(async () => {
-    harness = await openSqliteHarness()
+    harness = await open()
   })
   afterEach(() => harness.destroy())
   return late(() => harness)
 }
 
+/** Opens harnesses for the tests of the file or `describe` that calls this, which use files again. */
+export function sqliteHarnesses(): () => Promise<SqliteHarness> {
+  const spare: LedgerFile[] = []
+  afterAll(() => {
+    for (const file of spare) file.remove()
+  })
+  return async () =>
+    new FileHarness(spare.pop() ?? (await LedgerFile.create()), SILENT, (file) => {
+      if (file.renew()) spare.push(file)
+      else file.remove()
+    })
+}
+
+/** Opens a harness with a file of its own. */
 export async function openSqliteHarness(logger: Logger = SILENT): Promise<SqliteHarness> {
-  const directory = temporaryDirectory()
-  const path = join(directory.path, 'ojs.db')
-  newFile ??= migratedFile()
-  writeFileSync(path, await newFile)
-  const open = async () => {
-    const db = await openLedgerFile({ path, sync: 'full', logger })
-    db.exec(judgeOfTransitions())
-    return db
+  return new FileHarness(await LedgerFile.create(), logger, (file) => file.remove())
+}
+
+class FileHarness implements SqliteHarness {
+  readonly #file: LedgerFile
+  readonly #logger: Logger
+  readonly #giveBack: (file: LedgerFile) => void
+  db!: Database
+  ledger!: SqliteLedger
+
+  constructor(file: LedgerFile, logger: Logger, giveBack: (file: LedgerFile) => void) {
+    this.#file = file
+    this.#logger = logger
+    this.#giveBack = giveBack
+    this.#open()
   }
-  let db = await open()
-  let ledger = new SqliteLedger(db, logger)
-  const reopen = async () => {
-    await ledger.close()
-    db = await open()
-    ledger = new SqliteLedger(db, logger)
+
+  #open(): void {
+    this.db = this.#file.lend()
+    this.ledger = new SqliteLedger(this.db, this.#logger)
   }
-  return {
-    get ledger() {
-      return ledger
-    },
-    get db() {
-      return db
-    },
-    path,
-    reopen,
-    async plant(rows) {
-      await ledger.close()
-      await plantRows(path, rows)
-      await reopen()
-    },
-    recount: () => ledger.recount(),
-    inspect: () => inspect(db),
-    async destroy() {
-      await ledger.close()
-      directory.remove()
-    },
+
+  get path(): string {
+    return this.#file.path
+  }
+
+  async reopen(): Promise<void> {
+    await this.ledger.close()
+    await this.#file.reopen()
+    this.#open()
+  }
+
+  async plant(rows: readonly Planted[]): Promise<void> {
+    await this.ledger.close()
+    plantRows(this.db, rows)
+    this.#open()
+  }
+
+  recount(): ReturnType<LedgerHarness['recount']> {
+    return this.ledger.recount()
+  }
+
+  inspect(): string[] {
+    return inspect(this.db)
+  }
+
+  async destroy(): Promise<void> {
+    await this.ledger.close()
+    this.#giveBack(this.#file)
   }
 }
 
@@ -102,20 +98,8 @@ export function refuseChangesOf(db: Database, id: string): void {
     BEGIN SELECT RAISE(ABORT, 'not this one'); END`)
 }
 
-/** A trigger that refuses every transition that the transition table does not have. */
-function judgeOfTransitions(): string {
-  const moves = ROW_STATES.flatMap((from) =>
-    ROW_STATES.filter((to) => from !== to && canBecome(from, to)).map((to) => `'${from} → ${to}'`),
-  )
-  const move = `old.state || ' → ' || new.state`
-  return `CREATE TEMP TRIGGER transitions AFTER UPDATE OF state ON main.jobs
-    WHEN old.state <> new.state AND ${move} NOT IN (${moves.join(', ')})
-    BEGIN SELECT RAISE(ABORT, 'no such transition'); END`
-}
-
-async function plantRows(path: string, rows: readonly Planted[]): Promise<void> {
-  const db = await openDatabase(path)
-  db.exec('BEGIN')
+function plantRows(db: Database, rows: readonly Planted[]): void {
+  db.exec('BEGIN; INSERT INTO temp.planting VALUES (1)')
   for (const { id, ...change } of rows) {
     const columns = Object.entries(change).map(([name, value]) => [snakeCase(name), value] as const)
     const ended = change.state && isTerminal(change.state) ? [['ended_at', 1] as const] : []
@@ -131,8 +115,7 @@ async function plantRows(path: string, rows: readonly Planted[]): Promise<void> 
     UNION ALL
     SELECT queue, 'with_native', count(*) FROM jobs
     WHERE state = 'available' AND holder = 'native' GROUP BY queue`)
-  db.exec('COMMIT')
-  db.close()
+  db.exec('DELETE FROM temp.planting; COMMIT')
 }
 
 function snakeCase(name: string): string {

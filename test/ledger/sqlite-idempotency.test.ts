@@ -5,7 +5,8 @@ import { SqliteIdempotency } from '../../src/ledger/sqlite/idempotency.ts'
 import { prepareStatements } from '../../src/ledger/sqlite/statements.ts'
 import { newJob } from '../support/jobs.ts'
 import { NOW } from './harness.ts'
-import { ledgerOfTest, SILENT } from './sqlite-harness.ts'
+import { SILENT } from './ledger-file.ts'
+import { ledgerOfTest } from './sqlite-harness.ts'
 
 const harness = ledgerOfTest()
 

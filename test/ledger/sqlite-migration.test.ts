@@ -9,7 +9,7 @@ import { sql as extendedLeases } from '../../src/ledger/sqlite/migrations/0016-e
 import { MIGRATIONS, migrate } from '../../src/ledger/sqlite/migrations.ts'
 import { openSqliteLedger } from '../../src/ledger/sqlite/open.ts'
 import { pushed, rowOf } from './harness.ts'
-import { SILENT, temporaryDirectory } from './sqlite-harness.ts'
+import { SILENT, temporaryDirectory } from './ledger-file.ts'
 
 let directory: ReturnType<typeof temporaryDirectory>
 let path: string

@@ -3,7 +3,8 @@ import { prepareSchemaStatements } from '../../src/ledger/sqlite/schemas.ts'
 import { openSqliteHarness, withTexts } from './sqlite-harness.ts'
 
 it('statements of schemas find them by their index, and list them in the order of the table', async () => {
-  const { db, destroy } = await openSqliteHarness()
+  const harness = await openSqliteHarness()
+  const { db } = harness
   const { noted, texts } = withTexts(db)
   const planOf = (statement: unknown) => {
     const plan = db.prepare(`EXPLAIN QUERY PLAN ${texts.get(statement)}`).all()
@@ -16,5 +17,5 @@ it('statements of schemas find them by their index, and list them in the order o
     )
   }
   expect(planOf(page)).toBe('SCAN schemas')
-  await destroy()
+  await harness.destroy()
 })

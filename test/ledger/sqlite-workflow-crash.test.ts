@@ -7,7 +7,8 @@ import { openLedgerFile } from '../../src/ledger/sqlite/open.ts'
 import { inOrder } from '../support/order.ts'
 import { newGraph } from '../support/workflows.ts'
 import { NOW, TERMS, token } from './harness.ts'
-import { inspect, SILENT, temporaryDirectory } from './sqlite-harness.ts'
+import { SILENT, temporaryDirectory } from './ledger-file.ts'
+import { inspect } from './sqlite-harness.ts'
 
 /** Four layers of five steps; each step depends on two of the layer before it. */
 const STEPS = Object.fromEntries(

@@ -5,7 +5,7 @@ import { SqliteLedger } from '../../src/ledger/sqlite/ledger.ts'
 import { openLedgerFile } from '../../src/ledger/sqlite/open.ts'
 import { newGraph } from '../support/workflows.ts'
 import { NOW, TERMS, token } from './harness.ts'
-import { SILENT, temporaryDirectory } from './sqlite-harness.ts'
+import { SILENT, temporaryDirectory } from './ledger-file.ts'
 
 const STEPS = 40
 

@@ -1,4 +1,4 @@
 import { ledgerContract, RULES } from './contract.ts'
-import { openSqliteHarness } from './sqlite-harness.ts'
+import { sqliteHarnesses } from './sqlite-harness.ts'
 
-ledgerContract('SQLite', () => openSqliteHarness(), RULES)
+ledgerContract('SQLite', sqliteHarnesses(), RULES)

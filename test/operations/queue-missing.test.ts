@@ -15,7 +15,8 @@ import {
 import { recoverQueue } from '../../src/operations/recover.ts'
 import { sendToken } from '../../src/operations/token/send-token.ts'
 import { NOW, pushed } from '../ledger/harness.ts'
-import { ledgerOfTest, SILENT } from '../ledger/sqlite-harness.ts'
+import { SILENT } from '../ledger/ledger-file.ts'
+import { ledgerOfTest } from '../ledger/sqlite-harness.ts'
 import { eventually } from '../support/in-process.ts'
 import { onToldBroker, type ToldStage } from './told-broker.ts'
 
