@@ -26,8 +26,8 @@ function testFiles(): string[] {
 
 /**
  * The order of the test files, by project and file. Crash tests come first, the longest ones at the head:
- * their nodes start and die for minutes, and the run would otherwise wait for the last of them. Of the unit
- * tests, the one file that takes 15 s comes before the many short ones.
+ * their nodes start and die for minutes, and the run would otherwise wait for the last of them. Of the
+ * others, the files that take 15 s come before the many short ones.
  */
 const ORDER = [
   /^crash .*\/crash\.test\.ts$/,
@@ -37,6 +37,7 @@ const ORDER = [
   /^crash /,
   /^services-isolated /,
   /^services /,
+  /^properties /,
   /^unit .*\/ledger\/sqlite\.test\.ts$/,
   /^unit /,
 ]
