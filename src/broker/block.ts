@@ -1,7 +1,8 @@
 import type { Channel, ConsumeMessage } from 'amqplib'
 import { type ChannelFailure, classify, isNoChannel } from './amqp-error.ts'
 import type { Settled } from './broker.ts'
-import { type Connection, closeChannel } from './connection.ts'
+import { closeChannel } from './close-channel.ts'
+import type { Connection } from './connection.ts'
 import { LiveDelivery } from './delivery.ts'
 import type { Denials } from './denials.ts'
 

@@ -1,6 +1,7 @@
 import type { ConsumeMessage } from 'amqplib'
 import { jsonOrNull } from '../job/json-value.ts'
-import { type Connection, closeChannel } from './connection.ts'
+import { closeChannel } from './close-channel.ts'
+import type { Connection } from './connection.ts'
 
 export interface BroadcastMessage {
   type: string

@@ -1,25 +1,19 @@
-import type { Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Channel, ChannelModel, ConfirmChannel } from 'amqplib'
-import { describeError } from '../logger.ts'
-import { hasReplyCode, isUnknownConsumer } from './amqp-error.ts'
-import { openModel, type PeerOptions, streamOf, tune } from './amqp-model.ts'
-import { AnswerWatch } from './answer-watch.ts'
+import type { Channel, ConfirmChannel } from 'amqplib'
+import { openModel, type PeerOptions } from './amqp-model.ts'
 import { type Beside, BesideConnections } from './beside.ts'
 import { ChannelLimit } from './channel-limit.ts'
 import { isUnreachable, whyNotOpen } from './connect-error.ts'
 import type { ConnectionListener, ConnectionOptions } from './connection-options.ts'
 import type { ConnectionName } from './observer.ts'
+import { CLOSE_TIMEOUT_MS, type ConnectionEnd, OpenConnection } from './open-connection.ts'
 import { areAllListening, isAnyListening, reconnectDelayMs, waitToReconnect } from './reconnect.ts'
 
-const CLOSE_TIMEOUT_MS = 2_000
 const LOOK_AGAIN_MS = 250
 /** Seed 002 §11.1. A native worker's handlers may block its event loop that long. */
 const HEARTBEAT_S = 60
 /** Caps the backoff (16 s) when RabbitMQ accepts the connection but then ends it for too many channels. */
 const MAX_LIMITED_ATTEMPT = 5
-/** Share of the negotiated channel limit from which a connection counts as crowded. */
-const CROWDED = 3 / 4
 
 /**
  * One AMQP connection that reconnects for as long as it is not closed (seed 002 §11.3).
@@ -36,11 +30,8 @@ export class Connection {
    * ended without RabbitMQ announcing its end, after a failed attempt, and while there is no connection.
    */
   isAfterRestart = true
-  /** Why RabbitMQ blocks publishers (memory or disk alarm), or null. */
-  blockedReason: string | null = null
   /** Why there is no connection. Never contains credentials. */
   downReason = 'not connected yet'
-  channelsActive = 0
   /** How long RabbitMQ took for the newest timed answer; null before the first. */
   latencyMs: number | null = null
   readonly channelLimit: ChannelLimit
@@ -49,8 +40,8 @@ export class Connection {
   readonly #urls: readonly URL[]
   readonly #listeners: ConnectionListener[] = []
   readonly #stopping = new AbortController()
-  #model: ChannelModel | null = null
-  #stream: Writable | null = null
+  /** From its opening until it has ended. */
+  #present: OpenConnection | null = null
   /** Destroys the present socket, however stuck its peer is. */
   #socket = new AbortController()
   #running: Promise<void> | null = null
@@ -76,13 +67,32 @@ export class Connection {
     }
   }
 
+  /** The present connection, unless it has failed. */
+  get #usable(): OpenConnection | null {
+    return this.#present?.isUsable ? this.#present : null
+  }
+
   get isUp(): boolean {
-    return this.#model !== null
+    return this.#usable !== null
   }
 
   /** `serverProperties.version` of the present broker; '' while there is none. */
   get serverVersion(): string {
-    return this.#model?.connection.serverProperties.version ?? ''
+    return this.#usable?.serverVersion ?? ''
+  }
+
+  /** Why RabbitMQ blocks publishers (memory or disk alarm), or null. */
+  get blockedReason(): string | null {
+    return this.#present?.blockedReason ?? null
+  }
+
+  get channelsActive(): number {
+    return this.#present?.channelsActive ?? 0
+  }
+
+  /** True when few channels are left. */
+  get isCrowded(): boolean {
+    return this.#present?.isCrowded ?? false
   }
 
   /** True when every host of the list accepts TCP connections. A single host is not tested. */
@@ -106,9 +116,7 @@ export class Connection {
   async close(): Promise<void> {
     this.#stopping.abort()
     this.#beside.close()
-    // amqplib's promise never settles when the socket dies before `close-ok`. `#run` ends all the same,
-    // because the connection's `close` event always comes.
-    if (this.#model) this.#model.close().catch(() => {})
+    if (this.#usable) this.#usable.close()
     else this.#socket.abort()
     const giveUp = setTimeout(() => this.#socket.abort(), CLOSE_TIMEOUT_MS)
     // In case the abort has no effect on a TLS socket, which Node.js does not document.
@@ -119,28 +127,14 @@ export class Connection {
     clearTimeout(giveUp)
   }
 
-  /**
-   * Ends a connection that has become useless; `#run` opens another. Destroys the stream: aborting the
-   * socket's signal would give no reason.
-   */
+  /** Ends a connection that has become useless; `#run` opens another. */
   abandon(reason: string): void {
-    this.#stream?.destroy(new Error(reason))
-  }
-
-  /** True when few channels are left: RabbitMQ allows 2,047 per connection unless configured otherwise. */
-  get isCrowded(): boolean {
-    return this.channelsActive > CROWDED * this.#channelMax
+    this.#present?.abandon(reason)
   }
 
   /** We have closed it for good, so it no longer needs a place under RabbitMQ's connection limit. */
   get isEnded(): boolean {
     return this.#stopping.signal.aborted
-  }
-
-  /** The negotiated `channel_max`, which amqplib's types lack. */
-  get #channelMax(): number {
-    const { channelMax = 0xffff } = (this.#model?.connection ?? {}) as { channelMax?: number }
-    return channelMax
   }
 
   get hasOneHost(): boolean {
@@ -153,55 +147,27 @@ export class Connection {
   }
 
   /** Rejects when the connection is down. */
-  async openChannel(): Promise<Channel> {
-    return this.#watch(await this.#opened((model) => model.createChannel()))
+  openChannel(): Promise<Channel> {
+    return this.#opened((present) => present.openChannel())
   }
 
-  async openConfirmChannel(): Promise<ConfirmChannel> {
-    return this.#watch(await this.#opened((model) => model.createConfirmChannel()))
+  openConfirmChannel(): Promise<ConfirmChannel> {
+    return this.#opened((present) => present.openConfirmChannel())
   }
 
-  async #opened<C>(open: (model: ChannelModel) => Promise<C>): Promise<C> {
-    const model = this.#model
+  async #opened<C>(open: (present: OpenConnection) => Promise<C>): Promise<C> {
+    const present = this.#usable
     const gone = () => new Error(`no ${this.name} connection: ${this.downReason}`)
-    if (!model) throw gone()
+    if (!present) throw gone()
     const since = performance.now()
-    const channel = await open(model).catch((error: unknown) => {
-      this.channelLimit.notOpened(error, this.#channelMax)
+    const channel = await open(present).catch((error: unknown) => {
+      this.channelLimit.notOpened(error, present.channelMax)
       throw error
     })
-    this.latencyMs = performance.now() - since
     // The connection went between the answer and here: the channel would never emit `close`.
-    if (this.#model !== model) throw gone()
+    if (!present.isUsable) throw gone()
+    this.latencyMs = performance.now() - since
     return channel
-  }
-
-  /**
-   * An `error` event without a listener on one channel takes down its sibling channels; a listener that
-   * throws, without `handler-error`, takes down the whole connection (rabbitmq.md §5).
-   */
-  #watch<C extends Channel>(channel: C): C {
-    this.channelsActive += 1
-    channel.on('error', (error: Error & { code?: unknown }) => {
-      this.#options.observer.channelError(this.name, Number(error.code ?? 0))
-    })
-    channel.on('close', () => {
-      this.channelsActive -= 1
-    })
-    channel.on('handler-error', (error: Error, event: string) => {
-      if (isUnknownConsumer(error)) this.#endChannelOf(channel, error)
-      else this.#options.logger.error({ err: error, event }, 'bug: a channel listener threw')
-    })
-    return channel
-  }
-
-  /** For RabbitMQ such a delivery is unacknowledged until its channel ends. */
-  #endChannelOf(channel: Channel, err: Error): void {
-    this.#options.logger.warn(
-      { connection: this.name, err },
-      'delivery for an unknown consumer; its channel is closed',
-    )
-    void closeChannel(channel)
   }
 
   async #run(afterFirstAttempt: () => void): Promise<void> {
@@ -248,9 +214,7 @@ export class Connection {
     let reachedBroker = false
     for (const url of this.#urls) {
       try {
-        const ended = this.#adopt(await this.#open(url), url)
-        onUp()
-        await ended
+        await this.#connect(url, onUp)
         return { wasUp: true, reachedBroker: true }
       } catch (error) {
         this.#failures += 1
@@ -262,51 +226,29 @@ export class Connection {
     return { wasUp: false, reachedBroker }
   }
 
-  #open(url: URL): Promise<ChannelModel> {
-    this.#socket = new AbortController()
-    return openModel(url, this.#peer, this.#socket, this.#options.openMs)
+  /** Resolves when the connection to this host has ended. Rejects if it could not be opened. */
+  async #connect(url: URL, onUp: () => void): Promise<void> {
+    const socket = new AbortController()
+    this.#socket = socket
+    const model = await openModel(url, this.#peer, socket, this.#options.openMs)
+    await new Promise<void>((resolve) => {
+      this.#present = new OpenConnection({
+        ...this.#options,
+        model,
+        socket,
+        onBlocked: (reason) => this.#noteBlocked(reason),
+        onEnd: (end) => {
+          this.#lost(end, url)
+          resolve()
+        },
+      })
+      this.#noteUp(url)
+      onUp()
+    })
   }
 
-  /**
-   * Resolves when the connection has ended. Listeners are registered in this same turn. Throws when the
-   * connection ended in the same read that opened it: amqplib emitted that before a listener could be
-   * registered.
-   */
-  #adopt(model: ChannelModel, url: URL): Promise<void> {
+  #noteUp(url: URL): void {
     const { logger, observer } = this.#options
-    const stream = streamOf(model)
-    // `writable` rather than "ended": a socket that was reset before amqplib ended it never counts as ended.
-    if (stream?.writable === false) {
-      this.#endSocket()
-      throw new Error('RabbitMQ closed the connection as soon as it was open')
-    }
-    tune(model, stream, this.#options.isPrompt === true)
-    this.#stream = stream
-    const ended = new Promise<void>((resolve) => {
-      let reason = 'connection closed'
-      model.on('error', (error) => {
-        reason = describeError(error)
-        // amqplib closes the channels next; no channel may be opened on this connection meanwhile.
-        this.#model = null
-        // amqplib waits for the answer to its own `connection.close`, for ever if heartbeats go on meanwhile.
-        setTimeout(() => stream?.destroy(new Error(reason)), CLOSE_TIMEOUT_MS).unref()
-      })
-      const watch = new AnswerWatch(model, {
-        lookMs: this.#options.lookMs,
-        isBlocked: () => this.blockedReason !== null,
-        onSilent: (silence) => this.abandon(silence),
-      })
-      model.on('close', (error) => {
-        watch.stop()
-        this.#wasClosed = hasReplyCode(error)
-        this.#lost(error ? describeError(error) : reason, url)
-        resolve()
-      })
-      model.on('blocked', (text) => this.#setBlocked(text))
-      model.on('unblocked', () => this.#setBlocked(null))
-    })
-    this.#model = model
-    this.blockedReason = null
     this.downReason = ''
     this.isAfterRestart = !this.#wasClosed || this.#failures > 0
     this.#failures = 0
@@ -319,29 +261,16 @@ export class Connection {
     for (const listener of this.#listeners) listener.up?.()
     // A connection that has precedence may have gone while this one opened, and this one may hold its place.
     if (this.#mustStayDown()) this.#yieldPlace()
-    return ended
   }
 
-  #lost(reason: string, url: URL): void {
-    this.#model = null
-    this.#stream = null
+  #lost({ reason, wasClosed }: ConnectionEnd, url: URL): void {
+    this.#present = null
     this.isAfterRestart = true
-    this.blockedReason = null
-    this.channelsActive = 0
     this.latencyMs = null
+    this.#wasClosed = wasClosed
     this.#wasLimited = this.channelLimit.ended(reason)
-    this.#endSocket()
     this.#noteDown(reason, url)
     for (const listener of this.#listeners) listener.down?.(reason)
-  }
-
-  /**
-   * Frees a half-open socket, which would otherwise stay until the kernel gives it up. Delayed, so that a
-   * last `connection.close-ok` still gets out.
-   */
-  #endSocket(): void {
-    const socket = this.#socket
-    setTimeout(() => socket.abort(), CLOSE_TIMEOUT_MS).unref()
   }
 
   #noteDown(reason: string, url: URL): void {
@@ -353,8 +282,7 @@ export class Connection {
     else this.#options.logger.debug(fields, 'still no connection to RabbitMQ')
   }
 
-  #setBlocked(reason: string | null): void {
-    this.blockedReason = reason
+  #noteBlocked(reason: string | null): void {
     const fields = { connection: this.name, reason }
     if (reason === null) this.#options.logger.info(fields, 'RabbitMQ accepts publishes again')
     else this.#options.logger.warn(fields, 'RabbitMQ has blocked publishers')
@@ -371,16 +299,4 @@ export function isStill(
   before: number,
 ): boolean {
   return isUp && generation === before
-}
-
-/**
- * Resolves when the channel is closed, by the broker's answer or with its connection. amqplib's own promise
- * waits for the answer only, so it may never settle. Never rejects.
- */
-export function closeChannel(channel: Channel): Promise<void> {
-  return new Promise((resolve) => {
-    channel.once('close', () => resolve())
-    // Rejects when the channel is closed already.
-    channel.close().catch(() => resolve())
-  })
 }

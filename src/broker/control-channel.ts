@@ -1,5 +1,6 @@
 import type { Channel, ConsumeMessage } from 'amqplib'
-import { type Connection, closeChannel } from './connection.ts'
+import { closeChannel } from './close-channel.ts'
+import type { Connection } from './connection.ts'
 
 export interface ControlChannelOptions {
   connection: Connection

@@ -1,6 +1,7 @@
 import type { Channel, ConsumeMessage } from 'amqplib'
 import type { DeadLetterCopy, SweptDeadLetters } from './broker.ts'
-import { type Connection, closeChannel } from './connection.ts'
+import { closeChannel } from './close-channel.ts'
+import type { Connection } from './connection.ts'
 import { factsOf } from './message.ts'
 
 /** AMQP's field is 16 bits wide; also the most that one sweep reads. */

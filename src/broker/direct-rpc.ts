@@ -1,7 +1,8 @@
 import type { Channel, ConsumeMessage, Message } from 'amqplib'
 import { jsonOrNull } from '../job/json-value.ts'
 import type { Logger } from '../logger.ts'
-import { type Connection, closeChannel } from './connection.ts'
+import { closeChannel } from './close-channel.ts'
+import type { Connection } from './connection.ts'
 import { DIRECT_REPLY } from './control-message.ts'
 import type { Outgoing } from './publish-lane.ts'
 

@@ -1,5 +1,6 @@
 import type { Channel } from 'amqplib'
-import { type Connection, closeChannel } from './connection.ts'
+import { closeChannel } from './close-channel.ts'
+import type { Connection } from './connection.ts'
 import { isInTime } from './in-time.ts'
 
 /** Callers only wait for the close so that not too many channels are open: after this long they go on. */
