@@ -4,11 +4,19 @@ import type { JobRow, NewJob } from '../../src/job/job.ts'
 import type { Said } from '../../src/job/report.ts'
 import { WORKFLOW_STATES } from '../../src/job/workflow.ts'
 import type { SqliteLedger } from '../../src/ledger/sqlite/ledger.ts'
+import { eventOf, REPORT } from '../ledger/contract-reports.ts'
+import {
+  expectCounts,
+  FAILED,
+  fenceOf,
+  NOW,
+  settleLazily,
+  TERMS,
+  token,
+} from '../ledger/harness.ts'
+import { sqliteHarnesses } from '../ledger/sqlite-harness.ts'
 import { newJob } from '../support/jobs.ts'
 import { newGraph } from '../support/workflows.ts'
-import { eventOf, REPORT } from './contract-reports.ts'
-import { expectCounts, FAILED, fenceOf, NOW, settleLazily, TERMS, token } from './harness.ts'
-import { openSqliteHarness } from './sqlite-harness.ts'
 
 const FAILURE = { code: 'e', type: 'e', message: 'm', retryable: true }
 const GRAPH = { a: [], b: [], c: ['a'], d: ['a', 'b'], e: ['c', 'd'] }
@@ -124,10 +132,12 @@ const history = fc.array(fc.array(action, { minLength: 2, maxLength: 6 }), {
   maxLength: 60,
 })
 
+const open = sqliteHarnesses()
+
 it('the kept totals equal the counted rows after any sequence of operations on jobs, steps and workflows', async () => {
   await fc.assert(
     fc.asyncProperty(history, async (turns) => {
-      const harness = await openSqliteHarness()
+      const harness = await open()
       for (const turn of turns) {
         const { ledger } = harness
         await Promise.all(turn.map((one) => act(ledger, one)))
