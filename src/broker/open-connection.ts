@@ -116,7 +116,7 @@ export class OpenConnection {
     return this.#watch(await this.#model.createConfirmChannel())
   }
 
-  /** Asks RabbitMQ for the end. `onEnd` follows, but for a peer that does not answer only after an abort. */
+  /** Asks RabbitMQ to close it; `onEnd` follows. If there is no answer, only aborting `socket` ends it. */
   close(): void {
     // amqplib's promise never settles when the socket dies before `close-ok`; its `close` event always comes.
     this.#model.close().catch(() => {})

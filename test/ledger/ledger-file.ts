@@ -58,13 +58,13 @@ const MANY_PAGES = 512
  * statements takes more CPU than most tests.
  */
 export class LedgerFile {
-  readonly path: string
+  readonly #path: string
   readonly #remove: () => void
   readonly #prepared = new Map<string, Statement>()
   #db: Database
 
   private constructor(path: string, db: Database, remove: () => void) {
-    this.path = path
+    this.#path = path
     this.#db = db
     this.#remove = remove
   }
@@ -91,7 +91,7 @@ export class LedgerFile {
   async reopen(): Promise<void> {
     this.#db.close()
     this.#prepared.clear()
-    this.#db = await open(this.path)
+    this.#db = await open(this.#path)
   }
 
   /** Makes it a new ledger again. False: it has grown, or the test left more behind than rows. */

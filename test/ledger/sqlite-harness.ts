@@ -2,7 +2,6 @@ import { afterAll, afterEach, beforeEach } from 'vitest'
 import { isTerminal } from '../../src/job/job.ts'
 import type { Database, SqlValue, Statement } from '../../src/ledger/sqlite/driver.ts'
 import { SqliteLedger } from '../../src/ledger/sqlite/ledger.ts'
-import type { Logger } from '../../src/logger.ts'
 import { late } from '../support/late.ts'
 import type { LedgerHarness, Planted } from './harness.ts'
 import { LedgerFile, SILENT } from './ledger-file.ts'
@@ -11,7 +10,6 @@ export interface SqliteHarness extends LedgerHarness {
   readonly ledger: SqliteLedger
   /** The ledger's own connection, because no other one may open the file. */
   readonly db: Database
-  readonly path: string
 }
 
 /** A ledger for each test of the file or `describe` that calls this. */
@@ -32,38 +30,32 @@ export function sqliteHarnesses(): () => Promise<SqliteHarness> {
     for (const file of spare) file.remove()
   })
   return async () =>
-    new FileHarness(spare.pop() ?? (await LedgerFile.create()), SILENT, (file) => {
+    new FileHarness(spare.pop() ?? (await LedgerFile.create()), (file) => {
       if (file.renew()) spare.push(file)
       else file.remove()
     })
 }
 
 /** Opens a harness with a file of its own. */
-export async function openSqliteHarness(logger: Logger = SILENT): Promise<SqliteHarness> {
-  return new FileHarness(await LedgerFile.create(), logger, (file) => file.remove())
+export async function openSqliteHarness(): Promise<SqliteHarness> {
+  return new FileHarness(await LedgerFile.create(), (file) => file.remove())
 }
 
 class FileHarness implements SqliteHarness {
   readonly #file: LedgerFile
-  readonly #logger: Logger
   readonly #giveBack: (file: LedgerFile) => void
   db!: Database
   ledger!: SqliteLedger
 
-  constructor(file: LedgerFile, logger: Logger, giveBack: (file: LedgerFile) => void) {
+  constructor(file: LedgerFile, giveBack: (file: LedgerFile) => void) {
     this.#file = file
-    this.#logger = logger
     this.#giveBack = giveBack
     this.#open()
   }
 
   #open(): void {
     this.db = this.#file.lend()
-    this.ledger = new SqliteLedger(this.db, this.#logger)
-  }
-
-  get path(): string {
-    return this.#file.path
+    this.ledger = new SqliteLedger(this.db, SILENT)
   }
 
   async reopen(): Promise<void> {
