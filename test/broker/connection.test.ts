@@ -189,6 +189,19 @@ describe('Connection', () => {
     expect(recorder.all('reconnecting').map(({ args }) => args[1])).toEqual([1, 1, 1])
   })
 
+  it('may follow a restart, unless RabbitMQ announced the end of the last connection', async () => {
+    const peer = await startPeer()
+    const { connection, recorder } = connectionTo([peer.url], QUICK)
+    await connection.start()
+    expect(connection.isAfterRestart).toBe(true)
+    peer.send(0, 'ConnectionClose', FORCED)
+    await recorder.until('up', 2)
+    expect(connection.isAfterRestart).toBe(false)
+    peer.cut()
+    await recorder.until('up', 3)
+    expect(connection.isAfterRestart).toBe(true)
+  })
+
   it('forgets the measured latency when the connection is lost', async () => {
     const peer = await startPeer()
     const { connection, recorder } = connectionTo([peer.url])
@@ -340,6 +353,21 @@ describe('Connection', () => {
     expect(connection.channelsActive).toBe(1)
     expect(connection.isUp).toBe(true)
     expect(twoClosed).toBe(false)
+  })
+
+  it('rejects a channel whose connection ends in the read that opened it', async () => {
+    const peer = await startPeer()
+    const { connection } = connectionTo([peer.url])
+    await connection.start()
+    peer.unanswered.add('ChannelOpen')
+    const opening = connection.openChannel()
+    await once(peer, 'ChannelOpen')
+    peer.inOnePacket(() => {
+      peer.send(1, 'ChannelOpenOk', {})
+      peer.send(0, 'ConnectionClose', FORCED)
+    })
+    await expect(opening).rejects.toThrow('no consume connection: ')
+    expect(connection.latencyMs).toBeNull()
   })
 
   it('survives a channel listener that throws', async () => {

@@ -108,6 +108,13 @@ export class FakePeer extends EventEmitter {
     this.#socket?.write(defs.encodeMethod(idOf(method), channel, fields))
   }
 
+  /** Sends in one packet what `send` sends in several. */
+  inOnePacket(send: () => void): void {
+    this.#socket?.cork()
+    send()
+    this.#socket?.uncork()
+  }
+
   /** Stops listening on the port; connections stay. */
   async deafen(): Promise<void> {
     this.#server.close()
@@ -207,13 +214,13 @@ export class FakePeer extends EventEmitter {
 
   #openAndClose(): void {
     this.closedAtOnce -= 1
-    this.#socket?.cork()
-    this.send(0, 'ConnectionOpenOk', {})
     const fields = { replyCode: this.closeCode, replyText: 'CLOSED', classId: 0, methodId: 0 }
-    // amqplib does not expect the close of a channel that does not exist, and closes the connection.
-    if (this.closeCode === 404) this.send(1, 'ChannelClose', fields)
-    else this.send(0, 'ConnectionClose', fields)
-    this.#socket?.uncork()
+    this.inOnePacket(() => {
+      this.send(0, 'ConnectionOpenOk', {})
+      // amqplib does not expect the close of a channel that does not exist, and closes the connection.
+      if (this.closeCode === 404) this.send(1, 'ChannelClose', fields)
+      else this.send(0, 'ConnectionClose', fields)
+    })
     if (this.resetsAtOnce) this.#socket?.resetAndDestroy()
   }
 }
