@@ -1,7 +1,6 @@
 import { once } from 'node:events'
-import { connect, createServer, type Socket } from 'node:net'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { beforeEach, expect, onTestFinished, test, vi } from 'vitest'
-import { freePort } from '../../scripts/ports.mjs'
 import { closeLingering } from '../../src/http/lingering-close.ts'
 
 const LOOK_MS = 2_000
@@ -14,8 +13,9 @@ beforeEach(() => {
 /** A client, and the server's side of its connection, which is being closed. */
 async function closing(): Promise<{ client: Socket; served: Socket }> {
   const server = createServer({ allowHalfOpen: true })
-  const port = await freePort()
-  server.listen(port, '127.0.0.1')
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
   const accepted = once(server, 'connection')
   const client = connect({ host: '127.0.0.1', port, allowHalfOpen: true })
   const [served] = await accepted
