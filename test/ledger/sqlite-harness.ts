@@ -44,30 +44,32 @@ export async function openSqliteHarness(): Promise<SqliteHarness> {
 class FileHarness implements SqliteHarness {
   readonly #file: LedgerFile
   readonly #giveBack: (file: LedgerFile) => void
-  db!: Database
-  ledger!: SqliteLedger
+  #opened: Pick<SqliteHarness, 'db' | 'ledger'>
 
   constructor(file: LedgerFile, giveBack: (file: LedgerFile) => void) {
     this.#file = file
     this.#giveBack = giveBack
-    this.#open()
+    this.#opened = ledgerOn(file)
   }
 
-  #open(): void {
-    this.db = this.#file.lend()
-    this.ledger = new SqliteLedger(this.db, SILENT)
+  get db(): Database {
+    return this.#opened.db
+  }
+
+  get ledger(): SqliteLedger {
+    return this.#opened.ledger
   }
 
   async reopen(): Promise<void> {
     await this.ledger.close()
     await this.#file.reopen()
-    this.#open()
+    this.#opened = ledgerOn(this.#file)
   }
 
   async plant(rows: readonly Planted[]): Promise<void> {
     await this.ledger.close()
     plantRows(this.db, rows)
-    this.#open()
+    this.#opened = ledgerOn(this.#file)
   }
 
   recount(): ReturnType<LedgerHarness['recount']> {
@@ -82,6 +84,11 @@ class FileHarness implements SqliteHarness {
     await this.ledger.close()
     this.#giveBack(this.#file)
   }
+}
+
+function ledgerOn(file: LedgerFile): Pick<SqliteHarness, 'db' | 'ledger'> {
+  const db = file.lend()
+  return { db, ledger: new SqliteLedger(db, SILENT) }
 }
 
 /** Lets every write to this job fail from now on, like an unknown bug of the ledger would. */
