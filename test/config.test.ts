@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { ConfigError, readConfig, VARIABLES } from '../src/config.ts'
-import { temporaryDirectory } from './ledger/ledger-file.ts'
+import { temporaryDirectory } from './support/temporary-directory.ts'
 
 describe('configuration', () => {
   it('has a default for everything', () => {

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { serveCommand } from '../../src/cli/serve.ts'
-import { temporaryDirectory } from '../ledger/ledger-file.ts'
+import { temporaryDirectory } from '../support/temporary-directory.ts'
 
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const
 

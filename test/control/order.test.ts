@@ -6,9 +6,9 @@ import { unavailable } from '../../src/errors.ts'
 import { WorkerRegistry } from '../../src/operations/worker-registry.ts'
 import { uuid7 } from '../../src/uuid.ts'
 import { NOW, pushed } from '../ledger/harness.ts'
-import { SILENT } from '../ledger/ledger-file.ts'
 import { ledgerOfTest, refuseChangesOf } from '../ledger/sqlite-harness.ts'
 import { onToldBroker } from '../operations/told-broker.ts'
+import { SILENT } from '../support/silent.ts'
 
 const harness = ledgerOfTest()
 let replies: Reply[]

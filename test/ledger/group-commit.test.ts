@@ -3,7 +3,8 @@ import type { Companion } from '../../src/ledger/sqlite/companion.ts'
 import { type Database, openDatabase } from '../../src/ledger/sqlite/driver.ts'
 import { GroupCommit } from '../../src/ledger/sqlite/group-commit.ts'
 import { inOrder } from '../support/order.ts'
-import { SILENT, temporaryDirectory } from './ledger-file.ts'
+import { SILENT } from '../support/silent.ts'
+import { temporaryDirectory } from '../support/temporary-directory.ts'
 
 const UNAVAILABLE = { code: 'backend_error', status: 503, details: { reason: 'ledger' } }
 const REFUSED = { code: 'backend_error', status: 500 }

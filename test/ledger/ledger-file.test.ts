@@ -1,8 +1,9 @@
 import { expect, onTestFinished, test } from 'vitest'
 import type { Database } from '../../src/ledger/sqlite/driver.ts'
 import { SqliteLedger } from '../../src/ledger/sqlite/ledger.ts'
+import { SILENT } from '../support/silent.ts'
 import { NOW, pushed } from './harness.ts'
-import { LedgerFile, SILENT } from './ledger-file.ts'
+import { LedgerFile } from './ledger-file.ts'
 import { refuseChangesOf } from './sqlite-harness.ts'
 
 async function create(): Promise<LedgerFile> {

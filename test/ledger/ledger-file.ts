@@ -1,19 +1,11 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { JOB_STATES } from '../../src/job/job.ts'
 import { canBecome } from '../../src/job/states.ts'
 import type { Database, SqlValue, Statement } from '../../src/ledger/sqlite/driver.ts'
 import { openLedgerFile } from '../../src/ledger/sqlite/open.ts'
-import type { Logger } from '../../src/logger.ts'
-
-export const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} }
-
-/** A directory that the caller removes after its test. */
-export function temporaryDirectory(): { path: string; remove(): void } {
-  const path = mkdtempSync(join(tmpdir(), 'ojs-ledger-'))
-  return { path, remove: () => rmSync(path, { recursive: true, force: true }) }
-}
+import { SILENT } from '../support/silent.ts'
+import { temporaryDirectory } from '../support/temporary-directory.ts'
 
 /** Nothing is synced, because no test of these files loses power. */
 async function open(path: string): Promise<Database> {

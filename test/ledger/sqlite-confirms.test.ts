@@ -8,8 +8,8 @@ import { openStore } from '../../src/ledger/sqlite/store.ts'
 import { WorkflowBook } from '../../src/ledger/sqlite/workflow-book.ts'
 import { endStep } from '../../src/ledger/sqlite/workflow-run.ts'
 import { prepareWorkflows } from '../../src/ledger/sqlite/workflow-statements.ts'
+import { SILENT } from '../support/silent.ts'
 import { FAILED, fenceOf, fetched, NOW, pushed, rowOf } from './harness.ts'
-import { SILENT } from './ledger-file.ts'
 import { ledgerOfTest } from './sqlite-harness.ts'
 
 const harness = ledgerOfTest()

@@ -32,8 +32,9 @@ import {
 import { type Database, openDatabase } from '../../src/ledger/sqlite/driver.ts'
 import { openLedgerFile, openSqliteLedger } from '../../src/ledger/sqlite/open.ts'
 import { newJob } from '../support/jobs.ts'
+import { SILENT } from '../support/silent.ts'
+import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { NOW, pushed, rowOf } from './harness.ts'
-import { SILENT, temporaryDirectory } from './ledger-file.ts'
 import { openSqliteHarness } from './sqlite-harness.ts'
 
 let directory: ReturnType<typeof temporaryDirectory>

@@ -3,8 +3,9 @@ import { isTerminal } from '../../src/job/job.ts'
 import type { Database, SqlValue, Statement } from '../../src/ledger/sqlite/driver.ts'
 import { SqliteLedger } from '../../src/ledger/sqlite/ledger.ts'
 import { late } from '../support/late.ts'
+import { SILENT } from '../support/silent.ts'
 import type { LedgerHarness, Planted } from './harness.ts'
-import { LedgerFile, SILENT } from './ledger-file.ts'
+import { LedgerFile } from './ledger-file.ts'
 
 export interface SqliteHarness extends LedgerHarness {
   readonly ledger: SqliteLedger

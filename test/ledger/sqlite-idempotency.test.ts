@@ -4,8 +4,8 @@ import { Access } from '../../src/ledger/sqlite/access.ts'
 import { SqliteIdempotency } from '../../src/ledger/sqlite/idempotency.ts'
 import { prepareStatements } from '../../src/ledger/sqlite/statements.ts'
 import { newJob } from '../support/jobs.ts'
+import { SILENT } from '../support/silent.ts'
 import { NOW } from './harness.ts'
-import { SILENT } from './ledger-file.ts'
 import { ledgerOfTest } from './sqlite-harness.ts'
 
 const harness = ledgerOfTest()

@@ -8,8 +8,9 @@ import { sql as lostQueues } from '../../src/ledger/sqlite/migrations/0014-lost-
 import { sql as extendedLeases } from '../../src/ledger/sqlite/migrations/0016-extended-leases.ts'
 import { MIGRATIONS, migrate } from '../../src/ledger/sqlite/migrations.ts'
 import { openSqliteLedger } from '../../src/ledger/sqlite/open.ts'
+import { SILENT } from '../support/silent.ts'
+import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { pushed, rowOf } from './harness.ts'
-import { SILENT, temporaryDirectory } from './ledger-file.ts'
 
 let directory: ReturnType<typeof temporaryDirectory>
 let path: string

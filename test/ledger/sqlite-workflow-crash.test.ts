@@ -5,9 +5,10 @@ import type { Database } from '../../src/ledger/sqlite/driver.ts'
 import { SqliteLedger } from '../../src/ledger/sqlite/ledger.ts'
 import { openLedgerFile } from '../../src/ledger/sqlite/open.ts'
 import { inOrder } from '../support/order.ts'
+import { SILENT } from '../support/silent.ts'
+import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { newGraph } from '../support/workflows.ts'
 import { NOW, TERMS, token } from './harness.ts'
-import { SILENT, temporaryDirectory } from './ledger-file.ts'
 import { inspect } from './sqlite-harness.ts'
 
 /** Four layers of five steps; each step depends on two of the layer before it. */

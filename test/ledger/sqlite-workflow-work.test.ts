@@ -3,9 +3,10 @@ import { expect, it } from 'vitest'
 import type { Database, SqlValue, Statement } from '../../src/ledger/sqlite/driver.ts'
 import { SqliteLedger } from '../../src/ledger/sqlite/ledger.ts'
 import { openLedgerFile } from '../../src/ledger/sqlite/open.ts'
+import { SILENT } from '../support/silent.ts'
+import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { newGraph } from '../support/workflows.ts'
 import { NOW, TERMS, token } from './harness.ts'
-import { SILENT, temporaryDirectory } from './ledger-file.ts'
 
 const STEPS = 40
 

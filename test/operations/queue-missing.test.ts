@@ -15,9 +15,9 @@ import {
 import { recoverQueue } from '../../src/operations/recover.ts'
 import { sendToken } from '../../src/operations/token/send-token.ts'
 import { NOW, pushed } from '../ledger/harness.ts'
-import { SILENT } from '../ledger/ledger-file.ts'
 import { ledgerOfTest } from '../ledger/sqlite-harness.ts'
 import { eventually } from '../support/in-process.ts'
+import { SILENT } from '../support/silent.ts'
 import { onToldBroker, type ToldStage } from './told-broker.ts'
 
 const CONTEXT = { requestId: 'req_1' }

@@ -5,8 +5,8 @@ import { Transient } from '../../src/operations/transient.ts'
 import { WorkerRegistry } from '../../src/operations/worker-registry.ts'
 import { createJobEvents, type JobEvent } from '../../src/telemetry/events.ts'
 import { NOW } from '../ledger/harness.ts'
-import { SILENT } from '../ledger/ledger-file.ts'
 import type { SqliteHarness } from '../ledger/sqlite-harness.ts'
+import { SILENT } from '../support/silent.ts'
 
 export interface ToldStage {
   deps: Deps

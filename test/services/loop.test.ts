@@ -1,17 +1,16 @@
 import { once } from 'node:events'
 import { afterEach, expect, it, vi } from 'vitest'
 import { Loop, type LoopOptions } from '../../src/services/loop.ts'
+import { SILENT } from '../support/silent.ts'
 
 /** An interval that no test waits for. */
 const NEVER_MS = 3_600_000
-
-const NO_LINES = { debug() {}, info() {}, warn() {}, error() {} }
 
 let loop: Loop | undefined
 afterEach(() => loop?.stop(AbortSignal.abort()))
 
 function started(options: Pick<LoopOptions, 'runOnce'> & Partial<LoopOptions>): Loop {
-  loop = new Loop({ name: 'test', everyMs: NEVER_MS, logger: NO_LINES, ...options })
+  loop = new Loop({ name: 'test', everyMs: NEVER_MS, logger: SILENT, ...options })
   void loop.start()
   return loop
 }
@@ -130,7 +129,7 @@ it('Loop.stop tells a long step that it is stopped, and waits for it until the d
 
 it('a Loop does not run when it is woken before start or after stop', async () => {
   const { runOnce, count } = steps()
-  loop = new Loop({ name: 'test', everyMs: 1, logger: NO_LINES, runOnce: () => runOnce() })
+  loop = new Loop({ name: 'test', everyMs: 1, logger: SILENT, runOnce: () => runOnce() })
   loop.wake()
   await loop.start()
   await loop.stop(AbortSignal.abort())
@@ -140,7 +139,7 @@ it('a Loop does not run when it is woken before start or after stop', async () =
 
 it('a Loop runs again after a failed step, and logs one error per outage', async () => {
   const lines: string[] = []
-  const logger = { ...NO_LINES, error: (_: object, message: string) => lines.push(message) }
+  const logger = { ...SILENT, error: (_: object, message: string) => lines.push(message) }
   const outcomes = ['fails', 'fails', 'works', 'fails']
   const woken = started({
     logger,

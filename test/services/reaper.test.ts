@@ -4,9 +4,9 @@ import type { Deps } from '../../src/operations/deps.ts'
 import { reaper } from '../../src/services/reaper.ts'
 import { eventOf, REPORT } from '../ledger/contract-reports.ts'
 import { fetched, NOW, pushed, rowOf } from '../ledger/harness.ts'
-import { SILENT } from '../ledger/ledger-file.ts'
 import { ledgerOfTest } from '../ledger/sqlite-harness.ts'
 import { onToldBroker, type ToldStage } from '../operations/told-broker.ts'
+import { SILENT } from '../support/silent.ts'
 import { runningUntil } from './running.ts'
 
 afterEach(() => vi.restoreAllMocks())

@@ -4,9 +4,9 @@ import { GatewayLine } from '../../src/worker/gateway-line.ts'
 import { Intake } from '../../src/worker/intake.ts'
 import { AmqpLink } from '../../src/worker/link.ts'
 import { withDefaults } from '../../src/worker/options.ts'
-import { SILENT } from '../ledger/ledger-file.ts'
 import { gatewayForAll } from '../operations/harness.ts'
 import { eventually } from '../support/in-process.ts'
+import { SILENT } from '../support/silent.ts'
 import { benchIn, broadcast, gate, ready } from './harness.ts'
 
 const { vhost, gateway } = gatewayForAll()
