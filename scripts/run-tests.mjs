@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, existsSync, mkdtempSync, openSync, readFileSync } from 'node:fs'
-import { constants, getPriority, setPriority, tmpdir } from 'node:os'
+import { closeSync, existsSync, openSync, readFileSync } from 'node:fs'
+import { constants, getPriority, setPriority } from 'node:os'
 import { join } from 'node:path'
 import { build, isBuildStale } from './build.mjs'
 import { canInstallPackages, installPackages } from './debian-packages.mjs'
@@ -15,6 +15,7 @@ import { say, waitingFor } from './progress.mjs'
 import { requireRabbitmqSbin } from './rabbitmq-package.mjs'
 import { removeFolder } from './remove-folder.mjs'
 import { findExecutable, isExecutable, run } from './run.mjs'
+import { makeRunFolder } from './run-folder.mjs'
 import { countOf, sumOfAll } from './test-count.mjs'
 import { DEBIAN_GO, DEBIAN_GOPATH, DEBIAN_PYTHON, testVariables } from './test-environment.mjs'
 import { needsOf, PROJECTS } from './test-projects.mjs'
@@ -22,17 +23,17 @@ import { needsOf, PROJECTS } from './test-projects.mjs'
 /** For runs that compute: the runs beside them mostly wait, and have to keep their timers. */
 const NICENESS = 5
 const BESIDE_OTHERS = '--maxWorkers=2'
+/** Four times what the folder of a whole run was seen to hold. */
+const FOLDER_BYTES = 2 * 1024 ** 3
 
 /** Everything behind `npm test`. Resolves to the numbers of test cases that passed and failed. */
 export async function runTests(vitestArgs) {
   const { signal: interrupted } = interruption()
-  const dir = mkdtempSync(join(tmpdir(), 'ojs-rabbitmq-test-'))
+  const dir = makeRunFolder(FOLDER_BYTES)
   let broker
   try {
-    await ensureDependencies({ dev: true, signal: interrupted })
     const needs = needsOf(vitestArgs)
-    const sbin = needs.rabbitmq ? await providePackages(needs) : undefined
-    if (needs.rabbitmq && isBuildStale()) await build(interrupted)
+    const sbin = await setUp(needs, interrupted)
     broker = needs.sharedNode ? sharedNode(sbin, join(dir, 'rabbitmq')) : undefined
     if (broker) await waitingFor('the RabbitMQ node of the tests', () => broker.start(interrupted))
     const vitest = { args: vitestArgs, env: variables(sbin, broker), dir, interrupted }
@@ -50,6 +51,25 @@ async function removeRunFolder(dir) {
   } catch (error) {
     say(`${dir} could not be removed: ${error.message}`)
   }
+}
+
+/**
+ * Installs and builds what is missing, npm beside apt-get: both mostly wait for the network. Returns the
+ * folder of RabbitMQ's scripts if the tests need it. If one fails, the other is waited for all the same.
+ */
+async function setUp(needs, interrupted) {
+  const work = [
+    needs.rabbitmq ? providePackages(needs) : undefined,
+    provideBuild(needs, interrupted),
+  ]
+  await Promise.allSettled(work)
+  const [sbin] = await Promise.all(work)
+  return sbin
+}
+
+async function provideBuild({ rabbitmq }, interrupted) {
+  await ensureDependencies({ dev: true, signal: interrupted })
+  if (rabbitmq && isBuildStale()) await build(interrupted)
 }
 
 /**

@@ -53,7 +53,8 @@ function playRound(variables, only, interrupted) {
   const args = ['--project', 'crash', 'test/crash/crash.test.ts', ...(only ? ['-t', only] : [])]
   const child = spawn(process.execPath, [inRoot('scripts', 'test.mjs'), ...args], {
     cwd: inRoot(),
-    env: { ...process.env, ...variables },
+    // On disk, which `npm test` leaves out when it can.
+    env: { ...process.env, TMPDIR: tmpdir(), ...variables },
     stdio: ['ignore', 'inherit', 'inherit'],
   })
   interrupted.addEventListener('abort', () => child.kill(interrupted.reason.signalName))
