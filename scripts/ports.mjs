@@ -6,18 +6,33 @@ import { Refusal } from './progress.mjs'
 // port: it would then be connected to itself, and the restarted broker would find its port taken.
 const LOWEST = 12_000
 const COUNT = 20_000
-const handedOut = new Set()
 
-/** Returns a port on 127.0.0.1 that nobody listens on and that this process has not handed out before. */
+/**
+ * Returns a port on 127.0.0.1 that nobody listens on, and that no living process got from here: it may take
+ * seconds until somebody listens.
+ */
 export async function freePort() {
   for (let attempt = 0; attempt < 200; attempt++) {
     const port = LOWEST + Math.floor(Math.random() * COUNT)
-    if (!handedOut.has(port) && (await isPortFree(port))) {
-      handedOut.add(port)
-      return port
-    }
+    // In this order: to look whether a port is free binds it, and another process may be about to.
+    if ((await reserve(port)) && (await isPortFree(port))) return port
   }
   throw new Error(`no free port between ${LOWEST} and ${LOWEST + COUNT}`)
+}
+
+/**
+ * Whether the port is now reserved for this process, until it ends. The reservation is a socket whose name is
+ * no file, so a process that is killed leaves nothing. Only Linux has those; elsewhere nothing is reserved.
+ */
+function reserve(port) {
+  return new Promise((resolve) => {
+    const server = createServer()
+    server.once('error', (error) => resolve(error.code !== 'EADDRINUSE'))
+    server.listen(`\0ojs-rabbitmq-port-${port}`, () => {
+      server.unref()
+      resolve(true)
+    })
+  })
 }
 
 /** The first free port of `first`, `first + 1`, … */

@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import {
@@ -7,9 +9,6 @@ import {
   speaksAmqp,
   takesConnections,
 } from '../../scripts/ports.mjs'
-
-/** Where the search for a random port begins. */
-const FRACTION = 0.123
 
 let port
 /** A server that takes connections and answers in another protocol. */
@@ -31,14 +30,38 @@ test('a port with a listener is not free, and nextFreePort skips it', async () =
   expect(await isPortFree(next)).toBe(true)
 })
 
-test('freePort never returns the same port twice', async () => {
-  const random = vi.spyOn(Math, 'random')
+/** What `freePort` returns when its first random number is this one. */
+async function portFrom(fraction) {
+  const random = vi.spyOn(Math, 'random').mockReturnValueOnce(fraction)
   onTestFinished(() => random.mockRestore())
-  random.mockReturnValueOnce(FRACTION)
-  const first = await freePort()
-  random.mockReturnValueOnce(FRACTION)
-  expect(await freePort()).not.toBe(first)
+  return await freePort()
+}
+
+test('freePort never returns the same port twice', async () => {
+  const first = await portFrom(0.123)
+  expect(await portFrom(0.123)).not.toBe(first)
 })
+
+test.runIf(process.platform === 'linux')(
+  'freePort returns no port that another living process got from it',
+  async () => {
+    const module = new URL('../../scripts/ports.mjs', import.meta.url)
+    const code = `import { freePort } from '${module}'
+      const { random } = Math
+      Math.random = () => {
+        Math.random = random
+        return 0.456
+      }
+      process.stdout.write(String(await freePort()))
+      process.stdin.resume()`
+    const other = spawn(process.execPath, ['--input-type=module', '-e', code], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    })
+    onTestFinished(() => void other.kill('SIGKILL'))
+    const [output] = await once(other.stdout, 'data')
+    expect(await portFrom(0.456)).not.toBe(Number(output))
+  },
+)
 
 test('speaksAmqp is false for another protocol and for a closed port', async () => {
   expect(await speaksAmqp(port)).toBe(false)
