@@ -46,10 +46,10 @@ export class PrivateBroker {
 
   /** Resolves when the node accepts connections. When `signal` aborts, the start is given up. */
   async start(signal) {
-    refuseSharedData(this.dir)
-    this.#ports ??= await choosePorts(this.#options.port)
-    writeNodeFiles(this.#options, this.#ports)
     try {
+      refuseSharedData(this.dir)
+      this.#ports ??= await choosePorts(this.#options.port)
+      writeNodeFiles(this.#options, this.#ports)
       await this.#startBeam(signal)
       signal?.throwIfAborted()
     } catch (error) {
