@@ -51,7 +51,11 @@ function removeLeftovers(folder) {
   for (const name of readdirSync(folder)) {
     const [, owner] = NAME.exec(name) ?? []
     if (owner === undefined || existsSync(`/proc/${owner}`)) continue
-    rmSync(join(folder, name), { recursive: true, force: true })
+    try {
+      rmSync(join(folder, name), { recursive: true, force: true })
+    } catch {
+      // Another user's.
+    }
   }
 }
 
