@@ -4,7 +4,6 @@ import { closeSync, existsSync, openSync, readFileSync } from 'node:fs'
 import { constants, getPriority, setPriority } from 'node:os'
 import { join } from 'node:path'
 import { build, isBuildStale } from './build.mjs'
-import { canInstallPackages, installPackages } from './debian-packages.mjs'
 import { ensureDependencies } from './dependencies.mjs'
 import { interruption } from './interruption.mjs'
 import { provideNode22 } from './node-22.mjs'
@@ -12,12 +11,11 @@ import { inRoot, ROOT } from './paths.mjs'
 import { PrivateBroker } from './private-broker.mjs'
 import { endProcess, guard, signalProcess, unguard } from './processes.mjs'
 import { say, waitingFor } from './progress.mjs'
-import { requireRabbitmqSbin } from './rabbitmq-package.mjs'
 import { removeFolder } from './remove-folder.mjs'
-import { findExecutable, isExecutable, run } from './run.mjs'
 import { makeRunFolder } from './run-folder.mjs'
 import { countOf, sumOfAll } from './test-count.mjs'
-import { DEBIAN_GO, DEBIAN_GOPATH, DEBIAN_PYTHON, testVariables } from './test-environment.mjs'
+import { DEBIAN_PYTHON, testVariables } from './test-environment.mjs'
+import { providePackages } from './test-packages.mjs'
 import { needsOf, PROJECTS } from './test-projects.mjs'
 
 /** For runs that compute: the runs beside them mostly wait, and have to keep their timers. */
@@ -70,42 +68,6 @@ async function setUp(needs, interrupted) {
 async function provideBuild({ rabbitmq }, interrupted) {
   await ensureDependencies({ dev: true, signal: interrupted })
   if (rabbitmq && isBuildStale()) await build(interrupted)
-}
-
-/**
- * Installs the Debian packages that the tests use: the broker; pika, for a foreign client; curl and jq, for
- * the example session of seed 001 (a stand-in replaces a missing jq); Go and its AMQP client, for the example
- * in Go.
- */
-async function providePackages({ go }) {
-  const hasPika = (await run(DEBIAN_PYTHON, ['-c', 'import pika'])).code === 0
-  const missing = [
-    ...(hasPika ? [] : ['python3-pika']),
-    ...(findExecutable('curl') ? [] : ['curl']),
-    ...(findExecutable('openssl') ? [] : ['openssl']),
-    ...(go ? missingForGo() : []),
-  ]
-  const sbin = await requireRabbitmqSbin(missing)
-  await provideJq()
-  return sbin
-}
-
-/** jq is optional: without it, e.g. on a machine without a network, the tests run all the same. */
-async function provideJq() {
-  if (findExecutable('jq') || !canInstallPackages()) return
-  try {
-    await installPackages(['jq'])
-  } catch (error) {
-    say(`jq could not be installed; a stand-in is used instead. ${error.message}`)
-  }
-}
-
-function missingForGo() {
-  const client = join(DEBIAN_GOPATH, 'src', 'github.com', 'rabbitmq', 'amqp091-go')
-  return [
-    ...(isExecutable(DEBIAN_GO) ? [] : ['golang-go']),
-    ...(existsSync(client) ? [] : ['golang-github-rabbitmq-amqp091-go-dev']),
-  ]
 }
 
 function sharedNode(sbin, dir) {
