@@ -8,6 +8,9 @@ import { inRoot } from './paths.mjs'
 import { say } from './progress.mjs'
 import { soakTable } from './soak-table.mjs'
 
+/** `npm test` leaves the disk out where it can, and /tmp may be in memory too, as on Debian 13. */
+const ON_DISK = '/var/tmp'
+
 const USAGE = `npm run soak -- [options]
 
   --rounds N   how often each scenario of test/crash/crash.test.ts is played (default 50)
@@ -53,8 +56,7 @@ function playRound(variables, only, interrupted) {
   const args = ['--project', 'crash', 'test/crash/crash.test.ts', ...(only ? ['-t', only] : [])]
   const child = spawn(process.execPath, [inRoot('scripts', 'test.mjs'), ...args], {
     cwd: inRoot(),
-    // On disk, which `npm test` leaves out when it can.
-    env: { ...process.env, TMPDIR: tmpdir(), ...variables },
+    env: { TMPDIR: ON_DISK, ...process.env, ...variables },
     stdio: ['ignore', 'inherit', 'inherit'],
   })
   interrupted.addEventListener('abort', () => child.kill(interrupted.reason.signalName))

@@ -8,7 +8,13 @@ import { makeRunFolder } from '../../scripts/run-folder.mjs'
 const BYTES = 4096
 /** More than any machine has. */
 const TOO_MANY = 2 ** 50
-const hasMemory = readFileSync('/proc/mounts', 'utf8').includes(' /dev/shm tmpfs rw')
+const hasMemory =
+  process.platform === 'linux' &&
+  readFileSync('/proc/mounts', 'utf8').includes(' /dev/shm tmpfs rw')
+/** Runs a command in a mount namespace of its own, so that what it mounts is gone with it. */
+const unshared = (command) =>
+  spawnSync('unshare', ['--map-root-user', '--mount', 'sh', '-ec', command], { encoding: 'utf8' })
+const mayMount = unshared('mount -t tmpfs tmpfs /mnt').status === 0
 
 /** A new folder in `parent`, which is removed after the test. */
 function newFolder(parent) {
@@ -60,6 +66,22 @@ describe.runIf(hasMemory)('on a machine with shared memory, the folder of a test
     expect(names.filter((name) => existsSync(join(memory, name)))).toEqual(names.slice(1))
   })
 })
+
+test.runIf(mayMount)(
+  'the folder of a test run is made on disk where memory is mounted noexec, and nothing is left there',
+  () => {
+    const memory = newFolder(tmpdir())
+    const module = new URL('../../scripts/run-folder.mjs', import.meta.url)
+    const code = `import('${module}').then(({ makeRunFolder }) =>
+      console.log(makeRunFolder(${BYTES}, '${memory}')))`
+    const { stdout } = unshared(`mount -t tmpfs -o noexec tmpfs '${memory}'
+      '${process.execPath}' -e "${code}"
+      ls '${memory}'`)
+    const [dir, ...left] = stdout.trim().split('\n')
+    expect({ place: dirname(dir), left }).toEqual({ place: tmpdir(), left: [] })
+    rmSync(dir, { recursive: true })
+  },
+)
 
 test('the folder of a test run is made on disk where there is no shared memory', () => {
   expect(placeOf(BYTES, '/no/such/folder')).toBe(tmpdir())
