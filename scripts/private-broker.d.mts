@@ -34,4 +34,5 @@ export class PrivateBroker {
   restart(signal?: AbortSignal): Promise<void>
   stop(): Promise<void>
   ctl(args: readonly string[]): Promise<string>
+  evaluate(expression: string): Promise<string>
 }

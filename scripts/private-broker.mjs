@@ -12,7 +12,7 @@ import {
 } from './node-settings.mjs'
 import { speaksAmqp, takesConnections } from './ports.mjs'
 import { endProcess, guard, signalProcess, spawnHeld, unguard } from './processes.mjs'
-import { findEpmd } from './rabbitmq-package.mjs'
+import { findEpmd, findErlCall } from './rabbitmq-package.mjs'
 import { run, tail } from './run.mjs'
 
 /** Generous: a node with much data starts slowly, and progress lines show what is being waited for. */
@@ -124,6 +124,19 @@ export class PrivateBroker {
     const result = await run('/bin/sh', [join(this.dir, 'rabbitmqctl'), ...args])
     if (result.code !== 0) throw new Error(`rabbitmqctl ${args.join(' ')}: ${tail(result.output)}`)
     return result.output
+  }
+
+  /**
+   * Evaluates an Erlang expression in the node, as `rabbitmqctl eval` does, but with a hundredth of the CPU.
+   * Returns its value as Erlang prints it.
+   */
+  async evaluate(expression) {
+    const env = nodeEnvironment(this.#options, this.#ports)
+    const args = ['-sname', env.RABBITMQ_NODENAME, '-e']
+    const { output } = await run(findErlCall(), args, { env, input: `${expression}.\n` })
+    const [, value] = /^\{ok, (.*)\}$/s.exec(output) ?? []
+    if (value === undefined) throw new Error(`${expression}: ${tail(output)}`)
+    return value
   }
 
   async #startBeam(signal) {

@@ -22,7 +22,16 @@ export function findRabbitmqSbin() {
 
 /** Finds epmd, Erlang's port mapper. Each private node runs its own, so that it can be ended by its pid. */
 export function findEpmd() {
-  return findExecutable('epmd', [
+  return findOfErlang('epmd')
+}
+
+/** Finds erl_call, which calls functions in a running node. It belongs to Erlang, as epmd does. */
+export function findErlCall() {
+  return findOfErlang('erl_call')
+}
+
+function findOfErlang(name) {
+  return findExecutable(name, [
     '/usr/lib/erlang/bin',
     '/usr/lib64/erlang/bin',
     '/usr/local/lib/erlang/bin',

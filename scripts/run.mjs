@@ -5,17 +5,23 @@ import { delimiter, join } from 'node:path'
 /**
  * Runs a command to its end and collects its output. Does not reject for an exit code; a command that cannot
  * be started yields code 127, as in a shell. Asynchronous, because a synchronous spawn would stop the
- * progress lines.
+ * progress lines. `input` is written to its standard input, which is empty without it.
  */
-export function run(command, args, options = {}) {
+export function run(command, args, { input, ...options } = {}) {
   return new Promise((resolve) => {
-    const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], ...options })
+    const child = spawn(command, args, {
+      stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
+      ...options,
+    })
     let output = ''
     const collect = (chunk) => {
       output += chunk
     }
     child.stdout?.on('data', collect)
     child.stderr?.on('data', collect)
+    // A command that ends before it has read its input has said why in its output.
+    child.stdin?.on('error', () => {})
+    child.stdin?.end(input)
     child.on('error', (error) =>
       resolve({ code: 127, signal: null, output: `${output}${error.message}` }),
     )

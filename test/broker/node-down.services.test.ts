@@ -21,11 +21,11 @@ const nameOf = (queue: string) => `rabbit_misc:r(<<"/ojs">>, queue, <<"${queue}"
  */
 async function takeAway(queue: string): Promise<void> {
   const keep = `persistent_term:put(away, hd(mnesia:dirty_read(rabbit_queue, ${nameOf(queue)})))`
-  await node.ctl(['eval', `${keep}, mnesia:dirty_delete(rabbit_queue, ${nameOf(queue)}).`])
+  await node.evaluate(`${keep}, mnesia:dirty_delete(rabbit_queue, ${nameOf(queue)})`)
 }
 
 async function bringBack(): Promise<void> {
-  await node.ctl(['eval', 'mnesia:dirty_write(rabbit_queue, persistent_term:get(away)).'])
+  await node.evaluate('mnesia:dirty_write(rabbit_queue, persistent_term:get(away))')
 }
 
 it.skipIf(isRabbitmqFrom(4, 0)).each(['ojs.queue.control.default', 'ojs.queue.control.email'])(

@@ -129,7 +129,7 @@ it('publishing is refused while RabbitMQ is blocked, and onUp is called when it 
   const { broker, recorder } = await start({ publishTimeoutMs: 1_000 })
   await broker.ensureQueue('email')
   const ups = recorder.count('onUp')
-  await node.ctl(['set_vm_memory_high_watermark', '0.00001'])
+  await node.evaluate('vm_memory_monitor:set_vm_memory_high_watermark(0.00001)')
   try {
     // RabbitMQ sends `blocked` at the first publish under the alarm, which stays unconfirmed.
     const outcomes: string[] = []
@@ -146,7 +146,7 @@ it('publishing is refused while RabbitMQ is blocked, and onUp is called when it 
     // Declares and consumers go on: they never publish (architecture §4.1).
     expect(await broker.ensureQueue('under-alarm')).toBe('ready')
   } finally {
-    await node.ctl(['set_vm_memory_high_watermark', '0.4'])
+    await node.evaluate('vm_memory_monitor:set_vm_memory_high_watermark(0.4)')
   }
   await recorder.until('onUp', ups + 1)
   expect(broker.status()).toEqual({ state: 'up' })

@@ -50,10 +50,14 @@ describe('a private node', () => {
   })
 
   test('loads the code of RabbitMQ at its start, and its rabbitmqctl does not', () => {
-    expect(readFileSync(`/proc/${node.pid}/environ`, 'utf8')).toContain('ensure_modules_loaded')
-    expect(readFileSync(join(node.dir, 'rabbitmqctl'), 'utf8')).not.toContain(
-      'ensure_modules_loaded',
-    )
+    expect(readFileSync(`/proc/${node.pid}/environ`, 'utf8')).toContain('prepare_loading')
+    expect(readFileSync(join(node.dir, 'rabbitmqctl'), 'utf8')).not.toContain('prepare_loading')
+  })
+
+  test('evaluates an expression, and reports what went wrong in one that fails', async () => {
+    expect(await node.evaluate('A = [1, 2],\n lists:sum(A)')).toBe('3')
+    await expect(node.evaluate('1 + a')).rejects.toThrow(/^1 \+ a: .*badarith/s)
+    await expect(node.evaluate('1 +')).rejects.toThrow('1 +: ')
   })
 
   test('keeps messages of classic queues on disk while the policy for long queues is set', async () => {

@@ -2,13 +2,13 @@ import { describe, expect, onTestFailed, test } from 'vitest'
 import type { PrivateNode } from '../../support/rabbit.ts'
 import { beat, fetched, nack, openStage, pushed, restOf, untilState } from './stage.ts'
 
-const ALARMS: [name: string, raise: string[], clear: string[]][] = [
-  ['disk', ['set_disk_free_limit', '999999GB'], ['set_disk_free_limit', '50MB']],
-  [
-    'memory',
-    ['set_vm_memory_high_watermark', 'absolute', '1MB'],
-    ['set_vm_memory_high_watermark', 'absolute', '512MB'],
-  ],
+/** What `rabbitmqctl set_disk_free_limit` and `set_vm_memory_high_watermark absolute` call. */
+const DISK = (limit: string) => `rabbit_disk_monitor:set_disk_free_limit("${limit}")`
+const MEMORY = (limit: string) =>
+  `vm_memory_monitor:set_vm_memory_high_watermark({absolute, "${limit}"})`
+const ALARMS: [name: string, raise: string, clear: string][] = [
+  ['disk', DISK('999999GB'), DISK('50MB')],
+  ['memory', MEMORY('1MB'), MEMORY('512MB')],
 ]
 /** The NACK under the alarm finds no retry queue that it could declare and publish to. */
 const RETRY = { options: { retry: { initial_interval_ms: 100, jitter: false } } }
@@ -24,8 +24,8 @@ export function alarmFaults(node: PrivateNode): void {
       const first = await fetched(gateway, 'q', 2, { worker_id: 'w' })
       expect(first.map((job) => job.id)).toEqual([toAck, toNack])
 
-      onTestFailed(() => node.ctl(clear).then(() => {}))
-      await node.ctl(raise)
+      onTestFailed(() => node.evaluate(clear).then(() => {}))
+      await node.evaluate(raise)
       // RabbitMQ reports its alarm only when something is published; that publish has no answer yet.
       let isAnswered = false
       const caught = gateway.push('q').finally(() => {
@@ -50,7 +50,7 @@ export function alarmFaults(node: PrivateNode): void {
       expect((await gateway.ack(toFetch)).status).toBe(200)
       await untilState(gateway, toNack, 'available')
 
-      await node.ctl(clear)
+      await node.evaluate(clear)
       expect((await caught).status).toBe(201)
       await expect.poll(() => backend(gateway), { timeout: 20_000 }).toBe('connected')
       const after = (await gateway.push('q')).body.job.id

@@ -47,5 +47,5 @@ async function limits(node: PrivateNode, values: Record<string, number>): Promis
   const calls = Object.entries(values).map(
     ([name, value]) => `application:set_env(rabbit, ${name}, ${value})`,
   )
-  await node.ctl(['eval', `${calls.join(', ')}.`])
+  await node.evaluate(calls.join(', '))
 }

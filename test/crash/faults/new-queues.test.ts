@@ -67,8 +67,8 @@ function declareControl(name: string): Promise<unknown> {
 }
 
 async function untilItHasLeader(queue: string): Promise<void> {
-  const states = () => node.ctl(['eval', 'ets:tab2list(ra_state).'])
-  await eventually(async () => (await states()).includes(`_${queue}',leader`), 60_000)
+  const states = () => node.evaluate('ets:tab2list(ra_state)')
+  await eventually(async () => (await states()).includes(`_${queue}', leader`), 60_000)
 }
 
 /** Fetches `count` jobs, and returns their ids. None come while their queue is probed and replaced. */

@@ -153,6 +153,6 @@ async function tell(
 ): Promise<void> {
   const resource = `rabbit_misc:r(<<"${name}">>, queue, <<"ojs.queue.${queue}">>)`
   const lookUp = `{ok, Q} = rabbit_amqqueue:lookup(${resource})`
-  const answer = await node.ctl(['eval', `${lookUp}, sys:${what}(amqqueue:get_pid(Q)).`])
-  expect(answer.trim()).toBe('ok')
+  const answer = await node.evaluate(`${lookUp}, sys:${what}(amqqueue:get_pid(Q))`)
+  expect(answer).toBe('ok')
 }

@@ -62,8 +62,7 @@ function jobOf(args: unknown[]) {
 /** Sets both places, because RabbitMQ from 4 on reads the limit from another one. */
 async function limit(node: PrivateNode, bytes: number): Promise<void> {
   const name = 'max_message_size'
-  await node.ctl([
-    'eval',
-    `application:set_env(rabbit, ${name}, ${bytes}), persistent_term:put(${name}, ${bytes}).`,
-  ])
+  await node.evaluate(
+    `application:set_env(rabbit, ${name}, ${bytes}), persistent_term:put(${name}, ${bytes})`,
+  )
 }
