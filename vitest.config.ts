@@ -27,7 +27,7 @@ function testFiles(): string[] {
 /**
  * The order of the test files, by project and file. Crash tests come first, the longest ones at the head:
  * their nodes start and die for minutes, and the run would otherwise wait for the last of them. Of the
- * others, the files that take 15 s come before the many short ones.
+ * others, the files that take 15 s or more come before the many short ones.
  */
 const ORDER = [
   /^crash .*\/crash\.test\.ts$/,
@@ -36,6 +36,8 @@ const ORDER = [
   /^crash .*\/faults\/native-worker\.test\.ts$/,
   /^crash /,
   /^services-isolated /,
+  /^services .*\/(properties\/.*|small-heap|cron-crash|workflow-crash|resilience)\./,
+  /^services .*\/(channel-limit|node-down|private-node|start|seed-retries|give-back)\./,
   /^services /,
   /^properties /,
   /^unit .*\/ledger\/sqlite\.test\.ts$/,
