@@ -9,9 +9,10 @@ export const DEFAULTS = {
   vhost: '/ojs',
   plugins: [],
   conf: '',
-  // One scheduler and no busy waiting: the node shares two cores with a gateway and a test run.
-  erlArgs: '+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none',
 }
+
+/** One scheduler and no busy waiting: the node shares two cores with a gateway and a test run. */
+const SMALL = '+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none'
 
 /**
  * Throws if another node uses this folder. Two nodes would destroy the data, and since each has an epmd of
@@ -77,7 +78,7 @@ ${more}
 }
 
 /** The environment of the node and of its command line tools. */
-export function nodeEnvironment({ dir, erlArgs }, ports) {
+export function nodeEnvironment({ dir, erlArgs = SMALL }, ports) {
   return {
     // Nothing else is inherited: a stray RABBITMQ_* or ERL_* variable would change the node.
     PATH: process.env.PATH ?? '/usr/sbin:/usr/bin:/sbin:/bin',

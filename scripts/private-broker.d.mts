@@ -15,7 +15,7 @@ export interface PrivateBrokerOptions {
   vhost?: string
   /** Nobody needs its data after `stop`, which then takes no time (else 1–6 s). */
   isDisposable?: boolean
-  /** Flags of the Erlang machine; the default uses one scheduler without busy waiting. */
+  /** Flags of the Erlang machine; default: a small one on one CPU, with one scheduler, without busy waiting. */
   erlArgs?: string
 }
 

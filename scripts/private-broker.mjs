@@ -10,6 +10,7 @@ import {
   refuseSharedData,
   writeNodeFiles,
 } from './node-settings.mjs'
+import { onOneCpu } from './one-cpu.mjs'
 import { speaksAmqp, takesConnections } from './ports.mjs'
 import { endProcess, guard, signalProcess, spawnHeld, unguard } from './processes.mjs'
 import { findEpmd, findErlCall } from './rabbitmq-package.mjs'
@@ -142,10 +143,12 @@ export class PrivateBroker {
   async #startBeam(signal) {
     await this.#startEpmd()
     signal?.throwIfAborted()
-    const server = join(this.#options.sbin, 'rabbitmq-server')
+    const { sbin, erlArgs } = this.#options
+    const server = [join(sbin, 'rabbitmq-server')]
+    const [command, ...args] = erlArgs === undefined ? onOneCpu(server) : server
     // Only for the server: `rabbitmqctl` needs hardly any of these modules.
     const env = { ERL_AFLAGS: loadingAtOnce(this.#options.plugins) }
-    this.#beam = this.#spawn(server, [], 'console', env)
+    this.#beam = this.#spawn(command, args, 'console', env)
     await this.#untilReady(this.#beam, signal)
   }
 
