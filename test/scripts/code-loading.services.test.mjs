@@ -53,3 +53,25 @@ test('loadingAtOnce loads nothing when an application file cannot be read, and t
   writeFileSync(join(dir, 'odd', 'ebin', 'odd.app'), '{application, odd, none}.')
   expect(await loaded(MODULES, loadingAtOnce(['odd']))).toBe('[]')
 })
+
+test('loadingAtOnce leaves out modules that run code when they are loaded, and loads the others beside them', async () => {
+  const ebin = join(dir, 'eager', 'ebin')
+  mkdirSync(ebin, { recursive: true })
+  const keys = '[{vsn, "1"}, {modules, [eager_start, eager_other]}]'
+  writeFileSync(join(ebin, 'eager.app'), `{application, eager, ${keys}}.`)
+  writeFileSync(
+    join(dir, 'eager_start.erl'),
+    '-module(eager_start).\n-on_load(begin_it/0).\nbegin_it() -> ok.\n',
+  )
+  writeFileSync(join(dir, 'eager_other.erl'), '-module(eager_other).\n')
+  const sources = ['eager_start.erl', 'eager_other.erl'].map((name) => join(dir, name))
+  const compiler = findExecutable('erlc', ['/usr/lib/erlang/bin'])
+  expect(await run(compiler, ['-o', ebin, ...sources])).toEqual({
+    code: 0,
+    signal: null,
+    output: '',
+  })
+  const modules = ['eager_start', 'eager_other']
+  expect(await loaded(modules, '')).toBe('[]')
+  expect(await loaded(modules, loadingAtOnce(['eager']))).toBe('[eager_other]')
+})
