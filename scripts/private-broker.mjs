@@ -134,7 +134,10 @@ export class PrivateBroker {
   async evaluate(expression) {
     const env = nodeEnvironment(this.#options, this.#ports)
     const args = ['-sname', env.RABBITMQ_NODENAME, '-e']
-    const { output } = await run(findErlCall(), args, { env, input: `${expression}.\n` })
+    const { output } = await run(findErlCall() ?? 'erl_call', args, {
+      env,
+      input: `${expression}.\n`,
+    })
     const [, value] = /^\{ok, (.*)\}$/s.exec(output) ?? []
     if (value === undefined) throw new Error(`${expression}: ${tail(output)}`)
     return value
