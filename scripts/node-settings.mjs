@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { onOneCpu } from './one-cpu.mjs'
 import { freePort } from './ports.mjs'
 import { Refusal } from './progress.mjs'
 import { readText } from './read-text.mjs'
@@ -11,7 +12,7 @@ export const DEFAULTS = {
   conf: '',
 }
 
-/** One scheduler and no busy waiting: the node shares two cores with a gateway and a test run. */
+/** A node without `erlArgs` is a small one: it shares two cores with a gateway and a test run. */
 const SMALL = '+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none'
 
 /**
@@ -75,6 +76,12 @@ prometheus.tcp.ip = 127.0.0.1
 prometheus.tcp.port = ${ports.prometheus}
 ${more}
 `
+}
+
+/** What starts the server: `[command, ...args]`. A small node has a single scheduler, so one CPU is enough. */
+export function serverCommand({ sbin, erlArgs }) {
+  const server = [join(sbin, 'rabbitmq-server')]
+  return erlArgs === undefined ? onOneCpu(server) : server
 }
 
 /** The environment of the node and of its command line tools. */

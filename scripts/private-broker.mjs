@@ -8,9 +8,9 @@ import {
   DEFAULTS,
   nodeEnvironment,
   refuseSharedData,
+  serverCommand,
   writeNodeFiles,
 } from './node-settings.mjs'
-import { onOneCpu } from './one-cpu.mjs'
 import { speaksAmqp, takesConnections } from './ports.mjs'
 import { endProcess, guard, signalProcess, spawnHeld, unguard } from './processes.mjs'
 import { findEpmd, findErlCall } from './rabbitmq-package.mjs'
@@ -146,9 +146,7 @@ export class PrivateBroker {
   async #startBeam(signal) {
     await this.#startEpmd()
     signal?.throwIfAborted()
-    const { sbin, erlArgs } = this.#options
-    const server = [join(sbin, 'rabbitmq-server')]
-    const [command, ...args] = erlArgs === undefined ? onOneCpu(server) : server
+    const [command, ...args] = serverCommand(this.#options)
     // Only for the server: `rabbitmqctl` needs hardly any of these modules.
     const env = { ERL_AFLAGS: loadingAtOnce(this.#options.plugins) }
     this.#beam = this.#spawn(command, args, 'console', env)

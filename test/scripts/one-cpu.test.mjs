@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs'
-import { pid } from 'node:process'
 import { expect, test } from 'vitest'
 import { allowedCpus, onOneCpu } from '../../scripts/one-cpu.mjs'
 import { run } from '../../scripts/run.mjs'
@@ -30,5 +29,5 @@ test('commands run on one CPU, by turns on each that this process may use', asyn
     used.add(cpus[0])
   }
   expect([...used].sort((a, b) => a - b)).toEqual(own)
-  expect(allowedCpus(readFileSync(`/proc/${pid}/status`, 'utf8'))).toEqual(own)
+  expect(allowedCpus(readFileSync(STATUS, 'utf8'))).toEqual(own)
 })
