@@ -49,13 +49,15 @@ describe('the metrics of seed 002 §12.1, changed by real messages', () => {
   // A consumer of the previous test must not change the metrics of the next one.
   beforeEach(async () => {
     await Promise.all(QUEUES.map((queue) => resting(queue)))
-    // The channel of a consumer or a declaration closes after it, and the gateway notices later than the
-    // wire.
-    await eventually(async () => {
+    await untilChannelsRest()
+  })
+
+  /** The channel of a consumer or a declaration closes after it; the gateway notices later than the wire. */
+  const untilChannelsRest = () =>
+    eventually(async () => {
       const open = openChannels()
       return open.every(isForGood) && (await value('ojs_amqp_channels_active')) === open.length
     })
-  })
 
   /** The index of the first method of the present connections on the wire. */
   let epoch = 0
@@ -144,8 +146,8 @@ describe('the metrics of seed 002 §12.1, changed by real messages', () => {
   test('count consumed and acked messages, and raise and lower unacked, utilization and channels', async () => {
     const queue = '{queue="consumed"}'
     for (let i = 0; i < 8; i++) await gateway.push('consumed')
-    // A channel that is about to close would make up for the one that FETCH opens.
-    await expect.poll(() => openChannels().every(isForGood)).toBe(true)
+    // Else a channel that is about to close would make up for the one that FETCH opens.
+    await untilChannelsRest()
     const before = await now()
     const jobs = await fetchAll('consumed', 8)
     const waiting = startWaiting('consumed')
