@@ -24,17 +24,24 @@ export function ledgerOfTest(): SqliteHarness {
   return late(() => harness)
 }
 
-/** Opens harnesses for the tests of the file or `describe` that calls this, which use files again. */
-export function sqliteHarnesses(): () => Promise<SqliteHarness> {
+/**
+ * Opens harnesses for the tests of the file or `describe` that calls this, which use files again.
+ * `jobsPerMove`: see `RecentKeys`.
+ */
+export function sqliteHarnesses(jobsPerMove?: number): () => Promise<SqliteHarness> {
   const spare: LedgerFile[] = []
   afterAll(() => {
     for (const file of spare) file.remove()
   })
   return async () =>
-    new FileHarness(spare.pop() ?? (await LedgerFile.create()), (file) => {
-      if (file.renew()) spare.push(file)
-      else file.remove()
-    })
+    new FileHarness(
+      spare.pop() ?? (await LedgerFile.create()),
+      (file) => {
+        if (file.renew()) spare.push(file)
+        else file.remove()
+      },
+      jobsPerMove,
+    )
 }
 
 /** Opens a harness with a file of its own. */
@@ -45,12 +52,14 @@ export async function openSqliteHarness(): Promise<SqliteHarness> {
 class FileHarness implements SqliteHarness {
   readonly #file: LedgerFile
   readonly #giveBack: (file: LedgerFile) => void
+  readonly #jobsPerMove: number | undefined
   #opened: Pick<SqliteHarness, 'db' | 'ledger'>
 
-  constructor(file: LedgerFile, giveBack: (file: LedgerFile) => void) {
+  constructor(file: LedgerFile, giveBack: (file: LedgerFile) => void, jobsPerMove?: number) {
     this.#file = file
     this.#giveBack = giveBack
-    this.#opened = ledgerOn(file)
+    this.#jobsPerMove = jobsPerMove
+    this.#opened = this.#open()
   }
 
   get db(): Database {
@@ -64,13 +73,13 @@ class FileHarness implements SqliteHarness {
   async reopen(): Promise<void> {
     await this.ledger.close()
     await this.#file.reopen()
-    this.#opened = ledgerOn(this.#file)
+    this.#opened = this.#open()
   }
 
   async plant(rows: readonly Planted[]): Promise<void> {
     await this.ledger.close()
     plantRows(this.db, rows)
-    this.#opened = ledgerOn(this.#file)
+    this.#opened = this.#open()
   }
 
   recount(): ReturnType<LedgerHarness['recount']> {
@@ -85,11 +94,11 @@ class FileHarness implements SqliteHarness {
     await this.ledger.close()
     this.#giveBack(this.#file)
   }
-}
 
-function ledgerOn(file: LedgerFile): Pick<SqliteHarness, 'db' | 'ledger'> {
-  const db = file.lend()
-  return { db, ledger: new SqliteLedger(db, SILENT) }
+  #open(): Pick<SqliteHarness, 'db' | 'ledger'> {
+    const db = this.#file.lend()
+    return { db, ledger: new SqliteLedger(db, SILENT, Date.now, undefined, this.#jobsPerMove) }
+  }
 }
 
 /** Lets every write to this job fail from now on, like an unknown bug of the ledger would. */
@@ -125,7 +134,8 @@ function snakeCase(name: string): string {
 
 /**
  * Finds damage of the file, rows that have `ended_at` (which most indexes use) without having ended or
- * the other way round, dead letters that are not discarded, and workflows that contradict their jobs.
+ * the other way round, dead letters that are not discarded, workflows that contradict their jobs, and rows with
+ * a unique key that would not be found by it after a restart, or the other way round.
  */
 export function inspect(db: Database): string[] {
   const rows = db
@@ -138,11 +148,23 @@ export function inspect(db: Database): string[] {
        UNION ALL
        SELECT id || ' is ' || state || ' and a dead letter' FROM jobs
        WHERE dead_letter = 1 AND state <> 'discarded'
+       UNION ALL ${WRONG_KEYS}
        UNION ALL ${WRONG_WORKFLOWS}`,
     )
     .all() as { wrong: string }[]
   return rows.map(({ wrong }) => wrong)
 }
+
+const WRONG_KEYS = `
+  SELECT id || ' is not found by its key ' || unique_key FROM jobs
+  WHERE unique_key IS NOT NULL AND crowded = 0
+    AND seq <= (SELECT value FROM settings WHERE name = 'unique_keys_to')
+    AND NOT EXISTS (SELECT 1 FROM unique_keys k
+      WHERE k.beginning = substr(unique_key, 1, 10) AND k.seq = jobs.seq)
+  UNION ALL
+  SELECT 'row ' || k.seq || ' does not have the key ' || k.beginning FROM unique_keys k
+  WHERE NOT EXISTS (SELECT 1 FROM jobs
+    WHERE k.beginning = substr(unique_key, 1, 10) AND k.seq = jobs.seq AND crowded = 0)`
 
 /** Workflows that cannot go on, or that contradict their steps and jobs. */
 const WRONG_WORKFLOWS = `

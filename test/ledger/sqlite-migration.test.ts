@@ -1,16 +1,19 @@
 import { join, relative } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { JOB_STATES } from '../../src/job/job.ts'
+import { JOB_STATES, type JobState } from '../../src/job/job.ts'
 import { type Database, openDatabase } from '../../src/ledger/sqlite/driver.ts'
 import { sql as firstSchema } from '../../src/ledger/sqlite/migrations/0001-jobs.ts'
 import { sql as checks } from '../../src/ledger/sqlite/migrations/0010-checks.ts'
 import { sql as lostQueues } from '../../src/ledger/sqlite/migrations/0014-lost-queues.ts'
 import { sql as extendedLeases } from '../../src/ledger/sqlite/migrations/0016-extended-leases.ts'
+import { sql as uniqueKeys } from '../../src/ledger/sqlite/migrations/0017-unique-keys.ts'
 import { MIGRATIONS, migrate } from '../../src/ledger/sqlite/migrations.ts'
 import { openSqliteLedger } from '../../src/ledger/sqlite/open.ts'
+import { newJob } from '../support/jobs.ts'
 import { SILENT } from '../support/silent.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 import { pushed, rowOf } from './harness.ts'
+import { inspect } from './sqlite-harness.ts'
 
 let directory: ReturnType<typeof temporaryDirectory>
 let path: string
@@ -86,6 +89,42 @@ it('a migrated ledger keeps a lease that a heartbeat extended before lengths of 
   expect(await ledger.boundWaits(1000)).toBe(0)
   expect(rowOf(ledger, 'job').leaseExpiresAt).toBe(9000)
   await ledger.close()
+})
+
+it('a migrated ledger finds unique jobs by their keys, those that many have by their state', async () => {
+  const before = MIGRATIONS.indexOf(uniqueKeys)
+  await withFile(async (db) => {
+    for (const sql of MIGRATIONS.slice(0, before)) db.exec(sql)
+    db.exec(`PRAGMA application_id = 0x4f4a534c; PRAGMA user_version = ${before}`)
+    const insert = db.prepare(
+      `INSERT INTO jobs (id, generation, state, attempt, queue, type, priority, max_attempts, timeout_ms,
+         token_out, created_at, enqueued_at, dead_letter_copied, envelope, unique_key, ended_at)
+       VALUES (?1, 0, ?2, 0, 'q', 't', 0, 1, 0, 0, 1000, 1000, 0, '{}', ?3, iif(?2 = 'completed', 1, NULL))`,
+    )
+    for (let i = 0; i < 5; i++) insert.run(`ended-${i}`, 'completed', 'popular')
+    insert.run('waiting', 'available', 'popular')
+    insert.run('rare', 'completed', 'rare')
+    insert.run('plain', 'available', null)
+    db.exec(`INSERT INTO state_counts VALUES ('q', 'available', 2), ('q', 'completed', 6)`)
+  })
+  const ledger = await open()
+  const outcome = async (key: string, states: readonly JobState[]) => {
+    const unique = { key, states, periodMs: null, onConflict: 'ignore' } as const
+    const inserted = await ledger.insert(newJob({ unique, createdAt: 2000 }), 2000)
+    return inserted.outcome === 'existing' ? inserted.job.id : inserted.outcome
+  }
+  expect(await outcome('popular', ['available'])).toBe('waiting')
+  expect(await outcome('popular', ['active'])).toBe('inserted')
+  expect(await outcome('popular', ['completed'])).toMatch('ended-')
+  expect(await outcome('rare', ['available'])).toBe('inserted')
+  expect(await outcome('rare', ['completed'])).toBe('rare')
+  expect(await outcome('new', JOB_STATES)).toBe('inserted')
+  await ledger.close()
+  await withFile((db) => {
+    const keys = db.prepare('SELECT beginning, seq FROM unique_keys').all()
+    expect(keys).toEqual([{ beginning: 'rare', seq: 7 }])
+    expect(inspect(db)).toEqual([])
+  })
 })
 
 describe('a ledger of the first schema', () => {

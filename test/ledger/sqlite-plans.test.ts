@@ -58,8 +58,11 @@ const INDEX_OF: Partial<Record<keyof Statements, string>> = {
   cronReleasable: 'jobs_cron',
   cronReleasableSizes: 'jobs_cron',
   cronOwn: 'sqlite_autoindex_jobs_1',
-  isKeyKnown: 'jobs_unique',
-  holdersOfKey: 'jobs_unique',
+  keyed: 'jobs_crowded',
+  holdersOfKey: 'INTEGER PRIMARY KEY',
+  sizeOfHolders: 'INTEGER PRIMARY KEY',
+  moveKeys: 'INTEGER PRIMARY KEY',
+  keyedAfter: 'INTEGER PRIMARY KEY',
   uniqueKey: 'sqlite_autoindex_jobs_1',
 }
 
@@ -85,8 +88,8 @@ describe('every statement', () => {
       plan.some((detail) => /SCAN jobs|TEMP B-TREE/.test(detail)),
     )
     expect(plans.size).toBeGreaterThan(60)
-    // `activeByWorker` sorts the page that it has found by the index. `boundCreated` reads a whole index, but
-    // only at a start after the clock was set back.
+    // `activeByWorker` sorts the page that it has found by the index. `boundCreated` reads all rows, but only at
+    // a start after the clock was set back.
     const found = new Set(scans.map(([name]) => name))
     expect(found).toEqual(new Set(['recount', 'activeByWorker', 'boundCreated']))
   })
@@ -141,9 +144,10 @@ describe('every statement', () => {
     ).toBe(true)
   })
 
-  it('finds the holders of a unique key by all columns of its index', () => {
+  it('finds the rows of a unique key by its beginning, and the crowded ones by all columns of their index', () => {
+    expect(plans.get('keyed')).toContain('SEARCH unique_keys USING PRIMARY KEY (beginning=?)')
     expect(plans.get('holdersOfKey')?.join('; ')).toContain(
-      'jobs_unique (<expr>=? AND <expr>=? AND created_at>?)',
+      'jobs_crowded (<expr>=? AND <expr>=? AND created_at>?)',
     )
   })
 })

@@ -14,7 +14,8 @@ export type Flag = 0 | 1
  * wrong place: SQLite binds NULL to a missing one. `R`: the type of its rows, which nothing checks.
  */
 export interface Statement<P extends readonly SqlValue[] = readonly SqlValue[], R = unknown> {
-  run(...values: P): { changes: number }
+  /** `lastInsertRowid`: of the last row that any statement has inserted. */
+  run(...values: P): { changes: number; lastInsertRowid: number }
   /** The first row, or undefined. */
   get(...values: P): R | undefined
   all(...values: P): R[]

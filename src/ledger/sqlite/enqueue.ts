@@ -1,6 +1,7 @@
 import { isErased, isTerminal, type JobRow, type NewJob } from '../../job/job.ts'
 import type { Enqueued } from '../enqueued.ts'
 import type { WithdrawFence } from '../ledger.ts'
+import type { Keyed } from './recent-keys.ts'
 import { toJobRow } from './rows.ts'
 import type { NewRow } from './statements.ts'
 import type { Store } from './store.ts'
@@ -11,6 +12,8 @@ interface FirstLife {
   generation: number
   attempt: number
   outbox: number | null
+  /** See `mayCrowd`, which is asked if this is absent. */
+  isCrowded?: boolean | undefined
 }
 
 /**
@@ -21,6 +24,8 @@ interface FirstLife {
 export function insertJob(store: Store, job: NewJob, life: FirstLife): number | null {
   // Workers drop generation 0 of an id that was cancelled before its job was known; this is another job.
   const first = store.tombstones.forget(job.id) ? life.generation + 1 : life.generation
+  const key = job.unique === null ? null : job.unique.key
+  const isCrowded = key !== null && (life.isCrowded ?? mayCrowd(store.recentKeys.find(key)))
   const values: NewRow = [
     job.id,
     job.type,
@@ -39,18 +44,31 @@ export function insertJob(store: Store, job: NewJob, life: FirstLife): number | 
     life.outbox,
     job.start.state,
     job.start.state === 'available' ? null : job.start.dueAt,
-    job.unique === null ? null : job.unique.key,
+    key,
+    isCrowded ? 1 : 0,
   ]
-  const isNew = store.statements.insert.run(...values).changes === 1
-  const generation = isNew ? first : store.statements.insertAgain.get(...values)?.generation
-  if (generation === undefined) return null
+  const { changes, lastInsertRowid } = store.statements.insert.run(...values)
+  const stored =
+    changes === 1
+      ? { seq: lastInsertRowid, generation: first }
+      : store.statements.insertAgain.get(...values)
+  if (stored === undefined) return null
+  store.recentKeys.inserted(stored.seq, isCrowded ? null : key)
   store.queues.record({ name: job.queue, createdAt: life.now })
   store.counter.moved(job.queue, null, job.start.state)
-  return generation
+  return stored.generation
 }
 
-/** Stores one job, without regard to its `unique` policy. */
-export function enqueue(store: Store, job: NewJob, now: number): Enqueued {
+/** Rows of one key, after which the next ones are `crowded`: to look at each of them would take long. */
+const FEW = 4
+
+/** Must the next row of this key be `crowded`? */
+export function mayCrowd({ seqs }: Keyed): boolean {
+  return seqs.length >= FEW
+}
+
+/** Stores one job, without regard to its `unique` policy. `isCrowded`: as in `FirstLife`. */
+export function enqueue(store: Store, job: NewJob, now: number, isCrowded?: boolean): Enqueued {
   const outbox = job.start.state === 'available' ? store.nonces.next() : null
   const generation = insertJob(store, job, {
     now,
@@ -58,6 +76,7 @@ export function enqueue(store: Store, job: NewJob, now: number): Enqueued {
     generation: 0,
     attempt: 0,
     outbox,
+    isCrowded,
   })
   if (generation === null) return { outcome: 'duplicate' }
   return { outcome: 'inserted', generation, outbox, enqueuedAt: now }

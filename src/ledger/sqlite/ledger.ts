@@ -94,11 +94,18 @@ export class SqliteLedger implements Ledger {
   readonly #confirms: Confirms
   readonly #watch: FileWatch | undefined
 
-  constructor(db: Database, logger: Logger, wall = Date.now, watch?: FileWatch) {
+  /** `jobsPerMove`: see `RecentKeys`. */
+  constructor(
+    db: Database,
+    logger: Logger,
+    wall = Date.now,
+    watch?: FileWatch,
+    jobsPerMove?: number,
+  ) {
     const statements = prepareStatements(db)
     this.#db = db
     const workflows = new WorkflowBook(prepareWorkflows(db), endStep)
-    const { store, companions } = openStore(statements, workflows, wall)
+    const { store, companions } = openStore(statements, workflows, wall, jobsPerMove)
     this.#store = store
     const probe = () => void statements.probe.run()
     this.#access = new Access({ db, companions, probe, logger })

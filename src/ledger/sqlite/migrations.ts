@@ -18,6 +18,7 @@ import { sql as stepAttempts } from './migrations/0013-step-attempts.ts'
 import { sql as lostQueues } from './migrations/0014-lost-queues.ts'
 import { sql as unwrittenQueues } from './migrations/0015-unwritten-queues.ts'
 import { sql as extendedLeases } from './migrations/0016-extended-leases.ts'
+import { sql as uniqueKeys } from './migrations/0017-unique-keys.ts'
 
 /** In order; the number of a migration is its place, starting at 1. Never edit the SQL of a released one. */
 export const MIGRATIONS: readonly string[] = [
@@ -37,6 +38,7 @@ export const MIGRATIONS: readonly string[] = [
   lostQueues,
   unwrittenQueues,
   extendedLeases,
+  uniqueKeys,
 ]
 
 /** "OJSL": marks the file as a ledger, so that no other SQLite file is ever written to. */

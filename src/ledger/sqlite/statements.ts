@@ -12,6 +12,7 @@ import { EMPTY, prepareEnds } from './end-statements.ts'
 import { LEASED, prepareLeases } from './lease-statements.ts'
 import { prepareNative } from './native-statements.ts'
 import { prepareQueues } from './queue-statements.ts'
+import { prepareRecentKeys } from './recent-keys.ts'
 import { JOB_COLUMNS, type RawRow, type RawStanding, STANDING_COLUMNS } from './rows.ts'
 import { prepareUnique } from './unique-statements.ts'
 
@@ -60,6 +61,7 @@ export type NewRow = [
   state: JobState,
   dueAt: number | null,
   uniqueKey: string | null,
+  crowded: Flag,
 ]
 
 /** Selects the rows of a queue with `after` < seq <= `upTo`: those that a page of `rearm` may look at. */
@@ -84,6 +86,7 @@ export function prepareStatements(db: Database) {
     ...prepareCron(db),
     ...prepareQueues(db),
     ...prepareUnique(db),
+    ...prepareRecentKeys(db),
     ...prepareBookkeeping(db),
   }
 }
@@ -161,15 +164,16 @@ function prepareEnqueues(db: Database) {
     insert: db.prepare<NewRow>(
       `INSERT INTO jobs (id, type, queue, priority, max_attempts, visibility_timeout_ms,
          timeout_ms, expires_at, created_at, carry, envelope, enqueued_at,
-         generation, attempt, outbox, state, due_at, token_out, dead_letter_copied, unique_key)
+         generation, attempt, outbox, state, due_at, token_out, dead_letter_copied, unique_key,
+         crowded)
        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
-         ?15 IS NOT NULL, 0, ?18)
+         ?15 IS NOT NULL, 0, ?18, ?19)
        ON CONFLICT (id) DO NOTHING`,
     ),
     /**
      * Stores a new job under the id of an erased row: overwrites all columns, with the next generation.
      */
-    insertAgain: db.prepare<NewRow, { generation: number }>(
+    insertAgain: db.prepare<NewRow, { seq: number; generation: number }>(
       `UPDATE jobs SET type = ?2, queue = ?3, priority = ?4, max_attempts = ?5,
          visibility_timeout_ms = ?6, timeout_ms = ?7, expires_at = ?8, created_at = ?9,
          carry = ?10, envelope = ?11, enqueued_at = ?12, generation = generation + 1,
@@ -177,9 +181,10 @@ function prepareEnqueues(db: Database) {
          holder = NULL, worker_id = NULL, rung_ms = NULL, retry_delay_ms = NULL,
          activated_at = NULL, started_at = NULL, completed_at = NULL, cancelled_at = NULL,
          discarded_at = NULL, ended_at = NULL, dead_letter = 0, dead_letter_copied = 0,
-         cron_entry = NULL, error = NULL, errors = NULL, result = NULL, unique_key = ?18
+         cron_entry = NULL, error = NULL, errors = NULL, result = NULL, unique_key = ?18,
+         crowded = ?19
        WHERE id = ?1 AND state = 'withdrawn'
-       RETURNING generation`,
+       RETURNING seq, generation`,
     ),
     /** Clears a range of nonces, both ends included. Safe, because no nonce is given out twice. */
     confirmed: db.prepare<[firstNonce: number, lastNonce: number]>(

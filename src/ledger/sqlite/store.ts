@@ -4,6 +4,7 @@ import type { Companion } from './companion.ts'
 import { MovedDebts } from './moved-debts.ts'
 import { OutboxNonces } from './outbox-nonces.ts'
 import { PauseStates } from './pauses.ts'
+import { RecentKeys } from './recent-keys.ts'
 import { queueRegister, type Register, rungRegister } from './register.ts'
 import { StaleCopies } from './stale-copies.ts'
 import { StateCounter } from './state-counter.ts'
@@ -23,6 +24,7 @@ export interface Store {
   readonly tombstones: Tombstones
   readonly pauses: PauseStates
   readonly traffic: TrafficMinutes
+  readonly recentKeys: RecentKeys
   readonly workflows: WorkflowBook
   /** Nonces that RabbitMQ has confirmed, until the commit that clears them from their rows. */
   readonly confirming: Set<number>
@@ -38,6 +40,7 @@ export function openStore(
   statements: Statements,
   workflows: WorkflowBook,
   wall: () => number,
+  jobsPerMove?: number,
 ): { store: Store; companions: Companion[] } {
   const kept = {
     counter: new StateCounter(statements),
@@ -48,6 +51,7 @@ export function openStore(
     tombstones: new Tombstones(statements),
     pauses: new PauseStates(statements),
     traffic: new TrafficMinutes(statements),
+    recentKeys: new RecentKeys(statements, jobsPerMove),
     workflows,
   }
   const confirming = new Set<number>()

@@ -17,9 +17,6 @@ export interface KeyRow {
   existing: string
 }
 
-/** Compares the beginnings first, because the index `jobs_unique` has only those. */
-const OF_KEY = 'substr(unique_key, 1, 10) = substr(?1, 1, 10) AND unique_key = ?1'
-
 /**
  * Parameters that select the holders of a key. Waiting jobs whose `expires_at` is past at `wall` are left
  * out, because expiry is about to discard them; `wall` null: they are selected too.
@@ -31,24 +28,31 @@ export type Holders = [
   limit: number,
   ...states: NamedStates,
   wall: number | null,
+  /** JSON array of the rows to look at beside the `crowded` ones. */
+  seqs: string,
 ]
 
 /** Statements for unique keys, and for idempotency keys. */
 export function prepareUnique(db: Database) {
   const states = JOB_STATES.map((_, i) => `substr(?${i + FIRST_STATE}, 1, 2)`)
-  const inTheWay = `${OF_KEY} AND substr(state, 1, 2) IN (${states.join(', ')}) AND created_at > ?2
-    AND id <> ?3 AND NOT coalesce(expires_at <= ?13 AND ended_at IS NULL AND state <> 'active', 0)`
+  const counts = `substr(state, 1, 2) IN (${states.join(', ')}) AND created_at > ?2`
+  // CROSS JOIN: SQLite does not choose another order. The beginnings of keys are compared because the index
+  // `jobs_crowded` has only those.
+  const inTheWay = `(
+      SELECT value AS seq FROM json_each(?14)
+      UNION ALL
+      SELECT seq FROM jobs WHERE crowded = 1 AND unique_key IS NOT NULL
+        AND substr(unique_key, 1, 10) = substr(?1, 1, 10) AND ${counts}
+    ) AS one CROSS JOIN jobs ON jobs.seq = one.seq
+    WHERE unique_key = ?1 AND ${counts} AND id <> ?3
+      AND NOT coalesce(expires_at <= ?13 AND ended_at IS NULL AND state <> 'active', 0)`
   return {
-    /** Usually no job has the key, and this query costs a seventieth of the next two. */
-    isKeyKnown: db.prepare<[key: string]>(`SELECT 1 FROM jobs WHERE ${OF_KEY} LIMIT 1`),
-    holdersOfKey: db.prepare<Holders, RawRow>(
-      `SELECT ${JOB_COLUMNS} FROM jobs WHERE ${inTheWay} LIMIT ?4`,
-    ),
+    holdersOfKey: db.prepare<Holders, RawRow>(`SELECT ${JOB_COLUMNS} FROM ${inTheWay} LIMIT ?4`),
     /** The number and the size of the rows that `holdersOfKey` would return, without reading them. */
     sizeOfHolders: db.prepare<Holders, { jobs: number; bytes: number }>(
       `SELECT count(*) AS jobs, ifnull(sum(bytes), 0) AS bytes
        FROM (SELECT octet_length(envelope) + ifnull(octet_length(errors), 0) AS bytes
-             FROM jobs WHERE ${inTheWay} LIMIT ?4)`,
+             FROM ${inTheWay} LIMIT ?4)`,
     ),
     uniqueKey: db.prepare<[id: string], { key: string | null }>(
       'SELECT unique_key AS key FROM jobs WHERE id = ?',
@@ -68,11 +72,9 @@ export function prepareUnique(db: Database) {
       `SELECT max(created_at) AS createdAt FROM jobs
        WHERE seq > (SELECT max(seq) FROM jobs) - 1000`,
     ),
-    /** Unique jobs created after `now`: their period begins now. Reads the whole index. */
+    /** Unique jobs created after `now`: their period begins now. Reads the whole table. */
     boundCreated: db.prepare<[now: number]>(
-      `UPDATE jobs SET created_at = ?1 WHERE seq IN (
-         SELECT seq FROM jobs INDEXED BY jobs_unique
-         WHERE unique_key IS NOT NULL AND created_at > ?1)`,
+      'UPDATE jobs SET created_at = ?1 WHERE created_at > ?1 AND unique_key IS NOT NULL',
     ),
     /** Idempotency keys created after `now`, by a clock that was ahead: those with the highest `seq`. */
     boundKeys: db.prepare<[now: number]>(

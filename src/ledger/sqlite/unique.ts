@@ -4,7 +4,7 @@ import type { EnqueueTerms, Inserted } from '../enqueued.ts'
 import type { Cancelled } from '../ledger.ts'
 import { cancelJob } from './cancel.ts'
 import { onlyRow } from './driver.ts'
-import { enqueue } from './enqueue.ts'
+import { enqueue, mayCrowd } from './enqueue.ts'
 import type { Protect } from './group-commit.ts'
 import { toJobRows } from './rows.ts'
 import type { Store } from './store.ts'
@@ -34,7 +34,9 @@ export function admit(
 ): Inserted {
   const { unique } = job
   if (unique === null) return enqueue(store, job, now)
-  if (store.statements.isKeyKnown.get(unique.key) === undefined) return enqueue(store, job, now)
+  const keyed = store.recentKeys.find(unique.key)
+  // Usually no row has the key, and to look for those that count costs many times as much.
+  if (keyed.seqs.length === 0 && !keyed.isCrowded) return enqueue(store, job, now, false)
   const isReplacing = unique.onConflict.startsWith('replace')
   // A job that has ended cannot be replaced, and does not conflict with one that replaces.
   const states = isReplacing ? replaceableStates(unique.states) : unique.states
@@ -43,7 +45,7 @@ export function admit(
   const query = mayReplace ? all : { ...all, limit: 1 }
   const found = holders(store, query)
   const [first] = found
-  if (first === undefined) return enqueue(store, job, now)
+  if (first === undefined) return enqueue(store, job, now, mayCrowd(keyed))
   const unsettled = found.find(({ id }) => terms.isUnsettled?.(id))
   if (unsettled) return { outcome: 'unsettled', id: unsettled.id }
   if (mayReplace) {
@@ -125,5 +127,6 @@ function parametersOf(store: Store, query: KeyQuery): Holders {
   const createdAfter = periodMs === null ? Number.MIN_SAFE_INTEGER : now - periodMs
   const named = JOB_STATES.map((_, i) => states[i] ?? null) as NamedStates
   const wall = states.includes('discarded') ? null : store.wall()
-  return [key, createdAfter, besides, limit, ...named, wall]
+  const seqs = JSON.stringify(store.recentKeys.find(key).seqs)
+  return [key, createdAfter, besides, limit, ...named, wall, seqs]
 }
