@@ -28,7 +28,7 @@ import {
 } from './token/send-token.ts'
 
 /** A commit with this many jobs is worth its cost (see `enoughFor`). */
-const FEW = 24
+const FEW = 32
 
 export interface Pushed {
   job: JobRow

@@ -16,8 +16,8 @@ async function pushAndReadEnough(options: object): Promise<unknown> {
   return insert.mock.calls.map(([, , terms]) => terms?.enough)
 }
 
-it('PUSH lets the ledger commit a group early, as soon as 24 writes wait', async () => {
-  expect(await pushAndReadEnough({})).toEqual([24])
+it('PUSH lets the ledger commit a group early, as soon as 32 writes wait', async () => {
+  expect(await pushAndReadEnough({})).toEqual([32])
 })
 
 it.each([{ delay_until: '2199-01-01T00:00:00Z' }, { pending: true }])(

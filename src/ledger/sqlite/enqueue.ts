@@ -53,7 +53,7 @@ export function insertJob(store: Store, job: NewJob, life: FirstLife): number | 
       ? { seq: lastInsertRowid, generation: first }
       : store.statements.insertAgain.get(...values)
   if (stored === undefined) return null
-  store.recentKeys.inserted(stored.seq, isCrowded ? null : key)
+  store.recentKeys.inserted(stored.seq, key, isCrowded)
   store.queues.record({ name: job.queue, createdAt: life.now })
   store.counter.moved(job.queue, null, job.start.state)
   return stored.generation

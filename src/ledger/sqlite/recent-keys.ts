@@ -12,6 +12,8 @@ const JOBS_PER_MOVE = 16_384
 /** Keys that a transaction moves for each job that it inserts, and for none. */
 const MOVED_PER_INSERTED = 4
 
+const NONE: readonly KeyedRow[] = []
+
 /** A row that may have a key which begins like this. */
 export interface KeyedRow {
   beginning: string
@@ -27,11 +29,18 @@ export interface Keyed {
 /** Statements for `unique_keys`, and for the rows that are not in it yet. */
 export function prepareRecentKeys(db: Database) {
   return {
-    keyed: db.prepare<[beginning: string], { seq: number | null }>(
-      `SELECT seq FROM unique_keys WHERE beginning = ?1
-       UNION ALL
-       SELECT NULL FROM (SELECT 1 FROM jobs
-         WHERE crowded = 1 AND unique_key IS NOT NULL AND ${BEGINNING} = ?1 LIMIT 1)`,
+    isKeyed: db.prepare<[beginning: string]>(
+      'SELECT 1 FROM unique_keys WHERE beginning = ? LIMIT 1',
+    ),
+    keyed: db.prepare<[beginning: string], { seq: number }>(
+      'SELECT seq FROM unique_keys WHERE beginning = ?',
+    ),
+    isCrowded: db.prepare<[beginning: string]>(
+      `SELECT 1 FROM jobs
+       WHERE crowded = 1 AND unique_key IS NOT NULL AND ${BEGINNING} = ? LIMIT 1`,
+    ),
+    hasCrowded: db.prepare<[]>(
+      'SELECT 1 FROM jobs WHERE crowded = 1 AND unique_key IS NOT NULL LIMIT 1',
     ),
     keyedAfter: db.prepare<[after: number], KeyedRow>(
       `SELECT ${BEGINNING} AS beginning, seq FROM jobs
@@ -64,6 +73,8 @@ export class RecentKeys implements Companion {
   readonly #statements: Statements
   readonly #jobsPerMove: number
   readonly #groups = new Map<string, KeyedRow[]>()
+  /** False: no row is `crowded`. */
+  #hasCrowded: boolean
   /** Jobs inserted since the last move; and by this transaction. */
   #inserted: number
   #insertedNow = 0
@@ -77,25 +88,30 @@ export class RecentKeys implements Companion {
   constructor(statements: Statements, jobsPerMove = JOBS_PER_MOVE) {
     this.#statements = statements
     this.#jobsPerMove = jobsPerMove
+    this.#hasCrowded = statements.hasCrowded.get() !== undefined
     this.#movedTo = onlyRow(statements.keysMovedTo.get()).seq
     this.#inserted = Math.max(0, onlyRow(statements.lastSeq.get()).seq - this.#movedTo)
     for (const row of statements.keyedAfter.all(this.#movedTo)) this.#add(row)
   }
 
+  /** Usually none has the key, so that is what costs least. */
   find(key: string): Keyed {
+    const { keyed, isKeyed, isCrowded } = this.#statements
     const beginning = key.slice(0, BEGINNING_DIGITS)
-    const found = this.#statements.keyed.all(beginning).map(({ seq }) => seq)
-    for (const row of this.#groups.get(groupOf(beginning)) ?? [])
-      if (row.beginning === beginning) found.push(row.seq)
-    // While a key is being moved, or when a row was erased and has a new job with the same key, it is in both.
-    const seqs = new Set(found)
-    return { isCrowded: seqs.delete(null), seqs: [...(seqs as Set<number>)] }
+    const seqs: number[] = []
+    for (const row of this.#groups.get(groupOf(beginning)) ?? NONE)
+      if (row.beginning === beginning) seqs.push(row.seq)
+    if (isKeyed.get(beginning) !== undefined) {
+      for (const { seq } of keyed.all(beginning)) if (!seqs.includes(seq)) seqs.push(seq)
+    }
+    return { seqs, isCrowded: this.#hasCrowded && isCrowded.get(beginning) !== undefined }
   }
 
-  /** Notes that a job was stored in this row. `key`: its unique key, if the row is not `crowded`. */
-  inserted(seq: number, key: string | null): void {
+  /** Notes that a job was stored in this row. */
+  inserted(seq: number, key: string | null, isCrowded: boolean): void {
     this.#insertedNow += 1
-    if (key === null) return
+    this.#hasCrowded ||= isCrowded
+    if (key === null || isCrowded) return
     // An old row that has a new job, or a `seq` of a deleted row that was given out again.
     if (seq <= this.#movedTo) this.#statements.moveKeys.run(JSON.stringify([seq]))
     else this.#add({ beginning: key.slice(0, BEGINNING_DIGITS), seq })
