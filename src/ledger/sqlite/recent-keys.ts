@@ -32,8 +32,8 @@ export function prepareRecentKeys(db: Database) {
     isKeyed: db.prepare<[beginning: string]>(
       'SELECT 1 FROM unique_keys WHERE beginning = ? LIMIT 1',
     ),
-    keyed: db.prepare<[beginning: string], { seq: number }>(
-      'SELECT seq FROM unique_keys WHERE beginning = ?',
+    keyed: db.prepare<[beginning: string], KeyedRow>(
+      'SELECT beginning, seq FROM unique_keys WHERE beginning = ?',
     ),
     isCrowded: db.prepare<[beginning: string]>(
       `SELECT 1 FROM jobs
@@ -94,16 +94,15 @@ export class RecentKeys implements Companion {
     for (const row of statements.keyedAfter.all(this.#movedTo)) this.#add(row)
   }
 
-  /** Usually none has the key, so that is what costs least. */
+  /** Usually no row has the key, so that is what costs least. */
   find(key: string): Keyed {
     const { keyed, isKeyed, isCrowded } = this.#statements
     const beginning = key.slice(0, BEGINNING_DIGITS)
-    const seqs: number[] = []
-    for (const row of this.#groups.get(groupOf(beginning)) ?? NONE)
-      if (row.beginning === beginning) seqs.push(row.seq)
-    if (isKeyed.get(beginning) !== undefined) {
-      for (const { seq } of keyed.all(beginning)) if (!seqs.includes(seq)) seqs.push(seq)
-    }
+    const older = isKeyed.get(beginning) === undefined ? NONE : keyed.all(beginning)
+    const seqs = older.map(({ seq }) => seq)
+    // A row that is being moved is in both, and one that has a new job with the same key is there twice.
+    for (const { beginning: other, seq } of this.#groups.get(groupOf(beginning)) ?? NONE)
+      if (other === beginning && !seqs.includes(seq)) seqs.push(seq)
     return { seqs, isCrowded: this.#hasCrowded && isCrowded.get(beginning) !== undefined }
   }
 
