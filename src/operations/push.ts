@@ -27,8 +27,11 @@ import {
   sendToken,
 } from './token/send-token.ts'
 
-/** A commit with this many jobs is worth its cost (see `enoughFor`). */
-const FEW = 32
+/**
+ * A commit with this many jobs is worth its cost (see `enoughFor`). With classic queues RabbitMQ limits PUSH,
+ * which may begin sooner then; with quorum queues the gateway does, which has fewer commits with more.
+ */
+const FEW = { classic: 24, quorum: 32 } as const
 
 export interface Pushed {
   job: JobRow
@@ -103,8 +106,9 @@ async function store(
  * (bench/HISTORY.md). While RabbitMQ has more than `FEW` tokens to confirm, it is busy enough: then as many
  * writes have to wait first. A job that owes no token never hastens a commit.
  */
-function enoughFor({ broker }: Deps, { start }: NewJob): number {
-  return start.state === 'available' ? Math.max(FEW, broker.publishing) : Number.POSITIVE_INFINITY
+function enoughFor({ broker, settings }: Deps, { start }: NewJob): number {
+  if (start.state !== 'available') return Number.POSITIVE_INFINITY
+  return Math.max(FEW[settings.queueType], broker.publishing)
 }
 
 /**
