@@ -89,7 +89,7 @@ function namesOf(source: object, sorting: SortingBudget): string[] {
 }
 
 /** Compares by UTF-16 units (RFC 8785 §3.2.3). */
-function compare(a: string, b: string): number {
+export function compare(a: string, b: string): number {
   if (a === b) return 0
   return a < b ? -1 : 1
 }

@@ -1,3 +1,4 @@
+import { compare } from '../../job/canonical-json.ts'
 import type { Companion } from './companion.ts'
 import { type Database, onlyRow } from './driver.ts'
 import type { Statements } from './statements.ts'
@@ -6,7 +7,8 @@ import type { Statements } from './statements.ts'
 const BEGINNING_DIGITS = 10
 /** Keys with the same first digits are moved together: 4,096 groups, of 4 keys or a little more. */
 const GROUP_DIGITS = 3
-const BEGINNING = `substr(unique_key, 1, ${BEGINNING_DIGITS})`
+/** The beginning of a row's key, as indexes have it. */
+export const BEGINNING = `substr(unique_key, 1, ${BEGINNING_DIGITS})`
 /** Inserted jobs, unique or not, after which the keys are moved to the file. */
 const JOBS_PER_MOVE = 16_384
 /** Keys that a transaction moves for each job that it inserts, and for none. */
@@ -23,15 +25,12 @@ export interface KeyedRow {
 /** The rows to look at for a key, and whether there are `crowded` rows of it, or of one that begins alike. */
 export interface Keyed {
   seqs: number[]
-  isCrowded: boolean
+  hasCrowd: boolean
 }
 
 /** Statements for `unique_keys`, and for the rows that are not in it yet. */
 export function prepareRecentKeys(db: Database) {
   return {
-    isKeyed: db.prepare<[beginning: string]>(
-      'SELECT 1 FROM unique_keys WHERE beginning = ? LIMIT 1',
-    ),
     keyed: db.prepare<[beginning: string], KeyedRow>(
       'SELECT beginning, seq FROM unique_keys WHERE beginning = ?',
     ),
@@ -96,14 +95,14 @@ export class RecentKeys implements Companion {
 
   /** Usually no row has the key, so that is what costs least. */
   find(key: string): Keyed {
-    const { keyed, isKeyed, isCrowded } = this.#statements
+    const { keyed, isCrowded } = this.#statements
     const beginning = key.slice(0, BEGINNING_DIGITS)
-    const older = isKeyed.get(beginning) === undefined ? NONE : keyed.all(beginning)
+    const older = keyed.get(beginning) === undefined ? NONE : keyed.all(beginning)
     const seqs = older.map(({ seq }) => seq)
     // A row that is being moved is in both, and one that has a new job with the same key is there twice.
     for (const { beginning: other, seq } of this.#groups.get(groupOf(beginning)) ?? NONE)
       if (other === beginning && !seqs.includes(seq)) seqs.push(seq)
-    return { seqs, isCrowded: this.#hasCrowded && isCrowded.get(beginning) !== undefined }
+    return { seqs, hasCrowd: this.#hasCrowded && isCrowded.get(beginning) !== undefined }
   }
 
   /** Notes that a job was stored in this row. */
@@ -123,7 +122,7 @@ export class RecentKeys implements Companion {
   store(): void {
     if (this.#toMove.length === 0) {
       if (this.#inserted + this.#insertedNow < this.#jobsPerMove) return
-      this.#toMove = [...this.#groups.keys()].sort(byText)
+      this.#toMove = [...this.#groups.keys()].sort(compare)
     }
     const wanted = MOVED_PER_INSERTED * (this.#insertedNow + 1)
     const groups: string[] = []
@@ -173,10 +172,6 @@ export class RecentKeys implements Companion {
       if (!moved.has(name)) for (const { seq } of group) last = Math.min(last, seq - 1)
     return last
   }
-}
-
-function byText(a: string, b: string): number {
-  return a < b ? -1 : 1
 }
 
 function groupOf(beginning: string): string {

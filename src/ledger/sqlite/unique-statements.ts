@@ -1,5 +1,6 @@
 import { JOB_STATES, type JobState } from '../../job/job.ts'
 import type { Database } from './driver.ts'
+import { BEGINNING } from './recent-keys.ts'
 import { JOB_COLUMNS, type RawRow } from './rows.ts'
 
 type OneForEach<T> = { -readonly [K in keyof T]: JobState | null }
@@ -42,7 +43,7 @@ export function prepareUnique(db: Database) {
       SELECT value AS seq FROM json_each(?14)
       UNION ALL
       SELECT seq FROM jobs WHERE crowded = 1 AND unique_key IS NOT NULL
-        AND substr(unique_key, 1, 10) = substr(?1, 1, 10) AND ${counts}
+        AND ${BEGINNING} = substr(?1, 1, 10) AND ${counts}
     ) AS one CROSS JOIN jobs ON jobs.seq = one.seq
     WHERE unique_key = ?1 AND ${counts} AND id <> ?3
       AND NOT coalesce(expires_at <= ?13 AND ended_at IS NULL AND state <> 'active', 0)`

@@ -36,7 +36,7 @@ export function admit(
   if (unique === null) return enqueue(store, job, now)
   const keyed = store.recentKeys.find(unique.key)
   // Usually no row has the key, and to look for those that count costs many times as much.
-  if (keyed.seqs.length === 0 && !keyed.isCrowded) return enqueue(store, job, now, false)
+  if (keyed.seqs.length === 0 && !keyed.hasCrowd) return enqueue(store, job, now, false)
   const isReplacing = unique.onConflict.startsWith('replace')
   // A job that has ended cannot be replaced, and does not conflict with one that replaces.
   const states = isReplacing ? replaceableStates(unique.states) : unique.states
