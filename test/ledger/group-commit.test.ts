@@ -439,6 +439,18 @@ describe('a group commit', () => {
       expect(commits()).toBe(1)
     })
 
+    it('is not made sooner because other lazy writes had waited before the last commit', async () => {
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+      group.writeLazily(() => insert(1))
+      vi.advanceTimersByTime(6)
+      await group.write(() => insert(2))
+      group.writeLazily(() => insert(3))
+      vi.advanceTimersByTime(9)
+      expect(stored()).toEqual([1, 2])
+      vi.advanceTimersByTime(1)
+      expect(stored()).toEqual([1, 2, 3])
+    })
+
     it('is made 10 ms after each write, and in several commits when there are many', () => {
       vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
       group.writeLazily(() => insert(1))

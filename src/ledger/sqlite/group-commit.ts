@@ -231,13 +231,14 @@ export class GroupCommit {
   /** The timer does not keep the process alive. */
   #scheduleLater(delayMs: number): void {
     if (this.#isClosed) return
-    this.#timer ??= setTimeout(() => {
-      this.#timer = undefined
-      this.#runTurn()
-    }, delayMs).unref()
+    this.#timer ??= setTimeout(() => this.#runTurn(), delayMs).unref()
   }
 
   #runTurn(): void {
+    // It was set for lazy writes that this group takes. Later ones have their full time: otherwise some would
+    // get a commit of their own although the next group is near.
+    clearTimeout(this.#timer)
+    this.#timer = undefined
     // Lazy writes first, because they were requested before the others.
     const lazy = take(this.#lazy)
     const waiting = take(this.#waiting)
