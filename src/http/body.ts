@@ -57,7 +57,7 @@ function hasBody({ headers }: Request): boolean {
   return headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0'
 }
 
-async function readBody(
+function readBody(
   request: Request,
   response: Response,
   maxBytes: number,
@@ -70,7 +70,7 @@ async function readBody(
     response.writeContinue()
   }
   const pieces = new Pieces()
-  await new Promise<void>((resolve, reject) => {
+  return new Promise<Buffer>((resolve, reject) => {
     let isOver = false
     const refuse = (error: OjsError) => {
       if (isOver) return
@@ -97,13 +97,12 @@ async function readBody(
       if (isOver) return
       isOver = true
       budget.end(body)
-      resolve()
+      // `take` empties `pieces`: the request keeps its listeners, and all they refer to, until it has been
+      // answered.
+      resolve(pieces.take())
     })
     request.on('error', () => refuse(endedEarly()))
   })
-  // `take` empties `pieces`: the request keeps its listeners, and all they refer to, until it has been
-  // answered.
-  return pieces.take()
 }
 
 /** The client is gone and will not read this error. */

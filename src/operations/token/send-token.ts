@@ -34,7 +34,9 @@ export interface Sent {
 export async function sendToken(deps: Deps, row: JobRow): Promise<Sent> {
   deps.tokens.sending.add(row.id)
   try {
-    const sent = await sendOwed(deps, row)
+    const outcome = await publishOwed(deps, row)
+    // The usual outcome has no part in `settled`: each function that awaits costs a PUSH a microtask turn.
+    const sent = outcome === 'confirmed' ? { outcome, row } : await settled(deps, row, outcome)
     if (sent.outcome === 'confirmed') noteConfirm(deps, sent.row)
     else noteNeverPublished(deps, sent)
     noteWhetherSure(deps, sent)
@@ -90,10 +92,8 @@ function noteWhetherSure({ tokens }: Deps, { outcome, row }: Sent): void {
   else if (!isFailure(outcome)) tokens.unsure.forget(row.id)
 }
 
-async function sendOwed(deps: Deps, row: JobRow): Promise<Sent> {
-  const outcome = await publishOwed(deps, row)
-  // The usual case returns early: a needless `await` would cost each PUSH a microtask turn.
-  if (outcome === 'confirmed') return { outcome, row }
+/** What becomes of a publish that was not confirmed: publishes once more where the queue was gone. */
+async function settled(deps: Deps, row: JobRow, outcome: PublishOutcome): Promise<Sent> {
   const isLost = outcome === 'returned' || (await diedWithQueue(deps, row, outcome))
   return isLost ? await sendAgain(deps, row) : { outcome, row }
 }
