@@ -54,7 +54,6 @@ interface OperationSettings {
   delayMode: 'ttl' | 'plugin'
   horizonMs: number
   dialect: Dialect
-  queueType: 'classic' | 'quorum'
   /** Prefix of exchange and queue names in RabbitMQ; `{prefix}.ojs.` may not start an OJS queue name. */
   prefix: string
   /** How many queues there may be; no client request makes the gateway declare more (422). */

@@ -27,11 +27,8 @@ import {
   sendToken,
 } from './token/send-token.ts'
 
-/**
- * A commit with this many jobs is worth its cost (see `enoughFor`). With classic queues RabbitMQ limits PUSH,
- * which may begin sooner then; with quorum queues the gateway does, which has fewer commits with more.
- */
-const FEW = { classic: 24, quorum: 32 } as const
+/** A commit with this many jobs is worth its cost (see `enoughFor`). */
+const FEW = 32
 
 export interface Pushed {
   job: JobRow
@@ -67,7 +64,9 @@ async function pushNew(
   return await producing(enqueueing(request, context), async (sent) => {
     const job = newJob(deps, request, sentWith(context, sent))
     requirePublishing(deps)
-    await requireQueue(deps, job.queue)
+    requireNotPaused(deps, job.queue)
+    // Nearly always it is: without this look, each PUSH would wait one microtask turn more.
+    if (!deps.broker.isDeclared(job.queue)) await requireQueue(deps, job.queue)
     const enqueued = { jobs: [job], chosenIds: [request.id ?? null] }
     return await admitted(deps, enqueued, terms, (all) => store(deps, job, context, all))
   })
@@ -106,9 +105,9 @@ async function store(
  * (bench/HISTORY.md). While RabbitMQ has more than `FEW` tokens to confirm, it is busy enough: then as many
  * writes have to wait first. A job that owes no token never hastens a commit.
  */
-function enoughFor({ broker, settings }: Deps, { start }: NewJob): number {
+function enoughFor({ broker }: Deps, { start }: NewJob): number {
   if (start.state !== 'available') return Number.POSITIVE_INFINITY
-  return Math.max(FEW[settings.queueType], broker.publishing)
+  return Math.max(FEW, broker.publishing)
 }
 
 /**

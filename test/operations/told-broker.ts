@@ -40,7 +40,6 @@ export function onToldBroker({ ledger }: SqliteHarness, broker: Partial<Broker>)
     logger: SILENT,
     events: createJobEvents([(event) => events.push(event)]),
     settings: {
-      queueType: 'classic',
       visibilityTimeoutMs: 30_000,
       timeoutMs: 30_000,
       deliveryTimeoutMs: 1_800_000,
