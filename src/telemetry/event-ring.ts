@@ -39,7 +39,8 @@ export interface EventPage {
 
 /** What is kept of an event: little, because thousands of them stay in memory. */
 interface Kept {
-  id: string
+  /** Null until events are listed: see `#nameAll`. */
+  id: string | null
   type: RecordedEvent['type']
   time: number
   /** Null: the subject is the job. */
@@ -66,6 +67,8 @@ export class EventRing {
   readonly #events: Kept[] = []
   /** Index of the oldest event once the ring is full. */
   #head = 0
+  /** How many of the newest events have no id yet. */
+  #nameless = 0
   #newest: Kept | undefined
 
   constructor(capacity: number, clock: Clock, newId: () => string) {
@@ -79,6 +82,7 @@ export class EventRing {
     if (event.type === 'token.malformed' || event.type === 'job.staged') return
     const kept = 'workflow' in event ? this.#keepWorkflow(event) : this.#keep(event)
     this.#newest = kept
+    this.#nameless = Math.min(this.#nameless + 1, this.#capacity)
     if (this.#events.length < this.#capacity) {
       this.#events.push(kept)
     } else {
@@ -94,7 +98,7 @@ export class EventRing {
     // The job of a heartbeat event is only a lease, not a whole row.
     const row = 'state' in job ? job : null
     return {
-      id: this.#newId(),
+      id: null,
       type: event.type,
       time: this.#clock.wall(),
       subject: null,
@@ -130,10 +134,11 @@ export class EventRing {
   #keepOther({ type }: Pick<JobEvent, 'type'>): Omit<Kept, 'subject' | 'queue'> {
     const time = this.#clock.wall()
     const none = { jobId: null, jobType: null, state: null, workerId: null, traceparent: null }
-    return { id: this.#newId(), type, time, ...none, attempt: 0, own: null }
+    return { id: null, type, time, ...none, attempt: 0, own: null }
   }
 
   list(query: EventQuery): EventPage {
+    this.#nameAll()
     const found: Kept[] = []
     const { start, gap } = this.#startOf(query.after)
     for (let i = start; i < this.#events.length; i++) {
@@ -146,6 +151,19 @@ export class EventRing {
     }
     // The cursor is the newest event, because all events up to it were looked at, matching or not.
     return page(found, this.#newest, query, { has_more: false, gap })
+  }
+
+  /**
+   * Gives ids to the events that have none, in their order. Most events are never listed, and to make an id for
+   * each would cost more than to keep the rest of it.
+   */
+  #nameAll(): void {
+    const { length } = this.#events
+    for (let i = length - this.#nameless; i < length; i++) {
+      const event = this.#at(i)
+      if (event) event.id = this.#newId()
+    }
+    this.#nameless = 0
   }
 
   #at(i: number): Kept | undefined {

@@ -8,14 +8,18 @@ import { endedStep, workflowRow } from './workflow-rows.ts'
 const TRACE = '0af7651916cd43dd8448eb211c80319c'
 const ANY = { types: new Set<string>(), queues: new Set<string>() }
 
-/** A ring with the events `evt_1`, `evt_2`, …: odd ones of the queue `q`, even ones of the queue `even`. */
+/**
+ * A ring with the events `evt_1`, `evt_2`, …: odd ones of the queue `q`, even ones of the queue `even`. Each is
+ * listed before the next comes, so that also those that are dropped count.
+ */
 function ringOf(capacity: number, count: number): EventRing {
-  let ids = 0
-  const newId = () => String(++ids)
+  let made = 0
+  const newId = () => String(++made)
   const ring = new EventRing(capacity, { now: () => 0, wall: () => 0 }, newId)
   for (let i = 1; i <= count; i++) {
     const job = jobRow({ queue: i % 2 === 0 ? 'even' : 'q' })
     ring.onJobEvent({ type: i % 3 === 0 ? 'job.expired' : 'job.enqueued', job })
+    ids(ring)
   }
   return ring
 }
@@ -30,6 +34,27 @@ describe('EventRing', () => {
     expect(ids(ringOf(3, 2))).toEqual(['evt_1', 'evt_2'])
     expect(ids(ringOf(3, 3))).toEqual(['evt_1', 'evt_2', 'evt_3'])
     expect(ids(ringOf(3, 8))).toEqual(['evt_6', 'evt_7', 'evt_8'])
+  })
+
+  it('makes ids in the order of the events when they are first listed, and none for others', () => {
+    let made = 0
+    const ring = new EventRing(4, { now: () => 0, wall: () => 0 }, () => String(++made))
+    const push = (type: 'job.enqueued' | 'job.completed') =>
+      ring.onJobEvent({ type, job: jobRow() })
+    for (let i = 0; i < 9; i++) push('job.enqueued')
+    push('job.completed')
+    expect(made).toBe(0)
+    const completed = ring.list({
+      ...ANY,
+      types: new Set(['job.completed']),
+      after: null,
+      limit: 9,
+    })
+    expect(completed.events.map(({ id }) => id)).toEqual(['evt_4'])
+    push('job.enqueued')
+    expect(ids(ring)).toEqual(['evt_2', 'evt_3', 'evt_4', 'evt_5'])
+    expect(ids(ring, { after: 'evt_4' })).toEqual(['evt_5'])
+    expect(made).toBe(5)
   })
 
   it('lists pages after a cursor', () => {
