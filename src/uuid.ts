@@ -9,6 +9,12 @@ const MAX_SEQUENCE = 0xffff_ffff
 let lastMs = 0
 let sequence = 0
 
+const bytes = Buffer.alloc(16)
+const text = Buffer.alloc(36, '-')
+const DIGITS = Buffer.from('0123456789abcdef')
+/** Where the two digits of each byte are in the text. */
+const PLACES = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34]
+
 /**
  * Returns a UUIDv7 in lower case (RFC 9562 §6.2, method 1). Within this process the ids ascend in order of
  * creation, even within a millisecond and when the clock goes back, so that an index appends them at its end.
@@ -24,7 +30,22 @@ export function uuid7(): string {
     lastMs += 1
     sequence = randomStart()
   } else sequence += 1
-  return v7({ msecs: lastMs, seq: sequence, rng: randomBytes16 })
+  v7({ msecs: lastMs, seq: sequence, rng: randomBytes16 }, bytes)
+  return written()
+}
+
+/**
+ * Returns the text of `bytes` in one piece. The library concatenates 20 strings, which takes longer and leaves
+ * a tree of strings, which V8 has to flatten when the id becomes a key.
+ */
+function written(): string {
+  for (let i = 0; i < bytes.length; i++) {
+    const byte = bytes[i] ?? 0
+    const place = PLACES[i] ?? 0
+    text[place] = DIGITS[byte >> 4] ?? 0
+    text[place + 1] = DIGITS[byte & 15] ?? 0
+  }
+  return text.toString('latin1')
 }
 
 /** Starts in the lower half of the range, which leaves room to count up within the millisecond. */
