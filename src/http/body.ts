@@ -57,7 +57,7 @@ function hasBody({ headers }: Request): boolean {
   return headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0'
 }
 
-function readBody(
+async function readBody(
   request: Request,
   response: Response,
   maxBytes: number,
@@ -70,7 +70,7 @@ function readBody(
     response.writeContinue()
   }
   const pieces = new Pieces()
-  return new Promise<Buffer>((resolve, reject) => {
+  await new Promise<void>((resolve, reject) => {
     let isOver = false
     const refuse = (error: OjsError) => {
       if (isOver) return
@@ -97,12 +97,13 @@ function readBody(
       if (isOver) return
       isOver = true
       budget.end(body)
-      // `take` empties `pieces`: the request keeps its listeners, and all they refer to, until it has been
-      // answered.
-      resolve(pieces.take())
+      resolve()
     })
     request.on('error', () => refuse(endedEarly()))
   })
+  // `take` empties `pieces`: the request keeps its listeners, and all they refer to, until it has been
+  // answered. That includes the promise above, which therefore resolves with nothing.
+  return pieces.take()
 }
 
 /** The client is gone and will not read this error. */
