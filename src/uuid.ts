@@ -35,8 +35,8 @@ export function uuid7(): string {
 }
 
 /**
- * Returns the text of `bytes` in one piece. The library concatenates 20 strings, which takes longer and leaves
- * a tree of strings, which V8 has to flatten when the id becomes a key.
+ * Returns the text of `bytes` in one piece. The library concatenates 20 strings, which takes longer and
+ * leaves a tree of strings, which V8 has to flatten when the id becomes a key.
  */
 function written(): string {
   for (let i = 0; i < bytes.length; i++) {

@@ -9,7 +9,7 @@ import { type WorkflowEvent, workflowData } from './workflow-events.ts'
 /** One event in the form of ojs-digest §10.1; `data` also has what §10.2 and the conformance suite want. */
 interface RecordedEvent {
   specversion: '1.0'
-  /** `evt_<UUIDv7>`, in the order of the events. */
+  /** `evt_<UUIDv7>`, in the order of the events; the time in it is that of the first look at them. */
   id: string
   type: string
   source: string
@@ -154,8 +154,8 @@ export class EventRing {
   }
 
   /**
-   * Gives ids to the events that have none, in their order. Most events are never listed, and to make an id for
-   * each would cost more than to keep the rest of it.
+   * Gives ids to the events that have none, in their order. Most events are never listed, and to make an id
+   * for each would cost more than to keep the rest of it.
    */
   #nameAll(): void {
     const { length } = this.#events
