@@ -65,7 +65,7 @@ async function pushNew(
     const job = newJob(deps, request, sentWith(context, sent))
     requirePublishing(deps)
     requireNotPaused(deps, job.queue)
-    // Nearly always it is: without this look, each PUSH would wait one microtask turn more.
+    // Nearly always the queue is declared: without this look, each PUSH would wait one microtask turn more.
     if (!deps.broker.isDeclared(job.queue)) await requireQueue(deps, job.queue)
     const enqueued = { jobs: [job], chosenIds: [request.id ?? null] }
     return await admitted(deps, enqueued, terms, (all) => store(deps, job, context, all))
