@@ -64,9 +64,7 @@ async function pushNew(
   return await producing(enqueueing(request, context), async (sent) => {
     const job = newJob(deps, request, sentWith(context, sent))
     requirePublishing(deps)
-    requireNotPaused(deps, job.queue)
-    // Nearly always the queue is declared: without this look, each PUSH would wait one microtask turn more.
-    if (!deps.broker.isDeclared(job.queue)) await requireQueue(deps, job.queue)
+    await requireQueue(deps, job.queue)
     const enqueued = { jobs: [job], chosenIds: [request.id ?? null] }
     return await admitted(deps, enqueued, terms, (all) => store(deps, job, context, all))
   })
@@ -106,8 +104,7 @@ async function store(
  * writes have to wait first. A job that owes no token never hastens a commit.
  */
 function enoughFor({ broker }: Deps, { start }: NewJob): number {
-  if (start.state !== 'available') return Number.POSITIVE_INFINITY
-  return Math.max(FEW, broker.publishing)
+  return start.state === 'available' ? Math.max(FEW, broker.publishing) : Number.POSITIVE_INFINITY
 }
 
 /**

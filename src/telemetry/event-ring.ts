@@ -67,8 +67,6 @@ export class EventRing {
   readonly #events: Kept[] = []
   /** Index of the oldest event once the ring is full. */
   #head = 0
-  /** How many of the newest events have no id yet. */
-  #nameless = 0
   #newest: Kept | undefined
 
   constructor(capacity: number, clock: Clock, newId: () => string) {
@@ -82,7 +80,6 @@ export class EventRing {
     if (event.type === 'token.malformed' || event.type === 'job.staged') return
     const kept = 'workflow' in event ? this.#keepWorkflow(event) : this.#keep(event)
     this.#newest = kept
-    this.#nameless = Math.min(this.#nameless + 1, this.#capacity)
     if (this.#events.length < this.#capacity) {
       this.#events.push(kept)
     } else {
@@ -158,12 +155,10 @@ export class EventRing {
    * for each would cost more than to keep the rest of it.
    */
   #nameAll(): void {
-    const { length } = this.#events
-    for (let i = length - this.#nameless; i < length; i++) {
+    for (let i = 0; i < this.#events.length; i++) {
       const event = this.#at(i)
-      if (event) event.id = this.#newId()
+      if (event) event.id ??= this.#newId()
     }
-    this.#nameless = 0
   }
 
   #at(i: number): Kept | undefined {
