@@ -8,7 +8,7 @@ const BEGINNING_DIGITS = 10
 /** Keys with the same first digits are moved together: 4,096 groups, of 4 keys or a little more. */
 const GROUP_DIGITS = 3
 /** The beginning of a row's key, as indexes have it. */
-export const BEGINNING = `substr(unique_key, 1, ${BEGINNING_DIGITS})`
+const BEGINNING = beginningOf('unique_key')
 /** Inserted jobs, unique or not, after which the keys are moved to the file. */
 const JOBS_PER_MOVE = 16_384
 /** Keys that a transaction moves for each job that it inserts, and for none. */
@@ -172,6 +172,11 @@ export class RecentKeys implements Companion {
       if (!moved.has(name)) for (const { seq } of group) last = Math.min(last, seq - 1)
     return last
   }
+}
+
+/** In SQL: the beginning of a key. */
+export function beginningOf(key: string): string {
+  return `substr(${key}, 1, ${BEGINNING_DIGITS})`
 }
 
 function groupOf(beginning: string): string {

@@ -1,6 +1,6 @@
 import { JOB_STATES, type JobState } from '../../job/job.ts'
 import type { Database } from './driver.ts'
-import { BEGINNING } from './recent-keys.ts'
+import { beginningOf } from './recent-keys.ts'
 import { JOB_COLUMNS, type RawRow } from './rows.ts'
 
 type OneForEach<T> = { -readonly [K in keyof T]: JobState | null }
@@ -43,7 +43,7 @@ export function prepareUnique(db: Database) {
       SELECT value AS seq FROM json_each(?14)
       UNION ALL
       SELECT seq FROM jobs WHERE crowded = 1 AND unique_key IS NOT NULL
-        AND ${BEGINNING} = substr(?1, 1, 10) AND ${counts}
+        AND ${beginningOf('unique_key')} = ${beginningOf('?1')} AND ${counts}
     ) AS one CROSS JOIN jobs ON jobs.seq = one.seq
     WHERE unique_key = ?1 AND ${counts} AND id <> ?3
       AND NOT coalesce(expires_at <= ?13 AND ended_at IS NULL AND state <> 'active', 0)`
