@@ -84,13 +84,29 @@ export interface Difference {
  * `invalid arg 'x-…' for queue …`.
  */
 export function differenceIn(text: string): Difference | null {
-  const match = /inequivalent arg '([^']*)' for .*?: received (.*) but current is (.*?)$/s.exec(
-    text,
-  )
+  const match = INEQUIVALENT.exec(text)
   if (!match) return null
   const [, argument = '', expected = '', actual = ''] = match
   return { argument, expected: valueIn(expected), actual: valueIn(actual) }
 }
+
+/**
+ * The argument of the first difference (see `differenceIn`; also `durable` and `auto_delete`) and its value in
+ * the existing entity, as a declare would send it. Undefined: the entity has no such argument.
+ */
+export function actualIn(
+  text: string,
+): { argument: string; value: string | number | boolean | undefined } | null {
+  const [, argument, , actual] = INEQUIVALENT.exec(text) ?? []
+  if (argument === undefined || actual === undefined) return null
+  const said = valueIn(actual)
+  const type = /of type '(.*)'/.exec(actual)?.[1]
+  if (said === 'none' && type === undefined) return { argument, value: undefined }
+  if (said === 'true' || said === 'false') return { argument, value: said === 'true' }
+  return { argument, value: type === undefined || type === 'longstr' ? said : Number(said) }
+}
+
+const INEQUIVALENT = /inequivalent arg '([^']*)' for .*?: received (.*) but current is (.*?)$/s
 
 function valueIn(text: string): string {
   return /^(?:the value )?'(.*?)'(?: of type '.*')?$/s.exec(text.trim())?.[1] ?? text.trim()

@@ -41,7 +41,7 @@ export interface Broker {
   /** True when the deliveries held of this queue, or the channels, are close to a limit: hold no more. */
   isCrowded(queue: string): boolean
 
-  /** True when the queue was checked or declared since RabbitMQ last started, as far as is known. */
+  /** True when the queue was checked or declared since RabbitMQ last started, as far as is known, and may get messages. */
   isDeclared(queue: string): boolean
 
   /** How many tokens are being published: sent and unconfirmed, or waiting to be sent. */
@@ -180,6 +180,8 @@ export type EnsureOutcome =
   /** The queue is gone with messages that may have been processed; only an operator may declare it again. */
   | 'lost'
   | 'too-many-queues'
+  /** The queue exists and is consumed, but gets no messages: it can drop them without a trace. */
+  | 'lossy'
   /** The broker cannot be asked at the moment. */
   | 'unavailable'
   /** 403: the user lacks the permission. */

@@ -7,6 +7,7 @@ import { type EntityDeps, ensureAll, type Found } from './ensure-all.ts'
 import { lookFor, missing } from './entity.ts'
 import type { BrokerHooks, BrokerOptions } from './options.ts'
 import { checkEach } from './parallel-checks.ts'
+import { QueueStandings } from './queue-standings.ts'
 import { type ScratchChannel, withScratchChannel } from './scratch-channel.ts'
 import type { Entity, Topology } from './topology.ts'
 
@@ -51,21 +52,7 @@ export interface DeclarerDeps extends EntityDeps {
  */
 export class Declarer {
   readonly #deps: DeclarerDeps
-  /** Queues that the gateway looks after: configured, recorded, declared or found. */
-  readonly #known: Set<string>
-  /**
-   * Queues that were ready when the declare connection was lost while our other connections stayed up, with
-   * no sign since that they are gone. They accept jobs before they have been checked again.
-   */
-  readonly #believed = new Set<string>()
-  /** About to be declared for the first time; they count against the limit too. */
-  readonly #starting = new Set<string>()
-  /** Checked or declared on the present connection. */
-  readonly #ready = new Set<string>()
-  /** Queues whose consumers were cancelled and that have not been declared or found alive since. */
-  readonly #dying = new Set<string>()
-  /** Ready, but one of the queue's entities is on a node that is down. */
-  readonly #incomplete = new Set<string>()
+  readonly #queues: QueueStandings
   #isBaseIncomplete = false
   readonly #flights = new Map<string, Promise<EnsureOutcome>>()
   #base: Promise<EnsureOutcome> | null = null
@@ -73,36 +60,40 @@ export class Declarer {
 
   constructor(deps: DeclarerDeps) {
     this.#deps = deps
-    const { declare: strategy, queues } = deps.options
-    this.#known = new Set(strategy === 'lazy' ? [] : queues)
+    this.#queues = new QueueStandings(deps.options)
     deps.connection.listen({ down: () => this.#onDown() })
   }
 
   isReady(queue: string): boolean {
-    return this.#ready.has(queue)
+    return this.#queues.ready.has(queue)
   }
 
-  /** Ready, or assumed to be ready while the declare connection is reopened. */
+  /** May get messages: ready, or assumed to be ready while the declare connection is reopened. */
   isUsable(queue: string): boolean {
-    return this.#ready.has(queue) || this.#believed.has(queue)
+    return this.#queues.isUsable(queue)
+  }
+
+  /** True when the queue exists, but can drop messages unseen (`losses.ts`). */
+  isLossy(queue: string): boolean {
+    return this.#queues.isLossy(queue)
   }
 
   /** To be called when RabbitMQ may have restarted. */
   believeNone(): void {
-    this.#believed.clear()
+    this.#queues.believed.clear()
   }
 
   isKnown(queue: string): boolean {
-    return this.#known.has(queue)
+    return this.#queues.known.has(queue)
   }
 
   knownQueues(): Iterable<string> {
-    return this.#known
+    return this.#queues.known
   }
 
   /** Checked or declared on the present connection. */
   readyQueues(): Iterable<string> {
-    return this.#ready
+    return this.#queues.ready
   }
 
   /** Asks the broker whether the queue exists; declares nothing. An existing queue is known from then on. */
@@ -113,16 +104,17 @@ export class Declarer {
       const name = this.#deps.names.jobQueue(queue)
       const { presence } = await lookFor(scratch, { entity: 'queue', name })
       if (presence !== 'exists') return presence
-      this.#known.add(queue)
+      this.#queues.known.add(queue)
       // Handle the loss before anyone consumes the queue: afterwards it looks as if it had never been away.
       const { dead } = this.#deps
-      if (this.#dying.has(queue) || dead?.isDoubtful(queue)) await this.ensure(queue)
+      if (this.#queues.dying.has(queue) || dead?.isDoubtful(queue)) await this.ensure(queue)
       return dead?.isDoubtful(queue) ? 'unavailable' : presence
     })
   }
 
   ensure(queue: string): Promise<EnsureOutcome> {
-    if (this.#ready.has(queue)) return Promise.resolve('ready')
+    const checked = this.#queues.checked(queue)
+    if (checked !== null) return Promise.resolve(checked)
     const running = this.#flights.get(queue)
     if (running !== undefined) return running
     const flight = this.#ensureQueue(queue).finally(() => this.#flights.delete(queue))
@@ -132,16 +124,16 @@ export class Declarer {
 
   /** Checks again after a sign that the queue may be gone: a return, a cancel, a 404. */
   recheck(queue: string): Promise<EnsureOutcome> {
-    this.#believed.delete(queue)
+    this.#queues.believed.delete(queue)
     return this.lookAgain(queue)
   }
 
   /** Checks again without such a sign, for a caller who must not rely on an earlier check. */
   async lookAgain(queue: string): Promise<EnsureOutcome> {
-    this.#ready.delete(queue)
+    this.#queues.ready.delete(queue)
     // A running flight may have looked before the queue went.
     await this.#flights.get(queue)
-    this.#ready.delete(queue)
+    this.#queues.ready.delete(queue)
     const outcome = await this.ensure(queue)
     if (outcome === 'unavailable') this.#retryLater()
     return outcome
@@ -149,7 +141,7 @@ export class Declarer {
 
   /** The queue's consumers were cancelled, or got 404: the queue is gone, or will be in a moment. */
   recheckDying(queue: string): Promise<EnsureOutcome> {
-    this.#dying.add(queue)
+    this.#queues.dying.add(queue)
     return this.recheck(queue)
   }
 
@@ -166,8 +158,8 @@ export class Declarer {
     const base = await this.ensureBase()
     if (base !== 'ready') this.#retryLater()
     if (base === 'unavailable') return
-    for (const queue of this.#deps.hooks.recordedQueues()) this.#known.add(queue)
-    await checkEach(this.#known, async (queue) => {
+    for (const queue of this.#deps.hooks.recordedQueues()) this.#queues.known.add(queue)
+    await checkEach(this.#queues.known, async (queue) => {
       const outcome = await this.ensure(queue)
       if (outcome === 'unavailable') this.#retryLater()
       else if (outcome === 'missing') await this.#lookAtAll(queue)
@@ -178,7 +170,7 @@ export class Declarer {
   /** Ensures the configured queues, which must exist before any client asks for them. Never rejects. */
   async ensureConfigured(): Promise<void> {
     if ((await this.ensureBase()) === 'unavailable') return
-    const configured = this.#deps.options.queues.filter((queue) => this.#known.has(queue))
+    const configured = this.#deps.options.queues.filter((queue) => this.#queues.known.has(queue))
     await checkEach(configured, async (queue) => void (await this.ensure(queue)))
   }
 
@@ -215,18 +207,19 @@ export class Declarer {
   }
 
   #onDown(): void {
-    if (this.#deps.isElsewhereUp?.()) for (const queue of this.#ready) this.#believed.add(queue)
+    if (this.#deps.isElsewhereUp?.())
+      for (const queue of this.#queues.ready) this.#queues.believed.add(queue)
     this.#forget()
   }
 
   #forget(): void {
-    this.#ready.clear()
+    this.#queues.ready.clear()
     this.#base = null
   }
 
   /** Entities on a node that was down may be back by now, or lost for good: check them again. */
   #forgetIncomplete(): void {
-    for (const queue of this.#incomplete) this.#ready.delete(queue)
+    for (const queue of this.#queues.incomplete) this.#queues.ready.delete(queue)
     if (this.#isBaseIncomplete) this.#base = null
   }
 
@@ -277,15 +270,12 @@ export class Declarer {
       const entities = this.#deps.topology.ofQueue(queue, this.#version())
       const name = this.#deps.names.jobQueue(queue)
       const { outcome, isAnyAway } = await ensureAll(this.#deps, scratch, entities, name)
-      if (isAnyAway) this.#incomplete.add(queue)
-      else this.#incomplete.delete(queue)
+      this.#queues.noteIncomplete(queue, isAnyAway)
       if (isAnyAway) this.#retryLater()
       if (outcome === 'access-refused') this.#refused(queue, entities)
-      if (outcome === 'ready' && isStill(this.#deps.connection, generation)) {
-        this.#known.add(queue)
-        this.#ready.add(queue)
-        this.#believed.delete(queue)
-        this.#dying.delete(queue)
+      const exists = outcome === 'ready' || outcome === 'lossy'
+      if (exists && isStill(this.#deps.connection, generation)) {
+        this.#queues.noteReady(queue, outcome)
         this.#deps.onReady?.(queue)
       }
       return outcome
@@ -293,13 +283,13 @@ export class Declarer {
       this.#deps.logger.error({ err: error, queue }, 'queue cannot be declared or checked')
       return 'unavailable'
     } finally {
-      this.#starting.delete(queue)
+      this.#queues.release(queue)
     }
   }
 
   #refused(queue: string, entities: readonly Entity[]): void {
     this.#deps.dead?.notDeclared(queue)
-    if (!this.#known.has(queue)) this.#deps.checker.letPass(entities)
+    if (!this.#queues.known.has(queue)) this.#deps.checker.letPass(entities)
   }
 
   /**
@@ -320,11 +310,11 @@ export class Declarer {
       if (verdict === 'replaced') this.#deps.onDeclare(queue)
       if (verdict === 'replaced' || found === 'exists') return 'go-on'
     }
-    const refusal = found === 'renewed' ? null : this.#reserve(queue)
+    const refusal = found === 'renewed' ? null : this.#queues.reserve(queue)
     if (refusal) {
       this.#noteMissing(queue)
       // A client's typo in a queue name is no concern of the operator.
-      if (this.#known.has(queue)) this.#deps.checker.warn(missing(jobQueue))
+      if (this.#queues.known.has(queue)) this.#deps.checker.warn(missing(jobQueue))
       return refusal
     }
     if (!(await this.#mayRedeclare(scratch, queue, found === 'renewed'))) return 'lost'
@@ -348,7 +338,7 @@ export class Declarer {
   }
 
   #noteMissing(queue: string): void {
-    this.#believed.delete(queue)
+    this.#queues.noteMissing(queue)
     this.#deps.onMissing?.(queue)
   }
 
@@ -368,25 +358,14 @@ export class Declarer {
   ): Promise<Presence | 'renewed'> {
     const { presence, away } = await lookFor(scratch, jobQueue)
     // Only for known queues: nothing would check an unknown one again and withdraw the warning.
-    if (away && this.#known.has(queue)) this.#deps.checker.warn(away)
+    if (away && this.#queues.known.has(queue)) this.#deps.checker.warn(away)
     if (presence !== 'exists') return presence
     if ((await this.#deps.isSame?.(scratch, queue)) === false) return 'renewed'
-    if (!this.#dying.has(queue)) return presence
+    if (!this.#queues.dying.has(queue)) return presence
     await sleep(DYING_MS, undefined, { ref: false })
     const later = await lookFor(scratch, jobQueue)
     if (later.presence !== 'exists') return later.presence
     if (later.ready + later.consumers === 0) return 'renewed'
     return (await this.#deps.isSame?.(scratch, queue)) === false ? 'renewed' : 'exists'
-  }
-
-  /** Null: the queue may be declared, and counts against `maxQueues` until `#ensureQueue` ends. */
-  #reserve(queue: string): Refusal | null {
-    const { declare: strategy, maxQueues } = this.#deps.options
-    if (strategy === 'never') return 'missing'
-    if (this.#known.has(queue)) return null
-    if (strategy === 'eager') return 'missing'
-    if (this.#known.size + this.#starting.size >= maxQueues) return 'too-many-queues'
-    this.#starting.add(queue)
-    return null
   }
 }

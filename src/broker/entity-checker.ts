@@ -1,6 +1,7 @@
 import type { Logger } from '../logger.ts'
 import type { BrokerWarning } from './broker.ts'
-import { declare, type EntityState, lookFor, missing } from './entity.ts'
+import { declare, type EntityState, lookFor, lossy, missing } from './entity.ts'
+import { lossOf } from './losses.ts'
 import type { BrokerObserver } from './observer.ts'
 import type { BrokerOptions } from './options.ts'
 import type { ScratchChannel } from './scratch-channel.ts'
@@ -35,7 +36,8 @@ export class EntityChecker {
   /** Declares and binds the entity; with `never`, only looks for it. */
   async ensure(scratch: ScratchChannel, entity: Entity): Promise<EntityState> {
     const isDeclaring = this.#deps.options.declare !== 'never'
-    const state = await (isDeclaring ? this.#declare(scratch, entity) : look(scratch, entity))
+    const found = await (isDeclaring ? this.#declare(scratch, entity) : look(scratch, entity))
+    const state = await withLoss(scratch, entity, found, isDeclaring)
     this.#passing.delete(entity.name)
     switch (state.state) {
       case 'ready':
@@ -45,6 +47,7 @@ export class EntityChecker {
         this.warn(missing(entity))
         break
       case 'kept':
+      case 'lossy':
       case 'away':
       case 'access-refused':
         this.warn(state.warning)
@@ -113,6 +116,19 @@ export class EntityChecker {
     const { presence } = await lookFor(scratch, entity)
     return presence === 'exists' ? { state: 'kept', warning: state.warning } : state
   }
+}
+
+/** A job queue that exists, but is not surely ours, may be one that drops messages. */
+async function withLoss(
+  scratch: ScratchChannel,
+  entity: Entity,
+  found: EntityState,
+  isCompared: boolean,
+): Promise<EntityState> {
+  if (entity.entity !== 'queue' || entity.kind !== 'job') return found
+  if (found.state !== 'kept' && (isCompared || found.state !== 'ready')) return found
+  const reason = await lossOf(scratch, entity)
+  return reason === null ? found : { state: 'lossy', warning: lossy(entity, reason) }
 }
 
 async function look(scratch: ScratchChannel, entity: Entity): Promise<EntityState> {

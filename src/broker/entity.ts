@@ -10,6 +10,8 @@ export type EntityState =
   | { state: 'ready' }
   /** Exists, but differs or cannot be checked by us; used as it is. */
   | { state: 'kept'; warning: BrokerWarning }
+  /** A job queue that exists, but can drop messages without a trace. */
+  | { state: 'lossy'; warning: BrokerWarning }
   | { state: 'missing' }
   | { state: 'unavailable'; reason: string }
   /** Exists, but the cluster node that holds it is down. */
@@ -157,6 +159,15 @@ function away({ name }: Pick<Entity, 'name'>, reason: string): BrokerWarning {
   }
 }
 
+/** The warning for a job queue that can drop messages unseen, for this reason. */
+export function lossy({ name }: Pick<Entity, 'name'>, reason: string): BrokerWarning {
+  return {
+    code: 'queue_drops_messages',
+    message: `queue '${name}' can drop messages without a trace, so it gets no jobs: ${reason}.`,
+    details: { entity: name, reason },
+  }
+}
+
 /** The warning for a missing entity that we may not declare. */
 export function missing(entity: Pick<Entity, 'entity' | 'name'>): BrokerWarning {
   return {
@@ -172,6 +183,7 @@ export function outcomeOf(state: EntityState): EnsureOutcome {
     case 'ready':
     case 'kept':
       return 'ready'
+    case 'lossy':
     case 'access-refused':
     case 'missing':
     case 'unavailable':

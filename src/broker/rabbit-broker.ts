@@ -210,10 +210,10 @@ export class RabbitBroker implements Broker, Service {
     return this.#publisher.send(outgoing)
   }
 
-  /** False: the message would go to a queue that may be dead and is not checked or replaced yet. */
+  /** False: the message would go to a queue that may be dead and is not checked yet, or that drops messages. */
   #mayTake({ exchange, queue }: Outgoing): boolean {
     const { direct, dlx } = this.#names.exchange
-    if (exchange === direct) return !this.#dead.isDoubtful(queue)
+    if (exchange === direct) return !this.#dead.isDoubtful(queue) && !this.#declarer.isLossy(queue)
     return exchange !== dlx || !this.#dead.isBesideDoubtful(queue)
   }
 

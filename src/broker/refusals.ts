@@ -31,6 +31,11 @@ export function queueRefusal(queue: string, outcome: Exclude<EnsureOutcome, 'rea
           details: { reason: 'too_many_queues', queue },
         },
       )
+    case 'lossy':
+      return unavailable(
+        `Queue '${queue}' can drop messages without a trace: see the warning of GET /ojs/v1/health.`,
+        'queue_drops_messages',
+      )
     case 'access-refused':
       return unavailable(`RabbitMQ refuses access to queue '${queue}'.`, 'access_refused')
     case 'unavailable':

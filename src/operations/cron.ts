@@ -89,7 +89,8 @@ export function newCronJob(
 async function requireUsableQueue(deps: Deps, queue: string): Promise<void> {
   if (deps.broker.status().state !== 'up' || deps.broker.isDeclared(queue)) return
   const outcome = await deps.broker.ensureQueue(queue)
-  if (outcome === 'missing' || outcome === 'too-many-queues') throw queueRefusal(queue, outcome)
+  const isUsable = outcome !== 'missing' && outcome !== 'too-many-queues' && outcome !== 'lossy'
+  if (!isUsable) throw queueRefusal(queue, outcome)
 }
 
 function refusal(name: string, outcome: 'duplicate' | 'full'): OjsError {

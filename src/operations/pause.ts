@@ -90,7 +90,7 @@ async function requireKnown(deps: Deps, queue: string): Promise<void> {
   // For a known queue the ledger is enough, so it can be paused while RabbitMQ is away.
   if (deps.ledger.hasQueue(queue)) return
   const outcome = await deps.broker.ensureQueue(queue)
-  if (outcome !== 'ready') throw queueRefusal(queue, outcome)
+  if (outcome !== 'ready' && outcome !== 'lossy') throw queueRefusal(queue, outcome)
 }
 
 async function follow(deps: Deps, queue: string): Promise<void> {

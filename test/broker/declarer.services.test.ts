@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { BrokerWarning } from '../../src/broker/broker.ts'
+import { lossOf } from '../../src/broker/losses.ts'
 import type { BrokerHooks, BrokerOptions } from '../../src/broker/options.ts'
+import type { ScratchChannel } from '../../src/broker/scratch-channel.ts'
+import { loadTopology } from '../../src/broker/topology.ts'
 import { topologyDiff } from '../../src/broker/topology-diff.ts'
 import { createVhost, limitedUser, type Vhost } from '../support/rabbit.ts'
 import { brokersOfTest } from './fixtures.ts'
@@ -164,6 +167,17 @@ describe('a queue that is missing', () => {
 
 describe('an entity that exists with other arguments (406)', () => {
   beforeAll(fresh)
+
+  it('is never created by the comparison that asks whether it can drop messages', async () => {
+    const [wanted] = loadTopology(options(vhost.url)).ofQueue('vanished', '3.10.8')
+    if (wanted === undefined) throw new Error('no entity')
+    const channel = { run: async (call) => call(await scratch(admin)) } as Pick<
+      ScratchChannel,
+      'run'
+    >
+    expect(await lossOf(channel as ScratchChannel, wanted)).toBeNull()
+    expect(await exists(wanted.name)).toBe(false)
+  })
 
   it('is kept, used and bound, and a warning names the exact difference', async () => {
     const { channel } = admin

@@ -71,6 +71,7 @@ async function queueRefused(deps: Deps, queue: string): Promise<OjsError | null>
   const outcome = await deps.broker.ensureQueue(queue)
   switch (outcome) {
     case 'ready':
+    case 'lossy':
     case 'access-refused':
     case 'lost':
       return null

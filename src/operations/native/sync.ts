@@ -66,7 +66,8 @@ async function ensureAll(deps: Deps, queues: readonly string[]): Promise<string[
   const outcomes = await Promise.all(queues.map((queue) => ensure(deps, queue, until)))
   const missing = queues.flatMap((queue, i) => {
     const outcome = outcomes[i]
-    return outcome === 'ready' ? [] : [{ queue, outcome }]
+    // A lossy queue takes no new jobs, but its workers may empty it.
+    return outcome === 'ready' || outcome === 'lossy' ? [] : [{ queue, outcome }]
   })
   if (missing.length === 0) return []
   const fields = { queues: missing.slice(0, MAX_NAMED), count: missing.length }
@@ -86,7 +87,8 @@ async function ensure(deps: Deps, queue: string, until: number) {
   if (outcome === 'unavailable' && (await isBack(deps, until))) {
     outcome = await deps.broker.recheckQueue(queue)
   }
-  if (outcome === 'ready') await deps.ledger.recordQueue(queue, deps.clock.now())
+  if (outcome === 'ready' || outcome === 'lossy')
+    await deps.ledger.recordQueue(queue, deps.clock.now())
   return outcome
 }
 
