@@ -5,12 +5,36 @@ import { timestamper } from './timestamp.ts'
 export const timestamp = timestamper()
 
 /**
+ * Seed 003 has `timeout` and `visibility_timeout` in seconds, and the AMQP body needs them. Seed 001 knows only
+ * their `_ms` twins, and OJS's own SDKs read a `timeout` in an answer as milliseconds. So what the producer did
+ * not write itself stands at the beginning of an envelope, where `shownEnvelope` leaves it out.
+ */
+const SECONDS = /^\{(?:"timeout":\d+,)?(?:"visibility_timeout":\d+,)?/
+
+/** Adds times in seconds, which only the AMQP body shows, to an envelope. */
+export function withSeconds(
+  envelope: string,
+  { timeout, visibility }: { timeout: number | undefined; visibility: number | undefined },
+): string {
+  if (timeout === undefined && visibility === undefined) return envelope
+  const first = timeout === undefined ? '' : `"timeout":${timeout},`
+  const second = visibility === undefined ? '' : `"visibility_timeout":${visibility},`
+  return `{${first}${second}${envelope.slice(1)}`
+}
+
+/** The envelope for an answer, without its last brace. */
+function shownEnvelope(envelope: string): string {
+  const seconds = SECONDS.exec(envelope)?.[0].length ?? 1
+  return `{${envelope.slice(seconds, -1)}`
+}
+
+/**
  * The job as JSON text for an answer: the frozen envelope with the members that change during its
  * life spliced in behind. No parse and no re-serialisation, so what the producer sent comes back
  * byte for byte (seed 003: unknown members are preserved). Absent members are left out, never null.
  */
 export function jobDocument(row: JobRow): string {
-  let text = `${row.envelope.slice(0, -1)},"state":"${row.state}","attempt":${row.attempt}`
+  let text = `${shownEnvelope(row.envelope)},"state":"${row.state}","attempt":${row.attempt}`
   text += `,"enqueued_at":"${timestamp(row.enqueuedAt)}"`
   if (row.activatedAt !== null) text += `,"activated_at":"${timestamp(row.activatedAt)}"`
   if (row.startedAt !== null) text += `,"started_at":"${timestamp(row.startedAt)}"`
@@ -24,7 +48,7 @@ export function jobDocument(row: JobRow): string {
   return `${text}}`
 }
 
-/** A row as it was stored, and the members of which its envelope is the JSON text. */
+/** A row as it was stored, and the members that `jobDocument` shows of its envelope. */
 export interface FreshJob {
   job: JobRow
   members: Readonly<Record<string, unknown>>

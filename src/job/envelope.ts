@@ -1,6 +1,6 @@
 import { invalidField, OjsError } from '../errors.ts'
 import type { SortingBudget } from './canonical-json.ts'
-import { timestamp } from './document.ts'
+import { timestamp, withSeconds } from './document.ts'
 import { parseDuration } from './duration.ts'
 import { type Instant, parseInstant, toldInstant } from './instant.ts'
 import type { Carry, NewJob } from './job.ts'
@@ -75,7 +75,7 @@ export function toNewJob(request: PushRequest, context: EnvelopeContext): NewJob
   return describeJob(request, context).job
 }
 
-/** A job, and the members of which its envelope is the JSON text; undefined members are not in the text. */
+/** A job, and the members that an answer shows of its envelope; undefined ones are not in the text. */
 interface DescribedJob {
   job: NewJob
   members: Readonly<Record<string, unknown>>
@@ -92,6 +92,7 @@ export function describeJob(request: PushRequest, context: EnvelopeContext): Des
 
   const { retry, maxAttempts } = attemptsOf(options, request, context)
   const { timeoutMs, visibilityMs, scheduledAt, expiresAt } = timesOf(options, request, context)
+  const names = secondsIn(options, context)
   const priority = priorityOf(options.priority)
   const id = request.id ?? context.newId()
   const createdAt = context.native?.createdAt ?? context.now
@@ -108,10 +109,9 @@ export function describeJob(request: PushRequest, context: EnvelopeContext): Des
     args: request.args,
     meta: withTrace(ownMeta, context.carry),
     priority,
-    // Seed 003's `timeout` is in seconds and cannot say "no limit", which is 0 in `timeout_ms`.
-    timeout: timeoutMs > 0 ? Math.ceil(timeoutMs / 1000) : undefined,
+    timeout: names.timeout ? inSeconds(timeoutMs) : undefined,
     timeout_ms: timeoutMs,
-    visibility_timeout: visibilityMs === null ? undefined : Math.ceil(visibilityMs / 1000),
+    visibility_timeout: names.visibility ? inSeconds(visibilityMs) : undefined,
     visibility_timeout_ms: visibilityMs ?? undefined,
     // A native message may name it in a header only, as with attempts and tags.
     scheduled_at: (scheduledAt ?? toldInstant(context.carry?.scheduledAt))?.text,
@@ -127,7 +127,10 @@ export function describeJob(request: PushRequest, context: EnvelopeContext): Des
     created_at: timestamp(createdAt),
   }
   const members = withUnknown(known, request)
-  const envelope = JSON.stringify(members)
+  const envelope = withSeconds(JSON.stringify(members), {
+    timeout: names.timeout ? undefined : inSeconds(timeoutMs),
+    visibility: names.visibility ? undefined : inSeconds(visibilityMs),
+  })
   // Serialises `meta` once more only if the envelope is so large that `meta` may be too large: that is rare.
   if (envelope.length * MAX_UTF8_BYTES > MAX_META_BYTES) checkMetaSize(ownMeta)
   return {
@@ -249,6 +252,23 @@ function timesOf(options: PushOptions, request: PushRequest, context: EnvelopeCo
     scheduledAt: scheduleOf(options, request, context),
     expiresAt: instant(options.expires_at, fieldName(request, 'expires_at'), context),
   }
+}
+
+/**
+ * Which times the request itself named in seconds. In a message that has both units, the seconds are those
+ * that `withSeconds` wrote.
+ */
+function secondsIn(options: PushOptions, { native }: EnvelopeContext) {
+  const isOwn = (seconds: unknown, ms: unknown) => seconds != null && !(native && ms != null)
+  return {
+    timeout: isOwn(options.timeout, options.timeout_ms),
+    visibility: isOwn(options.visibility_timeout, options.visibility_timeout_ms),
+  }
+}
+
+/** Seed 003's times are in seconds and cannot say "no limit", which is 0 in `timeout_ms`. */
+function inSeconds(ms: number | null): number | undefined {
+  return ms === null || ms === 0 ? undefined : Math.ceil(ms / 1000)
 }
 
 function visibilityOf(options: PushOptions, field: string): number | null {

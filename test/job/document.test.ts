@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { freshJobObject, jobDocument } from '../../src/job/document.ts'
 import { describeJob } from '../../src/job/envelope.ts'
 import { freshRow, type JobRow } from '../../src/job/job.ts'
@@ -147,4 +147,35 @@ it.each([
   const object = freshJobObject({ job: fresh, members })
   expect(object).toStrictEqual(JSON.parse(jobDocument(fresh)))
   expect(Object.keys(object)).toStrictEqual(Object.keys(JSON.parse(jobDocument(fresh))))
+})
+
+describe('times in seconds', () => {
+  const now = { newId: () => 'x', now: NOW, wall: NOW, timeoutMs: 30_000, prefix: '' }
+  const described = (body: object, native?: object) =>
+    describeJob(parsePush({ type: 'a', args: [], ...body }), { ...now, ...native })
+  const shown = (body: object, native?: object) => {
+    const { job } = described(body, native)
+    return JSON.parse(jobDocument(freshRow(job, { generation: 0, outbox: null, enqueuedAt: NOW })))
+  }
+  const SECONDS = { timeout: 30, visibility_timeout: 1 }
+
+  it.each([{}, { 7: 'an index, which JSON.stringify writes first' }])(
+    'are in the AMQP body, and in an answer only if the request had them: %j',
+    (others) => {
+      const body = { visibility_timeout_ms: 900, ...others }
+      expect(JSON.parse(described(body).job.envelope)).toMatchObject({ ...SECONDS, ...others })
+      expect(shown(body)).not.toHaveProperty('timeout')
+      expect(shown(body)).not.toHaveProperty('visibility_timeout')
+      expect(shown(body)).toMatchObject({ ...body, timeout_ms: 30_000 })
+      expect(shown({ timeout_ms: 30_000, ...SECONDS, ...others })).toMatchObject(SECONDS)
+    },
+  )
+
+  it('are not shown of the body of another gateway’s token, which has both units', () => {
+    const native = { native: { queue: 'default', createdAt: NOW, maxAttempts: null } }
+    const { envelope } = described({ visibility_timeout_ms: 900 }).job
+    const token = { ...JSON.parse(envelope), id: null }
+    expect(shown(token, native)).toStrictEqual(shown({ visibility_timeout_ms: 900 }))
+    expect(shown({ timeout: 5 }, native)).toMatchObject({ timeout: 5, timeout_ms: 5000 })
+  })
 })
