@@ -132,10 +132,10 @@ export interface Broker {
   /**
    * Publishes the answer to an RPC, confirmed. `returned`: the asker is gone (cannot be detected for an asker
    * that uses `amq.rabbitmq.reply-to`). `refused`: not sent, also when `replyTo` is an address that the
-   * gateway does not publish to: one of our own names, longer than 255 bytes, or with control characters.
-   * Never rejects.
+   * gateway does not publish to: one of our own names, longer than 255 bytes, or with control characters, or
+   * a queue that RabbitMQ could not be asked about. Never rejects.
    */
-  reply(message: Reply): Promise<PublishOutcome>
+  reply(message: Reply): Promise<ReplyOutcome>
 
   /**
    * False until the messages that waited in the control queues when the consume connection opened have been
@@ -169,6 +169,9 @@ export type PublishOutcome =
   | 'denied'
   /** Not sent: no connection, blocked, the rung is not ready, or too many publishes in flight. */
   | 'refused'
+
+/** `not-exclusive`: not sent, because others than the asker can use the queue that it named. */
+export type ReplyOutcome = PublishOutcome | 'not-exclusive'
 
 /** `unavailable`: the broker cannot be asked at the moment. */
 export type Presence = 'exists' | 'missing' | 'unavailable'

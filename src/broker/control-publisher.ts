@@ -1,12 +1,13 @@
 import type { Clock } from '../clock.ts'
 import { partOfHeap } from '../memory.ts'
-import type { Broadcast, PublishOutcome, Reply } from './broker.ts'
+import type { Broadcast, PublishOutcome, Reply, ReplyOutcome } from './broker.ts'
 import type { Connection } from './connection.ts'
 import { controlOptions, DIRECT_REPLY, isReplyAddress, workersKey } from './control-message.ts'
 import type { Names } from './names.ts'
 import { Opening } from './opening.ts'
 import type { Outgoing } from './publish-lane.ts'
 import { Publisher, type PublisherDeps } from './publisher.ts'
+import { ReplyQueues } from './reply-queues.ts'
 
 /** Labels of the counters; OJS queue names never begin with `ojs.`. */
 const BROADCASTS = 'ojs.control.workers'
@@ -17,12 +18,16 @@ const DIRECT_ADDRESS = `${DIRECT_REPLY}.`
 const ANSWER_MS = 1_000
 /** 32,000 questions of all control queues may be here, and each answer may be a whole job. */
 const MAX_WAITING = 1_024
+/** Why an answer to a queue is not sent that is not the asker's own. */
+const NOT_SENT = { shared: 'not-exclusive', missing: 'returned', unknown: 'refused' } as const
 const MAX_WAITING_BYTES = partOfHeap(1 / 32, 32 * 1024 * 1024)
 
 export interface ControlPublisherDeps
   extends Omit<PublisherDeps, 'laneCounts' | 'onReturned' | 'onUnanswered'> {
   /** For answers to direct reply addresses; not started yet. */
-  replyConnection: Connection
+  reply: Connection
+  /** For looking at the queues of askers. */
+  declare: Connection
   /** How long an asker waits for an answer (architecture §6); 1 s. */
   answerMs?: number
 }
@@ -40,6 +45,7 @@ export class ControlPublisher {
   readonly #publisher: Publisher
   readonly #direct: Publisher
   readonly #replyConnection: Connection
+  readonly #replyQueues: ReplyQueues
   /**
    * Answers wait here until they can be published. The consume connection often comes back first after a
    * loss, so that questions arrive before the publish connection is open. A worker that gets no answer after
@@ -53,7 +59,8 @@ export class ControlPublisher {
   constructor(deps: ControlPublisherDeps) {
     this.#names = deps.names
     this.#clock = deps.clock
-    this.#replyConnection = deps.replyConnection
+    this.#replyConnection = deps.reply
+    this.#replyQueues = new ReplyQueues(deps.declare, deps.clock)
     this.#answerMs = deps.answerMs ?? ANSWER_MS
     // An answer is returned when nobody waits for it: there is nothing to declare.
     const overrides = {
@@ -72,7 +79,7 @@ export class ControlPublisher {
     this.#direct = new Publisher({
       ...deps,
       ...overrides,
-      connection: deps.replyConnection,
+      connection: deps.reply,
       onOpen: () => this.#opening.opened(),
       onChannelError: () => {},
     })
@@ -96,11 +103,25 @@ export class ControlPublisher {
     })
   }
 
-  async reply({ replyTo, correlationId, type, body }: Reply): Promise<PublishOutcome> {
+  async reply(reply: Reply): Promise<ReplyOutcome> {
+    const { replyTo } = reply
     if (!isReplyAddress(replyTo)) return 'refused'
-    const isDirect = replyTo.startsWith(DIRECT_ADDRESS)
-    // The first such answer opens the connection.
-    if (isDirect) void this.#replyConnection.start()
+    if (replyTo.startsWith(DIRECT_ADDRESS)) {
+      // The first such answer opens the connection.
+      void this.#replyConnection.start()
+      return this.#publishAnswer(reply, true)
+    }
+    const verdict = this.#replyQueues.known(replyTo) ?? (await this.#replyQueues.look(replyTo))
+    if (verdict !== 'exclusive') return NOT_SENT[verdict]
+    const outcome = await this.#publishAnswer(reply, false)
+    if (outcome === 'returned') this.#replyQueues.forget(replyTo)
+    return outcome
+  }
+
+  #publishAnswer(
+    { replyTo, correlationId, type, body }: Reply,
+    isDirect: boolean,
+  ): Promise<PublishOutcome> {
     const message = this.#message(type, body)
     return this.#sendInTime(isDirect ? this.#direct : this.#publisher, {
       ...message,

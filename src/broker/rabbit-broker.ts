@@ -12,6 +12,7 @@ import type {
   Presence,
   PublishOutcome,
   Reply,
+  ReplyOutcome,
   ShownDelivery,
   ShownMessage,
   SweptDeadLetters,
@@ -118,7 +119,7 @@ export class RabbitBroker implements Broker, Service {
       ...rechecks,
     }
     this.#publisher = new Publisher(publishing)
-    this.#controlPublisher = new ControlPublisher({ ...publishing, replyConnection: reply })
+    this.#controlPublisher = new ControlPublisher({ ...publishing, reply, declare })
     this.#consumers = new Consumers({
       ...shared,
       connection: consume,
@@ -297,7 +298,7 @@ export class RabbitBroker implements Broker, Service {
     return this.#controlPublisher.broadcast(message)
   }
 
-  reply(message: Reply): Promise<PublishOutcome> {
+  reply(message: Reply): Promise<ReplyOutcome> {
     return this.#controlPublisher.reply(message)
   }
 

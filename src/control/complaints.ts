@@ -6,17 +6,19 @@ import { LineBudget } from '../telemetry/line-budget.ts'
 
 const MAX_TYPE = 100
 
-/** Logs malformed messages and events: at most ten lines of each kind in ten seconds, whatever arrives. */
+/** Logs malformed messages and events, and questions without a private address: at most ten lines of each kind in ten seconds, whatever arrives. */
 export class Complaints {
   readonly #deps: Pick<Deps, 'clock' | 'logger'>
   readonly #ofMessages: LineBudget
   readonly #ofEvents: LineBudget
+  readonly #ofAnswers: LineBudget
 
   constructor(deps: Pick<Deps, 'clock' | 'logger'>) {
     this.#deps = deps
     const more = (what: string) => (suppressed: number) => deps.logger.warn({ suppressed }, what)
     this.#ofMessages = new LineBudget(more('more malformed control messages'))
     this.#ofEvents = new LineBudget(more('more invalid events of reports left out'))
+    this.#ofAnswers = new LineBudget(more('more answers not sent to queues of others'))
   }
 
   malformed(
@@ -43,6 +45,16 @@ export class Complaints {
     this.#deps.logger.warn(
       { queue, type, ...fields, requestId, ...suppressed },
       'invalid events of a report left out',
+    )
+  }
+
+  /** Logs a question whose answer would have gone to a queue that is not the asker's alone. */
+  notAnswered({ queue, type, replyTo }: ControlMessage): void {
+    const suppressed = this.#ofAnswers.take(this.#deps.clock.now())
+    if (suppressed === undefined) return
+    this.#deps.logger.warn(
+      { queue, type, replyTo, ...suppressed },
+      'answer not sent: reply_to must be an exclusive or a server-named queue, or amq.rabbitmq.reply-to',
     )
   }
 }

@@ -36,6 +36,7 @@ class Malformed extends Error {
  */
 export function controlDoor({ deps, observer }: ControlDoorDeps) {
   const complaints = new Complaints(deps)
+  const door = { deps, observer, complaints }
   return async (sent: ControlMessage): Promise<ControlVerdict> => {
     const message = withType(sent)
     const requestId = `req_${deps.newId()}`
@@ -44,7 +45,7 @@ export function controlDoor({ deps, observer }: ControlDoorDeps) {
         observer.skipped(message.type, count)
         if (complaint) complaints.leftOut(message, { ...complaint, count }, requestId)
       })
-      await handle({ deps, observer }, received)
+      await handle(door, received)
       observer.received(message.type)
       return 'handled'
     } catch (error) {
@@ -53,7 +54,7 @@ export function controlDoor({ deps, observer }: ControlDoorDeps) {
       complaints.malformed(message, reason, cause, requestId)
       if (reason !== 'invalid_json' && reason !== 'invalid_request') return 'malformed'
       if (!QUESTIONS.has(message.type) || message.replyTo === null) return 'malformed'
-      await reply(deps, observer, message, errorAnswer(cause, requestId))
+      await reply(deps, door, message, errorAnswer(cause, requestId))
       return 'handled'
     }
   }
@@ -88,7 +89,12 @@ function read(
   return { message, body, context: { requestId }, skipped }
 }
 
-async function handle({ deps, observer }: ControlDoorDeps, received: Received): Promise<void> {
+interface Door extends ControlDoorDeps {
+  complaints: Complaints
+}
+
+async function handle(door: Door, received: Received): Promise<void> {
+  const { deps } = door
   const { message, context } = received
   const question = QUESTIONS.get(message.type)
   if (question === undefined) {
@@ -108,7 +114,7 @@ async function handle({ deps, observer }: ControlDoorDeps, received: Received): 
     }
     answer = errorAnswer(error, context.requestId)
   }
-  await reply(deps, observer, message, answer)
+  await reply(deps, door, message, answer)
 }
 
 /** Runs a command. Nobody gets its result: an error about an unknown job or outdated news is only logged. */

@@ -1,6 +1,6 @@
 import type { ConsumeMessage } from 'amqplib'
 import { describe, expect, it } from 'vitest'
-import type { Broker, PublishOutcome, Reply } from '../../src/broker/broker.ts'
+import type { Broker, Reply, ReplyOutcome } from '../../src/broker/broker.ts'
 import { vhostOfTest } from './fixtures.ts'
 import { row, scratch } from './harness.ts'
 
@@ -69,6 +69,53 @@ describe('a reply', () => {
     expect(await broker.reply({ ...answer, correlationId: null, replyTo: 'gone' })).toBe('returned')
   })
 
+  // An asker without the right to write there must not get the gateway to write for it.
+  it('is sent to no queue that others than the asker can use', async () => {
+    const { broker } = await start()
+    const channel = await scratch(admin)
+    await channel.assertQueue('payments', { durable: true })
+    const own = await channel.assertQueue('answers.of.one', { exclusive: true })
+    const shared = await channel.assertQueue('', { durable: false })
+    const to = (replyTo: string) => broker.reply({ ...answer, replyTo })
+    expect(await to('payments')).toBe('not-exclusive')
+    expect(await admin.takeAll('payments')).toEqual([])
+    expect(await to(own.queue)).toBe('confirmed')
+    expect(await to(shared.queue)).toBe('confirmed')
+    const { messageCount } = await channel.checkQueue(own.queue)
+    expect(messageCount).toBe(1)
+    expect(await admin.takeAll(shared.queue)).toHaveLength(1)
+  })
+
+  it('costs no channel for each answer, and only few for any number of addresses', async () => {
+    const { broker } = await start()
+    const channel = await scratch(admin)
+    await channel.assertQueue('mine', { exclusive: true })
+    await channel.assertQueue('payments')
+    const before = broker.gauges().channelsActive
+    for (let i = 0; i < 50; i++) {
+      expect(await broker.reply({ ...answer, replyTo: 'mine' })).toBe('confirmed')
+      expect(await broker.reply({ ...answer, replyTo: 'payments' })).toBe('not-exclusive')
+    }
+    const names = Array.from({ length: 500 }, (_, i) => `none.${i}`)
+    const outcomes = names.map((replyTo) => broker.reply({ ...answer, replyTo }))
+    expect(broker.gauges().channelsActive).toBeLessThanOrEqual(before + 1)
+    const returned = (await Promise.all(outcomes)).filter((outcome) => outcome === 'returned')
+    expect(returned.length).toBeLessThanOrEqual(20)
+    expect(await broker.reply({ ...answer, replyTo: 'mine' })).toBe('confirmed')
+  })
+
+  it('does not go to a queue that has replaced the asker’s under its name', async () => {
+    const { broker } = await start()
+    const channel = await scratch(admin)
+    await channel.assertQueue('mine', { exclusive: true })
+    const reply = { ...answer, replyTo: 'mine' }
+    expect(await broker.reply(reply)).toBe('confirmed')
+    await channel.deleteQueue('mine')
+    expect(await broker.reply(reply)).toBe('returned')
+    await channel.assertQueue('mine')
+    expect(await broker.reply(reply)).toBe('not-exclusive')
+  })
+
   it.each([
     '',
     'ojs.queue.email',
@@ -101,7 +148,7 @@ describe('a reply', () => {
     const { broker, recorder } = await start()
     await broker.ensureQueue('email')
     const outcome = await openedReply(broker, { ...answer, replyTo })
-    expect(['confirmed', 'returned', 'unknown']).toContain(outcome)
+    expect(['confirmed', 'returned', 'unknown', 'not-exclusive']).toContain(outcome)
     expect(await broker.publish(row())).toBe('confirmed')
     expect(await broker.reply({ ...answer, replyTo: 'gone' })).toBe('returned')
     expect(recorder.all('channelError', 'publish')).toEqual([])
@@ -125,8 +172,8 @@ describe('a reply', () => {
 })
 
 /** The outcome of a reply once the connection for direct replies is open; `refused` until then. */
-async function openedReply(broker: Broker, reply: Reply): Promise<PublishOutcome> {
-  let outcome: PublishOutcome = 'refused'
+async function openedReply(broker: Broker, reply: Reply): Promise<ReplyOutcome> {
+  let outcome: ReplyOutcome = 'refused'
   const again = async () => {
     outcome = await broker.reply(reply)
     return outcome

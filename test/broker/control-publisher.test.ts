@@ -21,7 +21,8 @@ function publisherTo(url: string, answerMs?: number) {
   const publisher = new ControlPublisher({
     ...shared,
     connection,
-    replyConnection,
+    reply: replyConnection,
+    declare: connection,
     denials: newDenials(),
     names: createNames(''),
     clock: systemClock(),

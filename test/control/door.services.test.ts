@@ -83,6 +83,26 @@ describe('INFO by RPC (AMQP-021)', () => {
   })
 })
 
+describe('an answer to a queue of others', () => {
+  // The gateway may write to every queue, its asker perhaps not.
+  it('is not sent, whatever the question, and is counted', async () => {
+    const { id, queue } = await pushed()
+    await client.channel.assertQueue('payments')
+    const labels = { outcome: 'not-exclusive' }
+    const before = await counted('ojs_control_replies_dropped_total', labels)
+    const options = { replyTo: 'payments', correlationId: 'c' }
+    const claim = { job_id: id, attempt: 1, worker_id: 'w' }
+    await client.say(queue, 'ojs.control.info', { job_id: id }, options)
+    await client.say(queue, 'ojs.control.claim', claim, options)
+    await client.say('default', 'ojs.control.sync', { queues: [queue] }, options)
+    await client.say(queue, 'ojs.control.info', { no_job: id }, options)
+    await eventually(
+      async () => (await counted('ojs_control_replies_dropped_total', labels)) === before + 4,
+    )
+    expect(await client.channel.deleteQueue('payments')).toEqual({ messageCount: 0 })
+  })
+})
+
 describe('CANCEL by message (AMQP-019)', () => {
   it('cancels a job of another queue, and ignores unknown and ended jobs', async () => {
     const { id } = await pushed()
