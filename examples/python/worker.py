@@ -330,7 +330,14 @@ class Worker:
                 return self.channel.basic_ack(tag)
             if decision == 'discard':
                 return self.channel.basic_nack(tag, requeue=False)
+            if decision == 'requeue':  # paused; the broadcast that says so may be on its way
+                return self.requeue_soon(tag)
         return self.begin(run)
+
+    def requeue_soon(self, tag):
+        channel = self.channel
+        requeue = lambda: channel.is_open and channel.basic_nack(tag, requeue=True)
+        self.connection.call_later(0.25, requeue)
 
     def drop(self, run):
         """Drops a cancelled job. The report lets the gateway forget that the job was cancelled."""

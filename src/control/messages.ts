@@ -89,7 +89,8 @@ export const QUESTIONS: ReadonlyMap<string, Question> = new Map<string, Question
   ],
   [
     'ojs.control.claim',
-    async (deps, { body }) => JSON.stringify(await nativeClaim(deps, parseClaim(body))),
+    async (deps, { message: { queue }, body }) =>
+      JSON.stringify(await nativeClaim(deps, parseClaim(body), queue)),
   ],
   ['ojs.control.sync', async (deps, { body }) => JSON.stringify(await sync(deps, parseSync(body)))],
 ])

@@ -6,7 +6,8 @@ import type { Holder, JobRow, NewJob } from '../job/job.ts'
 export interface LeaseLedger {
   /**
    * FETCH: decides what each token may do by the arrival table (`job/arrival.ts`, which is the fence), and
-   * claims the jobs, in one transaction. Results are in the order of `tokens`.
+   * claims the jobs, in one transaction. Results are in the order of `tokens`. Nothing of a queue is claimed
+   * after its pause in the order of the writes.
    */
   claim(tokens: readonly ClaimToken[], terms: ClaimTerms): Promise<ClaimResult[]>
 
@@ -137,6 +138,8 @@ export type ClaimResult =
   | { verdict: 'expired' | 'exhausted'; job: JobRow }
   | { verdict: 'drop' | 'keep' | 'hand-over' | 'dead-letter' | 'rearmed'; job: JobRow }
   | { verdict: 'hold'; job: JobRow; until: number | null }
+  /** The queue is paused; the row was not looked at. */
+  | { verdict: 'paused' }
   /** The id was cancelled before the ledger knew it (`cancelAny`): drop the token. */
   | { verdict: 'tombstoned' }
   | { verdict: 'malformed'; error: Error }

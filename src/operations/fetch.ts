@@ -14,6 +14,7 @@ import { Fetched, type Round } from './fetch/fetched.ts'
 import { acknowledgeEarly } from './lease/hand-over.ts'
 import { deadLetterDelivery, requeueLease, toDeadLetters } from './lease/lease-end.ts'
 import { reportedError } from './native/reported-error.ts'
+import { isPaused } from './pause.ts'
 import { requireConsuming } from './require-broker.ts'
 
 const MAX_COUNT = 100
@@ -80,7 +81,20 @@ async function poll(
     if (!fetched.hasSome) context.memory?.giveBack()
     if (round.isLast || signal.aborted) break
   }
-  return fetched.jobs
+  return withoutPaused(deps, fetched.jobs)
+}
+
+/**
+ * A FETCH that has claimed some jobs may wait for more, and their queue be paused meanwhile. After PAUSE was
+ * answered none of its jobs is handed out, so these go back, and the attempts are not counted.
+ */
+function withoutPaused(deps: Deps, jobs: JobRow[]): JobRow[] {
+  const paused = jobs.filter(({ queue }) => isPaused(deps, queue))
+  if (paused.length === 0) return jobs
+  void giveBack(deps, paused).catch((err) => {
+    deps.logger.warn({ err, jobs: paused.length }, 'jobs of a paused queue could not be given back')
+  })
+  return jobs.filter((job) => !paused.includes(job))
 }
 
 interface Sifted extends Round {
@@ -130,7 +144,7 @@ function mayFetch(deps: Deps, { worker_id: workerId, queues }: FetchRequest): bo
 }
 
 /**
- * Gives fetched jobs back when the HTTP client disconnected before its answer was written: they return to
+ * Gives fetched jobs back that are not answered, as when the HTTP client has disconnected: they return to
  * the head of the buffer and the attempt is not counted (architecture §4.4).
  */
 export async function giveBack(deps: Deps, jobs: readonly JobRow[]): Promise<void> {
@@ -238,6 +252,9 @@ function settle(
       deps.broker.park(delivery, result.until)
       return
     case 'keep':
+      return
+    case 'paused':
+      deps.broker.putBack([delivery])
       return
     case 'malformed': {
       const { queue, id } = delivery

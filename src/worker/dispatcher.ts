@@ -10,6 +10,8 @@ import { KnownIds } from './known-ids.ts'
 import { type TokenJob, tokenJob } from './token-job.ts'
 
 const MAX_CANCELLED = 100_000
+/** How long a delivery of a queue that the gateway calls paused is kept. */
+const REQUEUE_MS = 250
 /** Ended executions that are remembered: more than can be in hand at a time. */
 const MAX_ENDED = 10_000
 
@@ -221,9 +223,19 @@ export class Dispatcher {
     } else if (claimed?.decision === 'discard') {
       delivery.deadLetter()
       this.#drop(inHand)
+    } else if (claimed?.decision === 'requeue') {
+      this.#giveBackSoon(inHand)
     } else {
       this.#run(inHand, { attempt: claimed?.attempt ?? delivery.attempt, isRecorded: true })
     }
+  }
+
+  /** Its queue is paused; until the broadcast that says so has arrived, RabbitMQ would send it right back. */
+  #giveBackSoon(inHand: InHand): void {
+    setTimeout(() => {
+      inHand.delivery.giveBack()
+      this.#drop(inHand)
+    }, REQUEUE_MS).unref()
   }
 
   #run(inHand: InHand, run: { attempt: number; isRecorded: boolean }): void {

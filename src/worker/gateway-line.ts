@@ -9,7 +9,7 @@ const SILENCE_MS = 30_000
 const MAX_QUEUES = 100
 
 export interface Claimed {
-  decision: 'run' | 'drop' | 'discard'
+  decision: 'run' | 'drop' | 'discard' | 'requeue'
   attempt: number
 }
 
@@ -118,7 +118,9 @@ export class GatewayLine {
 
 function claimedIn(body: unknown): Claimed | null {
   const { decision, attempt } = membersOf(body)
-  if (decision === 'drop' || decision === 'discard') return { decision, attempt: 0 }
+  if (decision === 'drop' || decision === 'discard' || decision === 'requeue') {
+    return { decision, attempt: 0 }
+  }
   return decision === 'run' && Number.isInteger(attempt)
     ? { decision, attempt: Number(attempt) }
     : null

@@ -56,6 +56,19 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
       expect(state('q')).toEqual([NOW + 1, true])
     })
 
+    it('refuse every claim from their commit on, also in the same group commit', async () => {
+      const { id } = await pushed(ledger, { queue: 'q' })
+      const other = await pushed(ledger, { queue: 'other' })
+      const claim = () =>
+        ledger.claim([token(id, { queue: 'q' }), token(other.id, { queue: 'other' })], TERMS)
+      const [, [first, free]] = await Promise.all([ledger.pauses.pause('q', NOW), claim()] as const)
+      expect([first?.verdict, free?.verdict]).toEqual(['paused', 'claimed'])
+      expect(row(id)).toMatchObject({ state: 'available', attempt: 0 })
+      expect((await claim())[0]).toEqual({ verdict: 'paused' })
+      const [, [last]] = await Promise.all([ledger.pauses.resume('q', NOW), claim()] as const)
+      expect(last?.verdict).toBe('claimed')
+    })
+
     it('are owed to the workers until a broadcast confirms exactly the present state', async () => {
       await ledger.pauses.pause('q', NOW)
       ledger.pauses.told('q', null)

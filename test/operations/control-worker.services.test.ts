@@ -16,8 +16,8 @@ describe('native workers', () => {
     const events = [{ job_id: id, attempt, event: 'started' as const }]
     return report(stage.deps, { worker_id: workerId, events }, CONTEXT)
   }
-  const claim = (workerId: string, id: string, attempt = 1) =>
-    nativeClaim(stage.deps, { worker_id: workerId, job_id: id, attempt })
+  const claim = (workerId: string, id: string, attempt = 1, queue = 'default') =>
+    nativeClaim(stage.deps, { worker_id: workerId, job_id: id, attempt }, queue)
   const depth = async (queue: string) => (await stage.channel.checkQueue(queue)).messageCount
 
   describe('heartbeat', () => {
@@ -140,6 +140,19 @@ describe('native workers', () => {
       stage.channel.ack(token)
       await eventually(() => !stage.row(id).tokenOut)
       expect(await claim('w1', 'nobody', 3)).toEqual({ decision: 'run', attempt: 3 })
+    })
+
+    it('answers requeue while the queue is paused, also for a job that the ledger does not know', async () => {
+      const queue = freshQueue()
+      const id = await stage.pushed(queue)
+      const token = await stage.token(queue)
+      const { pauses } = stage.deps.ledger
+      await pauses.pause(queue, stage.deps.clock.now())
+      expect(await claim('w1', id)).toEqual({ decision: 'requeue', attempt: 1 })
+      expect(await claim('w1', 'nobody', 1, queue)).toEqual({ decision: 'requeue', attempt: 1 })
+      await pauses.resume(queue, stage.deps.clock.now())
+      expect(await claim('w1', id)).toEqual({ decision: 'run', attempt: 1 })
+      stage.channel.ack(token)
     })
 
     it('answers drop for a job whose delivery this gateway holds', async () => {

@@ -344,3 +344,38 @@ it('FETCH frees the memory of deliveries that it dropped', async () => {
   expect(asked).toHaveLength(2)
   expect(all.taken).toBe(0)
 })
+
+describe('FETCH, of a queue that is paused while it is under way', () => {
+  const pause = () => harness.ledger.pauses.pause('default', NOW)
+
+  it('claims nothing after the pause is committed, and puts the deliveries back', async () => {
+    const { id } = await pushed(harness.ledger)
+    arriving(id)
+    // The pause was requested before the claim, and is committed with it.
+    const paused = pause()
+    expect(await fetchNow()).toEqual([])
+    await paused
+    expect(told).toEqual(['put back 1'])
+    expect(await now(id)).toMatchObject({ state: 'available', attempt: 0 })
+    expect(stage.events).toEqual([])
+  })
+
+  it('gives back what it had claimed before the pause, and answers the jobs of other queues', async () => {
+    const other = await pushed(harness.ledger, { queue: 'other' })
+    const { id } = await pushed(harness.ledger)
+    const over = await pushed(harness.ledger)
+    await harness.ledger.cancel(over.id, NOW)
+    const delivery = arriving(id)
+    arriving(over.id)
+    perTake = 2
+    buffered.push(
+      Object.assign(toldArrival(told, { id: other.id, queue: 'other' }), { size: SIZE }),
+    )
+    beforeSecondTake = pause
+    const jobs = await fetchNow({ queues: ['default', 'other'] })
+    expect(jobs.map((job) => job.id)).toEqual([other.id])
+    expect(await now(id)).toMatchObject({ state: 'available', attempt: 0, workerId: null })
+    expect(told).toEqual(['ack', 'put back 1'])
+    expect(stage.deps.tokens.held.get(id)).not.toBe(delivery)
+  })
+})

@@ -85,6 +85,20 @@ describe('a native worker claims a redelivered token', () => {
     expect(await ready(on.admin, `ojs.queue.${queue}`)).toBe(0)
   })
 
+  test('and returns it to the queue while the gateway says that the queue is paused', async () => {
+    const queue = await on.queue()
+    const desk = await on.desk(queue)
+    const [id = ''] = await publishRedelivered(queue, {})
+    desk.claim = ({ attempt }) => ({
+      decision: claims(desk, id).length <= 2 ? 'requeue' : 'run',
+      attempt,
+    })
+    await on.start({ queues: [queue] }, { 'test.job': () => 1 })
+    await until(desk, id)
+    expect(claims(desk, id).length).toBe(3)
+    expect(desk.ends(id)).toMatchObject([{ event: 'completed', attempt: 1 }])
+  })
+
   test('and runs it if nobody answers, without claiming the next one', async () => {
     const queue = await on.queue()
     const desk = await on.desk(queue)

@@ -19,6 +19,7 @@ export function claimToken(
   terms: ClaimTerms,
   protect: Protect,
 ): ClaimResult {
+  if (token.queue !== undefined && store.pauses.isPaused(token.queue)) return { verdict: 'paused' }
   const job = claimNext(store, token, terms)
   if (job) return { verdict: 'claimed', job }
   protect()

@@ -30,6 +30,13 @@ export class PauseStates implements Companion {
     return this.#owed
   }
 
+  /** Inside a write: whether the queue is paused, as the earlier writes of the group have left it. */
+  isPaused(queue: string): boolean {
+    if (this.#changes.isEmpty) return this.#paused.has(queue)
+    const change = this.#changes.all.findLast((noted) => noted.queue === queue)
+    return change === undefined ? this.#paused.has(queue) : change.pausedAt !== null
+  }
+
   /** Inside a write: the queue's state after it. */
   note(state: State): void {
     this.#changes.add(state)

@@ -2,9 +2,11 @@ import { decideNativeClaim } from '../../job/native-claim.ts'
 import type { NativeClaim } from '../../job/request.ts'
 import type { Deps } from '../deps.ts'
 import { earlierWrites } from '../earlier-writes.ts'
+import { isPaused } from '../pause.ts'
 
 export interface NativeClaimAnswer {
-  decision: 'run' | 'drop' | 'discard'
+  /** `requeue`: the queue is paused. */
+  decision: 'run' | 'drop' | 'discard' | 'requeue'
   /** With `run`: the attempt to run, which may be later than the token's. */
   attempt: number
 }
@@ -13,9 +15,14 @@ export interface NativeClaimAnswer {
  * Decides whether a native worker may run a redelivered token (architecture §5). Counts no attempt: the
  * worker's `started` event does. If the token is the one behind another worker's live lease, commits
  * `holder := ledger` before the answer, because the asking worker will acknowledge the token. Waits for
- * earlier reports to be committed. Rejects when the ledger cannot be used.
+ * earlier reports to be committed. Rejects when the ledger cannot be used. `queue`: the one by whose control
+ * queue the question came.
  */
-export async function nativeClaim(deps: Deps, request: NativeClaim): Promise<NativeClaimAnswer> {
+export async function nativeClaim(
+  deps: Deps,
+  request: NativeClaim,
+  queue: string,
+): Promise<NativeClaimAnswer> {
   const { job_id: id, attempt, worker_id: workerId } = request
   const token = { generation: request.generation ?? 0, attempt, workerId }
   await earlierWrites(deps)
@@ -27,6 +34,8 @@ export async function nativeClaim(deps: Deps, request: NativeClaim): Promise<Nat
       isTombstoned: row === null && deps.ledger.isTombstoned(id),
       isHeldHere: deps.tokens.held.get(id)?.isLive() ?? false,
     })
+    const mayRun = decision.decision === 'run'
+    if (mayRun && isPaused(deps, row?.queue ?? queue)) return { decision: 'requeue', attempt }
     if (decision.decision !== 'drop') return { attempt, ...decision }
     if (row !== null && decision.isOver) deps.ledger.tokenReturned(id, row.generation, attempt)
     // `handOverAny` is false when the row has changed since `find`: decide again.
