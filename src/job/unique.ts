@@ -60,7 +60,7 @@ export function uniqueOf(
   sorting?: SortingBudget,
 ): Unique {
   const { states, periodMs, onConflict } = termsOf(policy, field)
-  const key = keyOf(dimensionsOf(policy, field), subject, sorting)
+  const key = keyOf(dimensionsOf(policy, field, subject.args), subject, sorting)
   return { key, states, periodMs, onConflict }
 }
 
@@ -78,11 +78,15 @@ function termsOf(policy: UniqueRequest, field: string): Omit<Unique, 'key'> {
   }
 }
 
-function dimensionsOf(policy: UniqueRequest, field: string): Dimensions {
+function dimensionsOf(policy: UniqueRequest, field: string, args: readonly unknown[]): Dimensions {
   const { keys, args_keys: argsKeys, meta_keys: metaKeys } = policy
   const fields = [...(policy.key ?? []), ...(argsKeys ?? [])]
   // Seed 003's form names no default for `key`: all of the args count (ojs-digest C-50).
   const isSeedForm = keys == null && argsKeys == null && metaKeys == null
+  // As fields, names that no arg has would make all jobs of the type equal.
+  if (isSeedForm && areDimensions(fields, args)) {
+    return dimensionsOf({ ...policy, key: null, keys: fields }, field, args)
+  }
   if (isSeedForm) return { queue: false, args: fields.length > 0 ? fields : 'all', meta: [] }
   const named = new Set(keys ?? [])
   for (const name of named) checkName(name, DIMENSIONS, `${field}.keys`)
@@ -95,6 +99,12 @@ function dimensionsOf(policy: UniqueRequest, field: string): Dimensions {
   // the producer lists must not be duplicates.
   const allArgs = named.has('args') && fields.length === 0
   return { queue: named.has('queue'), args: allArgs ? 'all' : fields, meta }
+}
+
+/** True for `key: ["type", "args"]` of a client that means `keys`. */
+function areDimensions(names: readonly string[], args: readonly unknown[]): boolean {
+  if (names.length === 0 || !names.every((name) => DIMENSIONS.includes(name))) return false
+  return fieldsNamed(names, args).size === 0
 }
 
 /** The SHA-256 of the parts that count, with the members in the order of RFC 8785. */
@@ -165,10 +175,11 @@ function statesOf({ states }: UniqueRequest, field: string): readonly JobState[]
   return JOB_STATES.filter((state) => named.has(state))
 }
 
-function periodOf({ period }: UniqueRequest, field: string): number | null {
-  if (period == null) return null
-  const name = `${field}.period`
-  const ms = typeof period === 'number' ? period * 1000 : parseDuration(period, name)
+function periodOf({ period, period_ms }: UniqueRequest, field: string): number | null {
+  if (period == null && period_ms == null) return null
+  const name = `${field}.${period_ms == null ? 'period' : 'period_ms'}`
+  const seconds = typeof period === 'number' ? period * 1000 : null
+  const ms = period_ms ?? seconds ?? parseDuration(String(period), name)
   if (ms < 1) throw invalidField(name, `The '${name}' field must be longer than 0.`)
   if (ms > MAX_DURATION_MS) {
     throw invalidField(name, `The '${name}' field must not be longer than ten years.`)
@@ -214,7 +225,7 @@ export function uniqueEcho(
   })
   const echo = withoutNull({
     key,
-    period: periodMs === null ? null : periodText(policy.period, periodMs),
+    period: periodMs === null ? null : periodText(policy, periodMs),
     on_conflict: isSeedConflict ? on_conflict : null,
     states: isSeedStates ? states : null,
   })
@@ -222,8 +233,9 @@ export function uniqueEcho(
 }
 
 /** The period as the producer wrote it if that is ISO 8601, as in seed 003; else in that form. */
-function periodText(named: UniqueRequest['period'], ms: number): string {
-  return typeof named === 'string' && named.startsWith('P') ? named : formatDuration(ms)
+function periodText({ period, period_ms }: UniqueRequest, ms: number): string {
+  const isIso = period_ms == null && typeof period === 'string' && period.startsWith('P')
+  return isIso ? period : formatDuration(ms)
 }
 
 function withoutNull(source: Record<string, unknown>): object {

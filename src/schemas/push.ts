@@ -45,6 +45,7 @@ const unique = {
     args_keys: texts,
     meta_keys: texts,
     period: duration,
+    period_ms: integer,
     on_conflict: {
       enum: [...CONFLICT_NAMES, null],
     },

@@ -38,6 +38,7 @@ export interface UniquePolicy extends WireUniquePolicy {
   argsKeys?: readonly string[] | undefined
   /** Only these members of `meta` are compared. */
   metaKeys?: readonly string[] | undefined
+  periodMs?: number | undefined
   onConflict?: WireUniquePolicy['on_conflict']
 }
 
@@ -50,6 +51,8 @@ export interface WireUniquePolicy {
   meta_keys?: readonly string[] | undefined
   /** ISO 8601, or seconds. Jobs that were enqueued longer ago are not compared. Default: no limit. */
   period?: string | number | undefined
+  /** The same, in milliseconds. */
+  period_ms?: number | undefined
   /** Only jobs in these states are compared. Default: all but the terminal states. */
   states?: readonly JobState[] | undefined
   /** What happens to a duplicate. `use_existing` and `drop` are other names for `ignore`. */

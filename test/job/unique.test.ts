@@ -35,6 +35,21 @@ describe('the key of a unique job', () => {
     ],
     ['the type, by the other dialect', { keys: ['type'] }, { type: 'report.build' }],
     [
+      'the type and all arguments, by a key that means keys, as no argument has such fields',
+      { key: ['type', 'args'] },
+      { type: 'report.build', args: [1, { a: 2, b: 3 }] },
+    ],
+    [
+      'the type and the queue, by a key that means keys',
+      { key: ['queue', 'type'] },
+      { type: 'report.build', queue: 'q' },
+    ],
+    [
+      'the type and no field, by a key of which one name can only be a field',
+      { key: ['args', 'x'] },
+      { type: 'report.build', args: {} },
+    ],
+    [
       'the type and the queue, although keys lacks the type',
       { keys: ['queue'] },
       { type: 'report.build', queue: 'q' },
@@ -177,6 +192,9 @@ describe('the terms of a unique policy', () => {
     [60, 60_000],
   ])('accept the period %s', (period, ms) => {
     expect(termsOf({ period }).periodMs).toBe(ms)
+    const both = { period, period_ms: ms + 1 }
+    expect(termsOf(both).periodMs).toBe(ms + 1)
+    expect(uniqueEcho(both, { periodMs: 1_500 }).echo).toEqual({ period: 'PT1.5S' })
   })
 
   it.each(['use_existing', 'drop'])('treat the conflict strategy %s as ignore', (named) => {
@@ -199,6 +217,9 @@ describe('the terms of a unique policy', () => {
     [{ period: 0 }, 'options.unique.period'],
     [{ period: -1 }, 'options.unique.period'],
     [{ period: 1e12 }, 'options.unique.period'],
+    [{ period_ms: 0 }, 'options.unique.period_ms'],
+    [{ period: 1, period_ms: 1e12 }, 'options.unique.period_ms'],
+    [{ key: ['type', 'meta'] }, 'options.unique.meta_keys'],
     [{ on_conflict: 'explode' }, 'options.unique.on_conflict'],
   ])('refuse %o', (policy, field) => {
     expect(fieldOf(policy)).toMatchObject({

@@ -46,3 +46,21 @@ describe('an answer shows a time in seconds only if the request had it', () => {
     expect(await fetchOne(gateway, queue)).toMatchObject({ timeout: 9, visibility_timeout: 5 })
   })
 })
+
+describe('a unique policy', () => {
+  it('takes period_ms, and reads key as keys if it names nothing but parts of a job', async () => {
+    const queue = freshQueue()
+    const push = async (args: unknown[], unique: object) => {
+      const { status } = await post('/jobs', { type: 'a', args, options: { queue, unique } })
+      return status
+    }
+    const ofAll = { key: ['type', 'args'], period_ms: 3_600_000 }
+    expect(await push([1], ofAll)).toBe(201)
+    expect(await push([2], ofAll)).toBe(201)
+    expect(await push([2], ofAll)).toBe(409)
+    const short = { keys: ['queue'], period_ms: 1 }
+    expect(await push([3], short)).toBe(201)
+    await expect.poll(() => push([3], short)).toBe(201)
+    expect(await push([3], { keys: ['queue'], period_ms: 3_600_000 })).toBe(409)
+  })
+})
