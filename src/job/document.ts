@@ -7,9 +7,11 @@ export const timestamp = timestamper()
 /**
  * Seed 003 has `timeout` and `visibility_timeout` in seconds, and the AMQP body needs them. Seed 001 knows only
  * their `_ms` twins, and OJS's own SDKs read a `timeout` in an answer as milliseconds. So what the producer did
- * not write itself stands at the beginning of an envelope, where `shownEnvelope` leaves it out.
+ * not write itself stands behind the id of an envelope, where `shownEnvelope` leaves it out. (In front of all if
+ * the job has members such as `7`, which JavaScript writes first.)
  */
-const SECONDS = /^\{(?:"timeout":\d+,)?(?:"visibility_timeout":\d+,)?/
+const HEAD = /^\{(?:"specversion":"1\.0","id":"[^"]*",)?/
+const SECONDS = new RegExp(`(${HEAD.source})(?:"timeout":\\d+,)?(?:"visibility_timeout":\\d+,)?`)
 
 /** Adds times in seconds, which only the AMQP body shows, to an envelope. */
 export function withSeconds(
@@ -17,15 +19,16 @@ export function withSeconds(
   { timeout, visibility }: { timeout: number | undefined; visibility: number | undefined },
 ): string {
   if (timeout === undefined && visibility === undefined) return envelope
+  const head = HEAD.exec(envelope)?.[0] ?? ''
   const first = timeout === undefined ? '' : `"timeout":${timeout},`
   const second = visibility === undefined ? '' : `"visibility_timeout":${visibility},`
-  return `{${first}${second}${envelope.slice(1)}`
+  return `${head}${first}${second}${envelope.slice(head.length)}`
 }
 
 /** The envelope for an answer, without its last brace. */
 function shownEnvelope(envelope: string): string {
-  const seconds = SECONDS.exec(envelope)?.[0].length ?? 1
-  return `{${envelope.slice(seconds, -1)}`
+  const [whole = '', head = ''] = SECONDS.exec(envelope) ?? []
+  return head + envelope.slice(whole.length, -1)
 }
 
 /**

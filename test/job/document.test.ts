@@ -171,6 +171,14 @@ describe('times in seconds', () => {
     },
   )
 
+  it('stand behind the id: native workers know a body of a gateway by its beginning', () => {
+    const { envelope } = described({}).job
+    expect(envelope).toMatch(/^\{"specversion":"1.0","id":"x","timeout":30,"type":"a",/)
+    // An old row, of which nobody knows whether the request had it.
+    const old = envelope.replace('"timeout":30,', '').replace(/}$/, ',"timeout":30}')
+    expect(JSON.parse(jobDocument(row({ envelope: old })))).toMatchObject({ timeout: 30 })
+  })
+
   it('are not shown of the body of another gateway’s token, which has both units', () => {
     const native = { native: { queue: 'default', createdAt: NOW, maxAttempts: null } }
     const { envelope } = described({ visibility_timeout_ms: 900 }).job
