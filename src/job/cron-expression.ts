@@ -6,8 +6,10 @@ const MAX_LENGTH = 255
 /** Croner also reads `?`, `+`, years and whole dates, which are not part of the OJS dialect. */
 const TOKEN = /^[0-9A-Za-z*,/#-]+$/
 const STEPS_FROM = /(?<=^|[\s,])(\d+)\/\d+/g
-/** Refused: with steps from 7, croner starts after the end of the week and never gets to Sunday. */
-const STEPS_FROM_7 = /(^|,)0*7\//
+const DAYS: readonly string[] = ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat']
+const STEPS_FROM_DAY = /^([0-9a-z]+)\/(\d+)/i
+/** Croner takes a range that ends with `sun` to end with 7, so this one for the whole week. */
+const SUNDAY_TO_SUNDAY = /^(?:0+|sun)-sun/i
 const ALIASES = new Set(
   ['yearly', 'annually', 'monthly', 'weekly', 'daily', 'midnight', 'hourly'].map((a) => `@${a}`),
 )
@@ -44,8 +46,8 @@ function mistakeIn(expression: string): string | null {
     return `it has ${tokens.length} fields, not 5 or 6`
   const wrong = tokens.find((token) => !TOKEN.test(token) || /(^|,)\//.test(token))
   if (wrong !== undefined) return `'${wrong}' cannot be read`
-  if (STEPS_FROM_7.test(tokens.at(-1) ?? ''))
-    return 'steps from Sunday must begin with 0, not with 7'
+  const unclear = unclearDay(tokens.at(-1) ?? '')
+  if (unclear !== null) return unclear
   try {
     // For steps from a value out of range, as in `75/15`, croner reports no error: it finds no time, and
     // searches the whole calendar for seconds or hours (in `75/15,0` it ignores that part). So first check
@@ -55,6 +57,26 @@ function mistakeIn(expression: string): string | null {
   } catch (error) {
     return error instanceof Error ? asWritten(error.message) : String(error)
   }
+}
+
+/**
+ * The part of the day of week that has two readings, because Sunday is 0 and 7; null: none. Crons that count
+ * to 7 take the 7 of `1/2` for a Sunday, others (and croner) do not, and cronie knows no steps from a value.
+ */
+function unclearDay(dayOfWeek: string): string | null {
+  for (const part of dayOfWeek.split(',')) {
+    if (SUNDAY_TO_SUNDAY.test(part)) {
+      return `'${part}' is unclear: write 0 for Sunday, or * for every day`
+    }
+    const [, first = '', step = ''] = STEPS_FROM_DAY.exec(part) ?? []
+    const named = DAYS.indexOf(first.toLowerCase())
+    const day = named === -1 ? Number(first) : named
+    if (first === '' || day > 7 || (7 - day) % Number(step) !== 0 || day === 0) continue
+    return day === 7
+      ? `'${part}' is unclear: write 0-6/${step} for steps from Sunday, or 0 for Sunday alone`
+      : `'${part}' is unclear: write ${day}-7/${step} with Sunday, or ${day}-6/${step} without`
+  }
+  return null
 }
 
 /** Corrects croner's message, which counts days and months from 0: it would name 31 for `32`, -1 for `0`. */

@@ -45,6 +45,16 @@ describe('a cron expression', () => {
     ['0 0 * * Sat-sun', ['2026-02-14T00:00:00Z', '2026-02-15T00:00:00Z', '2026-02-21T00:00:00Z']],
     ['0 0 * * 5-7', ['2026-02-13T00:00:00Z', '2026-02-14T00:00:00Z', '2026-02-15T00:00:00Z']],
     ['0 0 * * 5-7/2', ['2026-02-13T00:00:00Z', '2026-02-15T00:00:00Z', '2026-02-20T00:00:00Z']],
+    // Steps from a day, where nobody counts a Sunday.
+    ['0 0 * * 1/4', ['2026-02-13T00:00:00Z', '2026-02-16T00:00:00Z', '2026-02-20T00:00:00Z']],
+    ['0 0 * * sun/5', ['2026-02-13T00:00:00Z', '2026-02-15T00:00:00Z', '2026-02-20T00:00:00Z']],
+    ['0 0 * * */5', ['2026-02-13T00:00:00Z', '2026-02-15T00:00:00Z', '2026-02-20T00:00:00Z']],
+    ['0 0 * * 0-7', ['2026-02-13T00:00:00Z', '2026-02-14T00:00:00Z', '2026-02-15T00:00:00Z']],
+    ['0 0 * * 7-sun', ['2026-02-15T00:00:00Z', '2026-02-22T00:00:00Z', '2026-03-01T00:00:00Z']],
+    // In the other fields there is one reading of steps from a value: to the end of the field.
+    ['0 22/1 * * *', ['2026-02-12T22:00:00Z', '2026-02-12T23:00:00Z', '2026-02-13T22:00:00Z']],
+    ['0 0 20/10 * *', ['2026-02-20T00:00:00Z', '2026-03-20T00:00:00Z', '2026-03-30T00:00:00Z']],
+    ['0 0 1 Jul/5 *', ['2026-07-01T00:00:00Z', '2026-12-01T00:00:00Z', '2027-07-01T00:00:00Z']],
     // Months without a 31st are skipped.
     ['0 0 31 * *', ['2026-03-31T00:00:00Z', '2026-05-31T00:00:00Z', '2026-07-31T00:00:00Z']],
     ['0 0 29 2 *', ['2028-02-29T00:00:00Z', '2032-02-29T00:00:00Z', '2036-02-29T00:00:00Z']],
@@ -103,9 +113,18 @@ describe('a cron expression', () => {
     ['0 0 1 1,13/3 *', 'Invalid value for month: 13'],
     ['75/15 * * * *', 'Invalid value for minute: 75'],
     ['75/15,0 * * * * *', 'Invalid value for second: 75'],
-    ['0 0 * * 7/2', 'steps from Sunday must begin with 0, not with 7'],
-    ['0 0 * * 07/2', 'steps from Sunday must begin with 0, not with 7'],
-    ['0 0 * * 1,7/2', 'steps from Sunday must begin with 0, not with 7'],
+    // Are these Sundays, too? In crons that count Sunday as 0 only they are not.
+    ['0 0 * * 1/2', "'1/2' is unclear: write 1-7/2 with Sunday, or 1-6/2 without"],
+    ['0 0 * * 5/2', "'5/2' is unclear: write 5-7/2 with Sunday, or 5-6/2 without"],
+    ['0 0 * * mon,Fri/2', "'Fri/2' is unclear: write 5-7/2 with Sunday, or 5-6/2 without"],
+    ['0 0 * * 3/1', "'3/1' is unclear: write 3-7/1 with Sunday, or 3-6/1 without"],
+    ['0 0 0 * * 1/3#2', "'1/3#2' is unclear: write 1-7/3 with Sunday, or 1-6/3 without"],
+    ['0 0 * * 7/2', "'7/2' is unclear: write 0-6/2 for steps from Sunday, or 0 for Sunday alone"],
+    ['0 0 * * 07/2', "'07/2' is unclear: write 0-6/2 for steps from Sunday, or 0 for Sunday alone"],
+    ['0 0 * * 1,7/3', "'7/3' is unclear: write 0-6/3 for steps from Sunday, or 0 for Sunday alone"],
+    // One Sunday in cron, but the whole week in croner.
+    ['0 0 * * sun-sun', "'sun-sun' is unclear: write 0 for Sunday, or * for every day"],
+    ['0 0 * * 1,0-Sun/2', "'0-Sun/2' is unclear: write 0 for Sunday, or * for every day"],
     ['0 0 31 4 *', 'it matches no date'],
     ['0 0 30 feb *', 'it matches no date'],
     [`${'1,'.repeat(150)}1 * * * *`, 'it is longer than 255 characters'],

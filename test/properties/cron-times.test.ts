@@ -41,7 +41,11 @@ function field(min: number, max: number): fc.Arbitrary<Field> {
   )
 }
 
-const expressions = fc.tuple(field(0, 59), field(0, 23), field(1, 31), field(1, 12), field(0, 6))
+/** The days of the week as cronie counts them: from 0 to 7, and then 7 is the Sunday that 0 is. */
+const weekday = field(0, 7).map(
+  ({ text, has }): Field => ({ text, has: (day) => has(day) || (day === 0 && has(7)) }),
+)
+const expressions = fc.tuple(field(0, 59), field(0, 23), field(1, 31), field(1, 12), weekday)
 type Fields = [minute: Field, hour: Field, day: Field, month: Field, weekday: Field]
 
 /** The local times of the zone, minute by minute. */
