@@ -25,7 +25,7 @@ export interface CronLedger {
    * Returns enabled entries whose time has come, the most overdue first; by index. Fewer than `limit` if
    * they are large, because all of them are in memory at once.
    */
-  due(wall: number, limit: number): CronEntry[]
+  due(wall: number, limit: number): DueEntry[]
 
   /**
    * Does one tick of an entry in one transaction: stores its job, if the overlap policy allows one (decided
@@ -55,6 +55,9 @@ export interface CronLedger {
   /** Removes a queued tick whose job cannot be made. Fence: it is still the first. */
   drop(tick: CronTick): Promise<boolean>
 }
+
+/** An entry that stands at a tick. */
+export type DueEntry = CronEntry & { nextRunAt: number }
 
 /** One time of an entry. `seq` tells it from other entries that had the same name before or after. */
 export interface CronTick {

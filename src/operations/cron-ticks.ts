@@ -1,20 +1,23 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { CronEntry, CronStanding } from '../job/cron-entry.ts'
-import { nextTick, type Tick } from '../job/cron-times.ts'
+import type { Tick } from '../job/cron-times.ts'
 import type { NewJob } from '../job/job.ts'
-import type { CronTick, Fired, Making, TickChange } from '../ledger/cron.ts'
+import type { CronTick, DueEntry, Fired, Making, TickChange } from '../ledger/cron.ts'
 import type { CronEvent } from '../telemetry/events.ts'
 import { cancelJob, followCancel } from './cancel.ts'
-import { cronFacts, newCronJob, tellGap } from './cron.ts'
+import { cronFacts, newCronJob, nextOf, tellGap } from './cron.ts'
+import { type Missed, missedSince } from './cron-missed.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { isPaused } from './pause.ts'
 import { storedEvent } from './push.ts'
 
 const PAGE = 50
+/** Due entries that are worked on together: their writes share one or two commits. */
+const DUE_PAGE = 500
+/** Of these, how many times and jobs are calculated before other work has its turn. */
+const SLICE = 50
 /** Ticks of one entry that may wait for its running job; later ones are skipped. */
 const MAX_QUEUED = 100
-/** Missed times of an entry are counted one by one up to this: of some years there may be millions. */
-const MAX_MISSED = 100
 /** A job may come back to life between the cancel and the next attempt to fire, but not for ever. */
 const MAX_CANCEL_ROUNDS = 10
 
@@ -28,22 +31,21 @@ type SkipReason = Exclude<(CronEvent & { type: 'cron.skipped' })['reason'], 'mis
 
 /**
  * Fires the due tick of each due entry, the most overdue first, and moves the entry to its next time after
- * now. So after a downtime each entry catches up with one job (ojs-digest §7.4), and an event says how many
- * times it missed. Returns how many ticks are done. Unless there were none, there may be more: the ledger may
- * return less than a page, to bound the memory.
+ * now. So after a downtime each entry catches up with one job (ojs-digest §7.4). Adds to `untold` which
+ * entries have missed times, so that no entry waits until the times of the others are counted. Returns how
+ * many ticks are done. Unless there were none, there may be more: the ledger may return less than a page, to
+ * bound the memory.
  */
-export async function fireDue(deps: Deps): Promise<number> {
+export async function fireDue(deps: Deps, untold: Missed[]): Promise<number> {
   const wall = deps.clock.wall()
-  const entries = deps.ledger.cron.due(wall, PAGE)
-  // In parallel, so that the writes share a commit.
-  const passes = await Promise.all(entries.map((entry) => fireEntry(deps, entry, wall)))
-  for (const { missed } of passes) {
-    if (missed === undefined) continue
-    // `tellMissed` calculates up to a hundred times, and after an outage every entry has missed some: let
-    // other work run in between.
-    await nextTurn()
-    tellMissed(deps, missed, wall)
+  const plans: Plan[] = []
+  for (const entry of deps.ledger.cron.due(wall, DUE_PAGE)) {
+    if (plans.length % SLICE === SLICE - 1) await nextTurn()
+    plans.push(planOf(deps, entry, wall))
   }
+  // In parallel, so that the writes share a commit.
+  const passes = await Promise.all(plans.map((plan) => fireEntry(deps, plan)))
+  for (const { missed } of passes) if (missed !== undefined) untold.push(missed)
   return passes.filter(({ isDone }) => isDone).length
 }
 
@@ -83,27 +85,41 @@ export async function releaseQueued(deps: Deps): Promise<void> {
   }
 }
 
+/** What is to become of the tick at which an entry stands. */
+interface Plan {
+  entry: CronEntry
+  tick: CronTick
+  job: NewJob | SkipReason
+  /** The entry's next time after now. */
+  next: Tick | null
+  missed?: Missed
+}
+
 /** The result of firing one due entry. */
 interface Pass {
   /** False: the entry still stands at this tick, which the next pass tries again. */
   isDone: boolean
-  missed?: Missed
+  missed?: Missed | undefined
 }
 
-/** Times from `first` on that have passed and get no job. */
-interface Missed {
-  entry: CronEntry
-  first: Tick
-}
-
-async function fireEntry(deps: Deps, entry: CronEntry, wall: number): Promise<Pass> {
+function planOf(deps: Deps, entry: DueEntry, wall: number): Plan {
   const { name, seq, nextRunAt } = entry
-  if (nextRunAt === null) return { isDone: false }
   const tick: CronTick = { name, seq, at: nextRunAt }
   const following = nextOf(deps, entry, tick.at)
   const isBehind = following !== null && following.at <= wall
   const next = isBehind ? nextOf(deps, entry, wall) : following
-  const job = isPausedFor(deps, entry) ? 'queue_paused' : jobOf(deps, entry, tick)
+  const job = jobOf(deps, entry, tick)
+  return {
+    entry,
+    tick,
+    job,
+    next,
+    ...(isBehind && { missed: missedSince(entry, following, wall) }),
+  }
+}
+
+async function fireEntry(deps: Deps, { entry, tick, next, missed, ...plan }: Plan): Promise<Pass> {
+  const job = isPausedFor(deps, entry) ? 'queue_paused' : plan.job
   const change = {
     job: typeof job === 'string' ? null : job,
     nextRunAt: next?.at ?? null,
@@ -113,43 +129,15 @@ async function fireEntry(deps: Deps, entry: CronEntry, wall: number): Promise<Pa
   const outcome = await fireUnblocked(deps, tick, change, (fired) => {
     if (typeof job === 'string') tellSkipped(deps, entry, tick, job)
     else tellFired(deps, entry, tick, fired)
-    tellGap(deps, entry, next)
+    tellGap(deps, cronFacts(entry), next)
   })
   if (outcome === 'blocked' || outcome === 'unsettled') return { isDone: false }
-  if (outcome === 'stale') return { isDone: true }
-  return { isDone: true, ...(isBehind && { missed: { entry, first: following } }) }
-}
-
-function tellMissed(deps: Deps, { entry, first }: Missed, wall: number): void {
-  let count = 0
-  let missed: Tick | null = first
-  while (missed !== null && missed.at <= wall && count < MAX_MISSED) {
-    tellGap(deps, entry, missed)
-    count++
-    missed = nextOf(deps, entry, missed.at)
-  }
-  const hasMore = missed !== null && missed.at <= wall
-  const cron = cronFacts(entry)
-  const what = { reason: 'missed', count, hasMore } as const
-  deps.events.emit({ type: 'cron.skipped', cron, scheduledAt: first.at, ...what })
+  return { isDone: true, missed: outcome === 'stale' ? undefined : missed }
 }
 
 /** `isUnsettled`: an unconfirmed job may still be withdrawn, so it cannot be a duplicate yet. */
 function makingNow(deps: Deps): Omit<Making, 'job'> {
   return { now: deps.clock.now(), isUnsettled: (id) => deps.transient.unconfirmed.has(id) }
-}
-
-/** Returns null also when this machine no longer knows the time zone: one entry must not stop the others. */
-function nextOf(deps: Deps, entry: Omit<CronStanding, 'nextRunAt'>, instant: number): Tick | null {
-  try {
-    return nextTick(entry, instant)
-  } catch (error) {
-    deps.logger.error(
-      { err: error, cron: entry.name },
-      'cron job: the next time cannot be calculated',
-    )
-    return null
-  }
 }
 
 /**

@@ -7,7 +7,7 @@ import {
   toDefinition,
   withTick,
 } from '../job/cron-entry.ts'
-import { nextTick, type Tick } from '../job/cron-times.ts'
+import { nextTick, type Schedule, type Tick } from '../job/cron-times.ts'
 import type { NewJob } from '../job/job.ts'
 import { traceIdIn } from '../job/trace-carry.ts'
 import { parseCron, parsePush } from '../schemas/validator.ts'
@@ -39,7 +39,7 @@ export async function registerCron(
     limit: MAX_CRON_JOBS,
   })
   if (registered.outcome !== 'registered') throw refusal(definition.name, registered.outcome)
-  tellGap(deps, registered.entry, first)
+  tellGap(deps, cronFacts(definition), first)
   const { name, expression, timezone } = definition
   const asked = { requestId: context.requestId, traceId: traceIdIn(context) }
   deps.logger.info({ cron: name, expression, timezone, ...asked }, 'cron job registered')
@@ -139,9 +139,22 @@ export function cronFacts({ name, expression, template }: CronDefinition): CronF
   return { name, expression, jobType: template.type, queue }
 }
 
+/** Returns null also when this machine no longer knows the time zone: one entry must not stop the others. */
+export function nextOf(
+  deps: Pick<Deps, 'logger'>,
+  { name, ...schedule }: Schedule & { name: string },
+  instant: number,
+): Tick | null {
+  try {
+    return nextTick(schedule, instant)
+  } catch (error) {
+    deps.logger.error({ err: error, cron: name }, 'cron job: the next time cannot be calculated')
+    return null
+  }
+}
+
 /** Emits `cron.skipped` for a time that the clocks leap over before `next`; no tick of its own would. */
-export function tellGap(deps: Pick<Deps, 'events'>, entry: CronEntry, next: Tick | null): void {
+export function tellGap(deps: Pick<Deps, 'events'>, cron: CronFacts, next: Tick | null): void {
   if (next === null || next.gapAt === null) return
-  const cron = cronFacts(entry)
   deps.events.emit({ type: 'cron.skipped', cron, scheduledAt: next.gapAt, reason: 'dst_skip' })
 }

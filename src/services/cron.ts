@@ -1,3 +1,4 @@
+import { type Missed, tellMissed } from '../operations/cron-missed.ts'
 import { fireDue, releaseQueued, returnFromAhead } from '../operations/cron-ticks.ts'
 import type { Deps } from '../operations/deps.ts'
 import { systemPass } from '../telemetry/tracing.ts'
@@ -9,9 +10,15 @@ import { Loop } from './loop.ts'
  */
 const INTERVAL_MS = 100
 
+/** Entries whose missed times are counted in one pass, a millisecond each; the jobs have to be published too. */
+const TOLD_AT_ONCE = 50
+/** Entries whose missed times may wait until they are counted. */
+const MAX_UNTOLD = 10_000
+
 /** Enqueues the jobs of cron entries when their time comes (seed 001 §13). */
 export function cron(deps: Deps): Loop {
   let seenWall = Number.POSITIVE_INFINITY
+  const untold: Missed[] = []
   return new Loop({
     name: 'cron',
     everyMs: INTERVAL_MS,
@@ -21,15 +28,16 @@ export function cron(deps: Deps): Loop {
       const wall = deps.clock.wall()
       if (wall < seenWall) await returnFromAhead(deps)
       seenWall = wall
-      return await cronOnce(deps)
+      return await cronOnce(deps, untold)
     },
   })
 }
 
-/** Returns true if there may be more. */
-async function cronOnce(deps: Deps): Promise<boolean> {
+/** Returns true if there may be more. Missed times are told when nothing is due, or too many are untold. */
+async function cronOnce(deps: Deps, untold: Missed[]): Promise<boolean> {
   const isDue = deps.ledger.cron.due(deps.clock.wall(), 1).length > 0
-  const fired = isDue ? await systemPass('ojs.cron.trigger', () => fireDue(deps)) : 0
+  const fired = isDue ? await systemPass('ojs.cron.trigger', () => fireDue(deps, untold)) : 0
+  await tellMissed(deps, untold.splice(0, fired > 0 ? untold.length - MAX_UNTOLD : TOLD_AT_ONCE))
   await releaseQueued(deps)
   return fired > 0
 }

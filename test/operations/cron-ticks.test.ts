@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest'
 import type { CronDefinition } from '../../src/job/cron-entry.ts'
+import { type Missed, tellMissed } from '../../src/operations/cron-missed.ts'
 import { fireDue, releaseQueued, returnFromAhead } from '../../src/operations/cron-ticks.ts'
 import { push } from '../../src/operations/push.ts'
 import { NOW } from '../ledger/harness.ts'
@@ -12,6 +13,14 @@ beforeEach(() => {
   stage = onToldBroker(harness, {})
 })
 
+/** One pass: fires what is due, and tells which times were missed. */
+async function fire(): Promise<number> {
+  const untold: Missed[] = []
+  const done = await fireDue(stage.deps, untold)
+  await tellMissed(stage.deps, untold)
+  return done
+}
+
 function register(name: string, given: Partial<CronDefinition> = {}, queue = 'q') {
   const definition: CronDefinition = {
     name,
@@ -23,16 +32,45 @@ function register(name: string, given: Partial<CronDefinition> = {}, queue = 'q'
     template: { type: 'a', args: [], options: { queue } },
     ...given,
   }
-  const first = { nextRunAt: NOW - 1, createdAt: NOW, limit: 1_000 }
+  const first = { nextRunAt: NOW - 1, createdAt: NOW, limit: 2_000 }
   return harness.ledger.cron.register(definition, first)
 }
 
 it('a cron job whose time zone is no longer known runs a last time and does not stop others', async () => {
   await Promise.all([register('lost', { timezone: 'Mars/Phobos' }), register('well')])
-  expect(await fireDue(stage.deps)).toBe(2)
+  expect(await fire()).toBe(2)
   expect(harness.ledger.counts('q').available).toBe(2)
   expect(harness.ledger.cron.find('lost')?.nextRunAt).toBeNull()
   expect(harness.ledger.cron.find('well')?.nextRunAt).toBeGreaterThan(NOW)
+})
+
+it('1,200 entries that are due at once share a few commits, and other work goes on', async () => {
+  await Promise.all(Array.from({ length: 1_200 }, (_, i) => register(`e${i}`)))
+  const exec = vi.spyOn(harness.db, 'exec')
+  let turns = 0
+  const count = () => {
+    turns += 1
+    others = setImmediate(count)
+  }
+  let others = setImmediate(count)
+  while ((await fire()) > 0);
+  clearImmediate(others)
+  expect(harness.ledger.counts('q').available).toBe(1_200)
+  const commits = exec.mock.calls.filter(([sql]) => sql === 'COMMIT').length
+  // One per page; a slow machine needs more, because a commit takes no more writes after 50 ms.
+  expect(commits).toBeLessThanOrEqual(12)
+  expect(turns).toBeGreaterThanOrEqual(20)
+})
+
+it('a pass fires all due entries before it counts which times they missed', async () => {
+  await Promise.all(Array.from({ length: 60 }, (_, i) => register(`e${i}`)))
+  harness.db.exec(`UPDATE cron_jobs SET next_run_at = ${NOW - 86_400_000}`)
+  const untold: Missed[] = []
+  expect(await fireDue(stage.deps, untold)).toBe(60)
+  expect(new Set(stage.events.map(({ type }) => type))).toEqual(
+    new Set(['job.enqueued', 'cron.triggered']),
+  )
+  expect(untold).toHaveLength(60)
 })
 
 it('a queued tick is released although 50 others before it are for a paused queue', async () => {
@@ -59,10 +97,10 @@ it('a cron job queues up to 100 ticks, and skips the next one as queue_full', as
     harness.db.exec(`UPDATE cron_jobs SET queued = '${queued}', next_run_at = ${NOW - 1}`)
   }
   waiting(99)
-  await fireDue(stage.deps)
+  await fire()
   expect(stage.events).toEqual([])
   waiting(100)
-  await fireDue(stage.deps)
+  await fire()
   expect(stage.events).toMatchObject([{ type: 'cron.skipped', reason: 'queue_full' }])
 })
 
@@ -74,7 +112,7 @@ it('fireDue emits job.enqueued before job.cancelled when a PUSH replaces the job
     broadcast: async () => 'confirmed',
   })
   await register('one', { template: job })
-  const fired = fireDue(stage.deps)
+  const fired = fire()
   await Promise.all([fired, push(stage.deps, job, { requestId: 'req_1' })])
   const [triggered] = stage.events.filter(({ type }) => type === 'cron.triggered')
   const id = triggered && 'job' in triggered ? triggered.job.id : ''
@@ -98,13 +136,13 @@ it('fireDue asks for no further pass when all due cron jobs wait for an unconfir
   const template = { type: 'a', args: [], options: { queue: 'q', unique: { key: [] } } }
   const given = { template, overlap: 'allow' } as const
   await register('first', given)
-  expect(await fireDue(stage.deps)).toBe(1)
+  expect(await fire()).toBe(1)
   const { id } = harness.db.prepare('SELECT id FROM jobs').get() as { id: string }
   stage.deps.transient.unconfirmed.set(id, Promise.resolve())
   await Promise.all(Array.from({ length: 50 }, (_, i) => register(`e${i}`, given)))
-  expect(await fireDue(stage.deps)).toBe(0)
+  expect(await fire()).toBe(0)
   stage.deps.transient.unconfirmed.clear()
-  expect(await fireDue(stage.deps)).toBe(50)
+  expect(await fire()).toBe(50)
 })
 
 it('a queued tick is skipped as invalid_job when its job is no longer valid', async () => {
@@ -119,9 +157,9 @@ it('fireDue emits job.cancelled for the job that a cron job replaces by its uniq
   const unique = { key: [], on_conflict: 'replace' }
   const template = { type: 'a', args: [], options: { queue: 'q', unique } }
   await register('first', { template, overlap: 'allow' })
-  await fireDue(stage.deps)
+  await fire()
   await register('second', { template, overlap: 'allow' })
-  await fireDue(stage.deps)
+  await fire()
   expect(harness.ledger.counts('q')).toMatchObject({ available: 1, cancelled: 1 })
   expect(stage.events.map(({ type }) => type)).toContain('job.cancelled')
 })
@@ -177,7 +215,7 @@ describe('runs that were missed since the last one', () => {
   ])('are reported in one cron.skipped event: after %i ms, %i of them', async (ms, count) => {
     await register('often', SECONDLY)
     plant(NOW - ms)
-    await fireDue(stage.deps)
+    await fire()
     expect(harness.ledger.counts('q').available).toBe(1)
     const scheduledAt = NOW - ms + 1_000
     expect(skipped()).toEqual([
@@ -189,10 +227,10 @@ describe('runs that were missed since the last one', () => {
   it('are counted up to 100, even after a year of seconds', async () => {
     await register('often', SECONDLY)
     plant(NOW - 365 * 86_400_000)
-    await fireDue(stage.deps)
+    await fire()
     expect(skipped()).toMatchObject([{ reason: 'missed', count: 100, hasMore: true }])
     expect(harness.ledger.cron.find('often')?.nextRunAt).toBe(NOW + 1_000)
-    await fireDue(stage.deps)
+    await fire()
     expect(skipped()).toHaveLength(1)
   })
 
@@ -200,7 +238,7 @@ describe('runs that were missed since the last one', () => {
     await register('often', SECONDLY)
     plant(NOW - 999)
     stage.deps.clock.wall = () => NOW - 1
-    await fireDue(stage.deps)
+    await fire()
     expect(skipped()).toEqual([])
     expect(harness.ledger.cron.find('often')?.nextRunAt).toBe(NOW)
   })
@@ -209,7 +247,7 @@ describe('runs that were missed since the last one', () => {
     await register('often', SECONDLY)
     plant(NOW - 2_000)
     await harness.ledger.pauses.pause('q', NOW)
-    await fireDue(stage.deps)
+    await fire()
     expect(skipped()).toMatchObject([{ reason: 'queue_paused' }, { reason: 'missed', count: 2 }])
   })
 
@@ -219,7 +257,7 @@ describe('runs that were missed since the last one', () => {
     await register('nightly', given)
     plant(at - 86_400_000)
     stage.deps.clock.wall = () => at + 2 * 86_400_000
-    await fireDue(stage.deps)
+    await fire()
     expect(skipped()).toMatchObject([{ reason: 'dst_skip' }, { reason: 'missed', count: 2 }])
   })
 })

@@ -58,7 +58,9 @@ export function prepareCron(db: Database) {
     /** Counts by an index. That is cheap, because registration limits the number of entries. */
     cronCount: db.prepare<[], { count: number }>('SELECT count(*) AS count FROM cron_jobs'),
     cronRemove: db.prepare<[name: string]>('DELETE FROM cron_jobs WHERE name = ?'),
-    cronDue: db.prepare<[wall: number, limit: number], RawEntry>(`SELECT ${COLUMNS} ${DUE}`),
+    cronDue: db.prepare<[wall: number, limit: number], RawEntry & { nextRunAt: number }>(
+      `SELECT ${COLUMNS} ${DUE}`,
+    ),
     /** The sizes of the rows that `cronDue` returns, in the same order. */
     cronDueSizes: db.prepare<[wall: number, limit: number], { bytes: number }>(
       `SELECT octet_length(template) AS bytes ${DUE}`,

@@ -1,6 +1,6 @@
 import type { CronDefinition, CronEntry, CronStanding } from '../../job/cron-entry.ts'
 import { freshRow } from '../../job/job.ts'
-import type { CronLedger, CronTick, Fired, Made, Making, TickChange } from '../cron.ts'
+import type { CronLedger, CronTick, DueEntry, Fired, Made, Making, TickChange } from '../cron.ts'
 import type { Access } from './access.ts'
 import type { RawEntry } from './cron-statements.ts'
 import { onlyRow } from './driver.ts'
@@ -71,10 +71,12 @@ export class SqliteCron implements CronLedger {
     return this.#access.write(() => cronRemove.run(name).changes === 1)
   }
 
-  due(wall: number, limit: number): CronEntry[] {
+  due(wall: number, limit: number): DueEntry[] {
     const { cronDue, cronDueSizes } = this.#store.statements
     return this.#access.read(() =>
-      cronDue.all(wall, fitting(cronDueSizes.all(wall, limit))).map(toEntry),
+      cronDue
+        .all(wall, fitting(cronDueSizes.all(wall, limit)))
+        .map((raw) => ({ ...toEntry(raw), nextRunAt: raw.nextRunAt })),
     )
   }
 
