@@ -10,6 +10,9 @@ import { Pieces } from './pieces.ts'
 /** Shared by all listeners of the process, since they share its memory. */
 const PROCESS_BUDGET = new BodyBudget(partOfHeap(1 / 4, 256 * 1024 * 1024))
 
+/** The longest body that is looked at for an empty list. */
+const MAX_EMPTY = 64
+
 interface Reading {
   limits?: JsonLimits
   budget?: BodyBudget
@@ -32,8 +35,9 @@ export async function readJson(
 }
 
 /**
- * As `readJson`, but a request without a body yields `{}` (conformance.md §3.5, 10), and so does a chunked
- * body without a byte: proxies send one for an HTTP/2 request that declares no length.
+ * As `readJson`, but a request without a body yields `{}` (conformance.md §3.5, 10). So does a chunked body
+ * without a byte: proxies send one for an HTTP/2 request that declares no length. And so does `[]`, which is
+ * how PHP writes an object without members.
  */
 export async function readOptionalJson(
   request: Request,
@@ -43,6 +47,7 @@ export async function readOptionalJson(
   const body = await readBody(request, response, maxBytes, PROCESS_BUDGET)
   if (body.length === 0) return {}
   requireJson(request.headers)
+  if (body.length <= MAX_EMPTY && /^\s*\[\s*\]\s*$/.test(body.toString())) return {}
   return parsed(request, body, JSON_LIMITS)
 }
 

@@ -3,7 +3,8 @@ import { checkExpression } from './cron-expression.ts'
 import type { Schedule } from './cron-times.ts'
 import { checkZone } from './cron-zone.ts'
 import { timestamp } from './document.ts'
-import { isOptionMember, metaOf } from './envelope.ts'
+import { metaOf } from './envelope.ts'
+import { isOptionMember, refuseBeside } from './members.ts'
 import type { CronRequest, PushRequest } from './request.ts'
 
 /**
@@ -96,6 +97,7 @@ const TEMPLATE_MEMBERS = new Set(['type', 'args', 'schema', 'specversion', 'opti
 
 /** `args` is required by seed 001 §13.2 and optional elsewhere (ojs-digest C-46). */
 function templateOf(request: CronRequest): object {
+  refuseBeside(request.job_template == null ? 'cron' : 'template', request)
   const given = request.job_template ?? ownTemplate(request)
   if (given['id'] != null) {
     const field = templateField(request, 'id')

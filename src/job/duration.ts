@@ -64,6 +64,22 @@ export function parseDuration(text: string, field: string): number {
   return Math.round(ms)
 }
 
+interface NamedLease {
+  visibility_timeout_ms?: number | null
+  /** Seconds, or a duration. */
+  visibility_timeout?: number | string | null
+}
+
+/** The length of a lease, by either name; null: none is named. `field`: the place of the second name. */
+export function leaseMsOf(named: NamedLease, field: string): number | null {
+  const { visibility_timeout_ms: exact, visibility_timeout: other } = named
+  if (exact != null || other == null) return exact ?? null
+  if (typeof other === 'number') return other * 1000
+  const ms = parseDuration(other, field)
+  if (ms < 1) throw invalidField(field, `The '${field}' field must be longer than 0.`)
+  return ms
+}
+
 /** `null` when the text is not an ISO 8601 duration. */
 function isoMs(text: string): number | null {
   const parts = text.length <= 64 ? ISO.exec(text)?.slice(1) : undefined

@@ -1,12 +1,13 @@
-import { invalidField, OjsError } from '../errors.ts'
+import { OjsError } from '../errors.ts'
 import type { SortingBudget } from './canonical-json.ts'
 import { timestamp, withSeconds } from './document.ts'
-import { parseDuration } from './duration.ts'
+import { leaseMsOf } from './duration.ts'
 import { type Instant, parseInstant, toldInstant } from './instant.ts'
 import type { Carry, NewJob } from './job.ts'
+import { isKnownMember, isOptionMember } from './members.ts'
 import { checkQueueName } from './queue-name.ts'
 import type { PushOptions, PushRequest, UniqueRequest } from './request.ts'
-import { normaliseRetry } from './retry.ts'
+import { checkAttempts, normaliseRetry } from './retry.ts'
 import { utf8Bytes } from './text-size.ts'
 import { isTraceparent } from './traceparent.ts'
 import { uniqueEcho, uniqueOf } from './unique.ts'
@@ -34,8 +35,6 @@ interface NativeContext {
   createdAt: number
   /** `x-ojs-max-attempts`: no execution has a higher number (seed 002 §8.3). */
   maxAttempts: number | null
-  /** `max_attempts` of the body, for a job with neither `retry.max_attempts` nor the header. */
-  maxAttemptsInBody?: number | null
   /**
    * Present if the message came by `ojs.exchange.delayed`, so that the job is not deliverable yet. `dueAt`:
    * the time in its headers (wall time, ms), which wins over the body's; null: there is none.
@@ -46,26 +45,6 @@ interface NativeContext {
 const MAX_META_BYTES = 65_536
 const MAX_UTF8_BYTES = 3
 const NAMED_PRIORITY = { HIGH: 10, NORMAL: 0, LOW: -10 } as const
-
-/**
- * Members that only the server writes. They are ignored in a request (ojs-digest §2.1), so that a client can
- * post a job document again as it was read.
- */
-const SYSTEM_MEMBERS = new Set([
-  ...['state', 'attempt', 'max_attempts', 'created_at', 'enqueued_at', 'started_at', 'worker_id'],
-  ...['completed_at', 'cancelled_at', 'discarded_at', 'activated_at', 'previous_state'],
-  ...['re_enqueued_at', 'next_attempt_at', 'retry_delay_ms', 'result', 'error', 'errors'],
-  ...['parent_results', 'workflow_id', 'workflow_step'],
-  ...['x_ojs_generation', 'retry_extra', 'unique_extra'],
-])
-
-/** Options that the gateway knows; every other member is unknown, and kept. */
-const OPTION_MEMBERS = new Set([
-  ...['queue', 'priority', 'timeout_ms', 'timeout', 'visibility_timeout_ms', 'visibility_timeout'],
-  ...['delay_until', 'scheduled_at', 'expires_at', 'retry', 'retry_policy', 'unique', 'tags'],
-  ...['pending', 'rate_limit', 'meta', 'metadata'],
-])
-const ENVELOPE_MEMBERS = new Set(['specversion', 'id', 'type', 'args', 'schema', 'options'])
 
 /**
  * Makes a job out of a validated request: fills in defaults, unifies both dialects, and keeps every unknown
@@ -177,6 +156,7 @@ function mergeOptions(request: PushRequest): Omit<PushOptions, 'meta' | 'metadat
     scheduled_at: start.scheduled_at ?? null,
     expires_at: inner.expires_at ?? request.expires_at ?? null,
     retry: inner.retry ?? inner.retry_policy ?? request.retry ?? request.retry_policy ?? null,
+    max_attempts: inner.max_attempts ?? request.max_attempts ?? null,
     unique: inner.unique ?? request.unique ?? null,
     tags: inner.tags ?? request.tags ?? null,
     pending: inner.pending ?? request.pending ?? null,
@@ -237,10 +217,11 @@ function seconds(value: number | null | undefined): number | undefined {
 function attemptsOf(options: PushOptions, request: PushRequest, context: EnvelopeContext) {
   const policy = options.retry ?? options.retry_policy
   const retry = normaliseRetry(policy, retryField(request))
-  const { maxAttempts: inHeader = null, maxAttemptsInBody = null } = context.native ?? {}
+  checkAttempts(options.max_attempts, fieldName(request, 'max_attempts'))
+  const inHeader = context.native?.maxAttempts ?? null
   // A native producer may name the maximum in the header only (seed 002 §6.2).
   if (policy?.max_attempts == null) {
-    return { retry, maxAttempts: inHeader ?? maxAttemptsInBody ?? retry.maxAttempts }
+    return { retry, maxAttempts: inHeader ?? options.max_attempts ?? retry.maxAttempts }
   }
   return { retry, maxAttempts: Math.min(retry.maxAttempts, inHeader ?? retry.maxAttempts) }
 }
@@ -248,7 +229,7 @@ function attemptsOf(options: PushOptions, request: PushRequest, context: Envelop
 function timesOf(options: PushOptions, request: PushRequest, context: EnvelopeContext) {
   return {
     timeoutMs: options.timeout_ms ?? seconds(options.timeout) ?? context.timeoutMs,
-    visibilityMs: visibilityOf(options, fieldName(request, 'visibility_timeout')),
+    visibilityMs: leaseMsOf(options, fieldName(request, 'visibility_timeout')),
     scheduledAt: scheduleOf(options, request, context),
     expiresAt: instant(options.expires_at, fieldName(request, 'expires_at'), context),
   }
@@ -269,16 +250,6 @@ function secondsIn(options: PushOptions, { native }: EnvelopeContext) {
 /** Seed 003's times are in seconds and cannot say "no limit", which is 0 in `timeout_ms`. */
 function inSeconds(ms: number | null): number | undefined {
   return ms === null || ms === 0 ? undefined : Math.ceil(ms / 1000)
-}
-
-function visibilityOf(options: PushOptions, field: string): number | null {
-  if (options.visibility_timeout_ms != null) return options.visibility_timeout_ms
-  const named = options.visibility_timeout
-  if (named == null) return null
-  if (typeof named === 'number') return named * 1000
-  const ms = parseDuration(named, field)
-  if (ms < 1) throw invalidField(field, `The '${field}' field must be longer than 0.`)
-  return ms
 }
 
 function instant(
@@ -351,9 +322,9 @@ type Members = Record<string, unknown>
 
 /** Adds the request's unknown members. Seed 003: "Unknown fields are preserved during round-tripping." */
 function withUnknown(known: Members, request: PushRequest): Members {
-  const outer = Object.keys(request).filter((name) => !isKnown(name))
+  const outer = Object.keys(request).filter((name) => !isKnownMember(name))
   const options: Record<string, unknown> = { ...request.options }
-  const inner = Object.keys(options).filter((name) => !OPTION_MEMBERS.has(name))
+  const inner = Object.keys(options).filter((name) => !isOptionMember(name))
   if (outer.length + inner.length === 0) return known
   const kept: [string, unknown][] = outer.map((name) => [name, request[name]])
   if (inner.length > 0) kept.push(['options', pick(options, inner)])
@@ -363,15 +334,6 @@ function withUnknown(known: Members, request: PushRequest): Members {
 
 function pick(source: Record<string, unknown>, names: readonly string[]): object {
   return Object.fromEntries(names.map((name) => [name, source[name]]))
-}
-
-/** True for the name of a known option; each may stand at the top level as well as in `options`. */
-export function isOptionMember(name: string): boolean {
-  return OPTION_MEMBERS.has(name)
-}
-
-function isKnown(name: string): boolean {
-  return ENVELOPE_MEMBERS.has(name) || OPTION_MEMBERS.has(name) || SYSTEM_MEMBERS.has(name)
 }
 
 function carryOf(

@@ -27,6 +27,8 @@ export interface PushOptions {
   retry?: RetryRequest | null
   /** Another name of `retry` (ojs-digest §2.1). */
   retry_policy?: RetryRequest | null
+  /** Another place for `retry.max_attempts`, which wins. */
+  max_attempts?: number | null
   unique?: UniqueRequest | null
   tags?: string[] | null
   pending?: boolean | null
@@ -71,8 +73,11 @@ export interface FetchRequest {
   queues: string[]
   /** Clamped to 0…100. */
   count?: number | null
+  /** Another name of `count`. */
+  batch_size?: number | null
   worker_id?: string | null
   visibility_timeout_ms?: number | null
+  visibility_timeout?: number | string | null
   wait_ms?: number | null
 }
 
@@ -91,6 +96,8 @@ export interface NackRequest {
   worker_id?: string | null
   attempt?: number | null
   requeue?: boolean | null
+  /** Another place for that of the error, which wins. */
+  retryable?: boolean | null
 }
 
 /** At least one of `code` and `type` is there; `details.error_class` may name the class of the error. */
@@ -112,6 +119,7 @@ export interface HeartbeatRequest {
   job_id?: string | null
   attempt?: number | null
   visibility_timeout_ms?: number | null
+  visibility_timeout?: number | string | null
   /** The state that the worker reports: `running`, `quiet`, `terminate`, or any word of its own. */
   state?: string | null
   queues?: string[] | null

@@ -94,10 +94,7 @@ function checkRange(
   max: Interval | null,
   field: string,
 ): void {
-  const attempts = retry.max_attempts ?? 0
-  if (attempts < 0 || attempts > MAX_INT32) {
-    throw outOfRange(`${field}.max_attempts`, `must be from 0 to ${MAX_INT32}`)
-  }
+  checkAttempts(retry.max_attempts, `${field}.max_attempts`)
   if ((retry.backoff_coefficient ?? 1) < 1) {
     throw outOfRange(`${field}.backoff_coefficient`, 'must be at least 1.0')
   }
@@ -111,6 +108,12 @@ function checkRange(
   if (max !== null && max.ms < (initial?.ms ?? 1)) {
     throw outOfRange(max.field, 'must not be shorter than initial_interval')
   }
+}
+
+/** Throws 422. */
+export function checkAttempts(attempts: number | null | undefined, field: string): void {
+  if (attempts == null || (attempts >= 0 && attempts <= MAX_INT32)) return
+  throw outOfRange(field, `must be from 0 to ${MAX_INT32}`)
 }
 
 function outOfRange(field: string, rule: string): OjsError {

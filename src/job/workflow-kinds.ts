@@ -1,4 +1,5 @@
 import { echoed, invalidField, OjsError } from '../errors.ts'
+import { refuseBeside } from './members.ts'
 import type { WorkflowType } from './workflow.ts'
 
 /** The most jobs of a workflow, callbacks included. */
@@ -24,8 +25,8 @@ export function kindOf(type: unknown, field: string): WorkflowType {
 }
 
 /**
- * Throws 400 for jobs that this type of workflow would silently leave out: callbacks of another type than
- * batch (ojs-digest §8.1), or a second list.
+ * Throws 400 for what this type of workflow would silently leave out: callbacks of another type than batch
+ * (ojs-digest §8.1), a second list, or options outside `options`.
  */
 export function refuseLeftOut(
   type: WorkflowType,
@@ -33,6 +34,7 @@ export function refuseLeftOut(
   path = '',
 ): void {
   const { steps, jobs, callbacks } = body
+  refuseBeside('workflow', body, path)
   if (steps != null && jobs != null) {
     throw invalidField(
       inside(path, 'jobs'),

@@ -41,8 +41,21 @@ function withDefaults(defaults: Members, own: Members): Members {
   for (const names of ALIASES) {
     if (names.some((name) => given.has(name))) for (const name of names) given.add(name)
   }
+  const hasAttempts = given.has('max_attempts')
+  if (attemptsIn(own['retry'] ?? own['retry_policy']) != null) given.add('max_attempts')
+  const inherited = Object.entries(present(defaults)).filter(([name]) => !given.has(name))
   // fromEntries defines own members: one called `__proto__` stays data.
-  return Object.fromEntries(Object.entries(present(defaults)).filter(([name]) => !given.has(name)))
+  return Object.fromEntries(hasAttempts ? inherited.map(withoutAttempts) : inherited)
+}
+
+function attemptsIn(retry: unknown): unknown {
+  return isJsonObject(retry) ? retry['max_attempts'] : undefined
+}
+
+/** An inherited retry policy beside a step's own `max_attempts`, which overrides that of the policy. */
+function withoutAttempts([name, value]: [string, unknown]): [string, unknown] {
+  const isPolicy = name === 'retry' || name === 'retry_policy'
+  return isPolicy && isJsonObject(value) ? [name, { ...value, max_attempts: null }] : [name, value]
 }
 
 function present(members: Members): Members {

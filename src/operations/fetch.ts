@@ -1,4 +1,5 @@
 import type { Delivery } from '../broker/broker.ts'
+import { leaseMsOf } from '../job/duration.ts'
 import type { JobRow } from '../job/job.ts'
 import { checkQueueName } from '../job/queue-name.ts'
 import type { FetchRequest } from '../job/request.ts'
@@ -47,9 +48,9 @@ export async function fetch(
 function askedFor(body: FetchRequest): FetchRequest {
   return {
     queues: body.queues,
-    count: body.count ?? null,
+    count: body.count ?? body.batch_size ?? null,
     worker_id: body.worker_id ?? null,
-    visibility_timeout_ms: body.visibility_timeout_ms ?? null,
+    visibility_timeout_ms: leaseMsOf(body, 'visibility_timeout'),
     wait_ms: body.wait_ms ?? null,
   }
 }

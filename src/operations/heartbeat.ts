@@ -1,3 +1,4 @@
+import { leaseMsOf } from '../job/duration.ts'
 import type { HeartbeatRequest } from '../job/request.ts'
 import type { ExtendedLease } from '../ledger/leases.ts'
 import { parseHeartbeat } from '../schemas/validator.ts'
@@ -66,7 +67,7 @@ async function extend(
   const leases = await deps.ledger.extend(ids, {
     now: deps.clock.now(),
     workerId: request.worker_id,
-    leaseMs: request.visibility_timeout_ms ?? null,
+    leaseMs: leaseMsOf(request, 'visibility_timeout'),
     attempt: request.attempt,
   })
   for (const job of leases) {

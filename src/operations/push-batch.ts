@@ -1,6 +1,7 @@
 import { OjsError } from '../errors.ts'
 import { SortingBudget } from '../job/canonical-json.ts'
 import { freshRow, type JobRow, type NewJob } from '../job/job.ts'
+import { refuseBeside } from '../job/members.ts'
 import { sentWith, traceIdIn } from '../job/trace-carry.ts'
 import type { Admitted, EnqueueTerms, Unsettled } from '../ledger/enqueued.ts'
 import type { KeyedRequest, Remembered } from '../ledger/idempotency.ts'
@@ -54,7 +55,9 @@ async function pushNew(
   context: RequestContext,
   terms: EnqueueTerms,
 ): Promise<PushedBatch> {
-  const items = parseBatch(body).jobs
+  const batch = parseBatch(body)
+  refuseBeside('batch', batch)
+  const items = batch.jobs
   const step = { name: 'enqueue_batch', queue: undefined, parent: context } as const
   // An idempotency key names the request as a whole. In the headers of each job it would say that all jobs
   // of the batch are the same.

@@ -6,7 +6,7 @@ import type { Carry, NewJob } from '../job/job.ts'
 import type { PushRequest } from '../job/request.ts'
 import { withBodyTrace } from '../job/trace-carry.ts'
 import { parseJsonObject } from './json-text.ts'
-import { parsePush } from './validator.ts'
+import { parseToken } from './validator.ts'
 
 /** A natively published message, from a delivery or a dead letter. */
 export interface NativeMessage {
@@ -40,7 +40,7 @@ export function nativeJob(
   schedule?: { dueAt: number | null },
 ): NewJob {
   const body = parseJsonObject(message.message.content)
-  const request = parsePush(body)
+  const request = parseToken(withUsableAttempts(body))
   if (request.id == null) throw invalidField('id', "The 'id' field is required.")
   if (message.id === '') {
     throw invalidField(
@@ -67,16 +67,17 @@ export function nativeJob(
       queue: message.queue,
       createdAt: created,
       maxAttempts: message.maxAttempts,
-      maxAttemptsInBody: countIn(body['max_attempts']),
       ...(schedule && { schedule }),
     },
   })
   return { ...job, enqueuedAt: Math.max(created, enqueued ?? created) }
 }
 
-function countIn(value: unknown): number | null {
+/** A `max_attempts` beside `retry` that is no count is ignored, as a job's document may have one. */
+function withUsableAttempts(body: Record<string, unknown>): Record<string, unknown> {
+  const { max_attempts: value } = body
   const isCount = typeof value === 'number' && Number.isInteger(value) && value >= 0
-  return isCount && value <= MAX_INT32 ? value : null
+  return value == null || (isCount && value <= MAX_INT32) ? body : { ...body, max_attempts: null }
 }
 
 /** Seed 002 §6.1: the property holds the priority as 0–9; that of the body is more exact and wins. */

@@ -2,7 +2,7 @@ import { MAX_DURATION_MS } from '../job/duration.ts'
 import { BACKOFF_STRATEGIES } from '../job/request.ts'
 import { MAX_TYPE } from '../job/text-size.ts'
 import { CONFLICT_NAMES } from '../job/unique.ts'
-import { storable } from './shared-members.ts'
+import { lease, storable } from './shared-members.ts'
 
 const text = { type: ['string', 'null'] }
 const integer = { type: ['integer', 'null'] }
@@ -70,16 +70,13 @@ const options = {
   timeout_ms: { ...integer, minimum: 0, maximum: MAX_DURATION_MS },
   timeout: positiveSeconds,
   visibility_timeout_ms: positiveMs,
-  visibility_timeout: {
-    type: ['integer', 'string', 'null'],
-    minimum: 1,
-    maximum: MAX_DURATION_MS / 1000,
-  },
+  visibility_timeout: lease,
   delay_until: text,
   scheduled_at: text,
   expires_at: text,
   retry,
   retry_policy: retry,
+  max_attempts: integer,
   unique,
   tags: { ...texts, maxItems: 1000 },
   pending: { type: ['boolean', 'null'] },

@@ -12,6 +12,12 @@ export const id = { type: 'string', minLength: 1, maxLength: 255, pattern: stora
 export const label = { type: ['string', 'null'], maxLength: 255 } as const
 export const count = { type: ['integer', 'null'], minimum: 0 } as const
 export const leaseMs = { type: ['integer', 'null'], minimum: 1, maximum: MAX_DURATION_MS } as const
+/** The same in seconds, or as a duration. */
+export const lease = {
+  type: ['integer', 'string', 'null'],
+  minimum: 1,
+  maximum: MAX_DURATION_MS / 1000,
+} as const
 export const queueName = { type: 'string', minLength: 1, maxLength: 128 } as const
 
 /** The member is present and a string; an explicit null counts as absent. */

@@ -2,6 +2,7 @@ import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.
 import { echoed, invalidField, OjsError } from '../errors.ts'
 import { withExtras } from '../job/extras.ts'
 import { jsonTypeName } from '../job/json-value.ts'
+import { refuseMisplaced } from '../job/members.ts'
 import type {
   AckRequest,
   BatchRequest,
@@ -28,8 +29,14 @@ const ajv = new Ajv2020({
 })
 
 const parseWhole = parser<PushRequest>(PUSH_SCHEMA)
-/** Also parses a job's own document, and the body of its token. */
-export const parsePush = (body: unknown): PushRequest => parseWhole(withExtras(body))
+/** Parses the body of a token, whoever wrote it. */
+export const parseToken = (body: unknown): PushRequest => parseWhole(withExtras(body))
+/** Also parses a job's own document. Refuses settings that would have no effect. */
+export const parsePush = (body: unknown): PushRequest => {
+  const request = parseToken(body)
+  refuseMisplaced(request)
+  return request
+}
 export const parseBatch = parser<BatchRequest>(BATCH_SCHEMA)
 export const parseCron = parser<CronRequest>(CRON_SCHEMA)
 export const parseFetch = parser<FetchRequest>(FETCH_SCHEMA)

@@ -1,4 +1,13 @@
-import { count, id, label, leaseMs, MAX_IDS, nackError, queueName } from './shared-members.ts'
+import {
+  count,
+  id,
+  label,
+  lease,
+  leaseMs,
+  MAX_IDS,
+  nackError,
+  queueName,
+} from './shared-members.ts'
 
 const optionalId = { ...id, type: ['string', 'null'] } as const
 const attempt = { type: ['integer', 'null'], minimum: 1 } as const
@@ -9,8 +18,10 @@ export const FETCH_SCHEMA = {
   properties: {
     queues: { type: 'array', minItems: 1, maxItems: 100, items: queueName },
     count: { type: ['integer', 'null'] },
+    batch_size: { type: ['integer', 'null'] },
     worker_id: optionalId,
     visibility_timeout_ms: leaseMs,
+    visibility_timeout: lease,
     wait_ms: { type: ['integer', 'null'] },
   },
 } as const
@@ -30,6 +41,7 @@ export const NACK_SCHEMA = {
     worker_id: optionalId,
     attempt,
     requeue: { type: ['boolean', 'null'] },
+    retryable: { type: ['boolean', 'null'] },
   },
 } as const
 
@@ -49,6 +61,7 @@ export const HEARTBEAT_SCHEMA = {
     job_id: optionalId,
     attempt,
     visibility_timeout_ms: leaseMs,
+    visibility_timeout: lease,
     state: label,
     // The same limit as in FETCH.
     queues: { type: ['array', 'null'], maxItems: 100, items: queueName },

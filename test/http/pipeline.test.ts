@@ -160,7 +160,7 @@ describe('a request that no handler sees', () => {
     ],
     [
       'a command with an array',
-      request('POST', '/command', { 'Content-Type': OJS }, '[]'),
+      request('POST', '/command', { 'Content-Type': OJS }, '[1]'),
       400,
       bad,
     ],

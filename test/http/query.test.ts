@@ -20,6 +20,27 @@ it('parameter() takes the first of two values, null for an empty text, and repla
   expect(pageOf(asked('offset=7&offset=x'))).toEqual({ limit: 50, offset: 7 })
 })
 
+it('pageOf() reads page and per_page, and limit and offset win', () => {
+  const pages = [
+    'per_page=7',
+    'page=3&per_page=7',
+    'page=0',
+    'page=2&per_page=999',
+    'page=3&offset=1&limit=2',
+  ]
+  expect(pages.map((query) => pageOf(asked(query)))).toEqual([
+    { limit: 7, offset: 0, number: 1 },
+    { limit: 7, offset: 14, number: 3 },
+    { limit: 50, offset: 0, number: 1 },
+    { limit: 100, offset: 100, number: 2 },
+    { limit: 2, offset: 1, number: 3 },
+  ])
+  expect(pagination(pageOf(asked('page=3&per_page=7')), 22)).toEqual({
+    ...{ total: 22, limit: 7, offset: 14, page: 3, per_page: 7, has_more: true },
+  })
+  expect(() => pageOf(asked('page=x'))).toThrow("'page'")
+})
+
 it('list() splits at commas, drops blanks and duplicates, and throws for more than 100 names', () => {
   expect([...list(asked('types=a, b,,a,'), 'types')]).toEqual(['a', 'b'])
   const names = Array.from({ length: 101 }, (_, i) => `t${i}`)

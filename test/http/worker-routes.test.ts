@@ -125,6 +125,7 @@ describe('GET /ojs/v1/admin/workers', () => {
           active_jobs: 0,
           active_job_ids: [],
           started_at: '1970-01-01T00:00:01.000Z',
+          last_heartbeat_at: '1970-01-01T00:00:02.000Z',
           last_seen_at: '1970-01-01T00:00:02.000Z',
         },
       ],

@@ -4,11 +4,12 @@ import { toNewJob } from '../../src/job/envelope.ts'
 import { parseCron, parsePush } from '../../src/schemas/validator.ts'
 
 const TICK = Date.parse('2026-02-12T10:30:00.000Z')
-const ENTRY = { name: 'nightly', cron: '0 2 * * *', type: 'report.build' }
+const ENTRY = { name: 'nightly', cron: '0 2 * * *' }
 
 /** The document of the job that this cron entry makes at its tick. */
 function jobOf(members: object): Record<string, unknown> {
-  const { name, template } = toDefinition(parseCron({ ...ENTRY, ...members }))
+  const job = 'job_template' in members ? {} : { type: 'report.build' }
+  const { name, template } = toDefinition(parseCron({ ...ENTRY, ...job, ...members }))
   const request = withTick({ name, template: parsePush(template) }, TICK)
   const times = { now: TICK, wall: TICK, timeoutMs: 30_000 }
   return JSON.parse(toNewJob(request, { newId: () => 'x', ...times, prefix: '' }).envelope)

@@ -64,3 +64,84 @@ describe('a unique policy', () => {
     expect(await push([3], { keys: ['queue'], period_ms: 3_600_000 })).toBe(409)
   })
 })
+
+describe('a setting in another place', () => {
+  it('counts, if it is max_attempts; else the request is refused, and nothing is stored', async () => {
+    const queue = freshQueue()
+    for (const body of [
+      { max_attempts: 1, options: { queue } },
+      { options: { queue, max_attempts: 1 } },
+    ]) {
+      const { status, body: answer } = await post('/jobs', { type: 'a', args: [], ...body })
+      expect([status, answer.job.max_attempts]).toEqual([201, 1])
+      await fetchOne(gateway, queue)
+      expect((await nack(gateway, answer.job.id)).body).toMatchObject({ state: 'discarded' })
+    }
+    const job = { type: 'a', args: [] }
+    const misplaced = [
+      await post('/jobs', { ...job, queue, jitter: false }),
+      await post('/jobs', { ...job, options: { queue, timeoutMs: 5 } }),
+      await post('/jobs', { ...job, queue, max_attempts: 2, retry: { max_attempts: 3 } }),
+      await post('/jobs/batch', { jobs: [job], queue }),
+      await post('/workflows', { type: 'chain', steps: [job], queue }),
+      await post('/cron', { name: 'misplaced', cron: '0 0 1 1 *', job_template: job, queue }),
+    ]
+    expect(misplaced.map(({ status, body }) => [status, body.error.details.field])).toEqual([
+      [400, 'jitter'],
+      [400, 'options.timeoutMs'],
+      [400, 'max_attempts'],
+      ...Array(3).fill([400, 'queue']),
+    ])
+    expect(await gateway.fetch([queue], { wait_ms: 50 })).toEqual([])
+    const out = { ...job, options: { queue, max_attempts: -1 } }
+    expect(await post('/jobs', out)).toMatchObject({ status: 422 })
+  })
+
+  it('is honoured by FETCH, NACK and heartbeats', async () => {
+    const queue = freshQueue()
+    const jobs = [1, 2, 3].map((n) => ({ type: 'a', args: [n], options: { queue } }))
+    await post('/jobs/batch', { jobs })
+    const worker = { worker_id: 'w-other-places' }
+    const asked = { queues: [queue], batch_size: 3, wait_ms: 5_000, ...worker }
+    const [first, second] = (await post('/workers/fetch', { ...asked, visibility_timeout: 'PT1H' }))
+      .body.jobs
+    expect(second).toMatchObject({ args: [2] })
+    const error = { code: 'x', message: 'it broke' }
+    const nacked = await post('/workers/nack', { job_id: first.id, error, retryable: false })
+    expect(nacked.body.state).toBe('discarded')
+    const beat = { ...worker, active_jobs: [second.id], visibility_timeout: 'soon' }
+    expect((await post('/workers/heartbeat', beat)).status).toBe(400)
+    const short = await post('/workers/heartbeat', { ...beat, visibility_timeout: 'PT0.05S' })
+    expect(short.body.jobs_extended).toEqual([second.id])
+    await expect.poll(async () => (await gateway.get(second.id)).body.state).toBe('available')
+  })
+})
+
+describe('members that other clients read', () => {
+  it('of workflows, statistics, workers and pages', async () => {
+    const queue = freshQueue()
+    const steps = [{ id: 's', type: 'a', args: [], options: { queue } }]
+    const { body: made } = await post('/workflows', { name: 'flat', steps })
+    const path = `/ojs/v1/workflows/${made.workflow.id}`
+    const read = (await gateway.request('GET', path)).body
+    const { id, name, type, state } = made.workflow
+    for (const body of [made, read]) expect(body).toMatchObject({ id, name, type, state })
+    const ended = (await gateway.request('DELETE', path)).body
+    expect(ended).toMatchObject({ id, name, state: 'cancelled', workflow: { state: 'cancelled' } })
+
+    const { body: counts } = await gateway.request('GET', `/ojs/v1/queues/${queue}/stats`)
+    expect(counts).toMatchObject({ queue, cancelled: 1, available: 0, stats: { cancelled: 1 } })
+
+    await post('/workers/fetch', { queues: [queue], worker_id: 'w-fetches-only' })
+    const { items } = (await gateway.request('GET', '/ojs/v1/admin/workers')).body
+    const worker = items.find((item: Json) => item.id === 'w-fetches-only')
+    expect(worker.last_heartbeat_at).toBe(worker.last_seen_at)
+
+    await post('/jobs', { type: 'a', args: [], options: { queue: freshQueue() } })
+    const { body: page } = await gateway.request('GET', '/ojs/v1/queues?page=2&per_page=1')
+    expect(page.queues).toHaveLength(1)
+    expect(page.pagination).toMatchObject({ page: 2, per_page: 1, offset: 1, limit: 1 })
+    const commands = [`/queues/${queue}/pause`, `/queues/${queue}/resume`]
+    for (const command of commands) expect((await post(command, [])).status).toBe(200)
+  })
+})

@@ -50,7 +50,10 @@ async function direct(
   answer(response, 200, JSON.stringify(body))
 }
 
-/** `id` as in ojs-digest §11, `worker_id` as in every request. What a worker never sent is absent. */
+/**
+ * `id` as in ojs-digest §11, `worker_id` as in every request. What a worker never sent is absent, but for
+ * `last_heartbeat_at`, which clients need: a worker that only fetches was heard of by its last FETCH.
+ */
 function workerDocument(worker: ListedWorker): object {
   const { id, hostname, pid, concurrency, version, lastHeartbeatAt } = worker
   return {
@@ -67,7 +70,7 @@ function workerDocument(worker: ListedWorker): object {
     active_jobs: worker.activeJobs,
     active_job_ids: worker.activeJobIds,
     started_at: timestamp(worker.startedAt),
-    ...(lastHeartbeatAt !== null && { last_heartbeat_at: timestamp(lastHeartbeatAt) }),
+    last_heartbeat_at: timestamp(lastHeartbeatAt ?? worker.lastSeenAt),
     last_seen_at: timestamp(worker.lastSeenAt),
   }
 }

@@ -1,6 +1,6 @@
 import type { CronEntry } from '../../job/cron-entry.ts'
 import { timestamp } from '../../job/document.ts'
-import { isOptionMember } from '../../job/envelope.ts'
+import { isOptionMember } from '../../job/members.ts'
 import { findCron, listCron, registerCron, removeCron } from '../../operations/cron.ts'
 import { answer } from '../answer.ts'
 import { readJson } from '../body.ts'

@@ -59,6 +59,8 @@ export function queueRoutes({ deps }: Door): Route[] {
         const found = queueStats(deps, name)
         const stats = statsDocument(found)
         const body = {
+          // Also beside `stats`, for clients that read them there, as `state` beside the job of INFO.
+          ...stats,
           queue: member(name, stats),
           status: found.status,
           stats,

@@ -6,6 +6,7 @@ import {
   workflowDocument,
   workflowSummary,
 } from '../../job/workflow-document.ts'
+import type { WorkflowHead, WorkflowRow } from '../../job/workflow-row.ts'
 import {
   cancelWorkflow,
   createWorkflow,
@@ -32,8 +33,7 @@ export function workflowRoutes({ deps }: Door): Route[] {
         const { maxBodyBytes } = deps.settings
         const body = await readJson(request, response, maxBodyBytes, { limits: LIST_LIMITS })
         const workflow = await createWorkflow(deps, body, request.context)
-        const text = `{"workflow":${workflowDocument(workflow)}}`
-        answer(response, 201, text, 'Location', `${WORKFLOWS}/${workflow.id}`)
+        answer(response, 201, workflowBody(workflow), 'Location', `${WORKFLOWS}/${workflow.id}`)
       },
     },
     {
@@ -53,7 +53,7 @@ export function workflowRoutes({ deps }: Door): Route[] {
       access: ['producer', 'operator'],
       handle(request, response) {
         const workflow = getWorkflow(deps, pathParameter(request, 'id'))
-        answer(response, 200, `{"workflow":${workflowDocument(workflow)}}`)
+        answer(response, 200, workflowBody(workflow))
       },
     },
     {
@@ -64,10 +64,20 @@ export function workflowRoutes({ deps }: Door): Route[] {
         const id = pathParameter(request, 'id')
         const { workflow, stepsCancelled } = await cancelWorkflow(deps, id, request.context)
         const document = cancellationDocument(workflow, stepsCancelled)
-        answer(response, 200, JSON.stringify({ workflow: document }))
+        answer(response, 200, JSON.stringify({ workflow: document, ...identity(workflow) }))
       },
     },
   ]
+}
+
+function workflowBody(workflow: WorkflowRow): string {
+  const beside = JSON.stringify(identity(workflow)).slice(1)
+  return `{"workflow":${workflowDocument(workflow)},${beside}`
+}
+
+/** Members that clients read beside `workflow`, as `state` beside the job of INFO; an addition. */
+function identity({ id, name, type, state }: WorkflowHead): object {
+  return { id, ...(name !== null && { name }), type, state }
 }
 
 /** The filter of the list. Throws 400 for an unknown state. */

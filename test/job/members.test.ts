@@ -1,0 +1,119 @@
+import { describe, expect, it } from 'vitest'
+import { toDefinition } from '../../src/job/cron-entry.ts'
+import { refuseBeside } from '../../src/job/members.ts'
+import { planWorkflow } from '../../src/job/workflow-plan.ts'
+import { parseCron, parsePush, parseToken } from '../../src/schemas/validator.ts'
+import { parseGraphSteps, parseWorkflow } from '../../src/schemas/workflow.ts'
+
+const JOB = { type: 'a', args: [] }
+
+function fieldRefused(work: () => unknown): unknown {
+  try {
+    work()
+  } catch (error) {
+    expect(error).toMatchObject({ status: 400, code: 'invalid_request' })
+    return (error as { details: Record<string, unknown> }).details['field']
+  }
+  return undefined
+}
+
+describe('a setting of a job that would have no effect is refused', () => {
+  it.each<[string, object]>([
+    ['jitter', { jitter: false }],
+    ['initial_interval_ms', { initial_interval_ms: 5 }],
+    ['non_retryable_errors', { non_retryable_errors: ['a'] }],
+    ['on_conflict', { unique: {}, on_conflict: 'ignore' }],
+    ['max_per_second', { max_per_second: 1 }],
+    ['idempotency_key', { idempotency_key: 'k' }],
+    ['depends_on', { depends_on: ['a'] }],
+    ['overlap_policy', { overlap_policy: 'skip' }],
+    ['timeoutMs', { timeoutMs: 5 }],
+    ['maxAttempts', { maxAttempts: 5 }],
+    ['backoffCoefficient', { backoffCoefficient: 5 }],
+    ['options.scheduledAt', { options: { scheduledAt: '+PT5S' } }],
+    ['options.on_exhaustion', { options: { on_exhaustion: 'discard' } }],
+    ['options.strategy', { options: { strategy: 'linear' } }],
+    ['options.key', { options: { key: ['a'] } }],
+    ['options.timezone', { options: { timezone: 'UTC' } }],
+    ['options.id', { options: { id: 'x' } }],
+    ['options.type', { options: { type: 'b' } }],
+    ['options.schema', { options: { schema: 'urn:a' } }],
+    ['max_attempts', { max_attempts: 2, retry: { max_attempts: 3 } }],
+    ['max_attempts', { max_attempts: 2, options: { retry_policy: { max_attempts: 3 } } }],
+    ['options.max_attempts', { options: { max_attempts: 2, retry: { max_attempts: 3 } } }],
+  ])('%s of %j', (field, members) => {
+    expect(fieldRefused(() => parsePush({ ...JOB, ...members }))).toBe(field)
+    // A message that is in RabbitMQ already is read as it is.
+    expect(() => parseToken({ ...JOB, ...members })).not.toThrow()
+  })
+
+  it.each<[object]>([
+    [{ key: 'k', keys: [1], period: 'P1D', states: ['WA'], strategy: 'x', expression: '1+1' }],
+    [{ timezone: 'UTC', myOwn: 1, Type: 2, options: { own: 1, myOwn: 2, state: 'WA' } }],
+    [{ jitter: null, timeoutMs: null, options: { id: null, jitter: null } }],
+    [{ max_attempts: 3, retry: { max_attempts: 3 } }],
+    [{ max_attempts: 3, options: { max_attempts: 2, retry: { max_attempts: 2 } } }],
+    [{ max_attempts: 3, retry: { jitter: false } }],
+  ])('but not data that the producer may mean: %j', (members) => {
+    expect(parsePush({ ...JOB, ...members })).toMatchObject(JOB)
+  })
+
+  it.each<[string, object]>([
+    ['queue', { queue: 'x' }],
+    ['options', { options: {} }],
+    ['retry_policy', { retry_policy: {} }],
+    ['jitter', { jitter: false }],
+    ['scheduledAt', { scheduledAt: '+PT5S' }],
+  ])('beside the jobs of a batch: %s', (field, members) => {
+    expect(fieldRefused(() => refuseBeside('batch', { jobs: [], ...members }))).toBe(field)
+    expect(fieldRefused(() => refuseBeside('batch', { jobs: [], meta: {}, other: 1 }))).toBe(
+      undefined,
+    )
+  })
+
+  it.each<[string, object]>([
+    ['queue', { type: 'chain', steps: [JOB], queue: 'x' }],
+    ['timeout_ms', { name: 'w', steps: [{ ...JOB, id: 'a' }], timeout_ms: 5 }],
+    ['steps[0].retry', { type: 'chain', steps: [{ type: 'group', jobs: [JOB], retry: {} }] }],
+  ])('beside the steps of a workflow: %s', (field, body) => {
+    expect(fieldRefused(() => planWorkflow(parseWorkflow(body), parseGraphSteps))).toBe(field)
+  })
+
+  it.each<[string, object]>([
+    ['jitter', { ...JOB, jitter: true }],
+    ['overlapPolicy', { ...JOB, overlapPolicy: 'skip' }],
+    ['queue', { job_template: JOB, queue: 'x' }],
+    ['args', { job_template: { type: 'a' }, args: [1] }],
+    ['options', { job_template: JOB, options: { queue: 'x' } }],
+    ['jobTemplate', { jobTemplate: JOB }],
+  ])('beside the schedule of a cron entry: %s', (field, members) => {
+    const body = {
+      name: 'n',
+      cron: '0 0 1 1 *',
+      overlap_policy: 'skip',
+      timezone: 'UTC',
+      ...members,
+    }
+    expect(fieldRefused(() => toDefinition(parseCron(body)))).toBe(field)
+  })
+})
+
+it('a step’s max_attempts and those of a retry policy override each other as one option', () => {
+  const optionsOf = (defaults: object, step: object) => {
+    const body = { type: 'chain', steps: [{ ...JOB, ...step }], options: defaults }
+    const [node] = planWorkflow(parseWorkflow(body), parseGraphSteps).nodes
+    return node?.kind === 'job' ? parsePush(node.request).options : undefined
+  }
+  const policy = { retry: { max_attempts: 5, jitter: false } }
+  expect(optionsOf(policy, { max_attempts: 2 })).toEqual({
+    retry: { max_attempts: null, jitter: false },
+  })
+  expect(optionsOf(policy, { options: { max_attempts: 2 } })).toMatchObject({ max_attempts: 2 })
+  expect(optionsOf({ max_attempts: 5 }, { options: { retry: { max_attempts: 2 } } })).toEqual({
+    retry: { max_attempts: 2 },
+  })
+  expect(optionsOf({ max_attempts: 5 }, { options: { retry: { jitter: false } } })).toEqual({
+    max_attempts: 5,
+    retry: { jitter: false },
+  })
+})
