@@ -1,4 +1,5 @@
 import type { JobRow } from '../job/job.ts'
+import type { KeyHolder } from './enqueued.ts'
 
 /** The part of the ledger's contract that is about dead letters and their copies in DLX queues. */
 export interface DeadLetterLedger {
@@ -44,7 +45,7 @@ export interface DeadLetterLedger {
 export type Revived =
   | JobRow
   | 'stale'
-  | { outcome: 'conflict'; existing: JobRow; uniqueKey: string }
+  | { outcome: 'conflict'; existing: KeyHolder; uniqueKey: string }
 
 export interface DeadLetterQuery {
   queue: string | null

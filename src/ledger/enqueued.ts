@@ -7,10 +7,18 @@ export type Inserted =
   | Enqueued
   /** Nothing was stored: the `unique` policy is `ignore`, and this job has the key. */
   | { outcome: 'existing'; job: JobRow }
-  /** Nothing was stored: `existing` has the same unique key, and the new job may not replace it. */
-  | { outcome: 'conflict'; existing: JobRow }
+  /**
+   * Nothing was stored: `existing` has the same unique key, and the new job may not replace it, or is to be
+   * ignored and there is no job any more that could be answered in its place.
+   */
+  | { outcome: 'conflict'; existing: KeyHolder }
   | Unsettled
   | AnsweredBefore
+
+/** The job that has a unique key. `isGone`: retention has deleted the job, but the key's period goes on. */
+export interface KeyHolder extends Pick<JobRow, 'id' | 'state'> {
+  isGone?: boolean
+}
 
 /** The outcome of an insert that looks at no `unique` policy. `duplicate`: the id is taken. */
 export type Enqueued = ({ outcome: 'inserted' } & Stored) | { outcome: 'duplicate' }
@@ -37,7 +45,7 @@ export type InsertedAll =
   | { outcome: 'inserted'; stored: Admitted[] }
   | { outcome: 'duplicate'; index: number }
   /** `existing` may be an earlier job of the same batch, which then was not stored either. */
-  | { outcome: 'conflict'; index: number; existing: JobRow }
+  | { outcome: 'conflict'; index: number; existing: KeyHolder }
   | Unsettled
   | AnsweredBefore
 

@@ -1,6 +1,6 @@
 import { notActiveCode } from '../dialect.ts'
 import { notFound, OjsError, stateConflict } from '../errors.ts'
-import type { JobRow } from '../job/job.ts'
+import type { KeyHolder } from '../ledger/enqueued.ts'
 import type { SettleFence } from '../ledger/leases.ts'
 import type { Deps } from './deps.ts'
 import { visibleJob } from './visible-job.ts'
@@ -63,15 +63,16 @@ export function idTaken(id: string, batch?: InBatch): OjsError {
 }
 
 /** The refusal of a job whose unique key is taken (seed 001 §9.1, "Duplicate Job"). */
-export function keyTaken(existing: JobRow, uniqueKey: string, batch?: InBatch): OjsError {
+export function keyTaken(existing: KeyHolder, uniqueKey: string, batch?: InBatch): OjsError {
   const message = batch?.isOwn
     ? 'Two jobs of the batch have the same unique key. No job of the batch is stored.'
-    : 'A job with the same unique key already exists.'
+    : `A job with the same unique key ${existing.isGone ? 'ended before, and its period is not over' : 'already exists'}.`
   return new OjsError('duplicate', message, {
     details: {
       existing_job_id: existing.id,
       unique_key: uniqueKey,
       existing_job_state: existing.state,
+      ...(existing.isGone && { reason: 'job_gone' }),
       ...placeOf(batch),
     },
   })

@@ -9,6 +9,7 @@ import { deadLetterContract } from './contract-dead-letters.ts'
 import { endContract } from './contract-end.ts'
 import { enqueueContract } from './contract-enqueue.ts'
 import { failContract } from './contract-fail.ts'
+import { keptKeyContract } from './contract-kept-keys.ts'
 import { leaseContract } from './contract-lease.ts'
 import { nativeContract } from './contract-native.ts'
 import { nativeConservationContract } from './contract-native-conservation.ts'
@@ -48,6 +49,7 @@ export const RULES: readonly Part[] = [
   nativeContract,
   queueContract,
   uniqueContract,
+  keptKeyContract,
   workflowContract,
 ]
 

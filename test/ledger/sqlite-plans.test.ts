@@ -30,6 +30,7 @@ const INDEX_OF: Partial<Record<keyof Statements, string>> = {
   deadLetters: 'jobs_dead',
   deadLettersOf: 'jobs_dead_queue',
   prunable: 'jobs_prunable',
+  policyOf: 'INTEGER PRIMARY KEY',
   prune: 'INTEGER PRIMARY KEY',
   pruneCopied: 'INTEGER PRIMARY KEY',
   prunableAfter: 'jobs_prunable',
@@ -146,6 +147,8 @@ describe('every statement', () => {
 
   it('finds the rows of a unique key by its beginning, and the crowded ones by all columns of their index', () => {
     expect(plans.get('keyed')).toContain('SEARCH unique_keys USING PRIMARY KEY (beginning=?)')
+    expect(plans.get('keptKeys')).toContain('SEARCH kept_keys USING PRIMARY KEY (key=?)')
+    expect(plans.get('pruneKeptKeys')?.join('; ')).toContain('INDEX kept_keys_until (until<?)')
     expect(plans.get('holdersOfKey')?.join('; ')).toContain(
       'jobs_crowded (<expr>=? AND <expr>=? AND created_at>?)',
     )

@@ -80,7 +80,9 @@ describe('retention', () => {
     const queue = freshQueue()
     try {
       const once = { max_attempts: 1 }
-      const completed = await startJob(gateway, queue)
+      const states = ['available', 'completed']
+      const unique = { keys: ['type', 'queue'], period: 'P30D', states }
+      const completed = await startJob(gateway, queue, { unique })
       await gateway.ack(completed.id)
       const discarded = await startJob(gateway, queue, {
         retry: { ...once, on_exhaustion: 'discard' },
@@ -98,6 +100,17 @@ describe('retention', () => {
       const isGone = async (id: string) => (await gateway.get(id)).status === 404
       await eventually(async () => (await Promise.all(gone.map(isGone))).every(Boolean))
 
+      // The period of its key goes on, but there is no job that `ignore` could answer.
+      for (const on_conflict of ['reject', 'ignore']) {
+        const { status, body } = await gateway.push(queue, {
+          options: { unique: { ...unique, on_conflict } },
+        })
+        expect([status, body.error.code]).toEqual([409, 'duplicate'])
+        const { id: existing_job_id } = completed
+        expect(body.error.details).toMatchObject({
+          ...{ reason: 'job_gone', existing_job_id, existing_job_state: 'completed' },
+        })
+      }
       expect(await stateOf(gateway, queued.id)).toBe('cancelled')
       expect(await stateOf(gateway, active.id)).toBe('active')
       expect((await deadLetters(gateway, '')).pagination.total).toBe(0)

@@ -143,6 +143,9 @@ export function boundWaits({ statements, traffic }: Store, now: number): number 
   statements.boundKeys.run(now)
   // Ask the newest rows first: if none was created after `now`, the clock is taken to have been right, which
   // spares the scan of the whole index.
-  if ((statements.newestCreated.get()?.createdAt ?? now) > now) statements.boundCreated.run(now)
+  if ((statements.newestCreated.get()?.createdAt ?? now) > now) {
+    statements.boundCreated.run(now)
+    statements.boundKeptKeys.run(now)
+  }
   return statements.boundLeases.run(now).changes + statements.boundRetries.run(now).changes
 }

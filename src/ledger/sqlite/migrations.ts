@@ -19,6 +19,7 @@ import { sql as lostQueues } from './migrations/0014-lost-queues.ts'
 import { sql as unwrittenQueues } from './migrations/0015-unwritten-queues.ts'
 import { sql as extendedLeases } from './migrations/0016-extended-leases.ts'
 import { sql as uniqueKeys } from './migrations/0017-unique-keys.ts'
+import { sql as keptKeys } from './migrations/0018-kept-keys.ts'
 
 /** In order; the number of a migration is its place, starting at 1. Never edit the SQL of a released one. */
 export const MIGRATIONS: readonly string[] = [
@@ -39,6 +40,7 @@ export const MIGRATIONS: readonly string[] = [
   unwrittenQueues,
   extendedLeases,
   uniqueKeys,
+  keptKeys,
 ]
 
 /** "OJSL": marks the file as a ledger, so that no other SQLite file is ever written to. */

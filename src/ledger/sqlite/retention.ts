@@ -53,6 +53,7 @@ export function pruneBatch(
     if (left > 0) store.pruned.set(kind, span.next)
   }
   if (left > 0) left -= store.tombstones.prune(cutoffs.withdrawn, left)
+  if (left > 0) left -= store.keptKeys.prune(now, left)
   if (left > 0) left -= pruneWorkflows(store, cutoffs.completed, left)
   return limit - left
 }
@@ -122,10 +123,11 @@ function choose(
 function remove(
   store: Store,
   kind: Kind,
-  { seq, queue, isCopied }: PrunableRow,
+  { seq, queue, isCopied, isUnique }: PrunableRow,
   now: number,
 ): void {
   const { state, isDeadLetter } = kind
+  if (isUnique === 1 && !isErased(state)) store.keptKeys.keep(seq, state, now)
   if (state === 'discarded') {
     store.statements.pruneCopied.run(seq, now)
     if (isCopied === 1) store.stale.add(queue)

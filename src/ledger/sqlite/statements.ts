@@ -9,6 +9,7 @@ import type { QueueRecord, Rung } from '../ledger.ts'
 import { prepareCron } from './cron-statements.ts'
 import type { Database, Flag } from './driver.ts'
 import { EMPTY, prepareEnds } from './end-statements.ts'
+import { prepareKeptKeys } from './kept-keys.ts'
 import { LEASED, prepareLeases } from './lease-statements.ts'
 import { prepareNative } from './native-statements.ts'
 import { prepareQueues } from './queue-statements.ts'
@@ -87,6 +88,7 @@ export function prepareStatements(db: Database) {
     ...prepareQueues(db),
     ...prepareUnique(db),
     ...prepareRecentKeys(db),
+    ...prepareKeptKeys(db),
     ...prepareBookkeeping(db),
   }
 }

@@ -1,6 +1,7 @@
 import type { JobRow } from '../../job/job.ts'
 import type { QueueRecord, Rung } from '../ledger.ts'
 import type { Companion } from './companion.ts'
+import { KeptKeys } from './kept-keys.ts'
 import { MovedDebts } from './moved-debts.ts'
 import { OutboxNonces } from './outbox-nonces.ts'
 import { PauseStates } from './pauses.ts'
@@ -25,6 +26,7 @@ export interface Store {
   readonly pauses: PauseStates
   readonly traffic: TrafficMinutes
   readonly recentKeys: RecentKeys
+  readonly keptKeys: KeptKeys
   readonly workflows: WorkflowBook
   /** Nonces that RabbitMQ has confirmed, until the commit that clears them from their rows. */
   readonly confirming: Set<number>
@@ -56,8 +58,10 @@ export function openStore(
   }
   const confirming = new Set<number>()
   const moved = new MovedDebts()
+  const keptKeys = new KeptKeys(statements)
+  const pruned = new Map<object, number>()
   return {
-    store: { statements, ...kept, confirming, moved, wall, pruned: new Map<object, number>() },
+    store: { statements, ...kept, keptKeys, confirming, moved, wall, pruned },
     companions: Object.values(kept),
   }
 }

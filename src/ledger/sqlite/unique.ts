@@ -1,6 +1,6 @@
 import { JOB_STATES, type JobRow, type JobState, type NewJob, type Unique } from '../../job/job.ts'
 import { atTimeOf, replaceableStates, storedTerms } from '../../job/unique.ts'
-import type { EnqueueTerms, Inserted } from '../enqueued.ts'
+import type { EnqueueTerms, Inserted, KeyHolder } from '../enqueued.ts'
 import type { Cancelled } from '../ledger.ts'
 import { cancelJob } from './cancel.ts'
 import { onlyRow } from './driver.ts'
@@ -35,9 +35,13 @@ export function admit(
   const { unique } = job
   if (unique === null) return enqueue(store, job, now)
   const keyed = store.recentKeys.find(unique.key)
-  // Usually no row has the key, and to look for those that count costs many times as much.
-  if (keyed.seqs.length === 0 && !keyed.hasCrowd) return enqueue(store, job, now, false)
   const isReplacing = unique.onConflict.startsWith('replace')
+  const enqueueIfFree = (isCrowded: boolean): Inserted => {
+    const existing = isReplacing ? undefined : prunedHolder(store, unique, now)
+    return existing ? { outcome: 'conflict', existing } : enqueue(store, job, now, isCrowded)
+  }
+  // Usually no row has the key, and to look for those that count costs many times as much.
+  if (keyed.seqs.length === 0 && !keyed.hasCrowd) return enqueueIfFree(false)
   // A job that has ended cannot be replaced, and does not conflict with one that replaces.
   const states = isReplacing ? replaceableStates(unique.states) : unique.states
   const all = { key: unique.key, states, periodMs: unique.periodMs, limit: room.jobs + 1, now }
@@ -45,7 +49,7 @@ export function admit(
   const query = mayReplace ? all : { ...all, limit: 1 }
   const found = holders(store, query)
   const [first] = found
-  if (first === undefined) return enqueue(store, job, now, mayCrowd(keyed))
+  if (first === undefined) return enqueueIfFree(mayCrowd(keyed))
   const unsettled = found.find(({ id }) => terms.isUnsettled?.(id))
   if (unsettled) return { outcome: 'unsettled', id: unsettled.id }
   if (mayReplace) {
@@ -65,11 +69,12 @@ export function rivalOf(
   store: Store,
   row: JobRow,
   now: number,
-): { existing: JobRow; uniqueKey: string } | null {
+): { existing: KeyHolder; uniqueKey: string } | null {
   const { key } = store.statements.uniqueKey.get(row.id) ?? { key: null }
   if (key === null) return null
   const { states, periodMs } = storedTerms(row.envelope)
-  const [existing] = holders(store, { key, states, periodMs, besides: row.id, limit: 1, now })
+  const query = { key, states, periodMs, besides: row.id, limit: 1, now }
+  const existing = holders(store, query)[0] ?? prunedHolder(store, query, now)
   return existing ? { existing, uniqueKey: key } : null
 }
 
@@ -122,11 +127,24 @@ function holders(store: Store, query: KeyQuery): JobRow[] {
   return toJobRows(store.statements.holdersOfKey.all(...parametersOf(store, query)))
 }
 
+/** The pruned job that conflicts: see `KeptKeys`. */
+function prunedHolder(
+  { keptKeys }: Store,
+  { key, states, periodMs }: Omit<Unique, 'onConflict'>,
+  now: number,
+): KeyHolder | undefined {
+  return keptKeys.find(key, states, createdAfter(periodMs, now), now)
+}
+
 function parametersOf(store: Store, query: KeyQuery): Holders {
   const { key, states, periodMs, besides = '', limit, now } = query
-  const createdAfter = periodMs === null ? Number.MIN_SAFE_INTEGER : now - periodMs
   const named = JOB_STATES.map((_, i) => states[i] ?? null) as NamedStates
   const wall = states.includes('discarded') ? null : store.wall()
   const seqs = JSON.stringify(store.recentKeys.find(key).seqs)
-  return [key, createdAfter, besides, limit, ...named, wall, seqs]
+  return [key, createdAfter(periodMs, now), besides, limit, ...named, wall, seqs]
+}
+
+/** Where the period begins. */
+function createdAfter(periodMs: number | null, now: number): number {
+  return periodMs === null ? Number.MIN_SAFE_INTEGER : now - periodMs
 }
