@@ -33,6 +33,8 @@ export interface Config {
   publishTimeoutMs: number
   consumerPriority: number
   maxQueues: number
+  /** 0: never. */
+  queueIdleMs: number
   maxRungs: number
   delayMode: 'ttl' | 'plugin'
   horizonMs: number
@@ -84,6 +86,10 @@ export const VARIABLES = {
     fallback: '1000',
     doc: 'most queues that clients can make the gateway declare',
   },
+  OJS_QUEUE_IDLE: {
+    fallback: 'P1D',
+    doc: 'when a queue that nobody uses is forgotten and deleted; PT0S = never',
+  },
   OJS_MAX_RUNGS: { fallback: '1000', doc: 'most retry delay queues, of all queues together' },
   OJS_DELAY_MODE: { fallback: 'ttl', doc: 'ttl | plugin (rabbitmq_delayed_message_exchange)' },
   OJS_HORIZON_MS: {
@@ -134,7 +140,7 @@ export function readConfig(given: Environment): { config: Config; warnings: stri
   const mistakes: string[] = []
   const warnings = checkNames(given, mistakes)
   const env = { ...given, ...secretsInFiles(given, mistakes) }
-  const { read, int, oneOf, retention } = readers(env, mistakes)
+  const { read, int, oneOf, duration, retention } = readers(env, mistakes)
   const config: Config = {
     host: read('OJS_HOST'),
     port: int('OJS_PORT', 0, 65_535),
@@ -152,6 +158,7 @@ export function readConfig(given: Environment): { config: Config; warnings: stri
     publishTimeoutMs: int('OJS_PUBLISH_TIMEOUT_MS', 100),
     consumerPriority: int('OJS_CONSUMER_PRIORITY', -(2 ** 31)),
     maxQueues: int('OJS_MAX_QUEUES', 1),
+    queueIdleMs: duration('OJS_QUEUE_IDLE'),
     maxRungs: int('OJS_MAX_RUNGS', 0),
     delayMode: oneOf('OJS_DELAY_MODE', ['ttl', 'plugin']),
     horizonMs: int('OJS_HORIZON_MS', 0, MAX_HORIZON_MS),
@@ -193,18 +200,21 @@ function readers(env: Environment, mistakes: string[]) {
     }
     return value ?? (VARIABLES[name].fallback as T)
   }
-  const retention = (name: Name) => {
-    let ms: number | null = null
+  const duration = (name: Name) => {
     try {
-      ms = parseDuration(read(name), name)
+      return parseDuration(read(name), name)
     } catch {
       mistakes.push(`${name} must be an ISO 8601 duration such as P7D, not '${read(name)}'`)
+      return Number.NaN
     }
+  }
+  const retention = (name: Name) => {
+    const ms = duration(name)
     // For other settings 0 means "no limit"; here it would delete every job as soon as it ends.
     if (ms === 0) mistakes.push(`${name} must be longer than 0: with 0, no job would be kept`)
-    return ms ?? 0
+    return ms
   }
-  return { read, int, oneOf, retention }
+  return { read, int, oneOf, duration, retention }
 }
 
 /** Returns the secrets that are in files, under the names of the variables that would hold them directly. */

@@ -26,6 +26,7 @@ import { ArgsSchemas } from './schemas/args-schemas.ts'
 import { cron } from './services/cron.ts'
 import { dlxSweep } from './services/dlx-sweep.ts'
 import { expiry } from './services/expiry.ts'
+import { idleQueues } from './services/idle-queues.ts'
 import { inFlightLog } from './services/in-flight-log.ts'
 import { extendLeases, leaseKeeper } from './services/lease-keeper.ts'
 import { promoter } from './services/promoter.ts'
@@ -178,6 +179,7 @@ function timers(deps: Deps, config: Config): Service[] {
     expiry(deps),
     dlxSweep(deps),
     retention(deps, config.retention),
+    ...(config.queueIdleMs > 0 ? [idleQueues(deps, config.queueIdleMs)] : []),
   ]
 }
 

@@ -67,10 +67,14 @@ export class ControlConsumer {
   readonly #due = new Set<string>()
   /** Queues that `catchUp` waits for: consumed whatever `mayConsume` says. */
   readonly #alive = new Set<string>()
+  /** Queues that are being deleted. */
+  readonly #released = new Set<string>()
   readonly #channels: ControlChannels
   readonly #stopping = new AbortController()
   #isActive = false
   #isRegistering = false
+  /** The registration of one queue that is under way. */
+  #registering: Promise<void> | undefined
   #registrations = 0
   #failedAt = 0
   #check: NodeJS.Timeout | undefined
@@ -109,6 +113,7 @@ export class ControlConsumer {
 
   /** The control queue was declared or checked; called again after each reconnect. */
   queueReady(queue: string): void {
+    this.#released.delete(queue)
     this.#queues.getOrCreate(queue)
     if (!this.#queues.isDenied(queue)) this.#ensure([queue])
   }
@@ -118,6 +123,26 @@ export class ControlConsumer {
     this.#doubts.clear(queue)
     const known = this.#queues.find(queue)
     if (known?.channel) known.isRenewed = true
+  }
+
+  /** The queue is being deleted: stops consuming its control queue until `queueReady`. */
+  async release(queue: string): Promise<void> {
+    this.#released.add(queue)
+    this.#due.delete(queue)
+    // A consumer that is just being registered could not be cancelled.
+    await this.#registering
+    const known = this.#queues.find(queue)
+    this.#queues.forget(queue)
+    this.#doubts.clear(queue)
+    this.#pulse.forget(queue)
+    this.#backlog.gone(queue)
+    await known?.channel?.cancel(queue)
+    await this.#handler.reportsOf(queue)
+  }
+
+  /** The queue is deleted. */
+  forget(queue: string): void {
+    this.#released.delete(queue)
   }
 
   /**
@@ -202,7 +227,10 @@ export class ControlConsumer {
     // Iterating a set also visits what is added meanwhile.
     for (const queue of this.#due) {
       this.#due.delete(queue)
-      await this.#register(queue, scratch).catch((error) => this.#onFailure(queue, error))
+      this.#registering = this.#register(queue, scratch).catch((error) =>
+        this.#onFailure(queue, error),
+      )
+      await this.#registering
     }
     this.#isRegistering = false
     await scratch.close()
@@ -216,6 +244,7 @@ export class ControlConsumer {
     const { messageCount, consumerCount } = await scratch.run((scratchChannel) =>
       scratchChannel.checkQueue(source),
     )
+    if (this.#released.has(queue)) return
     const known = this.#queues.getOrCreate(queue)
     known.isUnsure = false
     if (!this.#isActive) return

@@ -12,7 +12,7 @@ export interface ControlQueue {
   isToldMissing: boolean
 }
 
-/** The known control queues, by OJS queue. None is ever forgotten. */
+/** The known control queues, by OJS queue. */
 export class ControlQueues {
   readonly #byQueue = new Map<string, ControlQueue>()
   /** Queues whose control queue the user may not consume; the one tried last is at the end. */
@@ -40,6 +40,11 @@ export class ControlQueues {
     const added = { channel: null, isRenewed: false, isUnsure: false, isToldMissing: false }
     this.#byQueue.set(queue, added)
     return added
+  }
+
+  forget(queue: string): void {
+    this.#byQueue.delete(queue)
+    this.#denied.delete(queue)
   }
 
   /** The queues whose consumer is on this channel. */

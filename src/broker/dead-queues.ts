@@ -88,6 +88,12 @@ export class DeadQueues {
     })
   }
 
+  /** The queue is gone for good. */
+  forget(queue: string): void {
+    this.#soundSince.delete(queue)
+    this.#alive.delete(queue)
+  }
+
   stop(): void {
     this.#stopping.abort()
     clearTimeout(this.#settling)

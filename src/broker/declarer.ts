@@ -73,9 +73,9 @@ export class Declarer {
     return this.#queues.isUsable(queue)
   }
 
-  /** True when the queue exists, but can drop messages unseen (`losses.ts`). */
-  isLossy(queue: string): boolean {
-    return this.#queues.isLossy(queue)
+  /** True when the queue must get no messages: it can drop them unseen (`losses.ts`), or is being deleted. */
+  isClosed(queue: string): boolean {
+    return this.#queues.isLossy(queue) || this.#queues.leaving.has(queue)
   }
 
   /** To be called when RabbitMQ may have restarted. */
@@ -100,6 +100,7 @@ export class Declarer {
   async probe(queue: string): Promise<Presence> {
     // The flight may be about to find that the queue is going away.
     await this.#flights.get(queue)
+    await this.#queues.leaving.get(queue)
     return await withScratchChannel(this.#deps.connection, async (scratch) => {
       const name = this.#deps.names.jobQueue(queue)
       const { presence } = await lookFor(scratch, { entity: 'queue', name })
@@ -113,6 +114,8 @@ export class Declarer {
   }
 
   ensure(queue: string): Promise<EnsureOutcome> {
+    const leaving = this.#queues.leaving.get(queue)
+    if (leaving !== undefined) return leaving.then(() => this.ensure(queue))
     const checked = this.#queues.checked(queue)
     if (checked !== null) return Promise.resolve(checked)
     const running = this.#flights.get(queue)
@@ -145,6 +148,22 @@ export class Declarer {
     return this.recheck(queue)
   }
 
+  /**
+   * Runs `work`, which deletes the queue; meanwhile the queue gets no messages, and `ensure` waits. False:
+   * the queue stays, and was checked again. Never rejects.
+   */
+  async leave(queue: string, work: (scratch: ScratchChannel) => Promise<boolean>) {
+    if (this.#flights.has(queue) || this.#queues.leaving.has(queue)) return false
+    const { connection, logger } = this.#deps
+    const deleted = this.#queues.leave(queue, () => withScratchChannel(connection, work))
+    const isGone = await deleted.catch((err: unknown) => {
+      logger.warn({ err, queue }, 'idle queue cannot be deleted')
+      return false
+    })
+    if (!isGone) await this.lookAgain(queue)
+    return isGone
+  }
+
   /** Checks everything again after a publish was answered with 404: an exchange may be gone. */
   recheckAll(): Promise<void> {
     this.#forget()
@@ -160,6 +179,8 @@ export class Declarer {
     if (base === 'unavailable') return
     for (const queue of this.#deps.hooks.recordedQueues()) this.#queues.known.add(queue)
     await checkEach(this.#queues.known, async (queue) => {
+      await this.#queues.leaving.get(queue)
+      if (!this.#queues.known.has(queue)) return
       const outcome = await this.ensure(queue)
       if (outcome === 'unavailable') this.#retryLater()
       else if (outcome === 'missing') await this.#lookAtAll(queue)

@@ -3,8 +3,23 @@ import type { JobRow } from '../job/job.ts'
 import { OJS_MEDIA_TYPE } from '../job/media-type.ts'
 import type { Unusable } from './broker.ts'
 import type { Names } from './names.ts'
+import type { BrokerDeps } from './options.ts'
 import type { LaneGroup, Outgoing } from './publish-lane.ts'
 import { shortText, tokenOf } from './token.ts'
+
+/** As `outgoingOf`, with the time of `clock`. Null: it cannot be built, which is a bug, and was logged. */
+export function outgoingOrNull(
+  row: JobRow,
+  { clock, logger }: Pick<BrokerDeps, 'clock' | 'logger'>,
+  names: Names,
+): Outgoing | null {
+  try {
+    return outgoingOf(row, names, clock.wall())
+  } catch (error) {
+    logger.error({ err: error, jobId: row.id }, 'bug: message of a job cannot be built')
+    return null
+  }
+}
 
 /**
  * The message that the row owes, addressed by the row's state: see `Broker.publish`. `wall`: the wall time in

@@ -13,6 +13,11 @@ export class Pulse {
     this.#beats.set(queue, (this.#beats.get(queue) ?? 0) + 1)
   }
 
+  forget(queue: string): void {
+    this.#beats.delete(queue)
+    this.#suspects.delete(queue)
+  }
+
   /** True: messages waited at a look `#patienceMs` ago and wait now, and none was received in between. */
   isMissed(queue: string, waiting: number, now: number): boolean {
     const beats = this.#beats.get(queue) ?? 0

@@ -25,6 +25,11 @@ export class QueueDeaths {
     this.#deps = deps
   }
 
+  forget(queue: string): void {
+    this.#missedAt.delete(queue)
+    this.#answers.delete(queue)
+  }
+
   /** The queue was looked for and does not exist. */
   missed(queue: string): void {
     this.#missedAt.set(queue, this.#deps.now())

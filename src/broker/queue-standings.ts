@@ -20,6 +20,8 @@ export class QueueStandings {
   readonly dying = new Set<string>()
   /** Ready, but one of the queue's entities is on a node that is down. */
   readonly incomplete = new Set<string>()
+  /** Queues that are being deleted, until it is decided whether they stay. */
+  readonly leaving = new Map<string, Promise<unknown>>()
   /** About to be declared for the first time; they count against the limit too. */
   readonly #starting = new Set<string>()
   /** Queues that can drop messages unseen, and when (`performance.now()`) that was found. */
@@ -32,7 +34,8 @@ export class QueueStandings {
 
   /** May get messages. */
   isUsable(queue: string): boolean {
-    return (this.ready.has(queue) || this.believed.has(queue)) && !this.#lossy.has(queue)
+    const exists = this.ready.has(queue) || this.believed.has(queue)
+    return exists && !this.#lossy.has(queue) && !this.leaving.has(queue)
   }
 
   /** As checked on the present connection; null: it has to be checked. */
@@ -58,6 +61,28 @@ export class QueueStandings {
 
   noteMissing(queue: string): void {
     this.believed.delete(queue)
+    this.#lossy.delete(queue)
+  }
+
+  /** Runs `work`, which deletes the queue. Resolves to false when the queue stays; rejects as `work` does. */
+  leave(queue: string, work: () => Promise<boolean>): Promise<boolean> {
+    const deleted = Promise.resolve()
+      .then(work)
+      .then((isGone) => {
+        if (isGone) this.#forget(queue)
+        return isGone
+      })
+      .finally(() => this.leaving.delete(queue))
+    this.leaving.set(
+      queue,
+      deleted.catch(() => {}),
+    )
+    return deleted
+  }
+
+  #forget(queue: string): void {
+    for (const set of [this.known, this.believed, this.ready, this.dying, this.incomplete])
+      set.delete(queue)
     this.#lossy.delete(queue)
   }
 

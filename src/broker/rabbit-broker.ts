@@ -32,10 +32,11 @@ import { shownMessage } from './message.ts'
 import { createNames, type Names } from './names.ts'
 import type { BrokerGauges } from './observer.ts'
 import type { BrokerDeps, BrokerOptions } from './options.ts'
-import { outgoingOf, toDeadLetters } from './outgoing.ts'
+import { outgoingOrNull, toDeadLetters } from './outgoing.ts'
 import type { Outgoing } from './publish-lane.ts'
 import { Publisher } from './publisher.ts'
 import { QueueDeaths } from './queue-deaths.ts'
+import { QueueRemoval, type QueueRemovalDeps } from './queue-removal.ts'
 import { QueueWatch } from './queue-watch.ts'
 import { rechecksBy } from './rechecks.ts'
 import { Rungs } from './rungs.ts'
@@ -52,6 +53,7 @@ const LOOKS_WAIT_MS = 1_000
  */
 export class RabbitBroker implements Broker, Service {
   readonly name = 'broker'
+  readonly removal: QueueRemoval
   readonly #deps: BrokerDeps
   readonly #delays: Delays
   readonly #names: Names
@@ -139,6 +141,7 @@ export class RabbitBroker implements Broker, Service {
       onUp: () => hooks.onUp(),
     })
     this.#watch = this.#newWatch(options, topology, rechecks.onExchangeGone)
+    this.removal = this.#newRemoval({ ...declaring, logger })
     this.#listen()
   }
 
@@ -191,7 +194,7 @@ export class RabbitBroker implements Broker, Service {
   }
 
   publish(row: JobRow): Promise<PublishOutcome> {
-    const message = this.#availability.isUp ? this.#messageOf(row) : null
+    const message = this.#availability.isUp ? outgoingOrNull(row, this.#deps, this.#names) : null
     if (message === null) return Promise.resolve('refused')
     if (!this.#mayTake(message)) return Promise.resolve('returned')
     // A rung that is not known to have our arguments loses jobs (architecture §3).
@@ -214,7 +217,7 @@ export class RabbitBroker implements Broker, Service {
   /** False: the message would go to a queue that may be dead and is not checked yet, or that drops messages. */
   #mayTake({ exchange, queue }: Outgoing): boolean {
     const { direct, dlx } = this.#names.exchange
-    if (exchange === direct) return !this.#dead.isDoubtful(queue) && !this.#declarer.isLossy(queue)
+    if (exchange === direct) return !this.#dead.isDoubtful(queue) && !this.#declarer.isClosed(queue)
     return exchange !== dlx || !this.#dead.isBesideDoubtful(queue)
   }
 
@@ -345,6 +348,18 @@ export class RabbitBroker implements Broker, Service {
     })
   }
 
+  #newRemoval(
+    given: Pick<QueueRemovalDeps, 'connection' | 'topology' | 'options' | 'logger'>,
+  ): QueueRemoval {
+    const { control } = this.#consumers
+    return new QueueRemoval({
+      ...given,
+      ...{ declarer: this.#declarer, dead: this.#dead, rungs: this.#rungs },
+      control,
+      memories: [this.#rungs, this.#dead, this.#deaths, this.#watch, control],
+    })
+  }
+
   #listen(): void {
     const { declare, publish } = this.#connections
     const down = () => this.#availability.baseChanged(false)
@@ -380,17 +395,5 @@ export class RabbitBroker implements Broker, Service {
     if (this.#declarer.isKnown(queue)) this.#deaths.missed(queue)
     this.#consumers.deliveries.queueMissing(queue)
     this.#watch.forget(queue)
-  }
-
-  #messageOf(row: JobRow): Outgoing | null {
-    try {
-      return outgoingOf(row, this.#names, this.#deps.clock.wall())
-    } catch (error) {
-      this.#deps.logger.error(
-        { err: error, jobId: row.id },
-        'bug: message of a job cannot be built',
-      )
-      return null
-    }
   }
 }

@@ -93,6 +93,22 @@ export class Rungs {
     })
   }
 
+  /** The delays of the queue's known rungs. */
+  delaysOf(queue: string): number[] {
+    return [...this.#known.values()]
+      .filter((rung) => rung.queue === queue)
+      .map((rung) => rung.delayMs)
+  }
+
+  /** The queue is gone, with its rungs and their records. */
+  forget(queue: string): void {
+    for (const delayMs of this.delaysOf(queue)) {
+      const key = rungKey(queue, delayMs)
+      this.#forget(key)
+      for (const keys of [this.#known, this.#settledAt, this.#read]) keys.delete(key)
+    }
+  }
+
   start(): void {
     this.#patrol ??= setInterval(() => void this.patrol(), PATROL_MS)
     this.#patrol.unref()

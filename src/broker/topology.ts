@@ -55,6 +55,8 @@ export interface Topology {
   ofQueue(queue: string, serverVersion: string): readonly QueueEntity[]
   /** The TTL queue that holds retries of one OJS queue for `delayMs` (seed 002 §8.2). */
   rung(queue: string, delayMs: number, serverVersion: string): QueueEntity
+  /** True when the file has settings for this OJS queue. */
+  hasSettings(queue: string): boolean
   /** The exclusive queue that `owner.ts` declares on its own connection. */
   owner(serverVersion: string): QueueEntity
 }
@@ -214,6 +216,7 @@ function createTopology(file: TopologyFile, prefix: string, profile: QueueProfil
     ],
     ofQueue: (queue, version) => file.perQueue.map((template) => expand(template, version, queue)),
     rung: (queue, delayMs, version) => expand(file.rung, version, queue, delayMs),
+    hasSettings: (queue) => Object.hasOwn(file.queues, queue),
     owner: (version) => expand(owner, version),
   }
 }

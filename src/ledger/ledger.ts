@@ -5,7 +5,13 @@ import type { EnqueueTerms, Inserted, InsertedAll } from './enqueued.ts'
 import type { IdempotencyMemory } from './idempotency.ts'
 import type { LeaseLedger } from './leases.ts'
 import type { NativeLedger } from './native.ts'
-import type { LostQueues, QueuePauses, QueueTraffic, UnwrittenQueues } from './queues.ts'
+import type {
+  IdleQueues,
+  LostQueues,
+  QueuePauses,
+  QueueTraffic,
+  UnwrittenQueues,
+} from './queues.ts'
 import type { SchemaLedger } from './schemas.ts'
 import type { WorkflowLedger } from './workflows.ts'
 
@@ -28,6 +34,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   readonly lost: LostQueues
   readonly unwritten: UnwrittenQueues
   readonly traffic: QueueTraffic
+  readonly idle: IdleQueues
   readonly workflows: WorkflowLedger
   readonly idempotency: IdempotencyMemory
 
@@ -196,7 +203,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
    */
   claimable(queue: string): number
 
-  /** Every queue that was ever recorded, oldest first. From memory. */
+  /** Every queue that was recorded and is not forgotten, oldest first. From memory. */
   queues(): readonly QueueRecord[]
 
   /** From memory. */

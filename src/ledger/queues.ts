@@ -55,6 +55,24 @@ export interface UnwrittenQueues {
   settle(queue: string): Promise<void>
 }
 
+/** Queues that nobody uses any more. */
+export interface IdleQueues {
+  /**
+   * Notes which queues are idle, and returns those that have been for `idleMs`. Idle: no live jobs, no dead
+   * letters, not paused or lost, and no attempt began or ended; and `isUsed` does not say otherwise.
+   */
+  look(now: number, idleMs: number, isUsed: (queue: string) => boolean): Promise<string[]>
+
+  /** Can the queue still be forgotten, as far as committed counts tell? From memory. */
+  isIdle(queue: string): boolean
+
+  /**
+   * Forgets the queue's name and its rungs. Fence: it has no live jobs, dead letters or cron entry, and is not
+   * paused or lost. False: it stays.
+   */
+  forget(queue: string): Promise<boolean>
+}
+
 /** What happened in a queue within the last hour: kept by the minute, not counted from the rows. */
 export interface QueueTraffic {
   /** From memory: the 60 minutes up to `now`. */

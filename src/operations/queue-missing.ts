@@ -38,7 +38,8 @@ export async function onQueueMissing(
   const jobs = await ledger.rearm(queue, clock.now())
   if (jobs > 0)
     deps.logger.warn({ queue, jobs }, 'queue was gone: its jobs will be published again')
-  await ledger.unwritten.mark(queue)
+  // Recorded as well: a queue that no job was ever stored for would never be forgotten.
+  await Promise.all([ledger.unwritten.mark(queue), ledger.recordQueue(queue, clock.now())])
   if (jobs > 0 || isDoubtful) deps.wakeRelay()
   if (isRenewed) void tellRenewed(deps, queue)
   return 'declare'

@@ -18,7 +18,7 @@ export interface QueueStats {
   computedAt: number
 }
 
-/** Lists every queue that was ever used, oldest first (seed 001 §11.1). Reads from memory only. */
+/** Lists every queue that was used and is not forgotten, oldest first (seed 001 §11.1). Reads from memory only. */
 export function listQueues(
   deps: Pick<Deps, 'ledger'>,
   page: { limit: number; offset: number },

@@ -122,6 +122,12 @@ export class WorkerRegistry {
     return this.#workers.get(workerId)?.directive ?? 'running'
   }
 
+  /** The queues that workers named which were heard of within the last five minutes. */
+  queues(): Set<string> {
+    this.#forgetSilent()
+    return new Set([...this.#workers.values()].flatMap((worker) => worker.queues))
+  }
+
   /** The queues that the worker named; empty when it named none. */
   queuesOf(workerId: string): readonly string[] {
     return this.#workers.get(workerId)?.queues ?? []

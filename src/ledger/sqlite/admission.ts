@@ -45,7 +45,7 @@ export function insertOne(
 
 /** May the insert of this job change more than its own row: record its queue, remove a tombstone? */
 function mayTakeMore({ queues, tombstones }: Store, { queue }: NewJob): boolean {
-  return !queues.has(queue) || tombstones.count > 0
+  return !queues.hasNow(queue) || tombstones.count > 0
 }
 
 /** PUSH batch: stores the jobs in order; each sees the changes of those before it. */

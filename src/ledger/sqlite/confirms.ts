@@ -1,3 +1,4 @@
+import type { OwedMessage } from '../../job/job.ts'
 import type { Access } from './access.ts'
 import { confirmCopy } from './dead-letters.ts'
 import type { MovedDebt } from './moved-debts.ts'
@@ -23,6 +24,20 @@ export class Confirms {
 
   has(outbox: number): boolean {
     return this.#store.confirming.has(outbox)
+  }
+
+  /** See `Ledger.outboxPage`. */
+  owedPage(after: number, limit: number): OwedMessage[] {
+    const { confirming, statements } = this.#store
+    let last = after
+    for (;;) {
+      const page = this.#access.read(() => statements.outboxPage.all(last, limit))
+      const owed = page.filter(({ outbox }) => !confirming.has(outbox))
+      const end = page.at(-1)
+      if (owed.length > 0 || !end) return owed
+      // Every row of this page is confirmed, and waits for its commit: read on.
+      last = end.outbox
+    }
   }
 
   add(outbox: number): void {

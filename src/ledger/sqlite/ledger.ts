@@ -48,6 +48,7 @@ import { expireDue, nextDue, promoteDue, sendAhead } from './due.ts'
 import { activate, enqueueNative, withdraw, withdrawAll } from './enqueue.ts'
 import type { FileWatch } from './file-watch.ts'
 import { SqliteIdempotency } from './idempotency.ts'
+import { SqliteIdleQueues } from './idle-queues.ts'
 import {
   activeByWorker,
   beatLeases,
@@ -85,6 +86,7 @@ export class SqliteLedger implements Ledger {
   readonly pauses: SqlitePauses
   readonly lost: SqliteLostQueues
   readonly unwritten: SqliteUnwrittenQueues
+  readonly idle: SqliteIdleQueues
   readonly traffic: TrafficMinutes
   readonly workflows: SqliteWorkflows
   readonly idempotency: SqliteIdempotency
@@ -115,6 +117,7 @@ export class SqliteLedger implements Ledger {
     this.pauses = new SqlitePauses(this.#store, this.#access)
     this.lost = new SqliteLostQueues(statements, this.#access)
     this.unwritten = new SqliteUnwrittenQueues(statements, this.#access)
+    this.idle = new SqliteIdleQueues(store, this.#access, this.lost)
     this.traffic = store.traffic
     this.workflows = new SqliteWorkflows(store, this.#access)
     this.idempotency = new SqliteIdempotency(this.#access, statements)
@@ -317,15 +320,7 @@ export class SqliteLedger implements Ledger {
   }
 
   outboxPage(after: number, limit: number): OwedMessage[] {
-    let last = after
-    for (;;) {
-      const page = this.#access.read(() => this.#store.statements.outboxPage.all(last, limit))
-      const owed = page.filter(({ outbox }) => !this.#confirms.has(outbox))
-      const end = page.at(-1)
-      if (owed.length > 0 || !end) return owed
-      // Every row of this page is confirmed, and waits for its commit: read on.
-      last = end.outbox
-    }
+    return this.#confirms.owedPage(after, limit)
   }
 
   isConfirming(outbox: number): boolean {

@@ -20,6 +20,7 @@ import { sql as unwrittenQueues } from './migrations/0015-unwritten-queues.ts'
 import { sql as extendedLeases } from './migrations/0016-extended-leases.ts'
 import { sql as uniqueKeys } from './migrations/0017-unique-keys.ts'
 import { sql as keptKeys } from './migrations/0018-kept-keys.ts'
+import { sql as idleQueues } from './migrations/0019-idle-queues.ts'
 
 /** In order; the number of a migration is its place, starting at 1. Never edit the SQL of a released one. */
 export const MIGRATIONS: readonly string[] = [
@@ -41,6 +42,7 @@ export const MIGRATIONS: readonly string[] = [
   extendedLeases,
   uniqueKeys,
   keptKeys,
+  idleQueues,
 ]
 
 /** "OJSL": marks the file as a ledger, so that no other SQLite file is ever written to. */

@@ -52,6 +52,28 @@ export function prepareQueues(db: Database) {
        ON CONFLICT (minute, queue) DO UPDATE SET completed = ?3, failed = ?4, timed = ?5,
          duration_ms = ?6, waited = ?7, wait_ms = ?8`,
     ),
+    removeQueue: db.prepare<[name: string]>('DELETE FROM queues WHERE name = ?'),
+    removeRung: db.prepare<[queue: string, delayMs: number]>(
+      'DELETE FROM rungs WHERE queue = ? AND delay_ms = ?',
+    ),
+    idleQueues: db.prepare<[], { name: string; since: number }>(
+      'SELECT name, idle_since AS since FROM queues WHERE idle_since IS NOT NULL',
+    ),
+    noteIdle: db.prepare<[name: string, since: number | null]>(
+      'UPDATE queues SET idle_since = ?2 WHERE name = ?1',
+    ),
+    /** Is there anything that keeps the queue from being forgotten? */
+    isQueueUsed: db.prepare<[queue: string], { isUsed: number }>(
+      `SELECT EXISTS (SELECT 1 FROM jobs INDEXED BY jobs_live WHERE queue = ?1 AND ended_at IS NULL)
+         OR EXISTS (SELECT 1 FROM jobs INDEXED BY jobs_dead_queue
+                    WHERE queue = ?1 AND dead_letter = 1)
+         OR EXISTS (SELECT 1 FROM queues WHERE name = ?1
+                    AND (paused_at IS NOT NULL OR pause_owed = 1 OR lost_at IS NOT NULL))
+         OR EXISTS (SELECT 1 FROM cron_jobs
+                    WHERE coalesce(template ->> '$.options.queue', template ->> '$.queue', 'default') = ?1)
+         AS isUsed`,
+    ),
+    forgetCounts: db.prepare<[queue: string]>('DELETE FROM state_counts WHERE queue = ?'),
     pruneMinutes: db.prepare<[upTo: number]>('DELETE FROM queue_minutes WHERE minute <= ?'),
     forgetMinutesAfter: db.prepare<[minute: number]>('DELETE FROM queue_minutes WHERE minute > ?'),
   }

@@ -31,6 +31,8 @@ export class StateCounter implements Companion {
   /** As committed. */
   readonly #kept: Map<string, Counts>
   readonly #moves = new Notes<Move>()
+  /** Queues whose counts the group forgets where all of them are 0. */
+  readonly #forgotten = new Notes<string>()
   /** The queues that the group changes, with their counts after it. */
   #changed = new Map<string, Counts>()
 
@@ -42,6 +44,16 @@ export class StateCounter implements Companion {
   /** Inside a write: one job moves between states. Null `from`: it is new; null `to`: it is gone. */
   moved(queue: string, from: Counted | null, to: Counted | null): void {
     this.#moves.add({ queue, from, to })
+  }
+
+  /** The queues that have counts, all of them 0. */
+  empty(): string[] {
+    return [...this.#kept].filter(([, counts]) => isEmpty(counts)).map(([queue]) => queue)
+  }
+
+  /** Inside a write: forgets the counts of the queue if they are 0 after the group. */
+  forget(queue: string): void {
+    this.#forgotten.add(queue)
   }
 
   /** Inside a write: `row` (as it was before) moves on. If a native worker still had its token: one less. */
@@ -81,10 +93,12 @@ export class StateCounter implements Companion {
 
   keep(): void {
     this.#moves.keep()
+    this.#forgotten.keep()
   }
 
   undo(): void {
     this.#moves.undo()
+    this.#forgotten.undo()
   }
 
   store(): void {
@@ -98,16 +112,25 @@ export class StateCounter implements Companion {
       if (to) counts[to]++
     }
     for (const [queue, counts] of this.#changed) this.#storeQueue(queue, counts)
+    for (const queue of this.#forgotten.all) {
+      if (this.#isEmptyNow(queue)) this.#statements.forgetCounts.run(queue)
+    }
   }
 
   commit(): void {
     for (const [queue, counts] of this.#changed) this.#kept.set(queue, counts)
+    for (const queue of this.#forgotten.all) if (this.#isEmptyNow(queue)) this.#kept.delete(queue)
     this.discard()
   }
 
   discard(): void {
     this.#moves.discard()
+    this.#forgotten.discard()
     if (this.#changed.size > 0) this.#changed = new Map()
+  }
+
+  #isEmptyNow(queue: string): boolean {
+    return isEmpty(this.#changed.get(queue) ?? this.#kept.get(queue) ?? NONE)
   }
 
   #storeQueue(queue: string, counts: Counts): void {
@@ -131,6 +154,10 @@ const NONE: Readonly<Counts> = {
   discarded: 0,
   dead_letter: 0,
   with_native: 0,
+}
+
+function isEmpty(counts: Readonly<Counts>): boolean {
+  return COUNTED.every((state) => counts[state] === 0)
 }
 
 /** The state that a row counts as; null for an erased row, which is no job. */

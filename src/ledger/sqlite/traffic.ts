@@ -58,6 +58,18 @@ export class TrafficMinutes implements Companion, QueueTraffic {
     return total
   }
 
+  /** The minute in which something happened in the queue last, as ms; 0: nothing is known. */
+  lastAt(queue: string): number {
+    let last = 0
+    for (const minute of this.#kept.get(queue) ?? []) last = Math.max(last, minute?.minute ?? 0)
+    return last * MINUTE_MS
+  }
+
+  /** Drops the minutes of a forgotten queue from memory; those in the file are pruned by their time. */
+  forget(queue: string): void {
+    this.#kept.delete(queue)
+  }
+
   /**
    * Inside a write, at a start: forgets minutes after `now` (the clock was set back). They would keep their
    * places among the sixty from the current minutes, so that nothing would be counted until their time.
