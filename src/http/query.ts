@@ -48,6 +48,16 @@ export function integer(request: Request, name: string, fallback: number): numbe
   })
 }
 
+/** Reads `true` or `false`; absent or empty: false. Throws 400 for anything else. */
+export function flag(request: Request, name: string): boolean {
+  const text = parameter(request, name)
+  if (text === null || text === 'false') return false
+  if (text === 'true') return true
+  throw invalidField(name, `The '${name}' parameter must be true or false.`, {
+    received: echoed(text),
+  })
+}
+
 /** Reads `a,b,c` as a set; empty when the parameter is absent. */
 export function list(request: Request, name: string): Set<string> {
   const items = (parameter(request, name) ?? '').split(',').map((item) => item.trim())

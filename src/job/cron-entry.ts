@@ -1,9 +1,11 @@
-import { invalidField, OjsError } from '../errors.ts'
+import { echoed, invalidField, OjsError } from '../errors.ts'
 import { checkExpression } from './cron-expression.ts'
 import type { Schedule } from './cron-times.ts'
 import { checkZone } from './cron-zone.ts'
 import { timestamp } from './document.ts'
-import { metaOf } from './envelope.ts'
+import { metaOf, namedTimes } from './envelope.ts'
+import { isRelative } from './instant.ts'
+import type { NewJob } from './job.ts'
 import { isOptionMember, refuseBeside } from './members.ts'
 import type { CronRequest, PushRequest } from './request.ts'
 
@@ -91,6 +93,30 @@ export function toDefinition(request: CronRequest): Omit<CronDefinition, 'templa
     description: request.description ?? null,
     template: templateOf(request),
   }
+}
+
+/**
+ * Throws 400 if no job of the entry would have time to run, or all of them would wait for the same instant.
+ * `job`: made of the template at `wall`. `firstAt`: the entry's first time.
+ */
+export function requireTimeToRun(
+  template: PushRequest,
+  job: Pick<NewJob, 'start' | 'expiresAt'>,
+  { wall, firstAt }: { wall: number; firstAt: number },
+): void {
+  const { start, expiry } = namedTimes(template)
+  if (start !== null && !isRelative(start.text)) {
+    const text = `The '${start.field}' field must be relative, such as "+PT5M": each job starts at its own time.`
+    throw invalidField(start.field, text, { received: echoed(start.text) })
+  }
+  if (expiry === null || job.expiresAt === null) return
+  const dueAt = job.start.state === 'available' ? null : job.start.dueAt
+  const isInTime = isRelative(expiry.text)
+    ? job.expiresAt > (dueAt ?? wall)
+    : job.expiresAt > (dueAt ?? wall) + firstAt - wall
+  if (isInTime) return
+  const text = `The '${expiry.field}' field is over before any job of the entry can run. A relative time such as "+PT1H" counts from each job.`
+  throw invalidField(expiry.field, text, { received: echoed(expiry.text) })
 }
 
 const TEMPLATE_MEMBERS = new Set(['type', 'args', 'schema', 'specversion', 'options'])

@@ -2,6 +2,8 @@ import { echoed, invalidField } from '../errors.ts'
 import { memo } from './memo.ts'
 
 const DAY_MS = 86_400_000
+/** Changes of the clocks of one zone are further apart: the shortest summer, during Ramadan, has four weeks. */
+const WEEK_MS = 7 * DAY_MS
 const MAX_NAME = 64
 
 /**
@@ -28,6 +30,15 @@ export interface Zone {
   instantOf(local: number): number | null
   /** The change of the clocks that makes `local` exist twice or not at all. */
   changeAround(local: number): { at: number; settledLocal: number }
+  /** The changes of the clocks after `from`, up to `to` (instants), in order. */
+  changes(from: number, to: number): Iterable<ClockChange>
+}
+
+/** `before` and `after`: how far local time is ahead of UTC, in ms. */
+interface ClockChange {
+  at: number
+  before: number
+  after: number
 }
 
 /** Throws 400 naming `field` when it is not a zone of the IANA database. */
@@ -67,6 +78,12 @@ export const zoneOf = memo(512, (name: string): Zone => {
       const [before, after] = around(local)
       const at = changeBetween(offsetAt, local - DAY_MS, local + DAY_MS)
       return { at, settledLocal: at + Math.max(before, after) }
+    },
+    *changes(from, to) {
+      for (let at = from; at < to; at += WEEK_MS) {
+        const [before, after] = [offsetAt(at), offsetAt(at + WEEK_MS)]
+        if (before !== after) yield { at: changeBetween(offsetAt, at, at + WEEK_MS), before, after }
+      }
     },
   }
 })

@@ -183,6 +183,23 @@ function together(base: Meta, over: Meta): Meta {
 
 type Meta = PushRequest['meta']
 
+/** A time as the client wrote it, and where. */
+export interface NamedTime {
+  text: string
+  /** For `details.field`. */
+  field: string
+}
+
+/** The times that a request names; null where it names none. */
+export function namedTimes(request: PushRequest): Record<'start' | 'expiry', NamedTime | null> {
+  const options = mergeOptions(request)
+  const named = (name: 'delay_until' | 'scheduled_at' | 'expires_at'): NamedTime | null => {
+    const text = options[name]
+    return text == null ? null : { text, field: fieldName(request, name) }
+  }
+  return { start: named('delay_until') ?? named('scheduled_at'), expiry: named('expires_at') }
+}
+
 /** The path by which the client sent the option, for `details.field`. */
 function fieldName(request: PushRequest, name: keyof PushOptions): string {
   return request.options?.[name] == null && request[name] != null ? name : `options.${name}`

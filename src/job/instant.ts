@@ -24,7 +24,7 @@ export interface Instant {
  * fractions of a millisecond up, so that nothing begins or ends too early.
  */
 export function parseInstant(text: string, field: string, now: number): Instant {
-  if (text.startsWith('+P')) {
+  if (isRelative(text)) {
     const ms = now + parseDuration(text.slice(1), field)
     return { ms, text: new Date(ms).toISOString() }
   }
@@ -35,6 +35,11 @@ export function parseInstant(text: string, field: string, now: number): Instant 
     `The '${field}' field must be an RFC 3339 timestamp with an offset, such as "2026-02-12T10:30:00Z".`,
     { expected: 'timestamp', received: echoed(text) },
   )
+}
+
+/** True for a time relative to when it is read, such as `+PT5S`. */
+export function isRelative(text: string): boolean {
+  return text.startsWith('+P')
 }
 
 /**

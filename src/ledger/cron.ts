@@ -7,19 +7,24 @@ import type { Cancelled } from './ledger.ts'
  * time; `now` is clock time, as for all other writes.
  */
 export interface CronLedger {
-  /** Stores a new entry. Fence: the name is free, and there are fewer than `limit` entries. */
-  register(
-    definition: CronDefinition,
-    first: { nextRunAt: number | null; createdAt: number; limit: number },
-  ): Promise<{ outcome: 'registered'; entry: CronEntry } | { outcome: 'duplicate' | 'full' }>
+  /**
+   * Stores an entry. `createdAt`: the wall time now. Fence: the name is free, and there are fewer than `limit`
+   * entries; or `isReplacing`, and the entry of this name stands at no time that has come (`due`).
+   *
+   * The new definition takes the place of the old one in the same row: it keeps its jobs, counts and times
+   * that wait (unless it is not enabled), and its next time if the schedule is the same.
+   */
+  register(definition: CronDefinition, terms: RegisterTerms): Promise<Registered>
 
   find(name: string): CronEntry | null
 
   /** Oldest first; by index. */
   list(page: { limit: number; offset: number }): { entries: CronEntry[]; total: number }
 
-  /** Deletes the entry and its queued ticks; its jobs stay. False: there is no entry of this name. */
-  remove(name: string): Promise<boolean>
+  /**
+   * Deletes the entry and its queued ticks; its jobs stay. Fence: it stands at no time that has come (`due`).
+   */
+  remove(name: string, wall: number): Promise<{ outcome: 'removed' | 'missing' } | StillDue>
 
   /**
    * Returns enabled entries whose time has come, the most overdue first; by index. Fewer than `limit` if
@@ -58,6 +63,24 @@ export interface CronLedger {
 
 /** An entry that stands at a tick. */
 export type DueEntry = CronEntry & { nextRunAt: number }
+
+export interface RegisterTerms {
+  nextRunAt: number | null
+  createdAt: number
+  limit: number
+  isReplacing?: boolean
+}
+
+export type Registered =
+  | { outcome: 'registered' | 'replaced'; entry: CronEntry }
+  | { outcome: 'duplicate' | 'full' }
+  | StillDue
+
+/** Nothing has changed: the entry's tick has come, and has to be fired first, or it would be lost. */
+export interface StillDue {
+  outcome: 'due'
+  entry: DueEntry
+}
 
 /** One time of an entry. `seq` tells it from other entries that had the same name before or after. */
 export interface CronTick {

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { CronEntry } from '../job/cron-entry.ts'
 import type { Schedule, Tick } from '../job/cron-times.ts'
 import type { CronFacts } from '../telemetry/events.ts'
-import { cronFacts, nextOf, tellGap } from './cron.ts'
+import { cronFacts, nextOf, tellGap } from './cron-job.ts'
 import type { Deps } from './deps.ts'
 
 /** Missed times of an entry are counted one by one up to this: of some years there may be millions. */

@@ -5,8 +5,8 @@ import type { NewJob } from '../job/job.ts'
 import type { CronTick, DueEntry, Fired, Making, TickChange } from '../ledger/cron.ts'
 import type { CronEvent } from '../telemetry/events.ts'
 import { cancelJob, followCancel } from './cancel.ts'
-import { cronFacts, newCronJob, nextOf, tellGap } from './cron.ts'
-import { type Missed, missedSince } from './cron-missed.ts'
+import { cronFacts, newCronJob, nextOf, tellGap } from './cron-job.ts'
+import { type Missed, missedSince, tellMissed } from './cron-missed.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { isPaused } from './pause.ts'
 import { storedEvent } from './push.ts'
@@ -47,6 +47,13 @@ export async function fireDue(deps: Deps, untold: Missed[]): Promise<number> {
   const passes = await Promise.all(plans.map((plan) => fireEntry(deps, plan)))
   for (const { missed } of passes) if (missed !== undefined) untold.push(missed)
   return passes.filter(({ isDone }) => isDone).length
+}
+
+/** Fires the due tick of one entry now. False: it has to be tried again. */
+export async function fireOne(deps: Deps, entry: DueEntry): Promise<boolean> {
+  const { isDone, missed } = await fireEntry(deps, planOf(deps, entry, deps.clock.wall()))
+  if (missed !== undefined) await tellMissed(deps, [missed])
+  return isDone
 }
 
 /**

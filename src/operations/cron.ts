@@ -1,56 +1,83 @@
+import { setTimeout as wait } from 'node:timers/promises'
 import { queueRefusal } from '../broker/refusals.ts'
-import { invalidField, notFound, OjsError } from '../errors.ts'
+import { invalidField, notFound, OjsError, unavailable } from '../errors.ts'
 import {
   type CronDefinition,
   type CronEntry,
   explainTemplate,
+  requireTimeToRun,
   toDefinition,
-  withTick,
 } from '../job/cron-entry.ts'
 import { nextTick, type Schedule, type Tick } from '../job/cron-times.ts'
-import type { NewJob } from '../job/job.ts'
+import { type CronWarning, cronWarnings } from '../job/cron-warnings.ts'
 import { traceIdIn } from '../job/trace-carry.ts'
+import type { StillDue } from '../ledger/cron.ts'
 import { parseCron, parsePush } from '../schemas/validator.ts'
-import type { CronFacts } from '../telemetry/events.ts'
+import { cronFacts, newCronJob, tellGap } from './cron-job.ts'
+import { fireOne } from './cron-ticks.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { checkArgs } from './enqueue/check-args.ts'
-import { newJob } from './push.ts'
 
 /** Clients create cron jobs, and every pass of the timer looks at each of them. */
 const MAX_CRON_JOBS = 10_000
 
+/** How often, and how many ms apart, the due time of an entry is tried that is replaced or removed. */
+const DUE_ROUNDS = 10
+const DUE_PAUSE_MS = 50
+
+export interface RegisterOptions {
+  /** Takes the place of an entry that has this name. */
+  isReplacing?: boolean
+}
+
+export interface RegisteredCron {
+  entry: CronEntry
+  /** True: there was an entry of this name before. */
+  isReplaced: boolean
+  warnings: CronWarning[]
+}
+
 /**
  * Registers a recurring job (seed 001 §13.2). Checks its job template by the same code as a PUSH, so that
  * jobs that would be refused at each tick are refused now. Throws 400, also when the args do not match their
- * schema; 404 and 422 for the queue, 409 when the name is taken, 422 when there are too many, 503.
+ * schema or every job would be over before it can run; 404 and 422 for the queue, 409 when the name is taken,
+ * 422 when there are too many, 503.
  */
 export async function registerCron(
   deps: Deps,
   body: unknown,
   context: RequestContext,
-): Promise<CronEntry> {
-  const wall = deps.clock.wall()
+  { isReplacing = false }: RegisterOptions = {},
+): Promise<RegisteredCron> {
   const definition = parseDefinition(deps, body, context)
-  const first = firstTick(definition, wall)
-  await requireUsableQueue(deps, cronFacts(definition).queue)
-  const registered = await deps.ledger.cron.register(definition, {
-    nextRunAt: first?.at ?? null,
-    createdAt: wall,
-    limit: MAX_CRON_JOBS,
-  })
-  if (registered.outcome !== 'registered') throw refusal(definition.name, registered.outcome)
-  tellGap(deps, cronFacts(definition), first)
   const { name, expression, timezone } = definition
+  await requireUsableQueue(deps, cronFacts(definition).queue)
+  const registered = await afterDue(deps, async (wall) => {
+    const first = firstTick(definition, wall)
+    const terms = { createdAt: wall, limit: MAX_CRON_JOBS, isReplacing }
+    const stored = await deps.ledger.cron.register(definition, {
+      ...terms,
+      nextRunAt: first?.at ?? null,
+    })
+    if (stored.outcome === 'registered') tellGap(deps, cronFacts(definition), first)
+    return stored
+  })
+  if (!('entry' in registered)) throw refusal(name, registered.outcome)
+  const { entry, outcome } = registered
   const asked = { requestId: context.requestId, traceId: traceIdIn(context) }
-  deps.logger.info({ cron: name, expression, timezone, ...asked }, 'cron job registered')
-  return registered.entry
+  deps.logger.info({ cron: name, expression, timezone, ...asked }, `cron job ${outcome}`)
+  const isReplaced = outcome === 'replaced'
+  return { entry, isReplaced, warnings: cronWarnings(definition, deps.clock.wall()) }
 }
 
 /**
  * The first tick of an enabled definition. Throws 400 when it has none: some schedules only ever name times
  * that the clocks leap over, such as the second Sunday of March at 2:30.
  */
-function firstTick(definition: CronDefinition, wall: number): Tick | null {
+function firstTick(
+  definition: Pick<CronDefinition, 'isEnabled' | keyof Schedule>,
+  wall: number,
+): Tick | null {
   if (!definition.isEnabled) return null
   const first = nextTick(definition, wall)
   if (first !== null) return first
@@ -61,25 +88,42 @@ function firstTick(definition: CronDefinition, wall: number): Tick | null {
 
 function parseDefinition(deps: Deps, body: unknown, context: RequestContext): CronDefinition {
   const request = parseCron(body)
-  const definition = toDefinition(request)
+  const given = toDefinition(request)
+  const wall = deps.clock.wall()
+  const first = firstTick(given, wall)
   try {
-    const template = parsePush(definition.template)
+    const template = parsePush(given.template)
     checkArgs(deps, template)
-    newCronJob(deps, { ...definition, template }, deps.clock.wall(), context)
-    return { ...definition, template }
+    const definition = { ...given, template }
+    const job = newCronJob(deps, definition, wall, context)
+    requireTimeToRun(template, job, { wall, firstAt: first?.at ?? wall })
+    return definition
   } catch (error) {
     throw explainTemplate(request, error)
   }
 }
 
-/** Makes the job of one tick, without storing it. Throws `OjsError`. */
-export function newCronJob(
+/**
+ * Tries a change of an entry that must not lose a time that has come: first fires what the entry is due.
+ * Throws 503 when that is not possible yet.
+ */
+async function afterDue<T extends { outcome: string }>(
   deps: Deps,
-  entry: Pick<CronEntry, 'name' | 'template'>,
-  tick: number,
-  context: RequestContext,
-): NewJob {
-  return newJob(deps, withTick(entry, tick), context)
+  change: (wall: number) => Promise<T | StillDue>,
+): Promise<T> {
+  for (let round = 0; round < DUE_ROUNDS; round++) {
+    const changed = await change(deps.clock.wall())
+    if (!isStillDue(changed)) return changed
+    if (!(await fireOne(deps, changed.entry))) await wait(DUE_PAUSE_MS)
+  }
+  throw unavailable(
+    'A time of the cron job has come, but its job cannot be made yet.',
+    'cron_job_due',
+  )
+}
+
+function isStillDue<T extends { outcome: string }>(changed: T | StillDue): changed is StillDue {
+  return changed.outcome === 'due'
 }
 
 /**
@@ -123,38 +167,16 @@ export function findCron(deps: Pick<Deps, 'ledger'>, name: string): CronEntry {
   return entry
 }
 
-/** Removes an entry and its queued ticks; jobs that it made stay (seed 001 §13.3). Throws 404, 503. */
+/**
+ * Removes an entry and its queued ticks; jobs that it made stay (seed 001 §13.3). If its time has come, makes
+ * its job first. Throws 404, 503.
+ */
 export async function removeCron(
-  deps: Pick<Deps, 'ledger' | 'logger'>,
+  deps: Deps,
   name: string,
   { requestId }: RequestContext,
 ): Promise<void> {
-  if (!(await deps.ledger.cron.remove(name))) throw notFound('cron_job', name)
+  const { outcome } = await afterDue(deps, (wall) => deps.ledger.cron.remove(name, wall))
+  if (outcome === 'missing') throw notFound('cron_job', name)
   deps.logger.info({ cron: name, requestId }, 'cron job removed')
-}
-
-/** The part of an entry that events carry. */
-export function cronFacts({ name, expression, template }: CronDefinition): CronFacts {
-  const queue = template.options?.queue ?? template.queue ?? 'default'
-  return { name, expression, jobType: template.type, queue }
-}
-
-/** Returns null also when this machine no longer knows the time zone: one entry must not stop the others. */
-export function nextOf(
-  deps: Pick<Deps, 'logger'>,
-  { name, ...schedule }: Schedule & { name: string },
-  instant: number,
-): Tick | null {
-  try {
-    return nextTick(schedule, instant)
-  } catch (error) {
-    deps.logger.error({ err: error, cron: name }, 'cron job: the next time cannot be calculated')
-    return null
-  }
-}
-
-/** Emits `cron.skipped` for a time that the clocks leap over before `next`; no tick of its own would. */
-export function tellGap(deps: Pick<Deps, 'events'>, cron: CronFacts, next: Tick | null): void {
-  if (next === null || next.gapAt === null) return
-  deps.events.emit({ type: 'cron.skipped', cron, scheduledAt: next.gapAt, reason: 'dst_skip' })
 }

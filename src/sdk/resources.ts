@@ -115,13 +115,15 @@ export interface CronSpec extends Omit<JobSpec, 'id'> {
   /** Default true. */
   enabled?: boolean | undefined
   description?: string | undefined
+  /** True: takes the place of an entry of this name, which keeps its counts, jobs and times that wait. */
+  replace?: boolean | undefined
   options?: Omit<JobOptions, 'id'> | undefined
 }
 
 /** Recurring jobs (seed 001 §13). */
 export interface Cron {
   list(page?: PageOptions, call?: CallOptions): Promise<Listed<'cron_jobs', CronJob>>
-  /** Rejects with `OJSDuplicateError` if the name is taken. */
+  /** Rejects with `OJSDuplicateError` if the name is taken, unless `replace` is true. */
   register(spec: CronSpec, call?: CallOptions): Promise<CronJob>
   get(name: string, call?: CallOptions): Promise<CronJob>
   /** Deletes the schedule. Jobs that it has made are kept. */
@@ -135,12 +137,13 @@ export function cronOf(exchange: Exchange): Cron {
       return listed(exchange, 'cron_jobs', '/cron', page, call)
     },
     async register(spec, call = {}) {
-      const { name, cron, timezone, enabled, description, ...others } = spec
+      const { name, cron, timezone, enabled, description, replace, ...others } = spec
       const { overlapPolicy, overlap_policy, ...job } = others
       const overlap = eitherSpelling('overlap_policy', overlapPolicy, overlap_policy)
       const own = { name, cron, timezone, overlap_policy: overlap, enabled, description }
       const body = { ...given(own), ...wireJob(job) }
-      return objectIn(await exchange({ method: 'POST', path: '/cron', body, ...call }), 'cron_job')
+      const path = replace === true ? '/cron?replace=true' : '/cron'
+      return objectIn(await exchange({ method: 'POST', path, body, ...call }), 'cron_job')
     },
     async get(name, call = {}) {
       return objectIn(await exchange({ method: 'GET', path: path(name), ...call }), 'cron_job')

@@ -102,7 +102,11 @@ beforeEach(() => {
   vi.mocked(cancelWorkflow).mockResolvedValue({ workflow: HEAD, stepsCancelled: 0 })
   vi.mocked(listDeadLetters).mockReturnValue({ jobs: [], total: 0 })
   vi.mocked(listCron).mockReturnValue({ entries: [], total: 0 })
-  vi.mocked(registerCron).mockResolvedValue(cronEntry())
+  vi.mocked(registerCron).mockResolvedValue({
+    entry: cronEntry(),
+    isReplaced: false,
+    warnings: [],
+  })
   vi.mocked(removeCron).mockResolvedValue()
   vi.mocked(retryDeadLetter).mockResolvedValue(job)
   vi.mocked(health).mockReturnValue({ healthy: true, body: {} } as ReturnType<typeof health>)

@@ -143,11 +143,76 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
     it('can be removed once, which leaves their jobs', async () => {
       await register()
       const id = firedJob(await fireNext())
-      expect(await ledger.cron.remove('nightly')).toBe(true)
-      expect(await ledger.cron.remove('nightly')).toBe(false)
+      expect(await ledger.cron.remove('nightly', WALL - 1)).toEqual({ outcome: 'removed' })
+      expect(await ledger.cron.remove('nightly', WALL - 1)).toEqual({ outcome: 'missing' })
       expect(ledger.cron.find('nightly')).toBeNull()
       expect(ledger.cron.list({ limit: 10, offset: 0 })).toEqual({ entries: [], total: 0 })
       expect(row(id).state).toBe('available')
+    })
+
+    it('are neither removed nor replaced while a time has come', async () => {
+      const first = { nextRunAt: WALL + MINUTE_MS, createdAt: WALL, limit: 1, isReplacing: true }
+      const registered = await register()
+      const due = { outcome: 'due', entry: registered }
+      expect(await ledger.cron.remove('nightly', WALL)).toEqual(due)
+      expect(await ledger.cron.register(definition(), first)).toEqual(due)
+      expect(entry()).toEqual(registered)
+      firedJob(await fireNext())
+      const replaced = await ledger.cron.register(definition({ description: 'new' }), first)
+      expect(replaced.outcome).toBe('replaced')
+      expect(await ledger.cron.remove('nightly', WALL)).toEqual({ outcome: 'removed' })
+    })
+
+    it('keep their jobs, counts and times when they are replaced', async () => {
+      const old = await register({ overlap: 'enqueue' })
+      const id = firedJob(await fireNext())
+      expect((await fireNext()).outcome).toBe('queued')
+      const before = entry()
+      const next = definition({
+        expression: '0 * * * *',
+        timezone: 'Europe/Berlin',
+        overlap: 'enqueue',
+        description: 'hourly',
+        template: { type: 'other', args: [] },
+      })
+      const first = { nextRunAt: WALL + 9_000_000, createdAt: WALL, limit: 1, isReplacing: true }
+      const replaced = await ledger.cron.register(next, first)
+      const kept = { ...before, ...next, nextRunAt: WALL + 9_000_000 }
+      expect(replaced).toEqual({ outcome: 'replaced', entry: kept })
+      await harness.reopen()
+      expect(entry()).toEqual(kept)
+      expect(kept).toMatchObject({
+        seq: old.seq,
+        runCount: 1,
+        lastJobId: id,
+        queued: [expect.any(Number)],
+      })
+      // The job of the old definition still counts for the overlap policy, and its end releases the other.
+      expect(ledger.cron.releasable('', 10)).toEqual([])
+      await complete(id)
+      expect(ledger.cron.releasable('', 10).map(({ name }) => name)).toEqual(['nightly'])
+    })
+
+    it('keep their next time when the schedule stays, and lose what waits when they are disabled', async () => {
+      await register({ overlap: 'enqueue' })
+      await fireNext()
+      await fireNext()
+      const { nextRunAt } = entry()
+      // By a clock that was set back, the first time of the schedule has its job already.
+      const first = {
+        nextRunAt: WALL - 900_000,
+        createdAt: WALL - 960_000,
+        limit: 1,
+        isReplacing: true,
+      }
+      const given = { overlap: 'enqueue', description: 'again' } as const
+      await ledger.cron.register(definition(given), first)
+      expect(entry()).toMatchObject({ nextRunAt, description: 'again', queued: [WALL + MINUTE_MS] })
+      const disabled = definition({ ...given, isEnabled: false })
+      await ledger.cron.register(disabled, { ...first, nextRunAt: null })
+      expect(entry()).toMatchObject({ nextRunAt: null, isEnabled: false, queued: [] })
+      await ledger.cron.register(definition(given), first)
+      expect(entry()).toMatchObject({ nextRunAt: WALL - 900_000, isEnabled: true })
     })
   })
 
@@ -188,7 +253,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       for (const at of [WALL - 1, WALL + 1, WALL + MINUTE_MS]) {
         expect(await ledger.cron.fire(tickOf(old, at), change())).toEqual({ outcome: 'stale' })
       }
-      await ledger.cron.remove('nightly')
+      await ledger.cron.remove('nightly', WALL - 1)
       expect(await ledger.cron.fire(tickOf(old), change())).toEqual({ outcome: 'stale' })
       const next = await register()
       expect(await ledger.cron.fire(tickOf(old), change())).toEqual({ outcome: 'stale' })
@@ -279,7 +344,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
     it('skip: ignores jobs of other entries and of an earlier entry of the same name', async () => {
       const earlier = await register()
       firedJob(await fireNext())
-      await ledger.cron.remove('nightly')
+      await ledger.cron.remove('nightly', WALL - 1)
       await ledger.insert(newJob({ queue: 'q' }), NOW)
       const later = await register()
       expect(later.seq).not.toBe(earlier.seq)

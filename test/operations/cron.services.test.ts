@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { type Clock, systemClock } from '../../src/clock.ts'
 import { openDatabase } from '../../src/ledger/sqlite/driver.ts'
+import { HeldClock } from '../support/held-clock.ts'
 import { eventually } from '../support/in-process.ts'
 import {
   fetchMany,
@@ -16,24 +16,6 @@ import {
 type Json = any
 
 const MINUTE_MS = 60_000
-
-/** A clock whose wall time stands still until a test moves it, so that tests control the ticks. */
-class HeldClock implements Clock {
-  readonly #system = systemClock()
-  #wall = Date.parse('2026-02-12T10:30:30Z')
-
-  now(): number {
-    return this.#system.now()
-  }
-
-  wall(): number {
-    return this.#wall
-  }
-
-  advance(ms: number): void {
-    this.#wall += ms
-  }
-}
 
 const clock = new HeldClock()
 const { gateway } = gatewayForAll({}, { clock })

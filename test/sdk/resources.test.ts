@@ -122,6 +122,13 @@ const CASES: Case[] = [
     result: CRON,
   },
   {
+    what: 'cron.register in the place of another entry',
+    call: ({ cron }) => cron.register({ ...CRON, replace: true }),
+    sent: { method: 'POST', path: '/cron?replace=true', body: CRON },
+    body: { cron_job: CRON },
+    result: CRON,
+  },
+  {
     what: 'cron.get',
     call: ({ cron }) => cron.get('daily'),
     sent: { method: 'GET', path: '/cron/daily' },

@@ -1,10 +1,11 @@
 import type { CronEntry } from '../../job/cron-entry.ts'
+import type { CronWarning } from '../../job/cron-warnings.ts'
 import { timestamp } from '../../job/document.ts'
 import { isOptionMember } from '../../job/members.ts'
 import { findCron, listCron, registerCron, removeCron } from '../../operations/cron.ts'
 import { answer } from '../answer.ts'
 import { readJson } from '../body.ts'
-import { pageOf, pagination, shortened } from '../query.ts'
+import { flag, pageOf, pagination, shortened } from '../query.ts'
 import { pathParameter, type Route } from '../route.ts'
 import type { Door } from './door.ts'
 
@@ -33,9 +34,12 @@ export function cronRoutes({ deps }: Door): Route[] {
       path: CRON,
       access: ['operator'],
       async handle(request, response) {
+        const isReplacing = flag(request, 'replace')
         const body = await readJson(request, response, deps.settings.maxBodyBytes)
-        const entry = await registerCron(deps, body, request.context)
-        answer(response, 201, cronBody(entry), 'Location', `${CRON}/${entry.name}`)
+        const registered = await registerCron(deps, body, request.context, { isReplacing })
+        const { entry, isReplaced, warnings } = registered
+        const status = isReplaced ? 200 : 201
+        answer(response, status, cronBody(entry, warnings), 'Location', `${CRON}/${entry.name}`)
       },
     },
     {
@@ -59,9 +63,10 @@ export function cronRoutes({ deps }: Door): Route[] {
   ]
 }
 
-function cronBody(entry: CronEntry): string {
+function cronBody(entry: CronEntry, warnings: readonly CronWarning[] = []): string {
   const document = cronDocument(entry)
-  return `{"cron_job":${document},"cron":${document}}`
+  const warned = warnings.length > 0 ? `,"warnings":${JSON.stringify(warnings)}` : ''
+  return `{"cron_job":${document},"cron":${document}${warned}}`
 }
 
 /** The members of the request, and the state of its runs; absent members are left out. */

@@ -8,6 +8,17 @@ export type RawEntry = Omit<CronEntry, 'isEnabled' | 'queued' | 'template'> & {
   template: string
 }
 
+/** What a definition sets. `template` is a JSON text. */
+export type DefinitionColumns = [
+  name: string,
+  enabled: Flag,
+  expression: string,
+  timezone: string,
+  overlap: CronEntry['overlap'],
+  description: string | null,
+  template: string,
+]
+
 /** The columns of an entry, with the names of `RawEntry`. */
 const COLUMNS = `seq, name, next_run_at AS nextRunAt, last_run_at AS lastRunAt,
   last_job_id AS lastJobId, run_count AS runCount, queued, enabled, expression, timezone, overlap,
@@ -27,22 +38,21 @@ const RELEASABLE = `FROM cron_jobs AS entry
 export function prepareCron(db: Database) {
   return {
     cronInsert: db.prepare<
-      [
-        name: string,
-        nextRunAt: number | null,
-        isEnabled: Flag,
-        expression: string,
-        timezone: string,
-        overlap: CronEntry['overlap'],
-        createdAt: number,
-        description: string | null,
-        template: string,
-      ],
+      [...DefinitionColumns, nextRunAt: number | null, createdAt: number],
       RawEntry
     >(
-      `INSERT INTO cron_jobs (name, next_run_at, enabled, expression, timezone, overlap, created_at,
-         description, template)
+      `INSERT INTO cron_jobs (name, enabled, expression, timezone, overlap, description, template,
+         next_run_at, created_at)
        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+       RETURNING ${COLUMNS}`,
+    ),
+    cronReplace: db.prepare<
+      [...DefinitionColumns, nextRunAt: number | null, queued: string | null],
+      RawEntry
+    >(
+      `UPDATE cron_jobs SET enabled = ?2, expression = ?3, timezone = ?4, overlap = ?5,
+         description = ?6, template = ?7, next_run_at = ?8, queued = ?9
+       WHERE name = ?1
        RETURNING ${COLUMNS}`,
     ),
     cronFind: db.prepare<[name: string], RawEntry>(

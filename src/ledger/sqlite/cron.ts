@@ -1,13 +1,22 @@
 import type { CronDefinition, CronEntry, CronStanding } from '../../job/cron-entry.ts'
 import { freshRow } from '../../job/job.ts'
-import type { CronLedger, CronTick, DueEntry, Fired, Made, Making, TickChange } from '../cron.ts'
+import type {
+  CronLedger,
+  CronTick,
+  DueEntry,
+  Fired,
+  Made,
+  Making,
+  Registered,
+  RegisterTerms,
+  StillDue,
+  TickChange,
+} from '../cron.ts'
 import type { Access } from './access.ts'
-import type { RawEntry } from './cron-statements.ts'
+import type { DefinitionColumns, RawEntry } from './cron-statements.ts'
 import { onlyRow } from './driver.ts'
 import type { Store } from './store.ts'
 import { admit } from './unique.ts'
-
-type Registered = Awaited<ReturnType<CronLedger['register']>>
 
 /** How many live jobs of an entry are returned as `runningIds`: one round of `cancel_previous`. */
 const LIVE_PAGE = 100
@@ -25,24 +34,19 @@ export class SqliteCron implements CronLedger {
     this.#access = access
   }
 
-  register(
-    definition: CronDefinition,
-    first: { nextRunAt: number | null; createdAt: number; limit: number },
-  ): Promise<Registered> {
+  register(definition: CronDefinition, terms: RegisterTerms): Promise<Registered> {
     return this.#access.write((): Registered => {
-      if (this.#find(definition.name)) return { outcome: 'duplicate' }
-      if (this.#count() >= first.limit) return { outcome: 'full' }
-      const { name, isEnabled, expression, timezone, overlap, description, template } = definition
+      const present = this.#find(definition.name)
+      if (present !== null) {
+        return terms.isReplacing
+          ? this.#replace(present, definition, terms)
+          : { outcome: 'duplicate' }
+      }
+      if (this.#count() >= terms.limit) return { outcome: 'full' }
       const raw = this.#store.statements.cronInsert.get(
-        name,
-        first.nextRunAt,
-        isEnabled ? 1 : 0,
-        expression,
-        timezone,
-        overlap,
-        first.createdAt,
-        description,
-        JSON.stringify(template),
+        ...columnsOf(definition),
+        terms.nextRunAt,
+        terms.createdAt,
       )
       return { outcome: 'registered', entry: toEntry(onlyRow(raw)) }
     })
@@ -66,9 +70,14 @@ export class SqliteCron implements CronLedger {
     })
   }
 
-  remove(name: string): Promise<boolean> {
-    const { cronRemove } = this.#store.statements
-    return this.#access.write(() => cronRemove.run(name).changes === 1)
+  remove(name: string, wall: number): Promise<{ outcome: 'removed' | 'missing' } | StillDue> {
+    return this.#access.write(() => {
+      const present = this.#find(name)
+      if (present === null) return { outcome: 'missing' }
+      if (isDue(present, wall)) return { outcome: 'due', entry: present }
+      this.#store.statements.cronRemove.run(name)
+      return { outcome: 'removed' }
+    })
   }
 
   due(wall: number, limit: number): DueEntry[] {
@@ -117,6 +126,18 @@ export class SqliteCron implements CronLedger {
       if (entry) this.#move(entry, entry.nextRunAt, entry.queued.slice(1))
       return entry !== null
     })
+  }
+
+  #replace(present: CronEntry, definition: CronDefinition, terms: RegisterTerms): Registered {
+    if (isDue(present, terms.createdAt)) return { outcome: 'due', entry: present }
+    // If the clock was set back, the next time is the one after those that have their jobs already.
+    const isTimeKept = hasSameTimes(present, definition) && present.nextRunAt !== null
+    const raw = this.#store.statements.cronReplace.get(
+      ...columnsOf(definition),
+      isTimeKept ? present.nextRunAt : terms.nextRunAt,
+      definition.isEnabled ? textOf(present.queued) : null,
+    )
+    return { outcome: 'replaced', entry: toEntry(onlyRow(raw)) }
   }
 
   #fire(tick: CronTick, change: TickChange): Fired {
@@ -172,8 +193,7 @@ export class SqliteCron implements CronLedger {
   }
 
   #move({ seq }: CronEntry, nextRunAt: number | null, queued: readonly number[]): void {
-    const waiting = queued.length === 0 ? null : JSON.stringify(queued)
-    this.#store.statements.cronMove.run(seq, nextRunAt, waiting)
+    this.#store.statements.cronMove.run(seq, nextRunAt, textOf(queued))
   }
 
   #live({ seq }: CronEntry, limit: number): string[] {
@@ -200,6 +220,28 @@ export class SqliteCron implements CronLedger {
   #count(): number {
     return onlyRow(this.#store.statements.cronCount.get()).count
   }
+}
+
+function columnsOf(definition: CronDefinition): DefinitionColumns {
+  const { name, isEnabled, expression, timezone, overlap, description, template } = definition
+  const enabled = isEnabled ? 1 : 0
+  return [name, enabled, expression, timezone, overlap, description, JSON.stringify(template)]
+}
+
+function textOf(queued: readonly number[]): string | null {
+  return queued.length === 0 ? null : JSON.stringify(queued)
+}
+
+function isDue(entry: CronEntry, wall: number): entry is DueEntry {
+  return entry.nextRunAt !== null && entry.nextRunAt <= wall
+}
+
+function hasSameTimes(present: CronDefinition, definition: CronDefinition): boolean {
+  return (
+    definition.isEnabled &&
+    present.expression === definition.expression &&
+    present.timezone === definition.timezone
+  )
 }
 
 function toEntry({ enabled, queued, template, ...entry }: RawEntry): CronEntry {
