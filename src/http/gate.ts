@@ -1,6 +1,8 @@
 import type { IncomingMessage } from 'node:http'
 import { OjsError } from '../errors.ts'
+import type { Toll } from '../operations/deps.ts'
 import { type ApiKey, identify } from './api-keys.ts'
+import { LeaseAllowance } from './lease-allowance.ts'
 import {
   callerOfAddress,
   type RateLimit,
@@ -18,6 +20,22 @@ export interface Admission {
   readonly headers: readonly string[]
   /** A 429 that must be the answer, whatever the request asks for. */
   readonly refusal?: OjsError
+  /** Present for requests that may be about a running lease: only their operation can tell (`lease/toll.ts`). */
+  readonly toll?: Toll
+}
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] }
+type Counted = Mutable<Pick<Admission, 'headers' | 'refusal' | 'toll'>>
+
+/** `of a lease`: counted, unless its operation finds a running lease. */
+type Cost = 'counted' | 'free' | 'of a lease'
+
+/** A request that was counted, or that is over the limit. */
+interface Count {
+  rate: RateLimit
+  limiter: RequestLimiter
+  caller: string
+  standing: Standing
 }
 
 /** The admission of every request when neither keys nor a rate limit are configured. */
@@ -33,6 +51,13 @@ export interface GateOptions {
 /** Never counted and never refused: a failing probe would take a working gateway out of service. */
 const HEALTH = '/ojs/v1/health'
 
+/** ACK, NACK and heartbeats: if such a request were refused, its jobs would run twice. */
+const OF_LEASES: ReadonlySet<string> = new Set([
+  '/ojs/v1/workers/ack',
+  '/ojs/v1/workers/nack',
+  '/ojs/v1/workers/heartbeat',
+])
+
 /**
  * Identifies the caller of each request and applies the rate limit. Runs before the pipeline, so that
  * requests which are refused outside of it (`parser-errors.ts`) get the same headers (seed 001 §18.1).
@@ -42,6 +67,7 @@ export class Gate {
   /** Unbounded, since keys are few; and separate, so that strangers cannot use up the places of keys. */
   readonly #ofKeys: RequestLimiter | undefined
   readonly #ofAddresses: RequestLimiter | undefined
+  readonly #ofLeases = new LeaseAllowance()
 
   constructor(options: GateOptions) {
     this.#options = options
@@ -56,34 +82,58 @@ export class Gate {
     const who =
       typeof identity === 'object' ? { key: identity } : { isUnknownKey: identity === 'unknown' }
     if (rateLimit === undefined) return { ...who, headers: ADMITTED.headers }
-    const address = request.socket.remoteAddress ?? ''
-    return { ...who, ...this.#count(rateLimit, who.key, address, isHealth(request)) }
+    const isServed = keys.length === 0 || who.key !== undefined
+    const address = request.socket.remoteAddress
+    return Object.assign(this.#count(rateLimit, who.key, address, costOf(request, isServed)), who)
   }
 
   /** Counts an unreadable request against its address, since its key is unknown. */
   admitUnread(address: string): Admission {
     const { rateLimit } = this.#options
-    return rateLimit === undefined ? ADMITTED : this.#count(rateLimit, undefined, address, false)
+    return rateLimit === undefined
+      ? ADMITTED
+      : this.#count(rateLimit, undefined, address, 'counted')
   }
 
   #count(
     rate: RateLimit,
     key: ApiKey | undefined,
-    address: string,
-    isExempt: boolean,
-  ): Pick<Admission, 'headers' | 'refusal'> {
+    address: string | undefined,
+    cost: Cost,
+  ): Counted {
     const limiter = key === undefined ? this.#ofAddresses : this.#ofKeys
-    if (limiter === undefined) return ADMITTED
-    const caller = key === undefined ? callerOfAddress(address) : key.name
+    if (limiter === undefined) return { ...ADMITTED }
+    const caller = key === undefined ? callerOfAddress(address ?? '') : key.name
     const now = this.#options.now()
-    const standing = isExempt ? limiter.look(caller, now) : limiter.take(caller, now)
+    const standing = cost === 'free' ? limiter.look(caller, now) : limiter.take(caller, now)
     const headers = rateLimitHeaders(rate, standing)
+    if (cost === 'of a lease')
+      return this.#withToll({ headers }, { rate, limiter, caller, standing })
     return standing.isOver ? { headers, refusal: tooMany(rate, standing, now) } : { headers }
+  }
+
+  #withToll(counted: Counted, { rate, limiter, caller, standing }: Count): Counted {
+    counted.toll = {
+      isFree: (lease) => {
+        const now = this.#options.now()
+        if (!this.#ofLeases.take(lease, now)) return false
+        counted.headers = rateLimitHeaders(rate, limiter.giveBack(caller, standing, now))
+        return true
+      },
+      charge: () => {
+        if (standing.isOver) throw tooMany(rate, standing, this.#options.now())
+      },
+    }
+    return counted
   }
 }
 
-function isHealth({ url = '' }: IncomingMessage): boolean {
-  return url.startsWith(HEALTH) && (url.length === HEALTH.length || url[HEALTH.length] === '?')
+/** `isServed`: false for a stranger, who could otherwise try key after key for nothing. */
+function costOf({ method, url = '' }: IncomingMessage, isServed: boolean): Cost {
+  const end = url.indexOf('?')
+  const path = end < 0 ? url : url.slice(0, end)
+  if (path === HEALTH) return 'free'
+  return isServed && method === 'POST' && OF_LEASES.has(path) ? 'of a lease' : 'counted'
 }
 
 /** Seed 001 §18.1. The reset is Unix time in whole seconds, rounded up so that it is never too early. */

@@ -85,6 +85,7 @@ export const negotiateVersion: Check = (request) => {
 export const readContext: Check = (request) => {
   const { requestId, headers, admission } = request
   request.context = requestContext(requestId, headers, admission.key?.name)
+  if (admission.toll !== undefined) request.context.toll = admission.toll
 }
 
 /** Answers a method that an existing path does not support. `allow` is the path's `Allow` header. */

@@ -18,6 +18,13 @@ export class Polls {
     return poll
   }
 
+  /** Answers the FETCHes of these workers at once: they take no more jobs, and need not wait to hear it. */
+  endOf(isMeant: (workerId: string) => boolean): void {
+    for (const poll of this.#open) {
+      if (poll.workerId !== undefined && isMeant(poll.workerId)) poll.end()
+    }
+  }
+
   /** From now on every FETCH is answered at once, with the jobs that are there. */
   endAll(): void {
     this.#isEnding = true
@@ -30,6 +37,8 @@ export class Polls {
  * whose turn never came emits no `close`.
  */
 export class Poll {
+  /** Set once the body is read; undefined if the FETCH names no worker. */
+  workerId: string | undefined
   readonly #response: Response
   readonly #controller = new AbortController()
   readonly #forget: () => void

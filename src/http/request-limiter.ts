@@ -65,7 +65,17 @@ export class RequestLimiter {
   /** Returns the caller's standing without counting a request. */
   look(caller: string, now: number): Standing {
     const unused = { count: 0, endsAt: now + this.#rate.windowMs }
-    return this.#standing(this.#current(caller, now) ?? unused, false)
+    return this.#standing(this.#counting(caller, now) ?? unused, false)
+  }
+
+  /** Takes back the count of a request that got `standing` from `take`. Returns the new standing. */
+  giveBack(caller: string, standing: Standing, now: number): Standing {
+    const window = this.#counting(caller, now)
+    // A request may end in a later window than it began in; that one has not counted it.
+    if (window !== undefined && window.endsAt === standing.resetAt && !standing.isOver) {
+      window.count -= 1
+    }
+    return this.look(caller, now)
   }
 
   get size(): number {
@@ -75,6 +85,13 @@ export class RequestLimiter {
   #current(caller: string, now: number): Window | undefined {
     const window = this.#windows.get(caller)
     return window !== undefined && window.endsAt > now ? window : undefined
+  }
+
+  /** The window that counts this caller's requests: its own, or the one that callers beyond the limit share. */
+  #counting(caller: string, now: number): Window | undefined {
+    const own = this.#current(caller, now)
+    if (own !== undefined || this.#windows.size < this.#maxCallers) return own
+    return this.#current(OTHERS, now)
   }
 
   #open(caller: string, now: number): Window {

@@ -6,14 +6,16 @@ import { parseAck } from '../schemas/validator.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { explainStaleLease } from './job-refusals.ts'
 import { noteEnded, settleLease } from './lease/lease-end.ts'
+import { payToll } from './lease/toll.ts'
 
 /**
  * ACK (seed 001 §7.4, seed 002 §5.3): commits `active → completed`, then sends `basic.ack` for the lease's
- * delivery if the gateway holds one. Works while RabbitMQ is away. Throws 404, 409, 413, 503.
+ * delivery if the gateway holds one. Works while RabbitMQ is away. Throws 404, 409, 413, 429, 503.
  */
 export async function ack(deps: Deps, body: unknown, context: RequestContext): Promise<JobRow> {
   const request = parseAck(body)
   const fence = { attempt: request.attempt, workerId: request.worker_id }
+  payToll(deps, context, [request.job_id], fence)
   const change = { now: deps.clock.now(), result: resultText(request) }
   const job = await deps.ledger.complete(request.job_id, fence, change)
   if (job === 'stale') throw explainStaleLease(deps, request.job_id, fence, 'ack')

@@ -78,6 +78,22 @@ export interface RequestContext {
   idempotencyKey?: string
   /** The name of the API key that authenticated the request, when the gateway requires keys. */
   principal?: string
+  /** What the request costs under a request limit; absent without one, and for requests that always cost. */
+  toll?: Toll
   /** The request's share of the heap. Only FETCH takes more of it than the request body needed. */
   memory?: MemoryShare
+}
+
+/** Decides whether a request of a worker counts against its caller's request limit. */
+export interface Toll {
+  /** Takes the request out of the count. False: the lease has used up its free requests. */
+  isFree(lease: RunningLease): boolean
+  /** Throws 429 if the caller has used up its limit; the request has been counted already otherwise. */
+  charge(): void
+}
+
+export interface RunningLease {
+  id: string
+  attempt: number
+  lengthMs: number
 }

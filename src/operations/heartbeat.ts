@@ -2,9 +2,10 @@ import { leaseMsOf } from '../job/duration.ts'
 import type { HeartbeatRequest } from '../job/request.ts'
 import type { ExtendedLease } from '../ledger/leases.ts'
 import { parseHeartbeat } from '../schemas/validator.ts'
-import type { Deps } from './deps.ts'
+import type { Deps, RequestContext } from './deps.ts'
 import { explainStaleLease } from './job-refusals.ts'
 import { acknowledgeEarly } from './lease/hand-over.ts'
+import { payToll } from './lease/toll.ts'
 import type { Directive, WorkerReport } from './worker-registry.ts'
 
 /** The longest job id that PUSH accepts, in characters. */
@@ -23,11 +24,16 @@ export interface Heartbeat {
 /**
  * BEAT (seed 001 §7.6, §10.4): notes that the worker is alive and extends its leases, all in one commit.
  * Leaves out ids whose lease cannot be extended. Only when the worker names a single job with its attempt
- * does it throw for that, as ACK would. Works while RabbitMQ is away. Throws 400, 404, 409, 503.
+ * does it throw for that, as ACK would. Works while RabbitMQ is away. Throws 400, 404, 409, 429, 503.
  */
-export async function heartbeat(deps: Deps, body: unknown): Promise<Heartbeat> {
+export async function heartbeat(
+  deps: Deps,
+  body: unknown,
+  context: Pick<RequestContext, 'toll'>,
+): Promise<Heartbeat> {
   const request = parseHeartbeat(body)
   const ids = idsOf(request)
+  payToll(deps, context, ids, { attempt: request.attempt, workerId: request.worker_id })
   const directive = deps.workers.beaten(reportOf(request, ids))
   const leases = ids.length === 0 ? [] : await extend(deps, request, ids)
   const cancelled = cancelledAmong(deps, ids, leases, request.worker_id)

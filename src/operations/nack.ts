@@ -6,15 +6,17 @@ import type { Deps, RequestContext } from './deps.ts'
 import { explainStaleLease } from './job-refusals.ts'
 import { failLease } from './lease/fail-lease.ts'
 import { requeueLease } from './lease/lease-end.ts'
+import { isHeld, payToll } from './lease/toll.ts'
 
 /**
  * FAIL (seed 001 §7.5, §10.3): ends the attempt as failed; the job is retried or discarded by its retry
  * policy. `requeue: true` (an addition, conformance.md §3.2) hands the job back at once and counts no
- * attempt. Works while RabbitMQ is away. Throws 400, 404, 409, 503.
+ * attempt. Works while RabbitMQ is away. Throws 400, 404, 409, 429, 503.
  */
 export async function nack(deps: Deps, body: unknown, context: RequestContext): Promise<JobRow> {
   const request = parseNack(body)
   const fence = { attempt: request.attempt, workerId: request.worker_id }
+  payToll(deps, context, [request.job_id], fence)
   const row = leasedRow(deps, request.job_id, fence)
   const workerId = row.workerId === null ? null : fence.workerId
   const { requestId } = context
@@ -29,16 +31,11 @@ export async function nack(deps: Deps, body: unknown, context: RequestContext): 
 
 /**
  * Returns the active row that `fence` matches; its retry policy decides what follows. Throws 404 or 409.
- * Compares as the SQL statement of ACK does, so that a worker can fail exactly the jobs that it could
- * complete. The write is fenced again, since the lease may pass to another worker while a retry queue is
+ * A worker can fail exactly the jobs that it could complete. The write is fenced again, since the lease may pass to another worker while a retry queue is
  * declared.
  */
 function leasedRow(deps: Deps, id: string, fence: SettleFence): JobRow {
   const row = deps.ledger.find(id)
-  const isMatch =
-    row?.state === 'active' &&
-    (fence.attempt == null || fence.attempt === row.attempt) &&
-    (fence.workerId == null || row.workerId === null || fence.workerId === row.workerId)
-  if (!isMatch) throw explainStaleLease(deps, id, fence, 'nack')
+  if (row === null || !isHeld(row, fence)) throw explainStaleLease(deps, id, fence, 'nack')
   return row
 }

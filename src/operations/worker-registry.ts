@@ -119,7 +119,7 @@ export class WorkerRegistry {
   joined(workerId: string, queues: readonly string[]): Directive {
     if (this.#workers.get(workerId)?.reported === 'terminate') this.#add(workerId)
     this.fetched(workerId, queues)
-    return this.#workers.get(workerId)?.directive ?? 'running'
+    return this.directiveOf(workerId)
   }
 
   /** The queues that workers named which were heard of within the last five minutes. */
@@ -131,6 +131,11 @@ export class WorkerRegistry {
   /** The queues that the worker named; empty when it named none. */
   queuesOf(workerId: string): readonly string[] {
     return this.#workers.get(workerId)?.queues ?? []
+  }
+
+  /** What operators told the worker; `running`: nothing. */
+  directiveOf(workerId: string): Directive {
+    return this.#known(workerId)?.directive ?? 'running'
   }
 
   /** Records a heartbeat, also of a new worker; returns the worker's directive. */

@@ -9,6 +9,8 @@ import type { SourceOptions, SourceSink } from './source.ts'
 const MAX_IDS = 1_000
 const MIN_INTERVAL_MS = 50
 const MIN_TIMEOUT_MS = 1_000
+/** An idle worker has no lease to extend: it only says that it is alive, as its polls do. */
+const IDLE_INTERVALS = 3
 /** Interval until the first answer for jobs of unknown lease length: the answer may hint at short leases. */
 const UNTOLD_INTERVAL_MS = 1_000
 
@@ -43,6 +45,8 @@ export class Heartbeat {
    * does a missing id mean that the job is lost.
    */
   #tellsExtended = false
+  /** When the pause between two heartbeats ends, in terms of `performance.now()`. */
+  #dueAt = 0
   /** How often the server wants a heartbeat for a job whose lease length nobody has named. */
   #hintMs = UNTOLD_INTERVAL_MS
 
@@ -74,8 +78,13 @@ export class Heartbeat {
   /** Sends a heartbeat at once if the worker's state has changed. */
   beatNow(): void {
     if (this.#deps.sink.state() === this.#newestState) return
-    this.#isDue = true
     this.#hasTold = false
+    this.beatSoon()
+  }
+
+  /** Sends a heartbeat as soon as the one that is under way has been answered. */
+  beatSoon(): void {
+    this.#isDue = true
     this.#pause.wake()
   }
 
@@ -84,31 +93,42 @@ export class Heartbeat {
     if (!this.#hasTold) await this.#deps.courier.sleep(ms, this.#onTold)
   }
 
-  /** Called for a new job: if its lease is short, the next heartbeat is due earlier. */
+  /** Called for a new job: the next heartbeat may be due earlier. */
   leased(lease: HttpLease): void {
-    if (this.#intervalFor(lease) < this.#deps.intervalMs) this.#pause.wake()
+    if (lease.leasedAt + this.#intervalFor(lease) < this.#dueAt) this.#pause.wake()
   }
 
   async #untilDue(beganAt: number): Promise<void> {
     const { courier } = this.#deps
     for (;;) {
-      const left = beganAt + this.#intervalMs() - performance.now()
+      this.#dueAt = this.#nextDue(beganAt)
+      const left = this.#dueAt - performance.now()
       if (this.#isDue || courier.hasEnded || left <= 0) return
       await courier.sleep(left, this.#pause)
     }
   }
 
-  #intervalMs(): number {
+  #nextDue(beganAt: number): number {
+    let due = beganAt + this.#deps.intervalMs * IDLE_INTERVALS
+    for (const lease of this.#deps.leases.values()) {
+      // What was leased after the last heartbeat needs the next one only when its own interval is over.
+      due = Math.min(due, Math.max(beganAt, lease.leasedAt) + this.#intervalFor(lease))
+    }
+    return due
+  }
+
+  #shortestInterval(): number {
     let interval = this.#deps.intervalMs
     for (const lease of this.#deps.leases.values()) {
       interval = Math.min(interval, this.#intervalFor(lease))
     }
-    return Math.max(MIN_INTERVAL_MS, interval)
+    return interval
   }
 
   /** Three heartbeats per lease, so that two may be lost. */
   #intervalFor({ lengthMs, isLengthAssumed }: HttpLease): number {
-    return isLengthAssumed ? Math.min(lengthMs / 3, this.#hintMs) : lengthMs / 3
+    const interval = isLengthAssumed ? Math.min(lengthMs / 3, this.#hintMs) : lengthMs / 3
+    return Math.max(MIN_INTERVAL_MS, Math.min(interval, this.#deps.intervalMs))
   }
 
   async #beat(): Promise<void> {
@@ -137,7 +157,7 @@ export class Heartbeat {
     const { body } = await courier.send({
       method: 'POST',
       path: '/workers/heartbeat',
-      timeout: Math.max(MIN_TIMEOUT_MS, this.#intervalMs()),
+      timeout: Math.max(MIN_TIMEOUT_MS, this.#shortestInterval()),
       isUrgent: true,
       body: {
         worker_id: worker.workerId,
@@ -156,7 +176,7 @@ export class Heartbeat {
   #obey(answer: Record<string, unknown>, leases: readonly HttpLease[], sentAt: number): void {
     const { sink } = this.#deps
     const directive = answer['state'] ?? answer['directive']
-    if (directive === 'quiet' || directive === 'terminate') sink.directive(directive)
+    if (isDirective(directive)) sink.directive(directive)
     const cancelled = idsIn(answer['cancelled_jobs'])
     const extended = idsIn(answer['jobs_extended'])
     if (extended.size > 0) this.#tellsExtended = true
@@ -182,6 +202,10 @@ export class Heartbeat {
     this.#deps.forget(lease)
     this.#deps.sink.abort(lease.job.id, reason)
   }
+}
+
+export function isDirective(value: unknown): value is 'quiet' | 'terminate' {
+  return value === 'quiet' || value === 'terminate'
 }
 
 /** The server's interval in ms; `Infinity` if it gives none or an invalid one. */

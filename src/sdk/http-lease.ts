@@ -35,18 +35,19 @@ export class HttpLease implements Lease {
   /** True if neither this worker nor the job names the length: the server's own may be shorter. */
   readonly isLengthAssumed: boolean
   readonly #deps: HttpLeaseDeps
-  /** In terms of `performance.now()`. */
+  /** In terms of `performance.now()`, as is `#endsAt`. Rather too early, so that the lease never seems too long. */
+  readonly leasedAt: number
   #endsAt: number
 
-  /** `askedAt`: when the FETCH was sent, so that the lease never seems to last longer than it does. */
-  constructor(job: Job, askedAt: number, deps: HttpLeaseDeps) {
+  constructor(job: Job, leasedAt: number, deps: HttpLeaseDeps) {
     this.job = job
+    this.leasedAt = leasedAt
     this.attempt = job.attempt
     this.#deps = deps
     const named = deps.visibilityTimeout ?? ownLeaseMs(job)
     this.lengthMs = named ?? DEFAULT_LEASE_MS
     this.isLengthAssumed = named === undefined
-    this.#endsAt = askedAt + this.lengthMs
+    this.#endsAt = leasedAt + this.lengthMs
   }
 
   begin(): boolean {

@@ -2,7 +2,7 @@ import { Courier } from './courier.ts'
 import { Deferred } from './deferred.ts'
 import { OJSError } from './errors.ts'
 import { listIn } from './exchange.ts'
-import { Heartbeat } from './http-heartbeat.ts'
+import { Heartbeat, isDirective } from './http-heartbeat.ts'
 import { HttpLease, type HttpLeaseDeps } from './http-lease.ts'
 import type { Job } from './job.ts'
 import { isRecord } from './json.ts'
@@ -14,7 +14,9 @@ import type { Transport } from './transport.ts'
 /** Servers hand out no more jobs per request (ojs-digest §9). */
 const MAX_COUNT = 100
 const MAX_BACKOFF_MS = 10_000
-/** How much longer than `pollInterval` a poll may take before it counts as failed. */
+/** How long an answer may take to arrive: the lease began when the server wrote it, perhaps long after the request. */
+const ANSWER_MS = 1_000
+/** How much longer than its wait a poll may take before it counts as failed. */
 const POLL_SLACK_MS = 10_000
 /**
  * How long a stop waits for a poll that is under way. If the poll were cut off, the jobs in its answer would
@@ -32,8 +34,10 @@ const START_PATIENCE_MS = 5_000
 /** Times are milliseconds. */
 export interface HttpSourceOptions {
   transport: Transport
-  /** At most 30,000. */
-  pollInterval: number
+  /** How long a server may hold a poll; at most 30,000. */
+  waitMs: number
+  /** The least time between two polls of a server that answers at once without jobs. */
+  pauseMs: number
   heartbeatInterval: number
   visibilityTimeout?: number
 }
@@ -167,50 +171,53 @@ export class HttpSource implements JobSource {
     worker: SourceOptions,
     deps: HttpLeaseDeps,
   ): Promise<void> {
-    const { pollInterval } = this.#options
+    const { pauseMs } = this.#options
     const askedAt = performance.now()
     try {
       const jobs = await this.#fetch(count, worker)
       this.#firstPoll.resolve(undefined)
       this.#failures = 0
+      const leasedAt = Math.max(askedAt, performance.now() - ANSWER_MS)
       let taken = 0
       for (const answered of jobs) {
         const job = jobOf(answered, worker.queues)
         if (job) {
           taken += 1
-          this.#take(new HttpLease(job, askedAt, deps), sink)
+          this.#take(new HttpLease(job, leasedAt, deps), sink)
         } else
           sink.onError(new TypeError('The server answered with a job that lacks its id or type.'))
       }
       // A server may answer empty polls at once, always or to this worker: it must not be asked in a loop.
-      const pauseMs = taken > 0 ? 0 : pollInterval - (performance.now() - askedAt)
-      if (pauseMs > 0 && !this.#isQuiet) await this.#pollCourier.sleep(pauseMs, this.#betweenPolls)
+      const leftMs = taken > 0 ? 0 : pauseMs - (performance.now() - askedAt)
+      if (leftMs > 0 && !this.#isQuiet) await this.#pollCourier.sleep(leftMs, this.#betweenPolls)
     } catch (error) {
       this.#firstPoll.resolve(error)
       if (this.#pollCourier.hasEnded) return
       sink.onError(error)
       this.#failures += 1
-      const base = Math.min(pollInterval, MAX_BACKOFF_MS)
+      const base = Math.min(pauseMs, MAX_BACKOFF_MS)
       const delay = backoffMs(error, this.#failures, base, MAX_BACKOFF_MS)
       if (!this.#isQuiet) await this.#pollCourier.sleep(delay, this.#betweenPolls)
     }
   }
 
   async #fetch(count: number, { workerId, queues }: SourceOptions): Promise<object[]> {
-    const { pollInterval, visibilityTimeout } = this.#options
+    const { waitMs, visibilityTimeout } = this.#options
     const answer = await this.#pollCourier.send({
       method: 'POST',
       path: '/workers/fetch',
-      timeout: pollInterval + POLL_SLACK_MS,
+      timeout: waitMs + POLL_SLACK_MS,
       isUrgent: true,
       body: {
         queues,
         count,
         worker_id: workerId,
-        wait_ms: pollInterval,
+        wait_ms: waitMs,
         ...(visibilityTimeout !== undefined && { visibility_timeout_ms: visibilityTimeout }),
       },
     })
+    // Only a heartbeat's answer counts: the directive here may have been meant for an earlier process.
+    if (isDirective(answer.body['directive'])) this.#heartbeat?.beatSoon()
     return listIn(answer, 'jobs')
   }
 

@@ -21,6 +21,8 @@ export class InMemoryTransport implements Transport {
   readonly #jobs = new InMemoryJobs({ now: () => Date.now() + this.#ahead, newId: newJobId })
   /** Functions that end the wait of each FETCH that found nothing. */
   readonly #waiting = new Set<() => void>()
+  /** The workers that said that they take no more jobs. */
+  readonly #quiet = new Set<unknown>()
   #ahead = 0
 
   /** All jobs as they are now, the oldest first. */
@@ -86,6 +88,9 @@ export class InMemoryTransport implements Transport {
       return [200, { job_id: id, ...job }]
     }
     if (verb !== 'heartbeat') return refuse(404, 'not_found', `No such route: ${verb}.`)
+    const { worker_id: workerId, state } = body
+    if (state === 'quiet' || state === 'terminate') this.#quiet.add(workerId)
+    else this.#quiet.delete(workerId)
     const { extended, cancelled } = this.#jobs.beat(body)
     const server_time = new Date(Date.now() + this.#ahead).toISOString()
     return [
@@ -115,7 +120,8 @@ export class InMemoryTransport implements Transport {
       if (signal?.aborted) throw aborted(opts)
       const jobs = this.#jobs.fetch(body)
       const left = endsAt - performance.now()
-      if (jobs.length > 0 || left <= 0) return [200, { jobs }]
+      const isOver = left <= 0 || this.#quiet.has(body['worker_id'])
+      if (jobs.length > 0 || isOver) return [200, { jobs }]
       await this.#nextChange(left, signal)
     }
   }

@@ -34,12 +34,12 @@ export interface OJSWorkerOptions {
   workerId?: string | undefined
   /**
    * How long a request for jobs may wait at the server until there are some. Also the pause between two
-   * requests if the server answers at once without jobs. At most 30,000; default 1,000.
+   * requests if the server answers at once without jobs. At most 30,000. Default: 20,000, and a pause of 1,000.
    */
   pollInterval?: number | undefined
   /**
-   * Default 5,000. Heartbeats are sent more often if a lease is shorter than three intervals, or if the
-   * server asks for it.
+   * Default 5,000; three times as long while the worker has no job. Heartbeats are sent more often if a lease is
+   * shorter than three intervals, or if the server asks for it.
    */
   heartbeatInterval?: number | undefined
   /** How long `stop()` waits for running jobs. Default 25,000. */
@@ -119,11 +119,17 @@ function requireNames(queues: unknown): void {
   }
 }
 
+/** Long, since each poll is a request; below the 30 s after which common proxies give up. */
+const WAIT_MS = 20_000
+const PAUSE_MS = 1_000
+
 function httpSource(options: OJSWorkerOptions): JobSource {
   const { visibilityTimeout } = options
+  const pollInterval = Math.min(30_000, whole('pollInterval', options.pollInterval ?? PAUSE_MS, 1))
   return new HttpSource({
     transport: options.transport ?? httpTransport(options),
-    pollInterval: Math.min(30_000, whole('pollInterval', options.pollInterval ?? 1_000, 1)),
+    waitMs: options.pollInterval === undefined ? WAIT_MS : pollInterval,
+    pauseMs: pollInterval,
     heartbeatInterval: whole('heartbeatInterval', options.heartbeatInterval ?? 5_000, 1),
     ...(visibilityTimeout !== undefined && {
       visibilityTimeout: whole('visibilityTimeout', visibilityTimeout, 1),

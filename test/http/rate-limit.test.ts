@@ -19,6 +19,11 @@ const limited = (limit: number, keys = false) => ({
 })
 
 const ROUTES: Route[] = [
+  {
+    method: 'POST',
+    path: '/ojs/v1/workers/ack',
+    handle: (_request, response) => answer(response, 200, '{}'),
+  },
   { method: 'GET', path: '/thing', handle: (_request, response) => answer(response, 200, '{}') },
   { method: 'DELETE', path: '/thing', handle: (_request, response) => answerEmpty(response) },
   {
@@ -182,6 +187,15 @@ test('each key name has its own window, and requests without a valid key share t
   expect(await ask(THING)).toEqual([401, '0'])
   expect(await ask(with_('ojs_guess'))).toEqual([429, '0'])
   expect(await ask(with_(b.key))).toEqual([200, '0'])
+})
+
+test('whoever has no key cannot try keys for nothing on the endpoints of leases', async () => {
+  const frame = await serveLimited(2, true)
+  for (const status of [401, 401, 429]) {
+    const headers = { Authorization: 'Bearer ojs_guess' }
+    const guess = request('POST', '/ojs/v1/workers/ack', headers, '{}')
+    expect((await frame.ask(guess)).status).toBe(status)
+  }
 })
 
 test('a key that is named like an address does not share the window of that address', async () => {

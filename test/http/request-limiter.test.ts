@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { LeaseAllowance } from '../../src/http/lease-allowance.ts'
 import { callerOfAddress, parseRateLimit, RequestLimiter } from '../../src/http/request-limiter.ts'
 
 describe('OJS_RATE_LIMIT', () => {
@@ -81,5 +82,56 @@ describe('callerOfAddress', () => {
     ['fe80::1%eth0', 'fe80:0:0:0::/64'],
   ])('maps %s to %s', (address, caller) => {
     expect(callerOfAddress(address)).toBe(caller)
+  })
+})
+
+describe('a request that is given back', () => {
+  const rate = { limit: 2, windowMs: 1_000 }
+
+  test('may be used again, but only in the window that counted it', () => {
+    const limiter = new RequestLimiter(rate)
+    const taken = limiter.take('a', 0)
+    limiter.take('a', 0)
+    expect(limiter.giveBack('a', taken, 10)).toMatchObject({ remaining: 1 })
+    const over = [limiter.take('a', 10), limiter.take('a', 10)].at(-1)
+    if (over === undefined) throw new Error('no standing')
+    expect(limiter.giveBack('a', over, 20)).toMatchObject({ remaining: 0 })
+    limiter.take('a', 1_000)
+    expect(limiter.giveBack('a', taken, 1_001)).toMatchObject({ remaining: 1 })
+  })
+
+  test('of a caller beyond the limit of callers goes back to the shared window', () => {
+    const limiter = new RequestLimiter(rate, 1)
+    limiter.take('a', 0)
+    const taken = limiter.take('b', 0)
+    expect(limiter.giveBack('b', taken, 0)).toMatchObject({ remaining: 2 })
+    expect(limiter.look('a', 0)).toMatchObject({ remaining: 1 })
+  })
+})
+
+describe('LeaseAllowance', () => {
+  const lease = { id: 'a', attempt: 1, lengthMs: 30_000 }
+
+  test('gives each attempt of each job twenty free requests in the length of its lease', () => {
+    const allowance = new LeaseAllowance()
+    const free = (now: number, more = {}) => allowance.take({ ...lease, ...more }, now)
+    for (let i = 0; i < 20; i++) expect(free(i)).toBe(true)
+    expect(free(29_999)).toBe(false)
+    expect(free(29_999, { attempt: 2 })).toBe(true)
+    expect(free(29_999, { id: 'b' })).toBe(true)
+    expect(free(30_000)).toBe(true)
+    // A lease of a few milliseconds is no licence for thousands of requests.
+    const short = { id: 'c', lengthMs: 1 }
+    for (let i = 0; i < 20; i++) expect(free(i, short)).toBe(true)
+    expect(free(999, short)).toBe(false)
+  })
+
+  test('forgets the oldest of too many leases', () => {
+    const allowance = new LeaseAllowance(2)
+    for (let i = 0; i < 20; i++) allowance.take(lease, 0)
+    allowance.take({ ...lease, id: 'b' }, 0)
+    allowance.take({ ...lease, id: 'c' }, 0)
+    expect(allowance.size).toBe(2)
+    expect(allowance.take(lease, 0)).toBe(true)
   })
 })

@@ -46,7 +46,7 @@ describe.each([
 it('an attempt of null is none in a BEAT, and in the reason of a refused ACK or NACK', async () => {
   const id = await leased()
   const named = { job_id: id, attempt: null }
-  const beat = await heartbeat(stage.deps, { ...named, worker_id: 'worker-1' })
+  const beat = await heartbeat(stage.deps, { ...named, worker_id: 'worker-1' }, {})
   expect(beat.extended).toEqual([id])
   const other = { ...named, worker_id: 'worker-2' }
   const refused = expect.objectContaining({

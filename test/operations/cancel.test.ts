@@ -66,7 +66,7 @@ describe('CANCEL of a waiting job', () => {
     await cancelNow(id)
     const workers = { beaten: () => 'running' }
     const beat = { worker_id: 'w', active_jobs: [id] }
-    const answer = await heartbeat({ ...stage.deps, workers } as unknown as Deps, beat)
+    const answer = await heartbeat({ ...stage.deps, workers } as unknown as Deps, beat, {})
     expect(answer).toMatchObject({ extended: [], cancelled: [id] })
     const ring = new EventRing(9, stage.deps.clock, stage.deps.newId)
     for (const event of stage.events) ring.onJobEvent(event)

@@ -381,4 +381,32 @@ describe('workers', () => {
     expect(told.map(({ body }) => body.state)).toEqual(['terminate', 'quiet', 'quiet'])
     expect((await beat('all-4')).body.state).toBe('running')
   })
+
+  it('have their waiting FETCH answered as soon as they take no more jobs', async () => {
+    const post = (path: string, body?: object) => gateway.request('POST', `/ojs/v1${path}`, body)
+    const asks = [
+      // An operator tells one worker, or all.
+      [() => post('/admin/workers/w-wait/quiet'), { jobs: [], directive: 'quiet' }],
+      [() => post('/admin/workers/*/terminate'), { jobs: [], directive: 'terminate' }],
+      // The worker says it itself. It reported another state before, so it is a new process.
+      [() => beat('w-wait', { state: 'quiet' }), { jobs: [] }],
+      [() => beat('w-wait', { state: 'terminate' }), { jobs: [] }],
+    ] as const
+    const began = performance.now()
+    for (const [ask, answer] of asks) {
+      await beat('w-wait', { state: 'terminate' })
+      await beat('w-wait', { state: 'running' })
+      const body = { queues: [queue], worker_id: 'w-wait', wait_ms: 30_000 }
+      const waiting = post('/workers/fetch', body)
+      const other = post('/workers/fetch', { ...body, worker_id: undefined, wait_ms: 300 })
+      await eventually(async () => {
+        const { items } = (await gateway.request('GET', '/ojs/v1/admin/workers')).body
+        return items.some(({ queues }: { queues: string[] }) => queues.includes(queue))
+      })
+      await ask()
+      expect((await waiting).body).toEqual(answer)
+      expect((await other).body).toEqual({ jobs: [] })
+    }
+    expect(performance.now() - began).toBeLessThan(15_000)
+  })
 })

@@ -35,7 +35,8 @@ export function useHttpWorkers() {
     options: Partial<OJSWorkerOptions> = {},
   ) {
     const logger = newLogger()
-    const fixed = { url: 'http://unused', transport, logger, workerId: 'worker_1', gracePeriod: 0 }
+    const timing = { gracePeriod: 0, pollInterval: 1_000 }
+    const fixed = { url: 'http://unused', transport, logger, workerId: 'worker_1', ...timing }
     return { worker: await start(handler, { ...fixed, ...options }), logger }
   }
   return { start, startWorker }

@@ -28,8 +28,34 @@ describe('heartbeats of an HTTP worker', () => {
       },
     ])
     handler.resolve()
-    await elapse(5_000)
+    await elapse(14_900)
+    expect(transport.heartbeats).toHaveLength(2)
+    await elapse(200)
     expect(transport.heartbeats.at(-1)).toMatchObject({ active_jobs: 0, active_job_ids: [] })
+  })
+
+  it('and polls cost a worker without jobs at most eight requests a minute', async () => {
+    const { transport } = newServer()
+    await startWorker(transport, () => 1, { pollInterval: undefined })
+    await elapse(60_000)
+    expect(transport.fetches.at(-1)).toMatchObject({ wait_ms: 20_000 })
+    expect(transport.fetches.length + transport.heartbeats.length).toBeLessThanOrEqual(9)
+    expect(transport.heartbeats.length).toBeGreaterThanOrEqual(4)
+  })
+
+  it('name a job that comes long after the last one when its own interval is over', async () => {
+    const { transport } = newServer()
+    const job = deferred<object>()
+    transport.scripts['/workers/fetch'] = () => job.promise
+    await startWorker(transport, () => deferred().promise, { pollInterval: 30_000 })
+    await elapse(10_000)
+    job.resolve({ jobs: [newJob()] })
+    transport.scripts['/workers/fetch'] = () => deferred().promise
+    // The lease may have begun a second before the answer came.
+    await elapse(3_999)
+    expect(transport.heartbeats).toHaveLength(1)
+    await elapse(2)
+    expect(transport.heartbeats).toMatchObject([{ active_jobs: 0 }, { active_jobs: 1 }])
   })
 
   it('are sent three times per shortest lease', async () => {
@@ -68,7 +94,7 @@ describe('heartbeats of an HTTP worker', () => {
       expect(await namedIn(4_000, transport)).toBe(3)
     })
 
-    it('are sent soon after the fetch if that interval has already passed', async () => {
+    it('are sent that interval after the fetch, whenever the last one was', async () => {
       const { transport } = newServer()
       transport.scripts['/workers/heartbeat'] = hinting(1_333)
       let jobs: object[] = []
@@ -77,7 +103,8 @@ describe('heartbeats of an HTTP worker', () => {
       await elapse(2_500)
       expect(transport.heartbeats).toHaveLength(1)
       jobs = [newJob()]
-      expect(await namedIn(501, transport)).toBe(1)
+      expect(await namedIn(1_800, transport)).toBe(0)
+      expect(await namedIn(100, transport)).toBe(1)
     })
 
     it('are sent early while the server has answered no heartbeat', async () => {
@@ -144,8 +171,8 @@ describe('heartbeats of an HTTP worker', () => {
       throw networkError()
     }
     const { logger } = await startWorker(transport, () => 1)
-    await elapse(20_001)
-    expect(transport.heartbeats).toHaveLength(5)
+    await elapse(30_001)
+    expect(transport.heartbeats).toHaveLength(3)
     expect(logger.error).toHaveBeenCalledOnce()
   })
 
@@ -153,8 +180,8 @@ describe('heartbeats of an HTTP worker', () => {
     const { transport } = newServer()
     transport.scripts['/workers/fetch'] = () => deferred().promise
     await startWorker(transport, () => 1)
-    await elapse(15_001)
-    expect(transport.heartbeats).toHaveLength(4)
+    await elapse(30_001)
+    expect(transport.heartbeats).toHaveLength(3)
   })
 
   it('abort a running job that cancelled_jobs names', async () => {
@@ -196,7 +223,7 @@ describe('heartbeats of an HTTP worker', () => {
     transport.scripts['/workers/heartbeat'] = () => ({ state: 'running', jobs_extended: [] })
     await elapse(5_001)
     expect(signal?.reason).toMatchObject({ reason: 'lost' })
-    await elapse(5_001)
+    await elapse(15_001)
     expect(transport.heartbeats.at(-1)).toMatchObject({ active_job_ids: [] })
   })
 
@@ -298,12 +325,35 @@ describe('directives to an HTTP worker', () => {
     const polls = transport.fetches.length
     queue.push(newJob())
     handler.resolve()
-    await elapse(20_000)
+    const beats = transport.heartbeats.length
+    await elapse(30_000)
     expect(transport.fetches.length).toBeLessThanOrEqual(polls + 1)
     expect(transport.acks).toHaveLength(1)
     expect(transport.heartbeats.at(-1)).toMatchObject({ state: 'quiet' })
-    expect(transport.heartbeats.length).toBeGreaterThanOrEqual(5)
+    expect(transport.heartbeats).toHaveLength(beats + 2)
   })
+
+  it.each(['quiet', 'terminate'] as const)(
+    '%s in the answer of a poll: a heartbeat asks at once, and its answer counts',
+    async (told) => {
+      const { transport } = newServer()
+      const scripts = transport.scripts
+      const poll = deferred<object>()
+      scripts['/workers/fetch'] = () => poll.promise
+      const { worker } = await startWorker(transport, () => 1)
+      expect(transport.heartbeats).toHaveLength(1)
+      // Meant for the process before this one: the heartbeat tells the server that there is a new one.
+      scripts['/workers/heartbeat'] = saying('running')
+      scripts['/workers/fetch'] = () => ({ jobs: [], directive: told })
+      poll.resolve({ jobs: [], directive: told })
+      await elapse(1)
+      expect(transport.heartbeats).toHaveLength(2)
+      expect(worker.state).toBe('running')
+      scripts['/workers/heartbeat'] = saying(told)
+      await elapse(1_001)
+      expect(worker.state).toBe(told === 'quiet' ? 'quiet' : 'stopped')
+    },
+  )
 
   it('quiet: jobs of a poll that is answered afterwards are given back', async () => {
     const { transport } = newServer()

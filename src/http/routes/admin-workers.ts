@@ -39,13 +39,14 @@ export function adminWorkerRoutes(door: Door): Route[] {
 }
 
 async function direct(
-  { deps }: Door,
+  { deps, polls }: Door,
   request: Request,
   response: Response,
   directive: 'quiet' | 'terminate',
 ): Promise<void> {
   await readOptionalJson(request, response, deps.settings.maxBodyBytes)
   const result = directWorker(deps, pathParameter(request, 'id'), directive, request.context)
+  polls.endOf((id) => deps.workers.directiveOf(id) !== 'running')
   const body = 'worker' in result ? { worker: workerDocument(result.worker) } : result
   answer(response, 200, JSON.stringify(body))
 }

@@ -11,7 +11,7 @@ const INTERVAL_MS = 5_000
 const MIN_INTERVAL_MS = 50
 
 /** BEAT (seed 001 §10.4). */
-export function heartbeatRoutes({ deps }: Door): Route[] {
+export function heartbeatRoutes({ deps, polls }: Door): Route[] {
   return [
     {
       method: 'POST',
@@ -20,7 +20,10 @@ export function heartbeatRoutes({ deps }: Door): Route[] {
       async handle(request, response) {
         const body = await readJson(request, response, deps.settings.maxBodyBytes)
         const intervalMs = intervalOf(deps.settings.visibilityTimeoutMs)
-        answer(response, 200, JSON.stringify(document(await heartbeat(deps, body), intervalMs)))
+        const beat = await heartbeat(deps, body, request.context)
+        const { worker_id: workerId, state } = body
+        if (state === 'quiet' || state === 'terminate') polls.endOf((id) => id === workerId)
+        answer(response, 200, JSON.stringify(document(beat, intervalMs)))
       },
     },
   ]

@@ -56,14 +56,27 @@ async function fetchJobs(door: Door, request: Request, response: Response): Prom
     const { context } = request
     context.memory = request.memory
     // Not in a variable: the body would stay in memory for as long as the FETCH waits for a job.
-    const jobs = await readJson(request, response, deps.settings.maxBodyBytes).then((body) =>
-      fetch(deps, body, context, poll.signal),
-    )
-    const isWritten = await poll.answer(`{"jobs":[${jobs.map(jobDocument).join(',')}]}`)
+    const jobs = await readJson(request, response, deps.settings.maxBodyBytes).then((body) => {
+      const { worker_id: workerId } = body
+      if (typeof workerId === 'string') poll.workerId = workerId
+      return fetch(deps, body, context, poll.signal)
+    })
+    const isWritten = await poll.answer(fetchDocument(deps, jobs, poll.workerId))
     if (!isWritten && jobs.length > 0) await returnJobs(deps, jobs, request)
   } finally {
     poll.close()
   }
+}
+
+/** `directive` (an addition): why there are no jobs for a worker that was told to take none. */
+function fetchDocument(
+  { workers }: Deps,
+  jobs: readonly JobRow[],
+  workerId: string | undefined,
+): string {
+  if (jobs.length > 0) return `{"jobs":[${jobs.map(jobDocument).join(',')}]}`
+  const directive = workerId === undefined ? 'running' : workers.directiveOf(workerId)
+  return directive === 'running' ? '{"jobs":[]}' : `{"jobs":[],"directive":"${directive}"}`
 }
 
 /** If giving back fails too, the jobs stay leased, to a worker that never got them, until the lease ends. */

@@ -1,0 +1,36 @@
+import type { JobStanding } from '../../job/job.ts'
+import type { SettleFence } from '../../ledger/leases.ts'
+import type { Deps, RequestContext } from '../deps.ts'
+
+/**
+ * Under a request limit: a request that settles or extends a running lease is free, so that used-up requests
+ * never make a job run twice. Any other is refused with 429 when its caller has none left, before it costs the
+ * ledger a write. `ids`: the jobs that the request names. Without a limit it does nothing.
+ */
+export function payToll(
+  deps: Pick<Deps, 'ledger' | 'settings'>,
+  { toll }: Pick<RequestContext, 'toll'>,
+  ids: readonly string[],
+  fence: SettleFence,
+): void {
+  if (toll === undefined) return
+  for (const id of ids) {
+    const row = deps.ledger.standing(id)
+    if (row === null || !isHeld(row, fence)) continue
+    const lengthMs = row.leaseMs ?? deps.settings.visibilityTimeoutMs
+    if (toll.isFree({ id, attempt: row.attempt, lengthMs })) return
+  }
+  toll.charge()
+}
+
+/** Compares as the SQL statements of ACK and heartbeat do. */
+export function isHeld(
+  row: Pick<JobStanding, 'state' | 'attempt' | 'workerId'>,
+  { attempt, workerId }: SettleFence,
+): boolean {
+  return (
+    row.state === 'active' &&
+    (attempt == null || attempt === row.attempt) &&
+    (workerId == null || row.workerId === null || workerId === row.workerId)
+  )
+}
