@@ -31,6 +31,8 @@ export interface Config {
   timeoutMs: number
   deliveryTimeoutMs: number
   publishTimeoutMs: number
+  /** Which jobs a control message may concern: those of its control queue's own queue, or of any. */
+  controlScope: 'queue' | 'any'
   consumerPriority: number
   maxQueues: number
   /** 0: never. */
@@ -81,6 +83,10 @@ export const VARIABLES = {
   OJS_TIMEOUT_MS: { fallback: '30000', doc: 'default execution timeout of a job; 0 = none' },
   OJS_DELIVERY_TIMEOUT_MS: { fallback: '1800000', doc: "value of RabbitMQ's consumer_timeout" },
   OJS_PUBLISH_TIMEOUT_MS: { fallback: '10000', doc: 'longest wait for a publisher confirm' },
+  OJS_CONTROL_SCOPE: {
+    fallback: 'queue',
+    doc: 'queue | any: whose jobs a message of a control queue may concern',
+  },
   OJS_CONSUMER_PRIORITY: { fallback: '0', doc: 'below 0: native workers are served first' },
   OJS_MAX_QUEUES: {
     fallback: '1000',
@@ -156,6 +162,7 @@ export function readConfig(given: Environment): { config: Config; warnings: stri
     timeoutMs: int('OJS_TIMEOUT_MS', 0),
     deliveryTimeoutMs: int('OJS_DELIVERY_TIMEOUT_MS', 60_000),
     publishTimeoutMs: int('OJS_PUBLISH_TIMEOUT_MS', 100),
+    controlScope: oneOf('OJS_CONTROL_SCOPE', ['queue', 'any']),
     consumerPriority: int('OJS_CONSUMER_PRIORITY', -(2 ** 31)),
     maxQueues: int('OJS_MAX_QUEUES', 1),
     queueIdleMs: duration('OJS_QUEUE_IDLE'),

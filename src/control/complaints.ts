@@ -1,4 +1,5 @@
 import type { ControlMessage } from '../broker/broker.ts'
+import type { Refusal } from '../job/report.ts'
 import type { Deps } from '../operations/deps.ts'
 import type { Complaint } from '../schemas/control.ts'
 import type { MalformedReason } from '../telemetry/control-metrics.ts'
@@ -12,12 +13,14 @@ export class Complaints {
   readonly #ofMessages: LineBudget
   readonly #ofEvents: LineBudget
   readonly #ofAnswers: LineBudget
+  readonly #ofRefusals: LineBudget
 
   constructor(deps: Pick<Deps, 'clock' | 'logger'>) {
     this.#deps = deps
     const more = (what: string) => (suppressed: number) => deps.logger.warn({ suppressed }, what)
     this.#ofMessages = new LineBudget(more('more malformed control messages'))
     this.#ofEvents = new LineBudget(more('more invalid events of reports left out'))
+    this.#ofRefusals = new LineBudget(more('more control messages about jobs of others'))
     this.#ofAnswers = new LineBudget(more('more answers not sent to queues of others'))
   }
 
@@ -45,6 +48,20 @@ export class Complaints {
     this.#deps.logger.warn(
       { queue, type, ...fields, requestId, ...suppressed },
       'invalid events of a report left out',
+    )
+  }
+
+  /** Logs what a message said about jobs that it may not concern: their number, and one of them. */
+  refused(
+    { queue, type }: ControlMessage,
+    fields: { reason: Refusal; jobId: string; count: number },
+    requestId: string,
+  ): void {
+    const suppressed = this.#ofRefusals.take(this.#deps.clock.now())
+    if (suppressed === undefined) return
+    this.#deps.logger.warn(
+      { queue, type, ...fields, requestId, ...suppressed },
+      'control message about jobs that it may not concern (OJS_CONTROL_SCOPE, docs/control-protocol.md)',
     )
   }
 

@@ -41,11 +41,13 @@ export function controlDoor({ deps, observer }: ControlDoorDeps) {
     const message = withType(sent)
     const requestId = `req_${deps.newId()}`
     try {
-      const received = read(message, maxBytes(deps, message), requestId, (count, complaint) => {
-        observer.skipped(message.type, count)
-        if (complaint) complaints.leftOut(message, { ...complaint, count }, requestId)
+      const body = read(message, maxBytes(deps, message))
+      await handle(door, {
+        message,
+        body,
+        context: { requestId },
+        ...notes(door, message, requestId),
       })
-      await handle(door, received)
       observer.received(message.type)
       return 'handled'
     } catch (error) {
@@ -74,19 +76,34 @@ function maxBytes({ settings }: Deps, { type }: ControlMessage): number {
   return LISTS.has(type) ? MAX_BYTES + MAX_ESCAPED * settings.maxBodyBytes : MAX_BYTES
 }
 
-function read(
+/** What a handler says about the parts of a message that have no effect: they are counted and logged. */
+function notes(
+  { observer, complaints }: Door,
   message: ControlMessage,
-  limit: number,
   requestId: string,
-  skipped: Received['skipped'],
-): Received {
+): Pick<Received, 'skipped' | 'refused'> {
+  const { type } = message
+  return {
+    skipped: (count, complaint) => {
+      observer.skipped(type, count)
+      if (complaint) complaints.leftOut(message, { ...complaint, count }, requestId)
+    },
+    refused: (refused) => {
+      for (const [reason, { count, jobId }] of refused) {
+        observer.refused(type, reason, count)
+        complaints.refused(message, { reason, count, jobId }, requestId)
+      }
+    },
+  }
+}
+
+function read(message: ControlMessage, limit: number): Received['body'] {
   const { type, content, replyTo } = message
   if (!isKnown(type)) throw new Malformed('unknown_type')
   if (QUESTIONS.has(type) && replyTo === null) throw new Malformed('no_reply_to')
   if (content.length > limit || !hasRoomToRead(content, MAX_ALONE)) throw new Malformed('too_large')
   const list = LISTS.get(type)
-  const body = list ? parseJsonList(content, list) : parseJsonObject(content)
-  return { message, body, context: { requestId }, skipped }
+  return list ? parseJsonList(content, list) : parseJsonObject(content)
 }
 
 interface Door extends ControlDoorDeps {

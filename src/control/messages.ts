@@ -7,10 +7,12 @@ import { controlCancel } from '../operations/native/cancel.ts'
 import { nativeClaim } from '../operations/native/claim.ts'
 import { nativeHeartbeat } from '../operations/native/heartbeat.ts'
 import { report } from '../operations/native/report.ts'
+import { type Refused, refusedOf } from '../operations/native/scope.ts'
 import { sync } from '../operations/native/sync.ts'
 import {
   type Complaint,
   parseClaim,
+  parseInfo,
   parseJobId,
   parseNativeHeartbeat,
   parseReport,
@@ -26,6 +28,8 @@ export interface Received {
   context: RequestContext
   /** Called with the number of parts that were left out as invalid, and what to log about them. */
   skipped(count: number, complaint?: Complaint): void
+  /** Called with what the message said about jobs that it may not concern. */
+  refused(refused: Refused): void
 }
 
 /** Resolves after everything in the message is committed. */
@@ -37,24 +41,25 @@ type Question = (deps: Deps, received: Received) => Promise<string>
 export const COMMANDS: ReadonlyMap<string, Command> = new Map<string, Command>([
   [
     'ojs.control.cancel',
-    (deps, { message: { queue }, body, context }) =>
-      controlCancel(deps, { ...parseJobId(body), queue }, context),
+    async (deps, { message: { queue }, body, context, refused }) =>
+      refused(await controlCancel(deps, { ...parseJobId(body), queue }, context)),
   ],
   [
     'ojs.control.heartbeat',
-    (deps, { message: { queue }, body, context, skipped }) => {
+    async (deps, { message: { queue }, body, context, skipped, refused }) => {
       const parsed = parseNativeHeartbeat(body)
       skipped(parsed.skipped)
-      return nativeHeartbeat(deps, parsed.request, context, queue)
+      refused(await nativeHeartbeat(deps, parsed.request, context, queue))
     },
   ],
   [
     'ojs.control.report',
-    (deps, { message: { queue, isLate }, body, context, skipped }) => {
+    async (deps, { message: { queue, isLate }, body, context, skipped, refused }) => {
       const { request, leftOut, ...left } = parseReport(body)
       skipped(left.skipped, left.complaint)
       const events = isLate ? request.events.filter(isOfAnEnd) : request.events
-      return report(deps, { ...request, events, queue }, context, leftOut)
+      const reported = await report(deps, { ...request, events, queue }, context, leftOut)
+      refused(refusedOf(reported.refused))
     },
   ],
 ])
@@ -85,14 +90,21 @@ export function isWorthHearingLate(type: string): boolean {
 export const QUESTIONS: ReadonlyMap<string, Question> = new Map<string, Question>([
   [
     'ojs.control.info',
-    async (deps, { body }) => infoDocument(await infoInOrder(deps, parseJobId(body).job_id)),
+    async (deps, { message, body }) => {
+      const { job_id: id, queue } = parseInfo(body)
+      return infoDocument(await infoInOrder(deps, id, queue ?? message.queue))
+    },
   ],
   [
     'ojs.control.claim',
     async (deps, { message: { queue }, body }) =>
       JSON.stringify(await nativeClaim(deps, parseClaim(body), queue)),
   ],
-  ['ojs.control.sync', async (deps, { body }) => JSON.stringify(await sync(deps, parseSync(body)))],
+  [
+    'ojs.control.sync',
+    async (deps, { message: { queue }, body }) =>
+      JSON.stringify(await sync(deps, parseSync(body), queue)),
+  ],
 ])
 
 export function isKnown(type: string): boolean {

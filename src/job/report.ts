@@ -2,9 +2,16 @@ import { between, isPromotedByStart, isWaitingWithNative } from './arrival.ts'
 import { chooseDelay } from './backoff.ts'
 import type { Failure } from './error-history.ts'
 import type { ReportedError } from './failure.ts'
-import { isErased, isLeaseLive, isTerminal, type JobRow, type NewJob } from './job.ts'
+import {
+  allowedAttempts,
+  isErased,
+  isLeaseLive,
+  isTerminal,
+  type JobRow,
+  type NewJob,
+} from './job.ts'
 import type { ReportEvent } from './request.ts'
-import { judge, retryPolicyOf } from './retry-policy.ts'
+import { judge, type RetryPolicy, retryPolicyOf } from './retry-policy.ts'
 
 /*
  * What a native worker's report does to a row, decided by the row alone (architecture §5). Reports may come
@@ -18,6 +25,8 @@ export interface ReportedEvent {
   generation: number | null
   attempt: number
   workerId: string
+  /** The event counts only for a job of this queue; absent: of any. */
+  ofQueue?: string | null
   said: Said
   /**
    * Present if the report brought the job along: makes a job for an id that the ledger does not know. Throws
@@ -49,6 +58,7 @@ type Outcome = NonNullable<Extract<ReportEvent, { event: 'failed' }>['outcome']>
 
 /**
  * - `ignore`: the row is past this event, or it is about another generation.
+ * - `refuse`: it would end, or begin anew, what runs under the live lease of another worker over HTTP.
  * - `expire`: discard the job, which no worker runs or will run.
  * - `release`: make the job available again; the worker that runs it gives it back.
  * - `amend`: too late to change the state. If the attempt was recorded without its worker's error, fill the
@@ -59,7 +69,7 @@ type Outcome = NonNullable<Extract<ReportEvent, { event: 'failed' }>['outcome']>
  *   the job became available by its due time in the same step.
  */
 export type Decision =
-  | { do: 'ignore' | 'amend' | 'expire' | 'release' }
+  | { do: 'ignore' | 'refuse' | 'amend' | 'expire' | 'release' }
   | { do: 'start'; begins: Beginning }
   | { do: 'complete' | 'fail'; begins: Beginning | 'resumed' | null }
 
@@ -67,6 +77,28 @@ export type Decision =
 export interface Beginning {
   skipped: readonly number[]
   promote: boolean
+}
+
+/**
+ * Why what a control message says about a job does not count, though it is valid and new.
+ *
+ * - `other_queue`: the job is not of the queue whose control queue the message came by.
+ * - `leased_elsewhere`: another worker has the job's live lease, and is not a native one.
+ */
+export type Refusal = 'other_queue' | 'leased_elsewhere'
+
+/**
+ * The event with an attempt that the job may have. No report may use up attempts that nobody made: one beyond
+ * the last is taken for the last. A job that was adopted from a token with such a number may have that.
+ */
+export function boundAttempt(
+  event: ReportedEvent,
+  row: Pick<JobRow, 'state' | 'attempt' | 'maxAttempts'> | null,
+): ReportedEvent {
+  if (row === null) return event
+  const next = row.state === 'active' || isTerminal(row.state) ? row.attempt : row.attempt + 1
+  const most = Math.max(allowedAttempts(row), next)
+  return event.attempt <= most ? event : { ...event, attempt: most }
 }
 
 /** A map key for one execution among those that a report names. */
@@ -87,12 +119,14 @@ export function decideReport(event: ReportedEvent, row: Fate | null, now: number
   if (said.event === 'expired') return mayExpire(event, row) ? { do: 'expire' } : IGNORE
   if (said.event === 'released') return mayRelease(event, row) ? { do: 'release' } : IGNORE
   if (isTerminal(row.state) || event.attempt < row.attempt) return late(event, row)
+  if (isLeasedElsewhere(event, row, now)) return REFUSE
   if (event.attempt > row.attempt) return { do: VERB[said.event], begins: beginning(event, row) }
   if (said.event === 'started') return IGNORE
-  return decideCurrent(event, VERB[said.event], row, now)
+  return decideCurrent(VERB[said.event], row)
 }
 
 const IGNORE: Decision = { do: 'ignore' }
+const REFUSE: Decision = { do: 'refuse' }
 const VERB = { started: 'start', completed: 'complete', failed: 'fail' } as const
 
 /**
@@ -126,28 +160,21 @@ function mayRelease({ attempt, workerId }: ReportedEvent, row: Fate): boolean {
 }
 
 /** Decides about the end of the attempt that the row has counted: it applies while that attempt runs. */
-function decideCurrent(
-  event: ReportedEvent,
-  verb: 'complete' | 'fail',
-  row: Fate,
-  now: number,
-): Decision {
+function decideCurrent(verb: 'complete' | 'fail', row: Fate): Decision {
   if (isWaitingWithNative(row)) return { do: verb, begins: 'resumed' }
   // A later attempt was given back, so this attempt, which ended before it, was recorded without a report.
   if (row.state === 'available' && verb === 'fail') return { do: 'amend' }
-  if (row.state !== 'active') return IGNORE
-  if (verb === 'fail' && isLeasedElsewhere(event, row, now)) return IGNORE
-  return { do: verb, begins: null }
+  return row.state === 'active' ? { do: verb, begins: null } : IGNORE
 }
 
 /**
- * True when the same attempt runs under the live lease of another worker, so that the failure of a second
- * delivery of its token must not end it. (A success would: the job is done.) Does not apply when the holder
- * is native: reports of native workers come in any order, and a start may be reported after the end of the
- * next attempt.
+ * True when the job runs under the live lease of another worker, over HTTP: that worker ends it, or the end of
+ * its lease does. Does not apply when the holder is native: reports of native workers come in any order, and a
+ * start may be reported after the end of the next attempt.
  */
 function isLeasedElsewhere({ workerId }: ReportedEvent, row: Fate, now: number): boolean {
-  return row.holder !== 'native' && row.workerId !== workerId && isLeaseLive(row, now)
+  const isHeldHere = row.state === 'active' && row.holder !== 'native'
+  return isHeldHere && row.workerId !== workerId && isLeaseLive(row, now)
 }
 
 /** As in the arrival table: an attempt that the row shows as running has ended without a report. */
@@ -172,11 +199,13 @@ export function planFailure(
   context: { now: number; random: () => number },
 ): FailurePlan {
   const { now, random } = context
-  if (outcome?.decision === 'retry') {
-    const { delay_ms: delayMs, rung_ms: rungMs } = outcome
-    return { to: 'retryable', dueAt: now + delayMs, delayMs, rungMs: rungMs ?? null }
-  }
   const policy = retryPolicyOf(row)
+  const retry = outcome?.decision === 'retry' ? outcome : null
+  // A token in a rung is there, whatever the row says: it is judged when it arrives.
+  if (retry !== null && (retry.rung_ms != null || row.attempt < allowedAttempts(row))) {
+    const delayMs = boundDelay(retry, policy)
+    return { to: 'retryable', dueAt: now + delayMs, delayMs, rungMs: retry.rung_ms ?? null }
+  }
   const verdict = judge(policy, row.attempt, failure)
   if (outcome === null && verdict.do === 'retry') {
     const { delayMs } = chooseDelay(policy.backoff, row.attempt, random)
@@ -184,5 +213,17 @@ export function planFailure(
   }
   const isDeadLetter =
     verdict.do === 'discard' ? verdict.isDeadLetter : policy.onExhaustion !== 'discard'
-  return { to: 'discarded', isDeadLetter, copy: outcome === null ? 'publish' : 'nack' }
+  // Only a worker that decides to discard nacks its delivery.
+  const copy = outcome?.decision === 'discard' ? 'nack' : 'publish'
+  return { to: 'discarded', isDeadLetter, copy }
+}
+
+/** A worker may wait longer than the job's policy, but must not put a job off for years. */
+const MAX_RETRY_DELAY_MS = 86_400_000
+
+function boundDelay(
+  { delay_ms: delayMs, rung_ms: rungMs }: Extract<Outcome, { decision: 'retry' }>,
+  { backoff }: RetryPolicy,
+): number {
+  return Math.min(delayMs, Math.max(MAX_RETRY_DELAY_MS, backoff.maxMs, rungMs ?? 0))
 }

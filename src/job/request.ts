@@ -155,6 +155,11 @@ export interface NamedJob {
   job_id: string
 }
 
+/** `ojs.control.info`. `queue`: the job's; absent: that of the control queue which the question came by. */
+export interface InfoRequest extends NamedJob {
+  queue?: string | null
+}
+
 /**
  * `ojs.control.heartbeat`, parsed from either form: the seed's `{job_id, worker_id}` (002 §5.7), or one
  * message for all jobs of a worker. `job_ids` has every job once, in the order given.

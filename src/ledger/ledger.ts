@@ -149,9 +149,15 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
    * CANCEL of any id, known or not, in one write. A known job is cancelled as by `cancel`. An unknown id
    * leaves a tombstone: its token is dropped when it arrives, and a job that is stored under this id later
    * begins with generation 1, so that its token is not dropped too. Tombstones are kept for as long as
-   * `PruneCutoffs.withdrawn` says, the newest 100,000 of them. `queue`: whose workers are told.
+   * `PruneCutoffs.withdrawn` says, the newest 100,000 of them. `queue`: whose workers are told. `isScoped`:
+   * only a job of that queue is meant, known or not; `elsewhere`: the job, or the tombstone, is of another.
    */
-  cancelAny(id: string, queue: string, now: number): Promise<Cancelled | 'stale' | 'tombstoned'>
+  cancelAny(
+    id: string,
+    queue: string,
+    now: number,
+    isScoped?: boolean,
+  ): Promise<Cancelled | 'stale' | 'tombstoned' | 'elsewhere'>
 
   /**
    * Recovers from the loss of a queue and every token in it: each `available` row of the queue gets a new

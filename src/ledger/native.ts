@@ -1,6 +1,6 @@
 import type { DyingToken } from '../job/dead-letter.ts'
 import type { JobRow, NewJob } from '../job/job.ts'
-import type { ReportedEvent } from '../job/report.ts'
+import type { Refusal, ReportedEvent } from '../job/report.ts'
 import type { Enqueued } from './enqueued.ts'
 import type { AdoptableToken, ExtendedLease, LeaseFence } from './leases.ts'
 
@@ -45,8 +45,11 @@ export interface NativeLedger {
    */
   discardDead(token: DeadToken, terms: { now: number; wall: number }): Promise<DeadOutcome>
 
-  /** True when this id was cancelled before the ledger knew a job of it (`cancelAny`). */
-  isTombstoned(id: string): boolean
+  /**
+   * True when this id was cancelled before the ledger knew a job of it (`cancelAny`). `queue`: where its
+   * token came from; absent: wherever.
+   */
+  isTombstoned(id: string, queue?: string | null): boolean
 
   /**
    * Lists the cancelled jobs and ids of these queues whose token may still be in the broker, newest first;
@@ -79,6 +82,8 @@ export interface ReportTerms {
  */
 export type ReportResult =
   | { outcome: 'ignored' }
+  /** Ignored, because its sender may not say this about the job. */
+  | { outcome: 'refused'; reason: Refusal }
   /** No event to emit: only the record of an earlier attempt, or of the token, was completed. */
   | { outcome: 'amended' }
   /** A start whose attempt ends in the same report: the result of the end includes it (`begun`). */
@@ -105,10 +110,14 @@ export interface NativeBeat {
   leaseMs: number | null
   /** Lease length for a job that this heartbeat starts and that names none. Milliseconds. */
   defaultLeaseMs: number
+  /** Only jobs of this queue are meant; absent: of any. */
+  ofQueue?: string | null
 }
 
 export type BeatResult =
   | { outcome: 'ignored' }
+  /** The job is not of the heartbeat's queue. */
+  | { outcome: 'refused' }
   | { outcome: 'extended'; lease: ExtendedLease }
   | { outcome: 'started'; job: JobRow; promoted: boolean }
   /** The lease had run out; the same attempt goes on under a new one. */

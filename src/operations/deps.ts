@@ -58,6 +58,8 @@ interface OperationSettings {
   prefix: string
   /** How many queues there may be; no client request makes the gateway declare more (422). */
   maxQueues: number
+  /** Which jobs a control message may concern: those of its control queue's own queue, or of any. */
+  controlScope: 'queue' | 'any'
   /** True: a job that names an unregistered schema is refused. */
   schemaStrict: boolean
   /** Largest body of an HTTP request, and so of a job that was enqueued over HTTP. */

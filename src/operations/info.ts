@@ -11,9 +11,19 @@ export function info(deps: Pick<Deps, 'ledger'>, id: string): JobRow {
   return row
 }
 
-/** INFO by a control message: waits for the writes of earlier messages. Rejects with 404. */
-export async function infoInOrder(deps: Pick<Deps, 'ledger'>, id: string): Promise<JobRow> {
+/**
+ * INFO by a control message: waits for the writes of earlier messages. Rejects with 404, also for a job that
+ * is not of `queue`, if the scope of control messages is one queue.
+ */
+export async function infoInOrder(
+  deps: Pick<Deps, 'ledger' | 'settings'>,
+  id: string,
+  queue: string,
+): Promise<JobRow> {
   // A failed write has changed nothing, so the read is answered all the same, for example on a full disk.
   await earlierWrites(deps).catch(() => {})
-  return info(deps, id)
+  const row = info(deps, id)
+  const isInScope = deps.settings.controlScope === 'any' || row.queue === queue
+  if (!isInScope) throw notFound('job', id)
+  return row
 }

@@ -2,6 +2,7 @@ import { OjsError } from '../errors.ts'
 import { MAX_DURATION_MS } from '../job/duration.ts'
 import { MAX_INT32 } from '../job/int32.ts'
 import type {
+  InfoRequest,
   NamedJob,
   NativeClaim,
   NativeHeartbeat,
@@ -26,6 +27,12 @@ const delayMs = { type: 'integer', minimum: 1, maximum: MAX_DURATION_MS }
 const rungMs = { ...delayMs, type: ['integer', 'null'], maximum: MAX_INT32 }
 
 const JOB_SCHEMA = { type: 'object', required: ['job_id'], properties: { job_id: id } }
+
+const INFO_SCHEMA = {
+  type: 'object',
+  required: ['job_id'],
+  properties: { job_id: id, queue: { ...queueName, type: ['string', 'null'] } },
+}
 
 const CLAIM_SCHEMA = {
   type: 'object',
@@ -143,6 +150,7 @@ export interface Complaint {
 }
 
 export const parseJobId = parser<NamedJob>(JOB_SCHEMA)
+export const parseInfo = parser<InfoRequest>(INFO_SCHEMA)
 export const parseClaim = parser<NativeClaim>(CLAIM_SCHEMA)
 export const parseSync = parser<SyncRequest>(SYNC_SCHEMA)
 

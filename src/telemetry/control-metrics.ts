@@ -1,5 +1,7 @@
 import { Counter, type Registry } from 'prom-client'
 
+import type { Refusal } from '../job/report.ts'
+
 /** Why a control message had no effect. Used as a label, so there are few. */
 export type MalformedReason =
   | 'unknown_type'
@@ -15,6 +17,8 @@ export interface ControlObserver {
   malformed(type: string, reason: MalformedReason): void
   /** Single events of a report, or ids of a heartbeat, that were left out. */
   skipped(type: string, count: number): void
+  /** What a message said about jobs that it may not concern. */
+  refused(type: string, reason: Refusal, count: number): void
   /** A message that a limit took out of its queue before it was read. */
   died(type: string, reason: string): void
   /** An answer that did not arrive: the asker is gone, or the answer could not be sent. */
@@ -37,6 +41,12 @@ export function controlMetrics(registry: Registry): ControlObserver {
     'Events of reports and ids of heartbeats that were left out because they were invalid',
     'type',
   )
+  const refused = counter(
+    'ojs_control_refused_total',
+    'What control messages said about jobs that they may not concern: without effect',
+    'type',
+    'reason',
+  )
   const dead = counter(
     'ojs_control_dead_total',
     'Control messages that a limit removed from their queue before the gateway got them',
@@ -52,6 +62,7 @@ export function controlMetrics(registry: Registry): ControlObserver {
     received: (type) => messages.inc({ type }),
     malformed: (type, reason) => malformed.inc({ type, reason }),
     skipped: (type, count) => skipped.inc({ type }, count),
+    refused: (type, reason, count) => refused.inc({ type, reason }, count),
     died: (type, reason) => dead.inc({ type, reason }),
     replyDropped: (outcome) => dropped.inc({ outcome }),
   }

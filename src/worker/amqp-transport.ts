@@ -23,6 +23,9 @@ import { producing } from '../telemetry/tracing.ts'
 import { uuid7 } from '../uuid.ts'
 import type { AmqpLink } from './link.ts'
 
+/** Header of a GET that names the job's queue: without it a gateway does not find the job by its id. */
+export const JOB_QUEUE = 'x-ojs-queue'
+
 const INFO_WAIT_MS = 5_000
 /**
  * How many publishes may be under way; further ones wait for their turn. The publisher refuses messages while
@@ -52,7 +55,8 @@ export class AmqpTransport implements Transport {
       if (method === 'POST' && path === '/jobs/batch') {
         return created({ jobs: (await this.#pushAll(body, headers)).map(freshJobObject) })
       }
-      if (method === 'GET' && path.startsWith('/jobs/')) return await this.#info(path, timeout)
+      if (method === 'GET' && path.startsWith('/jobs/'))
+        return await this.#info(path, headers[JOB_QUEUE] ?? 'default', timeout)
       throw new OjsError('unsupported', `${method} ${path} needs the HTTP binding.`)
     } catch (error) {
       if (error instanceof OjsError) return answerOf(error)
@@ -166,9 +170,13 @@ export class AmqpTransport implements Transport {
     return isAnswered ? await ensured : 'unavailable'
   }
 
-  async #info(path: string, timeout: number | undefined): Promise<TransportResponse> {
+  async #info(
+    path: string,
+    queue: string,
+    timeout: number | undefined,
+  ): Promise<TransportResponse> {
     const waitMs = Math.min(timeLimit(timeout, INFO_WAIT_MS), MAX_DELAY_MS)
-    const question = { job_id: decodeURIComponent(path.slice('/jobs/'.length)) }
+    const question = { job_id: decodeURIComponent(path.slice('/jobs/'.length)), queue }
     await this.#requirePublishing()
     const reply = await this.#link.ask('default', 'ojs.control.info', question, waitMs)
     if (reply.outcome !== 'answered') throw unavailable('No gateway has answered.', 'no_gateway')

@@ -9,7 +9,7 @@ import type { JobOptions, JobSpec } from '../sdk/job-options.ts'
 import { onAbort } from '../sdk/on-abort.ts'
 import { Pause } from '../sdk/pause.ts'
 import { uuid7 } from '../uuid.ts'
-import { AmqpTransport } from './amqp-transport.ts'
+import { AmqpTransport, JOB_QUEUE } from './amqp-transport.ts'
 import { GatewayLine } from './gateway-line.ts'
 import { AmqpLink } from './link.ts'
 import { type AmqpOptions, withDefaults } from './options.ts'
@@ -71,9 +71,18 @@ export class NativeProducer {
     return this.#call(() => this.#client.enqueueBatch(jobs.map(withIds)))
   }
 
-  /** Asks a gateway for the job (seed 002 §5.8). Rejects with `OJSBackendError` if none answers. */
-  getJob(id: string, call: CallOptions = {}): Promise<Job> {
-    return heeding(call.signal, () => this.#call(() => this.#client.getJob(id, call)))
+  /**
+   * Asks a gateway for the job (seed 002 §5.8). `queue` is the job's queue; in another the job is not found.
+   * Rejects with `OJSBackendError` if no gateway answers.
+   */
+  getJob(
+    id: string,
+    { queue = 'default', ...call }: CallOptions & { queue?: string | undefined } = {},
+  ): Promise<Job> {
+    const headers = { ...call.headers, [JOB_QUEUE]: queue }
+    return heeding(call.signal, () =>
+      this.#call(() => this.#client.getJob(id, { ...call, headers })),
+    )
   }
 
   /**

@@ -32,13 +32,17 @@ async function pushed(queue = freshQueue()): Promise<{ id: string; queue: string
 
 describe('INFO by RPC (AMQP-021)', () => {
   it.each(['exclusive', 'direct'] as const)(
-    'answers the same as GET, to a reply address that is %s, on any control queue',
+    'answers the same as GET, to a reply address that is %s, about a job of the queue that it names',
     async (how) => {
       const { id, queue } = await pushed()
       const other = await pushed()
       const { body } = await gateway.get(id)
-      for (const by of [queue, other.queue, 'default']) {
-        expect(await client.ask(by, 'ojs.control.info', { job_id: id }, how)).toEqual(body)
+      const ask = (by: string, over: object = {}) =>
+        client.ask(by, 'ojs.control.info', { job_id: id, ...over }, how)
+      expect(await ask(queue)).toEqual(body)
+      expect(await ask('default', { queue })).toEqual(body)
+      for (const answer of [await ask(other.queue), await ask(queue, { queue: other.queue })]) {
+        expect(answer).toMatchObject({ error: { code: 'not_found' } })
       }
     },
   )
@@ -104,14 +108,14 @@ describe('an answer to a queue of others', () => {
 })
 
 describe('CANCEL by message (AMQP-019)', () => {
-  it('cancels a job of another queue, and ignores unknown and ended jobs', async () => {
-    const { id } = await pushed()
-    await client.say('default', 'ojs.control.cancel', { job_id: id })
+  it('cancels a job, and ignores unknown and ended jobs', async () => {
+    const { id, queue } = await pushed()
+    await client.say(queue, 'ojs.control.cancel', { job_id: id })
     await untilState(gateway, id, 'cancelled')
-    await client.say('default', 'ojs.control.cancel', { job_id: id })
-    await client.say('default', 'ojs.control.cancel', { job_id: v7() })
-    const next = await pushed()
-    await client.say('default', 'ojs.control.cancel', { job_id: next.id })
+    await client.say(queue, 'ojs.control.cancel', { job_id: id })
+    await client.say(queue, 'ojs.control.cancel', { job_id: v7() })
+    const next = await pushed(queue)
+    await client.say(queue, 'ojs.control.cancel', { job_id: next.id })
     await untilState(gateway, next.id, 'cancelled')
     expect(await stateOf(gateway, id)).toBe('cancelled')
   })

@@ -30,7 +30,14 @@ beforeEach(() => {
     },
   })
   Object.assign(deps, { workers: new WorkerRegistry(deps.clock) })
-  const observer = { received() {}, malformed() {}, skipped() {}, died() {}, replyDropped() {} }
+  const observer = {
+    received() {},
+    malformed() {},
+    skipped() {},
+    refused() {},
+    died() {},
+    replyDropped() {},
+  }
   take = controlDoor({ deps, observer })
 })
 
@@ -42,7 +49,7 @@ const claim = (id: string): Sent => ['claim', { job_id: id, attempt: 1, worker_i
 function message([type, body]: Sent): ControlMessage {
   const content = Buffer.from(JSON.stringify(body))
   const asker = { replyTo: 'asker', correlationId: 'c' }
-  return { queue: 'q', type: `ojs.control.${type}`, content, redelivered: false, ...asker }
+  return { queue: 'default', type: `ojs.control.${type}`, content, redelivered: false, ...asker }
 }
 
 /** Takes all messages in one turn, and returns the answer to the last one, which is a question. */

@@ -45,15 +45,15 @@ const GIVEN = { token_attempt: 1 }
 const nested = (levels: number) => `${'['.repeat(levels)}${']'.repeat(levels)}`
 
 describe('ojs.control.report', () => {
-  it('makes a job active and completed over HTTP, on any control queue', async () => {
+  it('makes a job active and completed over HTTP', async () => {
     const { id, queue, token, about } = await inHand()
     const workerId = worker()
-    const say = (event: object, by = queue) =>
-      client.say(by, REPORT, { worker_id: workerId, events: [{ ...about, ...event }] })
+    const say = (event: object) =>
+      client.say(queue, REPORT, { worker_id: workerId, events: [{ ...about, ...event }] })
     await say({ event: 'started' })
     const active = await untilState(gateway, id, 'active')
     expect(active).toMatchObject({ attempt: 1, worker_id: workerId })
-    await say({ event: 'completed', result: { sent: [1, null] } }, 'default')
+    await say({ event: 'completed', result: { sent: [1, null] } })
     client.channel.ack(token)
     expect(await untilState(gateway, id, 'completed')).toMatchObject({
       result: { sent: [1, null] },
@@ -165,13 +165,14 @@ describe('ojs.control.report', () => {
   })
 
   it('applies the valid events of a message, and counts the invalid ones as skipped', async () => {
-    const jobs = [await inHand(), await inHand()]
+    const queue = freshQueue()
+    const jobs = [await inHand(queue), await inHand(queue)]
     const events = jobs.flatMap(({ about }) => [
       { ...about, attempt: 'one', event: 'completed' },
       { ...about, event: 'completed' },
       null,
     ])
-    await client.say('default', REPORT, { worker_id: 'w', events })
+    await client.say(queue, REPORT, { worker_id: 'w', events })
     for (const { id, token } of jobs) {
       await untilState(gateway, id, 'completed')
       client.channel.ack(token)
@@ -191,14 +192,15 @@ describe('ojs.control.report', () => {
   it.each(BAD)(
     'applies the valid events beside one %s, whose job is discarded as invalid_report',
     async (_name, members, put) => {
-      const [bad, ...good] = await Promise.all([inHand(), inHand(), inHand()])
+      const queue = freshQueue()
+      const [bad, ...good] = [await inHand(queue), await inHand(queue), await inHand(queue)]
       const all = [good[0], bad, good[1]].map((job) => ({
         ...job?.about,
         event: 'completed',
         ...(job === bad && members),
       }))
       const text = JSON.stringify({ worker_id: 'w', events: all }).replace('"?"', put)
-      await client.say('default', REPORT, Buffer.from(text, 'latin1'))
+      await client.say(queue, REPORT, Buffer.from(text, 'latin1'))
       for (const { id, token } of good) {
         await untilState(gateway, id, 'completed')
         client.channel.ack(token)
@@ -251,15 +253,14 @@ describe('ojs.control.report', () => {
   })
 
   it('accepts results and jobs nested as deep as HTTP accepts', async () => {
-    const { id, token, about } = await inHand()
+    const { id, queue, token, about } = await inHand()
     const deep = JSON.parse(nested(31))
-    const queue = freshQueue()
     const job = { id: v7(), type: 'test.job', args: deep, queue }
     const events = [
       { ...about, event: 'completed', result: deep },
       { job_id: job.id, attempt: 1, event: 'completed', result: deep, job },
     ]
-    await client.say('default', REPORT, { worker_id: 'w', events })
+    await client.say(queue, REPORT, { worker_id: 'w', events })
     client.channel.ack(token)
     for (const one of [id, job.id]) {
       await eventually(async () => (await gateway.get(one)).status === 200)
@@ -273,8 +274,11 @@ describe('ojs.control.report', () => {
     expect(answer.status).toBe(200)
   })
 
-  it('accepts a retry that waits for 60 days', async () => {
-    const { id, queue, token, about } = await inHand()
+  it.each([
+    ['for 60 days, as the policy of its job allows', { max_interval: 'P60D' }, 60],
+    ['for one day instead of 60', {}, 1],
+  ])('accepts a retry that waits %s', async (_name, retry, days) => {
+    const { id, queue, token, about } = await inHand(freshQueue(), { retry })
     const error = { code: 'handler_error', message: 'full moon' }
     const outcome = { decision: 'retry', delay_ms: 60 * 86_400_000, rung_ms: null }
     await client.say(queue, REPORT, {
@@ -283,7 +287,8 @@ describe('ojs.control.report', () => {
     })
     client.channel.ack(token)
     const job = await untilState(gateway, id, 'retryable')
-    expect(Date.parse(job.next_attempt_at)).toBeGreaterThan(Date.now() + 59 * 86_400_000)
+    const dueInMs = Date.parse(job.next_attempt_at) - Date.now()
+    expect(Math.abs(dueInMs - days * 86_400_000)).toBeLessThan(60_000)
   })
 
   it('of a failure without an outcome leaves the retry to the gateway', async () => {
@@ -414,8 +419,8 @@ describe('ojs.control.claim', () => {
 
   it('answers run, drop or discard', async () => {
     const { id, queue, token } = await inHand()
-    expect(await claim('default', id)).toEqual({ decision: 'run', attempt: 1 })
-    expect(await claim('default', id, { attempt: 99 })).toMatchObject({ decision: 'discard' })
+    expect(await claim(queue, id)).toEqual({ decision: 'run', attempt: 1 })
+    expect(await claim(queue, id, { attempt: 99 })).toMatchObject({ decision: 'discard' })
     await gateway.cancel(id)
     expect(await claim(queue, id)).toMatchObject({ decision: 'drop' })
     expect(await claim('default', v7())).toEqual({ decision: 'run', attempt: 1 })

@@ -5,7 +5,7 @@ import type { Decision, decideReport, ReportedEvent, Said } from '../../src/job/
  * What a report does, cell by cell. The row is at attempt 2, generation 1, and leased to `w`. Each column
  * is an event of an attempt, from `w` unless it says `other`.
  *
- * `-`: ignored. `start`: begins that attempt; `promote` also makes the job available before. `end`: ends
+ * `-`: ignored. `refused`: another worker has the lease over HTTP. `start`: begins that attempt; `promote` also makes the job available before. `end`: ends
  * the running attempt. `begin+end`, `promote+end`: both. `resume+end`: the lease had run out.
  * `after 3,4`: attempts 3 and 4 are recorded as unreported.
  */
@@ -21,7 +21,7 @@ const TABLE = `
   available  none,gateway,ledger  -     | -         | -         | start         | start after 3,4   | -           | -           | begin+end         | begin+end after 3,4   | amend    | amend      | amend          | begin+end         | begin+end after 3,4
   available  native               -     | -         | -         | start         | start after 3,4   | -           | resume+end  | begin+end         | begin+end after 3,4   | amend    | resume+end | resume+end     | begin+end         | begin+end after 3,4
 
-  active     none,gateway,ledger  live  | -         | -         | start after 2 | start after 2,3,4 | -           | end         | begin+end after 2 | begin+end after 2,3,4 | amend    | end        | -              | begin+end after 2 | begin+end after 2,3,4
+  active     none,gateway,ledger  live  | -         | -         | start after 2 | start after 2,3,4 | -           | end         | begin+end after 2 | begin+end after 2,3,4 | amend    | end        | refused        | begin+end after 2 | begin+end after 2,3,4
   active     none,gateway,ledger  over  | -         | -         | start after 2 | start after 2,3,4 | -           | end         | begin+end after 2 | begin+end after 2,3,4 | amend    | end        | end            | begin+end after 2 | begin+end after 2,3,4
   active     native               live  | -         | -         | start after 2 | start after 2,3,4 | -           | end         | begin+end after 2 | begin+end after 2,3,4 | amend    | end        | end            | begin+end after 2 | begin+end after 2,3,4
   active     native               over  | -         | -         | start after 2 | start after 2,3,4 | -           | end         | begin+end after 2 | begin+end after 2,3,4 | amend    | end        | end            | begin+end after 2 | begin+end after 2,3,4
@@ -111,6 +111,8 @@ function toDecision(verb: string, outcome: string): Decision {
   switch (what) {
     case '-':
       return { do: 'ignore' }
+    case 'refused':
+      return { do: 'refuse' }
     case 'amend':
       return { do: 'amend' }
     case 'start':

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { JOB_STATES, type JobRow } from '../../src/job/job.ts'
-import { decideReport, planFailure, type Said } from '../../src/job/report.ts'
+import { boundAttempt, decideReport, planFailure, type Said } from '../../src/job/report.ts'
 import { NOW, reportCells, SAID } from './report-table.ts'
 
 const CELLS = reportCells()
@@ -34,11 +34,27 @@ describe('the report table', () => {
     }
   })
 
-  it('accepts a success from any worker, because the job is done', () => {
+  it('accepts no event about a job that another worker has leased over HTTP, and else from any', () => {
     for (const { row, event, expected } of CELLS) {
-      if (event.said.event !== 'completed') continue
-      expect(decideReport({ ...event, workerId: 'other' }, row, NOW)).toEqual(expected)
+      if (event.workerId !== 'w') continue
+      const isLeased = row.state === 'active' && row.holder !== 'native'
+      const isRefused = isLeased && row.leaseExpiresAt === NOW + 1 && event.attempt >= row.attempt
+      const decided = decideReport({ ...event, workerId: 'other' }, row, NOW)
+      expect(decided).toEqual(isRefused ? { do: 'refuse' } : expected)
     }
+  })
+
+  it.each<[Partial<JobRow>, number, number]>([
+    [{ state: 'available', attempt: 0, maxAttempts: 3 }, 3, 3],
+    [{ state: 'available', attempt: 0, maxAttempts: 3 }, 2 ** 31 - 1, 3],
+    [{ state: 'active', attempt: 3, maxAttempts: 3 }, 4, 3],
+    [{ state: 'active', attempt: 1, maxAttempts: 0 }, 9, 1],
+    // Adopted from a token with an attempt beyond its last.
+    [{ state: 'available', attempt: 4, maxAttempts: 3 }, 5, 5],
+    [{ state: 'active', attempt: 5, maxAttempts: 3 }, 6, 5],
+  ])('takes, for %o, attempt %i for %i', (row, attempt, expected) => {
+    const event = { id: 'j', generation: 0, attempt, workerId: 'w', said: SAID.started }
+    expect(boundAttempt(event, row as JobRow).attempt).toBe(expected)
   })
 
   it('ignores that a token was dropped', () => {

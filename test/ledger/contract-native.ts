@@ -236,6 +236,33 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       }
     })
 
+    it('of one queue say nothing about tokens, workers and tombstones of another', async () => {
+      const { id } = await pushed(ledger, { queue: 'victim' })
+      expect(await ledger.cancelAny(id, 'evil', NOW, true)).toBe('elsewhere')
+      expect(row(id).state).toBe('available')
+      expect(await ledger.cancelAny('a', 'evil', NOW, true)).toBe('tombstoned')
+      expect(['evil', 'victim', null].map((queue) => ledger.isTombstoned('a', queue))).toEqual([
+        true,
+        false,
+        true,
+      ])
+      const beat = { now: NOW, wall: NOW, workerId: 'w', leaseMs: null, defaultLeaseMs: 1_000 }
+      expect(await ledger.beatNative(['a', id], { ...beat, ofQueue: 'victim' })).toMatchObject([
+        { outcome: 'ignored' },
+        { outcome: 'started' },
+      ])
+      expect(await ledger.beatNative([id], { ...beat, ofQueue: 'evil' })).toEqual([
+        { outcome: 'refused' },
+      ])
+      expect(await ledger.cancelAny('a', 'victim', NOW, true)).toBe('elsewhere')
+      expect(ledger.isTombstoned('a', 'evil')).toBe(true)
+      const arriving = token('a', {
+        queue: 'victim',
+        adopt: () => newJob({ id: 'a', queue: 'victim' }),
+      })
+      expect(await ledger.claim([arriving], TERMS)).toMatchObject([{ verdict: 'claimed' }])
+    })
+
     it('are committed, like cancellations of known jobs, when written() resolves', async () => {
       const { id } = await pushed(ledger)
       void ledger.cancelAny(id, 'default', NOW)

@@ -217,6 +217,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
     it('keeps tokenOut of a delivery that the gateway holds', async () => {
       const [held, handedOver] = [await fetched(ledger), await fetched(ledger)]
       await ledger.handOver([handedOver])
+      for (const { id } of [held, handedOver]) await plant({ id, leaseExpiresAt: NOW })
       await apply(eventOf(held.id, COMPLETED), eventOf(handedOver.id, COMPLETED))
       expect([row(held.id).tokenOut, row(handedOver.id).tokenOut]).toEqual([true, false])
     })
@@ -438,14 +439,67 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect(row(id).outbox).not.toBeNull()
     })
 
-    it('by another worker ends an HTTP lease only with a success, and a native lease also with a failure', async () => {
-      const [http, native] = [await fetched(ledger), await running()]
-      const other = { workerId: 'native-2' }
-      expect(await apply(eventOf(http.id, VIA_RUNG, other))).toEqual(['ignored'])
-      expect(row(http.id)).toEqual(http)
-      expect(await apply(eventOf(native.id, VIA_RUNG, other))).toEqual(['failed'])
-      expect(await apply(eventOf(http.id, COMPLETED, other))).toEqual(['completed'])
-      expect(row(http.id)).toMatchObject({ workerId: 'native-2' })
+    it.each([
+      ['a success', COMPLETED, 1],
+      ['a failure', VIA_RUNG, 1],
+      ['the start of the next attempt', STARTED, 2],
+      ['the success of the next attempt', COMPLETED, 2],
+      ['the failure of the next attempt', VIA_RUNG, 2],
+    ])(
+      'by another worker does not end a lease over HTTP before it is over: %s',
+      async (_, said, attempt) => {
+        const http = await fetched(ledger)
+        const event = eventOf(http.id, said, { workerId: 'native-2', attempt })
+        const refused = { outcome: 'refused', reason: 'leased_elsewhere' }
+        expect(await ledger.applyReports([event], REPORT)).toEqual([refused])
+        const { holder, ...rest } = row(http.id)
+        expect({ ...rest, holder: http.holder }).toEqual(http)
+        await plant({ id: http.id, leaseExpiresAt: NOW })
+        expect(await apply(event)).not.toEqual(['refused'])
+        expect(row(http.id)).not.toMatchObject({ state: 'active', attempt: 1 })
+      },
+    )
+
+    it('by another worker ends the lease of a native one', async () => {
+      const native = await running()
+      expect(await apply(eventOf(native.id, VIA_RUNG, { workerId: 'native-2' }))).toEqual([
+        'failed',
+      ])
+    })
+
+    it.each<[string, Said]>([
+      ['a start', STARTED],
+      ['a success', COMPLETED],
+      ['a failure', VIA_RUNG],
+      ['an expiry', { event: 'expired' }],
+      ['a drop', { event: 'dropped' }],
+      ['a release', { event: 'released', tokenAttempt: 1 }],
+    ])('about a job of another queue than its own has no effect: %s', async (_, said) => {
+      const queue = 'victim'
+      const all = [await pushed(ledger, { queue }), await running({ queue })]
+      const waits = all.map(({ id }) => row(id))
+      const events = all.map(({ id }) => eventOf(id, said, { ofQueue: 'evil' }))
+      const refused = { outcome: 'refused', reason: 'other_queue' }
+      expect(await ledger.applyReports(events, REPORT)).toEqual([refused, refused])
+      expect(all.map(({ id }) => row(id))).toEqual(waits)
+    })
+
+    it('cannot use up attempts that nobody made', async () => {
+      const { id } = await pushed(ledger, { maxAttempts: 3 })
+      await apply(eventOf(id, STARTED, { attempt: 2 ** 31 - 1 }))
+      expect(row(id)).toMatchObject({ state: 'active', attempt: 3 })
+      await apply(eventOf(id, COMPLETED, { attempt: 2 ** 31 - 1 }))
+      expect(row(id)).toMatchObject({ state: 'completed', attempt: 3 })
+    })
+
+    it('puts its job off for a day at most, or as long as the job itself allows', async () => {
+      const ten = 10 * 365 * 86_400_000
+      const said = failedWith({ decision: 'retry', delay_ms: ten })
+      const [own, last] = [await running({ maxAttempts: 2 }), await running({ maxAttempts: 1 })]
+      await apply(eventOf(own.id, said), eventOf(last.id, said))
+      expect(row(own.id)).toMatchObject({ state: 'retryable', retryDelayMs: 86_400_000 })
+      // A worker cannot add an attempt either.
+      expect(row(last.id)).toMatchObject({ state: 'discarded', tokenOut: false })
     })
 
     it.each<[string, Said]>([
@@ -498,7 +552,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
         ledger.claim([token(id)], TERMS),
         apply(eventOf(id, STARTED)),
       ])
-      expect([claimed[0]?.verdict, started]).toEqual(['claimed', ['ignored']])
+      expect([claimed[0]?.verdict, started]).toEqual(['claimed', ['refused']])
     })
 
     it('applies the events of one job in their order', async () => {

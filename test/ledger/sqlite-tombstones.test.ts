@@ -11,7 +11,7 @@ it('tombstones beyond the limit replace the oldest ones', () => {
   const tombstones = new Tombstones(statements, 2)
   for (const [at, id] of ['a', 'b', 'a', 'c'].entries()) tombstones.record(id, 'q', at)
   tombstones.commit()
-  expect(['a', 'b', 'c'].filter((id) => tombstones.has(id))).toEqual(['a', 'c'])
+  expect(['a', 'b', 'c'].filter((id) => tombstones.has(id, null))).toEqual(['a', 'c'])
   expect([tombstones.count, new Tombstones(statements).count]).toEqual([2, 2])
 })
 
@@ -45,7 +45,7 @@ it('cancelledTokens reads about as many rows for many queues as its limit', () =
   const queues = Array.from({ length: 20 }, (_, i) => `q${i}`)
   const newest: string[] = []
   const record = (id: string, queue: string, at: number) => {
-    statements.recordTombstone.run(id, queue, at)
+    statements.recordTombstone.run(id, queue, at, 0)
     newest.unshift(id)
   }
   harness.db.exec('BEGIN')

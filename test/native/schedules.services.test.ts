@@ -156,7 +156,7 @@ describe('a schedule that was published natively', () => {
     const heard = await acknowledged('ojs.queue.control')
     const word = { body: JSON.stringify({ job_id: idOf(unknown) }) }
     const properties = { type: 'ojs.control.cancel' }
-    await pikaPublish(vhost.url, 'ojs.queue.control.default', [{ ...word, properties }])
+    await pikaPublish(vhost.url, 'ojs.queue.control.cancelled', [{ ...word, properties }])
     await expect.poll(() => acknowledged('ojs.queue.control')).toBe(heard + 1)
     const later = message({ 'x-delay': 900 })
     await schedule('cancelled', unknown, later)

@@ -65,7 +65,11 @@ export function stageForAll(): Stage {
 async function openStage(): Promise<Stage> {
   const vhost = await createVhost()
   const dir = mkdtempSync(join(tmpdir(), 'ojs-stage-'))
-  const { config } = readConfig({ OJS_AMQP_URL: vhost.url, OJS_LOG_LEVEL: 'silent' })
+  const { config } = readConfig({
+    OJS_AMQP_URL: vhost.url,
+    OJS_LOG_LEVEL: 'silent',
+    OJS_CONTROL_SCOPE: 'any',
+  })
   const logger = createLogger('silent')
   const path = join(dir, 'ojs.db')
   const ledger = await openSqliteLedger({ path, sync: 'full', logger })

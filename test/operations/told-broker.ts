@@ -50,6 +50,7 @@ export function onToldBroker({ ledger }: SqliteHarness, broker: Partial<Broker>)
       delayMode: 'ttl',
       dialect: 'seed',
       prefix: '',
+      controlScope: 'queue',
       schemaStrict: false,
     },
     random: () => 0.5,

@@ -2,7 +2,7 @@ import { isErased } from '../../job/job.ts'
 import { canBecome } from '../../job/states.ts'
 import type { Cancelled } from '../ledger.ts'
 import { ended } from './life.ts'
-import { toJobRow } from './rows.ts'
+import { toJobRow, toStanding } from './rows.ts'
 import { isTokenOwed, type Store } from './store.ts'
 
 /** Cancels a job, for a client, for its workflow, or for a unique job that replaces it. Inside a write. */
@@ -14,4 +14,19 @@ export function cancelJob(store: Store, id: string, now: number): Cancelled | 's
   if (!job) return 'stale'
   ended(store, job, row)
   return { job, previousState: row.state, isTokenOwed: isTokenOwed(store, row) }
+}
+
+/** See `Ledger.cancelAny`. Inside a write. */
+export function cancelAny(
+  store: Store,
+  id: string,
+  queue: string,
+  now: number,
+  isScoped: boolean,
+): Cancelled | 'stale' | 'tombstoned' | 'elsewhere' {
+  const known = toStanding(store.statements.standing.get(id))
+  if (known === null) {
+    return store.tombstones.record(id, queue, now, isScoped) ? 'tombstoned' : 'elsewhere'
+  }
+  return isScoped && known.queue !== queue ? 'elsewhere' : cancelJob(store, id, now)
 }

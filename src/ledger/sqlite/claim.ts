@@ -86,7 +86,7 @@ function applyArrival(
 
 /** Stores a job that the ledger does not know, and then decides its token like any other. */
 function adopt(store: Store, token: ClaimToken, terms: ClaimTerms): ClaimResult {
-  if (store.tombstones.has(token.id)) return { verdict: 'tombstoned' }
+  if (store.tombstones.has(token.id, token.queue ?? null)) return { verdict: 'tombstoned' }
   const job = adoptJob(store, token, terms.now)
   if (job instanceof OjsError) return { verdict: 'malformed', error: job }
   const claimed = claimNext(store, token, terms)

@@ -64,7 +64,7 @@ function noteCopyOfRunning(store: Store, row: JobRow, attempt: number): void {
 
 function adoptDead(store: Store, token: DeadToken, { now }: Times): DeadOutcome {
   // Cancelled before it came: there is no job to discard, and its token is out of the queue already.
-  if (store.tombstones.has(token.id)) return { outcome: 'ignored' }
+  if (store.tombstones.has(token.id, token.queue ?? null)) return { outcome: 'ignored' }
   const adopted = adoptJob(store, token, now)
   if (adopted instanceof OjsError) return { outcome: 'malformed', error: adopted }
   const row = changed(store.statements.find.get(adopted.id))

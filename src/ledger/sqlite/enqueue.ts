@@ -23,7 +23,7 @@ interface FirstLife {
  */
 export function insertJob(store: Store, job: NewJob, life: FirstLife): number | null {
   // Workers drop generation 0 of an id that was cancelled before its job was known; this is another job.
-  const first = store.tombstones.forget(job.id) ? life.generation + 1 : life.generation
+  const first = store.tombstones.forget(job.id, job.queue) ? life.generation + 1 : life.generation
   const key = job.unique === null ? null : job.unique.key
   const isCrowded = key !== null && (life.isCrowded ?? mayCrowd(store.recentKeys.find(key)))
   const values: NewRow = [
@@ -88,7 +88,9 @@ export function enqueueNative(
   job: NewJob,
   now: number,
 ): Enqueued | { outcome: 'tombstoned' } {
-  return store.tombstones.has(job.id) ? { outcome: 'tombstoned' } : enqueue(store, job, now)
+  return store.tombstones.has(job.id, job.queue)
+    ? { outcome: 'tombstoned' }
+    : enqueue(store, job, now)
 }
 
 /** Erases the row of a refused PUSH, and forgets its idempotency key. */

@@ -38,7 +38,7 @@ import type {
 } from '../native.ts'
 import { Access } from './access.ts'
 import { insertMany, insertOne } from './admission.ts'
-import { cancelJob } from './cancel.ts'
+import { cancelAny, cancelJob } from './cancel.ts'
 import { claimToken } from './claim.ts'
 import { Confirms } from './confirms.ts'
 import { SqliteCron } from './cron.ts'
@@ -71,7 +71,7 @@ import { SqliteSchemas } from './schemas.ts'
 import type { Recount } from './state-counter.ts'
 import { prepareStatements } from './statements.ts'
 import { openStore, type Store } from './store.ts'
-import { cancelledTokens, recordTombstone } from './tombstones.ts'
+import { cancelledTokens } from './tombstones.ts'
 import type { TrafficMinutes } from './traffic.ts'
 import { SqliteUnwrittenQueues } from './unwritten-queues.ts'
 import { WorkflowBook } from './workflow-book.ts'
@@ -286,14 +286,12 @@ export class SqliteLedger implements Ledger {
     return this.#access.write(() => handOverAny.run(id, generation, attempt).changes === 1)
   }
 
-  cancelAny(id: string, queue: string, now: number): ReturnType<Ledger['cancelAny']> {
-    return this.#access.writeMany(1, () =>
-      recordTombstone(this.#store, id, queue, now) ? 'tombstoned' : cancelJob(this.#store, id, now),
-    )
+  cancelAny(...[id, queue, now, isScoped = false]: Parameters<Ledger['cancelAny']>) {
+    return this.#access.writeMany(1, () => cancelAny(this.#store, id, queue, now, isScoped))
   }
 
-  isTombstoned(id: string): boolean {
-    return this.#access.read(() => this.#store.tombstones.has(id))
+  isTombstoned(id: string, queue: string | null = null): boolean {
+    return this.#access.read(() => this.#store.tombstones.has(id, queue))
   }
 
   tombstones(queues: readonly string[], limit: number): ReturnType<Ledger['tombstones']> {

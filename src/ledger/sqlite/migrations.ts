@@ -21,6 +21,7 @@ import { sql as extendedLeases } from './migrations/0016-extended-leases.ts'
 import { sql as uniqueKeys } from './migrations/0017-unique-keys.ts'
 import { sql as keptKeys } from './migrations/0018-kept-keys.ts'
 import { sql as idleQueues } from './migrations/0019-idle-queues.ts'
+import { sql as scopedTombstones } from './migrations/0020-scoped-tombstones.ts'
 
 /** In order; the number of a migration is its place, starting at 1. Never edit the SQL of a released one. */
 export const MIGRATIONS: readonly string[] = [
@@ -43,6 +44,7 @@ export const MIGRATIONS: readonly string[] = [
   uniqueKeys,
   keptKeys,
   idleQueues,
+  scopedTombstones,
 ]
 
 /** "OJSL": marks the file as a ledger, so that no other SQLite file is ever written to. */

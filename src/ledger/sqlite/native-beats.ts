@@ -7,11 +7,12 @@ import type { Store } from './store.ts'
 
 /** Applies a heartbeat to one of the jobs that it names. */
 export function beatJob(store: Store, id: string, beat: NativeBeat): BeatResult {
-  const { now, workerId, leaseMs } = beat
-  const lease = store.statements.extendNative.get(id, now, leaseMs, workerId)
+  const { now, workerId, leaseMs, ofQueue = null } = beat
+  const lease = store.statements.extendNative.get(id, now, leaseMs, workerId, ofQueue)
   if (lease) return { outcome: 'extended', lease }
   const standing = toStanding(store.statements.standing.get(id))
-  if (standing === null) return beatUnknown(store, id)
+  if (standing === null) return beatUnknown(store, id, ofQueue)
+  if (ofQueue !== null && ofQueue !== standing.queue) return { outcome: 'refused' }
   switch (decideBeat(workerId, standing, beat)) {
     case 'start': {
       const row = changed(store.statements.find.get(id))
@@ -34,8 +35,8 @@ export function beatJob(store: Store, id: string, beat: NativeBeat): BeatResult 
   }
 }
 
-function beatUnknown({ tombstones }: Store, id: string): BeatResult {
-  const queue = tombstones.queueOf(id)
+function beatUnknown({ tombstones }: Store, id: string, ofQueue: string | null): BeatResult {
+  const queue = tombstones.queueOf(id, ofQueue)
   return queue === null
     ? { outcome: 'ignored' }
     : { outcome: 'cancelled', job: { id, queue, generation: 0 } }

@@ -1,6 +1,6 @@
 import type { ExtendedLease } from '../leases.ts'
 import type { CancelledToken } from '../native.ts'
-import type { Database } from './driver.ts'
+import type { Database, Flag } from './driver.ts'
 import {
   END_LEASE,
   EXTEND_LEASE,
@@ -42,10 +42,11 @@ function prepareStarts(db: Database) {
      * The usual start in one statement. Its condition must be such that `decideReport` would start the row
      * too, and never for a row of `isOwedAgain`. `generation` null: the worker did not name it.
      */
-    nativeNext: db.prepare<StartNext<number | null>, RawRow>(
+    nativeNext: db.prepare<[...StartNext<number | null>, ofQueue: string | null], RawRow>(
       `UPDATE jobs SET attempt = ?7, ${startAs('native')}
        WHERE id = ?5 AND generation = coalesce(?6, generation) AND state = 'available'
          AND holder IS NULL AND attempt = ?7 - 1 AND (outbox IS NULL OR worker_id IS NULL)
+         AND queue = coalesce(?8, queue)
        RETURNING ${JOB_COLUMNS}`,
     ),
     /** Stores error records of a job that was just adopted. */
@@ -60,23 +61,32 @@ function prepareReportedEnds(db: Database) {
          outbox = NULL, holder = NULL`
   return {
     /**
-     * Completes an active job. If the holder is the gateway, it has the delivery and settles it, so
-     * `token_out` stays. `started_at` is corrected by `elapsedMs`, if given, because the report of the start
-     * may have taken longer to arrive than that of the end. `worker_id` becomes the worker that did the job,
-     * even if another worker had the lease.
+     * Completes an active job, unless another worker has its live lease and is not a native one
+     * (`isLeasedElsewhere`). If the holder is the gateway, it has the delivery and settles it, so `token_out`
+     * stays. `started_at` is corrected by `elapsedMs`, if given, because the report of the start may have
+     * taken longer to arrive than that of the end. `worker_id` becomes the worker that did the job, even if
+     * another worker had the lease.
      */
-    nativeDone: db.prepare<[...Done, elapsedMs: number | null, workerId: string | null], RawRow>(
+    nativeDone: db.prepare<
+      [...Done, elapsedMs: number | null, workerId: string | null, ofQueue: string | null],
+      RawRow
+    >(
       `UPDATE jobs SET ${done}, token_out = iif(holder = 'gateway', token_out, 0), ${END_LEASE},
          started_at = min(started_at, max(enqueued_at, ?4 - coalesce(?6, 0))), worker_id = ?7
        WHERE id = ?1 AND generation = coalesce(?2, generation) AND state = 'active' AND attempt = ?3
+         AND (holder = 'native' OR worker_id IS ?7 OR lease_expires_at <= ?4)
+         AND queue = coalesce(?8, queue)
        RETURNING ${JOB_COLUMNS}`,
     ),
     /** Start and completion in one statement: the usual report of a short job. */
-    nativeNextDone: db.prepare<[...Done, workerId: string, elapsedMs: number], RawRow>(
+    nativeNextDone: db.prepare<
+      [...Done, workerId: string, elapsedMs: number, ofQueue: string | null],
+      RawRow
+    >(
       `UPDATE jobs SET ${done}, attempt = ?3, worker_id = ?6, rung_ms = NULL,
          started_at = max(enqueued_at, ?4 - ?7), token_out = 0
        WHERE id = ?1 AND generation = coalesce(?2, generation) AND state = 'available'
-         AND holder IS NULL AND attempt = ?3 - 1
+         AND holder IS NULL AND attempt = ?3 - 1 AND queue = coalesce(?8, queue)
        RETURNING ${JOB_COLUMNS}`,
     ),
     /**
@@ -105,11 +115,12 @@ function prepareReportedEnds(db: Database) {
 
 function prepareBeats(db: Database) {
   return {
-    extendNative: db.prepare<Extension, ExtendedLease>(
+    extendNative: db.prepare<[...Extension, ofQueue: string | null], ExtendedLease>(
       `UPDATE jobs SET ${EXTEND_LEASE},
          worker_id = coalesce(worker_id, ?4)
        WHERE id = ?1 AND state = 'active'
          AND (worker_id = ?4 OR worker_id IS NULL AND holder = 'native')
+         AND queue = coalesce(?5, queue)
        RETURNING id, generation, attempt, queue, type, holder, started_at AS startedAt,
          lease_expires_at AS leaseExpiresAt`,
     ),
@@ -132,12 +143,13 @@ function prepareTombstones(db: Database) {
        WHERE queue = ?1 ORDER BY cancelled_at DESC LIMIT ?2`,
     ),
     isKnown: db.prepare<[id: string]>('SELECT 1 FROM jobs WHERE id = ?'),
-    tombstone: db.prepare<[id: string], { queue: string }>(
-      'SELECT queue FROM tombstones WHERE id = ?',
+    /** `isScoped`: only a token of this queue is dropped; else a token of any queue. */
+    tombstone: db.prepare<[id: string], { queue: string; isScoped: Flag }>(
+      'SELECT queue, is_scoped AS isScoped FROM tombstones WHERE id = ?',
     ),
     countTombstones: db.prepare<[], { count: number }>('SELECT count(*) AS count FROM tombstones'),
-    recordTombstone: db.prepare<[id: string, queue: string, cancelledAt: number]>(
-      'INSERT INTO tombstones (id, queue, cancelled_at) VALUES (?, ?, ?)',
+    recordTombstone: db.prepare<[id: string, queue: string, cancelledAt: number, isScoped: Flag]>(
+      'INSERT INTO tombstones (id, queue, cancelled_at, is_scoped) VALUES (?, ?, ?, ?)',
     ),
     forgetTombstone: db.prepare<[id: string]>('DELETE FROM tombstones WHERE id = ?'),
     forgetOldestTombstone: db.prepare<[]>(

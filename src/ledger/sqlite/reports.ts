@@ -4,6 +4,7 @@ import { isTerminal, type JobRow, type JobStanding } from '../../job/job.ts'
 import {
   attemptKey,
   type Beginning,
+  boundAttempt,
   type Decision,
   decideReport,
   planFailure,
@@ -21,6 +22,7 @@ import { isOwedAgain, leaveUnowned, startAttempt } from './start.ts'
 import type { Store } from './store.ts'
 
 const IGNORED: ReportResult = { outcome: 'ignored' }
+const OF_ANOTHER: ReportResult = { outcome: 'refused', reason: 'other_queue' }
 
 /**
  * Applies one report. A start whose end is in the same report is not written separately: the end implies
@@ -80,19 +82,29 @@ function applyReport(store: Store, event: ReportedEvent, terms: ReportTerms): Re
 }
 
 function applyStart(store: Store, event: ReportedEvent, terms: ReportTerms): ReportResult {
-  const { id, generation, attempt, workerId } = event
+  const { id, generation, attempt, workerId, ofQueue = null } = event
   const lease = [workerId, null, terms.defaultLeaseMs, terms.now] as const
-  const next = toJobRow(store.statements.nativeNext.get(...lease, id, generation, attempt))
+  const next = toJobRow(store.statements.nativeNext.get(...lease, id, generation, attempt, ofQueue))
   if (next) {
     started(store, next, AVAILABLE)
     return { outcome: 'started', job: next, promoted: false }
   }
   const standing = standingOf(store, event, terms)
-  const decision = decideReport(event, standing, terms.now)
-  if (standing === null || decision.do !== 'start') return IGNORED
+  if (isOfAnother(event, standing)) return OF_ANOTHER
+  const bounded = boundAttempt(event, standing)
+  const decision = decideReport(bounded, standing, terms.now)
+  if (standing === null || decision.do !== 'start') return unapplied(decision)
   const row = changed(store.statements.find.get(id))
-  const job = begin(store, event, terms, row, decision.begins)
+  const job = begin(store, bounded, terms, row, decision.begins)
   return { outcome: 'started', job, promoted: decision.begins.promote }
+}
+
+function isOfAnother({ ofQueue }: ReportedEvent, row: Pick<JobRow, 'queue'> | null): boolean {
+  return ofQueue != null && row !== null && row.queue !== ofQueue
+}
+
+function unapplied(decision: Decision): ReportResult {
+  return decision.do === 'refuse' ? { outcome: 'refused', reason: 'leased_elsewhere' } : IGNORED
 }
 
 const RESUMED: Beginning = { skipped: [], promote: false }
@@ -121,7 +133,8 @@ function standingOf(store: Store, event: ReportedEvent, { now }: ReportTerms): J
   const { standing } = store.statements
   const { id, adopt } = event
   const known = toStanding(standing.get(id))
-  if (known !== null || adopt === undefined || store.tombstones.has(id)) return known
+  if (known !== null || adopt === undefined) return known
+  if (store.tombstones.has(id, event.ofQueue ?? null)) return null
   adoptJob(store, { ...event, adopt, generation: event.generation ?? 0 }, now)
   return toStanding(standing.get(id))
 }
@@ -138,19 +151,22 @@ function applyEnd(
   const done = said.event === 'completed' ? completeAtOnce(store, event, said, terms) : null
   if (done) return done
   const standing = standingOf(store, event, terms)
-  const decision = decideReport(event, standing, terms.now)
   if (standing === null) return IGNORED
+  if (isOfAnother(event, standing)) return OF_ANOTHER
+  const bounded = boundAttempt(event, standing)
+  const decision = decideReport(bounded, standing, terms.now)
   const row = () => changed(store.statements.find.get(event.id))
   if (decision.do === 'complete' || decision.do === 'fail') {
-    return endAttempt(store, event, said, terms, row(), decision)
+    return endAttempt(store, bounded, said, terms, row(), decision)
   }
-  noteSettled(store, event, said, standing)
-  return decision.do === 'amend' ? amend(store, event, said, terms, row()) : IGNORED
+  noteSettled(store, bounded, said, standing)
+  return decision.do === 'amend' ? amend(store, event, said, terms, row()) : unapplied(decision)
 }
 
 /** The same as the expiry of a waiting job, except that its token is back. */
 function applyExpired(store: Store, event: ReportedEvent, terms: ReportTerms): ReportResult {
   const standing = standingOf(store, event, terms)
+  if (isOfAnother(event, standing)) return OF_ANOTHER
   const decision = decideReport(event, standing, terms.now)
   if (standing === null || decision.do !== 'expire') return noteDropped(store, event)
   const row = changed(store.statements.find.get(event.id))
@@ -166,6 +182,7 @@ function applyRelease(
 ): ReportResult {
   const { statements, counter, nonces } = store
   const row = toJobRow(statements.find.get(event.id))
+  if (isOfAnother(event, row)) return OF_ANOTHER
   if (row === null || decideReport(event, row, terms.now).do !== 'release') return IGNORED
   const { id, generation, attempt } = row
   const fence = [id, generation, attempt, event.workerId] as const
@@ -179,6 +196,7 @@ function applyRelease(
 function noteDropped(store: Store, event: ReportedEvent): ReportResult {
   const { id, generation, attempt } = event
   const row = toStanding(store.statements.standing.get(id))
+  if (isOfAnother(event, row)) return OF_ANOTHER
   if (!row || (generation ?? row.generation) !== row.generation) return IGNORED
   leaveToLedger(store, event, row)
   return noteAcknowledged(store, row, attempt) ? { outcome: 'amended' } : IGNORED
@@ -214,18 +232,18 @@ function leaveToLedger(store: Store, { attempt }: ReportedEvent, row: JobStandin
 /** Completes the usual cases in one statement: the running attempt, or the next one of an available job. */
 function completeAtOnce(
   store: Store,
-  { id, generation, attempt, workerId }: ReportedEvent,
+  { id, generation, attempt, workerId, ofQueue = null }: ReportedEvent,
   { result, elapsedMs }: Completed,
   { now }: ReportTerms,
 ): ReportResult | null {
   const { nativeDone, nativeNextDone } = store.statements
   const done = [id, generation, attempt, now, result] as const
-  const running = toJobRow(nativeDone.get(...done, elapsedMs ?? null, workerId))
+  const running = toJobRow(nativeDone.get(...done, elapsedMs ?? null, workerId, ofQueue))
   if (running) {
     ended(store, running, ACTIVE, { isTimed: true, elapsedMs })
     return { outcome: 'completed', job: running, begun: null, promoted: false }
   }
-  const next = toJobRow(nativeNextDone.get(...done, workerId, elapsedMs ?? 0))
+  const next = toJobRow(nativeNextDone.get(...done, workerId, elapsedMs ?? 0, ofQueue))
   if (!next) return null
   // Nobody has reported the start: it is known only if the worker tells how long the attempt took.
   const isTimed = elapsedMs !== undefined
@@ -255,7 +273,7 @@ function endAttempt(
   const { id, generation, attempt } = running
   const { result, elapsedMs } = said
   const done = [id, generation, attempt, terms.now, result, elapsedMs ?? null] as const
-  const job = changed(store.statements.nativeDone.get(...done, event.workerId))
+  const job = changed(store.statements.nativeDone.get(...done, event.workerId, null))
   // If nobody had reported the start, `startedAt` was set just now and says nothing.
   const isTimed = begins === null || (elapsedMs !== undefined && !promoted)
   ended(store, job, ACTIVE, { isTimed, elapsedMs })

@@ -30,27 +30,42 @@ export class Tombstones implements Companion {
     return this.#count + this.#change
   }
 
-  has(id: string): boolean {
-    return this.queueOf(id) !== null
+  /** True: tokens of this id are dropped that came from `queue`; null: from whatever queue. */
+  has(id: string, queue: string | null): boolean {
+    return this.queueOf(id, queue) !== null
   }
 
-  /** The queue whose workers were told of the cancel; null: there is no tombstone. */
-  queueOf(id: string): string | null {
+  /** The queue whose workers were told of the cancel; null: no tombstone counts for a token from `queue`. */
+  queueOf(id: string, queue: string | null): string | null {
     if (this.count === 0) return null
-    return this.#statements.tombstone.get(id)?.queue ?? null
+    const found = this.#statements.tombstone.get(id)
+    if (found === undefined) return null
+    return found.isScoped && queue !== null && queue !== found.queue ? null : found.queue
   }
 
-  /** Inside a write. */
-  record(id: string, queue: string, now: number): void {
+  /**
+   * Inside a write. `isScoped`: only tokens of `queue` are dropped. False, and nothing is recorded, if the id
+   * has a tombstone of another queue, which must not go for it.
+   */
+  record(id: string, queue: string, now: number, isScoped = false): boolean {
+    const present = isScoped ? this.queueOf(id, null) : null
+    if (present !== null && present !== queue) return false
     this.forget(id)
-    this.#statements.recordTombstone.run(id, queue, now)
+    this.#statements.recordTombstone.run(id, queue, now, isScoped ? 1 : 0)
     this.#change++
     if (this.count > this.#capacity) this.#dropped(this.#statements.forgetOldestTombstone.run())
+    return true
   }
 
-  /** Inside a write: removes the tombstone, as a job is stored under the id. False: there was none. */
-  forget(id: string): boolean {
-    return this.count > 0 && this.#dropped(this.#statements.forgetTombstone.run(id)) > 0
+  /**
+   * Inside a write: removes the tombstone, as a job of `queue` is stored under the id; null: of any. False:
+   * there was none that counted for its tokens.
+   */
+  forget(id: string, queue: string | null = null): boolean {
+    if (this.count === 0) return false
+    const counted = this.has(id, queue)
+    this.#dropped(this.#statements.forgetTombstone.run(id))
+    return counted
   }
 
   /** Inside a write: removes tombstones older than `before`. Returns how many. */
@@ -83,13 +98,6 @@ export class Tombstones implements Companion {
     this.#change = 0
     this.#keptChange = 0
   }
-}
-
-/** Stores a tombstone. False, and none is stored, if the ledger has a row of this id. */
-export function recordTombstone(store: Store, id: string, queue: string, now: number): boolean {
-  if (store.statements.isKnown.get(id) !== undefined) return false
-  store.tombstones.record(id, queue, now)
-  return true
 }
 
 /** One queue's share of the list, from rows or from tombstones: the newest `wanted` of them. */

@@ -3,6 +3,7 @@ import type { NamedJob } from '../../job/request.ts'
 import { briefly, broadcastCancel } from '../broadcasts.ts'
 import { followBriefly } from '../cancel.ts'
 import type { Deps, RequestContext } from '../deps.ts'
+import { NOTHING_REFUSED, type Refused, refusedOf, scopeOf } from './scope.ts'
 import { isForLater } from './unknown-jobs.ts'
 
 /**
@@ -16,16 +17,19 @@ const MAX_UNTOLD = 16
  * An unknown id leaves a tombstone, because its token may come from a native producer at any time, and is
  * broadcast to the workers of that queue at once. A single ledger write in every case, as
  * `earlier-writes.ts` requires for a claim that follows. Rejects (503) when the ledger cannot be written or
- * the broadcast of an unknown id cannot be published.
+ * the broadcast of an unknown id cannot be published. A job of another queue is refused, if the scope says so.
  */
 export async function controlCancel(
   deps: Deps,
   { job_id: id, queue }: NamedJob & { queue: string },
   context: RequestContext,
-): Promise<void> {
-  const cancelled = await deps.ledger.cancelAny(id, queue, deps.clock.now())
+): Promise<Refused> {
+  const isScoped = scopeOf(deps, queue) !== null
+  const cancelled = await deps.ledger.cancelAny(id, queue, deps.clock.now(), isScoped)
+  if (cancelled === 'elsewhere') return refusedOf([['other_queue', id]])
   if (cancelled === 'tombstoned') await tellOfUnknown(deps, id, queue)
   else if (cancelled !== 'stale') await followBriefly(deps, cancelled, context)
+  return NOTHING_REFUSED
 }
 
 /**

@@ -3,6 +3,7 @@ import type { NativeClaim } from '../../job/request.ts'
 import type { Deps } from '../deps.ts'
 import { earlierWrites } from '../earlier-writes.ts'
 import { isPaused } from '../pause.ts'
+import { scopeOf } from './scope.ts'
 
 export interface NativeClaimAnswer {
   /** `requeue`: the queue is paused. */
@@ -15,27 +16,31 @@ export interface NativeClaimAnswer {
  * Decides whether a native worker may run a redelivered token (architecture §5). Counts no attempt: the
  * worker's `started` event does. If the token is the one behind another worker's live lease, commits
  * `holder := ledger` before the answer, because the asking worker will acknowledge the token. Waits for
- * earlier reports to be committed. Rejects when the ledger cannot be used. `queue`: the one by whose control
- * queue the question came.
+ * earlier reports to be committed. Rejects when the ledger cannot be used. `heardOn`: the queue whose control
+ * queue the claim came by. If it may not be about this job, its token is none of the job: `discard`.
  */
 export async function nativeClaim(
   deps: Deps,
   request: NativeClaim,
-  queue: string,
+  heardOn: string,
 ): Promise<NativeClaimAnswer> {
   const { job_id: id, attempt, worker_id: workerId } = request
   const token = { generation: request.generation ?? 0, attempt, workerId }
+  const ofQueue = scopeOf(deps, heardOn)
   await earlierWrites(deps)
   for (;;) {
     const row = deps.ledger.find(id)
+    if (row !== null && ofQueue !== null && row.queue !== ofQueue) {
+      return { decision: 'discard', attempt }
+    }
     const decision = decideNativeClaim(token, row, {
       now: deps.clock.now(),
       wall: deps.clock.wall(),
-      isTombstoned: row === null && deps.ledger.isTombstoned(id),
+      isTombstoned: row === null && deps.ledger.isTombstoned(id, ofQueue),
       isHeldHere: deps.tokens.held.get(id)?.isLive() ?? false,
     })
     const mayRun = decision.decision === 'run'
-    if (mayRun && isPaused(deps, row?.queue ?? queue)) return { decision: 'requeue', attempt }
+    if (mayRun && isPaused(deps, row?.queue ?? heardOn)) return { decision: 'requeue', attempt }
     if (decision.decision !== 'drop') return { attempt, ...decision }
     if (row !== null && decision.isOver) deps.ledger.tokenReturned(id, row.generation, attempt)
     // `handOverAny` is false when the row has changed since `find`: decide again.

@@ -1,4 +1,5 @@
 import type { JobRow } from '../../job/job.ts'
+import type { Refusal } from '../../job/report.ts'
 import type { NativeHeartbeat } from '../../job/request.ts'
 import type { ExtendedLease } from '../../ledger/leases.ts'
 import type { BeatResult } from '../../ledger/native.ts'
@@ -8,6 +9,7 @@ import type { Deps, RequestContext } from '../deps.ts'
 import { emitPromoted } from '../emit-promoted.ts'
 import { acknowledgeEarly } from '../lease/hand-over.ts'
 import { isStronger } from '../worker-registry.ts'
+import { NOTHING_REFUSED, type Refused, refusedOf, scopeOf } from './scope.ts'
 
 /**
  * Handles the heartbeat of a native worker (seed 002 §5.7): extends its leases, and starts jobs that it
@@ -20,7 +22,7 @@ export async function nativeHeartbeat(
   request: NativeHeartbeat,
   context: RequestContext,
   heardOn: string,
-): Promise<void> {
+): Promise<Refused> {
   const { worker_id: workerId, job_ids: ids, visibility_timeout_ms: leaseMs } = request
   const directive = deps.workers.beaten({
     ...request,
@@ -33,20 +35,25 @@ export async function nativeHeartbeat(
     const queue = deps.workers.queuesOf(workerId)[0] ?? heardOn
     void broadcastDirective(deps, { queue, workerId, state: directive })
   }
-  if (ids.length === 0) return
+  if (ids.length === 0) return NOTHING_REFUSED
   const results = await deps.ledger.beatNative(ids, {
     now: deps.clock.now(),
     wall: deps.clock.wall(),
     workerId,
-    leaseMs: leaseMs ?? null,
+    // A worker can keep its delivery no longer; and a silent one must not keep its job for years.
+    leaseMs: leaseMs == null ? null : Math.min(leaseMs, deps.settings.deliveryTimeoutMs),
     defaultLeaseMs: deps.settings.visibilityTimeoutMs,
+    ofQueue: scopeOf(deps, heardOn),
   })
   const extended: ExtendedLease[] = []
-  for (const result of results) {
+  const refused: [Refusal, string][] = []
+  for (const [i, result] of results.entries()) {
     if (result.outcome === 'extended') extended.push(result.lease)
+    if (result.outcome === 'refused') refused.push(['other_queue', ids[i] ?? ''])
     tell(deps, result, workerId, context)
   }
   await acknowledgeEarly(deps, extended)
+  return refusedOf(refused)
 }
 
 function tell(
@@ -73,6 +80,7 @@ function tell(
       void broadcastCancel(deps, result.job)
       return
     case 'ignored':
+    case 'refused':
       return
   }
 }

@@ -1,7 +1,7 @@
 import { isHopeless } from '../../errors.ts'
 import type { Failure } from '../../job/error-history.ts'
 import { isTerminal, type JobRow } from '../../job/job.ts'
-import type { ReportedEvent } from '../../job/report.ts'
+import type { Refusal, ReportedEvent } from '../../job/report.ts'
 import type { ReportRequest } from '../../job/request.ts'
 import type { ReportResult } from '../../ledger/native.ts'
 import type { LeftOut } from '../../schemas/left-out.ts'
@@ -12,10 +12,11 @@ import { sendOrLeave } from '../token/send-token.ts'
 import { beginnings, reportedEvent } from './reported-event.ts'
 import { isLeftToUs, keep, keepUnknown } from './unknown-jobs.ts'
 
-/** How many events changed a row, and how many were ignored. */
+/** How many events changed a row, and how many were ignored; which of these were refused. */
 export interface Reported {
   applied: number
   ignored: number
+  refused: readonly (readonly [Refusal, jobId: string])[]
 }
 
 /**
@@ -69,18 +70,22 @@ export async function recordReports(
     results = [{ outcome: 'ignored' }]
   }
   let ignored = 0
+  const refused: [Refusal, string][] = []
   const kept: Promise<void>[] = []
   for (const [i, result] of results.entries()) {
     const event = events[i]
     if (event === undefined) continue
-    if (result.outcome !== 'ignored') follow(deps, event, result, context.requestId)
+    if (result.outcome === 'refused') {
+      ignored++
+      refused.push([result.reason, event.id])
+    } else if (result.outcome !== 'ignored') follow(deps, event, result, context.requestId)
     else {
       ignored++
       if (isLeftToUs(deps, event)) kept.push(keepUnknown(deps, event, context))
     }
   }
   await Promise.all(kept)
-  return { applied: events.length - ignored, ignored }
+  return { applied: events.length - ignored, ignored, refused }
 }
 
 /**
@@ -108,13 +113,15 @@ async function recordParts(
   context: RequestContext,
 ): Promise<Reported> {
   const outcomes = await Promise.allSettled(parts.map((part) => recordReports(deps, part, context)))
-  const sum = { applied: 0, ignored: 0 }
+  let [applied, ignored] = [0, 0]
+  const refused: Reported['refused'][] = []
   for (const outcome of outcomes) {
     if (outcome.status === 'rejected') throw outcome.reason
-    sum.applied += outcome.value.applied
-    sum.ignored += outcome.value.ignored
+    applied += outcome.value.applied
+    ignored += outcome.value.ignored
+    refused.push(outcome.value.refused)
   }
-  return sum
+  return { applied, ignored, refused: refused.flat() }
 }
 
 /** Dead-letters the jobs of invalid events that the ledger does not have; nobody else would keep them. */
@@ -131,7 +138,7 @@ async function keepLeftOut(
   await Promise.all(kept)
 }
 
-type Applied = Exclude<ReportResult, { outcome: 'ignored' }>
+type Applied = Exclude<ReportResult, { outcome: 'ignored' | 'refused' }>
 
 /** Does what follows the commit: settles deliveries, publishes what the row owes now, emits events. */
 function follow(deps: Deps, event: ReportedEvent, result: Applied, requestId: string): void {
@@ -157,7 +164,7 @@ function follow(deps: Deps, event: ReportedEvent, result: Applied, requestId: st
   if (result.begun) deps.events.emit({ type: 'job.started', job: result.begun, requestId })
   if (event.said.event === 'failed') {
     const isCounted = result.outcome === 'failed' && result.isCounted
-    emitFailed(deps, job, event, { failure: event.said.failure, isCounted }, requestId)
+    emitFailed(deps, job, { failure: event.said.failure, isCounted }, requestId)
   } else deps.events.emit({ type: 'job.completed', job, requestId })
   if (job.outbox !== null) void sendOrLeave(deps, job)
 }
@@ -183,11 +190,11 @@ function followRelease(deps: Deps, job: JobRow, requestId: string): void {
 function emitFailed(
   deps: Deps,
   job: JobRow,
-  { attempt }: ReportedEvent,
   { failure, isCounted }: { failure: Failure; isCounted: boolean },
   requestId: string,
 ): void {
   // A counted failure was emitted when the lease of the attempt ran out.
+  const { attempt } = job
   if (!isCounted) deps.events.emit({ type: 'job.failed', job, attempt, failure, requestId })
   if (job.state === 'retryable') deps.events.emit({ type: 'job.retrying', job, failure, requestId })
   else deps.events.emit({ type: 'job.discarded', job, requestId })

@@ -6,6 +6,7 @@ import type { ReportEvent, ReportRequest } from '../../job/request.ts'
 import type { Deps } from '../deps.ts'
 import { adoptedJob } from '../enqueue/adopt.ts'
 import { reportedError } from './reported-error.ts'
+import { scopeOf } from './scope.ts'
 
 /** Converts one event of a report to the ledger's form. `begun`: the `beginnings` of the same report. */
 export function reportedEvent(
@@ -17,12 +18,13 @@ export function reportedEvent(
   const { job_id: id, generation = null, attempt, job } = event
   const { worker_id: workerId } = request
   const said = saidOf(event, begun)
-  if (job == null) return { id, generation, attempt, workerId, said }
   const { queue = 'default' } = request
+  const ofQueue = scopeOf(deps, queue)
+  if (job == null) return { id, generation, attempt, workerId, ofQueue, said }
   const shown = { queue, body: job }
   const adopt = () => shownJob(deps, event, job, queue)
   const before = () => reportedError(event.headers ?? {})
-  return { id, generation, attempt, workerId, said, adopt, reportedError: before, shown }
+  return { id, generation, attempt, workerId, ofQueue, said, adopt, reportedError: before, shown }
 }
 
 /** Makes a job out of the delivery that the worker sent along with its report. */
@@ -36,7 +38,7 @@ function shownJob(
   const { headers, properties } = event
   const shown = { content, headers: headers ?? {}, properties: properties ?? {} }
   const { message, maxAttempts, carry } = deps.broker.shown(shown)
-  const queue = originOf(job, headers) ?? fallback
+  const queue = scopeOf(deps, fallback) ?? originOf(job, headers) ?? fallback
   requireRoomFor(deps, queue)
   return adoptedJob(deps, {
     id: event.job_id,

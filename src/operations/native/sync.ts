@@ -1,10 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { invalidField } from '../../errors.ts'
 import { checkQueueName } from '../../job/queue-name.ts'
 import type { SyncRequest } from '../../job/request.ts'
 import type { Deps } from '../deps.ts'
 import { isPaused } from '../pause.ts'
 import type { Directive } from '../worker-registry.ts'
+import { scopeOf } from './scope.ts'
 
+const DEFAULT_QUEUE = 'default'
 const MAX_TOMBSTONES = 10_000
 /** Queues named in a log line. */
 const MAX_NAMED = 10
@@ -31,11 +34,20 @@ export interface Synchronised {
 /**
  * Tells a native worker what it must know before it consumes these queues (architecture §5). Declares the
  * queues where that is allowed, and records them, and the worker if it gives its id. Throws 400 for an
- * invalid queue name; 503.
+ * invalid queue name; 503. `heardOn`: the queue whose control queue the question came by. The control queue of
+ * `default` is there for questions about any queue (seed 002 has none that is nobody's).
  */
-export async function sync(deps: Deps, request: SyncRequest): Promise<Synchronised> {
+export async function sync(
+  deps: Deps,
+  request: SyncRequest,
+  heardOn = DEFAULT_QUEUE,
+): Promise<Synchronised> {
   const { worker_id: workerId, queues, rung_ms: rungMs } = request
-  for (const queue of queues) checkQueueName(queue, deps.settings.prefix, 'queues')
+  for (const queue of queues) {
+    checkQueueName(queue, deps.settings.prefix, 'queues')
+    const isInScope = heardOn === DEFAULT_QUEUE || (scopeOf(deps, heardOn) ?? queue) === queue
+    if (!isInScope) throw invalidField('queues', elsewhere(queue))
+  }
   const directive = workerId == null ? 'running' : deps.workers.joined(workerId, queues)
   const notReady = await ensureAll(deps, queues)
   // The worker found a rung missing. Only the ledger knows which jobs' tokens were lost with it, so the
@@ -54,6 +66,10 @@ export async function sync(deps: Deps, request: SyncRequest): Promise<Synchronis
     directive,
     ...(notReady.length > 0 && { not_ready: notReady }),
   }
+}
+
+function elsewhere(queue: string): string {
+  return `Ask about the queue '${queue}' on its own control queue, or on that of 'default'.`
 }
 
 /**

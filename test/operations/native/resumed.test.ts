@@ -43,7 +43,7 @@ async function said(
 
 const FAILED = { error: { code: 'boom', message: 'it went off' } }
 
-function beat(id: string): Promise<void> {
+function beat(id: string): Promise<unknown> {
   const heartbeat = { worker_id: 'w', job_ids: [id] } as never
   return nativeHeartbeat(stage.deps, heartbeat, { requestId: 'req_1' }, 'default')
 }
