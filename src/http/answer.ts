@@ -50,6 +50,13 @@ export function answerEmpty(response: Answerable, ...extra: readonly string[]): 
   response.end()
 }
 
+const REPLAYED = ['Idempotent-Replayed', 'true']
+
+/** The header of an answer to a repeated request with an `Idempotency-Key`. */
+export function replayHeader(isReplay: boolean | undefined): readonly string[] {
+  return isReplay ? REPLAYED : []
+}
+
 function answerHeaders(
   response: Answerable,
   contentType: string,

@@ -13,6 +13,8 @@ export type WorkflowType = 'dag' | 'chain' | 'group' | 'batch'
 
 /** The body of `POST /workflows`. Its own members are checked; the planner checks its steps. */
 export interface WorkflowRequest {
+  /** A UUIDv7 of the client's. */
+  id?: string | null
   type?: string | null
   name?: string | null
   steps?: unknown

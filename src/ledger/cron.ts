@@ -1,5 +1,6 @@
 import type { CronDefinition, CronEntry, CronStanding } from '../job/cron-entry.ts'
 import type { JobRow, NewJob } from '../job/job.ts'
+import type { AnsweredBefore, Keyed } from './idempotency.ts'
 import type { Cancelled } from './ledger.ts'
 
 /**
@@ -13,6 +14,8 @@ export interface CronLedger {
    *
    * The new definition takes the place of the old one in the same row: it keeps its jobs, counts and times
    * that wait (unless it is not enabled), and its next time if the schedule is the same.
+   *
+   * Remembers `keyed` with the entry's name and `seq`, or stores nothing if it was remembered.
    */
   register(definition: CronDefinition, terms: RegisterTerms): Promise<Registered>
 
@@ -69,12 +72,14 @@ export interface RegisterTerms {
   createdAt: number
   limit: number
   isReplacing?: boolean
+  keyed?: Keyed
 }
 
 export type Registered =
   | { outcome: 'registered' | 'replaced'; entry: CronEntry }
   | { outcome: 'duplicate' | 'full' }
   | StillDue
+  | AnsweredBefore
 
 /** Nothing has changed: the entry's tick has come, and has to be fired first, or it would be lost. */
 export interface StillDue {

@@ -1,5 +1,5 @@
 import type { JobRow, NewJob } from '../job/job.ts'
-import type { KeyedRequest, Remembered } from './idempotency.ts'
+import type { AnsweredBefore, KeyedRequest } from './idempotency.ts'
 import type { Cancelled } from './ledger.ts'
 
 /** The outcome of `insert`. */
@@ -65,9 +65,4 @@ export interface EnqueueTerms {
 export interface Unsettled {
   outcome: 'unsettled'
   id: string
-}
-
-interface AnsweredBefore {
-  outcome: 'remembered'
-  remembered: Remembered
 }

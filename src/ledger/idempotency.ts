@@ -9,18 +9,31 @@ export interface KeyedRequest {
   fingerprint: string
 }
 
+/** Whether the answer of a write is to be remembered. `now`: clock time. */
+export interface Keyed {
+  request: KeyedRequest | undefined
+  now: number
+}
+
 /** What the first request with a key was answered with. */
 export interface Remembered {
   fingerprint: string
-  /** The ids of the answer, in its order. */
-  jobs: readonly string[]
-  /** The places in `jobs` of those that were not stored by the request, because they existed before. */
+  /** The ids of the answer, in its order: of jobs, or what else the endpoint stores. */
+  ids: readonly string[]
+  /** The places in `ids` of those that were not stored by the request, because they existed before. */
   existing: readonly number[]
 }
 
+/** Nothing was stored: the request has been answered before. */
+export interface AnsweredBefore {
+  outcome: 'remembered'
+  remembered: Remembered
+}
+
 /**
- * Remembers requests by their `Idempotency-Key`. Written by `insert`, `insertAll`, `withdraw` and
- * `withdrawAll` of the ledger, in the transaction of the jobs.
+ * Remembers requests by their `Idempotency-Key`. Written by what stores the answer, in the same transaction:
+ * `insert`, `insertAll`, `withdraw` and `withdrawAll` of the ledger for jobs, and the methods that store
+ * workflows, cron entries and schemas.
  */
 export interface IdempotencyMemory {
   /** Null: the key was not used, or more than a day ago. By index. */

@@ -3,6 +3,7 @@ import type { PushRequest } from '../job/request.ts'
 import type { PlanNode, WorkflowState, WorkflowType } from '../job/workflow.ts'
 import type { EndedStep, FailedStep, WorkflowHead, WorkflowRow } from '../job/workflow-row.ts'
 import type { WorkflowSettings } from '../job/workflow-step.ts'
+import type { AnsweredBefore, KeyedRequest } from './idempotency.ts'
 import type { Cancelled } from './ledger.ts'
 
 /** The part of the ledger's contract that workflows need (seed 001 §14, ojs-digest §8). */
@@ -13,8 +14,10 @@ export interface WorkflowLedger {
    * From then on a step begins in the transaction that ends the last job it waits for, whichever ledger
    * method that is: its job is inserted `available` (or as its options say) with a fresh outbox nonce,
    * exactly once. Fence: the step still waits. The workflow itself ends in the same way.
+   *
+   * Fence of the workflow: its id is free. Remembers `request`, or stores nothing if it was remembered.
    */
-  create(workflow: NewWorkflow, now: number): Promise<void>
+  create(workflow: NewWorkflow, now: number, request?: KeyedRequest): Promise<WorkflowCreated>
 
   /** By primary key. Null: unknown. */
   find(id: string): WorkflowRow | null
@@ -38,6 +41,8 @@ export interface WorkflowLedger {
    */
   onNews(listener: (news: readonly WorkflowNews[]) => void): void
 }
+
+export type WorkflowCreated = { outcome: 'created' | 'duplicate' } | AnsweredBefore
 
 export interface NewWorkflow {
   id: string

@@ -12,11 +12,13 @@ import { nextTick, type Schedule, type Tick } from '../job/cron-times.ts'
 import { type CronWarning, cronWarnings } from '../job/cron-warnings.ts'
 import { traceIdIn } from '../job/trace-carry.ts'
 import type { StillDue } from '../ledger/cron.ts'
+import type { KeyedRequest, Remembered } from '../ledger/idempotency.ts'
 import { parseCron, parsePush } from '../schemas/validator.ts'
 import { cronFacts, newCronJob, tellGap } from './cron-job.ts'
 import { fireOne } from './cron-ticks.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { checkArgs } from './enqueue/check-args.ts'
+import { once, rememberedResource } from './enqueue/idempotency.ts'
 
 /** Clients create cron jobs, and every pass of the timer looks at each of them. */
 const MAX_CRON_JOBS = 10_000
@@ -34,6 +36,8 @@ export interface RegisteredCron {
   entry: CronEntry
   /** True: there was an entry of this name before. */
   isReplaced: boolean
+  /** True: this is the answer to an earlier request with the same `Idempotency-Key`. */
+  isReplay?: boolean
   warnings: CronWarning[]
 }
 
@@ -43,18 +47,33 @@ export interface RegisteredCron {
  * schema or every job would be over before it can run; 404 and 422 for the queue, 409 when the name is taken,
  * 422 when there are too many, 503.
  */
-export async function registerCron(
+export function registerCron(
   deps: Deps,
   body: unknown,
   context: RequestContext,
   { isReplacing = false }: RegisterOptions = {},
+): Promise<RegisteredCron> {
+  return once(
+    deps,
+    { endpoint: isReplacing ? 'cron?replace' : 'cron', body, context },
+    ({ request }) => registerNew(deps, body, context, { isReplacing, request }),
+    (remembered, request) => replayed(deps, remembered, request),
+  )
+}
+
+async function registerNew(
+  deps: Deps,
+  body: unknown,
+  context: RequestContext,
+  { isReplacing, request }: { isReplacing: boolean; request: KeyedRequest | undefined },
 ): Promise<RegisteredCron> {
   const definition = parseDefinition(deps, body, context)
   const { name, expression, timezone } = definition
   await requireUsableQueue(deps, cronFacts(definition).queue)
   const registered = await afterDue(deps, async (wall) => {
     const first = firstTick(definition, wall)
-    const terms = { createdAt: wall, limit: MAX_CRON_JOBS, isReplacing }
+    const keyed = { request, now: deps.clock.now() }
+    const terms = { createdAt: wall, limit: MAX_CRON_JOBS, isReplacing, keyed }
     const stored = await deps.ledger.cron.register(definition, {
       ...terms,
       nextRunAt: first?.at ?? null,
@@ -62,12 +81,28 @@ export async function registerCron(
     if (stored.outcome === 'registered') tellGap(deps, cronFacts(definition), first)
     return stored
   })
+  if (registered.outcome === 'remembered') return replayed(deps, registered.remembered, request)
   if (!('entry' in registered)) throw refusal(name, registered.outcome)
   const { entry, outcome } = registered
   const asked = { requestId: context.requestId, traceId: traceIdIn(context) }
   deps.logger.info({ cron: name, expression, timezone, ...asked }, `cron job ${outcome}`)
   const isReplaced = outcome === 'replaced'
   return { entry, isReplaced, warnings: cronWarnings(definition, deps.clock.wall()) }
+}
+
+function replayed(
+  { ledger, clock }: Pick<Deps, 'ledger' | 'clock'>,
+  remembered: Remembered,
+  request: KeyedRequest | undefined,
+): RegisteredCron {
+  // The name may be that of a later entry by now.
+  const find = (name: string, [seq]: readonly string[]) => {
+    const present = ledger.cron.find(name)
+    return String(present?.seq) === seq ? present : null
+  }
+  const entry = rememberedResource('cron_job', remembered, request, find)
+  const isReplaced = remembered.existing.length > 0
+  return { entry, isReplaced, isReplay: true, warnings: cronWarnings(entry, clock.wall()) }
 }
 
 /**

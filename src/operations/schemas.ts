@@ -1,11 +1,13 @@
 import { isDeepStrictEqual } from 'node:util'
 import { invalidField, notFound, OjsError } from '../errors.ts'
+import type { KeyedRequest, Remembered } from '../ledger/idempotency.ts'
 import type { SchemaRecord, SchemaSummary } from '../ledger/schemas.ts'
 import { compileArgsSchema } from '../schemas/args-schema.ts'
 import { OJS_SCHEMAS, ojsSchema } from '../schemas/ojs/catalogue.ts'
 import { parseRegister, type RegisterRequest } from '../schemas/register.ts'
 import { SchemaFault } from '../schemas/schema-fault.ts'
-import type { Deps } from './deps.ts'
+import type { Deps, RequestContext } from './deps.ts'
+import { once, rememberedResource } from './enqueue/idempotency.ts'
 
 const MAX_SCHEMAS = 10_000
 const MAX_SCHEMA_BYTES = 262_144
@@ -15,10 +17,31 @@ const MAX_SCHEMA_BYTES = 262_144
  * false. Throws 400 for what is no schema of draft 2020-12 or is too costly, 409 when the uri has another
  * schema, 413, 422 when there are too many schemas, 503.
  */
-export async function registerSchema(
-  deps: Pick<Deps, 'ledger' | 'clock'>,
+export function registerSchema(
+  deps: Deps,
   body: unknown,
-): Promise<{ schema: SchemaSummary; isNew: boolean }> {
+  context: RequestContext,
+): Promise<RegisteredSchema> {
+  return once(
+    deps,
+    { endpoint: 'schemas', body, context },
+    ({ request }) => registerNew(deps, body, request),
+    (remembered, request) => replayed(deps, remembered, request),
+  )
+}
+
+export interface RegisteredSchema {
+  schema: SchemaSummary
+  isNew: boolean
+  /** True: this is the answer to an earlier request with the same `Idempotency-Key`. */
+  isReplay?: boolean
+}
+
+async function registerNew(
+  deps: Deps,
+  body: unknown,
+  keyed: KeyedRequest | undefined,
+): Promise<RegisteredSchema> {
   const request = parseRegister(body)
   const own = ojsSchema(request.uri)
   if (own) return { schema: sameOrConflict(own, request), isNew: false }
@@ -27,7 +50,7 @@ export async function registerSchema(
   checkSchema(request.schema)
   const { uri, type, version } = request
   const schema: SchemaRecord = { uri, type, version, content, createdAt: deps.clock.now() }
-  const inserted = await deps.ledger.schemas.insert(schema, MAX_SCHEMAS)
+  const inserted = await deps.ledger.schemas.insert(schema, MAX_SCHEMAS, keyed)
   switch (inserted.outcome) {
     case 'inserted':
       return { schema, isNew: true }
@@ -35,7 +58,19 @@ export async function registerSchema(
       return { schema: sameOrConflict(inserted.existing, request), isNew: false }
     case 'full':
       throw tooMany()
+    case 'remembered':
+      return replayed(deps, inserted.remembered, keyed)
   }
+}
+
+function replayed(
+  { ledger }: Pick<Deps, 'ledger'>,
+  remembered: Remembered,
+  request: KeyedRequest | undefined,
+): RegisteredSchema {
+  const find = (uri: string) => ledger.schemas.find(uri)
+  const schema = rememberedResource('schema', remembered, request, find)
+  return { schema, isNew: true, isReplay: true }
 }
 
 /** Lists the schemas of clients, oldest first, then the six of OJS itself (seed 003). A pure read. */
@@ -77,9 +112,9 @@ export async function deleteSchema({ ledger }: Pick<Deps, 'ledger'>, uri: string
 function sameOrConflict(existing: SchemaRecord, request: RegisterRequest): SchemaSummary {
   const isSame =
     existing.type === request.type &&
-    existing.version === request.version &&
+    String(existing.version) === String(request.version) &&
     isDeepStrictEqual(JSON.parse(existing.content), request.schema)
-  if (isSame) return existing
+  if (isSame) return { ...existing, version: request.version }
   const { uri, type, version } = existing
   throw new OjsError('duplicate', `Another schema is registered as '${uri}'.`, {
     details: { field: 'uri', uri, existing_type: type, existing_version: version },

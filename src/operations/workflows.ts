@@ -3,6 +3,7 @@ import type { PlannedJob, WorkflowState } from '../job/workflow.ts'
 import { planWorkflow } from '../job/workflow-plan.ts'
 import type { WorkflowHead, WorkflowRow } from '../job/workflow-row.ts'
 import type { WorkflowSettings } from '../job/workflow-step.ts'
+import type { KeyedRequest, Remembered } from '../ledger/idempotency.ts'
 import type { CheckedNode, WorkflowQuery } from '../ledger/workflows.ts'
 import { Fuel, stepsFor } from '../schemas/fuel.ts'
 import { parsePush } from '../schemas/validator.ts'
@@ -11,19 +12,40 @@ import { briefly } from './broadcasts.ts'
 import { followCancel } from './cancel.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { checkArgs } from './enqueue/check-args.ts'
+import { once, rememberedResource } from './enqueue/idempotency.ts'
 import { newJob, requireQueue } from './push.ts'
 import { requirePublishing } from './require-broker.ts'
+
+export interface CreatedWorkflow {
+  workflow: WorkflowRow
+  /** True: this is the answer to an earlier request with the same `Idempotency-Key`. */
+  isReplay?: boolean
+}
 
 /**
  * Creates and starts a workflow (seed 001 §14.1). Checks all of it first, then stores the workflow and the
  * jobs of its first steps in one commit. Answers from that commit; the outbox owes the jobs' tokens. Throws
- * 400, 422, 429, 503.
+ * 400, 409 when the id is taken, 422, 429, 503.
  */
-export async function createWorkflow(
+export function createWorkflow(
   deps: Deps,
   body: unknown,
   context: RequestContext,
-): Promise<WorkflowRow> {
+): Promise<CreatedWorkflow> {
+  return once(
+    deps,
+    { endpoint: 'workflows', body, context },
+    ({ request }) => createNew(deps, body, context, request),
+    (remembered, request) => replayed(deps, remembered, request),
+  )
+}
+
+async function createNew(
+  deps: Deps,
+  body: unknown,
+  context: RequestContext,
+  keyed: KeyedRequest | undefined,
+): Promise<CreatedWorkflow> {
   const request = parseWorkflow(body)
   const plan = planWorkflow(request, parseGraphSteps)
   const queues = new Set<string>()
@@ -36,16 +58,31 @@ export async function createWorkflow(
   })
   requirePublishing(deps)
   for (const queue of queues) await requireQueue(deps, queue)
-  const id = deps.newId()
+  const id = request.id ?? deps.newId()
   const name = request.name ?? null
   const settings = settingsOf(deps, context)
-  await deps.ledger.workflows.create(
-    { id, name, type: plan.type, settings, nodes },
-    deps.clock.now(),
-  )
+  const planned = { id, name, type: plan.type, settings, nodes }
+  const created = await deps.ledger.workflows.create(planned, deps.clock.now(), keyed)
+  if (created.outcome === 'remembered') return replayed(deps, created.remembered, keyed)
+  if (created.outcome === 'duplicate') throw idTaken(id)
   const workflow = getWorkflow(deps, id)
   deps.events.emit({ type: 'workflow.started', workflow, requestId: context.requestId })
-  return workflow
+  return { workflow }
+}
+
+function replayed(
+  deps: Deps,
+  remembered: Remembered,
+  request: KeyedRequest | undefined,
+): CreatedWorkflow {
+  const find = (id: string) => deps.ledger.workflows.find(id)
+  return { workflow: rememberedResource('workflow', remembered, request, find), isReplay: true }
+}
+
+function idTaken(id: string): OjsError {
+  return new OjsError('duplicate', `A workflow with the id '${id}' already exists.`, {
+    details: { field: 'id', resource_type: 'workflow', resource_id: id },
+  })
 }
 
 /** Checks a step as PUSH would; its job is made when the step begins. */

@@ -1,11 +1,12 @@
 import { jobType } from './push.ts'
+import { storable } from './shared-members.ts'
 import { parser } from './validator.ts'
 
 /** POST /schemas (seed 001 §15.2). */
 export interface RegisterRequest {
   uri: string
   type: string
-  version: number
+  version: number | string
   schema: Record<string, unknown>
 }
 
@@ -22,7 +23,14 @@ export const parseRegister = parser<RegisterRequest>({
       pattern: '^[a-zA-Z][a-zA-Z0-9+.-]*:[^\\s\\p{Cs}\\u0000-\\u0020<>"{}|\\\\^`]+$',
     },
     type: jobType,
-    version: { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER },
+    version: {
+      type: ['integer', 'string'],
+      minimum: 1,
+      maximum: Number.MAX_SAFE_INTEGER,
+      minLength: 1,
+      maxLength: 255,
+      pattern: storable,
+    },
     schema: { type: 'object' },
   },
 })

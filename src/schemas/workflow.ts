@@ -4,7 +4,7 @@ import { PUSH_SCHEMA } from './push.ts'
 import { id } from './shared-members.ts'
 import { parser } from './validator.ts'
 
-const { options } = PUSH_SCHEMA.properties
+const { options, id: chosenId } = PUSH_SCHEMA.properties
 
 /**
  * The members of `POST /workflows` on which all dialects agree. The planner checks the steps, and each job is
@@ -12,7 +12,7 @@ const { options } = PUSH_SCHEMA.properties
  */
 const WORKFLOW_SCHEMA = {
   type: 'object',
-  properties: { name: { ...id, type: ['string', 'null'] }, options },
+  properties: { id: chosenId, name: { ...id, type: ['string', 'null'] }, options },
 } as const
 
 /** Seed 001 §14.1. A missing `depends_on` is an empty one (ojs-digest §8.1). */

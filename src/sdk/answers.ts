@@ -80,7 +80,8 @@ export interface CronJob {
 export interface Schema {
   uri: string
   type: string
-  version: number
+  /** As it was registered. */
+  version: number | string
   /** Only in the answer for a single schema, not in a list. */
   schema?: Record<string, unknown>
   created_at?: string

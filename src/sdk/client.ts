@@ -5,6 +5,7 @@ import {
   type CallOptions,
   type Exchange,
   exchangeOver,
+  hasIdempotencyKey,
   listIn,
   objectIn,
   segment,
@@ -257,11 +258,8 @@ type UnsentIds = Set<string>
  * sent. With an `Idempotency-Key` the server compares the bodies of repeated requests, and a newly minted id
  * would make every body differ. The key itself marks a repetition.
  */
-function unsentIds({ headers = {} }: CallOptions): UnsentIds | undefined {
-  const hasKey = Object.entries(headers).some(
-    ([name, value]) => name.toLowerCase() === 'idempotency-key' && value !== undefined,
-  )
-  return hasKey ? new Set() : undefined
+function unsentIds(call: CallOptions): UnsentIds | undefined {
+  return hasIdempotencyKey(call) ? new Set() : undefined
 }
 
 function requestOf(spec: JobSpec, unsent: UnsentIds | undefined): EnqueueRequest {

@@ -80,3 +80,10 @@ export function query(parameters: object): string {
   if (given.length === 0) return ''
   return `?${new URLSearchParams(given.map<[string, string]>(([name, value]) => [name, String(value)]))}`
 }
+
+/** Whether the call names its own request, so that the server recognises a repetition. */
+export function hasIdempotencyKey({ headers = {} }: CallOptions): boolean {
+  return Object.entries(headers).some(
+    ([name, value]) => name.toLowerCase() === 'idempotency-key' && value !== undefined,
+  )
+}

@@ -12,11 +12,12 @@ import type {
   Workflow,
   WorkflowState,
 } from './answers.ts'
-import { OJSNotFoundError } from './errors.ts'
+import { OJSDuplicateError, OJSNotFoundError } from './errors.ts'
 import {
   type Answer,
   type CallOptions,
   type Exchange,
+  hasIdempotencyKey,
   listIn,
   objectIn,
   query,
@@ -24,6 +25,7 @@ import {
 } from './exchange.ts'
 import { given } from './given.ts'
 import type { Job } from './job.ts'
+import { newJobId } from './job-id.ts'
 import { eitherSpelling, type JobOptions, type JobSpec, wireJob } from './job-options.ts'
 import { withActiveTrace } from './tracing.ts'
 import { type WorkflowDefinition, wireWorkflow } from './workflow.ts'
@@ -143,7 +145,8 @@ export function cronOf(exchange: Exchange): Cron {
       const own = { name, cron, timezone, overlap_policy: overlap, enabled, description }
       const body = { ...given(own), ...wireJob(job) }
       const path = replace === true ? '/cron?replace=true' : '/cron'
-      return objectIn(await exchange({ method: 'POST', path, body, ...call }), 'cron_job')
+      const sent = { method: 'POST', path, body, ...repeatable(call), ...call }
+      return objectIn(await exchange(sent), 'cron_job')
     },
     async get(name, call = {}) {
       return objectIn(await exchange({ method: 'GET', path: path(name), ...call }), 'cron_job')
@@ -157,7 +160,7 @@ export function cronOf(exchange: Exchange): Cron {
 export interface SchemaSpec {
   uri: string
   type: string
-  version: number
+  version: number | string
   schema: Record<string, unknown>
 }
 
@@ -177,10 +180,8 @@ export function schemasOf(exchange: Exchange): Schemas {
       return listed(exchange, 'schemas', '/schemas', page, call)
     },
     async register(spec, call = {}) {
-      return objectIn(
-        await exchange({ method: 'POST', path: '/schemas', body: spec, ...call }),
-        'schema',
-      )
+      const sent = { method: 'POST', path: '/schemas', body: spec, ...repeatable(call), ...call }
+      return objectIn(await exchange(sent), 'schema')
     },
     async get(uri, call = {}) {
       return objectIn(await exchange({ method: 'GET', path: path(uri), ...call }), 'schema')
@@ -217,7 +218,11 @@ export function workersOf(exchange: Exchange): Workers {
 
 /** Workflows (seed 001 §14). */
 export interface Workflows {
-  /** Starts a workflow. Not sent again if the answer gets lost, because the workflow might start twice. */
+  /**
+   * Starts a workflow. The client mints its `id` unless you give one, so that the request can be repeated if the
+   * answer gets lost; with the header `Idempotency-Key` the key does that. An id that exists already gives the
+   * existing workflow if it has the same type and name, else rejects with `OJSDuplicateError`.
+   */
   create(definition: WorkflowDefinition, call?: CallOptions): Promise<Workflow>
   /** Lists workflows without their steps. An addition of this gateway: other servers may not have it. */
   list(page?: WorkflowPage, call?: CallOptions): Promise<Listed<'workflows', Workflow>>
@@ -235,9 +240,20 @@ export function workflowsOf(exchange: Exchange): Workflows {
   const path = (id: string) => `/workflows/${segment(id, 'The id of a workflow')}`
   return {
     async create(definition, call = {}) {
-      const body = wireWorkflow(definition)
-      const sent = { method: 'POST', path: '/workflows', body, ...withActiveTrace(call) }
-      return objectIn(await exchange(sent), 'workflow')
+      const wire = wireWorkflow(definition)
+      const id = definition.id ?? (hasIdempotencyKey(call) ? undefined : newJobId())
+      const body = id === undefined ? wire : { ...wire, id }
+      const traced = withActiveTrace(call)
+      const sent = { method: 'POST', path: '/workflows', body, idempotent: true, ...traced }
+      try {
+        return objectIn(await exchange(sent), 'workflow')
+      } catch (error) {
+        if (id === undefined || !isTakenBy(error, id)) throw error
+        const answer = await exchange({ method: 'GET', path: path(id), ...call })
+        const workflow = objectIn<Workflow>(answer, 'workflow')
+        if (!isOf(workflow, definition)) throw error
+        return workflow
+      }
     },
     async list(page = {}, call = {}) {
       return listed(exchange, 'workflows', '/workflows', page, call)
@@ -249,6 +265,19 @@ export function workflowsOf(exchange: Exchange): Workflows {
       return objectIn(await exchange({ method: 'DELETE', path: path(id), ...call }), 'workflow')
     },
   }
+}
+
+function repeatable(call: CallOptions): { idempotent?: true } {
+  return hasIdempotencyKey(call) ? { idempotent: true } : {}
+}
+
+function isTakenBy(error: unknown, id: string): boolean {
+  return error instanceof OJSDuplicateError && error.details?.['resource_id'] === id
+}
+
+function isOf(workflow: Workflow, definition: WorkflowDefinition): boolean {
+  const type = 'type' in definition ? definition.type : 'dag'
+  return workflow.name === definition.name && (workflow.type ?? 'dag') === type
 }
 
 /** Requests a page of a list, and checks that the answer has the list. */

@@ -67,7 +67,8 @@ export interface GraphStep extends JobSpec {
   dependsOn?: readonly string[] | undefined
 }
 
-export type WorkflowDefinition = TreeDefinition | GraphDefinition
+/** `id`: a UUIDv7; default: minted by the client. */
+export type WorkflowDefinition = (TreeDefinition | GraphDefinition) & { id?: string | undefined }
 
 /** Jobs to run when the batch has ended, in either spelling. */
 export interface BatchCallbacks {

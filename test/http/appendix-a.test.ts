@@ -96,7 +96,7 @@ beforeEach(() => {
   vi.mocked(pauseQueue).mockResolvedValue({ pausedAt: 0 })
   vi.mocked(resumeQueue).mockResolvedValue({ resumedAt: 0 })
   const workflow = { ...HEAD, startedAt: null, steps: [] }
-  vi.mocked(createWorkflow).mockResolvedValue(workflow)
+  vi.mocked(createWorkflow).mockResolvedValue({ workflow })
   vi.mocked(getWorkflow).mockReturnValue(workflow)
   vi.mocked(listWorkflows).mockReturnValue({ workflows: [HEAD], total: 1 })
   vi.mocked(cancelWorkflow).mockResolvedValue({ workflow: HEAD, stepsCancelled: 0 })

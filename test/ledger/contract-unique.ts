@@ -3,6 +3,7 @@ import { freshRow, JOB_STATES, type JobState, type NewJob, type Unique } from '.
 import type { Admitted, InsertedAll } from '../../src/ledger/enqueued.ts'
 import { IDEMPOTENCY_MS } from '../../src/ledger/idempotency.ts'
 import { newJob } from '../support/jobs.ts'
+import { newGraph } from '../support/workflows.ts'
 import {
   died,
   expectCounts,
@@ -437,7 +438,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       const { id } = newJob()
       await ledger.insert(newJob({ id }), NOW, { request })
       await harness.reopen()
-      const remembered = { fingerprint: 'f', jobs: [id], existing: [] }
+      const remembered = { fingerprint: 'f', ids: [id], existing: [] }
       expect(ledger.idempotency.find(request.key, NOW)).toEqual(remembered)
       expect(ledger.idempotency.find(request.key, NOW + IDEMPOTENCY_MS - 1)).toEqual(remembered)
       expect(ledger.idempotency.find(request.key, NOW + IDEMPOTENCY_MS)).toBeNull()
@@ -448,7 +449,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       const first = newJob()
       await ledger.insert(first, NOW, { request })
       const again = newJob()
-      const remembered = { fingerprint: 'f', jobs: [first.id], existing: [] }
+      const remembered = { fingerprint: 'f', ids: [first.id], existing: [] }
       const answered = { outcome: 'remembered', remembered }
       const other = { request: { ...request, fingerprint: 'g' } }
       expect(await ledger.insert(again, NOW + 1, other)).toEqual(answered)
@@ -457,7 +458,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       await ledger.insert(again, NOW + IDEMPOTENCY_MS, other)
       expect(ledger.idempotency.find(request.key, NOW + IDEMPOTENCY_MS)).toEqual({
         fingerprint: 'g',
-        jobs: [again.id],
+        ids: [again.id],
         existing: [],
       })
     })
@@ -468,9 +469,38 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       await ledger.insertAll(batch, NOW, { request })
       expect(ledger.idempotency.find(request.key, NOW)).toEqual({
         fingerprint: 'f',
-        jobs: [batch[0]?.id, id],
+        ids: [batch[0]?.id, id],
         existing: [1],
       })
+    })
+
+    it('is remembered with the workflow, cron entry or schema that it stored, and stores it once', async () => {
+      const asked = (name: string) => ({ ...request, key: name })
+      const workflow = newGraph({ a: [] })
+      const schema = { uri: 'urn:a', type: 'a', version: 1, content: '{}', createdAt: NOW }
+      const definition = {
+        ...{ name: 'c', expression: '* * * * *', timezone: 'UTC', overlap: 'skip' as const },
+        ...{ isEnabled: false, description: null, template: { type: 'a', args: [] } },
+      }
+      const terms = { nextRunAt: null, createdAt: NOW, limit: 9 }
+      const store = () => [
+        ledger.workflows.create(workflow, NOW, asked('w')),
+        ledger.cron.register(definition, { ...terms, keyed: { request: asked('c'), now: NOW } }),
+        ledger.schemas.insert(schema, 9, asked('s')),
+      ]
+      const outcomes = async () => (await Promise.all(store())).map(({ outcome }) => outcome)
+      expect(await outcomes()).toEqual(['created', 'registered', 'inserted'])
+      const seq = String(ledger.cron.find('c')?.seq)
+      const ids = { w: [workflow.id], c: ['c', seq], s: ['urn:a'] }
+      for (const [key, named] of Object.entries(ids)) {
+        expect(ledger.idempotency.find(key, NOW)).toMatchObject({ ids: named, existing: [] })
+      }
+      expect(await outcomes()).toEqual(['remembered', 'remembered', 'remembered'])
+      const other = { ...workflow, nodes: [] }
+      expect(await ledger.workflows.create(other, NOW, asked('x'))).toEqual({
+        outcome: 'duplicate',
+      })
+      expect(ledger.idempotency.find('x', NOW)).toBeNull()
     })
 
     it('is not remembered when nothing was stored', async () => {

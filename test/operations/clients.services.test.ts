@@ -145,3 +145,96 @@ describe('members that other clients read', () => {
     for (const command of commands) expect((await post(command, [])).status).toBe(200)
   })
 })
+
+describe('Idempotency-Key', () => {
+  const ID = '019539a4-b68c-7def-8000-1a2b3c4d5e6f'
+  const queue = freshQueue()
+  const steps = [{ id: 's', type: 'a', args: [], options: { queue } }]
+  const schema = { type: 'array', maxItems: 3 }
+  it.each<[string, object, object, (body: Json) => unknown]>([
+    ['/workflows', { name: 'keyed', steps }, { name: 'other' }, ({ workflow }) => workflow.id],
+    [
+      '/cron',
+      { name: 'keyed', cron: '0 0 1 1 *', type: 'a', args: [], options: { queue } },
+      { cron: '0 0 2 1 *' },
+      ({ cron_job }) => [cron_job.name, cron_job.created_at],
+    ],
+    [
+      '/schemas',
+      { uri: 'urn:keyed', type: 'a', version: 1, schema },
+      { version: 2 },
+      (body) => body.schema.created_at,
+    ],
+  ])('on %s gives the first answer again', async (path, body, change, identity) => {
+    const headers = { 'Idempotency-Key': `k${path}` }
+    const both = await Promise.all([post(path, body, headers), post(path, body, headers)])
+    const later = await post(path, body, headers)
+    const answers = [...both, later]
+    expect(answers.map(({ status }) => status)).toEqual([201, 201, 201])
+    expect(new Set(answers.map((answer) => JSON.stringify(identity(answer.body)))).size).toBe(1)
+    const isReplay = ({ headers }: Json) => headers.get('idempotent-replayed') === 'true'
+    expect(answers.filter(isReplay)).toHaveLength(2)
+    const other = await post(path, { ...body, ...change }, headers)
+    expect(other).toMatchObject({
+      status: 409,
+      body: { error: { details: { reason: 'other_body' } } },
+    })
+  })
+
+  it('gives the answer of a replaced cron entry again, as one of its own', async () => {
+    const body = { name: 'replaced', cron: '0 0 1 1 *', type: 'a', args: [] }
+    const headers = { 'Idempotency-Key': 'replaced' }
+    await post('/cron', body, headers)
+    const again = { ...body, cron: '0 0 2 1 *' }
+    const replace = () => post('/cron?replace=true', again, headers)
+    for (const { status, body: answer } of [await replace(), await replace()]) {
+      expect([status, answer.cron_job.cron]).toEqual([200, '0 0 2 1 *'])
+    }
+  })
+
+  it('is gone with a cron entry, also if another one has its name by now', async () => {
+    const body = { name: 'gone', cron: '0 0 1 1 *', type: 'a', args: [] }
+    const headers = { 'Idempotency-Key': 'gone' }
+    await post('/cron', body, headers)
+    await gateway.request('DELETE', '/ojs/v1/cron/gone')
+    await post('/cron', body)
+    const { status, body: answer } = await post('/cron', body, headers)
+    expect([status, answer.error.details.reason]).toEqual([409, 'resource_gone'])
+  })
+
+  it('is not needed for a workflow with an id of the client’s', async () => {
+    const body = { id: ID, name: 'chosen', steps }
+    const [one, two] = await Promise.all([post('/workflows', body), post('/workflows', body)])
+    expect(new Set([one.status, two.status])).toEqual(new Set([201, 409]))
+    const refused = one.status === 409 ? one : two
+    expect(refused.body.error).toMatchObject({ code: 'duplicate', details: { resource_id: ID } })
+    expect((await gateway.request('GET', `/ojs/v1/workflows/${ID}`)).body.name).toBe('chosen')
+    expect((await post('/workflows', { ...body, id: 'mine' })).status).toBe(400)
+  })
+})
+
+it('the version of a schema is a text or an integer, and answered as it was sent', async () => {
+  const register = async (uri: string, version: unknown, type = 'a') => {
+    const { status, body } = await post('/schemas', { uri, type, version, schema: {} })
+    return [status, body.schema?.version ?? body.error.code]
+  }
+  expect(await register('urn:text', '2.0.0')).toEqual([201, '2.0.0'])
+  expect(await register('urn:text', '2.0.0')).toEqual([200, '2.0.0'])
+  expect(await register('urn:text', '2.0.1')).toEqual([409, 'duplicate'])
+  expect(await register('urn:digits', '1')).toEqual([201, '1'])
+  expect(await register('urn:digits', 1)).toEqual([200, 1])
+  expect(await register('urn:number', 7)).toEqual([201, 7])
+  expect(await register('urn:number', '7')).toEqual([200, '7'])
+  expect(await register('urn:empty', '')).toEqual([400, 'invalid_request'])
+  const listed = (await gateway.request('GET', '/ojs/v1/schemas')).body.schemas
+  const versions = listed.map(({ uri, version }: Json) => [uri, version])
+  expect(versions).toEqual(
+    expect.arrayContaining([
+      ['urn:text', '2.0.0'],
+      ['urn:digits', '1'],
+      ['urn:number', 7],
+    ]),
+  )
+  const { body } = await gateway.request('GET', '/ojs/v1/schemas/urn%3Atext')
+  expect(body.schema.version).toBe('2.0.0')
+})

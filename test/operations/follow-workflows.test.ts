@@ -74,7 +74,8 @@ it.each<[string, (job_id: string) => Promise<unknown>, string[]]>([
   'followWorkflows emits the events of a workflow after those of the job that %s ended',
   async (_, end, ends) => {
     const jobs = [{ type: 'a', args: [] }]
-    const { steps } = await createWorkflow(stage.deps, { type: 'group', jobs }, CONTEXT)
+    const { workflow } = await createWorkflow(stage.deps, { type: 'group', jobs }, CONTEXT)
+    const { steps } = workflow
     const id = steps[0]?.jobId ?? ''
     await harness.ledger.claim([token(id)], TERMS)
     await settled()
@@ -93,8 +94,8 @@ it.each<[string, (job_id: string) => Promise<unknown>, string[]]>([
 it('workflow.failed names the failed step, even if another step ended last', async () => {
   const { ledger } = harness
   const jobs = ['a', 'b'].map((type) => ({ type, args: [] }))
-  const { steps } = await createWorkflow(stage.deps, { type: 'group', jobs }, CONTEXT)
-  const ids = steps.map(({ jobId }) => jobId ?? '')
+  const { workflow } = await createWorkflow(stage.deps, { type: 'group', jobs }, CONTEXT)
+  const ids = workflow.steps.map(({ jobId }) => jobId ?? '')
   const claimed = await ledger.claim(
     ids.map((id) => token(id)),
     TERMS,
@@ -143,7 +144,7 @@ describe('a workflow step that replaces a job which another write of the same co
   it('emits both events of a callback that starts and is replaced in one commit', async () => {
     const callbacks = { on_failure: ONLY_ONE }
     const batch = { type: 'batch', jobs: [ONLY_ONE], callbacks }
-    const { id } = await createWorkflow(stage.deps, batch, CONTEXT)
+    const { id } = (await createWorkflow(stage.deps, batch, CONTEXT)).workflow
     const { job } = await push(stage.deps, ONLY_ONE, CONTEXT)
     await settled()
     const [, callback] = harness.ledger.workflows.find(id)?.steps ?? []

@@ -249,6 +249,18 @@ describe('OJSClient whose first answer is lost', () => {
     )
   })
 
+  test('workflow repeats the request, and one workflow is stored and returned', async () => {
+    const { fetch, posts } = losingAnswers()
+    const losing = new OJSClient({ url: server.url, fetch })
+    if ((await losing.manifest()).capabilities['workflows'] !== true) return
+    const step = { type: 't', args: [], options: { queue } }
+    const workflow = await losing.workflow({ ...chain(step), name: queue })
+    expect(posts()).toBe(2)
+    expect((await client.workflows.get(workflow.id)).name).toBe(queue)
+    await fetchOne()
+    expect((await sendAsWorker('fetch', { queues: [queue], wait_ms: 200 })).jobs).toEqual([])
+  })
+
   test('cancelJob repeats the request and returns the cancelled job', async () => {
     const { id } = await client.enqueue('t', [], { queue })
     const { fetch, posts } = losingAnswers()

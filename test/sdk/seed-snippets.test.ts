@@ -55,6 +55,8 @@ describe('TypeScript of seed 004, with only the import path replaced,', {
         method: 'POST',
         path: '/workflows',
         body: {
+          // An addition: by its id the request can be repeated.
+          id: expect.any(String),
           type: 'chain',
           steps: [
             { type: 'data.fetch', args: [{ url: '...' }] },

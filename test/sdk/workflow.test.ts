@@ -99,17 +99,50 @@ describe('chain(), group() and batch()', () => {
 
 describe('client.workflow', () => {
   const running = { id: 'w1', state: 'running', steps: [] }
+  const id = expect.stringMatching(/^[0-9a-f-]{36}$/)
   const accepting = () => mockTransport(() => ({ status: 201, body: { workflow: running } }))
 
-  test('posts the definition as a request that is not marked idempotent', async () => {
+  test('posts the definition with an id of its own, so that it can be repeated', async () => {
     const transport = accepting()
     const definition = { ...chain({ type: 'a', args: { x: 1 } }), name: 'nightly' }
     expect(await new OJSClient({ transport }).workflow(definition)).toEqual(running)
     expect(transport.only).toEqual({
       method: 'POST',
       path: '/workflows',
-      body: { type: 'chain', name: 'nightly', steps: [{ type: 'a', args: [{ x: 1 }] }] },
+      idempotent: true,
+      body: { id, type: 'chain', name: 'nightly', steps: [{ type: 'a', args: [{ x: 1 }] }] },
     })
+  })
+
+  test('gives the workflow that an earlier try has stored, and rejects for another one', async () => {
+    const taken = (resource_id: unknown) => ({
+      status: 409,
+      body: {
+        error: { code: 'duplicate', message: 'm', retryable: false, details: { resource_id } },
+      },
+    })
+    const stored = { ...running, type: 'chain', name: 'nightly' }
+    const transport = mockTransport(({ method, body }) =>
+      method === 'GET'
+        ? { status: 200, body: { workflow: stored } }
+        : taken((body as { id: string }).id),
+    )
+    const client = new OJSClient({ transport })
+    const definition = { ...chain({ type: 'a' }), name: 'nightly' }
+    expect(await client.workflow(definition)).toEqual(stored)
+    const own = '019539a4-b68c-7def-8000-1a2b3c4d5e6f'
+    expect(await client.workflow({ ...definition, id: own })).toEqual(stored)
+    expect(transport.requests.at(-1)).toMatchObject({ path: `/workflows/${own}` })
+    const other = { ...definition, name: 'other' }
+    await expect(client.workflow(other)).rejects.toMatchObject({ code: 'duplicate' })
+  })
+
+  test('sends no id of its own beside an Idempotency-Key', async () => {
+    const transport = accepting()
+    const headers = { 'idempotency-key': 'k' }
+    await new OJSClient({ transport }).workflow(chain({ type: 'a' }), { headers })
+    expect(transport.only).toMatchObject({ idempotent: true, headers })
+    expect(transport.only.body).not.toHaveProperty('id')
   })
 
   test('sends a graph in the form of seed 001', async () => {
@@ -124,6 +157,7 @@ describe('client.workflow', () => {
       options: { queue: 'email', visibilityTimeoutMs: 7 },
     })
     expect(transport.only.body).toEqual({
+      id,
       name: 'onboarding',
       steps: [
         { id: 'a', type: 't', args: [{ x: 1 }], depends_on: [] },
@@ -155,11 +189,13 @@ describe('client.workflow', () => {
     })
     expect(transport.requests.map(({ body }) => body)).toEqual([
       {
+        id,
         type: 'chain',
         steps: [{ type: 'a.b', args: [] }],
         options: { queue: 'q', timeout_ms: 5_000, retry: { max_attempts: 2 } },
       },
       {
+        id,
         type: 'chain',
         steps: [
           { type: 'a', args: [1], options: { timeout_ms: 6, unique: { args_keys: ['x'] } } },
@@ -182,7 +218,11 @@ describe('client.workflow', () => {
     const definition = { type: 'chain', jobs: none, callbacks: none, steps: [group, job] }
     await new OJSClient({ transport }).workflow(definition as unknown as ChainDefinition)
     const wire = { ...group, jobs: [{ type: 'a', args: [1] }] }
-    expect(transport.only.body).toEqual({ ...definition, steps: [wire, { type: 'b', args: [] }] })
+    expect(transport.only.body).toEqual({
+      id,
+      ...definition,
+      steps: [wire, { type: 'b', args: [] }],
+    })
   })
 
   test('says that jobs belongs into options if a job has jobs beside its args', () => {
@@ -195,6 +235,7 @@ describe('client.workflow', () => {
     const graph = { type: 'dag', name: 'w', steps: [{ id: 'a', type: 't', dependsOn: [] }] }
     await new OJSClient({ transport }).workflow(graph)
     expect(transport.only.body).toEqual({
+      id,
       type: 'dag',
       name: 'w',
       steps: [{ id: 'a', type: 't', args: [], depends_on: [] }],

@@ -3,7 +3,7 @@ import type { CronWarning } from '../../job/cron-warnings.ts'
 import { timestamp } from '../../job/document.ts'
 import { isOptionMember } from '../../job/members.ts'
 import { findCron, listCron, registerCron, removeCron } from '../../operations/cron.ts'
-import { answer } from '../answer.ts'
+import { answer, replayHeader } from '../answer.ts'
 import { readJson } from '../body.ts'
 import { flag, pageOf, pagination, shortened } from '../query.ts'
 import { pathParameter, type Route } from '../route.ts'
@@ -37,9 +37,10 @@ export function cronRoutes({ deps }: Door): Route[] {
         const isReplacing = flag(request, 'replace')
         const body = await readJson(request, response, deps.settings.maxBodyBytes)
         const registered = await registerCron(deps, body, request.context, { isReplacing })
-        const { entry, isReplaced, warnings } = registered
+        const { entry, isReplaced, isReplay, warnings } = registered
         const status = isReplaced ? 200 : 201
-        answer(response, status, cronBody(entry, warnings), 'Location', `${CRON}/${entry.name}`)
+        const headers = ['Location', `${CRON}/${entry.name}`, ...replayHeader(isReplay)]
+        answer(response, status, cronBody(entry, warnings), ...headers)
       },
     },
     {

@@ -8,13 +8,12 @@ import { type PushedBatch, pushBatch } from '../../operations/push-batch.ts'
 import { explainItem } from '../../schemas/batch-item.ts'
 import { LIST_LIMITS } from '../../schemas/json-text.ts'
 import { traced } from '../../telemetry/tracing.ts'
-import { answer } from '../answer.ts'
+import { answer, replayHeader } from '../answer.ts'
 import { readJson, readOptionalJson } from '../body.ts'
 import { pathParameter, type Route } from '../route.ts'
 import type { Door } from './door.ts'
 
 const JOBS = '/ojs/v1/jobs'
-const REPLAYED = ['Idempotent-Replayed', 'true']
 
 /** PUSH, PUSH batch, INFO, CANCEL and ACTIVATE (seed 001 §9). */
 export function jobRoutes({ deps }: Door): Route[] {
@@ -94,8 +93,4 @@ function answerBatch(response: Response, { jobs, existing, isReplay }: PushedBat
   const list = `"jobs":[${jobs.map(jobDocument).join(',')}],"count":${jobs.length}`
   const places = existing.length > 0 ? `,"deduplicated":${JSON.stringify(existing)}` : ''
   answer(response, status, `{${list}${places}}`, ...replayHeader(isReplay))
-}
-
-function replayHeader(isReplay: boolean | undefined): readonly string[] {
-  return isReplay ? REPLAYED : []
 }

@@ -1,6 +1,6 @@
 import { timestamp } from '../../job/document.ts'
 import { deleteSchema, getSchema, listSchemas, registerSchema } from '../../operations/schemas.ts'
-import { answer } from '../answer.ts'
+import { answer, replayHeader } from '../answer.ts'
 import { readJson } from '../body.ts'
 import { pageOf, pagination } from '../query.ts'
 import { pathParameter, type Route } from '../route.ts'
@@ -11,7 +11,7 @@ const SCHEMAS = '/ojs/v1/schemas'
 interface Shown {
   uri: string
   type: string
-  version: number
+  version: number | string
   createdAt: number
 }
 
@@ -34,8 +34,9 @@ export function schemaRoutes({ deps }: Door): Route[] {
       path: SCHEMAS,
       async handle(request, response) {
         const body = await readJson(request, response, deps.settings.maxBodyBytes)
-        const { schema, isNew } = await registerSchema(deps, body)
-        answer(response, isNew ? 201 : 200, JSON.stringify({ schema: summary(schema) }))
+        const { schema, isNew, isReplay } = await registerSchema(deps, body, request.context)
+        const text = JSON.stringify({ schema: summary(schema) })
+        answer(response, isNew ? 201 : 200, text, ...replayHeader(isReplay))
       },
     },
     {

@@ -14,7 +14,7 @@ import {
   listWorkflows,
 } from '../../operations/workflows.ts'
 import { LIST_LIMITS } from '../../schemas/json-text.ts'
-import { answer } from '../answer.ts'
+import { answer, replayHeader } from '../answer.ts'
 import { readJson } from '../body.ts'
 import { pageOf, pagination, parameter } from '../query.ts'
 import { pathParameter, type Route } from '../route.ts'
@@ -32,8 +32,9 @@ export function workflowRoutes({ deps }: Door): Route[] {
       async handle(request, response) {
         const { maxBodyBytes } = deps.settings
         const body = await readJson(request, response, maxBodyBytes, { limits: LIST_LIMITS })
-        const workflow = await createWorkflow(deps, body, request.context)
-        answer(response, 201, workflowBody(workflow), 'Location', `${WORKFLOWS}/${workflow.id}`)
+        const { workflow, isReplay } = await createWorkflow(deps, body, request.context)
+        const headers = ['Location', `${WORKFLOWS}/${workflow.id}`, ...replayHeader(isReplay)]
+        answer(response, 201, workflowBody(workflow), ...headers)
       },
     },
     {

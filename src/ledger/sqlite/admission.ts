@@ -112,5 +112,5 @@ function remember(
     one.outcome === 'existing' ? one.job.id : (jobs[i]?.id ?? ''),
   )
   const existing = stored.flatMap((one, i) => (one.outcome === 'existing' ? [i] : []))
-  rememberKey(store.statements, request, { jobs: ids, existing }, now)
+  rememberKey(store.statements, request, { ids, existing }, now)
 }

@@ -15,8 +15,11 @@ import type {
 import type { Access } from './access.ts'
 import type { DefinitionColumns, RawEntry } from './cron-statements.ts'
 import { onlyRow } from './driver.ts'
+import { unlessRemembered } from './idempotency.ts'
 import type { Store } from './store.ts'
 import { admit } from './unique.ts'
+
+const UNKEYED = { request: undefined, now: 0 }
 
 /** How many live jobs of an entry are returned as `runningIds`: one round of `cancel_previous`. */
 const LIVE_PAGE = 100
@@ -35,21 +38,11 @@ export class SqliteCron implements CronLedger {
   }
 
   register(definition: CronDefinition, terms: RegisterTerms): Promise<Registered> {
-    return this.#access.write((): Registered => {
-      const present = this.#find(definition.name)
-      if (present !== null) {
-        return terms.isReplacing
-          ? this.#replace(present, definition, terms)
-          : { outcome: 'duplicate' }
-      }
-      if (this.#count() >= terms.limit) return { outcome: 'full' }
-      const raw = this.#store.statements.cronInsert.get(
-        ...columnsOf(definition),
-        terms.nextRunAt,
-        terms.createdAt,
-      )
-      return { outcome: 'registered', entry: toEntry(onlyRow(raw)) }
-    })
+    const { keyed = UNKEYED } = terms
+    const store = () => this.#register(definition, terms)
+    return this.#access.writeMany(1, () =>
+      unlessRemembered(this.#store.statements, keyed, store, answerOf),
+    )
   }
 
   find(name: string): CronEntry | null {
@@ -126,6 +119,22 @@ export class SqliteCron implements CronLedger {
       if (entry) this.#move(entry, entry.nextRunAt, entry.queued.slice(1))
       return entry !== null
     })
+  }
+
+  #register(definition: CronDefinition, terms: RegisterTerms): Registered {
+    const present = this.#find(definition.name)
+    if (present !== null) {
+      return terms.isReplacing
+        ? this.#replace(present, definition, terms)
+        : { outcome: 'duplicate' }
+    }
+    if (this.#count() >= terms.limit) return { outcome: 'full' }
+    const raw = this.#store.statements.cronInsert.get(
+      ...columnsOf(definition),
+      terms.nextRunAt,
+      terms.createdAt,
+    )
+    return { outcome: 'registered', entry: toEntry(onlyRow(raw)) }
   }
 
   #replace(present: CronEntry, definition: CronDefinition, terms: RegisterTerms): Registered {
@@ -242,6 +251,14 @@ function hasSameTimes(present: CronDefinition, definition: CronDefinition): bool
     present.expression === definition.expression &&
     present.timezone === definition.timezone
   )
+}
+
+/** The `seq` tells the entry from a later one of the same name. */
+function answerOf(registered: Registered) {
+  const { outcome } = registered
+  if (outcome !== 'registered' && outcome !== 'replaced') return null
+  const { name, seq } = registered.entry
+  return { ids: [name, String(seq)], existing: outcome === 'replaced' ? [0] : [] }
 }
 
 function toEntry({ enabled, queued, template, ...entry }: RawEntry): CronEntry {

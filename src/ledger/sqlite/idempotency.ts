@@ -1,6 +1,8 @@
 import {
+  type AnsweredBefore,
   IDEMPOTENCY_MS,
   type IdempotencyMemory,
+  type Keyed,
   type KeyedRequest,
   type Remembered,
 } from '../idempotency.ts'
@@ -39,15 +41,34 @@ export function rememberedKey(statements: Statements, key: string, now: number):
   const row = statements.rememberedKey.get(key, now - IDEMPOTENCY_MS)
   if (!row) return null
   const { fingerprint, jobs, existing } = row
-  return { fingerprint, jobs: JSON.parse(jobs), existing: JSON.parse(existing) }
+  return { fingerprint, ids: JSON.parse(jobs), existing: JSON.parse(existing) }
+}
+
+/**
+ * Does `store` unless the request was answered before. Inside a write, which it needs to have protected.
+ * `answerOf`: what to remember; null: nothing was stored.
+ */
+export function unlessRemembered<T>(
+  statements: Statements,
+  { request, now }: Keyed,
+  store: () => T,
+  answerOf: (stored: T) => Omit<Remembered, 'fingerprint'> | null,
+): T | AnsweredBefore {
+  if (request === undefined) return store()
+  const remembered = rememberedKey(statements, request.key, now)
+  if (remembered) return { outcome: 'remembered', remembered }
+  const stored = store()
+  const answer = answerOf(stored)
+  if (answer !== null) rememberKey(statements, request, answer, now)
+  return stored
 }
 
 /** Stores a key and its answer. Inside the write that stores the jobs of the request. */
 export function rememberKey(
   statements: Statements,
   { key, fingerprint }: KeyedRequest,
-  { jobs, existing }: Omit<Remembered, 'fingerprint'>,
+  { ids, existing }: Omit<Remembered, 'fingerprint'>,
   now: number,
 ): void {
-  statements.rememberKey.run(key, fingerprint, JSON.stringify(jobs), JSON.stringify(existing), now)
+  statements.rememberKey.run(key, fingerprint, JSON.stringify(ids), JSON.stringify(existing), now)
 }

@@ -112,7 +112,7 @@ export class SqliteLedger implements Ledger {
     const probe = () => void statements.probe.run()
     this.#access = new Access({ db, companions, probe, logger })
     this.#confirms = new Confirms(store, this.#access)
-    this.schemas = new SqliteSchemas(this.#access, db)
+    this.schemas = new SqliteSchemas(this.#access, db, statements)
     this.cron = new SqliteCron(this.#store, this.#access)
     this.pauses = new SqlitePauses(this.#store, this.#access)
     this.lost = new SqliteLostQueues(statements, this.#access)

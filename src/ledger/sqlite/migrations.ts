@@ -22,6 +22,7 @@ import { sql as uniqueKeys } from './migrations/0017-unique-keys.ts'
 import { sql as keptKeys } from './migrations/0018-kept-keys.ts'
 import { sql as idleQueues } from './migrations/0019-idle-queues.ts'
 import { sql as scopedTombstones } from './migrations/0020-scoped-tombstones.ts'
+import { sql as schemaVersions } from './migrations/0021-schema-versions.ts'
 
 /** In order; the number of a migration is its place, starting at 1. Never edit the SQL of a released one. */
 export const MIGRATIONS: readonly string[] = [
@@ -45,6 +46,7 @@ export const MIGRATIONS: readonly string[] = [
   keptKeys,
   idleQueues,
   scopedTombstones,
+  schemaVersions,
 ]
 
 /** "OJSL": marks the file as a ledger, so that no other SQLite file is ever written to. */

@@ -1,14 +1,17 @@
 import type { WorkflowHead, WorkflowRow } from '../../job/workflow-row.ts'
+import type { KeyedRequest } from '../idempotency.ts'
 import type { Cancelled } from '../ledger.ts'
 import type {
   CancelledWorkflow,
   NewWorkflow,
+  WorkflowCreated,
   WorkflowLedger,
   WorkflowNews,
   WorkflowQuery,
 } from '../workflows.ts'
 import type { Access } from './access.ts'
 import { cancelJob } from './cancel.ts'
+import { unlessRemembered } from './idempotency.ts'
 import type { Store } from './store.ts'
 import { createWorkflow } from './workflow-run.ts'
 import type { StepRow } from './workflow-statements.ts'
@@ -24,9 +27,19 @@ export class SqliteWorkflows implements WorkflowLedger {
     this.#access = access
   }
 
-  create(workflow: NewWorkflow, now: number): Promise<void> {
-    const { length } = workflow.nodes
-    return this.#access.writeMany(length, () => createWorkflow(this.#store, workflow, now))
+  create(workflow: NewWorkflow, now: number, request?: KeyedRequest): Promise<WorkflowCreated> {
+    const { id, nodes } = workflow
+    const { statements, workflows } = this.#store
+    const store = (): WorkflowCreated => {
+      if (workflows.statements.head.get(id) !== undefined) return { outcome: 'duplicate' }
+      createWorkflow(this.#store, workflow, now)
+      return { outcome: 'created' }
+    }
+    const answerOf = ({ outcome }: WorkflowCreated) =>
+      outcome === 'created' ? { ids: [id], existing: [] } : null
+    return this.#access.writeMany(nodes.length, () =>
+      unlessRemembered(statements, { request, now }, store, answerOf),
+    )
   }
 
   find(id: string): WorkflowRow | null {

@@ -10,7 +10,7 @@ const HEADER = 'Idempotency-Key'
 
 interface Asked {
   /** A key counts within one endpoint and one API key. */
-  endpoint: 'jobs' | 'jobs/batch'
+  endpoint: 'jobs' | 'jobs/batch' | 'workflows' | 'cron' | 'cron?replace' | 'schemas'
   body: unknown
   context: RequestContext
 }
@@ -68,29 +68,46 @@ async function alone<T>(deps: Deps, key: string, work: () => Promise<T>): Promis
  */
 export function rememberedJobs(
   deps: Pick<Deps, 'ledger'>,
-  { fingerprint: first, jobs }: Remembered,
+  remembered: Remembered,
   request: KeyedRequest,
 ): JobRow[] {
-  if (first !== request.fingerprint) throw otherBody(jobs)
-  return jobs.map((id) => {
+  const { ids } = remembered
+  requireSameBody(remembered, request, ids.length === 1 ? { existing_job_id: ids[0] } : {})
+  return ids.map((id) => {
     const row = visibleJob(deps, id)
     if (row !== null) return row
-    throw new OjsError(
-      'duplicate',
-      `The ${HEADER} was used before; its job '${id}' no longer exists.`,
-      {
-        details: { field: HEADER, reason: 'job_gone', existing_job_id: id },
-      },
-    )
+    throw gone(`job '${id}'`, { reason: 'job_gone', existing_job_id: id })
   })
 }
 
-function otherBody(jobs: readonly string[]): OjsError {
-  return new OjsError('duplicate', `The ${HEADER} was used before with another body.`, {
-    details: {
-      field: HEADER,
-      reason: 'other_body',
-      ...(jobs.length === 1 && { existing_job_id: jobs[0] }),
-    },
+/** The same for a workflow, a cron entry or a schema, which `find` looks up. `what`: its resource type. */
+export function rememberedResource<T>(
+  what: string,
+  remembered: Remembered,
+  request: KeyedRequest | undefined,
+  find: (id: string, rest: readonly string[]) => T | null,
+): T {
+  if (request === undefined) throw new Error('a request without a key was remembered')
+  const [id = '', ...rest] = remembered.ids
+  requireSameBody(remembered, request, { resource_type: what, resource_id: id })
+  const found = find(id, rest)
+  if (found !== null) return found
+  throw gone(`${what} '${id}'`, { reason: 'resource_gone', resource_type: what, resource_id: id })
+}
+
+function requireSameBody(
+  { fingerprint: first }: Remembered,
+  { fingerprint: own }: KeyedRequest,
+  named: Record<string, unknown>,
+): void {
+  if (first === own) return
+  throw new OjsError('duplicate', `The ${HEADER} was used before with another body.`, {
+    details: { field: HEADER, reason: 'other_body', ...named },
+  })
+}
+
+function gone(what: string, details: Record<string, unknown>): OjsError {
+  return new OjsError('duplicate', `The ${HEADER} was used before; its ${what} no longer exists.`, {
+    details: { field: HEADER, ...details },
   })
 }
