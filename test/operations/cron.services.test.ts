@@ -150,7 +150,8 @@ describe('registering a cron job', () => {
     await remove('other.dialect')
   })
 
-  const valid = { name: 'bad', cron: '* * * * *', type: 'a.b', args: [] }
+  const schedule = { name: 'bad', cron: '* * * * *' }
+  const valid = { ...schedule, type: 'a.b', args: [] }
   it.each<[what: string, field: string, status: number, body: object]>([
     ['no name', 'name', 400, { ...valid, name: undefined }],
     ['a name with a space', 'name', 400, { ...valid, name: 'a b' }],
@@ -191,14 +192,14 @@ describe('registering a cron job', () => {
       422,
       { ...valid, options: { retry: { max_attempts: -1 } } },
     ],
-    ['a template without type', 'job_template.type', 400, { ...valid, job_template: {} }],
+    ['a template without type', 'job_template.type', 400, { ...schedule, job_template: {} }],
     [
       'a template with a bad option',
       'job_template.options.priority',
       400,
-      { ...valid, job_template: { type: 'a', options: { priority: 1000 } } },
+      { ...schedule, job_template: { type: 'a', options: { priority: 1000 } } },
     ],
-    ['a template with an id', 'job_template.id', 400, { ...valid, job_template: { id: 'x' } }],
+    ['a template with an id', 'job_template.id', 400, { ...schedule, job_template: { id: 'x' } }],
     ['meta that is too large', 'meta', 413, { ...valid, meta: { m: 'x'.repeat(65_500) } }],
   ])('refuses %s', async (_, field, status, body) => {
     const answer = await post(body)
@@ -221,7 +222,7 @@ describe('registering a cron job', () => {
       code: 'schema_validation',
       details: { field: 'args', validation_errors: [expect.any(Object)] },
     })
-    const nested = await post({ ...valid, job_template: { type: 'a', schema: uri, args: [] } })
+    const nested = await post({ ...schedule, job_template: { type: 'a', schema: uri, args: [] } })
     expect(nested.body.error.details.field).toBe('job_template.args')
     expect((await post({ ...valid, schema: uri, args: ['a'] })).status).toBe(201)
     expect((await show('bad')).schema).toBe(uri)
