@@ -13,6 +13,7 @@ import { type Service, startAll, stopAll } from './lifecycle.ts'
 import type { Logger } from './logger.ts'
 import type { Deps } from './operations/deps.ts'
 import { diedInBroker } from './operations/died-in-broker.ts'
+import { onDrift } from './operations/drift.ts'
 import { adoptSchedule } from './operations/enqueue/adopt-schedule.ts'
 import { StartLimits } from './operations/fetch/start-limits.ts'
 import { followWorkflows } from './operations/follow-workflows.ts'
@@ -57,7 +58,7 @@ export interface Gateway {
 /** `clock` lets an embedder bring a clock of its own; the other settings are for tests. */
 type Overrides = { clock?: Clock } & Pick<
   BrokerOptions,
-  'rungSettleMs' | 'watchMs' | 'idleMs' | 'prefetch' | 'maxBlocks'
+  'rungSettleMs' | 'watchMs' | 'driftMs' | 'idleMs' | 'prefetch' | 'maxBlocks'
 >
 
 /**
@@ -218,6 +219,8 @@ export function brokerHooks(
     onControl: (message) => control().onMessage(message),
     isPaused: (queue) => ledger.pauses.since(queue) !== null,
     availableJobs: (queue) => jobsWithToken(ledger, queue),
+    claimableJobs: (queue) => ledger.claimable(queue),
+    onDrift: (queue, before, aloneSince) => onDrift(deps(), queue, before, aloneSince),
     onUp: () => onPublishingAgain(deps()),
     onConsumeUp: () => extendLeases(deps()),
   }

@@ -1,6 +1,7 @@
 import type { Carry, JobRow } from '../job/job.ts'
 import type { ShownProperties } from '../job/request.ts'
 import type { Turn } from '../job/turn.ts'
+import type { Removal } from './removal.ts'
 
 /**
  * What operations and services see of RabbitMQ. The implementation lives in this folder, the only importer of
@@ -103,6 +104,12 @@ export interface Broker {
   silentlyAcknowledged(queue: string, available: number): number
 
   /**
+   * RabbitMQ has shown the queue as empty for a minute: jobs that have been available since before this time
+   * (clock time) have no message, unless another consumer holds it. Null: nothing of that kind is known.
+   */
+  driftedBefore(queue: string): number | null
+
+  /**
    * Deliveries for a FETCH: at least one, or none when `waitMs` ran out or `signal` aborted. They are
    * unacknowledged and in no buffer: the caller settles, holds, parks or puts back each of them. Queues are
    * served in the order given, within a queue by exact priority, then by arrival. Queues that do not exist
@@ -192,26 +199,6 @@ export type EnsureOutcome =
   | 'unavailable'
   /** 403: the user lacks the permission. */
   | 'access-refused'
-
-export interface Removal {
-  /** True for queues that are never deleted: `OJS_QUEUES`, those of the topology file, `default`. */
-  isPermanent(queue: string): boolean
-
-  /**
-   * Deletes the RabbitMQ queues of an idle queue, each only if it is empty, has no consumer and has our
-   * arguments; then calls `forgetting.forget`. While that runs, nothing is published to the queue, and
-   * `ensureQueue` waits. False: the queue stays, and what was deleted of it is declared again. Only for
-   * queues that the gateway may declare again. Never rejects.
-   */
-  forget(queue: string, forgetting: Forgetting): Promise<boolean>
-}
-
-export interface Forgetting {
-  /** From memory: no job of the queue may be published or delivered. */
-  isIdle(): boolean
-  /** Forgets the queue's name, now that its queues are gone. False: it is in use again. */
-  forget(): Promise<boolean>
-}
 
 /** How the broker orders a job queue: by priority level, highest first, and FIFO within each level. */
 export interface PriorityOrder {

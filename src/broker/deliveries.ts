@@ -163,6 +163,11 @@ export class Deliveries {
     return this.#feeds.get(queue)?.unacked ?? 0
   }
 
+  /** Our consumers of this queue. */
+  consumersOf(queue: string): number {
+    return this.#feeds.get(queue)?.running ?? 0
+  }
+
   isCrowded(queue: string): boolean {
     const isCrowded = this.#feeds.get(queue)?.isCrowded ?? false
     return isCrowded || this.#deps.connection.isCrowded

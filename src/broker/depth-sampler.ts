@@ -1,5 +1,6 @@
 import type { Logger } from '../logger.ts'
 import type { BrokerWarning } from './broker.ts'
+import type { DriftWatch } from './drift-watch.ts'
 import { lookFor } from './entity.ts'
 import type { Names } from './names.ts'
 import type { ScratchChannel } from './scratch-channel.ts'
@@ -8,6 +9,8 @@ const MAX_AGE_MS = 15_000
 /** Fewer missing tokens are explained by publishes in flight and by deliveries to native workers. */
 const MIN_MISSING = 100
 const MISSING_SHARE = 0.1
+/** Most queues without jobs that a look asks about: only who consumes them matters (`drift-watch.ts`). */
+const MAX_IDLE = 100
 
 export interface DepthSamplerDeps {
   names: Names
@@ -19,6 +22,8 @@ export interface DepthSamplerDeps {
   held(queue: string): number
   /** True when the queue is the one that received its tokens. Asked only when many are missing. */
   isSame(scratch: ScratchChannel, queue: string): Promise<boolean>
+  /** Gets the looks too. */
+  drift: Pick<DriftWatch, 'isOfInterest' | 'note'>
   logger: Pick<Logger, 'warn'>
 }
 
@@ -30,9 +35,16 @@ export interface DepthSamplerDeps {
 export class DepthSampler {
   readonly #deps: DepthSamplerDeps
   readonly #missing = new Map<string, { count: number; at: number }>()
+  /** Queues that did not exist: not looked for again before they have jobs. Each look would cost a channel. */
+  readonly #absent = new Set<string>()
 
   constructor(deps: DepthSamplerDeps) {
     this.#deps = deps
+  }
+
+  /** The queue is missing, and may be declared next. Its last sample stays: this is when it is needed. */
+  noteMissing(queue: string): void {
+    this.#absent.delete(queue)
   }
 
   /** Jobs without a token, according to a recent enough sample; else 0. */
@@ -52,22 +64,35 @@ export class DepthSampler {
     return this.suspects().map(({ queue, missing }) => warningOf(queue, missing))
   }
 
-  /** Samples every queue. Throws when the ledger cannot be read. */
+  /** Samples every queue that has jobs, and some others. Throws when the ledger cannot be read. */
   async look(scratch: ScratchChannel): Promise<void> {
-    for (const queue of this.#deps.queues()) await this.#sample(scratch, queue)
+    const { drift, queues } = this.#deps
+    let idle = 0
+    // A copy: queues come and go meanwhile.
+    for (const queue of [...queues()]) {
+      const isIdle = !drift.isOfInterest(queue)
+      if (!isIdle) this.#absent.delete(queue)
+      const isLookedAt = !isIdle || (idle < MAX_IDLE && !this.#absent.has(queue))
+      if (isIdle && isLookedAt) idle += 1
+      await this.#sample(scratch, queue, isLookedAt)
+    }
   }
 
-  async #sample(scratch: ScratchChannel, queue: string): Promise<void> {
-    const { available, held, isSame, names, now } = this.#deps
+  async #sample(scratch: ScratchChannel, queue: string, isLookedAt: boolean): Promise<void> {
+    const { available, drift, held, isSame, names, now } = this.#deps
     const before = available(queue)
-    if (before <= MIN_MISSING) {
-      this.#missing.delete(queue)
+    const isMuch = before > MIN_MISSING
+    if (!isMuch) this.#missing.delete(queue)
+    if (!isMuch && !isLookedAt) return
+    const look = await lookFor(scratch, { entity: 'queue', name: names.jobQueue(queue) })
+    const { presence, ready } = look
+    // A lost queue keeps its last sample: this is when the sample is needed.
+    if (presence !== 'exists') {
+      if (presence === 'missing') this.#absent.add(queue)
       return
     }
-    const name = names.jobQueue(queue)
-    const { presence, ready } = await lookFor(scratch, { entity: 'queue', name })
-    // A lost queue keeps its last sample: this is when the sample is needed.
-    if (presence !== 'exists') return
+    await drift.note(queue, look)
+    if (!isMuch) return
     // A job that came or went during the request must not look like a missing token.
     const rows = Math.min(before, available(queue))
     const count = rows - ready - held(queue)

@@ -271,6 +271,11 @@ export class Feed {
     return this.#options.clock.now()
   }
 
+  /** How many consumers it has. */
+  get running(): number {
+    return this.#running.length
+  }
+
   get #running(): Block[] {
     return [...this.blocks].filter(({ state }) => state === 'running')
   }

@@ -26,6 +26,8 @@ export interface BrokerOptions extends TopologyOptions {
   rungSettleMs?: number
   /** How often queue depths and markers are checked; default 10,000. */
   watchMs?: number
+  /** How long a queue must be empty before its available jobs count as lost; default 60,000. */
+  driftMs?: number
   publishTimeoutMs: number
   /** Unacknowledged deliveries per consumer block; default 32. */
   prefetch?: number
@@ -86,6 +88,14 @@ export interface BrokerHooks {
   onScheduled(message: ScheduledMessage): Promise<ControlVerdict>
   /** Jobs of this queue that are `available` in the ledger now; O(1). For the depth sample. */
   availableJobs(queue: string): number
+  /** Jobs of this queue that are available, without those whose message a native worker has; O(1). */
+  claimableJobs(queue: string): number
+  /**
+   * RabbitMQ has no messages of jobs that have been available since before `before`, unless another consumer
+   * holds them. Publishes those again that became available after `aloneSince` (null: none), when there was no
+   * other consumer any more. Returns how many are left (at most 10,000 are counted).
+   */
+  onDrift(queue: string, before: number, aloneSince: number | null): Promise<number>
   /** True: nothing may be handed out of this queue. Called often, so it answers from memory. */
   isPaused(queue: string): boolean
   /** A FETCH asked for a queue that another client has declared. */

@@ -1,5 +1,6 @@
 import type { BrokerWarning } from './broker.ts'
 import { DepthSampler, type DepthSamplerDeps } from './depth-sampler.ts'
+import { DriftWatch, type DriftWatchDeps } from './drift-watch.ts'
 import { lookFor } from './entity.ts'
 import { NewLedger, type NewLedgerDeps } from './new-ledger.ts'
 import type { BrokerOptions } from './options.ts'
@@ -13,10 +14,13 @@ import type { Topology } from './topology.ts'
  */
 const EVERY_MS = 10_000
 
-type Parts = Omit<DepthSamplerDeps, 'isSame'> & QueueMarkersDeps & NewLedgerDeps
+type Parts = Omit<DepthSamplerDeps, 'isSame' | 'drift'> &
+  QueueMarkersDeps &
+  NewLedgerDeps &
+  DriftWatchDeps
 
 export interface QueueWatchDeps extends Parts {
-  hooks: QueueMarkersDeps['hooks'] & NewLedgerDeps['hooks']
+  hooks: QueueMarkersDeps['hooks'] & NewLedgerDeps['hooks'] & DriftWatchDeps['hooks']
   options: Pick<BrokerOptions, 'declare' | 'watchMs'>
   /** Checks whether entities that were missing are still missing. */
   lookAgain(scratch: ScratchChannel): Promise<void>
@@ -31,6 +35,7 @@ export class QueueWatch {
   readonly #markers: QueueMarkers
   readonly #sampler: DepthSampler
   readonly #newLedger: NewLedger
+  readonly #drift: DriftWatch
   #timer: NodeJS.Timeout | undefined
   #isLooking = false
   /** The missing exchange that was logged last, while it is missing. */
@@ -40,8 +45,10 @@ export class QueueWatch {
     this.#deps = deps
     this.#newLedger = new NewLedger(deps)
     this.#markers = new QueueMarkers(deps)
+    this.#drift = new DriftWatch(deps)
     this.#sampler = new DepthSampler({
       ...deps,
+      drift: this.#drift,
       isSame: (scratch, queue) => this.#markers.isSame(scratch, queue),
     })
   }
@@ -63,6 +70,8 @@ export class QueueWatch {
   /** The queue was looked for and does not exist. */
   forget(queue: string): void {
     this.#markers.forget(queue)
+    this.#drift.forget(queue)
+    this.#sampler.noteMissing(queue)
   }
 
   /** Jobs without a token, according to a recent enough sample; else 0. */
@@ -70,8 +79,13 @@ export class QueueWatch {
     return this.#sampler.missing(queue)
   }
 
+  /** See `DriftWatch`. */
+  driftedBefore(queue: string): number | null {
+    return this.#drift.driftedBefore(queue)
+  }
+
   warnings(): BrokerWarning[] {
-    return [...this.#newLedger.warnings(), ...this.#sampler.warnings()]
+    return [this.#newLedger, this.#sampler, this.#drift].flatMap((part) => part.warnings())
   }
 
   async #look(): Promise<void> {

@@ -30,6 +30,7 @@ import { Denials } from './denials.ts'
 import { EntityChecker } from './entity-checker.ts'
 import { shownMessage } from './message.ts'
 import { createNames, type Names } from './names.ts'
+import { newQueueWatch, type Watching } from './new-queue-watch.ts'
 import type { BrokerGauges } from './observer.ts'
 import type { BrokerDeps, BrokerOptions } from './options.ts'
 import { outgoingOrNull, toDeadLetters } from './outgoing.ts'
@@ -37,10 +38,10 @@ import type { Outgoing } from './publish-lane.ts'
 import { Publisher } from './publisher.ts'
 import { QueueDeaths } from './queue-deaths.ts'
 import { QueueRemoval, type QueueRemovalDeps } from './queue-removal.ts'
-import { QueueWatch } from './queue-watch.ts'
+import type { QueueWatch } from './queue-watch.ts'
 import { rechecksBy } from './rechecks.ts'
 import { Rungs } from './rungs.ts'
-import { loadTopology, type Topology } from './topology.ts'
+import { loadTopology } from './topology.ts'
 
 /** Longest wait of `start`, before which nothing is served: each silent host alone takes as long. */
 const START_WAIT_MS = 10_000
@@ -140,7 +141,7 @@ export class RabbitBroker implements Broker, Service {
       owner: () => this.#consumers.owner,
       onUp: () => hooks.onUp(),
     })
-    this.#watch = this.#newWatch(options, topology, rechecks.onExchangeGone)
+    this.#watch = this.#newWatch({ ...shared, ...declaring, ...rechecks })
     this.removal = this.#newRemoval({ ...declaring, logger })
     this.#listen()
   }
@@ -276,6 +277,10 @@ export class RabbitBroker implements Broker, Service {
     return Math.min(this.#watch.missing(queue), available)
   }
 
+  driftedBefore(queue: string): number | null {
+    return this.#watch.driftedBefore(queue)
+  }
+
   take(request: TakeRequest): Promise<Delivery[]> {
     return this.#consumers.deliveries.take(request)
   }
@@ -328,23 +333,11 @@ export class RabbitBroker implements Broker, Service {
     }
   }
 
-  #newWatch(options: BrokerOptions, topology: Topology, onExchangeGone: () => void): QueueWatch {
-    return new QueueWatch({
-      ...this.#deps,
-      options,
-      topology,
-      connection: this.#connections.declare,
-      names: this.#names,
-      now: () => this.#deps.clock.now(),
-      // The depth of a dead queue says nothing about its jobs.
-      queues: () =>
-        [...this.#declarer.knownQueues()].filter((queue) => !this.#dead.isDoubtful(queue)),
-      readyQueues: () => this.#declarer.readyQueues(),
-      available: (queue) => this.#deps.hooks.availableJobs(queue),
-      held: (queue) => this.#consumers.deliveries.heldOf(queue) + this.#publisher.pending,
-      onGone: (queue) => void this.#declarer.recheck(queue),
-      lookAgain: (scratch) => this.#checker.lookAgain(scratch),
-      onExchangeGone,
+  #newWatch(given: Omit<Watching, 'declarer' | 'dead' | 'publisher' | 'deliveries'>): QueueWatch {
+    return newQueueWatch({
+      ...given,
+      ...{ declarer: this.#declarer, dead: this.#dead, publisher: this.#publisher },
+      deliveries: this.#consumers.deliveries,
     })
   }
 

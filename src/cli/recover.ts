@@ -17,12 +17,16 @@ const SILENCE_MS = 300_000
  */
 export const recoverCommand: Command = {
   summary:
-    'declare a lost queue again and republish its available jobs, at OJS_URL with OJS_API_KEY',
-  usage: 'ojs-rabbitmq recover --queue NAME [--url http://127.0.0.1:8080]',
+    'publish the jobs of a lost queue again, and others without a message, at OJS_URL with OJS_API_KEY',
+  usage: 'ojs-rabbitmq recover --queue NAME [--dry-run] [--url http://127.0.0.1:8080]',
   async run(args, env) {
     const { values } = parseArgs({
       args: [...args],
-      options: { queue: { type: 'string' }, url: { type: 'string' } },
+      options: {
+        queue: { type: 'string' },
+        url: { type: 'string' },
+        'dry-run': { type: 'boolean' },
+      },
     })
     if (!values.queue) {
       console.error(`usage: ${recoverCommand.usage}`)
@@ -41,14 +45,16 @@ export const recoverCommand: Command = {
       )
       return 2
     }
-    const headers = key ? { authorization: `Bearer ${key}` } : {}
+    const type = { 'content-type': 'application/json' }
+    const headers = key ? { ...type, authorization: `Bearer ${key}` } : type
     const shown = redactUrls(base)
     if (!URL.canParse(base)) {
       console.error(`'${shown}' is not a URL such as http://127.0.0.1:8080. See --url and OJS_URL.`)
       return 2
     }
     const certificate = await ownCertificate(env)
-    const asked = post(below(base, path), { headers, ...certificate })
+    const body = JSON.stringify({ dry_run: values['dry-run'] === true })
+    const asked = post(below(base, path), { headers, ...certificate }, body)
     const answered = await asked.catch(describeError)
     if (typeof answered === 'string') {
       const names = /^https:/i.test(base)
@@ -84,13 +90,17 @@ async function ownCertificate(env: NodeJS.ProcessEnv): Promise<object> {
 }
 
 /** Not with `fetch`, which cannot present a client certificate. */
-async function post(url: URL, options: object): Promise<{ isDone: boolean; body: string }> {
+async function post(
+  url: URL,
+  options: object,
+  content: string,
+): Promise<{ isDone: boolean; body: string }> {
   const response = await new Promise<IncomingMessage>((resolve, reject) => {
     const send = url.protocol === 'https:' ? requestTls : request
     const sent = send(url, { ...options, method: 'POST', timeout: SILENCE_MS }, resolve)
     sent.on('timeout', () => sent.destroy(new Error('no answer in time')))
     sent.on('error', reject)
-    sent.end()
+    sent.end(content)
   })
   const { statusCode = 0 } = response
   return { isDone: statusCode >= 200 && statusCode < 300, body: await text(response) }

@@ -10,6 +10,7 @@ import type {
   LostQueues,
   QueuePauses,
   QueueTraffic,
+  TokenlessJobs,
   UnwrittenQueues,
 } from './queues.ts'
 import type { SchemaLedger } from './schemas.ts'
@@ -35,6 +36,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   readonly unwritten: UnwrittenQueues
   readonly traffic: QueueTraffic
   readonly idle: IdleQueues
+  readonly tokenless: TokenlessJobs
   readonly workflows: WorkflowLedger
   readonly idempotency: IdempotencyMemory
 

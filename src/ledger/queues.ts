@@ -55,6 +55,24 @@ export interface UnwrittenQueues {
   settle(queue: string): Promise<void>
 }
 
+/**
+ * Jobs whose token RabbitMQ has lost: `available`, owing no token, and not known to be with a native worker,
+ * though their queue is empty.
+ */
+export interface TokenlessJobs {
+  /** The ids of those that became available within the span, oldest first. */
+  list(queue: string, span: EnqueuedSpan, limit: number): Promise<string[]>
+
+  /** Gives each of them a new outbox nonce, which the relay publishes. Returns how many. */
+  rearm(queue: string, span: EnqueuedSpan): Promise<number>
+}
+
+/** Clock time: after `after` (null: at any time), and up to `before`. */
+export interface EnqueuedSpan {
+  after: number | null
+  before: number
+}
+
 /** Queues that nobody uses any more. */
 export interface IdleQueues {
   /**

@@ -7,6 +7,8 @@ import type { ScratchChannel } from '../../src/broker/scratch-channel.ts'
 /** The ledger's numbers of available jobs, one per question; the last one stays. */
 let available: number[]
 let held: number
+let queues: string[]
+let noted: string[]
 /** Messages in the queue; null: the queue does not exist. */
 let ready: number | null
 let isSame: boolean
@@ -17,6 +19,8 @@ const warn = vi.fn()
 beforeEach(() => {
   available = [0]
   held = 0
+  queues = ['q']
+  noted = []
   ready = 0
   isSame = true
   now = 1_000
@@ -25,10 +29,14 @@ beforeEach(() => {
   sampler = new DepthSampler({
     names: createNames(''),
     now: () => now,
-    queues: () => ['q'],
+    queues: () => queues,
     available: () => (available.length > 1 ? available.shift() : available[0]) ?? 0,
     held: () => held,
     isSame: async () => isSame,
+    drift: {
+      isOfInterest: (queue) => queue === 'q149',
+      note: async (queue) => void noted.push(queue),
+    },
     logger: { warn },
   })
 })
@@ -89,10 +97,13 @@ it('the sampler ignores tokens that the gateway holds, and jobs that came or wen
   expect(await missing()).toBe(0)
 })
 
-it('the sampler does not ask RabbitMQ about a queue with few jobs', async () => {
+it('the sampler asks about queues without many jobs for the drift watch, but about few without any', async () => {
   available = [100]
+  queues = Array.from({ length: 150 }, (_, i) => `q${i}`)
   await missing()
-  expect(asked).toBe(0)
+  expect(asked).toBe(101)
+  expect(noted.slice(-1)).toEqual(['q149'])
+  expect(sampler.warnings()).toEqual([])
 })
 
 it('the sampler keeps a sample for 15 s, also when the queue is gone', async () => {

@@ -115,6 +115,8 @@ export async function startBroker(
     hooks: {
       recordedQueues: () => [],
       availableJobs: () => 0,
+      claimableJobs: () => 0,
+      onDrift: async () => 0,
       onQueueMissing: async (queue) => {
         recorder.note('onQueueMissing', queue)
         return 'declare'

@@ -308,6 +308,7 @@ describe('silent acknowledgements', () => {
       available: () => available,
       held: () => held,
       isSame: async () => isSame,
+      drift: { isOfInterest: () => false, note: async () => {} },
       logger: { warn() {} },
     })
     const missing = async () => {

@@ -165,7 +165,7 @@ describe('ojs-rabbitmq', () => {
     const args = (queue: string) => ['recover', '--queue', queue, '--url', gateway.url]
     const exists = await cli(args('here'))
     expect(exists.code).toBe(1)
-    expect(exists.err).toContain('only a queue that is gone')
+    expect(exists.err).toContain('no job of it is known to have no message')
     expect((await cli(args('unknown'))).err).toContain('not_found')
   })
 

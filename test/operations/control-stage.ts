@@ -100,6 +100,8 @@ async function openStage(): Promise<Stage> {
         onControl: async () => 'handled',
         isPaused: (queue) => ledger.pauses.since(queue) !== null,
         availableJobs: (queue) => ledger.counts(queue).available,
+        claimableJobs: (queue) => ledger.claimable(queue),
+        onDrift: async () => 0,
         onUp: () => deps.wakeRelay(),
         onConsumeUp: async () => {},
       },

@@ -87,6 +87,7 @@ test('docs/operations.md explains exactly the health warnings that the sources h
     'entity',
     'new-ledger',
     'depth-sampler',
+    'drift-watch',
     'rungs',
     'entity-checker',
   ].map((name) => `broker/${name}`)

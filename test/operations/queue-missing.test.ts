@@ -38,6 +38,7 @@ beforeEach(async () => {
   stage = onToldBroker(harness, {
     silentlyAcknowledged: () => silently,
     probeQueue: async () => 'missing',
+    driftedBefore: () => null,
     broadcast: async ({ queue, type }) => {
       told.push(`${type} ${queue}`)
       return confirms ? 'confirmed' : 'refused'

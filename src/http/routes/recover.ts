@@ -1,4 +1,5 @@
-import { recoverQueue } from '../../operations/recover.ts'
+import { OjsError } from '../../errors.ts'
+import { recoverable, recoverQueue } from '../../operations/recover.ts'
 import { answer } from '../answer.ts'
 import { readOptionalJson } from '../body.ts'
 import { pathParameter, type Route } from '../route.ts'
@@ -12,10 +13,23 @@ export function recoverRoutes({ deps }: Door): Route[] {
       path: '/ojs/v1/admin/queues/:name/recover',
       access: ['operator'],
       async handle(request, response) {
-        await readOptionalJson(request, response, deps.settings.maxBodyBytes)
-        const recovered = await recoverQueue(deps, pathParameter(request, 'name'), request.context)
+        const body = await readOptionalJson(request, response, deps.settings.maxBodyBytes)
+        const queue = pathParameter(request, 'name')
+        const recovered = isDryRun(body)
+          ? await recoverable(deps, queue)
+          : await recoverQueue(deps, queue, request.context)
         answer(response, 200, JSON.stringify(recovered))
       },
     },
   ]
+}
+
+/** `{ "dry_run": true }`. Throws 400 for another value, which may have meant that nothing is to be published. */
+function isDryRun(body: unknown): boolean {
+  const given: unknown =
+    typeof body === 'object' && body !== null ? Reflect.get(body, 'dry_run') : null
+  if (typeof given === 'boolean' || given == null) return given === true
+  throw new OjsError('invalid_request', "'dry_run' must be true or false.", {
+    details: { field: 'dry_run' },
+  })
 }

@@ -71,6 +71,7 @@ import { SqliteSchemas } from './schemas.ts'
 import type { Recount } from './state-counter.ts'
 import { prepareStatements } from './statements.ts'
 import { openStore, type Store } from './store.ts'
+import { SqliteTokenless } from './tokenless.ts'
 import { cancelledTokens } from './tombstones.ts'
 import type { TrafficMinutes } from './traffic.ts'
 import { SqliteUnwrittenQueues } from './unwritten-queues.ts'
@@ -87,6 +88,7 @@ export class SqliteLedger implements Ledger {
   readonly lost: SqliteLostQueues
   readonly unwritten: SqliteUnwrittenQueues
   readonly idle: SqliteIdleQueues
+  readonly tokenless: SqliteTokenless
   readonly traffic: TrafficMinutes
   readonly workflows: SqliteWorkflows
   readonly idempotency: SqliteIdempotency
@@ -118,6 +120,7 @@ export class SqliteLedger implements Ledger {
     this.lost = new SqliteLostQueues(statements, this.#access)
     this.unwritten = new SqliteUnwrittenQueues(statements, this.#access)
     this.idle = new SqliteIdleQueues(store, this.#access, this.lost)
+    this.tokenless = new SqliteTokenless(store, this.#access)
     this.traffic = store.traffic
     this.workflows = new SqliteWorkflows(store, this.#access)
     this.idempotency = new SqliteIdempotency(this.#access, statements)

@@ -4,7 +4,7 @@ import { onlyRow } from './driver.ts'
 import type { WaitingRow } from './statements.ts'
 import type { Store } from './store.ts'
 
-const REARM_PAGE = 1000
+export const REARM_PAGE = 1000
 /** How many rows a page looks at: a queue may have any number of rows whose token was elsewhere. */
 const MAX_LOOKED_AT = 10_000
 
@@ -15,19 +15,19 @@ const MAX_LOOKED_AT = 10_000
 const DRIFT_MS = 60_000
 
 /** The rows still to do: those with `after` < seq <= `upTo`, the last row when the first page began. */
-interface RearmCursor {
+export interface RearmCursor {
   after: number
   upTo: number
 }
 
-interface RearmedPage {
+export interface RearmedPage {
   rearmed: number
   /** Where the next page starts; null after the last one. */
   next: RearmCursor | null
 }
 
 /** Runs the pages, each in a group of its own, so that a long queue does not block everything else. */
-async function inPages(
+export async function inPages(
   access: Access,
   page: (cursor: RearmCursor | null) => RearmedPage,
 ): Promise<number> {
@@ -139,7 +139,7 @@ function forgetRungPage(
 type Span = RearmCursor & { to: number }
 
 /** The rows that one page looks at: `to` is the last of them. */
-function spanOf(
+export function spanOf(
   store: Store,
   queue: string,
   cursor: RearmCursor | null,
@@ -151,7 +151,7 @@ function spanOf(
 }
 
 /** The next page begins behind the rows that this one looked at, or behind its last row if it was full. */
-function nextOf(rows: readonly WaitingRow[], { to, upTo }: Span): RearmCursor | null {
+export function nextOf(rows: readonly WaitingRow[], { to, upTo }: Span): RearmCursor | null {
   if (rows.length === 0 && to >= upTo) return null
   return { after: rows.length < REARM_PAGE ? to : (rows.at(-1)?.seq ?? to), upTo }
 }
@@ -161,7 +161,7 @@ function beginning(store: Store): RearmCursor {
   return { after: 0, upTo: onlyRow(store.statements.lastSeq.get()).seq }
 }
 
-function rearmRow(
+export function rearmRow(
   store: Store,
   row: WaitingRow,
   { isOwed, isTokenGone }: { isOwed: boolean; isTokenGone: boolean },

@@ -256,6 +256,17 @@ function prepareLost(db: Database) {
              AND due_at - coalesce(retry_delay_ms, rung_ms) + rung_ms <= ?5)
        ORDER BY seq LIMIT ?4`,
     ),
+    /** The rows of a queue whose token RabbitMQ should have, by when they became available. */
+    tokenless: db.prepare<
+      [...Span, limit: number, after: number, before: number],
+      WaitingRow & { id: string }
+    >(
+      `SELECT seq, id, queue, state, holder FROM jobs INDEXED BY jobs_live
+       WHERE queue = ?1 AND ended_at IS NULL AND seq > ?2 AND seq <= ?3
+         AND state = 'available' AND outbox IS NULL AND holder IS NOT 'native'
+         AND enqueued_at > ?5 AND enqueued_at <= ?6
+       ORDER BY seq LIMIT ?4`,
+    ),
     /** The rows whose token was in a lost rung, or is owed to it. */
     rearmableOfRung: db.prepare<[...Span, limit: number, rungMs: number], WaitingRow>(
       `${live}
