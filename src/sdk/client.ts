@@ -10,8 +10,8 @@ import {
   objectIn,
   segment,
 } from './exchange.ts'
-import { requireObject } from './given.ts'
-import { HttpTransport, type HttpTransportOptions } from './http-transport.ts'
+import { requireKnown, requireObject } from './given.ts'
+import { HTTP_OPTIONS, HttpTransport, type HttpTransportOptions } from './http-transport.ts'
 import type { Job } from './job.ts'
 import { newJobId } from './job-id.ts'
 import {
@@ -22,6 +22,7 @@ import {
   wireJob,
 } from './job-options.ts'
 import { isRecord } from './json.ts'
+import { requireJson } from './json-value.ts'
 import { type Middleware, MiddlewareChain } from './middleware.ts'
 import { requireSignal } from './on-abort.ts'
 import {
@@ -76,8 +77,9 @@ export class OJSClient {
   /** Throws `TypeError` for invalid options, such as an AMQP URL. */
   constructor(options: OJSClientOptions) {
     requireObject(options, 'OJSClient needs options, such as { url }.')
+    requireKnown(options, OPTIONS, 'OJSClient')
     if (options.url !== undefined) refuseAmqp(options.url, 'OJSClient', 'NativeProducer')
-    const exchange = exchangeOver(transportOf(options))
+    const exchange = checking(exchangeOver(transportOf(options)))
     this.#exchange = exchange
     this.queues = queuesOf(exchange)
     this.cron = cronOf(exchange)
@@ -242,6 +244,16 @@ export class OJSClient {
     })
     if (job.type !== type) throw conflict
     return job
+  }
+}
+
+const OPTIONS = { ...HTTP_OPTIONS, transport: true }
+
+/** Sends only what the server reads as it was meant, whichever call or middleware has made it. */
+function checking(exchange: Exchange): Exchange {
+  return async (request) => {
+    if (isRecord(request.body)) requireJson(request.body)
+    return await exchange(request)
   }
 }
 

@@ -11,4 +11,16 @@ export function requireObject(value: unknown, message: string): void {
   if (!isRecord(value)) throw new TypeError(message)
 }
 
+/**
+ * Throws `TypeError` for a member that `known` does not list: a misspelt option would have no effect. `of`: what
+ * takes the options, e.g. `a worker`.
+ */
+export function requireKnown(options: object, known: object, of: string): void {
+  for (const [name, value] of Object.entries(options)) {
+    if (Object.hasOwn(known, name) || value === undefined) continue
+    const names = Object.keys(known).join(', ')
+    throw new TypeError(`'${name}' is not an option of ${of}: these are ${names}.`)
+  }
+}
+
 export type Given<T> = { [Name in keyof T]: Exclude<T[Name], undefined> }

@@ -1,6 +1,6 @@
 import { errorOfAnswer, OJSTransportError, retryAfterOf } from './errors.ts'
 import { notOjs } from './exchange.ts'
-import { given, requireObject } from './given.ts'
+import { given, requireKnown, requireObject } from './given.ts'
 import { isRecord } from './json.ts'
 import { onAbort } from './on-abort.ts'
 import { MAX_DELAY_MS } from './pause.ts'
@@ -52,6 +52,15 @@ export interface HttpTransportOptions {
   fetch?: Fetch | undefined
 }
 
+export const HTTP_OPTIONS: Readonly<Record<keyof HttpTransportOptions, true>> = {
+  url: true,
+  auth: true,
+  headers: true,
+  timeout: true,
+  retry: true,
+  fetch: true,
+}
+
 /**
  * The OJS HTTP binding over `fetch` (seed 001; seed 004, "The transport layer"). Does not follow redirects,
  * which would turn a POST into a GET. No error message contains credentials. At most 128 requests are under
@@ -69,6 +78,7 @@ export class HttpTransport implements Transport {
   /** Throws `TypeError` for invalid options. */
   constructor(options: HttpTransportOptions) {
     requireObject(options, 'HttpTransport needs options, such as { url }.')
+    requireKnown(options, HTTP_OPTIONS, 'HttpTransport')
     const { url, auth, headers = {}, timeout, retry, fetch } = options
     const endpoint = endpointOf(url, auth)
     this.#origin = endpoint.origin

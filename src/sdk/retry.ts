@@ -1,6 +1,6 @@
 import { familyOf } from './error-codes.ts'
 import { OJSError, OJSTransportError } from './errors.ts'
-import { given } from './given.ts'
+import { given, requireKnown } from './given.ts'
 import { isRecord } from './json.ts'
 
 export interface RetryOptions {
@@ -31,9 +31,14 @@ export function retryPolicy(options: RetryOptions | false | undefined): RetryPol
   if (options !== undefined && !isRecord(options)) {
     throw new TypeError('retry must be an object such as { maxAttempts: 5 }, or false.')
   }
+  requireKnown(options ?? {}, DEFAULTS, "'retry'")
   const policy = { ...DEFAULTS, ...given(options ?? {}) }
   for (const [name, value] of Object.entries(policy)) {
-    if (!(value >= 0)) throw new TypeError(`retry.${name} must be a number of at least 0.`)
+    const isLimit = name !== 'initialDelay'
+    const isUsable = isLimit ? value >= 0 : Number.isFinite(value) && value >= 0
+    if (typeof value === 'number' && isUsable) continue
+    const or = isLimit ? ', or Infinity for no limit' : ''
+    throw new TypeError(`retry.${name} must be a number of at least 0${or}.`)
   }
   return policy
 }
@@ -52,7 +57,7 @@ export function delayBeforeRetry(
   if (!isRefusedForRate(error) && !(isIdempotent && isTemporary(error))) return undefined
   const askedMs = retryAfterMs(error)
   if (askedMs > policy.maxRetryAfter) return undefined
-  const backoff = Math.min(policy.maxDelay, policy.initialDelay * 2 ** (attempt - 1))
+  const backoff = Math.min(policy.maxDelay, policy.initialDelay * 2 ** Math.min(attempt - 1, 30))
   // Never earlier than the server asked; with jitter, because other clients were told the same.
   return Math.max(askedMs, backoff / 2) + (Math.random() * backoff) / 2
 }

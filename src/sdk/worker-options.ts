@@ -1,4 +1,4 @@
-import { requireObject } from './given.ts'
+import { requireKnown, requireObject } from './given.ts'
 import { HttpSource } from './http-source.ts'
 import { type Fetch, HttpTransport } from './http-transport.ts'
 import { nodeFetch } from './node-fetch.ts'
@@ -52,6 +52,24 @@ export interface OJSWorkerOptions {
   handleSignals?: boolean | undefined
 }
 
+const OPTIONS: Readonly<Record<keyof OJSWorkerOptions, true>> = {
+  url: true,
+  auth: true,
+  headers: true,
+  fetch: true,
+  transport: true,
+  source: true,
+  queues: true,
+  concurrency: true,
+  workerId: true,
+  pollInterval: true,
+  heartbeatInterval: true,
+  gracePeriod: true,
+  visibilityTimeout: true,
+  logger: true,
+  handleSignals: true,
+}
+
 export interface WorkerSettings {
   readonly source: JobSource
   readonly queues: readonly string[]
@@ -75,6 +93,7 @@ function show(level: 'warn' | 'error'): WorkerLogger['warn'] {
 /** The options with defaults. Throws `TypeError` for invalid ones. */
 export function settingsOf(options: OJSWorkerOptions): WorkerSettings {
   requireObject(options, 'A worker needs options, such as { url }.')
+  requireKnown(options, OPTIONS, 'OJSWorker')
   const { logger, queues = ['default'], workerId = randomId() } = options
   requireNames(queues)
   requireWorkerId(workerId)

@@ -5,7 +5,7 @@ import { reconnectDelayMs } from '../broker/reconnect.ts'
 import { untilDeadline } from '../lifecycle.ts'
 import type { NativeContext } from '../schemas/native-job.ts'
 import { Deferred } from '../sdk/deferred.ts'
-import { requireObject } from '../sdk/given.ts'
+import { requireKnown, requireObject } from '../sdk/given.ts'
 import type { JobSource, SourceOptions, SourceSink } from '../sdk/source.ts'
 import { uuid7 } from '../uuid.ts'
 import { ClaimedQueues } from './claimed-queues.ts'
@@ -14,7 +14,7 @@ import { GatewayLine } from './gateway-line.ts'
 import { Heartbeat } from './heartbeat.ts'
 import { Intake } from './intake.ts'
 import { AmqpLink } from './link.ts'
-import { type AmqpOptions, delayMs, requireVersion, withDefaults } from './options.ts'
+import { AMQP_OPTIONS, type AmqpOptions, delayMs, requireVersion, withDefaults } from './options.ts'
 import { Orders } from './orders.ts'
 import { Relief } from './relief.ts'
 import { Reporter } from './reporter.ts'
@@ -33,6 +33,12 @@ export interface AmqpSourceOptions extends AmqpOptions {
   heartbeatInterval?: number | undefined
   /** Version of the worker program, shown in the gateway's list of workers. */
   version?: string | undefined
+}
+
+export const SOURCE_OPTIONS: Readonly<Record<keyof AmqpSourceOptions, true>> = {
+  ...AMQP_OPTIONS,
+  heartbeatInterval: true,
+  version: true,
 }
 
 /**
@@ -69,6 +75,7 @@ class AmqpSource implements JobSource {
 
   constructor(options: AmqpSourceOptions) {
     requireObject(options, 'The options must be an object, such as { url }.')
+    requireKnown(options, SOURCE_OPTIONS, 'amqpSource')
     const { heartbeatInterval = HEARTBEAT_MS, version, ...others } = options
     requireVersion(version)
     this.#version = version

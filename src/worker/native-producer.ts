@@ -4,6 +4,7 @@ import { OJSClient } from '../sdk/client.ts'
 import { Deferred } from '../sdk/deferred.ts'
 import { OJSBackendError, OJSTransportError } from '../sdk/errors.ts'
 import { type CallOptions, segment } from '../sdk/exchange.ts'
+import { requireKnown, requireObject } from '../sdk/given.ts'
 import type { Job } from '../sdk/job.ts'
 import type { JobOptions, JobSpec } from '../sdk/job-options.ts'
 import { onAbort } from '../sdk/on-abort.ts'
@@ -12,7 +13,7 @@ import { uuid7 } from '../uuid.ts'
 import { AmqpTransport, JOB_QUEUE } from './amqp-transport.ts'
 import { GatewayLine } from './gateway-line.ts'
 import { AmqpLink } from './link.ts'
-import { type AmqpOptions, withDefaults } from './options.ts'
+import { AMQP_OPTIONS, type AmqpOptions, withDefaults } from './options.ts'
 
 /** How long `close` waits for calls under way, including their confirms. */
 const CLOSE_MS = 10_000
@@ -34,6 +35,8 @@ export class NativeProducer {
 
   /** Connects at the first call. Throws `TypeError` for a URL that is not AMQP and other invalid options. */
   constructor(options: AmqpOptions) {
+    requireObject(options, 'NativeProducer needs options, such as { url }.')
+    requireKnown(options, AMQP_OPTIONS, 'NativeProducer')
     this.#link = new AmqpLink(withDefaults(options, 'ojs-producer'), {
       askForQueue: (queue, rungMs) => this.#gateway.announce(queue, rungMs),
       gauges: () => ({ consumers: [], queues: [] }),

@@ -1,18 +1,28 @@
 import { checkQueueName } from '../job/queue-name.ts'
-import { requireObject } from '../sdk/given.ts'
+import { requireKnown, requireObject } from '../sdk/given.ts'
 import { OJSWorker } from '../sdk/worker.ts'
 import type { OJSWorkerOptions } from '../sdk/worker-options.ts'
-import { type AmqpSourceOptions, amqpSource } from './amqp-source.ts'
+import { type AmqpSourceOptions, amqpSource, SOURCE_OPTIONS } from './amqp-source.ts'
 
 /** The options of `OJSWorker` that have a meaning without HTTP, and those of `amqpSource`. */
 export type NativeWorkerOptions = AmqpSourceOptions &
   Pick<OJSWorkerOptions, 'queues' | 'concurrency' | 'workerId' | 'gracePeriod' | 'handleSignals'>
+
+const OPTIONS: Readonly<Record<keyof NativeWorkerOptions, true>> = {
+  ...SOURCE_OPTIONS,
+  queues: true,
+  concurrency: true,
+  workerId: true,
+  gracePeriod: true,
+  handleSignals: true,
+}
 
 /** An `OJSWorker` directly on RabbitMQ: the same handlers, middleware, slots and shutdown. */
 export class NativeWorker extends OJSWorker {
   /** Throws `TypeError` for invalid options. Does not connect yet. */
   constructor(options: NativeWorkerOptions) {
     requireObject(options, 'NativeWorker needs options, such as { url }.')
+    requireKnown(options, OPTIONS, 'NativeWorker')
     const { queues, concurrency, workerId, gracePeriod, handleSignals, ...amqp } = options
     const { logger } = amqp
     const source = amqpSource(amqp)

@@ -47,6 +47,23 @@ export interface AmqpOptions {
   registry?: MetricRegistry | undefined
 }
 
+export const AMQP_OPTIONS: Readonly<Record<keyof AmqpOptions, true>> = {
+  url: true,
+  prefix: true,
+  queueType: true,
+  declare: true,
+  delayMode: true,
+  topologyPath: true,
+  timeoutMs: true,
+  publishTimeoutMs: true,
+  maxRungs: true,
+  rungSettleMs: true,
+  answerTimeoutMs: true,
+  connectionName: true,
+  logger: true,
+  registry: true,
+}
+
 export type LinkOptions = Given<
   Required<Omit<AmqpOptions, 'registry' | 'url' | 'logger' | 'rungSettleMs'>>
 > & {
