@@ -103,7 +103,7 @@ export const VARIABLES = {
     doc: 'plugin: how long before its due time RabbitMQ gets a job',
   },
   OJS_MAX_BODY_BYTES: { fallback: '2097152', doc: 'largest request body' },
-  OJS_MAX_BATCH_BYTES: { fallback: '33554432', doc: 'largest body of POST /jobs/batch' },
+  OJS_MAX_BATCH_BYTES: { fallback: '8388608', doc: 'largest body of POST /jobs/batch' },
   OJS_RETENTION_COMPLETED: { fallback: 'P7D', doc: 'how long completed jobs stay readable' },
   OJS_RETENTION_CANCELLED: { fallback: 'P7D', doc: 'how long cancelled jobs stay readable' },
   OJS_RETENTION_DISCARDED: { fallback: 'P30D', doc: 'how long discarded jobs stay readable' },

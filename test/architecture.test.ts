@@ -40,6 +40,7 @@ const AT_THE_TOP = [
   'lifecycle.ts',
   'logger.ts',
   'memory.ts',
+  'slices.ts',
   'uuid.ts',
 ]
 

@@ -1,6 +1,6 @@
 import { type OjsError, unavailable } from '../errors.ts'
 
-/** A body that has not arrived completely. */
+/** The body of a request. */
 export interface Incoming {
   /** The largest size that is allowed for it. */
   readonly maxBytes: number
@@ -9,10 +9,11 @@ export interface Incoming {
   refuse(error: OjsError): void
 }
 
-/** Limits the memory of all incoming bodies together, which the limit per body does not. */
+/** Limits the memory of all bodies together until they are parsed, which the limit per body does not. */
 export class BodyBudget {
   readonly #maxBytes: number
   readonly #coming = new Set<Incoming>()
+  readonly #complete = new Set<Incoming>()
   #taken = 0
 
   constructor(maxBytes: number) {
@@ -39,9 +40,14 @@ export class BodyBudget {
     }
   }
 
+  /** The body has arrived, and is not refused any more. It counts until it ends. */
+  complete(body: Incoming): void {
+    if (this.#coming.delete(body)) this.#complete.add(body)
+  }
+
   /** Idempotent. */
   end(body: Incoming): void {
-    if (this.#coming.delete(body)) this.#taken -= body.size
+    if (this.#coming.delete(body) || this.#complete.delete(body)) this.#taken -= body.size
   }
 
   /**

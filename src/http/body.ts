@@ -2,13 +2,24 @@ import type { Request, Response } from 'express'
 import { OjsError } from '../errors.ts'
 import { partOfHeap, UNCOUNTED_BYTES } from '../memory.ts'
 import { heapOfText } from '../schemas/json-heap.ts'
-import { JSON_LIMITS, type JsonLimits, parseJsonObject } from '../schemas/json-text.ts'
+import {
+  JSON_LIMITS,
+  type JsonLimits,
+  parseJsonInSlices,
+  parseJsonObject,
+  valueLimits,
+} from '../schemas/json-text.ts'
+import { inSlices } from '../slices.ts'
 import { BodyBudget, type Incoming } from './body-budget.ts'
 import { requireJson } from './media-type.ts'
 import { Pieces } from './pieces.ts'
 
 /** Shared by all listeners of the process, since they share its memory. */
-const PROCESS_BUDGET = new BodyBudget(partOfHeap(1 / 4, 256 * 1024 * 1024))
+const PROCESS_BUDGET = new BodyBudget(partOfHeap(1 / 4, 128 * 1024 * 1024))
+
+interface Body extends Incoming {
+  readonly pieces: Pieces
+}
 
 /** The longest body that is looked at for an empty list. */
 const MAX_EMPTY = 64
@@ -31,7 +42,8 @@ export async function readJson(
   { limits = JSON_LIMITS, budget = PROCESS_BUDGET }: Reading = {},
 ): Promise<Record<string, unknown>> {
   if (hasBody(request)) requireJson(request.headers)
-  return parsed(request, await readBody(request, response, maxBytes, budget), limits)
+  const body = await readBody(request, response, maxBytes, budget)
+  return parsed(request, body, body.pieces.take(), { limits, budget })
 }
 
 /**
@@ -45,17 +57,39 @@ export async function readOptionalJson(
   maxBytes: number,
 ): Promise<Record<string, unknown>> {
   const body = await readBody(request, response, maxBytes, PROCESS_BUDGET)
-  if (body.length === 0) return {}
-  requireJson(request.headers)
-  if (body.length <= MAX_EMPTY && /^\s*\[\s*\]\s*$/.test(body.toString())) return {}
-  return parsed(request, body, JSON_LIMITS)
+  if (body.size === 0) return {}
+  try {
+    requireJson(request.headers)
+  } catch (error) {
+    PROCESS_BUDGET.end(body)
+    throw error
+  }
+  const bytes = body.pieces.take()
+  if (bytes.length <= MAX_EMPTY && /^\s*\[\s*\]\s*$/.test(bytes.toString())) return {}
+  return parsed(request, body, bytes, { limits: JSON_LIMITS, budget: PROCESS_BUDGET })
 }
 
+/** A body of this size is parsed in slices, which would cost a smaller one more than it saves. */
+const SLICED_BYTES = 65_536
+
 /** Parses the body. The route gives the heap that this takes back when it is done (`route.ts`). */
-function parsed({ memory }: Request, body: Buffer, limits: JsonLimits): Record<string, unknown> {
-  if (body.length < UNCOUNTED_BYTES) return parseJsonObject(body, limits)
-  memory.require(heapOfText(body))
-  return parseJsonObject(body, limits, (bytes) => memory.require(bytes))
+function parsed(
+  request: Request,
+  body: Body,
+  bytes: Buffer,
+  { limits, budget }: Required<Reading>,
+): Record<string, unknown> | Promise<Record<string, unknown>> {
+  if (bytes.length < UNCOUNTED_BYTES) return parseJsonObject(bytes, limits)
+  const limited = limits.maxHeap === undefined ? valueLimits(limits, body.maxBytes) : limits
+  return parseLarge(request, bytes, limited).finally(() => budget.end(body))
+}
+
+async function parseLarge({ memory }: Request, bytes: Buffer, limits: JsonLimits) {
+  const afford = (heap: number) => memory.require(heap)
+  afford(heapOfText(bytes))
+  return bytes.length < SLICED_BYTES
+    ? parseJsonObject(bytes, limits, afford)
+    : await inSlices(parseJsonInSlices(bytes, limits, afford))
 }
 
 function hasBody({ headers }: Request): boolean {
@@ -67,7 +101,7 @@ async function readBody(
   response: Response,
   maxBytes: number,
   budget: BodyBudget,
-): Promise<Buffer> {
+): Promise<Body> {
   const declared = Number(request.headers['content-length'] ?? 0)
   if (declared > maxBytes) throw tooLarge(declared, maxBytes)
   if (request.headers.expect !== undefined && request.httpVersion === '1.1') {
@@ -75,16 +109,18 @@ async function readBody(
     response.writeContinue()
   }
   const pieces = new Pieces()
-  await new Promise<void>((resolve, reject) => {
-    let isOver = false
-    const refuse = (error: OjsError) => {
-      if (isOver) return
-      isOver = true
-      budget.end(body)
-      pieces.clear()
-      reject(error)
-    }
-    const body: Incoming = { maxBytes, size: 0, refuse }
+  let isOver = false
+  let reject: (error: OjsError) => void = () => {}
+  const refuse = (error: OjsError) => {
+    if (isOver) return
+    isOver = true
+    budget.end(body)
+    pieces.clear()
+    reject(error)
+  }
+  const body: Body = { maxBytes, size: 0, pieces, refuse }
+  await new Promise<void>((resolve, rejectIt) => {
+    reject = rejectIt
     request.on('data', (chunk: Buffer) => {
       if (isOver) return
       // If the connection ends before the body, the server answers 400 (`parser-errors.ts`), and only the
@@ -101,14 +137,15 @@ async function readBody(
     request.on('end', () => {
       if (isOver) return
       isOver = true
-      budget.end(body)
+      // The rest is parsed at once.
+      if (body.size < UNCOUNTED_BYTES) budget.end(body)
+      else budget.complete(body)
       resolve()
     })
     request.on('error', () => refuse(endedEarly()))
   })
-  // `take` empties `pieces`: the request keeps its listeners, and all they refer to, until it has been
-  // answered. That includes the promise above, which therefore resolves with nothing.
-  return pieces.take()
+  // The request keeps its listeners, and so the pieces too, until it has been answered: they are taken out.
+  return body
 }
 
 /** The client is gone and will not read this error. */

@@ -9,6 +9,7 @@ import type { Cancelled } from '../ledger/ledger.ts'
 import { atIndex } from '../schemas/batch-item.ts'
 import { Fuel, stepsFor } from '../schemas/fuel.ts'
 import { parseBatch, parsePush } from '../schemas/validator.ts'
+import { startNow } from '../slices.ts'
 import { producing } from '../telemetry/tracing.ts'
 import { briefly } from './broadcasts.ts'
 import { followCancel } from './cancel.ts'
@@ -65,7 +66,7 @@ async function pushNew(
   return await producing(step, async (sent) => {
     const inner = sentWith(ofEach, sent)
     const shared = { fuel: new Fuel(stepsFor(items.length)), sorting: new SortingBudget() }
-    const jobs = items.map((item, index) => newBatchJob(deps, { item, index, ...shared }, inner))
+    const jobs = await startNow(newJobs(deps, items, shared, inner))
     requirePublishing(deps)
     await requireQueues(deps, jobs)
     const enqueued = { jobs, chosenIds: jobs.map((job) => job.id) }
@@ -73,12 +74,48 @@ async function pushNew(
   })
 }
 
+interface Shared {
+  fuel: Fuel
+  sorting: SortingBudget
+}
+
+function* newJobs(
+  deps: Deps,
+  items: readonly unknown[],
+  shared: Shared,
+  context: RequestContext,
+): Generator<void, NewJob[]> {
+  const jobs: NewJob[] = []
+  let text = 0
+  for (const [index, item] of items.entries()) {
+    const job = newBatchJob(deps, { item, index, ...shared }, context)
+    jobs.push(job)
+    text += job.envelope.length
+    if (text < SLICE_TEXT) continue
+    text = 0
+    yield
+  }
+  return jobs
+}
+
+/** Queues that are declared at the same time; each takes a channel. */
+const QUEUES_AT_ONCE = 8
+
+/** Jobs with so much text, in characters, are made within a few milliseconds. */
+const SLICE_TEXT = 65_536
+
 async function requireQueues(deps: Deps, jobs: readonly NewJob[]): Promise<void> {
-  for (const queue of new Set(jobs.map((job) => job.queue))) {
-    await requireQueue(deps, queue).catch((error: unknown) => {
-      const index = jobs.findIndex((job) => job.queue === queue)
+  const queues = [...new Set(jobs.map((job) => job.queue))]
+  for (let next = 0; next < queues.length; next += QUEUES_AT_ONCE) {
+    const some = queues.slice(next, next + QUEUES_AT_ONCE)
+    const outcomes = await Promise.allSettled(some.map((queue) => requireQueue(deps, queue)))
+    // The first of them in the order of the batch, whatever the order of the answers.
+    for (const [i, outcome] of outcomes.entries()) {
+      if (outcome.status === 'fulfilled') continue
+      const error: unknown = outcome.reason
+      const index = jobs.findIndex((job) => job.queue === some[i])
       throw error instanceof OjsError ? error.withDetails({ index }) : error
-    })
+    }
   }
 }
 
@@ -192,7 +229,7 @@ function hold(deps: Deps, rows: readonly JobRow[], { requestId }: RequestContext
 
 function newBatchJob(
   deps: Deps,
-  asked: { item: unknown; index: number; fuel: Fuel; sorting: SortingBudget },
+  asked: Shared & { item: unknown; index: number },
   context: RequestContext,
 ): NewJob {
   try {

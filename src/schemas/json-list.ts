@@ -1,16 +1,6 @@
 import { OjsError } from '../errors.ts'
-import {
-  afterString,
-  byteAt,
-  COLON,
-  COMMA,
-  depthChange,
-  type JsonLimits,
-  listOf,
-  OPEN_ARRAY,
-  parseJsonObject,
-  QUOTE,
-} from './json-text.ts'
+import { afterString, byteAt, COLON, COMMA, depthChange, OPEN_ARRAY, QUOTE } from './json-scan.ts'
+import { type JsonLimits, listOf, parseJsonObject } from './json-text.ts'
 
 /** A list whose items belong to different parties, so that one item must not spoil the others. */
 export interface ListMember {

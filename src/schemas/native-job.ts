@@ -5,7 +5,7 @@ import { MAX_INT32 } from '../job/int32.ts'
 import type { Carry, NewJob } from '../job/job.ts'
 import type { PushRequest } from '../job/request.ts'
 import { withBodyTrace } from '../job/trace-carry.ts'
-import { parseJsonObject } from './json-text.ts'
+import { JSON_LIMITS, type JsonLimits, parseJsonObject } from './json-text.ts'
 import { parseToken } from './validator.ts'
 
 /** A natively published message, from a delivery or a dead letter. */
@@ -27,7 +27,10 @@ export interface NativeMessage {
 const ENQUEUED_AT = 'x-ojs-enqueued-at'
 const CREATED_AT = 'x-ojs-created-at'
 
-export type NativeContext = Omit<EnvelopeContext, 'carry' | 'native'>
+export type NativeContext = Omit<EnvelopeContext, 'carry' | 'native'> & {
+  /** Default: those of a single document. */
+  limits?: JsonLimits
+}
 
 /**
  * Converts a natively published message to a job, validated as strictly as an HTTP body (architecture §2,
@@ -39,7 +42,7 @@ export function nativeJob(
   context: NativeContext,
   schedule?: { dueAt: number | null },
 ): NewJob {
-  const body = parseJsonObject(message.message.content)
+  const body = parseJsonObject(message.message.content, context.limits ?? JSON_LIMITS)
   const request = parseToken(withUsableAttempts(body))
   if (request.id == null) throw invalidField('id', "The 'id' field is required.")
   if (message.id === '') {

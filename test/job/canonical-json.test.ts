@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { canonicalJson, fingerprint } from '../../src/job/canonical-json.ts'
+import { canonicalJson, fingerprint, sha256 } from '../../src/job/canonical-json.ts'
 
 const json = fc.jsonValue()
 
@@ -67,7 +67,7 @@ describe('canonical JSON', () => {
         fc.constantFrom('NFD', 'NFC'),
         (text, form) => {
           const other = text.normalize(form)
-          expect(fingerprint({ [other]: [other] })).toBe(fingerprint({ [text]: [text] }))
+          expect(canonicalJson({ [other]: [other] })).toBe(canonicalJson({ [text]: [text] }))
         },
       ),
     )
@@ -125,9 +125,27 @@ describe('canonical JSON', () => {
 
   it('is fingerprinted with SHA-256', () => {
     const ofEmpty = '44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a'
-    expect(fingerprint({})).toBe(ofEmpty)
+    expect(printOf({}).value).toBe(ofEmpty)
+    fc.assert(
+      fc.property(fc.jsonValue(), (value) => {
+        expect(printOf(value).value).toBe(sha256(canonicalJson(value)))
+      }),
+    )
+  })
+
+  it('is fingerprinted in pieces that take a few milliseconds each', () => {
+    const rows = Array.from({ length: 5_000 }, (_, id) => ({ id, tags: ['a', 'b'] }))
+    expect(printOf(rows)).toEqual({ value: sha256(canonicalJson(rows)), pauses: 8 })
   })
 })
+
+function printOf(value: unknown): { value: string; pauses: number } {
+  const work = fingerprint(value)
+  for (let pauses = 0; ; pauses++) {
+    const step = work.next()
+    if (step.done) return { value: step.value, pauses }
+  }
+}
 
 /** Sorts the members by the standard library, to check the order of the canonical form. */
 function inOrder(value: unknown): unknown {

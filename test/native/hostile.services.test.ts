@@ -28,6 +28,9 @@ const NO_JOBS: Record<string, PikaPublish> = {
   'a queue name that is an object': message({ queue: {} }),
   'a nesting of 1,000': message({ args: [JSON.parse(`${'['.repeat(1000)}${']'.repeat(1000)}`)] }),
   'an unsafe integer': { body: `{"id":"${v7()}","type":"a.b","args":[9007199254740993]}` },
+  'a decimal that no double holds': {
+    body: `{"id":"${v7()}","type":"a.b","args":[0.1234567890123456789]}`,
+  },
   'a retry that is a string': message({ retry: 'often' }),
   'another specversion': message({ specversion: '9.9' }),
 }

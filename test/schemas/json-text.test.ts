@@ -34,6 +34,14 @@ describe('a number that JavaScript would change', () => {
     ['17 digits', '{"a":12345678901234567}', 'a'],
     ['400 digits', `{"a":${'9'.repeat(400)}}`, 'a'],
     ['overflow by the exponent', '{"a":1e309}', 'a'],
+    ['underflow by the exponent', '{"a":1e-400}', 'a'],
+    ['underflow, negative', '{"a":-12.5E-340}', 'a'],
+    ['underflow of a fraction', `{"a":0.${'0'.repeat(400)}1}`, 'a'],
+    ['a fraction of 19 digits', '{"a":0.1234567890123456789}', 'a'],
+    ['a fraction of 18 digits', '{"a":12345678901234567.5}', 'a'],
+    ['19 digits with an exponent', '{"a":-1.234567890123456789E+5}', 'a'],
+    ['a fraction of 400 digits', `{"a":0.${'1'.repeat(400)}}`, 'a'],
+    ['a price with 20 digits', '{"a":1234567890123456.7891}', 'a'],
     ['overflow, negative', '{"a":-1E+400}', 'a'],
     ['overflow of a fraction', `{"a":${'9'.repeat(400)}.5}`, 'a'],
     ['overflow with a short exponent', `{"a":${'9'.repeat(300)}e99}`, 'a'],
@@ -68,12 +76,26 @@ describe('a number that JavaScript would change', () => {
     '9007199254740992',
     '-9007199254740992',
     '0.1',
-    '12345678901234567.5',
+    '0.30000000000000004',
+    '12345678901234567e-3',
     '1e22',
     '1.7976931348623157e308',
-    '1e-400',
+    '5e-324',
+    '4.9406564584124654e-324',
+    '2.2250738585072014e-308',
     '-0',
-    `0.${'1'.repeat(400)}`,
+    '-0.0e-500',
+    `0.${'0'.repeat(400)}`,
+    // Zeros that say nothing.
+    '0.1000000000000000000000000',
+    '100000000000000000000.00',
+    // The digits of the double itself, as `%.20g`, .NET's `R` of old or Python's Decimal(0.1) print them.
+    '0.10000000000000000555',
+    '3.1415926535897931160',
+    '0.1000000000000000055511151231257827021181583404541015625',
+    // Older Javas print a digit that is not the nearest one.
+    '5.684341886080801E-14',
+    '2.0E-3',
     `1${'0'.repeat(299)}e8`,
   ])('is not %s, which is kept as a double', (number) => {
     expect(parse(`{"a":${number}}`)).toEqual({ a: Number(number) })
@@ -210,6 +232,28 @@ describe('any text', () => {
         const isKept = String(Number(integer)) === String(integer)
         if (isKept) expect(parse(text)).toEqual({ n: Number(integer) })
         else expect(fieldOf(text)).toBe('n')
+      }),
+    )
+  })
+
+  test('with a double is kept, in whichever of the usual notations it is written', () => {
+    const double = fc.double({ noNaN: true, noDefaultInfinity: true })
+    fc.assert(
+      fc.property(double, fc.integer({ min: 17, max: 60 }), (value, digits) => {
+        const texts = [value.toExponential(), value.toPrecision(digits), String(value)]
+        for (const text of texts.filter((each) => /[.e]/.test(each))) {
+          expect(parse(`{"n":${text}}`)).toEqual({ n: Number(text) })
+        }
+      }),
+      { numRuns: 1_000 },
+    )
+  })
+
+  test('with a decimal of more digits than a double has is refused', () => {
+    const digits = fc.stringMatching(/^[1-9][0-9]{20}[1-9]$/)
+    fc.assert(
+      fc.property(digits, fc.integer({ min: -300, max: 300 }), (text, exponent) => {
+        expect(fieldOf(`{"n":0.${text}e${exponent}}`)).toBe('n')
       }),
     )
   })

@@ -6,7 +6,7 @@ import { info } from '../../operations/info.ts'
 import { type Pushed, push } from '../../operations/push.ts'
 import { type PushedBatch, pushBatch } from '../../operations/push-batch.ts'
 import { explainItem } from '../../schemas/batch-item.ts'
-import { LIST_LIMITS } from '../../schemas/json-text.ts'
+import { LIST_LIMITS, valueLimits } from '../../schemas/json-text.ts'
 import { traced } from '../../telemetry/tracing.ts'
 import { answer, replayHeader } from '../answer.ts'
 import { readJson, readOptionalJson } from '../body.ts'
@@ -32,8 +32,9 @@ export function jobRoutes({ deps }: Door): Route[] {
       path: `${JOBS}/batch`,
       access: ['producer'],
       async handle(request, response) {
-        const { maxBatchBytes } = deps.settings
-        const reading = readJson(request, response, maxBatchBytes, { limits: LIST_LIMITS })
+        const { maxBodyBytes, maxBatchBytes } = deps.settings
+        const limits = valueLimits(LIST_LIMITS, maxBatchBytes, maxBodyBytes)
+        const reading = readJson(request, response, maxBatchBytes, { limits })
         const body = await reading.catch((error: unknown) => {
           throw explainItem(error)
         })

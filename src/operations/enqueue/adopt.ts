@@ -2,6 +2,7 @@ import { OjsError } from '../../errors.ts'
 import type { NewJob } from '../../job/job.ts'
 import { MAX_ALONE, noMemory } from '../../memory.ts'
 import { hasRoomToRead } from '../../schemas/json-heap.ts'
+import { JSON_LIMITS, valueLimits } from '../../schemas/json-text.ts'
 import { type NativeMessage, nativeJob } from '../../schemas/native-job.ts'
 import type { Deps } from '../deps.ts'
 
@@ -37,6 +38,7 @@ export function adoptedJob(
     wall: deps.clock.wall(),
     timeoutMs: deps.settings.timeoutMs,
     prefix: deps.settings.prefix,
+    limits: valueLimits(JSON_LIMITS, maxBytes(deps.settings)),
   }
   return nativeJob(delivery, context, schedule)
 }

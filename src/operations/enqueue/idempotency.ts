@@ -2,6 +2,7 @@ import { OjsError } from '../../errors.ts'
 import { fingerprint } from '../../job/canonical-json.ts'
 import type { JobRow } from '../../job/job.ts'
 import type { KeyedRequest, Remembered } from '../../ledger/idempotency.ts'
+import { startNow } from '../../slices.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 import { visibleJob } from '../visible-job.ts'
 import { OthersFirst } from './others-first.ts'
@@ -23,12 +24,11 @@ interface Asked {
 export function once<T>(deps: Deps, asked: Asked, work: Work<T>, replay: Replay<T>): Promise<T> {
   const { idempotencyKey, principal = '' } = asked.context
   if (idempotencyKey === undefined) return work({})
-  const request = {
-    // None of the three parts can contain a line break, so two different scopes never make the same key.
-    key: `${asked.endpoint}\n${principal}\n${idempotencyKey}`,
-    fingerprint: fingerprint(asked.body),
-  }
-  return onceWithKey(deps, request, work, replay)
+  // None of the three parts can contain a line break, so two different scopes never make the same key.
+  const key = `${asked.endpoint}\n${principal}\n${idempotencyKey}`
+  const run = (ofBody: string) => onceWithKey(deps, { key, fingerprint: ofBody }, work, replay)
+  const ofBody = startNow(fingerprint(asked.body))
+  return typeof ofBody === 'string' ? run(ofBody) : ofBody.then(run)
 }
 
 type Work<T> = (terms: { request?: KeyedRequest }) => Promise<T>
