@@ -38,7 +38,10 @@ export interface BlockOptions {
   source: string
   /** Unique per registration: a reused tag loses wake-ups of quorum queues up to 3.12.4. */
   tag: string
+  /** The most deliveries that it holds unsettled. */
   prefetch: number
+  /** If given: how many of them for this consumer, asked when RabbitMQ has counted the queue's consumers. */
+  sizeBeside?(consumers: number): number
   consumerPriority: number
   /** From the last settlement to the close of a drained channel; default 0. */
   lingerMs?: number
@@ -64,6 +67,7 @@ export class Block {
   wasAccepted = false
   /** `basic.consume` was sent, so RabbitMQ may have accepted the consumer. */
   #hasAsked = false
+  prefetch: number
   readonly #options: BlockOptions
   readonly #unsettled = new Set<LiveDelivery>()
   #channel: Channel | null = null
@@ -73,6 +77,7 @@ export class Block {
   constructor(options: BlockOptions) {
     this.queue = options.queue
     this.tag = options.tag
+    this.prefetch = options.prefetch
     this.#options = options
   }
 
@@ -81,12 +86,17 @@ export class Block {
   }
 
   get isFull(): boolean {
-    return this.#unsettled.size >= this.#options.prefetch
+    return this.#unsettled.size >= this.prefetch
+  }
+
+  /** RabbitMQ may count it among the consumers of the queue. A quorum queue does until it is drained. */
+  get isCounted(): boolean {
+    return this.#hasAsked && this.state !== 'closed'
   }
 
   /** Never rejects: `onEnd` tells what went wrong. */
   async open(): Promise<void> {
-    const { connection, prefetch, source, consumerPriority, denials } = this.#options
+    const { connection, source, consumerPriority, denials, sizeBeside } = this.#options
     try {
       const channel = await connection.openChannel()
       // Closed meanwhile: deliveries on this channel would belong to nobody.
@@ -96,8 +106,12 @@ export class Block {
         this.#error = error
       })
       channel.on('close', () => this.#end(this.#endOfChannel()))
+      if (sizeBeside) {
+        const { consumerCount } = await channel.checkQueue(source)
+        this.prefetch = sizeBeside(consumerCount)
+      }
       // AMQP-007: before consuming; a running consumer keeps its prefetch.
-      await channel.prefetch(prefetch)
+      await channel.prefetch(this.prefetch)
       this.#hasAsked = true
       await channel.consume(source, (message) => this.#onMessage(message), {
         consumerTag: this.tag,

@@ -6,10 +6,12 @@ import { ControlConsumer } from './control-consumer.ts'
 import type { Declarer } from './declarer.ts'
 import { Deliveries } from './deliveries.ts'
 import type { Denials } from './denials.ts'
+import { lookFor } from './entity.ts'
 import type { Names } from './names.ts'
 import { type BrokerGauges, type BrokerObserver, SILENT_OBSERVER } from './observer.ts'
 import type { BrokerHooks, BrokerOptions } from './options.ts'
 import { Owner, type OwnerState } from './owner.ts'
+import { withScratchChannel } from './scratch-channel.ts'
 import { SystemConsumer } from './system-consumer.ts'
 import { deadLetterOf, scheduledMessageOf } from './system-messages.ts'
 import type { Topology } from './topology.ts'
@@ -70,6 +72,7 @@ export class Consumers {
       isReady: (queue) => declarer.isUsable(queue),
       isPaused: (queue) => hooks.isPaused(queue),
       lookUp: (queue) => this.#lookUp(queue),
+      countConsumers: (queues) => this.#countConsumers(queues),
       onQueueGone: (queue) => void declarer.recheckDying(queue),
     })
     const onQueueGone = () => this.#recheckBase()
@@ -195,6 +198,19 @@ export class Consumers {
     this.#isSystemQueueGone = false
     this.#due.renew()
     this.#deadLetters.renew()
+  }
+
+  #countConsumers(queues: readonly string[]): Promise<ReadonlyMap<string, number>> {
+    const { connection, names } = this.#deps
+    return withScratchChannel(connection, async (scratch) => {
+      const counts = new Map<string, number>()
+      for (const queue of queues) {
+        const name = names.jobQueue(queue)
+        const { presence, consumers } = await lookFor(scratch, { entity: 'queue', name })
+        if (presence === 'exists') counts.set(queue, consumers)
+      }
+      return counts
+    })
   }
 
   async #lookUp(queue: string): Promise<Presence> {

@@ -13,6 +13,7 @@ import type { Names } from './names.ts'
 import type { BrokerGauges, BrokerObserver } from './observer.ts'
 import { Parking } from './parking.ts'
 import { QueueLookup } from './queue-lookup.ts'
+import { Surplus } from './surplus.ts'
 
 const SWEEP_MS = 500
 /** FETCH may name any queue: above this number, only a queue that is known to exist gets a feed. */
@@ -38,6 +39,8 @@ export interface DeliveriesDeps {
   isPaused(queue: string): boolean
   /** Asks the broker; declares nothing. */
   lookUp(queue: string): Promise<Presence>
+  /** RabbitMQ's number of consumers of each of these queues that it can tell, ours included. */
+  countConsumers(queues: readonly string[]): Promise<ReadonlyMap<string, number>>
   /** RabbitMQ cancelled a consumer, or answered its consume with 404. */
   onQueueGone(queue: string): void
 }
@@ -49,6 +52,7 @@ export class Deliveries {
   readonly #line: FetchLine
   readonly #parking: Parking
   readonly #lookup: QueueLookup
+  readonly #surplus: Surplus
   #arrivals = 0
   #registrations = 0
   #mayConsume = false
@@ -67,6 +71,11 @@ export class Deliveries {
     })
     this.#parking = new Parking(deps.clock, (delivery) => this.#rebuffer(delivery))
     this.#lookup = new QueueLookup((queue) => deps.lookUp(queue), deps.clock)
+    this.#surplus = new Surplus({
+      ...deps,
+      wantedOf: (queue) => this.#line.wantedOf(queue),
+      giveBack: (feed) => void this.#giveBackSurplus(feed),
+    })
     deps.connection.listen({ down: () => this.suspend() })
   }
 
@@ -177,6 +186,7 @@ export class Deliveries {
   async stop(): Promise<void> {
     this.#isStopped = true
     clearInterval(this.#sweeper)
+    this.#surplus.stop()
     this.#line.serveAllEmpty()
     this.#parking.unparkAll()
     const feeds = [...this.#feeds.values()]
@@ -217,6 +227,10 @@ export class Deliveries {
       source: names.jobQueue(feed.queue),
       // ✱ Before 3.12.5 RabbitMQ may never wake a consumer of a quorum queue that reuses a tag (#9158).
       tag: `ojs.${instance}.${feed.queue}.${this.#registrations}`,
+      sizeBeside: (consumers) => {
+        feed.consumersCounted(consumers)
+        return feed.sizeOfBlock(this.#line.wantedOf(feed.queue))
+      },
       nextOrder: () => ++this.#arrivals,
       onDelivery: (delivery) => this.#onDelivery(feed, delivery),
       onSettled: (delivery, from, how) => this.#onSettled(feed, delivery, from, how),
@@ -226,7 +240,7 @@ export class Deliveries {
 
   #onDelivery(feed: Feed, delivery: LiveDelivery): void {
     this.#deps.observer.consumed(feed.queue, delivery.redelivered)
-    feed.add(delivery)
+    this.#buffer(feed, delivery)
     if (this.#mayConsume) this.#line.dispatchSoon(feed)
     // The consumer was being registered when another gateway became the owner.
     else void this.#giveBackUnassigned(feed)
@@ -286,12 +300,18 @@ export class Deliveries {
   #rebuffer(delivery: LiveDelivery): void {
     const feed = this.#feeds.get(delivery.queue)
     if (!feed || !delivery.isLive()) return
-    feed.add(delivery)
+    this.#buffer(feed, delivery)
     this.#line.dispatchSoon(feed)
+  }
+
+  #buffer(feed: Feed, delivery: LiveDelivery): void {
+    feed.add(delivery)
+    this.#surplus.watch(feed)
   }
 
   #sweep(): void {
     this.#lookup.prune()
+    if (this.#mayConsume) this.#surplus.lookAround(this.#feeds.values())
     for (const [queue, feed] of this.#feeds) {
       const isPaused = this.#deps.isPaused(queue)
       if (this.#line.has(queue) && !isPaused) {
@@ -312,7 +332,20 @@ export class Deliveries {
     await feed.quieten()
     // A fetch that came meanwhile takes from the buffer; the next sweep handles the rest.
     const isWanted = this.#mayConsume && !feed.isIdle && !this.#deps.isPaused(feed.queue)
-    if (isWanted || !feed.isQuiet) return
+    if (!isWanted) this.#giveBack(feed)
+  }
+
+  /** Deliveries are buffered that nobody fetches, or not in time. The next fetch opens a smaller block. */
+  async #giveBackSurplus(feed: Feed): Promise<void> {
+    feed.beModest()
+    await feed.quieten()
+    this.#giveBack(feed)
+    if (this.#line.has(feed.queue)) this.#nourish(feed)
+  }
+
+  /** Gives back in order: not before it is sure that no further delivery comes. */
+  #giveBack(feed: Feed): void {
+    if (!feed.isQuiet) return
     const count = feed.giveBack()
     if (count > 0) this.#deps.observer.givenBack(feed.queue, count)
   }

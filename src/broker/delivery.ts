@@ -28,6 +28,8 @@ export class LiveDelivery implements Delivery {
   readonly redelivered: boolean
   readonly priority: number
   order: number
+  /** Since when it is in the buffer; clock time. */
+  bufferedAt = 0
   readonly block: Block
   raw: ConsumeMessage
   place: Place = 'buffered'

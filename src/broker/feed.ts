@@ -5,6 +5,7 @@ import type { Block, BlockEnd } from './block.ts'
 import type { PublishOutcome } from './broker.ts'
 import { DeliveryBuffer } from './buffer.ts'
 import type { LiveDelivery } from './delivery.ts'
+import { Demand } from './demand.ts'
 import { RestartDelay } from './reconnect.ts'
 import { Underway } from './underway.ts'
 
@@ -26,6 +27,8 @@ export const MAX_TAKEN_BYTES = partOfHeap(1 / 16, 32 * 1024 * 1024)
  * for this long: a hundred times as long as that wait.
  */
 const IN_VAIN_MS = 10_000
+/** Beside other consumers, the next block is as large as this share of what is leased, or what is asked for. */
+const LEASES_PER_SPARE = 4
 /** Channels per queue, consuming or not. RabbitMQ allows 2,047 per connection by default. */
 const MAX_CHANNELS = 512
 
@@ -52,6 +55,10 @@ export class Feed {
   exists = false
   /** The broker is being asked whether the queue exists. */
   isLookedUp = false
+  /** Others consume the queue too: hold no more than fetches ask for, and that not for long. */
+  isShared = false
+  /** When RabbitMQ was last asked for its number of consumers; clock time. */
+  consumersAskedAt = Number.NEGATIVE_INFINITY
   readonly #options: FeedOptions
   readonly #restartDelay: RestartDelay
   readonly #underway = new Underway()
@@ -61,6 +68,9 @@ export class Feed {
   #hasDelivered = false
   #restartAt = 0
   #surplusSince: number | null = null
+  readonly #demand = new Demand()
+  /** Deliveries came back unasked for: blocks are as large as what fetches ask for, until that is more. */
+  #isModest = false
   #inVainUntil = Number.NEGATIVE_INFINITY
 
   constructor(options: FeedOptions) {
@@ -83,7 +93,11 @@ export class Feed {
   /** Deliveries taken from now on should not be held for long: each lease may keep a channel open. */
   get isCrowded(): boolean {
     const { maxBlocks, prefetch } = this.#options
-    return this.inUse > CROWDED * maxBlocks * prefetch || this.blocks.size > 2 * maxBlocks
+    let capacity = maxBlocks * prefetch
+    for (const block of this.blocks) {
+      if (block.state === 'running') capacity -= prefetch - block.prefetch
+    }
+    return this.inUse > CROWDED * capacity || this.blocks.size > 2 * maxBlocks
   }
 
   get unacked(): number {
@@ -93,12 +107,74 @@ export class Feed {
   }
 
   get utilization(): number {
-    return this.blocks.size === 0 ? 0 : this.inUse / (this.blocks.size * this.#options.prefetch)
+    return this.blocks.size === 0 ? 0 : this.inUse / sizeOf(this.blocks)
   }
 
   /** Records that a fetch takes from this queue, or waits for it. */
   touch(): void {
     this.#lastFetchAt = this.#now()
+  }
+
+  /** A fetch of `count` has come. */
+  asked(count: number): void {
+    this.#demand.asked(count, this.#now())
+  }
+
+  /** How many more deliveries may come to our consumers. */
+  get room(): number {
+    let room = 0
+    for (const block of this.blocks) {
+      if (block.state === 'running') room += block.prefetch - block.unacked
+    }
+    return room
+  }
+
+  /**
+   * RabbitMQ counts so many consumers of the queue, ours included. A quorum queue counts a cancelled consumer
+   * until its deliveries are settled, so some numbers tell nothing.
+   */
+  consumersCounted(count: number): void {
+    this.consumersAskedAt = this.#now()
+    let atMostOurs = 0
+    for (const block of this.blocks) if (block.isCounted) atMostOurs += 1
+    if (count > atMostOurs) this.isShared = true
+    else if (count <= this.#running.length) this.isShared = false
+  }
+
+  /**
+   * Prefetch of the next block. `waitedFor`: how many jobs the waiting fetches want. A queue that is ours
+   * alone gets whole blocks, which are the fastest. Else small ones, which grow with the number of leases so
+   * that they suffice for as many; and whole ones in the end.
+   */
+  sizeOfBlock(waitedFor: number): number {
+    const { prefetch, maxBlocks } = this.#options
+    const isPlain = !this.isShared && !this.#isModest
+    if (isPlain || this.#running.length >= maxBlocks / 2) return prefetch
+    const leased = Math.ceil(this.inUse / LEASES_PER_SPARE)
+    const wanted = Math.max(1, waitedFor, this.demand, leased)
+    if (wanted < prefetch) return wanted
+    this.#isModest = false
+    return prefetch
+  }
+
+  /** How many jobs fetches have asked for within the last tenths of a second. */
+  get demand(): number {
+    return this.#demand.recent(this.#now())
+  }
+
+  /** Something has been buffered for at least so long, besides the `spared` that go next. */
+  hasHeld(ms: number, spared = 0): boolean {
+    const before = this.#now() - ms
+    const { all } = this.buffer
+    for (let i = all.length - 1 - spared; i >= 0; i--) {
+      if ((all[i]?.bufferedAt ?? before) <= before) return true
+    }
+    return false
+  }
+
+  /** What is buffered is too much: further blocks are as large as what fetches ask for. */
+  beModest(): void {
+    this.#isModest = true
   }
 
   get isIdle(): boolean {
@@ -204,6 +280,7 @@ export class Feed {
     // RabbitMQ deals to several blocks in turns, and they deliver independently: restore the publish order.
     delivery.order = this.#underway.arrived(delivery.id) ?? delivery.order
     delivery.place = 'buffered'
+    delivery.bufferedAt = this.#now()
     this.buffer.insert(delivery)
   }
 
@@ -237,12 +314,14 @@ export class Feed {
   /** After a burst: ends one block when the remaining ones would still have a whole block's room to spare. */
   retireSurplus(): void {
     const running = this.#running
-    const isSurplus = this.inUse <= (running.length - 2) * this.#options.prefetch
+    const [leastUsed] = running.sort((a, b) => a.unacked - b.unacked)
+    const toSpare = Math.max(0, ...running.map(({ prefetch }) => prefetch))
+    const isSurplus =
+      leastUsed !== undefined && this.inUse + toSpare <= sizeOf(running) - leastUsed.prefetch
     if (!isSurplus) this.#surplusSince = null
     else this.#surplusSince ??= this.#now()
     if (this.#surplusSince === null || this.#now() - this.#surplusSince < SURPLUS_MS) return
     this.#surplusSince = this.#now()
-    const [leastUsed] = running.sort((a, b) => a.unacked - b.unacked)
     // Its buffered deliveries stay in the buffer: the present traffic will take them.
     void leastUsed?.cancel()
   }
@@ -284,4 +363,11 @@ export class Feed {
     for (const block of this.blocks) if (block.state === state) return true
     return false
   }
+}
+
+/** How many deliveries these blocks can hold together. */
+function sizeOf(blocks: Iterable<Block>): number {
+  let sum = 0
+  for (const { prefetch } of blocks) sum += prefetch
+  return sum
 }

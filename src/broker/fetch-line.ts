@@ -51,6 +51,13 @@ export class FetchLine {
     return this.#waiters.countFor(queue)
   }
 
+  /** How many jobs the fetches that wait for this queue want. */
+  wantedOf(queue: string): number {
+    let sum = 0
+    for (const { count } of this.#waiters.forQueue(queue)) sum += count
+    return sum
+  }
+
   waitedFor(): Iterable<string> {
     return this.#waiters.queues()
   }
@@ -68,6 +75,7 @@ export class FetchLine {
     for (const queue of queues) {
       const feed = this.#deps.touched(queue)
       if (feed === undefined) continue
+      feed.asked(request.count)
       const mayTake = !isPutOff && !this.#isPreceded(wanted, queue)
       if (mayTake) feed.takeInto(taken, request.count, request.takenBytes)
       else if (feed.buffer.size > 0) {

@@ -118,7 +118,8 @@ export function beginLingering(waiter: Waiter | undefined, buffered: number): nu
 export function nextLookMs(waiter: Waiter, awaited: readonly Feed[], now: number): number {
   if (awaited.length === 0) return 0
   waiter.putOffSince ??= now
-  const isStarting = (feed: Feed) => feed.isGrowing || feed.isLookedUp
+  // Of a shared queue the ledger also counts jobs that others hold.
+  const isStarting = (feed: Feed) => !feed.isShared && (feed.isGrowing || feed.isLookedUp)
   const atMostMs = awaited.some(isStarting) ? START_MS : GATHERING_MS
   // Each of its queues with buffered deliveries triggers a look at all of them.
   const lookMs = Math.max(LINGER_MS, waiter.queues.length / 2)

@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events'
 import type { Channel, ConsumeMessage } from 'amqplib'
 import { expect, it } from 'vitest'
-import { Block, type BlockEnd } from '../../src/broker/block.ts'
+import { Block, type BlockEnd, type BlockOptions } from '../../src/broker/block.ts'
 import type { Connection } from '../../src/broker/connection.ts'
 import type { LiveDelivery } from '../../src/broker/delivery.ts'
 import { deferred } from '../support/deferred.ts'
@@ -11,6 +11,9 @@ class SilentChannel extends EventEmitter {
   readonly said: unknown[][] = []
   deliver: (message: ConsumeMessage | null) => void = () => undefined
 
+  async checkQueue(): Promise<{ consumerCount: number }> {
+    return { consumerCount: 7 }
+  }
   async prefetch(count: number): Promise<void> {
     this.said.push(['prefetch', count])
   }
@@ -36,7 +39,11 @@ class SilentChannel extends EventEmitter {
   }
 }
 
-function blockOn(channel: SilentChannel, refusal: Error | null = null) {
+function blockOn(
+  channel: SilentChannel,
+  refusal: Error | null = null,
+  over: Partial<BlockOptions> = {},
+) {
   const deliveries: LiveDelivery[] = []
   const settled: unknown[][] = []
   const ends: { end: BlockEnd; lost: readonly LiveDelivery[] }[] = []
@@ -51,6 +58,7 @@ function blockOn(channel: SilentChannel, refusal: Error | null = null) {
     onDelivery: (delivery) => deliveries.push(delivery),
     onSettled: ({ order }, from, how) => settled.push([order, from, how]),
     onEnd: (_block, end, lost) => ends.push({ end, lost }),
+    ...over,
   })
   return { block, deliveries, ends, settled }
 }
@@ -61,9 +69,9 @@ it('a block ends with no-channel when its connection has no channels left', asyn
   expect(ends).toEqual([{ end: { why: 'no-channel' }, lost: [] }])
 })
 
-async function open(count: number) {
+async function open(count: number, over: Partial<BlockOptions> = {}) {
   const channel = new SilentChannel()
-  const opened = blockOn(channel)
+  const opened = blockOn(channel, null, over)
   await opened.block.open()
   const opening = channel.said.splice(0)
   for (let deliveryTag = 1; deliveryTag <= count; deliveryTag++) {
@@ -121,6 +129,17 @@ it('a block reports its deliveries as lost with its channel, and then settles no
 it('a block sets its prefetch before it consumes (AMQP-007)', async () => {
   const { opening } = await open(0)
   expect(opening).toEqual([['prefetch', 32], ['consume']])
+})
+
+it('a block can be of a size that depends on the consumers that the queue has', async () => {
+  const sizeBeside = (consumers: number) => consumers - 5
+  const { block, opening, deliveries } = await open(2, { sizeBeside })
+  expect(opening).toEqual([['prefetch', 2], ['consume']])
+  expect([block.prefetch, block.isFull, block.isCounted]).toEqual([2, true, true])
+  deliveries[0]?.ack()
+  expect(block.isFull).toBe(false)
+  await block.close()
+  expect(block.isCounted).toBe(false)
 })
 
 it('a cancelled block closes its channel when its last delivery is acknowledged, not before', async () => {

@@ -36,6 +36,7 @@ beforeEach(async () => {
     isReady: () => true,
     isPaused: () => false,
     lookUp: async () => 'exists',
+    countConsumers: async () => new Map(),
     onQueueGone() {},
   })
   deliveries.start()

@@ -17,6 +17,9 @@ class SlowChannel extends EventEmitter {
   readonly accepted = deferred<void>()
   deliver: (message: ConsumeMessage) => void = () => {}
 
+  async checkQueue(): Promise<{ consumerCount: number }> {
+    return { consumerCount: 0 }
+  }
   async prefetch(): Promise<void> {}
   async consume(_source: string, onMessage: (message: ConsumeMessage) => void): Promise<void> {
     this.deliver = onMessage
@@ -47,6 +50,7 @@ function deliveriesOn(connection: object, over: Partial<DeliveriesDeps> = {}): D
     isReady: () => true,
     isPaused: () => false,
     lookUp: async () => 'exists',
+    countConsumers: async () => new Map(),
     onQueueGone: () => {},
     ...over,
   })

@@ -46,6 +46,8 @@ describe('the consumers of a queue', () => {
     state: BlockState = 'opening'
     wasAccepted = false
     unacked = 0
+    prefetch = PREFETCH
+    isCounted = false
     returned: number[] = []
     #onOpen = () => {}
 
@@ -242,6 +244,61 @@ describe('the consumers of a queue', () => {
     if (blocks[1]) blocks[1].state = 'running'
     now += 4_999
     expect(use([0, 0, 0])).toEqual(all)
+  })
+
+  it('share the queue once RabbitMQ counts more than ours; not those that it may still count', async () => {
+    await running(2)
+    for (const block of blocks) block.isCounted = true
+    const counted = (count: number) => {
+      feed.consumersCounted(count)
+      return feed.isShared
+    }
+    expect(counted(2)).toBe(false)
+    expect(counted(3)).toBe(true)
+    await blocks[0]?.cancel()
+    // One of the two may be the cancelled one, which a quorum queue counts until it is drained.
+    expect(counted(2)).toBe(true)
+    expect(counted(1)).toBe(false)
+    expect(counted(2)).toBe(false)
+    expect(counted(3)).toBe(true)
+    expect(feed.consumersAskedAt).toBe(now)
+  })
+
+  it('are as large as the demand, or a quarter of the leases, beside others or after a surplus', async () => {
+    const size = (waitedFor = 0) => feed.sizeOfBlock(waitedFor)
+    expect(size()).toBe(PREFETCH)
+    feed.consumersCounted(1)
+    expect([size(), size(2), size(100)]).toEqual([1, 2, PREFETCH])
+    feed.asked(3)
+    expect(size(1)).toBe(3)
+    now += 300
+    expect(size()).toBe(1)
+    await running(1)
+    if (blocks[0]) blocks[0].unacked = 8
+    expect(size()).toBe(2)
+    feed.consumersCounted(0)
+    expect(size()).toBe(PREFETCH)
+    feed.beModest()
+    expect(size()).toBe(2)
+    // The demand fills whole blocks again.
+    expect([size(4), size()]).toEqual([PREFETCH, PREFETCH])
+    feed.beModest()
+    await running(2)
+    // Small blocks must not use up the number of blocks.
+    expect(size()).toBe(PREFETCH)
+  })
+
+  it('have held a delivery since it was buffered, also when others go before it', () => {
+    feed.add(delivery(2))
+    now += 100
+    feed.add(delivery(1))
+    now += 50
+    expect([150, 151].map((ms) => feed.hasHeld(ms))).toEqual([true, false])
+    // The delivery that goes next is spared.
+    expect([150, 151].map((ms) => feed.hasHeld(ms, 1))).toEqual([true, false])
+    expect(feed.hasHeld(0, 2)).toBe(false)
+    feed.takeInto([], 1)
+    expect([feed.hasHeld(150), feed.hasHeld(0, 1)]).toEqual([true, false])
   })
 
   it('are idle when nobody has fetched for idleMs', () => {

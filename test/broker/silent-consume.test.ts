@@ -19,6 +19,10 @@ class SilentChannel extends EventEmitter {
     this.#onWell = onWell
   }
 
+  async checkQueue() {
+    return { consumerCount: 0 }
+  }
+
   async prefetch() {}
 
   async consume(source: string, deliver: Deliver) {
@@ -61,6 +65,7 @@ function start(clock = systemClock()) {
     isReady: () => true,
     isPaused: () => false,
     lookUp: async () => 'exists',
+    countConsumers: async () => new Map(),
     onQueueGone: () => {},
   })
   deliveries.resume()
