@@ -220,7 +220,7 @@ export function brokerHooks(
     isPaused: (queue) => ledger.pauses.since(queue) !== null,
     availableJobs: (queue) => jobsWithToken(ledger, queue),
     claimableJobs: (queue) => ledger.claimable(queue),
-    onDrift: (queue, before, aloneSince) => onDrift(deps(), queue, before, aloneSince),
+    onDrift: (drift) => onDrift(deps(), drift),
     onUp: () => onPublishingAgain(deps()),
     onConsumeUp: () => extendLeases(deps()),
   }

@@ -19,6 +19,8 @@ export interface DriftWatchDeps {
   claimable(queue: string): number
   /** Unsettled deliveries of this queue in this process. */
   unsettled(queue: string): number
+  /** Do the queue's consumers acknowledge without reporting, with our knowledge? */
+  isPlain(queue: string): boolean
   /** Our own consumers of the queue. */
   consumers(queue: string): number
   hooks: Pick<BrokerHooks, 'onDrift'>
@@ -97,9 +99,14 @@ export class DriftWatch {
   }
 
   async #found(queue: string, before: number, at: number): Promise<void> {
-    const { hooks, logger } = this.#deps
-    const after = this.#alone.get(queue)?.since ?? null
-    const count = await hooks.onDrift(queue, before, after)
+    const { hooks, isPlain, logger } = this.#deps
+    const aloneSince = this.#alone.get(queue)?.since ?? null
+    const count = await hooks.onDrift({
+      queue,
+      before,
+      aloneSince,
+      isPlain: isPlain(queue),
+    })
     const isNews = count > 0 && count !== this.#drifts.get(queue)?.count
     this.#drifts.set(queue, { before, count })
     // The next minute begins: jobs that were stored in this one may have no message either.

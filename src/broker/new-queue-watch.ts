@@ -39,6 +39,7 @@ export function newQueueWatch(given: Watching): QueueWatch {
     available: (queue) => hooks.availableJobs(queue),
     claimable: (queue) => hooks.claimableJobs(queue),
     held: (queue) => deliveries.heldOf(queue) + publisher.pending,
+    isPlain: (queue) => given.topology.hasPlainConsumers(queue),
     unsettled: (queue) => deliveries.heldOf(queue),
     consumers: (queue) => deliveries.consumersOf(queue),
     onGone: (queue) => void declarer.recheck(queue),

@@ -92,10 +92,16 @@ export interface BrokerHooks {
   claimableJobs(queue: string): number
   /**
    * RabbitMQ has no messages of jobs that have been available since before `before`, unless another consumer
-   * holds them. Publishes those again that became available after `aloneSince` (null: none), when there was no
-   * other consumer any more. Returns how many are left (at most 10,000 are counted).
+   * holds them. Completes them if `isPlain`. Else publishes those again that became available after
+   * `aloneSince` (null: none), when there was no other consumer any more. Returns how many are left (at most
+   * 10,000 are counted).
    */
-  onDrift(queue: string, before: number, aloneSince: number | null): Promise<number>
+  onDrift(drift: {
+    queue: string
+    before: number
+    aloneSince: number | null
+    isPlain: boolean
+  }): Promise<number>
   /** True: nothing may be handed out of this queue. Called often, so it answers from memory. */
   isPaused(queue: string): boolean
   /** A FETCH asked for a queue that another client has declared. */

@@ -57,6 +57,8 @@ export interface Topology {
   rung(queue: string, delayMs: number, serverVersion: string): QueueEntity
   /** True when the file has settings for this OJS queue. */
   hasSettings(queue: string): boolean
+  /** True when the queue's consumers are said to acknowledge messages without reporting jobs. */
+  hasPlainConsumers(queue: string): boolean
   /** The exclusive queue that `owner.ts` declares on its own connection. */
   owner(serverVersion: string): QueueEntity
 }
@@ -70,6 +72,7 @@ interface QueueTemplate {
 
 interface QueueSettings extends QueueLimits {
   type?: QueueProfile
+  plainConsumers?: boolean
 }
 
 interface TopologyFile {
@@ -216,6 +219,7 @@ function createTopology(file: TopologyFile, prefix: string, profile: QueueProfil
     ],
     ofQueue: (queue, version) => file.perQueue.map((template) => expand(template, version, queue)),
     rung: (queue, delayMs, version) => expand(file.rung, version, queue, delayMs),
+    hasPlainConsumers: (queue) => file.queues[queue]?.plainConsumers === true,
     hasSettings: (queue) => Object.hasOwn(file.queues, queue),
     owner: (version) => expand(owner, version),
   }

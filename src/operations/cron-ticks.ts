@@ -19,6 +19,7 @@ const SLICE = 50
 /** Ticks of one entry that may wait for its running job; later ones are skipped. */
 const MAX_QUEUED = 100
 /** A job may come back to life between the cancel and the next attempt to fire, but not for ever. */
+const MAX_BLOCKED = 1_000
 const MAX_CANCEL_ROUNDS = 10
 
 /**
@@ -204,12 +205,14 @@ function jobOf(deps: Deps, entry: CronEntry, tick: CronTick): NewJob | SkipReaso
 function tellFired(deps: Deps, entry: CronEntry, tick: CronTick, fired: Fired): void {
   switch (fired.outcome) {
     case 'fired':
+      deps.transient.cronBlockedBy.delete(entry.name)
       tellMade(deps, entry, tick, fired)
       break
     case 'unneeded':
       tellSkipped(deps, entry, tick, 'duplicate', fired.existingId)
       break
     case 'overlapped':
+      noteBlocked(deps, entry, fired.runningId)
       tellSkipped(deps, entry, tick, 'overlap', fired.runningId)
       break
     case 'queue-full':
@@ -222,6 +225,16 @@ function tellFired(deps: Deps, entry: CronEntry, tick: CronTick, fired: Fired): 
     case 'stale':
       break
   }
+}
+
+/** For a warning of health, if the job turns out to be one that cannot end (`blockedCronWarnings`). */
+function noteBlocked({ transient }: Deps, entry: CronEntry, jobId: string | null): void {
+  const { cronBlockedBy } = transient
+  const [oldest] = cronBlockedBy.keys()
+  // Entries that were removed since are dropped in this way.
+  if (cronBlockedBy.size >= MAX_BLOCKED && oldest !== undefined) cronBlockedBy.delete(oldest)
+  cronBlockedBy.delete(entry.name)
+  if (jobId !== null) cronBlockedBy.set(entry.name, { jobId, queue: cronFacts(entry).queue })
 }
 
 function tellMade(

@@ -1,5 +1,6 @@
 import type { BrokerWarning } from '../broker/broker.ts'
 import type { Deps } from './deps.ts'
+import { blockedCronWarnings } from './drift.ts'
 import { lostWarnings } from './queue-missing.ts'
 
 export interface Health {
@@ -23,7 +24,7 @@ export function isHealthy({ broker, ledger }: Deps): boolean {
 
 /** Conditions that an operator should look at; they do not make the gateway unhealthy. */
 export function healthWarnings(deps: Deps): BrokerWarning[] {
-  return [...lostWarnings(deps), ...deps.broker.warnings()]
+  return [...lostWarnings(deps), ...blockedCronWarnings(deps), ...deps.broker.warnings()]
 }
 
 /** The answer of `GET /ojs/v1/health`. */

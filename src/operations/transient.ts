@@ -17,6 +17,8 @@ export class Transient {
   readonly unconfirmed = new Map<string, Promise<unknown>>()
   /** Ids of stored jobs, unique or not, that may yet be withdrawn (`enqueue/admission.ts`). */
   readonly undecided = new Undecided()
+  /** By cron entry: the job because of which its newest time was skipped. Bounded by `noteBlocked`. */
+  readonly cronBlockedBy = new Map<string, { jobId: string; queue: string }>()
   /** Requests with an `Idempotency-Key` that are not answered yet, by scope and key. */
   readonly keyed = new Map<string, Promise<unknown>>()
 }

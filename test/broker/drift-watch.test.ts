@@ -9,7 +9,7 @@ let unsettled: number
 let own: number
 /** What is left after `onDrift`. */
 let left: number
-const onDrift = vi.fn(async (_queue: string, _before: number, _aloneSince: number | null) => left)
+const onDrift = vi.fn(async (_drift: object) => left)
 const warn = vi.fn()
 let watch: DriftWatch
 beforeEach(() => {
@@ -24,10 +24,15 @@ beforeEach(() => {
     now: () => now,
     claimable: () => claimable,
     unsettled: () => unsettled,
+    isPlain: () => false,
     consumers: () => own,
     hooks: { onDrift },
     logger: { warn },
   })
+})
+
+const drift = (before: number, aloneSince: number | null) => ({
+  ...{ queue: 'q', before, aloneSince, isPlain: false },
 })
 
 /** Looks every 10 s, from now on until `until`. */
@@ -39,11 +44,11 @@ it('finds jobs without a message after a minute in which the queue was empty at 
   await look(MINUTE - 10_000)
   expect(onDrift).not.toHaveBeenCalled()
   await look(MINUTE)
-  expect(onDrift.mock.calls).toEqual([['q', 0, 0]])
+  expect(onDrift.mock.calls).toEqual([[drift(0, 0)]])
   expect(watch.driftedBefore('q')).toBe(0)
   expect(watch.warnings()).toMatchObject([{ code: 'jobs_without_message', details: { count: 1 } }])
   await look(2 * MINUTE)
-  expect(onDrift.mock.calls.slice(1)).toEqual([['q', MINUTE, 0]])
+  expect(onDrift.mock.calls.slice(1)).toEqual([[drift(MINUTE, 0)]])
   // Logged when the number changes.
   expect(warn).toHaveBeenCalledTimes(1)
   left = 2
@@ -69,17 +74,17 @@ it.each(['ready', 'unsettled', 'claimable'])('begins anew when %s says otherwise
 
 it('tells since when nobody else has consumed the queue, as far as it has looked', async () => {
   await look(MINUTE, 0, 1)
-  expect(onDrift.mock.calls).toEqual([['q', 0, null]])
+  expect(onDrift.mock.calls).toEqual([[drift(0, null)]])
   own = 1
   const gone = now
   await look(2 * MINUTE, 0, 1)
-  expect(onDrift.mock.calls[1]).toEqual(['q', MINUTE, gone])
+  expect(onDrift.mock.calls[1]).toEqual([drift(MINUTE, gone)])
   // Nobody knows who was there during a pause of the looks.
   now += 60_000
   const again = now
   await look(now, 0, 1)
   await look(now + MINUTE, 0, 1)
-  expect(onDrift.mock.calls.at(-1)?.[2]).toBe(again)
+  expect(onDrift.mock.calls.at(-1)?.[0]).toMatchObject({ aloneSince: again })
 })
 
 it('forgets a queue', async () => {

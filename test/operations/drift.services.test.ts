@@ -1,3 +1,6 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import amqp from 'amqplib'
 import { afterAll, afterEach, describe, expect, it, vi } from 'vitest'
 import { recoverCommand } from '../../src/cli/recover.ts'
@@ -5,7 +8,15 @@ import { eventually } from '../support/in-process.ts'
 import { fetchMany, gatewayForAll, withChannel } from './harness.ts'
 
 // A minute becomes half a second: looks are 100 ms apart.
-const { vhost, gateway } = gatewayForAll({}, { watchMs: 100, driftMs: 500, idleMs: 50 })
+const OJS_TOPOLOGY = join(mkdtempSync(join(tmpdir(), 'ojs-drift-')), 'topology.json')
+const shipped = readFileSync(join(import.meta.dirname, '../../topology/topology.json'), 'utf8')
+writeFileSync(
+  OJS_TOPOLOGY,
+  JSON.stringify({ ...JSON.parse(shipped), queues: { plain: { plainConsumers: true } } }),
+)
+afterAll(() => rmSync(dirname(OJS_TOPOLOGY), { recursive: true }))
+const tuning = { watchMs: 100, driftMs: 500, idleMs: 50 }
+const { vhost, gateway } = gatewayForAll({ OJS_TOPOLOGY }, tuning)
 
 interface Warning {
   code: string
@@ -104,6 +115,50 @@ describe('jobs whose messages are gone', () => {
       expect((await recover(name, { dry_run: true })).body.jobs_without_message).toBe(0)
     }
     expect(await gateway.fetch(['waiting'], { count: 5 })).toHaveLength(2)
+  })
+})
+
+describe('consumers that only acknowledge', () => {
+  const entryOf = (name: string) => ({
+    ...{ name, cron: '* * * * * *', type: 'report.build', args: [], options: { queue: name } },
+  })
+  const eventsOf = async (type: string, name: string) => {
+    const { body } = await gateway.request('GET', `/ojs/v1/events?types=${type}&limit=1000`)
+    const isOfEntry = ({ data }: { data: { cron_name?: string } }) => data.cron_name === name
+    return body.events.filter(isOfEntry).length
+  }
+
+  it('stop a cron entry, and health says so, until the job is cancelled', async () => {
+    const name = 'stuck'
+    expect((await gateway.request('POST', '/ojs/v1/cron', entryOf(name))).status).toBe(201)
+    await consumer(name)
+    const blocked = async () => {
+      const { body } = await gateway.request('GET', '/ojs/v1/health')
+      return body.warnings.find(({ code }: Warning) => code === 'cron_blocked')?.details
+    }
+    await eventually(async () => (await blocked()) !== undefined)
+    expect(await blocked()).toMatchObject({ cron: name, queue: name })
+    expect(await countOf(name)).toBe(1)
+    await gateway.cancel((await blocked()).job_id)
+    await eventually(async () => (await eventsOf('cron.triggered', name)) > 1)
+    await gateway.request('DELETE', `/ojs/v1/cron/${name}`)
+    expect(await blocked()).toBeUndefined()
+  })
+
+  it('do not, with plainConsumers: a job whose message is gone is completed', async () => {
+    const unique = { keys: ['type'], on_conflict: 'reject' }
+    const first = await gateway.push('plain', { options: { unique } })
+    expect((await gateway.push('plain', { options: { unique } })).status).toBe(409)
+    // Not yet: its message is in the queue.
+    await new Promise((resolve) => setTimeout(resolve, 1_200))
+    expect((await gateway.get(first.body.job.id)).body.job.state).toBe('available')
+    await consumer('plain')
+    await eventually(
+      async () => (await gateway.push('plain', { options: { unique } })).status === 201,
+    )
+    const { job } = (await gateway.get(first.body.job.id)).body
+    expect(job).toMatchObject({ state: 'completed', attempt: 1 })
+    expect(await countOf('plain')).toBe(0)
   })
 })
 

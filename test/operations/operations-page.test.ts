@@ -91,7 +91,7 @@ test('docs/operations.md explains exactly the health warnings that the sources h
     'rungs',
     'entity-checker',
   ].map((name) => `broker/${name}`)
-  const text = [...files, 'operations/queue-missing']
+  const text = [...files, 'operations/queue-missing', 'operations/drift']
     .map((name) => readFileSync(join(ROOT, 'src', `${name}.ts`), 'utf8'))
     .join('\n')
   const kinds = found(text, /code: `\$\{entity\.entity\}_(\w+)`/g)
