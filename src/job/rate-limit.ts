@@ -1,9 +1,9 @@
 import { membersOf } from './json-value.ts'
 import { MAX_TYPE } from './text-size.ts'
 
-/** How often jobs of one type in one queue may be started (conformance.md S31). */
+/** How often jobs of one queue that have a limit may be started (conformance.md S31). */
 export interface JobRateLimit {
-  /** Jobs with the same key, that is, of one type in one queue, share the limit. */
+  /** The queue. Its jobs share the starts, whatever their types; each is held to its own limit. */
   key: string
   /** At most this many starts … */
   starts: number
@@ -23,12 +23,12 @@ const MAX_STARTS = 1_000_000
  */
 export function rateLimitOf(body: unknown, queue: string): JobRateLimit | null {
   const { type, rate_limit: outer, options } = membersOf(body)
-  // The claim refuses a job without a valid type, so no key is made for it.
+  // The claim refuses a job without a valid type, so it uses up no start.
   if (typeof type !== 'string' || type.length > MAX_TYPE) return null
   const inner = membersOf(options)['rate_limit']
   const { max_per_second: rate } = membersOf(inner ?? outer)
   if (typeof rate !== 'number' || !(rate > 0) || rate > MAX_STARTS) return null
   const starts = Math.max(1, Math.floor(rate))
   const windowMs = Math.min((starts / rate) * SECOND_MS, MAX_WINDOW_MS)
-  return { key: `${queue} ${type}`, starts, windowMs }
+  return { key: queue, starts, windowMs }
 }

@@ -69,7 +69,7 @@ export function manifest(facts: ManifestFacts): object {
       pause_resume:
         'Pauses are broadcast to native workers; a consumer that ignores them is not stopped.',
       job_rate_limit:
-        'options.rate_limit.max_per_second limits FETCH; it does not limit native workers.',
+        'options.rate_limit.max_per_second limits FETCH per queue; it does not limit native workers.',
       max_body_bytes: facts.maxBodyBytes,
     },
     endpoints: {

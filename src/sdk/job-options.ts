@@ -66,7 +66,7 @@ export interface WireUniquePolicy {
     | undefined
 }
 
-/** Limits how often jobs of this type in this queue are started. Other servers know further members. */
+/** Limits how often jobs of this queue that have a limit are started. Other servers know further members. */
 export interface RateLimit {
   maxPerSecond?: number | undefined
   max_per_second?: number | undefined

@@ -101,7 +101,7 @@ it.each([
 it.each([
   ['uri', { uri: 'no uri' }],
   ['type', { type: '1st' }],
-  ['version', { version: '1' }],
+  ['version', { version: '' }],
   ['schema', { schema: true }],
 ])('a registration with an invalid %s is refused with 400', async (field, over) => {
   const body = { uri: freshUri(), ...EMAIL, ...over }
