@@ -1,15 +1,17 @@
 import { type ErrorCode, echoed, invalidField } from './errors.ts'
+import { jsonOrNull, membersOf } from './job/json-value.ts'
 
 /**
  * The four answers in which OJS's public test suite contradicts the seeds, so that no single answer satisfies
- * both (`OJS_DIALECT`; T1–T4 of conformance.md §3.1). All differences are in this file: other code calls its
- * functions and never compares dialects.
+ * both (`OJS_DIALECT`; T1–T4 of conformance.md §3.1), and the hook that its cases for workers need. It is for
+ * that suite only: no client needs it. All differences are in this file: other code calls its functions and
+ * never compares dialects.
  */
 export const DIALECTS = ['seed', 'conformance'] as const
 export type Dialect = (typeof DIALECTS)[number]
 
-/** T1: the code of the 409 for an ACK, NACK or BEAT of a job that is not active (seed 001 §10.2). */
-export function notActiveCode(dialect: Dialect): ErrorCode {
+/** T1: the code of the 409 for a job or workflow whose state forbids the request (seed 001 §9.4, §10.2). */
+export function stateConflictCode(dialect: Dialect): ErrorCode {
   return dialect === 'seed' ? 'invalid_request' : 'conflict'
 }
 
@@ -40,4 +42,20 @@ export function requireTypeCase(dialect: Dialect, type: string): void {
     validation: 'pattern',
     received: echoed(type),
   })
+}
+
+/**
+ * The suite's hook: a heartbeat about a job whose `meta` has a `test_directive` is answered with it. `documents`
+ * returns the texts of the jobs that the worker named. Null: none has one, or the dialect has no such hook.
+ */
+export function testDirective(
+  dialect: Dialect,
+  documents: () => Iterable<string>,
+): 'quiet' | 'terminate' | null {
+  if (dialect === 'seed') return null
+  for (const text of documents()) {
+    const { test_directive: directive } = membersOf(membersOf(jsonOrNull(text))['meta'])
+    if (directive === 'quiet' || directive === 'terminate') return directive
+  }
+  return null
 }

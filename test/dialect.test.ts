@@ -3,9 +3,9 @@ import { readConfig } from '../src/config.ts'
 import {
   DIALECTS,
   type Dialect,
-  notActiveCode,
   queueMember,
   requireTypeCase,
+  stateConflictCode,
   takesJobsWhilePaused,
 } from '../src/dialect.ts'
 import { OjsError } from '../src/errors.ts'
@@ -24,7 +24,7 @@ describe('dialects', () => {
     ['conformance', { t1: 'conflict', t2: { name: 'email', ...facts }, t3: true }],
   ])('%s: T1 to T3', (dialect, expected) => {
     expect({
-      t1: notActiveCode(dialect),
+      t1: stateConflictCode(dialect),
       t2: queueMember(dialect, 'email', facts),
       t3: takesJobsWhilePaused(dialect),
     }).toEqual(expected)

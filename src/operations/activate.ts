@@ -1,3 +1,4 @@
+import { stateConflictCode } from '../dialect.ts'
 import { notFound, stateConflict } from '../errors.ts'
 import type { JobRow } from '../job/job.ts'
 import type { Deps, RequestContext } from './deps.ts'
@@ -26,5 +27,6 @@ function explainNotPending(deps: Deps, id: string): Error {
   return stateConflict(
     `Cannot activate job in state '${row.state}'. Only jobs in 'pending' state can be activated.`,
     { job_id: id, current_state: row.state, expected_state: 'pending' },
+    stateConflictCode(deps.settings.dialect),
   )
 }

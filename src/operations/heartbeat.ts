@@ -1,3 +1,4 @@
+import { testDirective } from '../dialect.ts'
 import { leaseMsOf } from '../job/duration.ts'
 import type { HeartbeatRequest } from '../job/request.ts'
 import type { ExtendedLease } from '../ledger/leases.ts'
@@ -34,12 +35,13 @@ export async function heartbeat(
   const request = parseHeartbeat(body)
   const ids = idsOf(request)
   payToll(deps, context, ids, { attempt: request.attempt, workerId: request.worker_id })
-  const directive = deps.workers.beaten(reportOf(request, ids))
+  const told = deps.workers.beaten(reportOf(request, ids))
   const leases = ids.length === 0 ? [] : await extend(deps, request, ids)
   const cancelled = cancelledAmong(deps, ids, leases, request.worker_id)
   if (leases.length === 0 && cancelled.length === 0) requireOwnLease(deps, request, ids)
+  const documents = () => ids.flatMap((id) => deps.ledger.find(id)?.envelope ?? [])
   return {
-    directive,
+    directive: testDirective(deps.settings.dialect, documents) ?? told,
     extended: leases.map(({ id }) => id),
     cancelled,
     serverTime: deps.clock.wall(),

@@ -1,4 +1,4 @@
-import { notActiveCode } from '../dialect.ts'
+import { stateConflictCode } from '../dialect.ts'
 import { notFound, OjsError, stateConflict } from '../errors.ts'
 import type { KeyHolder } from '../ledger/enqueued.ts'
 import type { SettleFence } from '../ledger/leases.ts'
@@ -21,7 +21,7 @@ export function explainStaleLease(
     return stateConflict(
       `Cannot ${VERB[operation]} job not in 'active' state. Current state: '${row.state}'.`,
       details,
-      notActiveCode(deps.settings.dialect),
+      stateConflictCode(deps.settings.dialect),
     )
   }
   return fence.attempt != null && fence.attempt !== row.attempt
@@ -41,10 +41,11 @@ function staleAttempt(said: number, runs: number): string {
 export function explainTerminal(deps: Deps, id: string): OjsError {
   const row = visibleJob(deps, id)
   if (row === null) return notFound('job', id)
-  return stateConflict(`Cannot cancel job in terminal state '${row.state}'.`, {
-    job_id: id,
-    current_state: row.state,
-  })
+  return stateConflict(
+    `Cannot cancel job in terminal state '${row.state}'.`,
+    { job_id: id, current_state: row.state },
+    stateConflictCode(deps.settings.dialect),
+  )
 }
 
 /** The refused job's index in its batch; `isOwn`: it collides with an earlier job of the same batch. */

@@ -1,5 +1,6 @@
+import { stateConflictCode } from '../dialect.ts'
 import { notFound, OjsError } from '../errors.ts'
-import type { PlannedJob, WorkflowState } from '../job/workflow.ts'
+import type { PlannedJob } from '../job/workflow.ts'
 import { planWorkflow } from '../job/workflow-plan.ts'
 import type { WorkflowHead, WorkflowRow } from '../job/workflow-row.ts'
 import type { WorkflowSettings } from '../job/workflow-step.ts'
@@ -146,7 +147,7 @@ export async function cancelWorkflow(
   context: RequestContext,
 ): Promise<WorkflowCancellation> {
   const cancelled = await deps.ledger.workflows.cancel(id, deps.clock.now())
-  if (cancelled === 'stale') throw notRunning(id, getWorkflow(deps, id).state)
+  if (cancelled === 'stale') throw notRunning(deps, id)
   const { workflow, stepsCancelled, jobs } = cancelled
   const told = jobs.map((job) => followCancel(deps, job, context))
   deps.events.emit({ type: 'workflow.cancelled', workflow, requestId: context.requestId })
@@ -154,9 +155,14 @@ export async function cancelWorkflow(
   return { workflow, stepsCancelled }
 }
 
-function notRunning(id: string, state: WorkflowState): OjsError {
-  return new OjsError('invalid_request', `Cannot cancel workflow in terminal state '${state}'.`, {
-    status: 409,
-    details: { reason: 'invalid_state_transition', workflow_id: id, current_state: state },
-  })
+function notRunning(deps: Deps, id: string): OjsError {
+  const { state } = getWorkflow(deps, id)
+  return new OjsError(
+    stateConflictCode(deps.settings.dialect),
+    `Cannot cancel workflow in terminal state '${state}'.`,
+    {
+      status: 409,
+      details: { reason: 'invalid_state_transition', workflow_id: id, current_state: state },
+    },
+  )
 }

@@ -4,8 +4,6 @@ import type { Dialect } from '../../src/dialect.ts'
 const DEFECTIVE = {
   'level-1-reliable/retry/retry-error-history-tracked.json':
     'defective: wants error types that none of its requests names',
-  'level-1-reliable/worker/worker-graceful-shutdown.json':
-    'wants a test hook: a directive to the worker, given as metadata of one of its jobs',
 }
 
 /**
@@ -18,6 +16,8 @@ const DEFECTIVE = {
 export const KNOWN_FAILURES: Readonly<Record<Dialect, Readonly<Record<string, string>>>> = {
   seed: {
     ...DEFECTIVE,
+    'level-1-reliable/worker/worker-graceful-shutdown.json':
+      'wants a test hook: a directive to the worker, given as metadata of one of its jobs',
     'level-0-core/envelope/invalid-type-format.json':
       'T4: step 1 refuses `Email.Send`, which the type pattern of seed 003 allows; its other steps are own/invalid-type-format.json',
     'level-0-core/operations/error-response-structure-conflict.json':

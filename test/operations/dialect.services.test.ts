@@ -20,7 +20,33 @@ describe.each([
       body: { error: { code, retryable: false, details: { current_state: 'available' } } },
     })
     await gateway.cancel(id)
-    expect((await gateway.cancel(id)).body.error.code).toBe('invalid_request')
+    const jobs = [{ type: 'a', args: [], options: { queue: freshQueue() } }]
+    const made = await gateway.request('POST', '/ojs/v1/workflows', { type: 'group', jobs })
+    const workflow = `/ojs/v1/workflows/${made.body.id}`
+    await gateway.request('DELETE', workflow)
+    const over = [
+      await gateway.cancel(id),
+      await gateway.request('POST', `/ojs/v1/jobs/${id}/activate`),
+      await gateway.request('DELETE', workflow),
+    ]
+    expect(over.map(({ status, body }) => [status, body.error.code])).toEqual(
+      Array(3).fill([409, code]),
+    )
+  })
+
+  it('answers a heartbeat with the test_directive of the suite’s job only for that suite', async () => {
+    const queue = freshQueue()
+    const metadata = { test_directive: 'quiet' }
+    const { id } = (await gateway.push(queue, { options: { metadata } })).body.job
+    const worker_id = `w-${queue}`
+    await fetchOne(gateway, queue, { worker_id })
+    const beat = async (active_jobs: string[]) => {
+      const body = { worker_id, active_jobs }
+      return (await gateway.request('POST', '/ojs/v1/workers/heartbeat', body)).body.state
+    }
+    expect(await beat([id])).toBe(isSeed ? 'running' : 'quiet')
+    // It is not kept: the worker itself was told nothing.
+    expect(await beat([])).toBe('running')
   })
 
   it('T2, T3: a paused queue accepts or refuses PUSH, and is answered as name or object', async () => {
