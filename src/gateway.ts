@@ -207,6 +207,8 @@ export function brokerHooks(
     onQueueFound: (queue) => recordFoundQueue(deps(), queue),
     isLedgerNew: () => isLedgerNew,
     markerOf: (queue) => markerOf({ ledger }, queue),
+    epochs: () => ledger.epochs.all(),
+    onEpoch: (epoch, before) => ledger.epochs.record(epoch, before),
     onMarked: (queue, marker) => ledger.recordMarker(queue, marker),
     isUnwritten: (queue) => ledger.unwritten.has(queue),
     onWritten: (queue) => ledger.unwritten.settle(queue),

@@ -17,6 +17,8 @@ export interface Names {
   /** Exchanges of ours that route nowhere: see `queue-markers.ts`. */
   readonly origin: string
   marker(id: string): string
+  /** Of an epoch, in milliseconds: see `ledger-epoch.ts`. */
+  ledger(epoch: number): string
   jobQueue(queue: string): string
   dlxQueue(queue: string): string
   controlQueue(queue: string): string
@@ -50,6 +52,7 @@ export function createNames(prefix: string): Names {
     deadLetters: named('ojs.system.dead-letters'),
     owner: named('ojs.system.owner'),
     origin: named('ojs.system.origin'),
+    ledger: (epoch) => named(`ojs.system.ledger.${new Date(epoch).toISOString()}`),
     marker: (id) => named(`ojs.system.marker.${id}`),
     jobQueue: (queue) => jobQueueStart + queue,
     dlxQueue: (queue) => named(`ojs.queue.dlx.${queue}`),

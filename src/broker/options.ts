@@ -55,6 +55,10 @@ export interface BrokerHooks {
   onQueueMissing(queue: string, isRenewed: boolean): Promise<'declare' | 'leave'>
   /** True when the ledger knew of no queue at the start of this process. */
   isLedgerNew(): boolean
+  /** The epochs that the ledger has, newest first. */
+  epochs(): readonly number[]
+  /** Awaited before the epoch is declared. */
+  onEpoch(epoch: number, before: number): Promise<void>
   /** The queue's last recorded marker, of this run or an earlier one, unless it is lost; or null. */
   markerOf(queue: string): string | null
   /** Remembers the marker until the queue is missing. May reject: then it is tried again. */

@@ -2,6 +2,7 @@ import type { BrokerWarning } from './broker.ts'
 import { DepthSampler, type DepthSamplerDeps } from './depth-sampler.ts'
 import { DriftWatch, type DriftWatchDeps } from './drift-watch.ts'
 import { lookFor } from './entity.ts'
+import { LedgerEpoch, type LedgerEpochDeps } from './ledger-epoch.ts'
 import { NewLedger, type NewLedgerDeps } from './new-ledger.ts'
 import type { BrokerOptions } from './options.ts'
 import { QueueMarkers, type QueueMarkersDeps } from './queue-markers.ts'
@@ -17,10 +18,14 @@ const EVERY_MS = 10_000
 type Parts = Omit<DepthSamplerDeps, 'isSame' | 'drift'> &
   QueueMarkersDeps &
   NewLedgerDeps &
+  LedgerEpochDeps &
   DriftWatchDeps
 
 export interface QueueWatchDeps extends Parts {
-  hooks: QueueMarkersDeps['hooks'] & NewLedgerDeps['hooks'] & DriftWatchDeps['hooks']
+  hooks: QueueMarkersDeps['hooks'] &
+    NewLedgerDeps['hooks'] &
+    LedgerEpochDeps['hooks'] &
+    DriftWatchDeps['hooks']
   options: Pick<BrokerOptions, 'declare' | 'watchMs'>
   /** Checks whether entities that were missing are still missing. */
   lookAgain(scratch: ScratchChannel): Promise<void>
@@ -36,6 +41,7 @@ export class QueueWatch {
   readonly #sampler: DepthSampler
   readonly #newLedger: NewLedger
   readonly #drift: DriftWatch
+  readonly #epoch: LedgerEpoch
   #timer: NodeJS.Timeout | undefined
   #isLooking = false
   /** The missing exchange that was logged last, while it is missing. */
@@ -44,6 +50,7 @@ export class QueueWatch {
   constructor(deps: QueueWatchDeps) {
     this.#deps = deps
     this.#newLedger = new NewLedger(deps)
+    this.#epoch = new LedgerEpoch(deps)
     this.#markers = new QueueMarkers(deps)
     this.#drift = new DriftWatch(deps)
     this.#sampler = new DepthSampler({
@@ -85,7 +92,8 @@ export class QueueWatch {
   }
 
   warnings(): BrokerWarning[] {
-    return [this.#newLedger, this.#sampler, this.#drift].flatMap((part) => part.warnings())
+    const parts = [this.#newLedger, this.#epoch, this.#sampler, this.#drift]
+    return parts.flatMap((part) => part.warnings())
   }
 
   async #look(): Promise<void> {
@@ -96,7 +104,8 @@ export class QueueWatch {
       await withScratchChannel(connection, async (scratch) => {
         await this.#deps.lookAgain(scratch)
         await this.#lookAtExchanges(scratch)
-        if (await this.#newLedger.look(scratch)) await this.#markers.look(scratch)
+        const isOriginSeen = await this.#newLedger.look(scratch)
+        if (isOriginSeen && (await this.#epoch.look(scratch))) await this.#markers.look(scratch)
         await this.#sampler.look(scratch)
       })
     } catch (error) {

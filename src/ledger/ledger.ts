@@ -16,6 +16,22 @@ import type {
 import type { SchemaLedger } from './schemas.ts'
 import type { WorkflowLedger } from './workflows.ts'
 
+/** By what RabbitMQ knows this ledger: see `broker/ledger-epoch.ts`. */
+export interface LedgerEpochs {
+  /** The newest, and the one before it, if there are any. */
+  all(): number[]
+
+  /** 0: there is none. */
+  record(epoch: number, before: number): Promise<void>
+}
+
+/** A condition of the ledger that an operator should look at. */
+export interface LedgerWarning {
+  code: 'ledger_cut_short' | 'ledger_exposed' | 'clock_ahead'
+  message: string
+  details: Record<string, unknown>
+}
+
 /**
  * The ledger's contract (architecture §7). Every write is fenced: it names the state (and attempt,
  * generation, worker) that it expects, and "zero rows changed" is an outcome, not an error.
@@ -34,6 +50,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   readonly pauses: QueuePauses
   readonly lost: LostQueues
   readonly unwritten: UnwrittenQueues
+  readonly epochs: LedgerEpochs
   readonly traffic: QueueTraffic
   readonly idle: IdleQueues
   readonly tokenless: TokenlessJobs
@@ -237,6 +254,9 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
 
   /** Null while writes succeed; else the reason why the last group commit failed. */
   fault(): string | null
+
+  /** What an operator should look at. From memory. */
+  warnings(): LedgerWarning[]
 
   /** Commits the writes that wait, and closes. Idempotent. */
   close(): Promise<void>

@@ -24,7 +24,12 @@ export function isHealthy({ broker, ledger }: Deps): boolean {
 
 /** Conditions that an operator should look at; they do not make the gateway unhealthy. */
 export function healthWarnings(deps: Deps): BrokerWarning[] {
-  return [...lostWarnings(deps), ...blockedCronWarnings(deps), ...deps.broker.warnings()]
+  return [
+    ...deps.ledger.warnings(),
+    ...lostWarnings(deps),
+    ...blockedCronWarnings(deps),
+    ...deps.broker.warnings(),
+  ]
 }
 
 /** The answer of `GET /ojs/v1/health`. */

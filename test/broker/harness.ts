@@ -122,6 +122,8 @@ export async function startBroker(
         return 'declare'
       },
       isLedgerNew: () => false,
+      epochs: () => [],
+      onEpoch: async () => {},
       markerOf: () => null,
       onMarked: async (queue, marker) => recorder.note('onMarked', queue, marker),
       isUnwritten: () => false,

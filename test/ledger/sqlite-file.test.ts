@@ -161,7 +161,9 @@ describe('opening a ledger file', () => {
       page = (root.get() as { page: number }).page
     })
     writeFileSync(path, Buffer.from(sound).fill(0xa5, (page - 1) * 4096, page * 4096))
-    await expect(open()).rejects.toThrow(`ledger ${path} cannot be opened: database disk image`)
+    await expect(open()).rejects.toThrow(
+      /cannot be opened: database disk image .* restore a backup/,
+    )
     writeFileSync(path, sound)
     await (await open()).close()
   })
@@ -289,7 +291,7 @@ describe('another process', () => {
     build = compileLedger()
   }, 120_000)
   afterAll(() => build.remove())
-  afterEach(() => child.kill('SIGKILL'))
+  afterEach(() => child?.kill('SIGKILL'))
 
   /** Starts `writer.mjs`. Returns its lines so far, a wait for the nth line, and its stderr. */
   function startWriter(
@@ -358,6 +360,18 @@ describe('another process', () => {
     },
   )
 
+  it.runIf(mayMount())(
+    'on a read-only file system says so (skipped unless the test can mount one)',
+    () => {
+      const module = join(build.path, 'ledger/sqlite/open.js')
+      const folder = directory.path
+      const script = fileURLToPath(new URL('./writer.mjs', import.meta.url))
+      const run = ['-m', 'sh', '-c', `${MOUNT_READ_ONLY} && shift && exec "$@"`, 'sh', folder]
+      const { stderr } = spawnSync('unshare', [...run, process.execPath, script, module, path])
+      expect(String(stderr)).toContain(`${folder} is on a read-only file system: make it writable`)
+    },
+  )
+
   it('prints no warning of Node to stderr', async () => {
     const { until, complaints } = startWriter()
     await until(100)
@@ -404,6 +418,14 @@ describe('another process', () => {
     },
   )
 })
+
+/** Shell: mounts over the folder `$1`, in the mount namespace of the shell. */
+const MOUNT_READ_ONLY = 'mount -t tmpfs -o ro none "$1"'
+
+function mayMount(): boolean {
+  const run = ['-m', 'sh', '-c', MOUNT_READ_ONLY, 'sh', import.meta.dirname]
+  return spawnSync('unshare', run).status === 0
+}
 
 /** Needs root. With io_uring (Debian 13), Node refuses to change its user. */
 function mayBecomeNobody(): boolean {

@@ -89,6 +89,8 @@ async function openStage(): Promise<Stage> {
         onQueueFound: (queue) => void ledger.recordQueue(queue, clock.now()),
         isLedgerNew: () => false,
         markerOf: (queue) => markerOf({ ledger }, queue),
+        epochs: () => ledger.epochs.all(),
+        onEpoch: (epoch, before) => ledger.epochs.record(epoch, before),
         onMarked: (queue, marker) => ledger.recordMarker(queue, marker),
         isUnwritten: (queue) => ledger.unwritten.has(queue),
         onWritten: (queue) => ledger.unwritten.settle(queue),

@@ -1,6 +1,7 @@
+import { copyFileSync } from 'node:fs'
 import { expect, it, onTestFinished } from 'vitest'
 import { startTestGateway, type TestGateway } from '../support/in-process.ts'
-import { vhostForAll } from '../support/rabbit.ts'
+import { createVhost, vhostForAll } from '../support/rabbit.ts'
 
 const vhost = vhostForAll()
 
@@ -36,4 +37,36 @@ it('health warns ledger_is_new when a new ledger meets the queues of another one
   await second.restart()
   await expect.poll(() => second.fetch(['default'])).toHaveLength(1)
   expect(await codes(second)).toEqual([])
+})
+
+it('health warns ledger_is_older after an older ledger was restored, until a restart', async () => {
+  const own = await createVhost()
+  const gateway = await startTestGateway(own.url, {}, { watchMs: 50 })
+  onTestFinished(async () => {
+    await gateway.destroy()
+    await own.drop()
+  })
+  const epochs = async () =>
+    (await own.exchanges()).filter((name) => name.startsWith('ojs.system.ledger.'))
+  const backup = `${gateway.ledgerPath}.backup`
+  await gateway.push('default')
+  await expect.poll(() => own.exchanges()).toContain('ojs.system.origin')
+  const first = await epochs()
+  expect(first).toHaveLength(1)
+  await gateway.stop()
+  copyFileSync(gateway.ledgerPath, backup)
+
+  await gateway.restart()
+  await expect.poll(epochs).not.toEqual(first)
+  expect(await codes(gateway)).toEqual([])
+  await gateway.stop()
+  copyFileSync(backup, gateway.ledgerPath)
+
+  await gateway.restart()
+  await expect.poll(() => codes(gateway)).toEqual(['ledger_is_older'])
+  await expect.poll(async () => (await epochs()).length).toBe(2)
+  const restored = await epochs()
+  await gateway.restart()
+  await expect.poll(epochs).not.toEqual(restored)
+  expect(await codes(gateway)).toEqual([])
 })

@@ -85,13 +85,15 @@ test('docs/operations.md explains exactly the health warnings that the sources h
     'channel-limit',
     'connections',
     'entity',
+    'ledger-epoch',
     'new-ledger',
     'depth-sampler',
     'drift-watch',
     'rungs',
     'entity-checker',
   ].map((name) => `broker/${name}`)
-  const text = [...files, 'operations/queue-missing', 'operations/drift']
+  const ledger = ['running-mark', 'file-watch'].map((name) => `ledger/sqlite/${name}`)
+  const text = [...files, ...ledger, 'operations/queue-missing', 'operations/drift']
     .map((name) => readFileSync(join(ROOT, 'src', `${name}.ts`), 'utf8'))
     .join('\n')
   const kinds = found(text, /code: `\$\{entity\.entity\}_(\w+)`/g)

@@ -4,6 +4,8 @@
  * below, which both satisfy.
  */
 
+import { messageOf } from '../../errors.ts'
+
 export type SqlValue = string | number | null
 
 /** A boolean in SQLite. */
@@ -67,6 +69,27 @@ export async function openDatabase(path: string): Promise<Database> {
   }
 }
 
+/** Runs all or nothing, and throws what made it nothing. */
+export function inTransaction(db: Database, statements: readonly string[]): void {
+  db.exec('BEGIN IMMEDIATE')
+  try {
+    for (const sql of statements) db.exec(sql)
+    db.exec('COMMIT')
+  } catch (error) {
+    rollBack(db)
+    throw error
+  }
+}
+
+/** Ignores a failure: a full disk, for example, has ended the transaction already. */
+function rollBack(db: Database): void {
+  try {
+    db.exec('ROLLBACK')
+  } catch {
+    // The caller throws the first error.
+  }
+}
+
 /**
  * Replaces `LIMIT ?` by `LIMIT 0 + ?`. SQLite from 3.47 on uses the value of a lone variable after LIMIT for
  * its plan, and plans the whole statement anew whenever another value is bound, which costs up to 25 µs. In
@@ -120,4 +143,26 @@ export function sqliteCode(error: unknown): number | null {
 }
 
 /** The primary result codes that this folder tells apart (sqlite.org/rescode.html). */
-export const SQLITE = { BUSY: 5, CONSTRAINT: 19, NOT_A_DATABASE: 26 } as const
+export const SQLITE = {
+  BUSY: 5,
+  READONLY: 8,
+  IO_ERROR: 10,
+  CORRUPT: 11,
+  CONSTRAINT: 19,
+  NOT_A_DATABASE: 26,
+} as const
+
+const ADVICE: Readonly<Record<number, string>> = {
+  [SQLITE.READONLY]: 'make the file, its folder and their file system writable',
+  [SQLITE.IO_ERROR]:
+    "the disk fails, or its file system has become read-only: see the system's log (dmesg)",
+  [SQLITE.CORRUPT]:
+    'the file is damaged. Stop the gateway, keep a copy of the file and its -wal, and restore a backup: ' +
+    'see "A damaged ledger" in docs/operations.md',
+}
+
+/** The message of an error of SQLite; with what to do, where the message alone would not tell. */
+export function adviceOn(error: unknown): string {
+  const advice = ADVICE[sqliteCode(error) ?? 0]
+  return advice === undefined ? messageOf(error) : `${messageOf(error)}: ${advice}`
+}

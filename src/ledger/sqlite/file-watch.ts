@@ -1,6 +1,10 @@
 import { lstatSync, realpathSync, statSync } from 'node:fs'
+import type { Logger } from '../../logger.ts'
+import type { LedgerWarning } from '../ledger.ts'
 
 const INTERVAL_MS = 2_000
+/** Others may read, or write. A group is left to the operator: Kubernetes gives its volumes one. */
+const OTHERS = 0o006
 
 /**
  * Watches whether the files at the ledger's path are still the ones that SQLite has open. SQLite does not
@@ -14,14 +18,23 @@ export class FileWatch {
   #log: string | null
   #timer: NodeJS.Timeout | undefined
   #tell: (fault: string | null) => void = () => {}
+  readonly #found: readonly LedgerWarning[]
+  #exposed: LedgerWarning | null = null
 
-  /** `path`: the file that has just been opened. */
-  constructor(path: string) {
+  /** `path`: the file that has just been opened. `found`: what was wrong with it then. */
+  constructor(path: string, logger: Logger, found: LedgerWarning | null) {
     this.#path = path
+    this.#found = found ? [found] : []
     // The path as given if it is no link: a relative path stays right when the working directory is moved.
     this.#logPath = `${lstatSync(path).isSymbolicLink() ? realpathSync(path) : path}-wal`
     this.#file = identityOf(path)
     this.#log = identityOf(this.#logPath)
+    this.#exposed = exposedTo(path)
+    if (this.#exposed) logger.warn({ code: this.#exposed.code }, this.#exposed.message)
+  }
+
+  warnings(): LedgerWarning[] {
+    return this.#exposed ? [...this.#found, this.#exposed] : [...this.#found]
   }
 
   /** Calls `tell` after every look with what is wrong, or null. The timer does not keep the process alive. */
@@ -49,6 +62,7 @@ export class FileWatch {
   #look(): void {
     const log = identityOf(this.#logPath)
     this.#log ??= log
+    this.#exposed = exposedTo(this.#path)
     const isSame = identityOf(this.#path) === this.#file && log === this.#log
     this.#tell(
       isSame ? null : `${this.#path} or its -wal was removed or replaced while it was open`,
@@ -57,11 +71,28 @@ export class FileWatch {
 }
 
 /** Device and inode of the file; null if there is none, or it cannot be accessed. */
-function identityOf(path: string): string | null {
+export function identityOf(path: string): string | null {
   try {
     const { dev, ino } = statSync(path, { bigint: true })
     return `${dev}:${ino}`
   } catch {
     return null
+  }
+}
+
+/** A warning if every user of the machine may read or write the file. */
+function exposedTo(file: string): LedgerWarning | null {
+  if ((modeOf(file) & OTHERS) === 0) return null
+  const message =
+    `Every user of this machine may read or write ${file}, which holds the arguments of all jobs: ` +
+    `chmod o-rwx ${file} ${file}-wal`
+  return { code: 'ledger_exposed', message, details: { file } }
+}
+
+function modeOf(file: string): number {
+  try {
+    return statSync(file).mode
+  } catch {
+    return 0
   }
 }

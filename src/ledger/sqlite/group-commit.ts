@@ -1,7 +1,7 @@
-import { messageOf, OjsError, unavailable } from '../../errors.ts'
+import { OjsError, unavailable } from '../../errors.ts'
 import type { Logger } from '../../logger.ts'
 import type { Companion } from './companion.ts'
-import { type Database, SQLITE, type Statement, sqliteCode } from './driver.ts'
+import { adviceOn, type Database, SQLITE, type Statement, sqliteCode } from './driver.ts'
 
 /** Weight (roughly: rows) of a group's lazy writes, and of its others. More would block the event loop. */
 const MAX_WEIGHT = 1000
@@ -360,7 +360,7 @@ export class GroupCommit {
   }
 
   #failGroup(error: unknown, lazy: Write[], waiting: Write[]): void {
-    const reason = messageOf(error)
+    const reason = adviceOn(error)
     if (this.#fault === null) this.#logger.error({ err: error }, 'ledger: a group commit failed')
     this.#fault = reason
     this.#lazy.unshift(...lazy)

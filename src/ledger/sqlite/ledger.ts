@@ -22,6 +22,7 @@ import type {
   Expired,
   ExpireTerms,
   Ledger,
+  LedgerWarning,
   PruneCutoffs,
   QueueRecord,
   Rung,
@@ -46,6 +47,7 @@ import { deadLetters, deleteDeadLetter, discardDead, revive } from './dead-lette
 import { type Database, onlyRow } from './driver.ts'
 import { expireDue, nextDue, promoteDue, sendAhead } from './due.ts'
 import { activate, enqueueNative, withdraw, withdrawAll } from './enqueue.ts'
+import { SqliteEpochs } from './epochs.ts'
 import type { FileWatch } from './file-watch.ts'
 import { SqliteIdempotency } from './idempotency.ts'
 import { SqliteIdleQueues } from './idle-queues.ts'
@@ -89,6 +91,8 @@ export class SqliteLedger implements Ledger {
   readonly unwritten: SqliteUnwrittenQueues
   readonly idle: SqliteIdleQueues
   readonly tokenless: SqliteTokenless
+  readonly epochs: SqliteEpochs
+  readonly warnings: () => LedgerWarning[]
   readonly traffic: TrafficMinutes
   readonly workflows: SqliteWorkflows
   readonly idempotency: SqliteIdempotency
@@ -111,8 +115,7 @@ export class SqliteLedger implements Ledger {
     const workflows = new WorkflowBook(prepareWorkflows(db), endStep)
     const { store, companions } = openStore(statements, workflows, wall, jobsPerMove)
     this.#store = store
-    const probe = () => void statements.probe.run()
-    this.#access = new Access({ db, companions, probe, logger })
+    this.#access = new Access({ db, companions, probe: () => void statements.probe.run(), logger })
     this.#confirms = new Confirms(store, this.#access)
     this.schemas = new SqliteSchemas(this.#access, db, statements)
     this.cron = new SqliteCron(this.#store, this.#access)
@@ -121,10 +124,12 @@ export class SqliteLedger implements Ledger {
     this.unwritten = new SqliteUnwrittenQueues(statements, this.#access)
     this.idle = new SqliteIdleQueues(store, this.#access, this.lost)
     this.tokenless = new SqliteTokenless(store, this.#access)
+    this.epochs = new SqliteEpochs(this.#access, statements)
     this.traffic = store.traffic
     this.workflows = new SqliteWorkflows(store, this.#access)
     this.idempotency = new SqliteIdempotency(this.#access, statements)
     this.#watch = watch
+    this.warnings = () => watch?.warnings() ?? []
     watch?.start((fault) => this.#access.obstruct(fault))
   }
 

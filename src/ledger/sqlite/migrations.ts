@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Logger } from '../../logger.ts'
-import type { Database } from './driver.ts'
+import { type Database, inTransaction } from './driver.ts'
 import { sql as jobs } from './migrations/0001-jobs.ts'
 import { sql as lifecycle } from './migrations/0002-lifecycle.ts'
 import { sql as control } from './migrations/0003-control.ts'
@@ -23,6 +23,8 @@ import { sql as keptKeys } from './migrations/0018-kept-keys.ts'
 import { sql as idleQueues } from './migrations/0019-idle-queues.ts'
 import { sql as scopedTombstones } from './migrations/0020-scoped-tombstones.ts'
 import { sql as schemaVersions } from './migrations/0021-schema-versions.ts'
+import { sql as runningMark } from './migrations/0022-running-mark.ts'
+import { LEDGER_ID, RUNNING_ID } from './running-mark.ts'
 
 /** In order; the number of a migration is its place, starting at 1. Never edit the SQL of a released one. */
 export const MIGRATIONS: readonly string[] = [
@@ -47,10 +49,8 @@ export const MIGRATIONS: readonly string[] = [
   idleQueues,
   scopedTombstones,
   schemaVersions,
+  runningMark,
 ]
-
-/** "OJSL": marks the file as a ledger, so that no other SQLite file is ever written to. */
-const APPLICATION_ID = 0x4f4a534c
 
 /** A migration blocks the process, log output included: wait this long so that the announcement gets out. */
 const ANNOUNCE_MS = 50
@@ -80,29 +80,13 @@ export async function migrate(db: Database, path: string, logger: Logger): Promi
 
 /** Applies the missing migrations in one transaction: with one sync, a new ledger opens in half the time. */
 function apply(db: Database, missing: readonly string[]): void {
-  db.exec('BEGIN IMMEDIATE')
-  try {
-    for (const sql of missing) db.exec(sql)
-    db.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${MIGRATIONS.length}`)
-    db.exec('COMMIT')
-  } catch (error) {
-    rollBack(db)
-    throw error
-  }
-}
-
-/** Ignores a failure: a full disk, for example, has ended the transaction already. */
-function rollBack(db: Database): void {
-  try {
-    db.exec('ROLLBACK')
-  } catch {
-    // The caller throws the first error.
-  }
+  const version = `PRAGMA user_version = ${MIGRATIONS.length}`
+  inTransaction(db, [...missing, `PRAGMA application_id = ${LEDGER_ID}; ${version}`])
 }
 
 /** Throws if the file is not a ledger, or one of a newer version. Only reads. */
 export function refuseOthers(db: Database, path: string): void {
-  const isLedger = readPragma(db, 'application_id') === APPLICATION_ID
+  const isLedger = [LEDGER_ID, RUNNING_ID].includes(readPragma(db, 'application_id'))
   const isEmpty = db.prepare('SELECT 1 FROM sqlite_master').get() === undefined
   if (!isLedger && !isEmpty) throw new Error(`${path} is an SQLite file, but not a ledger`)
   const version = readPragma(db, 'user_version')

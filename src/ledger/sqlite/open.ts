@@ -12,10 +12,12 @@ import {
 import { dirname } from 'node:path'
 import { messageOf } from '../../errors.ts'
 import type { Logger } from '../../logger.ts'
-import { type Database, openDatabase, SQLITE, sqliteCode } from './driver.ts'
-import { FileWatch } from './file-watch.ts'
+import type { LedgerWarning } from '../ledger.ts'
+import { adviceOn, type Database, openDatabase, SQLITE, sqliteCode } from './driver.ts'
+import { FileWatch, identityOf } from './file-watch.ts'
 import { SqliteLedger } from './ledger.ts'
 import { migrate, refuseOthers } from './migrations.ts'
+import { cutShort, type FoundFiles, lookAtFiles, markRunning, markStopped } from './running-mark.ts'
 
 export interface SqliteLedgerOptions {
   /** The ledger's file; its directory is created if it is missing. */
@@ -33,9 +35,10 @@ export interface SqliteLedgerOptions {
 /** Opens the ledger. Throws a plain `Error` with one clear line when the file cannot be used. */
 export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<SqliteLedger> {
   const { path, logger, wall } = options
-  const db = await openLedgerFile(options)
+  const { db, warning } = await openMarked(options)
+  if (warning) logger.error({ code: warning.code, ...warning.details }, warning.message)
   try {
-    return new SqliteLedger(db, logger, wall, new FileWatch(path))
+    return new SqliteLedger(db, logger, wall, new FileWatch(path, logger, warning))
   } catch (error) {
     // The constructor reads what is kept in memory, so it is the first to meet a corrupt page.
     db.close()
@@ -45,8 +48,18 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Sq
 
 /** Opens the file, locks it for this process, and migrates it to the current schema. */
 export async function openLedgerFile(options: SqliteLedgerOptions): Promise<Database> {
+  return (await openMarked(options)).db
+}
+
+interface Opened {
+  db: Database
+  /** What is missing in the file. */
+  warning: LedgerWarning | null
+}
+
+async function openMarked(options: SqliteLedgerOptions): Promise<Opened> {
   const { path } = options
-  const db = await openFile(path)
+  const { db, found } = await openFile(path)
   try {
     lock(db)
     refuseOthers(db, path)
@@ -56,21 +69,45 @@ export async function openLedgerFile(options: SqliteLedgerOptions): Promise<Data
   }
   try {
     configure(db, options.sync)
+    const warning = cutShort(found, db, realpathSync(path))
     await migrate(db, path, options.logger)
-    return db
+    markRunning(db, realpathSync(path))
+    return { db: whileOpen(db, path), warning }
   } catch (error) {
     db.close()
     throw explain(error, path)
   }
 }
 
-async function openFile(path: string): Promise<Database> {
+/** What this process has open, by device and inode. Weak, because some are left to the garbage collector. */
+const openHere = new Map<string, WeakRef<Database>>()
+
+function isOpenHere(path: string): boolean {
+  return openHere.get(identityOf(path) ?? '')?.deref() !== undefined
+}
+
+/** Notes that the file is open, until it is closed, which clears the mark in it as well. */
+function whileOpen(db: Database, path: string): Database {
+  const identity = identityOf(path) ?? ''
+  openHere.set(identity, new WeakRef(db))
+  const close = () => {
+    markStopped(db)
+    db.close()
+    openHere.delete(identity)
+  }
+  return { ...db, close }
+}
+
+async function openFile(path: string): Promise<{ db: Database; found: FoundFiles }> {
   try {
     makeFolder(dirname(path))
     refuseLostFile(path)
     createForOwner(path)
     requireWritable(path)
-    return await openDatabase(path)
+    // To open and close the file once more would release the lock that SQLite has on it.
+    if (isOpenHere(path)) throw new Error('this process has it open already')
+    const found = lookAtFiles(realpathSync(path))
+    return { db: await openDatabase(path), found }
   } catch (error) {
     throw cannotOpen(path, error)
   }
@@ -139,6 +176,10 @@ function requireAccess(path: string): void {
   try {
     accessSync(path, constants.R_OK | constants.W_OK)
   } catch (error) {
+    if (isReadOnly(error)) {
+      const reason = `${path} is on a read-only file system: make it writable, or choose another OJS_LEDGER`
+      throw new Error(reason, { cause: error })
+    }
     const user = process.getuid?.()
     const who = user === undefined ? 'this user' : `this user (uid ${user})`
     throw new Error(`${path} is not writable by ${who}`, { cause: error })
@@ -171,6 +212,10 @@ function configure(db: Database, sync: 'full' | 'normal'): void {
 
 function explain(error: unknown, path: string): unknown {
   switch (sqliteCode(error)) {
+    case SQLITE.CORRUPT:
+    case SQLITE.READONLY:
+    case SQLITE.IO_ERROR:
+      return new Error(`ledger ${path} cannot be opened: ${adviceOn(error)}`, { cause: error })
     case SQLITE.BUSY:
       return new Error(`ledger ${path} is in use by another process`, { cause: error })
     case SQLITE.NOT_A_DATABASE:
@@ -188,4 +233,8 @@ function explain(error: unknown, path: string): unknown {
 function cannotOpen(path: string, error: unknown): Error {
   const reason = messageOf(error)
   return new Error(`ledger ${path} cannot be opened: ${reason}`, { cause: error })
+}
+
+function isReadOnly(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'EROFS'
 }

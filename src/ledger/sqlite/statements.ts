@@ -357,6 +357,13 @@ function prepareBookkeeping(db: Database) {
     raiseCeiling: db.prepare<[ceiling: number]>(
       `UPDATE settings SET value = ? WHERE name = 'outbox_ceiling'`,
     ),
+    epochs: db.prepare<[], { value: number }>(
+      `SELECT value FROM settings WHERE name IN ('epoch', 'epoch_before') AND value > 0
+       ORDER BY name`,
+    ),
+    recordEpoch: db.prepare<[name: string, value: number]>(
+      'UPDATE settings SET value = ?2 WHERE name = ?1',
+    ),
     probe: db.prepare<[]>(`UPDATE settings SET value = value + 1 WHERE name = 'probe'`),
   }
 }
