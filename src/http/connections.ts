@@ -35,6 +35,8 @@ export class Connections {
     }
     server.on('connection', (socket) => this.#awaitHandshake(socket))
     server.on('secureConnection', (socket: Socket) => {
+      // Not as an option of the server: a connection that ends before its handshake would stay.
+      socket.allowHalfOpen = true
       this.#handshakes.delete(peerOf(socket))
       this.#accept(socket)
     })
@@ -104,6 +106,11 @@ export class Connections {
     socket.setMaxListeners(0)
     this.#latest.set(socket, undefined)
     socket.once('close', () => this.#latest.delete(socket))
+    // No request can follow, so its answer is the last one.
+    socket.once('end', () => {
+      const latest = this.#latest.get(socket)
+      if (latest?.headersSent === false) latest.shouldKeepAlive = false
+    })
   }
 
   #drain(socket: Socket, latest: OjsResponse | undefined): void {

@@ -1,5 +1,7 @@
+import { constants } from 'node:crypto'
 import { createServer, type Server } from 'node:http'
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
+import { DEFAULT_CIPHERS } from 'node:tls'
 import type { Application } from 'express'
 import { exchangeClasses, type OjsRequest, type OjsResponse } from './exchange.ts'
 import type { TlsMaterial } from './tls.ts'
@@ -18,6 +20,18 @@ export const CONNECTION_LIMITS = {
   timeoutCheckMs: 1_000,
   maxHeaderBytes: 16_384,
 }
+
+/**
+ * Of TLS 1.2 only ciphers with forward secrecy and authenticated encryption: not those with static RSA or CBC,
+ * which Node has, too. A list of the operator's own (`--tls-cipher-list`) wins.
+ */
+const CIPHERS =
+  DEFAULT_CIPHERS === constants.defaultCoreCipherList
+    ? [
+        ...['TLS_AES_256_GCM_SHA384', 'TLS_CHACHA20_POLY1305_SHA256', 'TLS_AES_128_GCM_SHA256'],
+        ...['ECDHE+AESGCM', 'ECDHE+CHACHA20'],
+      ].join(':')
+    : DEFAULT_CIPHERS
 
 export type ConnectionLimits = typeof CONNECTION_LIMITS
 
@@ -55,10 +69,14 @@ export function createListener(
           ...options,
           ...tls,
           minVersion: 'TLSv1.2',
+          ciphers: CIPHERS,
           requestCert: tls.ca !== undefined,
           rejectUnauthorized: tls.ca !== undefined,
           handshakeTimeout: limits.headersTimeoutMs,
         })
+  // A client may close its side after its request, and still read the answer. Otherwise Node would end its own
+  // side before that (`connections.ts` for TLS).
+  Object.assign(server, { httpAllowHalfOpen: true })
   // No limit on their number, only on their bytes: Node's parser would act on headers after the thousandth
   // without showing them to us.
   server.maxHeadersCount = 0

@@ -43,12 +43,23 @@ export class Poll {
   readonly #controller = new AbortController()
   readonly #forget: () => void
   #settle: ((isWritten: boolean) => void) | undefined
+  #isHalfClosed = false
 
   constructor(response: Response, forget: () => void) {
     this.#response = response
     this.#forget = forget
-    response.req.socket.once('close', this.#onGone)
-    if (response.req.socket.destroyed) this.end()
+    const { socket } = response.req
+    socket.once('close', this.#onGone)
+    socket.once('end', this.#onHalfClosed)
+    if (socket.destroyed) this.end()
+  }
+
+  /**
+   * True after the client has closed its side. It may still read, but a client that is gone looks the same:
+   * its answer must not have jobs.
+   */
+  get isHalfClosed(): boolean {
+    return this.#isHalfClosed
   }
 
   /** Aborts when the client is gone or when the gateway stops. */
@@ -74,8 +85,19 @@ export class Poll {
   }
 
   close(): void {
-    this.#response.req.socket.off('close', this.#onGone)
+    const { socket } = this.#response.req
+    socket.off('close', this.#onGone)
+    socket.off('end', this.#onHalfClosed)
     this.#forget()
+  }
+
+  readonly #onHalfClosed = () => {
+    this.#isHalfClosed = true
+    this.end()
+    // The answer, perhaps with jobs, waits for that to an earlier request of a pipeline, and cannot be changed.
+    if (this.#settle !== undefined && this.#response.socket === null) {
+      this.#response.req.socket.destroy()
+    }
   }
 
   /** Forget the poll here as well: if the body never arrives, no code gets to call `close` (`body.ts`). */

@@ -295,7 +295,7 @@ describe('the memory of requests that are being handled', () => {
     const client = await frame.client()
     client.send(request('POST', '/echo', {}, LARGE))
     await expect.poll(isFree, EVENTUALLY).toBe(false)
-    client.destroy()
+    client.socket.resetAndDestroy()
     await expect.poll(() => frame.done, EVENTUALLY).toHaveLength(1)
     expect(isFree()).toBe(false)
     done.resolve()

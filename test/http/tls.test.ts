@@ -9,8 +9,8 @@ import { answer } from '../../src/http/answer.ts'
 import { readJson } from '../../src/http/body.ts'
 import type { Route } from '../../src/http/route.ts'
 import { readTls } from '../../src/http/tls.ts'
-import { Authority, type Certificate } from '../support/certificates.ts'
-import { EVENTUALLY, errorOf, serve, slowRoute } from './frame.ts'
+import { Authority, type Certificate, RSA } from '../support/certificates.ts'
+import { EVENTUALLY, errorOf, type Frame, serve, slowRoute } from './frame.ts'
 import { request } from './raw-client.ts'
 
 let authority: Authority
@@ -56,6 +56,8 @@ const ROUTES: Route[] = [
 
 const serveTls = (ca?: Buffer) =>
   serve(ROUTES, { tls: { cert: own.cert, key: own.key, ...(ca !== undefined && { ca }) } })
+
+const NO_CIPHER = expect.stringMatching(/HANDSHAKE_FAILURE|NO_CIPHERS/)
 
 const failed = (reason: string) => ({
   level: 'warn',
@@ -135,6 +137,24 @@ describe('HTTPS', () => {
     const frame = await serveTls()
     const options = { minVersion: version, maxVersion: version, ciphers: 'DEFAULT@SECLEVEL=0' }
     expect(await handshake(frame.port, options)).toEqual(outcome)
+  })
+
+  test('has no cipher of TLS 1.2 without forward secrecy or with CBC', async () => {
+    const { cert, key } = authority.issue('rsa', 2, RSA)
+    const [ofEc, ofRsa] = [await serveTls(), await serve(ROUTES, { tls: { cert, key } })]
+    const outcomeOf = ({ port }: Frame, ciphers: string) =>
+      handshake(port, { maxVersion: 'TLSv1.2', ciphers: `${ciphers}:@SECLEVEL=0` })
+    for (const cipher of ['AES128-GCM-SHA256', 'AES128-SHA', 'AES256-SHA256']) {
+      expect([cipher, await outcomeOf(ofRsa, cipher)]).toEqual([cipher, NO_CIPHER])
+    }
+    for (const cipher of ['AES128-SHA', 'AES256-SHA', 'AES128-SHA256', 'AES256-SHA384']) {
+      expect([cipher, await outcomeOf(ofEc, `ECDHE-ECDSA-${cipher}`)]).toEqual([cipher, NO_CIPHER])
+      expect([cipher, await outcomeOf(ofRsa, `ECDHE-RSA-${cipher}`)]).toEqual([cipher, NO_CIPHER])
+    }
+    for (const cipher of ['AES128-GCM-SHA256', 'AES256-GCM-SHA384', 'CHACHA20-POLY1305']) {
+      expect(await outcomeOf(ofEc, `ECDHE-ECDSA-${cipher}`)).toBe('TLSv1.2')
+      expect(await outcomeOf(ofRsa, `ECDHE-RSA-${cipher}`)).toBe('TLSv1.2')
+    }
   })
 
   test('disconnects and logs a client that speaks plain HTTP, and serves others', async () => {

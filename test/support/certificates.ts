@@ -10,6 +10,9 @@ export interface Certificate {
   readonly key: Buffer
 }
 
+const EC: readonly string[] = ['ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1']
+export const RSA: readonly string[] = ['rsa:2048']
+
 /** A certificate authority of the test's own; Node.js can read certificates, but not sign any. */
 export class Authority {
   readonly #dir = mkdtempSync(join(tmpdir(), 'ojs-ca-'))
@@ -20,14 +23,14 @@ export class Authority {
   }
 
   /** Issues a certificate for `localhost` and 127.0.0.1, as server and client. With 0 `days` it expires now. */
-  issue(name: string, days = 2): Certificate {
+  issue(name: string, days = 2, algorithm: readonly string[] = EC): Certificate {
     const extensions = join(this.#dir, `${name}.ext`)
     const { certPath, keyPath } = this.ca
     writeFileSync(
       extensions,
       'subjectAltName=DNS:localhost,IP:127.0.0.1\nextendedKeyUsage=serverAuth,clientAuth\n',
     )
-    const request = this.#create(name, [])
+    const request = this.#create(name, [], algorithm)
     const signed = join(this.#dir, `${name}.signed.pem`)
     const ca = ['-CA', certPath, '-CAkey', keyPath, '-CAcreateserial']
     openssl(
@@ -47,10 +50,10 @@ export class Authority {
     rmSync(this.#dir, { recursive: true, force: true })
   }
 
-  #create(name: string, options: string[]): Certificate {
+  #create(name: string, options: string[], algorithm = EC): Certificate {
     const certPath = join(this.#dir, `${name}.pem`)
     const keyPath = join(this.#dir, `${name}.key`)
-    const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
+    const newKey = ['-newkey', ...algorithm, '-nodes']
     openssl(
       ['req', ...options, ...newKey].concat([
         '-keyout',

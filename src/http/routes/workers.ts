@@ -61,8 +61,9 @@ async function fetchJobs(door: Door, request: Request, response: Response): Prom
       if (typeof workerId === 'string') poll.workerId = workerId
       return fetch(deps, body, context, poll.signal)
     })
-    const isWritten = await poll.answer(fetchDocument(deps, jobs, poll.workerId))
-    if (!isWritten && jobs.length > 0) await returnJobs(deps, jobs, request)
+    const told = poll.isHalfClosed ? [] : jobs
+    const isWritten = await poll.answer(fetchDocument(deps, told, poll.workerId))
+    if (jobs.length > 0 && !(isWritten && told === jobs)) await returnJobs(deps, jobs, request)
   } finally {
     poll.close()
   }
