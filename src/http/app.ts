@@ -15,6 +15,7 @@ import {
   readContext,
   refuseTooMany,
   requireHost,
+  requireOneKey,
   requirePlainChunks,
 } from './pipeline.ts'
 import { errorRenderer } from './render-error.ts'
@@ -46,7 +47,7 @@ export function createApp(options: AppOptions): Express {
   if (corsOrigins.length > 0) app.use(shareWith(corsOrigins))
   if (rateLimit !== undefined) app.use(inTurn([refuseTooMany]))
   if (corsOrigins.length > 0) app.use(answerPreflight(corsOrigins))
-  const checks = [requireHost, requirePlainChunks, ...foreignPages(options)]
+  const checks = [requireHost, requireOneKey, requirePlainChunks, ...foreignPages(options)]
   app.use(inTurn([...checks, negotiateVersion, readContext]))
   mount(app, routes, needsKeys)
   app.use(noSuchRoute)

@@ -36,6 +36,12 @@ export const requireHost: Check = ({ headers, rawHeaders, httpVersion }) => {
   }
 }
 
+/** RFC 9110 §11.6.2. As of two `Host` headers: a proxy may have checked the key that does not count here. */
+export const requireOneKey: Check = ({ headers, rawHeaders }) => {
+  if (headers.authorization === undefined || !namedTwice('authorization', rawHeaders)) return
+  throw invalidField('Authorization', 'The request has several Authorization headers.')
+}
+
 /**
  * RFC 9112 §6.1. Of all transfer codings Node decodes only `chunked`. It would take content in another coding
  * as it is, while a proxy in front may decode it. HTTP/1.0 has no transfer codings at all: there, whatever

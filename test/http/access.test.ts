@@ -207,6 +207,15 @@ describe('refusals of access', () => {
     })
   })
 
+  test('are 400 for two keys, also where no key is needed: a proxy may have checked the other one', async () => {
+    const frame = await serve(ROUTES, { access })
+    const two = { ...bearer('producer'), AUTHORIZATION: bearer('admin').Authorization }
+    for (const sent of [push(two), request('GET', '/ojs/v1/health', two)]) {
+      const result = await frame.ask(sent)
+      expect([result.status, errorOf(result).details]).toEqual([400, { field: 'Authorization' }])
+    }
+  })
+
   test('are 403 with the allowed roles for a key of another role', async () => {
     const frame = await serve(ROUTES, { access })
     const result = await frame.ask(push(bearer('worker')))

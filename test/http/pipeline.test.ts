@@ -195,6 +195,13 @@ describe('a request that no handler sees', () => {
     ['GET on a command', request('GET', '/command'), 405, bad],
     ['no Host', request('GET', '/context', { Host: undefined }), 400, bad, { field: 'Host' }],
     [
+      'two keys',
+      request('GET', '/context', { Authorization: 'Bearer a', AUTHORIZATION: 'Bearer b' }),
+      400,
+      bad,
+      { field: 'Authorization' },
+    ],
+    [
       'two Hosts',
       request('GET', '/context', { Host: 'a', HOST: 'b' }),
       400,
