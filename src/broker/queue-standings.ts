@@ -66,6 +66,9 @@ export class QueueStandings {
 
   /** Runs `work`, which deletes the queue. Resolves to false when the queue stays; rejects as `work` does. */
   leave(queue: string, work: () => Promise<boolean>): Promise<boolean> {
+    // Now, not when it is decided: whoever waits for that must not find an earlier check.
+    this.ready.delete(queue)
+    this.believed.delete(queue)
     const deleted = Promise.resolve()
       .then(work)
       .then((isGone) => {

@@ -50,6 +50,16 @@ describe.each(['classic', 'quorum'] as const)('forgetting a queue (%s)', (queueT
       false,
     )
     expect(await existing()).toEqual(ALL)
+    // Somebody waits for the queue, whose name turns out to be in use again.
+    let published: Promise<string> | undefined
+    const publish = () => broker.publish(row({ queue: 'email' }))
+    const wanted = async () => {
+      published = broker.ensureQueue('email').then(publish)
+      return false
+    }
+    expect(await broker.removal.forget('email', { ...forgetting, forget: wanted })).toBe(false)
+    expect(await published).toBe('confirmed')
+    expect(await admin.takeAll('ojs.queue.email')).toHaveLength(1)
     const id = v7()
     await admin.publish('ojs.queue.email', [id])
     expect(await broker.removal.forget('email', forgetting)).toBe(false)
