@@ -1,5 +1,5 @@
-// A native worker in Go: takes jobs, reports their outcome, acknowledges. See docs/control-protocol.md.
-// The gateway does the rest: retries, delays and dead letters.
+// A native worker in Go: takes jobs, reports their start and outcome, acknowledges; claims redelivered jobs,
+// and sends heartbeats. See docs/control-protocol.md. The gateway does the rest: retries, delays and dead letters.
 //
 //	AMQP_URL=amqp://guest:guest@127.0.0.1:5672/%2Fojs OJS_QUEUE=email go run worker.go
 package main
@@ -18,17 +18,32 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
 const (
 	exchange    = "ojs.exchange.direct"
-	workerID    = "go-example"
 	concurrency = 5
+	answerTime  = time.Second
+	silence     = 30 * time.Second
+	// The gateway's OJS_VISIBILITY_TIMEOUT_MS: the lease of a job that names none.
+	defaultLease = 30_000
+	maxBeat      = 5 * time.Second
+	minBeat      = 50 * time.Millisecond
+	maxMessage   = 10_000
 	// The largest job that fits into a report. The gateway takes reports of 7 MiB by default.
 	maxShown = 7<<20 - 64<<10
 )
+
+// One for each process: two that share an id would be given each other's jobs.
+var workerID = fmt.Sprintf("go-%s-%d", hostname(), os.Getpid())
+
+func hostname() string {
+	name, _ := os.Hostname()
+	return name
+}
 
 type job struct {
 	ID         string            `json:"id"`
@@ -36,6 +51,19 @@ type job struct {
 	Queue      string            `json:"queue"`
 	Args       []json.RawMessage `json:"args"`
 	Generation int64             `json:"x_ojs_generation"`
+	LeaseMS    float64           `json:"visibility_timeout_ms"`
+}
+
+// beat is how often a running job needs a heartbeat: three times in its lease.
+func (j job) beat() time.Duration {
+	lease := j.LeaseMS
+	if lease <= 0 {
+		lease = defaultLease
+	}
+	if beat := time.Duration(lease/3) * time.Millisecond; beat > minBeat {
+		return beat
+	}
+	return minBeat
 }
 
 type jobError struct {
@@ -80,6 +108,41 @@ func run(j job, attempt int32) (any, error) {
 	}
 }
 
+// outcome runs the handler. Whatever ends the handler's goroutine, a panic too, fails the job: a program that
+// died of it would get the job again, and die again.
+func outcome(j job, attempt int32) (result any, failure *jobError) {
+	failure = &jobError{Code: "handler_error", Type: "exit", Message: "the handler has ended its goroutine"}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if reason := recover(); reason != nil {
+				failure = failed("panic", reason, true)
+			}
+		}()
+		told, err := run(j, attempt)
+		if err == nil {
+			result, failure = told, nil
+		} else {
+			failure = failed("error", err, !errors.Is(err, errPermanent))
+		}
+	}()
+	<-done
+	return result, failure
+}
+
+// failed makes its text with fmt, which survives an Error method that panics.
+func failed(kind string, reason any, retryable bool) *jobError {
+	message := strings.ToValidUTF8(fmt.Sprint(reason), "?")
+	if len(message) > maxMessage {
+		message = strings.ToValidUTF8(message[:maxMessage], "")
+	}
+	if message == "" {
+		message = "failed"
+	}
+	return &jobError{Code: "handler_error", Type: kind, Message: message, Retryable: retryable}
+}
+
 // tellable fails the job if its result has no JSON form, or one for which the gateway would drop the
 // event. Otherwise the job would be redelivered for ever.
 func tellable(result any, err error) (any, error) {
@@ -114,27 +177,155 @@ func isExact(number string) bool {
 // current publish. (Debian's amqp091-go 1.5.0 registers a deferred confirmation only after the send:
 // if the confirm comes before that, it waits for ever.)
 type reporter struct {
+	queue     string
 	mutex     sync.Mutex
 	channel   *amqp.Channel
 	returned  chan amqp.Return
 	confirmed chan amqp.Confirmation
+	running   map[string]job // by id: begun, and its end is not reported yet
+	started   chan struct{}  // wakes the heartbeats: the next one may be due earlier
+	asking    sync.Mutex
+	answers   <-chan amqp.Delivery
+	silent    time.Time // send no claims before: no gateway has answered
 }
 
-// report returns nil when RabbitMQ has confirmed the message and has not returned it.
-func (r *reporter) report(queue string, e event) error {
-	body, err := json.Marshal(map[string]any{"worker_id": workerID, "events": []event{e}})
+func (r *reporter) report(e event) error {
+	return r.tell("ojs.control.report", map[string]any{"events": []event{e}}, "")
+}
+
+// begin and end keep the list of running jobs in step with the reports: a heartbeat that names a job whose end
+// has been published would count as its next start.
+func (r *reporter) begin(j job, e event) error {
+	err := r.report(e)
+	r.mutex.Lock()
+	r.running[j.ID] = j
+	r.mutex.Unlock()
+	select {
+	case r.started <- struct{}{}:
+	default:
+	}
+	return err
+}
+
+func (r *reporter) end(j job, e event) error {
+	r.forget(j)
+	return r.report(e)
+}
+
+func (r *reporter) forget(j job) {
+	r.mutex.Lock()
+	delete(r.running, j.ID)
+	r.mutex.Unlock()
+}
+
+// beats sends heartbeats until the connection is lost.
+func (r *reporter) beats(state func() string) {
+	for {
+		last := time.Now()
+		// The ids are read while nothing else can be published.
+		err := r.publish("ojs.control.heartbeat", "", func() map[string]any {
+			ids := []string{}
+			for id := range r.running {
+				ids = append(ids, id)
+			}
+			return map[string]any{
+				"job_ids": ids, "state": state(), "queues": []string{r.queue},
+				"hostname": hostname(), "pid": os.Getpid(), "concurrency": concurrency,
+			}
+		})
+		if err != nil {
+			return
+		}
+		for time.Since(last) < r.pause() {
+			select {
+			case <-time.After(r.pause() - time.Since(last)):
+			case <-r.started:
+			}
+		}
+	}
+}
+
+func (r *reporter) pause() time.Duration {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	pause := maxBeat
+	for _, j := range r.running {
+		if beat := j.beat(); beat < pause {
+			pause = beat
+		}
+	}
+	return pause
+}
+
+type decision struct {
+	Decision string `json:"decision"`
+	Attempt  int32  `json:"attempt"`
+}
+
+// claim asks what to do with a redelivered job, which may run elsewhere, be over, or have no attempts left: then
+// its earlier attempts have killed their workers. If no gateway answers, the job runs.
+func (r *reporter) claim(j job, attempt int32) (decision, error) {
+	r.asking.Lock()
+	defer r.asking.Unlock()
+	answer := decision{"run", attempt}
+	if time.Now().Before(r.silent) {
+		return answer, nil
+	}
+	question := fmt.Sprintf("%s-%d", j.ID, time.Now().UnixNano())
+	err := r.tell("ojs.control.claim", map[string]any{
+		"job_id": j.ID, "generation": j.Generation, "attempt": attempt,
+	}, question)
+	if err != nil {
+		return answer, err
+	}
+	late := time.After(answerTime)
+	for {
+		select {
+		case d, isOpen := <-r.answers:
+			if !isOpen {
+				return answer, errors.New("the connection was lost")
+			}
+			if d.CorrelationId != question {
+				continue // a late answer to an earlier question
+			}
+			var got decision
+			if json.Unmarshal(d.Body, &got) == nil && got.Decision != "" {
+				return got, nil
+			}
+		case <-late:
+		}
+		r.silent = time.Now().Add(silence)
+		return answer, nil
+	}
+}
+
+func (r *reporter) tell(kind string, body map[string]any, question string) error {
+	return r.publish(kind, question, func() map[string]any { return body })
+}
+
+// publish returns nil when RabbitMQ has confirmed the message and has not returned it.
+func (r *reporter) publish(kind, question string, content func() map[string]any) error {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	message := content()
+	message["worker_id"] = workerID
+	body, err := json.Marshal(message)
 	if err != nil {
 		return err
 	}
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
+	replyTo := ""
+	if question != "" {
+		replyTo = "amq.rabbitmq.reply-to"
+	}
 	err = r.channel.PublishWithContext(
-		context.Background(), exchange, "ojs.queue.control."+queue, true, false,
+		context.Background(), exchange, "ojs.queue.control."+r.queue, true, false,
 		amqp.Publishing{
-			Type:         "ojs.control.report",
-			ContentType:  "application/openjobspec+json",
-			DeliveryMode: amqp.Persistent,
-			Body:         body,
+			Type:          kind,
+			ContentType:   "application/openjobspec+json",
+			DeliveryMode:  amqp.Persistent,
+			ReplyTo:       replyTo,
+			CorrelationId: question,
+			Body:          body,
 		})
 	if err != nil {
 		return err
@@ -184,32 +375,59 @@ func (e *event) show(d amqp.Delivery) {
 }
 
 // handle runs one delivery and settles it. An error means that RabbitMQ will redeliver it.
-func handle(r *reporter, queue string, d amqp.Delivery) error {
+func handle(r *reporter, d amqp.Delivery) error {
 	var j job
 	if json.Unmarshal(d.Body, &j) != nil || j.ID == "" || j.Type == "" {
 		return d.Nack(false, false)
 	}
 	attempt := attemptOf(d.Headers)
-	e := event{JobID: j.ID, Generation: j.Generation, Attempt: attempt, Event: "completed"}
-	result, err := run(j, attempt)
-	if err != nil && len(d.Body) > maxShown {
-		log.Printf("%s is too large to be shown: %v", j.ID, err)
+	if d.Redelivered {
+		answer, err := r.claim(j, attempt)
+		if err != nil {
+			return err
+		}
+		switch answer.Decision {
+		case "drop":
+			return d.Ack(false)
+		case "discard":
+			return d.Nack(false, false)
+		case "requeue": // the queue is paused
+			time.Sleep(250 * time.Millisecond)
+			return d.Nack(false, true)
+		}
+		attempt = answer.Attempt
+	}
+	e := event{JobID: j.ID, Generation: j.Generation, Attempt: attempt, Event: "started"}
+	// Confirmed before the handler runs: if the job kills this program, the attempt counts, and the claim of its
+	// redelivery answers the next attempt until there are none left.
+	if err := r.begin(j, e); err != nil {
+		return err
+	}
+	result, failure := outcome(j, attempt)
+	if failure != nil && len(d.Body) > maxShown {
+		log.Printf("%s is too large to be shown: %s", j.ID, failure.Message)
+		r.forget(j)
 		return d.Nack(false, false) // to the dead letter queue: no report could carry the job
 	}
-	if err != nil {
-		e.Event = "failed"
+	if failure != nil {
+		e.Event, e.Error = "failed", failure
 		e.show(d)
-		e.Error = &jobError{
-			Code: "handler_error", Type: "error", Message: err.Error(),
-			Retryable: !errors.Is(err, errPermanent),
-		}
 	} else {
-		e.Result = result
+		e.Event, e.Result = "completed", result
 	}
-	if err := r.report(queue, e); err != nil {
+	if err := r.end(j, e); err != nil {
 		return err
 	}
 	return d.Ack(false)
+}
+
+// grace is how long running jobs may go on after SIGTERM.
+func grace() time.Duration {
+	seconds, err := strconv.ParseFloat(os.Getenv("GRACE_S"), 64)
+	if err != nil {
+		seconds = 25
+	}
+	return time.Duration(seconds * float64(time.Second))
 }
 
 func work(url, queue string) error {
@@ -228,8 +446,16 @@ func work(url, queue string) error {
 	if err := channel.Qos(concurrency, 0, false); err != nil {
 		return err
 	}
+	answers, err := channel.Consume("amq.rabbitmq.reply-to", "", true, false, false, false, nil)
+	if err != nil {
+		return err
+	}
 	r := &reporter{
+		queue:     queue,
 		channel:   channel,
+		running:   map[string]job{},
+		started:   make(chan struct{}, 1),
+		answers:   answers,
 		returned:  channel.NotifyReturn(make(chan amqp.Return, 1)),
 		confirmed: channel.NotifyPublish(make(chan amqp.Confirmation, 1)),
 	}
@@ -244,8 +470,21 @@ func work(url, queue string) error {
 	go func() {
 		<-stop
 		close(stopping)
+		time.AfterFunc(grace(), func() {
+			log.Print("jobs still run; the next worker runs them again, as the next attempt")
+			os.Exit(0)
+		})
 		_ = channel.Cancel(workerID, false) // closes `deliveries`; running jobs are finished below
 	}()
+
+	go r.beats(func() string {
+		select {
+		case <-stopping:
+			return "terminate"
+		default:
+			return "running"
+		}
+	})
 
 	var group sync.WaitGroup
 	failed := make(chan error, concurrency)
@@ -254,7 +493,7 @@ func work(url, queue string) error {
 		go func() {
 			defer group.Done()
 			for d := range deliveries {
-				if err := handle(r, queue, d); err != nil {
+				if err := handle(r, d); err != nil {
 					failed <- err
 					connection.Close() // RabbitMQ redelivers unsettled messages to the next consumer
 					return

@@ -14,7 +14,6 @@ import socket
 import threading
 import time
 import uuid
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 
 import pika
@@ -24,12 +23,14 @@ EXCHANGE = 'ojs.exchange.direct'
 QUEUE = os.environ.get('OJS_QUEUE', 'email')
 WORKER_ID = os.environ.get('WORKER_ID', f'python-{uuid.uuid4().hex[:12]}')
 HEARTBEAT_S = float(os.environ.get('HEARTBEAT_S', '5'))
-CONCURRENCY = 5
+CONCURRENCY = int(os.environ.get('CONCURRENCY', '5'))
 GRACE_S = float(os.environ.get('GRACE_S', '25'))
 ANSWER_S = 1
 SILENCE_S = 30
+LEASE_MS = 30_000  # of a job that names none: OJS_VISIBILITY_TIMEOUT_MS of the gateway
 MAX_CANCELLED = 10_000
 MAX_RESULT = 1_000_000
+MAX_MESSAGE = 10_000
 MAX_EVENT = 7 * 1024 * 1024 - 4096  # with the default OJS_MAX_BODY_BYTES of the gateway
 MAX_DEPTH = 31
 
@@ -50,11 +51,13 @@ class Run:
         self.properties = properties
         self.token_attempt = self.attempt = token_attempt  # a claim may return a later attempt
         self.tag = tag  # of the delivery to settle; None while disconnected
+        self.consumer = None  # by which the delivery came
         self.later = []  # deliveries of other attempts that arrived during this one
         self.stop = threading.Event()
         self.is_cancelled = False
         timeout_ms = job.get('timeout_ms')  # 0: no timeout
         self.deadline = time.monotonic() + timeout_ms / 1000 if timeout_ms else math.inf
+        self.lease_s = max(0.15, (job.get('visibility_timeout_ms') or LEASE_MS) / 1000)
 
     @property
     def generation(self):
@@ -99,9 +102,10 @@ class Worker:
     def __init__(self, url):
         self.parameters = pika.URLParameters(url)
         self.parameters.heartbeat = 60
+        self.parameters.blocked_connection_timeout = 30  # an alarm must not hold up the end
         self.connection = None
-        self.threads = ThreadPoolExecutor(CONCURRENCY)
         self.runs = {}  # by job id: started, and their end is not reported yet
+        self.busy = set()  # runs whose handler has not returned, also those that have timed out
         self.ended = collections.deque()  # (run, event), added by the handler threads
         self.cancelled = collections.OrderedDict()  # by job id: highest generation cancelled; inf: all
         self.arrived = collections.deque()
@@ -112,6 +116,7 @@ class Worker:
         self.is_cancelled_by_broker = False
         self.is_paused = False
         self.must_stop_consuming = False
+        self.is_full = False  # a delivery found no free slot: consume again when there is one
         self.has_heard_of_pause = False
         self.sync_again_at = math.inf
         self.state = 'running'
@@ -134,7 +139,6 @@ class Worker:
                 self.disconnect()
         for run in self.runs.values():
             run.stop.set()  # cannot be given back: these jobs run again, as the next attempt
-        self.threads.shutdown(wait=False, cancel_futures=True)
 
     def pause(self, seconds):
         until = time.monotonic() + seconds
@@ -151,6 +155,7 @@ class Worker:
     def connect(self):
         self.arrived.clear()
         self.consumer = None
+        self.is_full = False
         self.is_cancelled_by_broker = False
         for run in self.runs.values():
             run.tag = None
@@ -158,7 +163,6 @@ class Worker:
         self.connection = pika.BlockingConnection(self.parameters)
         self.channel = channel = self.connection.channel()
         channel.confirm_delivery()
-        channel.basic_qos(prefetch_count=CONCURRENCY)
         channel.add_on_cancel_callback(self.on_cancelled_by_broker)
         heard = channel.queue_declare('', exclusive=True, auto_delete=True).method.queue
         channel.queue_bind(heard, EXCHANGE, f'ojs.control.workers.{QUEUE}')
@@ -185,7 +189,12 @@ class Worker:
         self.direct(answer.get('directive', 'running'))
 
     def consume(self):
-        if self.consumer is None and self.state == 'running' and not self.is_paused:
+        if self.consumer or self.state != 'running' or self.is_paused or self.is_full:
+            return
+        awaited = sum(run.tag is None for run in self.runs.values())  # redeliveries after a reconnect
+        room = CONCURRENCY - len(self.busy) + awaited
+        if room > 0:
+            self.channel.basic_qos(prefetch_count=room)  # of the consumer that begins now
             self.consumer = self.channel.basic_consume(f'ojs.queue.{QUEUE}', self.on_job)
 
     def stop_consuming(self):
@@ -202,10 +211,10 @@ class Worker:
 
     def loop(self):
         """Callbacks only store messages, because `ask` cannot wait for an answer inside one."""
-        next_beat = time.monotonic() + HEARTBEAT_S
+        last_beat = time.monotonic()
         give_up_at = None
         while give_up_at is None or (self.runs and time.monotonic() < give_up_at):
-            self.connection.process_data_events(time_limit=0.2)
+            self.connection.process_data_events(time_limit=min(0.2, self.beat_s() / 2))
             if self.is_cancelled_by_broker:
                 raise ConnectionError('a queue was deleted')  # reconnect, declare everything
             if self.must_stop_consuming:
@@ -218,14 +227,15 @@ class Worker:
             while self.arrived:
                 self.arrive(*self.arrived.popleft())
             while self.ended:
+                self.free(self.ended[0][0])
                 self.end(*self.ended[0])
                 self.ended.popleft()  # not before: `end` may raise, and is called again then
             self.end_overdue()
             if time.monotonic() >= self.sync_again_at:
                 self.sync()
-            if time.monotonic() >= next_beat:
+            if time.monotonic() >= last_beat + self.beat_s():
                 self.beat()
-                next_beat = time.monotonic() + HEARTBEAT_S
+                last_beat = time.monotonic()
             if self.state == 'terminate' and give_up_at is None:
                 give_up_at = time.monotonic() + GRACE_S
         self.give_back()
@@ -242,6 +252,10 @@ class Worker:
 
     def report(self, *events):
         self.tell(QUEUE, 'ojs.control.report', {'worker_id': WORKER_ID, 'events': events})
+
+    def beat_s(self):
+        """At least three heartbeats in every lease."""
+        return min([HEARTBEAT_S, *(run.lease_s / 3 for run in self.runs.values())])
 
     def beat(self):
         # To the queue of the reports: by another it could arrive after the report of a job's end.
@@ -312,13 +326,19 @@ class Worker:
         attempt = attempt_of(properties.headers or {})
         mine = self.runs.get(job_id)
         if mine and mine.tag is None and mine.is_of(generation, attempt):
-            mine.tag = tag  # the redelivery of a message that this worker is still working on
+            # The redelivery of a message that this worker is still working on.
+            mine.tag, mine.consumer = tag, method.consumer_tag
             return None
         if mine:
             # The gateway took this worker for dead and published the next attempt, which came here.
             mine.later.append((method, properties, body))
             return None
+        if len(self.busy) >= CONCURRENCY:  # handlers that ignore their timeout
+            self.is_full = True
+            self.stop_consuming()  # the jobs are for workers with a free slot
+            return self.channel.basic_nack(tag, requeue=True)
         run = Run(job, attempt, tag, properties)
+        run.consumer = method.consumer_tag
         if generation <= self.cancelled.get(job_id, -1):
             return self.drop(run)
         if is_past(job):
@@ -370,19 +390,27 @@ class Worker:
         self.report(run.event('started'))
         print(f"started {run.job['id']} {run.attempt}", flush=True)
         self.runs[run.job['id']] = run
-        self.threads.submit(self.execute, run)
+        self.busy.add(run)
+        # A daemon: a handler that hangs must not keep the process alive after SIGTERM.
+        threading.Thread(target=self.execute, args=(run,), daemon=True).start()
+
+    def free(self, run):
+        self.busy.discard(run)
+        self.is_full = False
+        # A consumer gets as many jobs as slots were free when it began: another one gets this slot too.
+        self.must_stop_consuming |= run.consumer != self.consumer
 
     def execute(self, run):
-        """Runs the handler, in a thread of the pool."""
+        """Runs the handler, in a thread of its own."""
         try:
             handler = HANDLERS.get(run.job['type'])
             if handler is None:
                 raise Permanent(f"no handler for {run.job['type']}")
             event = run.event('completed', result=tellable(handler(run)))
-        except Exception as error:  # anything that a handler raises fails the job
-            event = run.event('failed', **run.shown(), error={
+        except BaseException as error:  # also SystemExit and asyncio's CancelledError: else nobody
+            event = run.event('failed', **run.shown(), error={  # would ever report the job's end
                 'code': 'handler_error', 'type': type(error).__name__,
-                'message': str(error) or 'failed', 'retryable': not isinstance(error, Permanent)})
+                'message': message_of(error), 'retryable': not isinstance(error, Permanent)})
         self.ended.append((run, event))
         if self.connection.is_open:
             self.connection.add_callback_threadsafe(lambda: None)  # wakes the main thread
@@ -427,9 +455,18 @@ class Worker:
         run.later.clear()
 
 
+def message_of(error):
+    try:
+        text = str(error)
+    except BaseException as failure:
+        text = f'its text cannot be made: {type(failure).__name__}'
+    return text[:MAX_MESSAGE].encode('utf-8', 'replace').decode() or 'failed'
+
+
 def read_job(body):
     """Returns the job without members that are null, or None if the body is not a job."""
-    kinds = dict(id=str, type=str, args=list, expires_at=str, timeout_ms=int, x_ojs_generation=int)
+    kinds = dict(id=str, type=str, args=list, expires_at=str, timeout_ms=int,
+                 visibility_timeout_ms=int, x_ojs_generation=int)
     try:
         job = {name: value for name, value in json.loads(body).items() if value is not None}
         fits = all(isinstance(value, kinds.get(name, object)) for name, value in job.items())

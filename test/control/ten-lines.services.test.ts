@@ -24,8 +24,12 @@ if (EXAMPLE === undefined) throw new Error('the document has no example')
 
 const RUN = `
 class Broken(Exception): pass
+class Mute(Exception):
+    def __str__(self): raise ValueError('no text')
 def run(job):
     if job['args'][0] == 'break': raise Broken('no route')
+    if job['args'][0] == 'mute': raise Mute()
+    if job['args'][0] == 'give': return eval(job['args'][1])
     return {'doubled': job['args'][0] * 2}
 `
 
@@ -83,10 +87,32 @@ it('failures of the worker of docs/control-protocol.md are retried, and end as d
   const job = await untilState(gateway, body.job.id, 'discarded')
   expect(job).toMatchObject({
     attempt: 2,
-    error: { code: 'handler_error', type: 'Broken', message: 'no route' },
+    error: { code: 'handler_error', type: 'Broken', message: 'Broken: no route' },
   })
   expect(job.errors.map(({ attempt }: { attempt: number }) => attempt)).toEqual([1, 2])
   expect((await deadLetters(gateway, `queue=${queue}`)).jobs).toHaveLength(1)
+})
+
+it('the worker of docs/control-protocol.md survives what its handler returns and raises', async () => {
+  const queue = freshQueue()
+  const once = options({ retry: { max_attempts: 1 } })
+  const cyclic = '(lambda a: a.append(a) or a)([])'
+  const unspeakable = ["float('nan')", '{1}', 'object()', '{(1, 2): 3}', cyclic]
+  const bad = [...unspeakable.map((text) => ['give', text]), ['mute'], ['give', 'exit(3)']]
+  const ids: string[] = []
+  for (const args of bad) ids.push((await gateway.push(queue, { args, ...once })).body.job.id)
+  const good = await gateway.push(queue, { args: ['give', '[None, 2**53 - 1, {"a": 0.5}]'] })
+  startWorker(queue)
+  const last = await untilState(gateway, good.body.job.id, 'completed')
+  expect(last).toMatchObject({ result: [null, 2 ** 53 - 1, { a: 0.5 }] })
+  const types: string[] = []
+  for (const id of ids) {
+    const job = await untilState(gateway, id, 'discarded')
+    expect(job).toMatchObject({ attempt: 1, error: { code: 'handler_error' } })
+    types.push(job.error.type)
+  }
+  const raised = ['ValueError', 'TypeError', 'TypeError', 'TypeError', 'ValueError']
+  expect(types).toEqual([...raised, 'Mute', 'SystemExit'])
 })
 
 it('a job that the worker of docs/control-protocol.md failed can succeed over HTTP', async () => {

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { copyFileSync, writeFileSync } from 'node:fs'
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, expect, test } from 'vitest'
 import { DEBIAN_GO, DEBIAN_GOPATH } from '../../scripts/test-environment.mjs'
@@ -9,6 +9,7 @@ import {
   expectKeptDead,
   expectUsualJobs,
   publishJob,
+  runJob,
   stageForAll,
   withExample,
 } from './harness.ts'
@@ -24,9 +25,43 @@ function go(...args: readonly string[]): void {
   execFileSync(DEBIAN_GO, args, { env: { ...process.env, ...go }, cwd: folder, stdio: 'inherit' })
 }
 
+/** The example with other handlers: they panic, end their goroutine or their process, or wait. */
+const hostile = join(folder, 'hostile')
+const HOSTILE = `
+type mute struct{}
+
+func (mute) Error() string { panic("no text") }
+
+func hostile(j job, attempt int32) (any, error) {
+	var what string
+	_ = json.Unmarshal(j.Args[0], &what)
+	switch what {
+	case "panic":
+		var none map[string]int
+		none["x"] = 1
+	case "goexit":
+		runtime.Goexit()
+	case "mute":
+		return nil, mute{}
+	case "exit":
+		os.Exit(3)
+	case "wait":
+		time.Sleep(2 * time.Second)
+	case "hang":
+		select {}
+	}
+	return attempt, nil
+}
+`
+
 beforeAll(() => {
   go('vet', source)
   go('build', '-o', program, source)
+  const text = readFileSync(source, 'utf8')
+    .replace('"os/signal"\n', '"os/signal"\n\t"runtime"\n')
+    .replace('tellable(sendEmail(j, attempt))', 'tellable(hostile(j, attempt))')
+  writeFileSync(join(folder, 'hostile.go'), text + HOSTILE)
+  go('build', '-o', hostile, 'hostile.go')
 }, 180_000)
 
 const RESULTS = `package main
@@ -88,4 +123,53 @@ test('the Go worker survives messages whose x-ojs-attempt is no integer', async 
 test('the Go worker dead-letters a failed native job that is too large for a report', async () => {
   const example = new Example(program, [], stage.env())
   await withExample(example, () => expectKeptDead(stage, example))
+})
+
+const once = { queue: 'email', retry: { maxAttempts: 1 } }
+
+test('the Go worker fails a job whose handler panics, or ends its goroutine', async () => {
+  await withExample(new Example(hostile, [], stage.env()), async (example) => {
+    const client = stage.client()
+    const errors = {
+      panic: { type: 'panic', message: 'assignment to entry in nil map' },
+      goexit: { type: 'exit', message: 'the handler has ended its goroutine' },
+      mute: { type: 'error', message: expect.stringContaining('PANIC') },
+    }
+    for (const [args, error] of Object.entries(errors)) {
+      const { id } = await client.enqueue('email.send', args, once)
+      await example.until(async () => (await client.getJob(id)).state === 'discarded')
+      expect(await client.getJob(id)).toMatchObject({ attempt: 1, error })
+    }
+  })
+})
+
+test('a job that kills the Go worker is tried as often as its policy says', async () => {
+  const client = stage.client()
+  const retry = { maxAttempts: 2, initialIntervalMs: 100, jitter: false }
+  const lease = { visibilityTimeoutMs: 500 }
+  const { id } = await client.enqueue('email.send', 'exit', { queue: 'email', retry, ...lease })
+  for (let run = 1; run <= 2; run++) {
+    const example = new Example(hostile, [], stage.env())
+    await expect(example.until(() => false)).rejects.toThrow('the example ended')
+  }
+  await withExample(new Example(hostile, [], stage.env()), async (example) => {
+    await example.until(async () => (await client.getJob(id)).state === 'discarded')
+    expect(await client.getJob(id)).toMatchObject({ attempt: 2 })
+    // The others go on.
+    await runJob(stage, example, { type: 'email.send', args: ['fine'] })
+  })
+})
+
+test('the Go worker keeps a lease that is shorter than its job, and ends while a handler hangs', async () => {
+  const env = { ...stage.env(), GRACE_S: '0.2' }
+  await withExample(new Example(hostile, [], env), async (example) => {
+    const client = stage.client()
+    const lease = { queue: 'email', visibilityTimeoutMs: 600 }
+    const { id } = await client.enqueue('email.send', 'wait', lease)
+    const hanging = await client.enqueue('email.send', 'hang', once)
+    await example.until(async () => (await client.getJob(id)).state === 'completed')
+    const job = await client.getJob(id)
+    expect([job.attempt, job.errors ?? []]).toEqual([1, []])
+    expect(await client.getJob(hanging.id)).toMatchObject({ state: 'active' })
+  })
 })

@@ -25,7 +25,7 @@ function startPython(
   args: readonly string[] = [join(FOLDER, 'worker.py')],
 ): Example {
   const settings = { WORKER_ID, HEARTBEAT_S: '0.2', PYTHONDONTWRITEBYTECODE: '1' }
-  return new Example(DEBIAN_PYTHON, args, { ...env, ...settings })
+  return new Example(DEBIAN_PYTHON, args, { ...settings, ...env })
 }
 
 /** The example with another handler, which returns the value of the Python expression `args[0]`. */
@@ -34,6 +34,25 @@ import sys
 sys.path.insert(0, ${JSON.stringify(FOLDER)})
 import worker
 worker.HANDLERS['any.result'] = lambda run: eval(run.job['args'][0])
+worker.main()
+`
+
+/** Handlers that end as no `except Exception` hears, that hang, and that take longer than their lease. */
+const WITH_HOSTILE_HANDLERS = `
+import asyncio, sys, time
+sys.path.insert(0, ${JSON.stringify(FOLDER)})
+import worker
+class Mute(Exception):
+    def __str__(self): raise ValueError('no text')
+def bad(run):
+    name = run.job['args'][0]
+    if name == 'exit': sys.exit('bye')
+    if name == 'cancelled': raise asyncio.CancelledError()
+    if name == 'interrupt': raise KeyboardInterrupt()
+    if name == 'mute': raise Mute()
+    if name == 'long': raise ValueError('\\ud800' + 'x' * 8_000_000)
+worker.HANDLERS['bad'] = bad
+worker.HANDLERS['deaf'] = lambda run: time.sleep(run.job['args'][0])
 worker.main()
 `
 
@@ -97,6 +116,60 @@ describe('the Python worker, written from docs/control-protocol.md', () => {
         })
       for (const good of ['2**53 - 1', '[None, True, {"a": 1.5}]', "eval('['*31 + ']'*31)"])
         await run(good, 'completed')
+    })
+  })
+
+  test('fails a job whose handler exits, is cancelled, or raises what has no text', async () => {
+    await withExample(startPython(stage.env(), ['-c', WITH_HOSTILE_HANDLERS]), async (example) => {
+      const once = { queue: 'email', retry: { maxAttempts: 1 } }
+      const errors = {
+        exit: { type: 'SystemExit', message: 'bye' },
+        cancelled: { type: 'CancelledError', message: 'failed' },
+        interrupt: { type: 'KeyboardInterrupt' },
+        mute: { type: 'Mute', message: 'its text cannot be made: ValueError' },
+        long: { type: 'ValueError', message: `?${'x'.repeat(9_999)}` },
+      }
+      const client = stage.client()
+      const jobs = Object.keys(errors).map((args) => ({ type: 'bad', args, options: once }))
+      const ids = (await client.enqueueBatch(jobs)).map(({ id }) => id)
+      for (const [i, error] of Object.values(errors).entries()) {
+        const state = async () => (await client.getJob(ids[i] ?? '')).state
+        await example.until(async () => (await state()) === 'discarded')
+        const expected = { code: 'handler_error', ...error }
+        expect(await client.getJob(ids[i] ?? '')).toMatchObject({ attempt: 1, error: expected })
+      }
+    })
+  })
+
+  test('takes no job while handlers that ignore their timeout hold its slots, and ends at SIGTERM', async () => {
+    const env = { ...stage.env(), CONCURRENCY: '2' }
+    await withExample(startPython(env, ['-c', WITH_HOSTILE_HANDLERS]), async (example) => {
+      const client = stage.client()
+      const options = { queue: 'email', timeoutMs: 200, retry: { maxAttempts: 1 } }
+      const enqueue = async (seconds: number) =>
+        (await client.enqueue('deaf', [seconds], options)).id
+      const ended = async (id: string) => (await client.getJob(id)).state === 'discarded'
+      const [short, long] = [await enqueue(4), await enqueue(60)]
+      await example.until(async () => (await ended(short)) && (await ended(long)))
+      const ids = [await enqueue(0), await enqueue(0)]
+      const consumers = async () => (await stage.vhost.queue('ojs.queue.email'))?.['consumers']
+      await example.until(async () => (await consumers()) === 0)
+      expect(example.output.match(/^started /gm)).toHaveLength(2)
+      // One of the two returns: the jobs run one after the other, although the other one still hangs.
+      for (const id of ids)
+        await example.until(async () => (await client.getJob(id)).state === 'completed')
+    })
+  })
+
+  test('sends three heartbeats in a lease that is shorter than its interval', async () => {
+    const env = { ...stage.env(), HEARTBEAT_S: '60' }
+    await withExample(startPython(env), async (example) => {
+      const options = { queue: 'email', visibilityTimeoutMs: 600 }
+      const { id } = await stage.client().enqueue('report.build', [2], options)
+      await example.until(async () => (await stage.client().getJob(id)).state === 'completed')
+      const job = await stage.client().getJob(id)
+      expect(job).toMatchObject({ attempt: 1 })
+      expect(job.errors ?? []).toEqual([])
     })
   })
 
