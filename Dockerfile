@@ -3,11 +3,12 @@
 FROM node:22-bookworm-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
-# Not `npm ci`: the lock may lack other platforms' binaries of development tools.
-RUN npm install --no-audit --no-fund
+# Not `npm ci`: the lock may lack other platforms' binaries of development tools. No package needs its install
+# script, and none is run: it could do anything.
+RUN npm install --ignore-scripts --no-audit --no-fund
 COPY tsconfig.json ./
 COPY src src
-RUN node_modules/.bin/tsc -p src && npm prune --omit=dev --no-audit --no-fund
+RUN node_modules/.bin/tsc -p src && npm prune --omit=dev --ignore-scripts --no-audit --no-fund
 
 FROM node:22-bookworm-slim
 # The image never installs packages, so it needs no package manager.

@@ -58,6 +58,18 @@ describe('configuration', () => {
     expect(file.match(/^ {4}logging: \*logging$/gm)).toHaveLength(2)
   })
 
+  it('builds the image without install scripts, and runs it with a read-only file system', () => {
+    const read = (name: string) => readFileSync(new URL(`../${name}`, import.meta.url), 'utf8')
+    const commands = read('Dockerfile').match(/npm (?:install|ci|prune|rebuild)\b[^&\n]*/g)
+    expect(commands?.length).toBeGreaterThanOrEqual(2)
+    for (const command of commands ?? []) {
+      if (!command.startsWith('npm ci`')) expect(command).toContain('--ignore-scripts')
+    }
+    const gateway = read('docker-compose.yml').split(/^ {2}gateway:$/m)[1]
+    expect(gateway).toMatch(/^ {4}read_only: true$/m)
+    expect(gateway).toMatch(/^ {6}- gateway-data:\/app\/data$/m)
+  })
+
   it.each(['OJS_QUEUE_TIPE', 'OJS_QUEU_TIPE', 'OJS_QUEUE_TYPES', 'OJS_QUEUETYPE'])(
     'refuses a misspelt name and suggests the right one: %s',
     (name) => {
