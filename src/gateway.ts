@@ -18,6 +18,7 @@ import { adoptSchedule } from './operations/enqueue/adopt-schedule.ts'
 import { StartLimits } from './operations/fetch/start-limits.ts'
 import { followWorkflows } from './operations/follow-workflows.ts'
 import { healthWarnings, isHealthy } from './operations/health.ts'
+import { PruneHold } from './operations/prune-hold.ts'
 import { markerOf, onQueueMissing, onRungMissing } from './operations/queue-missing.ts'
 import { Tokens } from './operations/token/tokens.ts'
 import { Transient } from './operations/transient.ts'
@@ -121,6 +122,7 @@ async function compose(
     transient: new Transient(),
     argsSchemas: new ArgsSchemas(),
     workers: new WorkerRegistry(clock),
+    pruneHold: new PruneHold(clock, logger, ledger.epochs.seenAt()),
     startLimits: new StartLimits(clock, (jobId) => broker.unpark(jobId)),
     random: Math.random,
     wakeRelay: (what) => outboxRelay.wake(what),

@@ -2,6 +2,7 @@
 import { argv, env, exit } from 'node:process'
 import { type Command, complain } from './cli/command.ts'
 import { keyCommand } from './cli/key.ts'
+import { pruneCommand } from './cli/prune.ts'
 import { recoverCommand } from './cli/recover.ts'
 import { serveCommand } from './cli/serve.ts'
 import { topologyCommand } from './cli/topology.ts'
@@ -12,6 +13,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   serve: serveCommand,
   topology: topologyCommand,
   recover: recoverCommand,
+  prune: pruneCommand,
   key: keyCommand,
 }
 

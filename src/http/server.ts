@@ -13,6 +13,7 @@ import { heartbeatRoutes } from './routes/heartbeat.ts'
 import { jobRoutes } from './routes/jobs.ts'
 import { queueRoutes } from './routes/queues.ts'
 import { recoverRoutes } from './routes/recover.ts'
+import { retentionRoutes } from './routes/retention.ts'
 import { schemaRoutes } from './routes/schemas.ts'
 import { systemRoutes } from './routes/system.ts'
 import { workerRoutes } from './routes/workers.ts'
@@ -63,6 +64,7 @@ export function routesOf(door: Door): Route[] {
     ...eventRoutes(door),
     ...systemRoutes(door),
     ...recoverRoutes(door),
+    ...retentionRoutes(door),
     ...adminWorkerRoutes(door),
   ]
 }

@@ -16,18 +16,23 @@ import type {
 import type { SchemaLedger } from './schemas.ts'
 import type { WorkflowLedger } from './workflows.ts'
 
-/** By what RabbitMQ knows this ledger: see `broker/ledger-epoch.ts`. */
+/** When the ledger was used; its epochs are what RabbitMQ knows it by: see `broker/ledger-epoch.ts`. */
 export interface LedgerEpochs {
   /** The newest, and the one before it, if there are any. */
   all(): number[]
 
   /** 0: there is none. */
   record(epoch: number, before: number): Promise<void>
+
+  /** When a gateway used this ledger last, as far as was noted; null: none did. */
+  seenAt(): number | null
+
+  noteSeen(now: number): Promise<void>
 }
 
 /** A condition of the ledger that an operator should look at. */
 export interface LedgerWarning {
-  code: 'ledger_cut_short' | 'ledger_exposed' | 'clock_ahead'
+  code: 'ledger_cut_short' | 'ledger_exposed'
   message: string
   details: Record<string, unknown>
 }

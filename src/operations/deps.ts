@@ -7,6 +7,7 @@ import type { MemoryShare } from '../memory.ts'
 import type { ArgsSchemas } from '../schemas/args-schemas.ts'
 import type { JobEvents } from '../telemetry/events.ts'
 import type { StartLimits } from './fetch/start-limits.ts'
+import type { PruneHold } from './prune-hold.ts'
 import type { Tokens } from './token/tokens.ts'
 import type { Transient } from './transient.ts'
 import type { WorkerRegistry } from './worker-registry.ts'
@@ -27,6 +28,7 @@ export interface Deps {
   readonly workers: WorkerRegistry
   /** Recent starts of jobs that have a `rate_limit`; FETCH holds back a job whose limit is used up. */
   readonly startLimits: StartLimits
+  readonly pruneHold: PruneHold
   /** Returns a uniform random number in [0, 1); for jitter. */
   random(): number
   /** Asks the relay to read the outbox soon; `all`: also the tokens that it failed to publish before. */

@@ -26,6 +26,7 @@ export function isHealthy({ broker, ledger }: Deps): boolean {
 export function healthWarnings(deps: Deps): BrokerWarning[] {
   return [
     ...deps.ledger.warnings(),
+    ...deps.pruneHold.warnings(),
     ...lostWarnings(deps),
     ...blockedCronWarnings(deps),
     ...deps.broker.warnings(),

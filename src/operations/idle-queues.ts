@@ -10,6 +10,7 @@ export async function forgetIdleQueues(
   isStopped: () => boolean,
 ): Promise<void> {
   const { broker, clock, ledger, workers } = deps
+  if (deps.pruneHold.isHeld) return
   const withWorkers = workers.queues()
   const isUsed = (queue: string) => withWorkers.has(queue) || broker.removal.isPermanent(queue)
   const idle = await ledger.idle.look(clock.now(), idleMs, isUsed)

@@ -5,6 +5,8 @@ const INTERVAL_MS = 5_000
 /** Small, because other writes wait for a page. With `MAX_PAGES` every 5 s: 10,000 rows a second. */
 const PAGE = 500
 const MAX_PAGES = 100
+/** Of no account beside `PruneHold`'s week. */
+const NOTE_MS = 600_000
 /** How long erased rows stay: without the row, a late token of the job would run as a new job. */
 const WITHDRAWN_MS = 7 * 86_400_000
 
@@ -18,6 +20,7 @@ export interface Retention {
 
 /** Deletes ended jobs whose retention time is over, and old idempotency keys, in small batches. */
 export function retention(deps: Deps, kept: Retention): Loop {
+  let seenAt = Number.NEGATIVE_INFINITY
   return new Loop({
     name: 'retention',
     everyMs: INTERVAL_MS,
@@ -30,6 +33,8 @@ export function retention(deps: Deps, kept: Retention): Loop {
           { rows: ahead },
           'clock was set back: the retention of these jobs begins now',
         )
+      if (deps.pruneHold.isHeld) return false
+      seenAt = await noteSeen(deps, seenAt)
       const pruned = await inPages(isStopped, () => pruneOnce(deps, kept))
       if (pruned > 0) deps.logger.info({ jobs: pruned }, 'ended jobs pruned')
       await inPages(isStopped, () => deps.ledger.idempotency.prune(deps.clock.now(), PAGE))
@@ -37,6 +42,14 @@ export function retention(deps: Deps, kept: Retention): Loop {
       return false
     },
   })
+}
+
+/** Notes now and then that the ledger is in use; returns when it did last. */
+async function noteSeen({ clock, ledger }: Deps, seenAt: number): Promise<number> {
+  const now = clock.now()
+  if (now - seenAt < NOTE_MS) return seenAt
+  await ledger.epochs.noteSeen(now)
+  return now
 }
 
 async function inPages(isStopped: () => boolean, prune: () => Promise<number>): Promise<number> {

@@ -41,7 +41,7 @@ describe('ojs-rabbitmq', () => {
     const { code, out } = await cli(['--help'])
     expect(code).toBe(0)
     const variables = ['OJS_QUEUE_TYPE', 'OJS_URL', 'with OJS_API_KEY']
-    for (const word of ['serve', 'topology diff', 'recover', 'key new', ...variables]) {
+    for (const word of ['serve', 'topology diff', 'recover', 'prune', 'key new', ...variables]) {
       expect(out).toContain(word)
     }
   })
@@ -63,6 +63,7 @@ describe('ojs-rabbitmq', () => {
       ['recover', '--bogus'],
       ['recover', '--queue'],
       ['recover', 'q'],
+      ['prune', 'q'],
       ['key', 'new', '--bogus'],
     ]
     for (const ended of await Promise.all(mistaken.map((args) => cli(args)))) {
@@ -72,7 +73,15 @@ describe('ojs-rabbitmq', () => {
   })
 
   it('COMMAND --help prints its usage on stdout and exits 0', async () => {
-    for (const command of ['serve', 'topology', 'recover', 'key', 'topology diff', 'key new']) {
+    for (const command of [
+      'serve',
+      'topology',
+      'recover',
+      'prune',
+      'key',
+      'topology diff',
+      'key new',
+    ]) {
       const { code, out, err } = await cli([...command.split(' '), '--help'])
       expect({ code, err }, command).toEqual({ code: 0, err: '' })
       expect(out).toContain(`usage: ojs-rabbitmq ${command}`)
@@ -167,6 +176,11 @@ describe('ojs-rabbitmq', () => {
     expect(exists.code).toBe(1)
     expect(exists.err).toContain('no job of it is known to have no message')
     expect((await cli(args('unknown'))).err).toContain('not_found')
+  })
+
+  it('prune asks the running gateway', async () => {
+    const { code, out } = await cli(['prune', '--url', gateway.url])
+    expect([code, out]).toEqual([0, '{"resumed":false}\n'])
   })
 
   it('recover keeps the path under which a proxy has the gateway', async () => {

@@ -50,6 +50,7 @@ const TABLE: Record<string, Access> = {
   'POST /ojs/v1/admin/workers/:id/quiet': ['operator'],
   'POST /ojs/v1/admin/workers/:id/terminate': ['operator'],
   'POST /ojs/v1/admin/queues/:name/recover': ['operator'],
+  'POST /ojs/v1/admin/retention/resume': ['operator'],
 }
 
 const made = new Map(ROLES.map((role) => [role, newApiKey(`the-${role}`, role)]))

@@ -81,9 +81,12 @@ export class LedgerFile {
 
   /** As a restart of the gateway does. */
   async reopen(): Promise<void> {
+    const asNew = this.#db.prepare('SELECT * FROM temp.new_settings').all() as Setting[]
     this.#db.close()
     this.#prepared.clear()
     this.#db = await open(this.#path)
+    const set = this.#db.prepare('UPDATE temp.new_settings SET value = ?2 WHERE name = ?1')
+    for (const { name, value } of asNew) set.run(name, value)
   }
 
   /** Makes it a new ledger again. False: it has grown, or the test left more behind than rows. */
@@ -105,6 +108,11 @@ export class LedgerFile {
     this.#db.close()
     this.#remove()
   }
+}
+
+interface Setting {
+  name: string
+  value: number
 }
 
 /** `new_settings`, `planting` and `transitions`. */

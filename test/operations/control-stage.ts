@@ -14,6 +14,7 @@ import { diedInBroker } from '../../src/operations/died-in-broker.ts'
 import { adoptSchedule } from '../../src/operations/enqueue/adopt-schedule.ts'
 import { StartLimits } from '../../src/operations/fetch/start-limits.ts'
 import { fetch } from '../../src/operations/fetch.ts'
+import { PruneHold } from '../../src/operations/prune-hold.ts'
 import { push } from '../../src/operations/push.ts'
 import { markerOf, onQueueMissing, onRungMissing } from '../../src/operations/queue-missing.ts'
 import { Tokens } from '../../src/operations/token/tokens.ts'
@@ -121,6 +122,7 @@ async function openStage(): Promise<Stage> {
     tokens: new Tokens(),
     transient: new Transient(),
     workers: new WorkerRegistry(clock),
+    pruneHold: new PruneHold(clock, logger, ledger.epochs.seenAt()),
     startLimits: new StartLimits(clock, (jobId) => broker.unpark(jobId)),
     random: () => 0.5,
     wakeRelay: (what) => outbox.wake(what),

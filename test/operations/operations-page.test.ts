@@ -93,7 +93,13 @@ test('docs/operations.md explains exactly the health warnings that the sources h
     'entity-checker',
   ].map((name) => `broker/${name}`)
   const ledger = ['running-mark', 'file-watch'].map((name) => `ledger/sqlite/${name}`)
-  const text = [...files, ...ledger, 'operations/queue-missing', 'operations/drift']
+  const text = [
+    ...files,
+    ...ledger,
+    'operations/queue-missing',
+    'operations/drift',
+    'operations/prune-hold',
+  ]
     .map((name) => readFileSync(join(ROOT, 'src', `${name}.ts`), 'utf8'))
     .join('\n')
   const kinds = found(text, /code: `\$\{entity\.entity\}_(\w+)`/g)

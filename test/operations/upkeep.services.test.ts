@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { AheadClock } from '../support/ahead-clock.ts'
 import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
 import { queueTokens } from '../support/queue-tokens.ts'
 import { createVhost, type Vhost, vhostForAll } from '../support/rabbit.ts'
@@ -122,6 +123,39 @@ describe('retention', () => {
         expect(await gateway.fetch([queue], { wait_ms: 1_000 })).toEqual([])
         return (await queueTokens(own.url, `ojs.queue.${queue}`)).length === 0
       })
+    } finally {
+      await gateway.destroy()
+      await own.drop()
+    }
+  })
+
+  it('prunes nothing after a start with a clock far ahead, until an operator says so', async () => {
+    const own = await createVhost()
+    const clock = new AheadClock()
+    const gateway = await startTestGateway(own.url, {}, { clock })
+    const queue = freshQueue()
+    try {
+      const completed = await startJob(gateway, queue)
+      await gateway.ack(completed.id)
+      const dead = await startJob(gateway, queue, { retry: { max_attempts: 1 } })
+      await nack(gateway, dead.id)
+      await gateway.stop()
+      clock.aheadMs = 400 * 86_400_000
+      await gateway.restart()
+      // Time is the subject: longer than from one pass to the next.
+      await new Promise((resolve) => setTimeout(resolve, 6_000))
+      for (const { id } of [completed, dead]) expect((await gateway.get(id)).status).toBe(200)
+      const codes = async () => {
+        const { body } = await gateway.request('GET', '/ojs/v1/health')
+        return body.warnings.map(({ code }: { code: string }) => code)
+      }
+      expect(await codes()).toEqual(['clock_ahead'])
+      const resume = () => gateway.request('POST', '/ojs/v1/admin/retention/resume')
+      expect(await resume()).toMatchObject({ status: 200, body: { resumed: true } })
+      expect(await resume()).toMatchObject({ status: 200, body: { resumed: false } })
+      expect(await codes()).toEqual([])
+      const isGone = async ({ id }: { id: string }) => (await gateway.get(id)).status === 404
+      await eventually(async () => (await isGone(completed)) && (await isGone(dead)))
     } finally {
       await gateway.destroy()
       await own.drop()

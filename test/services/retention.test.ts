@@ -8,14 +8,18 @@ const KEPT = { completedMs: 1, cancelledMs: 20, discardedMs: 300, deadLettersMs:
 const WEEK_MS = 7 * 86_400_000
 
 /** A fake ledger that prunes these numbers of rows and keys, one per call, and then none. */
-function ledgerWith(rows: number[], keys: number[], ahead: number[] = []) {
+function ledgerWith(rows: number[], keys: number[], ahead: number[] = [], isHeld = false) {
   const prune = vi.fn(async (_cutoffs: object, _now: number, _limit: number) => rows.shift() ?? 0)
   const pruneKeys = vi.fn(async (_now: number, _limit: number) => keys.shift() ?? 0)
   const boundEnds = vi.fn(async (_now: number, _limit: number) => ahead.shift() ?? 0)
-  const ledger = { prune, boundEnds, idempotency: { prune: pruneKeys } }
-  const clock = { now: () => NOW, wall: () => 0 }
-  const service = retention({ ledger, clock, logger: SILENT } as unknown as Deps, KEPT)
-  return { service, prune, pruneKeys, boundEnds }
+  const noteSeen = vi.fn(async (_now: number) => {})
+  const ledger = { prune, boundEnds, idempotency: { prune: pruneKeys }, epochs: { noteSeen } }
+  const time = { now: NOW }
+  const clock = { now: () => time.now, wall: () => 0 }
+  const pruneHold = { isHeld }
+  const deps = { ledger, clock, logger: SILENT, pruneHold } as unknown as Deps
+  const service = retention(deps, KEPT)
+  return { service, prune, pruneKeys, boundEnds, noteSeen, pruneHold, time }
 }
 
 /** Runs one pass of the service. */
@@ -72,4 +76,23 @@ it('retention begins a pass with jobs whose end is in the future because the clo
   })
   await pass(service)
   expect(prune).toHaveBeenCalledTimes(1)
+})
+
+it('retention prunes nothing while it is held, and does not note that the ledger is in use', async () => {
+  const { service, prune, pruneKeys, boundEnds, noteSeen, pruneHold } = ledgerWith([], [], [], true)
+  await pass(service)
+  for (const held of [prune, pruneKeys, noteSeen]) expect(held).not.toHaveBeenCalled()
+  expect(boundEnds).toHaveBeenCalled()
+  pruneHold.isHeld = false
+  await pass(service)
+  for (const held of [prune, pruneKeys, noteSeen]) expect(held).toHaveBeenCalledTimes(1)
+})
+
+it('retention notes at most every ten minutes that the ledger is in use', async () => {
+  const { service, noteSeen, time } = ledgerWith([], [])
+  for (const ms of [0, 599_999, 1]) {
+    time.now += ms
+    await pass(service)
+  }
+  expect(noteSeen.mock.calls).toEqual([[NOW], [NOW + 600_000]])
 })

@@ -1,5 +1,6 @@
 import type { LedgerEpochs } from '../ledger.ts'
 import type { Access } from './access.ts'
+import { onlyRow } from './driver.ts'
 import type { Statements } from './statements.ts'
 
 /** See `LedgerEpochs`. */
@@ -18,8 +19,16 @@ export class SqliteEpochs implements LedgerEpochs {
 
   record(epoch: number, before: number): Promise<void> {
     return this.#access.writeMany(1, () => {
-      this.#statements.recordEpoch.run('epoch', epoch)
-      this.#statements.recordEpoch.run('epoch_before', before)
+      this.#statements.setSetting.run('epoch', epoch)
+      this.#statements.setSetting.run('epoch_before', before)
     })
+  }
+
+  seenAt(): number | null {
+    return this.#access.read(() => onlyRow(this.#statements.seenAt.get())).seenAt
+  }
+
+  async noteSeen(now: number): Promise<void> {
+    await this.#access.write(() => this.#statements.setSetting.run('seen_at', now))
   }
 }

@@ -24,6 +24,7 @@ import { sql as idleQueues } from './migrations/0019-idle-queues.ts'
 import { sql as scopedTombstones } from './migrations/0020-scoped-tombstones.ts'
 import { sql as schemaVersions } from './migrations/0021-schema-versions.ts'
 import { sql as runningMark } from './migrations/0022-running-mark.ts'
+import { sql as seenAt } from './migrations/0023-seen-at.ts'
 import { LEDGER_ID, RUNNING_ID } from './running-mark.ts'
 
 /** In order; the number of a migration is its place, starting at 1. Never edit the SQL of a released one. */
@@ -50,6 +51,7 @@ export const MIGRATIONS: readonly string[] = [
   scopedTombstones,
   schemaVersions,
   runningMark,
+  seenAt,
 ]
 
 /** A migration blocks the process, log output included: wait this long so that the announcement gets out. */

@@ -361,8 +361,16 @@ function prepareBookkeeping(db: Database) {
       `SELECT value FROM settings WHERE name IN ('epoch', 'epoch_before') AND value > 0
        ORDER BY name`,
     ),
-    recordEpoch: db.prepare<[name: string, value: number]>(
+    setSetting: db.prepare<[name: string, value: number]>(
       'UPDATE settings SET value = ?2 WHERE name = ?1',
+    ),
+    /** In a ledger of an earlier build, the last time that its newest rows tell. */
+    seenAt: db.prepare<[], { seenAt: number | null }>(
+      `SELECT coalesce(nullif(value, 0), (SELECT max(
+           max(created_at), max(ifnull(ended_at, 0)),
+           ifnull((SELECT max(minute) FROM queue_minutes), 0) * 60000)
+         FROM jobs WHERE seq > (SELECT max(seq) FROM jobs) - 1000)) AS seenAt
+       FROM settings WHERE name = 'seen_at'`,
     ),
     probe: db.prepare<[]>(`UPDATE settings SET value = value + 1 WHERE name = 'probe'`),
   }

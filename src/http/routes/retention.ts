@@ -1,0 +1,17 @@
+import { answer } from '../answer.ts'
+import type { Route } from '../route.ts'
+import type { Door } from './door.ts'
+
+/** Lets retention go on that is held because of the clock; not part of the seeds. */
+export function retentionRoutes({ deps }: Door): Route[] {
+  return [
+    {
+      method: 'POST',
+      path: '/ojs/v1/admin/retention/resume',
+      access: ['operator'],
+      handle(_request, response) {
+        answer(response, 200, JSON.stringify({ resumed: deps.pruneHold.release() }))
+      },
+    },
+  ]
+}
