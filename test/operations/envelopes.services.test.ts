@@ -201,7 +201,7 @@ it('the body of a token, a fetched native job and INFO over AMQP are envelopes',
   assertEnvelope(adopted)
 
   const control = await connectControl(vhost.url)
-  const reply = await control.ask('default', 'ojs.control.info', { job_id: id })
+  const reply = await control.ask('default', 'ojs.control.info', { job_id: id, queue })
   await control.close()
   expect(reply.job.id).toBe(id)
   assertEnvelope(reply.job)
