@@ -12,8 +12,8 @@ import { isPaused } from './pause.ts'
 import { storedEvent } from './push.ts'
 
 const PAGE = 50
-/** Due entries that are worked on together: their writes share one or two commits. */
-const DUE_PAGE = 500
+/** Due entries that are worked on together: their writes share a commit. With 500, others wait longer. */
+const DUE_PAGE = 250
 /** Of these, how many times and jobs are calculated before other work has its turn. */
 const SLICE = 50
 /** Ticks of one entry that may wait for its running job; later ones are skipped. */
