@@ -2,7 +2,12 @@ import { chmodSync, existsSync, readFileSync, rmSync, truncateSync, writeFileSyn
 import { join } from 'node:path'
 import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { openLedgerFile, openSqliteLedger } from '../../src/ledger/sqlite/open.ts'
-import { cutShort } from '../../src/ledger/sqlite/running-mark.ts'
+import {
+  cutShort,
+  LEDGER_ID,
+  markRunning,
+  RUNNING_ID,
+} from '../../src/ledger/sqlite/running-mark.ts'
 import { scanWal } from '../../src/ledger/sqlite/wal-scan.ts'
 import { newJob } from '../support/jobs.ts'
 import { SILENT } from '../support/silent.ts'
@@ -209,4 +214,22 @@ it('a ledger that every user may read or write is warned of until its mode is an
   expect(await codes(0o644)).toEqual(['ledger_exposed'])
   expect(await codes(0o602)).toEqual(['ledger_exposed'])
   expect(await codes(0o660)).toEqual([])
+})
+
+it('a ledger opens without the mark when its disk is full, or its log cannot be long', async () => {
+  const path = folder()
+  const db = await openLedgerFile({ path, sync: 'normal', logger: SILENT })
+  const id = () => db.prepare('PRAGMA application_id').get()
+  expect(id()).toEqual({ application_id: RUNNING_ID })
+  for (const failing of ['COMMIT', 'PRAGMA wal_checkpoint(FULL)']) {
+    const full = (sql: string) => {
+      if (sql === failing) throw Object.assign(new Error('disk full'), { errcode: 13 })
+      db.exec(sql)
+    }
+    expect(() => markRunning({ ...db, exec: full }, path)).not.toThrow()
+  }
+  expect(id()).toEqual({ application_id: RUNNING_ID })
+  markRunning(db, join(path, 'nowhere'))
+  expect(id()).toEqual({ application_id: LEDGER_ID })
+  db.close()
 })

@@ -148,6 +148,7 @@ export const SQLITE = {
   READONLY: 8,
   IO_ERROR: 10,
   CORRUPT: 11,
+  FULL: 13,
   CONSTRAINT: 19,
   NOT_A_DATABASE: 26,
 } as const

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { closeSync, fstatSync, ftruncateSync, openSync, readFileSync, readSync } from 'node:fs'
 import type { LedgerWarning } from '../ledger.ts'
-import { type Database, inTransaction, onlyRow } from './driver.ts'
+import { type Database, inTransaction, onlyRow, SQLITE, sqliteCode } from './driver.ts'
 import { scanWal, type WalScan } from './wal-scan.ts'
 
 /** "OJSL": marks the file as a ledger, so that no other SQLite file is ever written to. */
@@ -54,16 +54,21 @@ function headerOf(path: string): Buffer {
 
 /**
  * Marks the database file, and not only its log: from now on a log that is missing or too short was cut.
- * A process that is killed leaves the log as it is, or its last frame half written.
+ * A process that is killed leaves the log as it is, or its last frame half written. With a full disk there is
+ * no mark, because the gateway must start all the same.
  */
 export function markRunning(db: Database, path: string): void {
-  inTransaction(db, [
-    `PRAGMA application_id = ${RUNNING_ID}`,
-    `UPDATE settings SET value = ${thisBoot() ?? 0} WHERE name = 'boot'`,
-  ])
-  makeLong(`${path}-wal`)
-  // Syncs the log, and then writes the mark into the database file.
-  db.exec('PRAGMA wal_checkpoint(FULL)')
+  try {
+    inTransaction(db, [
+      `PRAGMA application_id = ${RUNNING_ID}`,
+      `UPDATE settings SET value = ${thisBoot() ?? 0} WHERE name = 'boot'`,
+    ])
+    makeLong(db, `${path}-wal`)
+    // Syncs the log, and then writes the mark into the database file.
+    db.exec('PRAGMA wal_checkpoint(FULL)')
+  } catch (error) {
+    if (sqliteCode(error) !== SQLITE.FULL) throw error
+  }
 }
 
 export function markStopped(db: Database): void {
@@ -75,12 +80,17 @@ export function markStopped(db: Database): void {
 }
 
 /** The tail is a hole, which takes no space. SQLite reads a log only as far as its frames are valid. */
-function makeLong(logPath: string): void {
-  const file = openSync(logPath, 'r+')
+function makeLong(db: Database, logPath: string): void {
   try {
-    if (fstatSync(file).size < LOG_BYTES) ftruncateSync(file, LOG_BYTES)
-  } finally {
-    closeSync(file)
+    const file = openSync(logPath, 'r+')
+    try {
+      if (fstatSync(file).size < LOG_BYTES) ftruncateSync(file, LOG_BYTES)
+    } finally {
+      closeSync(file)
+    }
+  } catch {
+    // A quota or a limit of file sizes: the log will be shorter than the mark says.
+    markStopped(db)
   }
 }
 
