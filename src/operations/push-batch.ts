@@ -280,12 +280,19 @@ async function publishAll(
   const sent = await Promise.all(owed.map((row) => sendToken(deps, row)))
   // A message that is too large closes the channel, and other publishes on it end as `unknown`. Report the
   // message that is too large: it is the cause, and a retry of the batch would not help.
-  const tooLarge = sent.find(({ outcome }) => outcome === 'too-large')
-  const refused = tooLarge ?? sent.find(({ outcome }) => isFailure(outcome))
+  const refused =
+    sent.find(({ outcome }) => outcome === 'too-large') ??
+    // `refused` says that nothing was sent, so any other failure is the better reason.
+    sent.find(({ outcome }) => isFailure(outcome) && outcome !== 'refused') ??
+    sent.find(({ outcome }) => isFailure(outcome))
   if (refused === undefined || !isFailure(refused.outcome)) return true
   if (isFinal) return false
   const started = await withdrawAll(deps, rows, sent, key)
-  const refusal = sendRefusal(deps, refused.row, refused.outcome)
+  const isPartlySent = sent.some(({ outcome }) => outcome !== 'refused')
+  const isBusy = refused.outcome === 'refused' && !deps.ledger.lost.has(refused.row.queue)
+  // A job that was sent may be taken before its withdrawal, so the batch is not one that RabbitMQ never saw.
+  const outcome = isBusy && isPartlySent ? 'unknown' : refused.outcome
+  const refusal = sendRefusal(deps, refused.row, outcome)
   const index = placeOf(refused.row.id)
   // `started`: jobs that a native consumer took before the confirms; they run, whatever the answer is.
   throw refusal.withDetails({ index, ...(started.length > 0 && { started }) })

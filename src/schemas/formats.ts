@@ -17,7 +17,7 @@ const ADDRESS_LITERAL = /^\[(ipv6:)?([0-9a-f.:]+)\]$/i
 const LABEL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/i
 // RFC 3986, Appendix A.
 const NAME = String.raw`(?:[\w.~!$&'()*+,;=-]|%[0-9a-f]{2})`
-const SEGMENT = String.raw`(?:[:@]|${NAME})`
+const SEGMENT = `(?:[:@]|${NAME})`
 const AUTHORITY = String.raw`(?:(?::|${NAME})*@)?(?:\[[0-9a-f:.]+\]|${NAME}*)(?::\d*)?`
 const PATH = `(?://${AUTHORITY}(?:/${SEGMENT}*)*|/?(?:${SEGMENT}+(?:/${SEGMENT}*)*)?)`
 const MORE = `(?:[/?]|${SEGMENT})*`

@@ -115,3 +115,40 @@ it('a batch with a job too large for RabbitMQ fails with 413 and the index of th
   expect(refusal).toMatchObject({ status: 413, retryable: false })
   expect(refusal).toHaveProperty('details', details)
 })
+
+it.each([
+  ['confirmed', 'unconfirmed'],
+  ['unknown', 'unconfirmed'],
+  ['refused', 'broker_busy'],
+] as const)(
+  'a batch of which one job could not be sent and another was %s is 503 %s',
+  async (other, reason) => {
+    const ids = newIds()
+    const [unsent] = ids
+    publish = async (id) => (id === unsent ? 'refused' : other)
+    const index = other === 'unknown' ? 1 : 0
+    await expect(push(ids)).rejects.toMatchObject({
+      status: 503,
+      details: { reason, index },
+    })
+  },
+)
+
+it('a batch declares several new queues at a time, and names the first of its jobs whose queue is refused', async () => {
+  let open = 0
+  let most = 0
+  const ensureQueue = async (queue: string) => {
+    most = Math.max(most, ++open)
+    // The refusal of the later queue is known first.
+    const looks = queue === 'q13' ? 2 : 5
+    for (let i = 0; i < looks; i++) await new Promise((resolve) => setImmediate(resolve))
+    open--
+    return queue === 'q11' || queue === 'q13' ? 'access-refused' : 'ready'
+  }
+  Object.assign(stage.deps.broker, { isDeclared: () => false, ensureQueue })
+  const jobs = Array.from({ length: 20 }, (_, i) => ({ ...JOB, options: { queue: `q${i}` } }))
+  const details = { reason: 'access_refused', index: 11 }
+  const refused = pushBatch(stage.deps, { jobs }, { requestId: 'req_1' })
+  await expect(refused).rejects.toMatchObject({ status: 503, details })
+  expect(most).toBe(8)
+})
