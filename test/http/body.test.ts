@@ -191,6 +191,39 @@ describe('the budget of all bodies that are being received', () => {
     expect({ refused, taken: budget.taken }).toEqual({ refused: ['large'], taken: 5 })
   })
 
+  test('counts a complete body until it ends, and does not refuse it', () => {
+    const budget = new BodyBudget(10)
+    const refused: string[] = []
+    const body = (name: string) => ({ maxBytes: 8, size: 0, refuse: () => refused.push(name) })
+    const [complete, coming] = [body('complete'), body('coming')]
+    budget.take(complete, 8)
+    budget.complete(complete)
+    budget.take(coming, 3)
+    expect({ refused, taken: budget.taken }).toEqual({ refused: ['coming'], taken: 8 })
+    budget.end(complete)
+    budget.end(complete)
+    expect(budget.taken).toBe(0)
+  })
+
+  test('is free again after large bodies, whatever became of them', async () => {
+    const budget = new BodyBudget(2 ** 20)
+    const frame = await serve([
+      {
+        method: 'POST',
+        path: '/echo',
+        async handle(req, res) {
+          await readJson(req, res, 2 ** 20, { budget })
+          answer(res, 200, '{}')
+        },
+      },
+    ])
+    const bodies = [bodyOf(20_000), bodyOf(200_000), '['.repeat(200_000), `${bodyOf(200_000)}x`]
+    for (const [i, body] of bodies.entries()) {
+      const { status } = await frame.ask(request('POST', '/echo', {}, body))
+      expect([i, status, budget.taken]).toEqual([i, i < 2 ? 200 : 400, 0])
+    }
+  })
+
   test('does not count bytes of a body that come after its refusal', async () => {
     const budget = new BodyBudget(3 * MAX)
     const frame = await serving(budget)
