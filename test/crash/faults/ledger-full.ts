@@ -33,9 +33,10 @@ export function ledgerFullFaults(node: PrivateNode): void {
         const [toAck, toNack, toCancel, toFetch] = ids as [string, string, string, string]
         const first = await fetched(gateway, 'q', 3, { worker_id: 'w' })
         expect(first.map((job) => job.id)).toEqual([toAck, toNack, toCancel])
-        const { cursor } = (await gateway.request('GET', '/ojs/v1/events')).body
 
         disk.fill()
+        await useUpLog(gateway)
+        const { cursor } = (await gateway.request('GET', '/ojs/v1/events')).body
         const refused = [v7(), v7(), v7()]
         const job = (id?: string) => ({ id, type: 'a', args: [], options: { queue: 'q' } })
         const answers = [
@@ -80,6 +81,20 @@ export function ledgerFullFaults(node: PrivateNode): void {
   })
 }
 
+/** The log's file still has pages of transactions before: larger and smaller writes until none fits in them. */
+async function useUpLog(gateway: TestGateway): Promise<void> {
+  const writes = [
+    [() => gateway.push('other', {})],
+    ['pause', 'resume'].map(
+      (verb) => () => gateway.request('POST', `/ojs/v1/queues/other/${verb}`),
+    ),
+  ]
+  for (const turns of writes) {
+    let isRoom = true
+    while (isRoom) for (const write of turns) isRoom &&= (await write()).status < 300
+  }
+}
+
 async function stateOf(gateway: TestGateway) {
   const page = await scrape(gateway)
   return { ...samplesOf(page, 'ojs_healthy'), ...samplesOf(page, 'ojs_ledger_writable') }
@@ -121,7 +136,7 @@ function fillUp(path: string): void {
   }
 }
 
-/** Limits the files of this process to the present size of the write-ahead log: EFBIG. */
+/** Limits the files of this process to what the write-ahead log, whose tail is a hole, has now: EFBIG. */
 function limitedFiles(): Disk {
   const dir = mkdtempSync(join(tmpdir(), 'ojs-limited-'))
   onTestFinished(() => rmSync(dir, { recursive: true }))
@@ -131,7 +146,7 @@ function limitedFiles(): Disk {
   onTestFinished(() => void limit('unlimited'))
   return {
     path,
-    fill: () => void limit(statSync(`${path}-wal`).size),
+    fill: () => void limit(statSync(`${path}-wal`).blocks * 512),
     free: () => void limit('unlimited'),
   }
 }
