@@ -107,7 +107,7 @@ describe.each(['classic', 'quorum'])('a paused queue (%s)', (queueType) => {
         expect(status).toBe(400)
         expect(body.error).toMatchObject({ code: 'invalid_request', details: { field: 'name' } })
       }
-      expect((await direct('pause', queue, [])).status).toBe(400)
+      expect((await direct('pause', queue, ['now'])).status).toBe(400)
     },
   )
 

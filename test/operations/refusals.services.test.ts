@@ -7,7 +7,7 @@ import { createVhost } from '../support/rabbit.ts'
 import { samplesOf, scrape } from '../telemetry/exposition-text.ts'
 import { fetchOne, gatewayForAll } from './harness.ts'
 
-const { vhost, gateway } = gatewayForAll({ OJS_MAX_QUEUES: '5' })
+const { vhost, gateway } = gatewayForAll({ OJS_MAX_QUEUES: '5', OJS_CONTROL_SCOPE: 'any' })
 
 /** Declares a job queue as an operator might before the gateway does. */
 async function declare(
