@@ -331,6 +331,8 @@ export interface ControlMessage {
   readonly redelivered: boolean
   /** The message died in its queue and comes late: newer ones may have been handled before it. */
   readonly isLate?: boolean
+  /** The messages behind it in its queue wait until it is handled, however long that takes. */
+  readonly isLarge?: boolean
   /** Null: there is no reply address, or not one that the gateway publishes to (see `Broker.reply`). */
   readonly replyTo: string | null
   readonly correlationId: string | null

@@ -36,6 +36,11 @@ export class ControlChannel {
     this.#options = options
   }
 
+  /** Its messages can no longer be settled: RabbitMQ delivers them again. */
+  get isClosed(): boolean {
+    return this.#isClosed
+  }
+
   get unsettled(): number {
     return this.#unsettled
   }

@@ -5,6 +5,7 @@ import { pauseBeforeAgain } from './again.ts'
 import type { ControlMessage, ControlVerdict } from './broker.ts'
 import type { ControlChannel } from './control-channel.ts'
 import { isReplyAddress } from './control-message.ts'
+import { ControlTurns, costOf, LARGE } from './control-turns.ts'
 import type { BrokerObserver } from './observer.ts'
 
 /** Label of counters and gauges, for all control queues; OJS queue names never begin with `ojs.`. */
@@ -28,28 +29,40 @@ export interface ControlHandlerDeps {
 
 /**
  * Handles messages of control queues and settles them. Handling begins in the order of each queue, without
- * waiting for earlier messages: a message is settled when its own hook has settled.
+ * waiting for earlier messages but for their turn (`ControlTurns`): a message is settled when its own hook has
+ * settled.
  */
 export class ControlHandler {
   readonly #deps: ControlHandlerDeps
   /** The messages being handled, each with its queue and type. */
   readonly #handling = new Map<Promise<void>, { queue: string; type: unknown }>()
+  readonly #turns: ControlTurns
   #complainedAt = Number.NEGATIVE_INFINITY
 
   constructor(deps: ControlHandlerDeps) {
     this.#deps = deps
+    this.#turns = new ControlTurns(deps.clock)
+    deps.stopping.addEventListener('abort', () => this.#turns.dropWaiting(), { once: true })
   }
 
   take(channel: ControlChannel, queue: string, message: ConsumeMessage): void {
-    const handling = this.#handle(channel, queue, message)
-      .catch((error: unknown) => {
-        this.#deps.logger.error(
-          { err: error, queue },
-          'bug: error after a control message was settled',
-        )
-      })
-      .finally(() => this.#handling.delete(handling))
-    this.#handling.set(handling, { queue, type: message.properties.type })
+    const { type } = message.properties
+    const cost = costOf(type, message.content.length)
+    const logBug = (error: unknown) =>
+      this.#deps.logger.error(
+        { err: error, queue },
+        'bug: error after a control message was settled',
+      )
+    const turn = new Promise<void>((resolve) => {
+      const begin = () => {
+        const handled = this.#handle(channel, queue, message).catch(logBug)
+        resolve(handled)
+        return handled
+      }
+      this.#turns.take(queue, cost, { begin, drop: resolve })
+    })
+    const handling = turn.finally(() => this.#handling.delete(handling))
+    this.#handling.set(handling, { queue, type })
   }
 
   /** Resolves when the reports of this queue that have arrived are settled. */
@@ -69,6 +82,8 @@ export class ControlHandler {
   /** Calls the hook in the same turn in which the message came: that keeps the order. */
   async #handle(channel: ControlChannel, queue: string, message: ConsumeMessage): Promise<void> {
     const { observer, onControl, onSettled, stopping } = this.#deps
+    // It waited too long for its turn: RabbitMQ delivers it again, before newer ones.
+    if (channel.isClosed) return
     let verdict: ControlVerdict
     // Only the hook is inside the `try`: an error after the settlement must not settle again.
     try {
@@ -106,6 +121,7 @@ function controlMessageOf(
     type: typeof type === 'string' ? type : '',
     content,
     redelivered: fields.redelivered,
+    isLarge: costOf(type, content.length) >= LARGE,
     replyTo: typeof replyTo === 'string' && isReplyAddress(replyTo) ? replyTo : null,
     correlationId: typeof correlationId === 'string' ? correlationId : null,
   }

@@ -2,15 +2,18 @@ import type { ControlMessage, ControlVerdict } from '../broker/broker.ts'
 import { isHopeless, OjsError } from '../errors.ts'
 import { MAX_ALONE } from '../memory.ts'
 import type { Deps } from '../operations/deps.ts'
-import { hasRoomToRead } from '../schemas/json-heap.ts'
-import { parseJsonList } from '../schemas/json-list.ts'
+import { COPIES_OF_MESSAGE, heapOfText } from '../schemas/json-heap.ts'
+import { parseJsonList, parseJsonListInSlices } from '../schemas/json-list.ts'
 import { parseJsonObject } from '../schemas/json-text.ts'
+import { inSlices } from '../slices.ts'
 import type { ControlObserver, MalformedReason } from '../telemetry/control-metrics.ts'
 import { Complaints } from './complaints.ts'
 import { COMMANDS, isKnown, LISTS, QUESTIONS, type Received, typeLabel } from './messages.ts'
 import { errorAnswer, reply } from './rpc.ts'
 
 const MAX_BYTES = 1_048_576
+/** Heap that the text and the values of a message may take: those of the largest job that HTTP accepts do. */
+const MAX_HEAP_BYTES = Math.min(MAX_ALONE, 64 * 1024 * 1024)
 /** By what factor text grows at most if a worker escapes each character as `\u0000`, as Python does. */
 const MAX_ESCAPED = 3
 
@@ -41,7 +44,9 @@ export function controlDoor({ deps, observer }: ControlDoorDeps) {
     const message = withType(sent)
     const requestId = `req_${deps.newId()}`
     try {
-      const body = read(message, maxBytes(deps, message))
+      const read = bodyOf(message, maxBytes(deps, message))
+      // Not awaited unless it must be: operations begin in the order in which the messages came.
+      const body = read instanceof Promise ? await read : read
       await handle(door, {
         message,
         body,
@@ -76,6 +81,10 @@ function maxBytes({ settings }: Deps, { type }: ControlMessage): number {
   return LISTS.has(type) ? MAX_BYTES + MAX_ESCAPED * settings.maxBodyBytes : MAX_BYTES
 }
 
+interface Door extends ControlDoorDeps {
+  complaints: Complaints
+}
+
 /** What a handler says about the parts of a message that have no effect: they are counted and logged. */
 function notes(
   { observer, complaints }: Door,
@@ -97,17 +106,23 @@ function notes(
   }
 }
 
-function read(message: ControlMessage, limit: number): Received['body'] {
-  const { type, content, replyTo } = message
+/** Throws `Malformed`, or `OjsError` 400. A promise only for a large list, whose queue waits for it. */
+function bodyOf(
+  message: ControlMessage,
+  limit: number,
+): Received['body'] | Promise<Received['body']> {
+  const { type, content, replyTo, isLarge = false } = message
   if (!isKnown(type)) throw new Malformed('unknown_type')
   if (QUESTIONS.has(type) && replyTo === null) throw new Malformed('no_reply_to')
-  if (content.length > limit || !hasRoomToRead(content, MAX_ALONE)) throw new Malformed('too_large')
+  if (content.length > limit) throw new Malformed('too_large')
   const list = LISTS.get(type)
-  return list ? parseJsonList(content, list) : parseJsonObject(content)
-}
-
-interface Door extends ControlDoorDeps {
-  complaints: Complaints
+  if (list === undefined) return parseJsonObject(content)
+  if (!isLarge) return parseJsonList(content, list)
+  const text = heapOfText(content, COPIES_OF_MESSAGE)
+  const afford = (values: number) => {
+    if (text + values > MAX_HEAP_BYTES) throw new Malformed('too_large')
+  }
+  return inSlices(parseJsonListInSlices(content, list, afford))
 }
 
 async function handle(door: Door, received: Received): Promise<void> {

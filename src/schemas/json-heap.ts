@@ -4,7 +4,7 @@ import { heapOfValues } from './json-text.ts'
 /** Copies of a text: as values, as a row and as an answer, and one more during a conversion. */
 const COPIES = 4
 /** The same for a message: its text while it is parsed, and once more as a row. */
-const COPIES_OF_MESSAGE = 2
+export const COPIES_OF_MESSAGE = 2
 /**
  * The most that a message takes per byte: every second byte may be a `{`, which takes 72 bytes, and each copy
  * of the text may take two bytes per character.

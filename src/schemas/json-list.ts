@@ -1,6 +1,12 @@
 import { OjsError } from '../errors.ts'
 import { afterString, byteAt, COLON, COMMA, depthChange, OPEN_ARRAY, QUOTE } from './json-scan.ts'
-import { type JsonLimits, listOf, parseJsonObject } from './json-text.ts'
+import {
+  heapOfValues,
+  type JsonLimits,
+  listOf,
+  parseJsonInSlices,
+  parseJsonObject,
+} from './json-text.ts'
 
 /** A list whose items belong to different parties, so that one item must not spoil the others. */
 export interface ListMember {
@@ -32,13 +38,52 @@ export function parseJsonList(bytes: Buffer, list: ListMember): Record<string, u
   try {
     return parseJsonObject(bytes, limits)
   } catch (error) {
-    // Only after the fast way has failed, so that valid documents do not pay for this.
-    const edges = edgesIn(bytes, list)
-    if (edges === null) throw error
-    const [opening, ...ends] = edges
-    const frame = [bytes.subarray(0, opening), EMPTY, bytes.subarray((ends.at(-1) ?? opening) + 1)]
-    const items = ends.map((end, i) => itemOf(bytes.subarray((edges[i] ?? 0) + 1, end), list.item))
-    return { ...parseJsonObject(Buffer.concat(frame), limits), [list.name]: items }
+    return drained(oneByOne(bytes, list, error))
+  }
+}
+
+/**
+ * As `parseJsonList`, but pauses (`yield`) where something else may run. `afford`: as for `parseJsonInSlices`;
+ * it must not throw an `OjsError`.
+ */
+export function* parseJsonListInSlices(
+  bytes: Buffer,
+  list: ListMember,
+  afford: (bytes: number) => void,
+): Generator<void, Record<string, unknown>> {
+  try {
+    return yield* parseJsonInSlices(bytes, listOf(list.item), afford)
+  } catch (error) {
+    if (!(error instanceof OjsError)) throw error
+    afford(heapOfValues(bytes))
+    return yield* oneByOne(bytes, list, error)
+  }
+}
+
+/** Only after the fast way has failed (`error`), so that valid documents do not pay for this. */
+function* oneByOne(
+  bytes: Buffer,
+  list: ListMember,
+  error: unknown,
+): Generator<void, Record<string, unknown>> {
+  const edges = edgesIn(bytes, list)
+  if (edges === null) throw error
+  const [opening, ...ends] = edges
+  const frame = [bytes.subarray(0, opening), EMPTY, bytes.subarray((ends.at(-1) ?? opening) + 1)]
+  const items: (Record<string, unknown> | Unreadable)[] = []
+  let from = opening + 1
+  for (const end of ends) {
+    items.push(itemOf(bytes.subarray(from, end), list.item))
+    from = end + 1
+    yield
+  }
+  return { ...parseJsonObject(Buffer.concat(frame), listOf(list.item)), [list.name]: items }
+}
+
+function drained<T>(work: Generator<void, T>): T {
+  for (;;) {
+    const step = work.next()
+    if (step.done) return step.value
   }
 }
 

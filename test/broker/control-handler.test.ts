@@ -53,3 +53,62 @@ it('a control message is settled once, whatever the observer or onSettled throws
   expect(await settled(async () => 'handled', { onSettled: aBug })).toEqual(['ack'])
   expect(await settled(aBug, { observe: aBug })).toEqual(['requeue'])
 })
+
+/** A handler whose messages end when the test says so, and a channel. */
+function open() {
+  const begun: string[] = []
+  const settle = vi.fn((_message: ConsumeMessage, _how: string) => true)
+  const channel = { settle, isClosed: false }
+  let release = () => {}
+  const stopping = new AbortController()
+  const handler = new ControlHandler({
+    clock: systemClock(),
+    logger: { debug() {}, info() {}, warn() {}, error() {} },
+    observer: SILENT_OBSERVER,
+    onControl: ({ queue, content }) => {
+      begun.push(`${queue} ${content.length}`)
+      return new Promise((resolve) => {
+        release = () => resolve('handled')
+      })
+    },
+    onSettled: () => {},
+    stopping: stopping.signal,
+  })
+  const take = (queue: string, bytes: number) => {
+    const message = { ...MESSAGE, content: Buffer.alloc(bytes) }
+    handler.take(channel as unknown as ControlChannel, queue, message)
+  }
+  return { begun, settle, channel, handler, stopping, take, release: () => release() }
+}
+
+// RabbitMQ delivers them again: handled late, they would come after newer messages of their queue.
+it('control messages whose channel is gone before their turn are not handled', async () => {
+  const { begun, channel, handler, take, release } = open()
+  for (const bytes of [200_000, 200_001]) take('flood', bytes)
+  channel.isClosed = true
+  release()
+  await handler.finished()
+  expect(begun).toEqual(['flood 200000'])
+})
+
+it('control messages that wait for their turn when the gateway stops are left to RabbitMQ', async () => {
+  const { begun, settle, handler, stopping, take, release } = open()
+  for (const bytes of [200_000, 200_001, 200_002]) take('flood', bytes)
+  const finished = handler.finished()
+  stopping.abort()
+  release()
+  await finished
+  expect(begun).toEqual(['flood 200000'])
+  expect(settle).toHaveBeenCalledTimes(1)
+})
+
+it('a sync that waits for the reports of a queue does not keep them from their turn', async () => {
+  const { begun, handler, take, release } = open()
+  take('flood', 200_000)
+  take('flood', 200_001)
+  const reported = handler.reportsOf('flood')
+  release()
+  await expect.poll(() => begun.length).toBe(2)
+  release()
+  await reported
+})

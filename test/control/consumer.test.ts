@@ -146,6 +146,23 @@ describe('a control message', () => {
   })
 })
 
+it.each([
+  ['valid', '[]', ''],
+  ['with a number that cannot be kept', '[1e999]', ''],
+  ['that is no JSON', '[]', 'x'],
+])(
+  'a report of millions of values, %s, is refused before any of them is built',
+  async (_, value, end) => {
+    const parse = vi.spyOn(JSON, 'parse')
+    const values = `${value},${'[],'.repeat(2_000_000)}[]`
+    const text = `{"worker_id":"w","events":[{"args":[${values}]}]}${end}`
+    expect(await take(message('ojs.control.report', text, { isLarge: true }))).toBe('malformed')
+    expect(parse).not.toHaveBeenCalled()
+    parse.mockRestore()
+    expect(heard.at(-1)).toEqual(['malformed', 'ojs.control.report', 'too_large'])
+  },
+)
+
 describe('a control question', () => {
   it('is answered to its reply address with the job as in HTTP', async () => {
     const { id } = await fetched(harness.ledger)

@@ -10,7 +10,7 @@ import { emitPromoted } from '../emit-promoted.ts'
 import { takeLease } from '../lease/lease-end.ts'
 import { sendOrLeave } from '../token/send-token.ts'
 import { beginnings, reportedEvent } from './reported-event.ts'
-import { isLeftToUs, keep, keepUnknown } from './unknown-jobs.ts'
+import { isLeftToUs, type Kept, keep, keepUnknown, logKept } from './unknown-jobs.ts'
 
 /** How many events changed a row, and how many were ignored; which of these were refused. */
 export interface Reported {
@@ -71,7 +71,7 @@ export async function recordReports(
   }
   let ignored = 0
   const refused: [Refusal, string][] = []
-  const kept: Promise<void>[] = []
+  const kept: Promise<Kept>[] = []
   for (const [i, result] of results.entries()) {
     const event = events[i]
     if (event === undefined) continue
@@ -81,10 +81,10 @@ export async function recordReports(
     } else if (result.outcome !== 'ignored') follow(deps, event, result, context.requestId)
     else {
       ignored++
-      if (isLeftToUs(deps, event)) kept.push(keepUnknown(deps, event, context))
+      if (isLeftToUs(deps, event)) kept.push(keepUnknown(deps, event))
     }
   }
-  await Promise.all(kept)
+  logKept(deps, await Promise.all(kept), context)
   return { applied: events.length - ignored, ignored, refused }
 }
 
@@ -132,10 +132,10 @@ async function keepLeftOut(
   context: RequestContext,
 ): Promise<void> {
   const kept = leftOut.map(async ({ id, content, problem }) => {
-    if (content === null || deps.ledger.standing(id) !== null) return
-    await keep(deps, { id, problem }, { id, queue, content }, context)
+    if (content === null || deps.ledger.standing(id) !== null) return []
+    return await keep(deps, { id, problem }, { id, queue, content })
   })
-  await Promise.all(kept)
+  logKept(deps, (await Promise.all(kept)).flat(), context)
 }
 
 type Applied = Exclude<ReportResult, { outcome: 'ignored' | 'refused' }>

@@ -19,37 +19,58 @@ export function isLeftToUs(deps: Deps, { id, ofQueue, said, isStandIn }: Reporte
  * Keeps a job that came with a report and cannot be adopted in the dead letter queue, as malformed tokens
  * are; without such a queue only the log names it. Rejects as `keep` does.
  */
-export async function keepUnknown(
-  deps: Deps,
-  event: ReportedEvent,
-  context: RequestContext,
-): Promise<void> {
+export async function keepUnknown(deps: Deps, event: ReportedEvent): Promise<Kept> {
   const { id, shown } = event
   const unusable = shown && {
     id,
     queue: shown.queue,
     content: Buffer.from(JSON.stringify(shown.body)),
   }
-  await keep(deps, { id, ...whyNotAdopted(event) }, unusable, context)
+  return await keep(deps, { id, ...whyNotAdopted(event) }, unusable)
+}
+
+/** A job that cannot be adopted, and what became of it. */
+export interface Kept {
+  id: string
+  problem?: string
+  /** Of its publish to the dead letter queue; absent: nobody has it. */
+  outcome?: PublishOutcome
 }
 
 /**
- * Publishes `unusable` to the dead letter queue, and logs it. Rejects (503) while RabbitMQ takes no
+ * Publishes `unusable` to the dead letter queue. Rejects (503) while RabbitMQ takes no
  * publishes: the report must be delivered again, as nobody else has the job.
  */
 export async function keep(
   deps: Deps,
-  { id, ...why }: { id: string; problem?: string },
+  about: { id: string; problem?: string },
   unusable: Unusable | undefined,
-  { requestId }: RequestContext,
-): Promise<void> {
+): Promise<Kept> {
   const outcome = unusable && (await deps.broker.publishUnusable(unusable))
   if (unusable && isForLater(deps, outcome)) throw publishRefusal(unusable.queue, outcome)
-  deps.logger.warn(
-    { jobId: id, requestId, ...why, ...(outcome && { outcome }) },
-    outcome === 'confirmed'
-      ? 'unknown job failed and cannot be adopted: it is in the dead letter queue'
-      : 'unknown job failed: it is neither adopted nor known to be in the dead letter queue',
+  return { ...about, ...(outcome && { outcome }) }
+}
+
+/** Logs what became of the jobs of one report: the first of those that are kept, and of the others. */
+export function logKept(
+  { logger }: Pick<Deps, 'logger'>,
+  all: readonly Kept[],
+  { requestId }: RequestContext,
+): void {
+  const tell = (some: Kept[], message: string) => {
+    const [first] = some
+    if (first === undefined) return
+    const { id: jobId, ...why } = first
+    const others = some.length > 1 ? { count: some.length } : {}
+    logger.warn({ jobId, requestId, ...why, ...others }, message)
+  }
+  tell(
+    all.filter(({ outcome }) => outcome === 'confirmed'),
+    'unknown job failed and cannot be adopted: it is in the dead letter queue',
+  )
+  tell(
+    all.filter(({ outcome }) => outcome !== 'confirmed'),
+    'unknown job failed: it is neither adopted nor known to be in the dead letter queue',
   )
 }
 
