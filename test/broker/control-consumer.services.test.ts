@@ -71,6 +71,7 @@ describe.each(['classic', 'quorum'] as const)('control queues, profile %s', (que
       content: Buffer.from('{"type":"b"}'),
       redelivered: false,
       replyTo: 'my.queue',
+      isLarge: false,
       correlationId: 'c',
     })
     await expect.poll(() => depth(EMAIL)).toEqual({ messageCount: 0, consumerCount: 1 })
