@@ -1,5 +1,5 @@
 # The gateway alone; docker-compose.yml adds a RabbitMQ. Node 22 has SQLite built in, and the ledger
-# is tested on it (scripts/node-22.mjs).
+# is tested on it (scripts/test/node-22.mjs).
 FROM node:22-bookworm-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
@@ -17,7 +17,7 @@ RUN rm -rf /usr/local/lib/node_modules /usr/local/bin/npm /usr/local/bin/npx \
 WORKDIR /app
 COPY package.json ./
 COPY topology topology
-COPY scripts/health-status.mjs scripts/
+COPY scripts/process/health-status.mjs scripts/
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
 # The gateway writes nothing but the ledger.

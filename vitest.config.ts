@@ -41,7 +41,7 @@ const ORDER = [
   /^services .*\/(channel-limit|node-down|private-node|start|seed-retries|give-back)\./,
   /^services /,
   /^properties /,
-  /^unit .*\/ledger\/sqlite\.test\.ts$/,
+  /^unit .*\/ledger\/sqlite\/contract\.test\.ts$/,
   /^unit /,
 ]
 
@@ -144,7 +144,7 @@ export default defineConfig({
           hookTimeout: 60_000,
           maxWorkers: 2,
           // `npm test` runs this project beside all others, as a vitest process of its own
-          // (scripts/run-tests.mjs).
+          // (scripts/test/run-tests.mjs).
           sequence: { groupOrder: 1 },
         },
       },

@@ -1,4 +1,4 @@
-import { say } from '../scripts/progress.mjs'
+import { say } from '../scripts/process/progress.mjs'
 import { checkArrived } from './measures.mjs'
 import { residentMb } from './meter.mjs'
 import { alternate } from './rounds.mjs'
@@ -23,7 +23,7 @@ const LOOP_SIDES = { ceiling: 'no backlog', gateway: 'backlog' }
  * whose ledger knows all of its jobs, so that it does not burden the other side. Before each load on the
  * backlog the same load runs on the other side: for some seconds RabbitMQ is still busy with what the last
  * load removed from a long queue. Both brokers have the policy for long queues that `npm start` gives its own
- * (scripts/long-queues.mjs).
+ * (scripts/broker/long-queues.mjs).
  */
 export function measureBacklog(stage, plan) {
   return stage.withLongQueuePolicy(async () => {

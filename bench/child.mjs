@@ -1,5 +1,5 @@
 import { fork } from 'node:child_process'
-import { guard, unguard } from '../scripts/processes.mjs'
+import { guard, unguard } from '../scripts/process/processes.mjs'
 
 /**
  * Starts a load process. It lives for all rounds, so that its code is as warm as the server's. `call` runs

@@ -1,4 +1,4 @@
-import { say } from '../scripts/progress.mjs'
+import { say } from '../scripts/process/progress.mjs'
 import { quantile } from './statistics.mjs'
 
 const SIZES = [20, 100, 200]

@@ -2,9 +2,9 @@ import { spawn } from 'node:child_process'
 import { closeSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { untilHealthy } from '../scripts/gateway-process.mjs'
-import { endProcess, guard, unguard } from '../scripts/processes.mjs'
-import { tail } from '../scripts/run.mjs'
+import { untilHealthy } from '../scripts/process/gateway-process.mjs'
+import { endProcess, guard, unguard } from '../scripts/process/processes.mjs'
+import { tail } from '../scripts/process/run.mjs'
 
 const START_TIMEOUT_MS = 30_000
 const STOP_TIMEOUT_MS = 40_000

@@ -1,4 +1,4 @@
-import { say } from '../scripts/progress.mjs'
+import { say } from '../scripts/process/progress.mjs'
 import { checkArrived } from './measures.mjs'
 import { alternate } from './rounds.mjs'
 import { ratioOfMedians } from './statistics.mjs'

@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { readText } from '../scripts/read-text.mjs'
+import { readText } from '../scripts/process/read-text.mjs'
 
 /** Linux reports CPU time in hundredths of a second to every program (USER_HZ). */
 const TICKS_PER_SECOND = 100

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { say } from '../scripts/progress.mjs'
+import { say } from '../scripts/process/progress.mjs'
 import { DISTURBED_PERCENT, quietMachine } from './meter.mjs'
 
 /** After a purge, so that late writes of the broker and the ledger do not burden the next round. */

@@ -1,4 +1,4 @@
-import { say } from '../scripts/progress.mjs'
+import { say } from '../scripts/process/progress.mjs'
 import { alternate } from './rounds.mjs'
 
 const COUNT = 10_000

@@ -6,8 +6,8 @@ import {
   clearLongQueuePolicy,
   needsLongQueuePolicy,
   setLongQueuePolicy,
-} from '../scripts/long-queues.mjs'
-import { PrivateBroker } from '../scripts/private-broker.mjs'
+} from '../scripts/broker/long-queues.mjs'
+import { PrivateBroker } from '../scripts/broker/private-broker.mjs'
 import { startChild } from './child.mjs'
 import { startGateway } from './gateway.mjs'
 

@@ -11,8 +11,8 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { inRoot, ROOT } from './paths.mjs'
-import { Refusal, say, waitingFor } from './progress.mjs'
-import { run, tail } from './run.mjs'
+import { Refusal, say, waitingFor } from './process/progress.mjs'
+import { run, tail } from './process/run.mjs'
 
 /** The sources of the build: a change in any of them makes dist/ stale. */
 const SOURCES = ['src', 'topology', 'tsconfig.json']

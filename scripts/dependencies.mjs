@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { inRoot, ROOT } from './paths.mjs'
-import { Refusal, say, waitingFor } from './progress.mjs'
-import { run, tail } from './run.mjs'
+import { Refusal, say, waitingFor } from './process/progress.mjs'
+import { run, tail } from './process/run.mjs'
 
 /**
  * Runs `npm install` if node_modules lacks something that package.json asks for. Not `npm ci`: the lock file

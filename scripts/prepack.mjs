@@ -1,4 +1,4 @@
-import { requireNode } from './node-version.mjs'
+import { requireNode } from './process/node-version.mjs'
 
 requireNode()
 

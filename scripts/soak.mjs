@@ -3,9 +3,9 @@ import { appendFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { interruption } from './interruption.mjs'
 import { inRoot } from './paths.mjs'
-import { say } from './progress.mjs'
+import { interruption } from './process/interruption.mjs'
+import { say } from './process/progress.mjs'
 import { soakTable } from './soak-table.mjs'
 
 /** `npm test` leaves the disk out where it can, and /tmp may be in memory too, as on Debian 13. */

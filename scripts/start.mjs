@@ -1,10 +1,10 @@
-import { requireNode } from './node-version.mjs'
+import { requireNode } from './process/node-version.mjs'
 
 requireNode()
 
 // Not a static import: on an old Node only the check above may run.
-const { start } = await import('./start-gateway.mjs')
-const { Refusal, say } = await import('./progress.mjs')
+const { start } = await import('./process/start-gateway.mjs')
+const { Refusal, say } = await import('./process/progress.mjs')
 
 try {
   if (process.argv.length > 2) {

@@ -1,9 +1,9 @@
-import { requireNode } from './node-version.mjs'
+import { requireNode } from './process/node-version.mjs'
 
 requireNode()
 
-const { runTests } = await import('./run-tests.mjs')
-const { Refusal, say } = await import('./progress.mjs')
+const { runTests } = await import('./test/run-tests.mjs')
+const { Refusal, say } = await import('./process/progress.mjs')
 
 let count = { passed: 0, failed: 1 }
 try {

@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs'
-import { isAmqpUrl, notOneCluster } from './broker/cluster-urls.ts'
+import { OF_GATEWAY, parameterMistakes } from './broker/connection/url-parameters.ts'
+import { isAmqpUrl, notOneCluster } from './broker/connection/urls.ts'
 import { PREFIX, PREFIX_RULE } from './broker/names.ts'
-import { OF_GATEWAY, parameterMistakes } from './broker/url-parameters.ts'
 import { DIALECTS, type Dialect } from './dialect.ts'
 import { messageOf } from './errors.ts'
-import { type AccessConfig, readAccess } from './http/access-config.ts'
-import { parseDuration } from './job/duration.ts'
+import { type AccessConfig, readAccess } from './http/access/access-config.ts'
 import { checkQueueName } from './job/queue-name.ts'
+import { parseDuration } from './job/values/duration.ts'
 import { LOG_LEVELS, type LogLevel } from './logger.ts'
 
 /**

@@ -1,5 +1,5 @@
 import { type ErrorCode, echoed, invalidField } from './errors.ts'
-import { jsonOrNull, membersOf } from './job/json-value.ts'
+import { jsonOrNull, membersOf } from './job/values/json-value.ts'
 
 /**
  * The four answers in which OJS's public test suite contradicts the seeds, so that no single answer satisfies

@@ -1,5 +1,5 @@
 import { type DestinationStream, pino } from 'pino'
-import { timestamper } from './job/timestamp.ts'
+import { timestamper } from './job/values/timestamp.ts'
 import { LogOutput } from './log-output.ts'
 
 /** Not shared with the jobs: a timestamper caches one time, and a log line is later than its job's event. */

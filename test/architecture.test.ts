@@ -34,7 +34,7 @@ function read(path: string): Source {
 }
 
 const AT_THE_TOP = [
-  'by-age.ts',
+  'insertion-ordered-map.ts',
   'clock.ts',
   'errors.ts',
   'lifecycle.ts',
@@ -74,7 +74,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'ledger/queues.ts',
     'ledger/workflows.ts',
     'broker/broker.ts',
-    'broker/refusals.ts',
+    'broker/broker-errors.ts',
     'telemetry/events.ts',
     'telemetry/tracing.ts',
     'dialect.ts',
@@ -141,16 +141,20 @@ describe('the sources', () => {
 
   it.each<[string, string, readonly string[]]>([
     ['amqplib', 'broker/', []],
-    ['@photostructure/sqlite', 'ledger/sqlite/driver.ts', []],
-    ['node:sqlite', 'ledger/sqlite/driver.ts', []],
+    ['@photostructure/sqlite', 'ledger/sqlite/sql/driver.ts', []],
+    ['node:sqlite', 'ledger/sqlite/sql/driver.ts', []],
     ['express', 'http/', []],
-    ['cors', 'http/origins.ts', []],
+    ['cors', 'http/access/cors.ts', []],
     ['prom-client', 'telemetry/', []],
     ['pino', 'logger.ts', []],
-    ['re2js', 'schemas/pattern.ts', []],
+    ['re2js', 'schemas/args/pattern.ts', []],
     ['uuid', 'uuid.ts', ['sdk/job-id.ts']],
-    ['croner', 'job/cron-expression.ts', []],
-    ['@opentelemetry/api', 'telemetry/tracing.ts', ['sdk/trace-context.ts', 'sdk/tracing.ts']],
+    ['croner', 'job/cron/expression.ts', []],
+    [
+      '@opentelemetry/api',
+      'telemetry/tracing.ts',
+      ['sdk/trace-context.ts', 'sdk/worker/tracing.ts'],
+    ],
   ])('import the package %s in %s only', (name, owner, others) => {
     const importers = sources
       .filter(({ imports }) => imports.some(({ target }) => target === name))

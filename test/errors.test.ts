@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { OjsError } from '../src/errors.ts'
-import { parsePush } from '../src/schemas/validator.ts'
+import { parsePush } from '../src/schemas/requests/validator.ts'
 
 function messageAbout(member: string): string {
   return errorAbout(member).message

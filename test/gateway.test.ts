@@ -10,8 +10,8 @@ import { createLogger } from '../src/logger.ts'
 import type { Deps } from '../src/operations/deps.ts'
 import type { ControlObserver } from '../src/telemetry/control-metrics.ts'
 import { fetched, NOW, pushed, rowOf } from './ledger/harness.ts'
-import { ledgerOfTest } from './ledger/sqlite-harness.ts'
-import { onToldBroker, type ToldStage } from './operations/told-broker.ts'
+import { ledgerOfTest } from './ledger/sqlite/harness.ts'
+import { onToldBroker, type ToldStage } from './operations/job-messages/told-broker.ts'
 
 const logger = createLogger('silent')
 

@@ -1,8 +1,8 @@
 import type { BrokerStatus } from './broker.ts'
-import { channelWarnings } from './channel-limit.ts'
-import type { Connection } from './connection.ts'
+import { channelWarnings } from './connection/channel-limit.ts'
+import type { Connection } from './connection/connection.ts'
 import type { Names } from './names.ts'
-import type { OwnerState } from './owner.ts'
+import type { OwnerState } from './topology/ownership.ts'
 
 const UP: BrokerStatus = { state: 'up' }
 

@@ -1,7 +1,7 @@
+import type { Turn } from '../job/delivery-order.ts'
 import type { Carry, JobRow } from '../job/job.ts'
 import type { ShownProperties } from '../job/request.ts'
-import type { Turn } from '../job/turn.ts'
-import type { Removal } from './removal.ts'
+import type { Removal } from './topology/removal.ts'
 
 /**
  * What operations and services see of RabbitMQ. The implementation lives in this folder, the only importer of
@@ -265,7 +265,7 @@ export interface Delivery extends Turn {
   readonly redelivered: boolean
   /** `x-ojs-max-attempts`; null when missing or unusable. */
   readonly maxAttempts: number | null
-  /** The parts of a foreign message that matter here; see `message.ts`. Built anew at each access. */
+  /** The parts of a foreign message that matter here; see `incoming-message.ts`. Built anew at each access. */
   readonly message: ForeignMessage
   /** Size of the body in bytes; 0 after `forgetContent`. */
   readonly size: number

@@ -1,20 +1,20 @@
 import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
 import type { Presence } from './broker.ts'
-import type { Connection } from './connection.ts'
-import { ControlConsumer } from './control-consumer.ts'
-import type { Declarer } from './declarer.ts'
-import { Deliveries } from './deliveries.ts'
-import type { Denials } from './denials.ts'
-import { lookFor } from './entity.ts'
+import type { Connection } from './connection/connection.ts'
+import type { Denials } from './connection/permissions.ts'
+import { withScratchChannel } from './connection/temporary-channel.ts'
+import { Deliveries } from './consume/deliveries.ts'
+import { SystemConsumer } from './consume/system-consumer.ts'
+import { deadLetterOf, scheduledMessageOf } from './consume/system-messages.ts'
+import { ControlConsumer } from './control/consumer.ts'
 import type { Names } from './names.ts'
 import { type BrokerGauges, type BrokerObserver, SILENT_OBSERVER } from './observer.ts'
 import type { BrokerHooks, BrokerOptions } from './options.ts'
-import { Owner, type OwnerState } from './owner.ts'
-import { withScratchChannel } from './scratch-channel.ts'
-import { SystemConsumer } from './system-consumer.ts'
-import { deadLetterOf, scheduledMessageOf } from './system-messages.ts'
-import type { Topology } from './topology.ts'
+import type { Declarer } from './topology/declarer.ts'
+import { lookFor } from './topology/entity.ts'
+import { Owner, type OwnerState } from './topology/ownership.ts'
+import type { Topology } from './topology/topology.ts'
 
 const PREFETCH = 32
 const MAX_BLOCKS = 64
@@ -35,7 +35,7 @@ export interface ConsumersDeps {
     'onConsumeUp' | 'onControl' | 'onDeadLetter' | 'onQueueFound' | 'onScheduled' | 'isPaused'
   >
   declarer: Declarer
-  /** False: the control queue may be dead (`dead-queues.ts`); consuming it would cost the connection. */
+  /** False: the control queue may be dead (`leaderless-queues.ts`); consuming it would cost the connection. */
   mayConsumeControl(queue: string): boolean
   /** True when the exchanges and system queues exist. */
   isBaseReady(): boolean

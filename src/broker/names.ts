@@ -14,7 +14,7 @@ export interface Names {
   readonly dueDeadLetters: string
   readonly deadLetters: string
   readonly owner: string
-  /** Exchanges of ours that route nowhere: see `queue-markers.ts`. */
+  /** Exchanges of ours that route nowhere: see `queue-identity.ts`. */
   readonly origin: string
   marker(id: string): string
   /** Of an epoch, in milliseconds: see `ledger-epoch.ts`. */

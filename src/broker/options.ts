@@ -2,7 +2,7 @@ import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
 import type { ControlMessage, ControlVerdict, DeadLetter, ScheduledMessage } from './broker.ts'
 import type { BrokerObserver } from './observer.ts'
-import type { TopologyOptions } from './topology.ts'
+import type { TopologyOptions } from './topology/topology.ts'
 
 /**
  * - `eager`: every configured queue at start; a queue that is neither configured nor present is `missing`.

@@ -1,9 +1,9 @@
 import { type IncomingMessage, request } from 'node:http'
 import { request as requestTls } from 'node:https'
 import { text } from 'node:stream/consumers'
-import { readTls } from '../http/tls.ts'
+import { readTls } from '../http/access/tls.ts'
 import { describeError, redactUrls } from '../logger.ts'
-import { pathAbove } from '../sdk/server-url.ts'
+import { pathAbove } from '../sdk/transport/server-url.ts'
 
 /** `recover` is answered only when the row of every job of the queue is rewritten, perhaps a million. */
 const SILENCE_MS = 300_000

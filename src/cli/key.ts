@@ -1,6 +1,6 @@
 import { writeSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import { isKeyName, isRole, newApiKey, ROLES } from '../http/api-keys.ts'
+import { isKeyName, isRole, newApiKey, ROLES } from '../http/access/api-keys.ts'
 import type { Command } from './command.ts'
 
 /** Creates an API key. It is printed once and stored nowhere; the gateway gets only its hash. */

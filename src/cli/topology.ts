@@ -12,7 +12,7 @@ export const topologyCommand: Command = {
       return 2
     }
     try {
-      const { NOT_COMPARED, topologyDiff } = await import('../broker/topology-diff.ts')
+      const { NOT_COMPARED, topologyDiff } = await import('../broker/topology/topology-diff.ts')
       const found = await topologyDiff(readConfig(env).config)
       for (const { message } of found) console.log(printable(message))
       if (found.length === 0) console.log('no differences')

@@ -1,7 +1,7 @@
 import type { ControlMessage } from '../broker/broker.ts'
-import type { Refusal } from '../job/report.ts'
+import type { Refusal } from '../job/native/report.ts'
 import type { Deps } from '../operations/deps.ts'
-import type { Complaint } from '../schemas/control.ts'
+import type { Complaint } from '../schemas/requests/control.ts'
 import type { MalformedReason } from '../telemetry/control-metrics.ts'
 import { LineBudget } from '../telemetry/line-budget.ts'
 

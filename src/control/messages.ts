@@ -9,6 +9,7 @@ import { nativeHeartbeat } from '../operations/native/heartbeat.ts'
 import { report } from '../operations/native/report.ts'
 import { type Refused, refusedOf } from '../operations/native/scope.ts'
 import { sync } from '../operations/native/sync.ts'
+import type { ListMember } from '../schemas/json/json-list.ts'
 import {
   type Complaint,
   parseClaim,
@@ -18,8 +19,7 @@ import {
   parseReport,
   parseSync,
   REPORT_EVENTS,
-} from '../schemas/control.ts'
-import type { ListMember } from '../schemas/json-list.ts'
+} from '../schemas/requests/control.ts'
 
 /** What a handler gets: the message, and its body as JSON. */
 export interface Received {

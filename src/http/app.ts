@@ -2,11 +2,10 @@ import { parse } from 'node:querystring'
 import express, { type Express } from 'express'
 import type { Logger } from '../logger.ts'
 import type { HttpObserver } from '../telemetry/exposition.ts'
-import type { AccessConfig } from './access-config.ts'
-import { auditRequests } from './audit.ts'
-import { refuseForeignHosts } from './hosts.ts'
-import { observeRequest } from './observe.ts'
-import { answerPreflight, refuseForeignOrigins, shareWith } from './origins.ts'
+import type { AccessConfig } from './access/access-config.ts'
+import { auditRequests } from './access/audit-log.ts'
+import { answerPreflight, refuseForeignOrigins, shareWith } from './access/cors.ts'
+import { refuseForeignHosts } from './access/host-check.ts'
 import {
   type Check,
   inTurn,
@@ -17,8 +16,9 @@ import {
   requireHost,
   requireOneKey,
   requirePlainChunks,
-} from './pipeline.ts'
-import { errorRenderer } from './render-error.ts'
+} from './message/middleware.ts'
+import { observeRequest } from './message/observe.ts'
+import { errorRenderer } from './message/render-error.ts'
 import { mount, type Route } from './route.ts'
 
 export interface AppOptions {
@@ -33,8 +33,8 @@ export interface AppOptions {
 }
 
 /**
- * What a request passes, from top to bottom. Three things happen elsewhere: `exchange.ts` gives the request
- * its id, `gate.ts` has already identified and counted the caller, and the routes that want a body read it
+ * What a request passes, from top to bottom. Three things happen elsewhere: `request.ts` gives the request
+ * its id, `admission.ts` has already identified and counted the caller, and the routes that want a body read it
  * (`body.ts`). When a step or route throws, the error renderer at the end answers.
  */
 export function createApp(options: AppOptions): Express {

@@ -5,22 +5,22 @@ import { OjsError } from '../errors.ts'
 import type { Service } from '../lifecycle.ts'
 import type { Logger } from '../logger.ts'
 import type { HttpObserver } from '../telemetry/exposition.ts'
-import { type AccessConfig, isLoopback } from './access-config.ts'
+import { type AccessConfig, isLoopback } from './access/access-config.ts'
+import { ADMITTED, type Admission, Gate } from './access/admission.ts'
+import type { TlsMaterial } from './access/tls.ts'
 import { createApp } from './app.ts'
-import { Connections } from './connections.ts'
-import type { OjsRequest, OjsResponse } from './exchange.ts'
-import { ADMITTED, type Admission, Gate } from './gate.ts'
-import { handshakeLog } from './handshake-log.ts'
+import { Connections } from './connection/connections.ts'
+import { handshakeLog } from './connection/handshake-log.ts'
 import {
   CONNECTION_LIMITS,
   type ConnectionLimits,
   createListener,
   type Listener,
-} from './listener.ts'
-import { parserError, refuse } from './parser-errors.ts'
-import { sendError } from './render-error.ts'
+} from './connection/listener.ts'
+import { parserError, refuse } from './connection/parser-errors.ts'
+import { sendError } from './message/render-error.ts'
+import type { OjsRequest, OjsResponse } from './message/request.ts'
 import type { Route } from './route.ts'
-import type { TlsMaterial } from './tls.ts'
 
 export interface HttpServerOptions {
   host: string

@@ -1,7 +1,7 @@
 import type { Express, Request, Response } from 'express'
-import { type Access, requireRole } from './access.ts'
-import { otherMethod } from './pipeline.ts'
-import { withoutNul } from './query.ts'
+import { type Access, requireRole } from './access/roles.ts'
+import { otherMethod } from './message/middleware.ts'
+import { withoutNul } from './message/query.ts'
 
 type Method = 'GET' | 'POST' | 'DELETE'
 type Handler = (request: Request, response: Response) => void | Promise<void>

@@ -1,19 +1,19 @@
 import type { Deps } from '../operations/deps.ts'
 import { health } from '../operations/health.ts'
 import { type ManifestFacts, manifest } from '../operations/manifest.ts'
+import { Polls } from './connection/long-polls.ts'
 import { HttpServer, type HttpServerOptions } from './http-server.ts'
-import { Polls } from './polls.ts'
 import type { Route } from './route.ts'
 import { adminWorkerRoutes } from './routes/admin-workers.ts'
 import { cronRoutes } from './routes/cron.ts'
 import { deadLetterRoutes } from './routes/dead-letters.ts'
-import type { Door } from './routes/door.ts'
 import { eventRoutes } from './routes/events.ts'
 import { heartbeatRoutes } from './routes/heartbeat.ts'
 import { jobRoutes } from './routes/jobs.ts'
 import { queueRoutes } from './routes/queues.ts'
 import { recoverRoutes } from './routes/recover.ts'
 import { retentionRoutes } from './routes/retention.ts'
+import type { Door } from './routes/route-deps.ts'
 import { schemaRoutes } from './routes/schemas.ts'
 import { systemRoutes } from './routes/system.ts'
 import { workerRoutes } from './routes/workers.ts'
@@ -50,7 +50,7 @@ export function createHttpService(deps: Deps, options: HttpServiceOptions): Http
   return server
 }
 
-/** All endpoints; `test/http/access.test.ts` lists the roles of each. */
+/** All endpoints; `test/http/access/roles.test.ts` lists the roles of each. */
 export function routesOf(door: Door): Route[] {
   return [
     ...jobRoutes(door),

@@ -23,7 +23,7 @@ export interface ArrivingToken {
  * - `hold`: keep the delivery unacknowledged until `until`, or until the row changes (null).
  * - `rearm`: acknowledge and write a new outbox; the ledger publishes it when due.
  *
- * A token without a row is no case of this table: the ledger first stores its job (`adoption.ts`), as if it
+ * A token without a row is no case of this table: the ledger first stores its job (`adopt.ts`), as if it
  * had been waiting for exactly this token.
  */
 export type Arrival =

@@ -1,7 +1,7 @@
 import { type ArrivingToken, isClaimable, isWithNative } from './arrival.ts'
-import { type Failure, recordedOf } from './error-history.ts'
-import { failureOf } from './failure.ts'
 import { isHeldByBroker, type JobRow } from './job.ts'
+import { type Failure, recordedOf } from './retry/error-history.ts'
+import { failureOf } from './retry/failure.ts'
 
 type Fate = Pick<JobRow, 'generation' | 'state' | 'attempt' | 'holder' | 'dueAt' | 'rungMs'>
 

@@ -1,5 +1,5 @@
 import type { JobRow } from './job.ts'
-import { timestamper } from './timestamp.ts'
+import { timestamper } from './values/timestamp.ts'
 
 /** One cache for all: a job's body, headers and answer show the same time, and so do the jobs of a batch. */
 export const timestamp = timestamper()

@@ -1,16 +1,16 @@
 import { OjsError } from '../errors.ts'
-import type { SortingBudget } from './canonical-json.ts'
 import { timestamp, withSeconds } from './document.ts'
-import { leaseMsOf } from './duration.ts'
-import { type Instant, parseInstant, toldInstant } from './instant.ts'
 import type { Carry, NewJob } from './job.ts'
 import { isKnownMember, isOptionMember } from './members.ts'
 import { checkQueueName } from './queue-name.ts'
 import type { PushOptions, PushRequest, UniqueRequest } from './request.ts'
-import { checkAttempts, normaliseRetry } from './retry.ts'
-import { utf8Bytes } from './text-size.ts'
+import { checkAttempts, normaliseRetry } from './retry/retry-request.ts'
 import { isTraceparent } from './traceparent.ts'
 import { uniqueEcho, uniqueOf } from './unique.ts'
+import type { SortingBudget } from './values/canonical-json.ts'
+import { leaseMsOf } from './values/duration.ts'
+import { type Instant, parseInstant, toldInstant } from './values/instant.ts'
+import { utf8Bytes } from './values/limits.ts'
 
 /** What the rules need beside the request; they have no clock, randomness or configuration of their own. */
 export interface EnvelopeContext {

@@ -1,5 +1,5 @@
-import { membersOf } from './json-value.ts'
-import { MAX_TYPE } from './text-size.ts'
+import { membersOf } from './values/json-value.ts'
+import { MAX_TYPE } from './values/limits.ts'
 
 /** How often jobs of one queue that have a limit may be started (conformance.md S31). */
 export interface JobRateLimit {

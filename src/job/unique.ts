@@ -1,7 +1,5 @@
 import { echoed, invalidField } from '../errors.ts'
-import { canonicalJson, normal, type SortingBudget, sha256 } from './canonical-json.ts'
 import { timestamp } from './document.ts'
-import { formatDuration, MAX_DURATION_MS, parseDuration } from './duration.ts'
 import {
   isTerminal,
   JOB_STATES,
@@ -11,8 +9,10 @@ import {
   type OnConflict,
   type Unique,
 } from './job.ts'
-import { isJsonObject } from './json-value.ts'
 import type { UniqueRequest } from './request.ts'
+import { canonicalJson, normal, type SortingBudget, sha256 } from './values/canonical-json.ts'
+import { formatDuration, MAX_DURATION_MS, parseDuration } from './values/duration.ts'
+import { isJsonObject } from './values/json-value.ts'
 
 /** The parts of a job that its unique key is made of. */
 interface Subject {

@@ -1,4 +1,4 @@
-import type { CronDefinition, CronEntry, CronStanding } from '../job/cron-entry.ts'
+import type { CronDefinition, CronEntry, CronStanding } from '../job/cron/entry.ts'
 import type { JobRow, NewJob } from '../job/job.ts'
 import type { AnsweredBefore, Keyed } from './idempotency.ts'
 import type { Cancelled } from './ledger.ts'

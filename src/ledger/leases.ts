@@ -1,6 +1,6 @@
 import type { ArrivingToken } from '../job/arrival.ts'
-import type { ReportedError } from '../job/failure.ts'
 import type { Holder, JobRow, NewJob } from '../job/job.ts'
+import type { ReportedError } from '../job/retry/failure.ts'
 
 /** The part of the ledger's contract that gives jobs to workers and takes them back. */
 export interface LeaseLedger {
@@ -150,7 +150,7 @@ export interface Completion {
   result: string | null
 }
 
-/** The error record of an attempt, made by `job/failure.ts`: JSON texts. */
+/** The error record of an attempt, made by `job/retry/failure.ts`: JSON texts. */
 export interface FailureRecord {
   now: number
   error: string | null

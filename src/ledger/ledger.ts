@@ -16,7 +16,7 @@ import type {
 import type { SchemaLedger } from './schemas.ts'
 import type { WorkflowLedger } from './workflows.ts'
 
-/** When the ledger was used; its epochs are what RabbitMQ knows it by: see `broker/ledger-epoch.ts`. */
+/** When the ledger was used; its epochs are what RabbitMQ knows it by: see `broker/monitoring/ledger-epoch.ts`. */
 export interface LedgerEpochs {
   /** The newest, and the one before it, if there are any. */
   all(): number[]
@@ -244,7 +244,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
 
   /**
    * Returns the marker of the broker queue that took our tokens: the name of an exchange that is bound to
-   * it (`broker/queue-markers.ts`). Null: the queue has none.
+   * it (`broker/monitoring/queue-identity.ts`). Null: the queue has none.
    */
   queueMarker(name: string): string | null
 

@@ -1,6 +1,6 @@
 import type { DyingToken } from '../job/dead-letter.ts'
 import type { JobRow, NewJob } from '../job/job.ts'
-import type { Refusal, ReportedEvent } from '../job/report.ts'
+import type { Refusal, ReportedEvent } from '../job/native/report.ts'
 import type { Enqueued } from './enqueued.ts'
 import type { AdoptableToken, ExtendedLease, LeaseFence } from './leases.ts'
 
@@ -14,7 +14,7 @@ export interface NativeLedger {
 
   /**
    * Applies the events that native workers report, in order and in one transaction; results in the order
-   * of `events`. Fence: the report table (`job/report.ts`). A job that starts is leased to the worker,
+   * of `events`. Fence: the report table (`job/native/report.ts`). A job that starts is leased to the worker,
    * holder native. When a job ends, its token counts as settled: the worker acknowledges or nacks its
    * delivery as soon as the report is confirmed. Only a retry's token that the worker has put in a rung is
    * still out. A dead letter whose token the worker acknowledges (instead of a nack, which would make the
@@ -24,7 +24,7 @@ export interface NativeLedger {
 
   /**
    * Applies the heartbeat of a native worker to the jobs that it names; results in the order of `ids`.
-   * Fence: `job/native-heartbeat.ts`.
+   * Fence: `job/native/heartbeat.ts`.
    */
   beatNative(ids: readonly string[], beat: NativeBeat): Promise<BeatResult[]>
 

@@ -1,8 +1,8 @@
 import type { JobRow } from '../job/job.ts'
 import type { PushRequest } from '../job/request.ts'
-import type { PlanNode, WorkflowState, WorkflowType } from '../job/workflow.ts'
-import type { EndedStep, FailedStep, WorkflowHead, WorkflowRow } from '../job/workflow-row.ts'
-import type { WorkflowSettings } from '../job/workflow-step.ts'
+import type { EndedStep, FailedStep, WorkflowHead, WorkflowRow } from '../job/workflow/row.ts'
+import type { WorkflowSettings } from '../job/workflow/step.ts'
+import type { PlanNode, WorkflowState, WorkflowType } from '../job/workflow/workflow.ts'
 import type { AnsweredBefore, KeyedRequest } from './idempotency.ts'
 import type { Cancelled } from './ledger.ts'
 

@@ -1,9 +1,9 @@
 import type { Cancelled } from '../ledger/ledger.ts'
-import { briefly } from './broadcasts.ts'
 import type { Deps, RequestContext } from './deps.ts'
-import { explainTerminal } from './job-refusals.ts'
+import { explainTerminal } from './job-errors.ts'
+import { isUnsent, sendOrLeave } from './job-messages/send.ts'
 import { noteEnded, settleLease } from './lease/lease-end.ts'
-import { isUnsent, sendOrLeave } from './token/send-token.ts'
+import { briefly } from './workers/broadcasts.ts'
 
 /**
  * CANCEL (seed 001 §7.7): any non-terminal job becomes `cancelled` at once, an active one too (ojs-digest

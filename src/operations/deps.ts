@@ -4,13 +4,13 @@ import type { Dialect } from '../dialect.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { Logger } from '../logger.ts'
 import type { MemoryShare } from '../memory.ts'
-import type { ArgsSchemas } from '../schemas/args-schemas.ts'
+import type { ArgsSchemas } from '../schemas/args/args-schemas.ts'
 import type { JobEvents } from '../telemetry/events.ts'
-import type { StartLimits } from './fetch/start-limits.ts'
+import type { StartLimits } from './fetch/rate-limiter.ts'
+import type { Transient } from './in-flight.ts'
+import type { Tokens } from './job-messages/tracker.ts'
 import type { PruneHold } from './prune-hold.ts'
-import type { Tokens } from './token/tokens.ts'
-import type { Transient } from './transient.ts'
-import type { WorkerRegistry } from './worker-registry.ts'
+import type { WorkerRegistry } from './workers/worker-registry.ts'
 
 /** The first argument of every operation. Contracts only; `gateway.ts` fills in the implementations. */
 export interface Deps {

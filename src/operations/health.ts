@@ -1,7 +1,7 @@
 import type { BrokerWarning } from '../broker/broker.ts'
 import type { Deps } from './deps.ts'
-import { blockedCronWarnings } from './drift.ts'
-import { lostWarnings } from './queue-missing.ts'
+import { blockedCronWarnings } from './queues/drift.ts'
+import { lostWarnings } from './queues/queue-missing.ts'
 
 export interface Health {
   healthy: boolean

@@ -1,4 +1,4 @@
-import { brokerRefusal } from '../broker/refusals.ts'
+import { brokerRefusal } from '../broker/broker-errors.ts'
 import type { Deps } from './deps.ts'
 
 /** Throws 503 when nothing can be published now; to be called before anything is stored (architecture §2). */

@@ -1,5 +1,36 @@
 /** The public entry `ojs-rabbitmq/sdk`. Runs in Node.js and in browsers alike. */
-export { type AbortCause, JobAbortError } from './abort.ts'
+
+export {
+  type EnqueueMiddleware,
+  OJSClient,
+  OJSClient as Client,
+  type OJSClientOptions,
+} from './client/client.ts'
+export type {
+  EnqueueRequest,
+  JobOptions,
+  JobSpec,
+  RateLimit,
+  RetryPolicy,
+  UniquePolicy,
+  WireJob,
+  WireJobOptions,
+  WireRetryPolicy,
+  WireUniquePolicy,
+} from './client/job-options.ts'
+export type {
+  Cron,
+  CronSpec,
+  DeadLetters,
+  PausedQueue,
+  Queues,
+  ResumedQueue,
+  SchemaSpec,
+  Schemas,
+  Workers,
+  WorkflowPage,
+  Workflows,
+} from './client/resources.ts'
 export type {
   CronJob,
   Health,
@@ -19,13 +50,30 @@ export type {
   WorkflowError,
   WorkflowState,
   WorkflowStepState,
-} from './answers.ts'
+} from './client/responses.ts'
 export {
-  type EnqueueMiddleware,
-  OJSClient,
-  OJSClient as Client,
-  type OJSClientOptions,
-} from './client.ts'
+  type BatchCallbacks,
+  type BatchDefinition,
+  batch,
+  type ChainDefinition,
+  chain,
+  type GraphDefinition,
+  type GraphStep,
+  type GroupDefinition,
+  group,
+  type WorkflowDefinition,
+  type WorkflowStep,
+} from './client/workflow.ts'
+export type { Job, JobState } from './job.ts'
+export { type Middleware, MiddlewareChain, type Next } from './middleware.ts'
+export { InMemoryTransport } from './testing/in-memory-transport.ts'
+export {
+  type InlineJob,
+  type InlineOptions,
+  type InlineOutcome,
+  type InlineWorker,
+  runInline,
+} from './testing/run-inline.ts'
 export {
   OJSAuthenticationError,
   OJSBackendError,
@@ -42,46 +90,18 @@ export {
   OJSUnsupportedError,
   OJSValidationError,
   type TransportFailure,
-} from './errors.ts'
-export type { CallOptions } from './exchange.ts'
-export type { ExecutionChain, ExecutionMiddleware, Handler, JobContext } from './execution.ts'
-export { type Fetch, HttpTransport, type HttpTransportOptions } from './http-transport.ts'
-export { InMemoryTransport } from './in-memory-transport.ts'
-export {
-  type InlineJob,
-  type InlineOptions,
-  type InlineOutcome,
-  type InlineWorker,
-  runInline,
-} from './inline.ts'
-export type { Job, JobState } from './job.ts'
+} from './transport/errors.ts'
+export { type Fetch, HttpTransport, type HttpTransportOptions } from './transport/http-transport.ts'
+export type { CallOptions } from './transport/request.ts'
+export type { RetryOptions } from './transport/retry.ts'
+export type { Transport, TransportRequest, TransportResponse } from './transport/transport.ts'
 export type {
-  EnqueueRequest,
-  JobOptions,
-  JobSpec,
-  RateLimit,
-  RetryPolicy,
-  UniquePolicy,
-  WireJob,
-  WireJobOptions,
-  WireRetryPolicy,
-  WireUniquePolicy,
-} from './job-options.ts'
-export { type Middleware, MiddlewareChain, type Next } from './middleware.ts'
-export type {
-  Cron,
-  CronSpec,
-  DeadLetters,
-  PausedQueue,
-  Queues,
-  ResumedQueue,
-  SchemaSpec,
-  Schemas,
-  Workers,
-  WorkflowPage,
-  Workflows,
-} from './resources.ts'
-export type { RetryOptions } from './retry.ts'
+  ExecutionChain,
+  ExecutionMiddleware,
+  Handler,
+  JobContext,
+} from './worker/execution.ts'
+export { type AbortCause, JobAbortError } from './worker/job-abort-error.ts'
 export type {
   JobError,
   JobSource,
@@ -90,25 +110,11 @@ export type {
   SourceOptions,
   SourceSink,
   WorkerState,
-} from './source.ts'
-export type { Transport, TransportRequest, TransportResponse } from './transport.ts'
+} from './worker/source.ts'
 export {
   OJSWorker,
   OJSWorker as Worker,
   type OJSWorkerState,
   type StopResult,
-} from './worker.ts'
-export type { OJSWorkerOptions, WorkerLogger } from './worker-options.ts'
-export {
-  type BatchCallbacks,
-  type BatchDefinition,
-  batch,
-  type ChainDefinition,
-  chain,
-  type GraphDefinition,
-  type GraphStep,
-  type GroupDefinition,
-  group,
-  type WorkflowDefinition,
-  type WorkflowStep,
-} from './workflow.ts'
+} from './worker/worker.ts'
+export type { OJSWorkerOptions, WorkerLogger } from './worker/worker-options.ts'

@@ -1,4 +1,4 @@
-import type { RateLimit, WireRetryPolicy, WireUniquePolicy } from './job-options.ts'
+import type { RateLimit, WireRetryPolicy, WireUniquePolicy } from './client/job-options.ts'
 
 /** The states of a job (seed 001 §5). */
 export type JobState =

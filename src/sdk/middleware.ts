@@ -1,4 +1,4 @@
-import { Heard } from './heard.ts'
+import { Heard } from './async/observed-promise.ts'
 
 /**
  * Runs the next middleware, or the innermost function after the last one. May be called once, and only before

@@ -1,5 +1,5 @@
-import { type Missed, tellMissed } from '../operations/cron-missed.ts'
-import { fireDue, releaseQueued, returnFromAhead } from '../operations/cron-ticks.ts'
+import { type Missed, tellMissed } from '../operations/cron/missed.ts'
+import { fireDue, releaseQueued, returnFromAhead } from '../operations/cron/ticks.ts'
 import type { Deps } from '../operations/deps.ts'
 import { systemPass } from '../telemetry/tracing.ts'
 import { Loop } from './loop.ts'

@@ -7,7 +7,7 @@ import { SweepPace } from './sweep-pace.ts'
 const INTERVAL_MS = 5_000
 /**
  * The largest prefetch that AMQP allows. A sweep with a smaller limit than the last one would change the
- * order of the queue: see `broker/dead-letter-sweep.ts`.
+ * order of the queue: see `broker/consume/dead-letter-sweep.ts`.
  */
 const MAX_COPIES = 65_535
 

@@ -1,5 +1,5 @@
 import type { Deps } from '../operations/deps.ts'
-import { isUnsent } from '../operations/token/send-token.ts'
+import { isUnsent } from '../operations/job-messages/send.ts'
 import { Loop } from './loop.ts'
 
 const INTERVAL_MS = 200

@@ -1,5 +1,5 @@
 import type { Deps } from '../operations/deps.ts'
-import { forgetIdleQueues } from '../operations/idle-queues.ts'
+import { forgetIdleQueues } from '../operations/queues/idle-queues.ts'
 import { Loop } from './loop.ts'
 
 const MIN_INTERVAL_MS = 250

@@ -2,8 +2,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { isHeldByLedger, type JobRow, type OwedMessage } from '../job/job.ts'
 import { untilDeadline } from '../lifecycle.ts'
 import type { Deps } from '../operations/deps.ts'
-import { sendToken } from '../operations/token/send-token.ts'
-import { RelayLine, type RelayOutcome } from './relay-line.ts'
+import { sendToken } from '../operations/job-messages/send.ts'
+import { RelayLine, type RelayOutcome } from './queue-sender.ts'
 import { TooLargeJobs } from './too-large-jobs.ts'
 
 const PAGE = 500

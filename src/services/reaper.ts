@@ -1,10 +1,10 @@
-import { timeoutFailure, visibilityFailure } from '../job/failure.ts'
 import { allowedAttempts, type JobRow } from '../job/job.ts'
 import { mayHaveMore } from '../job/page.ts'
+import { timeoutFailure, visibilityFailure } from '../job/retry/failure.ts'
 import type { Deps } from '../operations/deps.ts'
 import { type FailedAttempt, failLease, returnLease } from '../operations/lease/fail-lease.ts'
 import { systemPass } from '../telemetry/tracing.ts'
-import { extendLeases } from './lease-keeper.ts'
+import { extendLeases } from './lease-extension.ts'
 import { Loop } from './loop.ts'
 
 /** Short, so that timeouts of a few seconds are exact (ojs-digest §1.4). The scan is one index read. */

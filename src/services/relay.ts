@@ -1,6 +1,6 @@
 import type { Service } from '../lifecycle.ts'
 import type { Deps } from '../operations/deps.ts'
-import { tellOwedPauses } from '../operations/pause.ts'
+import { tellOwedPauses } from '../operations/queues/pause.ts'
 import { Loop } from './loop.ts'
 import { Outbox } from './outbox.ts'
 

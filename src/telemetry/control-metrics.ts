@@ -1,6 +1,6 @@
 import { Counter, type Registry } from 'prom-client'
 
-import type { Refusal } from '../job/report.ts'
+import type { Refusal } from '../job/native/report.ts'
 
 /** Why a control message had no effect. Used as a label, so there are few. */
 export type MalformedReason =

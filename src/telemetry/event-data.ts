@@ -1,6 +1,6 @@
 import { timestamp } from '../job/document.ts'
 import type { JobRow } from '../job/job.ts'
-import { cut } from '../job/text-size.ts'
+import { cut } from '../job/values/limits.ts'
 import type { CronEvent, FailureFacts, JobEvent } from './events.ts'
 
 /**
@@ -90,7 +90,7 @@ function expiryData({ createdAt, expiresAt, discardedAt }: JobRow): Record<strin
   }
 }
 
-/** The error record that the same commit wrote (`job/failure.ts`). */
+/** The error record that the same commit wrote (`job/retry/failure.ts`). */
 function lastError({ error }: JobRow): { last_error?: { code: unknown; message: string } } {
   if (error === null) return {}
   const record: { code?: unknown; message?: unknown } = JSON.parse(error)

@@ -1,5 +1,5 @@
-import type { Failure } from '../job/error-history.ts'
 import type { JobRow, JobState } from '../job/job.ts'
+import type { Failure } from '../job/retry/error-history.ts'
 import type { WorkflowEvent } from './workflow-events.ts'
 
 /**

@@ -54,7 +54,7 @@ export function jobLog(
       case 'job.enqueued':
       case 'job.scheduled':
       case 'job.staged':
-        // A batch of a thousand jobs is logged as one line (`operations/push-batch.ts`).
+        // A batch of a thousand jobs is logged as one line (`operations/enqueue/push-batch.ts`).
         if (event.inBatch) return
         logger.info(fieldsOf(event), event.type)
         return

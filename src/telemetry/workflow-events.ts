@@ -1,4 +1,4 @@
-import type { EndedStep, FailedStep, WorkflowHead, WorkflowRow } from '../job/workflow-row.ts'
+import type { EndedStep, FailedStep, WorkflowHead, WorkflowRow } from '../job/workflow/row.ts'
 
 /** What happened to a workflow (ojs-digest §10.2). `workflow.cancelled` is an addition of this gateway. */
 export type WorkflowEvent =

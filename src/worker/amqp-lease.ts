@@ -1,10 +1,10 @@
-import type { LiveDelivery } from '../broker/delivery.ts'
-import { OJS_HEADERS } from '../broker/headers.ts'
-import { failureOf } from '../job/failure.ts'
-import { attemptKey } from '../job/report.ts'
+import type { LiveDelivery } from '../broker/consume/delivery.ts'
+import { OJS_HEADERS } from '../broker/messages/headers.ts'
+import { attemptKey } from '../job/native/report.ts'
 import type { ReportedOutcome } from '../job/request.ts'
+import { failureOf } from '../job/retry/failure.ts'
 import type { Job } from '../sdk/job.ts'
-import type { JobError, Lease, Settlement } from '../sdk/source.ts'
+import type { JobError, Lease, Settlement } from '../sdk/worker/source.ts'
 import {
   type EventName,
   errorMember,
@@ -14,10 +14,10 @@ import {
   startMember,
   unusable,
 } from './event-text.ts'
+import type { TokenJob } from './message-job.ts'
+import { shownMembers } from './reported-job.ts'
 import type { ReportOutcome } from './reporter.ts'
-import type { FailedRun } from './retry-token.ts'
-import { shownMembers } from './shown-job.ts'
-import type { TokenJob } from './token-job.ts'
+import type { FailedRun } from './retry-message.ts'
 
 export type Ending = 'ack' | 'dead-letter' | 'give-back'
 

@@ -1,13 +1,13 @@
-import { DeliveryBuffer } from '../broker/buffer.ts'
-import type { LiveDelivery } from '../broker/delivery.ts'
+import type { LiveDelivery } from '../broker/consume/delivery.ts'
+import { DeliveryBuffer } from '../broker/consume/delivery-buffer.ts'
 import { isExpired } from '../job/job.ts'
 import type { Logger } from '../logger.ts'
-import type { NativeContext } from '../schemas/native-job.ts'
-import type { SourceSink } from '../sdk/source.ts'
+import type { NativeContext } from '../schemas/requests/native-job.ts'
+import type { SourceSink } from '../sdk/worker/source.ts'
 import { AmqpLease, type Ending, type LeaseDeps, settle, tellDropped } from './amqp-lease.ts'
-import type { Claimed } from './gateway-line.ts'
+import type { Claimed } from './gateway-rpc.ts'
 import { KnownIds } from './known-ids.ts'
-import { type TokenJob, tokenJob } from './token-job.ts'
+import { type TokenJob, tokenJob } from './message-job.ts'
 
 const MAX_CANCELLED = 100_000
 /** How long a delivery of a queue that the gateway calls paused is kept. */

@@ -3,14 +3,14 @@
  * that it refuses, with all that the event tells, and the delivery is acknowledged all the same.
  */
 
-import type { LiveDelivery } from '../broker/delivery.ts'
+import type { LiveDelivery } from '../broker/consume/delivery.ts'
 import { messageOf, OjsError } from '../errors.ts'
 import { timestamp } from '../job/document.ts'
-import type { Failure } from '../job/error-history.ts'
-import { MAX_RESULT_BYTES } from '../job/text-size.ts'
-import { refuseUnkeepable } from '../schemas/json-text.ts'
-import { jobError } from '../sdk/job-error.ts'
-import type { JobError } from '../sdk/source.ts'
+import type { Failure } from '../job/retry/error-history.ts'
+import { MAX_RESULT_BYTES } from '../job/values/limits.ts'
+import { refuseUnkeepable } from '../schemas/json/json-text.ts'
+import { jobError } from '../sdk/worker/job-error.ts'
+import type { JobError } from '../sdk/worker/source.ts'
 
 /**
  * Size limit of the events in one message, and of an event that shows its job although the gateway could do
@@ -97,7 +97,7 @@ function refusalOf(member: 'result' | 'error' | 'value', text: string): string |
 }
 
 /**
- * The error for an unusable result, as the HTTP worker reports it (`sdk/http-lease.ts`). Not retryable:
+ * The error for an unusable result, as the HTTP worker reports it (`sdk/worker/http-lease.ts`). Not retryable:
  * another run would give the same result.
  */
 export function unusable(problem: string): JobError {

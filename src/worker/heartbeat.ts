@@ -1,7 +1,7 @@
 import { hostname } from 'node:os'
-import type { SourceOptions, SourceSink } from '../sdk/source.ts'
+import type { SourceOptions, SourceSink } from '../sdk/worker/source.ts'
+import type { AmqpLink } from './connection.ts'
 import type { Dispatcher } from './dispatcher.ts'
-import type { AmqpLink } from './link.ts'
 import type { Reporter } from './reporter.ts'
 
 /** How often the worker checks whether a heartbeat is due: a lease may be shorter than three intervals. */

@@ -1,4 +1,4 @@
-import { ByAge } from '../by-age.ts'
+import { ByAge } from '../insertion-ordered-map.ts'
 
 /** Remembers a value for each of the newest `limit` ids; the oldest id is dropped first. */
 export class KnownIds<T> {

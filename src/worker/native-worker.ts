@@ -1,7 +1,7 @@
 import { checkQueueName } from '../job/queue-name.ts'
-import { requireKnown, requireObject } from '../sdk/given.ts'
-import { OJSWorker } from '../sdk/worker.ts'
-import type { OJSWorkerOptions } from '../sdk/worker-options.ts'
+import { requireKnown, requireObject } from '../sdk/async/options.ts'
+import { OJSWorker } from '../sdk/worker/worker.ts'
+import type { OJSWorkerOptions } from '../sdk/worker/worker-options.ts'
 import { type AmqpSourceOptions, amqpSource, SOURCE_OPTIONS } from './amqp-source.ts'
 
 /** The options of `OJSWorker` that have a meaning without HTTP, and those of `amqpSource`. */

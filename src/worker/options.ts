@@ -1,12 +1,12 @@
-import type { QueueProfile } from '../broker/arguments.ts'
-import { isAmqpUrl, notOneCluster } from '../broker/cluster-urls.ts'
+import { OF_CLIENT, parameterMistakes } from '../broker/connection/url-parameters.ts'
+import { isAmqpUrl, notOneCluster } from '../broker/connection/urls.ts'
 import { PREFIX, PREFIX_RULE } from '../broker/names.ts'
-import type { DelayMode } from '../broker/topology.ts'
-import { OF_CLIENT, parameterMistakes } from '../broker/url-parameters.ts'
+import type { QueueProfile } from '../broker/topology/queue-arguments.ts'
+import type { DelayMode } from '../broker/topology/topology.ts'
 import type { Logger } from '../logger.ts'
-import { type Given, given, requireObject } from '../sdk/given.ts'
-import { MAX_DELAY_MS } from '../sdk/pause.ts'
-import { silent, toConsole, type WorkerLogger, whole } from '../sdk/worker-options.ts'
+import { type Given, given, requireObject } from '../sdk/async/options.ts'
+import { MAX_DELAY_MS } from '../sdk/async/sleep.ts'
+import { silent, toConsole, type WorkerLogger, whole } from '../sdk/worker/worker-options.ts'
 import type { MetricRegistry } from '../telemetry/gauges.ts'
 
 /** RabbitMQ options of native workers and native producers. `undefined` counts as absent. */
@@ -35,7 +35,7 @@ export interface AmqpOptions {
   publishTimeoutMs?: number | undefined
   /** How many retry delay queues this process may declare, as `OJS_MAX_RUNGS`. Default 1,000. */
   maxRungs?: number | undefined
-  /** For how many milliseconds a new retry queue gets no token; see `src/broker/rungs.ts`. Default 2 s. */
+  /** For how many milliseconds a new retry queue gets no token; see `src/broker/topology/retry-queues.ts`. Default 2 s. */
   rungSettleMs?: number | undefined
   /** Milliseconds that a gateway may take to answer before a worker goes on without it. Default 1 s. */
   answerTimeoutMs?: number | undefined

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Channel, ConsumeMessage } from 'amqplib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { eventually } from '../support/in-process.ts'
+import { eventually } from '../support/gateway/in-process.ts'
 import { amqpStage, deliveryOf, ofJob, settlementsOf } from './stage.ts'
 
 const { wire, gateway, admin, clients } = amqpStage()

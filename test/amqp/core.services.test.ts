@@ -1,7 +1,7 @@
 import type { Options } from 'amqplib'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { eventually } from '../support/in-process.ts'
-import type { Method } from '../support/wire.ts'
+import type { Method } from '../support/broker/wire.ts'
+import { eventually } from '../support/gateway/in-process.ts'
 import {
   amqpStage,
   answerTo,

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { eventually } from '../support/in-process.ts'
+import { eventually } from '../support/gateway/in-process.ts'
 import { scrape } from '../telemetry/exposition-text.ts'
 import { amqpStage, answerTo, deliveryOf, headersOf, METRICS, publishesOf } from './stage.ts'
 

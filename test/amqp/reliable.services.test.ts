@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { eventually } from '../support/in-process.ts'
+import { eventually } from '../support/gateway/in-process.ts'
 import {
   amqpStage,
   deliveryOf,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { eventually } from '../support/in-process.ts'
+import { eventually } from '../support/gateway/in-process.ts'
 import { difference, samplesOf, scrape } from '../telemetry/exposition-text.ts'
 import { amqpStage, answerTo, deliveryOf, onJobQueues } from './stage.ts'
 

@@ -2,11 +2,11 @@ import type { Channel } from 'amqplib'
 import { expect } from 'vitest'
 import { adminForAll } from '../broker/fixtures.ts'
 import { type Admin, scratch } from '../broker/harness.ts'
-import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
-import { inTime } from '../support/in-time.ts'
-import { forAll } from '../support/late.ts'
-import { type Vhost, vhostForAll } from '../support/rabbit.ts'
-import { type Method, Wire } from '../support/wire.ts'
+import { type Vhost, vhostForAll } from '../support/broker/rabbit.ts'
+import { type Method, Wire } from '../support/broker/wire.ts'
+import { eventually, startTestGateway, type TestGateway } from '../support/gateway/in-process.ts'
+import { inTime } from '../support/time/in-time.ts'
+import { forAll } from '../support/time/late.ts'
 
 /** Name and type, as seed 002 §12.1 lists them. */
 export const METRICS = {

@@ -1,10 +1,10 @@
 import { Registry } from 'prom-client'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { OJSWorker } from '../../src/sdk/worker.ts'
+import { OJSWorker } from '../../src/sdk/worker/worker.ts'
 import { amqpSource } from '../../src/worker/index.ts'
-import { eventually } from '../support/in-process.ts'
+import { type Method, Wire } from '../support/broker/wire.ts'
+import { eventually } from '../support/gateway/in-process.ts'
 import { Spans } from '../support/spans.ts'
-import { type Method, Wire } from '../support/wire.ts'
 import {
   amqpStage,
   headersOf,

@@ -2,13 +2,13 @@ import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { APPENDIX_A, type Endpoint } from '../http/endpoints.ts'
 import { gatewayForAll } from '../operations/harness.ts'
+import { createVhost } from '../support/broker/rabbit.ts'
 import {
   type Answer,
   eventually,
   startTestGateway,
   type TestGateway,
-} from '../support/in-process.ts'
-import { createVhost } from '../support/rabbit.ts'
+} from '../support/gateway/in-process.ts'
 import { expectAsPrinted } from './printed.ts'
 
 // Tests that run for every endpoint of seed 001, Appendix A.

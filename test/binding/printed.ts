@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'vitest'
-import type { Answer } from '../support/in-process.ts'
+import type { Answer } from '../support/gateway/in-process.ts'
 
 /** Every answer that seed 001 prints, by section and status: `9.1 409`; `10.3 200 (2)` is its second. */
 const PRINTED: Readonly<Record<string, { headers: Record<string, string>; body: Json }>> =

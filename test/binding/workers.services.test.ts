@@ -9,10 +9,10 @@ import {
   startJob,
   untilState,
 } from '../operations/harness.ts'
-import { startTestGateway } from '../support/in-process.ts'
-import { createVhost } from '../support/rabbit.ts'
-import { leastOfThree } from '../support/stopwatch.ts'
-import { Wire } from '../support/wire.ts'
+import { createVhost } from '../support/broker/rabbit.ts'
+import { Wire } from '../support/broker/wire.ts'
+import { startTestGateway } from '../support/gateway/in-process.ts'
+import { leastOfThree } from '../support/time/stopwatch.ts'
 import { expectAsPrinted } from './printed.ts'
 
 const { gateway } = gatewayForAll()

@@ -1,9 +1,9 @@
 import { beforeEach, expect, it } from 'vitest'
 import { Availability } from '../../src/broker/availability.ts'
-import type { Connection } from '../../src/broker/connection.ts'
-import type { ConnectionListener } from '../../src/broker/connection-options.ts'
+import type { Connection } from '../../src/broker/connection/connection.ts'
+import type { ConnectionListener } from '../../src/broker/connection/connection-options.ts'
 import { createNames } from '../../src/broker/names.ts'
-import type { OwnerState } from '../../src/broker/owner.ts'
+import type { OwnerState } from '../../src/broker/topology/ownership.ts'
 
 class FakeConnection {
   isUp = true

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { BrokerHooks } from '../../src/broker/options.ts'
-import { deferred } from '../support/deferred.ts'
+import { deferred } from '../support/time/deferred.ts'
 import { vhostOfTest } from './fixtures.ts'
 import { request, type TestBroker } from './harness.ts'
 import { HeldChannels } from './held-channels.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { eventually } from '../support/in-process.ts'
+import { eventually } from '../support/gateway/in-process.ts'
 import { vhostOfTest } from './fixtures.ts'
 import { row } from './harness.ts'
 

@@ -1,6 +1,6 @@
 import { EventEmitter, once } from 'node:events'
 import { createServer, type Server, type Socket } from 'node:net'
-import { defs, type Frame, takeFrames } from '../support/amqp-codec.ts'
+import { defs, type Frame, takeFrames } from '../support/broker/amqp-codec.ts'
 
 export interface Published {
   channel: number

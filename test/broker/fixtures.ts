@@ -1,7 +1,7 @@
 import { afterEach, beforeEach } from 'vitest'
 import type { BrokerDeps, BrokerHooks, BrokerOptions } from '../../src/broker/options.ts'
-import { forAll, late } from '../support/late.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { createVhost, type Vhost } from '../support/broker/rabbit.ts'
+import { forAll, late } from '../support/time/late.ts'
 import { type Admin, connectAdmin, startBroker, type TestBroker } from './harness.ts'
 
 /** Like `startBroker`, and stops after each test what it has started. */

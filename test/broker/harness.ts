@@ -1,19 +1,23 @@
 import { type Channel, type ChannelModel, type ConfirmChannel, connect } from 'amqplib'
 import { v7 } from 'uuid'
-import type { Block } from '../../src/broker/block.ts'
 import type { Delivery, TakeRequest } from '../../src/broker/broker.ts'
-import { Connection } from '../../src/broker/connection.ts'
-import type { ConnectionOptions } from '../../src/broker/connection-options.ts'
-import { Denials } from '../../src/broker/denials.ts'
-import { Feed } from '../../src/broker/feed.ts'
+import { Connection } from '../../src/broker/connection/connection.ts'
+import type { ConnectionOptions } from '../../src/broker/connection/connection-options.ts'
+import { Denials } from '../../src/broker/connection/permissions.ts'
+import type { Block } from '../../src/broker/consume/consumer-channel.ts'
+import { Feed } from '../../src/broker/consume/queue-consumer.ts'
 import { type BrokerObserver, SILENT_OBSERVER } from '../../src/broker/observer.ts'
 import type { BrokerDeps, BrokerHooks, BrokerOptions } from '../../src/broker/options.ts'
 import { RabbitBroker } from '../../src/broker/rabbit-broker.ts'
-import { loadTopology, type Topology, type TopologyOptions } from '../../src/broker/topology.ts'
+import {
+  loadTopology,
+  type Topology,
+  type TopologyOptions,
+} from '../../src/broker/topology/topology.ts'
 import { systemClock } from '../../src/clock.ts'
 import { freshRow, type JobRow, type NewJob } from '../../src/job/job.ts'
 import { createLogger, type Logger, type LogLevel } from '../../src/logger.ts'
-import { newJob } from '../support/jobs.ts'
+import { newJob } from '../support/gateway/jobs.ts'
 
 export const logger = createLogger((process.env['OJS_TEST_LOG'] ?? 'silent') as LogLevel)
 

@@ -1,6 +1,6 @@
 import type { Channel } from 'amqplib'
 import { onTestFinished, vi } from 'vitest'
-import { Connection } from '../../src/broker/connection.ts'
+import { Connection } from '../../src/broker/connection/connection.ts'
 
 const OPERATIONS = [
   'checkQueue',

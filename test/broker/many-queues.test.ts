@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events'
 import { expect, it } from 'vitest'
-import { Deliveries, type DeliveriesDeps } from '../../src/broker/deliveries.ts'
+import { Deliveries, type DeliveriesDeps } from '../../src/broker/consume/deliveries.ts'
 import { systemClock } from '../../src/clock.ts'
 
 const MAX_FEEDS = 10_000

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { topologyDiff } from '../../src/broker/topology-diff.ts'
-import { eventually } from '../support/in-process.ts'
-import { isRabbitmqFrom, type PrivateNode, startPrivateNode } from '../support/rabbit.ts'
+import { topologyDiff } from '../../src/broker/topology/topology-diff.ts'
+import { isRabbitmqFrom, type PrivateNode, startPrivateNode } from '../support/broker/rabbit.ts'
+import { eventually } from '../support/gateway/in-process.ts'
 import { brokersOfTest } from './fixtures.ts'
 import { row } from './harness.ts'
 

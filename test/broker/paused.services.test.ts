@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
-import { vhostForAll } from '../support/rabbit.ts'
+import { vhostForAll } from '../support/broker/rabbit.ts'
 import { adminForAll, brokersOfTest } from './fixtures.ts'
 import { idsOf, request, row, type TestBroker } from './harness.ts'
 

@@ -8,9 +8,9 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import amqp from 'amqplib'
 import { describe, expect, it } from 'vitest'
-import { Gateway, gatewayProcessForAll } from '../support/gateway.ts'
-import { eventually } from '../support/in-process.ts'
-import { createVhost, limitedUser } from '../support/rabbit.ts'
+import { createVhost, limitedUser } from '../support/broker/rabbit.ts'
+import { Gateway, gatewayProcessForAll } from '../support/gateway/gateway.ts'
+import { eventually } from '../support/gateway/in-process.ts'
 
 const MAIN = resolve(import.meta.dirname, '../../dist/main.js')
 

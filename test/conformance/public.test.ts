@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { DIALECTS, type Dialect } from '../../src/dialect.ts'
-import { type EnvelopeWatch, watchEnvelopes } from '../support/envelope-watch.ts'
-import { Gateway } from '../support/gateway.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { createVhost, type Vhost } from '../support/broker/rabbit.ts'
+import { type EnvelopeWatch, watchEnvelopes } from '../support/checker/envelope-watch.ts'
+import { Gateway } from '../support/gateway/gateway.ts'
 import { KNOWN_FAILURES } from './known.ts'
 import { type CaseResult, findCases, runCases, waitOf, whereCasesShouldBe } from './suite.ts'
 

@@ -3,8 +3,8 @@ import type { ControlMessage, Reply } from '../../src/broker/broker.ts'
 import { controlDoor } from '../../src/control/consumer.ts'
 import { OjsError, unavailable } from '../../src/errors.ts'
 import { fetched, pushed, rowOf } from '../ledger/harness.ts'
-import { ledgerOfTest, refuseChangesOf } from '../ledger/sqlite-harness.ts'
-import { onToldBroker, type ToldStage } from '../operations/told-broker.ts'
+import { ledgerOfTest, refuseChangesOf } from '../ledger/sqlite/harness.ts'
+import { onToldBroker, type ToldStage } from '../operations/job-messages/told-broker.ts'
 
 const UNKNOWN_ID = '019539a4-b68c-7def-8000-00000000ffff'
 const MAX_BYTES = 1_048_576

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, expect, it } from 'vitest'
 import { freshQueue, stateOf, untilState } from '../operations/harness.ts'
-import { AheadClock } from '../support/ahead-clock.ts'
-import { connectControl } from '../support/control.ts'
-import { eventually, startTestGateway } from '../support/in-process.ts'
-import { createVhost } from '../support/rabbit.ts'
-import { TcpProxy } from '../support/tcp-proxy.ts'
+import { createVhost } from '../support/broker/rabbit.ts'
+import { TcpProxy } from '../support/broker/tcp-proxy.ts'
+import { connectControl } from '../support/gateway/control.ts'
+import { eventually, startTestGateway } from '../support/gateway/in-process.ts'
+import { AheadClock } from '../support/time/ahead-clock.ts'
 
 const vhost = await createVhost()
 const proxy = await TcpProxy.start(vhost.url)

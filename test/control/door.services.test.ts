@@ -2,8 +2,8 @@ import type { ConsumeMessage } from 'amqplib'
 import { v7 } from 'uuid'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { freshQueue, gatewayForAll, stateOf, untilState } from '../operations/harness.ts'
-import { type ControlClient, connectControl } from '../support/control.ts'
-import { eventually } from '../support/in-process.ts'
+import { type ControlClient, connectControl } from '../support/gateway/control.ts'
+import { eventually } from '../support/gateway/in-process.ts'
 
 const { vhost, gateway } = gatewayForAll()
 let client: ControlClient

@@ -1,14 +1,14 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest'
 import type { ControlMessage, PublishOutcome, Reply } from '../../src/broker/broker.ts'
-import { shownMessage } from '../../src/broker/message.ts'
+import { shownMessage } from '../../src/broker/messages/incoming-message.ts'
 import { controlDoor } from '../../src/control/consumer.ts'
 import { unavailable } from '../../src/errors.ts'
-import { WorkerRegistry } from '../../src/operations/worker-registry.ts'
+import { WorkerRegistry } from '../../src/operations/workers/worker-registry.ts'
 import { uuid7 } from '../../src/uuid.ts'
 import { NOW, pushed } from '../ledger/harness.ts'
-import { ledgerOfTest, refuseChangesOf } from '../ledger/sqlite-harness.ts'
-import { onToldBroker } from '../operations/told-broker.ts'
-import { SILENT } from '../support/silent.ts'
+import { ledgerOfTest, refuseChangesOf } from '../ledger/sqlite/harness.ts'
+import { onToldBroker } from '../operations/job-messages/told-broker.ts'
+import { SILENT } from '../support/time/silent.ts'
 
 const harness = ledgerOfTest()
 let replies: Reply[]

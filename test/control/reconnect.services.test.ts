@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, expect, it } from 'vitest'
 import { freshQueue } from '../operations/harness.ts'
-import { connectControl } from '../support/control.ts'
-import { startTestGateway } from '../support/in-process.ts'
-import { createVhost } from '../support/rabbit.ts'
-import { TcpProxy } from '../support/tcp-proxy.ts'
+import { createVhost } from '../support/broker/rabbit.ts'
+import { TcpProxy } from '../support/broker/tcp-proxy.ts'
+import { connectControl } from '../support/gateway/control.ts'
+import { startTestGateway } from '../support/gateway/in-process.ts'
 
 /** So short that questions come at any moment between two connections. */
 const PACE_MS = 40

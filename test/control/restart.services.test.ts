@@ -1,7 +1,7 @@
 import { v7 } from 'uuid'
 import { expect, it } from 'vitest'
 import { freshQueue, gatewayForAll, untilState } from '../operations/harness.ts'
-import { connectControl } from '../support/control.ts'
+import { connectControl } from '../support/gateway/control.ts'
 
 const PREFIX = 'tenant1'
 const { vhost, gateway } = gatewayForAll({ OJS_PREFIX: PREFIX })

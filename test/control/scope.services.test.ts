@@ -1,8 +1,8 @@
 import { v7 } from 'uuid'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { freshQueue, gatewayForAll, startJob, untilState } from '../operations/harness.ts'
-import { type ControlClient, connectControl } from '../support/control.ts'
-import { eventually, type TestGateway } from '../support/in-process.ts'
+import { type ControlClient, connectControl } from '../support/gateway/control.ts'
+import { eventually, type TestGateway } from '../support/gateway/in-process.ts'
 
 const YEARS_MS = 10 * 365 * 86_400_000
 const INT32 = 2 ** 31 - 1

@@ -9,10 +9,10 @@ import {
   storyOf,
   untilState,
 } from '../operations/harness.ts'
-import { AheadClock } from '../support/ahead-clock.ts'
-import { connectControl } from '../support/control.ts'
-import { eventually } from '../support/in-process.ts'
-import { type PythonProgram, startPython } from '../support/pika.ts'
+import { type PythonProgram, startPython } from '../support/broker/pika.ts'
+import { connectControl } from '../support/gateway/control.ts'
+import { eventually } from '../support/gateway/in-process.ts'
+import { AheadClock } from '../support/time/ahead-clock.ts'
 
 const clock = new AheadClock()
 

@@ -11,8 +11,8 @@ import {
   storyOf,
   untilState,
 } from '../operations/harness.ts'
-import { type ControlClient, connectControl } from '../support/control.ts'
-import { eventually } from '../support/in-process.ts'
+import { type ControlClient, connectControl } from '../support/gateway/control.ts'
+import { eventually } from '../support/gateway/in-process.ts'
 
 const { vhost, gateway } = gatewayForAll()
 let client: ControlClient

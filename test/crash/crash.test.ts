@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { afterAll, test } from 'vitest'
-import { startPrivateNode } from '../support/rabbit.ts'
+import { startPrivateNode } from '../support/broker/rabbit.ts'
 import {
   brokerAway,
   brokerDownAtStart,

@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url'
 import { expect } from 'vitest'
-import type { Gateway } from '../support/gateway.ts'
-import { eventually } from '../support/in-process.ts'
+import type { Gateway } from '../support/gateway/gateway.ts'
+import { eventually } from '../support/gateway/in-process.ts'
 
 const PRELOAD = `--import ${fileURLToPath(new URL('./failpoint.mjs', import.meta.url))}`
 

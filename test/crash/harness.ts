@@ -1,11 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connect } from 'amqplib'
-import { openDatabase } from '../../src/ledger/sqlite/driver.ts'
-import { check, type InFlight, type LedgerRow, report, type Verdict } from '../support/checker.ts'
-import { jobsOf, type OjsClient } from '../support/client.ts'
-import type { Gateway } from '../support/gateway.ts'
-import { queueTokens } from '../support/queue-tokens.ts'
-import type { Direction, TcpProxy } from '../support/tcp-proxy.ts'
+import { openDatabase } from '../../src/ledger/sqlite/sql/driver.ts'
+import { queueTokens } from '../support/broker/queue-messages.ts'
+import type { Direction, TcpProxy } from '../support/broker/tcp-proxy.ts'
+import {
+  check,
+  type InFlight,
+  type LedgerRow,
+  report,
+  type Verdict,
+} from '../support/checker/checker.ts'
+import { jobsOf, type OjsClient } from '../support/gateway/client.ts'
+import type { Gateway } from '../support/gateway/gateway.ts'
 import type { Load } from './load.ts'
 
 const LOOK_AGAIN_MS = 50

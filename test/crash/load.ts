@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { v7 } from 'uuid'
-import { Journal, resultFor } from '../support/checker.ts'
-import { type Answer, type Job, jobsOf, type OjsClient } from '../support/client.ts'
+import { Journal, resultFor } from '../support/checker/checker.ts'
+import { type Answer, type Job, jobsOf, type OjsClient } from '../support/gateway/client.ts'
 import type { Random } from './random.ts'
 
 export interface LoadOptions {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { PrivateNode, Vhost } from '../support/rabbit.ts'
+import type { PrivateNode, Vhost } from '../support/broker/rabbit.ts'
 
 const LOOK_AGAIN_MS = 20
 

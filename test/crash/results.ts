@@ -1,5 +1,5 @@
 import { appendFileSync } from 'node:fs'
-import type { Verdict } from '../support/checker.ts'
+import type { Verdict } from '../support/checker/checker.ts'
 
 /** The result of one scenario: a line of the file that `npm run soak` makes its table from. */
 interface Result {

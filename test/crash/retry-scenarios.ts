@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
-import type { InFlight } from '../support/checker.ts'
-import type { Direction, TcpProxy } from '../support/tcp-proxy.ts'
+import type { Direction, TcpProxy } from '../support/broker/tcp-proxy.ts'
+import type { InFlight } from '../support/checker/checker.ts'
 import { holdUntil, momentToStrike, readLedger, untilRetrying, untilRungsReady } from './harness.ts'
 import {
   killAtRandom,

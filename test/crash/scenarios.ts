@@ -1,6 +1,6 @@
 import { connect } from 'amqplib'
 import { expect } from 'vitest'
-import type { Direction } from '../support/tcp-proxy.ts'
+import type { Direction } from '../support/broker/tcp-proxy.ts'
 import { holdUntil, momentToStrike, readLedger } from './harness.ts'
 import { untilRemembered } from './new-queues.ts'
 import {

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, expect, test } from 'vitest'
-import { DEBIAN_GO, DEBIAN_GOPATH } from '../../scripts/test-environment.mjs'
+import { DEBIAN_GO, DEBIAN_GOPATH } from '../../scripts/test/environment.mjs'
 import { ROOT, scratchDir } from '../sdk/bundle.ts'
 import {
   Example,

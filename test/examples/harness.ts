@@ -2,10 +2,10 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { v7 } from 'uuid'
 import { expect } from 'vitest'
-import { guard, unguard } from '../../scripts/processes.mjs'
+import { guard, unguard } from '../../scripts/process/processes.mjs'
 import { OJSClient } from '../../src/sdk/index.ts'
 import { gatewayForAll } from '../operations/harness.ts'
-import { type ControlClient, connectControl } from '../support/control.ts'
+import { type ControlClient, connectControl } from '../support/gateway/control.ts'
 
 const STOP_MS = 30_000
 

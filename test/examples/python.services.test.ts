@@ -1,10 +1,10 @@
 import { join } from 'node:path'
 import { v7 } from 'uuid'
 import { describe, expect, test } from 'vitest'
-import { DEBIAN_PYTHON } from '../../scripts/test-environment.mjs'
+import { DEBIAN_PYTHON } from '../../scripts/test/environment.mjs'
 import { ROOT } from '../sdk/bundle.ts'
-import { startTestGateway } from '../support/in-process.ts'
-import { createVhost } from '../support/rabbit.ts'
+import { createVhost } from '../support/broker/rabbit.ts'
+import { startTestGateway } from '../support/gateway/in-process.ts'
 import {
   asClient,
   Example,

@@ -2,20 +2,20 @@ import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import type { Route } from '../../src/http/route.ts'
-import type { Door } from '../../src/http/routes/door.ts'
+import type { Door } from '../../src/http/routes/route-deps.ts'
 import { routesOf } from '../../src/http/server.ts'
 import { JOB_STATES } from '../../src/job/job.ts'
 import { BACKOFF_STRATEGIES } from '../../src/job/request.ts'
 import { CONFLICT_NAMES } from '../../src/job/unique.ts'
-import { CRON_SCHEMA } from '../../src/schemas/cron.ts'
-import { PUSH_SCHEMA } from '../../src/schemas/push.ts'
-import { nackError } from '../../src/schemas/shared-members.ts'
+import { CRON_SCHEMA } from '../../src/schemas/requests/cron.ts'
+import { PUSH_SCHEMA } from '../../src/schemas/requests/push.ts'
+import { nackError } from '../../src/schemas/requests/shared-members.ts'
 import {
   ACK_SCHEMA,
   FETCH_SCHEMA,
   HEARTBEAT_SCHEMA,
   NACK_SCHEMA,
-} from '../../src/schemas/workers.ts'
+} from '../../src/schemas/requests/workers.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 const read = (file: string) => readFileSync(resolve(ROOT, file), 'utf8')

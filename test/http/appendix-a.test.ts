@@ -1,46 +1,46 @@
 import { beforeEach, expect, test, vi } from 'vitest'
-import type { WorkflowHead } from '../../src/job/workflow-row.ts'
-import { ack } from '../../src/operations/ack.ts'
-import { activate } from '../../src/operations/activate.ts'
+import type { WorkflowHead } from '../../src/job/workflow/row.ts'
 import { cancel } from '../../src/operations/cancel.ts'
-import { listCron, registerCron, removeCron } from '../../src/operations/cron.ts'
-import { listDeadLetters, retryDeadLetter } from '../../src/operations/dead-letters.ts'
-import { fetch } from '../../src/operations/fetch.ts'
+import { listCron, registerCron, removeCron } from '../../src/operations/cron/cron.ts'
+import { listDeadLetters, retryDeadLetter } from '../../src/operations/dead-letters/dead-letters.ts'
+import { activate } from '../../src/operations/enqueue/activate.ts'
+import { push } from '../../src/operations/enqueue/push.ts'
+import { pushBatch } from '../../src/operations/enqueue/push-batch.ts'
+import { fetch } from '../../src/operations/fetch/fetch.ts'
 import { health } from '../../src/operations/health.ts'
-import { heartbeat } from '../../src/operations/heartbeat.ts'
 import { info } from '../../src/operations/info.ts'
-import { nack } from '../../src/operations/nack.ts'
-import { pauseQueue, resumeQueue } from '../../src/operations/pause.ts'
-import { push } from '../../src/operations/push.ts'
-import { pushBatch } from '../../src/operations/push-batch.ts'
-import { listQueues, queueStats } from '../../src/operations/queues.ts'
+import { ack } from '../../src/operations/lease/ack.ts'
+import { heartbeat } from '../../src/operations/lease/heartbeat.ts'
+import { nack } from '../../src/operations/lease/nack.ts'
+import { pauseQueue, resumeQueue } from '../../src/operations/queues/pause.ts'
+import { listQueues, queueStats } from '../../src/operations/queues/queues.ts'
 import { getSchema, listSchemas, registerSchema } from '../../src/operations/schemas.ts'
 import {
   cancelWorkflow,
   createWorkflow,
   getWorkflow,
   listWorkflows,
-} from '../../src/operations/workflows.ts'
+} from '../../src/operations/workflows/workflows.ts'
 import { openDoor } from './door.ts'
 import { cronEntry, jobRow } from './job-rows.ts'
 import { request } from './raw-client.ts'
 
-vi.mock('../../src/operations/ack.ts')
-vi.mock('../../src/operations/activate.ts')
+vi.mock('../../src/operations/lease/ack.ts')
+vi.mock('../../src/operations/enqueue/activate.ts')
 vi.mock('../../src/operations/cancel.ts')
-vi.mock('../../src/operations/cron.ts')
-vi.mock('../../src/operations/dead-letters.ts')
-vi.mock('../../src/operations/fetch.ts')
+vi.mock('../../src/operations/cron/cron.ts')
+vi.mock('../../src/operations/dead-letters/dead-letters.ts')
+vi.mock('../../src/operations/fetch/fetch.ts')
 vi.mock('../../src/operations/health.ts')
-vi.mock('../../src/operations/heartbeat.ts')
+vi.mock('../../src/operations/lease/heartbeat.ts')
 vi.mock('../../src/operations/info.ts')
-vi.mock('../../src/operations/nack.ts')
-vi.mock('../../src/operations/pause.ts')
-vi.mock('../../src/operations/push.ts')
-vi.mock('../../src/operations/push-batch.ts')
-vi.mock('../../src/operations/queues.ts')
+vi.mock('../../src/operations/lease/nack.ts')
+vi.mock('../../src/operations/queues/pause.ts')
+vi.mock('../../src/operations/enqueue/push.ts')
+vi.mock('../../src/operations/enqueue/push-batch.ts')
+vi.mock('../../src/operations/queues/queues.ts')
 vi.mock('../../src/operations/schemas.ts')
-vi.mock('../../src/operations/workflows.ts')
+vi.mock('../../src/operations/workflows/workflows.ts')
 
 const HEAD: WorkflowHead = {
   id: 'x',

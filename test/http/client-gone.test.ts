@@ -1,15 +1,15 @@
 import { once } from 'node:events'
 import { beforeEach, describe, expect, test, vi } from 'vitest'
-import { Polls } from '../../src/http/polls.ts'
-import type { Door } from '../../src/http/routes/door.ts'
+import { Polls } from '../../src/http/connection/long-polls.ts'
+import type { Door } from '../../src/http/routes/route-deps.ts'
 import { workerRoutes } from '../../src/http/routes/workers.ts'
-import { fetch, giveBack } from '../../src/operations/fetch.ts'
+import { fetch, giveBack } from '../../src/operations/fetch/fetch.ts'
 import { openDoor } from './door.ts'
 import { EVENTUALLY, type Frame, serve } from './frame.ts'
 import { jobRow } from './job-rows.ts'
 import { type RawClient, request } from './raw-client.ts'
 
-vi.mock('../../src/operations/fetch.ts')
+vi.mock('../../src/operations/fetch/fetch.ts')
 
 beforeEach(() => {
   vi.resetAllMocks()

@@ -1,10 +1,10 @@
 import type { ConnectionOptions } from 'node:tls'
 import { expect, onTestFinished } from 'vitest'
-import { answer } from '../../src/http/answer.ts'
 import { HttpServer, type HttpServerOptions } from '../../src/http/http-server.ts'
+import { answer } from '../../src/http/message/respond.ts'
 import type { Route } from '../../src/http/route.ts'
 import type { Logger } from '../../src/logger.ts'
-import { deferred } from '../support/deferred.ts'
+import { deferred } from '../support/time/deferred.ts'
 import { type RawAnswer, RawClient } from './raw-client.ts'
 
 export const OJS = 'application/openjobspec+json'

@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import { fetch, giveBack } from '../../src/operations/fetch.ts'
-import { push } from '../../src/operations/push.ts'
-import { Authority, type Certificate } from '../support/certificates.ts'
-import { deferred } from '../support/deferred.ts'
+import { push } from '../../src/operations/enqueue/push.ts'
+import { fetch, giveBack } from '../../src/operations/fetch/fetch.ts'
+import { Authority, type Certificate } from '../support/gateway/certificates.ts'
+import { deferred } from '../support/time/deferred.ts'
 import { openDoor } from './door.ts'
 import { EVENTUALLY } from './frame.ts'
 import { jobRow } from './job-rows.ts'
 import { request } from './raw-client.ts'
 
-vi.mock('../../src/operations/fetch.ts')
-vi.mock('../../src/operations/push.ts')
+vi.mock('../../src/operations/fetch/fetch.ts')
+vi.mock('../../src/operations/enqueue/push.ts')
 
 let authority: Authority
 let own: Certificate

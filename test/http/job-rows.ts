@@ -1,6 +1,6 @@
-import type { CronEntry } from '../../src/job/cron-entry.ts'
+import type { CronEntry } from '../../src/job/cron/entry.ts'
 import { freshRow, type JobRow } from '../../src/job/job.ts'
-import { newJob } from '../support/jobs.ts'
+import { newJob } from '../support/gateway/jobs.ts'
 
 /** A row as the ledger would return it, for tests of what HTTP makes of it. */
 export function jobRow(change: Partial<JobRow> = {}): JobRow {

@@ -1,23 +1,23 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest'
 import { OjsError } from '../../src/errors.ts'
-import { activate } from '../../src/operations/activate.ts'
 import {
   deleteDeadLetter,
   listDeadLetters,
   retryDeadLetter,
-} from '../../src/operations/dead-letters.ts'
-import { nack } from '../../src/operations/nack.ts'
-import { pushBatch } from '../../src/operations/push-batch.ts'
+} from '../../src/operations/dead-letters/dead-letters.ts'
+import { activate } from '../../src/operations/enqueue/activate.ts'
+import { pushBatch } from '../../src/operations/enqueue/push-batch.ts'
+import { nack } from '../../src/operations/lease/nack.ts'
 import { openDoor } from './door.ts'
 import { errorOf, OJS } from './frame.ts'
 import { jobRow } from './job-rows.ts'
 import { request } from './raw-client.ts'
 
 // Routes parse, call an operation and render its result. The operations have tests of their own.
-vi.mock('../../src/operations/activate.ts')
-vi.mock('../../src/operations/dead-letters.ts')
-vi.mock('../../src/operations/nack.ts')
-vi.mock('../../src/operations/push-batch.ts')
+vi.mock('../../src/operations/enqueue/activate.ts')
+vi.mock('../../src/operations/dead-letters/dead-letters.ts')
+vi.mock('../../src/operations/lease/nack.ts')
+vi.mock('../../src/operations/enqueue/push-batch.ts')
 
 beforeEach(() => {
   vi.resetAllMocks()

@@ -1,15 +1,15 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest'
 import type { Dialect } from '../../src/dialect.ts'
-import { pauseQueue, resumeQueue } from '../../src/operations/pause.ts'
-import { listQueues, queueStats } from '../../src/operations/queues.ts'
-import { recoverQueue } from '../../src/operations/recover.ts'
+import { pauseQueue, resumeQueue } from '../../src/operations/queues/pause.ts'
+import { listQueues, queueStats } from '../../src/operations/queues/queues.ts'
+import { recoverQueue } from '../../src/operations/queues/recover.ts'
 import { openDoor } from './door.ts'
 import { request } from './raw-client.ts'
 
 // Routes parse, call an operation and render its result. The operations have tests of their own.
-vi.mock('../../src/operations/pause.ts')
-vi.mock('../../src/operations/queues.ts')
-vi.mock('../../src/operations/recover.ts')
+vi.mock('../../src/operations/queues/pause.ts')
+vi.mock('../../src/operations/queues/queues.ts')
+vi.mock('../../src/operations/queues/recover.ts')
 
 beforeEach(() => {
   vi.resetAllMocks()

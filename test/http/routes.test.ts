@@ -1,25 +1,25 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest'
 import { notFound, OjsError, stateConflict, unavailable } from '../../src/errors.ts'
-import { ack } from '../../src/operations/ack.ts'
 import { cancel } from '../../src/operations/cancel.ts'
-import { fetch } from '../../src/operations/fetch.ts'
+import { push } from '../../src/operations/enqueue/push.ts'
+import { fetch } from '../../src/operations/fetch/fetch.ts'
 import { health } from '../../src/operations/health.ts'
 import { info } from '../../src/operations/info.ts'
-import { push } from '../../src/operations/push.ts'
-import { recoverQueue } from '../../src/operations/recover.ts'
+import { ack } from '../../src/operations/lease/ack.ts'
+import { recoverQueue } from '../../src/operations/queues/recover.ts'
 import { openDoor } from './door.ts'
 import { errorOf, OJS } from './frame.ts'
 import { jobRow } from './job-rows.ts'
 import { request } from './raw-client.ts'
 
 // Routes parse, call an operation and render its result. The operations have tests of their own.
-vi.mock('../../src/operations/push.ts')
+vi.mock('../../src/operations/enqueue/push.ts')
 vi.mock('../../src/operations/info.ts')
 vi.mock('../../src/operations/cancel.ts')
-vi.mock('../../src/operations/fetch.ts')
-vi.mock('../../src/operations/ack.ts')
+vi.mock('../../src/operations/fetch/fetch.ts')
+vi.mock('../../src/operations/lease/ack.ts')
 vi.mock('../../src/operations/health.ts')
-vi.mock('../../src/operations/recover.ts')
+vi.mock('../../src/operations/queues/recover.ts')
 
 beforeEach(() => {
   vi.resetAllMocks()

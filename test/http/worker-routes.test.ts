@@ -1,14 +1,14 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest'
-import { heartbeat } from '../../src/operations/heartbeat.ts'
-import type { ListedWorker } from '../../src/operations/worker-registry.ts'
-import { directWorker, listWorkers } from '../../src/operations/workers.ts'
+import { heartbeat } from '../../src/operations/lease/heartbeat.ts'
+import type { ListedWorker } from '../../src/operations/workers/worker-registry.ts'
+import { directWorker, listWorkers } from '../../src/operations/workers/workers.ts'
 import { openDoor } from './door.ts'
 import { errorOf, OJS } from './frame.ts'
 import { request } from './raw-client.ts'
 
 // Routes parse, call an operation and render its result. The operations have tests of their own.
-vi.mock('../../src/operations/heartbeat.ts')
-vi.mock('../../src/operations/workers.ts')
+vi.mock('../../src/operations/lease/heartbeat.ts')
+vi.mock('../../src/operations/workers/workers.ts')
 
 beforeEach(() => {
   vi.resetAllMocks()

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { freshJobObject, jobDocument } from '../../src/job/document.ts'
 import { describeJob } from '../../src/job/envelope.ts'
 import { freshRow, type JobRow } from '../../src/job/job.ts'
-import { parsePush } from '../../src/schemas/validator.ts'
+import { parsePush } from '../../src/schemas/requests/validator.ts'
 
 const NOW = Date.parse('2026-02-12T10:30:00.000Z')
 

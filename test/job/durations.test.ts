@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { formatDuration, isIsoDuration, parseDuration } from '../../src/job/duration.ts'
-import { parseInstant } from '../../src/job/instant.ts'
+import { formatDuration, isIsoDuration, parseDuration } from '../../src/job/values/duration.ts'
+import { parseInstant } from '../../src/job/values/instant.ts'
 
 describe('durations', () => {
   it.each([

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { OjsError } from '../../src/errors.ts'
 import { type EnvelopeContext, toNewJob } from '../../src/job/envelope.ts'
-import { parsePush } from '../../src/schemas/validator.ts'
+import { parsePush } from '../../src/schemas/requests/validator.ts'
 
 const ID = '019539a4-b68c-7def-8000-1a2b3c4d5e6f'
 const NOW = Date.parse('2026-02-12T10:30:00.000Z')

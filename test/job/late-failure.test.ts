@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { brokerFailure } from '../../src/job/dead-letter.ts'
-import { recordFailure, recordLateFailure, recordSkipped } from '../../src/job/failure.ts'
+import { recordFailure, recordLateFailure, recordSkipped } from '../../src/job/retry/failure.ts'
 
 const NOW = 1_700_000_000_000
 const NEW = { attempt: 0, error: null, errors: null }

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { toDefinition } from '../../src/job/cron-entry.ts'
+import { toDefinition } from '../../src/job/cron/entry.ts'
 import { refuseBeside } from '../../src/job/members.ts'
-import { planWorkflow } from '../../src/job/workflow-plan.ts'
-import { parseCron, parsePush, parseToken } from '../../src/schemas/validator.ts'
-import { parseGraphSteps, parseWorkflow } from '../../src/schemas/workflow.ts'
+import { planWorkflow } from '../../src/job/workflow/plan.ts'
+import { parseCron, parsePush, parseToken } from '../../src/schemas/requests/validator.ts'
+import { parseGraphSteps, parseWorkflow } from '../../src/schemas/requests/workflow.ts'
 
 const JOB = { type: 'a', args: [] }
 

@@ -1,5 +1,5 @@
 import type { Holder, RowState } from '../../src/job/job.ts'
-import type { Decision, decideReport, ReportedEvent, Said } from '../../src/job/report.ts'
+import type { Decision, decideReport, ReportedEvent, Said } from '../../src/job/native/report.ts'
 
 /**
  * What a report does, cell by cell. The row is at attempt 2, generation 1, and leased to `w`. Each column

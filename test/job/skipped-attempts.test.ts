@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { recordSkipped } from '../../src/job/failure.ts'
+import { recordSkipped } from '../../src/job/retry/failure.ts'
 
 const NOW = 1_700_000_000_000
 const NEW = { attempt: 0, error: null, errors: null }

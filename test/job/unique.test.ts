@@ -1,12 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { canonicalJson, sha256 } from '../../src/job/canonical-json.ts'
 import { JOB_STATES } from '../../src/job/job.ts'
 import type { UniqueRequest } from '../../src/job/request.ts'
 import { atTimeOf, storedTerms, uniqueEcho, uniqueOf } from '../../src/job/unique.ts'
-import { parsePush } from '../../src/schemas/validator.ts'
+import { canonicalJson, sha256 } from '../../src/job/values/canonical-json.ts'
+import { parsePush } from '../../src/schemas/requests/validator.ts'
 import { jobRow } from '../http/job-rows.ts'
-import { newJob } from '../support/jobs.ts'
+import { newJob } from '../support/gateway/jobs.ts'
 
 const SUBJECT = { type: 'report.build', queue: 'q', args: [] as unknown[], meta: {} }
 const keyOf = (policy: UniqueRequest, over: Partial<typeof SUBJECT> = {}) =>

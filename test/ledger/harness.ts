@@ -11,8 +11,8 @@ import type {
   ReleaseFence,
 } from '../../src/ledger/leases.ts'
 import type { Ledger, StateCounts } from '../../src/ledger/ledger.ts'
-import { newJob } from '../support/jobs.ts'
-import { inOrder } from '../support/order.ts'
+import { inOrder } from '../support/broker/order.ts'
+import { newJob } from '../support/gateway/jobs.ts'
 
 /** One ledger under test, on its own storage. Each implementation of the ledger has a harness. */
 export interface LedgerHarness {

@@ -1,9 +1,9 @@
 import { v7 } from 'uuid'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { jobOf } from '../support/client.ts'
-import { Gateway } from '../support/gateway.ts'
-import { pikaConsume } from '../support/pika.ts'
-import { vhostForAll } from '../support/rabbit.ts'
+import { pikaConsume } from '../support/broker/pika.ts'
+import { vhostForAll } from '../support/broker/rabbit.ts'
+import { jobOf } from '../support/gateway/client.ts'
+import { Gateway } from '../support/gateway/gateway.ts'
 
 const TRACE_ID = '4bf92f3577b34da6a3ce929d0e0e4736'
 const TRACEPARENT = `00-${TRACE_ID}-00f067aa0ba902b7-01`

@@ -1,7 +1,7 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { NativeWorker } from '../../src/worker/index.ts'
 import { freshQueue, gatewayForAll, untilState } from '../operations/harness.ts'
-import { connectControl } from '../support/control.ts'
+import { connectControl } from '../support/gateway/control.ts'
 
 const DEAD_LETTERS = 'ojs.system.dead-letters'
 const TTL_MS = 500

@@ -1,8 +1,8 @@
 import { v7 } from 'uuid'
 import { expect, test } from 'vitest'
-import { jobOf, jobsOf } from '../support/client.ts'
-import { gatewayProcessForAll } from '../support/gateway.ts'
-import { type PikaPublish, pikaConsume, pikaPublish } from '../support/pika.ts'
+import { type PikaPublish, pikaConsume, pikaPublish } from '../support/broker/pika.ts'
+import { jobOf, jobsOf } from '../support/gateway/client.ts'
+import { gatewayProcessForAll } from '../support/gateway/gateway.ts'
 
 const { vhost, gateway } = gatewayProcessForAll()
 

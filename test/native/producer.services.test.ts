@@ -1,11 +1,11 @@
 import { v4, v7 } from 'uuid'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { type Job, jobOf, jobsOf } from '../support/client.ts'
-import { Gateway } from '../support/gateway.ts'
-import { eventually } from '../support/in-process.ts'
-import { pikaConsume, pikaPublish, runSeedExample } from '../support/pika.ts'
-import { queueTokens } from '../support/queue-tokens.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { pikaConsume, pikaPublish, runSeedExample } from '../support/broker/pika.ts'
+import { queueTokens } from '../support/broker/queue-messages.ts'
+import { createVhost, type Vhost } from '../support/broker/rabbit.ts'
+import { type Job, jobOf, jobsOf } from '../support/gateway/client.ts'
+import { Gateway } from '../support/gateway/gateway.ts'
+import { eventually } from '../support/gateway/in-process.ts'
 
 let vhost: Vhost
 let gateway: Gateway

@@ -1,9 +1,9 @@
 import { v7 } from 'uuid'
 import { describe, expect, test } from 'vitest'
-import { jobOf, jobsOf } from '../support/client.ts'
-import { Gateway, gatewayProcessForAll } from '../support/gateway.ts'
-import { type PikaPublish, pikaConsume, pikaPublish } from '../support/pika.ts'
-import { createVhost } from '../support/rabbit.ts'
+import { type PikaPublish, pikaConsume, pikaPublish } from '../support/broker/pika.ts'
+import { createVhost } from '../support/broker/rabbit.ts'
+import { jobOf, jobsOf } from '../support/gateway/client.ts'
+import { Gateway, gatewayProcessForAll } from '../support/gateway/gateway.ts'
 
 /** Seed 002 §9.1.2 with a plain pika client. */
 

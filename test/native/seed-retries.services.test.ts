@@ -1,11 +1,11 @@
 import { v7 } from 'uuid'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { type Answer, type Job, jobOf, jobsOf } from '../support/client.ts'
-import { Gateway } from '../support/gateway.ts'
-import { eventually } from '../support/in-process.ts'
-import { runSeedExample, runSeedScript } from '../support/pika.ts'
-import { queueTokens } from '../support/queue-tokens.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
+import { runSeedExample, runSeedScript } from '../support/broker/pika.ts'
+import { queueTokens } from '../support/broker/queue-messages.ts'
+import { createVhost, type Vhost } from '../support/broker/rabbit.ts'
+import { type Answer, type Job, jobOf, jobsOf } from '../support/gateway/client.ts'
+import { Gateway } from '../support/gateway/gateway.ts'
+import { eventually } from '../support/gateway/in-process.ts'
 
 const CLASSIC_RUNG = 'ojs.queue.retry.email.1000'
 /** The retry helper of seed 002 §15.4 waits as long before attempt 2. */

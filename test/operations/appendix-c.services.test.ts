@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
-import { eventually } from '../support/in-process.ts'
+import { eventually } from '../support/gateway/in-process.ts'
 import { gatewayForAll } from './harness.ts'
 
 // Seed 001, Appendix C, as it is printed: the commands run, and their answers have the form that

@@ -1,10 +1,10 @@
 import { beforeEach, expect, it } from 'vitest'
 import { cancel } from '../../src/operations/cancel.ts'
-import { push } from '../../src/operations/push.ts'
-import { pushBatch } from '../../src/operations/push-batch.ts'
+import { push } from '../../src/operations/enqueue/push.ts'
+import { pushBatch } from '../../src/operations/enqueue/push-batch.ts'
 import { rowOf, settleLazily } from '../ledger/harness.ts'
-import { ledgerOfTest } from '../ledger/sqlite-harness.ts'
-import { onToldBroker, type ToldStage } from './told-broker.ts'
+import { ledgerOfTest } from '../ledger/sqlite/harness.ts'
+import { onToldBroker, type ToldStage } from './job-messages/told-broker.ts'
 
 const CONTEXT = { requestId: 'req_1' }
 const KEYED = { ...CONTEXT, idempotencyKey: 'k' }

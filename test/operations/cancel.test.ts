@@ -2,13 +2,13 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import type { PublishOutcome } from '../../src/broker/broker.ts'
 import { cancel } from '../../src/operations/cancel.ts'
 import type { Deps } from '../../src/operations/deps.ts'
-import { heartbeat } from '../../src/operations/heartbeat.ts'
+import { sendToken } from '../../src/operations/job-messages/send.ts'
 import { failLease, returnLease } from '../../src/operations/lease/fail-lease.ts'
-import { sendToken } from '../../src/operations/token/send-token.ts'
+import { heartbeat } from '../../src/operations/lease/heartbeat.ts'
 import { EventRing } from '../../src/telemetry/event-ring.ts'
 import { fetched, NOW, pushed, rowOf, settleLazily } from '../ledger/harness.ts'
-import { ledgerOfTest } from '../ledger/sqlite-harness.ts'
-import { onToldBroker, type ToldStage, toldDelivery } from './told-broker.ts'
+import { ledgerOfTest } from '../ledger/sqlite/harness.ts'
+import { onToldBroker, type ToldStage, toldDelivery } from './job-messages/told-broker.ts'
 
 const FAILURE = { code: 'e', type: 'E', message: 'm', retryable: true }
 

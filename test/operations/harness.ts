@@ -1,13 +1,13 @@
 import amqp from 'amqplib'
+import { type Vhost, vhostForAll } from '../support/broker/rabbit.ts'
 import {
   type Answer,
   eventually,
   startTestGateway,
   type TestGateway,
-} from '../support/in-process.ts'
-import { inTime } from '../support/in-time.ts'
-import { forAll } from '../support/late.ts'
-import { type Vhost, vhostForAll } from '../support/rabbit.ts'
+} from '../support/gateway/in-process.ts'
+import { inTime } from '../support/time/in-time.ts'
+import { forAll } from '../support/time/late.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: answers are read as a client would, member by member
 type Json = any

@@ -1,7 +1,7 @@
 import amqp from 'amqplib'
 import { v7 } from 'uuid'
 import { describe, expect, it } from 'vitest'
-import { eventually } from '../support/in-process.ts'
+import { eventually } from '../support/gateway/in-process.ts'
 import { fetchOne, gatewayForAll, storyOf, untilBuffered } from './harness.ts'
 
 describe.each(['classic', 'quorum'])('the gateway with %s queues', (profile) => {

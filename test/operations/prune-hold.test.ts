@@ -1,6 +1,6 @@
 import { expect, it, vi } from 'vitest'
 import { PruneHold } from '../../src/operations/prune-hold.ts'
-import { SILENT } from '../support/silent.ts'
+import { SILENT } from '../support/time/silent.ts'
 
 const NOW = Date.UTC(2027, 11, 1, 12)
 const HOUR_MS = 3_600_000

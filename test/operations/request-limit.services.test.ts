@@ -1,6 +1,6 @@
 import { v7 } from 'uuid'
 import { expect, test } from 'vitest'
-import type { Answer, TestGateway } from '../support/in-process.ts'
+import type { Answer, TestGateway } from '../support/gateway/in-process.ts'
 import { freshQueue, gatewayForAll, startJob } from './harness.ts'
 
 /** Longer than the file runs: what is used up stays used up. */

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { openDatabase } from '../../src/ledger/sqlite/driver.ts'
+import { openDatabase } from '../../src/ledger/sqlite/sql/driver.ts'
 import { OJSClient } from '../../src/sdk/index.ts'
 import { fetchOne, freshQueue, gatewayForAll } from './harness.ts'
 

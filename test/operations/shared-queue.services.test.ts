@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
-import { eventually, type TestGateway } from '../support/in-process.ts'
+import { eventually, type TestGateway } from '../support/gateway/in-process.ts'
 import { benchIn } from '../worker/harness.ts'
 import { fetchOne, freshQueue, gatewayForAll, nack, untilBuffered, withChannel } from './harness.ts'
 

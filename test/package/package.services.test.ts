@@ -8,7 +8,7 @@ import { publint } from 'publint'
 import { formatMessage } from 'publint/utils'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ROOT, scratchDir } from '../sdk/bundle.ts'
-import { createVhost } from '../support/rabbit.ts'
+import { createVhost } from '../support/broker/rabbit.ts'
 
 const inModules = (...names: string[]) => join(ROOT, 'node_modules', ...names)
 const TSC = inModules('typescript', 'bin', 'tsc')

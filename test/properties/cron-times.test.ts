@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { nextTick, type Schedule } from '../../src/job/cron-times.ts'
+import { nextTick, type Schedule } from '../../src/job/cron/times.ts'
 
 const MINUTE_MS = 60_000
 const ZONES = [

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect } from 'vitest'
-import { type Answer, jobOf, jobsOf, type OjsClient } from '../support/client.ts'
-import { eventually } from '../support/in-process.ts'
+import { type Answer, jobOf, jobsOf, type OjsClient } from '../support/gateway/client.ts'
+import { eventually } from '../support/gateway/in-process.ts'
 import {
   afterFailure,
   apply,

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { freshQueue, gatewayForAll } from '../operations/harness.ts'
-import { OjsClient } from '../support/client.ts'
+import { OjsClient } from '../support/gateway/client.ts'
 import { CLIENTS, COMMANDS, type Real, tidy } from './life-commands.ts'
 import { Model, moves } from './life-model.ts'
 

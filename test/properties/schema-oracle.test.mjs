@@ -1,9 +1,9 @@
 import { registerSchema, unregisterSchema, validate } from '@hyperjump/json-schema/draft-2020-12'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { compileArgsSchema } from '../../src/schemas/args-schema.ts'
-import { Fuel, OutOfFuel } from '../../src/schemas/fuel.ts'
-import { SchemaFault } from '../../src/schemas/schema-fault.ts'
+import { compileArgsSchema } from '../../src/schemas/args/args-schema.ts'
+import { Fuel, OutOfFuel } from '../../src/schemas/args/cost-budget.ts'
+import { SchemaFault } from '../../src/schemas/args/schema-fault.ts'
 
 const DRAFT = 'https://json-schema.org/draft/2020-12/schema'
 const URI = 'https://example.test/args'

@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import type { JobRow, NewJob } from '../../src/job/job.ts'
-import type { Said } from '../../src/job/report.ts'
-import { WORKFLOW_STATES } from '../../src/job/workflow.ts'
+import type { Said } from '../../src/job/native/report.ts'
+import { WORKFLOW_STATES } from '../../src/job/workflow/workflow.ts'
 import type { SqliteLedger } from '../../src/ledger/sqlite/ledger.ts'
-import { eventOf, REPORT } from '../ledger/contract-reports.ts'
+import { eventOf, REPORT } from '../ledger/contract/reports.ts'
 import {
   expectCounts,
   FAILED,
@@ -14,9 +14,9 @@ import {
   TERMS,
   token,
 } from '../ledger/harness.ts'
-import { sqliteHarnesses } from '../ledger/sqlite-harness.ts'
-import { newJob } from '../support/jobs.ts'
-import { newGraph } from '../support/workflows.ts'
+import { sqliteHarnesses } from '../ledger/sqlite/harness.ts'
+import { newJob } from '../support/gateway/jobs.ts'
+import { newGraph } from '../support/gateway/workflows.ts'
 
 const FAILURE = { code: 'e', type: 'e', message: 'm', retryable: true }
 const GRAPH = { a: [], b: [], c: ['a'], d: ['a', 'b'], e: ['c', 'd'] }

@@ -2,8 +2,8 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { isErased, JOB_STATES, type NewJob } from '../../src/job/job.ts'
 import { FAILED, fenceOf, NOW, TERMS, token } from '../ledger/harness.ts'
-import { type SqliteHarness, sqliteHarnesses } from '../ledger/sqlite-harness.ts'
-import { newJob } from '../support/jobs.ts'
+import { type SqliteHarness, sqliteHarnesses } from '../ledger/sqlite/harness.ts'
+import { newJob } from '../support/gateway/jobs.ts'
 
 /** Two of them begin alike, as far as the index of unique keys can tell. */
 const KEYS = ['0123456789-one', '0123456789-two', 'abcdefghij-one', '012fffffff-one']

@@ -1,14 +1,14 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { planWorkflow } from '../../src/job/workflow/plan.ts'
+import { nodesIn } from '../../src/job/workflow/results.ts'
 import {
   decideNode,
   type GraphStep,
   type Outcome,
   type Plan,
   type PlannedJob,
-} from '../../src/job/workflow.ts'
-import { planWorkflow } from '../../src/job/workflow-plan.ts'
-import { nodesIn } from '../../src/job/workflow-results.ts'
+} from '../../src/job/workflow/workflow.ts'
 
 /** Which jobs succeed, by id, and in which order they end. */
 interface Fate {

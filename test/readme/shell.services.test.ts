@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, expect, it } from 'vitest'
 import { gatewayForAll } from '../operations/harness.ts'
-import { startTestGateway } from '../support/in-process.ts'
+import { startTestGateway } from '../support/gateway/in-process.ts'
 import { type Block, blocks, README_URL, ROOT } from './blocks.ts'
 
 // Runs the README's commands in their order in one shell, as a reader would type them. Only the address is

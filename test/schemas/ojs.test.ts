@@ -6,7 +6,7 @@ import { OJS_SCHEMAS, ojsSchema } from '../../src/schemas/ojs/catalogue.ts'
 import { EventRing } from '../../src/telemetry/event-ring.ts'
 import { uuid7 } from '../../src/uuid.ts'
 import { jobRow } from '../http/job-rows.ts'
-import { assertEnvelope, assertEnvelopes, ojsErrors } from '../support/envelope.ts'
+import { assertEnvelope, assertEnvelopes, ojsErrors } from '../support/checker/envelope.ts'
 
 /** Seed 003, unchanged. */
 const SEED = readFileSync(join(import.meta.dirname, 'seed-003.txt'), 'utf8')

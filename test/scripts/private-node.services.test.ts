@@ -10,10 +10,10 @@ import {
   clearLongQueuePolicy,
   needsLongQueuePolicy,
   setLongQueuePolicy,
-} from '../../scripts/long-queues.mjs'
-import { findEpmd } from '../../scripts/rabbitmq-package.mjs'
-import { eventually } from '../support/in-process.ts'
-import { createVhost, type PrivateNode, startPrivateNode } from '../support/rabbit.ts'
+} from '../../scripts/broker/long-queues.mjs'
+import { findEpmd } from '../../scripts/broker/rabbitmq-package.mjs'
+import { createVhost, type PrivateNode, startPrivateNode } from '../support/broker/rabbit.ts'
+import { eventually } from '../support/gateway/in-process.ts'
 
 describe('a vhost of the shared node', () => {
   test('takes connections, lists its queues, closes its connections, and can be dropped', async () => {

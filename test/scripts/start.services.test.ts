@@ -5,11 +5,11 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import { needsLongQueuePolicy } from '../../scripts/long-queues.mjs'
-import { findRabbitmqSbin } from '../../scripts/rabbitmq-package.mjs'
-import { removeFolder } from '../../scripts/remove-folder.mjs'
-import { eventually } from '../support/in-process.ts'
-import { vhostForAll } from '../support/rabbit.ts'
+import { needsLongQueuePolicy } from '../../scripts/broker/long-queues.mjs'
+import { findRabbitmqSbin } from '../../scripts/broker/rabbitmq-package.mjs'
+import { removeFolder } from '../../scripts/process/remove-folder.mjs'
+import { vhostForAll } from '../support/broker/rabbit.ts'
+import { eventually } from '../support/gateway/in-process.ts'
 
 const REPOSITORY = resolve(import.meta.dirname, '../..')
 /** What `npm start` reads besides its scripts. With these, there is nothing to install or build. */

@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test, vi } from 'vitest'
-import { countOf, sumOfAll } from '../../scripts/test-count.mjs'
-import { needsOf, PROJECTS } from '../../scripts/test-projects.mjs'
+import { countOf, sumOfAll } from '../../scripts/test/count.mjs'
+import { needsOf, PROJECTS } from '../../scripts/test/projects.mjs'
 import config from '../../vitest.config.ts'
 
 const dir = mkdtempSync(join(tmpdir(), 'ojs-count-'))

@@ -7,7 +7,7 @@ import type {
   Settlement,
   SourceOptions,
   SourceSink,
-} from '../../src/sdk/source.ts'
+} from '../../src/sdk/worker/source.ts'
 
 let count = 0
 

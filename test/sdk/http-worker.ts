@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, expect, vi } from 'vitest'
-import { OJSError, OJSTransportError } from '../../src/sdk/errors.ts'
-import type { JobContext } from '../../src/sdk/execution.ts'
 import type { Job } from '../../src/sdk/job.ts'
-import { OJSWorker } from '../../src/sdk/worker.ts'
-import type { OJSWorkerOptions } from '../../src/sdk/worker-options.ts'
+import { OJSError, OJSTransportError } from '../../src/sdk/transport/errors.ts'
+import type { JobContext } from '../../src/sdk/worker/execution.ts'
+import { OJSWorker } from '../../src/sdk/worker/worker.ts'
+import type { OJSWorkerOptions } from '../../src/sdk/worker/worker-options.ts'
 import { newJob, newLogger } from './fake-source.ts'
 import { ScriptedTransport } from './scripted-transport.ts'
 

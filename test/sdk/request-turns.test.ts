@@ -1,4 +1,5 @@
 import { describe, expect, test, vi } from 'vitest'
+import { Slots } from '../../src/sdk/async/semaphore.ts'
 import {
   type Fetch,
   HttpTransport,
@@ -6,7 +7,6 @@ import {
   OJSTransportError,
   OJSWorker,
 } from '../../src/sdk/index.ts'
-import { Slots } from '../../src/sdk/slots.ts'
 
 const AT_ONCE = 128
 

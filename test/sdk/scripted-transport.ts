@@ -1,4 +1,8 @@
-import type { Transport, TransportRequest, TransportResponse } from '../../src/sdk/transport.ts'
+import type {
+  Transport,
+  TransportRequest,
+  TransportResponse,
+} from '../../src/sdk/transport/transport.ts'
 
 type Body = Record<string, unknown>
 

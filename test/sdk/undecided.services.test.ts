@@ -1,9 +1,9 @@
 import { v7 } from 'uuid'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { OJSClient, OJSTransportError } from '../../src/sdk/index.ts'
-import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
-import { createVhost, type Vhost } from '../support/rabbit.ts'
-import { TcpProxy } from '../support/tcp-proxy.ts'
+import { createVhost, type Vhost } from '../support/broker/rabbit.ts'
+import { TcpProxy } from '../support/broker/tcp-proxy.ts'
+import { eventually, startTestGateway, type TestGateway } from '../support/gateway/in-process.ts'
 
 let vhost: Vhost
 let proxy: TcpProxy

@@ -6,10 +6,10 @@ import type { Loop } from '../../src/services/loop.ts'
 import { promoter } from '../../src/services/promoter.ts'
 import { reaper } from '../../src/services/reaper.ts'
 import { fetched, NOW, pushed } from '../ledger/harness.ts'
-import { ledgerOfTest } from '../ledger/sqlite-harness.ts'
-import { onToldBroker } from '../operations/told-broker.ts'
-import { holdTimers } from '../support/held-timers.ts'
-import { eventually } from '../support/in-process.ts'
+import { ledgerOfTest } from '../ledger/sqlite/harness.ts'
+import { onToldBroker } from '../operations/job-messages/told-broker.ts'
+import { eventually } from '../support/gateway/in-process.ts'
+import { holdTimers } from '../support/time/held-timers.ts'
 
 /** More than one page of any of the services. */
 const MANY = 501

@@ -2,8 +2,8 @@ import { expect, it, vi } from 'vitest'
 import type { Deps } from '../../src/operations/deps.ts'
 import { cron } from '../../src/services/cron.ts'
 import { NOW } from '../ledger/harness.ts'
-import { ledgerOfTest } from '../ledger/sqlite-harness.ts'
-import { onToldBroker } from '../operations/told-broker.ts'
+import { ledgerOfTest } from '../ledger/sqlite/harness.ts'
+import { onToldBroker } from '../operations/job-messages/told-broker.ts'
 
 const harness = ledgerOfTest()
 

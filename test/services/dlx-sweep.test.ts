@@ -15,9 +15,9 @@ import {
   TERMS,
   token,
 } from '../ledger/harness.ts'
-import { ledgerOfTest } from '../ledger/sqlite-harness.ts'
-import { onToldBroker } from '../operations/told-broker.ts'
-import { inOrder } from '../support/order.ts'
+import { ledgerOfTest } from '../ledger/sqlite/harness.ts'
+import { onToldBroker } from '../operations/job-messages/told-broker.ts'
+import { inOrder } from '../support/broker/order.ts'
 
 const ALL: SweptDeadLetters = { removed: 1, kept: 0, isComplete: true }
 

@@ -1,8 +1,8 @@
 import { beforeEach, expect, it, vi } from 'vitest'
 import { expiry } from '../../src/services/expiry.ts'
 import { NOW, pushed, rowOf, settleLazily } from '../ledger/harness.ts'
-import { ledgerOfTest } from '../ledger/sqlite-harness.ts'
-import { onToldBroker, type ToldStage } from '../operations/told-broker.ts'
+import { ledgerOfTest } from '../ledger/sqlite/harness.ts'
+import { onToldBroker, type ToldStage } from '../operations/job-messages/told-broker.ts'
 import { runningUntil } from './running.ts'
 
 const harness = ledgerOfTest()

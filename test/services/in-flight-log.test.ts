@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { inFlightLog } from '../../src/services/in-flight-log.ts'
 import { fetched, pushed } from '../ledger/harness.ts'
-import { ledgerOfTest } from '../ledger/sqlite-harness.ts'
-import { onToldBroker } from '../operations/told-broker.ts'
+import { ledgerOfTest } from '../ledger/sqlite/harness.ts'
+import { onToldBroker } from '../operations/job-messages/told-broker.ts'
 
 const harness = ledgerOfTest()
 beforeEach(() => {

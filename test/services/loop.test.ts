@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { afterEach, expect, it, vi } from 'vitest'
 import { Loop, type LoopOptions } from '../../src/services/loop.ts'
-import { SILENT } from '../support/silent.ts'
+import { SILENT } from '../support/time/silent.ts'
 
 /** An interval that no test waits for. */
 const NEVER_MS = 3_600_000

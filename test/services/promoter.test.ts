@@ -3,8 +3,8 @@ import type { NewJob } from '../../src/job/job.ts'
 import type { Deps } from '../../src/operations/deps.ts'
 import { promoter } from '../../src/services/promoter.ts'
 import { FAILED, fenceOf, fetched, NOW, pushed, rowOf } from '../ledger/harness.ts'
-import { ledgerOfTest } from '../ledger/sqlite-harness.ts'
-import { onToldBroker, type ToldStage } from '../operations/told-broker.ts'
+import { ledgerOfTest } from '../ledger/sqlite/harness.ts'
+import { onToldBroker, type ToldStage } from '../operations/job-messages/told-broker.ts'
 import { runningUntil } from './running.ts'
 
 const HOURS_MS = 7_200_000

@@ -2,13 +2,13 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { PublishOutcome } from '../../src/broker/broker.ts'
 import type { JobRow } from '../../src/job/job.ts'
 import type { Deps } from '../../src/operations/deps.ts'
+import { push } from '../../src/operations/enqueue/push.ts'
 import { sendThenSettle } from '../../src/operations/lease/lease-end.ts'
-import { push } from '../../src/operations/push.ts'
 import { type Relay, relay } from '../../src/services/relay.ts'
 import { FAILED, fetched, NOW, pushed, settleLazily } from '../ledger/harness.ts'
-import { ledgerOfTest } from '../ledger/sqlite-harness.ts'
-import { onToldBroker } from '../operations/told-broker.ts'
-import { eventually } from '../support/in-process.ts'
+import { ledgerOfTest } from '../ledger/sqlite/harness.ts'
+import { onToldBroker } from '../operations/job-messages/told-broker.ts'
+import { eventually } from '../support/gateway/in-process.ts'
 
 const DELAY_MS = 125
 const PERIOD_MS = 30_000

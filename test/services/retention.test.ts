@@ -2,7 +2,7 @@ import { expect, it, vi } from 'vitest'
 import type { Deps } from '../../src/operations/deps.ts'
 import { retention } from '../../src/services/retention.ts'
 import { NOW } from '../ledger/harness.ts'
-import { SILENT } from '../support/silent.ts'
+import { SILENT } from '../support/time/silent.ts'
 
 const KEPT = { completedMs: 1, cancelledMs: 20, discardedMs: 300, deadLettersMs: 4_000 }
 const WEEK_MS = 7 * 86_400_000

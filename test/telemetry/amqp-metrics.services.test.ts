@@ -1,9 +1,9 @@
 import { spawnSync } from 'node:child_process'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { adminForAll } from '../broker/fixtures.ts'
-import { eventually, startTestGateway, type TestGateway } from '../support/in-process.ts'
-import { vhostForAll } from '../support/rabbit.ts'
-import { type Method, Wire } from '../support/wire.ts'
+import { vhostForAll } from '../support/broker/rabbit.ts'
+import { type Method, Wire } from '../support/broker/wire.ts'
+import { eventually, startTestGateway, type TestGateway } from '../support/gateway/in-process.ts'
 import { difference, type Samples, samplesOf, scrape } from './exposition-text.ts'
 
 /** Deliveries per consumer: a utilization of 1 means that all of them are unacknowledged. */

@@ -1,4 +1,4 @@
-import type { TestGateway } from '../support/in-process.ts'
+import type { TestGateway } from '../support/gateway/in-process.ts'
 
 /** Values by `name{labels}`. Buckets and sums of histograms are left out. */
 export type Samples = Readonly<Record<string, number>>

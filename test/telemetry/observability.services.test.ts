@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { jobOf } from '../support/client.ts'
-import { gatewayProcessForAll } from '../support/gateway.ts'
-import { eventually } from '../support/in-process.ts'
+import { jobOf } from '../support/gateway/client.ts'
+import { gatewayProcessForAll } from '../support/gateway/gateway.ts'
+import { eventually } from '../support/gateway/in-process.ts'
 
 const PACKAGE = join(import.meta.dirname, '../../package.json')
 const TRACE_ID = '0af7651916cd43dd8448eb211c80319c'

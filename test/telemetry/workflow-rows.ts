@@ -1,4 +1,4 @@
-import type { EndedStep, WorkflowRow } from '../../src/job/workflow-row.ts'
+import type { EndedStep, WorkflowRow } from '../../src/job/workflow/row.ts'
 
 /** A workflow as the ledger would return it, for tests of what telemetry makes of it. */
 export function workflowRow(change: Partial<WorkflowRow> = {}): WorkflowRow {

@@ -1,13 +1,13 @@
 import { expect, test, vi } from 'vitest'
 import type { PublishOutcome } from '../../src/broker/broker.ts'
-import type { LiveDelivery } from '../../src/broker/delivery.ts'
+import type { LiveDelivery } from '../../src/broker/consume/delivery.ts'
 import type { ReportedOutcome } from '../../src/job/request.ts'
 import { AmqpLease, type LeaseDeps } from '../../src/worker/amqp-lease.ts'
+import type { TokenJob } from '../../src/worker/message-job.ts'
 import { Reporter, type ReportOutcome } from '../../src/worker/reporter.ts'
-import type { FailedRun } from '../../src/worker/retry-token.ts'
-import type { TokenJob } from '../../src/worker/token-job.ts'
+import type { FailedRun } from '../../src/worker/retry-message.ts'
 import { logger } from '../broker/harness.ts'
-import { deferred } from '../support/deferred.ts'
+import { deferred } from '../support/time/deferred.ts'
 
 const FAILURE = { code: 'boom', type: 'Boom', message: 'm', retryable: true }
 

@@ -2,7 +2,7 @@ import { v7 } from 'uuid'
 import { expect, test, vi } from 'vitest'
 import type { PublishOutcome } from '../../src/broker/broker.ts'
 import { AmqpTransport } from '../../src/worker/amqp-transport.ts'
-import type { AmqpLink } from '../../src/worker/link.ts'
+import type { AmqpLink } from '../../src/worker/connection.ts'
 
 /** Sends POST /jobs over a link that is changed by `given`. */
 function push(given: object, path = '/jobs', body: object = { type: 't', args: [] }) {

@@ -1,14 +1,14 @@
 import type { ConsumeMessage } from 'amqplib'
 import { expect, test, vi } from 'vitest'
-import type { Block } from '../../src/broker/block.ts'
-import { LiveDelivery } from '../../src/broker/delivery.ts'
+import type { Block } from '../../src/broker/consume/consumer-channel.ts'
+import { LiveDelivery } from '../../src/broker/consume/delivery.ts'
 import type { ReportedOutcome } from '../../src/job/request.ts'
-import type { Lease, SourceSink } from '../../src/sdk/source.ts'
+import type { Lease, SourceSink } from '../../src/sdk/worker/source.ts'
 import type { LeaseDeps } from '../../src/worker/amqp-lease.ts'
 import { Dispatcher } from '../../src/worker/dispatcher.ts'
 import type { ReportOutcome } from '../../src/worker/reporter.ts'
 import { logger } from '../broker/harness.ts'
-import { deferred } from '../support/deferred.ts'
+import { deferred } from '../support/time/deferred.ts'
 
 const BODY = { specversion: '1.0', id: 'j', type: 't', args: [], timeout_ms: 0, max_attempts: 3 }
 

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
-import type { LiveDelivery } from '../../src/broker/delivery.ts'
-import { failureOf } from '../../src/job/failure.ts'
-import { ack } from '../../src/operations/ack.ts'
+import type { LiveDelivery } from '../../src/broker/consume/delivery.ts'
+import { failureOf } from '../../src/job/retry/failure.ts'
 import type { Deps } from '../../src/operations/deps.ts'
-import { Tokens } from '../../src/operations/token/tokens.ts'
-import { parseReport, REPORT_EVENTS } from '../../src/schemas/control.ts'
-import { parseJsonList } from '../../src/schemas/json-list.ts'
+import { Tokens } from '../../src/operations/job-messages/tracker.ts'
+import { ack } from '../../src/operations/lease/ack.ts'
+import { parseJsonList } from '../../src/schemas/json/json-list.ts'
+import { parseReport, REPORT_EVENTS } from '../../src/schemas/requests/control.ts'
 import {
   type EventName,
   errorMember,
@@ -14,8 +14,8 @@ import {
   resultMember,
   startMember,
 } from '../../src/worker/event-text.ts'
-import { canBeHeld, shownMembers } from '../../src/worker/shown-job.ts'
-import type { TokenJob } from '../../src/worker/token-job.ts'
+import type { TokenJob } from '../../src/worker/message-job.ts'
+import { canBeHeld, shownMembers } from '../../src/worker/reported-job.ts'
 
 const nested = (levels: number): unknown => (levels === 0 ? 1 : [nested(levels - 1)])
 

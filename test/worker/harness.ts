@@ -1,15 +1,15 @@
 import type { ConsumeMessage } from 'amqplib'
 import { v7 } from 'uuid'
 import { afterEach } from 'vitest'
+import { tokenOf } from '../../src/broker/messages/job-message.ts'
 import { createNames } from '../../src/broker/names.ts'
-import { tokenOf } from '../../src/broker/token.ts'
-import type { Handler } from '../../src/sdk/execution.ts'
+import type { Handler } from '../../src/sdk/worker/execution.ts'
 import { NativeWorker, type NativeWorkerOptions } from '../../src/worker/index.ts'
 import { type Admin, connectAdmin, row } from '../broker/harness.ts'
-import { deferred } from '../support/deferred.ts'
-import { eventually } from '../support/in-process.ts'
-import { forAll } from '../support/late.ts'
-import { type Vhost, vhostForAll } from '../support/rabbit.ts'
+import { type Vhost, vhostForAll } from '../support/broker/rabbit.ts'
+import { eventually } from '../support/gateway/in-process.ts'
+import { deferred } from '../support/time/deferred.ts'
+import { forAll } from '../support/time/late.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: bodies are read as a gateway would, member by member
 type Json = any

@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest'
-import { parseNativeHeartbeat } from '../../src/schemas/control.ts'
+import { parseNativeHeartbeat } from '../../src/schemas/requests/control.ts'
 import type { WorkerLogger } from '../../src/sdk/index.ts'
 import {
   type AmqpOptions,

@@ -1,12 +1,12 @@
 import type { Request, Response } from 'express'
 import { timestamp } from '../../job/document.ts'
-import type { ListedWorker } from '../../operations/worker-registry.ts'
-import { directWorker, listWorkers } from '../../operations/workers.ts'
-import { answer } from '../answer.ts'
-import { readOptionalJson } from '../body.ts'
-import { pageOf, pagination } from '../query.ts'
+import type { ListedWorker } from '../../operations/workers/worker-registry.ts'
+import { directWorker, listWorkers } from '../../operations/workers/workers.ts'
+import { readOptionalJson } from '../message/body.ts'
+import { pageOf, pagination } from '../message/query.ts'
+import { answer } from '../message/respond.ts'
 import { pathParameter, type Route } from '../route.ts'
-import type { Door } from './door.ts'
+import type { Door } from './route-deps.ts'
 
 /** Lists the workers, and tells them to go quiet or to terminate (ojs-digest §11); not part of the seeds. */
 export function adminWorkerRoutes(door: Door): Route[] {

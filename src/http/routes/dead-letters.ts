@@ -4,12 +4,12 @@ import {
   deleteDeadLetter,
   listDeadLetters,
   retryDeadLetter,
-} from '../../operations/dead-letters.ts'
-import { answer } from '../answer.ts'
-import { readOptionalJson } from '../body.ts'
-import { pageOf, pagination, parameter, shortened } from '../query.ts'
+} from '../../operations/dead-letters/dead-letters.ts'
+import { readOptionalJson } from '../message/body.ts'
+import { pageOf, pagination, parameter, shortened } from '../message/query.ts'
+import { answer } from '../message/respond.ts'
 import { pathParameter, type Route } from '../route.ts'
-import type { Door } from './door.ts'
+import type { Door } from './route-deps.ts'
 
 const DEAD_LETTER = '/ojs/v1/dead-letter'
 

@@ -1,7 +1,7 @@
-import { answer } from '../answer.ts'
-import { integer, list, parameter } from '../query.ts'
+import { integer, list, parameter } from '../message/query.ts'
+import { answer } from '../message/respond.ts'
 import type { Route } from '../route.ts'
-import type { Door } from './door.ts'
+import type { Door } from './route-deps.ts'
 
 const DEFAULT_LIMIT = 100
 const MAX_LIMIT = 1_000

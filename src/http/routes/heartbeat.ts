@@ -1,9 +1,9 @@
 import { timestamp } from '../../job/document.ts'
-import { type Heartbeat, heartbeat } from '../../operations/heartbeat.ts'
-import { answer } from '../answer.ts'
-import { readJson } from '../body.ts'
+import { type Heartbeat, heartbeat } from '../../operations/lease/heartbeat.ts'
+import { readJson } from '../message/body.ts'
+import { answer } from '../message/respond.ts'
 import type { Route } from '../route.ts'
-import type { Door } from './door.ts'
+import type { Door } from './route-deps.ts'
 
 /** The longest interval between beats: a sixth of the silence after which a worker is stale. */
 const INTERVAL_MS = 5_000

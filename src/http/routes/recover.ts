@@ -1,9 +1,9 @@
 import { OjsError } from '../../errors.ts'
-import { recoverable, recoverQueue } from '../../operations/recover.ts'
-import { answer } from '../answer.ts'
-import { readOptionalJson } from '../body.ts'
+import { recoverable, recoverQueue } from '../../operations/queues/recover.ts'
+import { readOptionalJson } from '../message/body.ts'
+import { answer } from '../message/respond.ts'
 import { pathParameter, type Route } from '../route.ts'
-import type { Door } from './door.ts'
+import type { Door } from './route-deps.ts'
 
 /** Declares a lost queue again and publishes its jobs again; not part of the seeds. */
 export function recoverRoutes({ deps }: Door): Route[] {

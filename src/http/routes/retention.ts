@@ -1,6 +1,6 @@
-import { answer } from '../answer.ts'
+import { answer } from '../message/respond.ts'
 import type { Route } from '../route.ts'
-import type { Door } from './door.ts'
+import type { Door } from './route-deps.ts'
 
 /** Lets retention go on that is held because of the clock; not part of the seeds. */
 export function retentionRoutes({ deps }: Door): Route[] {

@@ -1,10 +1,10 @@
 import { timestamp } from '../../job/document.ts'
 import { deleteSchema, getSchema, listSchemas, registerSchema } from '../../operations/schemas.ts'
-import { answer, replayHeader } from '../answer.ts'
-import { readJson } from '../body.ts'
-import { pageOf, pagination } from '../query.ts'
+import { readJson } from '../message/body.ts'
+import { pageOf, pagination } from '../message/query.ts'
+import { answer, replayHeader } from '../message/respond.ts'
 import { pathParameter, type Route } from '../route.ts'
-import type { Door } from './door.ts'
+import type { Door } from './route-deps.ts'
 
 const SCHEMAS = '/ojs/v1/schemas'
 

@@ -1,8 +1,8 @@
 import { withoutReasons } from '../../operations/health.ts'
-import { isServed } from '../access.ts'
-import { answer, answerText } from '../answer.ts'
+import { isServed } from '../access/roles.ts'
+import { answer, answerText } from '../message/respond.ts'
 import type { Route } from '../route.ts'
-import type { Door } from './door.ts'
+import type { Door } from './route-deps.ts'
 
 /** Manifest, health and metrics (seed 001 §8, §21; ojs-digest §15.1). */
 export function systemRoutes({ needsKeys, health, manifest, metrics }: Door): Route[] {

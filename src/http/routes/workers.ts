@@ -1,15 +1,15 @@
 import type { Request, Response } from 'express'
 import { jobDocument, timestamp } from '../../job/document.ts'
 import type { JobRow } from '../../job/job.ts'
-import { ack } from '../../operations/ack.ts'
 import type { Deps } from '../../operations/deps.ts'
-import { fetch, giveBack } from '../../operations/fetch.ts'
-import { nack } from '../../operations/nack.ts'
+import { fetch, giveBack } from '../../operations/fetch/fetch.ts'
+import { ack } from '../../operations/lease/ack.ts'
+import { nack } from '../../operations/lease/nack.ts'
 import { traced } from '../../telemetry/tracing.ts'
-import { answer } from '../answer.ts'
-import { readJson } from '../body.ts'
+import { readJson } from '../message/body.ts'
+import { answer } from '../message/respond.ts'
 import type { Route } from '../route.ts'
-import type { Door } from './door.ts'
+import type { Door } from './route-deps.ts'
 
 /** FETCH, ACK and FAIL (seed 001 §10.1 to §10.3). */
 export function workerRoutes(door: Door): Route[] {

@@ -1,24 +1,24 @@
 import type { Request } from 'express'
 import { echoed, invalidField } from '../../errors.ts'
-import { WORKFLOW_STATES, type WorkflowState } from '../../job/workflow.ts'
 import {
   cancellationDocument,
   workflowDocument,
   workflowSummary,
-} from '../../job/workflow-document.ts'
-import type { WorkflowHead, WorkflowRow } from '../../job/workflow-row.ts'
+} from '../../job/workflow/document.ts'
+import type { WorkflowHead, WorkflowRow } from '../../job/workflow/row.ts'
+import { WORKFLOW_STATES, type WorkflowState } from '../../job/workflow/workflow.ts'
 import {
   cancelWorkflow,
   createWorkflow,
   getWorkflow,
   listWorkflows,
-} from '../../operations/workflows.ts'
-import { LIST_LIMITS } from '../../schemas/json-text.ts'
-import { answer, replayHeader } from '../answer.ts'
-import { readJson } from '../body.ts'
-import { pageOf, pagination, parameter } from '../query.ts'
+} from '../../operations/workflows/workflows.ts'
+import { LIST_LIMITS } from '../../schemas/json/json-text.ts'
+import { readJson } from '../message/body.ts'
+import { pageOf, pagination, parameter } from '../message/query.ts'
+import { answer, replayHeader } from '../message/respond.ts'
 import { pathParameter, type Route } from '../route.ts'
-import type { Door } from './door.ts'
+import type { Door } from './route-deps.ts'
 
 const WORKFLOWS = '/ojs/v1/workflows'
 

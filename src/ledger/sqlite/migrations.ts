@@ -1,7 +1,6 @@
 import { resolve } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Logger } from '../../logger.ts'
-import { type Database, inTransaction } from './driver.ts'
 import { sql as jobs } from './migrations/0001-jobs.ts'
 import { sql as lifecycle } from './migrations/0002-lifecycle.ts'
 import { sql as control } from './migrations/0003-control.ts'
@@ -26,6 +25,7 @@ import { sql as schemaVersions } from './migrations/0021-schema-versions.ts'
 import { sql as runningMark } from './migrations/0022-running-mark.ts'
 import { sql as seenAt } from './migrations/0023-seen-at.ts'
 import { LEDGER_ID, RUNNING_ID } from './running-mark.ts'
+import { type Database, inTransaction } from './sql/driver.ts'
 
 /** In order; the number of a migration is its place, starting at 1. Never edit the SQL of a released one. */
 export const MIGRATIONS: readonly string[] = [

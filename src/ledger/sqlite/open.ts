@@ -13,11 +13,11 @@ import { dirname } from 'node:path'
 import { messageOf } from '../../errors.ts'
 import type { Logger } from '../../logger.ts'
 import type { LedgerWarning } from '../ledger.ts'
-import { adviceOn, type Database, openDatabase, SQLITE, sqliteCode } from './driver.ts'
 import { FileWatch, identityOf } from './file-watch.ts'
 import { SqliteLedger } from './ledger.ts'
 import { migrate, refuseOthers } from './migrations.ts'
 import { cutShort, type FoundFiles, lookAtFiles, markRunning, markStopped } from './running-mark.ts'
+import { adviceOn, type Database, openDatabase, SQLITE, sqliteCode } from './sql/driver.ts'
 
 export interface SqliteLedgerOptions {
   /** The ledger's file; its directory is created if it is missing. */

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { closeSync, fstatSync, ftruncateSync, openSync, readFileSync, readSync } from 'node:fs'
 import type { LedgerWarning } from '../ledger.ts'
-import { type Database, inTransaction, onlyRow, SQLITE, sqliteCode } from './driver.ts'
+import { type Database, inTransaction, onlyRow, SQLITE, sqliteCode } from './sql/driver.ts'
 import { scanWal, type WalScan } from './wal-scan.ts'
 
 /** "OJSL": marks the file as a ledger, so that no other SQLite file is ever written to. */

@@ -1,9 +1,9 @@
 import type { NewJob } from '../../job/job.ts'
 import type { EnqueueTerms, Unsettled } from '../../ledger/enqueued.ts'
 import type { Deps } from '../deps.ts'
-import { idTaken } from '../job-refusals.ts'
+import { idTaken } from '../job-errors.ts'
 import { visibleJob } from '../visible-job.ts'
-import { OthersFirst } from './others-first.ts'
+import { OthersFirst } from './wait-for-conflicts.ts'
 
 interface Enqueueing {
   jobs: readonly NewJob[]

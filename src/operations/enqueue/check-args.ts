@@ -1,6 +1,6 @@
 import { invalidField, OjsError, unavailable } from '../../errors.ts'
-import type { Violation } from '../../schemas/args-schema.ts'
-import { Fuel, OutOfFuel } from '../../schemas/fuel.ts'
+import type { Violation } from '../../schemas/args/args-schema.ts'
+import { Fuel, OutOfFuel } from '../../schemas/args/cost-budget.ts'
 import { ojsSchema } from '../../schemas/ojs/catalogue.ts'
 import type { Deps } from '../deps.ts'
 

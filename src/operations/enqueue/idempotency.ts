@@ -1,11 +1,11 @@
 import { OjsError } from '../../errors.ts'
-import { fingerprint } from '../../job/canonical-json.ts'
 import type { JobRow } from '../../job/job.ts'
+import { fingerprint } from '../../job/values/canonical-json.ts'
 import type { KeyedRequest, Remembered } from '../../ledger/idempotency.ts'
 import { startNow } from '../../slices.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 import { visibleJob } from '../visible-job.ts'
-import { OthersFirst } from './others-first.ts'
+import { OthersFirst } from './wait-for-conflicts.ts'
 
 const HEADER = 'Idempotency-Key'
 

@@ -1,6 +1,6 @@
 import type { Delivery } from '../../broker/broker.ts'
 import { busy, type MemoryShare, UNCOUNTED_BYTES } from '../../memory.ts'
-import { heapOfText } from '../../schemas/json-heap.ts'
+import { heapOfText } from '../../schemas/json/json-heap.ts'
 import type { Deps } from '../deps.ts'
 
 /**

@@ -2,7 +2,7 @@ import type { Delivery } from '../../broker/broker.ts'
 import { isTerminal, type JobRow } from '../../job/job.ts'
 import type { AttemptFence } from '../../ledger/leases.ts'
 import type { Deps } from '../deps.ts'
-import { isFailure, leaveToRelay, sendToken } from '../token/send-token.ts'
+import { isFailure, leaveToRelay, sendToken } from '../job-messages/send.ts'
 
 /**
  * Acknowledges the delivery of a lease that has ended, and unparks deliveries that waited for its row to

@@ -1,8 +1,8 @@
-import { publishRefusal } from '../../broker/refusals.ts'
+import { publishRefusal } from '../../broker/broker-errors.ts'
 import type { NamedJob } from '../../job/request.ts'
-import { briefly, broadcastCancel } from '../broadcasts.ts'
 import { followBriefly } from '../cancel.ts'
 import type { Deps, RequestContext } from '../deps.ts'
+import { briefly, broadcastCancel } from '../workers/broadcasts.ts'
 import { NOTHING_REFUSED, type Refused, refusedOf, scopeOf } from './scope.ts'
 import { isForLater } from './unknown-jobs.ts'
 

@@ -1,8 +1,8 @@
-import { decideNativeClaim } from '../../job/native-claim.ts'
+import { decideNativeClaim } from '../../job/native/claim.ts'
 import type { NativeClaim } from '../../job/request.ts'
 import type { Deps } from '../deps.ts'
 import { earlierWrites } from '../earlier-writes.ts'
-import { isPaused } from '../pause.ts'
+import { isPaused } from '../queues/pause.ts'
 import { scopeOf } from './scope.ts'
 
 export interface NativeClaimAnswer {

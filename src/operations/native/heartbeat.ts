@@ -1,14 +1,14 @@
 import type { JobRow } from '../../job/job.ts'
-import type { Refusal } from '../../job/report.ts'
+import type { Refusal } from '../../job/native/report.ts'
 import type { NativeHeartbeat } from '../../job/request.ts'
 import type { ExtendedLease } from '../../ledger/leases.ts'
 import type { BeatResult } from '../../ledger/native.ts'
 import type { LeaseFacts } from '../../telemetry/events.ts'
-import { broadcastCancel, broadcastDirective } from '../broadcasts.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 import { emitPromoted } from '../emit-promoted.ts'
 import { acknowledgeEarly } from '../lease/hand-over.ts'
-import { isStronger } from '../worker-registry.ts'
+import { broadcastCancel, broadcastDirective } from '../workers/broadcasts.ts'
+import { isStronger } from '../workers/worker-registry.ts'
 import { NOTHING_REFUSED, type Refused, refusedOf, scopeOf } from './scope.ts'
 
 /**

@@ -1,11 +1,11 @@
-import { queueRefusal } from '../../broker/refusals.ts'
-import { failureOf } from '../../job/failure.ts'
+import { queueRefusal } from '../../broker/broker-errors.ts'
 import type { NewJob } from '../../job/job.ts'
-import { attemptKey, type ReportedEvent, type Said } from '../../job/report.ts'
+import { attemptKey, type ReportedEvent, type Said } from '../../job/native/report.ts'
 import type { ReportEvent, ReportRequest } from '../../job/request.ts'
+import { failureOf } from '../../job/retry/failure.ts'
+import { adoptedJob } from '../adopt/adopt.ts'
+import { reportedError } from '../adopt/reported-error.ts'
 import type { Deps } from '../deps.ts'
-import { adoptedJob } from '../enqueue/adopt.ts'
-import { reportedError } from './reported-error.ts'
 import { scopeOf } from './scope.ts'
 
 /** Converts one event of a report to the ledger's form. `begun`: the `beginnings` of the same report. */

@@ -1,4 +1,4 @@
-import type { Refusal } from '../../job/report.ts'
+import type { Refusal } from '../../job/native/report.ts'
 import type { Deps } from '../deps.ts'
 
 /** The queue whose jobs a message of this queue's control queue may concern; null: the jobs of any queue. */

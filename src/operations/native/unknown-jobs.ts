@@ -1,7 +1,7 @@
 import type { PublishOutcome, Unusable } from '../../broker/broker.ts'
-import { publishRefusal } from '../../broker/refusals.ts'
+import { publishRefusal } from '../../broker/broker-errors.ts'
 import { messageOf } from '../../errors.ts'
-import type { ReportedEvent } from '../../job/report.ts'
+import type { ReportedEvent } from '../../job/native/report.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 
 /**

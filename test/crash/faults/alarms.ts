@@ -1,5 +1,5 @@
 import { describe, expect, onTestFailed, test } from 'vitest'
-import type { PrivateNode } from '../../support/rabbit.ts'
+import type { PrivateNode } from '../../support/broker/rabbit.ts'
 import { beat, fetched, nack, openStage, pushed, restOf, untilState } from './stage.ts'
 
 /** What `rabbitmqctl set_disk_free_limit` and `set_vm_memory_high_watermark absolute` call. */

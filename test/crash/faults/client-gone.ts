@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { RawClient, request } from '../../http/raw-client.ts'
-import { eventually, type TestGateway } from '../../support/in-process.ts'
-import type { PrivateNode } from '../../support/rabbit.ts'
+import type { PrivateNode } from '../../support/broker/rabbit.ts'
+import { eventually, type TestGateway } from '../../support/gateway/in-process.ts'
 import { fetched, metric, newQueue, pushed, restOf, useStage } from './stage.ts'
 
 const LEAVING: [name: string, leave: (client: RawClient) => void][] = [

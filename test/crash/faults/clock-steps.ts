@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { type Clock, systemClock } from '../../../src/clock.ts'
-import { eventually, type TestGateway } from '../../support/in-process.ts'
-import type { PrivateNode } from '../../support/rabbit.ts'
+import type { PrivateNode } from '../../support/broker/rabbit.ts'
+import { eventually, type TestGateway } from '../../support/gateway/in-process.ts'
 import { fetched, nack, openStage, pushed, restOf, stateOf, untilState } from './stage.ts'
 
 const STEP_MS = 5 * 60_000

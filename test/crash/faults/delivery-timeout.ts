@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { eventually } from '../../support/in-process.ts'
-import { isRabbitmqFrom, type PrivateNode } from '../../support/rabbit.ts'
+import { isRabbitmqFrom, type PrivateNode } from '../../support/broker/rabbit.ts'
+import { eventually } from '../../support/gateway/in-process.ts'
 import { fetched, metric, openStage, PROFILES, pushed, restOf, stateOf } from './stage.ts'
 
 /** RabbitMQ 4.3 has the timeout in quorum queues only. */

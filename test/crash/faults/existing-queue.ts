@@ -1,9 +1,9 @@
 import { v7 } from 'uuid'
 import { describe, expect, test } from 'vitest'
 import type { Admin } from '../../broker/harness.ts'
-import type { TestGateway } from '../../support/in-process.ts'
-import { runSeedExample } from '../../support/pika.ts'
-import type { PrivateNode } from '../../support/rabbit.ts'
+import { runSeedExample } from '../../support/broker/pika.ts'
+import type { PrivateNode } from '../../support/broker/rabbit.ts'
+import type { TestGateway } from '../../support/gateway/in-process.ts'
 import { fetched, nack, openStage, PROFILES, pushed, restOf, stateOf } from './stage.ts'
 
 /** A queue that was declared with other arguments is kept, used, and reported as a warning. */

@@ -1,5 +1,5 @@
 import { afterAll } from 'vitest'
-import { startPrivateNode } from '../../support/rabbit.ts'
+import { startPrivateNode } from '../../support/broker/rabbit.ts'
 import { alarmFaults } from './alarms.ts'
 import { clientGoneFaults } from './client-gone.ts'
 import { clockFaults } from './clock-steps.ts'

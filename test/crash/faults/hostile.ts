@@ -1,5 +1,5 @@
 import { v7 } from 'uuid'
-import type { PikaPublish } from '../../support/pika.ts'
+import type { PikaPublish } from '../../support/broker/pika.ts'
 import type { Random } from '../random.ts'
 
 /** A message from a publisher that knows where to publish, but not what. */

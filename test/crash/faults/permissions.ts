@@ -1,7 +1,7 @@
 import { v7 } from 'uuid'
 import { describe, expect, test } from 'vitest'
-import { eventually, type TestGateway } from '../../support/in-process.ts'
-import type { PrivateNode, Vhost } from '../../support/rabbit.ts'
+import type { PrivateNode, Vhost } from '../../support/broker/rabbit.ts'
+import { eventually, type TestGateway } from '../../support/gateway/in-process.ts'
 import { fetched, metric, nack, openStage, operate, pushed, restOf } from './stage.ts'
 
 const ALL = '.*'

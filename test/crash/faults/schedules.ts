@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { eventually, type TestGateway } from '../../support/in-process.ts'
-import type { PrivateNode, Vhost } from '../../support/rabbit.ts'
-import { Stopwatch } from '../../support/stopwatch.ts'
+import type { PrivateNode, Vhost } from '../../support/broker/rabbit.ts'
+import { eventually, type TestGateway } from '../../support/gateway/in-process.ts'
+import { Stopwatch } from '../../support/time/stopwatch.ts'
 import { limitedTopology } from './queue-full.ts'
 import { openStage, pushBatch, pushed, type Stage } from './stage.ts'
 

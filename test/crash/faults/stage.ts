@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, onTestFinished } from 'vitest'
-import { managementRequest } from '../../../scripts/management-api.mjs'
+import { managementRequest } from '../../../scripts/broker/management-api.mjs'
 import { type Admin, connectAdmin } from '../../broker/harness.ts'
-import { eventually, startTestGateway, type TestGateway } from '../../support/in-process.ts'
-import type { PrivateNode, Vhost } from '../../support/rabbit.ts'
+import type { PrivateNode, Vhost } from '../../support/broker/rabbit.ts'
+import { eventually, startTestGateway, type TestGateway } from '../../support/gateway/in-process.ts'
 
 /** Everything that one fault needs: a vhost, an administrator in it, and a gateway. */
 export interface Stage {

@@ -1,6 +1,6 @@
 import { v7 } from 'uuid'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { PrivateNode } from '../../support/rabbit.ts'
+import type { PrivateNode } from '../../support/broker/rabbit.ts'
 import { fetched, metric, openStage, pushBatch, pushed, stateOf } from './stage.ts'
 
 const LIMIT = 65_536

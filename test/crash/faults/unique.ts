@@ -1,11 +1,11 @@
 import { v7 } from 'uuid'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { type Answer, jobsOf } from '../../support/client.ts'
-import { Gateway } from '../../support/gateway.ts'
-import { eventually } from '../../support/in-process.ts'
-import { inOrder } from '../../support/order.ts'
-import type { PrivateNode } from '../../support/rabbit.ts'
-import { TcpProxy } from '../../support/tcp-proxy.ts'
+import { inOrder } from '../../support/broker/order.ts'
+import type { PrivateNode } from '../../support/broker/rabbit.ts'
+import { TcpProxy } from '../../support/broker/tcp-proxy.ts'
+import { type Answer, jobsOf } from '../../support/gateway/client.ts'
+import { Gateway } from '../../support/gateway/gateway.ts'
+import { eventually } from '../../support/gateway/in-process.ts'
 import { newQueue, PROFILES } from './stage.ts'
 
 const KEY = { 'Idempotency-Key': 'order-4711' }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import type { TestGateway } from '../../support/in-process.ts'
-import type { PrivateNode } from '../../support/rabbit.ts'
+import type { PrivateNode } from '../../support/broker/rabbit.ts'
+import type { TestGateway } from '../../support/gateway/in-process.ts'
 import {
   beat,
   fetched,

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
 import type { Deps } from '../../../src/operations/deps.ts'
 import { checkArgs } from '../../../src/operations/enqueue/check-args.ts'
-import { ArgsSchemas } from '../../../src/schemas/args-schemas.ts'
-import { Fuel } from '../../../src/schemas/fuel.ts'
+import { ArgsSchemas } from '../../../src/schemas/args/args-schemas.ts'
+import { Fuel } from '../../../src/schemas/args/cost-budget.ts'
 
 const SUBSCHEMAS = 300
 const LARGE = { prefixItems: Array(SUBSCHEMAS - 1).fill(true) }

@@ -1,10 +1,10 @@
 import { setImmediate as settled } from 'node:timers/promises'
 import { beforeEach, describe, expect, it, vi } from 'vitest'
 import type { PublishOutcome } from '../../../src/broker/broker.ts'
-import type { Failure } from '../../../src/job/error-history.ts'
 import type { JobRow } from '../../../src/job/job.ts'
+import type { Failure } from '../../../src/job/retry/error-history.ts'
 import { failLease, returnLease } from '../../../src/operations/lease/fail-lease.ts'
-import { eventOf, REPORT } from '../../ledger/contract-reports.ts'
+import { eventOf, REPORT } from '../../ledger/contract/reports.ts'
 import {
   copyCame,
   fenceOf,
@@ -16,9 +16,9 @@ import {
   TERMS,
   token,
 } from '../../ledger/harness.ts'
-import { ledgerOfTest } from '../../ledger/sqlite-harness.ts'
-import { deferred } from '../../support/deferred.ts'
-import { onToldBroker, type ToldStage, toldDelivery } from '../told-broker.ts'
+import { ledgerOfTest } from '../../ledger/sqlite/harness.ts'
+import { deferred } from '../../support/time/deferred.ts'
+import { onToldBroker, type ToldStage, toldDelivery } from '../job-messages/told-broker.ts'
 
 const FAILURE: Failure = { code: 'e', type: 'e', message: 'it broke', retryable: true }
 

@@ -9,8 +9,8 @@ import {
   toDeadLetters,
 } from '../../../src/operations/lease/lease-end.ts'
 import { fetched, rowOf } from '../../ledger/harness.ts'
-import { ledgerOfTest } from '../../ledger/sqlite-harness.ts'
-import { onToldBroker, type ToldStage, toldDelivery } from '../told-broker.ts'
+import { ledgerOfTest } from '../../ledger/sqlite/harness.ts'
+import { onToldBroker, type ToldStage, toldDelivery } from '../job-messages/told-broker.ts'
 
 const harness = ledgerOfTest()
 let stage: ToldStage

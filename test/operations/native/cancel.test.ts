@@ -1,8 +1,8 @@
 import { beforeEach, expect, it } from 'vitest'
 import type { BrokerStatus, PublishOutcome } from '../../../src/broker/broker.ts'
 import { controlCancel } from '../../../src/operations/native/cancel.ts'
-import { ledgerOfTest } from '../../ledger/sqlite-harness.ts'
-import { onToldBroker, type ToldStage } from '../told-broker.ts'
+import { ledgerOfTest } from '../../ledger/sqlite/harness.ts'
+import { onToldBroker, type ToldStage } from '../job-messages/told-broker.ts'
 
 const harness = ledgerOfTest()
 let stage: ToldStage

@@ -1,15 +1,15 @@
 import { beforeEach, expect, it, vi } from 'vitest'
 import type { Broker, DeadLetter, PublishOutcome } from '../../../src/broker/broker.ts'
-import { shownMessage } from '../../../src/broker/message.ts'
+import { shownMessage } from '../../../src/broker/messages/incoming-message.ts'
 import { OjsError, unavailable } from '../../../src/errors.ts'
 import type { ReportEvent } from '../../../src/job/request.ts'
-import { diedInBroker } from '../../../src/operations/died-in-broker.ts'
+import { diedInBroker } from '../../../src/operations/dead-letters/died-in-broker.ts'
 import { report } from '../../../src/operations/native/report.ts'
 import { uuid7 } from '../../../src/uuid.ts'
 import { fetched, NOW, pushed, rowOf } from '../../ledger/harness.ts'
-import { ledgerOfTest, refuseChangesOf } from '../../ledger/sqlite-harness.ts'
-import { newGraph } from '../../support/workflows.ts'
-import { onToldBroker, type ToldStage, toldDelivery } from '../told-broker.ts'
+import { ledgerOfTest, refuseChangesOf } from '../../ledger/sqlite/harness.ts'
+import { newGraph } from '../../support/gateway/workflows.ts'
+import { onToldBroker, type ToldStage, toldDelivery } from '../job-messages/told-broker.ts'
 
 const AT = { attempt: 1, at: new Date(NOW).toISOString() }
 const FAILED = { ...AT, event: 'failed', error: { code: 'boom', message: 'it went off' } } as const

@@ -1,16 +1,16 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { DeadLetter } from '../../../src/broker/broker.ts'
-import { visibilityFailure } from '../../../src/job/failure.ts'
 import type { JobRow } from '../../../src/job/job.ts'
 import type { ReportEvent } from '../../../src/job/request.ts'
-import { diedInBroker } from '../../../src/operations/died-in-broker.ts'
+import { visibilityFailure } from '../../../src/job/retry/failure.ts'
+import { diedInBroker } from '../../../src/operations/dead-letters/died-in-broker.ts'
 import { returnLease } from '../../../src/operations/lease/fail-lease.ts'
 import { nativeHeartbeat } from '../../../src/operations/native/heartbeat.ts'
 import { report } from '../../../src/operations/native/report.ts'
-import { WorkerRegistry } from '../../../src/operations/worker-registry.ts'
+import { WorkerRegistry } from '../../../src/operations/workers/worker-registry.ts'
 import { NOW, pushed, rowOf, TERMS, token } from '../../ledger/harness.ts'
-import { ledgerOfTest } from '../../ledger/sqlite-harness.ts'
-import { onToldBroker, type ToldStage } from '../told-broker.ts'
+import { ledgerOfTest } from '../../ledger/sqlite/harness.ts'
+import { onToldBroker, type ToldStage } from '../job-messages/told-broker.ts'
 
 const harness = ledgerOfTest()
 let stage: ToldStage

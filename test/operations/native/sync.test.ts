@@ -2,9 +2,9 @@ import { describe, expect, it, vi } from 'vitest'
 import type { EnsureOutcome } from '../../../src/broker/broker.ts'
 import { sync } from '../../../src/operations/native/sync.ts'
 import { died, NOW, pushed } from '../../ledger/harness.ts'
-import { ledgerOfTest } from '../../ledger/sqlite-harness.ts'
-import { Stopwatch } from '../../support/stopwatch.ts'
-import { onToldBroker } from '../told-broker.ts'
+import { ledgerOfTest } from '../../ledger/sqlite/harness.ts'
+import { Stopwatch } from '../../support/time/stopwatch.ts'
+import { onToldBroker } from '../job-messages/told-broker.ts'
 
 const harness = ledgerOfTest()
 

@@ -4,7 +4,7 @@
  * a unique one did 50 (bench/HISTORY.md).
  *
  * `unique_keys` says which rows may have a key, and is written in bulk, late, and in the order of the keys
- * (`recent-keys.ts`). It does not say in which state they are, so where a key has many rows, the newer ones
+ * (`recent-unique-keys.ts`). It does not say in which state they are, so where a key has many rows, the newer ones
  * are `crowded`, and have an index as before; they share its pages. `unique_keys_to`: all rows up to this
  * `seq` that should be in `unique_keys` are.
  */

@@ -1,0 +1,116 @@
+import { randomBytes } from 'node:crypto'
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { onOneCpu } from '../process/one-cpu.mjs'
+import { freePort } from '../process/ports.mjs'
+import { Refusal } from '../process/progress.mjs'
+import { readText } from '../process/read-text.mjs'
+
+export const DEFAULTS = {
+  vhost: '/ojs',
+  plugins: [],
+  conf: '',
+}
+
+/** A node without `erlArgs` is a small one: it shares two cores with a gateway and a test run. */
+const SMALL = '+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none'
+
+/**
+ * Throws if another node uses this folder. Two nodes would destroy the data, and since each has an epmd of
+ * its own they would not notice each other. A crash leaves the node's pid file behind, so the process itself
+ * is checked.
+ */
+export function refuseSharedData(dir) {
+  const pid = Number.parseInt(readText(join(dir, 'pid')), 10)
+  const isSame = pid > 0 && readText(`/proc/${pid}/environ`).includes(`HOME=${dir}\0`)
+  if (isSame) throw new Refusal(`A RabbitMQ node still uses ${dir}; end it with: kill ${pid}`)
+}
+
+/** The ports of a node: free ones, but for the AMQP port if one is requested. */
+export async function choosePorts(amqp) {
+  return {
+    amqp: amqp ?? (await freePort()),
+    management: await freePort(),
+    prometheus: await freePort(),
+    distribution: await freePort(),
+    epmd: await freePort(),
+  }
+}
+
+/** Writes everything that the node reads at its start, and its `rabbitmqctl`. */
+export function writeNodeFiles(options, ports) {
+  const { dir, vhost, plugins, conf, advanced = '[].' } = options
+  mkdirSync(join(dir, 'log'), { recursive: true })
+  writeFileSync(join(dir, 'enabled_plugins'), `[${plugins.join(',')}].\n`)
+  writeFileSync(join(dir, 'advanced.config'), `${advanced}\n`)
+  writeFileSync(join(dir, 'rabbitmq.conf'), configuration(vhost, ports, conf))
+  const cookie = join(dir, '.erlang.cookie')
+  // Random: whoever knows the cookie can run code in the node, and every user of this machine can reach the
+  // node.
+  if (!existsSync(cookie)) writeFileSync(cookie, randomBytes(24).toString('hex'), { mode: 0o400 })
+  writeFileSync(join(dir, 'rabbitmqctl'), controlScript(options, ports), { mode: 0o700 })
+}
+
+/** A `rabbitmqctl` for this node. The one on the PATH does not know its name, cookie and epmd. */
+function controlScript(options, ports) {
+  const variables = Object.entries(nodeEnvironment(options, ports)).map((pair) => pair.join('='))
+  const words = [...variables, join(options.sbin, 'rabbitmqctl')].map(shellWord)
+  return `#!/bin/sh\nexec env -i \\\n  ${words.join(' \\\n  ')} "$@"\n`
+}
+
+function shellWord(text) {
+  return `'${text.replaceAll("'", "'\\''")}'`
+}
+
+/** The text of rabbitmq.conf. A later line overrides an earlier one, so `more` may override all of these. */
+function configuration(vhost, ports, more) {
+  return `default_vhost = ${vhost}
+loopback_users = none
+vm_memory_high_watermark.absolute = 512MB
+disk_free_limit.absolute = 50MB
+raft.wal_max_size_bytes = 64000000
+log.file.level = info
+management.tcp.ip = 127.0.0.1
+management.tcp.port = ${ports.management}
+prometheus.tcp.ip = 127.0.0.1
+prometheus.tcp.port = ${ports.prometheus}
+${more}
+`
+}
+
+/** What starts the server: `[command, ...args]`. A small node has a single scheduler, so one CPU is enough. */
+export function serverCommand({ sbin, erlArgs }) {
+  const server = [join(sbin, 'rabbitmq-server')]
+  return erlArgs === undefined ? onOneCpu(server) : server
+}
+
+/** The environment of the node and of its command line tools. */
+export function nodeEnvironment({ dir, erlArgs = SMALL }, ports) {
+  return {
+    // Nothing else is inherited: a stray RABBITMQ_* or ERL_* variable would change the node.
+    PATH: process.env.PATH ?? '/usr/sbin:/usr/bin:/sbin:/bin',
+    LANG: 'C.UTF-8',
+    HOME: dir,
+    // By default the dump goes to the folder that `rabbitmqctl` was called from, such as the repository.
+    ERL_CRASH_DUMP: join(dir, 'erl_crash.dump'),
+    RABBITMQ_CONF_ENV_FILE: '/dev/null',
+    RABBITMQ_NODENAME: 'ojs@localhost',
+    RABBITMQ_NODE_IP_ADDRESS: '127.0.0.1',
+    RABBITMQ_NODE_PORT: String(ports.amqp),
+    RABBITMQ_DIST_PORT: String(ports.distribution),
+    ERL_EPMD_PORT: String(ports.epmd),
+    ERL_EPMD_ADDRESS: '127.0.0.1',
+    RABBITMQ_MNESIA_BASE: join(dir, 'mnesia'),
+    RABBITMQ_LOG_BASE: join(dir, 'log'),
+    RABBITMQ_CONFIG_FILE: join(dir, 'rabbitmq.conf'),
+    RABBITMQ_ADVANCED_CONFIG_FILE: join(dir, 'advanced.config'),
+    RABBITMQ_ENABLED_PLUGINS_FILE: join(dir, 'enabled_plugins'),
+    RABBITMQ_PID_FILE: join(dir, 'pid'),
+    RABBITMQ_PLUGINS_EXPAND_DIR: join(dir, 'expand'),
+    RABBITMQ_GENERATED_CONFIG_DIR: join(dir, 'generated'),
+    RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS: `${erlArgs} -start_epmd false -kernel inet_dist_use_interface {127,0,0,1}`,
+    // Makes the start script exec the Erlang machine instead of waiting for it. The pid we know is then that
+    // of beam.smp: SIGTERM stops it cleanly, and SIGKILL hits it and not a shell.
+    RUNNING_UNDER_SYSTEMD: 'true',
+  }
+}

@@ -1,0 +1,106 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { findBroker } from '../broker/find-broker.mjs'
+import { build, isBuildStale } from '../build.mjs'
+import { ensureDependencies } from '../dependencies.mjs'
+import { inRoot } from '../paths.mjs'
+import { summary } from '../test/summary.mjs'
+import { chooseAddress, startGateway, stillFree, untilHealthy } from './gateway-process.mjs'
+import { interruption } from './interruption.mjs'
+import { takeLock } from './lock.mjs'
+import { guardianPid } from './processes.mjs'
+import { Refusal, say, waitingFor } from './progress.mjs'
+
+/** Everything behind `npm start`. Resolves to the exit code. */
+export async function start() {
+  const { signal, hurry } = interruption()
+  signal.addEventListener('abort', () => say('Stopping …'))
+  try {
+    const lock = await lockFolder(signal)
+    return await startLocked(signal, hurry).finally(() => lock.release())
+  } catch (error) {
+    // A step may fail because of the interruption; that error is not reported.
+    if (signal.aborted) return 0
+    throw error
+  }
+}
+
+async function startLocked(signal, hurry) {
+  const chosen = await chooseAddress()
+  await prepare(signal)
+  const broker = await findBroker(signal)
+  try {
+    signal.throwIfAborted()
+    // Minutes may have passed, and another gateway may have taken the port.
+    const address = await stillFree(chosen)
+    return await runGateway({ address, broker, signal, hurry })
+  } finally {
+    await broker.stop()
+  }
+}
+
+/** One gateway per folder: two of them would share a ledger file and a broker's data. */
+async function lockFolder(signal) {
+  const take = () => takeLock(inRoot('data', 'start.lock'), [process.pid, guardianPid()])
+  let lock = take()
+  // The previous run was killed, and its guardian is still ending the processes that it left behind.
+  if (lock.holder && lock.isEnding) {
+    await waitingFor('what the previous run left behind to end', async () => {
+      while (lock.holder && lock.isEnding && !signal.aborted) {
+        await sleep(200)
+        lock = take()
+      }
+    })
+  }
+  if (lock.holder) throw new Refusal(`npm start is already running here (pid ${lock.holder}).`)
+  return lock
+}
+
+async function prepare(signal) {
+  await ensureDependencies({ dev: isBuildStale(), signal })
+  signal.throwIfAborted()
+  if (isBuildStale()) await build(signal)
+  signal.throwIfAborted()
+}
+
+async function runGateway({ address, broker, signal, hurry }) {
+  // The URL already contains what was in the file. Setting both would be an error.
+  const amqp = { OJS_AMQP_URL: broker.url, OJS_AMQP_URL_FILE: '' }
+  const gateway = startGateway({ ...amqp, OJS_PORT: String(address.port) })
+  const ended = new AbortController()
+  const ending = gateway.exited.finally(() => ended.abort())
+  signal.addEventListener('abort', () => void gateway.stop(signal.reason.signalName, hurry))
+  const brokerLost = keepRunning(broker, ended.signal).catch((error) => {
+    // The gateway has ended, so RabbitMQ is not needed any more.
+    if (ended.signal.aborted) return
+    say(`RabbitMQ could not be started again: ${error.message}`)
+    void gateway.stop('SIGTERM', hurry)
+  })
+  void announce({ address, broker, until: ended.signal })
+  const code = await waitForEnd(ending, signal)
+  await brokerLost
+  if (!signal.aborted) say(`The gateway ended by itself (exit code ${code}).`)
+  return signal.aborted ? code : code || 1
+}
+
+/** While the gateway drains, say so. */
+async function waitForEnd(ending, signal) {
+  await Promise.race([ending, new Promise((resolve) => signal.addEventListener('abort', resolve))])
+  return signal.aborted ? waitingFor('the gateway to stop', () => ending) : ending
+}
+
+async function announce({ address, broker, until }) {
+  await waitingFor('the gateway to be ready', () => untilHealthy(address.url, until))
+  if (!until.aborted) say(summary(address.url, broker))
+}
+
+/** Restarts a private node that crashes; it keeps its data, and the gateway reconnects by itself. */
+async function keepRunning(broker, until) {
+  if (!broker.exited) return
+  const over = new Promise((resolve) => until.addEventListener('abort', resolve))
+  while (!until.aborted) {
+    await Promise.race([broker.exited(), over])
+    if (until.aborted) return
+    say('RabbitMQ ended unexpectedly; starting it again.')
+    await waitingFor('RabbitMQ to start', () => broker.restart(until))
+  }
+}

@@ -1,0 +1,34 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { say } from '../process/progress.mjs'
+
+/**
+ * Reads the counts of a vitest run from its JSON report. A file that could not be loaded, an error outside of
+ * any test, a crash and an empty run each count as one failure, so that none of them looks like success.
+ */
+export function countOf(reportFile, exitCode) {
+  if (!existsSync(reportFile)) return { passed: 0, failed: 1 }
+  const report = JSON.parse(readFileSync(reportFile, 'utf8'))
+  const passed = report.numPassedTests
+  const brokenFiles = report.testResults.filter(isBrokenFile).length
+  const failed = report.numFailedTests + brokenFiles
+  const isUnexplained = failed === 0 && (exitCode !== 0 || passed === 0)
+  return { passed, failed: isUnexplained ? 1 : failed }
+}
+
+function isBrokenFile({ status, assertionResults }) {
+  return status === 'failed' && !assertionResults.some((each) => each.status === 'failed')
+}
+
+/**
+ * Sums up runs that go on side by side, each a promise of its counts. Waits for all of them, even if one
+ * rejects, so that none is left running. A rejected run is printed and counts as one failure.
+ */
+export async function sumOfAll(runs) {
+  const total = { passed: 0, failed: 0 }
+  for (const { value, reason } of await Promise.allSettled(runs)) {
+    if (value === undefined) say(reason.stack)
+    total.passed += value?.passed ?? 0
+    total.failed += value?.failed ?? 1
+  }
+  return total
+}

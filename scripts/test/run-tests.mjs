@@ -1,0 +1,170 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { closeSync, existsSync, openSync, readFileSync } from 'node:fs'
+import { constants, getPriority, setPriority } from 'node:os'
+import { join } from 'node:path'
+import { PrivateBroker } from '../broker/private-broker.mjs'
+import { build, isBuildStale } from '../build.mjs'
+import { ensureDependencies } from '../dependencies.mjs'
+import { inRoot, ROOT } from '../paths.mjs'
+import { interruption } from '../process/interruption.mjs'
+import { endProcess, guard, signalProcess, unguard } from '../process/processes.mjs'
+import { say, waitingFor } from '../process/progress.mjs'
+import { removeFolder } from '../process/remove-folder.mjs'
+import { countOf, sumOfAll } from './count.mjs'
+import { DEBIAN_PYTHON, testVariables } from './environment.mjs'
+import { provideNode22 } from './node-22.mjs'
+import { providePackages } from './packages.mjs'
+import { needsOf, PROJECTS } from './projects.mjs'
+import { makeRunFolder } from './run-folder.mjs'
+
+/** For runs that compute: the runs beside them mostly wait, and have to keep their timers. */
+const NICENESS = 5
+const BESIDE_OTHERS = '--maxWorkers=2'
+/** Four times what the folder of a whole run was seen to hold. */
+const FOLDER_BYTES = 2 * 1024 ** 3
+
+/** Everything behind `npm test`. Resolves to the numbers of test cases that passed and failed. */
+export async function runTests(vitestArgs) {
+  const { signal: interrupted } = interruption()
+  const dir = makeRunFolder(FOLDER_BYTES)
+  let broker
+  try {
+    const needs = needsOf(vitestArgs)
+    const sbin = await setUp(needs, interrupted)
+    broker = needs.sharedNode ? sharedNode(sbin, join(dir, 'rabbitmq')) : undefined
+    if (broker) await waitingFor('the RabbitMQ node of the tests', () => broker.start(interrupted))
+    const vitest = { args: vitestArgs, env: variables(sbin, broker), dir, interrupted }
+    return vitestArgs.length === 0 ? await runEverything(vitest) : await runVitest(vitest)
+  } finally {
+    await broker?.stop()
+    await removeRunFolder(dir)
+  }
+}
+
+/** A failure is only reported: if an ending process still writes there, the tests have not failed. */
+async function removeRunFolder(dir) {
+  try {
+    await removeFolder(dir)
+  } catch (error) {
+    say(`${dir} could not be removed: ${error.message}`)
+  }
+}
+
+/**
+ * Installs and builds what is missing, npm beside apt-get: both mostly wait for the network. Returns the
+ * folder of RabbitMQ's scripts if the tests need it. If one fails, the other is waited for all the same.
+ */
+async function setUp(needs, interrupted) {
+  const work = [
+    needs.rabbitmq ? providePackages(needs) : undefined,
+    provideBuild(needs, interrupted),
+  ]
+  await Promise.allSettled(work)
+  const [sbin] = await Promise.all(work)
+  return sbin
+}
+
+async function provideBuild({ rabbitmq }, interrupted) {
+  await ensureDependencies({ dev: true, signal: interrupted })
+  if (rabbitmq && isBuildStale()) await build(interrupted)
+}
+
+function sharedNode(sbin, dir) {
+  // The management API counts messages every 5 s by default, and tests wait for its counts. No test asks for
+  // rates, which it would compute for each of hundreds of queues.
+  const conf = 'collect_statistics_interval = 500\nmanagement.rates_mode = none'
+  return new PrivateBroker({ sbin, dir, plugins: ['rabbitmq_management'], conf })
+}
+
+function variables(sbin, broker) {
+  return {
+    ...(sbin ? { [testVariables.sbin]: sbin, [testVariables.python]: DEBIAN_PYTHON } : {}),
+    ...(broker
+      ? {
+          [testVariables.amqpUrl]: broker.url(),
+          [testVariables.managementPort]: String(broker.managementPort),
+        }
+      : {}),
+  }
+}
+
+const CASES = ['conformance']
+const UNITS = ['unit', 'unit-isolated', 'properties']
+const REST = PROJECTS.filter((name) => ![...CASES, ...UNITS].includes(name))
+
+/**
+ * Tests with a broker mostly wait; they keep both cores busy only while the crash tests run. So three more
+ * runs use the rest beside them, one after the other: the cases of OJS's public suite, which take 140 s and
+ * hardly any CPU (they wait for delays and for full minutes), the ledger on Node 22, and the unit tests,
+ * which only compute. Their output is printed at the end.
+ */
+async function runEverything(vitest) {
+  const outputs = ['conformance.log', 'node-22.log', 'unit.log'].map((name) =>
+    join(vitest.dir, name),
+  )
+  const [ofCases, ofLedger, ofUnits] = outputs
+  const cases = runVitest({ ...vitest, args: projects(CASES), output: ofCases })
+  const thenLedger = () => runLedgerOnNode22(vitest, ofLedger)
+  const ledger = cases.then(thenLedger, thenLedger)
+  const args = [...projects(UNITS), BESIDE_OTHERS]
+  const thenUnits = () => runVitest({ ...vitest, args, output: ofUnits, niceness: NICENESS })
+  const units = ledger.then(thenUnits, thenUnits)
+  const others = runVitest({ ...vitest, args: projects(REST) })
+  const count = await sumOfAll([others, cases, ledger, units])
+  for (const output of outputs) if (existsSync(output)) process.stdout.write(readFileSync(output))
+  return count
+}
+
+function projects(names) {
+  return names.flatMap((name) => ['--project', name])
+}
+
+/**
+ * The ledger supports two SQLite drivers, and the other one is built into Node 22. The random sequences
+ * (`test/properties`) are left out, because they test the ledger's own rules, which do not depend on the
+ * driver.
+ */
+async function runLedgerOnNode22(vitest, output) {
+  const nothing = { passed: 0, failed: 0 }
+  if (Number.parseInt(process.versions.node, 10) >= 22 || vitest.interrupted.aborted) return nothing
+  const node = await provideNode22(vitest.interrupted)
+  const args = [...projects(['unit']), BESIDE_OTHERS, 'test/ledger']
+  if (node) return runVitest({ ...vitest, node, args, output, niceness: NICENESS })
+  say('Node 22 could not be obtained: the ledger was tested on this Node only.')
+  return process.env.CI ? { passed: 0, failed: 1 } : nothing
+}
+
+let runs = 0
+
+/** Its output goes to our own, or to the file `output`. */
+async function runVitest(options) {
+  const { args, env, dir, interrupted, output, node = process.execPath, niceness = 0 } = options
+  if (interrupted.aborted) return { passed: 0, failed: 1 }
+  const out = output === undefined ? 'inherit' : openSync(output, 'w')
+  runs += 1
+  const report = join(dir, `report-${runs}.json`)
+  const vitest = inRoot('node_modules', 'vitest', 'vitest.mjs')
+  const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`]
+  const child = spawn(node, [vitest, 'run', ...reporters, ...args], {
+    cwd: ROOT,
+    // Temporary files of the tests are removed with ours, even after an interruption.
+    env: { ...process.env, ...env, TMPDIR: dir },
+    // A process group of its own: after an interruption vitest's workers outlive vitest, and so would the
+    // gateways that they have started.
+    detached: true,
+    stdio: ['ignore', out, out],
+  })
+  if (output !== undefined) closeSync(out)
+  await once(child, 'spawn') // Rejects where it could not be started: then there is no group either.
+  const group = -child.pid
+  guard(group)
+  setPriority(child.pid, Math.min(getPriority() + niceness, constants.priority.PRIORITY_LOW))
+  const exited = new Promise((resolve) => child.once('exit', (code) => resolve(code ?? 1)))
+  interrupted.addEventListener('abort', () => void endProcess(group, exited, 10_000))
+  const code = await exited
+  signalProcess(group, 'SIGKILL')
+  unguard(group)
+  if (interrupted.aborted && output === undefined) say(interrupted.reason.message)
+  return countOf(report, code)
+}

@@ -1,0 +1,87 @@
+import type { ConsumeMessage } from 'amqplib'
+import type { Carry } from '../../job/job.ts'
+import type { Delivery, ForeignMessage, Settled } from '../broker.ts'
+import { carryOf, factsOf, foreignMessage } from '../messages/incoming-message.ts'
+import type { Block } from './consumer-channel.ts'
+
+/**
+ * Where an unsettled delivery is; whoever takes it sets this.
+ *
+ * - `buffered`: not requested yet (`queue-consumer.ts`); the initial place.
+ * - `out`: with the operations layer, or being processed by a native worker (`queue-consumer.ts`, `system-consumer.ts`,
+ *   `worker/dispatcher.ts`).
+ * - `parked`: set aside until its row moves (`parked-deliveries.ts`).
+ * - `gone`: settled, given back, or its channel is dead (`consumer-channel.ts`): nothing can be done with it.
+ */
+export type Place = 'buffered' | 'out' | 'parked' | 'gone'
+
+const NOTHING = Buffer.alloc(0)
+const LIMIT_MEMBER = Buffer.from('"rate_limit"')
+
+/** A delivery, bound to the block, hence to the channel object, that received it (law 6). */
+export class LiveDelivery implements Delivery {
+  readonly queue: string
+  readonly id: string
+  readonly generation: number
+  readonly attempt: number
+  readonly maxAttempts: number | null
+  readonly redelivered: boolean
+  readonly priority: number
+  order: number
+  /** Since when it is in the buffer; clock time. */
+  bufferedAt = 0
+  readonly block: Block
+  raw: ConsumeMessage
+  place: Place = 'buffered'
+
+  constructor(block: Block, raw: ConsumeMessage, order: number) {
+    const facts = factsOf(raw)
+    this.queue = block.queue
+    this.id = facts.id
+    this.generation = facts.generation
+    this.attempt = facts.attempt
+    this.maxAttempts = facts.maxAttempts
+    this.redelivered = raw.fields.redelivered
+    this.priority = facts.priority
+    this.order = order
+    this.block = block
+    this.raw = raw
+  }
+
+  get message(): ForeignMessage {
+    return foreignMessage(this.raw)
+  }
+
+  get size(): number {
+    return this.raw.content.length
+  }
+
+  mayBeLimited(): boolean {
+    return this.raw.content.includes(LIMIT_MEMBER)
+  }
+
+  carry(): Carry {
+    return carryOf(this.message)
+  }
+
+  forgetContent(): void {
+    this.raw = { ...this.raw, content: NOTHING }
+  }
+
+  isLive(): boolean {
+    return this.place !== 'gone'
+  }
+
+  ack(): Settled {
+    return this.block.settle(this, 'ack')
+  }
+
+  deadLetter(): Settled {
+    return this.block.settle(this, 'dead-letter')
+  }
+
+  /** Gives the unassigned delivery back to RabbitMQ. */
+  giveBack(): void {
+    this.block.giveBack(this)
+  }
+}

@@ -1,0 +1,154 @@
+import type { Logger } from '../../logger.ts'
+import { uuid7 } from '../../uuid.ts'
+import type { Presence } from '../broker.ts'
+import { classify } from '../connection/channel-error.ts'
+import type { Connection } from '../connection/connection.ts'
+import type { ScratchChannel } from '../connection/temporary-channel.ts'
+import type { Names } from '../names.ts'
+import type { BrokerHooks, BrokerOptions } from '../options.ts'
+import { lookFor } from '../topology/entity.ts'
+
+/** Prefix of markers that an export includes; an earlier build's were internal and had no prefix. */
+const EXPORTED = 'q-'
+
+export interface QueueMarkersDeps {
+  connection: Connection
+  names: Names
+  logger: Logger
+  hooks: Pick<BrokerHooks, 'markerOf' | 'onMarked' | 'hasTokens'>
+  /** The queues that were checked on the present connection. */
+  readyQueues(): Iterable<string>
+  options: Pick<BrokerOptions, 'declare'>
+  /** The queue is gone, or another queue of the same name has taken its place. */
+  onGone(queue: string): void
+}
+
+/**
+ * Tells whether a job queue is still the one that received our tokens. If a queue was deleted, or lost with
+ * the broker's data, and a native worker declares it anew before us, it looks as if it had been there all the
+ * time. So each queue gets a marker: a durable exchange that nobody publishes to, bound to the queue.
+ * RabbitMQ deletes it with its last binding, which goes with the queue.
+ *
+ * A queue imported from exported definitions is also another, empty queue, but comes with its marker. What
+ * the import lacks is the origin, an internal exchange, which RabbitMQ leaves out of an export. A marker must
+ * not be internal itself: RabbitMQ exports its binding all the same, and from 4.3 on refuses to import a
+ * binding without its exchange.
+ */
+export class QueueMarkers {
+  readonly #deps: QueueMarkersDeps
+  /** Markers that are set and not recorded yet, by queue. */
+  readonly #fresh = new Map<string, string>()
+  /** Queues that vanished before they were marked; not tried again until a check has looked for them. */
+  readonly #unmarkable = new Set<string>()
+  /** The connection (generation) on which RabbitMQ refused a marker; other queues are not tried on it. */
+  #refusedOn = 0
+  /** The connection (generation) on which the origin was looked for, and whether it was missing. */
+  #origin = { on: 0, isMissing: false }
+  /** Markers that this process has set since then, so that they cannot come from an import. */
+  readonly #own = new Set<string>()
+
+  constructor(deps: QueueMarkersDeps) {
+    this.#deps = deps
+  }
+
+  /** False: the queue lost its marker, or was imported. Throws when the ledger cannot be read. */
+  async isSame(scratch: ScratchChannel, queue: string): Promise<boolean> {
+    const marker = this.#deps.hooks.markerOf(queue)
+    if (marker === null) return true
+    if ((await this.#find(scratch, marker)) === 'missing') return false
+    if (!isExported(marker)) return true
+    return !(await this.#areImported(scratch)) || this.#own.has(marker)
+  }
+
+  /** The queue was looked for and does not exist: a marker set for it is gone too. */
+  forget(queue: string): void {
+    this.#fresh.delete(queue)
+    this.#unmarkable.delete(queue)
+  }
+
+  /**
+   * Marks queues that have no marker, and checks the markers of the others. A new marker is recorded at the
+   * look after the one that set it. Throws when the ledger cannot be read.
+   */
+  async look(scratch: ScratchChannel): Promise<void> {
+    for (const queue of this.#deps.readyQueues()) await this.#markOrCheck(scratch, queue)
+  }
+
+  async #markOrCheck(scratch: ScratchChannel, queue: string): Promise<void> {
+    const { hooks, onGone } = this.#deps
+    const marker = hooks.markerOf(queue)
+    if (marker !== null && hooks.hasTokens(queue) && !(await this.isSame(scratch, queue))) {
+      onGone(queue)
+    } else if (marker === null || !isExported(marker)) await this.#mark(scratch, queue, marker)
+  }
+
+  /** `old`: the marker of an earlier build, which the new one replaces. */
+  async #mark(scratch: ScratchChannel, queue: string, old: string | null): Promise<void> {
+    const { connection, hooks, options } = this.#deps
+    const fresh = this.#fresh.get(queue)
+    if (fresh === undefined) {
+      const isHopeless = this.#refusedOn === connection.generation || this.#unmarkable.has(queue)
+      if (options.declare !== 'never' && !isHopeless) await this.#create(scratch, queue)
+      return
+    }
+    this.#fresh.delete(queue)
+    if ((await this.#find(scratch, fresh)) !== 'exists') return
+    await hooks.onMarked(queue, fresh)
+    if (old !== null) await this.#delete(scratch, old)
+  }
+
+  async #create(scratch: ScratchChannel, queue: string): Promise<void> {
+    const { connection, hooks, logger, names, onGone } = this.#deps
+    const marker = EXPORTED + uuid7()
+    const exchange = names.marker(marker)
+    // Look first: once we declare the origin, imported markers can no longer be told apart.
+    await this.#areImported(scratch)
+    const declare = (name: string, options: object) =>
+      scratch.run((channel) => channel.assertExchange(name, 'fanout', options))
+    try {
+      await declare(names.origin, { durable: true, internal: true })
+      await declare(exchange, { durable: true, autoDelete: true })
+      await scratch.run((channel) => channel.bindQueue(names.jobQueue(queue), exchange, ''))
+      this.#fresh.set(queue, marker)
+      this.#own.add(marker)
+    } catch (error) {
+      const { kind } = classify(error)
+      logger.debug({ queue, reason: kind }, 'queue was not marked')
+      if (kind === 'access-refused') this.#refusedOn = connection.generation
+      if (kind === 'not-found') this.#unmarkable.add(queue)
+      // Without a binding the marker would never delete itself.
+      await this.#delete(scratch, marker)
+      if (kind === 'not-found' && hooks.hasTokens(queue)) onGone(queue)
+    }
+  }
+
+  /** True when the existing markers come from imported definitions, as seen when the connection was new. */
+  async #areImported(scratch: ScratchChannel): Promise<boolean> {
+    const { connection, names } = this.#deps
+    const { generation } = connection
+    if (this.#origin.on !== generation) {
+      const { presence } = await lookFor(scratch, { entity: 'exchange', name: names.origin })
+      if (presence === 'unavailable' || generation !== connection.generation) return false
+      // A concurrent call may have looked meanwhile, and the origin may have been declared since.
+      if (this.#origin.on !== generation) {
+        this.#origin = { on: generation, isMissing: presence === 'missing' }
+        this.#own.clear()
+      }
+    }
+    return this.#origin.isMissing
+  }
+
+  async #delete(scratch: ScratchChannel, marker: string): Promise<void> {
+    const exchange = this.#deps.names.marker(marker)
+    await scratch.run((channel) => channel.deleteExchange(exchange)).catch(() => {})
+  }
+
+  async #find(scratch: ScratchChannel, marker: string): Promise<Presence> {
+    const exchange = { entity: 'exchange' as const, name: this.#deps.names.marker(marker) }
+    return (await lookFor(scratch, exchange)).presence
+  }
+}
+
+function isExported(marker: string): boolean {
+  return marker.startsWith(EXPORTED)
+}

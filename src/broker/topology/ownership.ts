@@ -1,0 +1,175 @@
+import type { Channel } from 'amqplib'
+import type { Clock } from '../../clock.ts'
+import type { Logger } from '../../logger.ts'
+import { type ChannelFailure, classify } from '../connection/channel-error.ts'
+import { closeChannel } from '../connection/close-channel.ts'
+import { type Connection, isStill } from '../connection/connection.ts'
+import { withScratchChannel } from '../connection/temporary-channel.ts'
+import { lookFor } from './entity.ts'
+import type { QueueEntity, Topology } from './topology.ts'
+
+/** A restarted gateway finds its own old socket still dying; later retries come about every 2 s. */
+const FIRST_RETRY_MS = 100
+const MAX_RETRY_MS = 2_000
+/**
+ * Whoever holds the queue for longer is another, living gateway: our own dead socket does not last so long.
+ * Before we take over, the queue must be free for as long: the node that the gateway is connected to may be
+ * restarting.
+ */
+const RIVAL_MS = 60_000
+
+export type OwnerState = 'asking' | 'owner' | 'foreign'
+
+export interface OwnerDeps {
+  connection: Connection
+  topology: Topology
+  clock: Pick<Clock, 'now'>
+  logger: Logger
+  /** Called also when the state is the same but `problem` may have changed. */
+  onChange(state: OwnerState): void
+}
+
+/**
+ * Enforces one ledger per broker and prefix: the exclusive queue `ojs.system.owner` belongs to the consume
+ * connection. A second gateway gets 405 and waits; a dead owner's queue goes with its socket. A gateway that
+ * waits beside a living owner does not take the queue while that owner reconnects, because its ledger does
+ * not know the jobs in the broker.
+ */
+export class Owner {
+  state: OwnerState = 'asking'
+  /** Why the owner cannot be determined, if only an operator can change that; else null. */
+  problem: string | null = null
+  readonly #deps: OwnerDeps
+  /** When another gateway was first seen to hold the queue; null: we held it last. */
+  #foreignSince: number | null = null
+  /** When another gateway was last seen to hold the queue. */
+  #foreignUntil = 0
+  #channel: Channel | null = null
+  #retry: NodeJS.Timeout | undefined
+  #retryMs = FIRST_RETRY_MS
+  #isStopped = false
+
+  constructor(deps: OwnerDeps) {
+    this.#deps = deps
+    deps.connection.listen({
+      up: () => {
+        this.#retryMs = FIRST_RETRY_MS
+        // The rival may have held the queue all the time, and have lost its connection together with us.
+        if (this.#hasRival) this.#seeForeign()
+        void this.claim()
+      },
+      down: () => this.#become('asking'),
+    })
+  }
+
+  /** Never rejects; retries until the queue is ours or the connection is gone. */
+  async claim(): Promise<void> {
+    clearTimeout(this.#retry)
+    const { connection } = this.#deps
+    const { generation } = connection
+    try {
+      if (await this.#mayRivalComeBack()) {
+        if (!isStill(connection, generation)) return
+        this.#become('foreign')
+        this.#claimLater()
+        return
+      }
+      this.#channel = await connection.openChannel()
+      await this.#declare(this.#channel)
+      if (isStill(connection, generation)) this.#become('owner')
+    } catch (error) {
+      if (!isStill(connection, generation)) return
+      const failure = classify(error)
+      if (failure.kind === 'locked') {
+        this.#seeForeign()
+        this.#become('foreign')
+      } else this.#complain(failure, error)
+      this.#claimLater()
+    }
+  }
+
+  /** Deletes the queue: the next gateway need not wait until RabbitMQ notices that our socket is dead. */
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    clearTimeout(this.#retry)
+    if (this.state !== 'owner') return
+    const { name } = this.#queue()
+    await this.#channel?.deleteQueue(name).catch(() => {})
+  }
+
+  get #hasRival(): boolean {
+    return this.#foreignSince !== null && this.#foreignUntil - this.#foreignSince >= RIVAL_MS
+  }
+
+  #queue(): QueueEntity {
+    const { connection, topology } = this.#deps
+    return topology.owner(connection.serverVersion)
+  }
+
+  #seeForeign(): void {
+    this.#foreignUntil = this.#deps.clock.now()
+    this.#foreignSince ??= this.#foreignUntil
+  }
+
+  /** True while a rival may come back, since it has not been gone for long. Only looks for the queue. */
+  async #mayRivalComeBack(): Promise<boolean> {
+    if (!this.#hasRival || this.#deps.clock.now() - this.#foreignUntil >= RIVAL_MS) return false
+    const { name } = this.#queue()
+    const { presence } = await withScratchChannel(this.#deps.connection, (scratch) =>
+      lookFor(scratch, { entity: 'queue', name }),
+    )
+    if (presence === 'exists') this.#seeForeign()
+    return true
+  }
+
+  async #declare(channel: Channel): Promise<void> {
+    const queue = this.#queue()
+    // A lock: it must vanish with its connection.
+    const lock = { durable: false, exclusive: true }
+    await channel.assertQueue(queue.name, { ...lock, arguments: queue.arguments })
+    // Nobody publishes here. The consumer serves to notice that an operator deletes the queue: from then on
+    // another gateway could take it.
+    const onMessage = (message: unknown) => {
+      if (message !== null || this.#isStopped) return
+      this.#deps.logger.warn({ queue: queue.name }, 'the owner queue was deleted')
+      void closeChannel(channel)
+      this.#become('asking')
+      void this.claim()
+    }
+    await channel.consume(queue.name, onMessage, { noAck: true })
+  }
+
+  /** Logs once per reason, since the claim is retried every two seconds. */
+  #complain({ kind }: ChannelFailure, error: unknown): void {
+    const { name } = this.#queue()
+    const problem = kind === 'access-refused' ? `${name}: access refused` : null
+    if (problem === null || problem !== this.problem) {
+      this.#deps.logger.warn({ err: error, queue: name }, 'cannot claim the owner queue')
+    }
+    this.problem = problem
+    this.#deps.onChange(this.state)
+  }
+
+  #claimLater(): void {
+    if (this.#isStopped) return
+    this.#retry = setTimeout(() => void this.claim(), this.#retryMs)
+    this.#retry.unref()
+    this.#retryMs = Math.min(this.#retryMs * 2, MAX_RETRY_MS)
+  }
+
+  #become(state: OwnerState): void {
+    this.problem = null
+    if (state === 'owner') this.#foreignSince = null
+    if (this.state === state) return
+    if (state === 'foreign') {
+      this.#deps.logger.error(
+        {},
+        'another gateway with another ledger serves this RabbitMQ and prefix',
+      )
+    } else if (this.state === 'foreign' && state === 'owner') {
+      this.#deps.logger.warn({}, 'the other gateway is gone: this one serves from now on')
+    }
+    this.state = state
+    this.#deps.onChange(state)
+  }
+}

@@ -1,0 +1,159 @@
+import type { IncomingMessage } from 'node:http'
+import { OjsError } from '../../errors.ts'
+import type { Toll } from '../../operations/deps.ts'
+import { type ApiKey, identify } from './api-keys.ts'
+import { LeaseAllowance } from './lease-allowance.ts'
+import {
+  callerOfAddress,
+  type RateLimit,
+  RequestLimiter,
+  type Standing,
+} from './request-limiter.ts'
+
+/** What is known about a request from its headers alone. */
+export interface Admission {
+  /** Absent when the request has no key, or an unknown one. */
+  readonly key?: ApiKey
+  /** The request has a token that matches no key. */
+  readonly isUnknownKey?: boolean
+  /** Headers for every answer to the request: name, value, name, value. */
+  readonly headers: readonly string[]
+  /** A 429 that must be the answer, whatever the request asks for. */
+  readonly refusal?: OjsError
+  /** Present for requests that may be about a running lease: only their operation can tell (`lease/toll.ts`). */
+  readonly toll?: Toll
+}
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] }
+type Counted = Mutable<Pick<Admission, 'headers' | 'refusal' | 'toll'>>
+
+/** `of a lease`: counted, unless its operation finds a running lease. */
+type Cost = 'counted' | 'free' | 'of a lease'
+
+/** A request that was counted, or that is over the limit. */
+interface Count {
+  rate: RateLimit
+  limiter: RequestLimiter
+  caller: string
+  standing: Standing
+}
+
+/** The admission of every request when neither keys nor a rate limit are configured. */
+export const ADMITTED: Admission = Object.freeze({ headers: Object.freeze([]) })
+
+export interface GateOptions {
+  keys: readonly ApiKey[]
+  rateLimit: RateLimit | undefined
+  /** Milliseconds since 1970 that never go back. */
+  now(): number
+}
+
+/** Never counted and never refused: a failing probe would take a working gateway out of service. */
+const HEALTH = '/ojs/v1/health'
+
+/** ACK, NACK and heartbeats: if such a request were refused, its jobs would run twice. */
+const OF_LEASES: ReadonlySet<string> = new Set([
+  '/ojs/v1/workers/ack',
+  '/ojs/v1/workers/nack',
+  '/ojs/v1/workers/heartbeat',
+])
+
+/**
+ * Identifies the caller of each request and applies the rate limit. Runs before the pipeline, so that
+ * requests which are refused outside of it (`parser-errors.ts`) get the same headers (seed 001 §18.1).
+ */
+export class Gate {
+  readonly #options: GateOptions
+  /** Unbounded, since keys are few; and separate, so that strangers cannot use up the places of keys. */
+  readonly #ofKeys: RequestLimiter | undefined
+  readonly #ofAddresses: RequestLimiter | undefined
+  readonly #ofLeases = new LeaseAllowance()
+
+  constructor(options: GateOptions) {
+    this.#options = options
+    const { rateLimit } = options
+    this.#ofKeys = rateLimit && new RequestLimiter(rateLimit, Number.POSITIVE_INFINITY)
+    this.#ofAddresses = rateLimit && new RequestLimiter(rateLimit)
+  }
+
+  admit(request: IncomingMessage): Admission {
+    const { keys, rateLimit } = this.#options
+    const identity = keys.length === 0 ? 'missing' : identify(keys, request.headers.authorization)
+    const who =
+      typeof identity === 'object' ? { key: identity } : { isUnknownKey: identity === 'unknown' }
+    if (rateLimit === undefined) return { ...who, headers: ADMITTED.headers }
+    const isServed = keys.length === 0 || who.key !== undefined
+    const address = request.socket.remoteAddress
+    return Object.assign(this.#count(rateLimit, who.key, address, costOf(request, isServed)), who)
+  }
+
+  /** Counts an unreadable request against its address, since its key is unknown. */
+  admitUnread(address: string): Admission {
+    const { rateLimit } = this.#options
+    return rateLimit === undefined
+      ? ADMITTED
+      : this.#count(rateLimit, undefined, address, 'counted')
+  }
+
+  #count(
+    rate: RateLimit,
+    key: ApiKey | undefined,
+    address: string | undefined,
+    cost: Cost,
+  ): Counted {
+    const limiter = key === undefined ? this.#ofAddresses : this.#ofKeys
+    if (limiter === undefined) return { ...ADMITTED }
+    const caller = key === undefined ? callerOfAddress(address ?? '') : key.name
+    const now = this.#options.now()
+    const standing = cost === 'free' ? limiter.look(caller, now) : limiter.take(caller, now)
+    const headers = rateLimitHeaders(rate, standing)
+    if (cost === 'of a lease')
+      return this.#withToll({ headers }, { rate, limiter, caller, standing })
+    return standing.isOver ? { headers, refusal: tooMany(rate, standing, now) } : { headers }
+  }
+
+  #withToll(counted: Counted, { rate, limiter, caller, standing }: Count): Counted {
+    counted.toll = {
+      isFree: (lease) => {
+        const now = this.#options.now()
+        if (!this.#ofLeases.take(lease, now)) return false
+        counted.headers = rateLimitHeaders(rate, limiter.giveBack(caller, standing, now))
+        return true
+      },
+      charge: () => {
+        if (standing.isOver) throw tooMany(rate, standing, this.#options.now())
+      },
+    }
+    return counted
+  }
+}
+
+/** `isServed`: false for a stranger, who could otherwise try key after key for nothing. */
+function costOf({ method, url = '' }: IncomingMessage, isServed: boolean): Cost {
+  const end = url.indexOf('?')
+  const path = end < 0 ? url : url.slice(0, end)
+  if (path === HEALTH) return 'free'
+  return isServed && method === 'POST' && OF_LEASES.has(path) ? 'of a lease' : 'counted'
+}
+
+/** Seed 001 §18.1. The reset is Unix time in whole seconds, rounded up so that it is never too early. */
+function rateLimitHeaders({ limit }: RateLimit, { remaining, resetAt }: Standing): string[] {
+  return [
+    'X-RateLimit-Limit',
+    String(limit),
+    'X-RateLimit-Remaining',
+    String(remaining),
+    'X-RateLimit-Reset',
+    String(Math.ceil(resetAt / 1_000)),
+  ]
+}
+
+/** Seed 001 §18.2. */
+function tooMany({ limit, windowMs }: RateLimit, { resetAt }: Standing, now: number): OjsError {
+  const seconds = Math.ceil((resetAt - now) / 1_000)
+  const message = `Rate limit exceeded. Try again in ${seconds} second${seconds === 1 ? '' : 's'}.`
+  return new OjsError('rate_limited', message, {
+    details: { limit, window_seconds: windowMs / 1_000, retry_after_seconds: seconds },
+    retryAfterSeconds: seconds,
+  })
+}

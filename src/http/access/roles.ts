@@ -1,0 +1,36 @@
+import { OjsError } from '../../errors.ts'
+import type { Step } from '../message/middleware.ts'
+import type { ApiKey, Role } from './api-keys.ts'
+
+/** Who may call a route when API keys are configured: anybody, or keys of these roles and of `admin`. */
+export type Access = 'anybody' | readonly Role[]
+
+/** Runs before a route: 401 without a known key, 403 for a key of another role (seed 001 §5.2). */
+export function requireRole(roles: readonly Role[]): Step {
+  return ({ admission }, _response, next) => {
+    const { key } = admission
+    if (key === undefined) throw unauthenticated(admission.isUnknownKey === true)
+    if (!isServed(key, roles)) throw forbidden(key.role, roles)
+    next()
+  }
+}
+
+export function isServed({ role }: ApiKey, roles: readonly Role[]): boolean {
+  return role === 'admin' || roles.includes(role)
+}
+
+function unauthenticated(isUnknownKey: boolean): OjsError {
+  return new OjsError(
+    'x_unauthenticated',
+    isUnknownKey
+      ? 'The API key is not known to this gateway.'
+      : 'An API key is needed: Authorization: Bearer <key>.',
+    { details: { reason: isUnknownKey ? 'invalid_token' : 'missing_token' } },
+  )
+}
+
+function forbidden(role: Role, roles: readonly Role[]): OjsError {
+  return new OjsError('x_forbidden', `An API key of the role ${role} may not use this endpoint.`, {
+    details: { reason: 'role', role, allowed_roles: [...roles, 'admin'] },
+  })
+}

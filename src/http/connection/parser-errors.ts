@@ -1,0 +1,92 @@
+import { STATUS_CODES } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { errorBody, OjsError, type OjsErrorOptions } from '../../errors.ts'
+import { OJS_MEDIA_TYPE } from '../../job/media-type.ts'
+import type { Admission } from '../access/admission.ts'
+import { closeLingering } from '../message/lingering-close.ts'
+import { EVERY_METHOD } from '../message/middleware.ts'
+import { errorHeaders, sendLastError } from '../message/render-error.ts'
+import type { OjsResponse } from '../message/request.ts'
+import { mintRequestId } from '../message/request-context.ts'
+import { OJS_VERSION } from '../message/respond.ts'
+
+/**
+ * The answer to a request that Node's parser refuses, outside of any pipeline; Node itself would send a bare
+ * status line (ojs-digest §16). Undefined when there is no client to answer.
+ */
+export function parserError(cause: Error & { code?: string }): OjsError | undefined {
+  switch (cause.code) {
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return new OjsError('backend_error', 'The request did not arrive in time.', { status: 408 })
+    case 'HPE_HEADER_OVERFLOW':
+      return badRequest('The request headers are too large.', cause.code, { status: 431 })
+    case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
+      return badRequest('The chunk extensions are too large.', cause.code, { status: 413 })
+    case 'HPE_INVALID_METHOD':
+      return badRequest('The request method is not known.', cause.code)
+    default:
+      return cause.code?.startsWith('HPE_')
+        ? badRequest('The request is not valid HTTP/1.1.', cause.code)
+        : undefined
+  }
+}
+
+function badRequest(message: string, reason: string, options: OjsErrorOptions = {}): OjsError {
+  return new OjsError('invalid_request', message, { ...options, details: { reason } })
+}
+
+/**
+ * Sends `error` on a connection that can carry no further request, and closes it. `latest` is the last
+ * exchange on the connection. Its answer, if still owed, is sent first: the client takes the next answer for
+ * the one to that request. `admit` is called when `error` answers a request of its own.
+ */
+export function refuse(
+  socket: Duplex,
+  error: OjsError,
+  { latest, admit }: { latest: OjsResponse | undefined; admit: () => Admission },
+): void {
+  const end = () => endWith(socket, error, admit)
+  if (latest === undefined) {
+    end()
+  } else if (!latest.req.complete && !latest.headersSent) {
+    sendLastError(latest, error)
+  } else {
+    // A request that was answered before its body had arrived gets no second answer.
+    const close = () => (latest.req.complete ? end() : socket.destroy())
+    if (latest.writableFinished) close()
+    else latest.once('finish', close)
+  }
+}
+
+function endWith(socket: Duplex, error: OjsError, admit: () => Admission): void {
+  if (!socket.writable) {
+    socket.destroy()
+    return
+  }
+  socket.on('error', () => socket.destroy())
+  const { headers, refusal = error } = admit()
+  socket.write(rawAnswer(refusal, headers))
+  closeLingering(socket)
+}
+
+function rawAnswer(error: OjsError, headers: readonly string[]): string {
+  const requestId = mintRequestId()
+  const text = errorBody(error, requestId)
+  const lines = [
+    `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status]}`,
+    `OJS-Version: ${OJS_VERSION}`,
+    `Content-Type: ${OJS_MEDIA_TYPE}`,
+    `X-Request-Id: ${requestId}`,
+    `Content-Length: ${Buffer.byteLength(text)}`,
+    `Date: ${new Date().toUTCString()}`,
+    'Connection: close',
+    ...headerLines([...headers, ...errorHeaders(error)]),
+    ...(error.status === 405 ? [`Allow: ${EVERY_METHOD}`] : []),
+  ]
+  return `${lines.join('\r\n')}\r\n\r\n${text}`
+}
+
+/** From a flat list: name, value, name, value. */
+function headerLines(list: readonly string[]): string[] {
+  return list.flatMap((name, i) => (i % 2 === 0 ? `${name}: ${list[i + 1]}` : []))
+}

@@ -1,0 +1,101 @@
+import { type ArrivingToken, isCurrent, isWaitingWithNative } from '../arrival.ts'
+import { allowedAttempts, isExpired, isLeaseLive, isTerminal, type JobRow } from '../job.ts'
+
+/** A redelivered token that a native worker holds (architecture §5, `ojs.control.claim`). */
+export interface NativeToken extends ArrivingToken {
+  workerId: string
+}
+
+export interface NativeClaimContext {
+  now: number
+  wall: number
+  /** True for an unknown id that was cancelled before its token came. */
+  isTombstoned: boolean
+  /** True when this gateway holds the delivery behind the row's lease. */
+  isHeldHere: boolean
+}
+
+/**
+ * What the worker shall do with the token.
+ *
+ * - `run`: run the job as attempt `attempt`.
+ * - `drop`: acknowledge. `handOver`: first make the ledger the lease's only holder, because the token that
+ *   the worker is about to acknowledge is the one behind the lease. `isOver`: the job has ended, so its token
+ *   is back with this acknowledgement.
+ * - `discard`: `basic.nack requeue=false`.
+ */
+export type NativeClaimDecision =
+  | { decision: 'run'; attempt: number }
+  | { decision: 'drop'; handOver: boolean; isOver: boolean }
+  | { decision: 'discard' }
+
+type Fate = Pick<
+  JobRow,
+  | 'generation'
+  | 'state'
+  | 'attempt'
+  | 'maxAttempts'
+  | 'holder'
+  | 'workerId'
+  | 'leaseExpiresAt'
+  | 'expiresAt'
+  | 'deadLetterCopied'
+>
+
+/**
+ * Decides whether a native worker may run this token: the arrival table for native workers. Changes nothing:
+ * the worker's `started` event counts the attempt.
+ */
+export function decideNativeClaim(
+  token: NativeToken,
+  row: Fate | null,
+  context: NativeClaimContext,
+): NativeClaimDecision {
+  if (row === null) {
+    return context.isTombstoned ? DROP : { decision: 'run', attempt: token.attempt }
+  }
+  if (token.generation < row.generation) return DROP
+  // The copy in the DLX queue is still owed: this token's nack makes it, whatever its attempt.
+  if (row.state === 'discarded' && !row.deadLetterCopied) return { decision: 'discard' }
+  if (isTerminal(row.state)) return { ...DROP, isOver: true }
+  if (row.state === 'pending') return DROP
+  if (isCurrent(token, row)) return decideCurrent(token, row, context)
+  return token.attempt < row.attempt ? DROP : decideNext(token, row, context)
+}
+
+const DROP = { decision: 'drop', handOver: false, isOver: false } as const
+
+/** A token of the attempt that the row has counted: the worker that had it has lost the delivery. */
+function decideCurrent(
+  { workerId }: NativeToken,
+  row: Fate,
+  context: NativeClaimContext,
+): NativeClaimDecision {
+  const isRunning = row.state === 'active'
+  if (isRunning && row.workerId !== workerId && isLeaseLive(row, context.now)) {
+    return { ...DROP, handOver: !context.isHeldHere }
+  }
+  const mayRun = isRunning || isWaitingWithNative(row)
+  return mayRun ? runOrDiscard(row, row.attempt + 1, context) : DROP
+}
+
+/** A token of an attempt that the row has not counted yet. */
+function decideNext(
+  { attempt }: NativeToken,
+  row: Fate,
+  context: NativeClaimContext,
+): NativeClaimDecision {
+  const isLeasedHere = row.state === 'active' && row.holder !== 'native'
+  // The job runs under a live lease; its next transition publishes a new token.
+  if (isLeasedHere && isLeaseLive(row, context.now)) return DROP
+  return runOrDiscard(row, attempt, context)
+}
+
+function runOrDiscard(
+  row: Fate,
+  attempt: number,
+  { wall }: NativeClaimContext,
+): NativeClaimDecision {
+  const isOver = isExpired(row, wall) || attempt > allowedAttempts(row)
+  return isOver ? { decision: 'discard' } : { decision: 'run', attempt }
+}

@@ -1,0 +1,34 @@
+import { OjsError, unavailable } from '../../../errors.ts'
+import { GroupCommit } from './group-commit.ts'
+
+/** Reads and writes of the rows. Every part of the ledger goes through this class. */
+export class Access extends GroupCommit {
+  #isOpen = true
+
+  /** A write of several statements, which a savepoint protects. `weight`: as in `write`. */
+  writeMany<T>(weight: number, run: () => T): Promise<T> {
+    return this.write((protect) => {
+      protect()
+      return run()
+    }, weight)
+  }
+
+  /** Reads committed rows. Throws 503 when the file cannot be read. */
+  read<T>(read: () => T): T {
+    if (!this.#isOpen) throw unavailable('The ledger is closed.', 'ledger')
+    try {
+      return read()
+    } catch (error) {
+      if (error instanceof OjsError) throw error
+      throw unavailable('The ledger cannot be read.', 'ledger', error)
+    }
+  }
+
+  /** As that of `GroupCommit`. False: it was closed already. */
+  override close(): boolean {
+    if (!this.#isOpen) return false
+    this.#isOpen = false
+    super.close()
+    return true
+  }
+}

@@ -1,0 +1,179 @@
+import type { RowState } from '../../../job/job.ts'
+import type { Database, Flag } from './driver.ts'
+import { END_LEASE } from './lease.ts'
+import { JOB_COLUMNS, type RawRow } from './rows.ts'
+
+/** Columns that the end of a job sets. Law 3: a terminal transition clears the outbox. */
+const END_LIFE = `outbox = NULL, holder = NULL, ${END_LEASE}`
+
+/** Keeps the worker of an active job. In a waiting row, `worker_id` is only the mark of `isOwedAgain`. */
+const LAST_WORKER = `worker_id = iif(state = 'active', worker_id, NULL)`
+
+/** Columns that erase a row: see `isErased`. */
+export const EMPTY = `state = 'withdrawn', dead_letter = 0, outbox = NULL, carry = NULL, error = NULL,
+  errors = NULL, result = NULL, envelope = '{}', unique_key = NULL`
+
+/** `isCopied`: the copy in the DLX queue has been made, or none is owed. */
+type Discarded = [
+  id: string,
+  generation: number,
+  stateRead: RowState,
+  attemptRead: number,
+  now: number,
+  completedAt: number | null,
+  isCopied: Flag,
+  error: string | null,
+  errors: string | null,
+  isDeadLetter: Flag,
+  attempt: number,
+  isTokenOut: Flag,
+]
+
+/** The row of a copy that has been recorded. */
+export interface CopiedRow {
+  queue: string
+  isDeadLetter: Flag
+}
+
+/** Selects the rows of a kind with `endedFrom` <= ended_at < `endedBefore`. */
+type Ended = [state: RowState, isDeadLetter: Flag, endedBefore: number, endedFrom: number]
+
+export interface PrunableRow {
+  seq: number
+  queue: string
+  isCopied: Flag
+  isUnique: Flag
+  bytes: number
+}
+
+/** Statements that end a job, for dead letters, and for retention. */
+export function prepareEnds(db: Database) {
+  return { ...prepareTerminal(db), ...prepareDeadLetters(db), ...preparePruning(db) }
+}
+
+function prepareTerminal(db: Database) {
+  return {
+    /** `attempt` and `workerId`: null when they are no part of the fence. */
+    complete: db.prepare<
+      [
+        id: string,
+        attempt: number | null,
+        workerId: string | null,
+        now: number,
+        result: string | null,
+      ],
+      RawRow
+    >(
+      `UPDATE jobs SET state = 'completed', result = ?5, error = NULL, completed_at = ?4,
+         ended_at = ?4, token_out = iif(holder = 'ledger', 0, token_out), ${END_LIFE}
+       WHERE id = ?1 AND state = 'active' AND (?2 IS NULL OR attempt = ?2)
+         AND (?3 IS NULL OR worker_id IS NULL OR worker_id = ?3)
+       RETURNING ${JOB_COLUMNS}`,
+    ),
+    /**
+     * The row takes the nonce if its workers must be told: a token may be out, or the job runs. A lease with
+     * the holder `ledger` has no token, but a native worker may be running the job.
+     */
+    cancel: db.prepare<[id: string, stateRead: RowState, now: number, nonce: number], RawRow>(
+      `UPDATE jobs SET state = 'cancelled', cancelled_at = ?3, ended_at = ?3, ${LAST_WORKER},
+         token_out = iif(holder = 'ledger', 0, token_out),
+         outbox = iif(token_out = 1 OR state = 'active', ?4, NULL), holder = NULL, ${END_LEASE}
+       WHERE id = ?1 AND state = ?2
+       RETURNING ${JOB_COLUMNS}`,
+    ),
+    discard: db.prepare<Discarded, RawRow>(
+      `UPDATE jobs SET state = 'discarded', discarded_at = ?5, ended_at = ?5, completed_at = ?6,
+         dead_letter_copied = ?7, error = ?8, errors = ?9, dead_letter = ?10, attempt = ?11,
+         token_out = ?12, ${LAST_WORKER}, ${END_LIFE}
+       WHERE id = ?1 AND generation = ?2 AND state = ?3 AND attempt = ?4
+       RETURNING ${JOB_COLUMNS}`,
+    ),
+    /**
+     * See `Ledger.tokenReturned`. The token of a retry that the ledger holds was that of the attempt before:
+     * the next one is not out. If the next token is in a rung (`rung_ms`), only a token ahead of the row's
+     * attempt is that token. `tokenAttempt` null: the token that is out.
+     */
+    tokenReturned: db.prepare<[id: string, generation: number, tokenAttempt: number | null]>(
+      `UPDATE jobs SET token_out = 0
+       WHERE id = ?1 AND generation = ?2 AND token_out = 1
+         AND (rung_ms IS NULL OR ?3 IS NULL OR ?3 > attempt)
+         AND (ended_at IS NOT NULL
+           OR (state = 'retryable' AND rung_ms IS NULL AND outbox IS NULL))`,
+    ),
+  }
+}
+
+function prepareDeadLetters(db: Database) {
+  const newest = (where: string) =>
+    `SELECT id FROM jobs WHERE dead_letter = 1 AND discarded_at IS NOT NULL ${where}
+     ORDER BY discarded_at DESC, seq DESC`
+  return {
+    deadLetters: db.prepare<[limit: number, offset: number], { id: string }>(
+      `${newest('')} LIMIT ?1 OFFSET ?2`,
+    ),
+    deadLettersOf: db.prepare<[limit: number, offset: number, queue: string], { id: string }>(
+      `${newest('AND queue = ?3')} LIMIT ?1 OFFSET ?2`,
+    ),
+    deadLetterCopied: db.prepare<[id: string, generation: number], CopiedRow>(
+      `UPDATE jobs SET dead_letter_copied = 1, outbox = NULL
+       WHERE id = ? AND generation = ? AND state = 'discarded' AND dead_letter_copied = 0
+       RETURNING queue, dead_letter AS isDeadLetter`,
+    ),
+    /** For a dead letter whose token was acknowledged, so that no nack will make its copy. */
+    oweCopy: db.prepare<[id: string, generation: number, nonce: number]>(
+      `UPDATE jobs SET outbox = ?3
+       WHERE id = ?1 AND generation = ?2 AND state = 'discarded' AND dead_letter = 1
+         AND dead_letter_copied = 0 AND outbox IS NULL`,
+    ),
+    /** The broker has confirmed a copy that was published. */
+    copyConfirmed: db.prepare<[id: string, nonce: number], CopiedRow>(
+      `UPDATE jobs SET outbox = NULL, dead_letter_copied = 1
+       WHERE outbox = ?2 AND id = ?1 AND state = 'discarded'
+       RETURNING queue, dead_letter AS isDeadLetter`,
+    ),
+    revive: db.prepare<[id: string, generation: number, now: number, nonce: number], RawRow>(
+      `UPDATE jobs SET state = 'available', generation = generation + 1, attempt = 0,
+         outbox = ?4, token_out = 1, worker_id = NULL, due_at = NULL, rung_ms = NULL,
+         retry_delay_ms = NULL, enqueued_at = ?3, started_at = NULL, completed_at = NULL,
+         discarded_at = NULL, ended_at = NULL, dead_letter = 0, dead_letter_copied = 0, error = NULL
+       WHERE id = ?1 AND generation = ?2 AND dead_letter = 1 AND state = 'discarded'
+       RETURNING ${JOB_COLUMNS}`,
+    ),
+    deleteDeadLetter: db.prepare<[id: string, now: number]>(
+      `UPDATE jobs SET ${EMPTY}, ended_at = ?2
+       WHERE id = ?1 AND dead_letter = 1 AND state = 'discarded'`,
+    ),
+  }
+}
+
+/** A workflow step's job is kept as long as its workflow: later steps need its result, and so do readers. */
+function preparePruning(db: Database) {
+  const ended = `FROM jobs INDEXED BY jobs_prunable
+         WHERE ended_at IS NOT NULL AND token_out = 0 AND state = ?1 AND dead_letter = ?2
+           AND ended_at < ?3 AND ended_at >= ?4`
+  return {
+    /** When the row behind the first `skipped` rows ended. Reads the index alone. */
+    prunableAfter: db.prepare<[...Ended, skipped: number], { endedAt: number }>(
+      `SELECT ended_at AS endedAt ${ended} ORDER BY ended_at LIMIT 1 OFFSET ?5`,
+    ),
+    prunable: db.prepare<[...Ended, limit: number], PrunableRow>(
+      `SELECT seq, queue, dead_letter_copied AS isCopied, unique_key IS NOT NULL AS isUnique,
+         octet_length(envelope) + ifnull(octet_length(result), 0) AS bytes ${ended}
+         AND NOT EXISTS (SELECT 1 FROM workflow_steps WHERE job_id = jobs.id)
+       ORDER BY ended_at LIMIT ?5`,
+    ),
+    /** Rows that ended after `now`, by a clock that was ahead: their retention would begin only then. */
+    boundEnds: db.prepare<[state: RowState, isDeadLetter: Flag, now: number, limit: number]>(
+      `UPDATE jobs SET ended_at = ?3 WHERE seq IN (
+         SELECT seq FROM jobs INDEXED BY jobs_prunable
+         WHERE ended_at IS NOT NULL AND token_out = 0 AND state = ?1 AND dead_letter = ?2
+           AND ended_at > ?3
+         LIMIT ?4)`,
+    ),
+    prune: db.prepare<[seq: number]>('DELETE FROM jobs WHERE seq = ?'),
+    /** Erases instead of deleting: the sweep needs the row to recognize the copy in the DLX queue. */
+    pruneCopied: db.prepare<[seq: number, now: number]>(
+      `UPDATE jobs SET ${EMPTY}, ended_at = ?2 WHERE seq = ?1`,
+    ),
+  }
+}

@@ -1,0 +1,230 @@
+import type { RowState } from '../../../job/job.ts'
+import type { ExtendedLease } from '../../leases.ts'
+import type { Database, Flag } from './driver.ts'
+import { JOB_COLUMNS, type RawRow } from './rows.ts'
+
+/** Columns that every end of a lease sets. */
+export const END_LEASE = 'lease_ms = NULL, lease_expires_at = NULL, timeout_at = NULL'
+
+/** Columns that a heartbeat sets. ?2: now; ?3: the length that it names, or NULL. */
+export const EXTEND_LEASE = 'lease_expires_at = ?2 + coalesce(?3, lease_ms), extended_ms = ?3'
+
+/** Parameters of every start of an attempt. `leaseMs`: from FETCH or the heartbeat; null: the job's own. */
+type Start = [workerId: string | null, leaseMs: number | null, defaultLeaseMs: number, now: number]
+
+/** Parameters that start `attempt`, which must be the row's own attempt + 1. */
+export type StartNext<Generation> = [...Start, id: string, generation: Generation, attempt: number]
+
+/** Parameters that start any attempt of a row that was read before. `enqueuedAt` null: unchanged. */
+type StartAny = [
+  ...Start,
+  id: string,
+  generation: number,
+  stateRead: RowState,
+  attemptRead: number,
+  attempt: number,
+  enqueuedAt: number | null,
+  error: string | null,
+  errors: string | null,
+]
+
+/** Parameters of a heartbeat. `leaseMs` null: the lease's own length. */
+export type Extension = [id: string, now: number, leaseMs: number | null, workerId: string]
+
+/** One attempt of one generation of a job. */
+export type OfAttempt = [id: string, generation: number, attempt: number]
+
+/**
+ * The first parameters of every statement that ends an attempt without success. `workerId` and `overdueAt`
+ * are null when they are no part of the fence.
+ */
+export type Fenced = [
+  ...OfAttempt,
+  workerId: string | null,
+  overdueAt: number | null,
+  error: string | null,
+  errors: string | null,
+]
+
+/**
+ * The columns of a start, from the parameters `Start`. The holder has the token, so it is out, and in no
+ * rung. A native worker watches the execution timeout itself, so `timeout_at` stays NULL: once past, it
+ * would keep the row at the head of the index `jobs_lease` for as long as the job runs.
+ */
+export function startAs(holder: 'gateway' | 'native'): string {
+  const timeoutAt = holder === 'native' ? 'NULL' : 'iif(timeout_ms > 0, ?4 + timeout_ms, NULL)'
+  return `state = 'active', holder = '${holder}', worker_id = ?1, outbox = NULL, token_out = 1,
+  rung_ms = NULL, lease_ms = coalesce(?2, visibility_timeout_ms, ?3),
+  lease_expires_at = ?4 + coalesce(?2, visibility_timeout_ms, ?3), extended_ms = NULL,
+  timeout_at = ${timeoutAt}, started_at = ?4`
+}
+
+/** The expression of the index `jobs_lease`. SQLite uses the index only if it is the same word for word. */
+const LEASE_END = 'min(lease_expires_at, coalesce(timeout_at, lease_expires_at))'
+
+/** Condition for every lease. The range on the indexed expression makes SQLite search `jobs_lease`. */
+export const LEASED = `lease_expires_at IS NOT NULL AND ${LEASE_END} > 0`
+
+/** The most that a lease was extended by at once: a restart extends it by `lease_ms` (`extendLeases`). */
+const LONGEST = 'max(lease_ms, coalesce(extended_ms, 0))'
+
+/** Statements that start an attempt, change its lease, or end it without success. */
+export function prepareLeases(db: Database) {
+  return { ...prepareClaims(db), ...prepareHolders(db), ...prepareFailures(db) }
+}
+
+function prepareClaims(db: Database) {
+  return {
+    /**
+     * The usual claim in one statement: the next attempt of an available job. Its condition must be such that
+     * `decideArrival` would claim the row too. `queue`: the queue that the token came from, if known.
+     */
+    claimNext: db.prepare<[...StartNext<number>, wall: number, queue: string | null], RawRow>(
+      `UPDATE jobs SET attempt = ?7, ${startAs('gateway')}
+       WHERE id = ?5 AND generation = ?6 AND state = 'available' AND attempt = ?7 - 1
+         AND ?7 <= max(1, max_attempts) AND holder IS NOT 'native'
+         AND (expires_at IS NULL OR expires_at > ?8) AND queue = coalesce(?9, queue)
+       RETURNING ${JOB_COLUMNS}`,
+    ),
+    claim: prepareStart(db, 'gateway'),
+    nativeStart: prepareStart(db, 'native'),
+    /**
+     * The row gets the nonce unless the token that goes back counts for this attempt. A token that came from
+     * a native worker may have the number of an earlier attempt; such a token counts only while that worker
+     * is the holder. `worker_id` stays when a token is owed, for `isOwedAgain`.
+     */
+    release: db.prepare<
+      [...OfAttempt, workerId: string | null, nonce: number, tokenAttempt: number | null],
+      RawRow
+    >(
+      `UPDATE jobs SET state = 'available', attempt = attempt - 1,
+         worker_id = iif(holder = 'gateway' AND ?6 IS attempt, NULL, worker_id),
+         outbox = iif(holder = 'gateway' AND ?6 IS attempt, NULL, ?5),
+         started_at = NULL, holder = NULL, ${END_LEASE}
+       WHERE id = ?1 AND generation = ?2 AND attempt = ?3 AND (?4 IS NULL OR worker_id = ?4)
+         AND state = 'active'
+       RETURNING ${JOB_COLUMNS}`,
+    ),
+  }
+}
+
+/** Starts any attempt of a row that was read before. */
+function prepareStart(db: Database, holder: 'gateway' | 'native') {
+  return db.prepare<StartAny, RawRow>(
+    `UPDATE jobs SET attempt = ?9, ${startAs(holder)}, due_at = NULL,
+       enqueued_at = coalesce(?10, enqueued_at), error = ?11, errors = ?12
+     WHERE id = ?5 AND generation = ?6 AND state = ?7 AND attempt = ?8
+     RETURNING ${JOB_COLUMNS}`,
+  )
+}
+
+function prepareHolders(db: Database) {
+  return {
+    handOver: db.prepare<OfAttempt>(
+      `UPDATE jobs SET holder = 'ledger'
+       WHERE id = ?1 AND generation = ?2 AND attempt = ?3 AND state = 'active'
+         AND holder = 'gateway'`,
+    ),
+    /** If the job has ended meanwhile, that cleared `token_out` (holder `ledger`): RabbitMQ has the token. */
+    handBack: db.prepare<OfAttempt>(
+      `UPDATE jobs SET holder = iif(state = 'active', 'gateway', NULL), token_out = 1
+       WHERE id = ?1 AND generation = ?2 AND attempt = ?3
+         AND (state = 'active' AND holder = 'ledger' OR ended_at IS NOT NULL)`,
+    ),
+    /** Extends the execution timeout too: in that time, no worker could have acknowledged its job. */
+    extendLeases: db.prepare<[now: number]>(
+      `UPDATE jobs SET lease_expires_at = max(lease_expires_at, ?1 + lease_ms),
+         timeout_at = max(timeout_at, ?1 + lease_ms)
+       WHERE ${LEASED}
+         AND (lease_expires_at < ?1 + lease_ms OR timeout_at < ?1 + lease_ms)`,
+    ),
+    /**
+     * Shortens leases that start in the future, or whose lease or execution timeout ends later than their
+     * lengths allow. `extended_ms` is tested last, because that column is behind the row's large texts.
+     */
+    boundLeases: db.prepare<[now: number]>(
+      `UPDATE jobs SET lease_expires_at = min(lease_expires_at, ?1 + ${LONGEST}),
+         timeout_at = min(timeout_at, ?1 + max(timeout_ms, lease_ms))
+       WHERE ${LEASED}
+         AND (started_at > ?1 OR timeout_at > ?1 + max(timeout_ms, lease_ms)
+           OR lease_expires_at > ?1 + lease_ms AND lease_expires_at > ?1 + coalesce(extended_ms, 0))`,
+    ),
+    /** Retries due later than `now` + their delay. The condition is that of the index, word for word. */
+    boundRetries: db.prepare<[now: number]>(
+      `UPDATE jobs SET due_at = ?1 + retry_delay_ms
+       WHERE state = 'retryable' AND due_at IS NOT NULL AND ended_at IS NULL AND due_at > ?1
+         AND due_at > ?1 + retry_delay_ms`,
+    ),
+    extend: db.prepare<[...Extension, attempt: number | null], ExtendedLease>(
+      `UPDATE jobs SET ${EXTEND_LEASE}
+       WHERE id = ?1 AND state = 'active' AND (worker_id IS NULL OR worker_id = ?4)
+         AND (?5 IS NULL OR attempt = ?5)
+       RETURNING id, generation, attempt, queue, type, holder, started_at AS startedAt,
+         lease_expires_at AS leaseExpiresAt`,
+    ),
+    activeByWorker: db.prepare<[lookedAt: number], { worker: string; jobs: number }>(
+      `SELECT worker_id AS worker, count(*) AS jobs
+       FROM (SELECT worker_id FROM jobs WHERE ${LEASED} ORDER BY ${LEASE_END} LIMIT ?1)
+       WHERE worker_id IS NOT NULL GROUP BY worker_id`,
+    ),
+    /** For a native holder only the lease counts: the worker watches the execution timeout itself. */
+    overdue: db.prepare<[now: number, limit: number, isNativeToo: Flag], { id: string }>(
+      `SELECT id FROM jobs
+       WHERE lease_expires_at IS NOT NULL AND ${LEASE_END} <= ?1 AND state = 'active'
+         AND (holder IS NOT 'native' OR ?3 AND lease_expires_at <= ?1)
+       ORDER BY ${LEASE_END} LIMIT ?2`,
+    ),
+  }
+}
+
+/**
+ * Statements that end an attempt without success. They decide by the holder at the time of the write whether
+ * a message is owed, because the delivery may have been acknowledged since the row was read.
+ */
+function prepareFailures(db: Database) {
+  const record = `error = ?6, errors = ?7, ${END_LEASE}`
+  const fence = `id = ?1 AND generation = ?2 AND attempt = ?3
+         AND (?4 IS NULL OR worker_id = ?4) AND (?5 IS NULL OR ${LEASE_END} <= ?5)
+         AND state = 'active'`
+  return {
+    /** `rungMs` null: the ledger holds the job. Only then does `isTokenBack` matter. */
+    failToRetry: db.prepare<
+      [
+        ...Fenced,
+        nonce: number | null,
+        dueAt: number,
+        delayMs: number,
+        rungMs: number | null,
+        isTokenBack: Flag,
+      ],
+      RawRow
+    >(
+      `UPDATE jobs SET state = 'retryable', due_at = ?9, retry_delay_ms = ?10, rung_ms = ?11,
+         token_out = CASE WHEN ?11 IS NOT NULL THEN 1
+           WHEN holder = 'ledger' OR ?12 = 1 THEN 0 ELSE token_out END,
+         outbox = ?8, holder = NULL, worker_id = NULL, started_at = NULL, ${record}
+       WHERE ${fence}
+       RETURNING ${JOB_COLUMNS}`,
+    ),
+    /** A native holder still has the delivery: it stays the holder, and no new token is owed. */
+    failToAvailable: db.prepare<[...Fenced, nonce: number], RawRow>(
+      `UPDATE jobs SET state = 'available', outbox = iif(holder = 'native', NULL, ?8),
+         token_out = iif(holder = 'native', token_out, 1), holder = iif(holder = 'native', 'native', NULL),
+         worker_id = NULL, started_at = NULL, ${record}
+       WHERE ${fence}
+       RETURNING ${JOB_COLUMNS}`,
+    ),
+    /** Where the copy is published, there is no delivery to nack, so no token is out. */
+    failToDiscarded: db.prepare<
+      [...Fenced, nonce: number, now: number, isDeadLetter: Flag, isCopyPublished: Flag],
+      RawRow
+    >(
+      `UPDATE jobs SET state = 'discarded', discarded_at = ?9, completed_at = ?9, ended_at = ?9,
+         dead_letter = ?10, dead_letter_copied = 0, holder = NULL,
+         outbox = iif(?11 OR holder = 'ledger', ?8, NULL),
+         token_out = iif(?11 OR holder = 'ledger', 0, token_out), ${record}
+       WHERE ${fence}
+       RETURNING ${JOB_COLUMNS}`,
+    ),
+  }
+}

@@ -1,0 +1,80 @@
+import type { Traffic } from '../../queues.ts'
+import type { Database } from './driver.ts'
+
+export interface MinuteRow extends Traffic {
+  queue: string
+  minute: number
+}
+
+/** Statements for pauses and for the traffic of queues. */
+export function prepareQueues(db: Database) {
+  return {
+    pauses: db.prepare<[], { queue: string; pausedAt: number | null }>(
+      `SELECT name AS queue, paused_at AS pausedAt FROM queues
+       WHERE paused_at IS NOT NULL OR pause_owed = 1 ORDER BY seq`,
+    ),
+    /** Since when a paused queue is paused. */
+    pausedAt: db.prepare<[queue: string], { pausedAt: number }>(
+      'SELECT paused_at AS pausedAt FROM queues WHERE name = ?',
+    ),
+    pauseQueue: db.prepare<[queue: string, now: number]>(
+      'UPDATE queues SET paused_at = ?2, pause_owed = 1 WHERE name = ?1 AND paused_at IS NULL',
+    ),
+    resumeQueue: db.prepare<[queue: string]>(
+      `UPDATE queues SET paused_at = NULL, pause_owed = 1
+       WHERE name = ?1 AND paused_at IS NOT NULL`,
+    ),
+    pauseTold: db.prepare<[queue: string, pausedAt: number | null]>(
+      'UPDATE queues SET pause_owed = 0 WHERE name = ?1 AND paused_at IS ?2',
+    ),
+    /** `min`: a number beyond the safe integers would throw; builds before 27 November 2026 stored some. */
+    minutes: db.prepare<[], MinuteRow>(
+      `SELECT minute, queue, completed, failed, timed, waited,
+         min(duration_ms, ${Number.MAX_SAFE_INTEGER}) AS durationMs,
+         min(wait_ms, ${Number.MAX_SAFE_INTEGER}) AS waitMs
+       FROM queue_minutes ORDER BY minute`,
+    ),
+    keepMinute: db.prepare<
+      [
+        minute: number,
+        queue: string,
+        completed: number,
+        failed: number,
+        timed: number,
+        durationMs: number,
+        waited: number,
+        waitMs: number,
+      ]
+    >(
+      `INSERT INTO queue_minutes
+         (minute, queue, completed, failed, timed, duration_ms, waited, wait_ms)
+       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+       ON CONFLICT (minute, queue) DO UPDATE SET completed = ?3, failed = ?4, timed = ?5,
+         duration_ms = ?6, waited = ?7, wait_ms = ?8`,
+    ),
+    removeQueue: db.prepare<[name: string]>('DELETE FROM queues WHERE name = ?'),
+    removeRung: db.prepare<[queue: string, delayMs: number]>(
+      'DELETE FROM rungs WHERE queue = ? AND delay_ms = ?',
+    ),
+    idleQueues: db.prepare<[], { name: string; since: number }>(
+      'SELECT name, idle_since AS since FROM queues WHERE idle_since IS NOT NULL',
+    ),
+    noteIdle: db.prepare<[name: string, since: number | null]>(
+      'UPDATE queues SET idle_since = ?2 WHERE name = ?1',
+    ),
+    /** Is there anything that keeps the queue from being forgotten? */
+    isQueueUsed: db.prepare<[queue: string], { isUsed: number }>(
+      `SELECT EXISTS (SELECT 1 FROM jobs INDEXED BY jobs_live WHERE queue = ?1 AND ended_at IS NULL)
+         OR EXISTS (SELECT 1 FROM jobs INDEXED BY jobs_dead_queue
+                    WHERE queue = ?1 AND dead_letter = 1)
+         OR EXISTS (SELECT 1 FROM queues WHERE name = ?1
+                    AND (paused_at IS NOT NULL OR pause_owed = 1 OR lost_at IS NOT NULL))
+         OR EXISTS (SELECT 1 FROM cron_jobs
+                    WHERE coalesce(template ->> '$.options.queue', template ->> '$.queue', 'default') = ?1)
+         AS isUsed`,
+    ),
+    forgetCounts: db.prepare<[queue: string]>('DELETE FROM state_counts WHERE queue = ?'),
+    pruneMinutes: db.prepare<[upTo: number]>('DELETE FROM queue_minutes WHERE minute <= ?'),
+    forgetMinutesAfter: db.prepare<[minute: number]>('DELETE FROM queue_minutes WHERE minute > ?'),
+  }
+}

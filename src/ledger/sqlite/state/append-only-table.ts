@@ -1,0 +1,111 @@
+import { rungKey } from '../../../job/retry/backoff.ts'
+import type { QueueRecord, Rung } from '../../ledger.ts'
+import type { Companion } from '../commit/committed-state.ts'
+import { Notes } from '../commit/notes.ts'
+import type { Statements } from '../sql/statements.ts'
+
+interface Table<T> {
+  records: readonly T[]
+  keyOf(record: T): string
+  /** Changes no row if the record exists already. */
+  insert(record: T): { changes: number }
+  remove(record: T): void
+}
+
+interface Change<T> {
+  record: T
+  isRemoved: boolean
+}
+
+/** A table of names that are seldom removed, kept in memory as committed. */
+export class Register<T> implements Companion {
+  readonly #table: Table<T>
+  #records: readonly T[]
+  readonly #keys: Set<string>
+  readonly #changes = new Notes<Change<T>>()
+
+  constructor(table: Table<T>) {
+    this.#table = table
+    this.#records = table.records
+    this.#keys = new Set(table.records.map((record) => table.keyOf(record)))
+  }
+
+  all(): readonly T[] {
+    return this.#records
+  }
+
+  /** As committed. */
+  has(key: string): boolean {
+    return this.#keys.has(key)
+  }
+
+  /** Inside a write: as `record` would find it. */
+  hasNow(key: string): boolean {
+    if (this.#changes.isEmpty) return this.#keys.has(key)
+    const last = this.#changes.all.findLast(({ record }) => this.#table.keyOf(record) === key)
+    return last === undefined ? this.#keys.has(key) : !last.isRemoved
+  }
+
+  /** Inside a write: stores the record unless it is known. */
+  record(record: T): void {
+    if (this.hasNow(this.#table.keyOf(record))) return
+    if (this.#table.insert(record).changes === 1) this.#changes.add({ record, isRemoved: false })
+  }
+
+  /** Inside a write. */
+  remove(record: T): void {
+    this.#table.remove(record)
+    this.#changes.add({ record, isRemoved: true })
+  }
+
+  keep(): void {
+    this.#changes.keep()
+  }
+
+  undo(): void {
+    this.#changes.undo()
+  }
+
+  store(): void {}
+
+  commit(): void {
+    if (this.#changes.isEmpty) return
+    const { keyOf } = this.#table
+    for (const { record, isRemoved } of this.#changes.all) {
+      const key = keyOf(record)
+      if (isRemoved) this.#keys.delete(key)
+      else this.#keys.add(key)
+      const others = isRemoved ? this.#records.filter((one) => keyOf(one) !== key) : this.#records
+      this.#records = isRemoved ? others : [...others, record]
+    }
+    this.discard()
+  }
+
+  discard(): void {
+    this.#changes.discard()
+  }
+}
+
+/** Every queue that was used and is not forgotten, by name. */
+export function queueRegister({
+  queues,
+  recordQueue,
+  removeQueue,
+}: Statements): Register<QueueRecord> {
+  return new Register({
+    records: queues.all(),
+    keyOf: ({ name }) => name,
+    insert: ({ name, createdAt }) => recordQueue.run(name, createdAt),
+    remove: ({ name }) => removeQueue.run(name),
+  })
+}
+
+/** Every rung that was declared, by `rungKey`. */
+export function rungRegister({ rungs, recordRung, removeRung }: Statements): Register<Rung> {
+  return new Register({
+    records: rungs.all(),
+    keyOf: ({ queue, delayMs }) => rungKey(queue, delayMs),
+    insert: ({ queue, delayMs }) => recordRung.run(queue, delayMs),
+    remove: ({ queue, delayMs }) => removeRung.run(queue, delayMs),
+  })
+}

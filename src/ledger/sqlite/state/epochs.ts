@@ -1,0 +1,34 @@
+import type { LedgerEpochs } from '../../ledger.ts'
+import type { Access } from '../commit/access.ts'
+import { onlyRow } from '../sql/driver.ts'
+import type { Statements } from '../sql/statements.ts'
+
+/** See `LedgerEpochs`. */
+export class SqliteEpochs implements LedgerEpochs {
+  readonly #access: Access
+  readonly #statements: Statements
+
+  constructor(access: Access, statements: Statements) {
+    this.#access = access
+    this.#statements = statements
+  }
+
+  all(): number[] {
+    return this.#access.read(() => this.#statements.epochs.all()).map(({ value }) => value)
+  }
+
+  record(epoch: number, before: number): Promise<void> {
+    return this.#access.writeMany(1, () => {
+      this.#statements.setSetting.run('epoch', epoch)
+      this.#statements.setSetting.run('epoch_before', before)
+    })
+  }
+
+  seenAt(): number | null {
+    return this.#access.read(() => onlyRow(this.#statements.seenAt.get())).seenAt
+  }
+
+  async noteSeen(now: number): Promise<void> {
+    await this.#access.write(() => this.#statements.setSetting.run('seen_at', now))
+  }
+}

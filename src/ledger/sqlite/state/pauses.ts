@@ -1,0 +1,118 @@
+import type { QueuePauses } from '../../queues.ts'
+import type { Access } from '../commit/access.ts'
+import type { Companion } from '../commit/committed-state.ts'
+import { Notes } from '../commit/notes.ts'
+import { onlyRow } from '../sql/driver.ts'
+import type { Statements } from '../sql/statements.ts'
+import type { Store } from './store.ts'
+
+interface State {
+  queue: string
+  pausedAt: number | null
+  isOwed: boolean
+}
+
+/** Pauses in memory, as committed. Usually there are few or none, so asking is cheap. */
+export class PauseStates implements Companion {
+  readonly #paused = new Map<string, number>()
+  readonly #owed = new Set<string>()
+  readonly #changes = new Notes<State>()
+
+  constructor({ pauses }: Statements) {
+    for (const row of pauses.all()) this.#apply({ ...row, isOwed: true })
+  }
+
+  since(queue: string): number | null {
+    return this.#paused.get(queue) ?? null
+  }
+
+  get owed(): ReadonlySet<string> {
+    return this.#owed
+  }
+
+  /** Inside a write: whether the queue is paused, as the earlier writes of the group have left it. */
+  isPaused(queue: string): boolean {
+    if (this.#changes.isEmpty) return this.#paused.has(queue)
+    const change = this.#changes.all.findLast((noted) => noted.queue === queue)
+    return change === undefined ? this.#paused.has(queue) : change.pausedAt !== null
+  }
+
+  /** Inside a write: the queue's state after it. */
+  note(state: State): void {
+    this.#changes.add(state)
+  }
+
+  keep(): void {
+    this.#changes.keep()
+  }
+
+  undo(): void {
+    this.#changes.undo()
+  }
+
+  store(): void {}
+
+  commit(): void {
+    for (const state of this.#changes.all) this.#apply(state)
+    this.discard()
+  }
+
+  discard(): void {
+    this.#changes.discard()
+  }
+
+  #apply({ queue, pausedAt, isOwed }: State): void {
+    if (pausedAt === null) this.#paused.delete(queue)
+    else this.#paused.set(queue, pausedAt)
+    if (isOwed) this.#owed.add(queue)
+    else this.#owed.delete(queue)
+  }
+}
+
+/** See `QueuePauses`. */
+export class SqlitePauses implements QueuePauses {
+  readonly #store: Store
+  readonly #access: Access
+
+  constructor(store: Store, access: Access) {
+    this.#store = store
+    this.#access = access
+  }
+
+  since(queue: string): number | null {
+    return this.#store.pauses.since(queue)
+  }
+
+  pause(queue: string, now: number): Promise<{ pausedAt: number; isNew: boolean }> {
+    const { statements, queues, pauses } = this.#store
+    return this.#access.writeMany(2, () => {
+      queues.record({ name: queue, createdAt: now })
+      const isNew = statements.pauseQueue.run(queue, now).changes === 1
+      if (isNew) pauses.note({ queue, pausedAt: now, isOwed: true })
+      const { pausedAt } = onlyRow(statements.pausedAt.get(queue))
+      return { pausedAt, isNew }
+    })
+  }
+
+  resume(queue: string, now: number): Promise<{ isNew: boolean }> {
+    const { statements, queues, pauses } = this.#store
+    return this.#access.writeMany(2, () => {
+      queues.record({ name: queue, createdAt: now })
+      const isNew = statements.resumeQueue.run(queue).changes === 1
+      if (isNew) pauses.note({ queue, pausedAt: null, isOwed: true })
+      return { isNew }
+    })
+  }
+
+  owed(): ReadonlySet<string> {
+    return this.#store.pauses.owed
+  }
+
+  told(queue: string, pausedAt: number | null): void {
+    const { statements, pauses } = this.#store
+    this.#access.writeLazily(() => {
+      const isStill = statements.pauseTold.run(queue, pausedAt).changes === 1
+      if (isStill) pauses.note({ queue, pausedAt, isOwed: false })
+    })
+  }
+}

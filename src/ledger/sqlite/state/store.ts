@@ -1,0 +1,75 @@
+import type { JobRow } from '../../../job/job.ts'
+import type { QueueRecord, Rung } from '../../ledger.ts'
+import type { Companion } from '../commit/committed-state.ts'
+import type { Statements } from '../sql/statements.ts'
+import { queueRegister, type Register, rungRegister } from './append-only-table.ts'
+import { KeptKeys } from './kept-keys.ts'
+import { MovedDebts } from './moved-nonces.ts'
+import { OutboxNonces } from './outbox-nonces.ts'
+import { PauseStates } from './pauses.ts'
+import { TrafficMinutes } from './queue-traffic.ts'
+import { RecentKeys } from './recent-unique-keys.ts'
+import { StaleCopies } from './stale-copies.ts'
+import { StateCounter } from './state-counter.ts'
+import { Tombstones } from './tombstones.ts'
+import type { WorkflowBook } from './workflow-counts.ts'
+
+/** What a write works with: the prepared statements, and the state that is kept in memory beside the rows. */
+export interface Store {
+  readonly statements: Statements
+  readonly counter: StateCounter
+  readonly queues: Register<QueueRecord>
+  readonly nonces: OutboxNonces
+  readonly rungs: Register<Rung>
+  readonly stale: StaleCopies
+  readonly tombstones: Tombstones
+  readonly pauses: PauseStates
+  readonly traffic: TrafficMinutes
+  readonly recentKeys: RecentKeys
+  readonly keptKeys: KeptKeys
+  readonly workflows: WorkflowBook
+  /** Nonces that RabbitMQ has confirmed, until the commit that clears them from their rows. */
+  readonly confirming: Set<number>
+  readonly moved: MovedDebts
+  /** Wall time, ms: the job of a step that begins may be scheduled, and the holder of a unique key expired. */
+  wall(): number
+  /** Where retention goes on, for each kind of ended rows: the `ended_at` from which the next batch looks. */
+  readonly pruned: Map<object, number>
+}
+
+/** Builds the `Store`: reads all that is kept in memory beside the rows from the file. */
+export function openStore(
+  statements: Statements,
+  workflows: WorkflowBook,
+  wall: () => number,
+  jobsPerMove?: number,
+): { store: Store; companions: Companion[] } {
+  const kept = {
+    counter: new StateCounter(statements),
+    queues: queueRegister(statements),
+    nonces: new OutboxNonces(statements),
+    rungs: rungRegister(statements),
+    stale: new StaleCopies(statements),
+    tombstones: new Tombstones(statements),
+    pauses: new PauseStates(statements),
+    traffic: new TrafficMinutes(statements),
+    recentKeys: new RecentKeys(statements, jobsPerMove),
+    workflows,
+  }
+  const confirming = new Set<number>()
+  const moved = new MovedDebts()
+  const keptKeys = new KeptKeys(statements)
+  const pruned = new Map<object, number>()
+  return {
+    store: { statements, ...kept, keptKeys, confirming, moved, wall, pruned },
+    companions: Object.values(kept),
+  }
+}
+
+/** Is this process the one that was to publish the row's token, and has it seen no confirm? */
+export function isTokenOwed(
+  { nonces, confirming }: Store,
+  { outbox }: Pick<JobRow, 'outbox'>,
+): boolean {
+  return outbox !== null && nonces.isOurs(outbox) && !confirming.has(outbox)
+}

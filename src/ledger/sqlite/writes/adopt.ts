@@ -1,0 +1,56 @@
+import { OjsError } from '../../../errors.ts'
+import { attemptsExhausted } from '../../../job/dead-letter.ts'
+import { allowedAttempts, type NewJob } from '../../../job/job.ts'
+import { recordSkipped } from '../../../job/retry/failure.ts'
+import type { AdoptableToken } from '../../leases.ts'
+import type { Store } from '../state/store.ts'
+import { insertJob } from './insert.ts'
+
+/**
+ * Adopts the job of an unknown token: it was published natively, or this ledger has lost it. It is stored as
+ * if it had been waiting for exactly this token.
+ */
+export function adoptJob(store: Store, token: AdoptableToken, now: number): NewJob | OjsError {
+  const job = readBody(token)
+  if (job instanceof OjsError) return job
+  const { generation, attempt } = token
+  // The job was enqueued before the gateway saw it; at most `now`, as the publisher's clock may be ahead.
+  const enqueuedAt = Math.min(now, job.enqueuedAt ?? job.createdAt)
+  insertJob(store, job, { now, enqueuedAt, generation, attempt: attempt - 1, outbox: null })
+  if (attempt > 1) noteBefore(store, token, allowedAttempts(job), now)
+  return job
+}
+
+/**
+ * Records the error that the token reports of the attempt before it. If it reports none, and its own attempt
+ * is beyond the last, records that no attempt is left.
+ */
+function noteBefore(store: Store, token: AdoptableToken, allowed: number, now: number): void {
+  const { id, attempt, reportedError } = token
+  const reported = reportedError?.() ?? null
+  if (reported !== null) {
+    const before = { attempt: attempt - 1, error: null, errors: null }
+    const { error, errors } = recordSkipped(before, [before.attempt], reported, now)
+    store.statements.noteErrors.run(id, error, errors)
+  } else if (attempt > allowed) {
+    store.statements.noteErrors.run(id, attemptsExhausted(attempt, allowed), null)
+  }
+}
+
+function readBody(token: AdoptableToken): NewJob | OjsError {
+  try {
+    const job = token.adopt()
+    if (job.id === token.id) return job
+    return new OjsError(
+      'invalid_request',
+      'The id in the body differs from the message_id of the message.',
+    )
+  } catch (error) {
+    if (error instanceof OjsError) return error
+    // Any error is about this message alone. Thrown on, it would fail the other tokens of this write, and do
+    // so again at each redelivery.
+    return new OjsError('invalid_request', 'The body of the message cannot be read as a job.', {
+      cause: error,
+    })
+  }
+}

@@ -1,0 +1,53 @@
+import type { JobRow } from '../../../job/job.ts'
+import { counted } from '../state/state-counter.ts'
+import type { Store } from '../state/store.ts'
+
+/** The state and holder of a row before the write. */
+type Before = Pick<JobRow, 'state' | 'holder'>
+
+/** `isTimed`: `startedAt` is when the attempt began. `elapsedMs`: how long it took, as its worker reports. */
+interface Timing {
+  isTimed: boolean
+  elapsedMs?: number | undefined
+}
+
+const TIMED: Timing = { isTimed: true }
+
+export const AVAILABLE: Before = { state: 'available', holder: null }
+export const ACTIVE: Before = { state: 'active', holder: null }
+
+/** Updates counts and traffic when an attempt of `job` begins. Inside the write that starts it. */
+export function started(
+  store: Store,
+  job: JobRow,
+  before: Before,
+  { isTimed }: Timing = TIMED,
+): void {
+  store.counter.moved(job.queue, counted(before.state), 'active')
+  store.counter.left(job.queue, before)
+  // A job that a native worker had already did not wait in the queue.
+  const hasWaited = isTimed && before.state !== 'active' && before.holder !== 'native'
+  if (!hasWaited || job.startedAt === null) return
+  store.traffic.waited(job.queue, job.startedAt, job.startedAt - job.enqueuedAt)
+}
+
+/**
+ * Updates counts, traffic and workflows when `job` is completed, discarded or cancelled. Inside the write
+ * that ends it.
+ */
+export function ended(
+  store: Store,
+  job: JobRow,
+  before: Before,
+  { isTimed, elapsedMs = Number.POSITIVE_INFINITY }: Timing = TIMED,
+): void {
+  store.counter.moved(job.queue, counted(before.state), counted(job.state))
+  if (job.isDeadLetter) store.counter.moved(job.queue, null, 'dead_letter')
+  store.counter.left(job.queue, before)
+  store.workflows.ended(store, job)
+  if (job.completedAt === null || job.state !== 'completed') return
+  const isKnown = isTimed && job.startedAt !== null
+  // The report may have waited for minutes: the worker's own measure is then the shorter and better one.
+  const durationMs = isKnown ? Math.min(elapsedMs, job.completedAt - (job.startedAt ?? 0)) : null
+  store.traffic.completed(job.queue, job.completedAt, durationMs)
+}

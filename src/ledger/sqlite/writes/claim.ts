@@ -1,0 +1,121 @@
+import { invalidField, OjsError } from '../../../errors.ts'
+import { type Arrival, decideArrival, isFromElsewhere } from '../../../job/arrival.ts'
+import type { JobRow } from '../../../job/job.ts'
+import { type ReportedError, recordSkipped } from '../../../job/retry/failure.ts'
+import { retryPolicyOf } from '../../../job/retry/retry-policy.ts'
+import type { ClaimResult, ClaimTerms, ClaimToken } from '../../leases.ts'
+import type { Protect } from '../commit/group-commit.ts'
+import { changed, toJobRow } from '../sql/rows.ts'
+import type { Store } from '../state/store.ts'
+import { adoptJob } from './adopt.ts'
+import { AVAILABLE, started } from './attempt-counts.ts'
+import { discardJob, expireJob } from './discard.ts'
+import { leaveUnowned, startAttempt } from './start.ts'
+
+/** Decides one token of a FETCH. Runs inside the FETCH's write, so it sees the changes of earlier tokens. */
+export function claimToken(
+  store: Store,
+  token: ClaimToken,
+  terms: ClaimTerms,
+  protect: Protect,
+): ClaimResult {
+  if (token.queue !== undefined && store.pauses.isPaused(token.queue)) return { verdict: 'paused' }
+  const job = claimNext(store, token, terms)
+  if (job) return { verdict: 'claimed', job }
+  protect()
+  const row = toJobRow(store.statements.find.get(token.id))
+  if (row === null) return adopt(store, token, terms)
+  return isFromElsewhere(token, row)
+    ? { verdict: 'malformed', error: idOfAnother(row) }
+    : applyArrival(store, token, terms, row)
+}
+
+function idOfAnother({ id, queue }: JobRow): OjsError {
+  return invalidField('id', `The id '${id}' already belongs to a job of queue '${queue}'.`)
+}
+
+/** The usual case in one statement: the next attempt of an available job. */
+function claimNext(store: Store, token: ClaimToken, terms: ClaimTerms): JobRow | null {
+  const job = toJobRow(
+    store.statements.claimNext.get(
+      terms.workerId,
+      terms.leaseMs,
+      terms.defaultLeaseMs,
+      terms.now,
+      token.id,
+      token.generation,
+      token.attempt,
+      terms.wall,
+      token.queue ?? null,
+    ),
+  )
+  if (job) started(store, job, AVAILABLE)
+  return job
+}
+
+function applyArrival(
+  store: Store,
+  token: ClaimToken,
+  terms: ClaimTerms,
+  row: JobRow,
+): ClaimResult {
+  const { isHeldDelivery } = token
+  const arrival = decideArrival(token, row, { now: terms.now, wall: terms.wall, isHeldDelivery })
+  switch (arrival.do) {
+    case 'claim': {
+      const job = startAttempt(store, row, arrival, 'gateway', terms, reportedBy(token))
+      return { verdict: 'claimed', job, ...(arrival.promote && { promoted: true }) }
+    }
+    case 'exhaust':
+      return exhaust(store, token, terms, row, arrival)
+    case 'expire':
+      return { verdict: 'expired', job: expireJob(store, row, terms.now, { tokenOut: true }) }
+    case 'hand-over':
+      leaveUnowned(store, row)
+      return { verdict: 'hand-over', job: row }
+    case 'rearm':
+      return { verdict: 'rearmed', job: rearm(store, row) }
+    case 'hold':
+      return { verdict: 'hold', job: row, until: arrival.until }
+    case 'drop':
+    case 'keep':
+    case 'dead-letter':
+      return { verdict: arrival.do, job: row }
+  }
+}
+
+/** Stores a job that the ledger does not know, and then decides its token like any other. */
+function adopt(store: Store, token: ClaimToken, terms: ClaimTerms): ClaimResult {
+  if (store.tombstones.has(token.id, token.queue ?? null)) return { verdict: 'tombstoned' }
+  const job = adoptJob(store, token, terms.now)
+  if (job instanceof OjsError) return { verdict: 'malformed', error: job }
+  const claimed = claimNext(store, token, terms)
+  if (claimed) return { verdict: 'claimed', job: claimed }
+  return applyArrival(store, token, terms, changed(store.statements.find.get(job.id)))
+}
+
+/** Discards a job that has no attempt left. The copy in the DLX queue is owed. */
+function exhaust(
+  store: Store,
+  token: ClaimToken,
+  terms: ClaimTerms,
+  row: JobRow,
+  arrival: Extract<Arrival, { do: 'exhaust' }>,
+): ClaimResult {
+  const record = recordSkipped(row, arrival.skipped, reportedBy(token), terms.now)
+  const isDeadLetter = retryPolicyOf(row).onExhaustion !== 'discard'
+  // Attempts that no worker reported were made all the same.
+  const attempt = Math.max(row.attempt, arrival.skipped.at(-1) ?? 0)
+  const ends = { attempt, completedAt: terms.now, deadLetterCopied: false, isDeadLetter }
+  const job = discardJob(store, row, terms.now, { ...record, ...ends, tokenOut: true })
+  return { verdict: 'exhausted', job }
+}
+
+/** The token came more than a minute early: the caller acknowledges it, and the relay publishes another. */
+function rearm(store: Store, row: JobRow): JobRow {
+  return changed(store.statements.rearmArrived.get(row.id, store.nonces.next()))
+}
+
+function reportedBy(token: ClaimToken): ReportedError | null {
+  return token.reportedError?.() ?? null
+}

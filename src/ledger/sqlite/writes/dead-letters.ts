@@ -1,0 +1,162 @@
+import { OjsError } from '../../../errors.ts'
+import { isFromElsewhere } from '../../../job/arrival.ts'
+import { mayDie } from '../../../job/dead-letter.ts'
+import { isErased, isTerminal, type JobRow } from '../../../job/job.ts'
+import { pageOf } from '../../../job/page.ts'
+import { partOfHeap } from '../../../memory.ts'
+import type { DeadLetterQuery, Revived } from '../../dead-letters.ts'
+import type { DeadOutcome, DeadToken } from '../../native.ts'
+import type { CopiedRow } from '../sql/end.ts'
+import { changed, toJobRow } from '../sql/rows.ts'
+import type { Store } from '../state/store.ts'
+import { adoptJob } from './adopt.ts'
+import { discardJob } from './discard.ts'
+import { rivalOf } from './unique.ts'
+
+interface Times {
+  now: number
+  wall: number
+}
+
+/** See `NativeLedger.discardDead`: a dead-lettered token discards its job, if the job waited for it. */
+export function discardDead(store: Store, token: DeadToken, times: Times): DeadOutcome {
+  const row = toJobRow(store.statements.find.get(token.id))
+  if (row === null) return adoptDead(store, token, times)
+  if (isFromElsewhere(token, row)) return { outcome: 'ignored' }
+  if (!mayDie(token, row, times)) {
+    noteCopyOf(store, token, row)
+    return { outcome: 'ignored' }
+  }
+  return { outcome: 'discarded', job: discardRow(store, token, row, times.now) }
+}
+
+function noteCopyOf(store: Store, { generation, attempt }: DeadToken, row: JobRow): void {
+  if (generation > row.generation) return
+  if (generation < row.generation) store.stale.add(row.queue)
+  else if (isTerminal(row.state)) noteCopyOfEnded(store, row)
+  else noteCopyOfRunning(store, row, attempt)
+}
+
+/**
+ * A native worker has nacked the delivery of a job that had ended. If the job was discarded, this may be the
+ * copy that is owed. A listed dead letter that expired was owed none, and has one now. The copy of any other
+ * job is stale. In each case the token is back.
+ */
+function noteCopyOfEnded(store: Store, row: JobRow): void {
+  const isOwed = row.state === 'discarded' && !row.deadLetterCopied
+  if (isOwed) recordCopy(store, row.id, row.generation)
+  else if (!row.isDeadLetter) store.stale.add(row.queue)
+  store.statements.tokenReturned.run(row.id, row.generation, null)
+}
+
+/**
+ * RabbitMQ requeued the delivery, because its consumer's connection was lost, and the queue's limits removed
+ * it then. The lease, or the retry that the ledger holds, goes on without a token. With a native holder any
+ * attempt number is taken for that of the lease: a native worker's token may have an earlier one.
+ */
+function noteCopyOfRunning(store: Store, row: JobRow, attempt: number): void {
+  // When the job has ended, nobody needs this copy, unless the job is a dead letter: let a sweep decide.
+  store.stale.add(row.queue)
+  if (attempt !== row.attempt && row.holder !== 'native') return
+  store.statements.handOverAny.run(row.id, row.generation, row.attempt)
+  store.statements.tokenReturned.run(row.id, row.generation, null)
+}
+
+function adoptDead(store: Store, token: DeadToken, { now }: Times): DeadOutcome {
+  // Cancelled before it came: there is no job to discard, and its token is out of the queue already.
+  if (store.tombstones.has(token.id, token.queue ?? null)) return { outcome: 'ignored' }
+  const adopted = adoptJob(store, token, now)
+  if (adopted instanceof OjsError) return { outcome: 'malformed', error: adopted }
+  const row = changed(store.statements.find.get(adopted.id))
+  return { outcome: 'discarded', job: discardRow(store, token, row, now) }
+}
+
+function discardRow(store: Store, token: DeadToken, row: JobRow, now: number): JobRow {
+  const { error, errors, isDeadLetter, isCounted = false } = token.describe(row)
+  const job = discardJob(store, row, now, {
+    error,
+    errors,
+    isDeadLetter,
+    // The token of a native worker keeps its number through later attempts, so it may be behind the row.
+    attempt: token.isExpired ? row.attempt : Math.max(token.attempt, row.attempt),
+    completedAt: token.isExpired ? null : now,
+    deadLetterCopied: true,
+    tokenOut: false,
+  })
+  if (!token.isExpired && !isCounted) store.traffic.failed(job.queue, now)
+  if (!isDeadLetter) store.stale.add(job.queue)
+  return job
+}
+
+/** Characters of the texts of one page. The answer holds them once more, and then again as bytes. */
+const MAX_LISTED_TEXT = partOfHeap(1 / 32, 64 * 1024 * 1024)
+
+/** One page, newest first. */
+export function deadLetters(
+  store: Store,
+  query: DeadLetterQuery,
+): { jobs: JobRow[]; total: number } {
+  const { queue, limit, offset } = query
+  const { deadLetters: ofAll, deadLettersOf, find } = store.statements
+  const page = queue === null ? ofAll.all(limit, offset) : deadLettersOf.all(limit, offset, queue)
+  const jobs = pageOf(page, ({ id }) => changed(find.get(id)), MAX_LISTED_TEXT)
+  return { jobs, total: store.counter.deadLetters(queue) }
+}
+
+/** Begins the next generation of a dead letter, with its `unique` key; conflict if another job has it now. */
+export function revive(store: Store, id: string, generation: number, now: number): Revived {
+  const row = toJobRow(store.statements.find.get(id))
+  const rival = row?.isDeadLetter ? rivalOf(store, row, now) : null
+  if (rival) return { outcome: 'conflict', ...rival }
+  const job = toJobRow(store.statements.revive.get(id, generation, now, store.nonces.next()))
+  if (!row || !job) return 'stale'
+  forget(store, row)
+  store.counter.moved(job.queue, 'discarded', 'available')
+  return job
+}
+
+/** Erases a dead letter. The row stays for a while, so that late tokens are recognized and dropped. */
+export function deleteDeadLetter(store: Store, id: string, now: number): boolean {
+  const row = toJobRow(store.statements.find.get(id))
+  if (!row || store.statements.deleteDeadLetter.run(id, now).changes !== 1) return false
+  forget(store, row)
+  store.counter.moved(row.queue, 'discarded', null)
+  return true
+}
+
+/** Notes that the row is no dead letter any more, and that its copy is stale. */
+function forget(store: Store, row: JobRow): void {
+  store.counter.moved(row.queue, 'dead_letter', null)
+  if (row.deadLetterCopied) store.stale.add(row.queue)
+}
+
+/** Records the copy that a nack has made. */
+function recordCopy(store: Store, id: string, generation: number): void {
+  noteCopy(store, id, generation, store.statements.deadLetterCopied.get(id, generation))
+}
+
+/** Records the copy that was published for this nonce, and that the broker has confirmed. */
+export function confirmCopy(store: Store, id: string, outbox: number): void {
+  // If the row has another nonce or none by now, this copy belongs to an earlier generation.
+  noteCopy(store, id, null, store.statements.copyConfirmed.get(id, outbox))
+}
+
+/**
+ * Marks a recorded copy as stale if nobody needs it: the copy of a job that is not listed as a dead letter,
+ * and a copy of a row that was deleted, revived or pruned meanwhile (`copied` undefined).
+ */
+function noteCopy(
+  store: Store,
+  id: string,
+  generation: number | null,
+  copied: CopiedRow | undefined,
+): void {
+  if (copied) {
+    if (copied.isDeadLetter === 0) store.stale.add(copied.queue)
+    return
+  }
+  const row = toJobRow(store.statements.find.get(id))
+  if (!row) return
+  const isPast = generation === null || row.generation > generation || isErased(row.state)
+  if (isPast) store.stale.add(row.queue)
+}

@@ -1,0 +1,47 @@
+import { EXPIRED } from '../../../job/dead-letter.ts'
+import type { JobRow } from '../../../job/job.ts'
+import { isListedWhenExpired, retryPolicyOf } from '../../../job/retry/retry-policy.ts'
+import { changed } from '../sql/rows.ts'
+import type { Store } from '../state/store.ts'
+import { ended } from './attempt-counts.ts'
+
+/** The columns that the discard sets. `completedAt` null: the job expired before it ran. */
+type Discard = Pick<
+  JobRow,
+  'error' | 'errors' | 'attempt' | 'completedAt' | 'deadLetterCopied' | 'isDeadLetter' | 'tokenOut'
+>
+
+/** Discards a job that runs no further attempt. In the write that read `row`. */
+export function discardJob(store: Store, row: JobRow, now: number, change: Discard): JobRow {
+  const job = changed(
+    store.statements.discard.get(
+      row.id,
+      row.generation,
+      row.state,
+      row.attempt,
+      now,
+      change.completedAt,
+      change.deadLetterCopied ? 1 : 0,
+      change.error,
+      change.errors,
+      change.isDeadLetter ? 1 : 0,
+      change.attempt,
+      change.tokenOut ? 1 : 0,
+    ),
+  )
+  ended(store, job, row)
+  return job
+}
+
+/** As `discardJob`, for a job whose `expires_at` has passed. No copy in the DLX queue is owed. */
+export function expireJob(
+  store: Store,
+  row: JobRow,
+  now: number,
+  { tokenOut }: Pick<JobRow, 'tokenOut'>,
+): JobRow {
+  const { errors, attempt } = row
+  const isDeadLetter = isListedWhenExpired(retryPolicyOf(row))
+  const ends = { completedAt: null, deadLetterCopied: true, isDeadLetter, tokenOut }
+  return discardJob(store, row, now, { error: EXPIRED, errors, attempt, ...ends })
+}

@@ -1,0 +1,126 @@
+import { isHopeless } from '../../../errors.ts'
+import { isTerminal, type JobRow } from '../../../job/job.ts'
+import { pageOf } from '../../../job/page.ts'
+import type { Expired, ExpireTerms } from '../../ledger.ts'
+import type { Access } from '../commit/access.ts'
+import { MAX_TURN_MS } from '../commit/group-commit.ts'
+import { onlyRow } from '../sql/driver.ts'
+import { changed, toJobRow } from '../sql/rows.ts'
+import type { DueRow } from '../sql/statements.ts'
+import { isTokenOwed, type Store } from '../state/store.ts'
+import { expireJob } from './discard.ts'
+
+/**
+ * Makes due rows available, the most overdue first. Retries and schedules run on different clocks, so their
+ * due times cannot be compared; how late they are can.
+ */
+export function promoteDue(store: Store, now: number, wall: number, limit: number): JobRow[] {
+  const { due } = store.statements
+  const rows = [...due.all('retryable', now, limit), ...due.all('scheduled', wall, limit)]
+  const first = rows.sort((a, b) => b.lateMs - a.lateMs).slice(0, limit)
+  return pageOf(first, (row) => {
+    const { seq, state, queue, rungMs } = row
+    const nonce = store.nonces.next()
+    const before = unconfirmed(store, row)
+    if (before !== null && rungMs !== null) {
+      store.moved.add(before, { rung: { queue, delayMs: rungMs }, outbox: nonce })
+    }
+    const isInRung = before === null && rungMs !== null
+    const job = changed(store.statements.promote.get(seq, now, isInRung ? null : nonce))
+    store.counter.moved(queue, state, 'available')
+    return job
+  })
+}
+
+/** The nonce of a row that still owes its token. Null also if its confirm is known and not yet written. */
+function unconfirmed({ confirming }: Store, { outbox }: DueRow): number | null {
+  return outbox !== null && confirming.has(outbox) ? null : outbox
+}
+
+/**
+ * Gives nonces to schedules whose token RabbitMQ's delay plugin is to hold from now on (`IN_EXCHANGE`). As
+ * with tokens in rungs, no further token is owed when the job is due.
+ */
+export async function sendAhead(
+  access: Access,
+  store: Store,
+  until: number,
+  limit: number,
+): Promise<number> {
+  const { ahead, sendAhead: send } = store.statements
+  // Look first: this runs several times a second, and a write without changes still costs a transaction.
+  if (access.read(() => ahead.get(until, 1)) === undefined) return 0
+  return await access.writeMany(limit, () => {
+    const rows = ahead.all(until, limit)
+    for (const { seq } of rows) send.run(seq, store.nonces.next())
+    return rows.length
+  })
+}
+
+/**
+ * Discards rows whose `expires_at` has passed; their tokens are dropped on arrival. Stops early if it takes
+ * long: each row may be the workflow step for which a thousand others wait.
+ */
+export async function expireDue(
+  access: Access,
+  store: Store,
+  terms: ExpireTerms,
+): Promise<Expired[]> {
+  const { expired, find } = store.statements
+  const page = () => expired.all(terms.wall, terms.limit)
+  const rows = () => pageOf(page(), ({ id }) => changed(find.get(id)))
+  // Look first: this runs several times a second, and a write without changes still costs a transaction.
+  if (access.read(page).length === 0) return []
+  try {
+    return await access.writeMany(terms.limit, () =>
+      inTime(rows(), (row) => expireOne(store, row, terms)),
+    )
+  } catch (error) {
+    if (!isHopeless(error)) throw error
+    return await expireEach(access, store, access.read(rows), terms, error)
+  }
+}
+
+/** Applies `make` to as many entries as there is time for, and to one at least. */
+function inTime<T, R>(list: readonly T[], make: (one: T) => R): R[] {
+  const until = performance.now() + MAX_TURN_MS
+  const made: R[] = []
+  for (const entry of list) {
+    if (made.length > 0 && performance.now() > until) break
+    made.push(make(entry))
+  }
+  return made
+}
+
+/** Expires each row in a write of its own, so that one that fails stops no other. If all fail: `cause`. */
+async function expireEach(
+  access: Access,
+  store: Store,
+  rows: readonly JobRow[],
+  terms: ExpireTerms,
+  cause: unknown,
+): Promise<Expired[]> {
+  const writes = rows.map(({ id }) =>
+    access.writeMany(1, () => {
+      const row = toJobRow(store.statements.find.get(id))
+      const isWaiting = row !== null && row.state !== 'active' && !isTerminal(row.state)
+      return isWaiting ? [expireOne(store, row, terms)] : []
+    }),
+  )
+  const results = await Promise.allSettled(writes)
+  const expired = results.flatMap((result) => (result.status === 'fulfilled' ? result.value : []))
+  if (expired.length === 0) throw cause
+  return expired
+}
+
+function expireOne(store: Store, row: JobRow, { now }: ExpireTerms): Expired {
+  // A job that the ledger held until its time has no token out.
+  const isHeld = row.state !== 'available' && row.rungMs === null && row.outbox === null
+  const job = expireJob(store, row, now, { tokenOut: row.tokenOut && !isHeld })
+  return { job, isTokenOwed: isTokenOwed(store, row) }
+}
+
+/** The earliest due times; null: none. */
+export function nextDue(store: Store): { retryable: number | null; scheduled: number | null } {
+  return onlyRow(store.statements.nextDue.get())
+}

@@ -1,0 +1,89 @@
+import type { IdleQueues } from '../../queues.ts'
+import type { Access } from '../commit/access.ts'
+import { onlyRow } from '../sql/driver.ts'
+import type { SqliteLostQueues } from '../state/lost-queues.ts'
+import type { Store } from '../state/store.ts'
+
+/** See `IdleQueues`. */
+export class SqliteIdleQueues implements IdleQueues {
+  readonly #store: Store
+  readonly #access: Access
+  readonly #lost: SqliteLostQueues
+  /** Since when each idle queue has been idle, as committed. */
+  readonly #since: Map<string, number>
+
+  constructor(store: Store, access: Access, lost: SqliteLostQueues) {
+    this.#store = store
+    this.#access = access
+    this.#lost = lost
+    const rows = store.statements.idleQueues.all()
+    this.#since = new Map(rows.map(({ name, since }) => [name, since]))
+  }
+
+  async look(now: number, idleMs: number, isUsed: (queue: string) => boolean): Promise<string[]> {
+    await this.#forgetCounts()
+    const changes: { queue: string; since: number | null }[] = []
+    const due: string[] = []
+    for (const { name: queue } of this.#store.queues.all()) {
+      const since = isUsed(queue) ? null : this.#idleSince(queue, now)
+      if (since !== (this.#since.get(queue) ?? null)) changes.push({ queue, since })
+      if (since !== null && now - since >= idleMs) due.push(queue)
+    }
+    await this.#note(changes)
+    return due
+  }
+
+  isIdle(queue: string): boolean {
+    const { counter, pauses, stale } = this.#store
+    const { completed: _, cancelled: __, discarded: ___, ...live } = counter.of(queue)
+    if (Object.values(live).some((count) => count > 0) || counter.deadLetters(queue) > 0)
+      return false
+    if (pauses.since(queue) !== null || pauses.owed.has(queue)) return false
+    return !stale.all().has(queue) && !this.#lost.has(queue)
+  }
+
+  async forget(queue: string): Promise<boolean> {
+    const { counter, queues, rungs, statements, traffic } = this.#store
+    const isForgotten = await this.#access.writeMany(2, () => {
+      const record = queues.all().find(({ name }) => name === queue)
+      if (record === undefined || onlyRow(statements.isQueueUsed.get(queue)).isUsed) return false
+      queues.remove(record)
+      for (const rung of rungs.all()) if (rung.queue === queue) rungs.remove(rung)
+      counter.forget(queue)
+      return true
+    })
+    if (!isForgotten) return false
+    this.#since.delete(queue)
+    traffic.forget(queue)
+    return true
+  }
+
+  /** Null: the queue is in use. A clock that was set back makes no queue idle for longer. */
+  #idleSince(queue: string, now: number): number | null {
+    if (!this.isIdle(queue)) return null
+    const noted = Math.min(this.#since.get(queue) ?? now, now)
+    return Math.min(Math.max(noted, this.#store.traffic.lastAt(queue)), now)
+  }
+
+  async #note(changes: readonly { queue: string; since: number | null }[]): Promise<void> {
+    if (changes.length === 0) return
+    const { noteIdle } = this.#store.statements
+    await this.#access.writeMany(changes.length, () => {
+      for (const { queue, since } of changes) noteIdle.run(queue, since)
+    })
+    for (const { queue, since } of changes) {
+      if (since === null) this.#since.delete(queue)
+      else this.#since.set(queue, since)
+    }
+  }
+
+  /** The ended jobs of forgotten queues are pruned later, and leave counts of 0. */
+  async #forgetCounts(): Promise<void> {
+    const { counter, queues } = this.#store
+    const names = counter.empty().filter((queue) => !queues.has(queue))
+    if (names.length === 0) return
+    await this.#access.writeMany(names.length, () => {
+      for (const queue of names) counter.forget(queue)
+    })
+  }
+}

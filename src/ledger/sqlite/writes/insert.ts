@@ -1,0 +1,131 @@
+import { isErased, isTerminal, type JobRow, type NewJob } from '../../../job/job.ts'
+import type { Enqueued } from '../../enqueued.ts'
+import type { WithdrawFence } from '../../ledger.ts'
+import { toJobRow } from '../sql/rows.ts'
+import type { NewRow } from '../sql/statements.ts'
+import type { Keyed } from '../state/recent-unique-keys.ts'
+import type { Store } from '../state/store.ts'
+
+interface FirstLife {
+  now: number
+  enqueuedAt: number
+  generation: number
+  attempt: number
+  outbox: number | null
+  /** See `mayCrowd`, which is asked if this is absent. */
+  isCrowded?: boolean | undefined
+}
+
+/**
+ * Stores a job in its start state, and records its queue. Returns the generation, or null when the id is
+ * taken. Two statements instead of one upsert: RETURNING would make it a third more expensive, and an id is
+ * hardly ever used again.
+ */
+export function insertJob(store: Store, job: NewJob, life: FirstLife): number | null {
+  // Workers drop generation 0 of an id that was cancelled before its job was known; this is another job.
+  const first = store.tombstones.forget(job.id, job.queue) ? life.generation + 1 : life.generation
+  const key = job.unique === null ? null : job.unique.key
+  const isCrowded = key !== null && (life.isCrowded ?? mayCrowd(store.recentKeys.find(key)))
+  const values: NewRow = [
+    job.id,
+    job.type,
+    job.queue,
+    job.priority,
+    job.maxAttempts,
+    job.visibilityTimeoutMs,
+    job.timeoutMs,
+    job.expiresAt,
+    job.createdAt,
+    job.carry === null ? null : JSON.stringify(job.carry),
+    job.envelope,
+    life.enqueuedAt,
+    first,
+    life.attempt,
+    life.outbox,
+    job.start.state,
+    job.start.state === 'available' ? null : job.start.dueAt,
+    key,
+    isCrowded ? 1 : 0,
+  ]
+  const { changes, lastInsertRowid } = store.statements.insert.run(...values)
+  const stored =
+    changes === 1
+      ? { seq: lastInsertRowid, generation: first }
+      : store.statements.insertAgain.get(...values)
+  if (stored === undefined) return null
+  store.recentKeys.inserted(stored.seq, key, isCrowded)
+  store.queues.record({ name: job.queue, createdAt: life.now })
+  store.counter.moved(job.queue, null, job.start.state)
+  return stored.generation
+}
+
+/** Rows of one key, after which the next ones are `crowded`: to look at each of them would take long. */
+const FEW = 4
+
+/** Must the next row of this key be `crowded`? */
+export function mayCrowd({ seqs }: Keyed): boolean {
+  return seqs.length >= FEW
+}
+
+/** Stores one job, without regard to its `unique` policy. `isCrowded`: as in `FirstLife`. */
+export function enqueue(store: Store, job: NewJob, now: number, isCrowded?: boolean): Enqueued {
+  const outbox = job.start.state === 'available' ? store.nonces.next() : null
+  const generation = insertJob(store, job, {
+    now,
+    enqueuedAt: now,
+    generation: 0,
+    attempt: 0,
+    outbox,
+    isCrowded,
+  })
+  if (generation === null) return { outcome: 'duplicate' }
+  return { outcome: 'inserted', generation, outbox, enqueuedAt: now }
+}
+
+/** Stores a scheduled job that was published natively, unless its id was cancelled before it came. */
+export function enqueueNative(
+  store: Store,
+  job: NewJob,
+  now: number,
+): Enqueued | { outcome: 'tombstoned' } {
+  return store.tombstones.has(job.id, job.queue)
+    ? { outcome: 'tombstoned' }
+    : enqueue(store, job, now)
+}
+
+/** Erases the row of a refused PUSH, and forgets its idempotency key. */
+export function withdraw(store: Store, id: string, outbox: number, key?: string): boolean {
+  const row = store.statements.withdraw.get(id, outbox)
+  if (!row) return false
+  store.counter.moved(row.queue, 'available', null)
+  if (key !== undefined) store.statements.forgetKey.run(key)
+  return true
+}
+
+/** The same for a batch. Returns the ids of jobs that have started or ended. */
+export function withdrawAll(store: Store, rows: readonly WithdrawFence[], key?: string): string[] {
+  if (key !== undefined) store.statements.forgetKey.run(key)
+  return rows.filter((row) => !withdrawUnstarted(store, row)).map(({ id }) => id)
+}
+
+/**
+ * Withdraws one job of a batch unless it has started or ended. Goes by the attempt and not by the nonce: the
+ * job's own token may have been confirmed before the token of another job was refused, or a scheduled job
+ * may have become due.
+ */
+function withdrawUnstarted(store: Store, { id, generation }: WithdrawFence): boolean {
+  const row = toJobRow(store.statements.find.get(id))
+  if (!row || isErased(row.state) || isTerminal(row.state)) return false
+  const { changes } = store.statements.withdrawUnstarted.run(id, generation, row.state)
+  if (changes !== 1) return false
+  store.counter.moved(row.queue, row.state, null)
+  return true
+}
+
+/** Makes a pending job `available`, or `scheduled` if its time is still ahead. */
+export function activate(store: Store, id: string, now: number, wall: number): JobRow | 'stale' {
+  const job = toJobRow(store.statements.activate.get(id, now, wall, store.nonces.next()))
+  if (!job) return 'stale'
+  store.counter.moved(job.queue, 'pending', job.state === 'scheduled' ? 'scheduled' : 'available')
+  return job
+}

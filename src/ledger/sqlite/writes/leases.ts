@@ -1,0 +1,151 @@
+import { isWaitingWithNative } from '../../../job/arrival.ts'
+import type { JobRow } from '../../../job/job.ts'
+import { pageOf } from '../../../job/page.ts'
+import type {
+  Beat,
+  Completion,
+  ExtendedLease,
+  FailFence,
+  FailureChange,
+  LeaseFence,
+  ReleaseFence,
+  SettleFence,
+} from '../../leases.ts'
+import type { Statement } from '../sql/driver.ts'
+import type { Fenced, OfAttempt } from '../sql/lease.ts'
+import { changed, type RawRow, toJobRow } from '../sql/rows.ts'
+import type { Store } from '../state/store.ts'
+import { ACTIVE, ended } from './attempt-counts.ts'
+
+export function releaseLease(
+  { statements, counter, nonces }: Store,
+  id: string,
+  fence: ReleaseFence,
+): JobRow | 'stale' {
+  const { generation, attempt, workerId = null, tokenAttempt } = fence
+  const token = [nonces.next(), tokenAttempt] as const
+  const job = toJobRow(statements.release.get(id, generation, attempt, workerId, ...token))
+  if (job) counter.moved(job.queue, 'active', 'available')
+  return job ?? 'stale'
+}
+
+export function completeLease(
+  store: Store,
+  id: string,
+  fence: SettleFence,
+  { now, result }: Completion,
+): JobRow | 'stale' {
+  const { attempt = null, workerId = null } = fence
+  const job = toJobRow(store.statements.complete.get(id, attempt, workerId, now, result))
+  if (job) ended(store, job, ACTIVE)
+  return job ?? 'stale'
+}
+
+export function failLease(
+  store: Store,
+  id: string,
+  fence: FailFence,
+  change: FailureChange,
+): JobRow | 'stale' {
+  const job = toJobRow(runFailure(store, id, fence, change))
+  if (!job) return 'stale'
+  if (!change.isCounted) store.traffic.failed(job.queue, change.now)
+  if (change.to === 'discarded') ended(store, job, ACTIVE)
+  else store.counter.moved(job.queue, 'active', change.to)
+  if (isWaitingWithNative(job)) {
+    store.counter.moved(job.queue, null, 'with_native')
+  }
+  return job
+}
+
+/** Runs the statement for the state that `change` names. */
+function runFailure(
+  store: Store,
+  id: string,
+  fence: FailFence,
+  change: FailureChange,
+): RawRow | undefined {
+  const { statements, nonces } = store
+  const { generation, attempt, workerId = null, overdueAt = null } = fence
+  const { now, error, errors } = change
+  const fenced: Fenced = [id, generation, attempt, workerId, overdueAt, error, errors]
+  switch (change.to) {
+    case 'retryable': {
+      const { dueAt, delayMs, rungMs, isTokenBack } = change
+      const outbox = rungMs === null ? null : nonces.next()
+      const isBack = isTokenBack ? 1 : 0
+      return statements.failToRetry.get(...fenced, outbox, dueAt, delayMs, rungMs, isBack)
+    }
+    case 'available':
+      return statements.failToAvailable.get(...fenced, nonces.next())
+    case 'discarded':
+      return runDiscard(store, fenced, now, change)
+  }
+}
+
+export function runDiscard(
+  { statements, nonces }: Store,
+  fenced: Fenced,
+  now: number,
+  { isDeadLetter, copy }: { isDeadLetter: boolean; copy: 'nack' | 'publish' },
+): RawRow | undefined {
+  const isListed = isDeadLetter ? 1 : 0
+  const isPublished = copy === 'publish' ? 1 : 0
+  return statements.failToDiscarded.get(...fenced, nonces.next(), now, isListed, isPublished)
+}
+
+export function activeByWorker({ statements }: Store, limit: number): Map<string, number> {
+  const counts = statements.activeByWorker.all(limit)
+  return new Map(counts.map(({ worker, jobs }) => [worker, jobs]))
+}
+
+/** The leases that a BEAT extends, in the order of `ids`. */
+export function beatLeases(store: Store, ids: readonly string[], beat: Beat): ExtendedLease[] {
+  const { now, leaseMs, workerId, attempt = null } = beat
+  const { extend } = store.statements
+  return ids
+    .map((id) => extend.get(id, now, leaseMs, workerId, attempt))
+    .filter((lease) => lease !== undefined)
+}
+
+/** See `LeaseLedger.overdue`. */
+export function overdue(
+  store: Store,
+  now: number,
+  limit: number,
+  which: 'all' | 'not native',
+): JobRow[] {
+  const { overdue: overdueIds, find } = store.statements
+  const found = overdueIds.all(now, limit, which === 'all' ? 1 : 0)
+  return pageOf(found, ({ id }) => changed(find.get(id)))
+}
+
+/** Returns how many of the leases still had the holder `gateway`. */
+export function handOverLeases({ statements }: Store, leases: readonly LeaseFence[]): number {
+  return changedOf(leases, statements.handOver)
+}
+
+export function handBackLeases({ statements }: Store, leases: readonly LeaseFence[]): number {
+  return changedOf(leases, statements.handBack)
+}
+
+function changedOf(leases: readonly LeaseFence[], change: Statement<OfAttempt>): number {
+  let count = 0
+  for (const { id, generation, attempt } of leases) {
+    count += change.run(id, generation, attempt).changes
+  }
+  return count
+}
+
+/** See `LeaseLedger.boundWaits`. Returns how many leases and retries were shortened. */
+export function boundWaits({ statements, traffic }: Store, now: number): number {
+  traffic.forgetAfter(now)
+  statements.boundKeys.run(now)
+  // Ask the newest rows first: if none was created after `now`, the clock is taken to have been right, which
+  // spares the scan of the whole index.
+  if ((statements.newestCreated.get()?.createdAt ?? now) > now) {
+    statements.boundCreated.run(now)
+    statements.boundKeptKeys.run(now)
+  }
+  return statements.boundLeases.run(now).changes + statements.boundRetries.run(now).changes
+}

@@ -1,0 +1,338 @@
+import { isTerminal, type JobRow, type JobStanding } from '../../../job/job.ts'
+import {
+  attemptKey,
+  type Beginning,
+  boundAttempt,
+  type Decision,
+  decideReport,
+  planFailure,
+  type ReportedEvent,
+  type Said,
+} from '../../../job/native/report.ts'
+import { rungKey } from '../../../job/retry/backoff.ts'
+import { recordEnd, recordLateFailure } from '../../../job/retry/failure.ts'
+import type { ReportResult, ReportTerms } from '../../native.ts'
+import type { Fenced } from '../sql/lease.ts'
+import { changed, toJobRow, toStanding } from '../sql/rows.ts'
+import type { Store } from '../state/store.ts'
+import { adoptJob } from './adopt.ts'
+import { ACTIVE, AVAILABLE, ended, started } from './attempt-counts.ts'
+import { expireJob } from './discard.ts'
+import { runDiscard } from './leases.ts'
+import { isOwedAgain, leaveUnowned, startAttempt } from './start.ts'
+
+const IGNORED: ReportResult = { outcome: 'ignored' }
+const OF_ANOTHER: ReportResult = { outcome: 'refused', reason: 'other_queue' }
+
+/**
+ * Applies one report. A start whose end is in the same report is not written separately: the end implies
+ * it, which spares half of the writes for short jobs.
+ */
+export function applyReports(
+  store: Store,
+  events: readonly ReportedEvent[],
+  terms: ReportTerms,
+): ReportResult[] {
+  const ends = endsIn(events)
+  const merged = new Map<string, number>()
+  const results: ReportResult[] = []
+  for (const [i, event] of events.entries()) {
+    const isMerged = event.said.event === 'started' && ends.has(keyOf(event))
+    if (isMerged) merged.set(keyOf(event), i)
+    // A report brings an unknown job along only with the first event that names it: adopt it here.
+    if (isMerged && event.adopt !== undefined) standingOf(store, event, terms)
+    const result = isMerged ? IGNORED : applyReport(store, event, terms)
+    results.push(result)
+    if (merged.size === 0 || !('begun' in result && result.begun)) continue
+    const start = merged.get(keyOf(event))
+    if (start !== undefined) results[start] = { outcome: 'merged' }
+  }
+  return results
+}
+
+/** The keys of the attempts whose end is reported in `events`. */
+function endsIn(events: readonly ReportedEvent[]): Set<string> {
+  const ends = new Set<string>()
+  for (const event of events) {
+    const { said } = event
+    if (said.event === 'completed' || said.event === 'failed') ends.add(keyOf(event))
+  }
+  return ends
+}
+
+function keyOf({ generation, attempt, id }: ReportedEvent): string {
+  return attemptKey(generation, attempt, id)
+}
+
+function applyReport(store: Store, event: ReportedEvent, terms: ReportTerms): ReportResult {
+  const { said } = event
+  switch (said.event) {
+    case 'started':
+      return applyStart(store, event, terms)
+    case 'dropped':
+      return noteDropped(store, event)
+    case 'expired':
+      return applyExpired(store, event, terms)
+    case 'released':
+      return applyRelease(store, event, said, terms)
+    case 'completed':
+    case 'failed':
+      return applyEnd(store, event, said, terms)
+  }
+}
+
+function applyStart(store: Store, event: ReportedEvent, terms: ReportTerms): ReportResult {
+  const { id, generation, attempt, workerId, ofQueue = null } = event
+  const lease = [workerId, null, terms.defaultLeaseMs, terms.now] as const
+  const next = toJobRow(store.statements.nativeNext.get(...lease, id, generation, attempt, ofQueue))
+  if (next) {
+    started(store, next, AVAILABLE)
+    return { outcome: 'started', job: next, promoted: false }
+  }
+  const standing = standingOf(store, event, terms)
+  if (isOfAnother(event, standing)) return OF_ANOTHER
+  const bounded = boundAttempt(event, standing)
+  const decision = decideReport(bounded, standing, terms.now)
+  if (standing === null || decision.do !== 'start') return unapplied(decision)
+  const row = changed(store.statements.find.get(id))
+  const job = begin(store, bounded, terms, row, decision.begins)
+  return { outcome: 'started', job, promoted: decision.begins.promote }
+}
+
+function isOfAnother({ ofQueue }: ReportedEvent, row: Pick<JobRow, 'queue'> | null): boolean {
+  return ofQueue != null && row !== null && row.queue !== ofQueue
+}
+
+function unapplied(decision: Decision): ReportResult {
+  return decision.do === 'refuse' ? { outcome: 'refused', reason: 'leased_elsewhere' } : IGNORED
+}
+
+const RESUMED: Beginning = { skipped: [], promote: false }
+
+/** Starts the attempt that the event is about. `start` null: it had started, and only its lease ran out. */
+function begin(
+  store: Store,
+  { attempt, workerId }: ReportedEvent,
+  { now, defaultLeaseMs }: ReportTerms,
+  row: JobRow,
+  start: Beginning | null,
+): JobRow {
+  const lease = { now, workerId, leaseMs: null, defaultLeaseMs }
+  const job = startAttempt(store, row, { attempt, ...(start ?? RESUMED) }, 'native', lease)
+  if (isOwedAgain(row)) leaveUnowned(store, job)
+  return job
+}
+
+/**
+ * Reads the row without its long texts, which are read later and only if something changes: a report may
+ * name a thousand jobs. An unknown id (a job that was published natively) is adopted if the report brought
+ * the job along. If it were not, and the worker leaves the retry to the gateway, the job would be lost as
+ * soon as the worker acknowledges its token.
+ */
+function standingOf(store: Store, event: ReportedEvent, { now }: ReportTerms): JobStanding | null {
+  const { standing } = store.statements
+  const { id, adopt } = event
+  const known = toStanding(standing.get(id))
+  if (known !== null || adopt === undefined) return known
+  if (store.tombstones.has(id, event.ofQueue ?? null)) return null
+  adoptJob(store, { ...event, adopt, generation: event.generation ?? 0 }, now)
+  return toStanding(standing.get(id))
+}
+
+type Ended = Extract<Said, { event: 'completed' | 'failed' }>
+type Completed = Extract<Said, { event: 'completed' }>
+
+function applyEnd(
+  store: Store,
+  event: ReportedEvent,
+  said: Ended,
+  terms: ReportTerms,
+): ReportResult {
+  const done = said.event === 'completed' ? completeAtOnce(store, event, said, terms) : null
+  if (done) return done
+  const standing = standingOf(store, event, terms)
+  if (standing === null) return IGNORED
+  if (isOfAnother(event, standing)) return OF_ANOTHER
+  const bounded = boundAttempt(event, standing)
+  const decision = decideReport(bounded, standing, terms.now)
+  const row = () => changed(store.statements.find.get(event.id))
+  if (decision.do === 'complete' || decision.do === 'fail') {
+    return endAttempt(store, bounded, said, terms, row(), decision)
+  }
+  noteSettled(store, bounded, said, standing)
+  return decision.do === 'amend' ? amend(store, event, said, terms, row()) : unapplied(decision)
+}
+
+/** The same as the expiry of a waiting job, except that its token is back. */
+function applyExpired(store: Store, event: ReportedEvent, terms: ReportTerms): ReportResult {
+  const standing = standingOf(store, event, terms)
+  if (isOfAnother(event, standing)) return OF_ANOTHER
+  const decision = decideReport(event, standing, terms.now)
+  if (standing === null || decision.do !== 'expire') return noteDropped(store, event)
+  const row = changed(store.statements.find.get(event.id))
+  return { outcome: 'expired', job: expireJob(store, row, terms.now, { tokenOut: false }) }
+}
+
+/** The worker puts its token back into the queue: the next execution is the same attempt again. */
+function applyRelease(
+  store: Store,
+  event: ReportedEvent,
+  { tokenAttempt }: Extract<Said, { event: 'released' }>,
+  terms: ReportTerms,
+): ReportResult {
+  const { statements, counter, nonces } = store
+  const row = toJobRow(statements.find.get(event.id))
+  if (isOfAnother(event, row)) return OF_ANOTHER
+  if (row === null || decideReport(event, row, terms.now).do !== 'release') return IGNORED
+  const { id, generation, attempt } = row
+  const fence = [id, generation, attempt, event.workerId] as const
+  const job = changed(statements.nativeRelease.get(...fence, nonces.next(), tokenAttempt))
+  counter.moved(job.queue, 'active', 'available')
+  if (job.holder === 'native') counter.moved(job.queue, null, 'with_native')
+  return { outcome: 'released', job }
+}
+
+/** The worker has dropped the token: an ended row may be pruned, and a running job goes on without it. */
+function noteDropped(store: Store, event: ReportedEvent): ReportResult {
+  const { id, generation, attempt } = event
+  const row = toStanding(store.statements.standing.get(id))
+  if (isOfAnother(event, row)) return OF_ANOTHER
+  if (!row || (generation ?? row.generation) !== row.generation) return IGNORED
+  leaveToLedger(store, event, row)
+  return noteAcknowledged(store, row, attempt) ? { outcome: 'amended' } : IGNORED
+}
+
+/** Notes that the worker acknowledges the token. False: `tokenOut` was not cleared by this. */
+function noteAcknowledged(store: Store, { id, generation }: JobStanding, attempt: number): boolean {
+  const { statements, nonces } = store
+  const isBack = statements.tokenReturned.run(id, generation, attempt).changes === 1
+  // The copy was to be made by a nack when this token came back to the gateway. Now it must be published.
+  if (isBack) statements.oweCopy.run(id, generation, nonces.next())
+  return isBack
+}
+
+/** The job is over or runs elsewhere, so the report changes no state; but the worker settles its delivery. */
+function noteSettled(store: Store, event: ReportedEvent, said: Ended, row: JobStanding): void {
+  const { generation, attempt } = event
+  const isOfRow = (generation ?? row.generation) === row.generation && attempt >= row.attempt
+  const outcome = said.event === 'failed' ? said.outcome : null
+  const isInRung = outcome?.decision === 'retry' && outcome.rung_ms != null
+  if (!row.tokenOut || !isOfRow || isInRung) return
+  if (!isTerminal(row.state)) leaveToLedger(store, event, row)
+  else if (outcome?.decision !== 'discard') noteAcknowledged(store, row, attempt)
+  // The worker nacks its delivery, which makes the copy.
+  else store.statements.tokenReturned.run(row.id, row.generation, attempt)
+}
+
+/** The lease goes on without its token: the worker that reports this attempt settles the delivery. */
+function leaveToLedger(store: Store, { attempt }: ReportedEvent, row: JobStanding): void {
+  if (attempt === row.attempt) store.statements.handOver.run(row.id, row.generation, attempt)
+}
+
+/** Completes the usual cases in one statement: the running attempt, or the next one of an available job. */
+function completeAtOnce(
+  store: Store,
+  { id, generation, attempt, workerId, ofQueue = null }: ReportedEvent,
+  { result, elapsedMs }: Completed,
+  { now }: ReportTerms,
+): ReportResult | null {
+  const { nativeDone, nativeNextDone } = store.statements
+  const done = [id, generation, attempt, now, result] as const
+  const running = toJobRow(nativeDone.get(...done, elapsedMs ?? null, workerId, ofQueue))
+  if (running) {
+    ended(store, running, ACTIVE, { isTimed: true, elapsedMs })
+    return { outcome: 'completed', job: running, begun: null, promoted: false }
+  }
+  const next = toJobRow(nativeNextDone.get(...done, workerId, elapsedMs ?? 0, ofQueue))
+  if (!next) return null
+  // Nobody has reported the start: it is known only if the worker tells how long the attempt took.
+  const isTimed = elapsedMs !== undefined
+  started(store, next, AVAILABLE, { isTimed })
+  ended(store, next, ACTIVE, { isTimed })
+  const begun: JobRow = { ...next, state: 'active', workerId }
+  return { outcome: 'completed', job: next, begun, promoted: false }
+}
+
+function endAttempt(
+  store: Store,
+  event: ReportedEvent,
+  said: Ended,
+  terms: ReportTerms,
+  row: JobRow,
+  decision: Extract<Decision, { do: 'complete' | 'fail' }>,
+): ReportResult {
+  const { begins } = decision
+  // Null: the attempt had started before, and was running, or only its lease had run out.
+  const start = begins === 'resumed' ? null : begins
+  const running = begins === null ? row : begin(store, event, terms, row, start)
+  const promoted = start?.promote ?? false
+  const whence = { begun: start && running, promoted }
+  if (said.event === 'failed') {
+    return { outcome: 'failed', ...fail(store, running, said, terms), ...whence }
+  }
+  const { id, generation, attempt } = running
+  const { result, elapsedMs } = said
+  const done = [id, generation, attempt, terms.now, result, elapsedMs ?? null] as const
+  const job = changed(store.statements.nativeDone.get(...done, event.workerId, null))
+  // If nobody had reported the start, `startedAt` was set just now and says nothing.
+  const isTimed = begins === null || (elapsedMs !== undefined && !promoted)
+  ended(store, job, ACTIVE, { isTimed, elapsedMs })
+  return { outcome: 'completed', job, ...whence }
+}
+
+function fail(
+  store: Store,
+  row: JobRow,
+  said: Extract<Said, { event: 'failed' }>,
+  terms: ReportTerms,
+): { job: JobRow; isCounted: boolean } {
+  const { now } = terms
+  const { statements } = store
+  const plan = planFailure(row, said, terms)
+  const { id, generation, attempt, queue } = row
+  const { error, errors, isCounted } = recordEnd(row, said.failure, now)
+  const fence: Fenced = [id, generation, attempt, null, null, error, errors]
+  if (!isCounted) store.traffic.failed(queue, now)
+  if (plan.to === 'retryable') {
+    const { dueAt, delayMs, rungMs } = plan
+    // If this rung is lost one day, it must be known, or the token that the worker put there is lost too.
+    if (rungMs !== null) recordRung(store, queue, rungMs)
+    // Nothing is owed: the token is in the rung, or the ledger holds the job until it is due.
+    const job = changed(statements.failToRetry.get(...fence, null, dueAt, delayMs, rungMs, 1))
+    store.counter.moved(queue, 'active', 'retryable')
+    return { job, isCounted }
+  }
+  const job = changed(runDiscard(store, fence, now, plan))
+  ended(store, job, ACTIVE)
+  // The worker nacks its delivery. A delivery that the gateway holds is settled by the gateway.
+  if (job.tokenOut && row.holder !== 'gateway') {
+    statements.tokenReturned.run(id, generation, null)
+    job.tokenOut = false
+  }
+  return { job, isCounted }
+}
+
+/** Twice the default of OJS_MAX_RUNGS. A bound, because workers name these rungs. */
+const MAX_RECORDED_RUNGS = 2_000
+
+function recordRung(store: Store, queue: string, delayMs: number): void {
+  const isKnown = store.rungs.has(rungKey(queue, delayMs))
+  if (isKnown || store.rungs.all().length >= MAX_RECORDED_RUNGS) return
+  store.rungs.record({ queue, delayMs })
+}
+
+/** Fills in the error of an attempt that was recorded without a report. Changes nothing but that record. */
+function amend(
+  store: Store,
+  { attempt }: ReportedEvent,
+  said: Ended,
+  { now }: ReportTerms,
+  row: JobRow,
+): ReportResult {
+  if (said.event !== 'failed') return IGNORED
+  const late = recordLateFailure(row.errors, attempt, said.failure, now)
+  if (late === null) return IGNORED
+  const { id, generation } = row
+  store.statements.amendErrors.run(id, generation, row.attempt, late.error, late.errors)
+  return { outcome: 'amended' }
+}

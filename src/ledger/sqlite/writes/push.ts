@@ -1,0 +1,116 @@
+import type { NewJob } from '../../../job/job.ts'
+import type { Admitted, EnqueueTerms, Inserted, InsertedAll } from '../../enqueued.ts'
+import type { KeyedRequest } from '../../idempotency.ts'
+import type { Cancelled } from '../../ledger.ts'
+import type { Access } from '../commit/access.ts'
+import { type Protect, TakenBack } from '../commit/group-commit.ts'
+import type { Store } from '../state/store.ts'
+import { rememberedKey, rememberKey } from './idempotency.ts'
+import { enqueue } from './insert.ts'
+import { admit, ROOM, type Room } from './unique.ts'
+
+/** What one batch may replace: each cancel costs as much as an insert, and all of them are one write. */
+const ROOM_TOGETHER: Readonly<Room> = { jobs: 1_000, bytes: 64 * 1024 * 1024 }
+
+/** PUSH of one job. */
+export function insertOne(
+  access: Access,
+  store: Store,
+  job: NewJob,
+  now: number,
+  terms: EnqueueTerms,
+): Promise<Inserted> {
+  const { request } = terms
+  const run = (protectWrite: Protect): Inserted => {
+    if (job.unique === null && !request) {
+      if (mayTakeMore(store, job)) protectWrite()
+      return enqueue(store, job, now)
+    }
+    let isProtected = false
+    const protect = () => {
+      isProtected = true
+      protectWrite()
+    }
+    if (request || mayTakeMore(store, job)) protect()
+    const remembered = request && rememberedKey(store.statements, request.key, now)
+    if (remembered) return { outcome: 'remembered', remembered }
+    const inserted = admit(store, job, now, terms, protect)
+    if (request && isAdmitted(inserted)) remember(store, request, [job], [inserted], now)
+    // The write may have cancelled jobs to replace them before the id was found taken: undo that.
+    if (inserted.outcome === 'duplicate' && isProtected) throw new TakenBack(inserted)
+    return inserted
+  }
+  return access.write(run, 1, terms.enough)
+}
+
+/** May the insert of this job change more than its own row: record its queue, remove a tombstone? */
+function mayTakeMore({ queues, tombstones }: Store, { queue }: NewJob): boolean {
+  return !queues.hasNow(queue) || tombstones.count > 0
+}
+
+/** PUSH batch: stores the jobs in order; each sees the changes of those before it. */
+export function insertMany(
+  access: Access,
+  store: Store,
+  jobs: readonly NewJob[],
+  now: number,
+  terms: EnqueueTerms,
+): Promise<InsertedAll> {
+  return access.writeMany(jobs.length, (): InsertedAll => {
+    const { request } = terms
+    const remembered = request && rememberedKey(store.statements, request.key, now)
+    if (remembered) return { outcome: 'remembered', remembered }
+    const left = { ...ROOM_TOGETHER }
+    const stored = jobs.map((job, index) => {
+      const room = smallerOf(left, ROOM)
+      const admitted = admit(store, job, now, terms, undefined, room)
+      if (!isAdmitted(admitted)) throw new TakenBack({ ...admitted, index })
+      for (const { job } of cancelledBy(admitted)) {
+        left.jobs -= 1
+        left.bytes -= Buffer.byteLength(job.envelope) + Buffer.byteLength(job.errors ?? '')
+      }
+      return admitted
+    })
+    const own = new Set(jobs.map(({ id }) => id))
+    for (const admitted of stored) forgetTokens(store, own, cancelledBy(admitted))
+    if (request) remember(store, request, jobs, stored, now)
+    return { outcome: 'inserted', stored }
+  })
+}
+
+function smallerOf(one: Room, other: Room): Room {
+  return { jobs: Math.min(one.jobs, other.jobs), bytes: Math.min(one.bytes, other.bytes) }
+}
+
+function isAdmitted(inserted: Inserted): inserted is Admitted {
+  return inserted.outcome === 'inserted' || inserted.outcome === 'existing'
+}
+
+/** The jobs that the new job replaced. */
+function cancelledBy(admitted: Admitted): Cancelled[] {
+  return (admitted.outcome === 'inserted' && admitted.replacing?.cancelled) || []
+}
+
+/** Clears `tokenOut` of jobs that a later job of the same batch replaced: they never had a token. */
+function forgetTokens(store: Store, own: ReadonlySet<string>, cancelled: Cancelled[]): void {
+  for (const [i, replaced] of cancelled.entries()) {
+    const { id, generation } = replaced.job
+    if (!own.has(id)) continue
+    store.statements.tokenReturned.run(id, generation, null)
+    cancelled[i] = { ...replaced, job: { ...replaced.job, tokenOut: false } } satisfies Cancelled
+  }
+}
+
+function remember(
+  store: Store,
+  request: KeyedRequest,
+  jobs: readonly NewJob[],
+  stored: readonly Admitted[],
+  now: number,
+): void {
+  const ids = stored.map((one, i) =>
+    one.outcome === 'existing' ? one.job.id : (jobs[i]?.id ?? ''),
+  )
+  const existing = stored.flatMap((one, i) => (one.outcome === 'existing' ? [i] : []))
+  rememberKey(store.statements, request, { ids, existing }, now)
+}

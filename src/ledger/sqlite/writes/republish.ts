@@ -1,0 +1,171 @@
+import type { Rung } from '../../ledger.ts'
+import type { Access } from '../commit/access.ts'
+import { onlyRow } from '../sql/driver.ts'
+import type { WaitingRow } from '../sql/statements.ts'
+import type { Store } from '../state/store.ts'
+
+export const REARM_PAGE = 1000
+/** How many rows a page looks at: a queue may have any number of rows whose token was elsewhere. */
+const MAX_LOOKED_AT = 10_000
+
+/**
+ * How far a broker's clock may be ahead of ours. A retry that is due within this time may have left its rung.
+ * The token of a later retry is still there, and a native worker would run a second one as well.
+ */
+const DRIFT_MS = 60_000
+
+/** The rows still to do: those with `after` < seq <= `upTo`, the last row when the first page began. */
+export interface RearmCursor {
+  after: number
+  upTo: number
+}
+
+export interface RearmedPage {
+  rearmed: number
+  /** Where the next page starts; null after the last one. */
+  next: RearmCursor | null
+}
+
+/** Runs the pages, each in a group of its own, so that a long queue does not block everything else. */
+export async function inPages(
+  access: Access,
+  page: (cursor: RearmCursor | null) => RearmedPage,
+): Promise<number> {
+  let rearmed = 0
+  let cursor: RearmCursor | null = null
+  do {
+    const done: RearmedPage = await access.writeMany(REARM_PAGE, () => page(cursor))
+    rearmed += done.rearmed
+    cursor = done.next
+  } while (cursor !== null)
+  return rearmed
+}
+
+/**
+ * Does one page of a lost queue: each `available` row gets a new outbox nonce, in order of arrival, so that
+ * the relay publishes in that order. A retry that is due or soon will be is held by the ledger from now on,
+ * because its token may have left its rung just before the loss.
+ */
+function rearmPage(
+  store: Store,
+  queue: string,
+  now: number,
+  cursor: RearmCursor | null,
+): RearmedPage {
+  const { rearmable, handOverQueue, handOverRow } = store.statements
+  const span = spanOf(store, queue, cursor)
+  // The deliveries behind these leases went with the queue, those of native workers too. With holder
+  // `ledger`, the end or the release of a lease makes the job owe a new token. `handOverRow` does the same
+  // for leases that begin between two pages.
+  if (cursor === null) handOverQueue.run(queue, span.upTo)
+  const rows = rearmable.all(queue, span.after, span.to, REARM_PAGE, now + DRIFT_MS)
+  for (const row of rows) {
+    if (row.state === 'active') handOverRow.run(row.seq)
+    else rearmRow(store, row, { isOwed: row.state === 'available', isTokenGone: true })
+  }
+  const owed = rows.filter((row) => row.state === 'available')
+  return { rearmed: owed.length, next: nextOf(rows, span) }
+}
+
+/**
+ * Does one page of the lost queue's ended rows: they stop waiting for a token that cannot come back. The last
+ * page also forgets the queue's marker, and that it was lost.
+ */
+function forgetQueuePage(
+  store: Store,
+  queue: string,
+  now: number,
+  cursor: RearmCursor | null,
+): RearmedPage {
+  const { after, to, upTo } = spanOf(store, queue, cursor, 'strayAfter')
+  const { forgetStrays, forgetPresence } = store.statements
+  forgetStrays.run(queue, after, to, now)
+  if (to < upTo) return { rearmed: 0, next: { after: to, upTo } }
+  forgetPresence.run(queue)
+  return { rearmed: 0, next: null }
+}
+
+/** See `Ledger.rearm`. Returns how many jobs get a new token. */
+export async function rearmQueue(
+  access: Access,
+  store: Store,
+  queue: string,
+  now: number,
+): Promise<number> {
+  const rearmed = await inPages(access, (cursor) => rearmPage(store, queue, now, cursor))
+  await inPages(access, (cursor) => forgetQueuePage(store, queue, now, cursor))
+  return rearmed
+}
+
+/** See `Ledger.rearmRung`. Returns how many jobs the ledger holds instead of the rung. */
+export async function rearmRung(
+  access: Access,
+  store: Store,
+  rung: Rung,
+  now: number,
+): Promise<number> {
+  const rearmed = await inPages(access, (cursor) => rearmRungPage(store, rung, cursor))
+  await inPages(access, (cursor) => forgetRungPage(store, rung, now, cursor))
+  return rearmed
+}
+
+/** Does one page of the rows whose token was in the lost rung, or is owed to it. */
+function rearmRungPage(store: Store, rung: Rung, cursor: RearmCursor | null): RearmedPage {
+  const span = spanOf(store, rung.queue, cursor)
+  const { rearmableOfRung } = store.statements
+  store.moved.forgetRung(rung)
+  const rows = rearmableOfRung.all(rung.queue, span.after, span.to, REARM_PAGE, rung.delayMs)
+  // `isTokenGone` false: a token of these rows that a native worker has had left the rung before the loss.
+  // RabbitMQ still has that delivery, in the job queue.
+  for (const row of rows) rearmRow(store, row, { isOwed: true, isTokenGone: false })
+  return { rearmed: rows.length, next: nextOf(rows, span) }
+}
+
+/**
+ * Does one page of the lost rung's ended rows: their tokens cannot come out any more. A token that was due
+ * may have come out before; it counts as being in the job queue.
+ */
+function forgetRungPage(
+  store: Store,
+  { queue, delayMs }: Rung,
+  now: number,
+  cursor: RearmCursor | null,
+): RearmedPage {
+  const { after, to, upTo } = spanOf(store, queue, cursor, 'strayAfter')
+  store.statements.forgetRungStrays.run(queue, after, to, delayMs, now)
+  return { rearmed: 0, next: to < upTo ? { after: to, upTo } : null }
+}
+
+type Span = RearmCursor & { to: number }
+
+/** The rows that one page looks at: `to` is the last of them. */
+export function spanOf(
+  store: Store,
+  queue: string,
+  cursor: RearmCursor | null,
+  which: 'liveAfter' | 'strayAfter' = 'liveAfter',
+): Span {
+  const { after, upTo } = cursor ?? beginning(store)
+  const found = store.statements[which].get(queue, after, upTo, MAX_LOOKED_AT)
+  return { after, upTo, to: found?.seq ?? upTo }
+}
+
+/** The next page begins behind the rows that this one looked at, or behind its last row if it was full. */
+export function nextOf(rows: readonly WaitingRow[], { to, upTo }: Span): RearmCursor | null {
+  if (rows.length === 0 && to >= upTo) return null
+  return { after: rows.length < REARM_PAGE ? to : (rows.at(-1)?.seq ?? to), upTo }
+}
+
+/** Leaves out rows that arrive later: they have a publish of their own, and a busy queue would never end. */
+function beginning(store: Store): RearmCursor {
+  return { after: 0, upTo: onlyRow(store.statements.lastSeq.get()).seq }
+}
+
+export function rearmRow(
+  store: Store,
+  row: WaitingRow,
+  { isOwed, isTokenGone }: { isOwed: boolean; isTokenGone: boolean },
+): void {
+  store.statements.rearm.run(row.seq, isOwed ? store.nonces.next() : null, isTokenGone ? 1 : 0)
+  store.counter.left(row.queue, row)
+}

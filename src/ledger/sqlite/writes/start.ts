@@ -1,0 +1,61 @@
+import { type Holder, isHeldByLedger, type JobRow } from '../../../job/job.ts'
+import type { Beginning } from '../../../job/native/report.ts'
+import { type ReportedError, recordSkipped } from '../../../job/retry/failure.ts'
+import type { ClaimTerms } from '../../leases.ts'
+import { changed } from '../sql/rows.ts'
+import type { Store } from '../state/store.ts'
+import { started } from './attempt-counts.ts'
+
+type Lease = Pick<ClaimTerms, 'now' | 'workerId' | 'leaseMs' | 'defaultLeaseMs'>
+
+/**
+ * Starts an attempt of `row`: a token came for it, or a native worker's report or heartbeat says or implies
+ * that it runs. In the write that read `row`. `reported`: what the token says about the last skipped attempt.
+ */
+export function startAttempt(
+  store: Store,
+  row: JobRow,
+  { attempt, skipped, promote }: Beginning & { attempt: number },
+  holder: Exclude<Holder, 'ledger'>,
+  { workerId, leaseMs, defaultLeaseMs, now }: Lease,
+  reported: ReportedError | null = null,
+): JobRow {
+  const { claim, nativeStart } = store.statements
+  const { error, errors } = recordSkipped(row, skipped, reported, now)
+  const job = changed(
+    (holder === 'native' ? nativeStart : claim).get(
+      workerId,
+      leaseMs,
+      defaultLeaseMs,
+      now,
+      row.id,
+      row.generation,
+      row.state,
+      row.attempt,
+      attempt,
+      promote ? now : null,
+      error,
+      errors,
+    ),
+  )
+  started(store, job, row)
+  return job
+}
+
+/**
+ * True if this waiting job's last attempt was given back without its token, or lost the token with its queue,
+ * and the next token is not confirmed yet. A native worker that starts the job now runs that last attempt,
+ * and may do so long after it ended: no worker can have the token that is owed, or will be owed at `dueAt`.
+ */
+export function isOwedAgain(row: JobRow): boolean {
+  return row.workerId !== null && (row.outbox !== null || isHeldByLedger(row))
+}
+
+/** Sets the holder to `ledger`, because no token is behind this lease: its end or expiry will publish one. */
+export function leaveUnowned(
+  { statements }: Store,
+  job: Pick<JobRow, 'id' | 'generation' | 'attempt' | 'holder'>,
+): void {
+  statements.handOverAny.run(job.id, job.generation, job.attempt)
+  job.holder = 'ledger'
+}

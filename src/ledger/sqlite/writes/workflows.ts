@@ -1,0 +1,119 @@
+import type { WorkflowHead, WorkflowRow } from '../../../job/workflow/row.ts'
+import type { KeyedRequest } from '../../idempotency.ts'
+import type { Cancelled } from '../../ledger.ts'
+import type {
+  CancelledWorkflow,
+  NewWorkflow,
+  WorkflowCreated,
+  WorkflowLedger,
+  WorkflowNews,
+  WorkflowQuery,
+} from '../../workflows.ts'
+import type { Access } from '../commit/access.ts'
+import type { StepRow } from '../sql/workflow.ts'
+import type { Store } from '../state/store.ts'
+import { cancelJob } from './cancel.ts'
+import { unlessRemembered } from './idempotency.ts'
+import { createWorkflow } from './workflow-run.ts'
+import { withErrors, withTexts } from './workflow-texts.ts'
+
+/** Workflows in the file of the ledger. */
+export class SqliteWorkflows implements WorkflowLedger {
+  readonly #store: Store
+  readonly #access: Access
+
+  constructor(store: Store, access: Access) {
+    this.#store = store
+    this.#access = access
+  }
+
+  create(workflow: NewWorkflow, now: number, request?: KeyedRequest): Promise<WorkflowCreated> {
+    const { id, nodes } = workflow
+    const { statements, workflows } = this.#store
+    const store = (): WorkflowCreated => {
+      if (workflows.statements.head.get(id) !== undefined) return { outcome: 'duplicate' }
+      createWorkflow(this.#store, workflow, now)
+      return { outcome: 'created' }
+    }
+    const answerOf = ({ outcome }: WorkflowCreated) =>
+      outcome === 'created' ? { ids: [id], existing: [] } : null
+    return this.#access.writeMany(nodes.length, () =>
+      unlessRemembered(statements, { request, now }, store, answerOf),
+    )
+  }
+
+  find(id: string): WorkflowRow | null {
+    return this.#access.read(() => findWorkflow(this.#store, id))
+  }
+
+  list({ state, limit, offset }: WorkflowQuery): { workflows: WorkflowHead[]; total: number } {
+    const { all, ofState } = this.#store.workflows.statements
+    return this.#access.read(() => {
+      const page = state === null ? all.all(limit, offset) : ofState.all(limit, offset, state)
+      return { workflows: page, total: this.#store.workflows.count(state) }
+    })
+  }
+
+  cancel(id: string, now: number): Promise<CancelledWorkflow | 'stale'> {
+    const known = this.#access.read(() => this.#store.workflows.statements.head.get(id))
+    const weight = known?.open ?? 1
+    return this.#access.writeMany(weight, () => cancelWorkflow(this.#store, id, now))
+  }
+
+  stepsAmong(jobIds: readonly string[]): ReadonlySet<string> {
+    const { workflows } = this.#store
+    return this.#access.read(() => new Set(jobIds.filter((id) => workflows.owns(id))))
+  }
+
+  onNews(listener: (news: readonly WorkflowNews[]) => void): void {
+    this.#store.workflows.listen(listener)
+  }
+}
+
+/** Cancels the workflow first, so that the cancel of one job begins no other step, and then its jobs. */
+function cancelWorkflow(store: Store, id: string, now: number): CancelledWorkflow | 'stale' {
+  const { statements } = store.workflows
+  const row = statements.cancel.get(id, now)
+  if (row === undefined) return 'stale'
+  const { seq, ...workflow } = row
+  store.workflows.moved('running', 'cancelled')
+  const steps = statements.cancelSteps.all(seq, now)
+  const jobs: Cancelled[] = []
+  for (const { jobId } of steps) {
+    const cancelled = jobId === null ? 'stale' : cancelJob(store, jobId, now)
+    if (cancelled !== 'stale') jobs.push(cancelled)
+  }
+  // Callbacks that never began are not counted: nobody waits for them.
+  const counted = steps.filter((step) => step.type !== null && !(step.isCallback && !step.jobId))
+  return { workflow, stepsCancelled: counted.length, jobs }
+}
+
+function findWorkflow(store: Store, id: string): WorkflowRow | null {
+  const { head, steps } = store.workflows.statements
+  const row = head.get(id)
+  if (row === undefined) return null
+  const { seq, ...workflow } = row
+  const columns = steps.all(seq)
+  const starts = columns.map(({ startedAt }) => startedAt).filter((at) => at !== null)
+  return {
+    ...workflow,
+    startedAt: starts.length === 0 ? null : Math.min(...starts),
+    steps: withContents(store, seq, columns).map(({ bytes, text, node, errorBytes, ...step }) => ({
+      ...step,
+      isCallback: step.isCallback === 1,
+      dependsOn: JSON.parse(step.dependsOn),
+      // A step without a job waits for other steps. This is not the state of a staged job (ojs-digest §8.2).
+      state: step.state ?? 'pending',
+      result: text,
+      resultBytes: bytes,
+    })),
+  }
+}
+
+/** Results and errors, in the order in which `workflowDocument` shows the steps: callbacks last. */
+function withContents({ workflows }: Store, seq: number, columns: readonly StepRow[]) {
+  const callbacks = columns.filter(({ isCallback }) => isCallback === 1)
+  const others = columns.filter(({ isCallback }) => isCallback === 0)
+  const { statements } = workflows
+  return withErrors(statements, seq, withTexts(statements, [...others, ...callbacks]))
+}

@@ -1,0 +1,32 @@
+import { stateConflictCode } from '../../dialect.ts'
+import { notFound, stateConflict } from '../../errors.ts'
+import type { JobRow } from '../../job/job.ts'
+import type { Deps, RequestContext } from '../deps.ts'
+import { sendOrLeave } from '../job-messages/send.ts'
+import { visibleJob } from '../visible-job.ts'
+
+/**
+ * ACTIVATE (seed 001 §7.8, §9.5): `pending → available`, or `scheduled` if the job also names a time in the
+ * future (ojs-digest C-95). Answers from its commit. Throws 404, 409, 503.
+ */
+export async function activate(deps: Deps, id: string, context: RequestContext): Promise<JobRow> {
+  const job = await deps.ledger.activate(id, deps.clock.now(), deps.clock.wall())
+  if (job === 'stale') throw explainNotPending(deps, id)
+  const { requestId } = context
+  if (job.outbox === null) deps.events.emit({ type: 'job.scheduled', job, requestId })
+  else {
+    deps.events.emit({ type: 'job.enqueued', job, requestId, promoted: true })
+    void sendOrLeave(deps, job)
+  }
+  return job
+}
+
+function explainNotPending(deps: Deps, id: string): Error {
+  const row = visibleJob(deps, id)
+  if (row === null) return notFound('job', id)
+  return stateConflict(
+    `Cannot activate job in state '${row.state}'. Only jobs in 'pending' state can be activated.`,
+    { job_id: id, current_state: row.state, expected_state: 'pending' },
+    stateConflictCode(deps.settings.dialect),
+  )
+}

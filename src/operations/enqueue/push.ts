@@ -1,0 +1,204 @@
+import { queueRefusal } from '../../broker/broker-errors.ts'
+import { requireTypeCase } from '../../dialect.ts'
+import { toNewJob } from '../../job/envelope.ts'
+import { freshRow, type JobRow, type NewJob } from '../../job/job.ts'
+import type { PushRequest } from '../../job/request.ts'
+import { enqueueing, sentWith, traceOf } from '../../job/trace-carry.ts'
+import type { SortingBudget } from '../../job/values/canonical-json.ts'
+import type { EnqueueTerms, Stored, Unsettled } from '../../ledger/enqueued.ts'
+import type { KeyedRequest, Remembered } from '../../ledger/idempotency.ts'
+import { parsePush } from '../../schemas/requests/validator.ts'
+import { producing } from '../../telemetry/tracing.ts'
+import { followCancel } from '../cancel.ts'
+import type { Deps, RequestContext } from '../deps.ts'
+import { idTaken, keyTaken } from '../job-errors.ts'
+import {
+  isFailure,
+  leaveToRelay,
+  noteWithdrawal,
+  type Sent,
+  sendRefusal,
+  sendToken,
+} from '../job-messages/send.ts'
+import { requireNotPaused } from '../queues/pause.ts'
+import { requirePublishing } from '../require-broker.ts'
+import { briefly } from '../workers/broadcasts.ts'
+import { admitted } from './admission.ts'
+import { checkArgs } from './check-args.ts'
+import { once, rememberedJobs } from './idempotency.ts'
+
+/** A commit with this many jobs is worth its cost (see `enoughFor`). */
+const FEW = 32
+
+export interface Pushed {
+  job: JobRow
+  /** True: nothing was stored; by the `unique` policy the existing `job` is the answer. */
+  isDuplicate?: boolean
+  /** True: this is the answer to an earlier request with the same `Idempotency-Key`. */
+  isReplay?: boolean
+}
+
+/**
+ * PUSH (seed 001 §7.1, seed 002 §5.1): stores the job, publishes its token, and resolves only after
+ * RabbitMQ has confirmed the token. Throws `OjsError`: 400 for an invalid job or `args` that do not match
+ * the job's schema, 409 when the id or the unique key is taken, 413, 422 unsupported, 429 queue full,
+ * 503 when RabbitMQ or the ledger cannot take the job (the job is then not kept).
+ */
+export function push(deps: Deps, body: unknown, context: RequestContext): Promise<Pushed> {
+  return once(
+    deps,
+    { endpoint: 'jobs', body, context },
+    (terms) => pushNew(deps, body, context, terms),
+    (remembered, request) => replayed(deps, remembered, request),
+  )
+}
+
+async function pushNew(
+  deps: Deps,
+  body: unknown,
+  context: RequestContext,
+  terms: EnqueueTerms,
+): Promise<Pushed> {
+  const request = parsePush(body)
+  checkArgs(deps, request)
+  return await producing(enqueueing(request, context), async (sent) => {
+    const job = newJob(deps, request, sentWith(context, sent))
+    requirePublishing(deps)
+    await requireQueue(deps, job.queue)
+    const enqueued = { jobs: [job], chosenIds: [request.id ?? null] }
+    return await admitted(deps, enqueued, terms, (all) => store(deps, job, context, all))
+  })
+}
+
+async function store(
+  deps: Deps,
+  job: NewJob,
+  context: RequestContext,
+  terms: EnqueueTerms,
+): Promise<Pushed | Unsettled> {
+  const { request, isUnsettled } = terms
+  const early = { request, isUnsettled, enough: enoughFor(deps, job) }
+  const stored = await deps.ledger.insert(job, deps.clock.now(), early)
+  switch (stored.outcome) {
+    case 'inserted':
+      return { job: await publish(deps, job, stored, context, terms.request?.key) }
+    case 'existing':
+      return { job: stored.job, isDuplicate: true }
+    case 'duplicate':
+      if (deps.transient.undecided.has(job.id)) return { outcome: 'unsettled', id: job.id }
+      throw idTaken(job.id)
+    case 'conflict':
+      throw keyTaken(stored.existing, job.unique?.key ?? '')
+    case 'remembered':
+      return replayed(deps, stored.remembered, terms.request)
+    case 'unsettled':
+      return stored
+  }
+}
+
+/**
+ * How many waiting writes the ledger commits at once instead of waiting for the end of the event loop
+ * turn. With an early commit RabbitMQ works on the first tokens while Node still reads the requests behind
+ * them; otherwise one turn would store the jobs of all clients, and then all would wait for RabbitMQ
+ * (bench/HISTORY.md). While RabbitMQ has more than `FEW` tokens to confirm, it is busy enough: then as many
+ * writes have to wait first. A job that owes no token never hastens a commit.
+ */
+function enoughFor({ broker }: Deps, { start }: NewJob): number {
+  return start.state === 'available' ? Math.max(FEW, broker.publishing) : Number.POSITIVE_INFINITY
+}
+
+/**
+ * Publishes the token of a stored job, if the job owes one, and resolves with its row after the confirm.
+ * Withdraws the job and throws when the publish fails. `key`: the idempotency key of the request.
+ */
+async function publish(
+  deps: Deps,
+  job: NewJob,
+  stored: Stored,
+  context: RequestContext,
+  key: string | undefined,
+): Promise<JobRow> {
+  const { replacing } = stored
+  const row = freshRow(replacing?.job ?? job, stored)
+  const broadcasts = replacing?.cancelled.map((old) => followCancel(deps, old, context)) ?? []
+  deps.events.hold({ type: storedEvent(row), job: row, requestId: context.requestId })
+  deps.transient.undecided.begin(row.id)
+  try {
+    if (row.outbox !== null) {
+      const sent = await sendToken(deps, row)
+      // The jobs that this one replaced are cancelled, which cannot be undone. So this job is not withdrawn:
+      // the outbox goes on owing its token, and the relay publishes it.
+      if (replacing !== undefined) leaveToRelay(deps, sent)
+      else if (isFailure(sent.outcome)) await refuseUnlessStarted(deps, sent, key)
+    }
+    if (broadcasts.length > 0) await briefly(Promise.all(broadcasts))
+  } finally {
+    deps.events.release(row.id)
+    deps.transient.undecided.end(row.id)
+  }
+  return row
+}
+
+function replayed(deps: Deps, remembered: Remembered, request: KeyedRequest | undefined): Pushed {
+  const [job] = request ? rememberedJobs(deps, remembered, request) : []
+  if (!job) throw new Error('the remembered PUSH has no job')
+  return { job, isDuplicate: remembered.existing.length > 0, isReplay: true }
+}
+
+/** The event that tells that a job was stored. `scheduled` and `pending` jobs owe no token yet. */
+export function storedEvent(row: JobRow): 'job.enqueued' | 'job.scheduled' | 'job.staged' {
+  if (row.state === 'scheduled') return 'job.scheduled'
+  return row.state === 'pending' ? 'job.staged' : 'job.enqueued'
+}
+
+/**
+ * Makes a job with all defaults out of a parsed request; does not store it. Throws `OjsError`. `sorting`:
+ * the budget that all jobs of one request share.
+ */
+export function newJob(
+  deps: Deps,
+  request: PushRequest,
+  context: RequestContext,
+  sorting?: SortingBudget,
+): NewJob {
+  requireTypeCase(deps.settings.dialect, request.type)
+  return toNewJob(request, {
+    newId: deps.newId,
+    now: deps.clock.now(),
+    wall: deps.clock.wall(),
+    timeoutMs: deps.settings.timeoutMs,
+    prefix: deps.settings.prefix,
+    carry: traceOf(request, context),
+    ...(sorting && { sorting }),
+  })
+}
+
+/**
+ * Declares the queue on its first use; from then on this costs two map look-ups. Throws 422 when the
+ * queue is paused, and the refusal of `queueRefusal` when it cannot be declared.
+ */
+export async function requireQueue(deps: Deps, queue: string): Promise<void> {
+  requireNotPaused(deps, queue)
+  if (deps.broker.isDeclared(queue)) return
+  const outcome = await deps.broker.ensureQueue(queue)
+  if (outcome !== 'ready') throw queueRefusal(queue, outcome)
+}
+
+/**
+ * Withdraws the job and throws why its publish failed. Returns when the job could not be withdrawn because
+ * a consumer was faster than the confirm: the job is being worked on, so PUSH answers 201.
+ */
+async function refuseUnlessStarted(deps: Deps, sent: Sent, key: string | undefined): Promise<void> {
+  const { row, outcome } = sent
+  if (!isFailure(outcome) || row.outbox === null) return
+  // The row owes its token until the withdrawal is committed. Without this mark the relay could publish
+  // the token of a job that is being refused.
+  deps.tokens.sending.add(row.id)
+  const isWithdrawn = await deps.ledger
+    .withdraw(row.id, row.outbox, key)
+    .finally(() => deps.tokens.sending.delete(row.id))
+  noteWithdrawal(deps, sent, isWithdrawn)
+  if (!isWithdrawn) return
+  deps.events.drop(row.id)
+  throw sendRefusal(deps, row, outcome)
+}

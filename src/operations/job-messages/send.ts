@@ -1,0 +1,180 @@
+import type { PublishOutcome } from '../../broker/broker.ts'
+import { publishRefusal, queueRefusal } from '../../broker/broker-errors.ts'
+import type { OjsError } from '../../errors.ts'
+import { isTerminal, type JobRow } from '../../job/job.ts'
+import type { Expired } from '../../ledger/ledger.ts'
+import type { Deps } from '../deps.ts'
+import { broadcastCancel } from '../workers/broadcasts.ts'
+
+/** Outcomes after which no queue has the message. */
+const SURELY_LOST: ReadonlySet<SendOutcome> = new Set([
+  'returned',
+  'nacked',
+  'too-large',
+  'denied',
+  'refused',
+])
+
+/** `not-owed`: the first publish found no queue, and after that the row did not owe the token any more. */
+type SendOutcome = PublishOutcome | 'not-owed'
+type SendFailure = Exclude<PublishOutcome, 'confirmed'>
+
+export interface Sent {
+  outcome: SendOutcome
+  /** The row whose nonce was published; a new one where the queue had to be declared again. */
+  row: JobRow
+}
+
+/**
+ * Publishes what `row.outbox` owes (the token, or for a cancelled job the broadcast) and clears the nonce on
+ * confirm (law 3). The only caller of `broker.publish` for job tokens; one publish per job at a time.
+ * Never rejects, since most callers run in the background: when the ledger cannot be read after a lost
+ * publish, the outcome is `unknown`, and the outbox still owes the token.
+ */
+export async function sendToken(deps: Deps, row: JobRow): Promise<Sent> {
+  deps.tokens.sending.add(row.id)
+  try {
+    const outcome = await publishOwed(deps, row)
+    // The usual outcome has no part in `settled`: each function that awaits costs a PUSH a microtask turn.
+    const sent = outcome === 'confirmed' ? { outcome, row } : await settled(deps, row, outcome)
+    if (sent.outcome === 'confirmed') noteConfirm(deps, sent.row)
+    else noteNeverPublished(deps, sent)
+    noteWhetherSure(deps, sent)
+    return sent
+  } catch (err) {
+    deps.logger.warn(
+      { err, jobId: row.id },
+      'token may not have been published; the outbox still owes it',
+    )
+    deps.tokens.unsure.add(row.id)
+    return { outcome: 'unknown', row }
+  } finally {
+    deps.tokens.sending.delete(row.id)
+  }
+}
+
+/** True when the outbox still owes the token: PUSH then withdraws the job, others leave it to the relay. */
+export function isFailure(outcome: SendOutcome): outcome is SendFailure {
+  return outcome !== 'confirmed' && outcome !== 'not-owed'
+}
+
+/** Sends the token and leaves a failed publish to the relay: for operations that answer from their commit. */
+export async function sendOrLeave(deps: Deps, row: JobRow): Promise<void> {
+  leaveToRelay(deps, await sendToken(deps, row))
+}
+
+/** Wakes the relay after a failed publish: its next pass may be 30 s away, a full queue drained sooner. */
+export function leaveToRelay(deps: Deps, { outcome }: Sent): void {
+  if (isFailure(outcome)) deps.wakeRelay()
+}
+
+function noteConfirm({ ledger }: Deps, { id, outbox, state }: JobRow): void {
+  if (outbox === null) return
+  if (state === 'discarded') ledger.copyConfirmed(id, outbox)
+  else ledger.confirmed(outbox)
+}
+
+/**
+ * Records the token as returned when the job ended during the publish and the token surely reached no
+ * queue. It will never arrive anywhere, so nothing else would record that, and the row could not be pruned.
+ */
+function noteNeverPublished({ ledger, tokens }: Deps, { outcome, row }: Sent): void {
+  if (!SURELY_LOST.has(outcome) || isTerminal(row.state) || tokens.unsure.has(row.id)) return
+  const now = ledger.find(row.id)
+  if (now === null || !isTerminal(now.state) || now.generation !== row.generation) return
+  ledger.tokenReturned(row.id, row.generation)
+}
+
+function noteWhetherSure({ tokens }: Deps, { outcome, row }: Sent): void {
+  // A terminal row owes a broadcast or a dead letter copy, not a token.
+  if (isTerminal(row.state)) return
+  if (outcome === 'unknown' || outcome === 'forbidden') tokens.unsure.add(row.id)
+  else if (!isFailure(outcome)) tokens.unsure.forget(row.id)
+}
+
+/** What becomes of a publish that was not confirmed: publishes once more where the queue was gone. */
+async function settled(deps: Deps, row: JobRow, outcome: PublishOutcome): Promise<Sent> {
+  const isLost = outcome === 'returned' || (await diedWithQueue(deps, row, outcome))
+  return isLost ? await sendAgain(deps, row) : { outcome, row }
+}
+
+/**
+ * True when a nack means that the queue was deleted, not that it is full: RabbitMQ nacks publishes that
+ * were on their way into a queue when it was deleted. Declares the queue again.
+ */
+async function diedWithQueue(deps: Deps, row: JobRow, outcome: PublishOutcome): Promise<boolean> {
+  if (outcome !== 'nacked' || row.state !== 'available') return false
+  if (!(await deps.broker.isQueueGone(row.queue))) return false
+  await deps.broker.recheckQueue(row.queue)
+  return true
+}
+
+function publishOwed(deps: Deps, row: JobRow): Promise<PublishOutcome> {
+  if (row.state === 'cancelled') return broadcastCancel(deps, row)
+  // The queue was lost, and another queue may have its name by now. Only `recover` may publish the waiting
+  // tokens, this one among them.
+  if (deps.ledger.lost.has(row.queue) && !isTerminal(row.state)) return Promise.resolve('refused')
+  return deps.broker.publish(row)
+}
+
+/**
+ * After a publish that reached no queue: checks or declares the queue, and publishes once more what the
+ * row owes by then.
+ */
+async function sendAgain(deps: Deps, row: JobRow): Promise<Sent> {
+  if (row.state === 'retryable' && row.rungMs !== null)
+    return await afterLostRung(deps, row, row.rungMs)
+  const ensured = await deps.broker.ensureQueue(row.queue)
+  // If the queue was missing, `ensureQueue` gave a new nonce to every waiting row, this one among them.
+  const current = deps.ledger.find(row.id)
+  // The job has ended meanwhile: it needs no token, and its outbox owes another message or none.
+  if (current !== null && isTerminal(current.state) && !isTerminal(row.state)) {
+    noteNeverPublished(deps, { outcome: 'returned', row })
+    return { outcome: 'not-owed', row }
+  }
+  if (current === null || current.outbox === null) return { outcome: 'not-owed', row }
+  if (ensured !== 'ready') return { outcome: 'returned', row: current }
+  return { outcome: await deps.broker.publish(current), row: current }
+}
+
+/** The rung is gone or unbound: the ledger holds the job, and the outbox still owes its token. */
+async function afterLostRung(deps: Deps, row: JobRow, rungMs: number): Promise<Sent> {
+  await deps.broker.recheckRung(row.queue, rungMs)
+  return { outcome: 'returned', row: deps.ledger.find(row.id) ?? row }
+}
+
+/** Why a PUSH is refused whose token was not confirmed. This very publish may have found the queue lost. */
+export function sendRefusal(
+  { ledger }: Pick<Deps, 'ledger'>,
+  { queue }: Pick<JobRow, 'queue'>,
+  outcome: SendFailure,
+): OjsError {
+  return ledger.lost.has(queue) && (outcome === 'returned' || outcome === 'refused')
+    ? queueRefusal(queue, 'lost')
+    : publishRefusal(queue, outcome)
+}
+
+/**
+ * After the withdrawal of a job: records the token as returned if it surely reached no queue, so that the
+ * row may be pruned. After a timeout, or when RabbitMQ closed the channel, the token may still arrive.
+ * `isWithdrawn` false: a worker has the job, or it was cancelled during the publish.
+ */
+export function noteWithdrawal(deps: Deps, sent: Sent, isWithdrawn: boolean): void {
+  if (!isWithdrawn) {
+    noteNeverPublished(deps, sent)
+    return
+  }
+  const { outcome, row } = sent
+  // `unsure` is bounded: while RabbitMQ stalls, withdrawn jobs would fill it up.
+  deps.tokens.unsure.forget(row.id)
+  if (SURELY_LOST.has(outcome)) deps.ledger.tokenReturned(row.id, row.generation)
+}
+
+/**
+ * True when the token of a job that has just ended surely reached no queue: this process owed it and had no
+ * publish of it under way or unanswered. It will not be published any more, so the row need not wait for the
+ * token to come back.
+ */
+export function isUnsent({ tokens }: Deps, { job, isTokenOwed }: Expired): boolean {
+  return isTokenOwed && tokens.isSurelyUnsent(job.id)
+}

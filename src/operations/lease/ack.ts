@@ -1,0 +1,42 @@
+import { OjsError } from '../../errors.ts'
+import type { JobRow } from '../../job/job.ts'
+import type { AckRequest } from '../../job/request.ts'
+import { MAX_RESULT_BYTES } from '../../job/values/limits.ts'
+import { parseAck } from '../../schemas/requests/validator.ts'
+import type { Deps, RequestContext } from '../deps.ts'
+import { explainStaleLease } from '../job-errors.ts'
+import { noteEnded, settleLease } from './lease-end.ts'
+import { payToll } from './toll.ts'
+
+/**
+ * ACK (seed 001 §7.4, seed 002 §5.3): commits `active → completed`, then sends `basic.ack` for the lease's
+ * delivery if the gateway holds one. Works while RabbitMQ is away. Throws 404, 409, 413, 429, 503.
+ */
+export async function ack(deps: Deps, body: unknown, context: RequestContext): Promise<JobRow> {
+  const request = parseAck(body)
+  const fence = { attempt: request.attempt, workerId: request.worker_id }
+  payToll(deps, context, [request.job_id], fence)
+  const change = { now: deps.clock.now(), result: resultText(request) }
+  const job = await deps.ledger.complete(request.job_id, fence, change)
+  if (job === 'stale') throw explainStaleLease(deps, request.job_id, fence, 'ack')
+  if (settleLease(deps, job.id)) deps.ledger.tokenReturned(job.id, job.generation)
+  noteEnded(deps, job)
+  deps.events.emit({ type: 'job.completed', job, requestId: context.requestId })
+  return job
+}
+
+/** Throws 413 for a result that is too large; the job then stays active (ojs-digest §2.3). */
+function resultText(request: AckRequest): string | null {
+  if (request.result === undefined || request.result === null) return null
+  const text = JSON.stringify(request.result)
+  if (text.length * 3 <= MAX_RESULT_BYTES || Buffer.byteLength(text) <= MAX_RESULT_BYTES)
+    return text
+  throw new OjsError(
+    'invalid_request',
+    `The 'result' field is larger than ${MAX_RESULT_BYTES} bytes.`,
+    {
+      status: 413,
+      details: { field: 'result', max_bytes: MAX_RESULT_BYTES },
+    },
+  )
+}

@@ -1,0 +1,109 @@
+import { testDirective } from '../../dialect.ts'
+import type { HeartbeatRequest } from '../../job/request.ts'
+import { leaseMsOf } from '../../job/values/duration.ts'
+import type { ExtendedLease } from '../../ledger/leases.ts'
+import { parseHeartbeat } from '../../schemas/requests/validator.ts'
+import type { Deps, RequestContext } from '../deps.ts'
+import { explainStaleLease } from '../job-errors.ts'
+import type { Directive, WorkerReport } from '../workers/worker-registry.ts'
+import { acknowledgeEarly } from './hand-over.ts'
+import { payToll } from './toll.ts'
+
+/** The longest job id that PUSH accepts, in characters. */
+const MAX_ID = 255
+
+export interface Heartbeat {
+  directive: Directive
+  /** Ids of the extended leases, in the order in which the worker named them. */
+  extended: string[]
+  /** Ids among those named that were cancelled while this worker had them (ojs-digest C-15). */
+  cancelled: string[]
+  /** Wall time. */
+  serverTime: number
+}
+
+/**
+ * BEAT (seed 001 §7.6, §10.4): notes that the worker is alive and extends its leases, all in one commit.
+ * Leaves out ids whose lease cannot be extended. Only when the worker names a single job with its attempt
+ * does it throw for that, as ACK would. Works while RabbitMQ is away. Throws 400, 404, 409, 429, 503.
+ */
+export async function heartbeat(
+  deps: Deps,
+  body: unknown,
+  context: Pick<RequestContext, 'toll'>,
+): Promise<Heartbeat> {
+  const request = parseHeartbeat(body)
+  const ids = idsOf(request)
+  payToll(deps, context, ids, { attempt: request.attempt, workerId: request.worker_id })
+  const told = deps.workers.beaten(reportOf(request, ids))
+  const leases = ids.length === 0 ? [] : await extend(deps, request, ids)
+  const cancelled = cancelledAmong(deps, ids, leases, request.worker_id)
+  if (leases.length === 0 && cancelled.length === 0) requireOwnLease(deps, request, ids)
+  const documents = () => ids.flatMap((id) => deps.ledger.find(id)?.envelope ?? [])
+  return {
+    directive: testDirective(deps.settings.dialect, documents) ?? told,
+    extended: leases.map(({ id }) => id),
+    cancelled,
+    serverTime: deps.clock.wall(),
+  }
+}
+
+/** The jobs that the worker names, in any spelling (ojs-digest C-12); `active_jobs` may be only a number. */
+function idsOf({ active_jobs, active_job_ids, job_id }: HeartbeatRequest): string[] {
+  const ids = new Set(Array.isArray(active_jobs) ? active_jobs : [])
+  for (const id of active_job_ids ?? []) ids.add(id)
+  if (job_id != null) ids.add(job_id)
+  return [...ids].filter(isPossibleId)
+}
+
+/** False for ids that no job can have; SQLite would read an id with a NUL only up to the NUL. */
+function isPossibleId(id: string): boolean {
+  return id.length > 0 && id.length <= MAX_ID && !id.includes('\0')
+}
+
+function reportOf(request: HeartbeatRequest, ids: readonly string[]): WorkerReport {
+  const { worker_id, active_jobs, ...said } = request
+  const activeJobs = typeof active_jobs === 'number' ? active_jobs : ids.length
+  return { ...said, workerId: worker_id, activeJobs, activeJobIds: ids }
+}
+
+async function extend(
+  deps: Deps,
+  request: HeartbeatRequest,
+  ids: readonly string[],
+): Promise<ExtendedLease[]> {
+  const leases = await deps.ledger.extend(ids, {
+    now: deps.clock.now(),
+    workerId: request.worker_id,
+    leaseMs: leaseMsOf(request, 'visibility_timeout'),
+    attempt: request.attempt,
+  })
+  for (const job of leases) {
+    deps.events.emit({ type: 'job.heartbeat', job, workerId: request.worker_id })
+  }
+  await acknowledgeEarly(deps, leases)
+  return leases
+}
+
+/** Jobs that were cancelled while this worker had them, so that it can stop (the flag of seed 001 §7.7). */
+function cancelledAmong(
+  deps: Deps,
+  ids: readonly string[],
+  leases: readonly ExtendedLease[],
+  workerId: string,
+): string[] {
+  const extended = new Set(leases.map(({ id }) => id))
+  return ids.filter((id) => {
+    if (extended.has(id)) return false
+    const row = deps.ledger.standing(id)
+    return row?.state === 'cancelled' && (row.workerId === null || row.workerId === workerId)
+  })
+}
+
+/** Throws when the worker named one job with its attempt: it wants to know that the lease is not its own. */
+function requireOwnLease(deps: Deps, request: HeartbeatRequest, ids: readonly string[]): void {
+  const { attempt, worker_id: workerId } = request
+  const [id] = ids
+  if (attempt == null || id === undefined || ids.length > 1) return
+  throw explainStaleLease(deps, id, { attempt, workerId }, 'beat')
+}

@@ -1,0 +1,41 @@
+import type { JobRow } from '../../job/job.ts'
+import { failureOf } from '../../job/retry/failure.ts'
+import type { SettleFence } from '../../ledger/leases.ts'
+import { parseNack } from '../../schemas/requests/validator.ts'
+import type { Deps, RequestContext } from '../deps.ts'
+import { explainStaleLease } from '../job-errors.ts'
+import { failLease } from './fail-lease.ts'
+import { requeueLease } from './lease-end.ts'
+import { isHeld, payToll } from './toll.ts'
+
+/**
+ * FAIL (seed 001 §7.5, §10.3): ends the attempt as failed; the job is retried or discarded by its retry
+ * policy. `requeue: true` (an addition, conformance.md §3.2) hands the job back at once and counts no
+ * attempt. Works while RabbitMQ is away. Throws 400, 404, 409, 429, 503.
+ */
+export async function nack(deps: Deps, body: unknown, context: RequestContext): Promise<JobRow> {
+  const request = parseNack(body)
+  const fence = { attempt: request.attempt, workerId: request.worker_id }
+  payToll(deps, context, [request.job_id], fence)
+  const row = leasedRow(deps, request.job_id, fence)
+  const workerId = row.workerId === null ? null : fence.workerId
+  const { requestId } = context
+  const { error, retryable } = request
+  const failure = failureOf({ ...error, retryable: error.retryable ?? retryable ?? null })
+  const job = request.requeue
+    ? await requeueLease(deps, row, { workerId, requestId })
+    : await failLease(deps, { row, failure, workerId, requestId })
+  if (job === 'stale') throw explainStaleLease(deps, request.job_id, fence, 'nack')
+  return job
+}
+
+/**
+ * Returns the active row that `fence` matches; its retry policy decides what follows. Throws 404 or 409.
+ * A worker can fail exactly the jobs that it could complete. The write is fenced again, since the lease may pass to another worker while a retry queue is
+ * declared.
+ */
+function leasedRow(deps: Deps, id: string, fence: SettleFence): JobRow {
+  const row = deps.ledger.find(id)
+  if (row === null || !isHeld(row, fence)) throw explainStaleLease(deps, id, fence, 'nack')
+  return row
+}

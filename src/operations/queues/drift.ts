@@ -1,0 +1,82 @@
+import type { BrokerWarning } from '../../broker/broker.ts'
+import type { ReportedEvent } from '../../job/native/report.ts'
+import type { Deps } from '../deps.ts'
+import { recordReports } from '../native/report.ts'
+
+/** More jobs than this are not counted. */
+export const MAX_COUNTED = 10_000
+/** Jobs that one commit completes. */
+const PAGE = 500
+/** Names the worker of a job that a plain consumer ran. */
+const PLAIN = 'plain-consumer'
+
+/** As `BrokerHooks.onDrift` has it. */
+interface Drift {
+  queue: string
+  before: number
+  aloneSince: number | null
+  isPlain: boolean
+}
+
+/**
+ * Handles jobs that have been available since before `before` although RabbitMQ has no message of theirs. In
+ * a queue with plain consumers they were acknowledged, and so are completed. Else publishes those again that
+ * became available after `aloneSince`: since then no other consumer was seen on the queue that may have run
+ * them. Returns how many are left, for an operator to decide (`recoverQueue`).
+ */
+export async function onDrift(deps: Deps, drift: Drift): Promise<number> {
+  const { ledger, logger } = deps
+  const { queue, before, aloneSince, isPlain } = drift
+  // What is marked as lost is published again by an operator only.
+  const isAlone = aloneSince !== null && aloneSince < before && !ledger.lost.has(queue)
+  if (isPlain) await complete(deps, drift)
+  else if (isAlone) {
+    const jobs = await ledger.tokenless.rearm(queue, { after: aloneSince, before })
+    if (jobs > 0) {
+      logger.warn({ queue, jobs }, 'jobs had no message in RabbitMQ: they will be published again')
+      deps.wakeRelay()
+    }
+  }
+  return (await ledger.tokenless.list(queue, { after: null, before }, MAX_COUNTED)).length
+}
+
+async function complete(deps: Deps, { queue, before }: Drift): Promise<void> {
+  const { ledger } = deps
+  for (;;) {
+    const ids = await ledger.tokenless.list(queue, { after: null, before }, PAGE)
+    const events = ids.flatMap((id): ReportedEvent[] => {
+      const row = ledger.standing(id)
+      if (row === null) return []
+      const { generation, attempt } = row
+      const said = { event: 'completed', result: null } as const
+      return [{ id, generation, attempt: attempt + 1, workerId: PLAIN, ofQueue: queue, said }]
+    })
+    if (events.length === 0) return
+    const context = { requestId: `req_${deps.newId()}` }
+    // None applied: leave the rest to the warning.
+    if ((await recordReports(deps, events, context)).applied === 0) return
+  }
+}
+
+/**
+ * The warnings about cron entries that make no job (`overlap`) because of one that is available, but whose
+ * message RabbitMQ no longer has: it will not end by itself.
+ */
+export function blockedCronWarnings(
+  deps: Pick<Deps, 'broker' | 'ledger' | 'transient'>,
+): BrokerWarning[] {
+  const { broker, ledger, transient } = deps
+  const warnings: BrokerWarning[] = []
+  for (const [cron, { jobId, queue }] of transient.cronBlockedBy) {
+    const before = broker.driftedBefore(queue)
+    const row = before === null ? null : ledger.find(jobId)
+    const isGone = row?.state === 'available' && row.enqueuedAt <= (before ?? 0)
+    if (!isGone || ledger.cron.find(cron) === null) continue
+    warnings.push({
+      code: 'cron_blocked',
+      message: `Cron job '${cron}' makes no job, because job '${jobId}' of queue '${queue}' is not over, and RabbitMQ has no message of it: a program acknowledged it without reporting the job. Cancel the job, or recover the queue.`,
+      details: { cron, queue, job_id: jobId },
+    })
+  }
+  return warnings
+}

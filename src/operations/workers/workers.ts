@@ -1,0 +1,93 @@
+import { notFound, OjsError } from '../../errors.ts'
+import type { Deps, RequestContext } from '../deps.ts'
+import { broadcastDirective } from './broadcasts.ts'
+import type { Directive, ListedWorker, WorkerList } from './worker-registry.ts'
+
+/** Stands for every worker that is known. */
+const ALL = '*'
+
+/** At most this many leases are counted, those that end first, so that the cost is bounded. */
+const MAX_LEASES = 10_000
+
+/** Lists the workers that fetched with a `worker_id` or sent a heartbeat lately (ojs-digest §11). */
+export function listWorkers(
+  deps: Pick<Deps, 'workers' | 'ledger'>,
+  page: { limit: number; offset: number },
+): WorkerList {
+  const { workers, summary } = deps.workers.list(page)
+  return { workers: workers.map(countLeases(deps)), summary }
+}
+
+/**
+ * Sets a worker's `activeJobs` to the larger of two counts: its leases in the ledger, since it may not have
+ * sent a heartbeat, and its own count, since it may have taken jobs that the ledger does not know. Uses only
+ * its own count while the ledger cannot be read, which the health endpoint reports.
+ */
+function countLeases({ ledger }: Pick<Deps, 'ledger'>): (worker: ListedWorker) => ListedWorker {
+  let leases: ReadonlyMap<string, number> = new Map()
+  try {
+    leases = ledger.activeByWorker(MAX_LEASES)
+  } catch (error) {
+    if (!(error instanceof OjsError)) throw error
+  }
+  return (worker) => ({
+    ...worker,
+    activeJobs: Math.max(worker.activeJobs, leases.get(worker.id) ?? 0),
+  })
+}
+
+/**
+ * Gives an operator's directive to a worker, or to all (`*`): the answer to its next heartbeat carries the
+ * directive, its FETCH returns nothing from now on, and native workers get a broadcast. Throws 404; 409 when
+ * the worker was told to terminate already, which cannot be taken back.
+ */
+export function directWorker(
+  deps: Pick<Deps, 'workers' | 'logger' | 'broker' | 'ledger'>,
+  workerId: string,
+  directive: Exclude<Directive, 'running'>,
+  { requestId }: RequestContext,
+): { worker: ListedWorker } | { workers: number } {
+  const told =
+    workerId === ALL
+      ? { workers: deps.workers.directAll(directive) }
+      : { worker: directOne(deps, workerId, directive) }
+  broadcast(deps, workerId, directive, 'worker' in told ? told.worker.queues : null)
+  deps.logger.info({ workerId, directive, requestId }, 'workers got a directive')
+  return 'worker' in told ? { worker: countLeases(deps)(told.worker) } : told
+}
+
+/** `queues`: those of the worker; null: all. A lost broadcast is repeated at the worker's next heartbeat. */
+function broadcast(
+  deps: Pick<Deps, 'broker' | 'ledger'>,
+  workerId: string,
+  state: Exclude<Directive, 'running'>,
+  queues: readonly string[] | null,
+): void {
+  for (const queue of queues ?? deps.ledger.queues().map(({ name }) => name)) {
+    void broadcastDirective(deps, { queue, workerId: workerId === ALL ? null : workerId, state })
+  }
+}
+
+function directOne(
+  deps: Pick<Deps, 'workers'>,
+  workerId: string,
+  directive: Directive,
+): ListedWorker {
+  const told = deps.workers.direct(workerId, directive)
+  if (told === 'unknown') throw notFound('worker', workerId)
+  if (told === 'too-late') {
+    throw new OjsError(
+      'invalid_request',
+      `Worker '${workerId}' has already been told to terminate.`,
+      {
+        status: 409,
+        details: {
+          reason: 'invalid_state_transition',
+          worker_id: workerId,
+          directive: 'terminate',
+        },
+      },
+    )
+  }
+  return told
+}

@@ -1,0 +1,168 @@
+import { stateConflictCode } from '../../dialect.ts'
+import { notFound, OjsError } from '../../errors.ts'
+import { planWorkflow } from '../../job/workflow/plan.ts'
+import type { WorkflowHead, WorkflowRow } from '../../job/workflow/row.ts'
+import type { WorkflowSettings } from '../../job/workflow/step.ts'
+import type { PlannedJob } from '../../job/workflow/workflow.ts'
+import type { KeyedRequest, Remembered } from '../../ledger/idempotency.ts'
+import type { CheckedNode, WorkflowQuery } from '../../ledger/workflows.ts'
+import { Fuel, stepsFor } from '../../schemas/args/cost-budget.ts'
+import { parsePush } from '../../schemas/requests/validator.ts'
+import { parseGraphSteps, parseWorkflow } from '../../schemas/requests/workflow.ts'
+import { followCancel } from '../cancel.ts'
+import type { Deps, RequestContext } from '../deps.ts'
+import { checkArgs } from '../enqueue/check-args.ts'
+import { once, rememberedResource } from '../enqueue/idempotency.ts'
+import { newJob, requireQueue } from '../enqueue/push.ts'
+import { requirePublishing } from '../require-broker.ts'
+import { briefly } from '../workers/broadcasts.ts'
+
+export interface CreatedWorkflow {
+  workflow: WorkflowRow
+  /** True: this is the answer to an earlier request with the same `Idempotency-Key`. */
+  isReplay?: boolean
+}
+
+/**
+ * Creates and starts a workflow (seed 001 §14.1). Checks all of it first, then stores the workflow and the
+ * jobs of its first steps in one commit. Answers from that commit; the outbox owes the jobs' tokens. Throws
+ * 400, 409 when the id is taken, 422, 429, 503.
+ */
+export function createWorkflow(
+  deps: Deps,
+  body: unknown,
+  context: RequestContext,
+): Promise<CreatedWorkflow> {
+  return once(
+    deps,
+    { endpoint: 'workflows', body, context },
+    ({ request }) => createNew(deps, body, context, request),
+    (remembered, request) => replayed(deps, remembered, request),
+  )
+}
+
+async function createNew(
+  deps: Deps,
+  body: unknown,
+  context: RequestContext,
+  keyed: KeyedRequest | undefined,
+): Promise<CreatedWorkflow> {
+  const request = parseWorkflow(body)
+  const plan = planWorkflow(request, parseGraphSteps)
+  const queues = new Set<string>()
+  const fuel = new Fuel(stepsFor(plan.nodes.length))
+  const nodes = plan.nodes.map((node): CheckedNode => {
+    if (node.kind === 'join') return node
+    const { push, queue } = checkedStep(deps, node, context, fuel)
+    queues.add(queue)
+    return { ...node, push }
+  })
+  requirePublishing(deps)
+  for (const queue of queues) await requireQueue(deps, queue)
+  const id = request.id ?? deps.newId()
+  const name = request.name ?? null
+  const settings = settingsOf(deps, context)
+  const planned = { id, name, type: plan.type, settings, nodes }
+  const created = await deps.ledger.workflows.create(planned, deps.clock.now(), keyed)
+  if (created.outcome === 'remembered') return replayed(deps, created.remembered, keyed)
+  if (created.outcome === 'duplicate') throw idTaken(id)
+  const workflow = getWorkflow(deps, id)
+  deps.events.emit({ type: 'workflow.started', workflow, requestId: context.requestId })
+  return { workflow }
+}
+
+function replayed(
+  deps: Deps,
+  remembered: Remembered,
+  request: KeyedRequest | undefined,
+): CreatedWorkflow {
+  const find = (id: string) => deps.ledger.workflows.find(id)
+  return { workflow: rememberedResource('workflow', remembered, request, find), isReplay: true }
+}
+
+function idTaken(id: string): OjsError {
+  return new OjsError('duplicate', `A workflow with the id '${id}' already exists.`, {
+    details: { field: 'id', resource_type: 'workflow', resource_id: id },
+  })
+}
+
+/** Checks a step as PUSH would; its job is made when the step begins. */
+function checkedStep(deps: Deps, node: PlannedJob, context: RequestContext, fuel: Fuel) {
+  try {
+    const push = parsePush(node.request)
+    checkArgs(deps, push, fuel)
+    return { push, queue: newJob(deps, push, context).queue }
+  } catch (error) {
+    if (!(error instanceof OjsError)) throw error
+    throw aboutStep(error, node)
+  }
+}
+
+function aboutStep(error: OjsError, { id, path }: PlannedJob): OjsError {
+  const field = error.details?.['field']
+  const where = typeof field === 'string' ? { field: `${path}.${field}` } : { field: path }
+  return error.withDetails({ ...where, step: id }, `Step '${id}': ${error.message}`)
+}
+
+/** The context is kept without its idempotency key, which names the request as a whole and not its jobs. */
+function settingsOf({ settings }: Deps, context: RequestContext): WorkflowSettings {
+  const { timeoutMs, prefix } = settings
+  const { traceparent, tracestate } = context
+  return {
+    timeoutMs,
+    prefix,
+    ...(traceparent && { traceparent }),
+    ...(tracestate && { tracestate }),
+  }
+}
+
+/** Returns a workflow with its steps (seed 001 §14.2). A pure read. Throws 404. */
+export function getWorkflow(deps: Pick<Deps, 'ledger'>, id: string): WorkflowRow {
+  const workflow = deps.ledger.workflows.find(id)
+  if (workflow === null) throw notFound('workflow', id)
+  return workflow
+}
+
+/** Lists workflows, newest first, without their steps. */
+export function listWorkflows(
+  deps: Pick<Deps, 'ledger'>,
+  query: WorkflowQuery,
+): { workflows: WorkflowHead[]; total: number } {
+  return deps.ledger.workflows.list(query)
+}
+
+/** The outcome of a workflow's cancellation. */
+export interface WorkflowCancellation {
+  workflow: WorkflowHead
+  stepsCancelled: number
+}
+
+/**
+ * Cancels a workflow with every job of it that has not ended, active ones too (seed 001 §14.3, C-29).
+ * Throws 404, 409 when it has ended, 503.
+ */
+export async function cancelWorkflow(
+  deps: Deps,
+  id: string,
+  context: RequestContext,
+): Promise<WorkflowCancellation> {
+  const cancelled = await deps.ledger.workflows.cancel(id, deps.clock.now())
+  if (cancelled === 'stale') throw notRunning(deps, id)
+  const { workflow, stepsCancelled, jobs } = cancelled
+  const told = jobs.map((job) => followCancel(deps, job, context))
+  deps.events.emit({ type: 'workflow.cancelled', workflow, requestId: context.requestId })
+  await briefly(Promise.all(told))
+  return { workflow, stepsCancelled }
+}
+
+function notRunning(deps: Deps, id: string): OjsError {
+  const { state } = getWorkflow(deps, id)
+  return new OjsError(
+    stateConflictCode(deps.settings.dialect),
+    `Cannot cancel workflow in terminal state '${state}'.`,
+    {
+      status: 409,
+      details: { reason: 'invalid_state_transition', workflow_id: id, current_state: state },
+    },
+  )
+}

@@ -1,0 +1,89 @@
+import { isRecord } from '../async/json.ts'
+import { requireSignal } from '../async/on-abort.ts'
+import { errorOfAnswer, OJSTransportError, type OJSTransportErrorInit } from './errors.ts'
+import type { Transport, TransportRequest } from './transport.ts'
+
+/** Options of a single call. */
+export interface CallOptions {
+  /** Ends the wait for the answer; a request that was already sent may still take effect. */
+  signal?: AbortSignal | undefined
+  /** Milliseconds for one try, used instead of the client's limit; 0 or `Infinity`: no limit. */
+  timeout?: number | undefined
+  headers?: Readonly<Record<string, string>> | undefined
+}
+
+/** A JSON object that the server answered, and the request that it answers. */
+export interface Answer {
+  readonly body: Record<string, unknown>
+  readonly status: number
+  readonly request: TransportRequest
+}
+
+/** Sends a request. Rejects with `OJSError` or `OJSTransportError`. */
+export type Exchange = (request: TransportRequest) => Promise<Answer>
+
+export function exchangeOver(transport: Transport): Exchange {
+  return async (request) => {
+    requireSignal(request.signal)
+    const { status, body, headers } = await transport.request(request)
+    // Some transports return error answers instead of rejecting.
+    if (status >= 400 && !request.accept?.includes(status)) {
+      throw errorOfAnswer({ status, body, headers }) ?? notOjs(request, { status })
+    }
+    if (!isRecord(body)) throw notOjs(request, { status })
+    return { body, status, request }
+  }
+}
+
+/** The error for an answer that is not OJS, e.g. from a proxy. */
+export function notOjs(
+  { method, path }: TransportRequest,
+  init: Omit<OJSTransportErrorInit, 'kind'> & { status: number },
+): OJSTransportError {
+  const message = `${method} ${path}: the answer with status ${init.status} is not in OJS format.`
+  return new OJSTransportError(message, { kind: 'protocol', ...init })
+}
+
+/** The object in an answer, e.g. its `job`. Its members are not checked. */
+export function objectIn<T extends object>(answer: Answer, member: string): T {
+  const value = answer.body[member]
+  if (!isRecord(value)) throw missing(answer, member)
+  return value as T
+}
+
+export function listIn<T extends object>(answer: Answer, member: string): T[] {
+  const value = answer.body[member]
+  if (!Array.isArray(value)) throw missing(answer, member)
+  return value as T[]
+}
+
+function missing({ request, status }: Answer, member: string): OJSTransportError {
+  const { method, path } = request
+  const message = `${method} ${path}: the answer with status ${status} lacks "${member}".`
+  return new OJSTransportError(message, { kind: 'protocol', status })
+}
+
+/**
+ * Encodes a name or id as one segment of a path. Throws `TypeError` for an empty one, which would address the
+ * collection, and for `.` and `..`, which cannot be escaped and would address a path above.
+ */
+export function segment(value: string, what: string): string {
+  if (typeof value !== 'string' || value === '') {
+    throw new TypeError(`${what} must be a non-empty string.`)
+  }
+  if (value === '.' || value === '..') throw new TypeError(`${what} cannot be '${value}'.`)
+  return encodeURIComponent(value)
+}
+
+export function query(parameters: object): string {
+  const given = Object.entries(parameters).filter(([, value]) => value !== undefined)
+  if (given.length === 0) return ''
+  return `?${new URLSearchParams(given.map<[string, string]>(([name, value]) => [name, String(value)]))}`
+}
+
+/** Whether the call names its own request, so that the server recognises a repetition. */
+export function hasIdempotencyKey({ headers = {} }: CallOptions): boolean {
+  return Object.entries(headers).some(
+    ([name, value]) => name.toLowerCase() === 'idempotency-key' && value !== undefined,
+  )
+}

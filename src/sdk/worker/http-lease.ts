@@ -1,0 +1,155 @@
+import type { Job } from '../job.ts'
+import { OJSError, OJSTransportError } from '../transport/errors.ts'
+import { backoffMs } from '../transport/retry.ts'
+import type { Courier } from './abortable-requests.ts'
+import { jobError, jobErrorOf } from './job-error.ts'
+import type { JobError, Lease, Settlement } from './source.ts'
+import { withActiveTrace } from './tracing.ts'
+
+const FIRST_RETRY_MS = 100
+const MAX_RETRY_MS = 5_000
+const REPORT_TIMEOUT_MS = 10_000
+/** The lease length if the server names none (seed 001 §10.1); its heartbeat answers may hint at less. */
+const DEFAULT_LEASE_MS = 30_000
+
+export interface HttpLeaseDeps {
+  readonly courier: Courier
+  readonly workerId: string
+  /** The lease length that each FETCH asks for; `undefined`: the job or the server decides. */
+  readonly visibilityTimeout: number | undefined
+  onSettled(lease: HttpLease): void
+  onError(error: unknown): void
+}
+
+/** The server does not accept the content of the report. */
+interface Refused {
+  readonly refusal: unknown
+}
+
+/** A job that FETCH answered, and its ACK or FAIL (seed 001 §10.2, §10.3). */
+export class HttpLease implements Lease {
+  readonly job: Job
+  readonly attempt: number
+  /** How long the server reserves the job, as far as the worker knows. */
+  readonly lengthMs: number
+  /** True if neither this worker nor the job names the length: the server's own may be shorter. */
+  readonly isLengthAssumed: boolean
+  readonly #deps: HttpLeaseDeps
+  /** In terms of `performance.now()`, as is `#endsAt`. Rather too early, so that the lease never seems too long. */
+  readonly leasedAt: number
+  #endsAt: number
+
+  constructor(job: Job, leasedAt: number, deps: HttpLeaseDeps) {
+    this.job = job
+    this.leasedAt = leasedAt
+    this.attempt = job.attempt
+    this.#deps = deps
+    const named = deps.visibilityTimeout ?? ownLeaseMs(job)
+    this.lengthMs = named ?? DEFAULT_LEASE_MS
+    this.isLengthAssumed = named === undefined
+    this.#endsAt = leasedAt + this.lengthMs
+  }
+
+  begin(): boolean {
+    return true
+  }
+
+  /** Whether the lease has run out, as far as the worker knows. */
+  get isPast(): boolean {
+    return performance.now() >= this.#endsAt
+  }
+
+  /** Called when a heartbeat that was sent at `sentAt` has reached the server. */
+  extend(sentAt: number): void {
+    this.#endsAt = sentAt + this.lengthMs
+  }
+
+  async complete(result: unknown): Promise<Settlement> {
+    const outcome = await this.#report('/workers/ack', result === undefined ? {} : { result })
+    if (typeof outcome === 'string') return this.#ended(outcome)
+    // The result is too large, for example. Another run would have the same result, so there is no retry.
+    const message = `The server refused the result of the job: ${jobErrorOf(outcome.refusal).message}`
+    return this.fail(jobError('handler_error', message, { type: 'ResultError', retryable: false }))
+  }
+
+  async fail(error: JobError): Promise<Settlement> {
+    const outcome = await this.#report('/workers/nack', { error })
+    return this.#ended(typeof outcome === 'string' ? outcome : 'failed')
+  }
+
+  /** Gives the job back. `requeue` counts no attempt; a server that does not know it retries the job. */
+  async release(): Promise<void> {
+    const error = jobError('shutdown', 'The worker gave the job back.', { type: 'ShutdownError' })
+    await this.#report('/workers/nack', { error, requeue: true })
+    this.#deps.onSettled(this)
+  }
+
+  #ended(settlement: Settlement): Settlement {
+    this.#deps.onSettled(this)
+    return settlement
+  }
+
+  /** Sends a report; repeats it while the lease lasts, because the outcome of a finished job is worth it. */
+  async #report(path: string, members: object): Promise<Settlement | Refused> {
+    const { courier, workerId } = this.#deps
+    const body = { job_id: this.job.id, worker_id: workerId, attempt: this.attempt, ...members }
+    const traced = withActiveTrace({})
+    for (let failures = 0; ; failures += 1) {
+      try {
+        // Urgent, because the lease runs and a stopping worker waits for the report: it must not queue behind
+        // requests of a client.
+        const sent = { method: 'POST', path, body, timeout: REPORT_TIMEOUT_MS, isUrgent: true }
+        await courier.send({ ...sent, ...traced })
+        return 'settled'
+      } catch (error) {
+        const verdict = verdictOn(error)
+        if (verdict === 'stale')
+          return failures > 0 && hasEarlierTryArrived(error, path) ? 'settled' : 'stale'
+        if (verdict === 'refused' || !(await this.#mayRepeat(error, failures))) {
+          this.#deps.onError(error)
+          return verdict === 'refused' ? { refusal: error } : 'failed'
+        }
+      }
+    }
+  }
+
+  /** Pauses before the next try. False: by then the lease has run out, or the worker has ended. */
+  async #mayRepeat(error: unknown, failures: number): Promise<boolean> {
+    const { courier } = this.#deps
+    const at = performance.now() + backoffMs(error, failures, FIRST_RETRY_MS, MAX_RETRY_MS)
+    // Heartbeats may extend the lease meanwhile, beyond a `Retry-After` that was longer than the lease.
+    for (let now = performance.now(); now < at; now = performance.now()) {
+      if (courier.hasEnded || this.isPast) return false
+      await courier.sleep(Math.min(at, this.#endsAt) - now)
+    }
+    return !courier.hasEnded && !this.isPast
+  }
+}
+
+/**
+ * What the error of a report means. `stale`: the server does not wait for this report any more (409; 404: it
+ * does not even have the job). `refused`: it does not accept the content. `again`: the error may pass, e.g.
+ * the server cannot be reached, or its credentials are being renewed.
+ */
+function verdictOn(error: unknown): 'stale' | 'refused' | 'again' {
+  // From a proxy with a smaller size limit than the server's: the same body is too large every time.
+  if (error instanceof OJSTransportError && error.status === 413) return 'refused'
+  if (!(error instanceof OJSError)) return 'again'
+  if (error.status === 409 || error.status === 404) return 'stale'
+  return [400, 413, 422].includes(error.status ?? 0) && !error.retryable ? 'refused' : 'again'
+}
+
+/**
+ * Whether an earlier try of the same report got through and only its answer was lost: the job is in the state
+ * that the report led to.
+ */
+function hasEarlierTryArrived(error: unknown, path: string): boolean {
+  const state = error instanceof OJSError ? error.details?.['current_state'] : undefined
+  if (path === '/workers/ack') return state === 'completed'
+  return state === 'retryable' || state === 'discarded' || state === 'available'
+}
+
+function ownLeaseMs(job: Job): number | undefined {
+  const own = job.visibility_timeout_ms
+  return typeof own === 'number' && own > 0 ? own : undefined
+}

@@ -1,0 +1,251 @@
+import { Deferred } from '../async/deferred.ts'
+import { isRecord } from '../async/json.ts'
+import { Pause } from '../async/sleep.ts'
+import type { Job } from '../job.ts'
+import { OJSError } from '../transport/errors.ts'
+import { listIn } from '../transport/request.ts'
+import { backoffMs } from '../transport/retry.ts'
+import type { Transport } from '../transport/transport.ts'
+import { Courier } from './abortable-requests.ts'
+import { Heartbeat, isDirective } from './http-heartbeat.ts'
+import { HttpLease, type HttpLeaseDeps } from './http-lease.ts'
+import type { JobSource, SourceOptions, SourceSink } from './source.ts'
+
+/** Servers hand out no more jobs per request (ojs-digest §9). */
+const MAX_COUNT = 100
+const MAX_BACKOFF_MS = 10_000
+/** How long an answer may take to arrive: the lease began when the server wrote it, perhaps long after the request. */
+const ANSWER_MS = 1_000
+/** How much longer than its wait a poll may take before it counts as failed. */
+const POLL_SLACK_MS = 10_000
+/**
+ * How long a stop waits for a poll that is under way. If the poll were cut off, the jobs in its answer would
+ * be lost to this worker.
+ */
+const POLL_PATIENCE_MS = 2_000
+/**
+ * How long a stop waits for the heartbeat that says `terminate`. After it the server recognises a worker with
+ * the same id as a new one.
+ */
+const LAST_BEAT_MS = 1_000
+/** How long `start` waits to learn whether the server refuses the worker. */
+const START_PATIENCE_MS = 5_000
+
+/** Times are milliseconds. */
+export interface HttpSourceOptions {
+  transport: Transport
+  /** How long a server may hold a poll; at most 30,000. */
+  waitMs: number
+  /** The least time between two polls of a server that answers at once without jobs. */
+  pauseMs: number
+  heartbeatInterval: number
+  visibilityTimeout?: number
+}
+
+/** Gets jobs by long poll over the OJS HTTP binding (seed 004, "The polling loop"; seed 001 §10). */
+export class HttpSource implements JobSource {
+  readonly name = 'http'
+  readonly #options: HttpSourceOptions
+  /** For polls only: a stop ends them before the last reports. */
+  readonly #pollCourier: Courier
+  readonly #courier: Courier
+  /** Jobs in hand that are neither settled, cancelled nor lost. */
+  readonly #leases = new Map<string, HttpLease>()
+  readonly #slotFreed = new Pause()
+  readonly #betweenPolls = new Pause()
+  readonly #settled = new Pause()
+  #heartbeat: Heartbeat | undefined
+  #polling: Promise<void> = Promise.resolve()
+  #beating: Promise<void> = Promise.resolve()
+  #stopping: Promise<void> | undefined
+  #isQuiet = false
+  /** Resolves after the first poll, with its error or `undefined`. */
+  readonly #firstPoll = new Deferred<unknown>()
+  #failures = 0
+
+  constructor(options: HttpSourceOptions) {
+    this.#options = options
+    this.#courier = new Courier(options.transport)
+    this.#pollCourier = new Courier(options.transport)
+  }
+
+  /**
+   * Rejects if the server refuses the very first requests: a wrong key or path, or options that it does not
+   * accept. Refusals after that are retried for ever, as is a server that gives no answer for five seconds:
+   * keys may be replaced, and servers set up.
+   */
+  async start(sink: SourceSink, worker: SourceOptions): Promise<void> {
+    const { heartbeatInterval, visibilityTimeout } = this.#options
+    const leases = this.#leases
+    const forget = (lease: HttpLease) => {
+      if (leases.get(lease.job.id) === lease) leases.delete(lease.job.id)
+      if (leases.size === 0) this.#settled.wake()
+    }
+    this.#heartbeat = new Heartbeat({
+      courier: this.#courier,
+      sink,
+      worker,
+      intervalMs: heartbeatInterval,
+      visibilityTimeout,
+      leases,
+      forget,
+    })
+    this.#beating = this.#heartbeat.run()
+    this.#polling = this.#poll(sink, worker, {
+      courier: this.#courier,
+      workerId: worker.workerId,
+      visibilityTimeout,
+      onSettled: forget,
+      onError: (error) => sink.onError(error),
+    })
+    const patience = new Pause()
+    const answered = this.#refusal(this.#heartbeat)
+    const refusal = await Promise.race([answered, patience.sleep(START_PATIENCE_MS)])
+    patience.wake()
+    if (refusal) throw refusal
+  }
+
+  /**
+   * The refusal, if the server refused the first heartbeat and the first poll. A heartbeat is answered at
+   * once, but a server may have none; a poll is answered only when there are jobs.
+   */
+  async #refusal({ first }: Heartbeat): Promise<OJSError | undefined> {
+    if (!isRefusal(await first)) return undefined
+    const refusal = await this.#firstPoll.promise
+    return isRefusal(refusal) ? refusal : undefined
+  }
+
+  slotFree(): void {
+    this.#slotFreed.wake()
+  }
+
+  /** Sends no further poll. One that is under way is not cut off: its answer may already hold jobs. */
+  quiet(): Promise<void> {
+    if (!this.#isQuiet) {
+      this.#isQuiet = true
+      this.#slotFreed.wake()
+      this.#betweenPolls.wake()
+    }
+    // Also at the change from quiet to terminate.
+    this.#heartbeat?.beatNow()
+    return Promise.resolve()
+  }
+
+  stop(deadline: AbortSignal): Promise<void> {
+    this.#stopping ??= this.#stop(deadline)
+    return this.#stopping
+  }
+
+  async #stop(deadline: AbortSignal): Promise<void> {
+    await this.quiet()
+    const end = () => {
+      this.#pollCourier.end()
+      this.#courier.end()
+    }
+    deadline.addEventListener('abort', end, { once: true })
+    if (deadline.aborted) end()
+    const patience = setTimeout(() => this.#pollCourier.end(), POLL_PATIENCE_MS)
+    await this.#polling
+    clearTimeout(patience)
+    while (this.#leases.size > 0 && !this.#courier.hasEnded) {
+      await this.#courier.sleep(Number.POSITIVE_INFINITY, this.#settled)
+    }
+    await this.#heartbeat?.told(LAST_BEAT_MS)
+    deadline.removeEventListener('abort', end)
+    end()
+    await this.#beating
+  }
+
+  async #poll(sink: SourceSink, worker: SourceOptions, deps: HttpLeaseDeps): Promise<void> {
+    while (!this.#isQuiet) {
+      const count = Math.min(sink.capacity(), MAX_COUNT)
+      if (count === 0) await this.#pollCourier.sleep(Number.POSITIVE_INFINITY, this.#slotFreed)
+      else await this.#pollFor(count, sink, worker, deps)
+    }
+    this.#firstPoll.resolve(undefined)
+  }
+
+  async #pollFor(
+    count: number,
+    sink: SourceSink,
+    worker: SourceOptions,
+    deps: HttpLeaseDeps,
+  ): Promise<void> {
+    const { pauseMs } = this.#options
+    const askedAt = performance.now()
+    try {
+      const jobs = await this.#fetch(count, worker)
+      this.#firstPoll.resolve(undefined)
+      this.#failures = 0
+      const leasedAt = Math.max(askedAt, performance.now() - ANSWER_MS)
+      let taken = 0
+      for (const answered of jobs) {
+        const job = jobOf(answered, worker.queues)
+        if (job) {
+          taken += 1
+          this.#take(new HttpLease(job, leasedAt, deps), sink)
+        } else
+          sink.onError(new TypeError('The server answered with a job that lacks its id or type.'))
+      }
+      // A server may answer empty polls at once, always or to this worker: it must not be asked in a loop.
+      const leftMs = taken > 0 ? 0 : pauseMs - (performance.now() - askedAt)
+      if (leftMs > 0 && !this.#isQuiet) await this.#pollCourier.sleep(leftMs, this.#betweenPolls)
+    } catch (error) {
+      this.#firstPoll.resolve(error)
+      if (this.#pollCourier.hasEnded) return
+      sink.onError(error)
+      this.#failures += 1
+      const base = Math.min(pauseMs, MAX_BACKOFF_MS)
+      const delay = backoffMs(error, this.#failures, base, MAX_BACKOFF_MS)
+      if (!this.#isQuiet) await this.#pollCourier.sleep(delay, this.#betweenPolls)
+    }
+  }
+
+  async #fetch(count: number, { workerId, queues }: SourceOptions): Promise<object[]> {
+    const { waitMs, visibilityTimeout } = this.#options
+    const answer = await this.#pollCourier.send({
+      method: 'POST',
+      path: '/workers/fetch',
+      timeout: waitMs + POLL_SLACK_MS,
+      isUrgent: true,
+      body: {
+        queues,
+        count,
+        worker_id: workerId,
+        wait_ms: waitMs,
+        ...(visibilityTimeout !== undefined && { visibility_timeout_ms: visibilityTimeout }),
+      },
+    })
+    // Only a heartbeat's answer counts: the directive here may have been meant for an earlier process.
+    if (isDirective(answer.body['directive'])) this.#heartbeat?.beatSoon()
+    return listIn(answer, 'jobs')
+  }
+
+  #take(lease: HttpLease, sink: SourceSink): void {
+    this.#leases.set(lease.job.id, lease)
+    this.#heartbeat?.leased(lease)
+    // The worker itself releases the job if it has no slot for it.
+    sink.deliver(lease)
+  }
+}
+
+function isRefusal(error: unknown): error is OJSError {
+  if (!(error instanceof OJSError) || error.retryable) return false
+  return [400, 401, 403, 404].includes(error.status ?? 0)
+}
+
+/** The job with all members that handlers rely on; `undefined`: the answer is not a job. */
+function jobOf(job: unknown, queues: readonly string[]): Job | undefined {
+  if (!isRecord(job)) return undefined
+  const { id, type, queue, args, attempt } = job
+  if (typeof id !== 'string' || typeof type !== 'string') return undefined
+  return {
+    ...job,
+    id,
+    type,
+    queue: typeof queue === 'string' ? queue : (queues[0] ?? 'default'),
+    args: Array.isArray(args) ? args : [],
+    state: 'active',
+    attempt: typeof attempt === 'number' && attempt >= 1 ? attempt : 1,
+  }
+}

@@ -1,0 +1,99 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { LiveDelivery } from '../broker/consume/delivery.ts'
+import { publishOptionsOf } from '../broker/messages/job-message.ts'
+import type { ReportedOutcome } from '../job/request.ts'
+import { chooseDelay, rungKey } from '../job/retry/backoff.ts'
+import type { Failure } from '../job/retry/error-history.ts'
+import { judge, retryPolicyOf } from '../job/retry/retry-policy.ts'
+import type { AmqpLink } from './connection.ts'
+import { retrySource, type TokenJob } from './message-job.ts'
+import { canBeHeld } from './reported-job.ts'
+
+/**
+ * How long to wait for RabbitMQ's answer about a rung if a gateway can hold the job instead. Then a rung that
+ * is not usable yet is not waited for.
+ */
+const RUNG_WAIT_MS = 1_000
+/** The same without a gateway: long enough for a new rung to settle, or the job would wait for a gateway. */
+const LONG_RUNG_WAIT_MS = 5_000
+const LOOK_AGAIN_MS = 100
+
+export interface FailedRun {
+  delivery: LiveDelivery
+  token: TokenJob
+  attempt: number
+  failure: Failure
+  /** Called right before the next token is published. */
+  onPublish(): void
+}
+
+/**
+ * Decides what happens after a failed attempt, with the gateway's own policy code (seed 002 §5.4, §5.5, §8),
+ * and publishes the token of the next attempt: confirmed to its rung, or left to the gateway, which then
+ * holds the job (`rung_ms: null`).
+ */
+export async function decideFailure(
+  link: AmqpLink,
+  run: FailedRun,
+  hasGateway: boolean,
+): Promise<ReportedOutcome> {
+  const { token, attempt, failure } = run
+  const policy = retryPolicyOf({ envelope: token.envelope(), maxAttempts: token.maxAttempts })
+  if (judge(policy, attempt, failure).do === 'discard') return { decision: 'discard' }
+  const { delayMs, rungMs } = chooseDelay(policy.backoff, attempt, link.random)
+  const isHoldable = canBeHeld(token, run.delivery)
+  const isInRung = rungMs !== null && (await publishTo(link, run, rungMs, hasGateway && isHoldable))
+  // No gateway could hold the job: as a dead letter it is not lost.
+  if (!isInRung && !isHoldable) return { decision: 'discard' }
+  return { decision: 'retry', delay_ms: delayMs, rung_ms: isInRung ? rungMs : null }
+}
+
+/**
+ * Publishes the next token to its rung. False: it is not certain that the token is there. If it is, two
+ * tokens name the same attempt, and one of them is dropped.
+ */
+async function publishTo(
+  link: AmqpLink,
+  run: FailedRun,
+  rungMs: number,
+  hasGateway: boolean,
+): Promise<boolean> {
+  const { delivery, token, attempt, failure } = run
+  const { queue, id } = delivery
+  const isUsable = await usableRung(link, queue, rungMs, hasGateway)
+  if (!isUsable) return false
+  const source = retrySource(delivery, token, { attempt, failure, now: link.clock.now() })
+  run.onPublish()
+  const outcome = await link.publisher.send({
+    id,
+    queue,
+    exchange: link.names.exchange.retry,
+    routingKey: rungKey(queue, rungMs),
+    rungMs,
+    group: 'others',
+    // The body as it arrived: unknown members, the generation and every digit of a number survive.
+    content: delivery.raw.content,
+    options: publishOptionsOf(source),
+  })
+  return outcome === 'confirmed'
+}
+
+async function usableRung(
+  link: AmqpLink,
+  queue: string,
+  rungMs: number,
+  hasGateway: boolean,
+): Promise<boolean> {
+  const { rungs, clock, publish } = link
+  const until = clock.now() + (hasGateway ? RUNG_WAIT_MS : LONG_RUNG_WAIT_MS)
+  const wait = (ms: number) => sleep(ms, 'unusable' as const, { ref: false })
+  while (publish.isUp && !rungs.isReady(queue, rungMs)) {
+    const leftMs = until - clock.now()
+    if (leftMs <= 0) return false
+    const outcome = await Promise.race([rungs.ensure(queue, rungMs), wait(leftMs)])
+    if (outcome === 'ready') return true
+    if (hasGateway) return false
+    await wait(LOOK_AGAIN_MS)
+  }
+  return publish.isUp
+}

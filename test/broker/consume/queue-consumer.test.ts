@@ -1,0 +1,311 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import type { Block, BlockState } from '../../../src/broker/consume/consumer-channel.ts'
+import type { LiveDelivery } from '../../../src/broker/consume/delivery.ts'
+import { Feed, type FeedOptions } from '../../../src/broker/consume/queue-consumer.ts'
+import { systemClock } from '../../../src/clock.ts'
+
+const MIB = 1024 * 1024
+
+function feedOf(sizes: readonly number[]): Feed {
+  const options: Partial<FeedOptions> = { queue: 'q', clock: systemClock(), random: Math.random }
+  const feed = new Feed(options as FeedOptions)
+  for (const [order, size] of sizes.entries()) {
+    feed.add({ priority: 0, order, size } as unknown as LiveDelivery)
+  }
+  return feed
+}
+
+it('a feed gives as many deliveries as were asked for, and fewer when they are large', () => {
+  const small = feedOf([1, 1, 1, 1])
+  const large = feedOf([20 * MIB, 20 * MIB, 20 * MIB, 40 * MIB, 1])
+  const taken: LiveDelivery[] = []
+  small.takeInto(taken, 3)
+  expect(taken).toHaveLength(3)
+  large.takeInto(taken, 100)
+  expect(taken.map(({ order }) => order)).toEqual([0, 1, 2, 0, 1])
+  small.takeInto(taken, 100)
+  expect(taken).toHaveLength(5)
+  const next: LiveDelivery[] = []
+  large.takeInto(next, 1)
+  large.takeInto(next, 100)
+  expect(next.map(({ order }) => order)).toEqual([2, 3])
+})
+
+it('a feed is short of a count until it has so many deliveries, or bytes enough for one answer', () => {
+  const small = feedOf([1, 1])
+  expect([2, 3].map((count) => small.isShortOf(count))).toEqual([false, true])
+  expect(feedOf([20 * MIB, 20 * MIB]).isShortOf(3)).toBe(false)
+})
+
+describe('the consumers of a queue', () => {
+  const PREFETCH = 4
+  const IDLE_MS = 2_000
+
+  /** A block whose state the test sets. */
+  class FakeBlock {
+    state: BlockState = 'opening'
+    wasAccepted = false
+    unacked = 0
+    prefetch = PREFETCH
+    isCounted = false
+    returned: number[] = []
+    #onOpen = () => {}
+
+    get isFull(): boolean {
+      return this.unacked >= PREFETCH
+    }
+    open(): Promise<void> {
+      return new Promise((resolve) => {
+        this.#onOpen = resolve
+      })
+    }
+    async run(): Promise<void> {
+      this.state = 'running'
+      this.wasAccepted = true
+      this.#onOpen()
+      await Promise.resolve()
+    }
+    isIn(...states: BlockState[]): boolean {
+      return states.includes(this.state)
+    }
+    async cancel(): Promise<void> {
+      this.state = 'draining'
+    }
+  }
+
+  let blocks: FakeBlock[]
+  let now: number
+  let feed: Feed
+  beforeEach(() => {
+    blocks = []
+    now = 1_000_000
+    feed = new Feed({
+      ...{ queue: 'q', maxBlocks: 3, prefetch: PREFETCH, idleMs: IDLE_MS },
+      ...{ clock: { now: () => now, wall: () => now }, random: () => 0.5 },
+      newBlock: () => {
+        const block = new FakeBlock()
+        blocks.push(block)
+        return block as unknown as Block
+      },
+    })
+    feed.exists = true
+  })
+
+  async function running(count: number, unacked = PREFETCH): Promise<void> {
+    while (blocks.length < count) {
+      feed.nourish()
+      const block = blocks.at(-1)
+      await block?.run()
+      if (block) block.unacked = unacked
+    }
+  }
+  const end = (
+    block: FakeBlock | undefined,
+    why: 'closed' | 'connection-lost' = 'connection-lost',
+  ) => feed.onBlockEnd(block as unknown as Block, { why }, [])
+  const delivery = (order: number, block?: FakeBlock) => {
+    const giveBack = () => block?.returned.push(order)
+    const told = { id: `id-${order}`, priority: 0, order, size: 1, block, giveBack }
+    return told as unknown as LiveDelivery
+  }
+
+  it('are opened one at a time, up to maxBlocks, when the others are full and too few deliveries are here', async () => {
+    feed.nourish()
+    feed.nourish()
+    expect(blocks).toHaveLength(1)
+    await blocks[0]?.run()
+    feed.nourish()
+    expect(blocks).toHaveLength(1)
+    if (blocks[0]) blocks[0].unacked = PREFETCH
+    feed.add(delivery(1))
+    feed.nourish()
+    expect(blocks).toHaveLength(1)
+    feed.nourish(2)
+    expect(blocks).toHaveLength(2)
+    expect(feed.mayReceive).toBe(true)
+    feed.gatheredInVain()
+    now += 9_999
+    expect(feed.mayReceive).toBe(false)
+    now += 1
+    expect(feed.mayReceive).toBe(true)
+    feed.takeInto([], 1)
+    if (blocks[1]) blocks[1].unacked = PREFETCH
+    await blocks[1]?.run()
+    expect(feed.mayReceive).toBe(false)
+    await running(3)
+    feed.nourish()
+    expect(blocks).toHaveLength(3)
+  })
+
+  it('are limited to 512 channels, including those that only wait for their leases', async () => {
+    for (let i = 0; i < 512; i++) {
+      await running(i + 1)
+      await blocks[i]?.cancel()
+    }
+    feed.nourish()
+    expect(blocks).toHaveLength(512)
+  })
+
+  it('that RabbitMQ refuses are opened again with growing delays, however long the last one lived', async () => {
+    await running(1)
+    now += 3_600_000
+    const delays: number[] = []
+    for (let i = 0; i < 4; i++) {
+      feed.nourish()
+      end(blocks.at(-1))
+      delays.push(feed.restartDelayMs)
+      now += feed.restartDelayMs
+    }
+    expect(delays).toEqual([1_000, 2_000, 4_000, 8_000])
+  })
+
+  it('that end are opened again with growing delays, but at once when we closed them', async () => {
+    await running(1)
+    end(blocks[0], 'closed')
+    expect(feed.restartDelayMs).toBe(0)
+    feed.nourish()
+    for (const delayMs of [1_000, 2_000, 4_000]) {
+      end(blocks.at(-1))
+      const count = blocks.length
+      now += delayMs - 1
+      feed.nourish()
+      expect(blocks).toHaveLength(count)
+      now += 1
+      feed.nourish()
+      expect(blocks).toHaveLength(count + 1)
+    }
+    end(blocks.at(-1))
+    feed.forgetFailures()
+    expect(feed.restartDelayMs).toBe(0)
+  })
+
+  it('that end take their lost deliveries out of what can be fetched', async () => {
+    await running(1)
+    const [kept, lost] = [delivery(1), delivery(2)]
+    feed.add(kept)
+    feed.add(lost)
+    feed.onBlockEnd(blocks[0] as unknown as Block, { why: 'connection-lost' }, [lost])
+    const taken: LiveDelivery[] = []
+    feed.takeInto(taken, 2)
+    expect(taken).toEqual([kept])
+  })
+
+  it('are quiet unless one of them is opening, running or being cancelled', async () => {
+    expect(feed.isQuiet).toBe(true)
+    feed.nourish()
+    const states = ['opening', 'running', 'cancelling', 'draining', 'closed'] as const
+    const quiet = states.map((state) => {
+      if (blocks[0]) blocks[0].state = state
+      return feed.isQuiet
+    })
+    expect(quiet).toEqual([false, false, false, true, true])
+  })
+
+  it('are waited for while they open, and for 250 ms until their first delivery', async () => {
+    feed.nourish()
+    now += 60_000
+    expect([feed.isStarting, feed.isSilent]).toEqual([true, true])
+    await blocks[0]?.run()
+    now += 249
+    expect([feed.isStarting, feed.isSilent]).toEqual([true, false])
+    now += 1
+    expect(feed.isStarting).toBe(false)
+    now -= 1
+    feed.add(delivery(1))
+    expect(feed.isStarting).toBe(false)
+  })
+
+  it('get back what nobody has fetched, in the order in which it came', async () => {
+    await running(1)
+    for (const order of [2, 1, 3]) feed.add(delivery(order, blocks[0]))
+    expect(feed.giveBack()).toBe(3)
+    expect(blocks[0]?.returned).toEqual([1, 2, 3])
+  })
+
+  it('are one less after five seconds in which the others had a whole prefetch to spare', async () => {
+    await running(3)
+    const use = (unacked: number[]) => {
+      for (const [i, count] of unacked.entries()) {
+        const block = blocks[i]
+        if (block) block.unacked = count
+      }
+      feed.retireSurplus()
+      return blocks.map(({ state }) => state)
+    }
+    const all = ['running', 'running', 'running']
+    expect(use([4, 1, 0])).toEqual(all)
+    now += 60_000
+    expect(use([4, 0, 0])).toEqual(all)
+    now += 4_999
+    expect(use([4, 1, 0])).toEqual(all)
+    expect(use([4, 0, 0])).toEqual(all)
+    now += 5_000
+    expect(use([2, 0, 1])).toEqual(['running', 'draining', 'running'])
+    if (blocks[1]) blocks[1].state = 'running'
+    now += 4_999
+    expect(use([0, 0, 0])).toEqual(all)
+  })
+
+  it('share the queue once RabbitMQ counts more than ours; not those that it may still count', async () => {
+    await running(2)
+    for (const block of blocks) block.isCounted = true
+    const counted = (count: number) => {
+      feed.consumersCounted(count)
+      return feed.isShared
+    }
+    expect(counted(2)).toBe(false)
+    expect(counted(3)).toBe(true)
+    await blocks[0]?.cancel()
+    // One of the two may be the cancelled one, which a quorum queue counts until it is drained.
+    expect(counted(2)).toBe(true)
+    expect(counted(1)).toBe(false)
+    expect(counted(2)).toBe(false)
+    expect(counted(3)).toBe(true)
+    expect(feed.consumersAskedAt).toBe(now)
+  })
+
+  it('are as large as the demand, or a quarter of the leases, beside others or after a surplus', async () => {
+    const size = (waitedFor = 0) => feed.sizeOfBlock(waitedFor)
+    expect(size()).toBe(PREFETCH)
+    feed.consumersCounted(1)
+    expect([size(), size(2), size(100)]).toEqual([1, 2, PREFETCH])
+    feed.asked(3)
+    expect(size(1)).toBe(3)
+    now += 300
+    expect(size()).toBe(1)
+    await running(1)
+    if (blocks[0]) blocks[0].unacked = 8
+    expect(size()).toBe(2)
+    feed.consumersCounted(0)
+    expect(size()).toBe(PREFETCH)
+    feed.beModest()
+    expect(size()).toBe(2)
+    // The demand fills whole blocks again.
+    expect([size(4), size()]).toEqual([PREFETCH, PREFETCH])
+    feed.beModest()
+    await running(2)
+    // Small blocks must not use up the number of blocks.
+    expect(size()).toBe(PREFETCH)
+  })
+
+  it('have held a delivery since it was buffered, also when others go before it', () => {
+    feed.add(delivery(2))
+    now += 100
+    feed.add(delivery(1))
+    now += 50
+    expect([150, 151].map((ms) => feed.hasHeld(ms))).toEqual([true, false])
+    // The delivery that goes next is spared.
+    expect([150, 151].map((ms) => feed.hasHeld(ms, 1))).toEqual([true, false])
+    expect(feed.hasHeld(0, 2)).toBe(false)
+    feed.takeInto([], 1)
+    expect([feed.hasHeld(150), feed.hasHeld(0, 1)]).toEqual([true, false])
+  })
+
+  it('are idle when nobody has fetched for idleMs', () => {
+    feed.touch()
+    now += IDLE_MS - 1
+    expect(feed.isIdle).toBe(false)
+    now += 1
+    expect(feed.isIdle).toBe(true)
+  })
+})

@@ -1,0 +1,98 @@
+import { parse } from 'node:querystring'
+import { expect, it } from 'vitest'
+import {
+  integer,
+  list,
+  pageOf,
+  pagination,
+  parameter,
+  shortened,
+} from '../../../src/http/message/query.ts'
+
+it('shortened() lowers the limit of a page that shows fewer jobs than it could, so that has_more is true', () => {
+  const page = { limit: 100, offset: 20 }
+  const told = (shown: number, total: number) => pagination(shortened(page, shown, total), total)
+  expect(told(6, 50)).toEqual({ total: 50, limit: 6, offset: 20, has_more: true })
+  expect(told(30, 50)).toEqual({ total: 50, limit: 100, offset: 20, has_more: false })
+  expect(told(0, 10)).toEqual({ total: 10, limit: 100, offset: 20, has_more: false })
+})
+
+const asked = (query: string) => ({ query: parse(query) }) as Parameters<typeof parameter>[0]
+
+it('parameter() takes the first of two values, null for an empty text, and replaces NUL', () => {
+  expect(parameter(asked('state=a&state=b'), 'state')).toBe('a')
+  expect(parameter(asked('state='), 'state')).toBeNull()
+  // For SQLite a text ends at a NUL, so the name would be that of another queue.
+  expect(parameter(asked('queue=a%00b'), 'queue')).toBe('a\ufffdb')
+  expect(pageOf(asked('offset=7&offset=x'))).toEqual({ limit: 50, offset: 7 })
+})
+
+it('pageOf() reads page and per_page, and limit and offset win', () => {
+  const pages = [
+    'per_page=7',
+    'page=3&per_page=7',
+    'page=0',
+    'page=2&per_page=999',
+    'page=3&offset=1&limit=2',
+  ]
+  expect(pages.map((query) => pageOf(asked(query)))).toEqual([
+    { limit: 7, offset: 0, number: 1 },
+    { limit: 7, offset: 14, number: 3 },
+    { limit: 50, offset: 0, number: 1 },
+    { limit: 100, offset: 100, number: 2 },
+    { limit: 2, offset: 1, number: 3 },
+  ])
+  expect(pagination(pageOf(asked('page=3&per_page=7')), 22)).toEqual({
+    ...{ total: 22, limit: 7, offset: 14, page: 3, per_page: 7, has_more: true },
+  })
+  expect(() => pageOf(asked('page=x'))).toThrow("'page'")
+})
+
+it('list() splits at commas, drops blanks and duplicates, and throws for more than 100 names', () => {
+  expect([...list(asked('types=a, b,,a,'), 'types')]).toEqual(['a', 'b'])
+  const names = Array.from({ length: 101 }, (_, i) => `t${i}`)
+  expect(list(asked(`types=${names.slice(1)}`), 'types').size).toBe(100)
+  expect(() => list(asked(`types=${names}`), 'types')).toThrow('100')
+})
+
+it('pagination() has more only if items follow the page', () => {
+  const page = { limit: 2, offset: 1 }
+  expect([2, 3, 4].map((total) => pagination(page, total))).toMatchObject([
+    { has_more: false },
+    { has_more: false },
+    { has_more: true },
+  ])
+})
+
+it.each(['999999999999999999999', '9'.repeat(400)])(
+  'pageOf() clamps limit and offset of %s',
+  (much) => {
+    expect(pageOf(asked(`limit=${much}&offset=${much}`))).toEqual({
+      limit: 100,
+      offset: Number.MAX_SAFE_INTEGER,
+    })
+    expect(pageOf(asked('limit=00000000000000000007'))).toMatchObject({ limit: 7 })
+  },
+)
+
+it.each(['limit', 'limit=', 'limit=&limit=5', 'offset', 'limit=5&offset='])(
+  'pageOf() throws for an empty number: ?%s',
+  (query) => {
+    expect(() => pageOf(asked(query))).toThrow('integer of at least 0')
+  },
+)
+
+it.each(['-1', '1.5', '1e3', '0x10', '+1', ' 1', 'NaN'])('integer() throws for %j', (text) => {
+  expect(() => integer(asked(`limit=${encodeURIComponent(text)}`), 'limit', 1)).toThrow('integer')
+})
+
+it('integer() shows the first 100 characters of an invalid value in its error', () => {
+  const refused = (): unknown => {
+    try {
+      return integer(asked(`limit=${'x'.repeat(300)}`), 'limit', 1)
+    } catch (error) {
+      return error
+    }
+  }
+  expect(refused()).toMatchObject({ details: { received: 'x'.repeat(100) } })
+})

@@ -1,0 +1,531 @@
+import { describe, expect, it } from 'vitest'
+import type { CronDefinition, CronEntry } from '../../../src/job/cron/entry.ts'
+import type { NewJob, Unique } from '../../../src/job/job.ts'
+import type { CronTick, Fired, TickChange } from '../../../src/ledger/cron.ts'
+import { newJob } from '../../support/gateway/jobs.ts'
+import {
+  died,
+  fenceOf,
+  NOW,
+  owedBy,
+  settleLazily,
+  TERMS,
+  token,
+  type UnderTest,
+} from '../harness.ts'
+
+/** Cron entries run on the wall clock, jobs on the ledger's clock. */
+const WALL = NOW + 7_200_000
+const MINUTE_MS = 60_000
+
+function definition(given: Partial<CronDefinition> = {}): CronDefinition {
+  return {
+    name: 'nightly',
+    expression: '* * * * *',
+    timezone: 'UTC',
+    overlap: 'skip',
+    isEnabled: true,
+    description: null,
+    template: { type: 'report.make', args: ['ü', { deep: [1] }], options: { queue: 'q' } },
+    ...given,
+  }
+}
+
+/** Cron entries, and what one tick of them does. */
+export function cronContract({ harness, ledger, row }: UnderTest): void {
+  const register = async (
+    given: Partial<CronDefinition> = {},
+    nextRunAt: number | null = WALL,
+  ): Promise<CronEntry> => {
+    const first = { nextRunAt, createdAt: WALL - 5, limit: 100 }
+    const registered = await ledger.cron.register(definition(given), first)
+    if (registered.outcome !== 'registered') throw new Error(registered.outcome)
+    return registered.entry
+  }
+  const entry = (name = 'nightly'): CronEntry => {
+    const found = ledger.cron.find(name)
+    if (!found) throw new Error(`no entry ${name}`)
+    return found
+  }
+  const tickOf = ({ name, seq }: CronEntry, at = WALL): CronTick => ({ name, seq, at })
+  const change = (given: Partial<TickChange> = {}): TickChange => ({
+    job: newJob({ queue: 'q' }),
+    nextRunAt: WALL + MINUTE_MS,
+    now: NOW,
+    maxQueued: 2,
+    isUnsettled: () => false,
+    ...given,
+  })
+  /** Fires the tick at the entry's nextRunAt. */
+  const fireNext = (name = 'nightly', given: Partial<TickChange> = {}): Promise<Fired> => {
+    const at = entry(name).nextRunAt ?? 0
+    return ledger.cron.fire(
+      tickOf(entry(name), at),
+      change({ nextRunAt: at + MINUTE_MS, ...given }),
+    )
+  }
+  const firedJob = (fired: Fired): string => {
+    if (fired.outcome !== 'fired') throw new Error(fired.outcome)
+    return fired.job.id
+  }
+  /** Claims and completes the job. */
+  const complete = async (id: string): Promise<void> => {
+    await ledger.claim([token(id)], TERMS)
+    await ledger.complete(id, {}, { now: NOW, result: null })
+  }
+
+  describe('cron entries', () => {
+    it('are stored as registered, also after a restart', async () => {
+      const given = definition({ description: 'each night', overlap: 'enqueue' })
+      const first = { nextRunAt: WALL, createdAt: WALL - 5, limit: 1 }
+      const registered = await ledger.cron.register(given, first)
+      const kept = {
+        ...given,
+        seq: expect.any(Number),
+        nextRunAt: WALL,
+        lastRunAt: null,
+        lastJobId: null,
+        runCount: 0,
+        queued: [],
+        createdAt: WALL - 5,
+      }
+      expect(registered).toEqual({ outcome: 'registered', entry: kept })
+      expect(entry()).toEqual(kept)
+      await harness.reopen()
+      expect(entry()).toEqual(kept)
+      expect(ledger.cron.find('other')).toBeNull()
+    })
+
+    it('are refused when the name is taken or the limit is reached', async () => {
+      const first = { nextRunAt: WALL, createdAt: WALL, limit: 2 }
+      const outcomes = await Promise.all(
+        ['a', 'a', 'b', 'c', 'b'].map(async (name) => {
+          return (await ledger.cron.register(definition({ name }), first)).outcome
+        }),
+      )
+      expect(outcomes).toEqual(['registered', 'duplicate', 'registered', 'full', 'duplicate'])
+    })
+
+    it('are listed in pages, in the order of their registration', async () => {
+      for (const name of ['c', 'a', 'b']) await register({ name })
+      const names = (limit: number, offset: number) => {
+        const { entries, total } = ledger.cron.list({ limit, offset })
+        return [total, ...entries.map(({ name }) => name)]
+      }
+      expect(names(10, 0)).toEqual([3, 'c', 'a', 'b'])
+      expect(names(2, 1)).toEqual([3, 'a', 'b'])
+      expect(names(2, 3)).toEqual([3])
+    })
+
+    it('are listed up to four megabytes a page', async () => {
+      const template = { type: 't', args: ['x'.repeat(1_500_000)] }
+      for (const name of ['a', 'b', 'c', 'd']) await register({ name, template })
+      const sizes = [0, 2, 3].map((offset) => ledger.cron.list({ limit: 10, offset }))
+      expect(sizes.map(({ entries, total }) => [entries.length, total])).toEqual([
+        [2, 4],
+        [2, 4],
+        [1, 4],
+      ])
+    })
+
+    it('are due by their nextRunAt, the most overdue first, and never when disabled', async () => {
+      await register({ name: 'later' }, WALL + 1)
+      await register({ name: 'second' }, WALL)
+      await register({ name: 'first' }, WALL - 1)
+      await register({ name: 'disabled', isEnabled: false }, null)
+      const due = (wall: number, limit = 10) => ledger.cron.due(wall, limit).map(({ name }) => name)
+      expect(due(WALL)).toEqual(['first', 'second'])
+      expect(due(WALL, 1)).toEqual(['first'])
+      expect(due(WALL - 2)).toEqual([])
+      expect(due(WALL + 1)).toEqual(['first', 'second', 'later'])
+    })
+
+    it('can be removed once, which leaves their jobs', async () => {
+      await register()
+      const id = firedJob(await fireNext())
+      expect(await ledger.cron.remove('nightly', WALL - 1)).toEqual({ outcome: 'removed' })
+      expect(await ledger.cron.remove('nightly', WALL - 1)).toEqual({ outcome: 'missing' })
+      expect(ledger.cron.find('nightly')).toBeNull()
+      expect(ledger.cron.list({ limit: 10, offset: 0 })).toEqual({ entries: [], total: 0 })
+      expect(row(id).state).toBe('available')
+    })
+
+    it('are neither removed nor replaced while a time has come', async () => {
+      const first = { nextRunAt: WALL + MINUTE_MS, createdAt: WALL, limit: 1, isReplacing: true }
+      const registered = await register()
+      const due = { outcome: 'due', entry: registered }
+      expect(await ledger.cron.remove('nightly', WALL)).toEqual(due)
+      expect(await ledger.cron.register(definition(), first)).toEqual(due)
+      expect(entry()).toEqual(registered)
+      firedJob(await fireNext())
+      const replaced = await ledger.cron.register(definition({ description: 'new' }), first)
+      expect(replaced.outcome).toBe('replaced')
+      expect(await ledger.cron.remove('nightly', WALL)).toEqual({ outcome: 'removed' })
+    })
+
+    it('keep their jobs, counts and times when they are replaced', async () => {
+      const old = await register({ overlap: 'enqueue' })
+      const id = firedJob(await fireNext())
+      expect((await fireNext()).outcome).toBe('queued')
+      const before = entry()
+      const next = definition({
+        expression: '0 * * * *',
+        timezone: 'Europe/Berlin',
+        overlap: 'enqueue',
+        description: 'hourly',
+        template: { type: 'other', args: [] },
+      })
+      const first = { nextRunAt: WALL + 9_000_000, createdAt: WALL, limit: 1, isReplacing: true }
+      const replaced = await ledger.cron.register(next, first)
+      const kept = { ...before, ...next, nextRunAt: WALL + 9_000_000 }
+      expect(replaced).toEqual({ outcome: 'replaced', entry: kept })
+      await harness.reopen()
+      expect(entry()).toEqual(kept)
+      expect(kept).toMatchObject({
+        seq: old.seq,
+        runCount: 1,
+        lastJobId: id,
+        queued: [expect.any(Number)],
+      })
+      // The job of the old definition still counts for the overlap policy, and its end releases the other.
+      expect(ledger.cron.releasable('', 10)).toEqual([])
+      await complete(id)
+      expect(ledger.cron.releasable('', 10).map(({ name }) => name)).toEqual(['nightly'])
+    })
+
+    it('keep their next time when the schedule stays, and lose what waits when they are disabled', async () => {
+      await register({ overlap: 'enqueue' })
+      await fireNext()
+      await fireNext()
+      const { nextRunAt } = entry()
+      // By a clock that was set back, the first time of the schedule has its job already.
+      const first = {
+        nextRunAt: WALL - 900_000,
+        createdAt: WALL - 960_000,
+        limit: 1,
+        isReplacing: true,
+      }
+      const given = { overlap: 'enqueue', description: 'again' } as const
+      await ledger.cron.register(definition(given), first)
+      expect(entry()).toMatchObject({ nextRunAt, description: 'again', queued: [WALL + MINUTE_MS] })
+      const disabled = definition({ ...given, isEnabled: false })
+      await ledger.cron.register(disabled, { ...first, nextRunAt: null })
+      expect(entry()).toMatchObject({ nextRunAt: null, isEnabled: false, queued: [] })
+      await ledger.cron.register(definition(given), first)
+      expect(entry()).toMatchObject({ nextRunAt: WALL - 900_000, isEnabled: true })
+    })
+  })
+
+  describe('a tick', () => {
+    it('stores its job with a token to be published, and advances the entry to the next tick', async () => {
+      const registered = await register()
+      const other = await register({ name: 'other' })
+      const job = newJob({ queue: 'q' })
+      const fired = await ledger.cron.fire(tickOf(registered), change({ job }))
+      expect(fired).toEqual({ outcome: 'fired', job: row(job.id), cancelled: [] })
+      expect(row(job.id)).toMatchObject({ state: 'available', attempt: 0, enqueuedAt: NOW })
+      expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
+      expect(ledger.counts('q').available).toBe(1)
+      expect(ledger.queues().map(({ name }) => name)).toContain('q')
+      expect(entry()).toEqual({
+        ...registered,
+        nextRunAt: WALL + MINUTE_MS,
+        lastRunAt: WALL,
+        lastJobId: job.id,
+        runCount: 1,
+      })
+      expect(entry('other')).toEqual(other)
+    })
+
+    it('fires once, however often it is repeated', async () => {
+      const registered = await register({ overlap: 'allow' })
+      const tick = tickOf(registered)
+      const outcomes = await Promise.all([1, 2, 3].map(() => ledger.cron.fire(tick, change())))
+      expect(outcomes.map(({ outcome }) => outcome)).toEqual(['fired', 'stale', 'stale'])
+      await harness.reopen()
+      expect(await ledger.cron.fire(tick, change())).toEqual({ outcome: 'stale' })
+      expect(ledger.counts('q').available).toBe(1)
+      expect(entry().runCount).toBe(1)
+    })
+
+    it('is stale at another time, for a removed entry, and for a new entry of the same name', async () => {
+      const old = await register()
+      for (const at of [WALL - 1, WALL + 1, WALL + MINUTE_MS]) {
+        expect(await ledger.cron.fire(tickOf(old, at), change())).toEqual({ outcome: 'stale' })
+      }
+      await ledger.cron.remove('nightly', WALL - 1)
+      expect(await ledger.cron.fire(tickOf(old), change())).toEqual({ outcome: 'stale' })
+      const next = await register()
+      expect(await ledger.cron.fire(tickOf(old), change())).toEqual({ outcome: 'stale' })
+      expect(entry()).toEqual(next)
+      expect(ledger.counts('q').available).toBe(0)
+    })
+
+    it('can be the last one, and can be skipped without a job', async () => {
+      const registered = await register()
+      const none = { job: null, nextRunAt: null }
+      const skipped = await ledger.cron.fire(tickOf(registered), change(none))
+      expect(skipped).toEqual({ outcome: 'skipped' })
+      expect(entry()).toEqual({ ...registered, nextRunAt: null })
+      expect(ledger.cron.due(WALL + 1e9, 10)).toEqual([])
+    })
+
+    it('stores a job that is scheduled for later without a token', async () => {
+      await register()
+      const job = newJob({ queue: 'q', start: { state: 'scheduled', dueAt: WALL + 9 } })
+      expect(await fireNext('nightly', { job })).toMatchObject({ job: { outbox: null } })
+      expect(row(job.id)).toMatchObject({ state: 'scheduled', tokenOut: false })
+    })
+  })
+
+  describe('entries whose next run lies ahead after the clock was set back', () => {
+    it('are the enabled ones beyond the given time', async () => {
+      await register({ name: 'there' }, WALL)
+      await register({ name: 'beyond' }, WALL + 1)
+      await register({ name: 'disabled', isEnabled: false }, null)
+      const ahead = ledger.cron.ahead(WALL, 0, 10)
+      expect(ahead.map(({ name }) => name)).toEqual(['beyond'])
+      expect(entry('beyond')).toMatchObject(ahead[0] ?? {})
+    })
+
+    it('are returned in pages', async () => {
+      for (const name of ['a', 'b', 'c']) await register({ name }, WALL + 1)
+      const first = ledger.cron.ahead(WALL, 0, 2)
+      const rest = ledger.cron.ahead(WALL, first.at(-1)?.seq ?? 0, 2)
+      expect([...first, ...rest].map(({ name }) => name)).toEqual(['a', 'b', 'c'])
+      expect(rest).toHaveLength(1)
+    })
+
+    it('are moved to the new time, unless they have moved meanwhile', async () => {
+      const registered = await register()
+      await fireNext()
+      await ledger.cron.reset(tickOf(registered), WALL - MINUTE_MS)
+      expect(entry().nextRunAt).toBe(WALL + MINUTE_MS)
+      await ledger.cron.reset(tickOf(registered, WALL + MINUTE_MS), WALL - MINUTE_MS)
+      expect(entry()).toMatchObject({ nextRunAt: WALL - MINUTE_MS, lastRunAt: WALL })
+    })
+  })
+
+  describe('a tick while the job of an earlier tick has not ended', () => {
+    it('skip: is skipped in whatever state that job is', async () => {
+      await register()
+      const id = firedJob(await fireNext())
+      const overlapped = { outcome: 'overlapped', runningId: id }
+      expect(await fireNext()).toEqual(overlapped)
+      expect(entry()).toMatchObject({ nextRunAt: WALL + 2 * MINUTE_MS, runCount: 1 })
+      await ledger.claim([token(id)], TERMS)
+      expect(await fireNext()).toEqual(overlapped)
+      const to = {
+        to: 'retryable',
+        dueAt: NOW,
+        delayMs: 1,
+        rungMs: null,
+        isTokenBack: true,
+      } as const
+      await ledger.fail(id, fenceOf(row(id)), { now: NOW, error: null, errors: null, ...to })
+      expect(await fireNext()).toEqual(overlapped)
+      await ledger.cancel(id, NOW)
+      expect((await fireNext()).outcome).toBe('fired')
+      expect(entry().runCount).toBe(2)
+    })
+
+    it('skip: fires after that job was completed, and is skipped again when a discarded one is revived', async () => {
+      await register()
+      await complete(firedJob(await fireNext()))
+      const id = firedJob(await fireNext())
+      await ledger.claim([token(id)], TERMS)
+      const discarded = { to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
+      const failure = { now: NOW, error: null, errors: null, ...discarded }
+      await ledger.fail(id, fenceOf(row(id)), failure)
+      await ledger.revive(id, 0, NOW)
+      expect(await fireNext()).toEqual({ outcome: 'overlapped', runningId: id })
+    })
+
+    it('skip: ignores jobs of other entries and of an earlier entry of the same name', async () => {
+      const earlier = await register()
+      firedJob(await fireNext())
+      await ledger.cron.remove('nightly', WALL - 1)
+      await ledger.insert(newJob({ queue: 'q' }), NOW)
+      const later = await register()
+      expect(later.seq).not.toBe(earlier.seq)
+      await register({ name: 'other' })
+      firedJob(await fireNext('other'))
+      expect((await fireNext()).outcome).toBe('fired')
+    })
+
+    it('skip: fires when the id of that job now belongs to a job of somebody else', async () => {
+      await register()
+      const id = firedJob(await fireNext())
+      await ledger.withdraw(id, row(id).outbox ?? 0)
+      await ledger.insert(newJob({ id, queue: 'q' }), NOW)
+      expect(row(id).state).toBe('available')
+      expect((await fireNext()).outcome).toBe('fired')
+    })
+
+    it('allow: stores its job', async () => {
+      await register({ overlap: 'allow' })
+      const ids = [await fireNext(), await fireNext(), await fireNext()].map(firedJob)
+      expect(new Set(ids).size).toBe(3)
+      expect(entry()).toMatchObject({ runCount: 3, lastJobId: ids[2] })
+    })
+
+    it('cancel_previous: is blocked and changes nothing until the running jobs have ended', async () => {
+      await register({ overlap: 'cancel_previous' })
+      const first = firedJob(await fireNext())
+      const before = entry()
+      const blocked = { outcome: 'blocked', runningIds: [first] }
+      expect(await fireNext()).toEqual(blocked)
+      expect(await fireNext()).toEqual(blocked)
+      expect(entry()).toEqual(before)
+      await ledger.cancel(first, NOW)
+      expect((await fireNext()).outcome).toBe('fired')
+    })
+
+    it('enqueue: waits, and is released in order, one at a time', async () => {
+      const { seq } = await register({ overlap: 'enqueue' })
+      const first = firedJob(await fireNext())
+      expect(await fireNext()).toEqual({ outcome: 'queued' })
+      expect(await fireNext()).toEqual({ outcome: 'queued' })
+      expect(await fireNext()).toEqual({ outcome: 'queue-full', runningId: first })
+      const [second, third] = [WALL + MINUTE_MS, WALL + 2 * MINUTE_MS]
+      expect(entry()).toMatchObject({ queued: [second, third], runCount: 1 })
+      expect(ledger.cron.releasable('', 10)).toEqual([])
+      const release = (at: number) =>
+        ledger.cron.release(
+          { name: 'nightly', seq, at },
+          { ...change(), job: newJob({ queue: 'q' }) },
+        )
+      expect(await release(second)).toEqual({ outcome: 'stale' })
+
+      await complete(first)
+      await harness.reopen()
+      expect(ledger.cron.releasable('', 10)).toEqual([entry()])
+      // A tick that comes now may not overtake those that wait.
+      await ledger.cron.drop({ name: 'nightly', seq, at: third })
+      expect(entry().queued).toEqual([second, third])
+      expect(await release(third)).toEqual({ outcome: 'stale' })
+      const [released, again] = await Promise.all([release(second), release(second)])
+      expect(again).toEqual({ outcome: 'stale' })
+      const id = firedJob(released)
+      expect(released).toEqual({ outcome: 'fired', job: row(id), cancelled: [] })
+      expect(ledger.outboxPage(0, 10).map((owed) => owed.id)).toContain(id)
+      expect(entry()).toMatchObject({
+        queued: [third],
+        runCount: 2,
+        lastRunAt: second,
+        lastJobId: id,
+      })
+      expect(ledger.cron.releasable('', 10)).toEqual([])
+      await complete(id)
+      expect(await ledger.cron.drop({ name: 'nightly', seq, at: third })).toBe(true)
+      expect(entry()).toMatchObject({ queued: [], runCount: 2 })
+      expect((await fireNext()).outcome).toBe('fired')
+    })
+
+    it('enqueue: stays behind waiting ticks, although no job runs', async () => {
+      await register({ overlap: 'enqueue' })
+      const first = firedJob(await fireNext())
+      await fireNext()
+      await complete(first)
+      expect(await fireNext()).toEqual({ outcome: 'queued' })
+      expect(entry().queued).toEqual([WALL + MINUTE_MS, WALL + 2 * MINUTE_MS])
+      expect(await fireNext()).toEqual({ outcome: 'queue-full', runningId: first })
+      expect(ledger.cron.releasable('nightly', 10)).toEqual([])
+      expect(ledger.cron.releasable('', 10)).toHaveLength(1)
+    })
+  })
+
+  describe('a tick whose job is unique', () => {
+    const unique = (over: Partial<Unique> = {}): NewJob =>
+      newJob({
+        queue: 'q',
+        createdAt: NOW,
+        unique: { key: 'k', states: ['available'], periodMs: null, onConflict: 'reject', ...over },
+      })
+    /** Pushes another job with the same unique key. */
+    const rival = async (): Promise<string> => {
+      const job = unique()
+      await ledger.insert(job, NOW)
+      return job.id
+    }
+
+    it.each(['reject', 'ignore'] as const)(
+      '%s: stores no job while another one holds the key',
+      async (onConflict) => {
+        const { seq } = await register({ overlap: 'enqueue' })
+        const existingId = await rival()
+        const job = unique({ onConflict })
+        expect(await fireNext('nightly', { job })).toEqual({ outcome: 'unneeded', existingId })
+        expect(ledger.find(job.id)).toBeNull()
+        expect(entry()).toMatchObject({ runCount: 0, nextRunAt: WALL + MINUTE_MS })
+        // The same holds for a tick that waited in the queue.
+        const own = firedJob(await fireNext())
+        await fireNext()
+        await complete(own)
+        const tick = { name: 'nightly', seq, at: WALL + 2 * MINUTE_MS }
+        const released = await ledger.cron.release(tick, { ...change(), job })
+        expect(released).toEqual({ outcome: 'unneeded', existingId })
+        expect(entry()).toMatchObject({ runCount: 1, queued: [] })
+      },
+    )
+
+    it('replace: cancels the job that holds the key', async () => {
+      await register()
+      const other = await rival()
+      const job = unique({ onConflict: 'replace' })
+      const fired = await fireNext('nightly', { job })
+      const cancelled = [
+        { job: row(other), previousState: 'available', isTokenOwed: expect.any(Boolean) },
+      ]
+      expect(fired).toEqual({ outcome: 'fired', job: row(job.id), cancelled })
+      expect(row(other).state).toBe('cancelled')
+      expect(entry()).toMatchObject({ runCount: 1, lastJobId: job.id })
+    })
+
+    it('waits while the other job may still be withdrawn', async () => {
+      const { seq } = await register({ overlap: 'enqueue' })
+      const before = entry()
+      const id = await rival()
+      const given = { job: unique(), isUnsettled: (asked: string) => asked === id }
+      expect(await fireNext('nightly', given)).toEqual({ outcome: 'unsettled' })
+      expect(entry()).toEqual(before)
+      const own = firedJob(await fireNext())
+      await fireNext()
+      await complete(own)
+      const tick = { name: 'nightly', seq, at: WALL + MINUTE_MS }
+      const release = () => ledger.cron.release(tick, { ...change(), ...given })
+      expect(await release()).toEqual({ outcome: 'unsettled' })
+      expect(entry().queued).toEqual([tick.at])
+      await ledger.withdraw(id, row(id).outbox ?? 0)
+      expect((await release()).outcome).toBe('fired')
+    })
+
+    it('checks the overlap before the unique key', async () => {
+      await register()
+      const runningId = firedJob(await fireNext())
+      const other = await rival()
+      const job = unique({ onConflict: 'replace' })
+      const fired = await fireNext('nightly', { job })
+      expect(fired).toEqual({ outcome: 'overlapped', runningId })
+      expect(row(other).state).toBe('available')
+    })
+  })
+
+  it('a cron entry keeps the id of a pruned job, and does not change when the commit of its tick fails', async () => {
+    await register()
+    const id = firedJob(await fireNext())
+    await expect(fireNext('nightly', { job: newJob({ id }) })).resolves.toMatchObject({
+      outcome: 'overlapped',
+    })
+    await complete(id)
+    ledger.tokenReturned(id, 0)
+    await settleLazily(ledger)
+    const all = { completed: NOW + 1, cancelled: 0, discarded: 0, withdrawn: 0, deadLetters: 0 }
+    expect(await ledger.prune(all, NOW, 10)).toBe(1)
+    expect(entry()).toMatchObject({ lastJobId: id, runCount: 1 })
+    const taken = await died(ledger, { queue: 'q' })
+    const before = entry()
+    await expect(fireNext('nightly', { job: newJob({ id: taken.id }) })).rejects.toThrow()
+    expect(entry()).toEqual(before)
+  })
+}

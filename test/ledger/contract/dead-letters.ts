@@ -1,0 +1,499 @@
+import { describe, expect, it } from 'vitest'
+import { OjsError } from '../../../src/errors.ts'
+import type { Holder, JobRow, RowState } from '../../../src/job/job.ts'
+import type { DeadToken } from '../../../src/ledger/native.ts'
+import { newJob } from '../../support/gateway/jobs.ts'
+import {
+  asked,
+  died,
+  FAILED,
+  fetched,
+  insertedOf,
+  NOW,
+  owedBy,
+  type Planted,
+  pushed,
+  settleLazily,
+  staleQueues,
+  TERMS,
+  token,
+  type UnderTest,
+} from '../harness.ts'
+
+const TIMES = { now: NOW + 50, wall: NOW + 7_200_000 }
+
+/** Dead letters, and how they are revived or deleted. */
+export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): void {
+  const dead = (
+    id: string,
+    given: Partial<DeadToken> & { isDeadLetter?: boolean } = {},
+  ): DeadToken => {
+    const { isDeadLetter = true, ...rest } = given
+    const { error, errors } = FAILED
+    return {
+      ...token(id),
+      describe: () => ({ error, errors, isDeadLetter }),
+      isExpired: false,
+      wasInQueue: false,
+      ...rest,
+    }
+  }
+
+  describe('discardDead', () => {
+    it('discards an available job whose token died', async () => {
+      const { id } = await pushed(ledger, { queue: 'q' })
+      const before = row(id)
+      const result = await ledger.discardDead(dead(id), TIMES)
+      expect(result).toEqual({ outcome: 'discarded', job: row(id) })
+      expect(row(id)).toEqual({
+        ...before,
+        state: 'discarded',
+        attempt: 1,
+        outbox: null,
+        tokenOut: false,
+        discardedAt: TIMES.now,
+        completedAt: TIMES.now,
+        error: FAILED.error,
+        errors: FAILED.errors,
+        isDeadLetter: true,
+        deadLetterCopied: true,
+      })
+      expect(ledger.counts('q')).toMatchObject({ available: 0, discarded: 1 })
+      expect([ledger.deadLetterCount('q'), staleQueues(ledger)]).toEqual([1, []])
+    })
+
+    it('counts no attempt for an expired message, and marks the queue stale when the job is not a dead letter', async () => {
+      const { id } = await pushed(ledger, { queue: 'q' })
+      await ledger.discardDead(dead(id, { isExpired: true, isDeadLetter: false }), TIMES)
+      expect(row(id)).toMatchObject({ state: 'discarded', attempt: 0, completedAt: null })
+      expect([ledger.deadLetterCount('q'), staleQueues(ledger)]).toEqual([0, ['q']])
+    })
+
+    it('discards a job whose token a native worker rejected', async () => {
+      const job = await fetched(ledger)
+      await plant({ id: job.id, holder: 'native' })
+      const result = await ledger.discardDead(dead(job.id), TIMES)
+      const ended = {
+        attempt: 1,
+        holder: null,
+        leaseExpiresAt: null,
+        timeoutAt: null,
+        workerId: 'worker-1',
+      }
+      expect(result).toMatchObject({ outcome: 'discarded', job: ended })
+      expect(ledger.counts('default')).toMatchObject({ active: 0, discarded: 1 })
+    })
+
+    it('keeps the number of an attempt that ran with the token of an earlier attempt', async () => {
+      const job = await fetched(ledger)
+      await plant({ id: job.id, holder: 'native', attempt: 2 })
+      const result = await ledger.discardDead(dead(job.id, { attempt: 1 }), TIMES)
+      expect(result).toMatchObject({ outcome: 'discarded', job: { attempt: 2 } })
+    })
+
+    it.each<[string, RowState, Holder | null, number | null, number, boolean]>([
+      ['a due retry is discarded', 'retryable', null, TIMES.now, 2, true],
+      ['a retry that is not due is left', 'retryable', null, TIMES.now + 60_000, 2, false],
+      ['a due schedule is discarded', 'scheduled', null, TIMES.wall, 2, true],
+      ['a schedule that is not due is left', 'scheduled', null, TIMES.wall + 60_000, 2, false],
+      [
+        'a running job is left for the token of an earlier attempt',
+        'active',
+        'gateway',
+        null,
+        0,
+        false,
+      ],
+      [
+        'an available job is discarded for the token of a later attempt',
+        'available',
+        null,
+        null,
+        3,
+        true,
+      ],
+      [
+        'an available job is left for the token of an earlier attempt',
+        'available',
+        null,
+        null,
+        1,
+        false,
+      ],
+    ])(
+      'decides by the state of the job and the attempt of the token: %s',
+      async (_, state, holder, dueAt, attempt, dies) => {
+        const job = await fetched(ledger)
+        await plant({ id: job.id, state, holder, dueAt, leaseExpiresAt: null, timeoutAt: null })
+        const before = row(job.id)
+        const { outcome } = await ledger.discardDead(dead(job.id, { attempt }), TIMES)
+        expect(outcome).toBe(dies ? 'discarded' : 'ignored')
+        if (dies) expect(row(job.id)).toMatchObject({ state: 'discarded', attempt })
+        else expect([row(job.id), staleQueues(ledger)]).toEqual([before, ['default']])
+      },
+    )
+
+    it.each<[string, RowState]>([
+      ['a retry', 'retryable'],
+      ['a schedule', 'scheduled'],
+    ])('discards %s before it is due when its token died on the way', async (_, state) => {
+      const { id } = await fetched(ledger)
+      const lease = { holder: null, leaseExpiresAt: null, timeoutAt: null }
+      await plant({ id, state, dueAt: TIMES.wall + 60_000, rungMs: 60_000, ...lease })
+      const { outcome } = await ledger.discardDead(dead(id, { attempt: 2 }), TIMES)
+      expect(outcome).toBe('discarded')
+      expect(row(id)).toMatchObject({ state: 'discarded', attempt: 2, tokenOut: false })
+    })
+
+    it.each([
+      ['completed', (id: string) => ledger.complete(id, {}, { now: NOW, result: null })],
+      ['cancelled', (id: string) => ledger.cancel(id, NOW)],
+    ])(
+      'hands a lease whose delivery was lost to the ledger, which expects no token when the job is %s',
+      async (_, end) => {
+        const { id } = await fetched(ledger)
+        const before = row(id)
+        expect(await ledger.discardDead(dead(id), TIMES)).toEqual({ outcome: 'ignored' })
+        expect([row(id), staleQueues(ledger)]).toEqual([
+          { ...before, holder: 'ledger' },
+          ['default'],
+        ])
+        await end(id)
+        expect(row(id).tokenOut).toBe(false)
+      },
+    )
+
+    it.each([
+      ['the same attempt', 2],
+      ['an earlier attempt', 1],
+    ])('hands a native lease to the ledger when the queue drops a token of %s', async (_, n) => {
+      const { id } = await fetched(ledger)
+      await plant({ id, holder: 'native', attempt: 2 })
+      const before = row(id)
+      const dropped = dead(id, { attempt: n, wasInQueue: true })
+      expect(await ledger.discardDead(dropped, TIMES)).toEqual({ outcome: 'ignored' })
+      expect([row(id), staleQueues(ledger)]).toEqual([{ ...before, holder: 'ledger' }, ['default']])
+      const next = dead(id, { attempt: 3, wasInQueue: true })
+      await plant({ id, holder: 'native' })
+      expect(await ledger.discardDead(next, TIMES)).toMatchObject({ outcome: 'discarded' })
+    })
+
+    it('clears tokenOut of a retry that the ledger holds when its old token dies', async () => {
+      const { id } = await fetched(ledger)
+      const lease = { holder: null, leaseExpiresAt: null, timeoutAt: null }
+      await plant({ id, state: 'retryable', dueAt: TIMES.now + 600_000, ...lease })
+      expect(row(id).tokenOut).toBe(true)
+      expect(await ledger.discardDead(dead(id), TIMES)).toEqual({ outcome: 'ignored' })
+      expect(row(id)).toMatchObject({ state: 'retryable', tokenOut: false })
+    })
+
+    it.each([
+      ['yes, for the same attempt', {}, 2, true],
+      ['yes, for a later attempt', {}, 3, true],
+      ['yes, for an earlier attempt that ran again as this one', {}, 1, true],
+      ['no, for another generation', { generation: 1 }, 2, false],
+    ])('records the copy of a discarded job: %s', async (_, over, attempt, isIts) => {
+      const { id } = await pushed(ledger)
+      await plant({ id, state: 'discarded', attempt: 2 })
+      const outcome = await ledger.discardDead(dead(id, { attempt, ...over }), TIMES)
+      expect(outcome).toEqual({ outcome: 'ignored' })
+      expect(row(id)).toMatchObject({ deadLetterCopied: isIts, tokenOut: !isIts })
+    })
+
+    it.each([
+      ['makes its queue stale when the job is not a dead letter', undefined, ['q']],
+      ['is kept when the job is a dead letter', 'dead_letter', []],
+    ] as const)(
+      'clears tokenOut for the copy of an expired job, which %s',
+      async (_, onExhaustion, stale) => {
+        const envelope = JSON.stringify({ retry: { on_exhaustion: onExhaustion } })
+        const { id } = await pushed(ledger, { queue: 'q', expiresAt: NOW, envelope })
+        await ledger.expire({ now: NOW, wall: NOW + 1, limit: 10 })
+        expect(row(id)).toMatchObject({
+          state: 'discarded',
+          deadLetterCopied: true,
+          tokenOut: true,
+        })
+        expect(await ledger.discardDead(dead(id), TIMES)).toEqual({ outcome: 'ignored' })
+        expect(row(id).tokenOut).toBe(false)
+        expect(staleQueues(ledger)).toEqual(stale)
+      },
+    )
+
+    it.each<RowState>(['completed', 'cancelled', 'withdrawn'])(
+      'clears tokenOut of a job that is %s, and marks the queue of the unneeded copy stale',
+      async (state) => {
+        const { id } = await pushed(ledger, { queue: 'q' })
+        await plant({ id, state })
+        const before = row(id)
+        expect(await ledger.discardDead(dead(id), TIMES)).toEqual({ outcome: 'ignored' })
+        expect(row(id)).toEqual({ ...before, tokenOut: false })
+        expect(staleQueues(ledger)).toEqual(['q'])
+      },
+    )
+
+    it('leaves a pending job unchanged, and marks its queue stale', async () => {
+      const { id } = await pushed(ledger)
+      await plant({ id, state: 'pending' })
+      const before = row(id)
+      expect(await ledger.discardDead(dead(id), TIMES)).toEqual({ outcome: 'ignored' })
+      expect([row(id), staleQueues(ledger)]).toEqual([before, ['default']])
+    })
+
+    it('ignores a token of a later generation', async () => {
+      const { id } = await pushed(ledger)
+      const result = await ledger.discardDead(dead(id, { generation: 1 }), TIMES)
+      expect(result).toEqual({ outcome: 'ignored' })
+    })
+
+    it('marks the queue stale for the copy of an earlier generation', async () => {
+      const { id } = await pushed(ledger, { queue: 'q' })
+      await plant({ id, generation: 1 })
+      const before = row(id)
+      expect(await ledger.discardDead(dead(id), TIMES)).toEqual({ outcome: 'ignored' })
+      expect([row(id), staleQueues(ledger)]).toEqual([before, ['q']])
+    })
+
+    it('adopts an unknown job as discarded, with the attempt and the generation of its token', async () => {
+      const job = newJob({ queue: 'native' })
+      const described: JobRow[] = []
+      const describe = (known: JobRow) => {
+        described.push(known)
+        return { error: '1', errors: '[1]', isDeadLetter: true }
+      }
+      const arriving = dead(job.id, { attempt: 3, generation: 2, adopt: () => job, describe })
+      const result = await ledger.discardDead(arriving, TIMES)
+      expect(result).toEqual({ outcome: 'discarded', job: row(job.id) })
+      const ended = { state: 'discarded', attempt: 3, generation: 2, error: '1', tokenOut: false }
+      expect(row(job.id)).toMatchObject({ ...asked(job), ...ended, deadLetterCopied: true })
+      expect(described[0]).toMatchObject({ id: job.id, state: 'available', attempt: 2 })
+      expect(ledger.counts('native')).toMatchObject({ available: 0, discarded: 1 })
+      expect(ledger.queues().map(({ name }) => name)).toEqual(['native'])
+    })
+
+    it('stores nothing for a body that is not a job', async () => {
+      const error = new OjsError('invalid_request', 'no type')
+      const adopt = () => {
+        throw error
+      }
+      const [bad, other] = await Promise.all([
+        ledger.discardDead(dead('bad', { adopt }), TIMES),
+        ledger.discardDead(dead('other', { adopt: () => newJob() }), TIMES),
+      ])
+      expect(bad).toEqual({ outcome: 'malformed', error })
+      expect(other.outcome).toBe('malformed')
+      expect([ledger.find('bad'), ledger.find('other')]).toEqual([null, null])
+    })
+
+    it('stores nothing when describe throws, without affecting another write of the group commit', async () => {
+      const job = newJob()
+      const describe = () => {
+        throw new RangeError('a bug')
+      }
+      const [failed, beside] = await Promise.allSettled([
+        ledger.discardDead(dead(job.id, { adopt: () => job, describe }), TIMES),
+        ledger.insert(newJob(), NOW),
+      ])
+      expect([failed.status, beside.status]).toEqual(['rejected', 'fulfilled'])
+      expect(ledger.find(job.id)).toBeNull()
+    })
+
+    it('excludes a claim of the same job in one group commit: the first call wins', async () => {
+      const [a, b] = [await pushed(ledger), await pushed(ledger)]
+      const [died1, [late]] = await Promise.all([
+        ledger.discardDead(dead(a.id), TIMES),
+        ledger.claim([token(a.id)], TERMS),
+      ])
+      expect([died1.outcome, late?.verdict]).toEqual(['discarded', 'drop'])
+      const [[early], ignored] = await Promise.all([
+        ledger.claim([token(b.id)], TERMS),
+        ledger.discardDead(dead(b.id), TIMES),
+      ])
+      expect([early?.verdict, ignored.outcome]).toEqual(['claimed', 'ignored'])
+    })
+  })
+
+  describe('a claim that ends a job', () => {
+    const retry = (policy: object) => ({ envelope: JSON.stringify({ args: [], retry: policy }) })
+
+    it.each([
+      ['exhausted, omitted', 4, {}, true],
+      ['exhausted, dead_letter', 4, { on_exhaustion: 'dead_letter' }, true],
+      ['exhausted, discard', 4, { on_exhaustion: 'discard' }, false],
+      ['expired, omitted', 1, {}, false],
+      ['expired, dead_letter', 1, { on_exhaustion: 'dead_letter' }, true],
+    ] as const)(
+      'makes it a dead letter as its retry policy says: %s',
+      async (_, attempt, policy, isListed) => {
+        const expiresAt = attempt === 1 ? NOW : null
+        const { id } = await pushed(ledger, { maxAttempts: 3, expiresAt, ...retry(policy) })
+        await ledger.claim([token(id, { attempt })], TERMS)
+        expect(row(id)).toMatchObject({
+          state: 'discarded',
+          isDeadLetter: isListed,
+          tokenOut: true,
+        })
+        expect(ledger.deadLetterCount()).toBe(isListed ? 1 : 0)
+      },
+    )
+
+    it('sets tokenOut, even when no token was known to be out', async () => {
+      const job = await fetched(ledger, { maxAttempts: 1 })
+      await plant({ id: job.id, state: 'retryable', holder: null, dueAt: NOW, tokenOut: false })
+      const [result] = await ledger.claim([token(job.id, { attempt: 2 })], TERMS)
+      expect(result?.verdict).toBe('exhausted')
+      expect(row(job.id)).toMatchObject({ deadLetterCopied: false, tokenOut: true })
+    })
+  })
+
+  describe('deadLetters', () => {
+    it('returns dead letters newest first, of one queue or of all, in pages', async () => {
+      const jobs: JobRow[] = []
+      for (const [queue, at] of Object.entries({ a: [30, 20, 30], b: [10, 50] })) {
+        for (const ms of at) jobs.push(await died(ledger, { queue, now: NOW + ms }))
+      }
+      await died(ledger, { queue: 'a', isDeadLetter: false })
+      const list = (queue: string | null, limit = 10, offset = 0) => {
+        const { jobs: page, total } = ledger.deadLetters({ queue, limit, offset })
+        return [page.map(({ id }) => jobs.findIndex((job) => job.id === id)), total]
+      }
+      expect(list(null)).toEqual([[4, 2, 0, 1, 3], 5])
+      expect(list('a')).toEqual([[2, 0, 1], 3])
+      expect(list('b', 1)).toEqual([[4], 2])
+      expect(list(null, 2, 2)).toEqual([[0, 1], 5])
+      expect(list('a', 5, 2)).toEqual([[1], 3])
+      expect(list('nowhere')).toEqual([[], 0])
+      expect(ledger.deadLetters({ queue: 'a', limit: 1, offset: 0 }).jobs).toEqual([jobs[2]])
+      expect([ledger.deadLetterCount('a'), ledger.deadLetterCount()]).toEqual([3, 5])
+      await harness.reopen()
+      expect(ledger.deadLetterCount()).toBe(5)
+    })
+  })
+
+  describe('revive', () => {
+    it('starts the job over in the next generation', async () => {
+      const job = await died(ledger, { queue: 'q' })
+      await plant({ id: job.id, retryDelayMs: 5, rungMs: 7, dueAt: 9 })
+      const revived = await ledger.revive(job.id, 0, NOW + 500)
+      expect(revived).toEqual(row(job.id))
+      expect(revived).toEqual({
+        ...job,
+        state: 'available',
+        generation: 1,
+        attempt: 0,
+        outbox: row(job.id).outbox,
+        tokenOut: true,
+        workerId: null,
+        enqueuedAt: NOW + 500,
+        startedAt: null,
+        completedAt: null,
+        discardedAt: null,
+        error: null,
+        isDeadLetter: false,
+        deadLetterCopied: false,
+      })
+      expect(job.errors).not.toBeNull()
+      expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
+      expect(ledger.counts('q')).toMatchObject({ discarded: 0, available: 1 })
+      expect([ledger.deadLetterCount('q'), staleQueues(ledger)]).toEqual([0, ['q']])
+      const [old, next] = await ledger.claim(
+        [token(job.id), token(job.id, { generation: 1 })],
+        TERMS,
+      )
+      expect([old?.verdict, next?.verdict]).toEqual(['drop', 'claimed'])
+    })
+
+    it.each<[string, Partial<Planted>, number]>([
+      ['of another generation', {}, 1],
+      ['that is not a dead letter', { isDeadLetter: false }, 0],
+      ['that is completed', { state: 'completed', isDeadLetter: false }, 0],
+    ])('is stale for a job %s', async (_, change, generation) => {
+      const job = await died(ledger)
+      await plant({ id: job.id, ...change })
+      const before = row(job.id)
+      expect(await ledger.revive(job.id, generation, NOW)).toBe('stale')
+      for (const other of [(await pushed(ledger)).id, (await fetched(ledger)).id, 'nobody']) {
+        expect(await ledger.revive(other, 0, NOW)).toBe('stale')
+      }
+      expect(row(job.id)).toEqual(before)
+      expect(staleQueues(ledger)).toEqual([])
+    })
+
+    it('keeps tokenOut when the token of the previous generation returns', async () => {
+      const { id } = await died(ledger)
+      await ledger.revive(id, 0, NOW)
+      await ledger.cancel(id, NOW)
+      ledger.tokenReturned(id, 0)
+      await settleLazily(ledger)
+      expect(row(id)).toMatchObject({ state: 'cancelled', tokenOut: true })
+    })
+
+    it('succeeds for the first of two calls in one group commit, and not after deleteDeadLetter', async () => {
+      const [a, b] = [await died(ledger), await died(ledger)]
+      const twice = await Promise.all([1, 2].map(() => ledger.revive(a.id, 0, NOW)))
+      expect(twice.map((result) => result === 'stale')).toEqual([false, true])
+      const [deleted, late] = await Promise.all([
+        ledger.deleteDeadLetter(b.id, NOW),
+        ledger.revive(b.id, 0, NOW),
+      ])
+      expect([deleted, late]).toEqual([true, 'stale'])
+    })
+  })
+
+  describe('deleteDeadLetter', () => {
+    it('clears the contents of the row, and keeps its id, generation and attempt', async () => {
+      const job = await died(ledger, { queue: 'q', carry: { tags: ['t'] } })
+      await plant({ id: job.id, tokenOut: true })
+      expect(await ledger.deleteDeadLetter(job.id, NOW + 900)).toBe(true)
+      const empty = { envelope: '{}', carry: null, error: null, errors: null, result: null }
+      const gone = { state: 'withdrawn', isDeadLetter: false, generation: 0, attempt: 1 }
+      expect(row(job.id)).toMatchObject({ ...gone, ...empty, tokenOut: true })
+      expect(ledger.counts('q').discarded).toBe(0)
+      expect([ledger.deadLetterCount('q'), staleQueues(ledger)]).toEqual([0, ['q']])
+      const [late] = await ledger.claim([token(job.id, { attempt: 2 })], TERMS)
+      expect(late?.verdict).toBe('drop')
+    })
+
+    it('keeps the id for its retention, counted from the deletion', async () => {
+      const { id } = await died(ledger)
+      const deletedAt = NOW + 86_400_000
+      await ledger.deleteDeadLetter(id, deletedAt)
+      const cutoffs = { completed: 0, cancelled: 0, discarded: 0, deadLetters: 0 }
+      const prune = (withdrawn: number) => ledger.prune({ ...cutoffs, withdrawn }, deletedAt, 10)
+      expect([await prune(deletedAt), await prune(deletedAt + 1)]).toEqual([0, 1])
+      expect(ledger.find(id)).toBeNull()
+    })
+
+    it('lets a new job use the id in the next generation, with nothing of the deleted job', async () => {
+      const { id } = await died(ledger)
+      await ledger.deleteDeadLetter(id, NOW)
+      const job = newJob({ id })
+      const inserted = insertedOf(await ledger.insert(job, NOW + 5))
+      expect(inserted.generation).toBe(1)
+      const never = { startedAt: null, completedAt: null, discardedAt: null, workerId: null }
+      const nothing = { errors: null, error: null, deadLetterCopied: false, attempt: 0 }
+      expect(row(id)).toMatchObject({ ...asked(job), ...never, ...nothing, state: 'available' })
+    })
+
+    it.each<RowState>(['discarded', 'completed', 'cancelled', 'available', 'withdrawn'])(
+      'does nothing to a job that is %s and not a dead letter',
+      async (state) => {
+        const { id } = await pushed(ledger)
+        await plant({ id, state })
+        const before = row(id)
+        expect(await ledger.deleteDeadLetter(id, NOW)).toBe(false)
+        expect(await ledger.deleteDeadLetter('nobody', NOW)).toBe(false)
+        expect(row(id)).toEqual(before)
+      },
+    )
+
+    it('succeeds for the first of two calls in one group commit', async () => {
+      const { id } = await died(ledger)
+      const twice = await Promise.all([1, 2].map(() => ledger.deleteDeadLetter(id, NOW)))
+      expect(twice).toEqual([true, false])
+      ledger.tokenReturned(id, 0)
+      await settleLazily(ledger)
+      expect(row(id).tokenOut).toBe(false)
+    })
+  })
+}

@@ -1,0 +1,178 @@
+import { describe, expect, it } from 'vitest'
+import type { RowState } from '../../../src/job/job.ts'
+import { newJob } from '../../support/gateway/jobs.ts'
+import {
+  copyCame,
+  fetched,
+  NOW,
+  pushed,
+  settleLazily,
+  TERMS,
+  token,
+  type UnderTest,
+} from '../harness.ts'
+
+/** Ended rows, and reads of the ledger. */
+export function endContract({ harness, ledger, row, plant }: UnderTest): void {
+  describe('tokenReturned', () => {
+    it('clears tokenOut of an ended row, but not of a live row or for another generation', async () => {
+      const [ended, live, older] = [
+        await pushed(ledger),
+        await pushed(ledger),
+        await pushed(ledger),
+      ]
+      await Promise.all([ledger.cancel(ended.id, NOW), ledger.cancel(older.id, NOW)])
+      ledger.tokenReturned(ended.id, 0)
+      ledger.tokenReturned(live.id, 0)
+      ledger.tokenReturned(older.id, 1)
+      await settleLazily(ledger)
+      expect([ended, live, older].map(({ id }) => row(id).tokenOut)).toEqual([false, true, true])
+    })
+
+    it('clears tokenOut of a retry that the ledger holds, but not when a token is owed or in a rung', async () => {
+      const [held, owed, inRung] = [
+        await fetched(ledger),
+        await fetched(ledger),
+        await fetched(ledger),
+      ]
+      const waiting = { state: 'retryable', holder: null, outbox: null, rungMs: null } as const
+      await plant(
+        { id: held.id, ...waiting },
+        { id: owed.id, ...waiting, outbox: 1_000_000 },
+        { id: inRung.id, ...waiting, rungMs: 1_000 },
+      )
+      for (const { id } of [held, owed, inRung]) ledger.tokenReturned(id, 0)
+      await settleLazily(ledger)
+      expect([held, owed, inRung].map(({ id }) => row(id).tokenOut)).toEqual([false, true, true])
+    })
+
+    it("keeps tokenOut when only the previous attempt's token returned and the next is in a rung", async () => {
+      const [old, next, unknown, elsewhere] = [
+        await fetched(ledger),
+        await fetched(ledger),
+        await fetched(ledger),
+        await fetched(ledger),
+      ]
+      const ended = { state: 'cancelled', holder: null } as const
+      const inRung = [old, next, unknown].map(({ id }) => ({ id, ...ended, rungMs: 1_000 }))
+      await plant(...inRung, { id: elsewhere.id, ...ended })
+      ledger.tokenReturned(old.id, 0, 1)
+      ledger.tokenReturned(next.id, 0, 2)
+      ledger.tokenReturned(unknown.id, 0)
+      ledger.tokenReturned(elsewhere.id, 0, 1)
+      await settleLazily(ledger)
+      const rows = [old, next, unknown, elsewhere].map(({ id }) => row(id).tokenOut)
+      expect(rows).toEqual([true, false, false, false])
+    })
+  })
+
+  describe('the copy of a discarded job', () => {
+    it('is recorded for a discarded row of that generation only', async () => {
+      const [discarded, older, cancelled] = [
+        await pushed(ledger),
+        await pushed(ledger),
+        await pushed(ledger),
+      ]
+      await plant({ id: discarded.id, state: 'discarded' }, { id: older.id, state: 'discarded' })
+      await ledger.cancel(cancelled.id, NOW)
+      await copyCame(ledger, discarded.id, 0)
+      await copyCame(ledger, older.id, 1)
+      await copyCame(ledger, cancelled.id, 0)
+      await settleLazily(ledger)
+      const copied = [discarded, older, cancelled].map(({ id }) => row(id).deadLetterCopied)
+      expect(copied).toEqual([true, false, false])
+    })
+  })
+
+  describe('a terminal row', () => {
+    const states: RowState[] = ['completed', 'cancelled', 'discarded', 'withdrawn']
+    it.each(states)('does not change when it is %s', async (state) => {
+      const { id, outbox } = await pushed(ledger, { queue: 'q' })
+      await plant({ id, state, outbox: null, tokenOut: false, deadLetterCopied: true })
+      const before = row(id)
+      const fence = { id, generation: 0, attempt: 0 }
+      ledger.confirmed(outbox)
+      ledger.tokenReturned(id, 0)
+      const outcomes = await Promise.all([
+        ledger.withdraw(id, outbox),
+        ledger.claim([token(id)], TERMS).then(([result]) => result?.verdict),
+        ledger.release(id, { ...fence, tokenAttempt: 0 }),
+        ledger.complete(id, {}, { now: NOW, result: '1' }),
+        ledger.cancel(id, NOW),
+        ledger.handOver([fence]),
+        ledger.rearm('q', NOW),
+        ledger.extendLeases(NOW),
+      ])
+      expect(outcomes).toEqual([false, 'drop', 'stale', 'stale', 'stale', 0, 0, 0])
+      expect(row(id)).toEqual(before)
+    })
+  })
+
+  describe('cancel', () => {
+    const isTokenOwed = async (id: string) => {
+      const cancelled = await ledger.cancel(id, NOW)
+      return cancelled !== 'stale' && cancelled.isTokenOwed
+    }
+
+    it('says whether the token still had to be published', async () => {
+      const waiting = await pushed(ledger)
+      await plant({ id: waiting.id, state: 'scheduled', outbox: null, tokenOut: false })
+      const [owing, confirmed] = [await pushed(ledger), await pushed(ledger)]
+      ledger.confirmed(confirmed.outbox)
+      await settleLazily(ledger)
+      const ids = [owing.id, confirmed.id, waiting.id]
+      expect(await Promise.all(ids.map(isTokenOwed))).toEqual([true, false, false])
+    })
+
+    it('counts a confirm that is not yet written to the row', async () => {
+      const { id, outbox } = await pushed(ledger)
+      // More writes than one group commit takes, so that the confirm is not in the row when cancel reads it.
+      for (let i = 0; i < 5_000; i++) ledger.tokenReturned('nobody', 0)
+      ledger.confirmed(outbox)
+      expect(await isTokenOwed(id)).toBe(false)
+    })
+
+    it('reports no owed token for a row of an earlier process, which may have published it', async () => {
+      const { id } = await pushed(ledger)
+      await harness.reopen()
+      expect(await isTokenOwed(id)).toBe(false)
+    })
+  })
+
+  describe('reads of the ledger', () => {
+    it('see committed rows only', async () => {
+      const job = newJob()
+      const inserting = ledger.insert(job, NOW)
+      expect(ledger.find(job.id)).toBeNull()
+      expect(ledger.counts('default').available).toBe(0)
+      expect(ledger.queues()).toEqual([])
+      await inserting
+      expect(ledger.find(job.id)).not.toBeNull()
+      expect(ledger.counts('default').available).toBe(1)
+    })
+
+    it('return null and zero counts for an unknown id or queue', () => {
+      expect(ledger.find('nobody')).toBeNull()
+      expect(Object.values(ledger.counts('nowhere'))).toEqual(Array(8).fill(0))
+    })
+  })
+
+  describe('close', () => {
+    it('commits waiting writes, refuses later ones, and may be called twice', async () => {
+      const { id, outbox } = await pushed(ledger)
+      const late = newJob()
+      ledger.confirmed(outbox)
+      const inserting = ledger.insert(late, NOW)
+      await ledger.close()
+      await ledger.close()
+      expect(await inserting).toMatchObject({ outcome: 'inserted' })
+      const refused = { code: 'backend_error', status: 503, details: { reason: 'ledger' } }
+      await expect(ledger.insert(newJob(), NOW)).rejects.toMatchObject(refused)
+      expect(() => ledger.find(id)).toThrow('closed')
+      ledger.confirmed(1)
+      await harness.reopen()
+      expect(row(id).outbox).toBeNull()
+      expect(row(late.id).state).toBe('available')
+    })
+  })
+}

@@ -1,0 +1,431 @@
+import { describe, expect, it } from 'vitest'
+import type { JobRow, RowState } from '../../../src/job/job.ts'
+import { newJob } from '../../support/gateway/jobs.ts'
+import {
+  asked,
+  fenceOf,
+  fetched,
+  insertedOf,
+  NOW,
+  owedBy,
+  pushed,
+  settleLazily,
+  TERMS,
+  token,
+  type UnderTest,
+} from '../harness.ts'
+
+/** PUSH, the outbox and the queues. */
+export function enqueueContract({ harness, ledger, row, plant }: UnderTest): void {
+  describe('insert', () => {
+    it('stores an available job at attempt 0 that owes a token', async () => {
+      const job = newJob({
+        queue: 'email',
+        priority: -7,
+        maxAttempts: 9,
+        visibilityTimeoutMs: 5000,
+        timeoutMs: 0,
+        expiresAt: NOW + 99,
+        envelope: '{"args":["\\u0000 \\"ü\\" \u2028 😀"]}',
+        carry: { traceparent: '00-1', tags: ['a', 'b'], headers: { x: { y: [1, null] } } },
+      })
+      const inserted = insertedOf(await ledger.insert(job, NOW))
+      expect(inserted).toMatchObject({ generation: 0, enqueuedAt: NOW })
+      expect(row(job.id)).toEqual({
+        ...asked(job),
+        generation: 0,
+        state: 'available',
+        attempt: 0,
+        outbox: inserted.outbox,
+        tokenOut: true,
+        holder: null,
+        workerId: null,
+        leaseMs: null,
+        leaseExpiresAt: null,
+        timeoutAt: null,
+        dueAt: null,
+        rungMs: null,
+        retryDelayMs: null,
+        activatedAt: null,
+        isDeadLetter: false,
+        enqueuedAt: NOW,
+        startedAt: null,
+        completedAt: null,
+        cancelledAt: null,
+        discardedAt: null,
+        result: null,
+        error: null,
+        errors: null,
+        deadLetterCopied: false,
+      })
+      expect(ledger.counts('email').available).toBe(1)
+    })
+
+    it('hands out increasing nonces, also after a restart', async () => {
+      const first = await pushed(ledger)
+      const second = await pushed(ledger)
+      ledger.confirmed(second.outbox)
+      await harness.reopen()
+      const third = await pushed(ledger)
+      expect(second.outbox).toBeGreaterThan(first.outbox)
+      expect(third.outbox).toBeGreaterThan(second.outbox)
+      expect(Number.isSafeInteger(third.outbox)).toBe(true)
+    })
+
+    it.each<RowState>(['available', 'active', 'completed', 'cancelled', 'discarded'])(
+      'refuses the id of a job that is %s',
+      async (state) => {
+        const { id } = await pushed(ledger)
+        await plant({ id, state })
+        const before = row(id)
+        const other = newJob({ id, queue: 'other', envelope: '{}' })
+        expect(await ledger.insert(other, NOW + 1)).toEqual({ outcome: 'duplicate' })
+        expect(row(id)).toEqual(before)
+        expect(ledger.counts('other').available).toBe(0)
+        expect(ledger.queues().map((queue) => queue.name)).not.toContain('other')
+      },
+    )
+
+    it('stores the id of a withdrawn job again, one generation later', async () => {
+      const { id, outbox } = await pushed(ledger, { queue: 'first', expiresAt: 1, priority: 3 })
+      await ledger.withdraw(id, outbox)
+      await plant({ id, rungMs: 250, retryDelayMs: 250, holder: 'native', createdAt: 1 })
+      const leases = { visibilityTimeoutMs: 7_000, timeoutMs: 8_000 }
+      const again = newJob({ id, queue: 'second', carry: { tags: ['t'] }, ...leases })
+      const inserted = insertedOf(await ledger.insert(again, NOW + 5))
+      expect(inserted).toMatchObject({ generation: 1, enqueuedAt: NOW + 5 })
+      expect(inserted.outbox).toBeGreaterThan(outbox)
+      expect(row(id)).toMatchObject({
+        ...asked(again),
+        generation: 1,
+        state: 'available',
+        attempt: 0,
+        outbox: inserted.outbox,
+        tokenOut: true,
+        holder: null,
+        rungMs: null,
+        retryDelayMs: null,
+        enqueuedAt: NOW + 5,
+      })
+      expect(ledger.counts('first').available).toBe(0)
+      expect(ledger.counts('second').available).toBe(1)
+      expect(harness.inspect()).toEqual([])
+    })
+
+    it('stores only the first of two jobs with the same id', async () => {
+      const id = newJob().id
+      const both = [newJob({ id, queue: 'a' }), newJob({ id, queue: 'b' })]
+      const outcomes = await Promise.all(both.map((job) => ledger.insert(job, NOW)))
+      expect(outcomes.map(({ outcome }) => outcome)).toEqual(['inserted', 'duplicate'])
+      expect(row(id).queue).toBe('a')
+    })
+  })
+
+  describe('confirmed', () => {
+    it('clears the outbox and leaves tokenOut set', async () => {
+      const { id, outbox } = await pushed(ledger)
+      ledger.confirmed(outbox)
+      await settleLazily(ledger)
+      expect(row(id)).toMatchObject({ outbox: null, tokenOut: true, state: 'available' })
+    })
+
+    it('clears each of two tokens that are confirmed one after the other', async () => {
+      for (const { id, outbox } of [await pushed(ledger), await pushed(ledger)]) {
+        ledger.confirmed(outbox)
+        await settleLazily(ledger)
+        expect(row(id).outbox).toBeNull()
+      }
+    })
+
+    it('clears a token that was owed before a restart', async () => {
+      const { id, outbox } = await pushed(ledger)
+      await harness.reopen()
+      ledger.confirmed(outbox)
+      await settleLazily(ledger)
+      expect(row(id)).toMatchObject({ outbox: null, state: 'available' })
+    })
+
+    it('does not clear a newer nonce', async () => {
+      const { id, outbox } = await pushed(ledger, { queue: 'q' })
+      await ledger.rearm('q', NOW)
+      const rearmed = row(id).outbox
+      ledger.confirmed(outbox)
+      await settleLazily(ledger)
+      expect(row(id).outbox).toBe(rearmed)
+    })
+
+    it('clears exactly the confirmed nonces, in any order', async () => {
+      const jobs = [await pushed(ledger), await pushed(ledger), await pushed(ledger)]
+      jobs.push(await pushed(ledger), await pushed(ledger), await pushed(ledger))
+      for (const [index, { outbox }] of [...jobs.entries()].reverse()) {
+        if ([0, 2, 3, 5].includes(index)) ledger.confirmed(outbox)
+      }
+      await settleLazily(ledger)
+      const owed = [false, true, false, false, true, false]
+      expect(jobs.map(({ id }) => row(id).outbox !== null)).toEqual(owed)
+      expect(ledger.owedTokens(10)).toBe(2)
+    })
+
+    it('is written although no call waits for it', async () => {
+      const { id, outbox } = await pushed(ledger)
+      ledger.confirmed(outbox)
+      await expect.poll(() => row(id).outbox, { interval: 5 }).toBeNull()
+    })
+  })
+
+  describe('withdraw', () => {
+    it('hides the row from every count and from the relay', async () => {
+      const { id, outbox } = await pushed(ledger)
+      expect(await ledger.withdraw(id, outbox)).toBe(true)
+      expect(row(id)).toMatchObject({ state: 'withdrawn', outbox: null, attempt: 0 })
+      // The row may stay as long as its queue, because the token may still arrive. So it must be small.
+      expect(row(id)).toMatchObject({ envelope: '{}', carry: null })
+      expect(Object.values(ledger.counts('default')).every((count) => count === 0)).toBe(true)
+      expect(ledger.outboxPage(0, 10)).toEqual([])
+    })
+
+    it.each<[string, Partial<JobRow>]>([
+      ['claimed once', { attempt: 1 }],
+      ['confirmed', { outbox: null }],
+      ['re-armed', { outbox: 77 }],
+      ['active', { state: 'active' }],
+    ])('does nothing when the row is %s', async (_, change) => {
+      const { id, outbox } = await pushed(ledger)
+      await plant({ id, ...change } as { id: string })
+      const before = row(id)
+      expect(await ledger.withdraw(id, outbox)).toBe(false)
+      expect(row(id)).toEqual(before)
+    })
+
+    it('excludes a claim of the same job in one group commit: the first call wins', async () => {
+      const [a, b] = [await pushed(ledger), await pushed(ledger)]
+      const [withdrawn, [late]] = await Promise.all([
+        ledger.withdraw(a.id, a.outbox),
+        ledger.claim([token(a.id)], TERMS),
+      ])
+      expect([withdrawn, late?.verdict]).toEqual([true, 'drop'])
+      const [[early], refused] = await Promise.all([
+        ledger.claim([token(b.id)], TERMS),
+        ledger.withdraw(b.id, b.outbox),
+      ])
+      expect([early?.verdict, refused]).toEqual(['claimed', false])
+    })
+  })
+
+  describe('rearm', () => {
+    it('counts the deliveries of the queue as lost, so a job that is released later owes a token', async () => {
+      const { id } = await pushed(ledger)
+      const [claimed] = await ledger.claim([token(id)], TERMS)
+      expect(claimed?.verdict).toBe('claimed')
+      expect(await ledger.rearm('default', NOW)).toBe(0)
+      expect(row(id)).toMatchObject({ state: 'active', holder: 'ledger', outbox: null })
+      const released = await ledger.release(id, fenceOf(row(id)))
+      expect(released).toMatchObject({ state: 'available', attempt: 0 })
+      expect(ledger.outboxPage(0, 10).map((owed) => owed.id)).toEqual([id])
+    })
+
+    it('leaves the leases of other queues unchanged', async () => {
+      const other = await fetched(ledger, { queue: 'other' })
+      await fetched(ledger, { queue: 'lost' })
+      await ledger.rearm('lost', NOW)
+      expect(row(other.id)).toEqual(other)
+    })
+
+    it('counts the tokens of native workers as lost, because nobody gives them back', async () => {
+      const [running, silent] = [await pushed(ledger), await pushed(ledger)]
+      const lease = { leaseMs: 30_000, leaseExpiresAt: NOW + 30_000 }
+      await plant({ id: running.id, state: 'active', attempt: 1, holder: 'native', ...lease })
+      await plant({ id: silent.id, attempt: 1, holder: 'native' })
+      expect(ledger.claimable('default')).toBe(0)
+      expect(await ledger.rearm('default', NOW)).toBe(1)
+      expect(row(running.id)).toMatchObject({ state: 'active', holder: 'ledger' })
+      expect(row(silent.id)).toMatchObject({ state: 'available', attempt: 1, holder: null })
+      expect(row(silent.id).outbox).toBeGreaterThan(silent.outbox)
+      expect(ledger.claimable('default')).toBe(1)
+    })
+
+    it('owes a new token for each available job of the queue, in their order', async () => {
+      const jobs = await Promise.all(
+        Array.from({ length: 2500 }, () => pushed(ledger, { queue: 'q' })),
+      )
+      const elsewhere = await pushed(ledger, { queue: 'other' })
+      const newest = elsewhere.outbox
+      expect(await ledger.rearm('q', NOW)).toBe(2500)
+      const owed = ledger.outboxPage(newest, 5000)
+      expect(owed.map(({ id }) => id)).toEqual(jobs.map(({ id }) => id))
+      expect(row(elsewhere.id).outbox).toBe(newest)
+    })
+
+    it('owes no new token for a job that is stored while rearm pages, because its own publish is under way', async () => {
+      const jobs = Array.from({ length: 1001 }, () => newJob({ queue: 'q' }))
+      await ledger.insertAll(jobs, NOW)
+      const [rearmed, late] = await Promise.all([
+        ledger.rearm('q', NOW),
+        pushed(ledger, { queue: 'q' }),
+      ])
+      expect(rearmed).toBe(1001)
+      expect(row(late.id).outbox).toBe(late.outbox)
+    })
+
+    it('owes a new token for a job whose token was confirmed long ago', async () => {
+      const { id, outbox } = await pushed(ledger)
+      ledger.confirmed(outbox)
+      expect(await ledger.rearm('default', NOW)).toBe(1)
+      expect(row(id).outbox).toBeGreaterThan(outbox)
+    })
+
+    it.each<[string, object]>([
+      ['active', { state: 'active' }],
+      ['retryable', { state: 'retryable' }],
+      ['scheduled', { state: 'scheduled' }],
+      ['pending', { state: 'pending' }],
+    ])('leaves a job unchanged that is %s', async (_, change) => {
+      const { id } = await pushed(ledger)
+      await plant({ id, ...change })
+      const before = row(id)
+      expect(await ledger.rearm('default', NOW)).toBe(0)
+      expect(row(id)).toEqual(before)
+    })
+
+    it('clears tokenOut of an ended job whose token was in the queue', async () => {
+      const jobs = await Promise.all(Array.from({ length: 3 }, () => pushed(ledger)))
+      const [queued, waited, waiting] = jobs.map(({ id }) => id) as [string, string, string]
+      await plant({ id: waited, state: 'retryable', dueAt: NOW })
+      await plant({ id: waiting, state: 'retryable', dueAt: NOW + 1 })
+      await Promise.all(jobs.map(({ id }) => ledger.cancel(id, NOW)))
+      expect(await ledger.rearm('default', NOW)).toBe(0)
+      expect([row(queued).tokenOut, row(waited).tokenOut]).toEqual([false, false])
+      // This token is in a delay queue and comes back from there.
+      expect(row(waiting).tokenOut).toBe(true)
+    })
+
+    it('clears tokenOut of more ended jobs than one page holds', async () => {
+      const jobs = Array.from({ length: 1001 }, () => newJob({ queue: 'q' }))
+      await ledger.insertAll(jobs, NOW)
+      await Promise.all(jobs.map(({ id }) => ledger.cancel(id, NOW)))
+      await ledger.rearm('q', NOW)
+      expect(jobs.filter(({ id }) => row(id).tokenOut)).toEqual([])
+    })
+
+    it('forgets the marker of this queue only, with its last page', async () => {
+      const jobs = Array.from({ length: 1001 }, () => newJob({ queue: 'q' }))
+      await ledger.insertAll([...jobs, newJob({ queue: 'other' })], NOW)
+      for (const queue of ['q', 'other', 'unheard-of'])
+        await ledger.recordMarker(queue, `m-${queue}`)
+      const paged = ledger.rearm('q', NOW)
+      expect(ledger.queueMarker('q')).toBe('m-q')
+      await paged
+      expect(ledger.queueMarker('q')).toBe(null)
+      expect(ledger.queueMarker('other')).toBe('m-other')
+      expect(ledger.queueMarker('unheard-of')).toBe(null)
+    })
+
+    it('forgets when it ends that this queue was lost, and no other queue', async () => {
+      await ledger.insertAll([newJob({ queue: 'other' }), newJob({ queue: 'q' })], NOW)
+      for (const queue of ['other', 'q', 'unheard-of']) await ledger.lost.mark(queue, NOW)
+      await ledger.lost.mark('q', NOW + 1)
+      expect(ledger.lost.all()).toEqual(['other', 'q', 'unheard-of'])
+      await harness.reopen()
+      expect(ledger.lost.all()).toEqual(['other', 'q'])
+      expect(['other', 'q', 'unheard-of'].map((q) => ledger.lost.has(q))).toEqual([
+        true,
+        true,
+        false,
+      ])
+      const rearming = ledger.rearm('q', NOW)
+      expect(ledger.lost.has('q')).toBe(true)
+      await rearming
+      expect(ledger.lost.all()).toEqual(['other'])
+      await harness.reopen()
+      expect(ledger.lost.all()).toEqual(['other'])
+    })
+
+    it('called twice at once leaves only the later nonce owed', async () => {
+      const { id, outbox } = await pushed(ledger)
+      expect(
+        await Promise.all([ledger.rearm('default', NOW), ledger.rearm('default', NOW)]),
+      ).toEqual([1, 1])
+      expect(row(id).outbox).toBe(outbox + 2)
+      expect(ledger.outboxPage(0, 10)).toHaveLength(1)
+    })
+  })
+
+  describe('outboxPage', () => {
+    it('returns the rows that owe a token in pages, oldest nonce first', async () => {
+      const jobs = await Promise.all(Array.from({ length: 5 }, () => pushed(ledger)))
+      const ids = jobs.map(({ id }) => id)
+      const first = ledger.outboxPage(0, 2)
+      expect(first.map(({ id }) => id)).toEqual(ids.slice(0, 2))
+      const rest = ledger.outboxPage(first.at(-1)?.outbox ?? 0, 10)
+      expect(rest.map(({ id }) => id)).toEqual(ids.slice(2))
+      expect(rest[0]).toEqual(owedBy(row(ids[2] ?? '')))
+    })
+  })
+
+  describe('outboxPage, right after a confirm', () => {
+    it('omits a row whose confirm waits for its group commit', async () => {
+      const { outbox } = await pushed(ledger)
+      ledger.confirmed(outbox ?? 0)
+      expect(ledger.outboxPage(0, 10)).toEqual([])
+    })
+
+    it('looks beyond a page of such rows', async () => {
+      const confirmed = await Promise.all(Array.from({ length: 5 }, () => pushed(ledger)))
+      const { id } = await pushed(ledger)
+      for (const job of confirmed) ledger.confirmed(job.outbox)
+      expect(ledger.outboxPage(0, 2).map((owed) => owed.id)).toEqual([id])
+    })
+  })
+
+  describe('owedTokens', () => {
+    it('counts the rows that owe a token, up to a limit', async () => {
+      expect(ledger.owedTokens(10)).toBe(0)
+      const jobs = await Promise.all(Array.from({ length: 5 }, () => pushed(ledger)))
+      expect(ledger.owedTokens(10)).toBe(5)
+      expect(ledger.owedTokens(3)).toBe(3)
+      ledger.confirmed(jobs[0]?.outbox ?? 0)
+      await ledger.withdraw(jobs[1]?.id ?? '', jobs[1]?.outbox ?? 0)
+      expect(ledger.owedTokens(10)).toBe(3)
+    })
+  })
+
+  describe('queues', () => {
+    it('are remembered once each, in order', async () => {
+      await ledger.recordQueue('b', NOW)
+      await pushed(ledger, { queue: 'a' })
+      await Promise.all([ledger.recordQueue('c', NOW + 1), ledger.recordQueue('c', NOW + 2)])
+      await ledger.recordQueue('b', NOW + 3)
+      const expected = [
+        { name: 'b', createdAt: NOW },
+        { name: 'a', createdAt: NOW },
+        { name: 'c', createdAt: NOW + 1 },
+      ]
+      expect(ledger.queues()).toEqual(expected)
+      await harness.reopen()
+      expect(ledger.queues()).toEqual(expected)
+    })
+
+    it('are unwritten from just before their declaration until RabbitMQ has them', async () => {
+      await ledger.recordQueue('found', NOW)
+      const names = ['found', 'new', 'written', 'unheard-of']
+      const unwritten = () => names.filter((queue) => ledger.unwritten.has(queue))
+      const marked = ['new', 'written'].map((queue) => ledger.unwritten.mark(queue))
+      expect(unwritten()).toEqual([])
+      await Promise.all(marked)
+      expect(unwritten()).toEqual(['new', 'written'])
+      for (const queue of ['written', 'found', 'unheard-of']) await ledger.unwritten.settle(queue)
+      expect(unwritten()).toEqual(['new'])
+      expect(ledger.queues()).toEqual([{ name: 'found', createdAt: NOW }])
+      await harness.reopen()
+      expect(unwritten()).toEqual(['new'])
+      // An operator deleted the queue, and the gateway declares it anew.
+      await ledger.unwritten.mark('written')
+      expect(unwritten()).toEqual(['new', 'written'])
+      // The queue is marked again in the group commit that settles it.
+      await Promise.all([ledger.unwritten.settle('written'), ledger.unwritten.mark('written')])
+      expect(unwritten()).toEqual(['new', 'written'])
+      await harness.reopen()
+      expect(unwritten()).toEqual(['new', 'written'])
+    })
+  })
+}

@@ -1,0 +1,453 @@
+import { describe, expect, it } from 'vitest'
+import type { JobRow, RowState } from '../../../src/job/job.ts'
+import type { FailureChange } from '../../../src/ledger/leases.ts'
+import {
+  FAILED,
+  fenceOf,
+  fetched,
+  NOW,
+  owedBy,
+  pushed,
+  settleLazily,
+  TERMS,
+  token,
+  type UnderTest,
+} from '../harness.ts'
+
+const RETRY = {
+  ...FAILED,
+  to: 'retryable',
+  dueAt: NOW + 900,
+  delayMs: 800,
+  isTokenBack: true,
+} as const
+const VIA_RUNG = { ...RETRY, rungMs: 700 } as const
+const HELD = { ...RETRY, rungMs: null } as const
+const AGAIN = { ...FAILED, to: 'available' } as const
+const NACKED = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
+const PUBLISHED = { ...NACKED, copy: 'publish' } as const
+
+const CHANGES: [string, FailureChange][] = [
+  ['retryable', VIA_RUNG],
+  ['available', AGAIN],
+  ['discarded', NACKED],
+]
+
+/** Failed attempts, and leases that are extended or run out. */
+export function failContract({ ledger, row, plant }: UnderTest): void {
+  /** The row after a failed attempt, but for what depends on the new state. */
+  const over = (job: JobRow) => ({
+    ...job,
+    error: FAILED.error,
+    errors: FAILED.errors,
+    holder: null,
+    leaseMs: null,
+    leaseExpiresAt: null,
+    timeoutAt: null,
+  })
+  const back = (job: JobRow) => ({ ...over(job), workerId: null, startedAt: null })
+
+  describe('fail', () => {
+    it('to a rung makes the job retryable and owes the token of the next attempt', async () => {
+      const job = await fetched(ledger, { queue: 'q' })
+      const failed = await ledger.fail(job.id, { ...fenceOf(job), workerId: 'worker-1' }, VIA_RUNG)
+      expect(failed).toEqual(row(job.id))
+      expect(failed).toEqual({
+        ...back(job),
+        state: 'retryable',
+        dueAt: NOW + 900,
+        retryDelayMs: 800,
+        rungMs: 700,
+        outbox: row(job.id).outbox,
+        tokenOut: true,
+      })
+      expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
+      expect(ledger.counts('q')).toMatchObject({ active: 0, retryable: 1 })
+    })
+
+    it.each([
+      ['held by the gateway, token back', 'gateway', true, false],
+      ['held by the gateway, delivery lost', 'gateway', false, true],
+      ['handed over, so without a token', 'ledger', false, false],
+      ['held natively', 'native', false, true],
+    ] as const)(
+      'without a rung keeps the retry in the ledger: %s',
+      async (_, holder, isTokenBack, tokenOut) => {
+        const job = await fetched(ledger)
+        await plant({ id: job.id, holder })
+        const failed = await ledger.fail(job.id, fenceOf(job), { ...HELD, isTokenBack })
+        const expected = { state: 'retryable', rungMs: null, outbox: null, dueAt: NOW + 900 }
+        expect(failed).toMatchObject({ ...expected, tokenOut, holder: null })
+      },
+    )
+
+    it('to available owes a token when the ledger alone held the lease', async () => {
+      const job = await fetched(ledger, { queue: 'q' })
+      await ledger.handOver([job])
+      const failed = await ledger.fail(job.id, fenceOf(job), AGAIN)
+      const { outbox } = row(job.id)
+      expect(failed).toEqual({ ...back(job), state: 'available', outbox, tokenOut: true })
+      expect(outbox).not.toBeNull()
+      expect(ledger.counts('q')).toMatchObject({ active: 0, available: 1 })
+    })
+
+    it('to available owes no token while the native worker still has the delivery', async () => {
+      const job = await fetched(ledger)
+      await plant({ id: job.id, holder: 'native' })
+      const failed = await ledger.fail(job.id, fenceOf(job), AGAIN)
+      expect(failed).toEqual({ ...back(job), state: 'available', holder: 'native' })
+      const [claimed] = await ledger.claim([token(job.id)], TERMS)
+      expect(claimed).toMatchObject({ verdict: 'claimed', job: { attempt: 2, holder: 'gateway' } })
+    })
+
+    it.each([true, false])(
+      'to discarded by a nack leaves the DLX copy to the nack; dead letter: %s',
+      async (isDeadLetter) => {
+        const job = await fetched(ledger, { queue: 'q' })
+        const failed = await ledger.fail(job.id, fenceOf(job), { ...NACKED, isDeadLetter })
+        const now = FAILED.now
+        const ended = { discardedAt: now, completedAt: now, isDeadLetter, deadLetterCopied: false }
+        expect(failed).toEqual({ ...over(job), ...ended, state: 'discarded', outbox: null })
+        expect(failed).toEqual(row(job.id))
+        expect(ledger.counts('q')).toMatchObject({ active: 0, discarded: 1 })
+        expect(ledger.deadLetterCount('q')).toBe(isDeadLetter ? 1 : 0)
+      },
+    )
+
+    it('to available owes a token when the native token reached the gateway in the same group commit', async () => {
+      const job = await fetched(ledger)
+      await plant({ id: job.id, holder: 'native' })
+      const [[arrived], failed] = await Promise.all([
+        ledger.claim([token(job.id)], TERMS),
+        ledger.fail(job.id, fenceOf(job), AGAIN),
+      ])
+      expect(arrived?.verdict).toBe('hand-over')
+      expect(failed).toMatchObject({ state: 'available', holder: null, tokenOut: true })
+      expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
+    })
+
+    it.each([
+      ['by a nack', NACKED],
+      ['by a publish', PUBLISHED],
+    ])(
+      'to discarded %s owes the copy and clears tokenOut when the ledger alone held the lease',
+      async (_, how) => {
+        const job = await fetched(ledger)
+        const [, failed] = await Promise.all([
+          ledger.handOver([job]),
+          ledger.fail(job.id, fenceOf(job), how),
+        ])
+        expect(failed).toMatchObject({
+          state: 'discarded',
+          tokenOut: false,
+          deadLetterCopied: false,
+        })
+        expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
+      },
+    )
+
+    it('to a rung keeps the retry delay, and the next claim clears the rung', async () => {
+      const job = await fetched(ledger)
+      await ledger.fail(job.id, fenceOf(job), VIA_RUNG)
+      const terms = { ...TERMS, now: NOW + 900 }
+      const [again] = await ledger.claim([token(job.id, { attempt: 2 })], terms)
+      const kept = { attempt: 2, rungMs: null, retryDelayMs: 800, dueAt: null }
+      expect(again).toMatchObject({ verdict: 'claimed', job: kept })
+    })
+
+    const fences = [{ attempt: 2 }, { attempt: 0 }, { generation: 1 }, { workerId: 'other' }]
+    it.each(CHANGES.flatMap(([to, change]) => fences.map((fence) => ({ to, change, fence }))))(
+      'to $to is stale with $fence',
+      async ({ change, fence }) => {
+        const job = await fetched(ledger)
+        expect(await ledger.fail(job.id, { ...fenceOf(job), ...fence }, change)).toBe('stale')
+        expect(row(job.id)).toEqual(job)
+      },
+    )
+
+    it.each(CHANGES)(
+      'to %s is stale for a named worker when the lease names none, and succeeds for its owner',
+      async (to, change) => {
+        const job = await fetched(ledger)
+        const fence = { ...fenceOf(job), workerId: 'worker-1' }
+        await ledger.release(job.id, fenceOf(job))
+        await ledger.claim([token(job.id)], { ...TERMS, workerId: null })
+        const unowned = row(job.id)
+        expect(unowned).toMatchObject({ state: 'active', attempt: job.attempt, workerId: null })
+        expect(await ledger.fail(job.id, fence, change)).toBe('stale')
+        expect(row(job.id)).toEqual(unowned)
+        const own = await fetched(ledger)
+        expect(await ledger.fail(own.id, fence, change)).toMatchObject({ state: to })
+      },
+    )
+
+    const states: RowState[] = ['available', 'retryable', 'completed', 'cancelled', 'discarded']
+    it.each(CHANGES.flatMap(([to, change]) => states.map((state) => ({ to, change, state }))))(
+      'to $to is stale for a job that is $state',
+      async ({ change, state }) => {
+        const job = await fetched(ledger)
+        await plant({ id: job.id, state })
+        const before = row(job.id)
+        expect(await ledger.fail(job.id, fenceOf(job), change)).toBe('stale')
+        expect(await ledger.fail('nobody', fenceOf(job), change)).toBe('stale')
+        expect(row(job.id)).toEqual(before)
+      },
+    )
+
+    it.each(CHANGES)(
+      'to %s succeeds for the first of two calls in one group commit, and not after an ack',
+      async (_, change) => {
+        const job = await fetched(ledger)
+        const fail = (id: string) => ledger.fail(id, fenceOf(job), change)
+        const twice = await Promise.all([fail(job.id), fail(job.id)])
+        expect(twice.map((result) => result === 'stale')).toEqual([false, true])
+        const other = await fetched(ledger)
+        const ack = ledger.complete(other.id, {}, { now: NOW, result: null })
+        const [acked, failed] = await Promise.all([ack, fail(other.id)])
+        expect([acked === 'stale', failed]).toEqual([false, 'stale'])
+      },
+    )
+
+    it('to a rung owes nothing once the rung has confirmed the token', async () => {
+      const job = await fetched(ledger)
+      await ledger.fail(job.id, fenceOf(job), VIA_RUNG)
+      ledger.confirmed(row(job.id).outbox ?? 0)
+      await settleLazily(ledger)
+      expect(row(job.id)).toMatchObject({ state: 'retryable', outbox: null, tokenOut: true })
+    })
+  })
+
+  describe('extend', () => {
+    const beat = { now: NOW + 500, workerId: 'worker-1', leaseMs: null }
+
+    it('renews each lease by its own length, in the order of the ids', async () => {
+      const [a, b] = [await fetched(ledger), await fetched(ledger, { visibilityTimeoutMs: 1000 })]
+      const extended = await ledger.extend([b.id, 'nobody', a.id], beat)
+      const { id, generation, attempt, queue, type, holder, startedAt } = b
+      const same = { id, generation, attempt, queue, type, holder, startedAt }
+      expect(extended[0]).toEqual({ ...same, leaseExpiresAt: NOW + 1500 })
+      expect(extended.map((lease) => lease.id)).toEqual([b.id, a.id])
+      expect(row(a.id)).toEqual({ ...a, leaseExpiresAt: NOW + 30_500 })
+    })
+
+    it("sets the given length, even a shorter one, and keeps the lease's own length", async () => {
+      const job = await fetched(ledger)
+      await ledger.extend([job.id], { ...beat, leaseMs: 10 })
+      expect(row(job.id)).toEqual({ ...job, leaseExpiresAt: NOW + 510 })
+    })
+
+    it('works only for the owner when the claim recorded one', async () => {
+      const { id } = await pushed(ledger)
+      await ledger.claim([token(id)], { ...TERMS, workerId: null })
+      const owned = await fetched(ledger)
+      const extended = await ledger.extend([id, owned.id], { ...beat, workerId: 'other' })
+      expect(extended.map((lease) => lease.id)).toEqual([id])
+      expect(row(owned.id)).toEqual(owned)
+    })
+
+    it('works only for the given attempt', async () => {
+      const job = await fetched(ledger)
+      expect(await ledger.extend([job.id], { ...beat, attempt: 2 })).toEqual([])
+      expect(await ledger.extend([job.id], { ...beat, attempt: 1 })).toHaveLength(1)
+    })
+
+    it.each<RowState>(['available', 'retryable', 'completed', 'cancelled', 'discarded'])(
+      'does nothing to a job that is %s',
+      async (state) => {
+        const job = await fetched(ledger)
+        await plant({ id: job.id, state })
+        const before = row(job.id)
+        expect(await ledger.extend([job.id], beat)).toEqual([])
+        expect(row(job.id)).toEqual(before)
+      },
+    )
+
+    it('in one group commit with an ack works before the ack and not after it', async () => {
+      const job = await fetched(ledger)
+      const ack = () => ledger.complete(job.id, {}, { now: NOW, result: null })
+      const [first, acked, second] = await Promise.all([
+        ledger.extend([job.id], beat),
+        ack(),
+        ledger.extend([job.id], beat),
+      ])
+      expect([first.length, acked === 'stale', second.length]).toEqual([1, false, 0])
+    })
+  })
+
+  describe('fail with overdueAt', () => {
+    const terms = { visibilityTimeoutMs: 1000, timeoutMs: 0 }
+    const beat = { now: NOW + 999, workerId: 'worker-1', leaseMs: null }
+
+    it.each(CHANGES)(
+      'to %s is stale when the lease was extended in the same group commit',
+      async (to, change) => {
+        const job = await fetched(ledger, terms)
+        const [extended, failed] = await Promise.all([
+          ledger.extend([job.id], beat),
+          ledger.fail(job.id, { ...fenceOf(job), overdueAt: NOW + 1000 }, change),
+        ])
+        expect([extended.length, failed]).toEqual([1, 'stale'])
+        const later = { ...fenceOf(job), overdueAt: NOW + 1999 }
+        expect(await ledger.fail(job.id, later, change)).toMatchObject({ state: to })
+      },
+    )
+
+    it('succeeds when the execution time is over, although the lease was extended', async () => {
+      const job = await fetched(ledger, { ...terms, timeoutMs: 900 })
+      await ledger.extend([job.id], beat)
+      const fence = { ...fenceOf(job), overdueAt: NOW + 900 }
+      expect(await ledger.fail(job.id, { ...fence, overdueAt: NOW + 899 }, AGAIN)).toBe('stale')
+      expect(await ledger.fail(job.id, fence, AGAIN)).toMatchObject({ state: 'available' })
+    })
+  })
+
+  describe('overdue', () => {
+    it('returns the jobs whose lease or execution time has passed, oldest first', async () => {
+      const terms = { visibilityTimeoutMs: 1000, timeoutMs: 0 }
+      const lease = await fetched(ledger, terms)
+      const timeout = await fetched(ledger, { visibilityTimeoutMs: 5000, timeoutMs: 900 })
+      const running = await fetched(ledger, {
+        ...terms,
+        timeoutMs: 9000,
+        visibilityTimeoutMs: 1001,
+      })
+      const early = await fetched(ledger, { ...terms, visibilityTimeoutMs: 800 })
+      expect(ledger.overdue(NOW + 799, 10)).toEqual([])
+      expect(ledger.overdue(NOW + 1000, 10)).toEqual([early, timeout, lease])
+      expect(ledger.overdue(NOW + 1000, 2)).toEqual([early, timeout])
+      expect(ledger.overdue(NOW + 1001, 10)).toContainEqual(running)
+    })
+
+    it('ignores the execution time of native workers', async () => {
+      const job = await fetched(ledger, { visibilityTimeoutMs: 1000, timeoutMs: 10 })
+      await plant({ id: job.id, holder: 'native' })
+      expect(ledger.overdue(NOW + 999, 10)).toEqual([])
+      expect(ledger.overdue(NOW + 1000, 10).map(({ id }) => id)).toEqual([job.id])
+    })
+
+    it('omits jobs that have ended, went back or were extended', async () => {
+      const [acked, failed, kept] = [
+        await fetched(ledger, { timeoutMs: 0 }),
+        await fetched(ledger),
+        await fetched(ledger, { timeoutMs: 0 }),
+      ]
+      await ledger.complete(acked.id, {}, { now: NOW, result: null })
+      await ledger.fail(failed.id, fenceOf(failed), AGAIN)
+      const later = NOW + 30_000
+      await ledger.extend([kept.id], { now: later, workerId: 'worker-1', leaseMs: null })
+      expect(ledger.overdue(later, 10)).toEqual([])
+      expect(ledger.overdue(later + 30_000, 10).map(({ id }) => id)).toEqual([kept.id])
+    })
+  })
+
+  describe('extendLeases, after a time in which workers could not acknowledge', () => {
+    it('extends the execution time as well, where there is one', async () => {
+      const given = { visibilityTimeoutMs: 1000 }
+      const [timed, free] = [
+        await fetched(ledger, { ...given, timeoutMs: 500 }),
+        await fetched(ledger, { ...given, timeoutMs: 0 }),
+      ]
+      expect(await ledger.extendLeases(NOW + 400)).toBe(2)
+      expect(row(timed.id)).toMatchObject({ leaseExpiresAt: NOW + 1400, timeoutAt: NOW + 1400 })
+      expect(row(free.id)).toMatchObject({ leaseExpiresAt: NOW + 1400, timeoutAt: null })
+      expect(ledger.overdue(NOW + 1399, 10)).toEqual([])
+      expect(await ledger.extendLeases(NOW + 300)).toBe(0)
+    })
+
+    it('extends a short execution time although the lease is long enough', async () => {
+      const job = await fetched(ledger, { visibilityTimeoutMs: 1000, timeoutMs: 500 })
+      await ledger.extend([job.id], { now: NOW + 400, workerId: 'worker-1', leaseMs: 9000 })
+      expect(await ledger.extendLeases(NOW + 400)).toBe(1)
+      expect(row(job.id)).toMatchObject({ leaseExpiresAt: NOW + 9400, timeoutAt: NOW + 1400 })
+    })
+  })
+  describe('boundWaits, after the clock was set back', () => {
+    const HOUR = 3_600_000
+
+    it('shortens the wait of a retry to its own delay', async () => {
+      const [inRung, held] = [await fetched(ledger), await fetched(ledger)]
+      const terms = { dueAt: NOW + 800, delayMs: 800 }
+      await ledger.fail(inRung.id, fenceOf(inRung), { ...VIA_RUNG, ...terms })
+      await ledger.fail(held.id, fenceOf(held), { ...HELD, ...terms })
+      expect(await ledger.boundWaits(NOW)).toBe(0)
+      expect(await ledger.boundWaits(NOW - HOUR)).toBe(2)
+      expect([row(inRung.id).dueAt, row(held.id).dueAt]).toEqual(Array(2).fill(NOW - HOUR + 800))
+      expect(await ledger.boundWaits(NOW)).toBe(0)
+    })
+
+    it('shortens a lease that begins in the future to its length', async () => {
+      const given = { visibilityTimeoutMs: 1000 }
+      const [timed, free] = [
+        await fetched(ledger, { ...given, timeoutMs: 5000 }),
+        await fetched(ledger, { ...given, timeoutMs: 0 }),
+      ]
+      expect(await ledger.boundWaits(NOW)).toBe(0)
+      expect(await ledger.boundWaits(NOW - HOUR)).toBe(2)
+      const leaseExpiresAt = NOW - HOUR + 1000
+      expect(row(timed.id)).toMatchObject({ leaseExpiresAt, timeoutAt: NOW - HOUR + 5000 })
+      expect(row(free.id)).toMatchObject({ leaseExpiresAt, timeoutAt: null })
+    })
+
+    it('shortens an execution time that was extended while the clock was ahead', async () => {
+      const job = await fetched(ledger, { visibilityTimeoutMs: 1000, timeoutMs: 5000 })
+      await ledger.extendLeases(NOW + HOUR)
+      expect(await ledger.boundWaits(NOW + 10)).toBe(1)
+      const [leaseExpiresAt, timeoutAt] = [NOW + 1010, NOW + 5010]
+      expect(row(job.id)).toMatchObject({ leaseExpiresAt, timeoutAt })
+    })
+
+    it('keeps the execution time at least as long as the lease', async () => {
+      const job = await fetched(ledger, { visibilityTimeoutMs: 9000, timeoutMs: 5000 })
+      await ledger.extendLeases(NOW + HOUR)
+      expect(await ledger.boundWaits(NOW)).toBe(1)
+      const [leaseExpiresAt, timeoutAt] = Array(2).fill(NOW + 9000)
+      expect(row(job.id)).toMatchObject({ leaseExpiresAt, timeoutAt })
+    })
+
+    it.each<[string, number | null, number]>([
+      ['its own length', null, 1000],
+      ['the length that was asked for', 9000, 9000],
+    ])(
+      'shortens a lease that was extended while the clock was ahead to %s',
+      async (_, leaseMs, length) => {
+        const given = { visibilityTimeoutMs: 1000, timeoutMs: 0 }
+        const [beaten, native] = [await fetched(ledger, given), await pushed(ledger, given)]
+        const later = { now: NOW + HOUR, wall: NOW + HOUR, workerId: 'worker-1', leaseMs }
+        await ledger.extend([beaten.id], { ...later, leaseMs: 2 * HOUR })
+        await ledger.extend([beaten.id], later)
+        const said = { now: NOW, wall: NOW, defaultLeaseMs: 1, workerId: 'worker-1', leaseMs: null }
+        await ledger.beatNative([native.id], said)
+        await ledger.beatNative([native.id], { ...said, ...later })
+        expect(await ledger.boundWaits(NOW + HOUR)).toBe(0)
+        expect(await ledger.boundWaits(NOW + 10)).toBe(2)
+        const ends = [beaten.id, native.id].map((id) => row(id).leaseExpiresAt)
+        expect(ends).toEqual(Array(2).fill(NOW + 10 + length))
+        expect(await ledger.boundWaits(NOW + 10)).toBe(0)
+      },
+    )
+
+    it('shortens a lease that extendLeases extended while the clock was ahead', async () => {
+      const job = await fetched(ledger, { visibilityTimeoutMs: 1000, timeoutMs: 0 })
+      await ledger.extendLeases(NOW + HOUR)
+      expect(await ledger.boundWaits(NOW + 10)).toBe(1)
+      expect(row(job.id).leaseExpiresAt).toBe(NOW + 1010)
+    })
+
+    it('ignores the length that a heartbeat of an earlier attempt asked for', async () => {
+      const job = await fetched(ledger, { visibilityTimeoutMs: 1000, timeoutMs: 0 })
+      await ledger.extend([job.id], { now: NOW, workerId: 'worker-1', leaseMs: 2 * HOUR })
+      await ledger.release(job.id, { ...fenceOf(job), tokenAttempt: 1 })
+      await ledger.claim([token(job.id)], TERMS)
+      await ledger.extendLeases(NOW + HOUR)
+      expect(await ledger.boundWaits(NOW + 10)).toBe(1)
+      expect(row(job.id).leaseExpiresAt).toBe(NOW + 1010)
+    })
+
+    it('keeps a lease that a heartbeat made longer', async () => {
+      const job = await fetched(ledger, { visibilityTimeoutMs: 1000 })
+      await ledger.extend([job.id], { now: NOW, workerId: 'worker-1', leaseMs: HOUR })
+      expect(await ledger.boundWaits(NOW)).toBe(0)
+      expect(row(job.id).leaseExpiresAt).toBe(NOW + HOUR)
+    })
+  })
+}

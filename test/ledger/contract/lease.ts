@@ -1,0 +1,342 @@
+import { describe, expect, it } from 'vitest'
+import type { RowState } from '../../../src/job/job.ts'
+import {
+  fenceOf,
+  fetched,
+  NOW,
+  owedBy,
+  pushed,
+  settleLazily,
+  TERMS,
+  token,
+  type UnderTest,
+} from '../harness.ts'
+
+/** Jobs that a worker has leased. */
+export function leaseContract({ ledger, row, plant }: UnderTest): void {
+  describe('release', () => {
+    it('takes the attempt back and makes the job available', async () => {
+      const job = await fetched(ledger)
+      expect(await ledger.release(job.id, fenceOf(job))).toEqual({
+        ...job,
+        state: 'available',
+        attempt: 0,
+        holder: null,
+        workerId: null,
+        leaseMs: null,
+        leaseExpiresAt: null,
+        timeoutAt: null,
+        startedAt: null,
+      })
+      expect(ledger.counts('default')).toMatchObject({ available: 1, active: 0 })
+      const [again] = await ledger.claim([token(job.id)], TERMS)
+      expect(again).toMatchObject({ verdict: 'claimed', job: { attempt: 1 } })
+    })
+
+    it('owes a token when the ledger alone held the lease', async () => {
+      const job = await fetched(ledger)
+      await ledger.handOver([job])
+      const released = await ledger.release(job.id, fenceOf(job))
+      expect(released).toMatchObject({ state: 'available', attempt: 0, holder: null })
+      expect(ledger.outboxPage(0, 10).map(({ id }) => id)).toEqual([job.id])
+    })
+
+    it('owes a token when a native worker has the present one', async () => {
+      const job = await fetched(ledger)
+      // RabbitMQ has redelivered its token, which still has the number of the first attempt.
+      await plant({ id: job.id, holder: 'native', attempt: 2 })
+      await ledger.release(job.id, { generation: 0, attempt: 2, tokenAttempt: null })
+      expect(row(job.id)).toMatchObject({ state: 'available', attempt: 1, holder: null })
+      expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
+      expect(ledger.claimable('default')).toBe(1)
+      const tokens = [1, 2].map((attempt) => token(job.id, { attempt }))
+      const claims = await ledger.claim(tokens, TERMS)
+      expect(claims.map(({ verdict }) => verdict)).toEqual(['drop', 'claimed'])
+    })
+
+    it.each([1, null])(
+      'owes a token when the one given back is of attempt %s and the lease of attempt 2',
+      async (old) => {
+        const job = await fetched(ledger)
+        // A native worker whose lease had run out requeued the token, which then ran as the next attempt.
+        await plant({ id: job.id, attempt: 2 })
+        const released = await ledger.release(job.id, {
+          ...fenceOf(row(job.id)),
+          tokenAttempt: old,
+        })
+        expect(released).toMatchObject({ state: 'available', attempt: 1, workerId: 'worker-1' })
+        expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
+      },
+    )
+
+    it.each([{ attempt: 2 }, { attempt: 0 }, { generation: 1 }, { id: 'nobody' }])(
+      'is stale with the fence %o',
+      async (other) => {
+        const job = await fetched(ledger)
+        const { id, ...fence } = { ...fenceOf(job), id: job.id, ...other }
+        expect(await ledger.release(id, fence)).toBe('stale')
+        expect(row(job.id)).toEqual(job)
+      },
+    )
+
+    it('is stale for another worker than the owner, and for a named worker when the lease names none', async () => {
+      const job = await fetched(ledger)
+      expect(await ledger.release(job.id, { ...fenceOf(job), workerId: 'x' })).toBe('stale')
+      expect(row(job.id)).toEqual(job)
+      const released = await ledger.release(job.id, { ...fenceOf(job), workerId: 'worker-1' })
+      expect(released).toMatchObject({ state: 'available' })
+      const [again] = await ledger.claim([token(job.id)], { ...TERMS, workerId: null })
+      expect(again).toMatchObject({ verdict: 'claimed', job: { attempt: 1 } })
+      // The same attempt number, but a lease without a worker: the number alone would let worker-1 in.
+      const late = { ...fenceOf(job), workerId: 'worker-1' }
+      expect(await ledger.release(job.id, late)).toBe('stale')
+      expect(row(job.id)).toMatchObject({ state: 'active', attempt: 1, workerId: null })
+    })
+
+    it('succeeds for the first of two calls in one group commit, and not after an ack', async () => {
+      const job = await fetched(ledger)
+      const twice = await Promise.all([
+        ledger.release(job.id, fenceOf(job)),
+        ledger.release(job.id, fenceOf(job)),
+      ])
+      expect(twice.map((result) => result === 'stale')).toEqual([false, true])
+      const other = await fetched(ledger)
+      const [acked, released] = await Promise.all([
+        ledger.complete(other.id, {}, { now: NOW, result: null }),
+        ledger.release(other.id, fenceOf(other)),
+      ])
+      expect([acked === 'stale', released === 'stale']).toEqual([false, true])
+    })
+  })
+
+  describe('complete', () => {
+    const change = { now: NOW + 9, result: '{"ok":true}' }
+
+    it('completes the job, clears the lease and what was owed, and keeps the list of errors', async () => {
+      const job = await fetched(ledger)
+      await plant({ id: job.id, error: '{"code":"e"}', errors: '[{"code":"e"}]', outbox: 5 })
+      const done = await ledger.complete(job.id, { attempt: 1, workerId: 'worker-1' }, change)
+      expect(done).toEqual({
+        ...job,
+        state: 'completed',
+        completedAt: NOW + 9,
+        result: '{"ok":true}',
+        error: null,
+        errors: '[{"code":"e"}]',
+        outbox: null,
+        holder: null,
+        leaseMs: null,
+        leaseExpiresAt: null,
+        timeoutAt: null,
+      })
+      expect(row(job.id)).toEqual(done)
+      expect(ledger.counts('default')).toMatchObject({ active: 0, completed: 1 })
+    })
+
+    it('clears tokenOut only when the ledger alone held the lease', async () => {
+      const [held, handedOver] = [await fetched(ledger), await fetched(ledger)]
+      await ledger.handOver([handedOver])
+      expect(await ledger.complete(held.id, {}, change)).toMatchObject({ tokenOut: true })
+      expect(await ledger.complete(handedOver.id, {}, change)).toMatchObject({ tokenOut: false })
+    })
+
+    it.each([{}, { attempt: 1 }, { workerId: 'worker-1' }])(
+      'accepts the fence %o',
+      async (fence) => {
+        const job = await fetched(ledger)
+        expect(await ledger.complete(job.id, fence, change)).toMatchObject({ state: 'completed' })
+      },
+    )
+
+    it.each([{ attempt: 0 }, { attempt: 2 }, { workerId: 'x' }, { attempt: 1, workerId: 'x' }])(
+      'is stale with the fence %o',
+      async (fence) => {
+        const job = await fetched(ledger)
+        expect(await ledger.complete(job.id, fence, change)).toBe('stale')
+        expect(row(job.id)).toEqual(job)
+      },
+    )
+
+    it('accepts any worker when the lease names none, but only its attempt', async () => {
+      const { id } = await pushed(ledger)
+      await ledger.claim([token(id)], { ...TERMS, workerId: null })
+      const workerId = 'worker-1'
+      expect(await ledger.complete(id, { workerId, attempt: 2 }, change)).toBe('stale')
+      const job = await ledger.complete(id, { workerId, attempt: 1 }, change)
+      expect(job).toMatchObject({ state: 'completed' })
+    })
+
+    it.each<RowState>(['available', 'scheduled', 'pending', 'retryable'])(
+      'is stale while the job is %s',
+      async (state) => {
+        const { id } = await pushed(ledger)
+        await plant({ id, state })
+        expect(await ledger.complete(id, {}, change)).toBe('stale')
+      },
+    )
+
+    it('succeeds for the first of two calls in one group commit, and not after a cancel', async () => {
+      const job = await fetched(ledger)
+      const ack = () => ledger.complete(job.id, {}, change)
+      const twice = await Promise.all([ack(), ack()])
+      expect(twice.map((result) => result === 'stale')).toEqual([false, true])
+      const other = await fetched(ledger)
+      const [cancelled, acked] = await Promise.all([
+        ledger.cancel(other.id, NOW),
+        ledger.complete(other.id, {}, change),
+      ])
+      expect([cancelled === 'stale', acked]).toEqual([false, 'stale'])
+    })
+  })
+
+  describe('cancel', () => {
+    it.each<RowState>(['available', 'scheduled', 'pending', 'active', 'retryable'])(
+      'ends a job that is %s and owes a broadcast to the workers',
+      async (state) => {
+        const job = await fetched(ledger)
+        await plant({ id: job.id, state, dueAt: 7, outbox: 5 })
+        const cancelled = await ledger.cancel(job.id, NOW + 3)
+        expect(cancelled).toEqual({
+          job: row(job.id),
+          previousState: state,
+          isTokenOwed: expect.any(Boolean),
+        })
+        expect(row(job.id)).toMatchObject({
+          state: 'cancelled',
+          cancelledAt: NOW + 3,
+          holder: null,
+          leaseExpiresAt: null,
+          timeoutAt: null,
+          attempt: 1,
+          tokenOut: true,
+        })
+        // A new nonce for the broadcast, not that of the token.
+        expect(row(job.id).outbox).toBeGreaterThan(5)
+        expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
+        expect(ledger.counts('default')).toMatchObject({ [state]: 0, cancelled: 1 })
+      },
+    )
+
+    it('clears tokenOut of a lease that the ledger alone held', async () => {
+      const job = await fetched(ledger)
+      await ledger.handOver([job])
+      expect(await ledger.cancel(job.id, NOW)).toMatchObject({ job: { tokenOut: false } })
+    })
+
+    it('owes a broadcast until it is confirmed, if a worker could run the job', async () => {
+      const [queued, active] = [await pushed(ledger), await fetched(ledger)]
+      await ledger.handOver([active])
+      const idle = await pushed(ledger, { start: { state: 'pending', dueAt: null } })
+      const held = await fetched(ledger)
+      await plant({ id: held.id, state: 'retryable', tokenOut: false, dueAt: NOW })
+      for (const { id } of [queued, active, idle, held]) await ledger.cancel(id, NOW)
+      const owed = [queued, active, idle, held].map(({ id }) => row(id).outbox !== null)
+      expect(owed).toEqual([true, true, false, false])
+      ledger.confirmed(queued.outbox)
+      ledger.confirmed(row(active.id).outbox ?? 0)
+      await settleLazily(ledger)
+      expect(ledger.outboxPage(0, 10).map(({ id }) => id)).toEqual([queued.id])
+    })
+
+    it('is stale for an unknown id and for the second of two calls', async () => {
+      const { id } = await pushed(ledger)
+      expect(await ledger.cancel('nobody', NOW)).toBe('stale')
+      const twice = await Promise.all([ledger.cancel(id, NOW), ledger.cancel(id, NOW + 1)])
+      expect(twice.map((result) => result === 'stale')).toEqual([false, true])
+      expect(row(id).cancelledAt).toBe(NOW)
+    })
+  })
+
+  describe('handOver', () => {
+    it('gives the named leases to the ledger', async () => {
+      const jobs = [await fetched(ledger), await fetched(ledger), await fetched(ledger)]
+      expect(await ledger.handOver(jobs.slice(0, 2))).toBe(2)
+      expect(jobs.map(({ id }) => row(id).holder)).toEqual(['ledger', 'ledger', 'gateway'])
+    })
+
+    it.each<[string, object]>([
+      ['another attempt', { attempt: 2 }],
+      ['another generation', { generation: 1 }],
+      ['another holder', { holder: 'native' }],
+      ['another state', { state: 'available' }],
+    ])('leaves a row of %s unchanged', async (_, change) => {
+      const job = await fetched(ledger)
+      await plant({ id: job.id, ...change })
+      const before = row(job.id)
+      expect(await ledger.handOver([job])).toBe(0)
+      expect(row(job.id)).toEqual(before)
+    })
+
+    it('counts each lease once in two calls of one group commit', async () => {
+      const job = await fetched(ledger)
+      expect(await Promise.all([ledger.handOver([job]), ledger.handOver([job])])).toEqual([1, 0])
+    })
+  })
+
+  describe('handBack', () => {
+    const handedOver = async () => {
+      const job = await fetched(ledger)
+      await ledger.handOver([job])
+      return job
+    }
+
+    it('returns the lease to the gateway, so that its end keeps tokenOut', async () => {
+      const job = await handedOver()
+      expect(await ledger.handBack([job])).toBe(1)
+      expect(row(job.id)).toMatchObject({ state: 'active', holder: 'gateway', tokenOut: true })
+      await ledger.complete(job.id, {}, { now: NOW, result: null })
+      expect(row(job.id)).toMatchObject({ state: 'completed', tokenOut: true })
+    })
+
+    it.each([
+      ['completed', () => ledger.complete.bind(ledger)],
+      ['cancelled', () => (id: string) => ledger.cancel(id, NOW)],
+    ])('sets tokenOut of a job that is %s by then', async (state, end) => {
+      const job = await handedOver()
+      await end()(job.id, {}, { now: NOW, result: null })
+      expect(row(job.id)).toMatchObject({ state, tokenOut: false })
+      expect(await ledger.handBack([job])).toBe(1)
+      expect(row(job.id)).toMatchObject({ state, holder: null, tokenOut: true })
+    })
+
+    it.each<[string, object]>([
+      ['another attempt', { attempt: 2 }],
+      ['another generation', { generation: 1 }],
+      ['another holder', { holder: 'native' }],
+      ['another state', { state: 'available', holder: null }],
+    ])('leaves a row of %s unchanged', async (_, change) => {
+      const job = await handedOver()
+      await plant({ id: job.id, ...change })
+      const before = row(job.id)
+      expect(await ledger.handBack([job])).toBe(0)
+      expect(row(job.id)).toEqual(before)
+    })
+
+    it('counts each lease once in two calls of one group commit', async () => {
+      const job = await handedOver()
+      expect(await Promise.all([ledger.handBack([job]), ledger.handBack([job])])).toEqual([1, 0])
+    })
+  })
+
+  describe('extendLeases', () => {
+    it('extends every lease to its whole length again, and shortens none', async () => {
+      const short = await fetched(ledger, { visibilityTimeoutMs: 1000 })
+      const long = await fetched(ledger, { visibilityTimeoutMs: 90_000 })
+      await plant({ id: long.id, holder: 'native' })
+      expect(await ledger.extendLeases(NOW + 5000)).toBe(2)
+      expect(row(short.id).leaseExpiresAt).toBe(NOW + 6000)
+      expect(row(long.id).leaseExpiresAt).toBe(NOW + 95_000)
+      expect(await Promise.all([NOW + 5000, NOW].map((at) => ledger.extendLeases(at)))).toEqual([
+        0, 0,
+      ])
+      expect(row(short.id)).toMatchObject({ leaseExpiresAt: NOW + 6000, timeoutAt: NOW + 30_000 })
+    })
+
+    it('extends the execution time as well, which boundWaits keeps while the clock is right', async () => {
+      const job = await fetched(ledger, { visibilityTimeoutMs: 90_000, timeoutMs: 30_000 })
+      await ledger.extendLeases(NOW + 5000)
+      expect(row(job.id)).toMatchObject({ timeoutAt: NOW + 95_000, leaseExpiresAt: NOW + 95_000 })
+      expect(await ledger.boundWaits(NOW + 5000)).toBe(0)
+    })
+  })
+}

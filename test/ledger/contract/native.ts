@@ -1,0 +1,381 @@
+import { describe, expect, it } from 'vitest'
+import type { RowState } from '../../../src/job/job.ts'
+import type { NativeBeat } from '../../../src/ledger/native.ts'
+import { newJob } from '../../support/gateway/jobs.ts'
+import { died, fenceOf, fetched, NOW, pushed, TERMS, token, type UnderTest } from '../harness.ts'
+import { eventOf, REPORT } from './reports.ts'
+
+const BEAT: NativeBeat = {
+  now: NOW + 500,
+  wall: NOW + 500,
+  workerId: 'native-1',
+  leaseMs: null,
+  defaultLeaseMs: 30_000,
+}
+
+/** What native workers need of the ledger besides reports: heartbeats and tombstones. */
+export function nativeContract({ harness, ledger, row, plant }: UnderTest): void {
+  const native = async (given: Parameters<typeof pushed>[1] = {}) => {
+    const { id } = await pushed(ledger, given)
+    await ledger.applyReports([eventOf(id, { event: 'started' })], REPORT)
+    return row(id)
+  }
+
+  describe('beatNative', () => {
+    const outcomes = async (ids: string[], over: Partial<NativeBeat> = {}) => {
+      const results = await ledger.beatNative(ids, { ...BEAT, ...over })
+      return results.map(({ outcome }) => outcome)
+    }
+
+    it("extends the worker's own leases in the order of the ids, and ignores those of others", async () => {
+      const [own, http] = [await native(), await fetched(ledger)]
+      const mine = { workerId: 'native-1' }
+      const results = await ledger.beatNative([http.id, 'nobody', own.id], BEAT)
+      const { id, generation, attempt, queue, type, holder, startedAt } = own
+      const same = { id, generation, attempt, queue, type, holder, startedAt }
+      expect(results).toEqual([
+        { outcome: 'ignored' },
+        { outcome: 'ignored' },
+        { outcome: 'extended', lease: { ...same, leaseExpiresAt: NOW + 30_500 } },
+      ])
+      expect(row(own.id)).toEqual({ ...own, leaseExpiresAt: NOW + 30_500 })
+      expect(row(http.id)).toEqual(http)
+      await plant({ id: http.id, workerId: null })
+      const nobodys = row(http.id)
+      expect(await outcomes([http.id])).toEqual(['ignored'])
+      expect(row(http.id)).toEqual(nobodys)
+      await plant({ id: http.id, ...mine })
+      expect(await outcomes([http.id])).toEqual(['extended'])
+    })
+
+    it('takes over a native lease that has no owner', async () => {
+      const { id } = await native()
+      await plant({ id, workerId: null })
+      expect(await outcomes([id], { leaseMs: 70 })).toEqual(['extended'])
+      expect(row(id)).toMatchObject({ workerId: 'native-1', leaseExpiresAt: NOW + 570 })
+    })
+
+    it('starts a claimable job as the attempt after its last one', async () => {
+      const { id } = await pushed(ledger, { queue: 'q' })
+      const results = await ledger.beatNative([id], { ...BEAT, leaseMs: 70 })
+      const begun = { attempt: 1, holder: 'native', workerId: 'native-1', outbox: null }
+      expect(row(id)).toMatchObject({ ...begun, state: 'active', leaseExpiresAt: NOW + 570 })
+      expect(results).toEqual([{ outcome: 'started', job: row(id), promoted: false }])
+      expect(ledger.counts('q')).toMatchObject({ available: 0, active: 1 })
+      const due = await pushed(ledger)
+      await plant({ id: due.id, state: 'retryable', attempt: 2, dueAt: NOW, rungMs: 250 })
+      const [again] = await ledger.beatNative([due.id], BEAT)
+      expect(again).toMatchObject({ outcome: 'started', promoted: true, job: { attempt: 3 } })
+      expect(row(due.id)).toMatchObject({ rungMs: null, dueAt: null, enqueuedAt: NOW + 500 })
+    })
+
+    it('starts a job whose token is outdated, but leaves the lease to the ledger', async () => {
+      // The queue was deleted and the lease ran out, so a new token is owed and not published yet.
+      const owed = await native()
+      await ledger.handOverAny(owed)
+      const expired = { now: NOW, error: '{"code":"visibility_timeout"}', errors: '[]' }
+      await ledger.fail(owed.id, fenceOf(owed), { ...expired, to: 'available' })
+      // Two retries that the ledger holds: without a token, and with a last token that the worker still has
+      // after a NACK over HTTP.
+      const [held, failed] = [await pushed(ledger), await pushed(ledger)]
+      const due = { state: 'retryable', attempt: 2, dueAt: NOW, outbox: null } as const
+      await plant({ id: held.id, ...due, tokenOut: false })
+      await plant({ id: failed.id, ...due })
+      // A dead letter that was revived while a worker still runs its previous generation.
+      const revived = await died(ledger)
+      await ledger.revive(revived.id, 0, NOW)
+      for (const { id } of [owed, held, failed, revived]) {
+        const [result] = await ledger.beatNative([id], BEAT)
+        expect(row(id)).toMatchObject({ state: 'active', holder: 'ledger', workerId: 'native-1' })
+        expect(result).toMatchObject({ outcome: 'started', job: row(id) })
+      }
+    })
+
+    it('resumes the attempt whose lease had run out', async () => {
+      const job = await native()
+      const expired = { now: NOW, error: '{"code":"visibility_timeout"}', errors: '[]' }
+      await ledger.fail(job.id, fenceOf(job), { ...expired, to: 'available' })
+      const [result] = await ledger.beatNative([job.id], BEAT)
+      expect(result).toEqual({ outcome: 'resumed', job: row(job.id) })
+      expect(row(job.id)).toMatchObject({ state: 'active', attempt: 1, holder: 'native' })
+      expect(row(job.id).leaseExpiresAt).toBe(NOW + 30_500)
+    })
+
+    it('reports that a job was cancelled', async () => {
+      const { id } = await native()
+      await ledger.cancel(id, NOW)
+      const results = await ledger.beatNative([id], BEAT)
+      const standing = ledger.standing(id)
+      expect(results).toEqual([{ outcome: 'cancelled', job: standing }])
+      const { carry, error, errors, result, envelope, ...short } = row(id)
+      expect(standing).toEqual(short)
+      expect([carry, error, errors, result]).toEqual([null, null, null, null])
+      expect(envelope).toContain(id)
+    })
+
+    it.each<RowState>(['pending', 'completed', 'discarded', 'withdrawn', 'retryable'])(
+      'does nothing to a job that is %s',
+      async (state) => {
+        const { id } = await pushed(ledger)
+        await plant({ id, state, dueAt: NOW + 5000, outbox: null })
+        const before = row(id)
+        expect(await outcomes([id])).toEqual(['ignored'])
+        expect(row(id)).toEqual(before)
+      },
+    )
+
+    it('gives the job to the first of two workers in one group commit', async () => {
+      const { id } = await pushed(ledger)
+      const [a, b] = await Promise.all([outcomes([id]), outcomes([id], { workerId: 'native-2' })])
+      expect([a, b]).toEqual([['started'], ['ignored']])
+    })
+  })
+
+  describe('claimable', () => {
+    it('counts available jobs except those that a native worker still has', async () => {
+      const [job] = [await native({ queue: 'q' }), await pushed(ledger, { queue: 'q' })]
+      const counts = () => [ledger.counts('q').available, ledger.claimable('q')]
+      expect(counts()).toEqual([1, 1])
+      const expired = { now: NOW, error: '1', errors: '[]' }
+      await ledger.fail(job.id, fenceOf(job), { ...expired, to: 'available' })
+      expect(counts()).toEqual([2, 1])
+      await harness.reopen()
+      expect(counts()).toEqual([2, 1])
+      await ledger.claim([token(job.id)], TERMS)
+      expect(counts()).toEqual([1, 1])
+      expect(ledger.claimable('nowhere')).toBe(0)
+    })
+  })
+
+  describe('handOverAny', () => {
+    it.each(['gateway', 'native', 'ledger'] as const)('takes the lease from %s', async (holder) => {
+      const job = await fetched(ledger)
+      await plant({ id: job.id, holder })
+      expect(await ledger.handOverAny(job)).toBe(true)
+      expect(row(job.id)).toEqual({ ...job, holder: 'ledger' })
+    })
+
+    it.each([{ attempt: 2 }, { generation: 1 }])('is stale with %o', async (over) => {
+      const job = await native()
+      expect(await ledger.handOverAny({ ...job, ...over })).toBe(false)
+      expect(row(job.id)).toEqual(job)
+    })
+
+    it('is stale for a job that an ack ends in the same group commit', async () => {
+      const job = await fetched(ledger)
+      const [, first] = await Promise.all([
+        ledger.complete(job.id, {}, { now: NOW, result: null }),
+        ledger.handOverAny(job),
+      ])
+      expect([first, row(job.id).holder]).toEqual([false, null])
+    })
+  })
+
+  describe('overdue', () => {
+    it('omits native leases on request', async () => {
+      const [http, own] = [await fetched(ledger), await native({ timeoutMs: 10 })]
+      const ids = (now: number, which?: 'not native') =>
+        ledger.overdue(now, 9, which).map(({ id }) => id)
+      expect(ids(NOW + 29_999)).toEqual([])
+      expect(ids(NOW + 99_999)).toEqual([http.id, own.id])
+      expect(ids(NOW + 99_999, 'not native')).toEqual([http.id])
+    })
+  })
+
+  describe('activeByWorker', () => {
+    it('counts the active jobs of each worker, over HTTP and native', async () => {
+      const [first, own] = [await fetched(ledger), await native()]
+      await fetched(ledger)
+      await plant({ id: (await fetched(ledger)).id, workerId: null })
+      await pushed(ledger)
+      expect(ledger.activeByWorker(9)).toEqual(
+        new Map([
+          ['worker-1', 2],
+          [own.workerId, 1],
+        ]),
+      )
+      await ledger.complete(first.id, {}, { now: NOW, result: null })
+      expect(ledger.activeByWorker(9).get('worker-1')).toBe(1)
+    })
+
+    it('looks at no more jobs than its limit', async () => {
+      for (let i = 0; i < 5; i++) await fetched(ledger)
+      expect(ledger.activeByWorker(3)).toEqual(new Map([['worker-1', 3]]))
+    })
+  })
+
+  describe('tombstones', () => {
+    const cancelledIn = (queues: string[]) =>
+      ledger.tombstones(queues, 9).cancelled.map(({ id }) => id)
+
+    it('make the ledger drop the token of an unknown id instead of adopting its job', async () => {
+      expect(await ledger.cancelAny('a', 'q', NOW)).toBe('tombstoned')
+      expect([ledger.isTombstoned('a'), ledger.isTombstoned('b')]).toEqual([true, false])
+      const arriving = token('a', { adopt: () => newJob({ id: 'a', queue: 'q' }) })
+      expect(await ledger.claim([arriving], TERMS)).toEqual([{ verdict: 'tombstoned' }])
+      const dead = {
+        ...arriving,
+        isExpired: false,
+        wasInQueue: false,
+        describe: () => ({ error: null, errors: null, isDeadLetter: true }),
+      }
+      const outcome = await ledger.discardDead(dead, { now: NOW, wall: NOW })
+      expect(outcome).toEqual({ outcome: 'ignored' })
+      expect(ledger.find('a')).toBeNull()
+    })
+
+    it('are not written for ids that the ledger knows, not even for withdrawn ones', async () => {
+      const [known, withdrawn] = [await pushed(ledger), await pushed(ledger)]
+      await ledger.withdraw(withdrawn.id, withdrawn.outbox)
+      const cancelled = await ledger.cancelAny(known.id, 'default', NOW)
+      expect(cancelled).toMatchObject({ job: { state: 'cancelled' }, previousState: 'available' })
+      expect(cancelled).toMatchObject({ job: row(known.id) })
+      for (const { id } of [known, withdrawn]) {
+        expect(await ledger.cancelAny(id, 'default', NOW)).toBe('stale')
+        expect(ledger.isTombstoned(id)).toBe(false)
+      }
+    })
+
+    it('of one queue say nothing about tokens, workers and tombstones of another', async () => {
+      const { id } = await pushed(ledger, { queue: 'victim' })
+      expect(await ledger.cancelAny(id, 'evil', NOW, true)).toBe('elsewhere')
+      expect(row(id).state).toBe('available')
+      expect(await ledger.cancelAny('a', 'evil', NOW, true)).toBe('tombstoned')
+      expect(['evil', 'victim', null].map((queue) => ledger.isTombstoned('a', queue))).toEqual([
+        true,
+        false,
+        true,
+      ])
+      const beat = { now: NOW, wall: NOW, workerId: 'w', leaseMs: null, defaultLeaseMs: 1_000 }
+      expect(await ledger.beatNative(['a', id], { ...beat, ofQueue: 'victim' })).toMatchObject([
+        { outcome: 'ignored' },
+        { outcome: 'started' },
+      ])
+      expect(await ledger.beatNative([id], { ...beat, ofQueue: 'evil' })).toEqual([
+        { outcome: 'refused' },
+      ])
+      expect(await ledger.cancelAny('a', 'victim', NOW, true)).toBe('elsewhere')
+      expect(ledger.isTombstoned('a', 'evil')).toBe(true)
+      const arriving = token('a', {
+        queue: 'victim',
+        adopt: () => newJob({ id: 'a', queue: 'victim' }),
+      })
+      expect(await ledger.claim([arriving], TERMS)).toMatchObject([{ verdict: 'claimed' }])
+    })
+
+    it('are committed, like cancellations of known jobs, when written() resolves', async () => {
+      const { id } = await pushed(ledger)
+      void ledger.cancelAny(id, 'default', NOW)
+      void ledger.cancelAny('a', 'q', NOW)
+      await ledger.written()
+      expect([row(id).state, ledger.isTombstoned('a')]).toEqual(['cancelled', true])
+    })
+
+    it('are reported again to a worker whose heartbeat names the id', async () => {
+      await ledger.cancelAny('a', 'q', NOW)
+      const beat = { now: NOW, wall: NOW, workerId: 'w', leaseMs: null, defaultLeaseMs: 1_000 }
+      expect(await ledger.beatNative(['a', 'b'], beat)).toEqual([
+        { outcome: 'cancelled', job: { id: 'a', queue: 'q', generation: 0 } },
+        { outcome: 'ignored' },
+      ])
+    })
+
+    it('end when a job with that id is stored', async () => {
+      await ledger.cancelAny('a', 'q', NOW)
+      await ledger.insert(newJob({ id: 'a', queue: 'q' }), NOW)
+      expect(ledger.isTombstoned('a')).toBe(false)
+      expect(cancelledIn(['q'])).toEqual([])
+      // Generation 1, because workers that have heard of the tombstone drop tokens of generation 0.
+      expect(row('a')).toMatchObject({ state: 'available', generation: 1 })
+      await Promise.all([ledger.insert(newJob({ id: 'b' }), NOW), ledger.cancelAny('b', 'q', NOW)])
+      expect([row('b').state, ledger.isTombstoned('b')]).toEqual(['cancelled', false])
+    })
+
+    it('are listed with cancelled jobs whose token is out, newest first, for the given queues', async () => {
+      const cancelled = async (queue: string, at: number): Promise<string> => {
+        const { id } = await pushed(ledger, { queue })
+        await ledger.cancel(id, NOW + at)
+        return id
+      }
+      const [first, third] = [await cancelled('q', 1), await cancelled('r', 3)]
+      await ledger.cancelAny('second', 'q', NOW + 2)
+      await ledger.cancelAny('elsewhere', 's', NOW + 4)
+      const back = await cancelled('q', 5)
+      ledger.tokenReturned(back, 0)
+      await ledger.handOver([])
+      await plant({ id: third, generation: 2 })
+      const [one, two, three] = [
+        { id: first, generation: 0 },
+        { id: 'second', generation: 0 },
+        { id: third, generation: 2 },
+      ]
+      const all = { cancelled: [three, two, one], truncated: false }
+      expect(ledger.tombstones(['q', 'r', 'q'], 3)).toEqual(all)
+      const newest = { cancelled: [three, two], truncated: true }
+      expect(ledger.tombstones(['q', 'r'], 2)).toEqual(newest)
+      expect(ledger.tombstones(['nowhere'], 2)).toEqual({ cancelled: [], truncated: false })
+    })
+
+    it.each(['jobs', 'unknown ids'])(
+      'are listed with a note when there are more than the limit: %s',
+      async (kind) => {
+        // More than the first page of a queue, and not stored in the order of their times.
+        const earlier = Array.from({ length: 10 }, (_, i) => `earlier-${i}`)
+        for (const [i, id] of ['c', 'b', 'a', ...earlier].entries()) {
+          if (kind === 'jobs') await pushed(ledger, { id, queue: 'q' })
+          if (kind === 'jobs') await ledger.cancel(id, NOW - i)
+          else await ledger.cancelAny(id, 'q', NOW - i)
+        }
+        const [a, b, c] = ['a', 'b', 'c'].map((id) => ({ id, generation: 0 }))
+        expect(ledger.tombstones(['q'], 2)).toEqual({ cancelled: [c, b], truncated: true })
+        expect(ledger.tombstones(['q'], 3)).toEqual({ cancelled: [c, b, a], truncated: true })
+        expect(ledger.tombstones(['q'], 13)).toMatchObject({ truncated: false })
+      },
+    )
+
+    it('are dated anew when the id is cancelled again, and survive a restart', async () => {
+      await ledger.cancelAny('a', 'q', NOW)
+      await ledger.cancelAny('b', 'q', NOW + 1)
+      await ledger.cancelAny('a', 'q', NOW + 2)
+      await harness.reopen()
+      expect(cancelledIn(['q'])).toEqual(['a', 'b'])
+      expect(ledger.isTombstoned('b')).toBe(true)
+    })
+
+    it('are pruned like withdrawn rows, up to the limit', async () => {
+      for (const at of [1, 2, 3]) await ledger.cancelAny(`t${at}`, 'q', NOW + at)
+      const never = { completed: 0, cancelled: 0, discarded: 0, deadLetters: 0 }
+      expect(await ledger.prune({ ...never, withdrawn: NOW + 3 }, NOW, 1)).toBe(1)
+      expect(await ledger.prune({ ...never, withdrawn: NOW + 3 }, NOW, 9)).toBe(1)
+      expect(cancelledIn(['q'])).toEqual(['t3'])
+      expect(ledger.isTombstoned('t1')).toBe(false)
+    })
+
+    it('are written once for two cancellations in one group commit', async () => {
+      await Promise.all([ledger.cancelAny('a', 'q', NOW), ledger.cancelAny('a', 'q', NOW)])
+      expect(cancelledIn(['q'])).toEqual(['a'])
+    })
+  })
+
+  describe('a cancelled job', () => {
+    it('is pruned once its token is back, although the broadcast to the workers is still owed', async () => {
+      const { id } = await pushed(ledger)
+      await ledger.cancel(id, NOW)
+      const cutoffs = {
+        completed: 0,
+        cancelled: NOW + 1,
+        discarded: 0,
+        withdrawn: 0,
+        deadLetters: 0,
+      }
+      expect(await ledger.prune(cutoffs, NOW, 9)).toBe(0)
+      ledger.tokenReturned(id, 0)
+      expect(await ledger.prune(cutoffs, NOW, 9)).toBe(1)
+      expect([ledger.find(id), ledger.outboxPage(0, 9)]).toEqual([null, []])
+      // A new job uses the id, and the old nonce belongs to no row.
+      await ledger.insert(newJob({ id }), NOW)
+      expect(row(id)).toMatchObject({ state: 'available', generation: 0 })
+      expect(ledger.tombstones(['default'], 9).cancelled).toEqual([])
+    })
+  })
+}

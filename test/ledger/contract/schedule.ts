@@ -1,0 +1,386 @@
+import { afterEach, beforeEach, describe, expect, it, type MockInstance, vi } from 'vitest'
+import { EXPIRED } from '../../../src/job/dead-letter.ts'
+import type { JobRow, NewJob } from '../../../src/job/job.ts'
+import type { ExpireTerms } from '../../../src/ledger/ledger.ts'
+import { newJob } from '../../support/gateway/jobs.ts'
+import {
+  FAILED,
+  fenceOf,
+  fetched,
+  NOW,
+  owedBy,
+  pushed,
+  settleLazily,
+  staleQueues,
+  TERMS,
+  token,
+  type UnderTest,
+} from '../harness.ts'
+
+/** The two clocks differ, so that a test fails when the ledger reads the wrong one. */
+const WALL = NOW + 7_200_000
+
+/** Jobs that become claimable, or expire, when their time has come. */
+export function scheduleContract({ ledger, row, plant }: UnderTest): void {
+  const stored = async (start: NewJob['start'], given: Partial<NewJob> = {}): Promise<JobRow> => {
+    const job = newJob({ ...given, start })
+    await ledger.insert(job, NOW)
+    return row(job.id)
+  }
+  const scheduled = (dueAt: number) => stored({ state: 'scheduled', dueAt })
+  const retrying = async (dueAt: number, rungMs: number | null): Promise<JobRow> => {
+    const job = await fetched(ledger)
+    const to = { to: 'retryable', dueAt, delayMs: 250, rungMs, isTokenBack: true } as const
+    await ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to })
+    return row(job.id)
+  }
+
+  describe('adoptSchedule', () => {
+    const start = { state: 'scheduled', dueAt: WALL + 5 } as const
+
+    it('stores a scheduled job like a PUSH, and a repetition changes nothing', async () => {
+      const job = newJob({ start, queue: 'adopted' })
+      expect(await ledger.adoptSchedule(job, NOW)).toMatchObject({
+        outcome: 'inserted',
+        generation: 0,
+        outbox: null,
+      })
+      const stored = row(job.id)
+      expect(stored).toMatchObject({ state: 'scheduled', dueAt: WALL + 5, attempt: 0 })
+      expect(ledger.queues().map(({ name }) => name)).toContain('adopted')
+      const again = { ...job, start: { state: 'available' } } as const
+      expect(await ledger.adoptSchedule(again, NOW)).toEqual({ outcome: 'duplicate' })
+      expect(row(job.id)).toEqual(stored)
+    })
+
+    it('leaves an ended job unchanged', async () => {
+      const { id } = await stored(start)
+      await ledger.cancel(id, NOW)
+      const before = row(id)
+      expect(await ledger.adoptSchedule(newJob({ id, start }), NOW)).toEqual({
+        outcome: 'duplicate',
+      })
+      expect(row(id)).toEqual(before)
+    })
+
+    it('drops a job that was cancelled before it arrived, however often it arrives', async () => {
+      const job = newJob({ start })
+      // Both are in one group commit, and the cancellation was asked for first.
+      const [, first] = await Promise.all([
+        ledger.cancelAny(job.id, job.queue, NOW),
+        ledger.adoptSchedule(job, NOW),
+      ])
+      expect(first).toEqual({ outcome: 'tombstoned' })
+      expect(await ledger.adoptSchedule(job, NOW)).toEqual({ outcome: 'tombstoned' })
+      expect(ledger.find(job.id)).toBeNull()
+      expect(ledger.isTombstoned(job.id)).toBe(true)
+    })
+  })
+
+  describe('activate', () => {
+    it('makes a pending job available, with a token to be published', async () => {
+      const job = await stored({ state: 'pending', dueAt: null }, { queue: 'q' })
+      const activated = await ledger.activate(job.id, NOW + 5, WALL)
+      expect(activated).toEqual(row(job.id))
+      const { outbox } = row(job.id)
+      expect(row(job.id)).toEqual({
+        ...job,
+        state: 'available',
+        outbox,
+        tokenOut: true,
+        activatedAt: NOW + 5,
+        enqueuedAt: NOW + 5,
+      })
+      expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
+      expect(ledger.counts('q')).toMatchObject({ pending: 0, available: 1 })
+    })
+
+    it('schedules a pending job whose time is later by the wall clock', async () => {
+      const job = await stored({ state: 'pending', dueAt: WALL + 1 }, { queue: 'q' })
+      const activated = await ledger.activate(job.id, NOW + 5, WALL)
+      expect(activated).toEqual({ ...job, state: 'scheduled', activatedAt: NOW + 5 })
+      expect(ledger.counts('q')).toMatchObject({ pending: 0, scheduled: 1 })
+      expect(ledger.nextDue().scheduled).toBe(WALL + 1)
+    })
+
+    it('makes a job available at once when its time has come', async () => {
+      const job = await stored({ state: 'pending', dueAt: WALL })
+      expect(await ledger.activate(job.id, NOW, WALL)).toMatchObject({
+        state: 'available',
+        dueAt: null,
+        tokenOut: true,
+      })
+    })
+
+    it('is stale for a job that is not pending, and for the second of two calls', async () => {
+      const { id } = await stored({ state: 'pending', dueAt: null })
+      const twice = await Promise.all([1, 2].map(() => ledger.activate(id, NOW, WALL)))
+      expect(twice.map((result) => result === 'stale')).toEqual([false, true])
+      const ended = await stored({ state: 'pending', dueAt: null })
+      await ledger.cancel(ended.id, NOW)
+      const waiting = [await scheduled(WALL - 1), await retrying(NOW, null)]
+      const others = [ended, ...waiting, await fetched(ledger)].map((job) => job.id)
+      for (const other of [id, ...others, 'nobody']) {
+        const before = ledger.find(other)
+        expect(await ledger.activate(other, NOW, WALL)).toBe('stale')
+        expect(ledger.find(other)).toEqual(before)
+      }
+    })
+  })
+
+  describe('sendAhead', () => {
+    it('owes the plugin the token of each job that is due by the given time, once', async () => {
+      const [later, soon] = [await scheduled(WALL + 2_000), await scheduled(WALL + 1_000)]
+      await pushed(ledger)
+      const before = row(later.id)
+      expect(await ledger.sendAhead(WALL + 1_000, 9)).toBe(1)
+      expect(await ledger.sendAhead(WALL + 1_000, 9)).toBe(0)
+      expect(row(soon.id)).toMatchObject({ state: 'scheduled', rungMs: 0, tokenOut: true })
+      expect(ledger.outboxPage(0, 9)).toContainEqual(owedBy(row(soon.id)))
+      expect(row(later.id)).toEqual(before)
+    })
+
+    it('leaves no token owed at the due time when the exchange has confirmed it', async () => {
+      const [there, lost] = [await scheduled(WALL), await scheduled(WALL)]
+      await ledger.sendAhead(WALL, 9)
+      ledger.confirmed(row(there.id).outbox ?? 0)
+      await settleLazily(ledger)
+      await ledger.promote(NOW, WALL, 9)
+      expect(row(there.id)).toMatchObject({ state: 'available', outbox: null, tokenOut: true })
+      expect(row(lost.id).outbox).not.toBeNull()
+    })
+
+    it('drops the owed token when the exchange confirms it after the promotion', async () => {
+      const { id } = await scheduled(WALL)
+      await ledger.sendAhead(WALL, 9)
+      const { outbox } = row(id)
+      await ledger.promote(NOW, WALL, 9)
+      ledger.confirmed(outbox ?? 0)
+      await settleLazily(ledger)
+      expect(row(id)).toMatchObject({ state: 'available', outbox: null, rungMs: 0 })
+    })
+
+    it('is repeated after the queue was lost, because the exchange then routes the token nowhere', async () => {
+      const { id } = await scheduled(WALL)
+      await ledger.sendAhead(WALL, 9)
+      ledger.confirmed(row(id).outbox ?? 0)
+      await settleLazily(ledger)
+      await ledger.rearm(row(id).queue, NOW)
+      expect(row(id)).toMatchObject({ state: 'scheduled', rungMs: null, outbox: null })
+      expect(await ledger.sendAhead(WALL, 9)).toBe(1)
+    })
+
+    it('leaves a broadcast to be published when the job is cancelled afterwards', async () => {
+      const { id } = await scheduled(WALL)
+      await ledger.sendAhead(WALL, 9)
+      await ledger.cancel(id, NOW)
+      expect(row(id)).toMatchObject({ state: 'cancelled', tokenOut: true })
+      expect(ledger.outboxPage(0, 9)).toEqual([owedBy(row(id))])
+    })
+  })
+
+  describe('promote', () => {
+    it("makes scheduled jobs due by the wall clock, and retries due by the ledger's clock", async () => {
+      const [due, ahead] = [await scheduled(WALL), await scheduled(WALL + 1)]
+      const [retry, later] = [await retrying(NOW + 7, null), await retrying(NOW + 8, null)]
+      const promoted = await ledger.promote(NOW + 7, WALL, 10)
+      expect(new Set(promoted.map(({ id }) => id))).toEqual(new Set([due.id, retry.id]))
+      for (const { id } of promoted) {
+        const before = id === due.id ? due : retry
+        expect(row(id)).toEqual({
+          ...before,
+          state: 'available',
+          outbox: row(id).outbox,
+          tokenOut: true,
+          dueAt: null,
+          enqueuedAt: NOW + 7,
+        })
+        expect(promoted).toContainEqual(row(id))
+      }
+      expect([ahead, later]).toEqual([row(ahead.id), row(later.id)])
+      expect(ledger.outboxPage(0, 10)).toHaveLength(2)
+      expect(await ledger.promote(NOW + 7, WALL, 10)).toEqual([])
+    })
+
+    it('promotes the most overdue jobs first, across both kinds, up to its limit', async () => {
+      const late = [300, 400, 100, 200]
+      const jobs = await Promise.all(
+        late.map((ms, i) => (i % 2 ? scheduled(WALL - ms) : retrying(NOW - ms, null))),
+      )
+      const ids = [1, 0, 3, 2].map((i) => jobs[i]?.id)
+      const first = await ledger.promote(NOW, WALL, 3)
+      const rest = await ledger.promote(NOW, WALL, 3)
+      expect([first.length, rest.length]).toEqual([3, 1])
+      expect([...first, ...rest].map(({ id }) => id)).toEqual(ids)
+    })
+
+    it('owes no second token when the rung has confirmed the one it holds', async () => {
+      const { id, outbox } = await retrying(NOW, 250)
+      ledger.confirmed(outbox ?? 0)
+      const [promoted] = await ledger.promote(NOW, WALL, 10)
+      expect(promoted).toMatchObject({ id, outbox: null, rungMs: 250, tokenOut: true })
+      const [claimed] = await ledger.claim([token(id, { attempt: 2 })], TERMS)
+      expect(claimed).toMatchObject({ verdict: 'claimed', job: { retryDelayMs: 250 } })
+    })
+
+    it('owes the queue a token when the rung has not confirmed its own', async () => {
+      const owing = await retrying(NOW, 250)
+      const [promoted] = await ledger.promote(NOW, WALL, 10)
+      expect(promoted).toMatchObject({ id: owing.id, rungMs: null, state: 'available' })
+      expect(promoted?.outbox).toBeGreaterThan(owing.outbox ?? 0)
+      expect(ledger.outboxPage(0, 9)).toEqual([owedBy(row(owing.id))])
+    })
+
+    it('promotes a job once when called twice at once, and never an ended job', async () => {
+      const [mine, ended] = [await scheduled(WALL), await scheduled(WALL)]
+      await ledger.cancel(ended.id, NOW)
+      const both = await Promise.all([1, 2].map(() => ledger.promote(NOW, WALL, 10)))
+      expect(both.map((jobs) => jobs.map(({ id }) => id))).toEqual([[mine.id], []])
+      expect(row(ended.id).state).toBe('cancelled')
+    })
+  })
+
+  describe('nextDue', () => {
+    it('is the earliest due time of each kind that is still waiting', async () => {
+      expect(ledger.nextDue()).toEqual({ retryable: null, scheduled: null })
+      const first = await scheduled(NOW + 7)
+      await scheduled(NOW + 9)
+      await stored({ state: 'pending', dueAt: NOW + 1 })
+      await retrying(NOW + 3, 250)
+      await retrying(NOW + 2, null)
+      expect(ledger.nextDue()).toEqual({ retryable: NOW + 2, scheduled: NOW + 7 })
+      await ledger.cancel(first.id, NOW)
+      await ledger.promote(NOW + 3, NOW, 10)
+      expect(ledger.nextDue()).toEqual({ retryable: null, scheduled: NOW + 9 })
+    })
+  })
+
+  describe('expire', () => {
+    // A constant clock, so that expire does not stop early for the time that it takes.
+    let clock: MockInstance<typeof performance.now>
+    beforeEach(() => {
+      clock = vi.spyOn(performance, 'now').mockReturnValue(0)
+    })
+    afterEach(() => clock.mockRestore())
+
+    const terms: ExpireTerms = { now: NOW, wall: WALL, limit: 10 }
+    const expiring = (start: NewJob['start'], expiresAt = WALL, given: Partial<NewJob> = {}) =>
+      stored(start, { queue: 'q', expiresAt, ...given })
+
+    it('discards jobs whose expiry has passed by the wall clock', async () => {
+      const jobs = [
+        await expiring({ state: 'available' }),
+        await expiring({ state: 'scheduled', dueAt: WALL + 9 }),
+        await expiring({ state: 'pending', dueAt: null }),
+      ]
+      const left = await expiring({ state: 'available' }, WALL + 1)
+      const expired = await ledger.expire(terms)
+      expect(expired.map(({ job }) => job.id)).toEqual(jobs.map(({ id }) => id))
+      for (const [i, before] of jobs.entries()) {
+        expect(expired[i]?.job).toEqual(row(before.id))
+        expect(expired[i]?.job).toEqual({
+          ...before,
+          state: 'discarded',
+          error: EXPIRED,
+          outbox: null,
+          discardedAt: NOW,
+          deadLetterCopied: true,
+        })
+      }
+      expect(row(left.id)).toEqual(left)
+      expect(ledger.counts('q')).toMatchObject({ available: 1, discarded: 3, scheduled: 0 })
+      expect(staleQueues(ledger)).toEqual([])
+      const [late] = await ledger.claim([token(jobs[0]?.id ?? '')], TERMS)
+      expect(late?.verdict).toBe('drop')
+    })
+
+    it('keeps tokenOut for a token in a rung, and not for a retry that the ledger holds', async () => {
+      const inRung = await retrying(NOW + 9, 250)
+      const held = await retrying(NOW + 9, null)
+      await plant(
+        { id: inRung.id, expiresAt: WALL, outbox: null },
+        { id: held.id, expiresAt: WALL },
+      )
+      const expired = await ledger.expire(terms)
+      const out = new Map(expired.map(({ job }) => [job.id, job.tokenOut]))
+      expect([out.get(inRung.id), out.get(held.id)]).toEqual([true, false])
+    })
+
+    it("clears tokenOut of a held retry, even if the previous attempt's token was still out", async () => {
+      const [held, owing] = [await retrying(NOW + 9, null), await retrying(NOW + 9, null)]
+      const queued = await pushed(ledger, { expiresAt: WALL })
+      const before = { expiresAt: WALL, tokenOut: true }
+      await plant(
+        { id: held.id, ...before },
+        { id: owing.id, ...before, outbox: 7 },
+        { id: queued.id, outbox: null },
+      )
+      await ledger.expire(terms)
+      const ids = [held.id, owing.id, queued.id]
+      expect(ids.map((id) => row(id).tokenOut)).toEqual([false, true, true])
+    })
+
+    it('clears the holder of a job that a native worker had', async () => {
+      const { id } = await expiring({ state: 'available' })
+      await plant({ id, holder: 'native' })
+      await ledger.expire(terms)
+      expect(row(id)).toMatchObject({ state: 'discarded', holder: null })
+    })
+
+    it('says for each job whether its token still had to be published', async () => {
+      const waiting = await expiring({ state: 'scheduled', dueAt: WALL + 9 })
+      const owing = await expiring({ state: 'available' })
+      const confirmed = await pushed(ledger, { expiresAt: WALL })
+      ledger.confirmed(confirmed.outbox)
+      const expired = await ledger.expire(terms)
+      const owed = new Map(expired.map(({ job, isTokenOwed }) => [job.id, isTokenOwed]))
+      const ids = [waiting.id, owing.id, confirmed.id]
+      expect(ids.map((id) => owed.get(id))).toEqual([false, true, false])
+    })
+
+    it.each([
+      ['{"args":[],"retry":{"on_exhaustion":"dead_letter"}}', true],
+      ['{"args":[],"retry":{"on_exhaustion":"discard"}}', false],
+      ['{"args":[],"retry":{}}', false],
+      // A damaged row gets the default, and must not stop the expiry of the others.
+      ['{"args":', false],
+    ])(
+      'makes an expired job a dead letter only if its own policy says so: %s',
+      async (envelope, isListed) => {
+        const [one, other] = [
+          await expiring({ state: 'available' }, WALL, { envelope }),
+          await expiring({ state: 'available' }),
+        ]
+        const expired = await ledger.expire(terms)
+        expect(expired.map(({ job }) => job.isDeadLetter)).toEqual([isListed, false])
+        expect(ledger.deadLetters({ queue: 'q', limit: 5, offset: 0 })).toEqual({
+          jobs: isListed ? [row(one.id)] : [],
+          total: isListed ? 1 : 0,
+        })
+        expect(row(other.id)).toMatchObject({ state: 'discarded', isDeadLetter: false })
+      },
+    )
+
+    it('leaves active and ended jobs alone, and respects its limit, most overdue first', async () => {
+      const active = await fetched(ledger, { expiresAt: WALL })
+      const ended = await expiring({ state: 'available' })
+      await ledger.cancel(ended.id, NOW)
+      for (const at of [3, 1, 2]) await expiring({ state: 'available' }, WALL - at)
+      const first = await ledger.expire({ ...terms, limit: 2 })
+      expect(first.map(({ job }) => WALL - (job.expiresAt ?? 0))).toEqual([3, 2])
+      expect(await ledger.expire(terms)).toHaveLength(1)
+      expect(row(active.id)).toEqual(active)
+      expect(row(ended.id).state).toBe('cancelled')
+    })
+
+    it('expires a job once when called twice at once, and a claim in the same group commit drops it', async () => {
+      const { id } = await pushed(ledger, { expiresAt: WALL })
+      const [first, second, [late]] = await Promise.all([
+        ledger.expire(terms),
+        ledger.expire(terms),
+        ledger.claim([token(id)], TERMS),
+      ])
+      expect([first.length, second.length, late?.verdict]).toEqual([1, 0, 'drop'])
+    })
+  })
+}

@@ -1,0 +1,562 @@
+import { describe, expect, it } from 'vitest'
+import {
+  freshRow,
+  JOB_STATES,
+  type JobState,
+  type NewJob,
+  type Unique,
+} from '../../../src/job/job.ts'
+import type { Admitted, InsertedAll } from '../../../src/ledger/enqueued.ts'
+import { IDEMPOTENCY_MS } from '../../../src/ledger/idempotency.ts'
+import { newJob } from '../../support/gateway/jobs.ts'
+import { newGraph } from '../../support/gateway/workflows.ts'
+import {
+  died,
+  expectCounts,
+  fenceOf,
+  insertedOf,
+  NOW,
+  pushed,
+  settleLazily,
+  TERMS,
+  token,
+  type UnderTest,
+} from '../harness.ts'
+
+const LIVE: readonly JobState[] = ['scheduled', 'available', 'pending', 'active', 'retryable']
+
+/** Unique jobs, and requests with an `Idempotency-Key`. */
+export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void {
+  const claim = (over: Partial<Unique> = {}): Unique => ({
+    key: 'k',
+    states: LIVE,
+    periodMs: null,
+    onConflict: 'reject',
+    ...over,
+  })
+  const job = (over: Partial<Unique> = {}, given: Partial<NewJob> = {}) =>
+    newJob({ createdAt: NOW, ...given, unique: claim(over) })
+  const large = (mebibytes: number, over: Partial<Unique> = {}) =>
+    job(over, { envelope: `{"args":["${'x'.repeat(mebibytes * 1024 * 1024)}"]}` })
+  const stored = (inserted: InsertedAll): Admitted[] => {
+    if (inserted.outcome !== 'inserted') throw new Error(inserted.outcome)
+    return inserted.stored
+  }
+
+  describe('a unique job', () => {
+    it('is stored when no other job has its key', async () => {
+      const first = job()
+      const inserted = insertedOf(await ledger.insert(first, NOW))
+      expect(inserted).not.toHaveProperty('replacing')
+      expect(row(first.id)).toEqual(freshRow(first, inserted))
+      expect(await ledger.insert(job({ key: 'other' }), NOW)).toMatchObject({ outcome: 'inserted' })
+      expect(await ledger.insert(newJob(), NOW)).toMatchObject({ outcome: 'inserted' })
+      expect(await ledger.insert(job(), NOW)).toEqual({
+        outcome: 'conflict',
+        existing: row(first.id),
+      })
+    })
+
+    it('does not conflict with a job whose key differs in its last character only', async () => {
+      const key = '0123456789abcdef'.repeat(4)
+      const first = await pushed(ledger, job({ key }))
+      const alike = { key: `${key.slice(0, -1)}0`, states: JOB_STATES }
+      expect(await ledger.insert(job(alike), NOW)).toMatchObject({ outcome: 'inserted' })
+      expect(await ledger.insert(job({ ...alike, onConflict: 'replace' }), NOW)).toMatchObject({
+        replacing: { cancelled: [{}] },
+      })
+      expect(row(first.id)).toMatchObject({ state: 'available' })
+    })
+
+    it.each(JOB_STATES)(
+      'conflicts as %s when the policy of the new job names that state',
+      async (state) => {
+        const { id } = await pushed(ledger, job())
+        await plant({ id, state })
+        const others = JOB_STATES.filter((other) => other !== state)
+        expect(await ledger.insert(job({ states: [state] }), NOW)).toMatchObject({
+          outcome: 'conflict',
+          existing: { id, state },
+        })
+        expect(await ledger.insert(job({ states: others }), NOW)).toMatchObject({
+          outcome: 'inserted',
+        })
+      },
+    )
+
+    it('does not conflict once it is withdrawn', async () => {
+      const { id, outbox } = await pushed(ledger, job())
+      await ledger.withdraw(id, outbox)
+      const again = job({ states: JOB_STATES }, { id })
+      expect(await ledger.insert(again, NOW)).toMatchObject({ outcome: 'inserted', generation: 1 })
+      expect(await ledger.insert(job(), NOW)).toMatchObject({ outcome: 'conflict' })
+    })
+
+    it('conflicts for its period, counted from its creation', async () => {
+      const { id } = await pushed(ledger, job())
+      const next = (now: number) => ledger.insert(job({ periodMs: 1_000 }, { createdAt: now }), now)
+      expect(await next(NOW + 999)).toMatchObject({ outcome: 'conflict', existing: { id } })
+      expect(await next(NOW + 1_000)).toMatchObject({ outcome: 'inserted' })
+      // Now the second job conflicts.
+      expect(await next(NOW + 1_001)).toMatchObject({ outcome: 'conflict' })
+    })
+
+    it('counts as discarded once it has expired, even before the ledger discards it', async () => {
+      const past = await pushed(ledger, job({}, { expiresAt: Date.now() - 1 }))
+      const discarded = { states: [...LIVE, 'discarded' as const] }
+      expect(await ledger.insert(job(discarded), NOW)).toMatchObject({ outcome: 'conflict' })
+      const next = job({ onConflict: 'ignore' }, { expiresAt: Date.now() + 60_000 })
+      expect(await ledger.insert(next, NOW)).toMatchObject({ outcome: 'inserted' })
+      expect(row(past.id)).toMatchObject({ state: 'available' })
+      expect(await ledger.insert(job(), NOW)).toMatchObject({ existing: { id: next.id } })
+    })
+
+    it('conflicts while it runs, although its expiry has passed', async () => {
+      const running = await pushed(ledger, job({}, { expiresAt: NOW + 1 }))
+      await ledger.claim([token(running.id)], { ...TERMS, wall: NOW })
+      expect(row(running.id)).toMatchObject({ state: 'active' })
+      expect(await ledger.insert(job(), NOW)).toMatchObject({ outcome: 'conflict' })
+    })
+
+    it('conflicts as completed, although its expiry has passed', async () => {
+      const { id } = await pushed(ledger, job({}, { expiresAt: NOW + 1 }))
+      await ledger.claim([token(id)], { ...TERMS, wall: NOW })
+      await ledger.complete(id, {}, { now: NOW, result: null })
+      const next = job({ states: [...LIVE, 'completed'] })
+      expect(await ledger.insert(next, NOW)).toMatchObject({
+        outcome: 'conflict',
+        existing: { id, state: 'completed' },
+      })
+    })
+
+    it('is stored once when 64 jobs with its key come in one group commit', async () => {
+      const outcomes = await Promise.all(
+        Array.from({ length: 64 }, (_, i) =>
+          ledger.insert(job({ onConflict: i % 2 === 0 ? 'reject' : 'ignore' }), NOW),
+        ),
+      )
+      const kinds = outcomes.map(({ outcome }) => outcome)
+      expect(kinds.filter((kind) => kind === 'inserted')).toHaveLength(1)
+      expect(kinds.filter((kind) => kind === 'conflict')).toHaveLength(31)
+      expect(kinds.filter((kind) => kind === 'existing')).toHaveLength(32)
+      expect(ledger.counts('default').available).toBe(1)
+    })
+
+    it('keeps its key over a restart, and through a retry although another job has the key', async () => {
+      const first = job()
+      await ledger.insert(first, NOW)
+      await harness.reopen()
+      await ledger.claim([token(first.id)], TERMS)
+      const change = { now: NOW, error: '{}', errors: '[]', to: 'available' } as const
+      // Another job could take the key, because its own policy names pending jobs only.
+      await ledger.insert(job({ states: ['pending'] }), NOW)
+      expect(await ledger.fail(first.id, fenceOf(row(first.id)), change)).toMatchObject({
+        state: 'available',
+      })
+      expect(await ledger.insert(job(), NOW)).toMatchObject({ outcome: 'conflict' })
+    })
+
+    it('makes a new job with its key wait while it may still be withdrawn', async () => {
+      const { id } = await pushed(ledger, job())
+      for (const onConflict of ['reject', 'ignore', 'replace'] as const) {
+        const isUnsettled = (other: string) => other === id
+        expect(await ledger.insert(job({ onConflict }), NOW, { isUnsettled })).toEqual({
+          outcome: 'unsettled',
+          id,
+        })
+        const batch = [newJob(), job({ onConflict })]
+        expect(await ledger.insertAll(batch, NOW, { isUnsettled })).toMatchObject({
+          outcome: 'unsettled',
+          id,
+        })
+        expect(ledger.find(batch[0]?.id ?? '')).toBeNull()
+      }
+      expect(row(id).state).toBe('available')
+    })
+  })
+
+  it('boundWaits dates a unique job back that was created while the clock was ahead', async () => {
+    const [ahead, periodMs] = [NOW + 86_400_000, 1000]
+    const first = job({ periodMs }, { createdAt: ahead })
+    await ledger.insert(first, ahead)
+    await ledger.boundWaits(NOW)
+    expect(row(first.id).createdAt).toBe(NOW)
+    const next = (now: number) => ledger.insert(job({ periodMs }, { createdAt: now }), now)
+    expect(await next(NOW + 999)).toMatchObject({ outcome: 'conflict' })
+    expect(await next(NOW + 1000)).toMatchObject({ outcome: 'inserted' })
+    await ledger.boundWaits(NOW + 1000)
+    expect(row(first.id).createdAt).toBe(NOW)
+  })
+
+  it("boundWaits dates it back even when the newest row is a native job with its publisher's date", async () => {
+    const ahead = NOW + 86_400_000
+    const first = job({ periodMs: 1000 }, { createdAt: ahead })
+    await ledger.insert(first, ahead)
+    const native = newJob({ createdAt: NOW - 10 })
+    await ledger.claim([token(native.id, { adopt: () => native })], TERMS)
+    await ledger.boundWaits(NOW)
+    expect(row(first.id).createdAt).toBe(NOW)
+  })
+
+  describe('a unique job with ignore', () => {
+    it('stores nothing and returns the existing job', async () => {
+      const { id } = await pushed(ledger, job())
+      const other = job({ onConflict: 'ignore' })
+      expect(await ledger.insert(other, NOW)).toEqual({ outcome: 'existing', job: row(id) })
+      expect(ledger.find(other.id)).toBeNull()
+    })
+  })
+
+  describe('a unique job with replace', () => {
+    const replacing = (over: Partial<NewJob> = {}) => job({ onConflict: 'replace' }, over)
+
+    it.each(LIVE)(
+      'cancels a job that is %s, and stores the new one in the same commit',
+      async (state) => {
+        const { id } = await pushed(ledger, job())
+        await plant({ id, state })
+        const next = replacing()
+        const inserted = insertedOf(await ledger.insert(next, NOW + 5))
+        expect(inserted.replacing?.cancelled).toEqual([
+          { job: row(id), previousState: state, isTokenOwed: expect.any(Boolean) },
+        ])
+        // Its token is out, so a broadcast to the workers is owed.
+        expect(row(id)).toMatchObject({
+          state: 'cancelled',
+          cancelledAt: NOW + 5,
+          outbox: expect.any(Number),
+        })
+        expect(row(next.id).state).toBe('available')
+      },
+    )
+
+    it('leaves ended jobs unchanged', async () => {
+      const { id } = await pushed(ledger, job())
+      await plant({ id, state: 'completed' })
+      const next = job({ onConflict: 'replace', states: JOB_STATES })
+      expect(insertedOf(await ledger.insert(next, NOW))).not.toHaveProperty('replacing')
+      expect(row(id).state).toBe('completed')
+    })
+
+    it('cancels nothing when the new job is refused', async () => {
+      const { id } = await pushed(ledger, job())
+      const taken = await pushed(ledger)
+      const before = row(id)
+      expect(await ledger.insert(replacing({ id: taken.id }), NOW)).toEqual({
+        outcome: 'duplicate',
+      })
+      expect(row(id)).toEqual(before)
+      expect(ledger.counts('default')).toMatchObject({ available: 2, cancelled: 0 })
+      // Another write of the same group commit is not rolled back with it.
+      const [refused, beside] = await Promise.all([
+        ledger.insert(replacing({ id: taken.id }), NOW),
+        ledger.insert(newJob(), NOW),
+      ])
+      expect([refused.outcome, beside.outcome]).toEqual(['duplicate', 'inserted'])
+    })
+
+    it('cancels 100 jobs with its key, and conflicts with more', async () => {
+      const push = (count: number) =>
+        ledger.insertAll(
+          Array.from({ length: count }, () => job({ states: ['pending'] })),
+          NOW,
+        )
+      await push(100)
+      const inserted = insertedOf(await ledger.insert(replacing(), NOW))
+      expect(inserted.replacing?.cancelled).toHaveLength(100)
+      await push(100)
+      expect(await ledger.insert(replacing(), NOW)).toMatchObject({ outcome: 'conflict' })
+      expect(ledger.counts('default')).toMatchObject({ available: 101, cancelled: 100 })
+    })
+
+    it('cancels several jobs only when they are small together, and a single job of any size', async () => {
+      await ledger.insertAll([large(17), large(16, { states: ['pending'] })], NOW)
+      expect(await ledger.insert(replacing(), NOW)).toMatchObject({ outcome: 'conflict' })
+      const alone = await pushed(ledger, large(33, { key: 'alone' }))
+      expect(await ledger.insert(job({ key: 'alone', onConflict: 'replace' }), NOW)).toMatchObject({
+        replacing: { cancelled: [{ job: { id: alone.id } }] },
+      })
+    })
+
+    it('cancels no job while one of them may still be withdrawn', async () => {
+      const [first, second] = [job(), job({ states: ['pending'] })]
+      for (const one of [first, second]) await ledger.insert(one, NOW)
+      const isUnsettled = (id: string) => id === second.id
+      const unsettled = { outcome: 'unsettled', id: second.id }
+      expect(await ledger.insert(replacing(), NOW, { isUnsettled })).toEqual(unsettled)
+      expect(ledger.counts('default')).toMatchObject({ available: 2, cancelled: 0 })
+    })
+
+    it('takes over the schedule of the old job with replace_except_schedule', async () => {
+      const start = { state: 'scheduled', dueAt: NOW + 500 } as const
+      const { id } = await pushed(ledger, job({}, { start, envelope: '{"scheduled_at":"then"}' }))
+      const next = job({ onConflict: 'replace_except_schedule' }, { envelope: '{"args":[2]}' })
+      const inserted = insertedOf(await ledger.insert(next, NOW))
+      expect(row(id).state).toBe('cancelled')
+      expect(row(next.id)).toMatchObject({
+        state: 'scheduled',
+        dueAt: NOW + 500,
+        envelope: '{"args":[2],"scheduled_at":"then"}',
+      })
+      expect(freshRow(inserted.replacing?.job ?? next, inserted)).toEqual(row(next.id))
+    })
+
+    it('keeps its own time with plain replace', async () => {
+      const start = { state: 'scheduled', dueAt: NOW + 500 } as const
+      const { id } = await pushed(ledger, job({}, { start }))
+      const next = job({ onConflict: 'replace' })
+      await ledger.insert(next, NOW)
+      expect(row(id).state).toBe('cancelled')
+      expect(row(next.id)).toMatchObject({ state: 'available', dueAt: null })
+    })
+  })
+
+  describe('a batch of unique jobs', () => {
+    it('is refused at the first job that conflicts, also with an earlier job of the batch', async () => {
+      const { id } = await pushed(ledger, job())
+      const batch = [newJob({ queue: 'new' }), job()]
+      expect(await ledger.insertAll(batch, NOW)).toEqual({
+        outcome: 'conflict',
+        index: 1,
+        existing: row(id),
+      })
+      const own = [job({ key: 'own' }, { queue: 'new' }), job({ key: 'own' })]
+      expect(await ledger.insertAll(own, NOW)).toMatchObject({
+        outcome: 'conflict',
+        index: 1,
+        existing: { id: own[0]?.id },
+      })
+      expect([...batch, ...own].map((one) => ledger.find(one.id))).toEqual([null, null, null, null])
+      expect(ledger.queues().map(({ name }) => name)).toEqual(['default'])
+    })
+
+    it('returns the existing job for ignore, also when that is an earlier job of the batch', async () => {
+      const { id } = await pushed(ledger, job())
+      const ignore = { onConflict: 'ignore' } as const
+      const batch = [job(ignore), job({ ...ignore, key: 'own' }), job({ ...ignore, key: 'own' })]
+      const [first, second, third] = stored(await ledger.insertAll(batch, NOW))
+      expect(first).toEqual({ outcome: 'existing', job: row(id) })
+      expect(second?.outcome).toBe('inserted')
+      expect(third).toEqual({ outcome: 'existing', job: row(batch[1]?.id ?? '') })
+    })
+
+    it('replaces 1,000 jobs, and conflicts with more', async () => {
+      const replaceAt = (key: string) => job({ key, onConflict: 'replace' })
+      const keys = Array.from({ length: 11 }, (_, i) => `k${i}`)
+      const others = keys.flatMap((key) =>
+        Array.from({ length: key === 'k10' ? 1 : 100 }, () => job({ key, states: ['pending'] })),
+      )
+      await ledger.insertAll(others, NOW)
+      expect(await ledger.insertAll(keys.map(replaceAt), NOW)).toMatchObject({
+        outcome: 'conflict',
+        index: 10,
+      })
+      expect(ledger.counts('default')).toMatchObject({ available: 1_001, cancelled: 0 })
+      const batch = await ledger.insertAll(keys.slice(0, 10).map(replaceAt), NOW)
+      expect(batch.outcome).toBe('inserted')
+      expect(ledger.counts('default')).toMatchObject({ available: 11, cancelled: 1_000 })
+    })
+
+    it('replaces 64 MiB of jobs, and conflicts with more', async () => {
+      const keys = ['a', 'b', 'c']
+      await ledger.insertAll([...keys.map((key) => large(33, { key })), job({ key: 'd' })], NOW)
+      const replaceAt = (key: string) => job({ key, onConflict: 'replace' })
+      const insert = (...of: string[]) => ledger.insertAll(of.map(replaceAt), NOW)
+      expect(await insert('a', 'b', 'd')).toMatchObject({ outcome: 'conflict', index: 1 })
+      expect(ledger.counts('default')).toMatchObject({ available: 4, cancelled: 0 })
+      expect(await insert('d', 'b')).toMatchObject({ outcome: 'inserted' })
+    })
+
+    it('replaces an earlier job of the batch, whose token is never published', async () => {
+      const replace = { onConflict: 'replace' } as const
+      const outside = await pushed(ledger, job())
+      const batch = [job(replace), job(replace)]
+      const [first, second] = stored(await ledger.insertAll(batch, NOW)).map(insertedOf)
+      const [id = '', last = ''] = batch.map((one) => one.id)
+      expect(first?.replacing?.cancelled.map((one) => one.job.id)).toEqual([outside.id])
+      expect(second?.replacing?.cancelled).toEqual([
+        { job: row(id), previousState: 'available', isTokenOwed: expect.any(Boolean) },
+      ])
+      expect(row(outside.id)).toMatchObject({ state: 'cancelled', tokenOut: true })
+      // Because no token of it is out, retention may prune it.
+      expect(row(id)).toMatchObject({ state: 'cancelled', tokenOut: false })
+      expect(row(last)).toMatchObject({ state: 'available', tokenOut: true })
+    })
+  })
+
+  describe('a unique dead letter', () => {
+    const withPolicy = (unique: object) => JSON.stringify({ args: [], unique })
+
+    it('takes its key again when it is retried, if the key is free', async () => {
+      const { id } = await died(ledger, job({}, { envelope: withPolicy({}) }))
+      const rival = await pushed(ledger, job())
+      expect(await ledger.revive(id, 0, NOW)).toEqual({
+        outcome: 'conflict',
+        existing: row(rival.id),
+        uniqueKey: 'k',
+      })
+      expect(row(id)).toMatchObject({ state: 'discarded', isDeadLetter: true })
+      await ledger.cancel(rival.id, NOW)
+      expect(await ledger.revive(id, 0, NOW)).toMatchObject({ state: 'available', generation: 1 })
+      expect(await ledger.insert(job(), NOW)).toMatchObject({ outcome: 'conflict' })
+    })
+
+    it('applies its own policy when it is retried, and does not conflict with itself', async () => {
+      const envelope = withPolicy({ period: 'PT1S' })
+      const states = { unique_extra: { states: ['discarded', 'available'] } }
+      const self = JSON.stringify({ ...JSON.parse(withPolicy({})), ...states })
+      const [first, second] = [
+        await died(ledger, job({ key: 'a' }, { envelope })),
+        await died(ledger, job({ key: 'b' }, { envelope: self })),
+      ]
+      await ledger.insert(job({ key: 'a' }), NOW)
+      expect(await ledger.revive(first.id, 0, NOW + 999)).toMatchObject({ outcome: 'conflict' })
+      expect(await ledger.revive(first.id, 0, NOW + 1_000)).toMatchObject({ state: 'available' })
+      expect(await ledger.revive(second.id, 0, NOW)).toMatchObject({ state: 'available' })
+    })
+
+    it('gives up its key when it is deleted', async () => {
+      const { id } = await died(ledger, job({}, { envelope: withPolicy({}) }))
+      await ledger.deleteDeadLetter(id, NOW)
+      const next = job({ states: JOB_STATES })
+      expect(await ledger.insert(next, NOW)).toMatchObject({ outcome: 'inserted' })
+    })
+  })
+
+  describe('a job that was published natively', () => {
+    it('has its key, but is not checked for a conflict', async () => {
+      await pushed(ledger, job())
+      const native = job({}, { id: 'n' })
+      const [result] = await ledger.claim([token('n', { adopt: () => native })], TERMS)
+      expect(result).toMatchObject({ verdict: 'claimed' })
+      const next = job({ states: ['active'] })
+      expect(await ledger.insert(next, NOW)).toMatchObject({
+        outcome: 'conflict',
+        existing: { id: 'n' },
+      })
+    })
+  })
+
+  describe('a request with an idempotency key', () => {
+    const request = { key: 'jobs a', fingerprint: 'f' }
+
+    it('is remembered with its job for a day, also after a restart', async () => {
+      const { id } = newJob()
+      await ledger.insert(newJob({ id }), NOW, { request })
+      await harness.reopen()
+      const remembered = { fingerprint: 'f', ids: [id], existing: [] }
+      expect(ledger.idempotency.find(request.key, NOW)).toEqual(remembered)
+      expect(ledger.idempotency.find(request.key, NOW + IDEMPOTENCY_MS - 1)).toEqual(remembered)
+      expect(ledger.idempotency.find(request.key, NOW + IDEMPOTENCY_MS)).toBeNull()
+      expect(ledger.idempotency.find('jobs b', NOW)).toBeNull()
+    })
+
+    it('stores nothing while it is remembered, and counts as new a day later', async () => {
+      const first = newJob()
+      await ledger.insert(first, NOW, { request })
+      const again = newJob()
+      const remembered = { fingerprint: 'f', ids: [first.id], existing: [] }
+      const answered = { outcome: 'remembered', remembered }
+      const other = { request: { ...request, fingerprint: 'g' } }
+      expect(await ledger.insert(again, NOW + 1, other)).toEqual(answered)
+      expect(await ledger.insertAll([again], NOW + 1, other)).toEqual(answered)
+      expect(ledger.find(again.id)).toBeNull()
+      await ledger.insert(again, NOW + IDEMPOTENCY_MS, other)
+      expect(ledger.idempotency.find(request.key, NOW + IDEMPOTENCY_MS)).toEqual({
+        fingerprint: 'g',
+        ids: [again.id],
+        existing: [],
+      })
+    })
+
+    it('is remembered with the existing jobs that were returned', async () => {
+      const { id } = await pushed(ledger, job())
+      const batch = [newJob(), job({ onConflict: 'ignore' })]
+      await ledger.insertAll(batch, NOW, { request })
+      expect(ledger.idempotency.find(request.key, NOW)).toEqual({
+        fingerprint: 'f',
+        ids: [batch[0]?.id, id],
+        existing: [1],
+      })
+    })
+
+    it('is remembered with the workflow, cron entry or schema that it stored, and stores it once', async () => {
+      const asked = (name: string) => ({ ...request, key: name })
+      const workflow = newGraph({ a: [] })
+      const schema = { uri: 'urn:a', type: 'a', version: 1, content: '{}', createdAt: NOW }
+      const definition = {
+        ...{ name: 'c', expression: '* * * * *', timezone: 'UTC', overlap: 'skip' as const },
+        ...{ isEnabled: false, description: null, template: { type: 'a', args: [] } },
+      }
+      const terms = { nextRunAt: null, createdAt: NOW, limit: 9 }
+      const store = () => [
+        ledger.workflows.create(workflow, NOW, asked('w')),
+        ledger.cron.register(definition, { ...terms, keyed: { request: asked('c'), now: NOW } }),
+        ledger.schemas.insert(schema, 9, asked('s')),
+      ]
+      const outcomes = async () => (await Promise.all(store())).map(({ outcome }) => outcome)
+      expect(await outcomes()).toEqual(['created', 'registered', 'inserted'])
+      const seq = String(ledger.cron.find('c')?.seq)
+      const ids = { w: [workflow.id], c: ['c', seq], s: ['urn:a'] }
+      for (const [key, named] of Object.entries(ids)) {
+        expect(ledger.idempotency.find(key, NOW)).toMatchObject({ ids: named, existing: [] })
+      }
+      expect(await outcomes()).toEqual(['remembered', 'remembered', 'remembered'])
+      const other = { ...workflow, nodes: [] }
+      expect(await ledger.workflows.create(other, NOW, asked('x'))).toEqual({
+        outcome: 'duplicate',
+      })
+      expect(ledger.idempotency.find('x', NOW)).toBeNull()
+    })
+
+    it('is not remembered when nothing was stored', async () => {
+      const { id } = await pushed(ledger, job())
+      await ledger.insert(newJob({ id }), NOW, { request })
+      await ledger.insert(job(), NOW, { request })
+      await ledger.insertAll([newJob(), job()], NOW, { request })
+      expect(ledger.idempotency.find(request.key, NOW)).toBeNull()
+    })
+
+    it('is forgotten when its job is withdrawn, but not when a worker has the job', async () => {
+      const withdrawn = newJob()
+      const { outbox } = insertedOf(await ledger.insert(withdrawn, NOW, { request }))
+      expect(await ledger.withdraw(withdrawn.id, outbox ?? 0, request.key)).toBe(true)
+      expect(ledger.idempotency.find(request.key, NOW)).toBeNull()
+      const started = newJob()
+      const nonce = insertedOf(await ledger.insert(started, NOW, { request })).outbox ?? 0
+      await ledger.claim([token(started.id)], TERMS)
+      expect(await ledger.withdraw(started.id, nonce, request.key)).toBe(false)
+      expect(ledger.idempotency.find(request.key, NOW)).not.toBeNull()
+      const batch = { key: 'jobs/batch a', fingerprint: 'f' }
+      await ledger.insertAll([newJob({ id: 'b' })], NOW, { request: batch })
+      await ledger.withdrawAll([row('b')], batch.key)
+      expect(ledger.idempotency.find(batch.key, NOW)).toBeNull()
+    })
+
+    it('is pruned after a day, oldest first, up to the limit', async () => {
+      for (let i = 0; i < 5; i++) {
+        await ledger.insert(newJob(), NOW + i, { request: { key: `${i}`, fingerprint: 'f' } })
+      }
+      // The key is used again, which makes it the newest.
+      const again = { request: { key: '0', fingerprint: 'f' } }
+      await ledger.insert(newJob(), NOW + IDEMPOTENCY_MS, again)
+      const left = () =>
+        [0, 1, 2, 3, 4].filter((i) => ledger.idempotency.find(`${i}`, NOW + 5) !== null)
+      const day = NOW + IDEMPOTENCY_MS
+      expect(await ledger.idempotency.prune(day, 10)).toBe(0)
+      expect(await ledger.idempotency.prune(day + 3, 2)).toBe(2)
+      expect(left()).toEqual([0, 3, 4])
+      expect(await ledger.idempotency.prune(day + 3, 10)).toBe(1)
+      expect(left()).toEqual([0, 4])
+    })
+  })
+
+  it('the counts stay right after replaced jobs and a refused batch', async () => {
+    await ledger.insert(job(), NOW)
+    await ledger.insertAll([job({ onConflict: 'replace' }), job({ onConflict: 'replace' })], NOW)
+    await ledger.insertAll([job({ onConflict: 'replace' }), job()], NOW)
+    await settleLazily(ledger)
+    expectCounts(harness)
+    expect(ledger.counts('default')).toMatchObject({ available: 1, cancelled: 2 })
+  })
+}

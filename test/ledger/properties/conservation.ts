@@ -1,0 +1,246 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { JobRow } from '../../../src/job/job.ts'
+import type { ClaimResult, FailureChange } from '../../../src/ledger/leases.ts'
+import type { Ledger } from '../../../src/ledger/ledger.ts'
+import { newJob } from '../../support/gateway/jobs.ts'
+import {
+  copyCame,
+  FAILED,
+  fenceOf,
+  type LedgerHarness,
+  NOW,
+  rowOf,
+  settleLazily,
+  TERMS,
+  token,
+  type UnderTest,
+} from '../harness.ts'
+
+const RUNG_MS = 250
+
+const MOVES = [
+  'publish',
+  'publish',
+  'publishUnconfirmed',
+  'deliver',
+  'deliver',
+  'deliver',
+  'ack',
+  'failToRung',
+  'failToRung',
+  'failToLedger',
+  'loseLease',
+  'nack',
+  'discardHandedOver',
+  'handOver',
+  'release',
+  'wait',
+  'wait',
+  'promote',
+  'crash',
+  'loseQueue',
+  'loseRung',
+  'revive',
+] as const
+
+type Move = (typeof MOVES)[number]
+
+/** No sequence of faults may leave a live job without a token in RabbitMQ or one owed by the ledger. */
+export function conservationContract({ harness }: UnderTest): void {
+  describe('a job and its tokens under any sequence of moves and faults', () => {
+    it('ends once the faults are over', async () => {
+      await fc.assert(
+        fc.asyncProperty(fc.array(fc.constantFrom(...MOVES), { maxLength: 40 }), async (moves) => {
+          const world = await World.begin(harness)
+          for (const move of moves) await world.play(move)
+          await world.drain()
+          expect(world.state()).toMatch(/completed|discarded/)
+        }),
+        { numRuns: 150 },
+      )
+    })
+  })
+}
+
+interface Token {
+  generation: number
+  attempt: number
+}
+
+/** One job, and the parts of RabbitMQ that matter: a queue, a rung, a delivery that the gateway holds. */
+class World {
+  readonly #harness: LedgerHarness
+  readonly #id: string
+  readonly #name: string
+  #queue: Token[] = []
+  #rung: Token[] = []
+  #held: Token | null = null
+  #now = NOW
+
+  static async begin(harness: LedgerHarness): Promise<World> {
+    const job = newJob({ queue: `q-${newJob().id}`, maxAttempts: 6 })
+    await harness.ledger.insert(job, NOW)
+    return new World(harness, job.id, job.queue)
+  }
+
+  constructor(harness: LedgerHarness, id: string, queue: string) {
+    this.#harness = harness
+    this.#id = id
+    this.#name = queue
+  }
+
+  get #ledger(): Ledger {
+    return this.#harness.ledger
+  }
+
+  get #row(): JobRow {
+    return rowOf(this.#ledger, this.#id)
+  }
+
+  state(): string {
+    return this.#row.state
+  }
+
+  async play(move: Move): Promise<void> {
+    switch (move) {
+      case 'publish':
+        return await this.#publish(true)
+      case 'publishUnconfirmed':
+        return await this.#publish(false)
+      case 'deliver':
+        return await this.#deliver()
+      case 'wait':
+        return this.#wait()
+      case 'promote':
+        await this.#ledger.promote(this.#now, this.#now, 10)
+        return
+      case 'crash':
+        return await this.#crash()
+      case 'loseQueue':
+        return await this.#loseQueue()
+      case 'loseRung':
+        this.#rung = []
+        await this.#ledger.rearmRung({ queue: this.#name, delayMs: RUNG_MS }, this.#now)
+        return
+      case 'revive':
+        await this.#ledger.revive(this.#id, this.#row.generation, this.#now)
+        return
+      default:
+        return await this.#endLease(move)
+    }
+  }
+
+  /** Publishes the owed token to where the row points. A confirm may be lost, the message is not. */
+  async #publish(isConfirmed: boolean): Promise<void> {
+    const { state, outbox, rungMs, generation, attempt } = this.#row
+    if (outbox === null || (state === 'retryable' && rungMs === null)) return
+    const next = { generation, attempt: attempt + 1 }
+    if (state === 'available') this.#queue.push(next)
+    if (state === 'retryable') this.#rung.push(next)
+    if (!isConfirmed) return
+    if (state === 'discarded') this.#ledger.copyConfirmed(this.#id, outbox)
+    else this.#ledger.confirmed(outbox)
+    await settleLazily(this.#ledger)
+  }
+
+  async #deliver(): Promise<void> {
+    const next = this.#queue.shift()
+    if (!next) return
+    const terms = { ...TERMS, now: this.#now, wall: this.#now }
+    const [result] = await this.#ledger.claim([token(this.#id, next)], terms)
+    await this.#settle(next, result?.verdict)
+  }
+
+  async #settle(next: Token, verdict: ClaimResult['verdict'] | undefined): Promise<void> {
+    if (verdict === 'claimed') {
+      this.#held = next
+      return
+    }
+    if (verdict === 'hold') this.#queue.push(next)
+    if (verdict === 'hand-over') this.#held = null
+    if (verdict === 'dead-letter' || verdict === 'exhausted') {
+      await copyCame(this.#ledger, this.#id, next.generation)
+    }
+    if (verdict !== 'hold') this.#ledger.tokenReturned(this.#id, next.generation)
+    await settleLazily(this.#ledger)
+  }
+
+  /** The rung's TTL passes before or after the due time in the ledger. This move never promotes. */
+  #wait(): void {
+    this.#now += RUNG_MS
+    this.#queue.push(...this.#rung.splice(0))
+  }
+
+  async #crash(): Promise<void> {
+    await this.#harness.reopen()
+    this.#giveBack()
+  }
+
+  /** RabbitMQ requeues the delivery, which the gateway has not acknowledged. */
+  #giveBack(): void {
+    if (this.#held) this.#queue.unshift(this.#held)
+    this.#held = null
+  }
+
+  async #loseQueue(): Promise<void> {
+    this.#queue = []
+    this.#held = null
+    await this.#ledger.rearm(this.#name, this.#now)
+  }
+
+  async #endLease(move: Move): Promise<void> {
+    const row = this.#row
+    if (row.state !== 'active') return
+    const held = this.#held
+    if (move === 'handOver') {
+      await this.#ledger.handOver([row])
+      this.#held = null
+    } else if (move === 'release') {
+      await this.#ledger.release(row.id, fenceOf(row))
+      this.#giveBack()
+    } else if (move === 'ack') {
+      await this.#ledger.complete(row.id, fenceOf(row), { now: this.#now, result: null })
+      this.#held = null
+    } else if (move !== 'nack' || held) {
+      await this.#ledger.fail(row.id, fenceOf(row), this.#failure(move, held !== null))
+      // Law 2 publishes before it acknowledges; acknowledging first must not lose the job either.
+      this.#held = null
+    }
+  }
+
+  #failure(move: Move, isTokenBack: boolean): FailureChange {
+    const record = { ...FAILED, now: this.#now }
+    const retry = {
+      to: 'retryable',
+      dueAt: this.#now + RUNG_MS,
+      delayMs: RUNG_MS,
+      isTokenBack,
+    } as const
+    switch (move) {
+      case 'failToRung':
+        return { ...record, ...retry, rungMs: RUNG_MS }
+      case 'failToLedger':
+        return { ...record, ...retry, rungMs: null }
+      case 'nack':
+        return { ...record, to: 'discarded', isDeadLetter: true, copy: 'nack' }
+      case 'discardHandedOver':
+        return { ...record, to: 'discarded', isDeadLetter: true, copy: 'publish' }
+      default:
+        return { ...record, to: 'available' }
+    }
+  }
+
+  /** Works without faults: publishes what is owed, promotes what is due, completes what is delivered. */
+  async drain(): Promise<void> {
+    for (let round = 0; round < 20; round++) {
+      await this.play('ack')
+      if (this.#row.state === 'completed' || this.#row.state === 'discarded') return
+      await this.play('publish')
+      await this.play('wait')
+      await this.play('promote')
+      await this.play('publish')
+      await this.play('deliver')
+    }
+  }
+}

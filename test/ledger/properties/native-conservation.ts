@@ -1,0 +1,503 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { JobRow } from '../../../src/job/job.ts'
+import { decideNativeClaim } from '../../../src/job/native/claim.ts'
+import type { ReportedEvent, Said } from '../../../src/job/native/report.ts'
+import type { Ledger } from '../../../src/ledger/ledger.ts'
+import { newJob } from '../../support/gateway/jobs.ts'
+import {
+  copyCame,
+  FAILED,
+  fenceOf,
+  type LedgerHarness,
+  NOW,
+  rowOf,
+  settleLazily,
+  TERMS,
+  token,
+  type UnderTest,
+} from '../harness.ts'
+
+const RUNG_MS = 250
+const LEASE_MS = 1000
+
+const MOVES = [
+  'relay',
+  'relay',
+  'relayUnconfirmed',
+  'take',
+  'take',
+  'take',
+  'takeUnreported',
+  'die',
+  'die',
+  'release',
+  'release',
+  'releaseThenDie',
+  'dieReleasing',
+  'done',
+  'retry',
+  'retry',
+  'retryThenDie',
+  'reportRetryThenDie',
+  'leaveRetry',
+  'discard',
+  'reportDiscardThenDie',
+  'beat',
+  'hear',
+  'hear',
+  'httpTake',
+  'httpTake',
+  'httpTakeNackLost',
+  'httpAck',
+  'httpCrash',
+  'loseLease',
+  'loseLease',
+  'wait',
+  'promote',
+  'crash',
+  'deleteQueue',
+  'deleteQueue',
+  'missQueue',
+  'dropHead',
+  'httpRequeue',
+  'httpRequeueUnconfirmed',
+  'httpFailToRung',
+  'httpFailToRung',
+  'handOver',
+  'loseRung',
+  'revive',
+  'revive',
+  'other',
+  'other',
+  'other',
+  'other',
+  'httpFail',
+  'httpFail',
+  'httpDiscard',
+  'httpDiscardNackLost',
+] as const
+
+type Move = (typeof MOVES)[number]
+
+/**
+ * Two native workers and the gateway, each of which can die at any point: a job always has a token in
+ * RabbitMQ, a token that the ledger owes, or a worker that runs it.
+ */
+export function nativeConservationContract({ harness }: UnderTest): void {
+  describe('a job of native workers under any sequence of moves and faults', () => {
+    it('ends once the faults are over, and has its DLX copy when it is discarded', async () => {
+      await fc.assert(
+        fc.asyncProperty(histories, fc.integer({ min: 1, max: 6 }), async (moves, maxAttempts) => {
+          const world = await World.begin(harness, maxAttempts)
+          for (const move of moves) await world.play(move)
+          await world.drain()
+          expect(world.state()).toMatch(/completed|discarded/)
+          await world.drainEnded()
+          expect(world.isCopyMissing()).toBe(false)
+        }),
+        { numRuns: 600 },
+      )
+    })
+  })
+}
+
+const DEAD = { to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
+
+/** Long enough for a few deaths in a row, and short enough that the job seldom ends before. */
+const histories = fc.array(fc.constantFrom(...MOVES), { maxLength: 16, size: 'max' })
+
+interface Token {
+  generation: number
+  attempt: number
+  redelivered: boolean
+  /** The queue was deleted while a worker or the gateway had the token, which cannot be requeued. */
+  isVoid?: boolean
+}
+
+interface Running {
+  token: Token
+  attempt: number
+}
+
+class World {
+  readonly #harness: LedgerHarness
+  readonly #id: string
+  #queue: Token[] = []
+  #rung: Token[] = []
+  /** What each of the two native workers runs; a worker that died comes back under a new name. */
+  #natives: [Running | null, Running | null] = [null, null]
+  #names: [number, number] = [1, 1]
+  /** The native worker that makes the next move. */
+  #at: 0 | 1 = 0
+  /** The delivery that the gateway holds. */
+  #held: Token | null = null
+  /** The reports in the control queue. */
+  #reports: ReportedEvent[] = []
+  #now = NOW
+  /** The token was lost with its queue, or acknowledged, so that no nack can make a DLX copy of it. */
+  #isTokenLost = false
+
+  static async begin(harness: LedgerHarness, maxAttempts: number): Promise<World> {
+    const id = newJob().id
+    const over = { maxAttempts, visibilityTimeoutMs: LEASE_MS, timeoutMs: 0 }
+    await harness.ledger.insert(newJob({ id, queue: `q-${id}`, ...over }), NOW)
+    return new World(harness, id)
+  }
+
+  constructor(harness: LedgerHarness, id: string) {
+    this.#harness = harness
+    this.#id = id
+  }
+
+  get #native(): Running | null {
+    return this.#natives[this.#at]
+  }
+
+  set #native(running: Running | null) {
+    this.#natives[this.#at] = running
+  }
+
+  get #ledger(): Ledger {
+    return this.#harness.ledger
+  }
+
+  get #row(): JobRow {
+    return rowOf(this.#ledger, this.#id)
+  }
+
+  state(): string {
+    return this.#row.state
+  }
+
+  /** Whether the DLX queue lacks the copy of a discarded job (seed 002 §5.5). */
+  isCopyMissing(): boolean {
+    const { state, deadLetterCopied } = this.#row
+    return state === 'discarded' && !deadLetterCopied && !this.#isTokenLost
+  }
+
+  async play(move: Move): Promise<void> {
+    switch (move) {
+      case 'relay':
+      case 'relayUnconfirmed':
+        return await this.#relay(move === 'relay')
+      case 'take':
+      case 'takeUnreported':
+        return await this.#take(move === 'take')
+      case 'die':
+        return this.#die()
+      case 'release':
+      case 'releaseThenDie':
+      case 'dieReleasing':
+        return this.#release(move)
+      case 'beat':
+        return await this.#beat()
+      case 'hear':
+        return await this.#hear()
+      case 'httpTake':
+      case 'httpTakeNackLost':
+        return await this.#httpTake(move === 'httpTakeNackLost')
+      case 'httpAck':
+        return await this.#httpAck()
+      case 'httpCrash':
+        return this.#httpCrash()
+      case 'httpRequeue':
+      case 'httpRequeueUnconfirmed':
+        return await this.#httpRequeue(move === 'httpRequeueUnconfirmed')
+      case 'httpFail':
+      case 'httpFailToRung':
+        return await this.#httpFail(move === 'httpFailToRung' ? RUNG_MS : null)
+      case 'httpDiscard':
+      case 'httpDiscardNackLost':
+        return await this.#httpDiscard(move === 'httpDiscardNackLost')
+      case 'dropHead': {
+        const dropped = this.#queue.shift()
+        return dropped && (await this.#dies(dropped, true))
+      }
+      case 'loseLease':
+        return await this.#loseLease()
+      case 'wait':
+        this.#now += RUNG_MS
+        this.#queue.push(...this.#rung.splice(0))
+        return
+      case 'deleteQueue':
+      case 'missQueue':
+        return await this.#missQueue(move === 'deleteQueue')
+      case 'other':
+        this.#at = this.#at === 0 ? 1 : 0
+        return
+      case 'handOver':
+        return await this.#handOver()
+      case 'loseRung':
+        return await this.#loseRung()
+      case 'revive':
+        if (this.#row.state !== 'discarded') return
+        await this.#ledger.revive(this.#id, this.#row.generation, this.#now)
+        return
+      case 'promote':
+        await this.#ledger.promote(this.#now, this.#now, 10)
+        return
+      case 'crash':
+        this.#httpCrash()
+        return await this.#harness.reopen()
+      default:
+        return await this.#end(move)
+    }
+  }
+
+  /** Publishes the owed token to where the row points. A confirm may be lost, the message is not. */
+  async #relay(isConfirmed: boolean): Promise<void> {
+    const { state, outbox, generation, attempt } = this.#row
+    if (outbox === null || !['available', 'retryable', 'discarded'].includes(state)) return
+    const next = { generation, attempt: attempt + 1, redelivered: false }
+    if (state === 'available') this.#queue.push(next)
+    if (state === 'retryable') this.#rung.push(next)
+    if (state !== 'discarded') this.#isTokenLost = false
+    if (!isConfirmed) return
+    if (state === 'discarded') this.#ledger.copyConfirmed(this.#id, outbox)
+    else this.#ledger.confirmed(outbox)
+    await settleLazily(this.#ledger)
+  }
+
+  async #take(isReported: boolean): Promise<void> {
+    if (this.#native !== null) return
+    const next = this.#queue.shift()
+    if (next === undefined) return
+    const attempt = next.redelivered ? await this.#ask(next) : next.attempt
+    if (attempt === null) return
+    this.#native = { token: next, attempt }
+    if (isReported) this.#tell(attempt, { event: 'started' })
+  }
+
+  /** Claims a redelivered token. Returns the attempt to run it as, or null. */
+  async #ask(next: Token): Promise<number | null> {
+    const row = this.#row
+    const decision = decideNativeClaim({ ...next, workerId: this.#name }, row, {
+      now: this.#now,
+      wall: this.#now,
+      isTombstoned: false,
+      isHeldHere: this.#held !== null,
+    })
+    if (decision.decision === 'run') return decision.attempt
+    if (decision.decision === 'discard') await this.#dies(next)
+    else if (decision.handOver) await this.#ledger.handOverAny(row)
+    return null
+  }
+
+  get #name(): string {
+    return `native-${'ab'[this.#at]}-${this.#names[this.#at]}`
+  }
+
+  #tell(attempt: number, said: Said): void {
+    const generation = this.#native?.token.generation ?? this.#row.generation
+    this.#reports.push({ id: this.#id, generation, attempt, workerId: this.#name, said })
+  }
+
+  /**
+   * The gateway finds a queue missing, which an operator has deleted with its messages or which exists
+   * after all: it reads the control queue, declares the queue again and publishes.
+   */
+  async #missQueue(isGone: boolean): Promise<void> {
+    if (isGone) {
+      this.#isTokenLost = true
+      this.#queue = []
+      for (const running of this.#natives) if (running) running.token.isVoid = true
+      if (this.#held) this.#held.isVoid = true
+    }
+    await this.#hear()
+    await this.#ledger.rearm(this.#row.queue, this.#now)
+    await this.#relay(true)
+  }
+
+  #giveBack(token: Token): void {
+    if (!token.isVoid) this.#queue.unshift({ ...token, redelivered: true })
+  }
+
+  #die(): void {
+    if (this.#native) this.#giveBack(this.#native.token)
+    this.#native = null
+    this.#names[this.#at]++
+  }
+
+  /** A worker shuts down and comes back under a new name or the same; `dieReleasing` only reports it. */
+  #release(how: 'release' | 'releaseThenDie' | 'dieReleasing'): void {
+    if (this.#native === null) return
+    const { token: back, attempt } = this.#native
+    this.#tell(attempt, { event: 'released', tokenAttempt: back.attempt })
+    if (how === 'dieReleasing') return
+    this.#giveBack(back)
+    this.#native = null
+    if (how === 'releaseThenDie') this.#names[this.#at]++
+  }
+
+  async #beat(): Promise<void> {
+    if (this.#native === null) return
+    const beat = { now: this.#now, wall: this.#now, workerId: this.#name, leaseMs: null }
+    await this.#ledger.beatNative([this.#id], { ...beat, defaultLeaseMs: LEASE_MS })
+  }
+
+  /** The gateway reads the control queue. */
+  async #hear(): Promise<void> {
+    const terms = { now: this.#now, defaultLeaseMs: LEASE_MS, random: () => 0 }
+    await this.#ledger.applyReports(this.#reports.splice(0), terms)
+  }
+
+  /** RabbitMQ dead-letters a delivery that was nacked, or a message that its queue has dropped. */
+  async #dies(dead: Token, wasInQueue = false): Promise<void> {
+    const describe = () => ({ error: '1', errors: '[]', isDeadLetter: true })
+    const letter = { ...token(this.#id, dead), describe, isExpired: false, wasInQueue }
+    await this.#ledger.discardDead(letter, { now: this.#now, wall: this.#now })
+  }
+
+  async #end(move: Move): Promise<void> {
+    const running = this.#native
+    if (running === null) return
+    const { attempt } = running
+    const failure = { code: 'e', type: 'e', message: 'm', retryable: true }
+    const failed = (outcome: Extract<Said, { event: 'failed' }>['outcome']) =>
+      this.#tell(attempt, { event: 'failed', failure, outcome })
+    const retried = { decision: 'retry', delay_ms: RUNG_MS, rung_ms: RUNG_MS } as const
+    if (move.startsWith('r') && move !== 'reportDiscardThenDie') {
+      const { generation } = running.token
+      this.#rung.push({ generation, attempt: attempt + 1, redelivered: false })
+      if (move !== 'retryThenDie') failed(retried)
+    }
+    if (move === 'done') this.#tell(attempt, { event: 'completed', result: null })
+    if (move === 'leaveRetry') failed(null)
+    if (move === 'discard' || move === 'reportDiscardThenDie') failed({ decision: 'discard' })
+    if (move.endsWith('ThenDie')) return this.#die()
+    // The worker has acknowledged the token, so whoever discards the job now has no delivery to nack.
+    if (move === 'done' || move === 'leaveRetry') this.#isTokenLost = true
+    this.#native = null
+    if (move === 'discard' && !running.token.isVoid) await this.#dies(running.token)
+  }
+
+  async #httpTake(isNackLost: boolean): Promise<void> {
+    if (this.#held !== null) return
+    const next = this.#queue.shift()
+    if (next === undefined) return
+    const terms = { ...TERMS, now: this.#now, wall: this.#now }
+    const [result] = await this.#ledger.claim([token(this.#id, next)], terms)
+    const verdict = result?.verdict
+    if (verdict === 'claimed') this.#held = next
+    else if (verdict === 'hold') this.#queue.push(next)
+    else if (verdict === 'dead-letter' || verdict === 'exhausted') {
+      if (isNackLost) return this.#giveBack(next)
+      await this.#copied(next)
+    } else if (verdict !== 'rearmed') this.#ledger.tokenReturned(this.#id, next.generation)
+  }
+
+  async #httpAck(): Promise<void> {
+    if (this.#held === null) return
+    const { attempt } = this.#row
+    await this.#ledger.complete(
+      this.#id,
+      { attempt, workerId: 'worker-1' },
+      { now: this.#now, result: null },
+    )
+    this.#held = null
+  }
+
+  /** A client without a worker id fails the job, even one that a native worker runs. */
+  async #httpFail(rungMs: number | null): Promise<void> {
+    const row = this.#row
+    if (row.state !== 'active') return
+    if (rungMs !== null) await this.#ledger.recordRung({ queue: row.queue, delayMs: rungMs })
+    const retry = { to: 'retryable', dueAt: this.#now + RUNG_MS, delayMs: RUNG_MS, rungMs } as const
+    const change = { ...FAILED, now: this.#now, ...retry, isTokenBack: this.#held !== null }
+    await this.#ledger.fail(row.id, fenceOf(row), change)
+    this.#held = null
+  }
+
+  async #httpDiscard(isNackLost: boolean): Promise<void> {
+    const row = this.#row
+    if (row.state !== 'active') return
+    await this.#ledger.fail(row.id, fenceOf(row), { ...FAILED, now: this.#now, ...DEAD })
+    if (isNackLost) this.#httpCrash()
+    else await this.#nackHeld()
+  }
+
+  async #nackHeld(): Promise<void> {
+    const held = this.#held
+    this.#held = null
+    if (held && !held.isVoid) await this.#copied(held)
+  }
+
+  async #copied({ generation }: Token): Promise<void> {
+    await copyCame(this.#ledger, this.#id, generation)
+    this.#ledger.tokenReturned(this.#id, generation)
+    await settleLazily(this.#ledger)
+  }
+
+  /** When another token is owed, this one is acknowledged after that, or requeued if its publish fails. */
+  async #httpRequeue(isUnconfirmed: boolean): Promise<void> {
+    const row = this.#row
+    if (row.state !== 'active') return
+    const tokenAttempt = this.#held?.attempt ?? null
+    const released = await this.#ledger.release(row.id, { ...fenceOf(row), tokenAttempt })
+    if (released !== 'stale' && (released.outbox === null || isUnconfirmed)) this.#httpCrash()
+    this.#held = null
+  }
+
+  /** The lease is longer than RabbitMQ's delivery timeout: `acknowledgeEarly`. */
+  async #handOver(): Promise<void> {
+    if (this.#held === null) return
+    await this.#ledger.handOver([this.#row])
+    this.#held = null
+  }
+
+  /** The rung is gone; the gateway reads the control queue before it arms the retries again. */
+  async #loseRung(): Promise<void> {
+    this.#isTokenLost ||= this.#rung.length > 0
+    this.#rung = []
+    await this.#hear()
+    await this.#ledger.rearmRung({ queue: this.#row.queue, delayMs: RUNG_MS }, this.#now)
+    await this.#relay(true)
+  }
+
+  /** The gateway loses its channels, and RabbitMQ requeues its deliveries. */
+  #httpCrash(): void {
+    if (this.#held) this.#giveBack(this.#held)
+    this.#held = null
+  }
+
+  /** Does what the reaper does. */
+  async #loseLease(): Promise<void> {
+    this.#now += LEASE_MS + 1
+    for (const row of this.#ledger.overdue(this.#now, 10)) {
+      if (row.id !== this.#id) continue
+      const record = { ...FAILED, now: this.#now }
+      const isNative = row.holder === 'native'
+      const isAgain = isNative || row.attempt < row.maxAttempts
+      const change = isAgain ? ({ to: 'available' } as const) : DEAD
+      await this.#ledger.fail(row.id, fenceOf(row), { ...record, ...change })
+      if (isAgain) this.#held = null
+      else await this.#nackHeld()
+    }
+  }
+
+  /** Plays until the job has ended, without further faults. */
+  async drain(): Promise<void> {
+    await this.play('die')
+    await this.play('other')
+    await this.play('die')
+    await this.play('httpCrash')
+    for (let round = 0; round < 20; round++) {
+      for (const move of ['hear', 'loseLease', 'relay', 'wait', 'promote', 'relay'] as const) {
+        await this.play(move)
+      }
+      for (const move of ['take', 'done', 'hear'] as const) await this.play(move)
+      if (/completed|discarded/.test(this.state())) return
+    }
+  }
+
+  /** Delivers the remaining tokens to the gateway, or to a worker that claims them. */
+  async drainEnded(): Promise<void> {
+    const takes = ['httpTake', 'take'] as const
+    for (let round = 0; round < 20; round++) {
+      for (const move of ['wait', 'relay', takes[round % 2], 'die', 'hear'] as const) {
+        if (move) await this.play(move)
+      }
+    }
+  }
+}

@@ -1,0 +1,4 @@
+import { ledgerContract, RULES } from '../contract.ts'
+import { sqliteHarnesses } from './harness.ts'
+
+ledgerContract('SQLite', sqliteHarnesses(), RULES)

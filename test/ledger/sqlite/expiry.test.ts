@@ -1,0 +1,33 @@
+import { expect, it, vi } from 'vitest'
+import { NOW, pushed, rowOf } from '../harness.ts'
+import { ledgerOfTest, refuseChangesOf } from './harness.ts'
+
+const TERMS = { now: NOW, wall: NOW + 1, limit: 10 }
+
+const harness = ledgerOfTest()
+
+it('expire discards the other jobs when the change of one of them fails', async () => {
+  const { ledger, db } = harness
+  const ids: string[] = []
+  for (let n = 0; n < 3; n++) ids.push((await pushed(ledger, { expiresAt: NOW })).id)
+  const [first, second = '', third] = ids
+  refuseChangesOf(db, second)
+  const expired = await ledger.expire(TERMS)
+  expect(expired.map(({ job }) => job.id)).toEqual([first, third])
+  expect(ids.map((id) => rowOf(ledger, id).state)).toEqual(['discarded', 'available', 'discarded'])
+  await expect(ledger.expire(TERMS)).rejects.toMatchObject({ status: 500 })
+  expect(harness.inspect()).toEqual([])
+  expect(ledger.counts('default')).toMatchObject({ available: 1, discarded: 2 })
+})
+
+it('expire stops early when it takes long, after at least one job', async () => {
+  const { ledger } = harness
+  for (let n = 0; n < 4; n++) await pushed(ledger, { expiresAt: NOW })
+  let now = 0
+  // Each look at the clock adds 30 ms, and expire looks once for each job.
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => (now += 30))
+  const expired: number[] = []
+  while (expired.at(-1) !== 0) expired.push((await ledger.expire(TERMS)).length)
+  clock.mockRestore()
+  expect(expired).toEqual([2, 2, 0])
+})

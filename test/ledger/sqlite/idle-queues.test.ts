@@ -1,0 +1,83 @@
+import { expect, it } from 'vitest'
+import { newJob } from '../../support/gateway/jobs.ts'
+import { fenceOf, fetched, insertedOf, NOW, prunedRows, pushed } from '../harness.ts'
+import { ledgerOfTest } from './harness.ts'
+
+const harness = ledgerOfTest()
+const IDLE_MS = 1_000
+const nobody = () => false
+
+function names(): string[] {
+  return harness.ledger.queues().map(({ name }) => name)
+}
+
+it('a queue is due when it was idle at every look for long enough, also across a restart', async () => {
+  const { ledger } = harness
+  await ledger.recordQueue('q', NOW)
+  expect(await ledger.idle.look(NOW, IDLE_MS, nobody)).toEqual([])
+  expect(await ledger.idle.look(NOW + 999, IDLE_MS, nobody)).toEqual([])
+  await harness.reopen()
+  expect(await harness.ledger.idle.look(NOW + 1_000, IDLE_MS, nobody)).toEqual(['q'])
+  // Somebody uses it in between.
+  expect(await harness.ledger.idle.look(NOW + 1_001, IDLE_MS, () => true)).toEqual([])
+  expect(await harness.ledger.idle.look(NOW + 2_000, IDLE_MS, nobody)).toEqual([])
+  expect(await harness.ledger.idle.look(NOW + 3_000, IDLE_MS, nobody)).toEqual(['q'])
+  // A clock that was set back makes it idle from then on.
+  expect(await harness.ledger.idle.look(NOW - 5_000, IDLE_MS, nobody)).toEqual([])
+  expect(await harness.ledger.idle.look(NOW - 4_000, IDLE_MS, nobody)).toEqual(['q'])
+})
+
+it('work between two looks counts, though the queue is empty at both', async () => {
+  const { ledger } = harness
+  await ledger.recordQueue('email', NOW)
+  await ledger.idle.look(NOW, IDLE_MS, nobody)
+  const later = NOW + 600_000
+  const row = await fetched(ledger, { queue: 'email' })
+  await ledger.complete(row.id, fenceOf(row), { now: later, result: null })
+  expect(await ledger.idle.look(later + 60_000, 120_000, nobody)).toEqual([])
+  expect(await ledger.idle.look(later + 180_000, 120_000, nobody)).toEqual(['email'])
+})
+
+it('is forgotten with its rungs and empty counts, unless a job was stored meanwhile', async () => {
+  const { ledger, db } = harness
+  const row = await pushed(ledger, { queue: 'q' })
+  await ledger.recordRung({ queue: 'q', delayMs: 1_000 })
+  await ledger.recordRung({ queue: 'other', delayMs: 1_000 })
+  expect(await ledger.idle.forget('q')).toBe(false)
+  await ledger.withdraw(row.id, row.outbox)
+  expect(await ledger.idle.forget('q')).toBe(true)
+  expect(await ledger.idle.forget('q')).toBe(false)
+  expect(names()).toEqual([])
+  expect(ledger.rungs()).toEqual([{ queue: 'other', delayMs: 1_000 }])
+  expect(db.prepare('SELECT * FROM state_counts').all()).toEqual([])
+  await harness.reopen()
+  expect(names()).toEqual([])
+})
+
+it('a job of the same commit records the queue again', async () => {
+  const { ledger } = harness
+  await ledger.recordQueue('q', NOW)
+  const [isForgotten, inserted] = await Promise.all([
+    ledger.idle.forget('q'),
+    ledger.insert(newJob({ queue: 'q' }), NOW),
+  ])
+  expect(isForgotten).toBe(true)
+  insertedOf(inserted)
+  expect(names()).toEqual(['q'])
+  await harness.reopen()
+  expect(names()).toEqual(['q'])
+})
+
+it('counts that become empty after the queue was forgotten go at a later look', async () => {
+  const { ledger, db } = harness
+  const row = await pushed(ledger, { queue: 'q' })
+  await ledger.cancel(row.id, NOW)
+  expect(await ledger.idle.forget('q')).toBe(true)
+  expect(ledger.counts('q').cancelled).toBe(1)
+  ledger.tokenReturned(row.id, 0)
+  expect(await prunedRows(harness)).toBe(1)
+  expect(ledger.counts('q').cancelled).toBe(0)
+  await ledger.idle.look(NOW, IDLE_MS, nobody)
+  expect(db.prepare('SELECT * FROM state_counts').all()).toEqual([])
+  expect(names()).toEqual([])
+})

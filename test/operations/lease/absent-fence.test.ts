@@ -1,0 +1,59 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { ack } from '../../../src/operations/lease/ack.ts'
+import { heartbeat } from '../../../src/operations/lease/heartbeat.ts'
+import { nack } from '../../../src/operations/lease/nack.ts'
+import { NOW, pushed, TERMS, token } from '../../ledger/harness.ts'
+import { openSqliteHarness, type SqliteHarness } from '../../ledger/sqlite/harness.ts'
+import { onToldBroker, type ToldStage } from '../job-messages/told-broker.ts'
+
+const CONTEXT = { requestId: 'req_1' }
+const FAILURE = { error: { code: 'c', message: 'm' } }
+
+let harness: SqliteHarness
+let stage: ToldStage
+beforeEach(async () => {
+  harness = await openSqliteHarness()
+  stage = onToldBroker(harness, { isRungReady: () => true, publish: async () => 'confirmed' })
+})
+afterEach(() => harness.destroy())
+
+/** A job that `worker-1` runs. */
+async function leased(): Promise<string> {
+  const { id } = await pushed(harness.ledger)
+  await harness.ledger.claim([token(id)], TERMS)
+  return id
+}
+
+describe.each([
+  ['null', { attempt: null, worker_id: null }],
+  ['absent', {}],
+])('a fence whose members are %s', (_, fence) => {
+  it('lets ACK and NACK end the current lease', async () => {
+    const id = await leased()
+    expect(await ack(stage.deps, { job_id: id, ...fence }, CONTEXT)).toMatchObject({
+      state: 'completed',
+    })
+    const failed = await leased()
+    expect(await nack(stage.deps, { job_id: failed, ...FAILURE, ...fence }, CONTEXT)).toMatchObject(
+      { state: 'retryable' },
+    )
+    const returned = await leased()
+    const requeue = { job_id: returned, ...FAILURE, requeue: true, ...fence }
+    expect(await nack(stage.deps, requeue, CONTEXT)).toMatchObject({ state: 'available' })
+  })
+})
+
+it('an attempt of null is none in a BEAT, and in the reason of a refused ACK or NACK', async () => {
+  const id = await leased()
+  const named = { job_id: id, attempt: null }
+  const beat = await heartbeat(stage.deps, { ...named, worker_id: 'worker-1' }, {})
+  expect(beat.extended).toEqual([id])
+  const other = { ...named, worker_id: 'worker-2' }
+  const refused = expect.objectContaining({
+    status: 409,
+    details: expect.objectContaining({ reason: 'other_worker' }),
+  })
+  await expect(ack(stage.deps, other, CONTEXT)).rejects.toEqual(refused)
+  await expect(nack(stage.deps, { ...other, ...FAILURE }, CONTEXT)).rejects.toEqual(refused)
+  expect(harness.ledger.find(id)).toMatchObject({ state: 'active', startedAt: NOW })
+})

@@ -1,0 +1,201 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import amqp from 'amqplib'
+import { SILENT_OBSERVER } from '../../../src/broker/observer.ts'
+import { RabbitBroker } from '../../../src/broker/rabbit-broker.ts'
+import { readConfig } from '../../../src/config.ts'
+import type { JobRow } from '../../../src/job/job.ts'
+import { openSqliteLedger } from '../../../src/ledger/sqlite/open.ts'
+import { type Service, startAll, stopAll } from '../../../src/lifecycle.ts'
+import { createLogger } from '../../../src/logger.ts'
+import { diedInBroker } from '../../../src/operations/dead-letters/died-in-broker.ts'
+import type { Deps } from '../../../src/operations/deps.ts'
+import { push } from '../../../src/operations/enqueue/push.ts'
+import { fetch } from '../../../src/operations/fetch/fetch.ts'
+import { StartLimits } from '../../../src/operations/fetch/rate-limiter.ts'
+import { Transient } from '../../../src/operations/in-flight.ts'
+import { Tokens } from '../../../src/operations/job-messages/tracker.ts'
+import { adoptSchedule } from '../../../src/operations/native/adopt-schedule.ts'
+import { PruneHold } from '../../../src/operations/prune-hold.ts'
+import {
+  markerOf,
+  onQueueMissing,
+  onRungMissing,
+} from '../../../src/operations/queues/queue-missing.ts'
+import { WorkerRegistry } from '../../../src/operations/workers/worker-registry.ts'
+import { ArgsSchemas } from '../../../src/schemas/args/args-schemas.ts'
+import { promoter } from '../../../src/services/promoter.ts'
+import { reaper } from '../../../src/services/reaper.ts'
+import { relay } from '../../../src/services/relay.ts'
+import type { JobEvent } from '../../../src/telemetry/events.ts'
+import { createJobEvents } from '../../../src/telemetry/events.ts'
+import { uuid7 } from '../../../src/uuid.ts'
+import { createVhost, type Vhost } from '../../support/broker/rabbit.ts'
+import { eventually } from '../../support/gateway/in-process.ts'
+import { AheadClock } from '../../support/time/ahead-clock.ts'
+import { forAll } from '../../support/time/late.ts'
+
+export const CONTEXT = { requestId: 'req-test' }
+
+/** The operations with a real broker and a real ledger, without the HTTP server. */
+export interface Stage {
+  readonly deps: Deps
+  readonly vhost: Vhost
+  readonly events: JobEvent[]
+  /** The channel of a native worker, on its own connection. */
+  readonly channel: amqp.ConfirmChannel
+  row(id: string): JobRow
+  /** Pushes a job and returns its id. */
+  pushed(queue: string, options?: object): Promise<string>
+  /** Takes the next token of the queue as a native worker does, without acknowledging it. */
+  token(queue: string): Promise<amqp.GetMessage>
+  /** Leases the next job of the queue over HTTP. */
+  fetched(queue: string, over?: object): Promise<JobRow>
+  /** Collects the control messages that workers of this queue get from now on. */
+  heard(queue: string): Promise<{ type: string; body: unknown }[]>
+  /** The types of the events of this job, in order. */
+  storyOf(id: string): string[]
+  /** Moves the gateway's clock forward. */
+  advance(ms: number): void
+  untilState(id: string, state: JobRow['state']): Promise<JobRow>
+  stop(): Promise<void>
+}
+
+/** One stage for all tests of the file or `describe` that calls this. */
+export function stageForAll(): Stage {
+  return forAll(openStage, (stage) => stage.stop())
+}
+
+async function openStage(): Promise<Stage> {
+  const vhost = await createVhost()
+  const dir = mkdtempSync(join(tmpdir(), 'ojs-stage-'))
+  const { config } = readConfig({
+    OJS_AMQP_URL: vhost.url,
+    OJS_LOG_LEVEL: 'silent',
+    OJS_CONTROL_SCOPE: 'any',
+  })
+  const logger = createLogger('silent')
+  const path = join(dir, 'ojs.db')
+  const ledger = await openSqliteLedger({ path, sync: 'full', logger })
+  const clock = new AheadClock()
+  const events: JobEvent[] = []
+  const broker: RabbitBroker = new RabbitBroker(
+    { ...config, rungSettleMs: 0 },
+    {
+      clock,
+      logger,
+      random: Math.random,
+      observer: SILENT_OBSERVER,
+      hooks: {
+        recordedQueues: () => ledger.queues().map(({ name }) => name),
+        recordedRungs: () => ledger.rungs(),
+        onQueueMissing: (queue, isRenewed) => onQueueMissing(deps, queue, isRenewed),
+        onQueueFound: (queue) => void ledger.recordQueue(queue, clock.now()),
+        isLedgerNew: () => false,
+        markerOf: (queue) => markerOf({ ledger }, queue),
+        epochs: () => ledger.epochs.all(),
+        onEpoch: (epoch, before) => ledger.epochs.record(epoch, before),
+        onMarked: (queue, marker) => ledger.recordMarker(queue, marker),
+        isUnwritten: (queue) => ledger.unwritten.has(queue),
+        onWritten: (queue) => ledger.unwritten.settle(queue),
+        hasTokens: () => true,
+        onRungDeclared: (queue, delayMs) => ledger.recordRung({ queue, delayMs }),
+        onRungMissing: (queue, delayMs) => onRungMissing(deps, { queue, delayMs }),
+        onScheduled: (message) => adoptSchedule(deps, message),
+        onDeadLetter: (letter) => diedInBroker(deps, letter),
+        onControl: async () => 'handled',
+        isPaused: (queue) => ledger.pauses.since(queue) !== null,
+        availableJobs: (queue) => ledger.counts(queue).available,
+        claimableJobs: (queue) => ledger.claimable(queue),
+        onDrift: async () => 0,
+        onUp: () => deps.wakeRelay(),
+        onConsumeUp: async () => {},
+      },
+    },
+  )
+  const deps: Deps = {
+    ledger,
+    broker,
+    clock,
+    logger,
+    // Copied, since a listener must not keep the row of an event.
+    events: createJobEvents([(event) => void events.push(structuredClone(event))]),
+    settings: config,
+    argsSchemas: new ArgsSchemas(),
+    tokens: new Tokens(),
+    transient: new Transient(),
+    workers: new WorkerRegistry(clock),
+    pruneHold: new PruneHold(clock, logger, ledger.epochs.seenAt()),
+    startLimits: new StartLimits(clock, (jobId) => broker.unpark(jobId)),
+    random: () => 0.5,
+    wakeRelay: (what) => outbox.wake(what),
+    newId: uuid7,
+  }
+  const outbox = relay(deps)
+  const services: Service[] = [broker, outbox, promoter(deps), reaper(deps)]
+  await startAll(services, logger)
+  await eventually(() => broker.status().state === 'up' && broker.controlBacklogConsumed())
+  const connection = await amqp.connect(vhost.url)
+  const channel = await connection.createConfirmChannel()
+
+  const row = (id: string): JobRow => {
+    const found = ledger.find(id)
+    if (found === null) throw new Error(`no row ${id}`)
+    return found
+  }
+  return {
+    deps,
+    vhost,
+    events,
+    channel,
+    row,
+    async pushed(queue, options = {}) {
+      const body = { type: 'test.job', args: [1], options: { queue, ...options } }
+      return (await push(deps, body, CONTEXT)).job.id
+    },
+    async token(queue) {
+      let message: amqp.GetMessage | false = false
+      await eventually(async () => {
+        message = await channel.get(`ojs.queue.${queue}`)
+        return message !== false
+      })
+      if (message === false) throw new Error(`no token in ${queue}`)
+      return message
+    },
+    async fetched(queue, over = {}) {
+      const body = { queues: [queue], wait_ms: 10_000, ...over }
+      const [job] = await fetch(deps, body, CONTEXT, new AbortController().signal)
+      if (job === undefined) throw new Error(`no job came from ${queue}`)
+      return job
+    },
+    async heard(queue) {
+      const messages: { type: string; body: unknown }[] = []
+      const { queue: own } = await channel.assertQueue('', { exclusive: true })
+      await channel.bindQueue(own, 'ojs.exchange.direct', `ojs.control.workers.${queue}`)
+      const listen = (message: amqp.ConsumeMessage | null) => {
+        if (message === null) return
+        const body: unknown = JSON.parse(message.content.toString())
+        messages.push({ type: message.properties.type, body })
+      }
+      await channel.consume(own, listen, { noAck: true })
+      return messages
+    },
+    storyOf: (id) =>
+      events.filter((event) => 'job' in event && event.job.id === id).map(({ type }) => type),
+    advance: (ms) => {
+      clock.aheadMs += ms
+    },
+    async untilState(id, state) {
+      await eventually(() => row(id).state === state)
+      return row(id)
+    },
+    async stop() {
+      await connection.close()
+      await stopAll(services, AbortSignal.timeout(10_000), logger)
+      await ledger.close()
+      await vhost.drop()
+      rmSync(dir, { recursive: true, force: true })
+    },
+  }
+}
