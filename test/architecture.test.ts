@@ -45,7 +45,7 @@ const AT_THE_TOP = [
 ]
 
 /**
- * Who may import whom (house-style.md): rules import nothing; decisions import contracts; only
+ * Who may import whom (docs/architecture.md): rules import nothing; decisions import contracts; only
  * the composition root imports implementations. A path that ends in `/` stands for a folder.
  */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
@@ -148,7 +148,7 @@ describe('the sources', () => {
     ['prom-client', 'telemetry/', []],
     ['pino', 'logger.ts', []],
     ['re2js', 'schemas/args/pattern.ts', []],
-    ['uuid', 'uuid.ts', ['sdk/job-id.ts']],
+    ['uuid', 'uuid.ts', ['sdk/job.ts', 'sdk/job-id.ts']],
     ['croner', 'job/cron/expression.ts', []],
     [
       '@opentelemetry/api',
@@ -201,9 +201,105 @@ function isAllowed(target: string, allowed: readonly string[]): boolean {
   )
 }
 
-describe('the size of the sources', () => {
-  it('is at most 400 lines for each file', () => {
-    expect(sources.filter(({ lines }) => lines > 400).map(({ file }) => file)).toEqual([])
+/**
+ * The sub-folders of a folder, in the order in which a byte travels outwards: each may import those before it.
+ * Of the files beside them, sub-folders may import what `shared` names; these may import no sub-folder.
+ */
+const FLOORS: Readonly<Record<string, { order: readonly string[]; shared: RegExp }>> = {
+  'broker/': {
+    order: [
+      'messages',
+      'amqplib',
+      'connection',
+      'topology',
+      'monitoring',
+      'publish',
+      'consume',
+      'control',
+    ],
+    shared: /^broker\/(broker|broker-errors|names|observer|options|availability)\.ts$/,
+  },
+  'http/': {
+    order: ['message', 'access', 'connection', 'routes'],
+    shared: /^http\/(route)\.ts$/,
+  },
+  'job/': { order: ['values', 'retry', 'native', 'cron', 'workflow'], shared: /^job\/[\w-]+\.ts$/ },
+  'ledger/sqlite/': { order: ['sql', 'commit', 'state', 'writes'], shared: /^$/ },
+  'operations/': {
+    order: [
+      ...['workers', 'job-messages', 'queues', 'enqueue', 'lease', 'adopt', 'native', 'fetch'],
+      ...['dead-letters', 'cron', 'workflows'],
+    ],
+    shared: /^operations\/[\w-]+\.ts$/,
+  },
+  'schemas/': { order: ['ojs', 'json', 'args', 'requests'], shared: /^schemas\/[\w-]+\.ts$/ },
+  'sdk/': {
+    order: ['async', 'transport', 'worker', 'client', 'testing'],
+    shared: /^sdk\/(job|middleware|trace-context)\.ts$/,
+  },
+}
+
+/** Files of sub-folders: which of `order` they are in, and -1 for a file right below the folder. */
+function floorOf(folder: string, order: readonly string[], file: string): number {
+  const [first = '', rest] = file.slice(folder.length).split('/')
+  return rest === undefined ? -1 : order.indexOf(first)
+}
+
+describe.each(Object.entries(FLOORS))('the sub-folders of %s', (folder, { order, shared }) => {
+  const own = sources.filter(({ file }) => file.startsWith(folder))
+
+  it('are exactly those whose order is known', () => {
+    const found = own.flatMap(({ file }) => {
+      const [first = '', rest] = file.slice(folder.length).split('/')
+      return rest === undefined || first === 'migrations' ? [] : [first]
+    })
+    expect([...new Set(found)].sort()).toEqual([...order].sort())
+  })
+
+  it('import only those before them, and the shared files', () => {
+    const wrong = own.flatMap(({ file, imports }) => {
+      const floor = floorOf(folder, order, file)
+      const isWrong = (target: string) =>
+        target.startsWith(folder) &&
+        floor >= 0 &&
+        (floorOf(folder, order, target) > floor ||
+          (floorOf(folder, order, target) === -1 && !shared.test(target)))
+      return imports
+        .filter(({ isPackage, target }) => !isPackage && isWrong(target))
+        .map(({ target }) => `${file} imports ${target}`)
+    })
+    expect(wrong).toEqual([])
+  })
+})
+
+it('no source imports itself over others, not even for its types', () => {
+  const imports = new Map(
+    sources.map((source) => [
+      source.file,
+      source.imports.filter(({ isPackage }) => !isPackage).map(({ target }) => target),
+    ]),
+  )
+  const circles: string[] = []
+  const done = new Set<string>()
+  const visit = (file: string, path: readonly string[]): void => {
+    if (path.includes(file)) circles.push([...path.slice(path.indexOf(file)), file].join(' → '))
+    if (path.includes(file) || done.has(file)) return
+    for (const target of imports.get(file) ?? []) visit(target, [...path, file])
+    done.add(file)
+  }
+  for (const file of imports.keys()) visit(file, [])
+  expect(circles).toEqual([])
+})
+
+describe('the folders of the sources', () => {
+  const files = (folder: string) => sources.filter(({ file }) => dirname(file) === folder)
+  const folders = new Set(sources.map(({ file }) => dirname(file)))
+
+  it('have at most 25 files, apart from migrations', () => {
+    const crowded = [...folders].filter(
+      (folder) => files(folder).length > 25 && !folder.endsWith('/migrations'),
+    )
+    expect(crowded).toEqual([])
   })
 })
 

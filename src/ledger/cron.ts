@@ -1,7 +1,7 @@
 import type { CronDefinition, CronEntry, CronStanding } from '../job/cron/entry.ts'
 import type { JobRow, NewJob } from '../job/job.ts'
 import type { AnsweredBefore, Keyed } from './idempotency.ts'
-import type { Cancelled } from './ledger.ts'
+import type { Cancelled } from './leases.ts'
 
 /**
  * The part of the ledger's contract that recurring jobs need (seed 001 §13). A cron entry's times are wall

@@ -1,6 +1,6 @@
 import type { JobRow, NewJob } from '../job/job.ts'
 import type { AnsweredBefore, KeyedRequest } from './idempotency.ts'
-import type { Cancelled } from './ledger.ts'
+import type { Cancelled } from './leases.ts'
 
 /** The outcome of `insert`. */
 export type Inserted =

@@ -1,5 +1,5 @@
 import type { ArrivingToken } from '../job/arrival.ts'
-import type { Holder, JobRow, NewJob } from '../job/job.ts'
+import type { Holder, JobRow, JobState, NewJob } from '../job/job.ts'
 import type { ReportedError } from '../job/retry/failure.ts'
 
 /** The part of the ledger's contract that gives jobs to workers and takes them back. */
@@ -201,4 +201,14 @@ export interface ExtendedLease extends LeaseFence {
   holder: Holder | null
   startedAt: number
   leaseExpiresAt: number
+}
+
+export interface Expired {
+  job: JobRow
+  /** This process was to publish the job's token, and has seen no confirm of it. */
+  isTokenOwed: boolean
+}
+
+export interface Cancelled extends Expired {
+  previousState: JobState
 }

@@ -3,7 +3,7 @@ import type { CronLedger } from './cron.ts'
 import type { DeadLetterLedger } from './dead-letters.ts'
 import type { EnqueueTerms, Inserted, InsertedAll } from './enqueued.ts'
 import type { IdempotencyMemory } from './idempotency.ts'
-import type { LeaseLedger } from './leases.ts'
+import type { Cancelled, Expired, LeaseLedger } from './leases.ts'
 import type { NativeLedger } from './native.ts'
 import type {
   IdleQueues,
@@ -292,16 +292,6 @@ export interface PruneCutoffs {
 export interface Rung {
   queue: string
   delayMs: number
-}
-
-export interface Expired {
-  job: JobRow
-  /** This process was to publish the job's token, and has seen no confirm of it. */
-  isTokenOwed: boolean
-}
-
-export interface Cancelled extends Expired {
-  previousState: JobState
 }
 
 export type StateCounts = Readonly<Record<JobState, number>>

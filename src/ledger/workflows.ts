@@ -4,7 +4,7 @@ import type { EndedStep, FailedStep, WorkflowHead, WorkflowRow } from '../job/wo
 import type { WorkflowSettings } from '../job/workflow/step.ts'
 import type { PlanNode, WorkflowState, WorkflowType } from '../job/workflow/workflow.ts'
 import type { AnsweredBefore, KeyedRequest } from './idempotency.ts'
-import type { Cancelled } from './ledger.ts'
+import type { Cancelled } from './leases.ts'
 
 /** The part of the ledger's contract that workflows need (seed 001 §14, ojs-digest §8). */
 export interface WorkflowLedger {

@@ -1,4 +1,4 @@
-import type { Cancelled } from '../ledger/ledger.ts'
+import type { Cancelled } from '../ledger/leases.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { explainTerminal } from './job-errors.ts'
 import { isUnsent, sendOrLeave } from './job-messages/send.ts'

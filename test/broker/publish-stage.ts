@@ -1,6 +1,6 @@
 import { Connection } from '../../src/broker/connection/connection.ts'
+import type { Outgoing } from '../../src/broker/messages/outgoing-message.ts'
 import { createNames } from '../../src/broker/names.ts'
-import type { Outgoing } from '../../src/broker/publish/publish-channel.ts'
 import { Publisher } from '../../src/broker/publish/publisher.ts'
 import { systemClock } from '../../src/clock.ts'
 import { FakePeer } from './fake-peer.ts'

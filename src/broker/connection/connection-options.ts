@@ -1,6 +1,5 @@
 import type { Logger } from '../../logger.ts'
 import type { BrokerObserver, ConnectionName } from '../observer.ts'
-import type { Connection } from './connection.ts'
 
 export interface ConnectionOptions {
   name: ConnectionName
@@ -19,7 +18,14 @@ export interface ConnectionOptions {
   /** How often `AnswerWatch` looks for unanswered requests, in ms. Default: 5 s. */
   lookMs?: number
   /** Opened only while all of these are open: a connection limit may leave too few places for all. */
-  behind?: readonly Connection[]
+  behind?: readonly PriorConnection[]
+}
+
+/** What a connection that waits for another one knows of it. */
+export interface PriorConnection {
+  readonly isUp: boolean
+  readonly isEnded: boolean
+  listen(listener: ConnectionListener): void
 }
 
 /** Listeners are called synchronously, in the order of registration. They must not throw. */

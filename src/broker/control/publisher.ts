@@ -9,8 +9,8 @@ import {
   isReplyAddress,
   workersKey,
 } from '../messages/control-message.ts'
+import type { Outgoing } from '../messages/outgoing-message.ts'
 import type { Names } from '../names.ts'
-import type { Outgoing } from '../publish/publish-channel.ts'
 import { Publisher, type PublisherDeps } from '../publish/publisher.ts'
 import { ReplyQueues } from './reply-queues.ts'
 

@@ -4,7 +4,7 @@ import type { Logger } from '../../logger.ts'
 import { closeChannel } from '../connection/close-channel.ts'
 import type { Connection } from '../connection/connection.ts'
 import { DIRECT_REPLY } from '../messages/control-message.ts'
-import type { Outgoing } from '../publish/publish-channel.ts'
+import type { Outgoing } from '../messages/outgoing-message.ts'
 
 export type RpcReply =
   | { outcome: 'answered'; type: string; body: unknown }

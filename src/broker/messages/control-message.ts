@@ -1,8 +1,8 @@
 import type { Options } from 'amqplib'
 import { OJS_MEDIA_TYPE } from '../../job/media-type.ts'
 import type { Names } from '../names.ts'
-import type { Outgoing } from '../publish/publish-channel.ts'
 import { MAX_SHORT_BYTES } from './headers.ts'
+import type { Outgoing } from './outgoing-message.ts'
 
 /**
  * RabbitMQ's direct reply-to, as a pseudo-queue and as the `reply_to` of a question: an address that lives as

@@ -4,8 +4,8 @@ import { rungKey } from '../../job/retry/backoff.ts'
 import type { Unusable } from '../broker.ts'
 import type { Names } from '../names.ts'
 import type { BrokerDeps } from '../options.ts'
-import type { LaneGroup, Outgoing } from '../publish/publish-channel.ts'
 import { shortText, tokenOf } from './job-message.ts'
+import type { LaneGroup, Outgoing } from './outgoing-message.ts'
 
 /** As `outgoingOf`, with the time of `clock`. Null: it cannot be built, which is a bug, and was logged. */
 export function outgoingOrNull(

@@ -2,8 +2,9 @@ import type { Clock } from '../../clock.ts'
 import type { Logger } from '../../logger.ts'
 import type { Connection } from '../connection/connection.ts'
 import { isInTime } from '../connection/in-time.ts'
+import type { LaneGroup, Outgoing } from '../messages/outgoing-message.ts'
 import { UNWRITTEN_MS } from '../topology/unwritten.ts'
-import type { LaneGroup, Outgoing, Publication, PublishLane } from './publish-channel.ts'
+import type { Publication, PublishLane } from './publish-channel.ts'
 
 /** Channels for job queues, and for retry and dead letter queues (always quorum). */
 const LANES: Readonly<Record<LaneGroup, number>> = { jobs: 4, others: 2 }

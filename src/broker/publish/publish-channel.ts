@@ -1,4 +1,4 @@
-import type { ConfirmChannel, Options } from 'amqplib'
+import type { ConfirmChannel } from 'amqplib'
 import type { Logger } from '../../logger.ts'
 import { lent } from '../amqplib/shared-header-table.ts'
 import type { PublishOutcome } from '../broker.ts'
@@ -6,29 +6,13 @@ import { classify, maxMessageBytesIn } from '../connection/channel-error.ts'
 import { closeChannel } from '../connection/close-channel.ts'
 import { type Connection, isStill } from '../connection/connection.ts'
 import { reconnectDelayMs } from '../connection/reconnect.ts'
+import type { Outgoing } from '../messages/outgoing-message.ts'
 
 /**
  * Most unconfirmed publishes per channel; further ones wait here. RabbitMQ stops reading the whole connection
  * when 400 publishes wait for one of its channels (`credit_flow_default_credit`).
  */
 const WINDOW = 384
-
-/** Which channels may carry a message: `jobs` to job and control queues, `others` to everything else. */
-export type LaneGroup = 'jobs' | 'others'
-
-export interface Outgoing {
-  /** `message_id`: the only thing by which a return identifies its publish. */
-  id: string
-  /** OJS queue, for the counters. */
-  queue: string
-  exchange: string
-  routingKey: string
-  /** The rung that the message goes to; null: to where the queue itself is consumed. */
-  rungMs: number | null
-  group: LaneGroup
-  content: Buffer
-  options: Options.Publish
-}
 
 /** A publish on its way to RabbitMQ. */
 export interface Publication {

@@ -5,10 +5,11 @@ import { partOfHeap } from '../../memory.ts'
 import type { PublishOutcome } from '../broker.ts'
 import type { Connection } from '../connection/connection.ts'
 import type { Denials } from '../connection/permissions.ts'
+import type { Outgoing } from '../messages/outgoing-message.ts'
 import type { Names } from '../names.ts'
 import type { BrokerObserver } from '../observer.ts'
 import { Lanes, type LanesDeps } from './channel-pool.ts'
-import { type Outgoing, type Publication, PublishLane } from './publish-channel.ts'
+import { type Publication, PublishLane } from './publish-channel.ts'
 
 /** Most publishes that are unconfirmed or waiting, over all queues. */
 const MAX_PENDING = 16_384

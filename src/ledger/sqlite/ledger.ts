@@ -6,10 +6,12 @@ import type { DeadLetterQuery, Revived } from '../dead-letters.ts'
 import type { EnqueueTerms, Inserted, InsertedAll } from '../enqueued.ts'
 import type {
   Beat,
+  Cancelled,
   ClaimResult,
   ClaimTerms,
   ClaimToken,
   Completion,
+  Expired,
   ExtendedLease,
   FailFence,
   FailureChange,
@@ -18,8 +20,6 @@ import type {
   SettleFence,
 } from '../leases.ts'
 import type {
-  Cancelled,
-  Expired,
   ExpireTerms,
   Ledger,
   LedgerWarning,

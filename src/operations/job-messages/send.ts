@@ -2,7 +2,7 @@ import type { PublishOutcome } from '../../broker/broker.ts'
 import { publishRefusal, queueRefusal } from '../../broker/broker-errors.ts'
 import type { OjsError } from '../../errors.ts'
 import { isTerminal, type JobRow } from '../../job/job.ts'
-import type { Expired } from '../../ledger/ledger.ts'
+import type { Expired } from '../../ledger/leases.ts'
 import type { Deps } from '../deps.ts'
 import { broadcastCancel } from '../workers/broadcasts.ts'
 

@@ -4,7 +4,7 @@ import { beforeEach, expect, it } from 'vitest'
 import type { Connection } from '../../../src/broker/connection/connection.ts'
 import type { ConnectionListener } from '../../../src/broker/connection/connection-options.ts'
 import { DirectRpc, type RpcReply } from '../../../src/broker/control/rpc-client.ts'
-import type { Outgoing } from '../../../src/broker/publish/publish-channel.ts'
+import type { Outgoing } from '../../../src/broker/messages/outgoing-message.ts'
 import { deferred } from '../../support/time/deferred.ts'
 import { logger } from '../harness.ts'
 

@@ -1,12 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Connection } from '../../../src/broker/connection/connection.ts'
 import type { ConnectionListener } from '../../../src/broker/connection/connection-options.ts'
+import type { Outgoing } from '../../../src/broker/messages/outgoing-message.ts'
 import { Lanes } from '../../../src/broker/publish/channel-pool.ts'
-import type {
-  Outgoing,
-  Publication,
-  PublishLane,
-} from '../../../src/broker/publish/publish-channel.ts'
+import type { Publication, PublishLane } from '../../../src/broker/publish/publish-channel.ts'
 import { UNWRITTEN_MS } from '../../../src/broker/topology/unwritten.ts'
 import { logger } from '../harness.ts'
 

@@ -3,11 +3,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { PublishOutcome } from '../../../src/broker/broker.ts'
 import type { Connection } from '../../../src/broker/connection/connection.ts'
-import {
-  type Outgoing,
-  type Publication,
-  PublishLane,
-} from '../../../src/broker/publish/publish-channel.ts'
+import type { Outgoing } from '../../../src/broker/messages/outgoing-message.ts'
+import { type Publication, PublishLane } from '../../../src/broker/publish/publish-channel.ts'
 import { logger } from '../harness.ts'
 
 const WINDOW = 384

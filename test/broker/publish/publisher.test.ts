@@ -1,7 +1,8 @@
 import type { Socket } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { type Outgoing, PublishLane } from '../../../src/broker/publish/publish-channel.ts'
+import type { Outgoing } from '../../../src/broker/messages/outgoing-message.ts'
+import { PublishLane } from '../../../src/broker/publish/publish-channel.ts'
 import { logger } from '../harness.ts'
 import { closeAll, open, outgoing } from '../publish-stage.ts'
 

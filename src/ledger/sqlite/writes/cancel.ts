@@ -1,6 +1,6 @@
 import { isErased } from '../../../job/job.ts'
 import { canBecome } from '../../../job/states.ts'
-import type { Cancelled } from '../../ledger.ts'
+import type { Cancelled } from '../../leases.ts'
 import { toJobRow, toStanding } from '../sql/rows.ts'
 import { isTokenOwed, type Store } from '../state/store.ts'
 import { ended } from './attempt-counts.ts'

@@ -1,7 +1,7 @@
 import type { NewJob } from '../../../job/job.ts'
 import type { Admitted, EnqueueTerms, Inserted, InsertedAll } from '../../enqueued.ts'
 import type { KeyedRequest } from '../../idempotency.ts'
-import type { Cancelled } from '../../ledger.ts'
+import type { Cancelled } from '../../leases.ts'
 import type { Access } from '../commit/access.ts'
 import { type Protect, TakenBack } from '../commit/group-commit.ts'
 import type { Store } from '../state/store.ts'

@@ -7,7 +7,7 @@ import {
 } from '../../../job/job.ts'
 import { atTimeOf, replaceableStates, storedTerms } from '../../../job/unique.ts'
 import type { EnqueueTerms, Inserted, KeyHolder } from '../../enqueued.ts'
-import type { Cancelled } from '../../ledger.ts'
+import type { Cancelled } from '../../leases.ts'
 import type { Protect } from '../commit/group-commit.ts'
 import { onlyRow } from '../sql/driver.ts'
 import { toJobRows } from '../sql/rows.ts'

@@ -1,6 +1,6 @@
 import type { WorkflowHead, WorkflowRow } from '../../../job/workflow/row.ts'
 import type { KeyedRequest } from '../../idempotency.ts'
-import type { Cancelled } from '../../ledger.ts'
+import type { Cancelled } from '../../leases.ts'
 import type {
   CancelledWorkflow,
   NewWorkflow,
