@@ -1,6 +1,10 @@
 import { readFileSync } from 'node:fs'
-import { OF_GATEWAY, parameterMistakes } from './broker/connection/url-parameters.ts'
-import { isAmqpUrl, notOneCluster } from './broker/connection/urls.ts'
+import {
+  isAmqpUrl,
+  notOneCluster,
+  OF_GATEWAY,
+  parameterMistakes,
+} from './broker/connection/urls.ts'
 import { PREFIX, PREFIX_RULE } from './broker/names.ts'
 import { DIALECTS, type Dialect } from './dialect.ts'
 import { messageOf } from './errors.ts'

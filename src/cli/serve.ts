@@ -1,7 +1,7 @@
+import { readFileSync } from 'node:fs'
 import { ConfigError, readConfig } from '../config.ts'
 import { createLogger } from '../logger.ts'
 import { type Command, complain, printable } from './command.ts'
-import { tooFewOpenFiles } from './open-files.ts'
 
 /**
  * Chosen so that the process ends within 30 s: RabbitMQ may take 4 s more to close connections, and the
@@ -87,4 +87,22 @@ function whenOrphaned(act: () => void): void {
     act()
   }, PARENT_POLL_MS)
   timer.unref()
+}
+
+/** The start opens some 150 files at once; with fewer allowed, Node.js reports a package as not found. */
+const LEAST = 256
+
+/** Returns why the gateway cannot start; null when it can, or when the limit is unknown (not on Linux). */
+export function tooFewOpenFiles(limits = limitsOfThisProcess()): string | null {
+  const [, soft] = /^Max open files +(\d+)/m.exec(limits) ?? []
+  if (soft === undefined || Number(soft) >= LEAST) return null
+  return `only ${soft} files may be open at a time (ulimit -n), and the gateway needs at least ${LEAST}`
+}
+
+function limitsOfThisProcess(): string {
+  try {
+    return readFileSync('/proc/self/limits', 'utf8')
+  } catch {
+    return ''
+  }
 }

@@ -97,3 +97,9 @@ function ending(row: JobRow): string {
   if (row.discardedAt !== null) text += `,"discarded_at":"${timestamp(row.discardedAt)}"`
   return text
 }
+
+/**
+ * The media type of every body and message. Without parameters, since clients compare the exact text (seed
+ * 001 §4.1, §6.5).
+ */
+export const OJS_MEDIA_TYPE = 'application/openjobspec+json'

@@ -1,8 +1,7 @@
 import { notFound } from '../errors.ts'
-import type { JobRow } from '../job/job.ts'
+import { isErased, type JobRow } from '../job/job.ts'
 import type { Deps } from './deps.ts'
 import { earlierWrites } from './earlier-writes.ts'
-import { visibleJob } from './visible-job.ts'
 
 /** INFO (seed 001 §7.9). A pure read: it answers while RabbitMQ is away. Throws 404. */
 export function info(deps: Pick<Deps, 'ledger'>, id: string): JobRow {
@@ -26,4 +25,10 @@ export async function infoInOrder(
   const isInScope = deps.settings.controlScope === 'any' || row.queue === queue
   if (!isInScope) throw notFound('job', id)
   return row
+}
+
+/** Returns the job as callers may see it: null also for an erased job, of which only a row is left. */
+export function visibleJob({ ledger }: Pick<Deps, 'ledger'>, id: string): JobRow | null {
+  const row = ledger.find(id)
+  return row === null || isErased(row.state) ? null : row
 }

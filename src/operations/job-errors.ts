@@ -3,7 +3,7 @@ import { notFound, OjsError, stateConflict } from '../errors.ts'
 import type { KeyHolder } from '../ledger/enqueued.ts'
 import type { SettleFence } from '../ledger/leases.ts'
 import type { Deps } from './deps.ts'
-import { visibleJob } from './visible-job.ts'
+import { visibleJob } from './info.ts'
 
 const VERB = { ack: 'acknowledge', nack: 'fail', beat: 'extend the lease of' } as const
 

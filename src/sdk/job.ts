@@ -1,3 +1,4 @@
+import { v7 } from 'uuid'
 import type { RateLimit, WireRetryPolicy, WireUniquePolicy } from './client/job-options.ts'
 
 /** The states of a job (seed 001 §5). */
@@ -70,4 +71,9 @@ export interface Job {
    */
   deduplicated?: true
   [member: string]: unknown
+}
+
+/** A UUIDv7 in lower case, as a server would mint it (seed 001 §6.4). */
+export function newJobId(): string {
+  return v7()
 }

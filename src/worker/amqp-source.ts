@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isStill } from '../broker/connection/connection.ts'
-import { isInTime } from '../broker/connection/in-time.ts'
-import { reconnectDelayMs } from '../broker/connection/reconnect.ts'
+import { isInTime, reconnectDelayMs } from '../broker/connection/reconnect.ts'
 import { untilDeadline } from '../lifecycle.ts'
 import type { NativeContext } from '../schemas/requests/native-job.ts'
 import { Deferred } from '../sdk/async/deferred.ts'

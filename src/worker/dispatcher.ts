@@ -1,12 +1,12 @@
 import type { LiveDelivery } from '../broker/consume/delivery.ts'
 import { DeliveryBuffer } from '../broker/consume/delivery-buffer.ts'
+import { ByAge } from '../insertion-ordered-map.ts'
 import { isExpired } from '../job/job.ts'
 import type { Logger } from '../logger.ts'
 import type { NativeContext } from '../schemas/requests/native-job.ts'
 import type { SourceSink } from '../sdk/worker/source.ts'
 import { AmqpLease, type Ending, type LeaseDeps, settle, tellDropped } from './amqp-lease.ts'
 import type { Claimed } from './gateway-rpc.ts'
-import { KnownIds } from './known-ids.ts'
 import { type TokenJob, tokenJob } from './message-job.ts'
 
 const MAX_CANCELLED = 100_000
@@ -303,4 +303,23 @@ function compare(
   other: { generation: number; attempt: number },
 ): number {
   return token.generation - other.generation || token.attempt - other.attempt
+}
+
+/** Remembers a value for each of the newest `limit` ids; the oldest id is dropped first. */
+export class KnownIds<T> {
+  readonly #limit: number
+  readonly #ids = new ByAge<string, T>()
+
+  constructor(limit: number) {
+    this.#limit = limit
+  }
+
+  get(id: string): T | undefined {
+    return this.#ids.get(id)
+  }
+
+  set(id: string, known: T): void {
+    this.#ids.set(id, known)
+    if (this.#ids.size > this.#limit) this.#ids.dropOldest()
+  }
 }

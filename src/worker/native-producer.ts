@@ -1,5 +1,5 @@
 import { publishRefusal } from '../broker/broker-errors.ts'
-import { isInTime } from '../broker/connection/in-time.ts'
+import { isInTime } from '../broker/connection/reconnect.ts'
 import { Deferred } from '../sdk/async/deferred.ts'
 import { onAbort } from '../sdk/async/on-abort.ts'
 import { requireKnown, requireObject } from '../sdk/async/options.ts'

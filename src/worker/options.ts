@@ -1,5 +1,9 @@
-import { OF_CLIENT, parameterMistakes } from '../broker/connection/url-parameters.ts'
-import { isAmqpUrl, notOneCluster } from '../broker/connection/urls.ts'
+import {
+  isAmqpUrl,
+  notOneCluster,
+  OF_CLIENT,
+  parameterMistakes,
+} from '../broker/connection/urls.ts'
 import { PREFIX, PREFIX_RULE } from '../broker/names.ts'
 import type { QueueProfile } from '../broker/topology/queue-arguments.ts'
 import type { DelayMode } from '../broker/topology/topology.ts'

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { tooFewOpenFiles } from '../../src/cli/open-files.ts'
+import { tooFewOpenFiles } from '../../src/cli/serve.ts'
 
 const limits = (
   soft: string,

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { compileArgsSchema } from '../../src/schemas/args/args-schema.ts'
 import { Fuel, OutOfFuel } from '../../src/schemas/args/cost-budget.ts'
-import { SchemaFault } from '../../src/schemas/args/schema-fault.ts'
+import { SchemaFault } from '../../src/schemas/args/formats.ts'
 
 const DRAFT = 'https://json-schema.org/draft/2020-12/schema'
 const URI = 'https://example.test/args'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { SweepPace } from '../../src/services/sweep-pace.ts'
+import { SweepPace } from '../../src/services/dlx-sweep.ts'
 
 const MINUTE_MS = 60_000
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { KnownIds } from '../../src/worker/known-ids.ts'
+import { KnownIds } from '../../src/worker/dispatcher.ts'
 
 it('KnownIds keeps the newest ids up to its limit, and counts an id as new when it is set again', () => {
   const ids = new KnownIds<number>(3)

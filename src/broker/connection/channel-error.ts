@@ -1,3 +1,4 @@
+import type { Channel } from 'amqplib'
 import { messageOf } from '../../errors.ts'
 
 /** Why the broker closed a channel (seed 002 §10.1), as far as we act on it. */
@@ -110,4 +111,16 @@ const INEQUIVALENT = /inequivalent arg '([^']*)' for .*?: received (.*) but curr
 
 function valueIn(text: string): string {
   return /^(?:the value )?'(.*?)'(?: of type '.*')?$/s.exec(text.trim())?.[1] ?? text.trim()
+}
+
+/**
+ * Resolves when the channel is closed, by the broker's answer or with its connection. amqplib's own promise
+ * waits for the answer only, so it may never settle. Never rejects.
+ */
+export function closeChannel(channel: Channel): Promise<void> {
+  return new Promise((resolve) => {
+    channel.once('close', () => resolve())
+    // Rejects when the channel is closed already.
+    channel.close().catch(() => resolve())
+  })
 }

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { connect as connectTcp } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 
@@ -103,4 +104,24 @@ function hostOf(url: URL): string {
 
 function portOf(url: URL): number {
   return Number(url.port) || (url.protocol === 'amqps:' ? 5671 : 5672)
+}
+
+/** False: `work` takes longer than `ms`. Rejects if `work` rejects before. Keeps no process alive. */
+export function isInTime(work: Promise<unknown>, ms: number): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => resolve(false), ms).unref()
+    work.then(() => resolve(true), reject).finally(() => clearTimeout(timer))
+  })
+}
+
+const PAUSE_MS = 1_000
+
+/**
+ * Pauses before a message that could not be handled is redelivered (as when the ledger is full), or before
+ * another attempt at what failed. `stopping` ends the pause at once. Keeps no process alive.
+ */
+export async function pauseBeforeAgain(stopping: AbortSignal, ms = PAUSE_MS): Promise<void> {
+  // Any number of messages may be pausing at the same time.
+  setMaxListeners(0, stopping)
+  await sleep(ms, undefined, { signal: stopping, ref: false }).catch(() => {})
 }

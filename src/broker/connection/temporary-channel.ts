@@ -1,7 +1,7 @@
 import type { Channel } from 'amqplib'
-import { closeChannel } from './close-channel.ts'
+import { closeChannel } from './channel-error.ts'
 import type { Connection } from './connection.ts'
-import { isInTime } from './in-time.ts'
+import { isInTime } from './reconnect.ts'
 
 /** Callers only wait for the close so that not too many channels are open: after this long they go on. */
 const CLOSE_MS = 10_000

@@ -1,7 +1,11 @@
 import type { Channel, ConsumeMessage } from 'amqplib'
 import type { Settled } from '../broker.ts'
-import { type ChannelFailure, classify, isNoChannel } from '../connection/channel-error.ts'
-import { closeChannel } from '../connection/close-channel.ts'
+import {
+  type ChannelFailure,
+  classify,
+  closeChannel,
+  isNoChannel,
+} from '../connection/channel-error.ts'
 import type { Connection } from '../connection/connection.ts'
 import type { Denials } from '../connection/permissions.ts'
 import { LiveDelivery } from './delivery.ts'

@@ -1,6 +1,6 @@
 import type { Channel, ConsumeMessage } from 'amqplib'
 import type { DeadLetterCopy, SweptDeadLetters } from '../broker.ts'
-import { closeChannel } from '../connection/close-channel.ts'
+import { closeChannel } from '../connection/channel-error.ts'
 import type { Connection } from '../connection/connection.ts'
 import { factsOf } from '../messages/incoming-message.ts'
 

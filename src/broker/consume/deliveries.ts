@@ -8,12 +8,11 @@ import type { Names } from '../names.ts'
 import type { BrokerGauges, BrokerObserver } from '../observer.ts'
 import { Block, type BlockEnd, isDenied, isQueueGone } from './consumer-channel.ts'
 import { LiveDelivery, type Place } from './delivery.ts'
-import { feedGauges } from './feed-gauges.ts'
 import { Parking } from './parked-deliveries.ts'
 import { Feed } from './queue-consumer.ts'
 import { QueueLookup } from './queue-lookup.ts'
 import { Surplus } from './surplus.ts'
-import { FetchLine } from './waiting-fetches.ts'
+import { FetchLine, feedGauges } from './waiting-fetches.ts'
 
 const SWEEP_MS = 500
 /** FETCH may name any queue: above this number, only a queue that is known to exist gets a feed. */

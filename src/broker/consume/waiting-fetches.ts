@@ -1,5 +1,6 @@
 import type { Clock } from '../../clock.ts'
 import type { Delivery, TakeRequest } from '../broker.ts'
+import type { BrokerGauges } from '../observer.ts'
 import type { LiveDelivery } from './delivery.ts'
 import {
   awaitedFeeds,
@@ -177,5 +178,25 @@ export class FetchLine {
   #bridgeMs(queue: string, request: TakeRequest): number {
     const feed = this.#servedFeed(queue)
     return feed ? bridgeMs(feed, request.hasClaimable(queue)) : 0
+  }
+}
+
+/** Gauges of the queues that are consumed for FETCH, and of the paused queues that fetches wait for. */
+export function feedGauges(
+  feeds: ReadonlyMap<string, Feed>,
+  line: FetchLine,
+  isPaused: (queue: string) => boolean,
+): Pick<BrokerGauges, 'consumers' | 'queues'> {
+  const queues = new Set([...feeds.keys(), ...[...line.waitedFor()].filter(isPaused)])
+  return {
+    consumers: [...feeds.values()].flatMap(({ queue, blocks }) =>
+      [...blocks].map(({ tag, unacked }) => ({ queue, consumer: tag, unacked })),
+    ),
+    queues: [...queues].map((queue) => ({
+      queue,
+      buffered: feeds.get(queue)?.buffer.size ?? 0,
+      waiters: line.countFor(queue),
+      utilization: feeds.get(queue)?.utilization ?? 0,
+    })),
   }
 }

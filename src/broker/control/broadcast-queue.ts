@@ -1,6 +1,6 @@
 import type { ConsumeMessage } from 'amqplib'
 import { jsonOrNull } from '../../job/values/json-value.ts'
-import { closeChannel } from '../connection/close-channel.ts'
+import { closeChannel } from '../connection/channel-error.ts'
 import type { Connection } from '../connection/connection.ts'
 
 export interface BroadcastMessage {

@@ -1,7 +1,7 @@
 import type { Clock } from '../../clock.ts'
 import { classify } from '../connection/channel-error.ts'
 import type { Connection } from '../connection/connection.ts'
-import { isInTime } from '../connection/in-time.ts'
+import { isInTime } from '../connection/reconnect.ts'
 import { ScratchChannel } from '../connection/temporary-channel.ts'
 
 /** RabbitMQ chooses such names itself and lets nobody declare them: only who was told the name knows it. */

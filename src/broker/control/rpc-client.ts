@@ -1,7 +1,7 @@
 import type { Channel, ConsumeMessage, Message } from 'amqplib'
 import { jsonOrNull } from '../../job/values/json-value.ts'
 import type { Logger } from '../../logger.ts'
-import { closeChannel } from '../connection/close-channel.ts'
+import { closeChannel } from '../connection/channel-error.ts'
 import type { Connection } from '../connection/connection.ts'
 import { DIRECT_REPLY } from '../messages/control-message.ts'
 import type { Outgoing } from '../messages/outgoing-message.ts'

@@ -1,5 +1,5 @@
 import type { Options } from 'amqplib'
-import { OJS_MEDIA_TYPE } from '../../job/media-type.ts'
+import { OJS_MEDIA_TYPE } from '../../job/document.ts'
 import type { Names } from '../names.ts'
 import { MAX_SHORT_BYTES } from './headers.ts'
 import type { Outgoing } from './outgoing-message.ts'

@@ -1,7 +1,7 @@
 import type { Message } from 'amqplib'
 import type { Carry } from '../../job/job.ts'
-import { MAX_INT32 } from '../../job/values/int32.ts'
 import { jsonOrNull, membersOf } from '../../job/values/json-value.ts'
+import { MAX_INT32 } from '../../job/values/limits.ts'
 import type { ForeignMessage, ShownDelivery, ShownMessage } from '../broker.ts'
 import { DIRECT_REPLY } from './control-message.ts'
 import { cleanHeaders, cleanList, cleanText, OJS_HEADERS } from './headers.ts'

@@ -1,9 +1,8 @@
 import type { Options } from 'amqplib'
-import { timestamp } from '../../job/document.ts'
+import { OJS_MEDIA_TYPE, timestamp } from '../../job/document.ts'
 import type { Carry, JobRow } from '../../job/job.ts'
-import { OJS_MEDIA_TYPE } from '../../job/media-type.ts'
 import { traceIdIn } from '../../job/trace-carry.ts'
-import { MAX_INT32 } from '../../job/values/int32.ts'
+import { MAX_INT32 } from '../../job/values/limits.ts'
 import {
   cleanList,
   cleanText,

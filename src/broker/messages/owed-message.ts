@@ -1,5 +1,5 @@
+import { OJS_MEDIA_TYPE } from '../../job/document.ts'
 import type { JobRow } from '../../job/job.ts'
-import { OJS_MEDIA_TYPE } from '../../job/media-type.ts'
 import { rungKey } from '../../job/retry/backoff.ts'
 import type { Unusable } from '../broker.ts'
 import type { Names } from '../names.ts'

@@ -1,9 +1,9 @@
 import type { Clock } from '../../clock.ts'
 import type { Logger } from '../../logger.ts'
 import type { Connection } from '../connection/connection.ts'
-import { isInTime } from '../connection/in-time.ts'
+import { isInTime } from '../connection/reconnect.ts'
 import type { LaneGroup, Outgoing } from '../messages/outgoing-message.ts'
-import { UNWRITTEN_MS } from '../topology/unwritten.ts'
+import { UNWRITTEN_MS } from '../topology/entity.ts'
 import type { Publication, PublishLane } from './publish-channel.ts'
 
 /** Channels for job queues, and for retry and dead letter queues (always quorum). */

@@ -1,13 +1,12 @@
-import { pauseBeforeAgain } from '../connection/again.ts'
 import { isStill } from '../connection/connection.ts'
+import { pauseBeforeAgain } from '../connection/reconnect.ts'
 import { type ScratchChannel, withScratchChannel } from '../connection/temporary-channel.ts'
 import type { BrokerHooks, BrokerOptions } from '../options.ts'
-import { lookFor } from './entity.ts'
+import { lookFor, UNWRITTEN_MS } from './entity.ts'
 import type { EntityChecker } from './entity-checker.ts'
 import { deadAmong, deleteDead, type ProbeDeps } from './leaderless-queue-probe.ts'
 import { isAtLeast } from './queue-arguments.ts'
 import type { QueueEntity, Topology } from './topology.ts'
-import { UNWRITTEN_MS } from './unwritten.ts'
 
 /** Interval of `#settle`, so also how long a queue may count as unwritten after it has been written. */
 const SETTLE_MS = UNWRITTEN_MS / 2
@@ -33,7 +32,7 @@ export interface DeadQueuesDeps extends ProbeDeps {
 
 /**
  * Finds and replaces dead queues: quorum queues that this gateway declared and that RabbitMQ lost because it
- * was killed before it had written them down (`unwritten.ts`). RabbitMQ comes back with another queue of the
+ * was killed before it had written them down (`entity.ts`). RabbitMQ comes back with another queue of the
  * same name, which is empty and never gets a leader. It accepts and delivers nothing; only deleting it helps.
  *
  * A queue that merely lacks a majority at the moment looks the same. So a queue is deleted only if it was

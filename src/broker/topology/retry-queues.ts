@@ -6,11 +6,10 @@ import { type Connection, isStill } from '../connection/connection.ts'
 import { type ScratchChannel, withScratchChannel } from '../connection/temporary-channel.ts'
 import type { Names } from '../names.ts'
 import type { BrokerHooks, BrokerOptions } from '../options.ts'
-import { lookFor } from './entity.ts'
+import { checkEach } from './ensure-all.ts'
+import { lookFor, UNWRITTEN_MS } from './entity.ts'
 import type { EntityChecker } from './entity-checker.ts'
-import { checkEach } from './parallel-checks.ts'
 import type { QueueEntity, Topology } from './topology.ts'
-import { UNWRITTEN_MS } from './unwritten.ts'
 
 /** Most rungs per queue that are not on the ladder: exact delays of its clients (architecture §4.3). */
 const MAX_EXACT = 16

@@ -1,7 +1,7 @@
 import { STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { errorBody, OjsError, type OjsErrorOptions } from '../../errors.ts'
-import { OJS_MEDIA_TYPE } from '../../job/media-type.ts'
+import { OJS_MEDIA_TYPE } from '../../job/document.ts'
 import type { Admission } from '../access/admission.ts'
 import { closeLingering } from '../message/lingering-close.ts'
 import { EVERY_METHOD } from '../message/middleware.ts'

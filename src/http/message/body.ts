@@ -1,5 +1,7 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import type { Request, Response } from 'express'
-import { OjsError } from '../../errors.ts'
+import { echoed, invalidField, OjsError } from '../../errors.ts'
+import { OJS_MEDIA_TYPE } from '../../job/document.ts'
 import { partOfHeap, UNCOUNTED_BYTES } from '../../memory.ts'
 import { heapOfText } from '../../schemas/json/json-heap.ts'
 import {
@@ -11,8 +13,6 @@ import {
 } from '../../schemas/json/json-text.ts'
 import { inSlices } from '../../slices.ts'
 import { BodyBudget, type Incoming } from './body-budget.ts'
-import { requireJson } from './media-type.ts'
-import { Pieces } from './pieces.ts'
 
 /** Shared by all listeners of the process, since they share its memory. */
 const PROCESS_BUDGET = new BodyBudget(partOfHeap(1 / 4, 128 * 1024 * 1024))
@@ -157,5 +157,80 @@ function tooLarge(size: number, maxBytes: number): OjsError {
   return new OjsError('invalid_request', `The body is larger than ${maxBytes} bytes.`, {
     status: 413,
     details: { field: 'body', actual_bytes: size, max_bytes: maxBytes },
+  })
+}
+
+/** So many buffers take some 50 kB beside their bytes. */
+const MAX_LOOSE = 256
+
+/**
+ * Collects a body as it arrives. Each buffer takes some 200 bytes beside its content, and a client may send
+ * every byte as a chunk of its own, so small pieces are joined while more arrive.
+ */
+export class Pieces {
+  #whole: Buffer[] = []
+  #loose: Buffer[] = []
+
+  /** The number of buffers held. */
+  get count(): number {
+    return this.#whole.length + this.#loose.length
+  }
+
+  add(chunk: Buffer): void {
+    this.#loose.push(chunk)
+    if (this.#loose.length < MAX_LOOSE) return
+    this.#whole.push(Buffer.concat(this.#loose))
+    this.#loose = []
+  }
+
+  /** Returns the whole body, and holds nothing afterwards. */
+  take(): Buffer {
+    const all = [...this.#whole, ...this.#loose]
+    this.clear()
+    const [only] = all
+    // Nearly every body arrives in one piece.
+    return only !== undefined && all.length === 1 ? only : Buffer.concat(all)
+  }
+
+  clear(): void {
+    this.#whole = []
+    this.#loose = []
+  }
+}
+
+const ACCEPTED = new Set([OJS_MEDIA_TYPE, 'application/json'])
+
+/**
+ * Throws 400 if the headers declare a body that is not plain JSON in UTF-8 (seed 001 §4.1: 400, not 415). A
+ * missing content type means JSON. `Accept` is ignored, because the answer is the same for every value
+ * (§4.3).
+ */
+export function requireJson(headers: IncomingHttpHeaders): void {
+  const type = headers['content-type']
+  if (type && !ACCEPTED.has(type)) requireJsonType(type)
+  const encoding = headers['content-encoding']
+  if (encoding && encoding.trim().toLowerCase() !== 'identity') {
+    throw invalidField('Content-Encoding', 'Compressed bodies are not accepted.', {
+      expected: 'identity',
+      received: echoed(encoding),
+    })
+  }
+}
+
+const CHARSET = /;\s*charset\s*=\s*"?([^\s;"]*)/i
+
+function requireJsonType(received: string): void {
+  const [essence = ''] = received.split(';', 1)
+  if (!ACCEPTED.has(essence.trim().toLowerCase())) {
+    throw invalidField('Content-Type', `The content type must be ${[...ACCEPTED].join(' or ')}.`, {
+      expected: [...ACCEPTED],
+      received: echoed(received),
+    })
+  }
+  const charset = CHARSET.exec(received)?.[1]?.toLowerCase()
+  if (charset === undefined || charset === 'utf-8' || charset === 'utf8') return
+  throw invalidField('Content-Type', 'The body must be in UTF-8.', {
+    expected: 'utf-8',
+    received: echoed(charset),
   })
 }

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { OJS_MEDIA_TYPE } from '../../job/media-type.ts'
+import { OJS_MEDIA_TYPE } from '../../job/document.ts'
 import { partOfHeap } from '../../memory.ts'
 import type { Admission } from '../access/admission.ts'
 import { LARGE_BYTES, UnsentAnswers } from './unsent-responses.ts'

@@ -6,7 +6,7 @@ import {
   MAX_DURATION_MS,
   parseDuration,
 } from '../values/duration.ts'
-import { MAX_INT32 } from '../values/int32.ts'
+import { MAX_INT32 } from '../values/limits.ts'
 
 /** Defaults of seed 003; `max_attempts` counts every execution, the first included. */
 const DEFAULT_MAX_ATTEMPTS = 3

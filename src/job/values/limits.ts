@@ -26,3 +26,6 @@ export function cut(text: string, max: number): string {
   const isHighSurrogate = last >= 0xd800 && last <= 0xdbff
   return text.slice(0, isHighSurrogate ? max - 1 : max)
 }
+
+/** The largest count of AMQP's `int32`, in which attempts and their maximum travel (seed 002 §6.2). */
+export const MAX_INT32 = 2 ** 31 - 1

@@ -1,5 +1,6 @@
 import { OjsError } from '../../errors.ts'
 import type { NewJob } from '../../job/job.ts'
+import type { ReportedError } from '../../job/retry/failure.ts'
 import { MAX_ALONE, noMemory } from '../../memory.ts'
 import { hasRoomToRead } from '../../schemas/json/json-heap.ts'
 import { JSON_LIMITS, valueLimits } from '../../schemas/json/json-text.ts'
@@ -52,4 +53,17 @@ function tooLarge({ settings }: Deps, { message }: NativeBody): OjsError {
     status: 413,
     details: { field: 'body', actual_bytes: message.content.length, max_bytes: max },
   })
+}
+
+/**
+ * Reads the `x-ojs-error-*` headers, in which a foreign worker describes the failure of the attempt before
+ * (seed 002 §6.2); null: there are none.
+ */
+export function reportedError(headers: Readonly<Record<string, unknown>>): ReportedError | null {
+  const { 'x-ojs-error-message': message, 'x-ojs-error-code': code } = headers
+  if (typeof message !== 'string' && typeof code !== 'string') return null
+  return {
+    code: typeof code === 'string' ? code : 'handler_error',
+    message: typeof message === 'string' ? message : '',
+  }
 }

@@ -6,8 +6,7 @@ import type { Failure } from '../../job/retry/error-history.ts'
 import { recordFailure, recordSkipped } from '../../job/retry/failure.ts'
 import { isListedWhenExpired, judge, retryPolicyOf } from '../../job/retry/retry-policy.ts'
 import { jsonOrNull, membersOf } from '../../job/values/json-value.ts'
-import { adoptedJob, isTooLarge } from '../adopt/adopt.ts'
-import { reportedError } from '../adopt/reported-error.ts'
+import { adoptedJob, isTooLarge, reportedError } from '../adopt/adopt.ts'
 import type { Deps } from '../deps.ts'
 
 interface Death {

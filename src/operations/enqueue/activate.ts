@@ -2,8 +2,8 @@ import { stateConflictCode } from '../../dialect.ts'
 import { notFound, stateConflict } from '../../errors.ts'
 import type { JobRow } from '../../job/job.ts'
 import type { Deps, RequestContext } from '../deps.ts'
+import { visibleJob } from '../info.ts'
 import { sendOrLeave } from '../job-messages/send.ts'
-import { visibleJob } from '../visible-job.ts'
 
 /**
  * ACTIVATE (seed 001 §7.8, §9.5): `pending → available`, or `scheduled` if the job also names a time in the

@@ -1,8 +1,8 @@
 import type { NewJob } from '../../job/job.ts'
 import type { EnqueueTerms, Unsettled } from '../../ledger/enqueued.ts'
 import type { Deps } from '../deps.ts'
+import { visibleJob } from '../info.ts'
 import { idTaken } from '../job-errors.ts'
-import { visibleJob } from '../visible-job.ts'
 import { OthersFirst } from './wait-for-conflicts.ts'
 
 interface Enqueueing {

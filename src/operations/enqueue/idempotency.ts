@@ -4,7 +4,7 @@ import { fingerprint } from '../../job/values/canonical-json.ts'
 import type { KeyedRequest, Remembered } from '../../ledger/idempotency.ts'
 import { startNow } from '../../slices.ts'
 import type { Deps, RequestContext } from '../deps.ts'
-import { visibleJob } from '../visible-job.ts'
+import { visibleJob } from '../info.ts'
 import { OthersFirst } from './wait-for-conflicts.ts'
 
 const HEADER = 'Idempotency-Key'

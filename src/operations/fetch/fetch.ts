@@ -4,17 +4,17 @@ import { checkQueueName } from '../../job/queue-name.ts'
 import type { FetchRequest } from '../../job/request.ts'
 import { leaseMsOf } from '../../job/values/duration.ts'
 import type { ClaimResult, ClaimTerms } from '../../ledger/leases.ts'
+import { busy, type MemoryShare, UNCOUNTED_BYTES } from '../../memory.ts'
+import { heapOfText } from '../../schemas/json/json-heap.ts'
 import { parseFetch } from '../../schemas/requests/validator.ts'
 import { fetching } from '../../telemetry/tracing.ts'
-import { adoptedJob } from '../adopt/adopt.ts'
-import { reportedError } from '../adopt/reported-error.ts'
+import { adoptedJob, reportedError } from '../adopt/adopt.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 import { emitPromoted } from '../emit-promoted.ts'
 import { acknowledgeEarly } from '../lease/hand-over.ts'
 import { deadLetterDelivery, requeueLease, toDeadLetters } from '../lease/lease-end.ts'
 import { isPaused } from '../queues/pause.ts'
 import { requireConsuming } from '../require-broker.ts'
-import { withinMemory } from './fetch-memory.ts'
 import { Fetched, type Round } from './fetched.ts'
 import { takeBackStart, withinLimits } from './rate-limits.ts'
 
@@ -274,4 +274,29 @@ function drop(deps: Deps, delivery: Delivery): void {
 
 function clamp(value: number, low: number, high: number): number {
   return Math.min(Math.max(value, low), high)
+}
+
+/**
+ * Returns the leading deliveries that `memory` has room for, since each becomes a row and a part of the
+ * answer; puts the others back into the buffer. Throws 503 when there is no room for any.
+ */
+export function withinMemory(
+  deps: Deps,
+  deliveries: Delivery[],
+  memory: MemoryShare | undefined,
+): Delivery[] {
+  if (memory === undefined || isUncounted(deliveries)) return deliveries
+  const firstWithoutRoom = deliveries.findIndex(
+    ({ message }) => !memory.take(heapOfText(message.content)),
+  )
+  if (firstWithoutRoom === -1) return deliveries
+  deps.broker.putBack(deliveries.slice(firstWithoutRoom))
+  if (firstWithoutRoom === 0) throw busy()
+  return deliveries.slice(0, firstWithoutRoom)
+}
+
+function isUncounted(deliveries: readonly Delivery[]): boolean {
+  let bytes = 0
+  for (const { size } of deliveries) bytes += size
+  return bytes < UNCOUNTED_BYTES
 }

@@ -1,6 +1,4 @@
 import type { Delivery } from '../../broker/broker.ts'
-import { InHand } from './in-hand.ts'
-import { UnsureTokens } from './unsure-tokens.ts'
 
 /** What this process knows about tokens beyond the ledger; in memory only (law 1). */
 export class Tokens {
@@ -24,5 +22,63 @@ export class Tokens {
   /** True when no unconfirmed token of this process can be in RabbitMQ or on its way there. */
   isSurelyUnsent(id: string): boolean {
     return !this.isInHand(id) && !this.unsure.has(id)
+  }
+}
+
+/** A multiset of job ids that are being worked on: an id stays in until each `add` has had its `delete`. */
+export class InHand {
+  readonly #times = new Map<string, number>()
+
+  /** Number of different ids. */
+  get size(): number {
+    return this.#times.size
+  }
+
+  add(id: string): void {
+    this.#times.set(id, (this.#times.get(id) ?? 0) + 1)
+  }
+
+  /** Undoes one `add`. */
+  delete(id: string): void {
+    const times = this.#times.get(id) ?? 0
+    if (times > 1) this.#times.set(id, times - 1)
+    else this.#times.delete(id)
+  }
+
+  has(id: string): boolean {
+    return this.#times.has(id)
+  }
+
+  [Symbol.iterator](): IterableIterator<string> {
+    return this.#times.keys()
+  }
+}
+
+/** Well above the number of publishes that may be in flight and time out together (`publisher.ts`). */
+const MAX_IDS = 50_000
+
+/**
+ * Ids of jobs that may have a token in RabbitMQ although their next one is not confirmed: its publish was not
+ * answered, or the last token may be back in its queue. Beyond `MAX_IDS` every job counts as unsure.
+ */
+export class UnsureTokens {
+  readonly #ids = new Set<string>()
+  #isFull = false
+
+  add(id: string): void {
+    if (this.#ids.size < MAX_IDS) this.#ids.add(id)
+    else if (!this.#ids.has(id)) this.#isFull = true
+  }
+
+  /**
+   * To be called when the token was confirmed (its row says so by now, or will soon), when it was delivered,
+   * or when its job has ended or was withdrawn.
+   */
+  forget(id: string): void {
+    this.#ids.delete(id)
+  }
+
+  has(id: string): boolean {
+    return this.#isFull || this.#ids.has(id)
   }
 }

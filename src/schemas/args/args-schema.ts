@@ -11,11 +11,10 @@ import { applicators } from './applicators.ts'
 import { Fuel, OutOfFuel } from './cost-budget.ts'
 import { COST, type Cost, planSchema, type SchemaPlan } from './cost-plan.ts'
 import { dependentRequired } from './dependent-required.ts'
-import { FORMATS } from './formats.ts'
+import { FORMATS, SchemaFault } from './formats.ts'
 import { literals } from './literals.ts'
 import { multipleOf } from './multiple-of.ts'
 import { linearPatterns, type PatternEngine } from './pattern.ts'
-import { SchemaFault } from './schema-fault.ts'
 import { uniqueItems } from './unique-items.ts'
 
 /** One way in which `args` do not match (ojs-digest §2.2). */

@@ -1,7 +1,6 @@
 import { echoed } from '../../errors.ts'
 import { isJsonObject } from '../../job/values/json-value.ts'
-import { FORMATS } from './formats.ts'
-import { SchemaFault } from './schema-fault.ts'
+import { FORMATS, SchemaFault } from './formats.ts'
 
 /** Our keyword in every subschema, with the cost of one evaluation. See `Cost`. */
 export const COST = 'x-ojs-cost'

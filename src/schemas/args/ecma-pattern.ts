@@ -1,4 +1,4 @@
-import { SchemaFault } from './schema-fault.ts'
+import { SchemaFault } from './formats.ts'
 
 /** ECMA-262's WhiteSpace and LineTerminator, and the complement. RE2's `\s` has only five characters. */
 const SPACE = String.raw`\t-\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff`

@@ -93,3 +93,8 @@ export const FORMATS: Readonly<Record<string, (text: string) => boolean>> = Obje
     (text: string) => text.length <= MAX_LENGTH && check(text),
   ]),
 )
+
+/** What is wrong with a JSON Schema that a client wants to register, in one clause. */
+export class SchemaFault extends Error {
+  override readonly name = 'SchemaFault'
+}

@@ -2,7 +2,7 @@ import { RE2JS } from 're2js'
 import { messageOf } from '../../errors.ts'
 import type { Fuel } from './cost-budget.ts'
 import { inRe2 } from './ecma-pattern.ts'
-import { SchemaFault } from './schema-fault.ts'
+import { SchemaFault } from './formats.ts'
 
 const MAX_PATTERN_LENGTH = 1_000
 /**

@@ -9,7 +9,7 @@ import type {
   SyncRequest,
 } from '../../job/request.ts'
 import { MAX_DURATION_MS } from '../../job/values/duration.ts'
-import { MAX_INT32 } from '../../job/values/int32.ts'
+import { MAX_INT32 } from '../../job/values/limits.ts'
 import { type ListMember, Unreadable } from '../json/json-list.ts'
 import { JSON_LIMITS } from '../json/json-text.ts'
 import { jobIdIn, type LeftOut, leftOutIn } from './invalid-events.ts'

@@ -4,7 +4,7 @@ import type { Carry, NewJob } from '../../job/job.ts'
 import type { PushRequest } from '../../job/request.ts'
 import { withBodyTrace } from '../../job/trace-carry.ts'
 import { hasRfc3339Year, toldInstant } from '../../job/values/instant.ts'
-import { MAX_INT32 } from '../../job/values/int32.ts'
+import { MAX_INT32 } from '../../job/values/limits.ts'
 import { JSON_LIMITS, type JsonLimits, parseJsonObject } from '../json/json-text.ts'
 import { parseToken } from './validator.ts'
 

@@ -1,5 +1,3 @@
-import { SharedListener } from './shared-listener.ts'
-
 const ALL = new WeakMap<AbortSignal, SharedListener<[]>>()
 
 /**
@@ -24,4 +22,42 @@ function listenerOf(signal: AbortSignal): SharedListener<[]> {
     (tell) => signal.addEventListener('abort', tell),
     (tell) => signal.removeEventListener('abort', tell),
   )
+}
+
+/**
+ * Shares one listener between any number of subscribers: Node.js warns of a leak from the eleventh listener
+ * on. `listen` must have no effect if the listener is there already.
+ */
+export class SharedListener<Args extends readonly unknown[]> {
+  readonly #listen: (tell: (...args: Args) => void) => void
+  readonly #unlisten: (tell: (...args: Args) => void) => void
+  readonly #all = new Set<(...args: Args) => void>()
+  readonly #tell = (...args: Args) => {
+    for (const each of [...this.#all]) each(...args)
+  }
+
+  constructor(
+    listen: (tell: (...args: Args) => void) => void,
+    unlisten: (tell: (...args: Args) => void) => void,
+  ) {
+    this.#listen = listen
+    this.#unlisten = unlisten
+  }
+
+  get isHeard(): boolean {
+    return this.#all.size > 0
+  }
+
+  /**
+   * Adds a subscriber; the returned function removes it. Calls `listen` each time, because the program may
+   * have removed all listeners meanwhile.
+   */
+  add(listener: (...args: Args) => void): () => void {
+    this.#all.add(listener)
+    this.#listen(this.#tell)
+    return () => {
+      this.#all.delete(listener)
+      if (this.#all.size === 0) this.#unlisten(this.#tell)
+    }
+  }
 }

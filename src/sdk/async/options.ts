@@ -1,5 +1,3 @@
-import { isRecord } from './json.ts'
-
 /** The options without members that are `undefined`, so that these do not override defaults. */
 export function given<T extends object>(options: T): Given<T> {
   const entries = Object.entries(options).filter(([, value]) => value !== undefined)
@@ -24,3 +22,8 @@ export function requireKnown(options: object, known: object, of: string): void {
 }
 
 export type Given<T> = { [Name in keyof T]: Exclude<T[Name], undefined> }
+
+/** A JSON object: neither null nor an array. */
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,9 +1,8 @@
-import { isRecord } from '../async/json.ts'
 import { requireJson } from '../async/json-value.ts'
 import { requireSignal } from '../async/on-abort.ts'
-import { requireKnown, requireObject } from '../async/options.ts'
+import { isRecord, requireKnown, requireObject } from '../async/options.ts'
 import type { Job } from '../job.ts'
-import { newJobId } from '../job-id.ts'
+import { newJobId } from '../job.ts'
 import { type Middleware, MiddlewareChain } from '../middleware.ts'
 import { OJSConflictError, OJSDuplicateError, OJSNotFoundError } from '../transport/errors.ts'
 import {

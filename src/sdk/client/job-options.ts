@@ -1,5 +1,4 @@
-import { isRecord } from '../async/json.ts'
-import { requireObject } from '../async/options.ts'
+import { isRecord, requireObject } from '../async/options.ts'
 import type { JobState } from '../job.ts'
 
 /** When a failed job runs again (seed 001 §9.1, seed 003). Intervals: milliseconds (`…Ms`) or ISO 8601. */

@@ -1,6 +1,6 @@
 import { given } from '../async/options.ts'
 import type { Job } from '../job.ts'
-import { newJobId } from '../job-id.ts'
+import { newJobId } from '../job.ts'
 import { OJSDuplicateError, OJSNotFoundError } from '../transport/errors.ts'
 import {
   type Answer,

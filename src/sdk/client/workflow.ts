@@ -1,5 +1,4 @@
-import { isRecord } from '../async/json.ts'
-import { requireObject } from '../async/options.ts'
+import { isRecord, requireObject } from '../async/options.ts'
 import {
   eitherSpelling,
   type JobSpec,

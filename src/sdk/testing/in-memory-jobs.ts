@@ -1,4 +1,4 @@
-import { isRecord } from '../async/json.ts'
+import { isRecord } from '../async/options.ts'
 import type { Job, JobState } from '../job.ts'
 import { errorOfAnswer } from '../transport/errors.ts'
 

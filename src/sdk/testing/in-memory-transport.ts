@@ -1,6 +1,6 @@
-import { isRecord } from '../async/json.ts'
+import { isRecord } from '../async/options.ts'
 import type { Job } from '../job.ts'
-import { newJobId } from '../job-id.ts'
+import { newJobId } from '../job.ts'
 import { OJSTransportError } from '../transport/errors.ts'
 import type { Transport, TransportRequest, TransportResponse } from '../transport/transport.ts'
 import { InMemoryJobs, refuse } from './in-memory-jobs.ts'

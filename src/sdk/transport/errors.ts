@@ -1,4 +1,4 @@
-import { isRecord } from '../async/json.ts'
+import { isRecord } from '../async/options.ts'
 import { type ErrorFamily, familyOf, isRetryableByDefault } from './error-codes.ts'
 
 export interface OJSErrorInit {

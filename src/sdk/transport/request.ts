@@ -1,5 +1,5 @@
-import { isRecord } from '../async/json.ts'
 import { requireSignal } from '../async/on-abort.ts'
+import { isRecord } from '../async/options.ts'
 import { errorOfAnswer, OJSTransportError, type OJSTransportErrorInit } from './errors.ts'
 import type { Transport, TransportRequest } from './transport.ts'
 

@@ -1,5 +1,4 @@
-import { isRecord } from '../async/json.ts'
-import { given, requireKnown } from '../async/options.ts'
+import { given, isRecord, requireKnown } from '../async/options.ts'
 import { familyOf } from './error-codes.ts'
 import { OJSError, OJSTransportError } from './errors.ts'
 

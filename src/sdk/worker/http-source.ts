@@ -1,5 +1,5 @@
 import { Deferred } from '../async/deferred.ts'
-import { isRecord } from '../async/json.ts'
+import { isRecord } from '../async/options.ts'
 import { Pause } from '../async/sleep.ts'
 import type { Job } from '../job.ts'
 import { OJSError } from '../transport/errors.ts'

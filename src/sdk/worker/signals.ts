@@ -1,4 +1,4 @@
-import { SharedListener } from '../async/shared-listener.ts'
+import { SharedListener } from '../async/on-abort.ts'
 
 /** The part of Node.js's `process` that is used. Browsers have nothing like it. */
 interface SignalSource {

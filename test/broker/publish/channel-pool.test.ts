@@ -4,7 +4,7 @@ import type { ConnectionListener } from '../../../src/broker/connection/connecti
 import type { Outgoing } from '../../../src/broker/messages/outgoing-message.ts'
 import { Lanes } from '../../../src/broker/publish/channel-pool.ts'
 import type { Publication, PublishLane } from '../../../src/broker/publish/publish-channel.ts'
-import { UNWRITTEN_MS } from '../../../src/broker/topology/unwritten.ts'
+import { UNWRITTEN_MS } from '../../../src/broker/topology/entity.ts'
 import { logger } from '../harness.ts'
 
 const TIMEOUT_MS = 10_000

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { typeDifference } from '../../../src/broker/topology/type-difference.ts'
+import { typeDifference } from '../../../src/broker/topology/entity.ts'
 
 // The differences that RabbitMQ 3.10.8 names for each pair of queues, and those that a later one may name.
 it.each([

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { Pieces } from '../../../src/http/message/pieces.ts'
+import { Pieces } from '../../../src/http/message/body.ts'
 
 describe('Pieces of a body', () => {
   it('are joined in their order', () => {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { UnsureTokens } from '../../../src/operations/job-messages/unsure-tokens.ts'
+import { UnsureTokens } from '../../../src/operations/job-messages/tracker.ts'
 
 const BOUND = 50_000
 

@@ -1,7 +1,7 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { compileArgsSchema, type Violation } from '../../../src/schemas/args/args-schema.ts'
 import { Fuel, OutOfFuel, stepsFor } from '../../../src/schemas/args/cost-budget.ts'
-import { SchemaFault } from '../../../src/schemas/args/schema-fault.ts'
+import { SchemaFault } from '../../../src/schemas/args/formats.ts'
 
 const DRAFT = 'https://json-schema.org/draft/2020-12/schema'
 

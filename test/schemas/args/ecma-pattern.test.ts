@@ -1,7 +1,7 @@
 import { RE2JS } from 're2js'
 import { expect, it } from 'vitest'
 import { inRe2 } from '../../../src/schemas/args/ecma-pattern.ts'
-import { SchemaFault } from '../../../src/schemas/args/schema-fault.ts'
+import { SchemaFault } from '../../../src/schemas/args/formats.ts'
 
 // Only those that Node's Unicode has, because RE2JS may have a newer one than Node (Debian 13: Unicode 16).
 const CHARACTERS = [

@@ -1,7 +1,7 @@
 import { rungKey } from '../../../job/retry/backoff.ts'
 import type { QueueRecord, Rung } from '../../ledger.ts'
 import type { Companion } from '../commit/committed-state.ts'
-import { Notes } from '../commit/notes.ts'
+import { Notes } from '../commit/committed-state.ts'
 import type { Statements } from '../sql/statements.ts'
 
 interface Table<T> {

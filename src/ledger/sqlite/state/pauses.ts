@@ -1,7 +1,7 @@
 import type { QueuePauses } from '../../queues.ts'
 import type { Access } from '../commit/access.ts'
 import type { Companion } from '../commit/committed-state.ts'
-import { Notes } from '../commit/notes.ts'
+import { Notes } from '../commit/committed-state.ts'
 import { onlyRow } from '../sql/driver.ts'
 import type { Statements } from '../sql/statements.ts'
 import type { Store } from './store.ts'

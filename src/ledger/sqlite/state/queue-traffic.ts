@@ -1,6 +1,6 @@
 import type { QueueTraffic, Traffic } from '../../queues.ts'
 import type { Companion } from '../commit/committed-state.ts'
-import { Notes } from '../commit/notes.ts'
+import { Notes } from '../commit/committed-state.ts'
 import type { Statements } from '../sql/statements.ts'
 
 const MINUTE_MS = 60_000

@@ -1,5 +1,5 @@
 import type { Companion } from '../commit/committed-state.ts'
-import { Notes } from '../commit/notes.ts'
+import { Notes } from '../commit/committed-state.ts'
 import type { Statements } from '../sql/statements.ts'
 
 /** `sweptTo`: the mark up to which a sweep has removed copies; null: one more copy is stale. */

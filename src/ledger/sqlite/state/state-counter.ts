@@ -8,7 +8,7 @@ import {
 } from '../../../job/job.ts'
 import type { StateCounts } from '../../ledger.ts'
 import type { Companion } from '../commit/committed-state.ts'
-import { Notes } from '../commit/notes.ts'
+import { Notes } from '../commit/committed-state.ts'
 import type { Counted, CountRow, Statements } from '../sql/statements.ts'
 
 const COUNTED: readonly Counted[] = [...JOB_STATES, 'dead_letter', 'with_native']

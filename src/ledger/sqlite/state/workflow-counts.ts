@@ -2,7 +2,7 @@ import type { JobRow } from '../../../job/job.ts'
 import type { WorkflowState } from '../../../job/workflow/workflow.ts'
 import type { WorkflowNews } from '../../workflows.ts'
 import type { Companion } from '../commit/committed-state.ts'
-import { Notes } from '../commit/notes.ts'
+import { Notes } from '../commit/committed-state.ts'
 import type { WorkflowStatements } from '../sql/workflow.ts'
 import type { Store } from './store.ts'
 
