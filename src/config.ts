@@ -41,7 +41,7 @@ export interface Config {
   maxQueues: number
   /** 0: never. */
   queueIdleMs: number
-  maxRungs: number
+  maxRetryQueues: number
   delayMode: 'ttl' | 'plugin'
   horizonMs: number
   maxBodyBytes: number
@@ -170,7 +170,7 @@ export function readConfig(given: Environment): { config: Config; warnings: stri
     consumerPriority: int('OJS_CONSUMER_PRIORITY', -(2 ** 31)),
     maxQueues: int('OJS_MAX_QUEUES', 1),
     queueIdleMs: duration('OJS_QUEUE_IDLE'),
-    maxRungs: int('OJS_MAX_RUNGS', 0),
+    maxRetryQueues: int('OJS_MAX_RUNGS', 0),
     delayMode: oneOf('OJS_DELAY_MODE', ['ttl', 'plugin']),
     horizonMs: int('OJS_HORIZON_MS', 0, MAX_HORIZON_MS),
     maxBodyBytes: int('OJS_MAX_BODY_BYTES', 1024, 2 ** 30),

@@ -20,7 +20,7 @@ import { Tokens } from './operations/job-messages/tracker.ts'
 import { adoptSchedule } from './operations/native/adopt-schedule.ts'
 import { PruneHold } from './operations/prune-hold.ts'
 import { onDrift } from './operations/queues/drift.ts'
-import { markerOf, onQueueMissing, onRungMissing } from './operations/queues/queue-missing.ts'
+import { markerOf, onQueueMissing, onRetryQueueMissing } from './operations/queues/queue-missing.ts'
 import { WorkerRegistry } from './operations/workers/worker-registry.ts'
 import { followWorkflows } from './operations/workflows/publish-steps.ts'
 import { ownVersion } from './own-version.ts'
@@ -59,7 +59,7 @@ export interface Gateway {
 /** `clock` lets an embedder bring a clock of its own; the other settings are for tests. */
 type Overrides = { clock?: Clock } & Pick<
   BrokerOptions,
-  'rungSettleMs' | 'watchMs' | 'driftMs' | 'idleMs' | 'prefetch' | 'maxBlocks'
+  'retryQueueSettleMs' | 'watchMs' | 'driftMs' | 'idleMs' | 'prefetch' | 'maxBlocks'
 >
 
 /**
@@ -204,7 +204,7 @@ export function brokerHooks(
   const isLedgerNew = ledger.queues().length === 0
   return {
     recordedQueues: () => ledger.queues().map((queue) => queue.name),
-    recordedRungs: () => ledger.rungs(),
+    recordedRetryQueues: () => ledger.retryQueues(),
     onQueueMissing: (queue, isRenewed) => onQueueMissing(deps(), queue, isRenewed),
     onQueueFound: (queue) => recordFoundQueue(deps(), queue),
     isLedgerNew: () => isLedgerNew,
@@ -215,8 +215,8 @@ export function brokerHooks(
     isUnwritten: (queue) => ledger.unwritten.has(queue),
     onWritten: (queue) => ledger.unwritten.settle(queue),
     hasTokens: (queue) => ledger.counts(queue).available + ledger.counts(queue).active > 0,
-    onRungDeclared: (queue, delayMs) => ledger.recordRung({ queue, delayMs }),
-    onRungMissing: (queue, delayMs) => onRungMissing(deps(), { queue, delayMs }),
+    onRetryQueueDeclared: (queue, delayMs) => ledger.recordRetryQueue({ queue, delayMs }),
+    onRetryQueueMissing: (queue, delayMs) => onRetryQueueMissing(deps(), { queue, delayMs }),
     onScheduled: (message) => adoptSchedule(deps(), message),
     onDeadLetter: (letter) =>
       letter.isControl ? control().onDead(letter) : diedInBroker(deps(), letter),

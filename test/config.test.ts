@@ -190,7 +190,7 @@ describe('configuration', () => {
       ...{ host: '::1', port: 1, ledgerPath: '/l', ledgerSync: 'normal' },
       ...{ queueType: 'quorum', queues: ['a', 'b'], declare: 'never', topologyPath: '/t' },
       ...{ prefix: 'p', visibilityTimeoutMs: 2, timeoutMs: 3, deliveryTimeoutMs: 60_004 },
-      ...{ publishTimeoutMs: 105, consumerPriority: -6, maxQueues: 7, maxRungs: 8 },
+      ...{ publishTimeoutMs: 105, consumerPriority: -6, maxQueues: 7, maxRetryQueues: 8 },
       ...{ delayMode: 'plugin', horizonMs: 9, maxBodyBytes: 1_030, maxBatchBytes: 1_031 },
       retention: {
         ...{ completedMs: 1_000, cancelledMs: 2_000, discardedMs: 3_000, deadLettersMs: 4_000 },

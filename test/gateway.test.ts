@@ -98,9 +98,9 @@ describe('the hooks through which the broker reads the ledger', () => {
     expect(hooks.markerOf('found')).toBe('q-1')
   })
 
-  it('record a rung before it is used', async () => {
-    await hooks.onRungDeclared('default', 500)
-    expect(hooks.recordedRungs()).toEqual([{ queue: 'default', delayMs: 500 }])
+  it('record a retry queue before it is used', async () => {
+    await hooks.onRetryQueueDeclared('default', 500)
+    expect(hooks.recordedRetryQueues()).toEqual([{ queue: 'default', delayMs: 500 }])
   })
 
   it('report a queue as paused while the ledger has it paused', async () => {

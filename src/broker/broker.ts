@@ -17,7 +17,7 @@ export interface Broker {
   /**
    * Publishes the message that `row` owes, mandatory and confirmed, to where the row's state points:
    *
-   * - `retryable` with a `rungMs`: the token of the next attempt, to `ojs.exchange.retry` with key
+   * - `retryable` with a `retryQueueMs`: the token of the next attempt, to `ojs.exchange.retry` with key
    *   `{queue}.{rungMs}`.
    * - `scheduled`: the token of the first attempt, to the plugin's `ojs.exchange.delayed` with the remaining
    *   time as `x-delay`.
@@ -25,8 +25,8 @@ export interface Broker {
    *   no delivery that could be nacked).
    * - any other state: the token of the next attempt, to `ojs.exchange.direct`.
    *
-   * Never rejects: the result is in the outcome, `refused` when the rung is not ready. The caller commits the
-   * row's outbox nonce before it calls.
+   * Never rejects: the result is in the outcome, `refused` when the retry queue is not ready. The caller
+   * commits the row's outbox nonce before it calls.
    */
   publish(row: JobRow): Promise<PublishOutcome>
 
@@ -42,7 +42,10 @@ export interface Broker {
   /** True when the deliveries held of this queue, or the channels, are close to a limit: hold no more. */
   isCrowded(queue: string): boolean
 
-  /** True when the queue was checked or declared since RabbitMQ last started, as far as is known, and may get messages. */
+  /**
+   * True when the queue was checked or declared since RabbitMQ last started, as far as is known, and may get
+   * messages.
+   */
   isDeclared(queue: string): boolean
 
   /** How many tokens are being published: sent and unconfirmed, or waiting to be sent. */
@@ -58,19 +61,20 @@ export interface Broker {
   /** As `ensureQueue`, but ignores earlier checks. It is no sign that the queue may be gone. */
   recheckQueue(queue: string): Promise<EnsureOutcome>
 
-  /** Cheap. True when this rung was declared with our arguments on the present connection. */
-  isRungReady(queue: string, delayMs: number): boolean
+  /** Cheap. True when this retry queue was declared with our arguments on the present connection. */
+  isRetryQueueReady(queue: string, delayMs: number): boolean
 
   /**
-   * Declares the rung `ojs.queue.retry.{queue}.{delayMs}` where that is allowed; single flight per rung.
-   * `unusable`: the rung exists with arguments that are not ours (a classic rung loses messages at a broker
-   * crash, architecture §3), it was declared a moment ago (docs/faults.md), `OJS_MAX_RUNGS` is reached, the
-   * strategy forbids the declaration, or the broker cannot be asked. The ledger then holds the job.
+   * Declares the retry queue `ojs.queue.retry.{queue}.{delayMs}` where that is allowed; single flight per
+   * retry queue. `unusable`: the retry queue exists with arguments that are not ours (a classic retry queue
+   * loses messages at a broker crash, architecture §3), it was declared a moment ago (docs/faults.md),
+   * `OJS_MAX_RUNGS` is reached, the strategy forbids the declaration, or the broker cannot be asked. The
+   * ledger then holds the job.
    */
-  ensureRung(queue: string, delayMs: number): Promise<'ready' | 'unusable'>
+  ensureRetryQueue(queue: string, delayMs: number): Promise<'ready' | 'unusable'>
 
-  /** As `ensureRung`, but ignores the results of earlier checks: for a publish that was returned. */
-  recheckRung(queue: string, delayMs: number): Promise<'ready' | 'unusable'>
+  /** As `ensureRetryQueue`, but ignores the results of earlier checks: for a publish that was returned. */
+  recheckRetryQueue(queue: string, delayMs: number): Promise<'ready' | 'unusable'>
 
   /**
    * Reads `ojs.queue.dlx.{queue}` once, acknowledges every copy for which `isStale` returns true, and gives
@@ -177,7 +181,7 @@ export type PublishOutcome =
   | 'too-large'
   /** Not sent: RabbitMQ refused an earlier publish to this exchange because the user lacks the permission. */
   | 'denied'
-  /** Not sent: no connection, blocked, the rung is not ready, or too many publishes in flight. */
+  /** Not sent: no connection, blocked, the retry queue is not ready, or too many publishes in flight. */
   | 'refused'
 
 /** `not-exclusive`: not sent, because others than the asker can use the queue that it named. */
@@ -265,7 +269,9 @@ export interface Delivery extends Turn {
   readonly redelivered: boolean
   /** `x-ojs-max-attempts`; null when missing or unusable. */
   readonly maxAttempts: number | null
-  /** The parts of a foreign message that matter here; see `incoming-message.ts`. Built anew at each access. */
+  /**
+   * The parts of a foreign message that matter here; see `incoming-message.ts`. Built anew at each access.
+   */
   readonly message: ForeignMessage
   /** Size of the body in bytes; 0 after `forgetContent`. */
   readonly size: number

@@ -20,10 +20,10 @@ export interface BrokerOptions extends TopologyOptions {
   queues: readonly string[]
   /** The most job queues that we declare for clients (`OJS_MAX_QUEUES`). */
   maxQueues: number
-  /** The most rungs that we declare, over all queues (`OJS_MAX_RUNGS`). */
-  maxRungs: number
-  /** How long a new rung gets no token; default 2000. Tests of other things set 0. */
-  rungSettleMs?: number
+  /** The most retry queues that we declare, over all queues (`OJS_MAX_RUNGS`). */
+  maxRetryQueues: number
+  /** How long a new retry queue gets no token; default 2000. Tests of other things set 0. */
+  retryQueueSettleMs?: number
   /** How often queue depths and markers are checked; default 10,000. */
   watchMs?: number
   /** How long a queue must be empty before its available jobs count as lost; default 60,000. */
@@ -69,15 +69,15 @@ export interface BrokerHooks {
   onWritten(queue: string): Promise<void>
   /** True when a job's token may be in the queue, or with a native worker of it. */
   hasTokens(queue: string): boolean
-  /** Rungs declared in earlier runs or in this one. Called after every (re)connect. */
-  recordedRungs(): readonly { queue: string; delayMs: number }[]
-  /** Awaited before a rung receives its first token: the ledger records the rung. */
-  onRungDeclared(queue: string, delayMs: number): Promise<void>
+  /** Retry queues declared in earlier runs or in this one. Called after every (re)connect. */
+  recordedRetryQueues(): readonly { queue: string; delayMs: number }[]
+  /** Awaited before a retry queue receives its first token: the ledger records the retry queue. */
+  onRetryQueueDeclared(queue: string, delayMs: number): Promise<void>
   /**
-   * The rung is gone from the broker, with every token in it. Awaited **before** the rung is declared again:
-   * from then on the ledger holds the jobs that waited in it.
+   * The retry queue is gone from the broker, with every token in it. Awaited **before** the retry queue is
+   * declared again: from then on the ledger holds the jobs that waited in it.
    */
-  onRungMissing(queue: string, delayMs: number): Promise<void>
+  onRetryQueueMissing(queue: string, delayMs: number): Promise<void>
   /** A message of `ojs.system.dead-letters`; acknowledged when this resolves. */
   onDeadLetter(letter: DeadLetter): Promise<void>
   /**

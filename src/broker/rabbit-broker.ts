@@ -40,7 +40,7 @@ import { Delays } from './topology/delay-plugin.ts'
 import { EntityChecker } from './topology/entity-checker.ts'
 import { DeadQueues } from './topology/leaderless-queues.ts'
 import { QueueRemoval, type QueueRemovalDeps } from './topology/queue-removal.ts'
-import { Rungs } from './topology/retry-queues.ts'
+import { RetryQueues } from './topology/retry-queues.ts'
 import { loadTopology } from './topology/topology.ts'
 
 /** Longest wait of `start`, before which nothing is served: each silent host alone takes as long. */
@@ -66,7 +66,7 @@ export class RabbitBroker implements Broker, Service {
     now: () => this.#deps.clock.now(),
     probe: (queue) => this.#declarer.probe(queue),
   })
-  readonly #rungs: Rungs
+  readonly #retryQueues: RetryQueues
   readonly #dead: DeadQueues
   readonly #publisher: Publisher
   readonly #controlPublisher: ControlPublisher
@@ -112,8 +112,8 @@ export class RabbitBroker implements Broker, Service {
       onKnown: () => this.#consumers.control.allKnown(),
     })
     const ensureQueue = (queue: string) => this.#declarer.ensure(queue)
-    this.#rungs = new Rungs({ ...shared, ...declaring, ensureQueue })
-    const rechecks = rechecksBy(this.#declarer, this.#rungs)
+    this.#retryQueues = new RetryQueues({ ...shared, ...declaring, ensureQueue })
+    const rechecks = rechecksBy(this.#declarer, this.#retryQueues)
     const publishing = {
       ...shared,
       connection: publish,
@@ -155,7 +155,7 @@ export class RabbitBroker implements Broker, Service {
     await this.#delays.require()
     this.#consumers.deliveries.start()
     this.#watch.start()
-    this.#rungs.start()
+    this.#retryQueues.start()
     await Promise.race([this.#firstAttempt(), sleep(START_WAIT_MS, undefined, { ref: false })])
   }
 
@@ -172,7 +172,7 @@ export class RabbitBroker implements Broker, Service {
     this.#availability.stop()
     this.#watch.stop()
     this.#declarer.stop()
-    this.#rungs.stop()
+    this.#retryQueues.stop()
     this.#dead.stop()
     // Close this one first, or a busy RabbitMQ works off obsolete checks before it answers the stops below.
     void this.#connections.declare.close()
@@ -198,9 +198,12 @@ export class RabbitBroker implements Broker, Service {
     const message = this.#availability.isUp ? outgoingOrNull(row, this.#deps, this.#names) : null
     if (message === null) return Promise.resolve('refused')
     if (!this.#mayTake(message)) return Promise.resolve('returned')
-    // A rung that is not known to have our arguments loses jobs (architecture §3).
-    if (message.rungMs !== null && !this.#rungs.isReady(row.queue, message.rungMs)) {
-      void this.#rungs.ensure(row.queue, message.rungMs)
+    // A retry queue that is not known to have our arguments loses jobs (architecture §3).
+    if (
+      message.retryQueueMs !== null &&
+      !this.#retryQueues.isReady(row.queue, message.retryQueueMs)
+    ) {
+      void this.#retryQueues.ensure(row.queue, message.retryQueueMs)
       return Promise.resolve('refused')
     }
     const published = this.#publisher.send(message)
@@ -215,7 +218,9 @@ export class RabbitBroker implements Broker, Service {
     return this.#publisher.send(outgoing)
   }
 
-  /** False: the message would go to a queue that may be dead and is not checked yet, or that drops messages. */
+  /**
+   * False: the message would go to a queue that may be dead and is not checked yet, or that drops messages.
+   */
   #mayTake({ exchange, queue }: Outgoing): boolean {
     const { direct, dlx } = this.#names.exchange
     if (exchange === direct) return !this.#dead.isDoubtful(queue) && !this.#declarer.isClosed(queue)
@@ -250,16 +255,16 @@ export class RabbitBroker implements Broker, Service {
     return this.#declarer.lookAgain(queue)
   }
 
-  isRungReady(queue: string, delayMs: number): boolean {
-    return this.#rungs.isReady(queue, delayMs)
+  isRetryQueueReady(queue: string, delayMs: number): boolean {
+    return this.#retryQueues.isReady(queue, delayMs)
   }
 
-  ensureRung(queue: string, delayMs: number): Promise<'ready' | 'unusable'> {
-    return this.#rungs.ensure(queue, delayMs)
+  ensureRetryQueue(queue: string, delayMs: number): Promise<'ready' | 'unusable'> {
+    return this.#retryQueues.ensure(queue, delayMs)
   }
 
-  recheckRung(queue: string, delayMs: number): Promise<'ready' | 'unusable'> {
-    return this.#rungs.recheck(queue, delayMs)
+  recheckRetryQueue(queue: string, delayMs: number): Promise<'ready' | 'unusable'> {
+    return this.#retryQueues.recheck(queue, delayMs)
   }
 
   async sweepDeadLetters(
@@ -347,9 +352,9 @@ export class RabbitBroker implements Broker, Service {
     const { control } = this.#consumers
     return new QueueRemoval({
       ...given,
-      ...{ declarer: this.#declarer, dead: this.#dead, rungs: this.#rungs },
+      ...{ declarer: this.#declarer, dead: this.#dead, retryQueues: this.#retryQueues },
       control,
-      memories: [this.#rungs, this.#dead, this.#deaths, this.#watch, control],
+      memories: [this.#retryQueues, this.#dead, this.#deaths, this.#watch, control],
     })
   }
 
@@ -362,8 +367,8 @@ export class RabbitBroker implements Broker, Service {
 
   #declareAll(): void {
     this.#declaring = this.#declarer.ensureKnown()
-    // Rungs come last: a retry ensures the rung that it needs, so no job waits for this.
-    void this.#declaring.then(() => this.#rungs.ensureKnown())
+    // Retry queues come last: a retry ensures the retry queue that it needs, so no job waits for this.
+    void this.#declaring.then(() => this.#retryQueues.ensureKnown())
   }
 
   /** Called after every check of the exchanges and system queues, also long after the connect. */

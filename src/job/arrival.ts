@@ -103,12 +103,12 @@ export function isWaitingWithNative({ state, holder }: Pick<JobRow, 'state' | 'h
   return state === 'available' && holder === 'native'
 }
 
-/** RabbitMQ's timers and the gateway's clock drift apart by some ms over the longest rung. */
+/** RabbitMQ's timers and the gateway's clock drift apart by some ms over the longest retry queue. */
 const DRIFT_MS = 1_000
 
 /**
- * True when the job's token may have left its rung or level. A retry is due by clock time, a schedule by wall
- * time (architecture §2, "Time").
+ * True when the job's token may have left its retry queue or level. A retry is due by clock time, a schedule
+ * by wall time (architecture §2, "Time").
  */
 export function isClaimable(
   row: Pick<JobRow, 'state' | 'dueAt'>,

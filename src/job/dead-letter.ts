@@ -3,7 +3,7 @@ import { isHeldByBroker, type JobRow } from './job.ts'
 import { type Failure, recordedOf } from './retry/error-history.ts'
 import { failureOf } from './retry/failure.ts'
 
-type Fate = Pick<JobRow, 'generation' | 'state' | 'attempt' | 'holder' | 'dueAt' | 'rungMs'>
+type Fate = Pick<JobRow, 'generation' | 'state' | 'attempt' | 'holder' | 'dueAt' | 'retryQueueMs'>
 
 export interface DyingToken extends ArrivingToken {
   /** True when the queue's TTL or length limit removed it: it was in the queue, not with a consumer. */
@@ -15,8 +15,8 @@ export interface DyingToken extends ArrivingToken {
  * the delivery limit) discards its job. It does only if it was the token that the job waited for, or the
  * one that a native worker had. A later attempt than expected counts too: it comes from a native worker
  * that reported nothing in between (seed 002 §15.4), and the arrival table would have claimed it. A token
- * that waited in a rung or level counts even before its time: a policy's TTL or a clock that was set back
- * may bring it out early, and the job has no other. For any other token the job goes on.
+ * that waited in a retry queue or level counts even before its time: a policy's TTL or a clock that was set
+ * back may bring it out early, and the job has no other. For any other token the job goes on.
  */
 export function mayDie(
   token: DyingToken,

@@ -133,7 +133,7 @@ export interface JobRow extends Omit<NewJob, 'start' | 'unique'> {
    * or `IN_EXCHANGE`. Null: it waits in neither; if the job has yet to become due, the ledger holds it
    * (`isHeldByLedger`). Stays set after the job became available by its due time, until the token arrives.
    */
-  rungMs: number | null
+  retryQueueMs: number | null
   /** The delay chosen for the last retry; kept so that the next FETCH shows it (conformance.md S6). */
   retryDelayMs: number | null
   activatedAt: number | null
@@ -186,19 +186,21 @@ export function isLeaseLive({ leaseExpiresAt }: Pick<JobRow, 'leaseExpiresAt'>, 
   return leaseExpiresAt !== null && leaseExpiresAt > now
 }
 
-/** A `rungMs` that is no delay: the scheduled job's token is in the exchange of RabbitMQ's delay plugin. */
+/**
+ * A `retryQueueMs` that is no delay: the scheduled job's token is in the exchange of RabbitMQ's delay plugin.
+ */
 export const IN_EXCHANGE = 0
 
-type Delayed = Pick<JobRow, 'state' | 'rungMs'>
+type Delayed = Pick<JobRow, 'state' | 'retryQueueMs'>
 
 /** True when the job waits for its due time and, by the ledger's books, its token waits in RabbitMQ. */
-export function isHeldByBroker({ state, rungMs }: Delayed): boolean {
-  return rungMs !== null && (state === 'retryable' || state === 'scheduled')
+export function isHeldByBroker({ state, retryQueueMs }: Delayed): boolean {
+  return retryQueueMs !== null && (state === 'retryable' || state === 'scheduled')
 }
 
 /** True when the job waits for its due time and its next token does not exist: it is published when due. */
-export function isHeldByLedger({ state, rungMs }: Delayed): boolean {
-  return rungMs === null && (state === 'retryable' || state === 'scheduled')
+export function isHeldByLedger({ state, retryQueueMs }: Delayed): boolean {
+  return retryQueueMs === null && (state === 'retryable' || state === 'scheduled')
 }
 
 /** How often the job may run: `max_attempts` 0 and 1 both mean "run once" (ojs-digest §3.1). */
@@ -235,7 +237,7 @@ export function freshRow(
     leaseExpiresAt: null,
     timeoutAt: null,
     dueAt: job.start.state === 'available' ? null : job.start.dueAt,
-    rungMs: null,
+    retryQueueMs: null,
     retryDelayMs: null,
     activatedAt: null,
     isDeadLetter: false,

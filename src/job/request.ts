@@ -257,8 +257,8 @@ interface FailedEvent extends ReportedAttempt {
 /**
  * What the worker itself decided about the failed job.
  *
- * - `retry`: the worker has published the next token to the rung `rung_ms`, with confirm. Without `rung_ms`
- *   it has published none: the ledger holds the job and publishes the token when it is due.
+ * - `retry`: the worker has published the next token to the retry queue `rung_ms`, with confirm. Without
+ *   `rung_ms` it has published none: the ledger holds the job and publishes the token when it is due.
  * - `discard`: the worker nacks its delivery, by which RabbitMQ makes the dead letter copy.
  */
 export type ReportedOutcome =

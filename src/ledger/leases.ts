@@ -166,9 +166,9 @@ export type FailureChange = FailureRecord &
         to: 'retryable'
         dueAt: number
         delayMs: number
-        /** The token goes to this rung (a fresh outbox nonce); null: the ledger holds the job. */
-        rungMs: number | null
-        /** Matters when `rungMs` is null: the old token is (about to be) settled, so none is out. */
+        /** The token goes to this retry queue (a fresh outbox nonce); null: the ledger holds the job. */
+        retryQueueMs: number | null
+        /** Matters when `retryQueueMs` is null: the old token is (about to be) settled, so none is out. */
         isTokenBack: boolean
       }
     /**

@@ -16,7 +16,10 @@ import type {
 import type { SchemaLedger } from './schemas.ts'
 import type { WorkflowLedger } from './workflows.ts'
 
-/** When the ledger was used; its epochs are what RabbitMQ knows it by: see `broker/monitoring/ledger-epoch.ts`. */
+/**
+ * When the ledger was used; its epochs are what RabbitMQ knows it by: see
+ * `broker/monitoring/ledger-epoch.ts`.
+ */
 export interface LedgerEpochs {
   /** The newest, and the one before it, if there are any. */
   all(): number[]
@@ -82,8 +85,8 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
    * copy of a discarded job, call `copyConfirmed` instead. Lazy: the write rides on the next group commit
    * (or gets one of its own after 10 ms, on a slow disk after 1 s at most), and nobody waits for it.
    * Fence: the row still carries this nonce, or the one by which `promote` replaced it. In the second case
-   * the confirmed token is in its rung, and the row owes nothing, as if the confirm had come before the
-   * promotion. No nonce is given out twice.
+   * the confirmed token is in its retry queue, and the row owes nothing, as if the confirm had come before
+   * the promotion. No nonce is given out twice.
    */
   confirmed(outbox: number): void
 
@@ -111,10 +114,10 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
 
   /**
    * Makes due `retryable` rows (by `now`) and `scheduled` rows (by `wall`) `available`, the most overdue
-   * first, at most `limit` of them: `enqueuedAt` = now, `dueAt` cleared. A row whose token waits in a rung
-   * gets no nonce, because that token comes by itself; any other row gets a fresh one. That includes a row
-   * whose token for the rung is not confirmed: it owes its token to the job queue from now on, unless the
-   * confirm for the rung comes after all (`confirmed`).
+   * first, at most `limit` of them: `enqueuedAt` = now, `dueAt` cleared. A row whose token waits in a retry
+   * queue gets no nonce, because that token comes by itself; any other row gets a fresh one. That includes a
+   * row whose token for the retry queue is not confirmed: it owes its token to the job queue from now on,
+   * unless the confirm for the retry queue comes after all (`confirmed`).
    */
   promote(now: number, wall: number, limit: number): Promise<JobRow[]>
 
@@ -148,20 +151,20 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
    */
   boundEnds(now: number, limit: number): Promise<number>
 
-  /** Rungs that were declared in this or earlier runs. From memory. */
-  rungs(): readonly Rung[]
+  /** Retry queues that were declared in this or earlier runs. From memory. */
+  retryQueues(): readonly RetryQueue[]
 
-  /** Remembers a rung before its first token goes there; no effect when it is known. */
-  recordRung(rung: Rung): Promise<void>
+  /** Remembers a retry queue before its first token goes there; no effect when it is known. */
+  recordRetryQueue(retryQueue: RetryQueue): Promise<void>
 
   /**
-   * Recovers from the loss of a rung and every token in it: each `retryable` or `available` row whose token
-   * went there gets a fresh outbox nonce, and its `rungMs` is cleared, so that the ledger holds the job
-   * until it is due. Returns how many. Works in pages like `rearm`. Ended rows stop waiting for a token that
-   * was in the rung. A token that was due may have left the rung before, so it counts as being in the job
-   * queue.
+   * Recovers from the loss of a retry queue and every token in it: each `retryable` or `available` row whose
+   * token went there gets a fresh outbox nonce, and its `retryQueueMs` is cleared, so that the ledger holds
+   * the job until it is due. Returns how many. Works in pages like `rearm`. Ended rows stop waiting for a
+   * token that was in the retry queue. A token that was due may have left the retry queue before, so it
+   * counts as being in the job queue.
    */
-  rearmRung(rung: Rung, now: number): Promise<number>
+  rearmRetryQueue(retryQueue: RetryQueue, now: number): Promise<number>
 
   /**
    * CANCEL: any non-terminal state → `cancelled`. The row owes a broadcast to the workers (`outbox`) when
@@ -187,11 +190,11 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
    * Recovers from the loss of a queue and every token in it: each `available` row of the queue gets a new
    * outbox nonce, in order of arrival. Returns how many. A long queue takes several commits; when one
    * fails, the call rejects and may be repeated.
-   * A `retryable` row that is due by `now` or soon loses its `rungMs`: its token may have left the rung
-   * before the loss, so the ledger holds the job. A `scheduled` row whose token the delay plugin has loses
-   * its `rungMs` as well. Later retries stay as they are, because their token is still in its rung. Ended
-   * rows stop waiting for a token that was in the queue (`tokenOut`). The last commit also forgets the
-   * queue's marker, and that the queue was lost (`lost`).
+   * A `retryable` row that is due by `now` or soon loses its `retryQueueMs`: its token may have left the
+   * retry queue before the loss, so the ledger holds the job. A `scheduled` row whose token the delay plugin
+   * has loses its `retryQueueMs` as well. Later retries stay as they are, because their token is still in its
+   * retry queue. Ended rows stop waiting for a token that was in the queue (`tokenOut`). The last commit also
+   * forgets the queue's marker, and that the queue was lost (`lost`).
    */
   rearm(queue: string, now: number): Promise<number>
 
@@ -199,15 +202,15 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
    * Clears `tokenOut` of an ended row, so that it may be pruned: its token has come back and was settled, or
    * never reached a queue (a withdrawn row whose publish was nacked or returned). Does the same for a retry
    * that the ledger holds, which may then be pruned once it is cancelled. `attempt`: that of the token, if
-   * known. Where the row's next token is in a rung, a token that is not ahead of the row's attempt is an
-   * older one, and changes nothing. Lazy.
+   * known. Where the row's next token is in a retry queue, a token that is not ahead of the row's attempt is
+   * an older one, and changes nothing. Lazy.
    */
   tokenReturned(id: string, generation: number, attempt?: number): void
 
   /**
    * Returns rows that owe a message, oldest nonce first, with nonces above `after`; without those whose
    * confirm is known and waits for its commit. Empty: no more. By index. The state tells what is owed:
-   * `available`: a token for the queue; `retryable`: one for its rung; `scheduled`: one for the delay
+   * `available`: a token for the queue; `retryable`: one for its retry queue; `scheduled`: one for the delay
    * plugin; `discarded`: a copy for the dead letter exchange; `cancelled`: a broadcast to its workers.
    */
   outboxPage(after: number, limit: number): OwedMessage[]
@@ -289,7 +292,7 @@ export interface PruneCutoffs {
   deadLetters: number
 }
 
-export interface Rung {
+export interface RetryQueue {
   queue: string
   delayMs: number
 }

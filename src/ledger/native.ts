@@ -16,9 +16,9 @@ export interface NativeLedger {
    * Applies the events that native workers report, in order and in one transaction; results in the order
    * of `events`. Fence: the report table (`job/native/report.ts`). A job that starts is leased to the worker,
    * holder native. When a job ends, its token counts as settled: the worker acknowledges or nacks its
-   * delivery as soon as the report is confirmed. Only a retry's token that the worker has put in a rung is
-   * still out. A dead letter whose token the worker acknowledges (instead of a nack, which would make the
-   * copy) owes its copy in the DLX queue: a fresh outbox nonce.
+   * delivery as soon as the report is confirmed. Only a retry's token that the worker has put in a retry
+   * queue is still out. A dead letter whose token the worker acknowledges (instead of a nack, which would
+   * make the copy) owes its copy in the DLX queue: a fresh outbox nonce.
    */
   applyReports(events: readonly ReportedEvent[], terms: ReportTerms): Promise<ReportResult[]>
 

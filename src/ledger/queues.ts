@@ -85,8 +85,8 @@ export interface IdleQueues {
   isIdle(queue: string): boolean
 
   /**
-   * Forgets the queue's name and its rungs. Fence: it has no live jobs, dead letters or cron entry, and is not
-   * paused or lost. False: it stays.
+   * Forgets the queue's name and its retry queues. Fence: it has no live jobs, dead letters or cron entry,
+   * and is not paused or lost. False: it stays.
    */
   forget(queue: string): Promise<boolean>
 }

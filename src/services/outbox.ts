@@ -22,7 +22,7 @@ const OWED_NOW: ReadonlySet<string> = new Set(['available', 'scheduled', 'discar
 /**
  * Is a message in this state sent by the relay? It goes where the row points: the token of an available job
  * to its queue, that of a schedule to the delay plugin, the copy of a discarded job to the dead letter
- * exchange, the broadcast of a cancelled job to the workers. Not the token of a retry whose rung never
+ * exchange, the broadcast of a cancelled job to the workers. Not the token of a retry whose retry queue never
  * confirmed: the ledger holds it until it is due, and then it goes to the queue.
  */
 function isOwedNow({ state }: Pick<JobRow, 'state'>): boolean {

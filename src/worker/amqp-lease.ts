@@ -33,9 +33,9 @@ export interface LeaseDeps {
 
 /**
  * `waiting`: not begun. `running`: its handler runs. `failing`: its handler has failed, and a way for the
- * next token is being looked for, which takes seconds if the rung is new. `ending`: the next token or the
- * report of the end is on its way, so heartbeats must not name the job any more. `over`: settled, given back
- * or cancelled.
+ * next token is being looked for, which takes seconds if the retry queue is new. `ending`: the next token or
+ * the report of the end is on its way, so heartbeats must not name the job any more. `over`: settled, given
+ * back or cancelled.
  */
 type Phase = 'waiting' | 'running' | 'failing' | 'ending' | 'over'
 

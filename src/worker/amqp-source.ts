@@ -80,7 +80,7 @@ class AmqpSource implements JobSource {
     this.#version = version
     this.#heartbeatMs = delayMs('heartbeatInterval', heartbeatInterval)
     this.#link = new AmqpLink(withDefaults(others, 'ojs-worker'), {
-      askForQueue: (queue, rungMs) => this.#gateway.announce(queue, rungMs),
+      askForQueue: (queue, retryQueueMs) => this.#gateway.announce(queue, retryQueueMs),
       gauges: () => this.#running?.intake.gauges() ?? { consumers: [], queues: [] },
     })
     this.#gateway = new GatewayLine(this.#link, () => this.#running?.options.workerId ?? '')

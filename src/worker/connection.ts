@@ -12,7 +12,7 @@ import { Publisher } from '../broker/publish/publisher.ts'
 import { rechecksBy } from '../broker/recheck-after-publish.ts'
 import { Declarer } from '../broker/topology/declarer.ts'
 import { EntityChecker } from '../broker/topology/entity-checker.ts'
-import { Rungs } from '../broker/topology/retry-queues.ts'
+import { RetryQueues } from '../broker/topology/retry-queues.ts'
 import { loadTopology } from '../broker/topology/topology.ts'
 import { type Clock, systemClock } from '../clock.ts'
 import { untilDeadline } from '../lifecycle.ts'
@@ -26,7 +26,7 @@ export type ConsumerGauges = Pick<BrokerGauges, 'consumers' | 'queues'>
 
 export interface LinkHooks {
   /** Sends `ojs.control.sync` for a queue or one of its retry queues: a gateway declares what is missing. */
-  askForQueue(queue: string, rungMs?: number): Promise<unknown>
+  askForQueue(queue: string, retryQueueMs?: number): Promise<unknown>
   gauges(): ConsumerGauges
 }
 
@@ -46,7 +46,7 @@ export class AmqpLink {
   /** Consumes and declares; never publishes. */
   readonly consume: Connection
   readonly declarer: Declarer
-  readonly rungs: Rungs
+  readonly retryQueues: RetryQueues
   readonly publisher: Publisher
   readonly rpc: DirectRpc
   readonly #opening = new Opening()
@@ -80,18 +80,22 @@ export class AmqpLink {
       },
       onDeclare: (queue) => this.publisher.noteNew(queue),
     })
-    this.rungs = new Rungs({
+    this.retryQueues = new RetryQueues({
       ...shared,
       connection: this.consume,
       options,
-      // The gateway records a rung when a report names it.
-      hooks: { recordedRungs: () => [], onRungDeclared: nothing, onRungMissing: nothing },
+      // The gateway records a retry queue when a report names it.
+      hooks: {
+        recordedRetryQueues: () => [],
+        onRetryQueueDeclared: nothing,
+        onRetryQueueMissing: nothing,
+      },
       ensureQueue: (queue) => this.declarer.ensure(queue),
-      // The gateway checks its rungs more often than this process tries again. If this process declared a
-      // missing rung, no gateway would notice that the tokens in the old one are gone.
+      // The gateway checks its retry queues more often than this process tries again. If this process
+      // declared a missing retry queue, no gateway would notice that the tokens in the old one are gone.
       leavesMissing: true,
-      // For the same reason, also a rung that only other processes have used so far.
-      askForRung: (queue, delayMs) => hooks.askForQueue(queue, delayMs),
+      // For the same reason, also a retry queue that only other processes have used so far.
+      askForRetryQueue: (queue, delayMs) => hooks.askForQueue(queue, delayMs),
     })
     this.publisher = new Publisher({
       names: this.names,
@@ -102,7 +106,7 @@ export class AmqpLink {
       connection: this.publish,
       clock: this.clock,
       timeoutMs: options.publishTimeoutMs,
-      ...rechecksBy(this.declarer, this.rungs),
+      ...rechecksBy(this.declarer, this.retryQueues),
       onOpen: () => this.#opening.opened(),
     })
     this.rpc = new DirectRpc(this.publish, logger)
@@ -110,7 +114,7 @@ export class AmqpLink {
 
   /** Connects. Resolves after the first attempt of both connections, whether or not they are up. */
   async start(): Promise<void> {
-    this.rungs.start()
+    this.retryQueues.start()
     await Promise.all([this.publish.start(), this.consume.start()])
   }
 
@@ -137,7 +141,7 @@ export class AmqpLink {
     this.#opening.end()
     this.publisher.stop()
     this.declarer.stop()
-    this.rungs.stop()
+    this.retryQueues.stop()
     await untilDeadline(this.rpc.close(), deadline)
     await Promise.all([this.publish.close(), this.consume.close()])
     this.#leaveMetrics()

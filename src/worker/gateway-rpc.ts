@@ -82,10 +82,10 @@ export class GatewayLine {
    * Lets a gateway, if one is alive, declare a missing queue, or one of its retry queues, before this process
    * does. The gateway must first record which jobs lost their tokens with it.
    */
-  async announce(queue: string, rungMs?: number): Promise<void> {
+  async announce(queue: string, retryQueueMs?: number): Promise<void> {
     if (this.isSilent) return
-    const rung = rungMs === undefined ? {} : { rung_ms: rungMs }
-    await this.#ask('default', 'ojs.control.sync', { queues: [queue], ...rung })
+    const retryQueue = retryQueueMs === undefined ? {} : { rung_ms: retryQueueMs }
+    await this.#ask('default', 'ojs.control.sync', { queues: [queue], ...retryQueue })
   }
 
   async #syncSome(queues: readonly string[]): Promise<Synced | null> {

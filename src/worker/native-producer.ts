@@ -38,7 +38,7 @@ export class NativeProducer {
     requireObject(options, 'NativeProducer needs options, such as { url }.')
     requireKnown(options, AMQP_OPTIONS, 'NativeProducer')
     this.#link = new AmqpLink(withDefaults(options, 'ojs-producer'), {
-      askForQueue: (queue, rungMs) => this.#gateway.announce(queue, rungMs),
+      askForQueue: (queue, retryQueueMs) => this.#gateway.announce(queue, retryQueueMs),
       gauges: () => ({ consumers: [], queues: [] }),
     })
     this.#gateway = new GatewayLine(this.#link)

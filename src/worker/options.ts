@@ -38,9 +38,12 @@ export interface AmqpOptions {
   /** The longest wait for a confirm, in milliseconds. Default 10 s. */
   publishTimeoutMs?: number | undefined
   /** How many retry delay queues this process may declare, as `OJS_MAX_RUNGS`. Default 1,000. */
-  maxRungs?: number | undefined
-  /** For how many milliseconds a new retry queue gets no token; see `src/broker/topology/retry-queues.ts`. Default 2 s. */
-  rungSettleMs?: number | undefined
+  maxRetryQueues?: number | undefined
+  /**
+   * For how many milliseconds a new retry queue gets no token; see `src/broker/topology/retry-queues.ts`.
+   * Default 2 s.
+   */
+  retryQueueSettleMs?: number | undefined
   /** Milliseconds that a gateway may take to answer before a worker goes on without it. Default 1 s. */
   answerTimeoutMs?: number | undefined
   /** Name of the connections in RabbitMQ's management, followed by their purpose. */
@@ -60,8 +63,8 @@ export const AMQP_OPTIONS: Readonly<Record<keyof AmqpOptions, true>> = {
   topologyPath: true,
   timeoutMs: true,
   publishTimeoutMs: true,
-  maxRungs: true,
-  rungSettleMs: true,
+  maxRetryQueues: true,
+  retryQueueSettleMs: true,
   answerTimeoutMs: true,
   connectionName: true,
   logger: true,
@@ -69,9 +72,9 @@ export const AMQP_OPTIONS: Readonly<Record<keyof AmqpOptions, true>> = {
 }
 
 export type LinkOptions = Given<
-  Required<Omit<AmqpOptions, 'registry' | 'url' | 'logger' | 'rungSettleMs'>>
+  Required<Omit<AmqpOptions, 'registry' | 'url' | 'logger' | 'retryQueueSettleMs'>>
 > & {
-  rungSettleMs?: number
+  retryQueueSettleMs?: number
   urls: readonly string[]
   logger: Logger
   registry: MetricRegistry | null
@@ -86,7 +89,7 @@ const QUEUE_DEFAULTS = {
 const LIMITS = {
   timeoutMs: 30_000,
   publishTimeoutMs: 10_000,
-  maxRungs: 1_000,
+  maxRetryQueues: 1_000,
   answerTimeoutMs: 1_000,
 }
 
@@ -109,8 +112,8 @@ type Settings = Omit<LinkOptions, 'urls' | 'registry' | 'logger'>
  */
 function requireUsable({ queueType, declare, delayMode, prefix, ...numbers }: Settings): void {
   whole('timeoutMs', numbers.timeoutMs, 0)
-  whole('maxRungs', numbers.maxRungs, 0)
-  whole('rungSettleMs', numbers.rungSettleMs ?? 0, 0)
+  whole('maxRetryQueues', numbers.maxRetryQueues, 0)
+  whole('retryQueueSettleMs', numbers.retryQueueSettleMs ?? 0, 0)
   delayMs('publishTimeoutMs', numbers.publishTimeoutMs)
   delayMs('answerTimeoutMs', numbers.answerTimeoutMs)
   oneOf('queueType', queueType, ['classic', 'quorum'])
@@ -127,7 +130,8 @@ export function delayMs(name: string, value: number): number {
 }
 
 /**
- * Refuses any other version (`TypeError`): a gateway would refuse the heartbeats and take the worker for dead.
+ * Refuses any other version (`TypeError`): a gateway would refuse the heartbeats and take the worker for
+ * dead.
  */
 export function requireVersion(version: unknown): void {
   if (version === undefined || (typeof version === 'string' && version.length <= 255)) return

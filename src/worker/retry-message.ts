@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { LiveDelivery } from '../broker/consume/delivery.ts'
 import { publishOptionsOf } from '../broker/messages/job-message.ts'
 import type { ReportedOutcome } from '../job/request.ts'
-import { chooseDelay, rungKey } from '../job/retry/backoff.ts'
+import { chooseDelay, retryQueueKey } from '../job/retry/backoff.ts'
 import type { Failure } from '../job/retry/error-history.ts'
 import { judge, retryPolicyOf } from '../job/retry/retry-policy.ts'
 import type { AmqpLink } from './connection.ts'
@@ -10,11 +10,14 @@ import { retrySource, type TokenJob } from './message-job.ts'
 import { canBeHeld } from './reported-job.ts'
 
 /**
- * How long to wait for RabbitMQ's answer about a rung if a gateway can hold the job instead. Then a rung that
- * is not usable yet is not waited for.
+ * How long to wait for RabbitMQ's answer about a retry queue if a gateway can hold the job instead. Then a
+ * retry queue that is not usable yet is not waited for.
  */
 const RUNG_WAIT_MS = 1_000
-/** The same without a gateway: long enough for a new rung to settle, or the job would wait for a gateway. */
+/**
+ * The same without a gateway: long enough for a new retry queue to settle, or the job would wait for a
+ * gateway.
+ */
 const LONG_RUNG_WAIT_MS = 5_000
 const LOOK_AGAIN_MS = 100
 
@@ -29,8 +32,8 @@ export interface FailedRun {
 
 /**
  * Decides what happens after a failed attempt, with the gateway's own policy code (seed 002 §5.4, §5.5, §8),
- * and publishes the token of the next attempt: confirmed to its rung, or left to the gateway, which then
- * holds the job (`rung_ms: null`).
+ * and publishes the token of the next attempt: confirmed to its retry queue, or left to the gateway, which
+ * then holds the job (`rung_ms: null`).
  */
 export async function decideFailure(
   link: AmqpLink,
@@ -40,27 +43,28 @@ export async function decideFailure(
   const { token, attempt, failure } = run
   const policy = retryPolicyOf({ envelope: token.envelope(), maxAttempts: token.maxAttempts })
   if (judge(policy, attempt, failure).do === 'discard') return { decision: 'discard' }
-  const { delayMs, rungMs } = chooseDelay(policy.backoff, attempt, link.random)
+  const { delayMs, retryQueueMs } = chooseDelay(policy.backoff, attempt, link.random)
   const isHoldable = canBeHeld(token, run.delivery)
-  const isInRung = rungMs !== null && (await publishTo(link, run, rungMs, hasGateway && isHoldable))
+  const isInRetryQueue =
+    retryQueueMs !== null && (await publishTo(link, run, retryQueueMs, hasGateway && isHoldable))
   // No gateway could hold the job: as a dead letter it is not lost.
-  if (!isInRung && !isHoldable) return { decision: 'discard' }
-  return { decision: 'retry', delay_ms: delayMs, rung_ms: isInRung ? rungMs : null }
+  if (!isInRetryQueue && !isHoldable) return { decision: 'discard' }
+  return { decision: 'retry', delay_ms: delayMs, rung_ms: isInRetryQueue ? retryQueueMs : null }
 }
 
 /**
- * Publishes the next token to its rung. False: it is not certain that the token is there. If it is, two
- * tokens name the same attempt, and one of them is dropped.
+ * Publishes the next token to its retry queue. False: it is not certain that the token is there. If it is,
+ * two tokens name the same attempt, and one of them is dropped.
  */
 async function publishTo(
   link: AmqpLink,
   run: FailedRun,
-  rungMs: number,
+  retryQueueMs: number,
   hasGateway: boolean,
 ): Promise<boolean> {
   const { delivery, token, attempt, failure } = run
   const { queue, id } = delivery
-  const isUsable = await usableRung(link, queue, rungMs, hasGateway)
+  const isUsable = await usableRetryQueue(link, queue, retryQueueMs, hasGateway)
   if (!isUsable) return false
   const source = retrySource(delivery, token, { attempt, failure, now: link.clock.now() })
   run.onPublish()
@@ -68,8 +72,8 @@ async function publishTo(
     id,
     queue,
     exchange: link.names.exchange.retry,
-    routingKey: rungKey(queue, rungMs),
-    rungMs,
+    routingKey: retryQueueKey(queue, retryQueueMs),
+    retryQueueMs,
     group: 'others',
     // The body as it arrived: unknown members, the generation and every digit of a number survive.
     content: delivery.raw.content,
@@ -78,19 +82,19 @@ async function publishTo(
   return outcome === 'confirmed'
 }
 
-async function usableRung(
+async function usableRetryQueue(
   link: AmqpLink,
   queue: string,
-  rungMs: number,
+  retryQueueMs: number,
   hasGateway: boolean,
 ): Promise<boolean> {
-  const { rungs, clock, publish } = link
+  const { retryQueues, clock, publish } = link
   const until = clock.now() + (hasGateway ? RUNG_WAIT_MS : LONG_RUNG_WAIT_MS)
   const wait = (ms: number) => sleep(ms, 'unusable' as const, { ref: false })
-  while (publish.isUp && !rungs.isReady(queue, rungMs)) {
+  while (publish.isUp && !retryQueues.isReady(queue, retryQueueMs)) {
     const leftMs = until - clock.now()
     if (leftMs <= 0) return false
-    const outcome = await Promise.race([rungs.ensure(queue, rungMs), wait(leftMs)])
+    const outcome = await Promise.race([retryQueues.ensure(queue, retryQueueMs), wait(leftMs)])
     if (outcome === 'ready') return true
     if (hasGateway) return false
     await wait(LOOK_AGAIN_MS)

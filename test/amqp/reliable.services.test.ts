@@ -94,15 +94,15 @@ it('AMQP-017 implements retry via DLX + TTL: publishes it, waits for the confirm
   const first = await wire.next('BasicDeliver', ofJob(id))
   expect(await clients.fetch('retried')).toMatchObject([{ id, attempt: 2 }])
 
-  const rung = 'ojs.queue.retry.retried.500'
-  const declared = await wire.next('QueueDeclare', { queue: rung, passive: false })
+  const retryQueue = 'ojs.queue.retry.retried.500'
+  const declared = await wire.next('QueueDeclare', { queue: retryQueue, passive: false })
   expect(declared.fields).toMatchObject({ durable: true, exclusive: false, autoDelete: false })
   expect(declared.fields['arguments']).toMatchObject({
     'x-dead-letter-exchange': 'ojs.exchange.direct',
     'x-dead-letter-routing-key': 'retried',
     'x-message-ttl': 500,
   })
-  const bind = await wire.next('QueueBind', { queue: rung })
+  const bind = await wire.next('QueueBind', { queue: retryQueue })
   expect(bind.fields).toMatchObject({ exchange: 'ojs.exchange.retry', routingKey: 'retried.500' })
 
   // The retry and the confirm of its publish come on different connections, so the ack may still follow.
@@ -120,7 +120,7 @@ it('AMQP-017 implements retry via DLX + TTL: publishes it, waits for the confirm
 
   const second = deliveryOf(wire, id)
   expect(second.fields).toMatchObject({ exchange: 'ojs.exchange.direct', routingKey: 'retried' })
-  expect(headersOf(second)['x-death']).toMatchObject([{ reason: 'expired', queue: rung }])
+  expect(headersOf(second)['x-death']).toMatchObject([{ reason: 'expired', queue: retryQueue }])
 })
 
 it('AMQP-018 tracks the attempt in x-ojs-attempt, and discards after the last one', async () => {

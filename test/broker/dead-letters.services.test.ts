@@ -101,8 +101,8 @@ describe.each(['classic', 'quorum'] as const)(
     it('is reported after a retry with its last death, not with that in its retry queue', async () => {
       const test = await start({ queueType })
       const { broker } = test
-      await broker.ensureRung('email', 125)
-      const job = row({}, { state: 'retryable', rungMs: 125, attempt: 1 })
+      await broker.ensureRetryQueue('email', 125)
+      const job = row({}, { state: 'retryable', retryQueueMs: 125, attempt: 1 })
       await broker.publish(job)
       await expect
         .poll(() => admin.channel.checkQueue('ojs.queue.email'))
@@ -174,7 +174,7 @@ describe('onDeadLetter', () => {
     const job = row({}, { state: 'discarded', attempt: 2 })
     expect(await test.broker.publish(job)).toBe('confirmed')
     expect(await letterFor(test, job.id)).toMatchObject({ reason: 'unknown', attempt: 2 })
-    const never = row({}, { state: 'discarded', attempt: 0, rungMs: 125 })
+    const never = row({}, { state: 'discarded', attempt: 0, retryQueueMs: 125 })
     expect(await test.broker.publish(never)).toBe('confirmed')
     expect(await letterFor(test, never.id)).toMatchObject({ reason: 'unknown', attempt: 1 })
     expect(await admin.takeAll('ojs.queue.dlx.email')).toEqual([job.id, never.id])

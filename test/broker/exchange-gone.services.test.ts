@@ -27,9 +27,12 @@ describe('deleted entities that nobody publishes to', () => {
 
   it('an exchange does not keep retries from returning to their job queue', async () => {
     const { broker } = await start({ watchMs: 50 })
-    const rungMs = 4_000
-    expect(await broker.ensureRung('email', rungMs)).toBe('ready')
-    const job = row({}, { state: 'retryable', rungMs, attempt: 1, dueAt: Date.now() + rungMs })
+    const retryQueueMs = 4_000
+    expect(await broker.ensureRetryQueue('email', retryQueueMs)).toBe('ready')
+    const job = row(
+      {},
+      { state: 'retryable', retryQueueMs, attempt: 1, dueAt: Date.now() + retryQueueMs },
+    )
     expect(await broker.publish(job)).toBe('confirmed')
     await admin.channel.deleteExchange('ojs.exchange.direct')
     await eventually(async () => (await admin.takeAll('ojs.queue.email')).includes(job.id))

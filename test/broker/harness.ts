@@ -92,8 +92,8 @@ export function options(amqpUrl: string, given: Partial<BrokerOptions> = {}): Br
     declare: 'lazy',
     queues: [],
     maxQueues: 1000,
-    maxRungs: 1000,
-    rungSettleMs: 0,
+    maxRetryQueues: 1000,
+    retryQueueSettleMs: 0,
     publishTimeoutMs: 10_000,
     delayMode: 'ttl',
     consumerPriority: 0,
@@ -133,9 +133,11 @@ export async function startBroker(
       isUnwritten: () => false,
       onWritten: async (queue) => recorder.note('onWritten', queue),
       hasTokens: () => false,
-      recordedRungs: () => [],
-      onRungDeclared: async (queue, delayMs) => recorder.note('onRungDeclared', queue, delayMs),
-      onRungMissing: async (queue, delayMs) => recorder.note('onRungMissing', queue, delayMs),
+      recordedRetryQueues: () => [],
+      onRetryQueueDeclared: async (queue, delayMs) =>
+        recorder.note('onRetryQueueDeclared', queue, delayMs),
+      onRetryQueueMissing: async (queue, delayMs) =>
+        recorder.note('onRetryQueueMissing', queue, delayMs),
       onDeadLetter: async (letter) => recorder.note('onDeadLetter', letter.id, letter),
       onScheduled: async (message) => {
         recorder.note('onScheduled', message.id, message)

@@ -4,16 +4,16 @@ import { startPrivateNode } from '../support/broker/rabbit.ts'
 import {
   brokerAway,
   brokerDownAtStart,
-  brokerDownWithClassicRungs,
-  brokerKilledWhileRungsExpire,
-  brokerKilledWithClassicRungs,
+  brokerDownWithClassicRetryQueues,
+  brokerKilledWhileRetryQueuesExpire,
+  brokerKilledWithClassicRetryQueues,
   connectionsClosed,
 } from './outage-scenarios.ts'
 import { Random, SEED } from './random.ts'
 import {
   gatewayKilledInBatch,
   gatewayKilledInRetry,
-  gatewayKilledWhileRungsExpire,
+  gatewayKilledWhileRetryQueuesExpire,
   leasesRunOutAfterRestart,
 } from './retry-scenarios.ts'
 import {
@@ -52,7 +52,7 @@ const SCENARIOS: Scenario[] = [
   ],
   ['gateway killed while leases are held', 'quorum', gatewayKilledWithLeases],
   ['gateway killed between retry publish and ack', 'classic', gatewayKilledInRetry],
-  ['gateway killed while retry queues expire', 'quorum', gatewayKilledWhileRungsExpire],
+  ['gateway killed while retry queues expire', 'quorum', gatewayKilledWhileRetryQueuesExpire],
   ['gateway killed in a batch, batch refused', 'classic', gatewayKilledInBatch],
   ['leases run out after a restart', 'classic', leasesRunOutAfterRestart],
   ['network stalled, publishes arrive after their refusal', 'classic', networkStalled],
@@ -61,8 +61,8 @@ const SCENARIOS: Scenario[] = [
   ['gateway killed while schedules are due', 'quorum', gatewayKilledWithSchedules],
   ['broker killed while schedules are due', 'classic', brokerKilledWithSchedules],
   ['connections closed by an operator, 20 times', 'classic', connectionsClosed],
-  ['broker killed while retry queues expire', 'classic', brokerKilledWhileRungsExpire],
-  ['broker down at start, retry queues of 15.3', 'classic', brokerDownWithClassicRungs],
+  ['broker killed while retry queues expire', 'classic', brokerKilledWhileRetryQueuesExpire],
+  ['broker down at start, retry queues of 15.3', 'classic', brokerDownWithClassicRetryQueues],
   ['broker away for 8 s', 'quorum', (stage) => brokerAway(stage, 8_000)],
 ]
 
@@ -70,8 +70,8 @@ const SCENARIOS: Scenario[] = [
 const SOAK_ONLY: Scenario[] = [
   ['broker killed and restarted', 'classic', brokerKilled],
   ['broker killed and restarted', 'quorum', brokerKilled],
-  ['broker killed while retry queues expire', 'quorum', brokerKilledWhileRungsExpire],
-  ['broker killed, retry queues of 15.3', 'classic', brokerKilledWithClassicRungs],
+  ['broker killed while retry queues expire', 'quorum', brokerKilledWhileRetryQueuesExpire],
+  ['broker killed, retry queues of 15.3', 'classic', brokerKilledWithClassicRetryQueues],
   ['broker down at start', 'quorum', brokerDownAtStart],
   ['broker away for 20 s', 'classic', (stage) => brokerAway(stage, 20_000)],
   ['broker away for 45 s', 'quorum', (stage) => brokerAway(stage, 45_000)],

@@ -146,12 +146,12 @@ export async function conclude(run: Run): Promise<Verdict> {
   await load.stop()
   // A graceful stop gives back every delivery that no lease needs: the queue then holds all tokens.
   await gateway.stop()
-  const { rows, kept, rungs } = await readLedger(gateway.ledgerPath)
+  const { rows, kept, retryQueues } = await readLedger(gateway.ledgerPath)
   const verdict = check({
     journal: load.journal,
     rows,
     kept,
-    tokens: await tokensOf(run, rungs),
+    tokens: await tokensOf(run, retryQueues),
     inFlight: run.strikes.inFlight,
     now: Date.now(),
   })
@@ -160,8 +160,8 @@ export async function conclude(run: Run): Promise<Verdict> {
 }
 
 /** The tokens in the job queue and in its retry queues. */
-async function tokensOf(run: Run, rungs: readonly number[]): Promise<string[]> {
-  const names = [run.brokerQueue, ...rungs.map((delayMs) => `${run.retryQueues}${delayMs}`)]
+async function tokensOf(run: Run, retryQueues: readonly number[]): Promise<string[]> {
+  const names = [run.brokerQueue, ...retryQueues.map((delayMs) => `${run.retryQueues}${delayMs}`)]
   const tokens = await Promise.all(names.map((name) => queueTokens(run.amqpUrl, name)))
   return tokens.flat()
 }
@@ -229,7 +229,7 @@ export async function untilRetrying({ client }: Gateway, load: Load, jobs: numbe
  * Resolves when the retry queues of these delays take jobs, which new ones do not for the first 2 s. To be
  * called when the load begins, which must make retries of these delays.
  */
-export async function untilRungsReady(gateway: Gateway, delaysMs: readonly number[]) {
+export async function untilRetryQueuesReady(gateway: Gateway, delaysMs: readonly number[]) {
   const isReady = (delayMs: number) =>
     gateway.untilLogged('retry queue is ready', PATIENCE_MS, (line) => line['delayMs'] === delayMs)
   await Promise.all(delaysMs.map(isReady))
@@ -252,7 +252,7 @@ export interface LedgerContent {
   /** The counts by state that the ledger kept. */
   kept: Record<string, number>
   /** Delays of the retry queues that were declared. */
-  rungs: number[]
+  retryQueues: number[]
 }
 
 export async function readLedger(path: string): Promise<LedgerContent> {
@@ -265,13 +265,13 @@ export async function readLedger(path: string): Promise<LedgerContent> {
     `SELECT state, sum(count) AS count FROM state_counts WHERE state <> 'dead_letter'
       GROUP BY state HAVING sum(count) <> 0`,
   )
-  const rungs = ledger.prepare('SELECT delay_ms AS delayMs FROM rungs')
+  const retryQueues = ledger.prepare('SELECT delay_ms AS delayMs FROM rungs')
   const content = {
     rows: rows.all() as LedgerRow[],
     kept: Object.fromEntries(
       counts.all().map((row) => Object.values(row as { state: string; count: number })),
     ),
-    rungs: rungs.all().map((row) => Number((row as { delayMs: number }).delayMs)),
+    retryQueues: retryQueues.all().map((row) => Number((row as { delayMs: number }).delayMs)),
   }
   ledger.close()
   return content

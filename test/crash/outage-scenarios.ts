@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { connect } from 'amqplib'
 import { v7 } from 'uuid'
 import { expect } from 'vitest'
-import { momentToStrike, untilRetrying, untilRungsReady } from './harness.ts'
+import { momentToStrike, untilRetrying, untilRetryQueuesReady } from './harness.ts'
 import { untilRemembered } from './new-queues.ts'
 import { FAILING, MANY_RETRIES, SLOWLY_RETRIED } from './retry-scenarios.ts'
 import {
@@ -18,7 +18,10 @@ import {
 } from './stage.ts'
 
 /** The broker is killed with hundreds of jobs in retry queues, which expire meanwhile. */
-export async function brokerKilledWhileRungsExpire(stage: Stage, outageMs?: number): Promise<void> {
+export async function brokerKilledWhileRetryQueuesExpire(
+  stage: Stage,
+  outageMs?: number,
+): Promise<void> {
   await withGateway(stage, { load: UNTIL_WANTED }, async (players) => {
     await startRetrying(stage, players)
     await powerCut(stage, players, outageMs ?? stage.random.integer(300, 2_000))
@@ -26,11 +29,11 @@ export async function brokerKilledWhileRungsExpire(stage: Stage, outageMs?: numb
 }
 
 /**
- * The retry queues of seed 002 §15.3 are declared already; a power cut empties them. Native jobs may use them;
- * those of the gateway never do.
+ * The retry queues of seed 002 §15.3 are declared already; a power cut empties them. Native jobs may use
+ * them; those of the gateway never do.
  */
-export async function brokerKilledWithClassicRungs(stage: Stage): Promise<void> {
-  await declareSeedRungs(stage)
+export async function brokerKilledWithClassicRetryQueues(stage: Stage): Promise<void> {
+  await declareSeedRetryQueues(stage)
   await withGateway(stage, { load: SLOWLY_RETRIED }, async (players) => {
     await startRetrying(stage, players, [])
     await retryNatively(stage, 200)
@@ -49,8 +52,8 @@ export async function brokerDownAtStart(stage: Stage): Promise<void> {
 }
 
 /** The two scenarios above in one, because starting a broker takes most of the time. */
-export async function brokerDownWithClassicRungs(stage: Stage): Promise<void> {
-  await declareSeedRungs(stage)
+export async function brokerDownWithClassicRetryQueues(stage: Stage): Promise<void> {
+  await declareSeedRetryQueues(stage)
   await withGateway(stage, { load: SLOWLY_RETRIED }, async (players) => {
     await startRetrying(stage, players, [])
     await retryNatively(stage, 200)
@@ -77,17 +80,20 @@ async function startWithoutBroker(stage: Stage, players: Players): Promise<void>
   await expectServiceBack(gateway, fault)
 }
 
-/** Loads until many jobs are in the retry queue and it is time. `rungs`: the delay, if the queue is ours. */
+/**
+ * Loads until many jobs are in the retry queue and it is time. `retryQueues`: the delay, if the queue is
+ * ours.
+ */
 async function startRetrying(
   stage: Stage,
   { gateway, load }: Players,
-  rungs: readonly number[] = [1_000],
+  retryQueues: readonly number[] = [1_000],
 ): Promise<void> {
-  const areReady = untilRungsReady(gateway, rungs)
+  const areReady = untilRetryQueuesReady(gateway, retryQueues)
   load.startPushing(2)
   load.startWorking(FAILING)
   await Promise.all([untilRetrying(gateway, load, 1), areReady])
-  await untilRemembered(stage.node, quorumQueues(stage, rungs))
+  await untilRemembered(stage.node, quorumQueues(stage, retryQueues))
   load.want(RETRIED_JOBS)
   load.startPushing(38)
   await momentToStrike(gateway, load, load.journal.accepted + stage.random.integer(100, 700))
@@ -96,7 +102,7 @@ async function startRetrying(
 
 /** The broker is away for longer: workers report on their jobs, and producers are refused. */
 export async function brokerAway(stage: Stage, outageMs: number): Promise<void> {
-  await brokerKilledWhileRungsExpire(stage, outageMs)
+  await brokerKilledWhileRetryQueuesExpire(stage, outageMs)
 }
 
 /** Pushes for as long as the retry queues are new; `want` then says how many more jobs. */
@@ -143,7 +149,7 @@ function closing(which: string): string {
 }
 
 /** Seed 002 §15.3 as printed, except for the names of the stage and the delays that are not used. */
-async function declareSeedRungs(stage: Stage): Promise<void> {
+async function declareSeedRetryQueues(stage: Stage): Promise<void> {
   const connection = await connect(stage.node.url())
   const channel = await connection.createChannel()
   const retry = `${stage.prefix}.ojs.exchange.retry`

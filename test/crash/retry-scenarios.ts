@@ -2,7 +2,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
 import type { Direction, TcpProxy } from '../support/broker/tcp-proxy.ts'
 import type { InFlight } from '../support/checker/checker.ts'
-import { holdUntil, momentToStrike, readLedger, untilRetrying, untilRungsReady } from './harness.ts'
+import {
+  holdUntil,
+  momentToStrike,
+  readLedger,
+  untilRetrying,
+  untilRetryQueuesReady,
+} from './harness.ts'
 import {
   killAtRandom,
   type Players,
@@ -30,7 +36,7 @@ const isRetrying = ({ retries }: InFlight) => retries > 0
 export async function gatewayKilledInRetry(stage: Stage): Promise<void> {
   const setting = { load: { jobs: Number.POSITIVE_INFINITY, retry: QUICK } }
   await throughProxy(stage, setting, async (players) => {
-    const before = await useRungs(players, [130, 250])
+    const before = await useRetryQueues(players, [130, 250])
     await killAtRandom(stage, players, [before + 100], isRetrying)
     await killInRetry(players, 'to-broker', before + stage.random.integer(500, 700))
     await killInRetry(players, 'to-gateway', before + stage.random.integer(900, 1_100))
@@ -38,8 +44,11 @@ export async function gatewayKilledInRetry(stage: Stage): Promise<void> {
 }
 
 /** Starts the whole load once these retry queues take jobs; resolves with the jobs accepted by then. */
-async function useRungs({ gateway, load }: Players, delaysMs: readonly number[]): Promise<number> {
-  const areReady = untilRungsReady(gateway, delaysMs)
+async function useRetryQueues(
+  { gateway, load }: Players,
+  delaysMs: readonly number[],
+): Promise<number> {
+  const areReady = untilRetryQueuesReady(gateway, delaysMs)
   load.startPushing(1)
   load.startWorking(FAILING)
   await areReady
@@ -68,11 +77,11 @@ async function killInRetry(
 }
 
 /** Retries leave their queues while there is no gateway. */
-export async function gatewayKilledWhileRungsExpire(stage: Stage): Promise<void> {
+export async function gatewayKilledWhileRetryQueuesExpire(stage: Stage): Promise<void> {
   const setting = { load: { ...SLOWLY_RETRIED, jobs: Number.POSITIVE_INFINITY } }
   await withGateway(stage, setting, async (players) => {
     const { gateway, load, strikes } = players
-    const before = await useRungs(players, [1_000])
+    const before = await useRetryQueues(players, [1_000])
     for (const accepted of [200, 700]) {
       await momentToStrike(gateway, load, before + accepted + stage.random.integer(0, 400))
       await untilRetrying(gateway, load, MANY_RETRIES)

@@ -111,8 +111,8 @@ export async function killAtRandom(
 }
 
 /** The quorum queues that the load needs, as they are named in the broker. */
-export function quorumQueues(stage: Stage, rungs: readonly number[] = []): string[] {
-  const retry = rungs.map((delayMs) => `${retryQueues(stage)}${delayMs}`)
+export function quorumQueues(stage: Stage, delaysMs: readonly number[] = []): string[] {
+  const retry = delaysMs.map((delayMs) => `${retryQueues(stage)}${delayMs}`)
   return stage.profile === 'quorum' ? [...retry, brokerQueue(stage)] : retry
 }
 

@@ -21,14 +21,14 @@ const TABLE = `
   retryable  any                  due        | - | -    | dies | dies
   retryable  any                  drift      | - | -    | dies | dies
   retryable  any                  early      | - | -    | -    | -
-  retryable  any                  rung       | - | -    | dies | dies
+  retryable  any                  retry queue       | - | -    | dies | dies
   scheduled  any                  due        | - | -    | dies | dies
   scheduled  any                  early      | - | -    | -    | -
-  scheduled  any                  rung       | - | -    | dies | dies
+  scheduled  any                  retry queue       | - | -    | dies | dies
   pending    any                  -          | - | -    | -    | -
   completed  any                  -          | - | -    | -    | -
   cancelled  any                  -          | - | -    | -    | -
-  cancelled  any                  rung       | - | -    | -    | -
+  cancelled  any                  retry queue       | - | -    | -    | -
   discarded  any                  -          | - | -    | -    | -
   withdrawn  any                  -          | - | -    | -    | -
 `
@@ -42,15 +42,15 @@ const CELLS = TABLE.trim()
     const [label = '', ...outcomes] = line.split('|').map((part) => part.trim())
     const [state = '', holders = '', condition = ''] = label.split(/\s{2,}/)
     const base = state === 'scheduled' ? WALL : NOW
-    // Timers drift: a rung may fire up to a second early by the ledger's clock.
+    // Timers drift: a retry queue may fire up to a second early by the ledger's clock.
     const earlyMs =
-      { drift: 1_000, early: state === 'scheduled' ? 1 : 1_001, rung: 60_000 }[condition] ?? 0
+      { drift: 1_000, early: state === 'scheduled' ? 1 : 1_001, retryQueue: 60_000 }[condition] ?? 0
     const dueAt = condition === '-' ? null : base + earlyMs
-    const rungMs = condition === 'rung' ? 60_000 : null
+    const retryQueueMs = condition === 'rung' ? 60_000 : null
     return HOLDERS.filter((holder) => named(holders, holder)).flatMap((holder) =>
       outcomes.map((outcome, index) => ({
         name: `${state} (${holder ?? 'none'}) ${condition}, n ${index + 1} → ${outcome}`,
-        row: { generation: 1, state: state as RowState, attempt: 2, holder, dueAt, rungMs },
+        row: { generation: 1, state: state as RowState, attempt: 2, holder, dueAt, retryQueueMs },
         attempt: index + 1,
         dies: outcome === 'dies',
       })),
@@ -89,7 +89,7 @@ describe('whether a job dies with its token', () => {
       attempt: 1,
       holder: null,
       dueAt: null,
-      rungMs: null,
+      retryQueueMs: null,
     }
     expect(mayDie({ ...REJECTED, generation: 0, attempt: 2 }, row, CONTEXT)).toBe(true)
   })

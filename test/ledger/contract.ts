@@ -16,7 +16,7 @@ import { releaseContract } from './contract/releases.ts'
 import { reportStreamContract } from './contract/report-stream.ts'
 import { reportContract } from './contract/reports.ts'
 import { retentionContract } from './contract/retention.ts'
-import { rungContract } from './contract/rungs.ts'
+import { retryQueueContract } from './contract/rungs.ts'
 import { scheduleContract } from './contract/schedule.ts'
 import { schemaContract } from './contract/schemas.ts'
 import { togetherContract } from './contract/together.ts'
@@ -39,7 +39,7 @@ export const RULES: readonly Part[] = [
   scheduleContract,
   cronContract,
   failContract,
-  rungContract,
+  retryQueueContract,
   schemaContract,
   deadLetterContract,
   copyContract,

@@ -22,7 +22,7 @@ const startGateway = async () => {
   gateway = await Gateway.start({ amqpUrl: vhost.url })
   await gateway.untilHealthy()
 }
-const declareRungs = () => runSeedScript(vhost.url, 'seed-002-15-3.py')
+const declareRetryQueues = () => runSeedScript(vhost.url, 'seed-002-15-3.py')
 /** Runs the consumer of seed 002 §15.2 for one job per outcome. */
 const consume = (...outcomes: ('ok' | 'retry' | 'fail')[]) =>
   runSeedScript(vhost.url, 'seed-002-15-2.py', { OUTCOMES: outcomes.join(',') })
@@ -66,7 +66,7 @@ async function eventTypes(id: string): Promise<string[]> {
 }
 
 /** NACKs the job: its retry comes in time without waiting in the retry queue of seed 002 §15.3. */
-async function expectRetryWithoutClassicRung(id: string): Promise<void> {
+async function expectRetryWithoutClassicRetryQueue(id: string): Promise<void> {
   const failed = await nack(id)
   expect(failed.body, failed.text).toMatchObject({ state: 'retryable', retry_delay_ms: 1_000 })
   const dueAt = Date.parse(String(failed.body['next_attempt_at']))
@@ -82,14 +82,14 @@ describe('the retry queues of seed 002 §15.3, declared as printed', () => {
   afterEach(end)
 
   test('before those of the gateway, are not used for its retries and named by health', async () => {
-    await declareRungs()
+    await declareRetryQueues()
     const native = await pushNatively()
     await startGateway()
     expect((await fetchEmail()).id).toBe(native)
     expect((await gateway.client.ack({ job_id: native })).status).toBe(200)
     const id = await pushOverHttp({ retry: EXACT })
     await fetchEmail()
-    await expectRetryWithoutClassicRung(id)
+    await expectRetryWithoutClassicRetryQueue(id)
     const health = await gateway.client.health()
     expect(health.status).toBe(200)
     expect(health.text).toContain(CLASSIC_RUNG)
@@ -98,9 +98,9 @@ describe('the retry queues of seed 002 §15.3, declared as printed', () => {
   test('after the gateway started, are not used for its retries', async () => {
     await startGateway()
     const id = await pushOverHttp({ retry: EXACT })
-    await declareRungs()
+    await declareRetryQueues()
     await fetchEmail()
-    await expectRetryWithoutClassicRung(id)
+    await expectRetryWithoutClassicRetryQueue(id)
   })
 
   test('after a retry, are refused by RabbitMQ because the gateway has declared one; the retry runs', async () => {
@@ -110,7 +110,7 @@ describe('the retry queues of seed 002 §15.3, declared as printed', () => {
     await nack(id)
     // The ledger holds this retry, since its retry queue has just been declared.
     await eventually(async () => (await vhost.queue(CLASSIC_RUNG)) !== undefined)
-    await expect(declareRungs()).rejects.toThrow('PRECONDITION_FAILED')
+    await expect(declareRetryQueues()).rejects.toThrow('PRECONDITION_FAILED')
     expect(await fetchEmail()).toMatchObject({ id, attempt: 2 })
   })
 })
@@ -119,7 +119,7 @@ describe('the worker of seed 002 §15.2 and §15.4', () => {
   beforeAll(async () => {
     vhost = await createVhost()
     await startGateway()
-    await declareRungs()
+    await declareRetryQueues()
     // The first PUSH declares the queue.
     const id = await pushOverHttp()
     await fetchEmail()

@@ -24,8 +24,8 @@ beforeEach(() => {
   outcome = 'confirmed'
   stage = onToldBroker(harness, {
     publish: () => publish(),
-    isRungReady: () => false,
-    ensureRung: async () => 'unusable',
+    isRetryQueueReady: () => false,
+    ensureRetryQueue: async () => 'unusable',
     broadcast: async ({ type }) => {
       told.push(type)
       return outcome

@@ -104,7 +104,7 @@ export function nack(
 }
 
 /** NACKs a job of `start` so that its retry waits in its retry queue, and is not held by the ledger. */
-export async function nackIntoRung(
+export async function nackIntoRetryQueue(
   gateway: TestGateway,
   start: () => Promise<Json>,
 ): Promise<{ job: Json; answer: Answer }> {

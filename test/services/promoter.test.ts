@@ -36,10 +36,12 @@ function promoting(
 const scheduled = (dueAt: number, given: Partial<NewJob> = {}) =>
   pushed(harness.ledger, { ...given, start: { state: 'scheduled', dueAt } })
 
-/** A job whose retry is due then; its token is in a retry queue, or not published if `rungMs` is null. */
-async function retrying(dueAt: number, rungMs: number | null): Promise<string> {
+/**
+ * A job whose retry is due then; its token is in a retry queue, or not published if `retryQueueMs` is null.
+ */
+async function retrying(dueAt: number, retryQueueMs: number | null): Promise<string> {
   const job = await fetched(harness.ledger)
-  const to = { to: 'retryable', dueAt, delayMs: 250, rungMs, isTokenBack: true } as const
+  const to = { to: 'retryable', dueAt, delayMs: 250, retryQueueMs, isTokenBack: true } as const
   const row = await harness.ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to })
   if (row === 'stale') throw new Error('the job is leased')
   if (row.outbox !== null) harness.ledger.confirmed(row.outbox)
@@ -84,10 +86,10 @@ it('the promoter unparks a token that came early, and emits job.enqueued as prom
 it('the promoter hands schedules within the horizon over to the plugin, only in that delay mode', async () => {
   const [soon, later] = [await scheduled(WALL + 60_000), await scheduled(WALL + 60_001)]
   const due = await scheduled(WALL)
-  const rungs = () => [soon, later].map(({ id }) => rowOf(harness.ledger, id).rungMs)
+  const retryQueues = () => [soon, later].map(({ id }) => rowOf(harness.ledger, id).retryQueueMs)
   await promoting(isAvailable(due.id), { delayMode: 'ttl', horizonMs: 60_000 })
-  expect(rungs()).toEqual([null, null])
+  expect(retryQueues()).toEqual([null, null])
   stage.woken = 0
   await promoting(() => expect(stage.woken).toBe(1), { delayMode: 'plugin', horizonMs: 60_000 })
-  expect(rungs()).toEqual([0, null])
+  expect(retryQueues()).toEqual([0, null])
 })

@@ -76,8 +76,8 @@ describe('the reaper, on an expired lease', () => {
     isHeard = true
     stage = onToldBroker(harness, {
       controlBacklogConsumed: () => isHeard,
-      isRungReady: () => false,
-      ensureRung: async () => 'unusable',
+      isRetryQueueReady: () => false,
+      ensureRetryQueue: async () => 'unusable',
       publish: async () => 'confirmed',
     })
   })

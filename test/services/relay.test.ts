@@ -60,7 +60,7 @@ async function dueOnTheWay(): Promise<{ isSent: Promise<void> }> {
   const { ledger } = harness
   const { id } = await fetched(ledger)
   const record = { now: NOW, error: null, errors: null, isTokenBack: true }
-  const wait = { dueAt: NOW + DELAY_MS, delayMs: DELAY_MS, rungMs: DELAY_MS }
+  const wait = { dueAt: NOW + DELAY_MS, delayMs: DELAY_MS, retryQueueMs: DELAY_MS }
   const fence = { generation: 0, attempt: 1 }
   const row = await ledger.fail(id, fence, { ...record, ...wait, to: 'retryable' })
   if (row === 'stale') throw new Error('the job is leased')

@@ -155,7 +155,7 @@ describe('tracing with a tracer provider', () => {
   test('has one trace from a native producer to a native worker without a gateway', async () => {
     const own = await createVhost()
     const queue = freshQueue()
-    const source = amqpSource({ url: own.url, rungSettleMs: 0 })
+    const source = amqpSource({ url: own.url, retryQueueSettleMs: 0 })
     const worker = work({ source, queues: [queue] }, failsOnce)
     await worker.start()
     const producer = new NativeProducer({ url: own.url })

@@ -55,12 +55,12 @@ test('AmqpLink.stop closes both connections and opens no others', async () => {
 test('AmqpLink checks queues and retry queues again after returned messages and a closed channel', async () => {
   const { peer, link } = await linkToPeer(10_000)
   const queue = vi.spyOn(link.declarer, 'recheck').mockResolvedValue('ready')
-  const rung = vi.spyOn(link.rungs, 'recheck').mockResolvedValue('ready')
+  const retryQueue = vi.spyOn(link.retryQueues, 'recheck').mockResolvedValue('ready')
   const all = vi.spyOn(link.declarer, 'recheckAll').mockResolvedValue()
-  const rungs = vi.spyOn(link.rungs, 'recheckAll').mockResolvedValue()
+  const retryQueues = vi.spyOn(link.retryQueues, 'recheckAll').mockResolvedValue()
   const sent = [
     link.publisher.send(outgoing('a')),
-    link.publisher.send(outgoing('b', { rungMs: 250, group: 'others' })),
+    link.publisher.send(outgoing('b', { retryQueueMs: 250, group: 'others' })),
   ]
   for (const one of await peer.until(2)) {
     peer.returnToSender(one)
@@ -68,18 +68,21 @@ test('AmqpLink checks queues and retry queues again after returned messages and 
   }
   expect(await Promise.all(sent)).toEqual(['returned', 'returned'])
   expect(queue.mock.calls).toEqual([['email']])
-  expect(rung.mock.calls).toEqual([['email', 250]])
+  expect(retryQueue.mock.calls).toEqual([['email', 250]])
   const lost = link.publisher.send(outgoing('c'))
   const [, , c] = await peer.until(3)
   peer.closeChannel(c?.channel ?? 0, 404)
   expect(await lost).toBe('unknown')
-  await vi.waitFor(() => expect([all.mock.calls, rungs.mock.calls]).toEqual([[[]], [[]]]), 15_000)
+  await vi.waitFor(
+    () => expect([all.mock.calls, retryQueues.mock.calls]).toEqual([[[]], [[]]]),
+    15_000,
+  )
 })
 
 test('AmqpLink doubts a retry queue, but no job queue, after an unconfirmed publish', async () => {
   const { link } = await linkToPeer(100)
-  const doubt = vi.spyOn(link.rungs, 'doubt')
-  const to = { rungMs: 250, group: 'others' } as const
+  const doubt = vi.spyOn(link.retryQueues, 'doubt')
+  const to = { retryQueueMs: 250, group: 'others' } as const
   expect(await link.publisher.send(outgoing('a', to))).toBe('unknown')
   expect(await link.publisher.send(outgoing('b', { queue: 'sms' }))).toBe('unknown')
   expect(doubt.mock.calls).toEqual([['email', 250]])

@@ -111,7 +111,7 @@ async function startWorker(url: string, given: Given, handlers: Handlers): Promi
   const isLoud = process.env['OJS_TEST_LOG'] !== undefined
   const defaults = {
     url,
-    rungSettleMs: 0,
+    retryQueueSettleMs: 0,
     gracePeriod: 0,
     // Long enough for a slow desk: after it the worker would go on as if there were no gateway.
     answerTimeoutMs: 10_000,
@@ -222,7 +222,7 @@ export function until(desk: ControlDesk, id: string, times = 1): Promise<void> {
  * Publishes failing jobs until the retry of one is in its retry queue. If RabbitMQ takes longer than a second
  * to declare that queue, the worker leaves the retry to the gateway.
  */
-export async function untilInRung(
+export async function untilInRetryQueue(
   desk: ControlDesk,
   publish: () => Promise<string>,
 ): Promise<string> {

@@ -10,7 +10,7 @@ const FAILURE = { code: 'boom', type: 'Boom', message: 'm', retryable: true }
 interface Given {
   isKnown?: boolean
   bytes?: number
-  isRungReady?: boolean
+  isRetryQueueReady?: boolean
   attempt?: number
   hasGateway?: boolean
   /** The state that each check of the retry queue finds, and the time of the check. */
@@ -23,7 +23,7 @@ function decide(
   {
     isKnown = true,
     bytes = 2,
-    isRungReady = true,
+    isRetryQueueReady = true,
     attempt = 1,
     hasGateway = true,
     looks = [],
@@ -42,7 +42,7 @@ function decide(
     clock: { now: () => now },
     random: () => 0.5,
     publish: { isUp: true },
-    rungs: { isReady: () => isRungReady, ensure },
+    retryQueues: { isReady: () => isRetryQueueReady, ensure },
     publisher: {
       send: async ({ exchange }: { exchange: string }) => {
         sent.push(exchange)
@@ -74,7 +74,7 @@ test('decideFailure names the retry queue if RabbitMQ has confirmed the next tok
 
 test('decideFailure calls onPublish before the next token is published, and not if none is', async () => {
   expect(await decide('unknown')).toMatchObject({ announced: [0], sent: ['ojs.exchange.retry'] })
-  expect((await decide('confirmed', { isRungReady: false })).announced).toEqual([])
+  expect((await decide('confirmed', { isRetryQueueReady: false })).announced).toEqual([])
 })
 
 test.each<PublishOutcome>(['nacked', 'returned', 'unknown', 'refused', 'forbidden'])(
@@ -85,21 +85,24 @@ test.each<PublishOutcome>(['nacked', 'returned', 'unknown', 'refused', 'forbidde
 )
 
 test('decideFailure leaves the retry to the gateway if the retry queue cannot be used', async () => {
-  expect(await decide('confirmed', { isRungReady: false })).toMatchObject({ said: LEFT, sent: [] })
+  expect(await decide('confirmed', { isRetryQueueReady: false })).toMatchObject({
+    said: LEFT,
+    sent: [],
+  })
 })
 
 const LATE = [['unusable', 4_999] as const, ['ready', 4_999] as const]
 const TOO_LATE = [['unusable', 5_000] as const, ['ready', 5_000] as const]
 
 test('decideFailure without a gateway waits up to 5 s for the retry queue', async () => {
-  const alone = { isRungReady: false, hasGateway: false }
+  const alone = { isRetryQueueReady: false, hasGateway: false }
   expect((await decide('confirmed', { ...alone, looks: LATE })).said).toMatchObject(IN_RUNG)
   const over = await decide('confirmed', { ...alone, looks: TOO_LATE })
   expect(over).toMatchObject({ said: LEFT, sent: [] })
 })
 
 test('decideFailure waits up to 5 s for the retry queue if the job is too large to show to a gateway', async () => {
-  const huge = { isRungReady: false, isKnown: false, bytes: 900_001 }
+  const huge = { isRetryQueueReady: false, isKnown: false, bytes: 900_001 }
   expect((await decide('confirmed', { ...huge, looks: LATE })).said).toMatchObject(IN_RUNG)
   const over = await decide('confirmed', { ...huge, looks: TOO_LATE })
   expect([over.said, over.sent]).toEqual([{ decision: 'discard' }, []])

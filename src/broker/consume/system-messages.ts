@@ -28,8 +28,8 @@ function readOnly(delivery: LiveDelivery): Omit<ScheduledMessage, 'queue'> {
 }
 
 /**
- * The newest death, which RabbitMQ puts first. Not `x-first-death-queue`, which names a rung for every job
- * that was ever retried. Empty when the message was published here by hand, or by us.
+ * The newest death, which RabbitMQ puts first. Not `x-first-death-queue`, which names a retry queue for every
+ * job that was ever retried. Empty when the message was published here by hand, or by us.
  */
 function lastDeath(headers: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   const deaths = headers['x-death']

@@ -180,7 +180,7 @@ export class ControlPublisher {
     const id = `ojs.control.${this.#sent}`
     return {
       id,
-      rungMs: null,
+      retryQueueMs: null,
       group: 'others',
       content: Buffer.from(body),
       options: {

@@ -37,7 +37,7 @@ export function outgoingControl(names: Names, message: ToControlQueue, wall: num
     queue: message.queue,
     exchange: names.exchange.direct,
     routingKey: names.controlQueue(message.queue),
-    rungMs: null,
+    retryQueueMs: null,
     group: 'jobs',
     content: Buffer.from(message.body),
     options: { ...controlOptions(message, wall), mandatory: true, persistent: true },

@@ -11,8 +11,8 @@ export interface Outgoing {
   queue: string
   exchange: string
   routingKey: string
-  /** The rung that the message goes to; null: to where the queue itself is consumed. */
-  rungMs: number | null
+  /** The retry queue that the message goes to; null: to where the queue itself is consumed. */
+  retryQueueMs: number | null
   group: LaneGroup
   content: Buffer
   options: Options.Publish

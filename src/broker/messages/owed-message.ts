@@ -1,6 +1,6 @@
 import { OJS_MEDIA_TYPE } from '../../job/document.ts'
 import type { JobRow } from '../../job/job.ts'
-import { rungKey } from '../../job/retry/backoff.ts'
+import { retryQueueKey } from '../../job/retry/backoff.ts'
 import type { Unusable } from '../broker.ts'
 import type { Names } from '../names.ts'
 import type { BrokerDeps } from '../options.ts'
@@ -26,10 +26,10 @@ export function outgoingOrNull(
  * ms from which the delay of a scheduled job is counted.
  */
 export function outgoingOf(row: JobRow, { exchange }: Names, wall: number): Outgoing {
-  const { state, queue, rungMs } = row
+  const { state, queue, retryQueueMs } = row
   if (state === 'scheduled') return delayed(row, exchange.delayed, wall)
-  if (state === 'retryable' && rungMs !== null) {
-    return outgoing(row, exchange.retry, rungKey(queue, rungMs), rungMs, 'others')
+  if (state === 'retryable' && retryQueueMs !== null) {
+    return outgoing(row, exchange.retry, retryQueueKey(queue, retryQueueMs), retryQueueMs, 'others')
   }
   return state === 'discarded'
     ? outgoing(row, exchange.dlx, queue, null, 'others')
@@ -65,7 +65,7 @@ export function toDeadLetters({ id, queue, content }: Unusable, { exchange }: Na
     queue,
     exchange: exchange.dlx,
     routingKey: queue,
-    rungMs: null,
+    retryQueueMs: null,
     group: 'others',
     content,
     options: {
@@ -83,9 +83,18 @@ function outgoing(
   row: JobRow,
   exchange: string,
   routingKey: string,
-  rungMs: number | null,
+  retryQueueMs: number | null,
   group: LaneGroup,
 ): Outgoing {
   const { content, options } = tokenOf(row)
-  return { id: row.id, queue: row.queue, content, options, exchange, routingKey, rungMs, group }
+  return {
+    id: row.id,
+    queue: row.queue,
+    content,
+    options,
+    exchange,
+    routingKey,
+    retryQueueMs,
+    group,
+  }
 }

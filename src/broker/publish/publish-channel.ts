@@ -17,7 +17,7 @@ const WINDOW = 384
 export interface Publication {
   readonly id: string
   readonly queue: string
-  readonly rungMs: number | null
+  readonly retryQueueMs: number | null
   readonly exchange: string
   readonly routingKey: string
   readonly bytes: number

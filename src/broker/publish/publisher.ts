@@ -29,10 +29,10 @@ export interface PublisherDeps {
   timeoutMs: number
   /** Channels per lane group. */
   laneCounts?: LanesDeps['count']
-  /** RabbitMQ returned a message of this queue, or of this rung of the queue. */
-  onReturned(queue: string, rungMs: number | null): void
-  /** RabbitMQ did not answer a publish to this queue or rung in time. */
-  onUnanswered(queue: string, rungMs: number | null): void
+  /** RabbitMQ returned a message of this queue, or of this retry queue of the queue. */
+  onReturned(queue: string, retryQueueMs: number | null): void
+  /** RabbitMQ did not answer a publish to this queue or retry queue in time. */
+  onUnanswered(queue: string, retryQueueMs: number | null): void
   /** Every channel is open (again). */
   onOpen(): void
   /** RabbitMQ closed a publish channel, e.g. with 404 for a missing exchange. */
@@ -98,7 +98,7 @@ export class Publisher {
       const publication: Publication = {
         id: message.id,
         queue: message.queue,
-        rungMs: message.rungMs,
+        retryQueueMs: message.retryQueueMs,
         exchange: message.exchange,
         routingKey: message.routingKey,
         bytes: message.content.length,
@@ -174,7 +174,7 @@ export class Publisher {
     if (!pending) return
     pending.isReturned = true
     this.#deps.observer.returned(pending.queue)
-    this.#deps.onReturned(pending.queue, pending.rungMs)
+    this.#deps.onReturned(pending.queue, pending.retryQueueMs)
   }
 
   #settle(publication: Publication, outcome: PublishOutcome): void {
@@ -215,7 +215,7 @@ export class Publisher {
         return
       }
       this.#lanes.onOverdue(pending)
-      if (pending.isSent) this.#deps.onUnanswered(pending.queue, pending.rungMs)
+      if (pending.isSent) this.#deps.onUnanswered(pending.queue, pending.retryQueueMs)
       this.#settle(pending, pending.isSent ? 'unknown' : 'refused')
     }
   }

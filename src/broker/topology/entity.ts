@@ -70,14 +70,15 @@ function presenceIn({ kind }: ChannelFailure): Presence {
 /**
  * Declares the entity actively, with its bindings. One that exists with other arguments is kept and used,
  * never deleted or redeclared (seed 002 §10.1, 406). Bindings are asserted in any case, except those of a
- * differing rung.
+ * differing retry queue.
  */
 export async function declare(scratch: ScratchChannel, entity: Entity): Promise<EntityState> {
   const state = await compareOrCreate(scratch, entity)
   if (entity.entity === 'exchange' || (state.state !== 'ready' && state.state !== 'kept')) {
     return state
   }
-  // We never publish to a rung whose arguments are not ours (architecture §3), so nothing may lead there.
+  // We never publish to a retry queue whose arguments are not ours (architecture §3), so nothing may lead
+  // there.
   if (entity.kind === 'rung' && state.state === 'kept') return state
   for (const binding of entity.bindings) {
     try {

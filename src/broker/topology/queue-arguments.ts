@@ -20,7 +20,7 @@ export interface QueueLimits {
 
 export interface QueueArgumentOptions {
   deadLetter?: { exchange: string; key: string }
-  /** Rungs only: how long a message stays. */
+  /** Retry queues only: how long a message stays. */
   ttlMs?: number
   limits?: QueueLimits
 }

@@ -8,7 +8,7 @@ import type { Declarer } from './declarer.ts'
 import { compareOrCreate, lookFor } from './entity.ts'
 import type { DeadQueues } from './leaderless-queues.ts'
 import type { Forgetting, Removal } from './removal.ts'
-import type { Rungs } from './retry-queues.ts'
+import type { RetryQueues } from './retry-queues.ts'
 import type { QueueEntity, Topology } from './topology.ts'
 
 export interface QueueRemovalDeps {
@@ -19,7 +19,7 @@ export interface QueueRemovalDeps {
   logger: Logger
   dead: Pick<DeadQueues, 'isBesideDoubtful'>
   control: Pick<ControlConsumer, 'release'>
-  rungs: Pick<Rungs, 'delaysOf'>
+  retryQueues: Pick<RetryQueues, 'delaysOf'>
   /** What else remembers queues. */
   memories: readonly { forget(queue: string): void }[]
 }
@@ -53,7 +53,7 @@ export class QueueRemoval implements Removal {
 
   /** False: something is in use, or could not be deleted. What was deleted is declared again then. */
   async #delete(scratch: ScratchChannel, queue: string): Promise<boolean> {
-    const { connection, control, rungs, topology } = this.#deps
+    const { connection, control, retryQueues, topology } = this.#deps
     const version = connection.serverVersion
     const entities = topology.ofQueue(queue, version)
     const ofKind = (kind: QueueEntity['kind']) => entities.filter((entity) => entity.kind === kind)
@@ -63,7 +63,7 @@ export class QueueRemoval implements Removal {
       if (!(await this.#deleteUnused(scratch, entity))) return false
     }
     // Nothing can get into these any more. What they still hold stays, for an operator.
-    const delays = rungs.delaysOf(queue)
+    const delays = retryQueues.delaysOf(queue)
     const ofRetries = delays.map((delayMs) => topology.rung(queue, delayMs, version))
     for (const entity of [...ofRetries, ...ofKind('dlx')]) await this.#deleteUnused(scratch, entity)
     for (const entity of ofKind('dead-letters')) await unbind(scratch, entity)

@@ -1,5 +1,5 @@
 import type { Clock } from '../../clock.ts'
-import { LADDER_MS, rungKey } from '../../job/retry/backoff.ts'
+import { LADDER_MS, retryQueueKey } from '../../job/retry/backoff.ts'
 import type { Logger } from '../../logger.ts'
 import type { EnsureOutcome } from '../broker.ts'
 import { type Connection, isStill } from '../connection/connection.ts'
@@ -11,15 +11,19 @@ import { lookFor, UNWRITTEN_MS } from './entity.ts'
 import type { EntityChecker } from './entity-checker.ts'
 import type { QueueEntity, Topology } from './topology.ts'
 
-/** Most rungs per queue that are not on the ladder: exact delays of its clients (architecture §4.3). */
+/**
+ * Most retry queues per queue that are not on the ladder: exact delays of its clients (architecture §4.3).
+ */
 const MAX_EXACT = 16
-/** How long a refused rung counts as unusable: a hot path must not ask the broker for every retry. */
+/** How long a refused retry queue counts as unusable: a hot path must not ask the broker for every retry. */
 const REFUSED_MS = 60_000
-/** The same when the broker could not be asked; also how soon a known rung is checked again. */
+/** The same when the broker could not be asked; also how soon a known retry queue is checked again. */
 const RETRY_MS = 5_000
-/** How long a rung that may lack a leader gets no token. After that, one retry shows whether it does. */
+/**
+ * How long a retry queue that may lack a leader gets no token. After that, one retry shows whether it does.
+ */
 const DOUBT_MS = 600_000
-/** Interval of the check for deleted rungs: otherwise only a returned publish would reveal one. */
+/** Interval of the check for deleted retry queues: otherwise only a returned publish would reveal one. */
 const PATROL_MS = 30_000
 const MAX_REMEMBERED = 10_000
 
@@ -27,51 +31,57 @@ const ON_LADDER: ReadonlySet<number> = new Set(LADDER_MS)
 
 type Outcome = 'ready' | 'refused' | 'unavailable' | 'settling'
 
-interface Rung {
+interface RetryQueue {
   readonly queue: string
   readonly delayMs: number
 }
 
-export interface RungsDeps {
+export interface RetryQueuesDeps {
   connection: Connection
   topology: Topology
   names: Names
   checker: EntityChecker
-  options: Pick<BrokerOptions, 'declare' | 'maxRungs' | 'rungSettleMs'>
-  hooks: Pick<BrokerHooks, 'recordedRungs' | 'onRungDeclared' | 'onRungMissing'>
+  options: Pick<BrokerOptions, 'declare' | 'maxRetryQueues' | 'retryQueueSettleMs'>
+  hooks: Pick<BrokerHooks, 'recordedRetryQueues' | 'onRetryQueueDeclared' | 'onRetryQueueMissing'>
   clock: Clock
   logger: Logger
-  /** Ensures the job queue, which must exist before a rung that dead-letters to it. */
+  /** Ensures the job queue, which must exist before a retry queue that dead-letters to it. */
   ensureQueue(queue: string): Promise<EnsureOutcome>
-  /** True: never declare a known rung anew that is gone. The gateway does, since it knows the lost jobs. */
+  /**
+   * True: never declare a known retry queue anew that is gone. The gateway does, since it knows the lost
+   * jobs.
+   */
   leavesMissing?: boolean
-  /** Called before a missing rung is declared: it may be known to another process, which has jobs in it. */
-  askForRung?(queue: string, delayMs: number): Promise<unknown>
+  /**
+   * Called before a missing retry queue is declared: it may be known to another process, which has jobs in
+   * it.
+   */
+  askForRetryQueue?(queue: string, delayMs: number): Promise<unknown>
 }
 
 /**
- * The retry rungs `ojs.queue.retry.{queue}.{ms}` (architecture §3, §4.3; seed 002 §8.2). They are declared
- * when first needed, and used only while they are known to have our arguments and after RabbitMQ has had time
- * to write them to disk.
+ * The retry retry queues `ojs.queue.retry.{queue}.{ms}` (architecture §3, §4.3; seed 002 §8.2). They are
+ * declared when first needed, and used only while they are known to have our arguments and after RabbitMQ has
+ * had time to write them to disk.
  *
- * No rung is declared while a cluster node is down, as far as the host list tells: the replica that this node
- * gets when it is back forwards nothing (3.10.8) if it becomes the leader before the node's next start.
- * Retries would stay in it, in none of RabbitMQ's counts.
+ * No retry queue is declared while a cluster node is down, as far as the host list tells: the replica that
+ * this node gets when it is back forwards nothing (3.10.8) if it becomes the leader before the node's next
+ * start. Retries would stay in it, in none of RabbitMQ's counts.
  *
- * With the strategy `never` no rung is used: a passive declare does not show the arguments, and an active
- * one, which compares them, would create a rung that was deleted at that moment. The ledger then holds every
- * retry.
+ * With the strategy `never` no retry queue is used: a passive declare does not show the arguments, and an
+ * active one, which compares them, would create a retry queue that was deleted at that moment. The ledger
+ * then holds every retry.
  */
-export class Rungs {
-  readonly #deps: RungsDeps
+export class RetryQueues {
+  readonly #deps: RetryQueuesDeps
   /** Recorded or declared earlier: tokens may wait in them. */
-  readonly #known = new Map<string, Rung>()
+  readonly #known = new Map<string, RetryQueue>()
   /** About to be declared; they count against the limits too. */
-  readonly #starting = new Map<string, Rung>()
+  readonly #starting = new Map<string, RetryQueue>()
   /** Declared or compared on the present connection. */
   readonly #ready = new Set<string>()
   readonly #unusableUntil = new Map<string, number>()
-  /** From when new or doubtful rungs may be used. */
+  /** From when new or doubtful retry queues may be used. */
   readonly #settledAt = new Map<string, number>()
   readonly #flights = new Map<string, Promise<Outcome>>()
   /** Records that were read on the connection of generation `#readFor`. */
@@ -81,7 +91,7 @@ export class Rungs {
   #patrol: NodeJS.Timeout | undefined
   #retry: NodeJS.Timeout | undefined
 
-  constructor(deps: RungsDeps) {
+  constructor(deps: RetryQueuesDeps) {
     this.#deps = deps
     deps.connection.listen({
       down: () => {
@@ -92,17 +102,17 @@ export class Rungs {
     })
   }
 
-  /** The delays of the queue's known rungs. */
+  /** The delays of the queue's known retry queues. */
   delaysOf(queue: string): number[] {
     return [...this.#known.values()]
-      .filter((rung) => rung.queue === queue)
-      .map((rung) => rung.delayMs)
+      .filter((retryQueue) => retryQueue.queue === queue)
+      .map((retryQueue) => retryQueue.delayMs)
   }
 
-  /** The queue is gone, with its rungs and their records. */
+  /** The queue is gone, with its retry queues and their records. */
   forget(queue: string): void {
     for (const delayMs of this.delaysOf(queue)) {
-      const key = rungKey(queue, delayMs)
+      const key = retryQueueKey(queue, delayMs)
       this.#forget(key)
       for (const keys of [this.#known, this.#settledAt, this.#read]) keys.delete(key)
     }
@@ -119,25 +129,25 @@ export class Rungs {
   }
 
   isReady(queue: string, delayMs: number): boolean {
-    return this.#ready.has(rungKey(queue, delayMs))
+    return this.#ready.has(retryQueueKey(queue, delayMs))
   }
 
   async ensure(queue: string, delayMs: number): Promise<'ready' | 'unusable'> {
     return answerOf(await this.#ensure({ queue, delayMs }))
   }
 
-  /** RabbitMQ did not answer a publish to this rung: the ledger holds the next retries. */
+  /** RabbitMQ did not answer a publish to this retry queue: the ledger holds the next retries. */
   doubt(queue: string, delayMs: number): void {
-    const key = rungKey(queue, delayMs)
+    const key = retryQueueKey(queue, delayMs)
     this.#ready.delete(key)
     this.#holdBack(key)
   }
 
-  /** Checks the rung again after a sign that it may be gone. */
+  /** Checks the retry queue again after a sign that it may be gone. */
   async recheck(queue: string, delayMs: number): Promise<'ready' | 'unusable'> {
-    const key = rungKey(queue, delayMs)
+    const key = retryQueueKey(queue, delayMs)
     this.#forget(key)
-    // A running flight may have looked before the rung went.
+    // A running flight may have looked before the retry queue went.
     await this.#flights.get(key)
     this.#forget(key)
     const outcome = await this.#ensure({ queue, delayMs })
@@ -145,7 +155,7 @@ export class Rungs {
     return answerOf(outcome)
   }
 
-  /** Checks all rungs again: an exchange may be gone, and their bindings with it. */
+  /** Checks all retry queues again: an exchange may be gone, and their bindings with it. */
   recheckAll(): Promise<void> {
     this.#forgetAll()
     return this.ensureKnown()
@@ -156,23 +166,24 @@ export class Rungs {
     clearTimeout(this.#retry)
     if (!this.#deps.connection.isUp) return
     this.#readRecords()
-    await checkEach([...this.#known], async ([key, rung]) => {
+    await checkEach([...this.#known], async ([key, retryQueue]) => {
       this.#unusableUntil.delete(key)
-      if ((await this.#ensure(rung)) === 'unavailable') this.#retryLater()
+      if ((await this.#ensure(retryQueue)) === 'unavailable') this.#retryLater()
     })
   }
 
   /**
-   * Checks that the known rungs still exist, including those that are unusable for now, because tokens may
-   * wait in them. Never rejects.
+   * Checks that the known retry queues still exist, including those that are unusable for now, because tokens
+   * may wait in them. Never rejects.
    */
   async patrol(): Promise<void> {
     if (this.#isPatrolling || !this.#deps.connection.isUp) return
     this.#isPatrolling = true
     try {
       await withScratchChannel(this.#deps.connection, async (scratch) => {
-        // First those that native workers have reported since: they leave it to us to declare a lost rung.
-        for (const rung of this.#readRecords()) await this.#ensure(rung)
+        // First those that native workers have reported since: they leave it to us to declare a lost retry
+        // queue.
+        for (const retryQueue of this.#readRecords()) await this.#ensure(retryQueue)
         for (const key of [...this.#known.keys()]) await this.#lookAgain(scratch, key)
       })
     } finally {
@@ -181,100 +192,101 @@ export class Rungs {
   }
 
   async #lookAgain(scratch: ScratchChannel, key: string): Promise<void> {
-    const rung = this.#known.get(key)
-    if (!rung) return
-    const name = this.#deps.names.retryQueue(rung.queue, rung.delayMs)
+    const retryQueue = this.#known.get(key)
+    if (!retryQueue) return
+    const name = this.#deps.names.retryQueue(retryQueue.queue, retryQueue.delayMs)
     const { presence } = await lookFor(scratch, { entity: 'queue', name })
-    if (presence === 'missing') await this.recheck(rung.queue, rung.delayMs)
+    if (presence === 'missing') await this.recheck(retryQueue.queue, retryQueue.delayMs)
   }
 
-  #ensure(rung: Rung): Promise<Outcome> {
-    const key = rungKey(rung.queue, rung.delayMs)
+  #ensure(retryQueue: RetryQueue): Promise<Outcome> {
+    const key = retryQueueKey(retryQueue.queue, retryQueue.delayMs)
     if (this.#ready.has(key)) return Promise.resolve('ready')
     const running = this.#flights.get(key)
     if (running !== undefined) return running
     if (!this.#deps.connection.isUp) return Promise.resolve('unavailable')
     if (this.#isBelievedUnusable(key)) return Promise.resolve('refused')
     this.#readRecords()
-    if (!this.#reserve(key, rung)) {
+    if (!this.#reserve(key, retryQueue)) {
       this.#remember(key, REFUSED_MS)
       return Promise.resolve('refused')
     }
-    const flight = this.#runCheck(key, rung).finally(() => this.#flights.delete(key))
+    const flight = this.#runCheck(key, retryQueue).finally(() => this.#flights.delete(key))
     this.#flights.set(key, flight)
     return flight
   }
 
   /** Never rejects. */
-  async #runCheck(key: string, rung: Rung): Promise<Outcome> {
+  async #runCheck(key: string, retryQueue: RetryQueue): Promise<Outcome> {
     const { connection, logger } = this.#deps
     const { generation } = connection
     let outcome: Outcome = 'unavailable'
     try {
       outcome = await withScratchChannel(connection, (scratch) =>
-        this.#check(scratch, key, rung).finally(() => this.#starting.delete(key)),
+        this.#check(scratch, key, retryQueue).finally(() => this.#starting.delete(key)),
       )
     } catch (error) {
-      logger.error({ err: error, ...rung }, 'retry queue cannot be declared or checked')
+      logger.error({ err: error, ...retryQueue }, 'retry queue cannot be declared or checked')
     }
     // What a lost connection has shown may no longer be true.
     if (!isStill(connection, generation)) return 'unavailable'
     if (outcome === 'ready') {
       this.#ready.add(key)
-      logger.debug(rung, 'retry queue is ready')
+      logger.debug(retryQueue, 'retry queue is ready')
     } else if (outcome === 'settling') this.#remember(key, this.#settlesForMs(key))
     else this.#remember(key, outcome === 'refused' ? REFUSED_MS : RETRY_MS)
     return outcome
   }
 
-  async #check(scratch: ScratchChannel, key: string, rung: Rung): Promise<Outcome> {
-    const { askForRung, connection, ensureQueue, leavesMissing, options, topology } = this.#deps
-    const entity = topology.rung(rung.queue, rung.delayMs, connection.serverVersion)
+  async #check(scratch: ScratchChannel, key: string, retryQueue: RetryQueue): Promise<Outcome> {
+    const { askForRetryQueue, connection, ensureQueue, leavesMissing, options, topology } =
+      this.#deps
+    const entity = topology.rung(retryQueue.queue, retryQueue.delayMs, connection.serverVersion)
     const { presence } = await lookFor(scratch, entity)
     if (presence === 'unavailable') return 'unavailable'
     const isGone = presence === 'missing' && this.#known.has(key)
-    if (isGone) await this.#noteMissing(key, rung)
+    if (isGone) await this.#noteMissing(key, retryQueue)
     if (options.declare === 'never' || (isGone && leavesMissing)) return 'refused'
-    if ((await ensureQueue(rung.queue)) !== 'ready') return 'unavailable'
+    if ((await ensureQueue(retryQueue.queue)) !== 'ready') return 'unavailable'
     if (presence === 'missing') {
       if (!(await connection.areAllHostsUp())) return 'unavailable'
-      await askForRung?.(rung.queue, rung.delayMs)
+      await askForRetryQueue?.(retryQueue.queue, retryQueue.delayMs)
     }
-    return this.#declare(scratch, entity, key, rung)
+    return this.#declare(scratch, entity, key, retryQueue)
   }
 
-  /** The rung's tokens are lost: the ledger takes their jobs back before anything new can go there. */
-  async #noteMissing(key: string, rung: Rung): Promise<void> {
+  /** The retry queue's tokens are lost: the ledger takes their jobs back before anything new can go there. */
+  async #noteMissing(key: string, retryQueue: RetryQueue): Promise<void> {
     if (!this.#known.has(key)) return
     this.#deps.logger.warn(
-      { ...rung },
+      { ...retryQueue },
       'retry queue is gone; the ledger takes over the retries that waited in it',
     )
-    await this.#deps.hooks.onRungMissing(rung.queue, rung.delayMs)
+    await this.#deps.hooks.onRetryQueueMissing(retryQueue.queue, retryQueue.delayMs)
     this.#known.delete(key)
-    this.#starting.set(key, rung)
+    this.#starting.set(key, retryQueue)
   }
 
   async #declare(
     scratch: ScratchChannel,
     entity: QueueEntity,
     key: string,
-    rung: Rung,
+    retryQueue: RetryQueue,
   ): Promise<Outcome> {
     const found = await this.#deps.checker.ensure(scratch, entity)
     if (found.state === 'unavailable' || found.state === 'away') return 'unavailable'
     if (found.state !== 'ready') {
-      // A queue's arguments never change, so our rung was deleted and this is another queue.
+      // A queue's arguments never change, so our retry queue was deleted and this is another queue.
       const isAnother = found.state === 'kept' && found.warning.code === 'queue_differs'
-      if (isAnother) await this.#noteMissing(key, rung)
+      if (isAnother) await this.#noteMissing(key, retryQueue)
       return 'refused'
     }
     if (!this.#known.has(key)) {
       const { clock, hooks, options } = this.#deps
-      this.#settledAt.set(key, clock.now() + (options.rungSettleMs ?? UNWRITTEN_MS))
-      await hooks.onRungDeclared(rung.queue, rung.delayMs)
+      this.#settledAt.set(key, clock.now() + (options.retryQueueSettleMs ?? UNWRITTEN_MS))
+      await hooks.onRetryQueueDeclared(retryQueue.queue, retryQueue.delayMs)
       this.#read.add(key)
-      this.#known.set(key, rung)
+      this.#known.set(key, retryQueue)
     }
     return this.#settlesForMs(key) > 0 ? 'settling' : 'ready'
   }
@@ -290,48 +302,50 @@ export class Rungs {
   }
 
   /** False: a limit is reached, or the strategy forbids declaring. */
-  #reserve(key: string, rung: Rung): boolean {
+  #reserve(key: string, retryQueue: RetryQueue): boolean {
     if (this.#known.has(key)) return true
-    const { declare: strategy, maxRungs } = this.#deps.options
+    const { declare: strategy, maxRetryQueues } = this.#deps.options
     if (strategy === 'never') return false
-    if (this.#known.size + this.#starting.size >= maxRungs) {
-      this.#warnOfLimit(maxRungs)
+    if (this.#known.size + this.#starting.size >= maxRetryQueues) {
+      this.#warnOfLimit(maxRetryQueues)
       return false
     }
-    if (!ON_LADDER.has(rung.delayMs) && this.#exactOf(rung.queue) >= MAX_EXACT) return false
-    this.#starting.set(key, rung)
+    if (!ON_LADDER.has(retryQueue.delayMs) && this.#exactOf(retryQueue.queue) >= MAX_EXACT)
+      return false
+    this.#starting.set(key, retryQueue)
     return true
   }
 
   #exactOf(queue: string): number {
-    const isExact = (rung: Rung) => rung.queue === queue && !ON_LADDER.has(rung.delayMs)
-    const rungs = [...this.#known.values(), ...this.#starting.values()]
-    return rungs.filter(isExact).length
+    const isExact = (retryQueue: RetryQueue) =>
+      retryQueue.queue === queue && !ON_LADDER.has(retryQueue.delayMs)
+    const retryQueues = [...this.#known.values(), ...this.#starting.values()]
+    return retryQueues.filter(isExact).length
   }
 
-  #warnOfLimit(maxRungs: number): void {
+  #warnOfLimit(maxRetryQueues: number): void {
     this.#deps.checker.warn({
       code: 'too_many_rungs',
-      message: `The limit of ${maxRungs} retry queues (OJS_MAX_RUNGS) is reached: the ledger holds retries with other delays.`,
-      details: { entity: this.#deps.names.exchange.retry, maxRungs },
+      message: `The limit of ${maxRetryQueues} retry queues (OJS_MAX_RUNGS) is reached: the ledger holds retries with other delays.`,
+      details: { entity: this.#deps.names.exchange.retry, maxRetryQueues },
     })
   }
 
   /**
-   * Takes over recorded rungs, each once per connection: a rung recorded in an earlier run, or by a native
-   * worker's report, may be gone with its tokens. Returns the new ones.
+   * Takes over recorded retry queues, each once per connection: a retry queue recorded in an earlier run, or
+   * by a native worker's report, may be gone with its tokens. Returns the new ones.
    */
-  #readRecords(): Rung[] {
+  #readRecords(): RetryQueue[] {
     const { connection, hooks } = this.#deps
     if (this.#readFor !== connection.generation) this.#read.clear()
     this.#readFor = connection.generation
     const fresh = hooks
-      .recordedRungs()
-      .filter((rung) => !this.#read.has(rungKey(rung.queue, rung.delayMs)))
-    for (const rung of fresh) {
-      const key = rungKey(rung.queue, rung.delayMs)
+      .recordedRetryQueues()
+      .filter((retryQueue) => !this.#read.has(retryQueueKey(retryQueue.queue, retryQueue.delayMs)))
+    for (const retryQueue of fresh) {
+      const key = retryQueueKey(retryQueue.queue, retryQueue.delayMs)
       this.#read.add(key)
-      this.#known.set(key, rung)
+      this.#known.set(key, retryQueue)
     }
     return fresh
   }

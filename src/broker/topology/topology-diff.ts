@@ -17,7 +17,7 @@ const CONNECTION_NAME = 'ojs-rabbitmq topology diff'
 export const NOT_COMPARED = 'not_compared'
 
 /**
- * Compares the broker's entities with those we would declare; of rungs, those of the ladder. Declares
+ * Compares the broker's entities with those we would declare; of retry queues, those of the ladder. Declares
  * nothing. Bindings cannot be seen over AMQP 0-9-1 and are not compared. Rejects when no broker can be
  * reached.
  */
@@ -38,10 +38,10 @@ export async function topologyDiff(options: TopologyDiffOptions): Promise<Broker
     const ofQueues = options.queues.flatMap((queue) => topology.ofQueue(queue, version))
     const entities = new Map<string, Entity>()
     for (const entity of [...ofQueues, ...topology.base(version)]) entities.set(entity.name, entity)
-    const rungs = options.queues.flatMap((queue) =>
+    const retryQueues = options.queues.flatMap((queue) =>
       LADDER_MS.map((delayMs) => topology.rung(queue, delayMs, version)),
     )
-    const all = [...entities.values(), ...rungs]
+    const all = [...entities.values(), ...retryQueues]
     const differences = await compareAll(new ScratchChannel(connection), all)
     return options.delayMode === 'plugin'
       ? [...differences, ...(await compareDelayed(options))]
@@ -85,9 +85,9 @@ async function compareAll(
     if (presence === 'unavailable')
       throw new Error(`${entity.entity} '${entity.name}' cannot be checked now`)
     if (presence === 'missing') {
-      // Rungs are declared when they are first needed.
-      const isRung = entity.entity === 'queue' && entity.kind === 'rung'
-      if (!isRung) differences.push(missing(entity))
+      // Retry queues are declared when they are first needed.
+      const isRetryQueue = entity.entity === 'queue' && entity.kind === 'rung'
+      if (!isRetryQueue) differences.push(missing(entity))
       continue
     }
     const state = await compareOrCreate(scratch, entity)

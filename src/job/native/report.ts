@@ -168,9 +168,9 @@ function decideCurrent(verb: 'complete' | 'fail', row: Fate): Decision {
 }
 
 /**
- * True when the job runs under the live lease of another worker, over HTTP: that worker ends it, or the end of
- * its lease does. Does not apply when the holder is native: reports of native workers come in any order, and a
- * start may be reported after the end of the next attempt.
+ * True when the job runs under the live lease of another worker, over HTTP: that worker ends it, or the end
+ * of its lease does. Does not apply when the holder is native: reports of native workers come in any order,
+ * and a start may be reported after the end of the next attempt.
  */
 function isLeasedElsewhere({ workerId }: ReportedEvent, row: Fate, now: number): boolean {
   const isHeldHere = row.state === 'active' && row.holder !== 'native'
@@ -185,13 +185,13 @@ function beginning({ attempt }: ReportedEvent, row: Fate): Beginning {
 
 /** What happens to a row whose attempt failed. */
 export type FailurePlan =
-  | { to: 'retryable'; dueAt: number; delayMs: number; rungMs: number | null }
+  | { to: 'retryable'; dueAt: number; delayMs: number; retryQueueMs: number | null }
   | { to: 'discarded'; isDeadLetter: boolean; copy: 'nack' | 'publish' }
 
 /**
  * Follows the worker's own decision if it made one: the worker has the delivery, and has published the next
- * token if it names a rung. Otherwise decides by the job's policy: the worker then only acknowledges, so
- * the ledger owes the next token (when it is due) or the copy in the DLX queue. `row` runs the attempt.
+ * token if it names a retry queue. Otherwise decides by the job's policy: the worker then only acknowledges,
+ * so the ledger owes the next token (when it is due) or the copy in the DLX queue. `row` runs the attempt.
  */
 export function planFailure(
   row: JobRow,
@@ -201,15 +201,15 @@ export function planFailure(
   const { now, random } = context
   const policy = retryPolicyOf(row)
   const retry = outcome?.decision === 'retry' ? outcome : null
-  // A token in a rung is there, whatever the row says: it is judged when it arrives.
+  // A token in a retry queue is there, whatever the row says: it is judged when it arrives.
   if (retry !== null && (retry.rung_ms != null || row.attempt < allowedAttempts(row))) {
     const delayMs = boundDelay(retry, policy)
-    return { to: 'retryable', dueAt: now + delayMs, delayMs, rungMs: retry.rung_ms ?? null }
+    return { to: 'retryable', dueAt: now + delayMs, delayMs, retryQueueMs: retry.rung_ms ?? null }
   }
   const verdict = judge(policy, row.attempt, failure)
   if (outcome === null && verdict.do === 'retry') {
     const { delayMs } = chooseDelay(policy.backoff, row.attempt, random)
-    return { to: 'retryable', dueAt: now + delayMs, delayMs, rungMs: null }
+    return { to: 'retryable', dueAt: now + delayMs, delayMs, retryQueueMs: null }
   }
   const isDeadLetter =
     verdict.do === 'discard' ? verdict.isDeadLetter : policy.onExhaustion !== 'discard'
@@ -222,8 +222,8 @@ export function planFailure(
 const MAX_RETRY_DELAY_MS = 86_400_000
 
 function boundDelay(
-  { delay_ms: delayMs, rung_ms: rungMs }: Extract<Outcome, { decision: 'retry' }>,
+  { delay_ms: delayMs, rung_ms: retryQueueMs }: Extract<Outcome, { decision: 'retry' }>,
   { backoff }: RetryPolicy,
 ): number {
-  return Math.min(delayMs, Math.max(MAX_RETRY_DELAY_MS, backoff.maxMs, rungMs ?? 0))
+  return Math.min(delayMs, Math.max(MAX_RETRY_DELAY_MS, backoff.maxMs, retryQueueMs ?? 0))
 }

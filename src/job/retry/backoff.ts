@@ -1,19 +1,22 @@
 /*
- * The delay before a retry (ojs-digest §3.2), and the TTL queue (rung) that holds the token that long. Each
- * distinct delay is another queue in RabbitMQ, so the delays come from a bounded set.
+ * The delay before a retry (ojs-digest §3.2), and the TTL queue (retry queue) that holds the token that long.
+ * Each distinct delay is another queue in RabbitMQ, so the delays come from a bounded set.
  */
 
-/** The rungs of jittered delays (architecture §4.3), ms. */
+/** The retry queues of jittered delays (architecture §4.3), ms. */
 export const LADDER_MS: readonly number[] = [
   ...[125, 175, 250, 350, 500, 700, 1_000, 1_400, 2_000, 2_800, 4_000, 5_600, 8_000, 11_000],
   ...[16_000, 22_000, 32_000, 45_000, 60_000, 90_000, 120_000, 180_000, 240_000, 300_000],
 ]
 
-/** For longer delays there is no rung: the ledger holds the job. */
+/** For longer delays there is no retry queue: the ledger holds the job. */
 const TOP_RUNG_MS = 300_000
 
-/** The routing key of a rung (seed 002 §8.2). The delay follows the last dot: queue names may hold dots. */
-export function rungKey(queue: string, delayMs: number): string {
+/**
+ * The routing key of a retry queue (seed 002 §8.2). The delay follows the last dot: queue names may hold
+ * dots.
+ */
+export function retryQueueKey(queue: string, delayMs: number): string {
   return `${queue}.${delayMs}`
 }
 
@@ -29,8 +32,8 @@ export interface BackoffPolicy {
 export interface ChosenDelay {
   /** Whole ms, at least 1, never above `maxMs`. The client is told this delay, and this delay passes. */
   delayMs: number
-  /** The rung's delay, always equal to `delayMs`; null: the ledger holds the job. */
-  rungMs: number | null
+  /** The retry queue's delay, always equal to `delayMs`; null: the ledger holds the job. */
+  retryQueueMs: number | null
 }
 
 /**
@@ -69,26 +72,29 @@ function exact(computedMs: number, maxMs: number): ChosenDelay {
   const unit = 10 ** Math.max(0, String(wholeMs).length - 2)
   // The producer's maximum wins over the rounding. It is one number per policy, so that this too cannot make
   // a queue for each attempt.
-  return onRung(Math.min(Math.ceil(wholeMs / unit) * unit, maxMs))
+  return onRetryQueue(Math.min(Math.ceil(wholeMs / unit) * unit, maxMs))
 }
 
-/** Draws uniformly from [0.5, 1.5) × computed, then takes one of the two neighbouring rungs. */
+/** Draws uniformly from [0.5, 1.5) × computed, then takes one of the two neighbouring retry queues. */
 function jittered(computedMs: number, maxMs: number, random: () => number): ChosenDelay {
   const drawnMs = Math.min(computedMs * (0.5 + random()), maxMs)
   // The ledger can wait for any number of ms, so a drawn delay above the ladder is used as it is. (Rounding
-  // down to the top rung would gather the delays between 300 s and 450 s at one instant.)
+  // down to the top retry queue would gather the delays between 300 s and 450 s at one instant.)
   if (drawnMs > TOP_RUNG_MS) return held(ceilMs(drawnMs))
-  const fits = (rung: number) =>
-    rung >= computedMs * 0.5 && rung < computedMs * 1.5 && rung <= maxMs
-  const above = LADDER_MS.find((rung) => rung >= drawnMs) ?? TOP_RUNG_MS
-  const below = LADDER_MS.findLast((rung) => rung <= drawnMs) ?? 0
-  if (fits(below) && fits(above)) return onRung(nearer(below, above, drawnMs, random))
-  if (fits(below)) return onRung(below)
-  // Neither fits only if the delay is below the ladder: take the next rung up, or `maxMs` if that is less.
-  return onRung(fits(above) ? above : Math.min(above, maxMs))
+  const fits = (retryQueue: number) =>
+    retryQueue >= computedMs * 0.5 && retryQueue < computedMs * 1.5 && retryQueue <= maxMs
+  const above = LADDER_MS.find((retryQueue) => retryQueue >= drawnMs) ?? TOP_RUNG_MS
+  const below = LADDER_MS.findLast((retryQueue) => retryQueue <= drawnMs) ?? 0
+  if (fits(below) && fits(above)) return onRetryQueue(nearer(below, above, drawnMs, random))
+  if (fits(below)) return onRetryQueue(below)
+  // Neither fits only if the delay is below the ladder: take the next retry queue up, or `maxMs` if that is
+  // less.
+  return onRetryQueue(fits(above) ? above : Math.min(above, maxMs))
 }
 
-/** Picks one of two rungs at random, in such proportion that the mean stays that of the drawn delays. */
+/**
+ * Picks one of two retry queues at random, in such proportion that the mean stays that of the drawn delays.
+ */
 function nearer(below: number, above: number, drawnMs: number, random: () => number): number {
   return random() * (above - below) < drawnMs - below ? above : below
 }
@@ -98,10 +104,10 @@ function ceilMs(ms: number): number {
   return Math.ceil(Number(ms.toPrecision(12)))
 }
 
-function onRung(delayMs: number): ChosenDelay {
-  return { delayMs, rungMs: delayMs }
+function onRetryQueue(delayMs: number): ChosenDelay {
+  return { delayMs, retryQueueMs: delayMs }
 }
 
 function held(delayMs: number): ChosenDelay {
-  return { delayMs, rungMs: null }
+  return { delayMs, retryQueueMs: null }
 }

@@ -1,6 +1,6 @@
 import type { JobRow, JobStanding, NewJob, OwedMessage } from '../../job/job.ts'
 import type { ReportedEvent } from '../../job/native/report.ts'
-import { rungKey } from '../../job/retry/backoff.ts'
+import { retryQueueKey } from '../../job/retry/backoff.ts'
 import type { Logger } from '../../logger.ts'
 import type { DeadLetterQuery, Revived } from '../dead-letters.ts'
 import type { EnqueueTerms, Inserted, InsertedAll } from '../enqueued.ts'
@@ -25,7 +25,7 @@ import type {
   LedgerWarning,
   PruneCutoffs,
   QueueRecord,
-  Rung,
+  RetryQueue,
   StateCounts,
   WithdrawFence,
 } from '../ledger.ts'
@@ -75,7 +75,7 @@ import {
 import { beatJob } from './writes/native-heartbeats.ts'
 import { applyReports } from './writes/native-reports.ts'
 import { insertMany, insertOne } from './writes/push.ts'
-import { rearmQueue, rearmRung } from './writes/republish.ts'
+import { rearmQueue, rearmRetryQueue } from './writes/republish.ts'
 import { boundEnds, pruneBatch } from './writes/retention.ts'
 import { SqliteSchemas } from './writes/schemas.ts'
 import { SqliteTokenless } from './writes/without-message.ts'
@@ -253,17 +253,17 @@ export class SqliteLedger implements Ledger {
     return this.#access.write(() => this.#store.stale.clear(queue, mark))
   }
 
-  rungs(): readonly Rung[] {
-    return this.#store.rungs.all()
+  retryQueues(): readonly RetryQueue[] {
+    return this.#store.retryQueues.all()
   }
 
-  async recordRung(rung: Rung): Promise<void> {
-    if (this.#store.rungs.has(rungKey(rung.queue, rung.delayMs))) return
-    await this.#access.write(() => this.#store.rungs.record(rung))
+  async recordRetryQueue(retryQueue: RetryQueue): Promise<void> {
+    if (this.#store.retryQueues.has(retryQueueKey(retryQueue.queue, retryQueue.delayMs))) return
+    await this.#access.write(() => this.#store.retryQueues.record(retryQueue))
   }
 
-  rearmRung(rung: Rung, now: number): Promise<number> {
-    return rearmRung(this.#access, this.#store, rung, now)
+  rearmRetryQueue(retryQueue: RetryQueue, now: number): Promise<number> {
+    return rearmRetryQueue(this.#access, this.#store, retryQueue, now)
   }
 
   cancel(id: string, now: number): Promise<Cancelled | 'stale'> {

@@ -122,8 +122,8 @@ function publishOwed(deps: Deps, row: JobRow): Promise<PublishOutcome> {
  * row owes by then.
  */
 async function sendAgain(deps: Deps, row: JobRow): Promise<Sent> {
-  if (row.state === 'retryable' && row.rungMs !== null)
-    return await afterLostRung(deps, row, row.rungMs)
+  if (row.state === 'retryable' && row.retryQueueMs !== null)
+    return await afterLostRetryQueue(deps, row, row.retryQueueMs)
   const ensured = await deps.broker.ensureQueue(row.queue)
   // If the queue was missing, `ensureQueue` gave a new nonce to every waiting row, this one among them.
   const current = deps.ledger.find(row.id)
@@ -137,9 +137,9 @@ async function sendAgain(deps: Deps, row: JobRow): Promise<Sent> {
   return { outcome: await deps.broker.publish(current), row: current }
 }
 
-/** The rung is gone or unbound: the ledger holds the job, and the outbox still owes its token. */
-async function afterLostRung(deps: Deps, row: JobRow, rungMs: number): Promise<Sent> {
-  await deps.broker.recheckRung(row.queue, rungMs)
+/** The retry queue is gone or unbound: the ledger holds the job, and the outbox still owes its token. */
+async function afterLostRetryQueue(deps: Deps, row: JobRow, retryQueueMs: number): Promise<Sent> {
+  await deps.broker.recheckRetryQueue(row.queue, retryQueueMs)
   return { outcome: 'returned', row: deps.ledger.find(row.id) ?? row }
 }
 

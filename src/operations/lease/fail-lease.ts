@@ -16,7 +16,10 @@ import {
   takeLease,
 } from './lease-end.ts'
 
-/** A NACK waits no longer than this for RabbitMQ to declare a rung; without one the ledger holds the job. */
+/**
+ * A NACK waits no longer than this for RabbitMQ to declare a retry queue; without one the ledger holds the
+ * job.
+ */
 const RUNG_WAIT_MS = 1_000
 
 /** A failed attempt of `row`, reported by its worker or found by the reaper. */
@@ -54,39 +57,43 @@ async function retry(
   policy: RetryPolicy,
 ): Promise<JobRow | 'stale'> {
   const { row, failure } = attempt
-  const { delayMs, rungMs: wanted } = chooseDelay(policy.backoff, row.attempt, deps.random)
-  const rungMs = await usableRung(deps, row.queue, wanted)
+  const { delayMs, retryQueueMs: wanted } = chooseDelay(policy.backoff, row.attempt, deps.random)
+  const retryQueueMs = await usableRetryQueue(deps, row.queue, wanted)
   const record = recordOf(deps, attempt)
   const job = await deps.ledger.fail(row.id, fenceOf(attempt), {
     ...record,
     to: 'retryable',
     dueAt: record.now + delayMs,
     delayMs,
-    rungMs,
+    retryQueueMs,
     isTokenBack: deps.tokens.held.get(row.id)?.isLive() ?? false,
   })
   if (job === 'stale') return job
   if (!record.isCounted) emitFailed(deps, attempt, job)
   deps.events.emit({ type: 'job.retrying', job, failure, requestId: attempt.requestId })
-  if (rungMs === null) {
+  if (retryQueueMs === null) {
     if (!settleLease(deps, job.id)) noteLeftOver(deps, job)
   } else void sendThenSettle(deps, job, takeLease(deps, job.id))
   return job
 }
 
-/** Returns `rungMs` if that rung can be used, declaring it if need be; null: the ledger holds the job. */
-async function usableRung(
+/**
+ * Returns `retryQueueMs` if that retry queue can be used, declaring it if need be; null: the ledger holds the
+ * job.
+ */
+async function usableRetryQueue(
   deps: Deps,
   queue: string,
-  rungMs: number | null,
+  retryQueueMs: number | null,
 ): Promise<number | null> {
-  if (rungMs === null || deps.broker.isRungReady(queue, rungMs)) return rungMs
+  if (retryQueueMs === null || deps.broker.isRetryQueueReady(queue, retryQueueMs))
+    return retryQueueMs
   if (deps.broker.status().state !== 'up') return null
   const outcome = await Promise.race([
-    deps.broker.ensureRung(queue, rungMs),
+    deps.broker.ensureRetryQueue(queue, retryQueueMs),
     sleep(RUNG_WAIT_MS, 'unusable' as const, { ref: false }),
   ])
-  return outcome === 'ready' ? rungMs : null
+  return outcome === 'ready' ? retryQueueMs : null
 }
 
 async function discard(

@@ -34,15 +34,15 @@ export interface Synchronised {
 /**
  * Tells a native worker what it must know before it consumes these queues (architecture §5). Declares the
  * queues where that is allowed, and records them, and the worker if it gives its id. Throws 400 for an
- * invalid queue name; 503. `heardOn`: the queue whose control queue the question came by. The control queue of
- * `default` is there for questions about any queue (seed 002 has none that is nobody's).
+ * invalid queue name; 503. `heardOn`: the queue whose control queue the question came by. The control queue
+ * of `default` is there for questions about any queue (seed 002 has none that is nobody's).
  */
 export async function sync(
   deps: Deps,
   request: SyncRequest,
   heardOn = DEFAULT_QUEUE,
 ): Promise<Synchronised> {
-  const { worker_id: workerId, queues, rung_ms: rungMs } = request
+  const { worker_id: workerId, queues, rung_ms: retryQueueMs } = request
   for (const queue of queues) {
     checkQueueName(queue, deps.settings.prefix, 'queues')
     const isInScope = heardOn === DEFAULT_QUEUE || (scopeOf(deps, heardOn) ?? queue) === queue
@@ -50,10 +50,10 @@ export async function sync(
   }
   const directive = workerId == null ? 'running' : deps.workers.joined(workerId, queues)
   const notReady = await ensureAll(deps, queues)
-  // The worker found a rung missing. Only the ledger knows which jobs' tokens were lost with it, so the
-  // gateway checks each queue's rung, as `ensureAll` does with the queues.
-  if (rungMs != null)
-    await Promise.all(queues.map((queue) => deps.broker.recheckRung(queue, rungMs)))
+  // The worker found a retry queue missing. Only the ledger knows which jobs' tokens were lost with it, so
+  // the gateway checks each queue's retry queue, as `ensureAll` does with the queues.
+  if (retryQueueMs != null)
+    await Promise.all(queues.map((queue) => deps.broker.recheckRetryQueue(queue, retryQueueMs)))
   const { cancelled, truncated } = deps.ledger.tombstones(queues, MAX_TOMBSTONES)
   const later = cancelled.filter(({ generation }) => generation > 0)
   return {

@@ -1,5 +1,5 @@
 import type { BrokerWarning } from '../../broker/broker.ts'
-import type { Rung } from '../../ledger/ledger.ts'
+import type { RetryQueue } from '../../ledger/ledger.ts'
 import type { Deps } from '../deps.ts'
 import { tellRenewed } from './pause.ts'
 
@@ -66,12 +66,12 @@ export function lostWarnings({ ledger }: Pick<Deps, 'ledger'>): BrokerWarning[] 
 }
 
 /**
- * Handles a rung that is gone with every token in it: from now on the ledger holds those jobs, and publishes
- * them when they are due.
+ * Handles a retry queue that is gone with every token in it: from now on the ledger holds those jobs, and
+ * publishes them when they are due.
  */
-export async function onRungMissing(deps: Deps, rung: Rung): Promise<void> {
-  const jobs = await deps.ledger.rearmRung(rung, deps.clock.now())
+export async function onRetryQueueMissing(deps: Deps, retryQueue: RetryQueue): Promise<void> {
+  const jobs = await deps.ledger.rearmRetryQueue(retryQueue, deps.clock.now())
   if (jobs === 0) return
-  deps.logger.warn({ ...rung, jobs }, 'retry queue was gone: the ledger now holds its jobs')
+  deps.logger.warn({ ...retryQueue, jobs }, 'retry queue was gone: the ledger now holds its jobs')
   deps.wakeRelay()
 }

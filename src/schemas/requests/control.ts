@@ -24,7 +24,7 @@ const attempt = { type: 'integer', minimum: 1, maximum: MAX_INT32 }
 const generation = { type: ['integer', 'null'], minimum: 0, maximum: MAX_INT32 }
 /** As long as a retry policy allows: if a long delay made its event invalid, the job would be lost. */
 const delayMs = { type: 'integer', minimum: 1, maximum: MAX_DURATION_MS }
-const rungMs = { ...delayMs, type: ['integer', 'null'], maximum: MAX_INT32 }
+const retryQueueMs = { ...delayMs, type: ['integer', 'null'], maximum: MAX_INT32 }
 
 const JOB_SCHEMA = { type: 'object', required: ['job_id'], properties: { job_id: id } }
 
@@ -46,7 +46,7 @@ const SYNC_SCHEMA = {
   properties: {
     worker_id: { ...id, type: ['string', 'null'] },
     queues: { type: 'array', minItems: 1, maxItems: MAX_QUEUES, items: queueName },
-    rung_ms: rungMs,
+    rung_ms: retryQueueMs,
   },
 }
 
@@ -92,7 +92,7 @@ const outcome = {
     required: ['delay_ms'],
     properties: {
       delay_ms: delayMs,
-      rung_ms: rungMs,
+      rung_ms: retryQueueMs,
     },
   }),
 }

@@ -71,7 +71,7 @@ describe('Publisher, against a scripted peer', () => {
 
   it('reports the retry queue that has returned a message', async () => {
     const { peer, recorder, publisher } = await open()
-    const sent = publisher.send(outgoing('a', { rungMs: 250 }))
+    const sent = publisher.send(outgoing('a', { retryQueueMs: 250 }))
     const [one] = await peer.until(1)
     if (!one) throw new Error('nothing was published')
     peer.returnToSender(one)

@@ -121,8 +121,8 @@ describe('the delayed message exchange', () => {
       await connection.start()
       await recorder.until('onOpen')
       const wall = 1_700_000_000_000
-      const due = row({ id: 'due' }, { state: 'scheduled', dueAt: wall + 42_000, rungMs: 0 })
-      const past = row({ id: 'past' }, { state: 'scheduled', dueAt: wall - 5, rungMs: 0 })
+      const due = row({ id: 'due' }, { state: 'scheduled', dueAt: wall + 42_000, retryQueueMs: 0 })
+      const past = row({ id: 'past' }, { state: 'scheduled', dueAt: wall - 5, retryQueueMs: 0 })
       const sent = [due, past].map((one) => publisher.send(outgoingOf(one, createNames(''), wall)))
       const published = await peer.until(2)
       for (const one of published) peer.ack(one)

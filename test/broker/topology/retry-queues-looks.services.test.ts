@@ -3,7 +3,7 @@ import type { Connection } from '../../../src/broker/connection/connection.ts'
 import { createNames } from '../../../src/broker/names.ts'
 import { SILENT_OBSERVER } from '../../../src/broker/observer.ts'
 import { EntityChecker } from '../../../src/broker/topology/entity-checker.ts'
-import { Rungs, type RungsDeps } from '../../../src/broker/topology/retry-queues.ts'
+import { RetryQueues, type RetryQueuesDeps } from '../../../src/broker/topology/retry-queues.ts'
 import { eventually } from '../../support/gateway/in-process.ts'
 import { holdTimers } from '../../support/time/held-timers.ts'
 import { vhostOfTest } from '../fixtures.ts'
@@ -21,7 +21,7 @@ let now: number
 /** The calls to the ledger, in order. */
 let told: string[]
 let isLedgerFull: boolean
-let rungs: Rungs
+let retryQueues: RetryQueues
 beforeEach(async () => {
   held = new HeldChannels()
   await admin.channel.assertExchange('ojs.exchange.retry', 'direct')
@@ -29,29 +29,29 @@ beforeEach(async () => {
   now = 1_000_000
   told = []
   isLedgerFull = false
-  rungs = newRungs()
+  retryQueues = newRetryQueues()
   onTestFinished(async () => {
-    rungs.stop()
+    retryQueues.stop()
     await connection.close()
   })
 })
 
-function newRungs(maxRungs = 1_000, over: Partial<RungsDeps> = {}): Rungs {
-  const options = { declare: 'lazy' as const, maxRungs, rungSettleMs: 0 }
+function newRetryQueues(maxRetryQueues = 1_000, over: Partial<RetryQueuesDeps> = {}): RetryQueues {
+  const options = { declare: 'lazy' as const, maxRetryQueues, retryQueueSettleMs: 0 }
   const tell = (what: string) => async (_queue: string, delayMs: number) => {
     told.push(`${what} ${delayMs}`)
     if (isLedgerFull) throw new Error('disk full')
   }
-  return new Rungs({
+  return new RetryQueues({
     connection,
     topology: topologyWith(),
     names: createNames(''),
     checker: new EntityChecker({ options, observer: SILENT_OBSERVER, logger }),
     options,
     hooks: {
-      recordedRungs: () => [],
-      onRungDeclared: tell('declared'),
-      onRungMissing: tell('missing'),
+      recordedRetryQueues: () => [],
+      onRetryQueueDeclared: tell('declared'),
+      onRetryQueueMissing: tell('missing'),
     },
     clock: { now: () => now, wall: () => now },
     logger,
@@ -60,53 +60,53 @@ function newRungs(maxRungs = 1_000, over: Partial<RungsDeps> = {}): Rungs {
   })
 }
 
-async function withRung(): Promise<void> {
-  expect(await rungs.ensure('email', 500)).toBe('ready')
+async function withRetryQueue(): Promise<void> {
+  expect(await retryQueues.ensure('email', 500)).toBe('ready')
   told.splice(0)
 }
 
 describe('a check of a retry queue', () => {
   it('by a native worker leaves a missing one to the gateway, which knows its jobs, for a minute', async () => {
-    rungs = newRungs(1_000, { leavesMissing: true })
-    await withRung()
+    retryQueues = newRetryQueues(1_000, { leavesMissing: true })
+    await withRetryQueue()
     await admin.channel.deleteQueue(RUNG)
-    expect(await rungs.recheck('email', 500)).toBe('unusable')
+    expect(await retryQueues.recheck('email', 500)).toBe('unusable')
     now += 59_999
-    expect(await rungs.ensure('email', 500)).toBe('unusable')
+    expect(await retryQueues.ensure('email', 500)).toBe('unusable')
     expect(told).toEqual(['missing 500'])
     // Nothing has declared it for a minute: there may be no gateway.
     now += 1
-    expect(await rungs.ensure('email', 500)).toBe('ready')
+    expect(await retryQueues.ensure('email', 500)).toBe('ready')
   })
 
   it('by a native worker asks a gateway before it declares a new one', async () => {
-    const askForRung = async (queue: string, delayMs: number) => {
+    const askForRetryQueue = async (queue: string, delayMs: number) => {
       told.push(`asked for ${queue} ${delayMs}`)
       return eventually(() => vhost.queue(RUNG).then((found) => found === undefined))
     }
-    rungs = newRungs(1_000, { leavesMissing: true, askForRung })
-    expect(await rungs.ensure('email', 500)).toBe('ready')
+    retryQueues = newRetryQueues(1_000, { leavesMissing: true, askForRetryQueue })
+    expect(await retryQueues.ensure('email', 500)).toBe('ready')
     expect(told).toEqual(['asked for email 500', 'declared 500'])
     // No gateway is needed for a retry queue that exists.
-    expect(await rungs.recheck('email', 500)).toBe('ready')
+    expect(await retryQueues.recheck('email', 500)).toBe('ready')
     expect(told).toHaveLength(2)
   })
 
   it('by patrol() includes a queue that is in doubt', async () => {
-    await withRung()
-    rungs.doubt('email', 500)
+    await withRetryQueue()
+    retryQueues.doubt('email', 500)
     await admin.channel.deleteQueue(RUNG)
-    await rungs.patrol()
+    await retryQueues.patrol()
     expect(told).toEqual(['missing 500', 'declared 500'])
   })
 
   it('does not count for a queue that was deleted after the check began', async () => {
-    await withRung()
+    await withRetryQueue()
     const almostOver = held.answered(`bindQueue ${RUNG}`)
-    const first = rungs.recheck('email', 500)
+    const first = retryQueues.recheck('email', 500)
     const { goOn } = await almostOver
     await admin.channel.deleteQueue(RUNG)
-    const second = rungs.recheck('email', 500)
+    const second = retryQueues.recheck('email', 500)
     goOn()
     await Promise.all([first, second])
     expect(told).toEqual(['missing 500', 'declared 500'])
@@ -114,64 +114,64 @@ describe('a check of a retry queue', () => {
 
   it('does not count on the next connection when its own was lost', async () => {
     const almostOver = held.answered(`bindQueue ${RUNG}`)
-    const looking = rungs.ensure('email', 500)
+    const looking = retryQueues.ensure('email', 500)
     const { goOn } = await almostOver
     connection.abandon('cut')
     await expect.poll(() => connection.generation).toBe(2)
     goOn()
     expect(await looking).toBe('unusable')
-    expect(rungs.isReady('email', 500)).toBe(false)
+    expect(retryQueues.isReady('email', 500)).toBe(false)
   })
 
   it('that gets no answer does not report the queue missing: its retries would run twice', async () => {
-    await withRung()
+    await withRetryQueue()
     held.breakOff(`checkQueue ${RUNG}`)
-    await rungs.patrol()
-    expect([rungs.isReady('email', 500), told]).toEqual([true, []])
-    expect(await rungs.recheck('email', 500)).toBe('unusable')
+    await retryQueues.patrol()
+    expect([retryQueues.isReady('email', 500), told]).toEqual([true, []])
+    expect(await retryQueues.recheck('email', 500)).toBe('unusable')
     expect([held.times(`checkQueue ${RUNG}`), told]).toEqual([3, []])
   })
 
   it('that gets no answer is repeated, with one timer for all queues', async () => {
-    await withRung()
+    await withRetryQueue()
     const timers = holdTimers()
     held.breakOff(`checkQueue ${RUNG}`, 'checkQueue ojs.queue.retry.email.700')
-    await rungs.recheck('email', 500)
-    await rungs.recheck('email', 700)
+    await retryQueues.recheck('email', 500)
+    await retryQueues.recheck('email', 700)
     expect(timers.count()).toBe(1)
     held.release()
     await timers.elapse(RETRY_MS)
-    await eventually(() => rungs.isReady('email', 500))
+    await eventually(() => retryQueues.isReady('email', 500))
   })
 })
 
 describe('a retry queue that the ledger could not record', () => {
   beforeEach(async () => {
-    rungs = newRungs(1)
+    retryQueues = newRetryQueues(1)
     isLedgerFull = true
-    expect(await rungs.ensure('email', 500)).toBe('unusable')
+    expect(await retryQueues.ensure('email', 500)).toBe('unusable')
     isLedgerFull = false
   })
 
   it('is not used before the ledger has recorded it', async () => {
     now += RETRY_MS
-    expect(await rungs.ensure('email', 500)).toBe('ready')
+    expect(await retryQueues.ensure('email', 500)).toBe('ready')
     expect(told).toEqual(['declared 500', 'declared 500'])
   })
 
-  it('leaves its place within maxRungs to another', async () => {
-    expect(await rungs.ensure('email', 700)).toBe('ready')
+  it('leaves its place within maxRetryQueues to another', async () => {
+    expect(await retryQueues.ensure('email', 700)).toBe('ready')
   })
 })
 
-it('a missing retry queue keeps its place within maxRungs while it is declared again', async () => {
-  rungs = newRungs(1)
-  await withRung()
+it('a missing retry queue keeps its place within maxRetryQueues while it is declared again', async () => {
+  retryQueues = newRetryQueues(1)
+  await withRetryQueue()
   await admin.channel.deleteQueue(RUNG)
   const declaring = held.unsent(`assertQueue ${RUNG}`)
-  const again = rungs.recheck('email', 500)
+  const again = retryQueues.recheck('email', 500)
   const { goOn } = await declaring
-  expect(await rungs.ensure('email', 700)).toBe('unusable')
+  expect(await retryQueues.ensure('email', 700)).toBe('unusable')
   goOn()
   expect(await again).toBe('ready')
 })

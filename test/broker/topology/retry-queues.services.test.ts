@@ -7,7 +7,7 @@ import { createNames } from '../../../src/broker/names.ts'
 import { SILENT_OBSERVER } from '../../../src/broker/observer.ts'
 import type { RabbitBroker } from '../../../src/broker/rabbit-broker.ts'
 import { EntityChecker } from '../../../src/broker/topology/entity-checker.ts'
-import { Rungs } from '../../../src/broker/topology/retry-queues.ts'
+import { RetryQueues } from '../../../src/broker/topology/retry-queues.ts'
 import { topologyDiff } from '../../../src/broker/topology/topology-diff.ts'
 import { systemClock } from '../../../src/clock.ts'
 import type { NewJob } from '../../../src/job/job.ts'
@@ -25,12 +25,18 @@ import {
 
 const { vhost, admin, start, reconnectAdmin } = vhostOfTest()
 
-function retry(rungMs: number, attempt = 1, given: Partial<NewJob> = {}) {
+function retry(retryQueueMs: number, attempt = 1, given: Partial<NewJob> = {}) {
   const error = JSON.stringify({ code: 'handler_error', message: 'no luck' })
-  return row(given, { state: 'retryable', rungMs, attempt, error, dueAt: Date.now() + rungMs })
+  return row(given, {
+    state: 'retryable',
+    retryQueueMs,
+    attempt,
+    error,
+    dueAt: Date.now() + retryQueueMs,
+  })
 }
 
-function rungName(delayMs: number, queue = 'email'): string {
+function retryQueueName(delayMs: number, queue = 'email'): string {
   return `ojs.queue.retry.${queue}.${delayMs}`
 }
 
@@ -43,10 +49,10 @@ async function exists(queue: string): Promise<boolean> {
 }
 
 /** Declares a retry queue as the Python of seed 002 §15.3 does. */
-async function declareClassicRung(delayMs: number, queue = 'email'): Promise<void> {
+async function declareClassicRetryQueue(delayMs: number, queue = 'email'): Promise<void> {
   const { channel } = admin
   await channel.assertExchange('ojs.exchange.retry', 'direct')
-  await channel.assertQueue(rungName(delayMs, queue), {
+  await channel.assertQueue(retryQueueName(delayMs, queue), {
     durable: true,
     arguments: {
       'x-dead-letter-exchange': 'ojs.exchange.direct',
@@ -54,27 +60,31 @@ async function declareClassicRung(delayMs: number, queue = 'email'): Promise<voi
       'x-message-ttl': delayMs,
     },
   })
-  await channel.bindQueue(rungName(delayMs, queue), 'ojs.exchange.retry', `${queue}.${delayMs}`)
+  await channel.bindQueue(
+    retryQueueName(delayMs, queue),
+    'ojs.exchange.retry',
+    `${queue}.${delayMs}`,
+  )
 }
 
 function eventsOf({ recorder }: TestBroker): string[] {
   const { seen } = recorder
-  return seen.filter(({ event }) => event.startsWith('onRung')).map(({ event }) => event)
+  return seen.filter(({ event }) => event.startsWith('onRetryQueue')).map(({ event }) => event)
 }
 
 /** Retry queues as a gateway handles them, on a connection of the test's own. */
-function newRungs(
+function newRetryQueues(
   connection: Connection,
   broker: RabbitBroker,
-  hooks: ConstructorParameters<typeof Rungs>[0]['hooks'],
-): Rungs {
+  hooks: ConstructorParameters<typeof RetryQueues>[0]['hooks'],
+): RetryQueues {
   const checker = { options: { declare: 'lazy' }, observer: SILENT_OBSERVER, logger } as const
-  return new Rungs({
+  return new RetryQueues({
     connection,
     topology: topologyWith(),
     names: createNames(''),
     checker: new EntityChecker(checker),
-    options: { declare: 'lazy', maxRungs: 10, rungSettleMs: 0 },
+    options: { declare: 'lazy', maxRetryQueues: 10, retryQueueSettleMs: 0 },
     hooks,
     clock: systemClock(),
     logger,
@@ -89,10 +99,10 @@ describe.each([
 ] as const)('a retry, profile %s, prefix %o', (queueType, prefix) => {
   it('comes back through its retry queue as it was published, for the next attempt', async () => {
     const { broker } = await start({ queueType, prefix })
-    expect(broker.isRungReady('email', 250)).toBe(false)
-    expect(await broker.ensureRung('email', 250)).toBe('ready')
-    expect(broker.isRungReady('email', 250)).toBe(true)
-    expect(broker.isRungReady('email', 350)).toBe(false)
+    expect(broker.isRetryQueueReady('email', 250)).toBe(false)
+    expect(await broker.ensureRetryQueue('email', 250)).toBe('ready')
+    expect(broker.isRetryQueueReady('email', 250)).toBe(true)
+    expect(broker.isRetryQueueReady('email', 350)).toBe(false)
     const job = retry(250, 1, {
       priority: 3,
       carry: { headers: { tenant: 'blue' }, correlationId: 'c-1', tags: ['a', 'b'] },
@@ -112,14 +122,14 @@ describe.each([
     })
     const dot = prefix === '' ? '' : `${prefix}.`
     expect(message?.headers['x-death']).toMatchObject([
-      { reason: 'expired', queue: `${dot}${rungName(250)}`, 'routing-keys': ['email.250'] },
+      { reason: 'expired', queue: `${dot}${retryQueueName(250)}`, 'routing-keys': ['email.250'] },
     ])
     delivery?.ack()
   })
 
   it('can be published again and again with what its delivery carried', async () => {
     const { broker } = await start({ queueType, prefix })
-    await broker.ensureRung('email', 125)
+    await broker.ensureRetryQueue('email', 125)
     let carry: NewJob['carry'] = { headers: { tenant: 'blue' } }
     for (const attempt of [1, 2, 3]) {
       const job = retry(125, attempt, { carry })
@@ -138,8 +148,8 @@ describe.each([
 describe('a retry queue', () => {
   it('is a quorum queue with at-least-once dead lettering, and the next run finds no difference', async () => {
     const test = await start()
-    await test.broker.ensureRung('email', 1000)
-    expect(await vhost.queue(rungName(1000))).toMatchObject({
+    await test.broker.ensureRetryQueue('email', 1000)
+    expect(await vhost.queue(retryQueueName(1000))).toMatchObject({
       durable: true,
       arguments: {
         'x-queue-type': 'quorum',
@@ -153,7 +163,7 @@ describe('a retry queue', () => {
     expect(await exists('ojs.queue.email')).toBe(true)
     await test.stop()
     const { broker, recorder } = await start()
-    expect(await broker.ensureRung('email', 1000)).toBe('ready')
+    expect(await broker.ensureRetryQueue('email', 1000)).toBe('ready')
     expect(broker.warnings()).toEqual([])
     expect(recorder.count('declareConflict')).toBe(0)
   })
@@ -164,18 +174,21 @@ describe('a retry queue', () => {
     test = await start(
       {},
       {
-        onRungDeclared: async () => {
-          seen.push(await exists(rungName(500)), test?.broker.isRungReady('email', 500) ?? true)
+        onRetryQueueDeclared: async () => {
+          seen.push(
+            await exists(retryQueueName(500)),
+            test?.broker.isRetryQueueReady('email', 500) ?? true,
+          )
         },
       },
     )
     const { broker } = test
     const answers = await Promise.all(
-      Array.from({ length: 20 }, () => broker.ensureRung('email', 500)),
+      Array.from({ length: 20 }, () => broker.ensureRetryQueue('email', 500)),
     )
     expect(new Set(answers)).toEqual(new Set(['ready']))
     expect(seen).toEqual([true, false])
-    expect(await broker.ensureRung('email', 500)).toBe('ready')
+    expect(await broker.ensureRetryQueue('email', 500)).toBe('ready')
     expect(seen).toHaveLength(2)
   })
 
@@ -185,31 +198,31 @@ describe('a retry queue', () => {
     const { broker } = await start(
       {},
       {
-        onRungDeclared: async () => {
+        onRetryQueueDeclared: async () => {
           if (isLedgerFull) throw new Error('disk full')
         },
       },
       { clock: { now: () => now, wall: () => Date.now() } },
     )
-    expect(await broker.ensureRung('email', 500)).toBe('unusable')
-    expect(broker.isRungReady('email', 500)).toBe(false)
+    expect(await broker.ensureRetryQueue('email', 500)).toBe('unusable')
+    expect(broker.isRetryQueueReady('email', 500)).toBe(false)
     isLedgerFull = false
-    expect(await broker.ensureRung('email', 500)).toBe('unusable')
+    expect(await broker.ensureRetryQueue('email', 500)).toBe('unusable')
     now += 5_001
-    expect(await broker.ensureRung('email', 500)).toBe('ready')
+    expect(await broker.ensureRetryQueue('email', 500)).toBe('ready')
   })
 
   it('is unusable at once without RabbitMQ', async () => {
     const { broker } = await start({ amqpUrls: ['amqp://127.0.0.1:1'] })
-    expect(await broker.ensureRung('email', 500)).toBe('unusable')
-    expect(await broker.recheckRung('email', 500)).toBe('unusable')
+    expect(await broker.ensureRetryQueue('email', 500)).toBe('unusable')
+    expect(await broker.recheckRetryQueue('email', 500)).toBe('unusable')
   })
 
   it('is declared when a retry is published to it, and the publish is refused until it is ready', async () => {
     const test = await start()
     const job = retry(500)
     expect(await test.broker.publish(job)).toBe('refused')
-    await test.recorder.until('onRungDeclared', 1, 'email', 500)
+    await test.recorder.until('onRetryQueueDeclared', 1, 'email', 500)
     await expect.poll(() => test.broker.publish(job)).toBe('confirmed')
   })
 })
@@ -217,104 +230,111 @@ describe('a retry queue', () => {
 describe('a new retry queue', () => {
   const clockAt = (time: { now: number }) => ({ now: () => time.now, wall: () => Date.now() })
 
-  it('gets no token until RabbitMQ has had rungSettleMs to write it to disk', async () => {
+  it('gets no token until RabbitMQ has had retryQueueSettleMs to write it to disk', async () => {
     const time = { now: 1_000_000 }
-    const test = await start({ rungSettleMs: 2_000 }, {}, { clock: clockAt(time) })
+    const test = await start({ retryQueueSettleMs: 2_000 }, {}, { clock: clockAt(time) })
     const { broker } = test
-    expect(await broker.ensureRung('email', 500)).toBe('unusable')
-    expect(await exists(rungName(500))).toBe(true)
-    expect(eventsOf(test)).toEqual(['onRungDeclared'])
+    expect(await broker.ensureRetryQueue('email', 500)).toBe('unusable')
+    expect(await exists(retryQueueName(500))).toBe(true)
+    expect(eventsOf(test)).toEqual(['onRetryQueueDeclared'])
     time.now += 1_999
-    expect(await broker.ensureRung('email', 500)).toBe('unusable')
-    expect(await broker.recheckRung('email', 500)).toBe('unusable')
+    expect(await broker.ensureRetryQueue('email', 500)).toBe('unusable')
+    expect(await broker.recheckRetryQueue('email', 500)).toBe('unusable')
     expect(await broker.publish(retry(500))).toBe('refused')
     time.now += 1
-    expect(await broker.ensureRung('email', 500)).toBe('ready')
+    expect(await broker.ensureRetryQueue('email', 500)).toBe('ready')
     expect(await broker.publish(retry(500))).toBe('confirmed')
-    expect(eventsOf(test)).toEqual(['onRungDeclared'])
+    expect(eventsOf(test)).toEqual(['onRetryQueueDeclared'])
   })
 
   it('is unusable for ten minutes when the connection is lost before that', async () => {
     const time = { now: 1_000_000 }
-    const recordedRungs = () => [{ queue: 'email', delayMs: 500 }]
-    const given = { rungSettleMs: 2_000 }
-    const { broker, recorder } = await start(given, { recordedRungs }, { clock: clockAt(time) })
-    await recorder.until('onRungDeclared', 1, 'email', 500)
+    const recordedRetryQueues = () => [{ queue: 'email', delayMs: 500 }]
+    const given = { retryQueueSettleMs: 2_000 }
+    const { broker, recorder } = await start(
+      given,
+      { recordedRetryQueues },
+      { clock: clockAt(time) },
+    )
+    await recorder.until('onRetryQueueDeclared', 1, 'email', 500)
     await vhost.closeConnections()
     await recorder.until('onUp', 2)
     await reconnectAdmin()
     time.now += 599_999
-    expect(await broker.recheckRung('email', 500)).toBe('unusable')
+    expect(await broker.recheckRetryQueue('email', 500)).toBe('unusable')
     time.now += 1
-    expect(await broker.ensureRung('email', 500)).toBe('ready')
+    expect(await broker.ensureRetryQueue('email', 500)).toBe('ready')
   })
 
   it('is used at once when an earlier run has declared it', async () => {
     const before = await start()
-    await before.broker.ensureRung('email', 500)
+    await before.broker.ensureRetryQueue('email', 500)
     await before.stop()
-    const recordedRungs = () => [{ queue: 'email', delayMs: 500 }]
-    const { broker } = await start({ rungSettleMs: 60_000 }, { recordedRungs })
-    expect(await broker.ensureRung('email', 500)).toBe('ready')
+    const recordedRetryQueues = () => [{ queue: 'email', delayMs: 500 }]
+    const { broker } = await start({ retryQueueSettleMs: 60_000 }, { recordedRetryQueues })
+    expect(await broker.ensureRetryQueue('email', 500)).toBe('ready')
   })
 })
 
 describe('a retry queue that is not ours (seed 002 §15.3)', () => {
   it('is kept, warned of and never used; the next delay gets a queue of ours', async () => {
-    await declareClassicRung(1000)
+    await declareClassicRetryQueue(1000)
     const test = await start()
     const { broker, recorder } = test
-    expect(await broker.ensureRung('email', 1000)).toBe('unusable')
+    expect(await broker.ensureRetryQueue('email', 1000)).toBe('unusable')
     expect(await broker.publish(retry(1000))).toBe('refused')
-    expect(await broker.ensureRung('email', 1400)).toBe('ready')
+    expect(await broker.ensureRetryQueue('email', 1400)).toBe('ready')
     expect(broker.warnings()).toMatchObject([
-      { code: 'queue_differs', details: { entity: rungName(1000) } },
+      { code: 'queue_differs', details: { entity: retryQueueName(1000) } },
     ])
-    expect(eventsOf(test)).toEqual(['onRungDeclared'])
-    expect((await admin.channel.checkQueue(rungName(1000))).messageCount).toBe(0)
+    expect(eventsOf(test)).toEqual(['onRetryQueueDeclared'])
+    expect((await admin.channel.checkQueue(retryQueueName(1000))).messageCount).toBe(0)
     // The answer is kept, because retries ask for it often.
-    for (let i = 0; i < 20; i++) expect(await broker.ensureRung('email', 1000)).toBe('unusable')
-    expect(recorder.count('declareConflict', rungName(1000))).toBe(1)
+    for (let i = 0; i < 20; i++)
+      expect(await broker.ensureRetryQueue('email', 1000)).toBe('unusable')
+    expect(recorder.count('declareConflict', retryQueueName(1000))).toBe(1)
     const diff = await topologyDiff({ ...options(vhost.url), queues: ['email'] })
-    expect(diff).toMatchObject([{ code: 'queue_differs', details: { entity: rungName(1000) } }])
+    expect(diff).toMatchObject([
+      { code: 'queue_differs', details: { entity: retryQueueName(1000) } },
+    ])
   })
 
-  it('is checked again after a minute, and by recheckRung()', async () => {
+  it('is checked again after a minute, and by recheckRetryQueue()', async () => {
     let now = 1_000_000
     const clock = { now: () => now, wall: () => Date.now() }
-    await declareClassicRung(1000)
-    await declareClassicRung(2000)
+    await declareClassicRetryQueue(1000)
+    await declareClassicRetryQueue(2000)
     const { broker } = await start({}, {}, { clock })
-    expect(await broker.ensureRung('email', 1000)).toBe('unusable')
-    expect(await broker.ensureRung('email', 2000)).toBe('unusable')
-    await admin.channel.deleteQueue(rungName(1000))
-    await admin.channel.deleteQueue(rungName(2000))
+    expect(await broker.ensureRetryQueue('email', 1000)).toBe('unusable')
+    expect(await broker.ensureRetryQueue('email', 2000)).toBe('unusable')
+    await admin.channel.deleteQueue(retryQueueName(1000))
+    await admin.channel.deleteQueue(retryQueueName(2000))
     now += 59_999
-    expect(await broker.ensureRung('email', 1000)).toBe('unusable')
-    expect(await broker.recheckRung('email', 2000)).toBe('ready')
+    expect(await broker.ensureRetryQueue('email', 1000)).toBe('unusable')
+    expect(await broker.recheckRetryQueue('email', 2000)).toBe('ready')
     now += 1
-    expect(await broker.ensureRung('email', 1000)).toBe('ready')
+    expect(await broker.ensureRetryQueue('email', 1000)).toBe('ready')
     expect(broker.warnings()).toEqual([])
   })
 
   it('is not bound to the retry exchange', async () => {
     const { channel } = admin
-    await channel.assertQueue(rungName(1000), { arguments: { 'x-message-ttl': 1000 } })
+    await channel.assertQueue(retryQueueName(1000), { arguments: { 'x-message-ttl': 1000 } })
     const { broker } = await start()
-    expect(await broker.ensureRung('email', 1000)).toBe('unusable')
+    expect(await broker.ensureRetryQueue('email', 1000)).toBe('unusable')
     channel.publish('ojs.exchange.retry', 'email.1000', Buffer.from('x'))
     await channel.waitForConfirms()
-    expect((await channel.checkQueue(rungName(1000))).messageCount).toBe(0)
+    expect((await channel.checkQueue(retryQueueName(1000))).messageCount).toBe(0)
   })
 
   it('in the place of ours makes the gateway report ours as missing', async () => {
     const test = await start()
-    await test.broker.ensureRung('email', 1000)
-    await admin.channel.deleteQueue(rungName(1000))
-    await declareClassicRung(1000)
-    expect(await test.broker.recheckRung('email', 1000)).toBe('unusable')
-    expect(eventsOf(test)).toEqual(['onRungDeclared', 'onRungMissing'])
-    expect(test.broker.isRungReady('email', 1000)).toBe(false)
+    await test.broker.ensureRetryQueue('email', 1000)
+    await admin.channel.deleteQueue(retryQueueName(1000))
+    await declareClassicRetryQueue(1000)
+    expect(await test.broker.recheckRetryQueue('email', 1000)).toBe('unusable')
+    expect(eventsOf(test)).toEqual(['onRetryQueueDeclared', 'onRetryQueueMissing'])
+    expect(test.broker.isRetryQueueReady('email', 1000)).toBe(false)
   })
 })
 
@@ -324,19 +344,19 @@ describe('a retry queue that was deleted, or lost its binding', () => {
     const test = await start(
       {},
       {
-        onRungMissing: async () => {
-          there.push(await exists(rungName(60_000)))
+        onRetryQueueMissing: async () => {
+          there.push(await exists(retryQueueName(60_000)))
         },
       },
     )
     const { broker, recorder } = test
-    await broker.ensureRung('email', 60_000)
-    await admin.channel.deleteQueue(rungName(60_000))
+    await broker.ensureRetryQueue('email', 60_000)
+    await admin.channel.deleteQueue(retryQueueName(60_000))
     const job = retry(60_000)
     expect(await broker.publish(job)).toBe('returned')
     expect(recorder.count('returned', 'email')).toBe(1)
-    await recorder.until('onRungDeclared', 2)
-    expect(await broker.ensureRung('email', 60_000)).toBe('ready')
+    await recorder.until('onRetryQueueDeclared', 2)
+    expect(await broker.ensureRetryQueue('email', 60_000)).toBe('ready')
     expect(there).toEqual([false])
     expect(await broker.publish(job)).toBe('confirmed')
     // The job queue existed all the time, and was not checked again.
@@ -346,8 +366,8 @@ describe('a retry queue that was deleted, or lost its binding', () => {
 
   it('is not reported when it never existed', async () => {
     const test = await start()
-    expect(await test.broker.recheckRung('email', 1000)).toBe('ready')
-    expect(eventsOf(test)).toEqual(['onRungDeclared'])
+    expect(await test.broker.recheckRetryQueue('email', 1000)).toBe('ready')
+    expect(eventsOf(test)).toEqual(['onRetryQueueDeclared'])
   })
 
   it('is unusable until the ledger can take its jobs back', async () => {
@@ -356,8 +376,8 @@ describe('a retry queue that was deleted, or lost its binding', () => {
     const { broker } = await start(
       {},
       {
-        recordedRungs: () => [{ queue: 'email', delayMs: 4000 }],
-        onRungMissing: async (_queue, delayMs) => {
+        recordedRetryQueues: () => [{ queue: 'email', delayMs: 4000 }],
+        onRetryQueueMissing: async (_queue, delayMs) => {
           missing.push(delayMs)
           if (isLedgerFull) throw new Error('disk full')
         },
@@ -366,10 +386,10 @@ describe('a retry queue that was deleted, or lost its binding', () => {
       { clock: { now: () => 1_000_000, wall: () => Date.now() } },
     )
     await expect.poll(() => missing).toEqual([4000])
-    expect(await broker.ensureRung('email', 4000)).toBe('unusable')
-    expect(await exists(rungName(4000))).toBe(false)
+    expect(await broker.ensureRetryQueue('email', 4000)).toBe('unusable')
+    expect(await exists(retryQueueName(4000))).toBe(false)
     isLedgerFull = false
-    expect(await broker.recheckRung('email', 4000)).toBe('ready')
+    expect(await broker.recheckRetryQueue('email', 4000)).toBe('ready')
     expect(missing).toEqual([4000, 4000])
   })
 
@@ -378,23 +398,23 @@ describe('a retry queue that was deleted, or lost its binding', () => {
     const missing: number[] = []
     const { broker } = await start()
     const connection = await startConnection(vhost.url, { name: 'declare' })
-    const rungs = newRungs(connection, broker, {
-      recordedRungs: () => recorded,
-      onRungDeclared: async () => {},
-      onRungMissing: async (_queue, delayMs) => void missing.push(delayMs),
+    const retryQueues = newRetryQueues(connection, broker, {
+      recordedRetryQueues: () => recorded,
+      onRetryQueueDeclared: async () => {},
+      onRetryQueueMissing: async (_queue, delayMs) => void missing.push(delayMs),
     })
-    await rungs.ensureKnown()
+    await retryQueues.ensureKnown()
     // Deleted before the first check, and between two checks.
     recorded.push({ queue: 'email', delayMs: 60_000 })
-    await rungs.patrol()
-    expect([missing, await exists(rungName(60_000))]).toEqual([[60_000], true])
-    await rungs.patrol()
-    await admin.channel.deleteQueue(rungName(60_000))
-    await rungs.patrol()
+    await retryQueues.patrol()
+    expect([missing, await exists(retryQueueName(60_000))]).toEqual([[60_000], true])
+    await retryQueues.patrol()
+    await admin.channel.deleteQueue(retryQueueName(60_000))
+    await retryQueues.patrol()
     expect(missing).toEqual([60_000, 60_000])
     // Or it is noticed when a retry needs it.
     recorded.push({ queue: 'email', delayMs: 90_000 })
-    expect(await rungs.ensure('email', 90_000)).toBe('ready')
+    expect(await retryQueues.ensure('email', 90_000)).toBe('ready')
     expect(missing).toEqual([60_000, 60_000, 90_000])
     await connection.close()
   })
@@ -404,29 +424,29 @@ describe('a retry queue that was deleted, or lost its binding', () => {
     const connection = await startConnection(vhost.url, { name: 'declare' })
     const note = (event: string) => async (queue: string, delayMs: number) =>
       recorder.note(event, queue, delayMs)
-    const rungs = newRungs(connection, broker, {
-      recordedRungs: () => [],
-      onRungDeclared: note('declared'),
-      onRungMissing: note('missing'),
+    const retryQueues = newRetryQueues(connection, broker, {
+      recordedRetryQueues: () => [],
+      onRetryQueueDeclared: note('declared'),
+      onRetryQueueMissing: note('missing'),
     })
-    await rungs.ensure('email', 60_000)
-    await rungs.ensure('email', 90_000)
-    await rungs.patrol()
+    await retryQueues.ensure('email', 60_000)
+    await retryQueues.ensure('email', 90_000)
+    await retryQueues.patrol()
     expect(recorder.count('missing')).toBe(0)
-    await admin.channel.deleteQueue(rungName(60_000))
-    await rungs.patrol()
+    await admin.channel.deleteQueue(retryQueueName(60_000))
+    await retryQueues.patrol()
     expect(recorder.all('missing').map(({ args }) => args)).toEqual([['email', 60_000]])
-    expect(rungs.isReady('email', 60_000)).toBe(true)
-    expect(await exists(rungName(60_000))).toBe(true)
+    expect(retryQueues.isReady('email', 60_000)).toBe(true)
+    expect(await exists(retryQueueName(60_000))).toBe(true)
     await connection.close()
-    await rungs.patrol()
+    await retryQueues.patrol()
     expect(recorder.count('missing')).toBe(1)
-    expect(rungs.isReady('email', 60_000)).toBe(false)
+    expect(retryQueues.isReady('email', 60_000)).toBe(false)
   })
 
   it('is bound again after its exchange was deleted', async () => {
     const { broker } = await start({ publishTimeoutMs: 5_000 })
-    await broker.ensureRung('email', 250)
+    await broker.ensureRetryQueue('email', 250)
     await admin.channel.deleteExchange('ojs.exchange.retry')
     expect(await broker.publish(retry(250))).toBe('unknown')
     await expect.poll(() => broker.publish(retry(250))).toBe('confirmed')
@@ -438,104 +458,106 @@ describe('after a reconnect', () => {
   it('every recorded retry queue is checked, and a missing one is reported before it is declared', async () => {
     const recorded = [250, 1000, 60_000].map((delayMs) => ({ queue: 'email', delayMs }))
     const first = await start()
-    for (const { delayMs } of recorded) await first.broker.ensureRung('email', delayMs)
+    for (const { delayMs } of recorded) await first.broker.ensureRetryQueue('email', delayMs)
     await first.stop()
-    await admin.channel.deleteQueue(rungName(1000))
-    const test = await start({}, { recordedRungs: () => recorded })
+    await admin.channel.deleteQueue(retryQueueName(1000))
+    const test = await start({}, { recordedRetryQueues: () => recorded })
     const { broker, recorder } = test
-    await recorder.until('onRungDeclared', 1, 'email', 1000)
-    expect(eventsOf(test)).toEqual(['onRungMissing', 'onRungDeclared'])
+    await recorder.until('onRetryQueueDeclared', 1, 'email', 1000)
+    expect(eventsOf(test)).toEqual(['onRetryQueueMissing', 'onRetryQueueDeclared'])
     await expect
-      .poll(() => recorded.map(({ delayMs }) => broker.isRungReady('email', delayMs)))
+      .poll(() => recorded.map(({ delayMs }) => broker.isRetryQueueReady('email', delayMs)))
       .toEqual([true, true, true])
 
-    await admin.channel.deleteQueue(rungName(60_000))
+    await admin.channel.deleteQueue(retryQueueName(60_000))
     await vhost.closeConnections()
-    await recorder.until('onRungDeclared', 1, 'email', 60_000)
-    expect(recorder.count('onRungMissing', 'email', 60_000)).toBe(1)
-    expect(recorder.count('onRungMissing')).toBe(2)
-    await expect.poll(() => broker.isRungReady('email', 60_000)).toBe(true)
+    await recorder.until('onRetryQueueDeclared', 1, 'email', 60_000)
+    expect(recorder.count('onRetryQueueMissing', 'email', 60_000)).toBe(1)
+    expect(recorder.count('onRetryQueueMissing')).toBe(2)
+    await expect.poll(() => broker.isRetryQueueReady('email', 60_000)).toBe(true)
     await reconnectAdmin()
   })
 
   it('a retry queue that was unusable before is checked again', async () => {
-    await declareClassicRung(1000)
+    await declareClassicRetryQueue(1000)
     const { broker, recorder } = await start()
-    expect(await broker.ensureRung('email', 1000)).toBe('unusable')
-    await broker.ensureRung('email', 500)
-    await admin.channel.deleteQueue(rungName(1000))
+    expect(await broker.ensureRetryQueue('email', 1000)).toBe('unusable')
+    await broker.ensureRetryQueue('email', 500)
+    await admin.channel.deleteQueue(retryQueueName(1000))
     await vhost.closeConnections()
     await recorder.until('onUp', 2)
     await reconnectAdmin()
-    expect(await broker.ensureRung('email', 1000)).toBe('ready')
+    expect(await broker.ensureRetryQueue('email', 1000)).toBe('ready')
   })
 })
 
 describe('a cluster', () => {
   it('gets no new retry queue while one of its hosts takes no connection; existing ones are used', async () => {
     const before = await start()
-    await before.broker.ensureRung('email', 125)
+    await before.broker.ensureRetryQueue('email', 125)
     await before.stop()
     const port = await freePort()
     const away = vhost.url.replace(/:\d+\//, `:${port}/`)
-    const recordedRungs = () => [{ queue: 'email', delayMs: 125 }]
-    const { broker } = await start({ amqpUrls: [vhost.url, away] }, { recordedRungs })
-    expect(await broker.ensureRung('email', 125)).toBe('ready')
-    expect(await broker.ensureRung('email', 250)).toBe('unusable')
-    expect(await exists(rungName(250))).toBe(false)
+    const recordedRetryQueues = () => [{ queue: 'email', delayMs: 125 }]
+    const { broker } = await start({ amqpUrls: [vhost.url, away] }, { recordedRetryQueues })
+    expect(await broker.ensureRetryQueue('email', 125)).toBe('ready')
+    expect(await broker.ensureRetryQueue('email', 250)).toBe('unusable')
+    expect(await exists(retryQueueName(250))).toBe(false)
     const back = createServer().listen(port, '127.0.0.1')
     onTestFinished(() => void back.close())
     await once(back, 'listening')
-    expect(await broker.recheckRung('email', 250)).toBe('ready')
+    expect(await broker.recheckRetryQueue('email', 250)).toBe('ready')
   })
 })
 
 describe('limits of retry queues', () => {
   it('hold over all queues; known retry queues stay usable', async () => {
-    const recordedRungs = () => [{ queue: 'old', delayMs: 1000 }]
-    const test = await start({ maxRungs: 3 }, { recordedRungs })
+    const recordedRetryQueues = () => [{ queue: 'old', delayMs: 1000 }]
+    const test = await start({ maxRetryQueues: 3 }, { recordedRetryQueues })
     const { broker } = test
     const answers = await Promise.all(
-      [125, 175, 250, 350].map((delayMs) => broker.ensureRung('email', delayMs)),
+      [125, 175, 250, 350].map((delayMs) => broker.ensureRetryQueue('email', delayMs)),
     )
     expect(answers).toEqual(['ready', 'ready', 'unusable', 'unusable'])
-    expect(await exists(rungName(250))).toBe(false)
-    expect(await broker.ensureRung('old', 1000)).toBe('ready')
-    expect(await broker.ensureRung('email', 125)).toBe('ready')
+    expect(await exists(retryQueueName(250))).toBe(false)
+    expect(await broker.ensureRetryQueue('old', 1000)).toBe('ready')
+    expect(await broker.ensureRetryQueue('email', 125)).toBe('ready')
     expect(broker.warnings()).toMatchObject([{ code: 'too_many_rungs' }])
   })
 
   it('allow 16 exact delays per queue besides the ladder', async () => {
     const { broker } = await start()
     const exact = Array.from({ length: 17 }, (_, i) => 1_100 + i * 10)
-    const answers = await Promise.all(exact.map((delayMs) => broker.ensureRung('email', delayMs)))
+    const answers = await Promise.all(
+      exact.map((delayMs) => broker.ensureRetryQueue('email', delayMs)),
+    )
     expect(answers.filter((answer) => answer === 'ready')).toHaveLength(16)
     expect(answers.at(-1)).toBe('unusable')
-    expect(await exists(rungName(1_260))).toBe(false)
-    expect(await broker.ensureRung('email', 1_400)).toBe('ready')
-    expect(await broker.ensureRung('sms', 1_260)).toBe('ready')
+    expect(await exists(retryQueueName(1_260))).toBe(false)
+    expect(await broker.ensureRetryQueue('email', 1_400)).toBe('ready')
+    expect(await broker.ensureRetryQueue('sms', 1_260)).toBe('ready')
     expect(broker.warnings()).toEqual([])
   })
 
   it('do not count a retry queue that could not be declared', async () => {
-    await declareClassicRung(1000)
-    const { broker } = await start({ maxRungs: 1 })
-    expect(await broker.ensureRung('email', 1000)).toBe('unusable')
-    expect(await broker.ensureRung('email', 2000)).toBe('ready')
-    expect(await broker.ensureRung('email', 4000)).toBe('unusable')
+    await declareClassicRetryQueue(1000)
+    const { broker } = await start({ maxRetryQueues: 1 })
+    expect(await broker.ensureRetryQueue('email', 1000)).toBe('unusable')
+    expect(await broker.ensureRetryQueue('email', 2000)).toBe('ready')
+    expect(await broker.ensureRetryQueue('email', 4000)).toBe('unusable')
   })
 
   it('let no retry queue be declared or used with declare: never; a missing one is still reported', async () => {
     const before = await start()
-    await before.broker.ensureRung('email', 1000)
+    await before.broker.ensureRetryQueue('email', 1000)
     await before.stop()
     const recorded = [1000, 2000].map((delayMs) => ({ queue: 'email', delayMs }))
-    const test = await start({ declare: 'never' }, { recordedRungs: () => recorded })
+    const test = await start({ declare: 'never' }, { recordedRetryQueues: () => recorded })
     const { broker, recorder } = test
-    await recorder.until('onRungMissing', 1, 'email', 2000)
-    expect(await broker.ensureRung('email', 1000)).toBe('unusable')
-    expect(await broker.ensureRung('email', 4000)).toBe('unusable')
-    expect(await exists(rungName(2000))).toBe(false)
-    expect(eventsOf(test)).toEqual(['onRungMissing'])
+    await recorder.until('onRetryQueueMissing', 1, 'email', 2000)
+    expect(await broker.ensureRetryQueue('email', 1000)).toBe('unusable')
+    expect(await broker.ensureRetryQueue('email', 4000)).toBe('unusable')
+    expect(await exists(retryQueueName(2000))).toBe(false)
+    expect(eventsOf(test)).toEqual(['onRetryQueueMissing'])
   })
 })

@@ -162,7 +162,7 @@ describe('a topology file', () => {
   it.each([
     ['an unknown member', { ...shipped, qeues: {} }],
     ['a missing section', { ...shipped, perQueue: undefined }],
-    ['no rung', { ...shipped, rung: undefined }],
+    ['no retry queue', { ...shipped, rung: undefined }],
     ['no job queue', { ...shipped, perQueue: [{ kind: 'dlx', name: 'ojs.queue.dlx.{queue}' }] }],
     ['a name outside ojs.', { ...shipped, system: [{ kind: 'due', name: 'due' }] }],
     ['a wrong limit', { ...shipped, queues: { email: { maxLength: 0 } } }],

@@ -43,12 +43,12 @@ export function clockFaults(node: PrivateNode): void {
     test('of five minutes forward makes schedules and expiries due, but no lease and no retry', async () => {
       const clock = new SteppingClock()
       const { gateway } = await openStage(node, { env, overrides: { clock } })
-      const [leased, inRung, held] = await working(gateway, 40_000)
+      const [leased, inRetryQueue, held] = await working(gateway, 40_000)
       const [soon] = await delayed(gateway, { scheduled_at: clock.in(4 * MINUTE_MS) })
       const [later] = await delayed(gateway, { scheduled_at: clock.in(7 * MINUTE_MS) })
       const [expiring] = await delayed(gateway, { expires_at: clock.in(4 * MINUTE_MS) })
       const [lasting] = await delayed(gateway, { expires_at: clock.in(7 * MINUTE_MS) })
-      const before = await Promise.all([inRung, held].map((id) => nextAttempt(gateway, id)))
+      const before = await Promise.all([inRetryQueue, held].map((id) => nextAttempt(gateway, id)))
 
       clock.step(STEP_MS)
       await untilState(gateway, soon, 'available')
@@ -56,7 +56,7 @@ export function clockFaults(node: PrivateNode): void {
       await reaped(gateway)
       expect(await stateOf(gateway, later)).toBe('scheduled')
       expect(await stateOf(gateway, leased)).toBe('active')
-      const after = await Promise.all([inRung, held].map((id) => nextAttempt(gateway, id)))
+      const after = await Promise.all([inRetryQueue, held].map((id) => nextAttempt(gateway, id)))
       expect(after).toEqual(before)
 
       expect((await gateway.ack(leased, { worker_id: 'w', attempt: 1 })).status).toBe(200)
@@ -68,7 +68,7 @@ export function clockFaults(node: PrivateNode): void {
     test('of five minutes back delays schedules and expiries, but no lease, timeout or retry', async () => {
       const clock = new SteppingClock()
       const { gateway } = await openStage(node, { env, overrides: { clock } })
-      const [leased, inRung, held] = await working(gateway, LASTING_MS)
+      const [leased, inRetryQueue, held] = await working(gateway, LASTING_MS)
       // The retry is due late, so that a slow machine still finds the job `retryable`.
       const retry = { ...RETRIES, initial_interval_ms: MINUTE_MS }
       const timeout = { options: { timeout_ms: LASTING_MS, retry } }
@@ -80,7 +80,7 @@ export function clockFaults(node: PrivateNode): void {
       clock.step(-STEP_MS)
 
       await untilState(gateway, leased, 'available')
-      await untilState(gateway, inRung, 'available')
+      await untilState(gateway, inRetryQueue, 'available')
       await untilState(gateway, held, 'available')
       await untilState(gateway, timed, 'retryable')
       expect((await gateway.get(timed)).body.job.error.code).toBe('timeout')
@@ -96,7 +96,7 @@ export function clockFaults(node: PrivateNode): void {
       expect(new Map(jobs.map(({ id, attempt }) => [id, attempt]))).toEqual(
         new Map([
           [leased, 2],
-          [inRung, 2],
+          [inRetryQueue, 2],
           [held, 2],
           [scheduled, 1],
         ]),
@@ -110,21 +110,21 @@ export function clockFaults(node: PrivateNode): void {
 async function working(
   gateway: TestGateway,
   durationMs: number,
-): Promise<[leased: string, inRung: string, held: string]> {
+): Promise<[leased: string, inRetryQueue: string, held: string]> {
   const retry = (ms: number) => ({
     options: { retry: { ...RETRIES, initial_interval_ms: ms, max_interval_ms: 2 * ms } },
   })
   // The lease is of the job, not of the FETCH: the other two jobs need time until they are failed.
   const lease = { options: { visibility_timeout_ms: durationMs } }
   const [leased] = (await pushed(gateway, 'q', 1, lease)) as [string]
-  const [inRung] = (await pushed(gateway, 'q', 1, retry(durationMs))) as [string]
+  const [inRetryQueue] = (await pushed(gateway, 'q', 1, retry(durationMs))) as [string]
   const [held] = (await pushed(gateway, 'q', 1, retry(durationMs + 100))) as [string]
   const jobs = await fetched(gateway, 'q', 3, { worker_id: 'w' })
-  expect(jobs.map((job) => job.id)).toEqual([leased, inRung, held])
-  for (const id of [inRung, held]) {
+  expect(jobs.map((job) => job.id)).toEqual([leased, inRetryQueue, held])
+  for (const id of [inRetryQueue, held]) {
     expect((await nack(gateway, id, { worker_id: 'w' })).body.state).toBe('retryable')
   }
-  return [leased, inRung, held]
+  return [leased, inRetryQueue, held]
 }
 
 async function delayed(gateway: TestGateway, options: object): Promise<[string]> {

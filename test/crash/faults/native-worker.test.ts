@@ -44,7 +44,7 @@ async function startWorker(
     gracePeriod: 0,
     // See native-worker.mjs.
     answerTimeoutMs: 10_000,
-    rungSettleMs: 0,
+    retryQueueSettleMs: 0,
     logger: false,
     handleSignals: false,
   })

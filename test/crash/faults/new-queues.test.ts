@@ -103,7 +103,7 @@ async function expectOthersServed(gateway: TestGateway): Promise<void> {
 describe('broker killed right after a new quorum queue', () => {
   before43('a retry queue: publishes to it do not hold up those to job queues', async () => {
     // Without time to settle, the gateway uses the new retry queue at once.
-    const { gateway, nameOf } = await start({}, { rungSettleMs: 0 })
+    const { gateway, nameOf } = await start({}, { retryQueueSettleMs: 0 })
     const delayMs = (i: number) => 60_000 + 10_000 * i
     const jobs: string[][] = []
     const i = await leaderless(async (i) => {
@@ -122,7 +122,7 @@ describe('broker killed right after a new quorum queue', () => {
   })
 
   test('a retry queue: no retry is lost in it, and the next ones are not early', async () => {
-    const { gateway, nameOf } = await start({}, { rungSettleMs: 2_000 })
+    const { gateway, nameOf } = await start({}, { retryQueueSettleMs: 2_000 })
     const options = (i: number) => {
       return { retry: { initial_interval_ms: 15_000 + 1_000 * i, jitter: false } }
     }
@@ -157,13 +157,15 @@ describe('broker killed right after a new quorum queue', () => {
   before43('a job queue: the other queues are served, whatever is pushed to it', async () => {
     // Pushes to the other queues must not run into this timeout, on any machine.
     const env = { OJS_QUEUE_TYPE: 'quorum', OJS_PUBLISH_TIMEOUT_MS: '10000' }
-    // Two hosts make a cluster, where only the leader may be away, so that the gateway leaves the queue alone.
+    // Two hosts make a cluster, where only the leader may be away, so that the gateway leaves the queue
+    // alone.
     const hosts = `${node.url()},${node.url()}`
     const { gateway, nameOf } = await start(env, {}, hosts)
     await untilRemembered(node, OTHERS.map(nameOf))
     const i = await leaderless(async (i) => {
       await eventually(async () => (await gateway.push('other-0')).status === 201)
-      // RabbitMQ forgets the queue declared last. The control queue is there already, so that is the job queue.
+      // RabbitMQ forgets the queue declared last. The control queue is there already, so that is the job
+      // queue.
       await declareControl(nameOf(`control.new-${i}`))
       await pushed(gateway, `new-${i}`, 1)
       return nameOf(`new-${i}`)
@@ -198,7 +200,8 @@ describe('broker killed right after a new quorum queue', () => {
       const leased: string[] = []
       const i = await leaderless(async (i) => {
         await eventually(async () => (await gateway.push('other-0')).status === 201)
-        // RabbitMQ forgets the queue declared last. The control queue is there already, so it is not that one.
+        // RabbitMQ forgets the queue declared last. The control queue is there already, so it is not that
+        // one.
         if (profile === 'quorum') await declareControl(nameOf(`control.new-${i}`))
         const ids = Array.from({ length: JOBS }, () => v7())
         const jobs = ids.map((id) => ({

@@ -132,17 +132,17 @@ describe('the change for a failed attempt', () => {
   })
   const context = { now: NOW, random: () => 0.5 }
 
-  it("follows the worker's decision: a retry in a rung, or one that the ledger holds", () => {
+  it("follows the worker's decision: a retry in a retry queue, or one that the ledger holds", () => {
     const retry = { decision: 'retry', delay_ms: 700 } as const
     const expected = { to: 'retryable', dueAt: NOW + 700, delayMs: 700 }
-    const viaRung = failed({ outcome: { ...retry, rung_ms: 700 } })
-    expect(planFailure(row(), viaRung, context)).toEqual({ ...expected, rungMs: 700 })
-    for (const rung of [{}, { rung_ms: null }]) {
-      const held = failed({ outcome: { ...retry, ...rung } })
-      expect(planFailure(row(), held, context)).toEqual({ ...expected, rungMs: null })
+    const viaRetryQueue = failed({ outcome: { ...retry, rung_ms: 700 } })
+    expect(planFailure(row(), viaRetryQueue, context)).toEqual({ ...expected, retryQueueMs: 700 })
+    for (const retryQueue of [{}, { rung_ms: null }]) {
+      const held = failed({ outcome: { ...retry, ...retryQueue } })
+      expect(planFailure(row(), held, context)).toEqual({ ...expected, retryQueueMs: null })
     }
     // The worker has counted the attempts itself, and has published the next token.
-    expect(planFailure(row({}, { attempt: 9 }), viaRung, context).to).toBe('retryable')
+    expect(planFailure(row({}, { attempt: 9 }), viaRetryQueue, context).to).toBe('retryable')
   })
 
   it.each([
@@ -163,7 +163,7 @@ describe('the change for a failed attempt', () => {
       to: 'retryable',
       dueAt: NOW + 2000,
       delayMs: 2000,
-      rungMs: null,
+      retryQueueMs: null,
     })
   })
 

@@ -36,7 +36,7 @@ describe('backoff without jitter', () => {
     [10, 300_000],
     [2_000_000_000, 300_000],
   ])('exponential, attempt %i: %i ms', (attempt, delayMs) => {
-    expect(delay({}, attempt)).toEqual({ delayMs, rungMs: delayMs })
+    expect(delay({}, attempt)).toEqual({ delayMs, retryQueueMs: delayMs })
   })
 
   it.each<[string, Partial<BackoffPolicy>, number, number]>([
@@ -59,51 +59,59 @@ describe('backoff without jitter', () => {
     ['part of a millisecond is rounded up', { initialMs: 1, coefficient: 1.5 }, 2, 2],
     ['the default maximum caps a longer first delay', { initialMs: 900_000 }, 1, 300_000],
   ])('%s', (_name, over, attempt, delayMs) => {
-    expect(delay(over, attempt)).toEqual({ delayMs, rungMs: delayMs })
+    expect(delay(over, attempt)).toEqual({ delayMs, retryQueueMs: delayMs })
   })
 
-  it('does not round a delay above the highest rung, for which the ledger waits', () => {
+  it('does not round a delay above the highest retry queue, for which the ledger waits', () => {
     const over = { initialMs: 300_001, maxMs: 3_600_000 }
-    expect(delay(over, 1)).toEqual({ delayMs: 300_001, rungMs: null })
+    expect(delay(over, 1)).toEqual({ delayMs: 300_001, retryQueueMs: null })
     expect(delay({ ...over, initialMs: 1_234_567 }, 1)).toEqual({
       delayMs: 1_234_567,
-      rungMs: null,
+      retryQueueMs: null,
     })
   })
 })
 
 describe('backoff with jitter', () => {
   it.each<[string, number, number, number]>([
-    // Computed 1000: the interval is [500, 1500), and its rungs are 500, 700, 1000 and 1400.
-    ['takes the lowest rung for the lowest draw', 0, 0, 500],
+    // Computed 1000: the interval is [500, 1500), and its retry queues are 500, 700, 1000 and 1400.
+    ['takes the lowest retry queue for the lowest draw', 0, 0, 500],
     ['between 500 and 700: takes 500 with the chance that its distance gives', 0.1, 0.5, 500],
     ['between 500 and 700: takes 700 with the chance that its distance gives', 0.1, 0.49, 700],
-    ['takes a rung that is drawn exactly', 0.5, 0, 1_000],
-    ['above 1400: takes 1400, because the next rung is outside of the interval', 0.95, 0, 1_400],
+    ['takes a retry queue that is drawn exactly', 0.5, 0, 1_000],
+    [
+      'above 1400: takes 1400, because the next retry queue is outside of the interval',
+      0.95,
+      0,
+      1_400,
+    ],
   ])('%s', (_name, draw, pick, delayMs) => {
-    expect(drawn({}, draw, pick)).toEqual({ delayMs, rungMs: delayMs })
+    expect(drawn({}, draw, pick)).toEqual({ delayMs, retryQueueMs: delayMs })
   })
 
-  it('never takes a rung above the maximum', () => {
-    expect(drawn({ maxMs: 1_200 }, 0.99, 0)).toEqual({ delayMs: 1_000, rungMs: 1_000 })
+  it('never takes a retry queue above the maximum', () => {
+    expect(drawn({ maxMs: 1_200 }, 0.99, 0)).toEqual({ delayMs: 1_000, retryQueueMs: 1_000 })
   })
 
-  it('takes the lowest rung when the interval is below all rungs', () => {
-    expect(drawn({ initialMs: 50 }, 0.5)).toEqual({ delayMs: 125, rungMs: 125 })
+  it('takes the lowest retry queue when the interval is below all retry queues', () => {
+    expect(drawn({ initialMs: 50 }, 0.5)).toEqual({ delayMs: 125, retryQueueMs: 125 })
   })
 
-  it('returns a maximum that is below the lowest rung', () => {
-    expect(drawn({ initialMs: 50, maxMs: 60 }, 0)).toEqual({ delayMs: 60, rungMs: 60 })
+  it('returns a maximum that is below the lowest retry queue', () => {
+    expect(drawn({ initialMs: 50, maxMs: 60 }, 0)).toEqual({ delayMs: 60, retryQueueMs: 60 })
   })
 
   it('does not round the drawn delay when the ledger waits for it', () => {
     const over = { initialMs: 400_000, maxMs: 3_600_000 }
-    expect(drawn(over, 0.6255)).toEqual({ delayMs: 450_200, rungMs: null })
-    expect(drawn(over, 0.1)).toEqual({ delayMs: 240_000, rungMs: 240_000 })
-    expect(drawn({ ...over, maxMs: 400_001 }, 0.9)).toEqual({ delayMs: 400_001, rungMs: null })
+    expect(drawn(over, 0.6255)).toEqual({ delayMs: 450_200, retryQueueMs: null })
+    expect(drawn(over, 0.1)).toEqual({ delayMs: 240_000, retryQueueMs: 240_000 })
+    expect(drawn({ ...over, maxMs: 400_001 }, 0.9)).toEqual({
+      delayMs: 400_001,
+      retryQueueMs: null,
+    })
   })
 
-  it('picks between two rungs so that the mean delay is the drawn one', () => {
+  it('picks between two retry queues so that the mean delay is the drawn one', () => {
     const picks = Array.from({ length: 1_000 }, (_, index) => (index + 0.5) / 1_000)
     for (const draw of [0.35, 0.45, 0.55]) {
       const delays = picks.map((pick) => drawn({ initialMs: 10_000 }, draw, pick).delayMs)
@@ -131,15 +139,15 @@ function computed({ strategy, initialMs, coefficient, maxMs }: BackoffPolicy, n:
 }
 
 describe('every backoff policy', () => {
-  it('gives a whole delay of at least 1 ms and at most the maximum, equal to its rung if it has one', () => {
+  it('gives a whole delay of at least 1 ms and at most the maximum, equal to its retry queue if it has one', () => {
     fc.assert(
       fc.property(policies, attempts, unit, unit, (policy, attempt, draw, pick) => {
         const given = [draw, pick]
-        const { delayMs, rungMs } = chooseDelay(policy, attempt, () => given.shift() ?? 0)
+        const { delayMs, retryQueueMs } = chooseDelay(policy, attempt, () => given.shift() ?? 0)
         expect(Number.isSafeInteger(delayMs)).toBe(true)
         expect(delayMs).toBeGreaterThanOrEqual(1)
         expect(delayMs).toBeLessThanOrEqual(policy.maxMs)
-        expect(rungMs).toBe(delayMs <= 300_000 ? delayMs : null)
+        expect(retryQueueMs).toBe(delayMs <= 300_000 ? delayMs : null)
       }),
       { numRuns: 1_000 },
     )
@@ -163,27 +171,27 @@ describe('every backoff policy', () => {
         const exactMs = computed(policy, attempt)
         fc.pre(exactMs >= 84 && policy.maxMs >= 125)
         const given = [draw, pick]
-        const { delayMs, rungMs } = chooseDelay({ ...policy, jitter: true }, attempt, () => {
+        const { delayMs, retryQueueMs } = chooseDelay({ ...policy, jitter: true }, attempt, () => {
           return given.shift() ?? 0
         })
         expect(delayMs).toBeGreaterThanOrEqual(exactMs * 0.5 * (1 - 1e-9))
         expect(delayMs).toBeLessThan(exactMs * 1.5 + 1)
-        if (rungMs !== null) expect(LADDER_MS).toContain(rungMs)
+        if (retryQueueMs !== null) expect(LADDER_MS).toContain(retryQueueMs)
       }),
       { numRuns: 1_000 },
     )
   })
 
   it('without jitter needs at most 90 queues for each power of ten', () => {
-    const rungs = new Set<number>()
+    const retryQueues = new Set<number>()
     for (let initialMs = 1; initialMs <= 300_000; initialMs += 7) {
-      rungs.add(delay({ initialMs }, 1).delayMs)
+      retryQueues.add(delay({ initialMs }, 1).delayMs)
     }
-    expect(rungs.size).toBeLessThan(90 * 6)
+    expect(retryQueues.size).toBeLessThan(90 * 6)
   })
 })
 
-it('the ladder has the 24 rungs of architecture §4.3, ascending', () => {
+it('the ladder has the 24 retry queues of architecture §4.3, ascending', () => {
   expect(LADDER_MS).toHaveLength(24)
   expect(LADDER_MS).toEqual([...LADDER_MS].sort((a, b) => a - b))
   expect([LADDER_MS[0], LADDER_MS.at(-1)]).toEqual([125, 300_000])

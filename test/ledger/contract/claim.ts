@@ -90,7 +90,7 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
 
     it('starts a due retry that nobody has promoted yet, and keeps its last error', async () => {
       const job = await fetched(ledger)
-      const to = { to: 'retryable', dueAt: NOW + 200, delayMs: 100, rungMs: null } as const
+      const to = { to: 'retryable', dueAt: NOW + 200, delayMs: 100, retryQueueMs: null } as const
       await ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to, isTokenBack: true })
       const terms = { ...TERMS, now: NOW + 200 }
       const [result] = await ledger.claim([token(job.id, { attempt: 2 })], terms)

@@ -273,16 +273,21 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
     it('keeps its queues when another write of the same group commit is refused', async () => {
       const [a, b] = [await died(ledger, { queue: 'a' }), await died(ledger, { queue: 'b' })]
       const batch = [newJob(), newJob({ id: a.id })]
-      const [first, refused, second, rung] = await Promise.all([
+      const [first, refused, second, retryQueue] = await Promise.all([
         ledger.deleteDeadLetter(a.id, NOW),
         ledger.insertAll([...batch, ...batch], NOW),
         ledger.deleteDeadLetter(b.id, NOW),
-        ledger.recordRung({ queue: 'a', delayMs: 5 }),
+        ledger.recordRetryQueue({ queue: 'a', delayMs: 5 }),
         ledger.insertAll([newJob({ id: 'twice' }), newJob({ id: 'twice' })], NOW),
       ])
-      expect([first, refused.outcome, second, rung]).toEqual([true, 'duplicate', true, undefined])
+      expect([first, refused.outcome, second, retryQueue]).toEqual([
+        true,
+        'duplicate',
+        true,
+        undefined,
+      ])
       expect(staleQueues(ledger)).toEqual(['a', 'b'])
-      expect(ledger.rungs()).toEqual([{ queue: 'a', delayMs: 5 }])
+      expect(ledger.retryQueues()).toEqual([{ queue: 'a', delayMs: 5 }])
     })
   })
 }

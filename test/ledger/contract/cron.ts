@@ -319,7 +319,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
         to: 'retryable',
         dueAt: NOW,
         delayMs: 1,
-        rungMs: null,
+        retryQueueMs: null,
         isTokenBack: true,
       } as const
       await ledger.fail(id, fenceOf(row(id)), { now: NOW, error: null, errors: null, ...to })

@@ -139,7 +139,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
     ])('discards %s before it is due when its token died on the way', async (_, state) => {
       const { id } = await fetched(ledger)
       const lease = { holder: null, leaseExpiresAt: null, timeoutAt: null }
-      await plant({ id, state, dueAt: TIMES.wall + 60_000, rungMs: 60_000, ...lease })
+      await plant({ id, state, dueAt: TIMES.wall + 60_000, retryQueueMs: 60_000, ...lease })
       const { outcome } = await ledger.discardDead(dead(id, { attempt: 2 }), TIMES)
       expect(outcome).toBe('discarded')
       expect(row(id)).toMatchObject({ state: 'discarded', attempt: 2, tokenOut: false })
@@ -373,7 +373,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
   describe('revive', () => {
     it('starts the job over in the next generation', async () => {
       const job = await died(ledger, { queue: 'q' })
-      await plant({ id: job.id, retryDelayMs: 5, rungMs: 7, dueAt: 9 })
+      await plant({ id: job.id, retryDelayMs: 5, retryQueueMs: 7, dueAt: 9 })
       const revived = await ledger.revive(job.id, 0, NOW + 500)
       expect(revived).toEqual(row(job.id))
       expect(revived).toEqual({

@@ -29,24 +29,33 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
       expect([ended, live, older].map(({ id }) => row(id).tokenOut)).toEqual([false, true, true])
     })
 
-    it('clears tokenOut of a retry that the ledger holds, but not when a token is owed or in a rung', async () => {
-      const [held, owed, inRung] = [
+    it('clears tokenOut of a retry that the ledger holds, but not when a token is owed or in a retry queue', async () => {
+      const [held, owed, inRetryQueue] = [
         await fetched(ledger),
         await fetched(ledger),
         await fetched(ledger),
       ]
-      const waiting = { state: 'retryable', holder: null, outbox: null, rungMs: null } as const
+      const waiting = {
+        state: 'retryable',
+        holder: null,
+        outbox: null,
+        retryQueueMs: null,
+      } as const
       await plant(
         { id: held.id, ...waiting },
         { id: owed.id, ...waiting, outbox: 1_000_000 },
-        { id: inRung.id, ...waiting, rungMs: 1_000 },
+        { id: inRetryQueue.id, ...waiting, retryQueueMs: 1_000 },
       )
-      for (const { id } of [held, owed, inRung]) ledger.tokenReturned(id, 0)
+      for (const { id } of [held, owed, inRetryQueue]) ledger.tokenReturned(id, 0)
       await settleLazily(ledger)
-      expect([held, owed, inRung].map(({ id }) => row(id).tokenOut)).toEqual([false, true, true])
+      expect([held, owed, inRetryQueue].map(({ id }) => row(id).tokenOut)).toEqual([
+        false,
+        true,
+        true,
+      ])
     })
 
-    it("keeps tokenOut when only the previous attempt's token returned and the next is in a rung", async () => {
+    it("keeps tokenOut when only the previous attempt's token returned and the next is in a retry queue", async () => {
       const [old, next, unknown, elsewhere] = [
         await fetched(ledger),
         await fetched(ledger),
@@ -54,8 +63,12 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
         await fetched(ledger),
       ]
       const ended = { state: 'cancelled', holder: null } as const
-      const inRung = [old, next, unknown].map(({ id }) => ({ id, ...ended, rungMs: 1_000 }))
-      await plant(...inRung, { id: elsewhere.id, ...ended })
+      const inRetryQueue = [old, next, unknown].map(({ id }) => ({
+        id,
+        ...ended,
+        retryQueueMs: 1_000,
+      }))
+      await plant(...inRetryQueue, { id: elsewhere.id, ...ended })
       ledger.tokenReturned(old.id, 0, 1)
       ledger.tokenReturned(next.id, 0, 2)
       ledger.tokenReturned(unknown.id, 0)

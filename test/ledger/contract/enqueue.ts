@@ -44,7 +44,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
         leaseExpiresAt: null,
         timeoutAt: null,
         dueAt: null,
-        rungMs: null,
+        retryQueueMs: null,
         retryDelayMs: null,
         activatedAt: null,
         isDeadLetter: false,
@@ -89,7 +89,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
     it('stores the id of a withdrawn job again, one generation later', async () => {
       const { id, outbox } = await pushed(ledger, { queue: 'first', expiresAt: 1, priority: 3 })
       await ledger.withdraw(id, outbox)
-      await plant({ id, rungMs: 250, retryDelayMs: 250, holder: 'native', createdAt: 1 })
+      await plant({ id, retryQueueMs: 250, retryDelayMs: 250, holder: 'native', createdAt: 1 })
       const leases = { visibilityTimeoutMs: 7_000, timeoutMs: 8_000 }
       const again = newJob({ id, queue: 'second', carry: { tags: ['t'] }, ...leases })
       const inserted = insertedOf(await ledger.insert(again, NOW + 5))
@@ -103,7 +103,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
         outbox: inserted.outbox,
         tokenOut: true,
         holder: null,
-        rungMs: null,
+        retryQueueMs: null,
         retryDelayMs: null,
         enqueuedAt: NOW + 5,
       })

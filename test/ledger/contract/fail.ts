@@ -21,8 +21,8 @@ const RETRY = {
   delayMs: 800,
   isTokenBack: true,
 } as const
-const VIA_RUNG = { ...RETRY, rungMs: 700 } as const
-const HELD = { ...RETRY, rungMs: null } as const
+const VIA_RUNG = { ...RETRY, retryQueueMs: 700 } as const
+const HELD = { ...RETRY, retryQueueMs: null } as const
 const AGAIN = { ...FAILED, to: 'available' } as const
 const NACKED = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
 const PUBLISHED = { ...NACKED, copy: 'publish' } as const
@@ -48,7 +48,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
   const back = (job: JobRow) => ({ ...over(job), workerId: null, startedAt: null })
 
   describe('fail', () => {
-    it('to a rung makes the job retryable and owes the token of the next attempt', async () => {
+    it('to a retry queue makes the job retryable and owes the token of the next attempt', async () => {
       const job = await fetched(ledger, { queue: 'q' })
       const failed = await ledger.fail(job.id, { ...fenceOf(job), workerId: 'worker-1' }, VIA_RUNG)
       expect(failed).toEqual(row(job.id))
@@ -57,7 +57,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
         state: 'retryable',
         dueAt: NOW + 900,
         retryDelayMs: 800,
-        rungMs: 700,
+        retryQueueMs: 700,
         outbox: row(job.id).outbox,
         tokenOut: true,
       })
@@ -71,12 +71,12 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       ['handed over, so without a token', 'ledger', false, false],
       ['held natively', 'native', false, true],
     ] as const)(
-      'without a rung keeps the retry in the ledger: %s',
+      'without a retry queue keeps the retry in the ledger: %s',
       async (_, holder, isTokenBack, tokenOut) => {
         const job = await fetched(ledger)
         await plant({ id: job.id, holder })
         const failed = await ledger.fail(job.id, fenceOf(job), { ...HELD, isTokenBack })
-        const expected = { state: 'retryable', rungMs: null, outbox: null, dueAt: NOW + 900 }
+        const expected = { state: 'retryable', retryQueueMs: null, outbox: null, dueAt: NOW + 900 }
         expect(failed).toMatchObject({ ...expected, tokenOut, holder: null })
       },
     )
@@ -146,12 +146,12 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       },
     )
 
-    it('to a rung keeps the retry delay, and the next claim clears the rung', async () => {
+    it('to a retry queue keeps the retry delay, and the next claim clears the retry queue', async () => {
       const job = await fetched(ledger)
       await ledger.fail(job.id, fenceOf(job), VIA_RUNG)
       const terms = { ...TERMS, now: NOW + 900 }
       const [again] = await ledger.claim([token(job.id, { attempt: 2 })], terms)
-      const kept = { attempt: 2, rungMs: null, retryDelayMs: 800, dueAt: null }
+      const kept = { attempt: 2, retryQueueMs: null, retryDelayMs: 800, dueAt: null }
       expect(again).toMatchObject({ verdict: 'claimed', job: kept })
     })
 
@@ -208,7 +208,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       },
     )
 
-    it('to a rung owes nothing once the rung has confirmed the token', async () => {
+    it('to a retry queue owes nothing once the retry queue has confirmed the token', async () => {
       const job = await fetched(ledger)
       await ledger.fail(job.id, fenceOf(job), VIA_RUNG)
       ledger.confirmed(row(job.id).outbox ?? 0)
@@ -365,13 +365,15 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
     const HOUR = 3_600_000
 
     it('shortens the wait of a retry to its own delay', async () => {
-      const [inRung, held] = [await fetched(ledger), await fetched(ledger)]
+      const [inRetryQueue, held] = [await fetched(ledger), await fetched(ledger)]
       const terms = { dueAt: NOW + 800, delayMs: 800 }
-      await ledger.fail(inRung.id, fenceOf(inRung), { ...VIA_RUNG, ...terms })
+      await ledger.fail(inRetryQueue.id, fenceOf(inRetryQueue), { ...VIA_RUNG, ...terms })
       await ledger.fail(held.id, fenceOf(held), { ...HELD, ...terms })
       expect(await ledger.boundWaits(NOW)).toBe(0)
       expect(await ledger.boundWaits(NOW - HOUR)).toBe(2)
-      expect([row(inRung.id).dueAt, row(held.id).dueAt]).toEqual(Array(2).fill(NOW - HOUR + 800))
+      expect([row(inRetryQueue.id).dueAt, row(held.id).dueAt]).toEqual(
+        Array(2).fill(NOW - HOUR + 800),
+      )
       expect(await ledger.boundWaits(NOW)).toBe(0)
     })
 

@@ -63,10 +63,10 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       expect(results).toEqual([{ outcome: 'started', job: row(id), promoted: false }])
       expect(ledger.counts('q')).toMatchObject({ available: 0, active: 1 })
       const due = await pushed(ledger)
-      await plant({ id: due.id, state: 'retryable', attempt: 2, dueAt: NOW, rungMs: 250 })
+      await plant({ id: due.id, state: 'retryable', attempt: 2, dueAt: NOW, retryQueueMs: 250 })
       const [again] = await ledger.beatNative([due.id], BEAT)
       expect(again).toMatchObject({ outcome: 'started', promoted: true, job: { attempt: 3 } })
-      expect(row(due.id)).toMatchObject({ rungMs: null, dueAt: null, enqueuedAt: NOW + 500 })
+      expect(row(due.id)).toMatchObject({ retryQueueMs: null, dueAt: null, enqueuedAt: NOW + 500 })
     })
 
     it('starts a job whose token is outdated, but leaves the lease to the ledger', async () => {

@@ -313,7 +313,7 @@ const RETRY = {
   to: 'retryable',
   dueAt: NOW,
   delayMs: 1,
-  rungMs: null,
+  retryQueueMs: null,
   isTokenBack: true,
 } as const
 const DISCARD = { to: 'discarded', isDeadLetter: true, copy: 'nack' } as const

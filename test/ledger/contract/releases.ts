@@ -80,7 +80,9 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
       expect(row(id).outbox).not.toBeNull()
     })
 
-    /** The gateway was down when the token left its rung or delay level, and when the queue was lost. */
+    /**
+     * The gateway was down when the token left its retry queue or delay level, and when the queue was lost.
+     */
     const away = (['retryable', 'scheduled'] as const).flatMap((state) =>
       cases.map((one) => [state, ...one] as const),
     )
@@ -91,7 +93,7 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
         const [state, , , begin, end] = given
         const { id } = await pushed(ledger, { queue: 'q' })
         const attempt = state === 'retryable' ? 1 : 0
-        await plant({ id, state, attempt, dueAt: NOW, rungMs: 0, outbox: null })
+        await plant({ id, state, attempt, dueAt: NOW, retryQueueMs: 0, outbox: null })
         expect(await ledger.rearm('q', NOW)).toBe(0)
         await begin(id, attempt + 1)
         expect(row(id)).toMatchObject({ state: 'active', attempt: attempt + 1 })

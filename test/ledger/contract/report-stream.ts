@@ -138,7 +138,8 @@ class World {
   outcome(): unknown[] {
     return this.#ids.map((id) => {
       const row = rowOf(this.#ledger, id)
-      const { state, attempt, result, error, isDeadLetter, tokenOut, holder, rungMs, dueAt } = row
+      const { state, attempt, result, error, isDeadLetter, tokenOut, holder, retryQueueMs, dueAt } =
+        row
       const errors: { attempt: number; code: string }[] = JSON.parse(row.errors ?? '[]')
       const told = errors.map((entry) => [entry.attempt, entry.code])
       const owesCopy = row.outbox !== null && state === 'discarded'
@@ -150,7 +151,7 @@ class World {
         isDeadLetter,
         tokenOut,
         holder,
-        rungMs,
+        retryQueueMs,
         dueAt,
         told,
         owesCopy,

@@ -74,7 +74,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
     })
 
     it.each<[string, object, boolean]>([
-      ['due for a retry', { state: 'retryable', dueAt: NOW, rungMs: 250, attempt: 1 }, true],
+      ['due for a retry', { state: 'retryable', dueAt: NOW, retryQueueMs: 250, attempt: 1 }, true],
       [
         "not due for its retry by the ledger's clock",
         { state: 'retryable', dueAt: NOW + 99, attempt: 1 },
@@ -88,7 +88,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       const [result] = await ledger.applyReports([eventOf(id, STARTED, { attempt: 2 })], REPORT)
       expect(result).toMatchObject({ outcome: 'started', promoted })
       const enqueuedAt = promoted ? NOW + 50 : NOW
-      const begun = { attempt: 2, dueAt: null, rungMs: null, enqueuedAt, errors: null }
+      const begun = { attempt: 2, dueAt: null, retryQueueMs: null, enqueuedAt, errors: null }
       expect(row(id)).toMatchObject({ state: 'active', holder: 'native', ...begun })
     })
 
@@ -120,7 +120,12 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       const { id } = newJob()
       const event = eventOf(id, HELD, { attempt: 2, generation: null, ...shown(id) })
       expect(await apply(event)).toEqual(['failed'])
-      expect(row(id)).toMatchObject({ state: 'retryable', attempt: 2, rungMs: null, queue: 'q' })
+      expect(row(id)).toMatchObject({
+        state: 'retryable',
+        attempt: 2,
+        retryQueueMs: null,
+        queue: 'q',
+      })
       expect(codesOf(id)).toEqual([[2, 'e']])
       expect(ledger.counts('q')).toMatchObject({ available: 0, active: 0, retryable: 1 })
       expect(ledger.queues().map(({ name }) => name)).toContain('q')
@@ -235,32 +240,37 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
   describe('a report of a failure', () => {
     const back = { state: 'retryable', attempt: 1, retryDelayMs: 700, dueAt: NOW + 750 }
 
-    it('with the next token in a rung records the rung and owes nothing', async () => {
+    it('with the next token in a retry queue records the retry queue and owes nothing', async () => {
       const job = await running({ queue: 'q' })
       expect(await apply(eventOf(job.id, VIA_RUNG))).toEqual(['failed'])
-      const inRung = { outbox: null, rungMs: 700, tokenOut: true, holder: null }
-      expect(row(job.id)).toMatchObject({ ...back, ...inRung })
+      const inRetryQueue = { outbox: null, retryQueueMs: 700, tokenOut: true, holder: null }
+      expect(row(job.id)).toMatchObject({ ...back, ...inRetryQueue })
       expect(JSON.parse(row(job.id).error ?? '')).toEqual(FAILURE)
-      expect(ledger.rungs()).toEqual([{ queue: 'q', delayMs: 700 }])
+      expect(ledger.retryQueues()).toEqual([{ queue: 'q', delayMs: 700 }])
       expect(ledger.counts('q')).toMatchObject({ active: 0, retryable: 1 })
-      expect(await ledger.rearmRung({ queue: 'q', delayMs: 700 }, NOW)).toBe(1)
+      expect(await ledger.rearmRetryQueue({ queue: 'q', delayMs: 700 }, NOW)).toBe(1)
     })
 
-    it('with a rung beyond the limit of remembered rungs is applied, without recording the rung', async () => {
+    it('with a retry queue beyond the limit of remembered retry queues is applied, without recording the retry queue', async () => {
       const known = Array.from({ length: 2_000 }, (_, i) => ({ queue: 'q', delayMs: 1_000 + i }))
-      await Promise.all(known.map((rung) => ledger.recordRung(rung)))
+      await Promise.all(known.map((retryQueue) => ledger.recordRetryQueue(retryQueue)))
       const job = await running({ queue: 'q' })
       expect(await apply(eventOf(job.id, VIA_RUNG))).toEqual(['failed'])
-      expect(row(job.id)).toMatchObject({ ...back, rungMs: 700 })
-      expect(ledger.rungs()).toEqual(known)
+      expect(row(job.id)).toMatchObject({ ...back, retryQueueMs: 700 })
+      expect(ledger.retryQueues()).toEqual(known)
     })
 
-    it('without a rung or a decision makes the ledger owe the token at the due time', async () => {
+    it('without a retry queue or a decision makes the ledger owe the token at the due time', async () => {
       const [a, b] = [await running(), await running()]
       await apply(eventOf(a.id, HELD), eventOf(b.id, failedWith()))
-      expect(row(a.id)).toMatchObject({ ...back, outbox: null, rungMs: null, tokenOut: false })
+      expect(row(a.id)).toMatchObject({
+        ...back,
+        outbox: null,
+        retryQueueMs: null,
+        tokenOut: false,
+      })
       const { dueAt } = row(b.id)
-      expect(row(b.id)).toMatchObject({ state: 'retryable', rungMs: null, tokenOut: false })
+      expect(row(b.id)).toMatchObject({ state: 'retryable', retryQueueMs: null, tokenOut: false })
       expect(dueAt).toBeGreaterThan(NOW + 50)
       const promoted = await ledger.promote((dueAt ?? 0) + 1000, NOW, 9)
       expect(promoted.map(({ outbox }) => outbox !== null)).toEqual([true, true])
@@ -521,7 +531,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
     it.each<[string, Said, Partial<ReportedEvent>]>([
       ['of an earlier attempt', { event: 'dropped' }, { attempt: 0 }],
       ['of another generation', { event: 'dropped' }, { generation: 1 }],
-      ['with a successor in a rung', VIA_RUNG, {}],
+      ['with a successor in a retry queue', VIA_RUNG, {}],
     ])(
       'leaves an HTTP lease unchanged for another token than the one behind it, %s',
       async (_, said, over) => {

@@ -15,12 +15,18 @@ import { eventOf, REPORT } from './reports.ts'
 const RUNG = { queue: 'q', delayMs: 250 }
 const LATER = NOW + 1000
 
-/** Rungs, the TTL queues of retries: which ones the ledger remembers, and what is lost with one. */
-export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
-  /** A job whose retry token is in the rung. */
-  const retrying = async (queue = 'q', rungMs: number | null = 250): Promise<JobRow> => {
+/** Retry queues, the TTL queues of retries: which ones the ledger remembers, and what is lost with one. */
+export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): void {
+  /** A job whose retry token is in the retry queue. */
+  const retrying = async (queue = 'q', retryQueueMs: number | null = 250): Promise<JobRow> => {
     const job = await fetched(ledger, { queue })
-    const to = { to: 'retryable', dueAt: LATER, delayMs: 250, rungMs, isTokenBack: true } as const
+    const to = {
+      to: 'retryable',
+      dueAt: LATER,
+      delayMs: 250,
+      retryQueueMs,
+      isTokenBack: true,
+    } as const
     await ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to })
     const { outbox } = row(job.id)
     if (outbox !== null) ledger.confirmed(outbox)
@@ -28,14 +34,14 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
     return row(job.id)
   }
   const promoteAll = () => ledger.promote(LATER, NOW, 10_000)
-  /** A job whose retry token is on its way into the rung. */
+  /** A job whose retry token is on its way into the retry queue. */
   const failing = async (): Promise<JobRow> => {
     const job = await fetched(ledger, { queue: 'q' })
     const to = {
       to: 'retryable',
       dueAt: LATER,
       delayMs: 250,
-      rungMs: 250,
+      retryQueueMs: 250,
       isTokenBack: true,
     } as const
     await ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to })
@@ -62,24 +68,24 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
   describe('rungs', () => {
     it('are remembered once each, also after a restart', async () => {
       const other = { queue: 'q', delayMs: 350 }
-      await Promise.all([ledger.recordRung(RUNG), ledger.recordRung(RUNG)])
-      await ledger.recordRung(other)
-      await ledger.recordRung(RUNG)
-      expect(ledger.rungs()).toEqual([RUNG, other])
+      await Promise.all([ledger.recordRetryQueue(RUNG), ledger.recordRetryQueue(RUNG)])
+      await ledger.recordRetryQueue(other)
+      await ledger.recordRetryQueue(RUNG)
+      expect(ledger.retryQueues()).toEqual([RUNG, other])
       await harness.reopen()
-      expect(ledger.rungs()).toEqual([RUNG, other])
+      expect(ledger.retryQueues()).toEqual([RUNG, other])
     })
   })
 
-  describe("a rung's confirm of a token whose job comes due", () => {
+  describe("a retry queue's confirm of a token whose job comes due", () => {
     it('clears the token that is owed to the queue', async () => {
       const failed = await failing()
       await promoteAll()
       const before = row(failed.id)
       await confirm(failed)
-      expect(row(failed.id)).toEqual({ ...before, outbox: null, rungMs: 250 })
-      // The token is in the rung, and would be lost with it.
-      expect(await ledger.rearmRung(RUNG, NOW)).toBe(1)
+      expect(row(failed.id)).toEqual({ ...before, outbox: null, retryQueueMs: 250 })
+      // The token is in the retry queue, and would be lost with it.
+      expect(await ledger.rearmRetryQueue(RUNG, NOW)).toBe(1)
     })
 
     it('counts for the relay and a cancellation before it is written', async () => {
@@ -95,28 +101,31 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
       const failed = await failing()
       ledger.confirmed(failed.outbox ?? 0)
       const [promoted] = await promoteAll()
-      expect(promoted).toMatchObject({ outbox: null, rungMs: 250 })
+      expect(promoted).toMatchObject({ outbox: null, retryQueueMs: 250 })
       await settleLazily(ledger)
       expect(row(failed.id)).toEqual(promoted)
     })
 
-    it('is ignored when the rung, and the token with it, was lost meanwhile', async () => {
+    it('is ignored when the retry queue, and the token with it, was lost meanwhile', async () => {
       const failed = await failing()
       const [promoted] = await promoteAll()
-      expect(await ledger.rearmRung(RUNG, NOW)).toBe(0)
+      expect(await ledger.rearmRetryQueue(RUNG, NOW)).toBe(0)
       await confirm(failed)
       expect(row(failed.id)).toEqual(promoted)
     })
 
     it.each<[string, (failed: JobRow) => Promise<unknown>]>([
-      ['whose rung was lost before', () => ledger.rearmRung(RUNG, NOW).then(promoteAll)],
+      [
+        'whose retry queue was lost before',
+        () => ledger.rearmRetryQueue(RUNG, NOW).then(promoteAll),
+      ],
       ['whose queue was lost meanwhile', () => promoteAll().then(() => ledger.rearm('q', NOW))],
       ['whose old token ran and was given back', runAndRelease],
     ])('does not clear the new token of a job %s', async (_, renew) => {
       const failed = await failing()
       await renew(failed)
       const before = row(failed.id)
-      expect(before).toMatchObject({ state: 'available', attempt: 1, rungMs: null })
+      expect(before).toMatchObject({ state: 'available', attempt: 1, retryQueueMs: null })
       expect(before.outbox).toBeGreaterThan(failed.outbox ?? 0)
       await confirm(failed)
       expect(row(failed.id)).toEqual(before)
@@ -131,7 +140,7 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
     })
   })
 
-  describe('a token in a rung', () => {
+  describe('a token in a retry queue', () => {
     it.each([
       ['drops', { event: 'dropped' }],
       ['has run', { event: 'completed', result: null }],
@@ -147,8 +156,8 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
     )
   })
 
-  describe('rearmRung', () => {
-    it('returns the retries whose token was in the rung to the ledger', async () => {
+  describe('rearmRetryQueue', () => {
+    it('returns the retries whose token was in the retry queue to the ledger', async () => {
       const lost = await retrying()
       const others = [
         await retrying('other'),
@@ -156,24 +165,24 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
         await retrying('q', null),
         await fetched(ledger, { queue: 'q' }),
       ]
-      expect(await ledger.rearmRung(RUNG, NOW)).toBe(1)
+      expect(await ledger.rearmRetryQueue(RUNG, NOW)).toBe(1)
       const { outbox } = row(lost.id)
-      expect(row(lost.id)).toEqual({ ...lost, rungMs: null, outbox })
+      expect(row(lost.id)).toEqual({ ...lost, retryQueueMs: null, outbox })
       expect(outbox).not.toBeNull()
       expect(others).toEqual(others.map(({ id }) => row(id)))
       const promoted = await promoteAll()
       const again = promoted.find(({ id }) => id === lost.id)
-      expect(again).toMatchObject({ state: 'available', rungMs: null, tokenOut: true })
+      expect(again).toMatchObject({ state: 'available', retryQueueMs: null, tokenOut: true })
       expect(again?.outbox).toBeGreaterThan(outbox ?? 0)
     })
 
     it('owes tokens for retries that are due already', async () => {
       const lost = await retrying()
       await promoteAll()
-      expect(row(lost.id)).toMatchObject({ state: 'available', outbox: null, rungMs: 250 })
-      expect(await ledger.rearmRung(RUNG, NOW)).toBe(1)
+      expect(row(lost.id)).toMatchObject({ state: 'available', outbox: null, retryQueueMs: 250 })
+      expect(await ledger.rearmRetryQueue(RUNG, NOW)).toBe(1)
       expect(ledger.outboxPage(0, 10).map(({ id }) => id)).toEqual([lost.id])
-      expect(await ledger.rearmRung(RUNG, NOW)).toBe(0)
+      expect(await ledger.rearmRetryQueue(RUNG, NOW)).toBe(0)
     })
 
     it('leaves jobs that were claimed meanwhile', async () => {
@@ -181,16 +190,16 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
       await ledger.claim([token(claimed.id, { attempt: 2 })], { ...TERMS, now: LATER })
       await ledger.release(claimed.id, fenceOf(row(claimed.id)))
       const before = row(claimed.id)
-      expect(await ledger.rearmRung(RUNG, NOW)).toBe(0)
+      expect(await ledger.rearmRetryQueue(RUNG, NOW)).toBe(0)
       expect(row(claimed.id)).toEqual(before)
     })
 
-    it('clears tokenOut of jobs that ended while their token was in the rung', async () => {
+    it('clears tokenOut of jobs that ended while their token was in the retry queue', async () => {
       const ended = [await retrying(), await retrying()]
       const others = [await retrying('other'), await retrying('q', 350)]
       const all = [...ended, ...others]
       for (const { id } of all) await ledger.cancel(id, NOW)
-      expect(await ledger.rearmRung(RUNG, LATER - 1)).toBe(0)
+      expect(await ledger.rearmRetryQueue(RUNG, LATER - 1)).toBe(0)
       expect(all.map(({ id }) => row(id).tokenOut)).toEqual([false, false, true, true])
       expect(await prunable()).toBe(2)
     })
@@ -198,7 +207,7 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
     it('keeps tokenOut of an ended job whose token may have reached the job queue, until that queue is lost', async () => {
       const { id } = await retrying()
       await ledger.cancel(id, NOW)
-      expect(await ledger.rearmRung(RUNG, LATER)).toBe(0)
+      expect(await ledger.rearmRetryQueue(RUNG, LATER)).toBe(0)
       expect(row(id).tokenOut).toBe(true)
       await ledger.rearm('q', NOW)
       expect(row(id).tokenOut).toBe(false)
@@ -212,60 +221,63 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
         to: 'retryable',
         dueAt: LATER,
         delayMs: 9,
-        rungMs: 250,
+        retryQueueMs: 250,
         isTokenBack: true,
       } as const
       const failed = await Promise.all(
         jobs.map((job) => ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to })),
       )
       expect(failed).not.toContain('stale')
-      expect(await ledger.rearmRung(RUNG, NOW)).toBe(2100)
-      expect(await ledger.rearmRung(RUNG, NOW)).toBe(0)
+      expect(await ledger.rearmRetryQueue(RUNG, NOW)).toBe(2100)
+      expect(await ledger.rearmRetryQueue(RUNG, NOW)).toBe(0)
       expect(ledger.owedTokens(5000)).toBe(2100)
     })
 
     it('called twice at once returns each retry to the ledger once', async () => {
       await retrying()
-      const both = await Promise.all([ledger.rearmRung(RUNG, NOW), ledger.rearmRung(RUNG, NOW)])
+      const both = await Promise.all([
+        ledger.rearmRetryQueue(RUNG, NOW),
+        ledger.rearmRetryQueue(RUNG, NOW),
+      ])
       expect(both).toEqual([1, 0])
     })
   })
 
-  describe('rearm with retries in rungs', () => {
-    it('returns retries to the ledger whose token may have left its rung for the lost queue', async () => {
+  describe('rearm with retries in retry queues', () => {
+    it('returns retries to the ledger whose token may have left its retry queue for the lost queue', async () => {
       const waiting = await retrying()
       const owing = await retrying()
-      await ledger.rearmRung({ queue: 'q', delayMs: 250 }, NOW)
+      await ledger.rearmRetryQueue({ queue: 'q', delayMs: 250 }, NOW)
       const late = await retrying()
       expect(await ledger.rearm('q', NOW)).toBe(0)
-      expect(row(late.id)).toEqual({ ...late, rungMs: null, workerId: '' })
+      expect(row(late.id)).toEqual({ ...late, retryQueueMs: null, workerId: '' })
       const promoted = await promoteAll()
       expect(promoted.map(({ outbox }) => outbox !== null)).toEqual([true, true, true])
       expect(promoted.map(({ id }) => id)).toEqual([waiting.id, owing.id, late.id])
     })
 
-    it('leaves retries that are due later in their rung, because a second token would run as well', async () => {
+    it('leaves retries that are due later in their retry queue, because a second token would run as well', async () => {
       const waiting = await retrying()
-      // The token waits as long as the retry, so the due time tells when the token left its rung.
+      // The token waits as long as the retry, so the due time tells when the token left its retry queue.
       const minute = 60_000
       await plant({ id: waiting.id, dueAt: NOW + minute + 1, retryDelayMs: 250 })
       const before = row(waiting.id)
       expect(await ledger.rearm('q', NOW)).toBe(0)
       expect(row(waiting.id)).toEqual(before)
       expect(await ledger.rearm('q', NOW + 1)).toBe(0)
-      expect(row(waiting.id)).toEqual({ ...before, rungMs: null, workerId: '' })
+      expect(row(waiting.id)).toEqual({ ...before, retryQueueMs: null, workerId: '' })
     })
 
-    it('returns a retry to the ledger whose token left a rung that is shorter than its delay', async () => {
+    it('returns a retry to the ledger whose token left a retry queue that is shorter than its delay', async () => {
       const waiting = await retrying()
       await plant({ id: waiting.id, dueAt: NOW + 600_000, retryDelayMs: 600_000 })
       await ledger.rearm('q', NOW)
-      expect(row(waiting.id)).toMatchObject({ state: 'retryable', rungMs: null })
+      expect(row(waiting.id)).toMatchObject({ state: 'retryable', retryQueueMs: null })
     })
 
-    it('leaves retries whose rung has not confirmed the token', async () => {
+    it('leaves retries whose retry queue has not confirmed the token', async () => {
       const job = await fetched(ledger, { queue: 'q' })
-      const to = { dueAt: LATER, delayMs: 250, rungMs: 250, isTokenBack: true } as const
+      const to = { dueAt: LATER, delayMs: 250, retryQueueMs: 250, isTokenBack: true } as const
       await ledger.fail(job.id, fenceOf(job), { ...FAILED, to: 'retryable', ...to })
       const owing = row(job.id)
       expect(await ledger.rearm('q', NOW)).toBe(0)
@@ -276,7 +288,7 @@ export function rungContract({ harness, ledger, row, plant }: UnderTest): void {
       const { id } = await retrying()
       await promoteAll()
       expect(await ledger.rearm('q', NOW)).toBe(1)
-      expect(row(id)).toMatchObject({ state: 'available', rungMs: null })
+      expect(row(id)).toMatchObject({ state: 'available', retryQueueMs: null })
       expect(row(id).outbox).not.toBeNull()
     })
   })

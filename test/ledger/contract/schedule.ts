@@ -28,9 +28,9 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
     return row(job.id)
   }
   const scheduled = (dueAt: number) => stored({ state: 'scheduled', dueAt })
-  const retrying = async (dueAt: number, rungMs: number | null): Promise<JobRow> => {
+  const retrying = async (dueAt: number, retryQueueMs: number | null): Promise<JobRow> => {
     const job = await fetched(ledger)
-    const to = { to: 'retryable', dueAt, delayMs: 250, rungMs, isTokenBack: true } as const
+    const to = { to: 'retryable', dueAt, delayMs: 250, retryQueueMs, isTokenBack: true } as const
     await ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to })
     return row(job.id)
   }
@@ -135,7 +135,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       const before = row(later.id)
       expect(await ledger.sendAhead(WALL + 1_000, 9)).toBe(1)
       expect(await ledger.sendAhead(WALL + 1_000, 9)).toBe(0)
-      expect(row(soon.id)).toMatchObject({ state: 'scheduled', rungMs: 0, tokenOut: true })
+      expect(row(soon.id)).toMatchObject({ state: 'scheduled', retryQueueMs: 0, tokenOut: true })
       expect(ledger.outboxPage(0, 9)).toContainEqual(owedBy(row(soon.id)))
       expect(row(later.id)).toEqual(before)
     })
@@ -157,7 +157,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       await ledger.promote(NOW, WALL, 9)
       ledger.confirmed(outbox ?? 0)
       await settleLazily(ledger)
-      expect(row(id)).toMatchObject({ state: 'available', outbox: null, rungMs: 0 })
+      expect(row(id)).toMatchObject({ state: 'available', outbox: null, retryQueueMs: 0 })
     })
 
     it('is repeated after the queue was lost, because the exchange then routes the token nowhere', async () => {
@@ -166,7 +166,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       ledger.confirmed(row(id).outbox ?? 0)
       await settleLazily(ledger)
       await ledger.rearm(row(id).queue, NOW)
-      expect(row(id)).toMatchObject({ state: 'scheduled', rungMs: null, outbox: null })
+      expect(row(id)).toMatchObject({ state: 'scheduled', retryQueueMs: null, outbox: null })
       expect(await ledger.sendAhead(WALL, 9)).toBe(1)
     })
 
@@ -214,19 +214,19 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       expect([...first, ...rest].map(({ id }) => id)).toEqual(ids)
     })
 
-    it('owes no second token when the rung has confirmed the one it holds', async () => {
+    it('owes no second token when the retry queue has confirmed the one it holds', async () => {
       const { id, outbox } = await retrying(NOW, 250)
       ledger.confirmed(outbox ?? 0)
       const [promoted] = await ledger.promote(NOW, WALL, 10)
-      expect(promoted).toMatchObject({ id, outbox: null, rungMs: 250, tokenOut: true })
+      expect(promoted).toMatchObject({ id, outbox: null, retryQueueMs: 250, tokenOut: true })
       const [claimed] = await ledger.claim([token(id, { attempt: 2 })], TERMS)
       expect(claimed).toMatchObject({ verdict: 'claimed', job: { retryDelayMs: 250 } })
     })
 
-    it('owes the queue a token when the rung has not confirmed its own', async () => {
+    it('owes the queue a token when the retry queue has not confirmed its own', async () => {
       const owing = await retrying(NOW, 250)
       const [promoted] = await ledger.promote(NOW, WALL, 10)
-      expect(promoted).toMatchObject({ id: owing.id, rungMs: null, state: 'available' })
+      expect(promoted).toMatchObject({ id: owing.id, retryQueueMs: null, state: 'available' })
       expect(promoted?.outbox).toBeGreaterThan(owing.outbox ?? 0)
       expect(ledger.outboxPage(0, 9)).toEqual([owedBy(row(owing.id))])
     })
@@ -294,16 +294,16 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       expect(late?.verdict).toBe('drop')
     })
 
-    it('keeps tokenOut for a token in a rung, and not for a retry that the ledger holds', async () => {
-      const inRung = await retrying(NOW + 9, 250)
+    it('keeps tokenOut for a token in a retry queue, and not for a retry that the ledger holds', async () => {
+      const inRetryQueue = await retrying(NOW + 9, 250)
       const held = await retrying(NOW + 9, null)
       await plant(
-        { id: inRung.id, expiresAt: WALL, outbox: null },
+        { id: inRetryQueue.id, expiresAt: WALL, outbox: null },
         { id: held.id, expiresAt: WALL },
       )
       const expired = await ledger.expire(terms)
       const out = new Map(expired.map(({ job }) => [job.id, job.tokenOut]))
-      expect([out.get(inRung.id), out.get(held.id)]).toEqual([true, false])
+      expect([out.get(inRetryQueue.id), out.get(held.id)]).toEqual([true, false])
     })
 
     it("clears tokenOut of a held retry, even if the previous attempt's token was still out", async () => {

@@ -147,7 +147,7 @@ class World {
     const ledger = this.#ledger
     if (verb === 'cancel') return await ledger.cancel(row.id, NOW)
     if (verb === 'ack') return await ledger.complete(row.id, {}, { now: NOW, result: '1' })
-    const retry = { to: 'retryable', dueAt: NOW, delayMs: 1, rungMs: null } as const
+    const retry = { to: 'retryable', dueAt: NOW, delayMs: 1, retryQueueMs: null } as const
     const discard = { to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
     return verb === 'retry'
       ? await ledger.fail(row.id, fenceOf(row), { ...FAILED, ...retry, isTokenBack: true })

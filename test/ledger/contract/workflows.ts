@@ -235,7 +235,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       const workflow = await create(newGraph({ a: [], b: ['a'] }, { retry }))
       const lease = await claim(workflow, 'a')
       expect(stepOf(workflow, 'a')).toMatchObject({ state: 'active', startedAt: NOW, attempt: 1 })
-      const rest = { dueAt: NOW + 9, delayMs: 9, rungMs: null, isTokenBack: true }
+      const rest = { dueAt: NOW + 9, delayMs: 9, retryQueueMs: null, isTokenBack: true }
       await ledger.fail(lease.id, fenceOf(lease), { ...LATER, to: 'retryable', ...rest })
       expect(stepOf(workflow, 'a')).toMatchObject({ state: 'retryable', progress: 'started' })
       expect(find(workflow).state).toBe('running')

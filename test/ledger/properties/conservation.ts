@@ -27,8 +27,8 @@ const MOVES = [
   'deliver',
   'deliver',
   'ack',
-  'failToRung',
-  'failToRung',
+  'failToRetryQueue',
+  'failToRetryQueue',
   'failToLedger',
   'loseLease',
   'nack',
@@ -40,7 +40,7 @@ const MOVES = [
   'promote',
   'crash',
   'loseQueue',
-  'loseRung',
+  'loseRetryQueue',
   'revive',
 ] as const
 
@@ -68,13 +68,15 @@ interface Token {
   attempt: number
 }
 
-/** One job, and the parts of RabbitMQ that matter: a queue, a rung, a delivery that the gateway holds. */
+/**
+ * One job, and the parts of RabbitMQ that matter: a queue, a retry queue, a delivery that the gateway holds.
+ */
 class World {
   readonly #harness: LedgerHarness
   readonly #id: string
   readonly #name: string
   #queue: Token[] = []
-  #rung: Token[] = []
+  #retryQueue: Token[] = []
   #held: Token | null = null
   #now = NOW
 
@@ -119,9 +121,9 @@ class World {
         return await this.#crash()
       case 'loseQueue':
         return await this.#loseQueue()
-      case 'loseRung':
-        this.#rung = []
-        await this.#ledger.rearmRung({ queue: this.#name, delayMs: RUNG_MS }, this.#now)
+      case 'loseRetryQueue':
+        this.#retryQueue = []
+        await this.#ledger.rearmRetryQueue({ queue: this.#name, delayMs: RUNG_MS }, this.#now)
         return
       case 'revive':
         await this.#ledger.revive(this.#id, this.#row.generation, this.#now)
@@ -133,11 +135,11 @@ class World {
 
   /** Publishes the owed token to where the row points. A confirm may be lost, the message is not. */
   async #publish(isConfirmed: boolean): Promise<void> {
-    const { state, outbox, rungMs, generation, attempt } = this.#row
-    if (outbox === null || (state === 'retryable' && rungMs === null)) return
+    const { state, outbox, retryQueueMs, generation, attempt } = this.#row
+    if (outbox === null || (state === 'retryable' && retryQueueMs === null)) return
     const next = { generation, attempt: attempt + 1 }
     if (state === 'available') this.#queue.push(next)
-    if (state === 'retryable') this.#rung.push(next)
+    if (state === 'retryable') this.#retryQueue.push(next)
     if (!isConfirmed) return
     if (state === 'discarded') this.#ledger.copyConfirmed(this.#id, outbox)
     else this.#ledger.confirmed(outbox)
@@ -166,10 +168,10 @@ class World {
     await settleLazily(this.#ledger)
   }
 
-  /** The rung's TTL passes before or after the due time in the ledger. This move never promotes. */
+  /** The retry queue's TTL passes before or after the due time in the ledger. This move never promotes. */
   #wait(): void {
     this.#now += RUNG_MS
-    this.#queue.push(...this.#rung.splice(0))
+    this.#queue.push(...this.#retryQueue.splice(0))
   }
 
   async #crash(): Promise<void> {
@@ -218,10 +220,10 @@ class World {
       isTokenBack,
     } as const
     switch (move) {
-      case 'failToRung':
-        return { ...record, ...retry, rungMs: RUNG_MS }
+      case 'failToRetryQueue':
+        return { ...record, ...retry, retryQueueMs: RUNG_MS }
       case 'failToLedger':
-        return { ...record, ...retry, rungMs: null }
+        return { ...record, ...retry, retryQueueMs: null }
       case 'nack':
         return { ...record, to: 'discarded', isDeadLetter: true, copy: 'nack' }
       case 'discardHandedOver':

@@ -62,10 +62,10 @@ const MOVES = [
   'dropHead',
   'httpRequeue',
   'httpRequeueUnconfirmed',
-  'httpFailToRung',
-  'httpFailToRung',
+  'httpFailToRetryQueue',
+  'httpFailToRetryQueue',
   'handOver',
-  'loseRung',
+  'loseRetryQueue',
   'revive',
   'revive',
   'other',
@@ -124,7 +124,7 @@ class World {
   readonly #harness: LedgerHarness
   readonly #id: string
   #queue: Token[] = []
-  #rung: Token[] = []
+  #retryQueue: Token[] = []
   /** What each of the two native workers runs; a worker that died comes back under a new name. */
   #natives: [Running | null, Running | null] = [null, null]
   #names: [number, number] = [1, 1]
@@ -205,8 +205,8 @@ class World {
       case 'httpRequeueUnconfirmed':
         return await this.#httpRequeue(move === 'httpRequeueUnconfirmed')
       case 'httpFail':
-      case 'httpFailToRung':
-        return await this.#httpFail(move === 'httpFailToRung' ? RUNG_MS : null)
+      case 'httpFailToRetryQueue':
+        return await this.#httpFail(move === 'httpFailToRetryQueue' ? RUNG_MS : null)
       case 'httpDiscard':
       case 'httpDiscardNackLost':
         return await this.#httpDiscard(move === 'httpDiscardNackLost')
@@ -218,7 +218,7 @@ class World {
         return await this.#loseLease()
       case 'wait':
         this.#now += RUNG_MS
-        this.#queue.push(...this.#rung.splice(0))
+        this.#queue.push(...this.#retryQueue.splice(0))
         return
       case 'deleteQueue':
       case 'missQueue':
@@ -228,8 +228,8 @@ class World {
         return
       case 'handOver':
         return await this.#handOver()
-      case 'loseRung':
-        return await this.#loseRung()
+      case 'loseRetryQueue':
+        return await this.#loseRetryQueue()
       case 'revive':
         if (this.#row.state !== 'discarded') return
         await this.#ledger.revive(this.#id, this.#row.generation, this.#now)
@@ -251,7 +251,7 @@ class World {
     if (outbox === null || !['available', 'retryable', 'discarded'].includes(state)) return
     const next = { generation, attempt: attempt + 1, redelivered: false }
     if (state === 'available') this.#queue.push(next)
-    if (state === 'retryable') this.#rung.push(next)
+    if (state === 'retryable') this.#retryQueue.push(next)
     if (state !== 'discarded') this.#isTokenLost = false
     if (!isConfirmed) return
     if (state === 'discarded') this.#ledger.copyConfirmed(this.#id, outbox)
@@ -359,7 +359,7 @@ class World {
     const retried = { decision: 'retry', delay_ms: RUNG_MS, rung_ms: RUNG_MS } as const
     if (move.startsWith('r') && move !== 'reportDiscardThenDie') {
       const { generation } = running.token
-      this.#rung.push({ generation, attempt: attempt + 1, redelivered: false })
+      this.#retryQueue.push({ generation, attempt: attempt + 1, redelivered: false })
       if (move !== 'retryThenDie') failed(retried)
     }
     if (move === 'done') this.#tell(attempt, { event: 'completed', result: null })
@@ -399,11 +399,17 @@ class World {
   }
 
   /** A client without a worker id fails the job, even one that a native worker runs. */
-  async #httpFail(rungMs: number | null): Promise<void> {
+  async #httpFail(retryQueueMs: number | null): Promise<void> {
     const row = this.#row
     if (row.state !== 'active') return
-    if (rungMs !== null) await this.#ledger.recordRung({ queue: row.queue, delayMs: rungMs })
-    const retry = { to: 'retryable', dueAt: this.#now + RUNG_MS, delayMs: RUNG_MS, rungMs } as const
+    if (retryQueueMs !== null)
+      await this.#ledger.recordRetryQueue({ queue: row.queue, delayMs: retryQueueMs })
+    const retry = {
+      to: 'retryable',
+      dueAt: this.#now + RUNG_MS,
+      delayMs: RUNG_MS,
+      retryQueueMs,
+    } as const
     const change = { ...FAILED, now: this.#now, ...retry, isTokenBack: this.#held !== null }
     await this.#ledger.fail(row.id, fenceOf(row), change)
     this.#held = null
@@ -446,12 +452,12 @@ class World {
     this.#held = null
   }
 
-  /** The rung is gone; the gateway reads the control queue before it arms the retries again. */
-  async #loseRung(): Promise<void> {
-    this.#isTokenLost ||= this.#rung.length > 0
-    this.#rung = []
+  /** The retry queue is gone; the gateway reads the control queue before it arms the retries again. */
+  async #loseRetryQueue(): Promise<void> {
+    this.#isTokenLost ||= this.#retryQueue.length > 0
+    this.#retryQueue = []
     await this.#hear()
-    await this.#ledger.rearmRung({ queue: this.#row.queue, delayMs: RUNG_MS }, this.#now)
+    await this.#ledger.rearmRetryQueue({ queue: this.#row.queue, delayMs: RUNG_MS }, this.#now)
     await this.#relay(true)
   }
 

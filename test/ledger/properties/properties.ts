@@ -55,8 +55,8 @@ const VERBS = [
   'withdrawAll',
   'activate',
   'promote',
-  'failToRung',
-  'failToRung',
+  'failToRetryQueue',
+  'failToRetryQueue',
   'failToLedger',
   'failToAvailable',
   'failByNack',
@@ -67,7 +67,7 @@ const VERBS = [
   'revive',
   'deleteDeadLetter',
   'prune',
-  'rearmRung',
+  'rearmRetryQueue',
   'reportStart',
   'reportDone',
   'reportFail',
@@ -90,8 +90,8 @@ const RETRY = { ...FAILED, to: 'retryable', dueAt: NOW, delayMs: 250, isTokenBac
 const DISCARD = { ...FAILED, to: 'discarded' } as const
 
 const FAILURES: Partial<Record<Action['verb'], FailureChange>> = {
-  failToRung: { ...RETRY, rungMs: 250 },
-  failToLedger: { ...RETRY, rungMs: null },
+  failToRetryQueue: { ...RETRY, retryQueueMs: 250 },
+  failToLedger: { ...RETRY, retryQueueMs: null },
   failToAvailable: { ...FAILED, to: 'available' },
   failByNack: { ...DISCARD, isDeadLetter: true, copy: 'nack' },
   failByPublish: { ...DISCARD, isDeadLetter: true, copy: 'publish' },
@@ -340,8 +340,8 @@ class Run {
     if (step.verb === 'extend') await this.#ledger.extend([id], { ...beat, attempt })
     if (step.verb === 'expire') await this.#ledger.expire(late)
     if (step.verb === 'prune') await this.#ledger.prune(CUTOFFS, NOW, 2)
-    if (step.verb === 'rearmRung') {
-      await this.#ledger.rearmRung({ queue: QUEUES[step.job % 2] ?? '', delayMs: 250 }, NOW)
+    if (step.verb === 'rearmRetryQueue') {
+      await this.#ledger.rearmRetryQueue({ queue: QUEUES[step.job % 2] ?? '', delayMs: 250 }, NOW)
     }
     if (step.verb === 'release')
       await this.#ledger.release(id, { ...lease, tokenAttempt: lease.attempt })
@@ -403,10 +403,11 @@ function isOtherRow(was: JobRow, won: readonly (Won | null)[]): boolean {
 function checkFinal(was: JobRow, is: JobRow, verbs: ReadonlySet<Action['verb']>): void {
   const mayBeReported = verbs.has('reportFail') && was.errors?.includes(UNREPORTED) === true
   const errors = mayBeReported ? is.errors : was.errors
-  // The rung that had its token is gone, so the token will not reach the job queue when it is due.
-  const isRungGone = verbs.has('rearmRung') && was.rungMs !== null && is.rungMs === null
-  const rung = isRungGone ? { rungMs: null, dueAt: null } : {}
-  expect(is).toEqual({ ...was, ...rung, errors, tokenOut: is.tokenOut, outbox: is.outbox })
+  // The retry queue that had its token is gone, so the token will not reach the job queue when it is due.
+  const isRetryQueueGone =
+    verbs.has('rearmRetryQueue') && was.retryQueueMs !== null && is.retryQueueMs === null
+  const retryQueue = isRetryQueueGone ? { retryQueueMs: null, dueAt: null } : {}
+  expect(is).toEqual({ ...was, ...retryQueue, errors, tokenOut: is.tokenOut, outbox: is.outbox })
   expect([was.outbox, null]).toContain(is.outbox)
 }
 

@@ -40,7 +40,7 @@ it('a confirm beyond the limit of lazy writes leaves its token owed, and only th
 it('a confirm that is not written yet counts for a promotion in an earlier group commit', async () => {
   const { db, ledger } = harness
   const job = await fetched(ledger)
-  const waiting = { dueAt: NOW + 1, delayMs: 1, rungMs: 250, isTokenBack: true } as const
+  const waiting = { dueAt: NOW + 1, delayMs: 1, retryQueueMs: 250, isTokenBack: true } as const
   await ledger.fail(job.id, fenceOf(job), { ...FAILED, to: 'retryable', ...waiting })
   const { outbox } = rowOf(ledger, job.id)
   const { store, access, confirms } = openBeside(db)
@@ -48,7 +48,7 @@ it('a confirm that is not written yet counts for a promotion in an earlier group
   for (let i = 0; i < 1_000; i++) access.writeLazily(() => {})
   confirms.add(outbox ?? 0)
   const [promoted] = await access.write(() => promoteDue(store, NOW + 1, NOW, 1))
-  expect(promoted).toMatchObject({ state: 'available', outbox: null, rungMs: 250 })
+  expect(promoted).toMatchObject({ state: 'available', outbox: null, retryQueueMs: 250 })
   await access.write(() => {})
   expect(rowOf(ledger, job.id)).toEqual(promoted)
 })

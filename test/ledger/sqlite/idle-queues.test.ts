@@ -38,17 +38,17 @@ it('work between two looks counts, though the queue is empty at both', async () 
   expect(await ledger.idle.look(later + 180_000, 120_000, nobody)).toEqual(['email'])
 })
 
-it('is forgotten with its rungs and empty counts, unless a job was stored meanwhile', async () => {
+it('is forgotten with its retry queues and empty counts, unless a job was stored meanwhile', async () => {
   const { ledger, db } = harness
   const row = await pushed(ledger, { queue: 'q' })
-  await ledger.recordRung({ queue: 'q', delayMs: 1_000 })
-  await ledger.recordRung({ queue: 'other', delayMs: 1_000 })
+  await ledger.recordRetryQueue({ queue: 'q', delayMs: 1_000 })
+  await ledger.recordRetryQueue({ queue: 'other', delayMs: 1_000 })
   expect(await ledger.idle.forget('q')).toBe(false)
   await ledger.withdraw(row.id, row.outbox)
   expect(await ledger.idle.forget('q')).toBe(true)
   expect(await ledger.idle.forget('q')).toBe(false)
   expect(names()).toEqual([])
-  expect(ledger.rungs()).toEqual([{ queue: 'other', delayMs: 1_000 }])
+  expect(ledger.retryQueues()).toEqual([{ queue: 'other', delayMs: 1_000 }])
   expect(db.prepare('SELECT * FROM state_counts').all()).toEqual([])
   await harness.reopen()
   expect(names()).toEqual([])

@@ -263,7 +263,7 @@ describe('a ledger of the first schema', () => {
     await writeFirstSchema()
     const ledger = await open()
     const same = { generation: 4, priority: -3, maxAttempts: 7, timeoutMs: 9, enqueuedAt: 2 }
-    const fresh = { rungMs: null, retryDelayMs: null, activatedAt: null }
+    const fresh = { retryQueueMs: null, retryDelayMs: null, activatedAt: null }
     const lease = { holder: 'gateway', workerId: 'w', leaseExpiresAt: 90, timeoutAt: 80 }
     const rows = Object.fromEntries([...'abcdef'].map((id) => [id, rowOf(ledger, id)]))
     expect(rows).toMatchObject({
@@ -284,7 +284,7 @@ describe('a ledger of the first schema', () => {
       { name: 'q', createdAt: 1 },
       { name: 'r', createdAt: 2 },
     ])
-    expect([ledger.staleCopies().size, ledger.rungs()]).toEqual([0, []])
+    expect([ledger.staleCopies().size, ledger.retryQueues()]).toEqual([0, []])
     expect(ledger.nextDue()).toEqual({ retryable: 60, scheduled: null })
     expect(ledger.overdue(80, 10).map(({ id }) => id)).toEqual(['a'])
     expect(ledger.outboxPage(0, 10).map(({ id }) => id)).toEqual(['d'])

@@ -36,13 +36,13 @@ const INDEX_OF: Partial<Record<keyof Statements, string>> = {
   prunableAfter: 'jobs_prunable',
   boundEnds: 'jobs_prunable',
   rearmable: 'jobs_live',
-  rearmableOfRung: 'jobs_live',
+  rearmableOfRetryQueue: 'jobs_live',
   tokenless: 'jobs_live',
   handOverQueue: 'jobs_lease',
   liveAfter: 'jobs_live',
   forgetStrays: 'jobs_stray',
   strayAfter: 'jobs_stray',
-  forgetRungStrays: 'jobs_stray',
+  forgetRetryQueueStrays: 'jobs_stray',
   outboxPage: 'jobs_outbox',
   owedTokens: 'jobs_outbox',
   confirmed: 'jobs_outbox',
@@ -90,8 +90,8 @@ describe('every statement', () => {
       plan.some((detail) => /SCAN jobs|TEMP B-TREE/.test(detail)),
     )
     expect(plans.size).toBeGreaterThan(60)
-    // `activeByWorker` sorts the page that it has found by the index. `boundCreated` reads all rows, but only at
-    // a start after the clock was set back, and `hasCrowded` the first entry of an index, at every start.
+    // `activeByWorker` sorts the page that it has found by the index. `boundCreated` reads all rows, but only
+    // at a start after the clock was set back, and `hasCrowded` the first entry of an index, at every start.
     const found = new Set(scans.map(([name]) => name))
     expect(found).toEqual(new Set(['recount', 'activeByWorker', 'boundCreated', 'hasCrowded']))
   })

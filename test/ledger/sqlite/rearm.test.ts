@@ -74,14 +74,16 @@ it.each(['report', 'heartbeat', 'claim'] as const)(
   },
 )
 
-it("rearmRung finds a lost rung's job among many others, a page at a time", async () => {
+it("rearmRetryQueue finds a lost retry queue's job among many others, a page at a time", async () => {
   const id = await plantBetween()
   harness.db.exec(`UPDATE jobs SET state = 'active', attempt = 1 WHERE id = '${id}'`)
   const waiting = `state = 'retryable', due_at = ${NOW}, rung_ms = 250, outbox = NULL`
   harness.db.exec(`UPDATE jobs SET ${waiting} WHERE id = '${id}'`)
-  const rung = { queue: 'q', delayMs: 250 }
-  const turns = await turnsOf(async () => expect(await harness.ledger.rearmRung(rung, NOW)).toBe(1))
-  expect(harness.ledger.find(id)?.rungMs).toBeNull()
+  const retryQueue = { queue: 'q', delayMs: 250 }
+  const turns = await turnsOf(async () =>
+    expect(await harness.ledger.rearmRetryQueue(retryQueue, NOW)).toBe(1),
+  )
+  expect(harness.ledger.find(id)?.retryQueueMs).toBeNull()
   expect(turns).toBeGreaterThanOrEqual(6)
 })
 

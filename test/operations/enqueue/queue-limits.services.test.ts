@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { eventually } from '../../support/gateway/in-process.ts'
-import { gatewayForAll, nackIntoRung, startJob, untilState, withChannel } from '../harness.ts'
+import { gatewayForAll, nackIntoRetryQueue, startJob, untilState, withChannel } from '../harness.ts'
 
 const SHIPPED = new URL('../../../topology/topology.json', import.meta.url)
 
@@ -88,7 +88,9 @@ describe('a retry whose message expires in its queue before the retry is due', (
 
   it('discards the job', async () => {
     const retry = { max_attempts: 2, initial_interval: 'PT1M', jitter: false }
-    const { job, answer } = await nackIntoRung(gateway, () => startJob(gateway, 'brief', { retry }))
+    const { job, answer } = await nackIntoRetryQueue(gateway, () =>
+      startJob(gateway, 'brief', { retry }),
+    )
     expect(answer.body.state).toBe('retryable')
     // Dead-letters the token early, as a policy with a shorter TTL than that of the retry queue would.
     await withChannel(vhost.url, async (channel) => {

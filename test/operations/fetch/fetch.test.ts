@@ -136,7 +136,7 @@ describe('FETCH, on the token of a cancelled job', () => {
 /** Delivers the token of a retry `delayMs` before the retry is due. */
 async function arrivingEarly(delayMs: number): Promise<string> {
   const job = await fetched(harness.ledger)
-  const to = { to: 'retryable', dueAt: NOW + delayMs, delayMs, rungMs: null } as const
+  const to = { to: 'retryable', dueAt: NOW + delayMs, delayMs, retryQueueMs: null } as const
   const record = { now: NOW, error: null, errors: null, isTokenBack: true }
   await harness.ledger.fail(job.id, fenceOf(job), { ...record, ...to })
   arriving(job.id, 2)

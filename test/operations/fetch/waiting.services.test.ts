@@ -221,9 +221,9 @@ describe('after a restart', () => {
   it('retries, schedules and pending jobs continue where they were', async () => {
     const exact = (ms: number) => ({ retry: { initial_interval_ms: ms, jitter: false } })
     const hour = { initial_interval: 'PT1H', max_interval: 'PT1H', jitter: false }
-    const inRung = await startJob(gateway, queue, exact(2_000))
+    const inRetryQueue = await startJob(gateway, queue, exact(2_000))
     const inLedger = await startJob(gateway, queue, { retry: hour })
-    await nack(gateway, inRung.id)
+    await nack(gateway, inRetryQueue.id)
     await nack(gateway, inLedger.id)
     const dueMeanwhile = await push({ delay_until: inMs(300) })
     const dueLater = await push({ delay_until: inMs(4_000) })
@@ -236,7 +236,7 @@ describe('after a restart', () => {
       attempts.set(id, attempt)
     }
     const expected = [dueMeanwhile, dueLater].map(({ id }): [string, number] => [id, 1])
-    expect(attempts).toEqual(new Map([...expected, [inRung.id, 2]]))
+    expect(attempts).toEqual(new Map([...expected, [inRetryQueue.id, 2]]))
     expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(dueLater.scheduled_at))
     expect(await stateOf(gateway, inLedger.id)).toBe('retryable')
     expect(await stateOf(gateway, pending.id)).toBe('pending')

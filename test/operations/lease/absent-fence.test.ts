@@ -13,7 +13,7 @@ let harness: SqliteHarness
 let stage: ToldStage
 beforeEach(async () => {
   harness = await openSqliteHarness()
-  stage = onToldBroker(harness, { isRungReady: () => true, publish: async () => 'confirmed' })
+  stage = onToldBroker(harness, { isRetryQueueReady: () => true, publish: async () => 'confirmed' })
 })
 afterEach(() => harness.destroy())
 

@@ -27,15 +27,15 @@ let stage: ToldStage
 /** What RabbitMQ was told, in order. */
 let told: string[]
 let outcome: Promise<PublishOutcome>
-let hasRungs: boolean
+let hasRetryQueues: boolean
 
 beforeEach(() => {
   told = []
   outcome = Promise.resolve('confirmed')
-  hasRungs = true
+  hasRetryQueues = true
   stage = onToldBroker(harness, {
-    isRungReady: () => hasRungs,
-    ensureRung: async () => 'unusable',
+    isRetryQueueReady: () => hasRetryQueues,
+    ensureRetryQueue: async () => 'unusable',
     publish: ({ state }) => {
       told.push(`publish ${state}`)
       return outcome
@@ -84,11 +84,11 @@ describe('failLease, with an attempt left', () => {
   })
 
   it('declares no retry queue while RabbitMQ is down', async () => {
-    hasRungs = false
-    const ensureRung = vi.fn(async () => 'unusable' as const)
-    Object.assign(stage.deps.broker, { status: () => ({ state: 'down' }), ensureRung })
-    expect(await fail(await leased())).toMatchObject({ state: 'retryable', rungMs: null })
-    expect(ensureRung).not.toHaveBeenCalled()
+    hasRetryQueues = false
+    const ensureRetryQueue = vi.fn(async () => 'unusable' as const)
+    Object.assign(stage.deps.broker, { status: () => ({ state: 'down' }), ensureRetryQueue })
+    expect(await fail(await leased())).toMatchObject({ state: 'retryable', retryQueueMs: null })
+    expect(ensureRetryQueue).not.toHaveBeenCalled()
   })
 
   it.each([
@@ -97,9 +97,13 @@ describe('failLease, with an attempt left', () => {
   ])(
     'keeps the retry in the ledger without a retry queue: delivery live %s, token still out %s',
     async (isLive, tokenOut) => {
-      hasRungs = false
+      hasRetryQueues = false
       const row = await leased({ isLive })
-      expect(await fail(row)).toMatchObject({ state: 'retryable', rungMs: null, outbox: null })
+      expect(await fail(row)).toMatchObject({
+        state: 'retryable',
+        retryQueueMs: null,
+        outbox: null,
+      })
       expect(told).toEqual(['unpark', 'ack'])
       expect(await now(row)).toMatchObject({ tokenOut })
     },

@@ -13,7 +13,7 @@ import {
   freshQueue,
   gatewayForAll,
   nack,
-  nackIntoRung,
+  nackIntoRetryQueue,
   startJob,
   stateOf,
   storyOf,
@@ -33,13 +33,13 @@ const start = (retry: object) => {
   queue = freshQueue()
   return startJob(gateway, queue, { retry: { jitter: false, ...retry } })
 }
-const rung = (ms: number) => `ojs.queue.retry.${queue}.${ms}`
+const retryQueue = (ms: number) => `ojs.queue.retry.${queue}.${ms}`
 
 describe('an attempt that fails', () => {
   it('waits in the retry queue of its delay', async () => {
     queue = freshQueue()
     let failedAt = 0
-    const { job, answer } = await nackIntoRung(gateway, async () => {
+    const { job, answer } = await nackIntoRetryQueue(gateway, async () => {
       const retry = { jitter: false, initial_interval_ms: MINUTE_MS }
       const started = await startJob(gateway, queue, { retry })
       failedAt = clock.now()
@@ -50,7 +50,9 @@ describe('an attempt that fails', () => {
     expect(answer.body).toMatchObject(waits)
     const dueAt = Date.parse(answer.body.next_attempt_at)
     expect(dueAt).toBeGreaterThanOrEqual(failedAt + MINUTE_MS)
-    await eventually(async () => (await queueTokens(vhost.url, rung(MINUTE_MS))).includes(job.id))
+    await eventually(async () =>
+      (await queueTokens(vhost.url, retryQueue(MINUTE_MS))).includes(job.id),
+    )
     expect((await gateway.get(job.id)).body.job).toMatchObject({
       state: 'retryable',
       attempt: 1,
@@ -67,7 +69,7 @@ describe('an attempt that fails', () => {
       const late = clock.now() - Date.parse(body.next_attempt_at)
       expect(late).toBeGreaterThanOrEqual(0)
       expect(again).toMatchObject({ id: job.id, attempt: 2, retry_delay_ms: 700 })
-      expect(await queueTokens(vhost.url, rung(700))).toEqual([])
+      expect(await queueTokens(vhost.url, retryQueue(700))).toEqual([])
       return late
     }
     expect(await leastOfThree(lateMs, 1_000)).toBeLessThan(1_000)
@@ -102,13 +104,15 @@ describe('an attempt that fails', () => {
     const retry = { initial_interval_ms: 100_000 }
     for (let i = 0; i < 15; i++) {
       const failing = () => startJob(gateway, queue, { retry })
-      const { job, answer } = await nackIntoRung(gateway, failing)
+      const { job, answer } = await nackIntoRetryQueue(gateway, failing)
       const { body } = answer
       expect(LADDER_MS).toContain(body.retry_delay_ms)
       expect(body.retry_delay_ms).toBeGreaterThanOrEqual(50_000)
       expect(body.retry_delay_ms).toBeLessThan(150_000)
       const { retry_delay_ms: delay } = body
-      await eventually(async () => (await queueTokens(vhost.url, rung(delay))).includes(job.id))
+      await eventually(async () =>
+        (await queueTokens(vhost.url, retryQueue(delay))).includes(job.id),
+      )
       await gateway.cancel(job.id)
     }
   })
@@ -117,7 +121,7 @@ describe('an attempt that fails', () => {
     const careful = await startTestGateway(
       vhost.url,
       { OJS_PREFIX: 'new' },
-      { rungSettleMs: 60_000 },
+      { retryQueueSettleMs: 60_000 },
     )
     const lateMs = async () => {
       queue = freshQueue()
@@ -125,10 +129,10 @@ describe('an attempt that fails', () => {
       const job = await startJob(careful, queue, { retry })
       const { body } = await nack(careful, job.id)
       expect(body).toMatchObject({ state: 'retryable', attempt: 1, retry_delay_ms: 700 })
-      await expect.poll(() => vhost.queue(`new.${rung(700)}`)).toBeDefined()
+      await expect.poll(() => vhost.queue(`new.${retryQueue(700)}`)).toBeDefined()
       const dueAt = Date.parse(body.next_attempt_at)
       while (Date.now() < dueAt) {
-        expect(await queueTokens(vhost.url, `new.${rung(700)}`)).toEqual([])
+        expect(await queueTokens(vhost.url, `new.${retryQueue(700)}`)).toEqual([])
       }
       expect(await fetchOne(careful, queue)).toMatchObject({
         id: job.id,
@@ -152,7 +156,7 @@ describe('an attempt that fails', () => {
     expect(Date.parse(body.next_attempt_at)).toBeGreaterThan(clock.now() + 590_000)
     // There is neither a retry queue nor a token, since the old token was acknowledged.
     await eventually(async () => (await vhost.queue(`ojs.queue.${queue}`))?.['messages'] === 0)
-    expect(await vhost.queue(rung(600_000))).toBeUndefined()
+    expect(await vhost.queue(retryQueue(600_000))).toBeUndefined()
     expect((await gateway.cancel(job.id)).body.job.previous_state).toBe('retryable')
   })
 
@@ -352,13 +356,13 @@ describe('a retry queue that was deleted in RabbitMQ', () => {
   })
   const failing = (ms: number) =>
     startJob(gateway, queue, { retry: { initial_interval_ms: ms, jitter: false } })
-  const waitInRung = async (ms = MINUTE_MS) => {
-    const { job, answer } = await nackIntoRung(gateway, () => failing(ms))
-    await eventually(async () => (await queueTokens(vhost.url, rung(ms))).includes(job.id))
+  const waitInRetryQueue = async (ms = MINUTE_MS) => {
+    const { job, answer } = await nackIntoRetryQueue(gateway, () => failing(ms))
+    await eventually(async () => (await queueTokens(vhost.url, retryQueue(ms))).includes(job.id))
     return { id: job.id, dueAt: Date.parse(answer.body.next_attempt_at) }
   }
-  const deleteRung = (ms = MINUTE_MS) =>
-    withChannel(vhost.url, (channel) => channel.deleteQueue(rung(ms)))
+  const deleteRetryQueue = (ms = MINUTE_MS) =>
+    withChannel(vhost.url, (channel) => channel.deleteQueue(retryQueue(ms)))
   const reconnect = async () => {
     await vhost.closeConnections()
     await eventually(async () => (await gateway.push(`other-${queue}`)).status === 201)
@@ -368,8 +372,8 @@ describe('a retry queue that was deleted in RabbitMQ', () => {
     // Long enough to look into the retry queue before the jobs leave it.
     const ms = 11_000
     const second = await failing(ms)
-    const first = await waitInRung(ms)
-    await deleteRung(ms)
+    const first = await waitInRetryQueue(ms)
+    await deleteRetryQueue(ms)
     await nack(gateway, second.id)
     const again = await fetchMany(gateway, queue, 2, { wait_ms: 30_000 })
     expect(new Set(again.map(({ id }) => id))).toEqual(new Set([first.id, second.id]))
@@ -377,8 +381,8 @@ describe('a retry queue that was deleted in RabbitMQ', () => {
   })
 
   it('is found missing after a reconnect, and the ledger holds its jobs until they are due', async () => {
-    const { id, dueAt } = await waitInRung()
-    await deleteRung()
+    const { id, dueAt } = await waitInRetryQueue()
+    await deleteRetryQueue()
     await reconnect()
     expect(await gateway.fetch([queue], { wait_ms: 300 })).toEqual([])
     expect(await stateOf(gateway, id)).toBe('retryable')
@@ -388,8 +392,8 @@ describe('a retry queue that was deleted in RabbitMQ', () => {
   })
 
   it('is found missing after a reconnect, and a job that is already due is published', async () => {
-    const { id } = await waitInRung()
-    await deleteRung()
+    const { id } = await waitInRetryQueue()
+    await deleteRetryQueue()
     clock.aheadMs += MINUTE_MS
     await untilState(gateway, id, 'available')
     await reconnect()

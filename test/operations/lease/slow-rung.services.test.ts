@@ -12,7 +12,7 @@ const RETRY = { initial_interval_ms: 200, backoff_coefficient: 1, jitter: false,
 it('a retry that is confirmed only after its delay has one token, not two', async () => {
   const proxy = await TcpProxy.start(vhost.url)
   onTestFinished(() => proxy.stop())
-  const gateway = await startTestGateway(proxy.url, {}, { rungSettleMs: 0 })
+  const gateway = await startTestGateway(proxy.url, {}, { retryQueueSettleMs: 0 })
   onTestFinished(() => gateway.destroy())
   const tokens = () => queueTokens(vhost.url, 'ojs.queue.q')
 

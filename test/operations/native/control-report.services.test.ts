@@ -81,7 +81,11 @@ describe('a report', () => {
     const id = await stage.pushed(queue, { retry: { initial_interval_ms: 200, jitter: false } })
     stage.channel.ack(await stage.token(queue))
     await tell(id, { event: 'failed', error: ERROR })
-    expect(stage.row(id)).toMatchObject({ state: 'retryable', retryDelayMs: 200, rungMs: null })
+    expect(stage.row(id)).toMatchObject({
+      state: 'retryable',
+      retryDelayMs: 200,
+      retryQueueMs: null,
+    })
     const again = await stage.token(queue)
     expect(again.properties).toMatchObject({ messageId: id, headers: { 'x-ojs-attempt': 2 } })
     expect(again.properties.headers).toMatchObject({ 'x-ojs-error-code': 'smtp_down' })
@@ -115,7 +119,7 @@ describe('a report', () => {
     const queue = freshQueue()
     const id = await stage.pushed(queue)
     const token = await stage.token(queue)
-    expect(await stage.deps.broker.ensureRung(queue, 250)).toBe('ready')
+    expect(await stage.deps.broker.ensureRetryQueue(queue, 250)).toBe('ready')
     const { headers, ...properties } = token.properties
     const next = { ...properties, headers: { ...headers, 'x-ojs-attempt': 2 } }
     stage.channel.publish('ojs.exchange.retry', `${queue}.250`, token.content, next as object)
@@ -123,7 +127,7 @@ describe('a report', () => {
     const outcome = { decision: 'retry', delay_ms: 250, rung_ms: 250 } as const
     await tell(id, { event: 'failed', error: ERROR, outcome })
     stage.channel.ack(token)
-    expect(stage.row(id)).toMatchObject({ rungMs: 250, outbox: null, tokenOut: true })
+    expect(stage.row(id)).toMatchObject({ retryQueueMs: 250, outbox: null, tokenOut: true })
     expect(await stage.fetched(queue)).toMatchObject({ id, attempt: 2, holder: 'gateway' })
     // There is no second token.
     expect(await depth(`ojs.queue.${queue}`)).toBe(0)

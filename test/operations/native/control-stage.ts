@@ -21,7 +21,7 @@ import { PruneHold } from '../../../src/operations/prune-hold.ts'
 import {
   markerOf,
   onQueueMissing,
-  onRungMissing,
+  onRetryQueueMissing,
 } from '../../../src/operations/queues/queue-missing.ts'
 import { WorkerRegistry } from '../../../src/operations/workers/worker-registry.ts'
 import { ArgsSchemas } from '../../../src/schemas/args/args-schemas.ts'
@@ -81,7 +81,7 @@ async function openStage(): Promise<Stage> {
   const clock = new AheadClock()
   const events: JobEvent[] = []
   const broker: RabbitBroker = new RabbitBroker(
-    { ...config, rungSettleMs: 0 },
+    { ...config, retryQueueSettleMs: 0 },
     {
       clock,
       logger,
@@ -89,7 +89,7 @@ async function openStage(): Promise<Stage> {
       observer: SILENT_OBSERVER,
       hooks: {
         recordedQueues: () => ledger.queues().map(({ name }) => name),
-        recordedRungs: () => ledger.rungs(),
+        recordedRetryQueues: () => ledger.retryQueues(),
         onQueueMissing: (queue, isRenewed) => onQueueMissing(deps, queue, isRenewed),
         onQueueFound: (queue) => void ledger.recordQueue(queue, clock.now()),
         isLedgerNew: () => false,
@@ -100,8 +100,8 @@ async function openStage(): Promise<Stage> {
         isUnwritten: (queue) => ledger.unwritten.has(queue),
         onWritten: (queue) => ledger.unwritten.settle(queue),
         hasTokens: () => true,
-        onRungDeclared: (queue, delayMs) => ledger.recordRung({ queue, delayMs }),
-        onRungMissing: (queue, delayMs) => onRungMissing(deps, { queue, delayMs }),
+        onRetryQueueDeclared: (queue, delayMs) => ledger.recordRetryQueue({ queue, delayMs }),
+        onRetryQueueMissing: (queue, delayMs) => onRetryQueueMissing(deps, { queue, delayMs }),
         onScheduled: (message) => adoptSchedule(deps, message),
         onDeadLetter: (letter) => diedInBroker(deps, letter),
         onControl: async () => 'handled',

@@ -23,12 +23,12 @@ it('sync answers the generation of a cancelled job that was retried from the dea
 
 it('sync rechecks the retry queues that a worker has found missing', async () => {
   const recheckQueue = async () => 'ready' as const
-  const recheckRung = vi.fn(async () => 'ready' as const)
-  const { deps } = onToldBroker(harness, { recheckQueue, recheckRung })
+  const recheckRetryQueue = vi.fn(async () => 'ready' as const)
+  const { deps } = onToldBroker(harness, { recheckQueue, recheckRetryQueue })
   await sync(deps, { queues: ['a'] })
-  expect(recheckRung).not.toHaveBeenCalled()
+  expect(recheckRetryQueue).not.toHaveBeenCalled()
   await sync(deps, { queues: ['a', 'b'], rung_ms: 500 })
-  expect(recheckRung.mock.calls).toEqual([
+  expect(recheckRetryQueue.mock.calls).toEqual([
     ['a', 500],
     ['b', 500],
   ])

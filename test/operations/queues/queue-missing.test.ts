@@ -14,7 +14,7 @@ import {
   lostWarnings,
   markerOf,
   onQueueMissing,
-  onRungMissing,
+  onRetryQueueMissing,
 } from '../../../src/operations/queues/queue-missing.ts'
 import { recoverQueue } from '../../../src/operations/queues/recover.ts'
 import { NOW, pushed } from '../../ledger/harness.ts'
@@ -212,12 +212,14 @@ it('`recover` answers 404 for an unknown queue', async () => {
 
 it('a missing retry queue wakes the relay once for its jobs', async () => {
   const { id } = await pushed(harness.ledger, { queue: 'q' })
-  await harness.plant([{ id, state: 'retryable', attempt: 1, rungMs: 500, dueAt: NOW, outbox: 0 }])
+  await harness.plant([
+    { id, state: 'retryable', attempt: 1, retryQueueMs: 500, dueAt: NOW, outbox: 0 },
+  ])
   stage = onToldBroker(harness, {})
-  const rung = { queue: 'q', delayMs: 500 }
-  await onRungMissing(stage.deps, rung)
+  const retryQueue = { queue: 'q', delayMs: 500 }
+  await onRetryQueueMissing(stage.deps, retryQueue)
   expect(stage.woken).toBe(1)
-  await onRungMissing(stage.deps, rung)
+  await onRetryQueueMissing(stage.deps, retryQueue)
   expect(stage.woken).toBe(1)
 })
 

@@ -32,7 +32,7 @@ const KINDS = {
       url: vhost.url,
       queues: [queue],
       gracePeriod: 0,
-      rungSettleMs: 0,
+      retryQueueSettleMs: 0,
       logger: false,
       handleSignals: false,
     }),

@@ -324,13 +324,13 @@ describe('ojs.control.report', () => {
     },
   )
 
-  const inRung = { decision: 'retry', delay_ms: 5, rung_ms: 5 }
+  const inRetryQueue = { decision: 'retry', delay_ms: 5, rung_ms: 5 }
 
   it.each<[object, boolean]>([
     [{ event: 'failed' }, true],
-    [{ event: 'failed', outcome: { ...inRung, rung_ms: null } }, true],
+    [{ event: 'failed', outcome: { ...inRetryQueue, rung_ms: null } }, true],
     [{ event: 'failed', outcome: 'retry' }, true],
-    [{ event: 'failed', outcome: inRung }, false],
+    [{ event: 'failed', outcome: inRetryQueue }, false],
     [{ event: 'failed', outcome: { decision: 'discard' } }, false],
     [{ event: 'completed', at: 7 }, false],
   ])(
@@ -346,7 +346,7 @@ describe('ojs.control.report', () => {
     [{ job_id: 'j', event: 'completed' }],
     [{ job_id: 'j', attempt: 1, event: 'started', at: 5 }],
     [{ ...failed, outcome: 'retry' }],
-    [{ ...failed, outcome: { ...inRung, rung_ms: 0.5 } }],
+    [{ ...failed, outcome: { ...inRetryQueue, rung_ms: 0.5 } }],
   ])('replaces no event when the stand-in would have to guess: %j', (event) => {
     expect(standIn(event)).toEqual([null])
   })

@@ -50,7 +50,7 @@ export async function startTestGateway(
       ...more,
     })
     // Most tests are about what comes back through a retry queue, and use each retry queue once.
-    const given = { rungSettleMs: 0, ...overrides }
+    const given = { retryQueueSettleMs: 0, ...overrides }
     return startGateway(config, createLogger(config.logLevel), given)
   }
   let gateway: Gateway = await start({})

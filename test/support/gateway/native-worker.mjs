@@ -8,7 +8,7 @@ const worker = new NativeWorker({
   // Longer than any gateway takes: without an answer, the worker would run a job without permission.
   answerTimeoutMs: 10_000,
   logger: false,
-  rungSettleMs: 0,
+  retryQueueSettleMs: 0,
 })
 worker.register('test.job', async ({ job, attempt }) => {
   process.stdout.write(`${JSON.stringify({ id: job.id, attempt })}\n`)

@@ -44,7 +44,7 @@ describe.each(['classic', 'quorum'] as const)(
         queues: [queue],
         queueType,
         gracePeriod: 0,
-        rungSettleMs: 0,
+        retryQueueSettleMs: 0,
         answerTimeoutMs: 10_000,
         logger: false,
         handleSignals: false,
@@ -101,7 +101,7 @@ describe.each(['classic', 'quorum'] as const)(
     })
 
     test('is known, and retried by the gateway, although a native producer enqueued it', async () => {
-      const options = { rungSettleMs: 60_000 }
+      const options = { retryQueueSettleMs: 60_000 }
       await start({ 'test.job': ({ attempt }) => failingOnce(attempt) }, options)
       const producer = new NativeProducer({ url: vhost.url, queueType, logger: false })
       const retry = { initialInterval: 'PT0.1S', backoffCoefficient: 1, jitter: false }
@@ -131,7 +131,7 @@ describe.each(['classic', 'quorum'] as const)(
     })
 
     test('keeps its headers and properties when its retry is left to the gateway', async () => {
-      const options = { rungSettleMs: 60_000 }
+      const options = { retryQueueSettleMs: 60_000 }
       await start({ 'test.job': ({ attempt }) => failingOnce(attempt) }, options)
       const { queue: tap } = await admin.channel.assertQueue('', { exclusive: true })
       await admin.channel.bindQueue(tap, 'ojs.exchange.direct', queue)
@@ -156,7 +156,7 @@ describe.each(['classic', 'quorum'] as const)(
     ])(
       'is retried although it looks %s as if the gateway had enqueued it',
       async (_how, headers) => {
-        const options = { rungSettleMs: 60_000 }
+        const options = { retryQueueSettleMs: 60_000 }
         await start({ 'test.job': ({ attempt }) => failingOnce(attempt) }, options)
         const id = v7()
         const numbers = { timeout_ms: 30_000, max_attempts: 3, retry: SOON }

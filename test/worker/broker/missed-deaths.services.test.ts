@@ -31,7 +31,7 @@ async function renew(queue: string): Promise<void> {
 
 test('a retry whose queue was deleted still runs when a worker declares that retry queue anew', async () => {
   const queue = 'rungs'
-  const rung = `ojs.queue.retry.${queue}.4000`
+  const retryQueue = `ojs.queue.retry.${queue}.4000`
   const retry = { initial_interval: 'PT4S', backoff_coefficient: 1, jitter: false }
   const pushed = async (): Promise<string> =>
     (await gateway.push(queue, { options: { retry } })).body.job.id
@@ -39,8 +39,10 @@ test('a retry whose queue was deleted still runs when a worker declares that ret
   await gateway.fetch([queue], { wait_ms: 10_000 })
   const error = { code: 'x', message: 'x' }
   await gateway.request('POST', '/ojs/v1/workers/nack', { job_id: id, error })
-  await eventually(async () => (await stage.admin.channel.checkQueue(rung)).messageCount === 1)
-  await stage.admin.channel.deleteQueue(rung)
+  await eventually(
+    async () => (await stage.admin.channel.checkQueue(retryQueue)).messageCount === 1,
+  )
+  await stage.admin.channel.deleteQueue(retryQueue)
   const failed = new Set<string>()
   await stage.start(
     { queues: [queue], queueType: 'quorum' },

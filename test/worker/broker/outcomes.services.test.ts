@@ -11,7 +11,7 @@ import {
   ready,
   until,
   untilHeard,
-  untilInRung,
+  untilInRetryQueue,
 } from '../harness.ts'
 
 const { vhost, on } = benchOfFile()
@@ -38,7 +38,7 @@ describe('a failure in a native worker', () => {
         return 'ok'
       },
     })
-    const id = await untilInRung(desk, () => {
+    const id = await untilInRetryQueue(desk, () => {
       seen.length = 0
       return publishJob(on.admin, queue, { envelope: { retry: SOON, x: [1, { y: null }] } })
     })
@@ -68,7 +68,7 @@ describe('a failure in a native worker', () => {
     const traceparent = `00-${'4b'.repeat(16)}-${'a1'.repeat(8)}-01`
     const meta = { traceparent, correlation_id: 'order-1' }
     const retry = { ...SOON, initial_interval: 'PT60S' }
-    await untilInRung(desk, async () => {
+    await untilInRetryQueue(desk, async () => {
       const id = v7()
       const body = { id, type: 'test.job', args: [], meta, retry, tags: ['a', 'b'] }
       const content = Buffer.from(JSON.stringify(body))
@@ -93,7 +93,7 @@ describe('a failure in a native worker', () => {
     // Python takes seconds to start, and the token must still be in the retry queue then.
     const retry = { ...SOON, initial_interval: 'PT60S' }
     const bodyOf = (id: string) => JSON.stringify({ id, type: 'test.job', args: [], retry })
-    const id = await untilInRung(desk, async () => {
+    const id = await untilInRetryQueue(desk, async () => {
       const messageId = v7()
       on.admin.channel.publish('ojs.exchange.direct', queue, Buffer.from(bodyOf(messageId)), {
         messageId,
@@ -194,12 +194,12 @@ describe('a failure in a native worker', () => {
         throw new Refused('no')
       },
     })
-    const rung = `ojs.queue.retry.${queue}.100`
-    await on.admin.channel.assertQueue(rung, { arguments: { 'x-message-ttl': 100 } })
+    const retryQueue = `ojs.queue.retry.${queue}.100`
+    await on.admin.channel.assertQueue(retryQueue, { arguments: { 'x-message-ttl': 100 } })
     const id = await publishJob(on.admin, queue, { envelope: { retry: SOON } })
     await until(desk, id)
     expect(desk.ends(id)[0]?.outcome).toEqual({ decision: 'retry', delay_ms: 100, rung_ms: null })
-    expect(await ready(on.admin, rung)).toBe(0)
+    expect(await ready(on.admin, retryQueue)).toBe(0)
   })
 
   test('by timeout is reported while the handler still runs', async () => {

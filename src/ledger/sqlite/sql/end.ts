@@ -90,8 +90,8 @@ function prepareTerminal(db: Database) {
     ),
     /**
      * See `Ledger.tokenReturned`. The token of a retry that the ledger holds was that of the attempt before:
-     * the next one is not out. If the next token is in a rung (`rung_ms`), only a token ahead of the row's
-     * attempt is that token. `tokenAttempt` null: the token that is out.
+     * the next one is not out. If the next token is in a retry queue (`rung_ms`), only a token ahead of the
+     * row's attempt is that token. `tokenAttempt` null: the token that is out.
      */
     tokenReturned: db.prepare<[id: string, generation: number, tokenAttempt: number | null]>(
       `UPDATE jobs SET token_out = 0

@@ -48,8 +48,8 @@ export type Fenced = [
 
 /**
  * The columns of a start, from the parameters `Start`. The holder has the token, so it is out, and in no
- * rung. A native worker watches the execution timeout itself, so `timeout_at` stays NULL: once past, it
- * would keep the row at the head of the index `jobs_lease` for as long as the job runs.
+ * retry queue. A native worker watches the execution timeout itself, so `timeout_at` stays NULL: once past,
+ * it would keep the row at the head of the index `jobs_lease` for as long as the job runs.
  */
 export function startAs(holder: 'gateway' | 'native'): string {
   const timeoutAt = holder === 'native' ? 'NULL' : 'iif(timeout_ms > 0, ?4 + timeout_ms, NULL)'
@@ -187,14 +187,14 @@ function prepareFailures(db: Database) {
          AND (?4 IS NULL OR worker_id = ?4) AND (?5 IS NULL OR ${LEASE_END} <= ?5)
          AND state = 'active'`
   return {
-    /** `rungMs` null: the ledger holds the job. Only then does `isTokenBack` matter. */
+    /** `retryQueueMs` null: the ledger holds the job. Only then does `isTokenBack` matter. */
     failToRetry: db.prepare<
       [
         ...Fenced,
         nonce: number | null,
         dueAt: number,
         delayMs: number,
-        rungMs: number | null,
+        retryQueueMs: number | null,
         isTokenBack: Flag,
       ],
       RawRow

@@ -53,7 +53,7 @@ export function prepareQueues(db: Database) {
          duration_ms = ?6, waited = ?7, wait_ms = ?8`,
     ),
     removeQueue: db.prepare<[name: string]>('DELETE FROM queues WHERE name = ?'),
-    removeRung: db.prepare<[queue: string, delayMs: number]>(
+    removeRetryQueue: db.prepare<[queue: string, delayMs: number]>(
       'DELETE FROM rungs WHERE queue = ? AND delay_ms = ?',
     ),
     idleQueues: db.prepare<[], { name: string; since: number }>(

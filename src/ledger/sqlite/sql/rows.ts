@@ -12,7 +12,7 @@ const SHORT = `json_object(
   'visibilityTimeoutMs', visibility_timeout_ms, 'timeoutMs', timeout_ms, 'outbox', outbox,
   'tokenOut', json(iif(token_out, 'true', 'false')), 'holder', holder, 'workerId', worker_id,
   'leaseMs', lease_ms, 'leaseExpiresAt', lease_expires_at, 'timeoutAt', timeout_at,
-  'dueAt', due_at, 'rungMs', rung_ms, 'retryDelayMs', retry_delay_ms, 'expiresAt', expires_at,
+  'dueAt', due_at, 'retryQueueMs', rung_ms, 'retryDelayMs', retry_delay_ms, 'expiresAt', expires_at,
   'createdAt', created_at, 'enqueuedAt', enqueued_at, 'activatedAt', activated_at,
   'startedAt', started_at, 'completedAt', completed_at, 'cancelledAt', cancelled_at,
   'discardedAt', discarded_at, 'isDeadLetter', json(iif(dead_letter, 'true', 'false')),

@@ -5,7 +5,7 @@ import {
   type OwedMessage,
   type RowState,
 } from '../../../job/job.ts'
-import type { QueueRecord, Rung } from '../../ledger.ts'
+import type { QueueRecord, RetryQueue } from '../../ledger.ts'
 import { prepareKeptKeys } from '../state/kept-keys.ts'
 import { prepareRecentKeys } from '../state/recent-unique-keys.ts'
 import { prepareCron } from './cron.ts'
@@ -39,7 +39,7 @@ export interface DueRow {
   state: 'retryable' | 'scheduled'
   queue: string
   outbox: number | null
-  rungMs: number | null
+  retryQueueMs: number | null
 }
 
 /** Parameters of `insert` and `insertAgain`. */
@@ -68,7 +68,7 @@ export type NewRow = [
 /** Selects the rows of a queue with `after` < seq <= `upTo`: those that a page of `rearm` may look at. */
 type Span = [queue: string, after: number, upTo: number]
 
-/** A row whose token was in a lost queue or rung. */
+/** A row whose token was in a lost queue or retry queue. */
 export interface WaitingRow extends Pick<JobRow, 'queue' | 'state' | 'holder'> {
   seq: number
 }
@@ -113,7 +113,7 @@ function prepareReads(db: Database) {
     staleCopies: db.prepare<[], { name: string }>(
       'SELECT name FROM queues WHERE stale_copies = 1 ORDER BY seq',
     ),
-    rungs: db.prepare<[], Rung>('SELECT queue, delay_ms AS delayMs FROM rungs'),
+    retryQueues: db.prepare<[], RetryQueue>('SELECT queue, delay_ms AS delayMs FROM rungs'),
     stateCounts: db.prepare<[], CountRow>('SELECT queue, state, count FROM state_counts'),
     /** Counts every row; `stateCounts` must always be equal. */
     recount: db.prepare<[], CountRow>(
@@ -141,7 +141,7 @@ function prepareDueReads(db: Database) {
     ),
     /** `now`: clock time for `retryable`, wall time for `scheduled`. */
     due: db.prepare<[state: DueRow['state'], now: number, limit: number], DueRow>(
-      `SELECT seq, ?2 - due_at AS lateMs, state, queue, outbox, rung_ms AS rungMs FROM jobs
+      `SELECT seq, ?2 - due_at AS lateMs, state, queue, outbox, rung_ms AS retryQueueMs FROM jobs
        WHERE state = ?1 AND due_at IS NOT NULL AND ended_at IS NULL AND due_at <= ?2
        ORDER BY due_at LIMIT ?3`,
     ),
@@ -192,8 +192,10 @@ function prepareEnqueues(db: Database) {
     confirmed: db.prepare<[firstNonce: number, lastNonce: number]>(
       'UPDATE jobs SET outbox = NULL WHERE outbox BETWEEN ?1 AND ?2',
     ),
-    /** The confirm for the rung came after the job was due: the rung has its token after all. */
-    confirmedInRung: db.prepare<[nonce: number, rungMs: number]>(
+    /**
+     * The confirm for the retry queue came after the job was due: the retry queue has its token after all.
+     */
+    confirmedInRetryQueue: db.prepare<[nonce: number, retryQueueMs: number]>(
       'UPDATE jobs SET outbox = NULL, rung_ms = ?2 WHERE outbox = ?1',
     ),
     withdraw: db.prepare<[id: string, nonce: number], { queue: string }>(
@@ -219,7 +221,7 @@ function prepareDue(db: Database) {
        WHERE id = ?1 AND state = 'pending'
        RETURNING ${JOB_COLUMNS}`,
     ),
-    /** `nonce` null: the token waits in a rung, and comes by itself. */
+    /** `nonce` null: the token waits in a retry queue, and comes by itself. */
     promote: db.prepare<[seq: number, now: number, nonce: number | null], RawRow>(
       `UPDATE jobs SET state = 'available', enqueued_at = ?2, due_at = NULL, token_out = 1,
          outbox = ?3, rung_ms = iif(?3 IS NULL, rung_ms, NULL)
@@ -232,7 +234,7 @@ function prepareDue(db: Database) {
   }
 }
 
-/** Statements for a queue or a rung that is gone from the broker. */
+/** Statements for a queue or a retry queue that is gone from the broker. */
 function prepareLost(db: Database) {
   const live = `SELECT seq, queue, state, holder FROM jobs INDEXED BY jobs_live
        WHERE queue = ?1 AND ended_at IS NULL AND seq > ?2 AND seq <= ?3`
@@ -245,8 +247,9 @@ function prepareLost(db: Database) {
     ),
     /**
      * The rows of a lost queue whose token was in it, oldest first. A retry's token counts as in the queue if
-     * it left its rung by `leftBy`. `available` includes rows whose token a native worker still has after its
-     * lease: that delivery went with the queue. `active` finds leases that began after `handOverQueue` ran.
+     * it left its retry queue by `leftBy`. `available` includes rows whose token a native worker still has
+     * after its lease: that delivery went with the queue. `active` finds leases that began after
+     * `handOverQueue` ran.
      */
     rearmable: db.prepare<[...Span, limit: number, leftBy: number], WaitingRow>(
       `${live}
@@ -267,8 +270,8 @@ function prepareLost(db: Database) {
          AND enqueued_at > ?5 AND enqueued_at <= ?6
        ORDER BY seq LIMIT ?4`,
     ),
-    /** The rows whose token was in a lost rung, or is owed to it. */
-    rearmableOfRung: db.prepare<[...Span, limit: number, rungMs: number], WaitingRow>(
+    /** The rows whose token was in a lost retry queue, or is owed to it. */
+    rearmableOfRetryQueue: db.prepare<[...Span, limit: number, retryQueueMs: number], WaitingRow>(
       `${live}
          AND rung_ms = ?5 AND (state = 'retryable' OR state = 'available' AND outbox IS NULL)
        ORDER BY seq LIMIT ?4`,
@@ -294,7 +297,7 @@ function prepareLost(db: Database) {
          WHERE ${LEASED} AND queue = ?1 AND seq <= ?2
            AND state = 'active' AND holder IN ('gateway', 'native'))`,
     ),
-    /** Ended rows stop waiting for a token in the lost queue. With `due_at` ahead, it is in a rung. */
+    /** Ended rows stop waiting for a token in the lost queue. With `due_at` ahead, it is in a retry queue. */
     forgetStrays: db.prepare<[...Span, now: number]>(
       `UPDATE jobs SET token_out = 0 WHERE seq IN (
          SELECT seq FROM jobs INDEXED BY jobs_stray
@@ -307,8 +310,10 @@ function prepareLost(db: Database) {
        WHERE queue = ?1 AND ended_at IS NOT NULL AND token_out = 1 AND seq > ?2 AND seq <= ?3
        ORDER BY seq LIMIT 1 OFFSET ?4`,
     ),
-    /** Ended rows whose token went to the lost rung. It was still there if its `due_at` is after `now`. */
-    forgetRungStrays: db.prepare<[...Span, rungMs: number, now: number]>(
+    /**
+     * Ended rows whose token went to the lost retry queue. It was still there if its `due_at` is after `now`.
+     */
+    forgetRetryQueueStrays: db.prepare<[...Span, retryQueueMs: number, now: number]>(
       `UPDATE jobs SET token_out = iif(due_at > ?5, 0, 1), due_at = NULL, rung_ms = NULL
        WHERE seq IN (
          SELECT seq FROM jobs INDEXED BY jobs_stray
@@ -323,7 +328,7 @@ function prepareBookkeeping(db: Database) {
     recordQueue: db.prepare<[name: string, createdAt: number]>(
       'INSERT INTO queues (name, created_at) VALUES (?, ?) ON CONFLICT (name) DO NOTHING',
     ),
-    recordRung: db.prepare<[queue: string, delayMs: number]>(
+    recordRetryQueue: db.prepare<[queue: string, delayMs: number]>(
       'INSERT INTO rungs (queue, delay_ms) VALUES (?, ?) ON CONFLICT DO NOTHING',
     ),
     marker: db.prepare<[name: string], { marker: string | null }>(

@@ -1,5 +1,5 @@
-import { rungKey } from '../../../job/retry/backoff.ts'
-import type { QueueRecord, Rung } from '../../ledger.ts'
+import { retryQueueKey } from '../../../job/retry/backoff.ts'
+import type { QueueRecord, RetryQueue } from '../../ledger.ts'
 import type { Companion } from '../commit/committed-state.ts'
 import { Notes } from '../commit/committed-state.ts'
 import type { Statements } from '../sql/statements.ts'
@@ -100,12 +100,16 @@ export function queueRegister({
   })
 }
 
-/** Every rung that was declared, by `rungKey`. */
-export function rungRegister({ rungs, recordRung, removeRung }: Statements): Register<Rung> {
+/** Every retry queue that was declared, by `retryQueueKey`. */
+export function retryQueueRegister({
+  retryQueues,
+  recordRetryQueue,
+  removeRetryQueue,
+}: Statements): Register<RetryQueue> {
   return new Register({
-    records: rungs.all(),
-    keyOf: ({ queue, delayMs }) => rungKey(queue, delayMs),
-    insert: ({ queue, delayMs }) => recordRung.run(queue, delayMs),
-    remove: ({ queue, delayMs }) => removeRung.run(queue, delayMs),
+    records: retryQueues.all(),
+    keyOf: ({ queue, delayMs }) => retryQueueKey(queue, delayMs),
+    insert: ({ queue, delayMs }) => recordRetryQueue.run(queue, delayMs),
+    remove: ({ queue, delayMs }) => removeRetryQueue.run(queue, delayMs),
   })
 }

@@ -1,8 +1,8 @@
 import type { JobRow } from '../../../job/job.ts'
-import type { QueueRecord, Rung } from '../../ledger.ts'
+import type { QueueRecord, RetryQueue } from '../../ledger.ts'
 import type { Companion } from '../commit/committed-state.ts'
 import type { Statements } from '../sql/statements.ts'
-import { queueRegister, type Register, rungRegister } from './append-only-table.ts'
+import { queueRegister, type Register, retryQueueRegister } from './append-only-table.ts'
 import { KeptKeys } from './kept-keys.ts'
 import { MovedDebts } from './moved-nonces.ts'
 import { OutboxNonces } from './outbox-nonces.ts'
@@ -20,7 +20,7 @@ export interface Store {
   readonly counter: StateCounter
   readonly queues: Register<QueueRecord>
   readonly nonces: OutboxNonces
-  readonly rungs: Register<Rung>
+  readonly retryQueues: Register<RetryQueue>
   readonly stale: StaleCopies
   readonly tombstones: Tombstones
   readonly pauses: PauseStates
@@ -31,7 +31,9 @@ export interface Store {
   /** Nonces that RabbitMQ has confirmed, until the commit that clears them from their rows. */
   readonly confirming: Set<number>
   readonly moved: MovedDebts
-  /** Wall time, ms: the job of a step that begins may be scheduled, and the holder of a unique key expired. */
+  /**
+   * Wall time, ms: the job of a step that begins may be scheduled, and the holder of a unique key expired.
+   */
   wall(): number
   /** Where retention goes on, for each kind of ended rows: the `ended_at` from which the next batch looks. */
   readonly pruned: Map<object, number>
@@ -48,7 +50,7 @@ export function openStore(
     counter: new StateCounter(statements),
     queues: queueRegister(statements),
     nonces: new OutboxNonces(statements),
-    rungs: rungRegister(statements),
+    retryQueues: retryQueueRegister(statements),
     stale: new StaleCopies(statements),
     tombstones: new Tombstones(statements),
     pauses: new PauseStates(statements),

@@ -55,15 +55,16 @@ export class Confirms {
   }
 
   /**
-   * Clears the new nonce as well, of a job that came due while its token was on the way into the rung: that
-   * token is enough. Not if the rung was lost meanwhile.
+   * Clears the new nonce as well, of a job that came due while its token was on the way into the retry queue:
+   * that token is enough. Not if the retry queue was lost meanwhile.
    */
   #addMoved(before: number, debt: MovedDebt): void {
     const { moved, statements, confirming } = this.#store
-    const { outbox, rung } = debt
+    const { outbox, retryQueue } = debt
     confirming.add(outbox)
     this.#writeLater([outbox], () => {
-      if (moved.get(before) === debt) statements.confirmedInRung.run(outbox, rung.delayMs)
+      if (moved.get(before) === debt)
+        statements.confirmedInRetryQueue.run(outbox, retryQueue.delayMs)
     })
   }
 

@@ -20,14 +20,14 @@ export function promoteDue(store: Store, now: number, wall: number, limit: numbe
   const rows = [...due.all('retryable', now, limit), ...due.all('scheduled', wall, limit)]
   const first = rows.sort((a, b) => b.lateMs - a.lateMs).slice(0, limit)
   return pageOf(first, (row) => {
-    const { seq, state, queue, rungMs } = row
+    const { seq, state, queue, retryQueueMs } = row
     const nonce = store.nonces.next()
     const before = unconfirmed(store, row)
-    if (before !== null && rungMs !== null) {
-      store.moved.add(before, { rung: { queue, delayMs: rungMs }, outbox: nonce })
+    if (before !== null && retryQueueMs !== null) {
+      store.moved.add(before, { retryQueue: { queue, delayMs: retryQueueMs }, outbox: nonce })
     }
-    const isInRung = before === null && rungMs !== null
-    const job = changed(store.statements.promote.get(seq, now, isInRung ? null : nonce))
+    const isInRetryQueue = before === null && retryQueueMs !== null
+    const job = changed(store.statements.promote.get(seq, now, isInRetryQueue ? null : nonce))
     store.counter.moved(queue, state, 'available')
     return job
   })
@@ -40,7 +40,7 @@ function unconfirmed({ confirming }: Store, { outbox }: DueRow): number | null {
 
 /**
  * Gives nonces to schedules whose token RabbitMQ's delay plugin is to hold from now on (`IN_EXCHANGE`). As
- * with tokens in rungs, no further token is owed when the job is due.
+ * with tokens in retry queues, no further token is owed when the job is due.
  */
 export async function sendAhead(
   access: Access,
@@ -116,7 +116,7 @@ async function expireEach(
 
 function expireOne(store: Store, row: JobRow, { now }: ExpireTerms): Expired {
   // A job that the ledger held until its time has no token out.
-  const isHeld = row.state !== 'available' && row.rungMs === null && row.outbox === null
+  const isHeld = row.state !== 'available' && row.retryQueueMs === null && row.outbox === null
   const job = expireJob(store, row, now, { tokenOut: row.tokenOut && !isHeld })
   return { job, isTokenOwed: isTokenOwed(store, row) }
 }

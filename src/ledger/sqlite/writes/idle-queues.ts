@@ -43,12 +43,13 @@ export class SqliteIdleQueues implements IdleQueues {
   }
 
   async forget(queue: string): Promise<boolean> {
-    const { counter, queues, rungs, statements, traffic } = this.#store
+    const { counter, queues, retryQueues, statements, traffic } = this.#store
     const isForgotten = await this.#access.writeMany(2, () => {
       const record = queues.all().find(({ name }) => name === queue)
       if (record === undefined || onlyRow(statements.isQueueUsed.get(queue)).isUsed) return false
       queues.remove(record)
-      for (const rung of rungs.all()) if (rung.queue === queue) rungs.remove(rung)
+      for (const retryQueue of retryQueues.all())
+        if (retryQueue.queue === queue) retryQueues.remove(retryQueue)
       counter.forget(queue)
       return true
     })

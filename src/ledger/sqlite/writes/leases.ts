@@ -71,10 +71,10 @@ function runFailure(
   const fenced: Fenced = [id, generation, attempt, workerId, overdueAt, error, errors]
   switch (change.to) {
     case 'retryable': {
-      const { dueAt, delayMs, rungMs, isTokenBack } = change
-      const outbox = rungMs === null ? null : nonces.next()
+      const { dueAt, delayMs, retryQueueMs, isTokenBack } = change
+      const outbox = retryQueueMs === null ? null : nonces.next()
       const isBack = isTokenBack ? 1 : 0
-      return statements.failToRetry.get(...fenced, outbox, dueAt, delayMs, rungMs, isBack)
+      return statements.failToRetry.get(...fenced, outbox, dueAt, delayMs, retryQueueMs, isBack)
     }
     case 'available':
       return statements.failToAvailable.get(...fenced, nonces.next())

@@ -9,7 +9,7 @@ import {
   type ReportedEvent,
   type Said,
 } from '../../../job/native/report.ts'
-import { rungKey } from '../../../job/retry/backoff.ts'
+import { retryQueueKey } from '../../../job/retry/backoff.ts'
 import { recordEnd, recordLateFailure } from '../../../job/retry/failure.ts'
 import type { ReportResult, ReportTerms } from '../../native.ts'
 import type { Fenced } from '../sql/lease.ts'
@@ -216,8 +216,8 @@ function noteSettled(store: Store, event: ReportedEvent, said: Ended, row: JobSt
   const { generation, attempt } = event
   const isOfRow = (generation ?? row.generation) === row.generation && attempt >= row.attempt
   const outcome = said.event === 'failed' ? said.outcome : null
-  const isInRung = outcome?.decision === 'retry' && outcome.rung_ms != null
-  if (!row.tokenOut || !isOfRow || isInRung) return
+  const isInRetryQueue = outcome?.decision === 'retry' && outcome.rung_ms != null
+  if (!row.tokenOut || !isOfRow || isInRetryQueue) return
   if (!isTerminal(row.state)) leaveToLedger(store, event, row)
   else if (outcome?.decision !== 'discard') noteAcknowledged(store, row, attempt)
   // The worker nacks its delivery, which makes the copy.
@@ -294,11 +294,12 @@ function fail(
   const fence: Fenced = [id, generation, attempt, null, null, error, errors]
   if (!isCounted) store.traffic.failed(queue, now)
   if (plan.to === 'retryable') {
-    const { dueAt, delayMs, rungMs } = plan
-    // If this rung is lost one day, it must be known, or the token that the worker put there is lost too.
-    if (rungMs !== null) recordRung(store, queue, rungMs)
-    // Nothing is owed: the token is in the rung, or the ledger holds the job until it is due.
-    const job = changed(statements.failToRetry.get(...fence, null, dueAt, delayMs, rungMs, 1))
+    const { dueAt, delayMs, retryQueueMs } = plan
+    // If this retry queue is lost one day, it must be known, or the token that the worker put there is lost
+    // too.
+    if (retryQueueMs !== null) recordRetryQueue(store, queue, retryQueueMs)
+    // Nothing is owed: the token is in the retry queue, or the ledger holds the job until it is due.
+    const job = changed(statements.failToRetry.get(...fence, null, dueAt, delayMs, retryQueueMs, 1))
     store.counter.moved(queue, 'active', 'retryable')
     return { job, isCounted }
   }
@@ -312,13 +313,13 @@ function fail(
   return { job, isCounted }
 }
 
-/** Twice the default of OJS_MAX_RUNGS. A bound, because workers name these rungs. */
+/** Twice the default of OJS_MAX_RUNGS. A bound, because workers name these retry queues. */
 const MAX_RECORDED_RUNGS = 2_000
 
-function recordRung(store: Store, queue: string, delayMs: number): void {
-  const isKnown = store.rungs.has(rungKey(queue, delayMs))
-  if (isKnown || store.rungs.all().length >= MAX_RECORDED_RUNGS) return
-  store.rungs.record({ queue, delayMs })
+function recordRetryQueue(store: Store, queue: string, delayMs: number): void {
+  const isKnown = store.retryQueues.has(retryQueueKey(queue, delayMs))
+  if (isKnown || store.retryQueues.all().length >= MAX_RECORDED_RUNGS) return
+  store.retryQueues.record({ queue, delayMs })
 }
 
 /** Fills in the error of an attempt that was recorded without a report. Changes nothing but that record. */

@@ -1,4 +1,4 @@
-import type { Rung } from '../../ledger.ts'
+import type { RetryQueue } from '../../ledger.ts'
 import type { Access } from '../commit/access.ts'
 import { onlyRow } from '../sql/driver.ts'
 import type { WaitingRow } from '../sql/statements.ts'
@@ -9,8 +9,8 @@ export const REARM_PAGE = 1000
 const MAX_LOOKED_AT = 10_000
 
 /**
- * How far a broker's clock may be ahead of ours. A retry that is due within this time may have left its rung.
- * The token of a later retry is still there, and a native worker would run a second one as well.
+ * How far a broker's clock may be ahead of ours. A retry that is due within this time may have left its retry
+ * queue. The token of a later retry is still there, and a native worker would run a second one as well.
  */
 const DRIFT_MS = 60_000
 
@@ -44,7 +44,7 @@ export async function inPages(
 /**
  * Does one page of a lost queue: each `available` row gets a new outbox nonce, in order of arrival, so that
  * the relay publishes in that order. A retry that is due or soon will be is held by the ledger from now on,
- * because its token may have left its rung just before the loss.
+ * because its token may have left its retry queue just before the loss.
  */
 function rearmPage(
   store: Store,
@@ -97,42 +97,52 @@ export async function rearmQueue(
   return rearmed
 }
 
-/** See `Ledger.rearmRung`. Returns how many jobs the ledger holds instead of the rung. */
-export async function rearmRung(
+/** See `Ledger.rearmRetryQueue`. Returns how many jobs the ledger holds instead of the retry queue. */
+export async function rearmRetryQueue(
   access: Access,
   store: Store,
-  rung: Rung,
+  retryQueue: RetryQueue,
   now: number,
 ): Promise<number> {
-  const rearmed = await inPages(access, (cursor) => rearmRungPage(store, rung, cursor))
-  await inPages(access, (cursor) => forgetRungPage(store, rung, now, cursor))
+  const rearmed = await inPages(access, (cursor) => rearmRetryQueuePage(store, retryQueue, cursor))
+  await inPages(access, (cursor) => forgetRetryQueuePage(store, retryQueue, now, cursor))
   return rearmed
 }
 
-/** Does one page of the rows whose token was in the lost rung, or is owed to it. */
-function rearmRungPage(store: Store, rung: Rung, cursor: RearmCursor | null): RearmedPage {
-  const span = spanOf(store, rung.queue, cursor)
-  const { rearmableOfRung } = store.statements
-  store.moved.forgetRung(rung)
-  const rows = rearmableOfRung.all(rung.queue, span.after, span.to, REARM_PAGE, rung.delayMs)
-  // `isTokenGone` false: a token of these rows that a native worker has had left the rung before the loss.
-  // RabbitMQ still has that delivery, in the job queue.
+/** Does one page of the rows whose token was in the lost retry queue, or is owed to it. */
+function rearmRetryQueuePage(
+  store: Store,
+  retryQueue: RetryQueue,
+  cursor: RearmCursor | null,
+): RearmedPage {
+  const span = spanOf(store, retryQueue.queue, cursor)
+  const { rearmableOfRetryQueue } = store.statements
+  store.moved.forgetRetryQueue(retryQueue)
+  const rows = rearmableOfRetryQueue.all(
+    retryQueue.queue,
+    span.after,
+    span.to,
+    REARM_PAGE,
+    retryQueue.delayMs,
+  )
+  // `isTokenGone` false: a token of these rows that a native worker has had left the retry queue before the
+  // loss. RabbitMQ still has that delivery, in the job queue.
   for (const row of rows) rearmRow(store, row, { isOwed: true, isTokenGone: false })
   return { rearmed: rows.length, next: nextOf(rows, span) }
 }
 
 /**
- * Does one page of the lost rung's ended rows: their tokens cannot come out any more. A token that was due
- * may have come out before; it counts as being in the job queue.
+ * Does one page of the lost retry queue's ended rows: their tokens cannot come out any more. A token that was
+ * due may have come out before; it counts as being in the job queue.
  */
-function forgetRungPage(
+function forgetRetryQueuePage(
   store: Store,
-  { queue, delayMs }: Rung,
+  { queue, delayMs }: RetryQueue,
   now: number,
   cursor: RearmCursor | null,
 ): RearmedPage {
   const { after, to, upTo } = spanOf(store, queue, cursor, 'strayAfter')
-  store.statements.forgetRungStrays.run(queue, after, to, delayMs, now)
+  store.statements.forgetRetryQueueStrays.run(queue, after, to, delayMs, now)
   return { rearmed: 0, next: to < upTo ? { after: to, upTo } : null }
 }
 
