@@ -41,7 +41,7 @@ interface Waiting {
  */
 export class Reporter {
   readonly #deps: ReporterDeps
-  readonly #lanes = new Map<string, Lane>()
+  readonly #publishChannels = new Map<string, PublishChannel>()
   readonly #givingUp = new AbortController()
 
   constructor(deps: ReporterDeps) {
@@ -52,7 +52,7 @@ export class Reporter {
 
   /** Adds a `started` event: sent within 50 ms, or not at all if the same execution ends first. */
   started(queue: string, key: string, text: string): void {
-    this.#lane(queue).addStart(key, text)
+    this.#publishChannel(queue).addStart(key, text)
   }
 
   /**
@@ -61,30 +61,32 @@ export class Reporter {
    * makes unnecessary.
    */
   report(queue: string, key: string, text: string, isStart = false): Promise<ReportOutcome> {
-    return this.#lane(queue).add(key, text, isStart)
+    return this.#publishChannel(queue).add(key, text, isStart)
   }
 
   /** Sends all waiting events now. */
   flush(): void {
-    for (const lane of this.#lanes.values()) lane.flush()
+    for (const publishChannel of this.#publishChannels.values()) publishChannel.flush()
   }
 
   /** Sends all events. Resolves when all are confirmed, or at the deadline; sends nothing after that. */
   async stop(deadline: AbortSignal): Promise<void> {
     const giveUp = () => this.#givingUp.abort()
     if (deadline.aborted) giveUp()
-    const drained = Promise.all([...this.#lanes.values()].map((lane) => lane.drain()))
+    const drained = Promise.all(
+      [...this.#publishChannels.values()].map((publishChannel) => publishChannel.drain()),
+    )
     await untilDeadline(drained, deadline)
     giveUp()
   }
 
-  #lane(queue: string): Lane {
-    let lane = this.#lanes.get(queue)
-    if (!lane) {
-      lane = new Lane((batch) => this.#send(queue, batch))
-      this.#lanes.set(queue, lane)
+  #publishChannel(queue: string): PublishChannel {
+    let publishChannel = this.#publishChannels.get(queue)
+    if (!publishChannel) {
+      publishChannel = new PublishChannel((batch) => this.#send(queue, batch))
+      this.#publishChannels.set(queue, publishChannel)
     }
-    return lane
+    return publishChannel
   }
 
   /** Sends a message until it is confirmed. Until then the worker keeps its deliveries: nothing is lost. */
@@ -117,7 +119,7 @@ export class Reporter {
 export type ReportOutcome = 'reported' | 'given-up' | 'too-large'
 
 /** The reports of one queue. The gateway gets them in this order, except for repeated ones. */
-class Lane {
+class PublishChannel {
   readonly #send: (batch: readonly Waiting[]) => Promise<ReportOutcome>
   /** `started` events that wait, by execution. */
   readonly #starts = new Map<string, string>()

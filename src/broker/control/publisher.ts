@@ -28,7 +28,7 @@ const NOT_SENT = { shared: 'not-exclusive', missing: 'returned', unknown: 'refus
 const MAX_WAITING_BYTES = partOfHeap(1 / 32, 32 * 1024 * 1024)
 
 export interface ControlPublisherDeps
-  extends Omit<PublisherDeps, 'laneCounts' | 'onReturned' | 'onUnanswered'> {
+  extends Omit<PublisherDeps, 'channelCounts' | 'onReturned' | 'onUnanswered'> {
   /** For answers to direct reply addresses; not started yet. */
   reply: Connection
   /** For looking at the queues of askers. */
@@ -69,7 +69,7 @@ export class ControlPublisher {
     this.#answerMs = deps.answerMs ?? ANSWER_MS
     // An answer is returned when nobody waits for it: there is nothing to declare.
     const overrides = {
-      laneCounts: { jobs: 0, others: 1 },
+      channelCounts: { jobs: 0, others: 1 },
       onReturned: () => {},
       onUnanswered: () => {},
     }

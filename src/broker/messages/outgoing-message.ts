@@ -2,7 +2,7 @@
 import type { Options } from 'amqplib'
 
 /** Which channels may carry a message: `jobs` to job and control queues, `others` to everything else. */
-export type LaneGroup = 'jobs' | 'others'
+export type ChannelGroup = 'jobs' | 'others'
 
 export interface Outgoing {
   /** `message_id`: the only thing by which a return identifies its publish. */
@@ -13,7 +13,7 @@ export interface Outgoing {
   routingKey: string
   /** The retry queue that the message goes to; null: to where the queue itself is consumed. */
   retryQueueMs: number | null
-  group: LaneGroup
+  group: ChannelGroup
   content: Buffer
   options: Options.Publish
 }

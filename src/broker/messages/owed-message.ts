@@ -5,7 +5,7 @@ import type { Unusable } from '../broker.ts'
 import type { Names } from '../names.ts'
 import type { BrokerDeps } from '../options.ts'
 import { shortText, tokenOf } from './job-message.ts'
-import type { LaneGroup, Outgoing } from './outgoing-message.ts'
+import type { ChannelGroup, Outgoing } from './outgoing-message.ts'
 
 /** As `outgoingOf`, with the time of `clock`. Null: it cannot be built, which is a bug, and was logged. */
 export function outgoingOrNull(
@@ -84,7 +84,7 @@ function outgoing(
   exchange: string,
   routingKey: string,
   retryQueueMs: number | null,
-  group: LaneGroup,
+  group: ChannelGroup,
 ): Outgoing {
   const { content, options } = tokenOf(row)
   return {

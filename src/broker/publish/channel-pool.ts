@@ -2,13 +2,16 @@ import type { Clock } from '../../clock.ts'
 import type { Logger } from '../../logger.ts'
 import type { Connection } from '../connection/connection.ts'
 import { isInTime } from '../connection/reconnect.ts'
-import type { LaneGroup, Outgoing } from '../messages/outgoing-message.ts'
+import type { ChannelGroup, Outgoing } from '../messages/outgoing-message.ts'
 import { UNWRITTEN_MS } from '../topology/entity.ts'
-import type { Publication, PublishLane } from './publish-channel.ts'
+import type { Publication, PublishChannel } from './publish-channel.ts'
 
 /** Channels for job queues, and for retry and dead letter queues (always quorum). */
-const LANES: Readonly<Record<LaneGroup, number>> = { jobs: 4, others: 2 }
-/** Most replaced lanes that still await confirms. More would not help when RabbitMQ confirms nothing. */
+const LANES: Readonly<Record<ChannelGroup, number>> = { jobs: 4, others: 2 }
+/**
+ * Most replaced publish channels that still await confirms. More would not help when RabbitMQ confirms
+ * nothing.
+ */
 const MAX_RETIRED = 16
 /** Most destinations under suspicion, and how many of them may have their own channel at a time. */
 const MAX_SUSPECTS = 1_000
@@ -19,7 +22,7 @@ const MIN_OPEN_MS = 5_000
 
 type Destination = Pick<Outgoing, 'exchange' | 'routingKey'>
 
-export interface LanesDeps {
+export interface ChannelPoolDeps {
   connection: Connection
   clock: Clock
   logger: Logger
@@ -27,7 +30,7 @@ export interface LanesDeps {
   /** How long a publish may wait for its confirm. */
   timeoutMs: number
   /** `isProbe`: one publish at a time, until one is confirmed in time. */
-  newLane(kind: { isProbe: boolean }): PublishLane
+  newPublishChannel(kind: { isProbe: boolean }): PublishChannel
 }
 
 /**
@@ -39,41 +42,41 @@ export interface LanesDeps {
  * destination that was not confirmed gets a channel of its own, until a publish to it is confirmed in time
  * again.
  */
-export class Lanes {
-  readonly #deps: LanesDeps
-  readonly #lanes: Record<LaneGroup, PublishLane[]>
-  readonly #retired = new Set<PublishLane>()
-  /** When each lane that replaced another was created, by `clock`. */
-  readonly #renewedAt = new WeakMap<PublishLane, number>()
-  /** The probe lane of each suspected destination; null until there is something to publish. */
-  readonly #suspects = new Map<string, PublishLane | null>()
-  #ownLanes = 0
+export class ChannelPool {
+  readonly #deps: ChannelPoolDeps
+  readonly #publishChannels: Record<ChannelGroup, PublishChannel[]>
+  readonly #retired = new Set<PublishChannel>()
+  /** When each publish channel that replaced another was created, by `clock`. */
+  readonly #renewedAt = new WeakMap<PublishChannel, number>()
+  /** The probe publish channel of each suspected destination; null until there is something to publish. */
+  readonly #suspects = new Map<string, PublishChannel | null>()
+  #ownChannels = 0
   /** When these destinations were declared, by `clock`; oldest first. */
   readonly #new = new Map<string, number>()
 
-  constructor(deps: LanesDeps) {
+  constructor(deps: ChannelPoolDeps) {
     this.#deps = deps
-    const lanes = (count: number) =>
-      Array.from({ length: count }, () => deps.newLane({ isProbe: false }))
+    const publishChannels = (count: number) =>
+      Array.from({ length: count }, () => deps.newPublishChannel({ isProbe: false }))
     const { jobs, others } = deps.count ?? LANES
-    this.#lanes = { jobs: lanes(jobs), others: lanes(others) }
+    this.#publishChannels = { jobs: publishChannels(jobs), others: publishChannels(others) }
     deps.connection.listen({
       up: () => {
-        for (const lane of this.#shared) void lane.open()
-        // Publishes to these came while there was no connection to open their lanes on.
-        for (const lane of this.#suspects.values()) void lane?.open()
+        for (const publishChannel of this.#shared) void publishChannel.open()
+        // Publishes to these came while there was no connection to open their publish channels on.
+        for (const publishChannel of this.#suspects.values()) void publishChannel?.open()
       },
       down: () => this.#closeAll(),
     })
   }
 
-  /** True when every shared lane is open; nothing can be published before. */
+  /** True when every shared publish channel is open; nothing can be published before. */
   get isOpen(): boolean {
-    return this.#shared.every((lane) => lane.isOpen)
+    return this.#shared.every((publishChannel) => publishChannel.isOpen)
   }
 
-  laneFor(message: Outgoing): PublishLane {
-    return this.#suspects.size > 0 ? this.#laneOfSuspect(message) : this.#sharedLane(message)
+  channelFor(message: Outgoing): PublishChannel {
+    return this.#suspects.size > 0 ? this.#channelOfSuspect(message) : this.#sharedChannel(message)
   }
 
   /** A queue is about to be declared: if the connection ends soon, it may come back without a leader. */
@@ -86,27 +89,27 @@ export class Lanes {
   onAnswered(publication: Publication): void {
     if (this.#suspects.size === 0) return
     const key = keyOf(publication)
-    const lane = this.#suspects.get(key)
-    if (lane === undefined) return
+    const publishChannel = this.#suspects.get(key)
+    if (publishChannel === undefined) return
     this.#suspects.delete(key)
-    if (lane === null) return
-    this.#ownLanes -= 1
-    this.#retire(lane)
+    if (publishChannel === null) return
+    this.#ownChannels -= 1
+    this.#retire(publishChannel)
   }
 
   /** RabbitMQ has not answered in time. */
   onOverdue(publication: Publication): void {
-    const { lane, isSent } = publication
-    lane?.giveUp(publication)
-    if (!lane || !isSent) return
+    const { publishChannel, isSent } = publication
+    publishChannel?.giveUp(publication)
+    if (!publishChannel || !isSent) return
     this.#suspect(keyOf(publication))
-    const lanes = this.#groupOf(lane)
-    if (!lanes || !this.#mayReplace(lane)) return
+    const publishChannels = this.#groupOf(publishChannel)
+    if (!publishChannels || !this.#mayReplace(publishChannel)) return
     this.#deps.logger.warn(
       {},
       'RabbitMQ does not confirm a message in time; other queues of its channel get a new channel',
     )
-    void this.#replace(lane, lanes)
+    void this.#replace(publishChannel, publishChannels)
   }
 
   /**
@@ -115,11 +118,12 @@ export class Lanes {
    * such a channel publishes, even when it is empty (3.10.8). Hence the new channel, which learns the present
    * state at once.
    */
-  onRefused({ lane }: Publication): void {
-    const lanes = lane && this.#groupOf(lane)
-    if (!lanes || !this.#mayReplace(lane)) return
-    const ageMs = this.#deps.clock.now() - (this.#renewedAt.get(lane) ?? Number.NEGATIVE_INFINITY)
-    if (ageMs >= this.#deps.timeoutMs) void this.#replace(lane, lanes)
+  onRefused({ publishChannel }: Publication): void {
+    const publishChannels = publishChannel && this.#groupOf(publishChannel)
+    if (!publishChannels || !this.#mayReplace(publishChannel)) return
+    const ageMs =
+      this.#deps.clock.now() - (this.#renewedAt.get(publishChannel) ?? Number.NEGATIVE_INFINITY)
+    if (ageMs >= this.#deps.timeoutMs) void this.#replace(publishChannel, publishChannels)
   }
 
   /** The next publish to this destination goes through a channel of its own. */
@@ -133,58 +137,64 @@ export class Lanes {
     for (const [key, at] of this.#new) if (at < before) this.#new.delete(key)
   }
 
-  get #shared(): PublishLane[] {
-    return [...this.#lanes.jobs, ...this.#lanes.others]
+  get #shared(): PublishChannel[] {
+    return [...this.#publishChannels.jobs, ...this.#publishChannels.others]
   }
 
   /** FNV-1a; names are short. */
-  #sharedLane({ group, routingKey }: Outgoing): PublishLane {
+  #sharedChannel({ group, routingKey }: Outgoing): PublishChannel {
     let hash = 0x811c9dc5
     for (let i = 0; i < routingKey.length; i++) {
       hash = Math.imul(hash ^ routingKey.charCodeAt(i), 0x01000193)
     }
-    const lanes = this.#lanes[group]
-    const lane = lanes[(hash >>> 0) % lanes.length]
-    if (!lane) throw new Error('a publisher has lanes')
-    return lane
+    const publishChannels = this.#publishChannels[group]
+    const publishChannel = publishChannels[(hash >>> 0) % publishChannels.length]
+    if (!publishChannel) throw new Error('a publisher has publish channels')
+    return publishChannel
   }
 
-  #laneOfSuspect(message: Outgoing): PublishLane {
+  #channelOfSuspect(message: Outgoing): PublishChannel {
     const key = keyOf(message)
-    const ownLane = this.#suspects.get(key)
-    if (ownLane) return ownLane
-    if (ownLane === undefined || this.#ownLanes >= MAX_OWN_LANES) return this.#sharedLane(message)
-    const lane = this.#deps.newLane({ isProbe: true })
-    this.#suspects.set(key, lane)
-    this.#ownLanes += 1
-    void lane.open()
-    return lane
+    const ownChannel = this.#suspects.get(key)
+    if (ownChannel) return ownChannel
+    if (ownChannel === undefined || this.#ownChannels >= MAX_OWN_LANES)
+      return this.#sharedChannel(message)
+    const publishChannel = this.#deps.newPublishChannel({ isProbe: true })
+    this.#suspects.set(key, publishChannel)
+    this.#ownChannels += 1
+    void publishChannel.open()
+    return publishChannel
   }
 
-  #groupOf(lane: PublishLane): PublishLane[] | undefined {
-    return [this.#lanes.jobs, this.#lanes.others].find((lanes) => lanes.includes(lane))
+  #groupOf(publishChannel: PublishChannel): PublishChannel[] | undefined {
+    return [this.#publishChannels.jobs, this.#publishChannels.others].find((publishChannels) =>
+      publishChannels.includes(publishChannel),
+    )
   }
 
-  #mayReplace(lane: PublishLane): boolean {
-    return !lane.isHeld && this.#retired.size < MAX_RETIRED
+  #mayReplace(publishChannel: PublishChannel): boolean {
+    return !publishChannel.isHeld && this.#retired.size < MAX_RETIRED
   }
 
-  /** Moves the waiting publishes to a new lane; those already sent may still be answered in the old one. */
-  async #replace(lane: PublishLane, lanes: PublishLane[]): Promise<void> {
-    lane.hold()
-    const fresh = this.#deps.newLane({ isProbe: false })
+  /**
+   * Moves the waiting publishes to a new publish channel; those already sent may still be answered in the old
+   * one.
+   */
+  async #replace(publishChannel: PublishChannel, publishChannels: PublishChannel[]): Promise<void> {
+    publishChannel.hold()
+    const fresh = this.#deps.newPublishChannel({ isProbe: false })
     this.#renewedAt.set(fresh, this.#deps.clock.now())
     if (!(await this.#opens(fresh))) {
       this.#deps.connection.abandon('RabbitMQ has stopped reading from this connection')
       return
     }
-    const isUseful = fresh.isOpen && lane.isOpen && lane.isHeld
+    const isUseful = fresh.isOpen && publishChannel.isOpen && publishChannel.isHeld
     if (isUseful) {
-      lanes[lanes.indexOf(lane)] = fresh
-      lane.passOn(fresh)
+      publishChannels[publishChannels.indexOf(publishChannel)] = fresh
+      publishChannel.passOn(fresh)
     }
-    lane.release()
-    this.#retire(isUseful ? lane : fresh)
+    publishChannel.release()
+    this.#retire(isUseful ? publishChannel : fresh)
   }
 
   /**
@@ -192,29 +202,29 @@ export class Lanes {
    * connection and may never read it again: when a quorum queue is deleted while a channel has more publishes
    * under way to it than RabbitMQ's credit allows, 3.10.8 waits for the deleted queue to grant more credit.
    */
-  async #opens(lane: PublishLane): Promise<boolean> {
+  async #opens(publishChannel: PublishChannel): Promise<boolean> {
     const { connection, timeoutMs } = this.#deps
     const waitMs = Math.max(timeoutMs, MIN_OPEN_MS)
-    const opened = lane.open()
+    const opened = publishChannel.open()
     for (;;) {
       const isOver = await isInTime(opened, waitMs)
       if (isOver || connection.blockedReason === null) return isOver
     }
   }
 
-  #retire(lane: PublishLane): void {
-    this.#retired.add(lane)
-    lane.retire(() => this.#retired.delete(lane))
+  #retire(publishChannel: PublishChannel): void {
+    this.#retired.add(publishChannel)
+    publishChannel.retire(() => this.#retired.delete(publishChannel))
   }
 
   /** Suspicions outlive the connection, because the queue that caused them does too. */
   #closeAll(): void {
-    for (const lane of [...this.#shared, ...this.#retired]) lane.close()
-    for (const [key, lane] of this.#suspects) {
-      lane?.close()
+    for (const publishChannel of [...this.#shared, ...this.#retired]) publishChannel.close()
+    for (const [key, publishChannel] of this.#suspects) {
+      publishChannel?.close()
       this.#suspects.set(key, null)
     }
-    this.#ownLanes = 0
+    this.#ownChannels = 0
     this.#retired.clear()
     this.#forgetWritten()
     for (const key of this.#new.keys()) this.#suspect(key)

@@ -29,13 +29,13 @@ export interface Publication {
   isReturned: boolean
   /** Set once the outcome is decided; a later answer finds it set and changes nothing. */
   isSettled: boolean
-  /** The lane in which it waits or was sent. */
-  lane: PublishLane | null
+  /** The publish channel in which it waits or was sent. */
+  publishChannel: PublishChannel | null
   /** Tells the caller of `send`. */
   resolve(outcome: PublishOutcome): void
 }
 
-export interface LaneDeps {
+export interface PublishChannelDeps {
   connection: Connection
   logger: Logger
   random: () => number
@@ -55,8 +55,8 @@ export interface LaneDeps {
 }
 
 /** One confirm channel and the publishes that go through it, in order. */
-export class PublishLane {
-  readonly #deps: LaneDeps
+export class PublishChannel {
+  readonly #deps: PublishChannelDeps
   #channel: ConfirmChannel | null = null
   readonly #waiting: Publication[] = []
   #inFlight = 0
@@ -72,7 +72,7 @@ export class PublishLane {
   /** Connection generation on which a channel is being opened; 0: none is. */
   #openingOn = 0
 
-  constructor(deps: LaneDeps) {
+  constructor(deps: PublishChannelDeps) {
     this.#deps = deps
   }
 
@@ -115,7 +115,7 @@ export class PublishLane {
   }
 
   send(publication: Publication): void {
-    publication.lane = this
+    publication.publishChannel = this
     if (this.#isStuck || !(this.#channel || this.#isOpening)) {
       this.#deps.onOutcome(publication, 'refused')
     } else if (this.#mayTransmit && this.#waiting.length === 0) this.#transmit(publication)
@@ -132,11 +132,14 @@ export class PublishLane {
     this.#transmitWaiting()
   }
 
-  passOn(to: PublishLane): void {
+  passOn(to: PublishChannel): void {
     for (const publication of this.#waiting.splice(0)) to.send(publication)
   }
 
-  /** The lane gets no new publishes. Its channel closes when everything sent is answered, however late. */
+  /**
+   * The publish channel gets no new publishes. Its channel closes when everything sent is answered, however
+   * late.
+   */
   retire(onRetired: () => void): void {
     this.#onRetired = onRetired
     this.#transmitWaiting()
@@ -161,7 +164,7 @@ export class PublishLane {
 
   get #mayTransmit(): boolean {
     if (!this.#channel || this.#isHeld || this.#isFull) return false
-    // A retired probe lane has had its answer: what waits behind it need not go one by one.
+    // A retired probe publish channel has had its answer: what waits behind it need not go one by one.
     const isProbing = this.#deps.isProbe && this.#onRetired === null
     return this.#inFlight + this.#overdue < (isProbing ? 1 : WINDOW)
   }
@@ -199,7 +202,7 @@ export class PublishLane {
     })
     this.#deps.onOpen()
     this.#transmitWaiting()
-    // The publish that this lane was opened for may have timed out meanwhile.
+    // The publish that this publish channel was opened for may have timed out meanwhile.
     this.#closeIfDone()
   }
 

@@ -8,8 +8,8 @@ import type { Denials } from '../connection/permissions.ts'
 import type { Outgoing } from '../messages/outgoing-message.ts'
 import type { Names } from '../names.ts'
 import type { BrokerObserver } from '../observer.ts'
-import { Lanes, type LanesDeps } from './channel-pool.ts'
-import { type Publication, PublishLane } from './publish-channel.ts'
+import { ChannelPool, type ChannelPoolDeps } from './channel-pool.ts'
+import { type Publication, PublishChannel } from './publish-channel.ts'
 
 /** Most publishes that are unconfirmed or waiting, over all queues. */
 const MAX_PENDING = 16_384
@@ -27,8 +27,8 @@ export interface PublisherDeps {
   observer: BrokerObserver
   denials: Denials
   timeoutMs: number
-  /** Channels per lane group. */
-  laneCounts?: LanesDeps['count']
+  /** Channels per publish channel group. */
+  channelCounts?: ChannelPoolDeps['count']
   /** RabbitMQ returned a message of this queue, or of this retry queue of the queue. */
   onReturned(queue: string, retryQueueMs: number | null): void
   /** RabbitMQ did not answer a publish to this queue or retry queue in time. */
@@ -40,12 +40,12 @@ export interface PublisherDeps {
 }
 
 /**
- * Confirmed publishes, streamed: each publish waits for its own confirm only (architecture §4.2). `Lanes`
- * chooses the channel.
+ * Confirmed publishes, streamed: each publish waits for its own confirm only (architecture §4.2).
+ * `ChannelPool` chooses the channel.
  */
 export class Publisher {
   readonly #deps: PublisherDeps
-  readonly #lanes: Lanes
+  readonly #publishChannels: ChannelPool
   /** By message id, oldest first. */
   readonly #pending = new Map<string, Publication>()
   #bytes = 0
@@ -59,9 +59,17 @@ export class Publisher {
 
   constructor(deps: PublisherDeps) {
     this.#deps = deps
-    const { connection, clock, logger, timeoutMs, laneCounts } = deps
-    const newLane: LanesDeps['newLane'] = (kind) => this.#newLane(kind)
-    this.#lanes = new Lanes({ connection, clock, logger, timeoutMs, newLane, count: laneCounts })
+    const { connection, clock, logger, timeoutMs, channelCounts } = deps
+    const newPublishChannel: ChannelPoolDeps['newPublishChannel'] = (kind) =>
+      this.#newPublishChannel(kind)
+    this.#publishChannels = new ChannelPool({
+      connection,
+      clock,
+      logger,
+      timeoutMs,
+      newPublishChannel,
+      count: channelCounts,
+    })
     connection.listen({
       down: () => {
         this.#maxBytes = Number.POSITIVE_INFINITY
@@ -70,7 +78,7 @@ export class Publisher {
   }
 
   get isOpen(): boolean {
-    return this.#lanes.isOpen
+    return this.#publishChannels.isOpen
   }
 
   get pending(): number {
@@ -80,7 +88,8 @@ export class Publisher {
   /** This job queue, and with it its dead letter queue, is about to be declared. */
   noteNew(queue: string): void {
     const { direct, dlx } = this.#deps.names.exchange
-    for (const exchange of [direct, dlx]) this.#lanes.noteNew({ exchange, routingKey: queue })
+    for (const exchange of [direct, dlx])
+      this.#publishChannels.noteNew({ exchange, routingKey: queue })
   }
 
   isPublishing(id: string): boolean {
@@ -103,7 +112,7 @@ export class Publisher {
         routingKey: message.routingKey,
         bytes: message.content.length,
         message,
-        lane: null,
+        publishChannel: null,
         resolve,
         // Monotonic, for durations only.
         since: performance.now(),
@@ -114,7 +123,7 @@ export class Publisher {
       this.#pending.set(message.id, publication)
       this.#bytes += message.content.length
       this.#sweeper ??= this.#sweepIn(this.#deps.timeoutMs)
-      this.#lanes.laneFor(message).send(publication)
+      this.#publishChannels.channelFor(message).send(publication)
     })
   }
 
@@ -131,9 +140,9 @@ export class Publisher {
     clearTimeout(this.#sweeper)
   }
 
-  #newLane({ isProbe }: { isProbe: boolean }): PublishLane {
+  #newPublishChannel({ isProbe }: { isProbe: boolean }): PublishChannel {
     const { observer, denials } = this.#deps
-    return new PublishLane({
+    return new PublishChannel({
       connection: this.#deps.connection,
       logger: this.#deps.logger,
       random: this.#deps.random,
@@ -141,10 +150,10 @@ export class Publisher {
       onSent: ({ queue }) => observer.published(queue),
       onOutcome: (publication, outcome) => {
         if (isAnswer(outcome)) {
-          this.#lanes.onAnswered(publication)
+          this.#publishChannels.onAnswered(publication)
           denials.mayPublish(publication.exchange)
         }
-        if (outcome === 'nacked') this.#lanes.onRefused(publication)
+        if (outcome === 'nacked') this.#publishChannels.onRefused(publication)
         this.#settle(publication, outcome)
       },
       onReturned: (id) => this.#onReturned(id),
@@ -183,7 +192,8 @@ export class Publisher {
     this.#pending.delete(publication.id)
     this.#bytes -= publication.bytes
     this.#observe(publication, outcome)
-    // The lane reopens its channel after a 403: say why. Sent now, the message would close the channel again.
+    // The publish channel reopens its channel after a 403: say why. Sent now, the message would close the
+    // channel again.
     const isDenied = outcome === 'refused' && this.#deps.denials.isDenied(publication.exchange)
     publication.resolve(isDenied ? 'denied' : outcome)
     if (this.#pending.size === 0) this.#onEmpty?.()
@@ -214,7 +224,7 @@ export class Publisher {
         this.#sweeper = this.#sweepIn(leftMs)
         return
       }
-      this.#lanes.onOverdue(pending)
+      this.#publishChannels.onOverdue(pending)
       if (pending.isSent) this.#deps.onUnanswered(pending.queue, pending.retryQueueMs)
       this.#settle(pending, pending.isSent ? 'unknown' : 'refused')
     }

@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { PublishOutcome } from '../../../src/broker/broker.ts'
 import type { Connection } from '../../../src/broker/connection/connection.ts'
 import type { Outgoing } from '../../../src/broker/messages/outgoing-message.ts'
-import { type Publication, PublishLane } from '../../../src/broker/publish/publish-channel.ts'
+import { type Publication, PublishChannel } from '../../../src/broker/publish/publish-channel.ts'
 import { logger } from '../harness.ts'
 
 const WINDOW = 384
@@ -36,7 +36,7 @@ class FakeChannel extends EventEmitter {
 let connection: { isUp: boolean; generation: number; openConfirmChannel(): Promise<unknown> }
 let channels: FakeChannel[]
 let outcomes: Record<string, PublishOutcome[]>
-let lane: PublishLane
+let publishChannel: PublishChannel
 
 beforeEach(async () => {
   channels = []
@@ -50,12 +50,12 @@ beforeEach(async () => {
       return channel
     },
   }
-  lane = newLane()
-  await lane.open()
+  publishChannel = newPublishChannel()
+  await publishChannel.open()
 })
 
-function newLane(isProbe = false): PublishLane {
-  return new PublishLane({
+function newPublishChannel(isProbe = false): PublishChannel {
+  return new PublishChannel({
     connection: connection as unknown as Connection,
     logger,
     random: () => 0.5,
@@ -73,18 +73,18 @@ function newLane(isProbe = false): PublishLane {
   })
 }
 
-function send(id: string, to = lane): Publication {
+function send(id: string, to = publishChannel): Publication {
   const message = { exchange: 'e', routingKey: 'q', content: Buffer.of(1) }
   const publication = {
     ...{ id, message: { ...message, options: { messageId: id } } as unknown as Outgoing },
-    ...{ isSent: false, isReturned: false, isSettled: false, lane: null },
+    ...{ isSent: false, isReturned: false, isSettled: false, publishChannel: null },
   } as unknown as Publication
   to.send(publication)
   return publication
 }
 
 /** Does to a publish what the publisher does when its time is over. */
-function overdue(publication: Publication, of = lane): void {
+function overdue(publication: Publication, of = publishChannel): void {
   of.giveUp(publication)
   publication.isSettled = true
 }
@@ -155,30 +155,30 @@ describe('a publish channel', () => {
     channel().hasRoom = false
     send('a')
     send('b')
-    lane.hold()
+    publishChannel.hold()
     connection.isUp = false
-    lane.close()
+    publishChannel.close()
     expect(outcomes).toEqual({ b: ['refused'] })
     send('c')
     expect(outcomes['c']).toEqual(['refused'])
     connection.isUp = true
     connection.generation = 2
-    await lane.open()
+    await publishChannel.open()
     send('d')
     expect(channel(1).ids).toEqual(['d'])
   })
 
   it('is opened again when RabbitMQ has closed it, and publishes on the new channel', async () => {
     channel().emit('close')
-    expect(lane.isOpen).toBe(false)
+    expect(publishChannel.isOpen).toBe(false)
     await expect.poll(() => channels.length, { interval: 1 }).toBe(2)
     await nextTurn()
-    expect(lane.isOpen).toBe(true)
+    expect(publishChannel.isOpen).toBe(true)
     send('a')
     expect(channel(1).ids).toEqual(['a'])
     // Events of the old channel no longer matter.
     channel().emit('close')
-    expect(lane.isOpen).toBe(true)
+    expect(publishChannel.isOpen).toBe(true)
   })
 
   it('is opened again at once each time, if something was confirmed in between', async () => {
@@ -190,7 +190,7 @@ describe('a publish channel', () => {
       channel(closed).emit('close')
       vi.advanceTimersByTime(1)
       await nextTurn()
-      expect(lane.isOpen).toBe(true)
+      expect(publishChannel.isOpen).toBe(true)
     }
   })
 
@@ -206,14 +206,14 @@ describe('a publish channel', () => {
       channel(closed)?.emit('close')
       vi.advanceTimersByTime(1)
       await nextTurn()
-      if (!lane.isOpen) break
+      if (!publishChannel.isOpen) break
       reopened += 1
     }
     expect(reopened).toBe(1)
   })
 
   it('holds back a publish while it opens, and sends it then', async () => {
-    const another = newLane()
+    const another = newPublishChannel()
     const opening = another.open()
     send('a', another)
     expect(outcomes).toEqual({})
@@ -224,21 +224,21 @@ describe('a publish channel', () => {
 
 describe('a publish channel that is replaced', () => {
   it('sends nothing while it is held, and goes on with it when it is released', () => {
-    lane.hold()
+    publishChannel.hold()
     send('a')
     expect(channel().ids).toEqual([])
-    lane.release()
+    publishChannel.release()
     expect(channel().ids).toEqual(['a'])
   })
 
   it('passes all that waits to the other one, in order', async () => {
-    const other = newLane()
+    const other = newPublishChannel()
     await other.open()
-    lane.hold()
+    publishChannel.hold()
     send('a')
     send('b')
-    lane.passOn(other)
-    lane.release()
+    publishChannel.passOn(other)
+    publishChannel.release()
     expect([channel(0).ids, channel(1).ids]).toEqual([[], ['a', 'b']])
   })
 
@@ -246,7 +246,7 @@ describe('a publish channel that is replaced', () => {
     const [first, second] = [send('a'), send('b')]
     if (first && second) overdue(first)
     let isRetired = false
-    lane.retire(() => {
+    publishChannel.retire(() => {
       isRetired = true
     })
     channel().confirms[1]?.(null)
@@ -255,7 +255,7 @@ describe('a publish channel that is replaced', () => {
     channel().confirms[0]?.(null)
     await nextTurn()
     expect([channel().isClosed, isRetired]).toEqual([true, true])
-    await lane.open()
+    await publishChannel.open()
     await new Promise((resolve) => setTimeout(resolve, 5))
     expect(channels).toHaveLength(1)
   })
@@ -264,10 +264,10 @@ describe('a publish channel that is replaced', () => {
 describe('a publish channel that is retired before it is open', () => {
   const retired = () => {
     const onRetired = vi.fn()
-    lane = newLane()
-    const opened = lane.open()
+    publishChannel = newPublishChannel()
+    const opened = publishChannel.open()
     const waiting = send('a')
-    lane.retire(onRetired)
+    publishChannel.retire(onRetired)
     return { opened, waiting, onRetired }
   }
 
@@ -290,9 +290,9 @@ describe('a publish channel that is retired before it is open', () => {
 })
 
 describe('a publish channel on probation', () => {
-  let probe: PublishLane
+  let probe: PublishChannel
   beforeEach(async () => {
-    probe = newLane(true)
+    probe = newPublishChannel(true)
     await probe.open()
   })
 

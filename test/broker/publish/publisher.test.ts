@@ -2,7 +2,7 @@ import type { Socket } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import type { Outgoing } from '../../../src/broker/messages/outgoing-message.ts'
-import { PublishLane } from '../../../src/broker/publish/publish-channel.ts'
+import { PublishChannel } from '../../../src/broker/publish/publish-channel.ts'
 import { logger } from '../harness.ts'
 import { closeAll, open, outgoing } from '../publish-stage.ts'
 
@@ -242,11 +242,11 @@ describe('Publisher, against a scripted peer', () => {
   })
 })
 
-it('a lane opens one channel when a reopen and the next connection coincide', async () => {
+it('a publish channel opens one channel when a reopen and the next connection coincide', async () => {
   const { connection } = await open()
   const before = connection.channelsActive
   let opens = 0
-  const lane = new PublishLane({
+  const publishChannel = new PublishChannel({
     connection,
     logger,
     random: () => 0.5,
@@ -261,8 +261,8 @@ it('a lane opens one channel when a reopen and the next connection coincide', as
     onTooLarge: () => {},
     onForbidden: () => {},
   })
-  await Promise.all([lane.open(), lane.open()])
-  await lane.open()
+  await Promise.all([publishChannel.open(), publishChannel.open()])
+  await publishChannel.open()
   expect(opens).toBe(1)
   expect(connection.channelsActive).toBe(before + 1)
 })
