@@ -113,9 +113,14 @@ export class SqliteLedger implements Ledger {
     const statements = prepareStatements(db)
     this.#db = db
     const workflows = new WorkflowBook(prepareWorkflows(db), endStep)
-    const { store, companions } = openStore(statements, workflows, wall, jobsPerMove)
+    const { store, committedStates } = openStore(statements, workflows, wall, jobsPerMove)
     this.#store = store
-    this.#access = new Access({ db, companions, probe: () => void statements.probe.run(), logger })
+    this.#access = new Access({
+      db,
+      committedStates,
+      probe: () => void statements.probe.run(),
+      logger,
+    })
     this.#confirms = new Confirms(store, this.#access)
     this.schemas = new SqliteSchemas(this.#access, db, statements)
     this.cron = new SqliteCron(this.#store, this.#access)

@@ -17,8 +17,8 @@ const harness = ledgerOfTest()
 /** Opens the parts of another ledger on the same connection. */
 function openBeside(db: Database, maxLazy = 10_000) {
   const workflows = new WorkflowBook(prepareWorkflows(db), endStep)
-  const { store, companions } = openStore(prepareStatements(db), workflows, Date.now)
-  const access = new Access({ db, companions, logger: SILENT, probe() {}, maxLazy })
+  const { store, committedStates } = openStore(prepareStatements(db), workflows, Date.now)
+  const access = new Access({ db, committedStates, logger: SILENT, probe() {}, maxLazy })
   return { store, access, confirms: new Confirms(store, access) }
 }
 

@@ -30,7 +30,7 @@ it('prune keeps the newest idempotency keys up to their limit', async () => {
   for (const key of ['a', 'b', 'c', 'd']) {
     await ledger.insert(newJob(), NOW, { request: { key, fingerprint: 'f' } })
   }
-  const access = new Access({ db, companions: [], logger: SILENT, probe() {} })
+  const access = new Access({ db, committedStates: [], logger: SILENT, probe() {} })
   const keys = new SqliteIdempotency(access, prepareStatements(db), 2)
   expect(await keys.prune(NOW, 1)).toBe(1)
   expect(await keys.prune(NOW, 9)).toBe(1)

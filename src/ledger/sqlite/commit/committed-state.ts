@@ -1,13 +1,13 @@
 /**
- * State that is kept in memory beside the rows. `GroupCommit` takes every companion through each
+ * State that is kept in memory beside the rows. `GroupCommit` takes every committed state through each
  * transaction, so that memory changes with the commit and only with it: it is never ahead of the file.
  */
-export interface Companion {
+export interface CommittedState {
   /** A write of the group has succeeded: its notes stay. */
   keep(): void
   /** A write has failed: notes since the last `keep` are dropped. */
   undo(): void
-  /** Writes the companion's own rows, inside the group's transaction. */
+  /** Writes the committed state's own rows, inside the group's transaction. */
   store(): void
   /** The group is committed: its notes become the state that readers see. */
   commit(): void
@@ -16,8 +16,8 @@ export interface Companion {
 }
 
 /**
- * What the writes of a group note for a companion, in order. The companion passes its own calls of `keep`,
- * `undo` and `discard` on to its notes: see `Companion`.
+ * What the writes of a group note for a committed state, in order. The committed state passes its own calls
+ * of `keep`, `undo` and `discard` on to its notes: see `CommittedState`.
  */
 export class Notes<T> {
   #all: T[] = []

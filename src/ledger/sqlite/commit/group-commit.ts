@@ -1,7 +1,7 @@
 import { OjsError, unavailable } from '../../../errors.ts'
 import type { Logger } from '../../../logger.ts'
 import { adviceOn, type Database, SQLITE, type Statement, sqliteCode } from '../sql/driver.ts'
-import type { Companion } from './committed-state.ts'
+import type { CommittedState } from './committed-state.ts'
 
 /** Weight (roughly: rows) of a group's lazy writes, and of its others. More would block the event loop. */
 const MAX_WEIGHT = 1000
@@ -53,7 +53,7 @@ export class TakenBack extends Error {
 
 export interface GroupCommitDeps {
   db: Database
-  companions: readonly Companion[]
+  committedStates: readonly CommittedState[]
   logger: Logger
   /** Runs a harmless write, which shows after a fault whether the ledger can be written again. */
   probe(): void
@@ -80,7 +80,7 @@ export class GroupCommit {
   readonly #db: Database
   readonly #savepoint: Statement
   readonly #release: Statement
-  readonly #companions: readonly Companion[]
+  readonly #committedStates: readonly CommittedState[]
   readonly #logger: Logger
   readonly #probe: () => void
   readonly #maxLazy: number
@@ -96,11 +96,11 @@ export class GroupCommit {
   #isClosed = false
   #isProtected = false
 
-  constructor({ db, companions, logger, probe, maxLazy = MAX_LAZY }: GroupCommitDeps) {
+  constructor({ db, committedStates, logger, probe, maxLazy = MAX_LAZY }: GroupCommitDeps) {
     this.#db = db
     this.#savepoint = db.prepare('SAVEPOINT one_write')
     this.#release = db.prepare('RELEASE one_write')
-    this.#companions = companions
+    this.#committedStates = committedStates
     this.#probe = probe
     this.#logger = logger
     this.#maxLazy = maxLazy
@@ -292,16 +292,16 @@ export class GroupCommit {
       }
       try {
         settled.push({ write, result: this.#runWrite(write) })
-        for (const companion of this.#companions) companion.keep()
+        for (const committedState of this.#committedStates) committedState.keep()
       } catch (error) {
         this.#survive(write, error)
         settled.push({ write, error })
       }
     }
     if (this.#fault !== null) this.#probe()
-    for (const companion of this.#companions) companion.store()
+    for (const committedState of this.#committedStates) committedState.store()
     this.#commit()
-    for (const companion of this.#companions) this.#tellCommitted(companion)
+    for (const committedState of this.#committedStates) this.#tellCommitted(committedState)
     return { settled, left }
   }
 
@@ -311,10 +311,13 @@ export class GroupCommit {
     this.#waiting.unshift(...left.filter(({ isLazy }) => !isLazy))
   }
 
-  /** Catches what the companion throws: the group is committed, so none of its writes may be rejected now. */
-  #tellCommitted(companion: Companion): void {
+  /**
+   * Catches what the committed state throws: the group is committed, so none of its writes may be rejected
+   * now.
+   */
+  #tellCommitted(committedState: CommittedState): void {
     try {
-      companion.commit()
+      committedState.commit()
     } catch (error) {
       this.#logger.error({ err: error }, 'bug: error after a commit of the ledger')
     }
@@ -344,14 +347,14 @@ export class GroupCommit {
     const code = sqliteCode(error)
     const isItsOwn = code === null || code === SQLITE.CONSTRAINT
     if (!isItsOwn || this.#db.isTransaction() === false) throw error
-    for (const companion of this.#companions) companion.undo()
+    for (const committedState of this.#committedStates) committedState.undo()
     if (this.#isProtected) this.#db.exec('ROLLBACK TO one_write; RELEASE one_write')
     // A bug, and no savepoint: the write may have changed rows before it threw, so roll back everything.
     else if (code === null) throw new PoisonedGroup(write, error)
   }
 
   #rollBack(): void {
-    for (const companion of this.#companions) companion.discard()
+    for (const committedState of this.#committedStates) committedState.discard()
     try {
       if (this.#db.isTransaction() !== false) this.#db.exec('ROLLBACK')
     } catch {

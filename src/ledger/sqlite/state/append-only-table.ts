@@ -1,6 +1,6 @@
 import { retryQueueKey } from '../../../job/retry/backoff.ts'
 import type { QueueRecord, RetryQueue } from '../../ledger.ts'
-import type { Companion } from '../commit/committed-state.ts'
+import type { CommittedState } from '../commit/committed-state.ts'
 import { Notes } from '../commit/committed-state.ts'
 import type { Statements } from '../sql/statements.ts'
 
@@ -18,7 +18,7 @@ interface Change<T> {
 }
 
 /** A table of names that are seldom removed, kept in memory as committed. */
-export class Register<T> implements Companion {
+export class Register<T> implements CommittedState {
   readonly #table: Table<T>
   #records: readonly T[]
   readonly #keys: Set<string>

@@ -1,4 +1,4 @@
-import type { Companion } from '../commit/committed-state.ts'
+import type { CommittedState } from '../commit/committed-state.ts'
 import { onlyRow } from '../sql/driver.ts'
 import type { Statements } from '../sql/statements.ts'
 
@@ -10,7 +10,7 @@ const RESERVED = 1_000_000
  * ceiling, and a new process starts above it. The nonces of a failed group are simply not used. Even at a
  * million restarts a day, each of which skips a million nonces, they stay safe integers for 24 years.
  */
-export class OutboxNonces implements Companion {
+export class OutboxNonces implements CommittedState {
   readonly #statements: Statements
   readonly #first: number
   #last: number

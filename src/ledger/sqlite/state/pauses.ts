@@ -1,6 +1,6 @@
 import type { QueuePauses } from '../../queues.ts'
 import type { Access } from '../commit/access.ts'
-import type { Companion } from '../commit/committed-state.ts'
+import type { CommittedState } from '../commit/committed-state.ts'
 import { Notes } from '../commit/committed-state.ts'
 import { onlyRow } from '../sql/driver.ts'
 import type { Statements } from '../sql/statements.ts'
@@ -13,7 +13,7 @@ interface State {
 }
 
 /** Pauses in memory, as committed. Usually there are few or none, so asking is cheap. */
-export class PauseStates implements Companion {
+export class PauseStates implements CommittedState {
   readonly #paused = new Map<string, number>()
   readonly #owed = new Set<string>()
   readonly #changes = new Notes<State>()

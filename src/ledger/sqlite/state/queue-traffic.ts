@@ -1,5 +1,5 @@
 import type { QueueTraffic, Traffic } from '../../queues.ts'
-import type { Companion } from '../commit/committed-state.ts'
+import type { CommittedState } from '../commit/committed-state.ts'
 import { Notes } from '../commit/committed-state.ts'
 import type { Statements } from '../sql/statements.ts'
 
@@ -27,7 +27,7 @@ interface Note {
  * The last hour of each queue, in sixty minutes. A job costs two notes in memory; a group costs one upsert
  * per queue and minute, because it stores the minute's new totals.
  */
-export class TrafficMinutes implements Companion, QueueTraffic {
+export class TrafficMinutes implements CommittedState, QueueTraffic {
   readonly #statements: Statements
   /** As committed, by queue. The index of a minute is its number modulo 60. */
   readonly #kept = new Map<string, (Minute | undefined)[]>()

@@ -1,5 +1,5 @@
 import { compare } from '../../../job/values/canonical-json.ts'
-import type { Companion } from '../commit/committed-state.ts'
+import type { CommittedState } from '../commit/committed-state.ts'
 import { type Database, onlyRow } from '../sql/driver.ts'
 import type { Statements } from '../sql/statements.ts'
 
@@ -68,7 +68,7 @@ export function prepareRecentKeys(db: Database) {
  * many transactions, each of which does a part. A new process reads the rows that were not moved from `jobs`.
  * A row that a write adds stays here if the write is undone: it is then one that does not have the key.
  */
-export class RecentKeys implements Companion {
+export class RecentKeys implements CommittedState {
   readonly #statements: Statements
   readonly #jobsPerMove: number
   readonly #groups = new Map<string, KeyedRow[]>()

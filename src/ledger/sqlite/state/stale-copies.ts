@@ -1,4 +1,4 @@
-import type { Companion } from '../commit/committed-state.ts'
+import type { CommittedState } from '../commit/committed-state.ts'
 import { Notes } from '../commit/committed-state.ts'
 import type { Statements } from '../sql/statements.ts'
 
@@ -14,7 +14,7 @@ interface Change {
  * as one column that is written only when it changes, so that a thousand stale copies cost one write. The
  * marks are not stored, because no sweep outlives its process: at start, a queue is stale or not.
  */
-export class StaleCopies implements Companion {
+export class StaleCopies implements CommittedState {
   readonly #statements: Statements
   /** As committed. */
   #marks: ReadonlyMap<string, number>

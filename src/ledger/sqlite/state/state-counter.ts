@@ -7,7 +7,7 @@ import {
   type RowState,
 } from '../../../job/job.ts'
 import type { StateCounts } from '../../ledger.ts'
-import type { Companion } from '../commit/committed-state.ts'
+import type { CommittedState } from '../commit/committed-state.ts'
 import { Notes } from '../commit/committed-state.ts'
 import type { Counted, CountRow, Statements } from '../sql/statements.ts'
 
@@ -32,7 +32,7 @@ export interface Recount {
  * How many jobs of each state a queue has. Kept by every write and never counted, so that reading costs the
  * same at ten rows and at ten million. Erased rows are no jobs, and are in no count.
  */
-export class StateCounter implements Companion {
+export class StateCounter implements CommittedState {
   readonly #statements: Statements
   /** As committed. */
   readonly #kept: Map<string, Counts>

@@ -1,6 +1,6 @@
 import type { JobRow } from '../../../job/job.ts'
 import type { QueueRecord, RetryQueue } from '../../ledger.ts'
-import type { Companion } from '../commit/committed-state.ts'
+import type { CommittedState } from '../commit/committed-state.ts'
 import type { Statements } from '../sql/statements.ts'
 import { queueRegister, type Register, retryQueueRegister } from './append-only-table.ts'
 import { KeptKeys } from './kept-keys.ts'
@@ -45,7 +45,7 @@ export function openStore(
   workflows: WorkflowBook,
   wall: () => number,
   jobsPerMove?: number,
-): { store: Store; companions: Companion[] } {
+): { store: Store; committedStates: CommittedState[] } {
   const kept = {
     counter: new StateCounter(statements),
     queues: queueRegister(statements),
@@ -64,7 +64,7 @@ export function openStore(
   const pruned = new Map<object, number>()
   return {
     store: { statements, ...kept, keptKeys, confirming, moved, wall, pruned },
-    companions: Object.values(kept),
+    committedStates: Object.values(kept),
   }
 }
 

@@ -1,5 +1,5 @@
 import type { CancelledToken } from '../../native.ts'
-import type { Companion } from '../commit/committed-state.ts'
+import type { CommittedState } from '../commit/committed-state.ts'
 import { onlyRow } from '../sql/driver.ts'
 import type { CancelledRow } from '../sql/native.ts'
 import type { Statements } from '../sql/statements.ts'
@@ -11,7 +11,7 @@ const MAX_TOMBSTONES = 100_000
  * Tombstones: cancelled ids that the ledger knows no job of. Their number is kept in memory. It is mostly 0,
  * and then no PUSH and no look-up pays for them.
  */
-export class Tombstones implements Companion {
+export class Tombstones implements CommittedState {
   readonly #statements: Statements
   readonly #capacity: number
   /** As committed. */

@@ -1,7 +1,7 @@
 import type { JobRow } from '../../../job/job.ts'
 import type { WorkflowState } from '../../../job/workflow/workflow.ts'
 import type { WorkflowNews } from '../../workflows.ts'
-import type { Companion } from '../commit/committed-state.ts'
+import type { CommittedState } from '../commit/committed-state.ts'
 import { Notes } from '../commit/committed-state.ts'
 import type { WorkflowStatements } from '../sql/workflow.ts'
 import type { Store } from './store.ts'
@@ -19,7 +19,7 @@ type EndStep = (store: Store, job: JobRow) => void
  * Keeps how many workflows are in each state, and the news of the current group. While no workflow is
  * running, which is the usual case, the end of a job costs one comparison here.
  */
-export class WorkflowBook implements Companion {
+export class WorkflowBook implements CommittedState {
   readonly statements: WorkflowStatements
   readonly #endStep: EndStep
   /** As committed. */

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import type { Companion } from '../../../../src/ledger/sqlite/commit/committed-state.ts'
+import type { CommittedState } from '../../../../src/ledger/sqlite/commit/committed-state.ts'
 import { GroupCommit } from '../../../../src/ledger/sqlite/commit/group-commit.ts'
 import { type Database, openDatabase } from '../../../../src/ledger/sqlite/sql/driver.ts'
 import { inOrder } from '../../../support/broker/order.ts'
@@ -10,7 +10,7 @@ const UNAVAILABLE = { code: 'backend_error', status: 503, details: { reason: 'le
 const REFUSED = { code: 'backend_error', status: 500 }
 
 /** Records the calls of the group commit. */
-class Diary implements Companion {
+class Diary implements CommittedState {
   readonly entries: string[] = []
   keep = () => this.entries.push('keep')
   undo = () => this.entries.push('undo')
@@ -50,7 +50,7 @@ describe('a group commit', () => {
     diary = new Diary()
     const insertProbe = db.prepare('INSERT INTO probes VALUES (1)')
     const probe = () => void insertProbe.run()
-    group = new GroupCommit({ db, companions: [diary], logger: SILENT, probe })
+    group = new GroupCommit({ db, committedStates: [diary], logger: SILENT, probe })
   })
   afterEach(() => {
     vi.useRealTimers()
@@ -498,7 +498,7 @@ describe('a group commit', () => {
     })
 
     it('holds at most maxLazy lazy writes, and refuses more', async () => {
-      const deps = { db, companions: [], logger: SILENT, probe() {} }
+      const deps = { db, committedStates: [], logger: SILENT, probe() {} }
       const small = new GroupCommit({ ...deps, maxLazy: 2 })
       expect([1, 2, 3].map((n) => small.writeLazily(() => insert(n)))).toEqual([true, true, false])
       await small.write(() => undefined)
