@@ -20,7 +20,11 @@ import { Tokens } from './operations/job-messages/tracker.ts'
 import { adoptSchedule } from './operations/native/adopt-schedule.ts'
 import { PruneHold } from './operations/prune-hold.ts'
 import { onDrift } from './operations/queues/drift.ts'
-import { markerOf, onQueueMissing, onRetryQueueMissing } from './operations/queues/queue-missing.ts'
+import {
+  identityOf,
+  onQueueMissing,
+  onRetryQueueMissing,
+} from './operations/queues/queue-missing.ts'
 import { WorkerRegistry } from './operations/workers/worker-registry.ts'
 import { followWorkflows } from './operations/workflows/publish-steps.ts'
 import { ownVersion } from './own-version.ts'
@@ -208,10 +212,10 @@ export function brokerHooks(
     onQueueMissing: (queue, isRenewed) => onQueueMissing(deps(), queue, isRenewed),
     onQueueFound: (queue) => recordFoundQueue(deps(), queue),
     isLedgerNew: () => isLedgerNew,
-    markerOf: (queue) => markerOf({ ledger }, queue),
+    identityOf: (queue) => identityOf({ ledger }, queue),
     epochs: () => ledger.epochs.all(),
     onEpoch: (epoch, before) => ledger.epochs.record(epoch, before),
-    onMarked: (queue, marker) => ledger.recordMarker(queue, marker),
+    onMarked: (queue, identity) => ledger.recordIdentity(queue, identity),
     isUnwritten: (queue) => ledger.unwritten.has(queue),
     onWritten: (queue) => ledger.unwritten.settle(queue),
     hasTokens: (queue) => ledger.counts(queue).available + ledger.counts(queue).active > 0,

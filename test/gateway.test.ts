@@ -91,11 +91,11 @@ describe('the hooks through which the broker reads the ledger', () => {
     expect(wakeRelay.mock.calls).toEqual([['all']])
   })
 
-  it("record a queue that another program has declared, and the queue's marker", async () => {
+  it("record a queue that another program has declared, and the queue's identity", async () => {
     hooks.onQueueFound('found')
     await expect.poll(() => hooks.recordedQueues()).toContain('found')
     await hooks.onMarked('found', 'q-1')
-    expect(hooks.markerOf('found')).toBe('q-1')
+    expect(hooks.identityOf('found')).toBe('q-1')
   })
 
   it('record a retry queue before it is used', async () => {

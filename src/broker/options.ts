@@ -24,7 +24,7 @@ export interface BrokerOptions extends TopologyOptions {
   maxRetryQueues: number
   /** How long a new retry queue gets no token; default 2000. Tests of other things set 0. */
   retryQueueSettleMs?: number
-  /** How often queue depths and markers are checked; default 10,000. */
+  /** How often queue depths and identities are checked; default 10,000. */
   watchMs?: number
   /** How long a queue must be empty before its available jobs count as lost; default 60,000. */
   driftMs?: number
@@ -59,10 +59,10 @@ export interface BrokerHooks {
   epochs(): readonly number[]
   /** Awaited before the epoch is declared. */
   onEpoch(epoch: number, before: number): Promise<void>
-  /** The queue's last recorded marker, of this run or an earlier one, unless it is lost; or null. */
-  markerOf(queue: string): string | null
-  /** Remembers the marker until the queue is missing. May reject: then it is tried again. */
-  onMarked(queue: string, marker: string): Promise<void>
+  /** The queue's last recorded identity, of this run or an earlier one, unless it is lost; or null. */
+  identityOf(queue: string): string | null
+  /** Remembers the identity until the queue is missing. May reject: then it is tried again. */
+  onMarked(queue: string, identity: string): Promise<void>
   /** True: we declared the queue, and RabbitMQ may lose it if it is killed now. From memory. */
   isUnwritten(queue: string): boolean
   /** RabbitMQ has written the queue down, or we did not declare it. May reject: then it is tried again. */

@@ -194,7 +194,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
    * retry queue before the loss, so the ledger holds the job. A `scheduled` row whose token the delay plugin
    * has loses its `retryQueueMs` as well. Later retries stay as they are, because their token is still in its
    * retry queue. Ended rows stop waiting for a token that was in the queue (`tokenOut`). The last commit also
-   * forgets the queue's marker, and that the queue was lost (`lost`).
+   * forgets the queue's identity, and that the queue was lost (`lost`).
    */
   rearm(queue: string, now: number): Promise<number>
 
@@ -246,13 +246,13 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   recordQueue(name: string, now: number): Promise<void>
 
   /**
-   * Returns the marker of the broker queue that took our tokens: the name of an exchange that is bound to
+   * Returns the identity of the broker queue that took our tokens: the name of an exchange that is bound to
    * it (`broker/monitoring/queue-identity.ts`). Null: the queue has none.
    */
-  queueMarker(name: string): string | null
+  queueIdentity(name: string): string | null
 
-  /** Stores the marker of a queue; no effect if the queue is not recorded. */
-  recordMarker(name: string, marker: string): Promise<void>
+  /** Stores the identity of a queue; no effect if the queue is not recorded. */
+  recordIdentity(name: string, identity: string): Promise<void>
 
   /**
    * Resolves when every write requested before is committed; at once when none waits. Rejects (503) when

@@ -8,14 +8,14 @@ import type { Names } from '../names.ts'
 import type { BrokerHooks, BrokerOptions } from '../options.ts'
 import { lookFor } from '../topology/entity.ts'
 
-/** Prefix of markers that an export includes; an earlier build's were internal and had no prefix. */
+/** Prefix of identities that an export includes; an earlier build's were internal and had no prefix. */
 const EXPORTED = 'q-'
 
-export interface QueueMarkersDeps {
+export interface QueueIdentitiesDeps {
   connection: Connection
   names: Names
   logger: Logger
-  hooks: Pick<BrokerHooks, 'markerOf' | 'onMarked' | 'hasTokens'>
+  hooks: Pick<BrokerHooks, 'identityOf' | 'onMarked' | 'hasTokens'>
   /** The queues that were checked on the present connection. */
   readyQueues(): Iterable<string>
   options: Pick<BrokerOptions, 'declare'>
@@ -26,49 +26,49 @@ export interface QueueMarkersDeps {
 /**
  * Tells whether a job queue is still the one that received our tokens. If a queue was deleted, or lost with
  * the broker's data, and a native worker declares it anew before us, it looks as if it had been there all the
- * time. So each queue gets a marker: a durable exchange that nobody publishes to, bound to the queue.
+ * time. So each queue gets an identity: a durable exchange that nobody publishes to, bound to the queue.
  * RabbitMQ deletes it with its last binding, which goes with the queue.
  *
- * A queue imported from exported definitions is also another, empty queue, but comes with its marker. What
- * the import lacks is the origin, an internal exchange, which RabbitMQ leaves out of an export. A marker must
- * not be internal itself: RabbitMQ exports its binding all the same, and from 4.3 on refuses to import a
+ * A queue imported from exported definitions is also another, empty queue, but comes with its identity. What
+ * the import lacks is the origin, an internal exchange, which RabbitMQ leaves out of an export. A identity
+ * must not be internal itself: RabbitMQ exports its binding all the same, and from 4.3 on refuses to import a
  * binding without its exchange.
  */
-export class QueueMarkers {
-  readonly #deps: QueueMarkersDeps
-  /** Markers that are set and not recorded yet, by queue. */
+export class QueueIdentities {
+  readonly #deps: QueueIdentitiesDeps
+  /** Identities that are set and not recorded yet, by queue. */
   readonly #fresh = new Map<string, string>()
   /** Queues that vanished before they were marked; not tried again until a check has looked for them. */
   readonly #unmarkable = new Set<string>()
-  /** The connection (generation) on which RabbitMQ refused a marker; other queues are not tried on it. */
+  /** The connection (generation) on which RabbitMQ refused an identity; other queues are not tried on it. */
   #refusedOn = 0
   /** The connection (generation) on which the origin was looked for, and whether it was missing. */
   #origin = { on: 0, isMissing: false }
-  /** Markers that this process has set since then, so that they cannot come from an import. */
+  /** Identities that this process has set since then, so that they cannot come from an import. */
   readonly #own = new Set<string>()
 
-  constructor(deps: QueueMarkersDeps) {
+  constructor(deps: QueueIdentitiesDeps) {
     this.#deps = deps
   }
 
-  /** False: the queue lost its marker, or was imported. Throws when the ledger cannot be read. */
+  /** False: the queue lost its identity, or was imported. Throws when the ledger cannot be read. */
   async isSame(scratch: ScratchChannel, queue: string): Promise<boolean> {
-    const marker = this.#deps.hooks.markerOf(queue)
-    if (marker === null) return true
-    if ((await this.#find(scratch, marker)) === 'missing') return false
-    if (!isExported(marker)) return true
-    return !(await this.#areImported(scratch)) || this.#own.has(marker)
+    const identity = this.#deps.hooks.identityOf(queue)
+    if (identity === null) return true
+    if ((await this.#find(scratch, identity)) === 'missing') return false
+    if (!isExported(identity)) return true
+    return !(await this.#areImported(scratch)) || this.#own.has(identity)
   }
 
-  /** The queue was looked for and does not exist: a marker set for it is gone too. */
+  /** The queue was looked for and does not exist: an identity set for it is gone too. */
   forget(queue: string): void {
     this.#fresh.delete(queue)
     this.#unmarkable.delete(queue)
   }
 
   /**
-   * Marks queues that have no marker, and checks the markers of the others. A new marker is recorded at the
-   * look after the one that set it. Throws when the ledger cannot be read.
+   * Marks queues that have no identity, and checks the identities of the others. A new identity is recorded
+   * at the look after the one that set it. Throws when the ledger cannot be read.
    */
   async look(scratch: ScratchChannel): Promise<void> {
     for (const queue of this.#deps.readyQueues()) await this.#markOrCheck(scratch, queue)
@@ -76,13 +76,14 @@ export class QueueMarkers {
 
   async #markOrCheck(scratch: ScratchChannel, queue: string): Promise<void> {
     const { hooks, onGone } = this.#deps
-    const marker = hooks.markerOf(queue)
-    if (marker !== null && hooks.hasTokens(queue) && !(await this.isSame(scratch, queue))) {
+    const identity = hooks.identityOf(queue)
+    if (identity !== null && hooks.hasTokens(queue) && !(await this.isSame(scratch, queue))) {
       onGone(queue)
-    } else if (marker === null || !isExported(marker)) await this.#mark(scratch, queue, marker)
+    } else if (identity === null || !isExported(identity))
+      await this.#mark(scratch, queue, identity)
   }
 
-  /** `old`: the marker of an earlier build, which the new one replaces. */
+  /** `old`: the identity of an earlier build, which the new one replaces. */
   async #mark(scratch: ScratchChannel, queue: string, old: string | null): Promise<void> {
     const { connection, hooks, options } = this.#deps
     const fresh = this.#fresh.get(queue)
@@ -99,9 +100,9 @@ export class QueueMarkers {
 
   async #create(scratch: ScratchChannel, queue: string): Promise<void> {
     const { connection, hooks, logger, names, onGone } = this.#deps
-    const marker = EXPORTED + uuid7()
-    const exchange = names.marker(marker)
-    // Look first: once we declare the origin, imported markers can no longer be told apart.
+    const identity = EXPORTED + uuid7()
+    const exchange = names.marker(identity)
+    // Look first: once we declare the origin, imported identities can no longer be told apart.
     await this.#areImported(scratch)
     const declare = (name: string, options: object) =>
       scratch.run((channel) => channel.assertExchange(name, 'fanout', options))
@@ -109,20 +110,22 @@ export class QueueMarkers {
       await declare(names.origin, { durable: true, internal: true })
       await declare(exchange, { durable: true, autoDelete: true })
       await scratch.run((channel) => channel.bindQueue(names.jobQueue(queue), exchange, ''))
-      this.#fresh.set(queue, marker)
-      this.#own.add(marker)
+      this.#fresh.set(queue, identity)
+      this.#own.add(identity)
     } catch (error) {
       const { kind } = classify(error)
       logger.debug({ queue, reason: kind }, 'queue was not marked')
       if (kind === 'access-refused') this.#refusedOn = connection.generation
       if (kind === 'not-found') this.#unmarkable.add(queue)
-      // Without a binding the marker would never delete itself.
-      await this.#delete(scratch, marker)
+      // Without a binding the identity would never delete itself.
+      await this.#delete(scratch, identity)
       if (kind === 'not-found' && hooks.hasTokens(queue)) onGone(queue)
     }
   }
 
-  /** True when the existing markers come from imported definitions, as seen when the connection was new. */
+  /**
+   * True when the existing identities come from imported definitions, as seen when the connection was new.
+   */
   async #areImported(scratch: ScratchChannel): Promise<boolean> {
     const { connection, names } = this.#deps
     const { generation } = connection
@@ -138,17 +141,17 @@ export class QueueMarkers {
     return this.#origin.isMissing
   }
 
-  async #delete(scratch: ScratchChannel, marker: string): Promise<void> {
-    const exchange = this.#deps.names.marker(marker)
+  async #delete(scratch: ScratchChannel, identity: string): Promise<void> {
+    const exchange = this.#deps.names.marker(identity)
     await scratch.run((channel) => channel.deleteExchange(exchange)).catch(() => {})
   }
 
-  async #find(scratch: ScratchChannel, marker: string): Promise<Presence> {
-    const exchange = { entity: 'exchange' as const, name: this.#deps.names.marker(marker) }
+  async #find(scratch: ScratchChannel, identity: string): Promise<Presence> {
+    const exchange = { entity: 'exchange' as const, name: this.#deps.names.marker(identity) }
     return (await lookFor(scratch, exchange)).presence
   }
 }
 
-function isExported(marker: string): boolean {
-  return marker.startsWith(EXPORTED)
+function isExported(identity: string): boolean {
+  return identity.startsWith(EXPORTED)
 }

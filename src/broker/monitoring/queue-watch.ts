@@ -7,7 +7,7 @@ import { DepthSampler, type DepthSamplerDeps } from './depth-sampler.ts'
 import { DriftWatch, type DriftWatchDeps } from './drift-watch.ts'
 import { NewLedger, type NewLedgerDeps } from './empty-ledger-check.ts'
 import { LedgerEpoch, type LedgerEpochDeps } from './ledger-epoch.ts'
-import { QueueMarkers, type QueueMarkersDeps } from './queue-identity.ts'
+import { QueueIdentities, type QueueIdentitiesDeps } from './queue-identity.ts'
 
 /**
  * Longer than `UNWRITTEN_MS`: what RabbitMQ confirmed at one look is written by the next, even if it is
@@ -16,13 +16,13 @@ import { QueueMarkers, type QueueMarkersDeps } from './queue-identity.ts'
 const EVERY_MS = 10_000
 
 type Parts = Omit<DepthSamplerDeps, 'isSame' | 'drift'> &
-  QueueMarkersDeps &
+  QueueIdentitiesDeps &
   NewLedgerDeps &
   LedgerEpochDeps &
   DriftWatchDeps
 
 export interface QueueWatchDeps extends Parts {
-  hooks: QueueMarkersDeps['hooks'] &
+  hooks: QueueIdentitiesDeps['hooks'] &
     NewLedgerDeps['hooks'] &
     LedgerEpochDeps['hooks'] &
     DriftWatchDeps['hooks']
@@ -37,7 +37,7 @@ export interface QueueWatchDeps extends Parts {
 /** Checks the queues and exchanges now and then, for changes that RabbitMQ does not report. */
 export class QueueWatch {
   readonly #deps: QueueWatchDeps
-  readonly #markers: QueueMarkers
+  readonly #identities: QueueIdentities
   readonly #sampler: DepthSampler
   readonly #newLedger: NewLedger
   readonly #drift: DriftWatch
@@ -51,12 +51,12 @@ export class QueueWatch {
     this.#deps = deps
     this.#newLedger = new NewLedger(deps)
     this.#epoch = new LedgerEpoch(deps)
-    this.#markers = new QueueMarkers(deps)
+    this.#identities = new QueueIdentities(deps)
     this.#drift = new DriftWatch(deps)
     this.#sampler = new DepthSampler({
       ...deps,
       drift: this.#drift,
-      isSame: (scratch, queue) => this.#markers.isSame(scratch, queue),
+      isSame: (scratch, queue) => this.#identities.isSame(scratch, queue),
     })
   }
 
@@ -71,12 +71,12 @@ export class QueueWatch {
   }
 
   isSame(scratch: ScratchChannel, queue: string): Promise<boolean> {
-    return this.#markers.isSame(scratch, queue)
+    return this.#identities.isSame(scratch, queue)
   }
 
   /** The queue was looked for and does not exist. */
   forget(queue: string): void {
-    this.#markers.forget(queue)
+    this.#identities.forget(queue)
     this.#drift.forget(queue)
     this.#sampler.noteMissing(queue)
   }
@@ -105,7 +105,7 @@ export class QueueWatch {
         await this.#deps.lookAgain(scratch)
         await this.#lookAtExchanges(scratch)
         const isOriginSeen = await this.#newLedger.look(scratch)
-        if (isOriginSeen && (await this.#epoch.look(scratch))) await this.#markers.look(scratch)
+        if (isOriginSeen && (await this.#epoch.look(scratch))) await this.#identities.look(scratch)
         await this.#sampler.look(scratch)
       })
     } catch (error) {

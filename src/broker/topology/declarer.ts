@@ -25,7 +25,9 @@ export interface DeclarerDeps extends EntityDeps {
   logger: Logger
   /** True when the existing queue is the one that received our tokens (`queue-identity.ts`). */
   isSame?(scratch: ScratchChannel, queue: string): Promise<boolean>
-  /** Handles queues that RabbitMQ lost in a crash (`leaderless-queues.ts`). Absent: another process does that. */
+  /**
+   * Handles queues that RabbitMQ lost in a crash (`leaderless-queues.ts`). Absent: another process does that.
+   */
   dead?: DeadQueues
   /** Runs before the exchanges and system queues are declared. False: try again later. */
   prepareBase?(): Promise<boolean>
@@ -364,8 +366,8 @@ export class Declarer {
 
   /**
    * Looks for the job queue. `renewed`: the existing queue is another one of the same name, whoever declared
-   * it. Its marker tells. A dying queue that has no marker yet counts as another one when it is empty and has
-   * no consumers after a wait.
+   * it. Its identity tells. A dying queue that has no identity yet counts as another one when it is empty and
+   * has no consumers after a wait.
    *
    * RabbitMQ 4 first cancels the consumers of a deleted quorum queue and forgets the queue later. A check in
    * between still finds it; the declare that follows would create a new one, and the loss of the tokens would

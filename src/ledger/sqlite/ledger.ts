@@ -380,12 +380,12 @@ export class SqliteLedger implements Ledger {
     await this.#access.write(() => this.#store.queues.record({ name, createdAt: now }))
   }
 
-  queueMarker(name: string): string | null {
-    return this.#access.read(() => this.#store.statements.marker.get(name))?.marker ?? null
+  queueIdentity(name: string): string | null {
+    return this.#access.read(() => this.#store.statements.identity.get(name))?.identity ?? null
   }
 
-  async recordMarker(name: string, marker: string): Promise<void> {
-    await this.#access.write(() => this.#store.statements.recordMarker.run(name, marker))
+  async recordIdentity(name: string, identity: string): Promise<void> {
+    await this.#access.write(() => this.#store.statements.recordIdentity.run(name, identity))
   }
 
   written(): Promise<void> {

@@ -12,7 +12,7 @@ import { sql as unique } from './migrations/0008-unique.ts'
 import { sql as ahead } from './migrations/0009-ahead.ts'
 import { sql as checks } from './migrations/0010-checks.ts'
 import { sql as shortKeys } from './migrations/0011-short-keys.ts'
-import { sql as markers } from './migrations/0012-markers.ts'
+import { sql as identities } from './migrations/0012-markers.ts'
 import { sql as stepAttempts } from './migrations/0013-step-attempts.ts'
 import { sql as lostQueues } from './migrations/0014-lost-queues.ts'
 import { sql as unwrittenQueues } from './migrations/0015-unwritten-queues.ts'
@@ -40,7 +40,7 @@ export const MIGRATIONS: readonly string[] = [
   ahead,
   checks,
   shortKeys,
-  markers,
+  identities,
   stepAttempts,
   lostQueues,
   unwrittenQueues,

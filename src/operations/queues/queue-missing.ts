@@ -4,7 +4,7 @@ import type { Deps } from '../deps.ts'
 import { tellRenewed } from './pause.ts'
 
 /**
- * A marker that no existing queue has. It has the form of the broker layer's own markers: one of another
+ * A identity that no existing queue has. It has the form of the broker layer's own identities: one of another
  * form counts as made by an earlier build, and the queue would be marked again.
  */
 const NO_MARKER = 'q-lost'
@@ -46,12 +46,12 @@ export async function onQueueMissing(
 }
 
 /**
- * Returns the marker that tells the queue with the gateway's tokens from another queue of the same name
- * (`QueueMarkers` of the broker); null: none is known. For a lost queue it is a marker that no queue has, so
- * that a queue in its place never counts as the same.
+ * Returns the identity that tells the queue with the gateway's tokens from another queue of the same name
+ * (`QueueIdentities` of the broker); null: none is known. For a lost queue it is an identity that no queue
+ * has, so that a queue in its place never counts as the same.
  */
-export function markerOf({ ledger }: Pick<Deps, 'ledger'>, queue: string): string | null {
-  return ledger.lost.has(queue) ? NO_MARKER : ledger.queueMarker(queue)
+export function identityOf({ ledger }: Pick<Deps, 'ledger'>, queue: string): string | null {
+  return ledger.lost.has(queue) ? NO_MARKER : ledger.queueIdentity(queue)
 }
 
 /** Warnings for lost queues, also while another queue of the name exists that a client declared. */

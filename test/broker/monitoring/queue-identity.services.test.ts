@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import type { Connection } from '../../../src/broker/connection/connection.ts'
 import { ScratchChannel } from '../../../src/broker/connection/temporary-channel.ts'
-import { QueueMarkers } from '../../../src/broker/monitoring/queue-identity.ts'
+import { QueueIdentities } from '../../../src/broker/monitoring/queue-identity.ts'
 import { createNames } from '../../../src/broker/names.ts'
 import type { BrokerHooks, BrokerOptions } from '../../../src/broker/options.ts'
 import { uuid7 } from '../../../src/uuid.ts'
@@ -24,29 +24,29 @@ interface Definitions {
 
 /** What a ledger remembers of one queue. */
 class Memory {
-  marker: string | null = null
+  identity: string | null = null
   hasTokens = true
   missed = 0
-  /** How often the marker was asked for: once in each check of the queues, or more. */
+  /** How often the identity was asked for: once in each check of the queues, or more. */
   asked = 0
   readonly hooks: Partial<BrokerHooks> = {
-    markerOf: () => {
+    identityOf: () => {
       this.asked += 1
-      return this.marker
+      return this.identity
     },
-    onMarked: async (_queue, marker) => {
-      this.marker = marker
+    onMarked: async (_queue, identity) => {
+      this.identity = identity
     },
     onQueueMissing: async () => {
       this.missed += 1
-      this.marker = null
+      this.identity = null
       return 'declare'
     },
     hasTokens: () => this.hasTokens,
   }
 
   untilMarked(): Promise<void> {
-    return eventually(() => this.marker !== null)
+    return eventually(() => this.identity !== null)
   }
 
   /** Waits for some checks of the queues, to show what does not happen. */
@@ -72,12 +72,12 @@ async function renew(): Promise<void> {
   await admin.channel.consume(NAME, () => {})
 }
 
-async function markerExchanges(): Promise<string[]> {
+async function identityExchanges(): Promise<string[]> {
   const names = await vhost.exchanges()
   return names.filter((name) => name.startsWith('ojs.system.marker.'))
 }
 
-/** A broker whose queue has a marker. `missed` counts from here. */
+/** A broker whose queue has an identity. `missed` counts from here. */
 async function marked(): Promise<{ memory: Memory } & TestBroker> {
   const memory = new Memory()
   const started = await start(memory)
@@ -95,7 +95,7 @@ describe('a queue that somebody deleted and somebody else declared', () => {
     await memory.untilMarked()
     await memory.someLooks()
     expect(memory.missed).toBe(1)
-    expect(await markerExchanges()).toEqual([`ojs.system.marker.${memory.marker}`])
+    expect(await identityExchanges()).toEqual([`ojs.system.marker.${memory.identity}`])
   })
 
   it.each(['lazy', 'never'] as const)(
@@ -110,7 +110,7 @@ describe('a queue that somebody deleted and somebody else declared', () => {
     },
   )
 
-  it('is reported missing before it has a marker, when nobody has declared it again', async () => {
+  it('is reported missing before it has an identity, when nobody has declared it again', async () => {
     const memory = new Memory()
     const { broker } = await start(memory, { watchMs: 1_000 })
     await broker.ensureQueue('email')
@@ -130,24 +130,24 @@ describe('a queue that somebody deleted and somebody else declared', () => {
   })
 })
 
-describe('the marker of a queue', () => {
+describe('the identity of a queue', () => {
   it('is the same over reconnects', async () => {
     const { memory, stop } = await marked()
-    const { marker } = memory
+    const { identity } = memory
     await stop()
     const { broker } = await start(memory)
     expect(await broker.ensureQueue('email')).toBe('ready')
     await memory.someLooks()
-    expect(memory).toMatchObject({ marker, missed: 0 })
-    expect(await markerExchanges()).toEqual([`ojs.system.marker.${marker}`])
+    expect(memory).toMatchObject({ identity, missed: 0 })
+    expect(await identityExchanges()).toEqual([`ojs.system.marker.${identity}`])
   })
 
   it('is deleted with the queue', async () => {
     const { stop } = await marked()
     await stop()
-    expect(await markerExchanges()).toHaveLength(1)
+    expect(await identityExchanges()).toHaveLength(1)
     await admin.channel.deleteQueue(NAME)
-    expect(await markerExchanges()).toEqual([])
+    expect(await identityExchanges()).toEqual([])
   })
 
   describe('does not count in a virtual host that was imported from definitions', () => {
@@ -163,7 +163,7 @@ describe('the marker of a queue', () => {
       const { broker, recorder, stop } = await start(memory, given)
       await broker.ensureQueue('email')
       await memory.untilMarked()
-      const { marker } = memory
+      const { identity } = memory
       if (how === 'stopped') await stop()
       const file = join(node.dir, 'definitions.json')
       await node.ctl(['export_definitions', file])
@@ -174,7 +174,7 @@ describe('the marker of a queue', () => {
       await node.ctl(['delete_vhost', '/ojs'])
       if (how === 'running') await recorder.until('reconnecting', 1, 'declare')
       // RabbitMQ deletes the queue before it closes the connections; a check in between is not the subject.
-      Object.assign(memory, { marker, missed: 0 })
+      Object.assign(memory, { identity, missed: 0 })
       await node.ctl(['import_definitions', file])
       if (how === 'stopped') await (await start(memory, given)).broker.ensureQueue('email')
       await eventually(() => memory.missed === 1)
@@ -187,15 +187,15 @@ describe('the marker of a queue', () => {
   it('of an earlier build, which no export contains, is believed and replaced', async () => {
     const { memory, stop } = await marked()
     await stop()
-    memory.marker = uuid7()
-    const old = `ojs.system.marker.${memory.marker}`
+    memory.identity = uuid7()
+    const old = `ojs.system.marker.${memory.identity}`
     const options = { durable: true, autoDelete: true, internal: true }
     await admin.channel.assertExchange(old, 'fanout', options)
     await admin.channel.bindQueue(NAME, old, '')
     const { broker } = await start(memory)
     expect(await broker.ensureQueue('email')).toBe('ready')
     await eventually(async () => !(await vhost.exchanges()).includes(old))
-    expect(await markerExchanges()).toContain(`ojs.system.marker.${memory.marker}`)
+    expect(await identityExchanges()).toContain(`ojs.system.marker.${memory.identity}`)
     expect(memory.missed).toBe(0)
   })
 
@@ -203,7 +203,7 @@ describe('the marker of a queue', () => {
     const memory = new Memory()
     const { broker, recorder } = await start(memory, { watchMs: 1_000 })
     await broker.ensureQueue('email')
-    await eventually(async () => (await markerExchanges()).length === 1)
+    await eventually(async () => (await identityExchanges()).length === 1)
     await admin.channel.deleteQueue(NAME)
     await broker.recheckQueue('email')
     const before = recorder.count('channelError')
@@ -216,12 +216,12 @@ describe('the marker of a queue', () => {
     memory.hasTokens = false
     await admin.channel.deleteQueue(NAME)
     const before = recorder.count('channelError')
-    memory.marker = null
+    memory.identity = null
     await memory.someLooks()
-    // One check of the marker that was set, if there was time for it, and one bind.
+    // One check of the identity that was set, if there was time for it, and one bind.
     expect(recorder.count('channelError') - before).toBeLessThanOrEqual(2)
-    // A try declares a marker exchange, and deletes it again.
-    await expect.poll(markerExchanges).toEqual([])
+    // A try declares an identity exchange, and deletes it again.
+    await expect.poll(identityExchanges).toEqual([])
     await broker.recheckQueue('email')
     await memory.untilMarked()
   })
@@ -233,29 +233,29 @@ describe('the marker of a queue', () => {
     const { broker } = await start(memory, { declare: 'never' })
     expect(await broker.ensureQueue('email')).toBe('ready')
     await memory.someLooks()
-    expect(memory.marker).toBe(null)
-    expect(await markerExchanges()).toHaveLength(1)
+    expect(memory.identity).toBe(null)
+    expect(await identityExchanges()).toHaveLength(1)
   })
 })
 
-describe('the check of a marker', () => {
+describe('the check of an identity', () => {
   const ORIGIN = 'ojs.system.origin'
   const MARKER = 'q-018f0000-0000-7000-8000-000000000000'
   const EXCHANGE = `ojs.system.marker.${MARKER}`
   let held: HeldChannels
   let connection: Connection
   let gone: string[]
-  let markers: QueueMarkers
+  let identities: QueueIdentities
   beforeEach(async () => {
     held = new HeldChannels()
     connection = await startConnection(vhost.url, { name: 'declare', random: () => 0 })
     onTestFinished(() => connection.close())
     gone = []
-    markers = new QueueMarkers({
+    identities = new QueueIdentities({
       connection,
       names: createNames(''),
       logger,
-      hooks: { markerOf: () => MARKER, onMarked: async () => {}, hasTokens: () => true },
+      hooks: { identityOf: () => MARKER, onMarked: async () => {}, hasTokens: () => true },
       readyQueues: () => ['email'],
       options: { declare: 'lazy' },
       onGone: (queue) => gone.push(queue),
@@ -269,7 +269,7 @@ describe('the check of a marker', () => {
 
   async function isSame(): Promise<boolean> {
     const scratch = new ScratchChannel(connection)
-    const answer = await markers.isSame(scratch, 'email')
+    const answer = await identities.isSame(scratch, 'email')
     await scratch.close()
     return answer
   }
@@ -278,13 +278,13 @@ describe('the check of a marker', () => {
     await declareOrigin()
     held.breakOff(`checkExchange ${EXCHANGE}`)
     const scratch = new ScratchChannel(connection)
-    await markers.look(scratch)
+    await identities.look(scratch)
     await scratch.close()
     expect([await isSame(), gone]).toEqual([true, []])
     expect(held.times(`checkExchange ${EXCHANGE}`)).toBe(2)
   })
 
-  it('that gets no answer about the origin of the markers is repeated', async () => {
+  it('that gets no answer about the origin of the identities is repeated', async () => {
     held.breakOff(`checkExchange ${ORIGIN}`)
     expect(await isSame()).toBe(true)
     held.release()

@@ -307,17 +307,17 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       expect(jobs.filter(({ id }) => row(id).tokenOut)).toEqual([])
     })
 
-    it('forgets the marker of this queue only, with its last page', async () => {
+    it('forgets the identity of this queue only, with its last page', async () => {
       const jobs = Array.from({ length: 1001 }, () => newJob({ queue: 'q' }))
       await ledger.insertAll([...jobs, newJob({ queue: 'other' })], NOW)
       for (const queue of ['q', 'other', 'unheard-of'])
-        await ledger.recordMarker(queue, `m-${queue}`)
+        await ledger.recordIdentity(queue, `m-${queue}`)
       const paged = ledger.rearm('q', NOW)
-      expect(ledger.queueMarker('q')).toBe('m-q')
+      expect(ledger.queueIdentity('q')).toBe('m-q')
       await paged
-      expect(ledger.queueMarker('q')).toBe(null)
-      expect(ledger.queueMarker('other')).toBe('m-other')
-      expect(ledger.queueMarker('unheard-of')).toBe(null)
+      expect(ledger.queueIdentity('q')).toBe(null)
+      expect(ledger.queueIdentity('other')).toBe('m-other')
+      expect(ledger.queueIdentity('unheard-of')).toBe(null)
     })
 
     it('forgets when it ends that this queue was lost, and no other queue', async () => {

@@ -59,7 +59,7 @@ describe('the migration that rebuilds the jobs table with checks', () => {
   })
 })
 
-it('a migrated ledger knows lost queues that had a word in place of their marker, and keeps all markers', async () => {
+it('a migrated ledger knows lost queues that had a word in place of their identity, and keeps all identities', async () => {
   await withFile(async (db) => {
     for (const sql of MIGRATIONS.slice(0, MIGRATIONS.indexOf(lostQueues))) db.exec(sql)
     db.exec('PRAGMA application_id = 0x4f4a534c')
@@ -69,8 +69,8 @@ it('a migrated ledger knows lost queues that had a word in place of their marker
   })
   const ledger = await open()
   expect(ledger.lost.all()).toEqual(['gone'])
-  const markers = ['gone', 'there', 'unmarked'].map((queue) => ledger.queueMarker(queue))
-  expect(markers).toEqual([null, 'q-1', null])
+  const identities = ['gone', 'there', 'unmarked'].map((queue) => ledger.queueIdentity(queue))
+  expect(identities).toEqual([null, 'q-1', null])
   await ledger.close()
 })
 

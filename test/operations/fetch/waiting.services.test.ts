@@ -72,8 +72,10 @@ describe('a scheduled job', () => {
     expect(job).toMatchObject({ state: 'scheduled' })
     expect(Date.parse(job.scheduled_at)).toBe(dueAt)
     aheadMs = HOUR_MS - 60_000
-    const marker = await push({ scheduled_at: new Date(Date.now() + aheadMs + 200).toISOString() })
-    await untilState(gateway, marker.id, 'available')
+    const identity = await push({
+      scheduled_at: new Date(Date.now() + aheadMs + 200).toISOString(),
+    })
+    await untilState(gateway, identity.id, 'available')
     expect(await stateOf(gateway, job.id)).toBe('scheduled')
     aheadMs = HOUR_MS
     await untilState(gateway, job.id, 'available')
@@ -82,8 +84,8 @@ describe('a scheduled job', () => {
   it.each([3, 500])('may be %i years away, and is never early', async (years) => {
     const { id } = await push({ scheduled_at: inMs(years * 365.25 * 24 * HOUR_MS) })
     aheadMs = (years * 365.25 * 24 - 1) * HOUR_MS
-    const marker = await push({ scheduled_at: inMs(aheadMs + 200) })
-    await untilState(gateway, marker.id, 'available')
+    const identity = await push({ scheduled_at: inMs(aheadMs + 200) })
+    await untilState(gateway, identity.id, 'available')
     expect(await stateOf(gateway, id)).toBe('scheduled')
     aheadMs += HOUR_MS
     await untilState(gateway, id, 'available')

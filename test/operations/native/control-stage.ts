@@ -19,7 +19,7 @@ import { Tokens } from '../../../src/operations/job-messages/tracker.ts'
 import { adoptSchedule } from '../../../src/operations/native/adopt-schedule.ts'
 import { PruneHold } from '../../../src/operations/prune-hold.ts'
 import {
-  markerOf,
+  identityOf,
   onQueueMissing,
   onRetryQueueMissing,
 } from '../../../src/operations/queues/queue-missing.ts'
@@ -93,10 +93,10 @@ async function openStage(): Promise<Stage> {
         onQueueMissing: (queue, isRenewed) => onQueueMissing(deps, queue, isRenewed),
         onQueueFound: (queue) => void ledger.recordQueue(queue, clock.now()),
         isLedgerNew: () => false,
-        markerOf: (queue) => markerOf({ ledger }, queue),
+        identityOf: (queue) => identityOf({ ledger }, queue),
         epochs: () => ledger.epochs.all(),
         onEpoch: (epoch, before) => ledger.epochs.record(epoch, before),
-        onMarked: (queue, marker) => ledger.recordMarker(queue, marker),
+        onMarked: (queue, identity) => ledger.recordIdentity(queue, identity),
         isUnwritten: (queue) => ledger.unwritten.has(queue),
         onWritten: (queue) => ledger.unwritten.settle(queue),
         hasTokens: () => true,

@@ -2,8 +2,8 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import type { EnsureOutcome } from '../../../src/broker/broker.ts'
 import type { ScratchChannel } from '../../../src/broker/connection/temporary-channel.ts'
 import {
-  QueueMarkers,
-  type QueueMarkersDeps,
+  QueueIdentities,
+  type QueueIdentitiesDeps,
 } from '../../../src/broker/monitoring/queue-identity.ts'
 import { createNames } from '../../../src/broker/names.ts'
 import type { JobRow } from '../../../src/job/job.ts'
@@ -11,8 +11,8 @@ import { cancel } from '../../../src/operations/cancel.ts'
 import { sendToken } from '../../../src/operations/job-messages/send.ts'
 import { tellOwedPauses } from '../../../src/operations/queues/pause.ts'
 import {
+  identityOf,
   lostWarnings,
-  markerOf,
   onQueueMissing,
   onRetryQueueMissing,
 } from '../../../src/operations/queues/queue-missing.ts'
@@ -133,17 +133,17 @@ it('a missing queue counts as unwritten when it is declared, but not while it is
   expect(unwritten.has('q')).toBe(true)
 })
 
-it('a lost queue has its own marker, which a marker recorded later does not replace', async () => {
-  expect(markerOf(stage.deps, 'q')).toBeNull()
-  await harness.ledger.recordMarker('q', 'q-1')
-  expect(markerOf(stage.deps, 'q')).toBe('q-1')
+it('a lost queue has its own identity, which an identity recorded later does not replace', async () => {
+  expect(identityOf(stage.deps, 'q')).toBeNull()
+  await harness.ledger.recordIdentity('q', 'q-1')
+  expect(identityOf(stage.deps, 'q')).toBe('q-1')
   silently = 101
   await missing()
-  // The broker layer set this marker before the loss, and records it only now.
-  await harness.ledger.recordMarker('q', 'q-2')
-  expect(markerOf(stage.deps, 'q')).toBe('q-lost')
+  // The broker layer set this identity before the loss, and records it only now.
+  await harness.ledger.recordIdentity('q', 'q-2')
+  expect(identityOf(stage.deps, 'q')).toBe('q-lost')
   await recover()
-  expect(markerOf(stage.deps, 'q')).toBeNull()
+  expect(identityOf(stage.deps, 'q')).toBeNull()
 })
 
 it.each([true, false])(
@@ -153,26 +153,26 @@ it.each([true, false])(
     await missing()
     const asked: string[] = []
     const gone: string[] = []
-    const markers = new QueueMarkers({
+    const identities = new QueueIdentities({
       connection: { generation: 1 },
       names: createNames(''),
       logger: SILENT,
       hooks: {
-        markerOf: (queue: string) => markerOf(stage.deps, queue),
+        identityOf: (queue: string) => identityOf(stage.deps, queue),
         onMarked: async () => {},
         hasTokens: () => has,
       },
       readyQueues: () => ['q'],
       options: { declare: 'lazy' },
       onGone: (queue: string) => gone.push(queue),
-    } as unknown as QueueMarkersDeps)
+    } as unknown as QueueIdentitiesDeps)
     const checkExchange = (name: string) => {
       asked.push(name)
       throw Object.assign(new Error(`NOT_FOUND - no exchange '${name}'`), { code: 404 })
     }
     const scratch = { run: async (work: (channel: object) => unknown) => work({ checkExchange }) }
-    expect(await markers.isSame(scratch as unknown as ScratchChannel, 'q')).toBe(false)
-    for (let i = 0; i < 2; i++) await markers.look(scratch as unknown as ScratchChannel)
+    expect(await identities.isSame(scratch as unknown as ScratchChannel, 'q')).toBe(false)
+    for (let i = 0; i < 2; i++) await identities.look(scratch as unknown as ScratchChannel)
     expect(gone).toEqual(has ? ['q', 'q'] : [])
     expect(new Set(asked)).toEqual(new Set(['ojs.system.marker.q-lost']))
   },

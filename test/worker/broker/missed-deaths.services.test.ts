@@ -8,12 +8,12 @@ import { benchIn } from '../harness.ts'
 const { vhost, gateway } = gatewayForAll({ OJS_QUEUE_TYPE: 'quorum' }, { watchMs: 50 })
 const stage = benchIn(vhost)
 /** A spy, because a ledger cannot be read while a gateway uses it. */
-const recordMarker = vi.spyOn(SqliteLedger.prototype, 'recordMarker')
+const recordIdentity = vi.spyOn(SqliteLedger.prototype, 'recordIdentity')
 
 async function untilMarked(queue: string): Promise<void> {
-  const at = () => recordMarker.mock.calls.findIndex(([name]) => name === queue)
+  const at = () => recordIdentity.mock.calls.findIndex(([name]) => name === queue)
   await eventually(() => at() >= 0)
-  await recordMarker.mock.results[at()]?.value
+  await recordIdentity.mock.results[at()]?.value
 }
 
 /** Deletes and declares within a millisecond: RabbitMQ cancels no consumer of a quorum queue then. */

@@ -17,7 +17,9 @@ async function isMarked(ledgerPath: string): Promise<boolean> {
   }
 }
 
-/** Stops the gateway once its ledger has a queue marker. A ledger cannot be read while a gateway uses it. */
+/**
+ * Stops the gateway once its ledger has a queue identity. A ledger cannot be read while a gateway uses it.
+ */
 async function stopMarked(gateway: TestGateway): Promise<void> {
   await sleep(500)
   await gateway.stop()

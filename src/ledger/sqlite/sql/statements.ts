@@ -331,10 +331,10 @@ function prepareBookkeeping(db: Database) {
     recordRetryQueue: db.prepare<[queue: string, delayMs: number]>(
       'INSERT INTO rungs (queue, delay_ms) VALUES (?, ?) ON CONFLICT DO NOTHING',
     ),
-    marker: db.prepare<[name: string], { marker: string | null }>(
+    identity: db.prepare<[name: string], { identity: string | null }>(
       'SELECT marker FROM queues WHERE name = ?',
     ),
-    recordMarker: db.prepare<[name: string, marker: string]>(
+    recordIdentity: db.prepare<[name: string, identity: string]>(
       'UPDATE queues SET marker = ?2 WHERE name = ?1',
     ),
     lostQueues: db.prepare<[], { name: string }>(

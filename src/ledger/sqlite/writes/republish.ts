@@ -69,7 +69,7 @@ function rearmPage(
 
 /**
  * Does one page of the lost queue's ended rows: they stop waiting for a token that cannot come back. The last
- * page also forgets the queue's marker, and that it was lost.
+ * page also forgets the queue's identity, and that it was lost.
  */
 function forgetQueuePage(
   store: Store,
