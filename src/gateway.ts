@@ -63,7 +63,7 @@ export interface Gateway {
 /** `clock` lets an embedder bring a clock of its own; the other settings are for tests. */
 type Overrides = { clock?: Clock } & Pick<
   BrokerOptions,
-  'retryQueueSettleMs' | 'watchMs' | 'driftMs' | 'idleMs' | 'prefetch' | 'maxBlocks'
+  'retryQueueSettleMs' | 'watchMs' | 'driftMs' | 'idleMs' | 'prefetch' | 'maxConsumerChannels'
 >
 
 /**

@@ -35,7 +35,9 @@ export interface ConsumersDeps {
     'onConsumeUp' | 'onControl' | 'onDeadLetter' | 'onQueueFound' | 'onScheduled' | 'isPaused'
   >
   declarer: Declarer
-  /** False: the control queue may be dead (`leaderless-queues.ts`); consuming it would cost the connection. */
+  /**
+   * False: the control queue may be dead (`leaderless-queues.ts`); consuming it would cost the connection.
+   */
   mayConsumeControl(queue: string): boolean
   /** True when the exchanges and system queues exist. */
   isBaseReady(): boolean
@@ -66,7 +68,7 @@ export class Consumers {
     this.deliveries = new Deliveries({
       ...consuming,
       prefetch: options.prefetch ?? PREFETCH,
-      maxBlocks: options.maxBlocks ?? MAX_BLOCKS,
+      maxConsumerChannels: options.maxConsumerChannels ?? MAX_BLOCKS,
       consumerPriority: options.consumerPriority,
       idleMs: options.idleMs ?? IDLE_MS,
       isReady: (queue) => declarer.isUsable(queue),

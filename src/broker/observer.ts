@@ -40,7 +40,7 @@ export interface BrokerGauges {
   /** True while the broker has blocked publishers (memory or disk alarm). */
   blocked: boolean
   confirmsPending: number
-  /** One entry per consumer block. */
+  /** One entry per consumer consumer channel. */
   consumers: readonly ConsumerGauge[]
   /** One entry per queue that was fetched from. */
   queues: readonly QueueGauge[]
@@ -48,7 +48,7 @@ export interface BrokerGauges {
 
 interface ConsumerGauge {
   queue: string
-  /** Stable as long as the block lives; unique in this process. */
+  /** Stable as long as the consumer channel lives; unique in this process. */
   consumer: string
   unacked: number
 }
@@ -58,7 +58,7 @@ interface QueueGauge {
   /** Deliveries received here and not assigned to a worker yet. */
   buffered: number
   waiters: number
-  /** Deliveries in use / (blocks × prefetch), 0…1; 0 without a block. */
+  /** Deliveries in use / (consumer channels × prefetch), 0…1; 0 without a consumer channel. */
   utilization: number
 }
 

@@ -29,10 +29,10 @@ export interface BrokerOptions extends TopologyOptions {
   /** How long a queue must be empty before its available jobs count as lost; default 60,000. */
   driftMs?: number
   publishTimeoutMs: number
-  /** Unacknowledged deliveries per consumer block; default 32. */
+  /** Unacknowledged deliveries per consumer consumer channel; default 32. */
   prefetch?: number
-  /** Consumer blocks per queue; default 64. */
-  maxBlocks?: number
+  /** Consumer consumer channels per queue; default 64. */
+  maxConsumerChannels?: number
   /** AMQP consumer `x-priority`; below 0, native workers are served first. */
   consumerPriority: number
   /** A queue not fetched from for this long gives its unassigned deliveries back; default 2000. */

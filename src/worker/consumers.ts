@@ -1,6 +1,6 @@
 import { RestartDelay } from '../broker/connection/reconnect.ts'
 import { withScratchChannel } from '../broker/connection/temporary-channel.ts'
-import { Block, type BlockEnd } from '../broker/consume/consumer-channel.ts'
+import { ConsumerChannel, type ConsumerEnd } from '../broker/consume/consumer-channel.ts'
 import type { LiveDelivery } from '../broker/consume/delivery.ts'
 import { lookFor } from '../broker/topology/entity.ts'
 import type { AmqpLink, ConsumerGauges } from './connection.ts'
@@ -22,14 +22,14 @@ export interface IntakeDeps {
 
 interface Source {
   readonly queue: string
-  /** The block that consumes; null if none does. */
-  block: Block | null
-  /** Resolves when `block` consumes, or cannot. */
+  /** The consumer channel that consumes; null if none does. */
+  consumerChannel: ConsumerChannel | null
+  /** Resolves when `consumerChannel` consumes, or cannot. */
   opened: Promise<void>
-  /** Resolves when no delivery can come any more from the blocks before `block`. */
+  /** Resolves when no delivery can come any more from the consumer channels before `consumerChannel`. */
   ended: Promise<void>
-  /** All blocks: also those without a consumer that wait until their deliveries are settled. */
-  readonly blocks: Set<Block>
+  /** All consumer channels: also those without a consumer that wait until their deliveries are settled. */
+  readonly consumerChannels: Set<ConsumerChannel>
   isPaused: boolean
   /** Consumes nothing for now, because no slot is free for its deliveries. */
   isResting: boolean
@@ -44,7 +44,7 @@ export class Intake {
   readonly #deps: IntakeDeps
   readonly #sources = new Map<string, Source>()
   /** Blocks whose channel RabbitMQ has not confirmed as closed. */
-  readonly #open = new Set<Block>()
+  readonly #open = new Set<ConsumerChannel>()
   #mayOpen = false
   #isStopped = false
   #order = 0
@@ -125,19 +125,19 @@ export class Intake {
    * acknowledgements.
    */
   async close(): Promise<void> {
-    await Promise.all([...this.#open].map((block) => block.close()))
+    await Promise.all([...this.#open].map((consumerChannel) => consumerChannel.close()))
   }
 
   gauges(): ConsumerGauges {
     const sources = [...this.#sources.values()]
-    const consumers = sources.flatMap(({ queue, blocks }) =>
-      [...blocks].map(({ tag, unacked }) => ({ queue, consumer: tag, unacked })),
+    const consumers = sources.flatMap(({ queue, consumerChannels }) =>
+      [...consumerChannels].map(({ tag, unacked }) => ({ queue, consumer: tag, unacked })),
     )
-    const queues = sources.map(({ queue, block }) => ({
+    const queues = sources.map(({ queue, consumerChannel }) => ({
       queue,
       buffered: 0,
       waiters: 0,
-      utilization: block === null ? 0 : block.unacked / this.#deps.prefetch,
+      utilization: consumerChannel === null ? 0 : consumerChannel.unacked / this.#deps.prefetch,
     }))
     return { consumers, queues }
   }
@@ -147,10 +147,10 @@ export class Intake {
     if (known) return known
     const source: Source = {
       queue,
-      block: null,
+      consumerChannel: null,
       opened: Promise.resolve(),
       ended: Promise.resolve(),
-      blocks: new Set(),
+      consumerChannels: new Set(),
       isPaused: false,
       isResting: false,
       isOpening: false,
@@ -163,7 +163,7 @@ export class Intake {
   }
 
   async #start(source: Source): Promise<void> {
-    if (source.isOpening || source.block || !this.#mayConsume(source)) return
+    if (source.isOpening || source.consumerChannel || !this.#mayConsume(source)) return
     source.isOpening = true
     const { link, onError } = this.#deps
     const outcome = await link.declarer.ensure(source.queue)
@@ -185,7 +185,7 @@ export class Intake {
     const { queue } = source
     const { observer } = link
     this.#registrations += 1
-    const block = new Block({
+    const consumerChannel = new ConsumerChannel({
       connection: link.consume,
       queue,
       source: link.names.jobQueue(queue),
@@ -205,32 +205,40 @@ export class Intake {
       onGivenBack: () => observer.givenBack(queue, 1),
       onEnd: (ended, end, lost) => this.#onEnd(source, ended, end, lost),
     })
-    source.block = block
-    source.blocks.add(block)
-    this.#open.add(block)
+    source.consumerChannel = consumerChannel
+    source.consumerChannels.add(consumerChannel)
+    this.#open.add(consumerChannel)
     source.openedAt = link.clock.now()
-    source.opened = block.open()
+    source.opened = consumerChannel.open()
     await source.opened
   }
 
   /** Cancels the consumer. Resolves when no further delivery can come. The channel stays for settlements. */
   #end(source: Source): Promise<void> {
-    const { block, opened, ended } = source
-    source.block = null
+    const { consumerChannel, opened, ended } = source
+    source.consumerChannel = null
     // A second caller waits as long as the first.
-    if (block) source.ended = Promise.all([ended, cancel(block, opened)]).then(() => {})
+    if (consumerChannel)
+      source.ended = Promise.all([ended, cancel(consumerChannel, opened)]).then(() => {})
     return source.ended
   }
 
-  #onEnd(source: Source, block: Block, end: BlockEnd, lost: readonly LiveDelivery[]): void {
+  #onEnd(
+    source: Source,
+    consumerChannel: ConsumerChannel,
+    end: ConsumerEnd,
+    lost: readonly LiveDelivery[],
+  ): void {
     const { link, onLost } = this.#deps
-    source.blocks.delete(block)
-    // The block may be in the middle of its own `close`.
-    queueMicrotask(() => void block.close().then(() => this.#open.delete(block)))
+    source.consumerChannels.delete(consumerChannel)
+    // The consumer channel may be in the middle of its own `close`.
+    queueMicrotask(
+      () => void consumerChannel.close().then(() => this.#open.delete(consumerChannel)),
+    )
     if (lost.length > 0) link.observer.lost(source.queue, lost.length)
     onLost(lost)
-    if (source.block !== block) return
-    source.block = null
+    if (source.consumerChannel !== consumerChannel) return
+    source.consumerChannel = null
     if (end.why === 'closed' || !link.consume.isUp) return
     if (end.why === 'cancelled-by-broker') link.observer.consumerCancelled(source.queue)
     link.logger.warn({ queue: source.queue, end }, 'consumer ended')
@@ -249,8 +257,8 @@ export class Intake {
   }
 }
 
-async function cancel(block: Block, opened: Promise<void>): Promise<void> {
+async function cancel(consumerChannel: ConsumerChannel, opened: Promise<void>): Promise<void> {
   // A consumer that is still opening cannot be cancelled.
-  if (block.isIn('opening')) await opened
-  await block.cancel()
+  if (consumerChannel.isIn('opening')) await opened
+  await consumerChannel.cancel()
 }

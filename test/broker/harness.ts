@@ -4,7 +4,7 @@ import type { Delivery, TakeRequest } from '../../src/broker/broker.ts'
 import { Connection } from '../../src/broker/connection/connection.ts'
 import type { ConnectionOptions } from '../../src/broker/connection/connection-options.ts'
 import { Denials } from '../../src/broker/connection/permissions.ts'
-import type { Block } from '../../src/broker/consume/consumer-channel.ts'
+import type { ConsumerChannel } from '../../src/broker/consume/consumer-channel.ts'
 import { Feed } from '../../src/broker/consume/queue-consumer.ts'
 import { type BrokerObserver, SILENT_OBSERVER } from '../../src/broker/observer.ts'
 import type { BrokerDeps, BrokerHooks, BrokerOptions } from '../../src/broker/options.ts'
@@ -203,9 +203,13 @@ export function request(queues: readonly string[], given: Partial<TakeRequest> =
 }
 
 /** A feed of an existing queue whose consumers are the test's own. */
-export function feedOf(queue: string, newBlock: () => Block, now: () => number = () => 0): Feed {
+export function feedOf(
+  queue: string,
+  newConsumerChannel: () => ConsumerChannel,
+  now: () => number = () => 0,
+): Feed {
   const feed = new Feed({
-    ...{ queue, newBlock, maxBlocks: 64, prefetch: 32, idleMs: 2_000 },
+    ...{ queue, newConsumerChannel, maxConsumerChannels: 64, prefetch: 32, idleMs: 2_000 },
     ...{ clock: { now, wall: now }, random: () => 0.5 },
   })
   feed.exists = true

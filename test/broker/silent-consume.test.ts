@@ -58,7 +58,7 @@ function start(clock = systemClock()) {
     random: () => 0.5,
     observer: SILENT_OBSERVER,
     prefetch: 32,
-    maxBlocks: 4,
+    maxConsumerChannels: 4,
     consumerPriority: 0,
     idleMs: 600_000,
     instance: 'i',

@@ -1,6 +1,6 @@
 import type { ConsumeMessage } from 'amqplib'
 import { expect, test, vi } from 'vitest'
-import type { Block } from '../../src/broker/consume/consumer-channel.ts'
+import type { ConsumerChannel } from '../../src/broker/consume/consumer-channel.ts'
 import { LiveDelivery } from '../../src/broker/consume/delivery.ts'
 import type { ReportedOutcome } from '../../src/job/request.ts'
 import type { Lease, SourceSink } from '../../src/sdk/worker/source.ts'
@@ -18,7 +18,7 @@ function open(more: object = {}, told: ReportOutcome = 'reported', given: Partia
   const delivered: Lease[] = []
   const claim = vi.fn(async () => null)
   const reported: string[] = []
-  const block = {
+  const consumerChannel = {
     queue: 'q',
     settle(delivery: LiveDelivery, how: string) {
       delivery.place = 'gone'
@@ -26,7 +26,7 @@ function open(more: object = {}, told: ReportOutcome = 'reported', given: Partia
       return 'settled'
     },
     giveBack: () => settled.push('given back'),
-  } as unknown as Block
+  } as unknown as ConsumerChannel
   const dispatcher = new Dispatcher({
     sink: {
       capacity: () => 10,
@@ -57,7 +57,7 @@ function open(more: object = {}, told: ReportOutcome = 'reported', given: Partia
       fields: { redelivered },
       properties: { messageId, headers },
     }
-    const delivery = new LiveDelivery(block, raw as unknown as ConsumeMessage, 1)
+    const delivery = new LiveDelivery(consumerChannel, raw as unknown as ConsumeMessage, 1)
     dispatcher.arrive(delivery)
     return delivery
   }

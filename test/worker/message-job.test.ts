@@ -1,6 +1,6 @@
 import type { ConsumeMessage } from 'amqplib'
 import { expect, test } from 'vitest'
-import type { Block } from '../../src/broker/consume/consumer-channel.ts'
+import type { ConsumerChannel } from '../../src/broker/consume/consumer-channel.ts'
 import { LiveDelivery } from '../../src/broker/consume/delivery.ts'
 import { retrySource, tokenJob } from '../../src/worker/message-job.ts'
 
@@ -24,8 +24,8 @@ function token(body: object, headers: object = ENQUEUED, properties: object = {}
     fields: { redelivered: false },
     properties: { messageId: ID, headers, ...properties },
   }
-  const block = { queue: 'q' } as Block
-  const delivery = new LiveDelivery(block, raw as unknown as ConsumeMessage, 1)
+  const consumerChannel = { queue: 'q' } as ConsumerChannel
+  const delivery = new LiveDelivery(consumerChannel, raw as unknown as ConsumeMessage, 1)
   return { delivery, read: () => tokenJob(delivery, CONTEXT) }
 }
 

@@ -15,25 +15,25 @@ import { LiveDelivery } from './delivery.ts'
  * - `draining`: no consumer any more, but unsettled deliveries.
  * - `closed`: the channel is gone, and with it every delivery.
  */
-export type BlockState = 'opening' | 'running' | 'cancelling' | 'draining' | 'closed'
+export type ConsumerState = 'opening' | 'running' | 'cancelling' | 'draining' | 'closed'
 
-/** Why a block ended; `closed`: we closed it. */
-export type BlockEnd =
+/** Why a consumer channel ended; `closed`: we closed it. */
+export type ConsumerEnd =
   | { why: 'closed' | 'connection-lost' | 'cancelled-by-broker' | 'queue-missing' | 'no-channel' }
   | { why: 'channel-error'; failure: ChannelFailure }
 
 /** The user may not consume; `Denials` has reported that already. */
-export function isDenied(end: BlockEnd): boolean {
+export function isDenied(end: ConsumerEnd): boolean {
   return end.why === 'channel-error' && end.failure.kind === 'access-refused'
 }
 
 /** RabbitMQ reported with this end that the queue is gone; `queue-missing` comes from our own check. */
-export function isQueueGone(end: BlockEnd): boolean {
+export function isQueueGone(end: ConsumerEnd): boolean {
   if (end.why === 'cancelled-by-broker') return true
   return end.why === 'channel-error' && end.failure.kind === 'not-found'
 }
 
-export interface BlockOptions {
+export interface ConsumerChannelOptions {
   connection: Connection
   /** Absent: the owner itself reports that it may not consume. */
   denials?: Denials
@@ -56,29 +56,29 @@ export interface BlockOptions {
   /** `from`: where the delivery was before. */
   onSettled(delivery: LiveDelivery, from: LiveDelivery['place'], how: 'ack' | 'dead-letter'): void
   /** `lost`: the unsettled deliveries, already marked as gone. */
-  onEnd(block: Block, end: BlockEnd, lost: readonly LiveDelivery[]): void
+  onEnd(consumerChannel: ConsumerChannel, end: ConsumerEnd, lost: readonly LiveDelivery[]): void
 }
 
 /**
  * One consumer on a channel of its own (architecture §4.4): whatever closes that channel, such as RabbitMQ's
  * delivery timeout, affects at most `prefetch` deliveries.
  */
-export class Block {
+export class ConsumerChannel {
   readonly queue: string
   readonly tag: string
-  state: BlockState = 'opening'
+  state: ConsumerState = 'opening'
   /** RabbitMQ accepted the consumer once, whatever became of it. */
   wasAccepted = false
   /** `basic.consume` was sent, so RabbitMQ may have accepted the consumer. */
   #hasAsked = false
   prefetch: number
-  readonly #options: BlockOptions
+  readonly #options: ConsumerChannelOptions
   readonly #unsettled = new Set<LiveDelivery>()
   #channel: Channel | null = null
   #error: unknown = null
   #closing: Promise<void> | null = null
 
-  constructor(options: BlockOptions) {
+  constructor(options: ConsumerChannelOptions) {
     this.queue = options.queue
     this.tag = options.tag
     this.prefetch = options.prefetch
@@ -172,15 +172,15 @@ export class Block {
   }
 
   /**
-   * Ends the block because its queue is gone, and with it every delivery. When the name is declared anew
-   * first, RabbitMQ 3.10 does not cancel the consumer of a deleted quorum queue: the channel would stay
-   * silent for ever. A block that has not sent its consume yet finds out by itself.
+   * Ends the consumer channel because its queue is gone, and with it every delivery. When the name is
+   * declared anew first, RabbitMQ 3.10 does not cancel the consumer of a deleted quorum queue: the channel
+   * would stay silent for ever. A consumer channel that has not sent its consume yet finds out by itself.
    */
   orphan(): void {
     if (this.#hasAsked) void this.#leave({ why: 'queue-missing' })
   }
 
-  isIn(state: BlockState): boolean {
+  isIn(state: ConsumerState): boolean {
     return this.state === state
   }
 
@@ -191,8 +191,8 @@ export class Block {
     else setTimeout(() => void this.close(), lingerMs).unref()
   }
 
-  /** Ends the block and, unless it has ended before, its channel. */
-  async #leave(end: BlockEnd): Promise<void> {
+  /** Ends the consumer channel and, unless it has ended before, its channel. */
+  async #leave(end: ConsumerEnd): Promise<void> {
     if (this.state === 'closed') return
     this.#end(end)
     if (this.#channel) await closeChannel(this.#channel)
@@ -228,7 +228,7 @@ export class Block {
     }
   }
 
-  #endOfChannel(): BlockEnd {
+  #endOfChannel(): ConsumerEnd {
     const failure = classify(this.#error)
     const { denials, source } = this.#options
     if (failure.kind === 'access-refused') denials?.mayNotConsume(source, failure.text)
@@ -239,7 +239,7 @@ export class Block {
       : { why: 'channel-error', failure }
   }
 
-  #end(end: BlockEnd): void {
+  #end(end: ConsumerEnd): void {
     if (this.state === 'closed') return
     this.state = 'closed'
     const lost = [...this.#unsettled]

@@ -6,7 +6,7 @@ import type { Connection } from '../connection/connection.ts'
 import type { Denials } from '../connection/permissions.ts'
 import type { Names } from '../names.ts'
 import type { BrokerGauges, BrokerObserver } from '../observer.ts'
-import { Block, type BlockEnd, isDenied, isQueueGone } from './consumer-channel.ts'
+import { ConsumerChannel, type ConsumerEnd, isDenied, isQueueGone } from './consumer-channel.ts'
 import { LiveDelivery, type Place } from './delivery.ts'
 import { Parking } from './parked-deliveries.ts'
 import { Feed } from './queue-consumer.ts'
@@ -27,7 +27,7 @@ export interface DeliveriesDeps {
   observer: BrokerObserver
   denials: Denials
   prefetch: number
-  maxBlocks: number
+  maxConsumerChannels: number
   consumerPriority: number
   idleMs: number
   /** Distinguishes our consumer tags from those of every other process. */
@@ -44,7 +44,7 @@ export interface DeliveriesDeps {
   onQueueGone(queue: string): void
 }
 
-/** Deliveries for FETCH: the consumer blocks and the buffer of every queue (architecture §4.4). */
+/** Deliveries for FETCH: the consumer consumer channels and the buffer of every queue (architecture §4.4). */
 export class Deliveries {
   readonly #deps: DeliveriesDeps
   readonly #feeds = new Map<string, Feed>()
@@ -117,14 +117,17 @@ export class Deliveries {
     if (feed) this.#nourishIfWanted(feed)
   }
 
-  /** RabbitMQ has no such queue: end its blocks, even if RabbitMQ has not cancelled their consumers. */
+  /**
+   * RabbitMQ has no such queue: end its consumer channels, even if RabbitMQ has not cancelled their
+   * consumers.
+   */
   queueMissing(queue: string): void {
     const feed = this.#feeds.get(queue)
     if (!feed) return
     feed.exists = false
-    for (const block of feed.blocks) {
-      if (block.isIn('running')) this.#deps.observer.consumerCancelled(queue)
-      block.orphan()
+    for (const consumerChannel of feed.consumerChannels) {
+      if (consumerChannel.isIn('running')) this.#deps.observer.consumerCancelled(queue)
+      consumerChannel.orphan()
     }
   }
 
@@ -190,7 +193,11 @@ export class Deliveries {
     this.#parking.unparkAll()
     const feeds = [...this.#feeds.values()]
     await this.yield()
-    await Promise.all(feeds.flatMap((feed) => [...feed.blocks].map((block) => block.close())))
+    await Promise.all(
+      feeds.flatMap((feed) =>
+        [...feed.consumerChannels].map((consumerChannel) => consumerChannel.close()),
+      ),
+    )
   }
 
   gauges(): Pick<BrokerGauges, 'consumers' | 'queues'> {
@@ -204,23 +211,23 @@ export class Deliveries {
     if (!mayHold || this.#deps.isPaused(queue)) return undefined
     const feed = this.#feedOf(queue)
     feed.touch()
-    if (feed.blocks.size === 0) this.#nourish(feed)
+    if (feed.consumerChannels.size === 0) this.#nourish(feed)
     return feed
   }
 
   #feedOf(queue: string): Feed {
     const known = this.#feeds.get(queue)
     if (known) return known
-    const newBlock = (feed: Feed) => this.#newBlock(feed)
-    const feed = new Feed({ ...this.#deps, queue, newBlock })
+    const newConsumerChannel = (feed: Feed) => this.#newConsumerChannel(feed)
+    const feed = new Feed({ ...this.#deps, queue, newConsumerChannel })
     this.#feeds.set(queue, feed)
     return feed
   }
 
-  #newBlock(feed: Feed): Block {
+  #newConsumerChannel(feed: Feed): ConsumerChannel {
     const { names, instance } = this.#deps
     this.#registrations += 1
-    return new Block({
+    return new ConsumerChannel({
       ...this.#deps,
       queue: feed.queue,
       source: names.jobQueue(feed.queue),
@@ -233,7 +240,7 @@ export class Deliveries {
       nextOrder: () => ++this.#arrivals,
       onDelivery: (delivery) => this.#onDelivery(feed, delivery),
       onSettled: (delivery, from, how) => this.#onSettled(feed, delivery, from, how),
-      onEnd: (block, end, lost) => this.#onBlockEnd(feed, block, end, lost),
+      onEnd: (consumerChannel, end, lost) => this.#onConsumerEnd(feed, consumerChannel, end, lost),
     })
   }
 
@@ -252,10 +259,15 @@ export class Deliveries {
     else this.#deps.observer.deadLettered(feed.queue)
   }
 
-  #onBlockEnd(feed: Feed, block: Block, end: BlockEnd, lost: readonly LiveDelivery[]): void {
+  #onConsumerEnd(
+    feed: Feed,
+    consumerChannel: ConsumerChannel,
+    end: ConsumerEnd,
+    lost: readonly LiveDelivery[],
+  ): void {
     const { connection, logger, observer } = this.#deps
     const { queue } = feed
-    feed.onBlockEnd(block, end, lost)
+    feed.onConsumerEnd(consumerChannel, end, lost)
     for (const delivery of lost) this.#parking.forget(delivery)
     if (end.why === 'closed' || this.#isStopped) return
     if (lost.length > 0) observer.lost(queue, lost.length)
@@ -269,7 +281,7 @@ export class Deliveries {
     setTimeout(() => this.#nourishIfWanted(feed), feed.restartDelayMs + 1).unref()
   }
 
-  /** Opens a block where one is missing; first finds out whether the queue exists. */
+  /** Opens a consumer channel where one is missing; first finds out whether the queue exists. */
   #nourish(feed: Feed): void {
     if (!this.#mayConsume || this.#isStopped || this.#deps.isPaused(feed.queue)) return
     // A delayed restart may fire after the queue became idle; by now the queue may have another feed.
@@ -318,7 +330,7 @@ export class Deliveries {
         this.#nourish(feed)
       }
       if (!feed.isIdle && !isPaused) feed.retireSurplus()
-      else if (feed.blocks.size > 0) void this.#giveBackUnassigned(feed)
+      else if (feed.consumerChannels.size > 0) void this.#giveBackUnassigned(feed)
       else if (!feed.isLookedUp) this.#feeds.delete(queue)
     }
   }
@@ -334,7 +346,10 @@ export class Deliveries {
     if (!isWanted) this.#giveBack(feed)
   }
 
-  /** Deliveries are buffered that nobody fetches, or not in time. The next fetch opens a smaller block. */
+  /**
+   * Deliveries are buffered that nobody fetches, or not in time. The next fetch opens a smaller consumer
+   * channel.
+   */
   async #giveBackSurplus(feed: Feed): Promise<void> {
     feed.beModest()
     await feed.quieten()

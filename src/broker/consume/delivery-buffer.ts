@@ -3,8 +3,8 @@ import type { LiveDelivery } from './delivery.ts'
 
 /**
  * Unassigned deliveries of one queue, by exact OJS priority, then in queue order. The last element of the
- * array is the next to go. It holds at most blocks × prefetch, so an insert by binary search is cheaper than
- * any cleverer structure.
+ * array is the next to go. It holds at most consumer channels × prefetch, so an insert by binary search is
+ * cheaper than any cleverer structure.
  */
 export class DeliveryBuffer {
   readonly #items: LiveDelivery[] = []

@@ -2,14 +2,14 @@ import type { ConsumeMessage } from 'amqplib'
 import type { Carry } from '../../job/job.ts'
 import type { Delivery, ForeignMessage, Settled } from '../broker.ts'
 import { carryOf, factsOf, foreignMessage } from '../messages/incoming-message.ts'
-import type { Block } from './consumer-channel.ts'
+import type { ConsumerChannel } from './consumer-channel.ts'
 
 /**
  * Where an unsettled delivery is; whoever takes it sets this.
  *
  * - `buffered`: not requested yet (`queue-consumer.ts`); the initial place.
- * - `out`: with the operations layer, or being processed by a native worker (`queue-consumer.ts`, `system-consumer.ts`,
- *   `worker/dispatcher.ts`).
+ * - `out`: with the operations layer, or being processed by a native worker (`queue-consumer.ts`,
+ *   `system-consumer.ts`, `worker/dispatcher.ts`).
  * - `parked`: set aside until its row moves (`parked-deliveries.ts`).
  * - `gone`: settled, given back, or its channel is dead (`consumer-channel.ts`): nothing can be done with it.
  */
@@ -18,7 +18,7 @@ export type Place = 'buffered' | 'out' | 'parked' | 'gone'
 const NOTHING = Buffer.alloc(0)
 const LIMIT_MEMBER = Buffer.from('"rate_limit"')
 
-/** A delivery, bound to the block, hence to the channel object, that received it (law 6). */
+/** A delivery, bound to the consumer channel, hence to the channel object, that received it (law 6). */
 export class LiveDelivery implements Delivery {
   readonly queue: string
   readonly id: string
@@ -30,13 +30,13 @@ export class LiveDelivery implements Delivery {
   order: number
   /** Since when it is in the buffer; clock time. */
   bufferedAt = 0
-  readonly block: Block
+  readonly consumerChannel: ConsumerChannel
   raw: ConsumeMessage
   place: Place = 'buffered'
 
-  constructor(block: Block, raw: ConsumeMessage, order: number) {
+  constructor(consumerChannel: ConsumerChannel, raw: ConsumeMessage, order: number) {
     const facts = factsOf(raw)
-    this.queue = block.queue
+    this.queue = consumerChannel.queue
     this.id = facts.id
     this.generation = facts.generation
     this.attempt = facts.attempt
@@ -44,7 +44,7 @@ export class LiveDelivery implements Delivery {
     this.redelivered = raw.fields.redelivered
     this.priority = facts.priority
     this.order = order
-    this.block = block
+    this.consumerChannel = consumerChannel
     this.raw = raw
   }
 
@@ -73,15 +73,15 @@ export class LiveDelivery implements Delivery {
   }
 
   ack(): Settled {
-    return this.block.settle(this, 'ack')
+    return this.consumerChannel.settle(this, 'ack')
   }
 
   deadLetter(): Settled {
-    return this.block.settle(this, 'dead-letter')
+    return this.consumerChannel.settle(this, 'dead-letter')
   }
 
   /** Gives the unassigned delivery back to RabbitMQ. */
   giveBack(): void {
-    this.block.giveBack(this)
+    this.consumerChannel.giveBack(this)
   }
 }

@@ -3,7 +3,7 @@ import { LAST_TURN, type Turn } from '../../job/delivery-order.ts'
 import { partOfHeap } from '../../memory.ts'
 import type { PublishOutcome } from '../broker.ts'
 import { RestartDelay } from '../connection/reconnect.ts'
-import type { Block, BlockEnd } from './consumer-channel.ts'
+import type { ConsumerChannel, ConsumerEnd } from './consumer-channel.ts'
 import type { LiveDelivery } from './delivery.ts'
 import { DeliveryBuffer } from './delivery-buffer.ts'
 import { Demand } from './demand.ts'
@@ -18,7 +18,7 @@ const OPENING_MS = 1_000
  * 2,048, is room for deliveries that are just being handed out.
  */
 const CROWDED = 15 / 16
-/** A block goes only after it was surplus for this long: consumers must not come and go. */
+/** A consumer channel goes only after it was surplus for this long: consumers must not come and go. */
 const SURPLUS_MS = 5_000
 /** Most bytes of one FETCH answer: it is written as one string, and V8 allows none above 512 MiB. */
 export const MAX_TAKEN_BYTES = partOfHeap(1 / 16, 32 * 1024 * 1024)
@@ -27,30 +27,33 @@ export const MAX_TAKEN_BYTES = partOfHeap(1 / 16, 32 * 1024 * 1024)
  * for this long: a hundred times as long as that wait.
  */
 const IN_VAIN_MS = 10_000
-/** Beside other consumers, the next block is as large as this share of what is leased, or what is asked for. */
+/**
+ * Beside other consumers, the next consumer channel is as large as this share of what is leased, or what is
+ * asked for.
+ */
 const LEASES_PER_SPARE = 4
 /** Channels per queue, consuming or not. RabbitMQ allows 2,047 per connection by default. */
 const MAX_CHANNELS = 512
 
 export interface FeedOptions {
   queue: string
-  maxBlocks: number
+  maxConsumerChannels: number
   prefetch: number
   idleMs: number
   clock: Clock
   random: () => number
-  /** Creates a block; the feed opens it. */
-  newBlock(feed: Feed): Block
+  /** Creates a consumer channel; the feed opens it. */
+  newConsumerChannel(feed: Feed): ConsumerChannel
 }
 
 /**
- * The gateway's buffer and blocks of one queue. Decides when another block is needed; `Deliveries` knows
- * whether a fetch is waiting and whether consuming is allowed at all.
+ * The gateway's buffer and consumer channels of one queue. Decides when another consumer channel is needed;
+ * `Deliveries` knows whether a fetch is waiting and whether consuming is allowed at all.
  */
 export class Feed {
   readonly queue: string
   readonly buffer = new DeliveryBuffer()
-  readonly blocks = new Set<Block>()
+  readonly consumerChannels = new Set<ConsumerChannel>()
   /** The queue was seen in the broker on the present connection. */
   exists = false
   /** The broker is being asked whether the queue exists. */
@@ -69,7 +72,10 @@ export class Feed {
   #restartAt = 0
   #surplusSince: number | null = null
   readonly #demand = new Demand()
-  /** Deliveries came back unasked for: blocks are as large as what fetches ask for, until that is more. */
+  /**
+   * Deliveries came back unasked for: consumer channels are as large as what fetches ask for, until that is
+   * more.
+   */
   #isModest = false
   #inVainUntil = Number.NEGATIVE_INFINITY
 
@@ -92,22 +98,22 @@ export class Feed {
 
   /** Deliveries taken from now on should not be held for long: each lease may keep a channel open. */
   get isCrowded(): boolean {
-    const { maxBlocks, prefetch } = this.#options
-    let capacity = maxBlocks * prefetch
-    for (const block of this.blocks) {
-      if (block.state === 'running') capacity -= prefetch - block.prefetch
+    const { maxConsumerChannels, prefetch } = this.#options
+    let capacity = maxConsumerChannels * prefetch
+    for (const consumerChannel of this.consumerChannels) {
+      if (consumerChannel.state === 'running') capacity -= prefetch - consumerChannel.prefetch
     }
-    return this.inUse > CROWDED * capacity || this.blocks.size > 2 * maxBlocks
+    return this.inUse > CROWDED * capacity || this.consumerChannels.size > 2 * maxConsumerChannels
   }
 
   get unacked(): number {
     let sum = 0
-    for (const block of this.blocks) sum += block.unacked
+    for (const consumerChannel of this.consumerChannels) sum += consumerChannel.unacked
     return sum
   }
 
   get utilization(): number {
-    return this.blocks.size === 0 ? 0 : this.inUse / sizeOf(this.blocks)
+    return this.consumerChannels.size === 0 ? 0 : this.inUse / sizeOf(this.consumerChannels)
   }
 
   /** Records that a fetch takes from this queue, or waits for it. */
@@ -123,8 +129,9 @@ export class Feed {
   /** How many more deliveries may come to our consumers. */
   get room(): number {
     let room = 0
-    for (const block of this.blocks) {
-      if (block.state === 'running') room += block.prefetch - block.unacked
+    for (const consumerChannel of this.consumerChannels) {
+      if (consumerChannel.state === 'running')
+        room += consumerChannel.prefetch - consumerChannel.unacked
     }
     return room
   }
@@ -136,20 +143,21 @@ export class Feed {
   consumersCounted(count: number): void {
     this.consumersAskedAt = this.#now()
     let atMostOurs = 0
-    for (const block of this.blocks) if (block.isCounted) atMostOurs += 1
+    for (const consumerChannel of this.consumerChannels)
+      if (consumerChannel.isCounted) atMostOurs += 1
     if (count > atMostOurs) this.isShared = true
     else if (count <= this.#running.length) this.isShared = false
   }
 
   /**
-   * Prefetch of the next block. `waitedFor`: how many jobs the waiting fetches want. A queue that is ours
-   * alone gets whole blocks, which are the fastest. Else small ones, which grow with the number of leases so
-   * that they suffice for as many; and whole ones in the end.
+   * Prefetch of the next consumer channel. `waitedFor`: how many jobs the waiting fetches want. A queue that
+   * is ours alone gets whole consumer channels, which are the fastest. Else small ones, which grow with the
+   * number of leases so that they suffice for as many; and whole ones in the end.
    */
   sizeOfBlock(waitedFor: number): number {
-    const { prefetch, maxBlocks } = this.#options
+    const { prefetch, maxConsumerChannels } = this.#options
     const isPlain = !this.isShared && !this.#isModest
-    if (isPlain || this.#running.length >= maxBlocks / 2) return prefetch
+    if (isPlain || this.#running.length >= maxConsumerChannels / 2) return prefetch
     const leased = Math.ceil(this.inUse / LEASES_PER_SPARE)
     const wanted = Math.max(1, waitedFor, this.demand, leased)
     if (wanted < prefetch) return wanted
@@ -172,7 +180,7 @@ export class Feed {
     return false
   }
 
-  /** What is buffered is too much: further blocks are as large as what fetches ask for. */
+  /** What is buffered is too much: further consumer channels are as large as what fetches ask for. */
   beModest(): void {
     this.#isModest = true
   }
@@ -192,7 +200,7 @@ export class Feed {
     return !this.#has('opening') && !this.#has('running') && !this.#has('cancelling')
   }
 
-  /** Milliseconds until a block may be opened again after a failure; 0: at once. */
+  /** Milliseconds until a consumer channel may be opened again after a failure; 0: at once. */
   get restartDelayMs(): number {
     return Math.max(0, this.#restartAt - this.#now())
   }
@@ -223,26 +231,30 @@ export class Feed {
     return this.#has('opening') || this.#hasRoom
   }
 
-  /** Opens a first block, or a sibling when all slots are taken and fewer than `wanted` are buffered. */
+  /**
+   * Opens a first consumer channel, or a sibling when all slots are taken and fewer than `wanted` are
+   * buffered.
+   */
   nourish(wanted = 1): void {
     // Checked first, because nearly every fetch ends here.
     if (!this.isShortOf(wanted)) return
     if (!this.exists || this.restartDelayMs > 0 || this.#has('opening') || this.#hasRoom) return
     const running = this.#running.length
-    // A block that only waits for its leases to end is no consumer any more, but still a channel.
-    if (running >= this.#options.maxBlocks || this.blocks.size >= MAX_CHANNELS) return
+    // A consumer channel that only waits for its leases to end is no consumer any more, but still a channel.
+    if (running >= this.#options.maxConsumerChannels || this.consumerChannels.size >= MAX_CHANNELS)
+      return
     if (running === 0) this.#hasDelivered = false
-    const block = this.#options.newBlock(this)
-    this.blocks.add(block)
+    const consumerChannel = this.#options.newConsumerChannel(this)
+    this.consumerChannels.add(consumerChannel)
     this.#openingSince = this.#now()
-    void block.open().then(() => {
-      if (block.isIn('running')) this.#startedAt = this.#now()
+    void consumerChannel.open().then(() => {
+      if (consumerChannel.isIn('running')) this.#startedAt = this.#now()
     })
   }
 
   /** The gateway has published a message to the queue, and RabbitMQ may deliver it to us. */
   expect(id: string, turn: Turn, published: Promise<PublishOutcome>): void {
-    if (this.blocks.size === 0) return
+    if (this.consumerChannels.size === 0) return
     this.#underway.sent(id, turn, this.#now())
     void published.then((outcome) => {
       if (outcome === 'confirmed') this.#underway.confirmed(id, this.#now())
@@ -253,8 +265,11 @@ export class Feed {
   /** A message confirmed by the time `by` that goes before all buffered ones may be about to come. */
   expectsBetter(by: number): boolean {
     const { priority, order } = this.buffer.nextTurn
-    // A single block is given everything in queue order: an older message would have come by now.
-    const turn = { priority, order: this.blocks.size > 1 ? order : Number.NEGATIVE_INFINITY }
+    // A single consumer channel is given everything in queue order: an older message would have come by now.
+    const turn = {
+      priority,
+      order: this.consumerChannels.size > 1 ? order : Number.NEGATIVE_INFINITY,
+    }
     if (!this.#underway.hasBefore(turn, by, this.#now())) return false
     return this.#hasRoom
   }
@@ -277,7 +292,8 @@ export class Feed {
 
   add(delivery: LiveDelivery): void {
     this.#hasDelivered = true
-    // RabbitMQ deals to several blocks in turns, and they deliver independently: restore the publish order.
+    // RabbitMQ deals to several consumer channels in turns, and they deliver independently: restore the
+    // publish order.
     delivery.order = this.#underway.arrived(delivery.id) ?? delivery.order
     delivery.place = 'buffered'
     delivery.bufferedAt = this.#now()
@@ -298,7 +314,7 @@ export class Feed {
 
   /** Cancels every consumer. Resolves when no further delivery can come from them. */
   async quieten(): Promise<void> {
-    await Promise.all(this.#running.map((block) => block.cancel()))
+    await Promise.all(this.#running.map((consumerChannel) => consumerChannel.cancel()))
   }
 
   /**
@@ -311,7 +327,10 @@ export class Feed {
     return unassigned.length
   }
 
-  /** After a burst: ends one block when the remaining ones would still have a whole block's room to spare. */
+  /**
+   * After a burst: ends one consumer channel when the remaining ones would still have a whole consumer
+   * channel's room to spare.
+   */
   retireSurplus(): void {
     const running = this.#running
     const [leastUsed] = running.sort((a, b) => a.unacked - b.unacked)
@@ -326,11 +345,15 @@ export class Feed {
     void leastUsed?.cancel()
   }
 
-  onBlockEnd(block: Block, end: BlockEnd, lost: readonly LiveDelivery[]): void {
-    this.blocks.delete(block)
+  onConsumerEnd(
+    consumerChannel: ConsumerChannel,
+    end: ConsumerEnd,
+    lost: readonly LiveDelivery[],
+  ): void {
+    this.consumerChannels.delete(consumerChannel)
     for (const delivery of lost) this.buffer.remove(delivery)
     if (end.why === 'closed') return
-    const livedMs = block.wasAccepted ? this.#now() - this.#startedAt : 0
+    const livedMs = consumerChannel.wasAccepted ? this.#now() - this.#startedAt : 0
     this.#restartAt = this.#now() + this.#restartDelay.after(livedMs)
   }
 
@@ -342,7 +365,8 @@ export class Feed {
 
   /** A consumer can receive another delivery. */
   get #hasRoom(): boolean {
-    for (const block of this.blocks) if (block.state === 'running' && !block.isFull) return true
+    for (const consumerChannel of this.consumerChannels)
+      if (consumerChannel.state === 'running' && !consumerChannel.isFull) return true
     return false
   }
 
@@ -355,19 +379,20 @@ export class Feed {
     return this.#running.length
   }
 
-  get #running(): Block[] {
-    return [...this.blocks].filter(({ state }) => state === 'running')
+  get #running(): ConsumerChannel[] {
+    return [...this.consumerChannels].filter(({ state }) => state === 'running')
   }
 
-  #has(state: Block['state']): boolean {
-    for (const block of this.blocks) if (block.state === state) return true
+  #has(state: ConsumerChannel['state']): boolean {
+    for (const consumerChannel of this.consumerChannels)
+      if (consumerChannel.state === state) return true
     return false
   }
 }
 
-/** How many deliveries these blocks can hold together. */
-function sizeOf(blocks: Iterable<Block>): number {
+/** How many deliveries these consumer channels can hold together. */
+function sizeOf(consumerChannels: Iterable<ConsumerChannel>): number {
   let sum = 0
-  for (const { prefetch } of blocks) sum += prefetch
+  for (const { prefetch } of consumerChannels) sum += prefetch
   return sum
 }

@@ -10,7 +10,10 @@ const TICK_MS = 50
 const SHARED_HOLD_MS = 150
 /** The same when a fetch is about to take it, and waits for more (`GATHERING_MS`). */
 const WAITED_HOLD_MS = 250
-/** RabbitMQ is asked for other consumers once something was held for so long, and then not more often than that. */
+/**
+ * RabbitMQ is asked for other consumers once something was held for so long, and then not more often than
+ * that.
+ */
 const LOOK_AFTER_MS = 100
 const LOOK_EVERY_MS = 250
 /** How often it is asked about every queue that is consumed: before a burst comes, not when it is held. */
@@ -31,9 +34,10 @@ export interface SurplusDeps {
 }
 
 /**
- * Finds deliveries that are buffered for too long. A consumer block takes as many as its prefetch allows,
- * whoever else waits for them: one slow HTTP worker would keep dozens of jobs from idle native workers.
- * Costs nothing per delivery, and asks RabbitMQ only about queues whose deliveries are not fetched at once.
+ * Finds deliveries that are buffered for too long. A consumer consumer channel takes as many as its prefetch
+ * allows, whoever else waits for them: one slow HTTP worker would keep dozens of jobs from idle native
+ * workers. Costs nothing per delivery, and asks RabbitMQ only about queues whose deliveries are not fetched
+ * at once.
  */
 export class Surplus {
   readonly #deps: SurplusDeps

@@ -5,7 +5,7 @@ import type { Connection } from '../connection/connection.ts'
 import type { Denials } from '../connection/permissions.ts'
 import { isInTime, pauseBeforeAgain, RestartDelay } from '../connection/reconnect.ts'
 import type { BrokerGauges, BrokerObserver } from '../observer.ts'
-import { Block, type BlockEnd, isDenied, isQueueGone } from './consumer-channel.ts'
+import { ConsumerChannel, type ConsumerEnd, isDenied, isQueueGone } from './consumer-channel.ts'
 import type { LiveDelivery } from './delivery.ts'
 import { Doubts } from './unresponsive-queues.ts'
 
@@ -47,7 +47,7 @@ export class SystemConsumer {
   readonly #doubts: Doubts
   readonly #handling = new Set<Promise<void>>()
   readonly #stopping = new AbortController()
-  #block: Block | null = null
+  #consumerChannel: ConsumerChannel | null = null
   #isWanted = false
   #startedAt = 0
   #registrations = 0
@@ -77,7 +77,7 @@ export class SystemConsumer {
   suspend(): void {
     this.#isWanted = false
     clearTimeout(this.#restart)
-    void this.#block?.cancel()
+    void this.#consumerChannel?.cancel()
   }
 
   /**
@@ -85,7 +85,7 @@ export class SystemConsumer {
    * cancelled. Messages being handled are redelivered, as after a lost connection.
    */
   renew(): void {
-    this.#block?.orphan()
+    this.#consumerChannel?.orphan()
   }
 
   /** First finishes the messages that are being handled. */
@@ -93,33 +93,36 @@ export class SystemConsumer {
     this.#isWanted = false
     clearTimeout(this.#restart)
     this.#stopping.abort()
-    await this.#block?.cancel()
+    await this.#consumerChannel?.cancel()
     while (this.#handling.size > 0) await Promise.all(this.#handling)
-    await this.#block?.close()
+    await this.#consumerChannel?.close()
   }
 
   consumers(): BrokerGauges['consumers'] {
-    const block = this.#block
+    const consumerChannel = this.#consumerChannel
     const { label } = this.#deps
-    return block ? [{ queue: label, consumer: block.tag, unacked: block.unacked }] : []
+    return consumerChannel
+      ? [{ queue: label, consumer: consumerChannel.tag, unacked: consumerChannel.unacked }]
+      : []
   }
 
   #open(): void {
-    // A block that is still draining is replaced when it has ended.
-    if (this.#block || !this.#isWanted) return
+    // A consumer channel that is still draining is replaced when it has ended.
+    if (this.#consumerChannel || !this.#isWanted) return
     const aloneMs = this.#doubts.leftAloneMs(this.#deps.source)
     if (aloneMs > 0) {
       this.#openIn(aloneMs)
       return
     }
-    const block = this.#newBlock()
-    this.#block = block
-    const opened = block.open().then(() => {
+    const consumerChannel = this.#newConsumerChannel()
+    this.#consumerChannel = consumerChannel
+    const opened = consumerChannel.open().then(() => {
       this.#startedAt = this.#deps.clock.now()
       // A refused consume is an answer too; the end of the connection is none.
-      if (block.wasAccepted || this.#deps.connection.isUp) this.#doubts.clear(this.#deps.source)
+      if (consumerChannel.wasAccepted || this.#deps.connection.isUp)
+        this.#doubts.clear(this.#deps.source)
       // Suspended before RabbitMQ accepted the consumer.
-      if (!this.#isWanted) void block.cancel()
+      if (!this.#isWanted) void consumerChannel.cancel()
     })
     void this.#doubtUnlessAnswered(opened)
   }
@@ -131,10 +134,10 @@ export class SystemConsumer {
     logger.warn({ queue: label, forMs }, 'system queue does not answer; it is tried again later')
   }
 
-  #newBlock(): Block {
+  #newConsumerChannel(): ConsumerChannel {
     const { instance, label, source } = this.#deps
     this.#registrations += 1
-    return new Block({
+    return new ConsumerChannel({
       ...this.#deps,
       queue: label,
       source,
@@ -145,7 +148,7 @@ export class SystemConsumer {
       nextOrder: () => 0,
       onDelivery: (delivery) => this.#onDelivery(delivery),
       onSettled: () => {},
-      onEnd: (block, end) => this.#onEnd(block, end),
+      onEnd: (consumerChannel, end) => this.#onEnd(consumerChannel, end),
     })
   }
 
@@ -164,7 +167,7 @@ export class SystemConsumer {
       delivery.giveBack()
       return
     }
-    if (delivery.block.settle(delivery, how) !== 'settled') return
+    if (delivery.consumerChannel.settle(delivery, how) !== 'settled') return
     if (how === 'ack') observer.acked(label)
     else observer.deadLettered(label)
   }
@@ -179,18 +182,18 @@ export class SystemConsumer {
         logger.warn(fields, 'system message could not be handled; RabbitMQ delivers it again')
         return 'again'
       }
-      // `PREFETCH` such messages, redelivered for ever, would block the queue.
+      // `PREFETCH` such messages, redelivered for ever, would consumer channel the queue.
       logger.error(fields, 'system message could not be handled again; it is dead-lettered')
       return 'dead-letter'
     }
   }
 
-  #onEnd(block: Block, end: BlockEnd): void {
+  #onEnd(consumerChannel: ConsumerChannel, end: ConsumerEnd): void {
     const { connection, label, logger } = this.#deps
-    if (this.#block === block) this.#block = null
+    if (this.#consumerChannel === consumerChannel) this.#consumerChannel = null
     if (!this.#isWanted) return
     if (end.why === 'closed') {
-      // The block was drained after a `suspend`, and `resume` was called since.
+      // The consumer channel was drained after a `suspend`, and `resume` was called since.
       this.#open()
       return
     }
@@ -198,7 +201,7 @@ export class SystemConsumer {
     if (!isDenied(end))
       logger.warn({ end, queue: label }, 'the consumer of a system queue has ended')
     if (isQueueGone(end)) this.#deps.onQueueGone()
-    const livedMs = block.wasAccepted ? this.#deps.clock.now() - this.#startedAt : 0
+    const livedMs = consumerChannel.wasAccepted ? this.#deps.clock.now() - this.#startedAt : 0
     this.#openIn(this.#restartDelay.after(livedMs))
   }
 

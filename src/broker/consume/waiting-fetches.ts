@@ -189,8 +189,8 @@ export function feedGauges(
 ): Pick<BrokerGauges, 'consumers' | 'queues'> {
   const queues = new Set([...feeds.keys(), ...[...line.waitedFor()].filter(isPaused)])
   return {
-    consumers: [...feeds.values()].flatMap(({ queue, blocks }) =>
-      [...blocks].map(({ tag, unacked }) => ({ queue, consumer: tag, unacked })),
+    consumers: [...feeds.values()].flatMap(({ queue, consumerChannels }) =>
+      [...consumerChannels].map(({ tag, unacked }) => ({ queue, consumer: tag, unacked })),
     ),
     queues: [...queues].map((queue) => ({
       queue,

@@ -3,9 +3,9 @@ import type { Channel, ConsumeMessage } from 'amqplib'
 import { expect, it } from 'vitest'
 import type { Connection } from '../../../src/broker/connection/connection.ts'
 import {
-  Block,
-  type BlockEnd,
-  type BlockOptions,
+  ConsumerChannel,
+  type ConsumerChannelOptions,
+  type ConsumerEnd,
 } from '../../../src/broker/consume/consumer-channel.ts'
 import type { LiveDelivery } from '../../../src/broker/consume/delivery.ts'
 import { deferred } from '../../support/time/deferred.ts'
@@ -46,16 +46,16 @@ class SilentChannel extends EventEmitter {
 function blockOn(
   channel: SilentChannel,
   refusal: Error | null = null,
-  over: Partial<BlockOptions> = {},
+  over: Partial<ConsumerChannelOptions> = {},
 ) {
   const deliveries: LiveDelivery[] = []
   const settled: unknown[][] = []
-  const ends: { end: BlockEnd; lost: readonly LiveDelivery[] }[] = []
+  const ends: { end: ConsumerEnd; lost: readonly LiveDelivery[] }[] = []
   const openChannel = async () => {
     if (refusal) throw refusal
     return channel as unknown as Channel
   }
-  const block = new Block({
+  const consumerChannel = new ConsumerChannel({
     connection: { isUp: true, openChannel } as unknown as Connection,
     ...{ queue: 'q', source: 'ojs.queue.q', tag: 't', prefetch: 32, consumerPriority: 0 },
     nextOrder: () => deliveries.length,
@@ -64,19 +64,22 @@ function blockOn(
     onEnd: (_block, end, lost) => ends.push({ end, lost }),
     ...over,
   })
-  return { block, deliveries, ends, settled }
+  return { consumerChannel, deliveries, ends, settled }
 }
 
-it('a block ends with no-channel when its connection has no channels left', async () => {
-  const { block, ends } = blockOn(new SilentChannel(), new Error('No channels left to allocate'))
-  await block.open()
+it('a consumer channel ends with no-channel when its connection has no channels left', async () => {
+  const { consumerChannel, ends } = blockOn(
+    new SilentChannel(),
+    new Error('No channels left to allocate'),
+  )
+  await consumerChannel.open()
   expect(ends).toEqual([{ end: { why: 'no-channel' }, lost: [] }])
 })
 
-async function open(count: number, over: Partial<BlockOptions> = {}) {
+async function open(count: number, over: Partial<ConsumerChannelOptions> = {}) {
   const channel = new SilentChannel()
   const opened = blockOn(channel, null, over)
-  await opened.block.open()
+  await opened.consumerChannel.open()
   const opening = channel.said.splice(0)
   for (let deliveryTag = 1; deliveryTag <= count; deliveryTag++) {
     const fields = { deliveryTag, redelivered: false }
@@ -86,139 +89,143 @@ async function open(count: number, over: Partial<BlockOptions> = {}) {
   return { ...opened, channel, opening }
 }
 
-it('a block does not consume when it is closed while its channel is being opened', async () => {
+it('a consumer channel does not consume when it is closed while its channel is being opened', async () => {
   const channel = new SilentChannel()
-  const { block, ends } = blockOn(channel)
-  const opened = block.open()
-  await block.close()
+  const { consumerChannel, ends } = blockOn(channel)
+  const opened = consumerChannel.open()
+  await consumerChannel.close()
   await opened
   expect(channel.said).toEqual([['close']])
   expect(ends).toEqual([{ end: { why: 'closed' }, lost: [] }])
 })
 
-it('a block settles only the delivery it is told to, not those before it', async () => {
-  const { block, channel, deliveries } = await open(4)
+it('a consumer channel settles only the delivery it is told to, not those before it', async () => {
+  const { consumerChannel, channel, deliveries } = await open(4)
   const [, second, third, fourth] = deliveries
   if (!second || !third || !fourth) throw new Error('nothing was delivered')
   expect([second.ack(), third.deadLetter()]).toEqual(['settled', 'settled'])
-  block.giveBack(fourth)
+  consumerChannel.giveBack(fourth)
   expect(channel.said).toEqual([
     ['ack', 2, { isAllUpTo: false }],
     ['nack', 3, { isAllUpTo: false, isRequeued: false }],
     ['nack', 4, { isAllUpTo: false, isRequeued: true }],
   ])
-  expect(block.unacked).toBe(1)
+  expect(consumerChannel.unacked).toBe(1)
 })
 
-it('a block settles a delivery once', async () => {
-  const { block, channel, deliveries } = await open(1)
+it('a consumer channel settles a delivery once', async () => {
+  const { consumerChannel, channel, deliveries } = await open(1)
   const [only] = deliveries
   expect([only?.ack(), only?.ack(), only?.deadLetter()]).toEqual(['settled', 'lost', 'lost'])
-  if (only) block.giveBack(only)
+  if (only) consumerChannel.giveBack(only)
   expect(channel.said).toHaveLength(1)
 })
 
-it('a block reports its deliveries as lost with its channel, and then settles none of them', async () => {
-  const { block, channel, deliveries, ends } = await open(2)
+it('a consumer channel reports its deliveries as lost with its channel, and then settles none of them', async () => {
+  const { consumerChannel, channel, deliveries, ends } = await open(2)
   channel.emit('close')
   expect(ends).toEqual([{ end: expect.anything(), lost: deliveries }])
   expect(deliveries.map((delivery) => [delivery.isLive(), delivery.ack()])).toEqual([
     [false, 'lost'],
     [false, 'lost'],
   ])
-  for (const delivery of deliveries) block.giveBack(delivery)
-  expect([channel.said, block.unacked]).toEqual([[], 0])
+  for (const delivery of deliveries) consumerChannel.giveBack(delivery)
+  expect([channel.said, consumerChannel.unacked]).toEqual([[], 0])
 })
 
-it('a block sets its prefetch before it consumes (AMQP-007)', async () => {
+it('a consumer channel sets its prefetch before it consumes (AMQP-007)', async () => {
   const { opening } = await open(0)
   expect(opening).toEqual([['prefetch', 32], ['consume']])
 })
 
-it('a block can be of a size that depends on the consumers that the queue has', async () => {
+it('a consumer channel can be of a size that depends on the consumers that the queue has', async () => {
   const sizeBeside = (consumers: number) => consumers - 5
-  const { block, opening, deliveries } = await open(2, { sizeBeside })
+  const { consumerChannel, opening, deliveries } = await open(2, { sizeBeside })
   expect(opening).toEqual([['prefetch', 2], ['consume']])
-  expect([block.prefetch, block.isFull, block.isCounted]).toEqual([2, true, true])
+  expect([consumerChannel.prefetch, consumerChannel.isFull, consumerChannel.isCounted]).toEqual([
+    2,
+    true,
+    true,
+  ])
   deliveries[0]?.ack()
-  expect(block.isFull).toBe(false)
-  await block.close()
-  expect(block.isCounted).toBe(false)
+  expect(consumerChannel.isFull).toBe(false)
+  await consumerChannel.close()
+  expect(consumerChannel.isCounted).toBe(false)
 })
 
-it('a cancelled block closes its channel when its last delivery is acknowledged, not before', async () => {
-  const { block, channel, deliveries, ends } = await open(2)
-  await block.cancel()
-  expect([block.state, channel.said]).toEqual(['draining', [['cancel']]])
+it('a cancelled consumer channel closes its channel when its last delivery is acknowledged, not before', async () => {
+  const { consumerChannel, channel, deliveries, ends } = await open(2)
+  await consumerChannel.cancel()
+  expect([consumerChannel.state, channel.said]).toEqual(['draining', [['cancel']]])
   deliveries[0]?.ack()
-  expect(block.state).toBe('draining')
+  expect(consumerChannel.state).toBe('draining')
   deliveries[1]?.ack()
   expect(channel.said.at(-1)).toEqual(['close'])
   expect(ends).toEqual([{ end: { why: 'closed' }, lost: [] }])
-  await Promise.all([block.close(), block.close()])
+  await Promise.all([consumerChannel.close(), consumerChannel.close()])
   expect(channel.said.filter(([what]) => what === 'close')).toHaveLength(1)
 })
 
-it('a cancelled block gives its last delivery back before it closes its channel', async () => {
-  const { block, channel, deliveries, ends } = await open(2)
-  await block.cancel()
+it('a cancelled consumer channel gives its last delivery back before it closes its channel', async () => {
+  const { consumerChannel, channel, deliveries, ends } = await open(2)
+  await consumerChannel.cancel()
   deliveries[0]?.giveBack()
-  expect(block.state).toBe('draining')
+  expect(consumerChannel.state).toBe('draining')
   deliveries[1]?.giveBack()
   expect(channel.said.slice(-2)).toEqual([
     ['nack', 2, { isAllUpTo: false, isRequeued: true }],
     ['close'],
   ])
-  await block.close()
+  await consumerChannel.close()
   expect(channel.said.filter(([what]) => what === 'close')).toHaveLength(1)
   expect(ends).toEqual([{ end: { why: 'closed' }, lost: [] }])
 })
 
-it('a cancelled block without deliveries closes its channel at once', async () => {
-  const { block, channel } = await open(0)
-  await block.cancel()
-  expect([block.state, channel.said]).toEqual(['closed', [['cancel'], ['close']]])
+it('a cancelled consumer channel without deliveries closes its channel at once', async () => {
+  const { consumerChannel, channel } = await open(0)
+  await consumerChannel.cancel()
+  expect([consumerChannel.state, channel.said]).toEqual(['closed', [['cancel'], ['close']]])
 })
 
-it('a block stays closed when its channel closes while it is being cancelled', async () => {
-  const { block, channel, ends } = await open(1)
-  const cancelled = block.cancel()
+it('a consumer channel stays closed when its channel closes while it is being cancelled', async () => {
+  const { consumerChannel, channel, ends } = await open(1)
+  const cancelled = consumerChannel.cancel()
   channel.emit('close')
   await cancelled
-  expect([block.state, ends.length]).toEqual(['closed', 1])
+  expect([consumerChannel.state, ends.length]).toEqual(['closed', 1])
 })
 
 it.each(['cancelled by the broker', 'told that its queue is gone'])(
-  'a block that is %s closes its channel and reports its deliveries as lost, once',
+  'a consumer channel that is %s closes its channel and reports its deliveries as lost, once',
   async (how) => {
-    const { block, channel, deliveries, ends } = await open(1)
+    const { consumerChannel, channel, deliveries, ends } = await open(1)
     if (how === 'cancelled by the broker') channel.deliver(null)
-    else block.orphan()
+    else consumerChannel.orphan()
     const why = how === 'cancelled by the broker' ? 'cancelled-by-broker' : 'queue-missing'
     expect(ends).toEqual([{ end: { why }, lost: deliveries }])
     expect(channel.said).toEqual([['close']])
-    block.orphan()
+    consumerChannel.orphan()
     channel.deliver(null)
     expect([ends.length, channel.said.length]).toEqual([1, 1])
   },
 )
 
-it('a closed block ignores a delivery that arrives late', async () => {
-  const { block, channel, deliveries } = await open(1)
-  await block.close()
+it('a closed consumer channel ignores a delivery that arrives late', async () => {
+  const { consumerChannel, channel, deliveries } = await open(1)
+  await consumerChannel.close()
   channel.deliver(deliveries[0]?.raw ?? null)
-  expect([deliveries.length, block.unacked]).toEqual([1, 0])
+  expect([deliveries.length, consumerChannel.unacked]).toEqual([1, 0])
 })
 
-it('a block that is not open yet ignores the notice that its queue is gone', async () => {
-  const { block, ends } = blockOn(new SilentChannel())
-  block.orphan()
+it('a consumer channel that is not open yet ignores the notice that its queue is gone', async () => {
+  const { consumerChannel, ends } = blockOn(new SilentChannel())
+  consumerChannel.orphan()
   expect(ends).toEqual([])
-  await block.open()
-  expect(block.state).toBe('running')
+  await consumerChannel.open()
+  expect(consumerChannel.state).toBe('running')
 })
 
-it('a block ends when its queue goes while basic.consume is unanswered, whatever the answer is', async () => {
+it('a consumer channel ends when its queue goes while basic.consume is unanswered, whatever the answer is', async () => {
   const channel = new SilentChannel()
   const asked = deferred()
   const answer = deferred()
@@ -226,28 +233,32 @@ it('a block ends when its queue goes while basic.consume is unanswered, whatever
     asked.resolve()
     return answer.promise
   }
-  const { block, ends } = blockOn(channel)
-  const opened = block.open()
+  const { consumerChannel, ends } = blockOn(channel)
+  const opened = consumerChannel.open()
   await asked.promise
-  block.orphan()
+  consumerChannel.orphan()
   expect(ends).toEqual([{ end: { why: 'queue-missing' }, lost: [] }])
   answer.resolve()
   await opened
-  expect([block.state, channel.said.at(-1), ends.length]).toEqual(['closed', ['close'], 1])
+  expect([consumerChannel.state, channel.said.at(-1), ends.length]).toEqual([
+    'closed',
+    ['close'],
+    1,
+  ])
 })
 
-it('a block closes when RabbitMQ refuses its basic.consume', async () => {
+it('a consumer channel closes when RabbitMQ refuses its basic.consume', async () => {
   const channel = new SilentChannel()
   channel.consume = async () => {
     throw new Error('refused')
   }
-  const { block, ends } = blockOn(channel)
-  await block.open()
-  expect(block.state).toBe('closed')
+  const { consumerChannel, ends } = blockOn(channel)
+  await consumerChannel.open()
+  expect(consumerChannel.state).toBe('closed')
   expect(ends).toHaveLength(1)
 })
 
-it('a block reports a delivery as settled, but not one whose ack the channel refused', async () => {
+it('a consumer channel reports a delivery as settled, but not one whose ack the channel refused', async () => {
   const { channel, deliveries, settled } = await open(2)
   deliveries[0]?.deadLetter()
   channel.ack = () => {

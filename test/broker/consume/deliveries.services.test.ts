@@ -214,8 +214,8 @@ describe.each(['classic', 'quorum'] as const)('take, profile %s', (queueType) =>
     await expect.poll(() => consumerCount(queue)).toBe(0)
   })
 
-  it('opens another channel when every slot is taken, up to maxBlocks', async () => {
-    const test = await start({ queueType, prefetch: 2, maxBlocks: 3 })
+  it('opens another channel when every slot is taken, up to maxConsumerChannels', async () => {
+    const test = await start({ queueType, prefetch: 2, maxConsumerChannels: 3 })
     const queue = await newQueue(test)
     const ids = await publish(test, queue, 8)
     const taken = await takeEach(test, queue, 6)
@@ -613,11 +613,12 @@ describe('consumers', () => {
     expect(idsOf(await waiting)).toEqual([id])
   })
 
-  it('are started although more channels than maxBlocks wait for their leases to end', async () => {
-    const test = await start({ prefetch: 1, maxBlocks: 2, idleMs: 100 })
+  it('are started although more channels than maxConsumerChannels wait for their leases to end', async () => {
+    const test = await start({ prefetch: 1, maxConsumerChannels: 2, idleMs: 100 })
     const queue = await newQueue(test)
     const leased: Delivery[] = []
-    // Each round leaves a channel that only waits for its lease to end: in the end more than maxBlocks.
+    // Each round leaves a channel that only waits for its lease to end: in the end more than
+    // maxConsumerChannels.
     for (let round = 1; round <= 4; round++) {
       await publish(test, queue, 1)
       leased.push(...(await takeEach(test, queue, 1)))
@@ -702,7 +703,7 @@ describe('consumers', () => {
     await takeEach(test, queue, 1)
     await test.recorder.until('consumed', 4, queue)
     // Publish channels: four for jobs, two for the rest, one of the control plane. Then those of the owner
-    // queue, of the dead letters, of due messages, of two control queues and of one block.
+    // queue, of the dead letters, of due messages, of two control queues and of one consumer channel.
     await expect.poll(() => test.broker.gauges().channelsActive).toBe(13)
     const { consumers, queues: feeds, connectionsActive } = test.broker.gauges()
     expect(consumers).toEqual([

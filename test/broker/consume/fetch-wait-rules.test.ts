@@ -1,5 +1,8 @@
 import { beforeEach, expect, it } from 'vitest'
-import type { Block, BlockState } from '../../../src/broker/consume/consumer-channel.ts'
+import type {
+  ConsumerChannel,
+  ConsumerState,
+} from '../../../src/broker/consume/consumer-channel.ts'
 import type { LiveDelivery } from '../../../src/broker/consume/delivery.ts'
 import { awaitedFeeds, nextLookMs } from '../../../src/broker/consume/fetch-wait-rules.ts'
 import { MAX_TAKEN_BYTES } from '../../../src/broker/consume/queue-consumer.ts'
@@ -12,8 +15,8 @@ beforeEach(() => {
 })
 
 /** A consumer that RabbitMQ accepts when the test calls `run`. */
-class FakeBlock {
-  state: BlockState = 'opening'
+class FakeConsumerChannel {
+  state: ConsumerState = 'opening'
   wasAccepted = false
   unacked = 0
   isFull = false
@@ -32,28 +35,28 @@ class FakeBlock {
     await Promise.resolve()
   }
 
-  isIn(state: BlockState): boolean {
+  isIn(state: ConsumerState): boolean {
     return this.state === state
   }
 }
 
 function newFeed(queue: string) {
-  const blocks: FakeBlock[] = []
-  const newBlock = () => {
-    const block = new FakeBlock()
-    blocks.push(block)
-    return block as unknown as Block
+  const consumerChannels: FakeConsumerChannel[] = []
+  const newConsumerChannel = () => {
+    const consumerChannel = new FakeConsumerChannel()
+    consumerChannels.push(consumerChannel)
+    return consumerChannel as unknown as ConsumerChannel
   }
-  return { feed: feedOf(queue, newBlock, () => now), blocks }
+  return { feed: feedOf(queue, newConsumerChannel, () => now), consumerChannels }
 }
 
 /** A queue with a delivery here, another with a job that only the ledger knows; a fetch wants both. */
 async function twoQueues() {
   const [here, other] = [newFeed('here'), newFeed('other')]
   here.feed.nourish()
-  await here.blocks[0]?.run()
+  await here.consumerChannels[0]?.run()
   here.feed.add({ id: 'i', priority: 0, order: 1, size: 1 } as LiveDelivery)
-  Object.assign(here.blocks[0] ?? {}, { unacked: 1 })
+  Object.assign(here.consumerChannels[0] ?? {}, { unacked: 1 })
   const waiter = {
     ...{ queues: ['here', 'other'], count: 2, since: now, isLongPoll: false },
     ...{ putOffSince: null, hasLingered: false },
@@ -69,7 +72,7 @@ it('a fetch waits for the first delivery of a consumer, however long the consume
   expect(look()).toBe(1)
   now += 150
   expect(look()).toBe(1)
-  await other.blocks[0]?.run()
+  await other.consumerChannels[0]?.run()
   now += 1
   expect(awaited()).toEqual([other.feed])
   expect(look()).toBe(1)
@@ -85,7 +88,7 @@ it('a fetch does not wait for a consumer that RabbitMQ has not answered for a se
   expect(awaited()).toEqual([other.feed])
   now += 1
   expect(awaited()).toEqual([])
-  await other.blocks[0]?.run()
+  await other.consumerChannels[0]?.run()
   expect(awaited()).toEqual([other.feed])
 })
 
@@ -102,9 +105,9 @@ it('a fetch that waited for the look-up of a queue does not mark it as one that 
 })
 
 it('a fetch that has earlier deliveries waits for a new consumer when the ledger knows of more jobs', async () => {
-  const { feed, blocks } = newFeed('young')
+  const { feed, consumerChannels } = newFeed('young')
   feed.nourish()
-  await blocks[0]?.run()
+  await consumerChannels[0]?.run()
   let left = 1
   const wanted = {
     ...{ queues: ['young'], count: 2, since: now },
@@ -119,7 +122,7 @@ it('a fetch that has earlier deliveries waits for a new consumer when the ledger
   expect(awaited(1)).toEqual([])
   left = 1
   // The job is leased, and the time for the first deliveries of the consumer is over.
-  Object.assign(blocks[0] ?? {}, { unacked: 1 })
+  Object.assign(consumerChannels[0] ?? {}, { unacked: 1 })
   now += 1_000
   expect(awaited(1)).toEqual([])
 })

@@ -1,5 +1,8 @@
 import { beforeEach, describe, expect, it } from 'vitest'
-import type { Block, BlockState } from '../../../src/broker/consume/consumer-channel.ts'
+import type {
+  ConsumerChannel,
+  ConsumerState,
+} from '../../../src/broker/consume/consumer-channel.ts'
 import type { LiveDelivery } from '../../../src/broker/consume/delivery.ts'
 import { Feed, type FeedOptions } from '../../../src/broker/consume/queue-consumer.ts'
 import { systemClock } from '../../../src/clock.ts'
@@ -41,9 +44,9 @@ describe('the consumers of a queue', () => {
   const PREFETCH = 4
   const IDLE_MS = 2_000
 
-  /** A block whose state the test sets. */
-  class FakeBlock {
-    state: BlockState = 'opening'
+  /** A consumer channel whose state the test sets. */
+  class FakeConsumerChannel {
+    state: ConsumerState = 'opening'
     wasAccepted = false
     unacked = 0
     prefetch = PREFETCH
@@ -65,7 +68,7 @@ describe('the consumers of a queue', () => {
       this.#onOpen()
       await Promise.resolve()
     }
-    isIn(...states: BlockState[]): boolean {
+    isIn(...states: ConsumerState[]): boolean {
       return states.includes(this.state)
     }
     async cancel(): Promise<void> {
@@ -73,55 +76,55 @@ describe('the consumers of a queue', () => {
     }
   }
 
-  let blocks: FakeBlock[]
+  let consumerChannels: FakeConsumerChannel[]
   let now: number
   let feed: Feed
   beforeEach(() => {
-    blocks = []
+    consumerChannels = []
     now = 1_000_000
     feed = new Feed({
-      ...{ queue: 'q', maxBlocks: 3, prefetch: PREFETCH, idleMs: IDLE_MS },
+      ...{ queue: 'q', maxConsumerChannels: 3, prefetch: PREFETCH, idleMs: IDLE_MS },
       ...{ clock: { now: () => now, wall: () => now }, random: () => 0.5 },
-      newBlock: () => {
-        const block = new FakeBlock()
-        blocks.push(block)
-        return block as unknown as Block
+      newConsumerChannel: () => {
+        const consumerChannel = new FakeConsumerChannel()
+        consumerChannels.push(consumerChannel)
+        return consumerChannel as unknown as ConsumerChannel
       },
     })
     feed.exists = true
   })
 
   async function running(count: number, unacked = PREFETCH): Promise<void> {
-    while (blocks.length < count) {
+    while (consumerChannels.length < count) {
       feed.nourish()
-      const block = blocks.at(-1)
-      await block?.run()
-      if (block) block.unacked = unacked
+      const consumerChannel = consumerChannels.at(-1)
+      await consumerChannel?.run()
+      if (consumerChannel) consumerChannel.unacked = unacked
     }
   }
   const end = (
-    block: FakeBlock | undefined,
+    consumerChannel: FakeConsumerChannel | undefined,
     why: 'closed' | 'connection-lost' = 'connection-lost',
-  ) => feed.onBlockEnd(block as unknown as Block, { why }, [])
-  const delivery = (order: number, block?: FakeBlock) => {
-    const giveBack = () => block?.returned.push(order)
-    const told = { id: `id-${order}`, priority: 0, order, size: 1, block, giveBack }
+  ) => feed.onConsumerEnd(consumerChannel as unknown as ConsumerChannel, { why }, [])
+  const delivery = (order: number, consumerChannel?: FakeConsumerChannel) => {
+    const giveBack = () => consumerChannel?.returned.push(order)
+    const told = { id: `id-${order}`, priority: 0, order, size: 1, consumerChannel, giveBack }
     return told as unknown as LiveDelivery
   }
 
-  it('are opened one at a time, up to maxBlocks, when the others are full and too few deliveries are here', async () => {
+  it('are opened one at a time, up to maxConsumerChannels, when the others are full and too few deliveries are here', async () => {
     feed.nourish()
     feed.nourish()
-    expect(blocks).toHaveLength(1)
-    await blocks[0]?.run()
+    expect(consumerChannels).toHaveLength(1)
+    await consumerChannels[0]?.run()
     feed.nourish()
-    expect(blocks).toHaveLength(1)
-    if (blocks[0]) blocks[0].unacked = PREFETCH
+    expect(consumerChannels).toHaveLength(1)
+    if (consumerChannels[0]) consumerChannels[0].unacked = PREFETCH
     feed.add(delivery(1))
     feed.nourish()
-    expect(blocks).toHaveLength(1)
+    expect(consumerChannels).toHaveLength(1)
     feed.nourish(2)
-    expect(blocks).toHaveLength(2)
+    expect(consumerChannels).toHaveLength(2)
     expect(feed.mayReceive).toBe(true)
     feed.gatheredInVain()
     now += 9_999
@@ -129,21 +132,21 @@ describe('the consumers of a queue', () => {
     now += 1
     expect(feed.mayReceive).toBe(true)
     feed.takeInto([], 1)
-    if (blocks[1]) blocks[1].unacked = PREFETCH
-    await blocks[1]?.run()
+    if (consumerChannels[1]) consumerChannels[1].unacked = PREFETCH
+    await consumerChannels[1]?.run()
     expect(feed.mayReceive).toBe(false)
     await running(3)
     feed.nourish()
-    expect(blocks).toHaveLength(3)
+    expect(consumerChannels).toHaveLength(3)
   })
 
   it('are limited to 512 channels, including those that only wait for their leases', async () => {
     for (let i = 0; i < 512; i++) {
       await running(i + 1)
-      await blocks[i]?.cancel()
+      await consumerChannels[i]?.cancel()
     }
     feed.nourish()
-    expect(blocks).toHaveLength(512)
+    expect(consumerChannels).toHaveLength(512)
   })
 
   it('that RabbitMQ refuses are opened again with growing delays, however long the last one lived', async () => {
@@ -152,7 +155,7 @@ describe('the consumers of a queue', () => {
     const delays: number[] = []
     for (let i = 0; i < 4; i++) {
       feed.nourish()
-      end(blocks.at(-1))
+      end(consumerChannels.at(-1))
       delays.push(feed.restartDelayMs)
       now += feed.restartDelayMs
     }
@@ -161,20 +164,20 @@ describe('the consumers of a queue', () => {
 
   it('that end are opened again with growing delays, but at once when we closed them', async () => {
     await running(1)
-    end(blocks[0], 'closed')
+    end(consumerChannels[0], 'closed')
     expect(feed.restartDelayMs).toBe(0)
     feed.nourish()
     for (const delayMs of [1_000, 2_000, 4_000]) {
-      end(blocks.at(-1))
-      const count = blocks.length
+      end(consumerChannels.at(-1))
+      const count = consumerChannels.length
       now += delayMs - 1
       feed.nourish()
-      expect(blocks).toHaveLength(count)
+      expect(consumerChannels).toHaveLength(count)
       now += 1
       feed.nourish()
-      expect(blocks).toHaveLength(count + 1)
+      expect(consumerChannels).toHaveLength(count + 1)
     }
-    end(blocks.at(-1))
+    end(consumerChannels.at(-1))
     feed.forgetFailures()
     expect(feed.restartDelayMs).toBe(0)
   })
@@ -184,7 +187,11 @@ describe('the consumers of a queue', () => {
     const [kept, lost] = [delivery(1), delivery(2)]
     feed.add(kept)
     feed.add(lost)
-    feed.onBlockEnd(blocks[0] as unknown as Block, { why: 'connection-lost' }, [lost])
+    feed.onConsumerEnd(
+      consumerChannels[0] as unknown as ConsumerChannel,
+      { why: 'connection-lost' },
+      [lost],
+    )
     const taken: LiveDelivery[] = []
     feed.takeInto(taken, 2)
     expect(taken).toEqual([kept])
@@ -195,7 +202,7 @@ describe('the consumers of a queue', () => {
     feed.nourish()
     const states = ['opening', 'running', 'cancelling', 'draining', 'closed'] as const
     const quiet = states.map((state) => {
-      if (blocks[0]) blocks[0].state = state
+      if (consumerChannels[0]) consumerChannels[0].state = state
       return feed.isQuiet
     })
     expect(quiet).toEqual([false, false, false, true, true])
@@ -205,7 +212,7 @@ describe('the consumers of a queue', () => {
     feed.nourish()
     now += 60_000
     expect([feed.isStarting, feed.isSilent]).toEqual([true, true])
-    await blocks[0]?.run()
+    await consumerChannels[0]?.run()
     now += 249
     expect([feed.isStarting, feed.isSilent]).toEqual([true, false])
     now += 1
@@ -217,20 +224,20 @@ describe('the consumers of a queue', () => {
 
   it('get back what nobody has fetched, in the order in which it came', async () => {
     await running(1)
-    for (const order of [2, 1, 3]) feed.add(delivery(order, blocks[0]))
+    for (const order of [2, 1, 3]) feed.add(delivery(order, consumerChannels[0]))
     expect(feed.giveBack()).toBe(3)
-    expect(blocks[0]?.returned).toEqual([1, 2, 3])
+    expect(consumerChannels[0]?.returned).toEqual([1, 2, 3])
   })
 
   it('are one less after five seconds in which the others had a whole prefetch to spare', async () => {
     await running(3)
     const use = (unacked: number[]) => {
       for (const [i, count] of unacked.entries()) {
-        const block = blocks[i]
-        if (block) block.unacked = count
+        const consumerChannel = consumerChannels[i]
+        if (consumerChannel) consumerChannel.unacked = count
       }
       feed.retireSurplus()
-      return blocks.map(({ state }) => state)
+      return consumerChannels.map(({ state }) => state)
     }
     const all = ['running', 'running', 'running']
     expect(use([4, 1, 0])).toEqual(all)
@@ -241,21 +248,21 @@ describe('the consumers of a queue', () => {
     expect(use([4, 0, 0])).toEqual(all)
     now += 5_000
     expect(use([2, 0, 1])).toEqual(['running', 'draining', 'running'])
-    if (blocks[1]) blocks[1].state = 'running'
+    if (consumerChannels[1]) consumerChannels[1].state = 'running'
     now += 4_999
     expect(use([0, 0, 0])).toEqual(all)
   })
 
   it('share the queue once RabbitMQ counts more than ours; not those that it may still count', async () => {
     await running(2)
-    for (const block of blocks) block.isCounted = true
+    for (const consumerChannel of consumerChannels) consumerChannel.isCounted = true
     const counted = (count: number) => {
       feed.consumersCounted(count)
       return feed.isShared
     }
     expect(counted(2)).toBe(false)
     expect(counted(3)).toBe(true)
-    await blocks[0]?.cancel()
+    await consumerChannels[0]?.cancel()
     // One of the two may be the cancelled one, which a quorum queue counts until it is drained.
     expect(counted(2)).toBe(true)
     expect(counted(1)).toBe(false)
@@ -274,17 +281,17 @@ describe('the consumers of a queue', () => {
     now += 300
     expect(size()).toBe(1)
     await running(1)
-    if (blocks[0]) blocks[0].unacked = 8
+    if (consumerChannels[0]) consumerChannels[0].unacked = 8
     expect(size()).toBe(2)
     feed.consumersCounted(0)
     expect(size()).toBe(PREFETCH)
     feed.beModest()
     expect(size()).toBe(2)
-    // The demand fills whole blocks again.
+    // The demand fills whole consumer channels again.
     expect([size(4), size()]).toEqual([PREFETCH, PREFETCH])
     feed.beModest()
     await running(2)
-    // Small blocks must not use up the number of blocks.
+    // Small consumer channels must not use up the number of consumer channels.
     expect(size()).toBe(PREFETCH)
   })
 

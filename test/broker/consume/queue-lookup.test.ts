@@ -68,7 +68,7 @@ it('a queue that exists may be looked up again at once', async () => {
   expect(lookup.isPossible('q')).toBe(true)
 })
 
-it('a look-up that throws does not block the next one', async () => {
+it('a look-up that throws does not consumer channel the next one', async () => {
   const failing = lookup.ask('q')
   failures.shift()?.(new Error('a bug'))
   await expect(failing).rejects.toThrow('a bug')

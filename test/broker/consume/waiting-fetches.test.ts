@@ -1,5 +1,5 @@
 import { expect, it, onTestFinished, vi } from 'vitest'
-import type { Block } from '../../../src/broker/consume/consumer-channel.ts'
+import type { ConsumerChannel } from '../../../src/broker/consume/consumer-channel.ts'
 import type { LiveDelivery } from '../../../src/broker/consume/delivery.ts'
 import { type Feed, MAX_TAKEN_BYTES } from '../../../src/broker/consume/queue-consumer.ts'
 import { FetchLine } from '../../../src/broker/consume/waiting-fetches.ts'
@@ -7,8 +7,8 @@ import { feedOf, idsOf, request } from '../harness.ts'
 
 /** A feed whose consumer is opening for as long as the test takes. */
 function startingFeed(queue: string): Feed {
-  const block = { state: 'opening', unacked: 0, open: () => new Promise(() => {}) }
-  const feed = feedOf(queue, () => block as unknown as Block)
+  const consumerChannel = { state: 'opening', unacked: 0, open: () => new Promise(() => {}) }
+  const feed = feedOf(queue, () => consumerChannel as unknown as ConsumerChannel)
   feed.nourish()
   return feed
 }

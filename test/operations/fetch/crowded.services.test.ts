@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { fetchMany, fetchOne, freshQueue, gatewayForAll, nack, stateOf } from '../harness.ts'
 
 /** At most eight unacknowledged deliveries of a queue; by default there are 2,048. */
-const { gateway } = gatewayForAll({}, { prefetch: 4, maxBlocks: 2 })
+const { gateway } = gatewayForAll({}, { prefetch: 4, maxConsumerChannels: 2 })
 
 const LEASE = { visibility_timeout_ms: 600_000, timeout_ms: 0 }
 
