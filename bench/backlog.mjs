@@ -49,13 +49,15 @@ async function measure(shallowStage, deepStage, plan, isPolicySet) {
   return report(plan, deep, rounds, isPolicySet)
 }
 
-/** Prepares two queues of equal depth: the gateway's holds tokens of jobs, the ceiling's copies of one. */
+/**
+ * Prepares two queues of equal depth: the gateway's holds job messages of jobs, the ceiling's copies of one.
+ */
 async function prepare(stage, size) {
-  const { queue: ceilingQueue, padding, token } = await paddedQueue(stage)
+  const { queue: ceilingQueue, padding, jobMessage } = await paddedQueue(stage)
   const queue = await stage.newQueue(padding)
-  const side = { stage, size, ceilingQueue, queue, padding, token, depths: [] }
+  const side = { stage, size, ceilingQueue, queue, padding, jobMessage, depths: [] }
   if (size > 0) {
-    say(`  filling two queues with ${size} messages of ${token.bytes} bytes`)
+    say(`  filling two queues with ${size} messages of ${jobMessage.bytes} bytes`)
     await stage.raw.call('fill', { count: size })
     const fill = { url: stage.url, queue, padding, count: size }
     side.fillRate = await stage.http.push.call('fill', fill)
@@ -64,13 +66,13 @@ async function prepare(stage, size) {
   return side
 }
 
-/** Takes a queue's only message as the ceiling's. Also returns the padding that makes a token 1 KiB. */
+/** Takes a queue's only message as the ceiling's. Also returns the padding that makes a job message 1 KiB. */
 async function paddedQueue(stage) {
   const { bytes } = await stage.sample(await stage.newQueue())
   const padding = 'x'.repeat(TOKEN_BYTES - bytes - PADDING_OVERHEAD)
   const queue = await stage.newQueue(padding)
-  const token = await stage.sample(queue)
-  return { queue, padding, token }
+  const jobMessage = await stage.sample(queue)
+  return { queue, padding, jobMessage }
 }
 
 async function publish(side, seconds) {
@@ -121,7 +123,7 @@ function report({ title, profile }, deep, rounds, isPolicySet) {
   const without = ratioOfMedians(ceilingWithout, pushWithout, 'rate')
   const depth = [Math.min(...deep.depths), Math.max(...deep.depths)].map(grouped).join(' to ')
   const note =
-    `${title}: ${depth} messages of ${grouped(deep.token.bytes)} bytes ready in RabbitMQ before ` +
+    `${title}: ${depth} messages of ${grouped(deep.jobMessage.bytes)} bytes ready in RabbitMQ before ` +
     `each round with the backlog. The gateway took its ${grouped(deep.size)} in batches, ` +
     `${grouped(deep.fillRate)} per second, and had ${grouped(deep.filledRssMb)} MB after that.` +
     (isPolicySet ? ' RabbitMQ had the policy that `npm start` gives its node.' : '')

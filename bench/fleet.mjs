@@ -33,7 +33,7 @@ async function measureSize(stage, size, seconds) {
   await fleet.call('open', { native: stage.native, queue, size, heldId })
   const { url, watch } = stage
   const round = await fleet.call('flow', { url, queue, seconds, watch })
-  // Copies of one token. No worker can take two of them, so each worker runs the job that is cancelled.
+  // Copies of one job message. No worker can take two of them, so each worker runs the job that is cancelled.
   await stage.raw.call('fill', { count: size })
   const delays = await fleet.call('cancel', { url })
   await fleet.call('close')

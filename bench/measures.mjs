@@ -38,7 +38,7 @@ export async function measureUnique(stage, plan) {
 /** The ceiling keeps one queue, which is emptied after each round; the gateway gets a new one each time. */
 async function comparePush(stage, plan, { connections, jobsPerRequest }) {
   const ceilingQueue = await stage.newQueue()
-  const token = await stage.sample(ceilingQueue)
+  const jobMessage = await stage.sample(ceilingQueue)
   const inFlight = connections * jobsPerRequest
   const ceiling = async (seconds) => {
     const load = { inFlight, seconds, watch: stage.watch }
@@ -54,7 +54,7 @@ async function comparePush(stage, plan, { connections, jobsPerRequest }) {
     return round
   }
   const rounds = await alternate(plan, { ceiling, gateway })
-  return { kind: 'rate', token, ...rounds }
+  return { kind: 'rate', jobMessage, ...rounds }
 }
 
 export async function measureLatency(stage, plan) {

@@ -103,7 +103,7 @@ async function compareProducer(stage, plan, inFlight) {
   const ceilingQueue = await stage.newQueue()
   await stage.purge(ceilingQueue)
   await stage.amqp.producer.call('produceOne', { native: stage.native, queue: ceilingQueue })
-  const token = await stage.sample(ceilingQueue)
+  const jobMessage = await stage.sample(ceilingQueue)
   const ceiling = async (seconds) => {
     const round = await stage.raw.call('publish', { inFlight, seconds, watch: stage.watch })
     checkArrived(await stage.purge(ceilingQueue), round.created)
@@ -116,7 +116,7 @@ async function compareProducer(stage, plan, inFlight) {
     checkArrived(await stage.purge(queue), round.created)
     return round
   }
-  return { kind: 'rate', token, ...(await alternate(plan, { ceiling, gateway })) }
+  return { kind: 'rate', jobMessage, ...(await alternate(plan, { ceiling, gateway })) }
 }
 
 export async function measureStartLatency(stage, plan) {

@@ -82,8 +82,9 @@ function profilerArguments(dir, name) {
 function report(measured, { rounds, seconds, profile }) {
   const version = measured[0]?.brokerVersion
   console.log(`${describeMachine()}, RabbitMQ ${version}, ${rounds} rounds of ${seconds} s`)
-  const token = measured.find(({ result }) => result.token)?.result.token
-  if (token) console.log(`Message: ${token.bytes} bytes, ${token.properties.join(', ')}`)
+  const jobMessage = measured.find(({ result }) => result.jobMessage)?.result.jobMessage
+  if (jobMessage)
+    console.log(`Message: ${jobMessage.bytes} bytes, ${jobMessage.properties.join(', ')}`)
   console.log(`\n${renderTable(measured)}`)
   for (const { result } of measured) if (result.note) console.log(`\n${result.note}`)
   reportDisturbance(measured)

@@ -16,7 +16,7 @@ import type { Deps } from './operations/deps.ts'
 import { StartLimits } from './operations/fetch/rate-limiter.ts'
 import { healthWarnings, isHealthy } from './operations/health.ts'
 import { Transient } from './operations/in-flight.ts'
-import { Tokens } from './operations/job-messages/tracker.ts'
+import { JobMessages } from './operations/job-messages/tracker.ts'
 import { adoptSchedule } from './operations/native/adopt-schedule.ts'
 import { PruneHold } from './operations/prune-hold.ts'
 import { onDrift } from './operations/queues/drift.ts'
@@ -122,7 +122,7 @@ async function compose(
     logger,
     events,
     settings: config,
-    tokens: new Tokens(),
+    jobMessages: new JobMessages(),
     transient: new Transient(),
     argsSchemas: new ArgsSchemas(),
     workers: new WorkerRegistry(clock),
@@ -218,7 +218,7 @@ export function brokerHooks(
     onMarked: (queue, identity) => ledger.recordIdentity(queue, identity),
     isUnwritten: (queue) => ledger.unwritten.has(queue),
     onWritten: (queue) => ledger.unwritten.settle(queue),
-    hasTokens: (queue) => ledger.counts(queue).available + ledger.counts(queue).active > 0,
+    hasMessages: (queue) => ledger.counts(queue).available + ledger.counts(queue).active > 0,
     onRetryQueueDeclared: (queue, delayMs) => ledger.recordRetryQueue({ queue, delayMs }),
     onRetryQueueMissing: (queue, delayMs) => onRetryQueueMissing(deps(), { queue, delayMs }),
     onScheduled: (message) => adoptSchedule(deps(), message),
@@ -226,7 +226,7 @@ export function brokerHooks(
       letter.isControl ? control().onDead(letter) : diedInBroker(deps(), letter),
     onControl: (message) => control().onMessage(message),
     isPaused: (queue) => ledger.pauses.since(queue) !== null,
-    availableJobs: (queue) => jobsWithToken(ledger, queue),
+    availableJobs: (queue) => jobsWithJobMessage(ledger, queue),
     claimableJobs: (queue) => ledger.claimable(queue),
     onDrift: (drift) => onDrift(deps(), drift),
     onUp: () => onPublishingAgain(deps()),
@@ -242,11 +242,12 @@ function controlDoors(given: ControlDoorDeps) {
 const MANY_TOKENS = 1_000
 
 /**
- * Counts the available jobs whose token should be in RabbitMQ, i.e. without the rows that still owe their
- * token. Returns 0 when many rows owe one: the relay is publishing then, and a queue's depth proves nothing.
+ * Counts the available jobs whose job message should be in RabbitMQ, i.e. without the rows that still owe
+ * their job message. Returns 0 when many rows owe one: the relay is publishing then, and a queue's depth
+ * proves nothing.
  */
-function jobsWithToken(ledger: Ledger, queue: string): number {
-  const owed = ledger.owedTokens(MANY_TOKENS)
+function jobsWithJobMessage(ledger: Ledger, queue: string): number {
+  const owed = ledger.owedMessages(MANY_TOKENS)
   return owed === MANY_TOKENS ? 0 : Math.max(0, ledger.counts(queue).available - owed)
 }
 

@@ -56,16 +56,16 @@ describe('the hooks through which the broker reads the ledger', () => {
     hooks = brokerHooks(harness.ledger, () => deps, {} as ControlObserver)
   })
 
-  it('report tokens of a queue while it has a job that waits or runs', async () => {
-    expect(hooks.hasTokens('default')).toBe(false)
+  it('report job messages of a queue while it has a job that waits or runs', async () => {
+    expect(hooks.hasMessages('default')).toBe(false)
     const { id } = await pushed(harness.ledger)
-    expect(hooks.hasTokens('default')).toBe(true)
+    expect(hooks.hasMessages('default')).toBe(true)
     await harness.plant([{ id, state: 'active', holder: 'native' }])
     hooks = brokerHooks(harness.ledger, () => stage.deps, {} as ControlObserver)
-    expect(hooks.hasTokens('default')).toBe(true)
+    expect(hooks.hasMessages('default')).toBe(true)
   })
 
-  it('count only jobs whose token was confirmed, and none while a thousand tokens are owed', async () => {
+  it('count only jobs whose job message was confirmed, and none while a thousand job messages are owed', async () => {
     const { ledger } = harness
     const jobs = [await pushed(ledger), await pushed(ledger), await pushed(ledger)]
     expect(hooks.availableJobs('default')).toBe(0)
@@ -83,7 +83,7 @@ describe('the hooks through which the broker reads the ledger', () => {
     expect(rowOf(harness.ledger, id).leaseExpiresAt).toBe(before + 60_000)
   })
 
-  it('extend all leases and wake the relay for all owed tokens when the broker can publish again', async () => {
+  it('extend all leases and wake the relay for all owed job messages when the broker can publish again', async () => {
     const { id } = await fetched(harness.ledger)
     const before = rowOf(harness.ledger, id).leaseExpiresAt ?? 0
     hooks.onUp()

@@ -44,5 +44,5 @@ async function work(ledger, jobs, now) {
   await Promise.all(
     owed.map(({ id }) => ledger.complete(id, { attempt: 1 }, { now: now + 5, result: null })),
   )
-  for (const { id, generation } of owed) ledger.tokenReturned(id, generation)
+  for (const { id, generation } of owed) ledger.messageReturned(id, generation)
 }

@@ -17,13 +17,13 @@ export interface Broker {
   /**
    * Publishes the message that `row` owes, mandatory and confirmed, to where the row's state points:
    *
-   * - `retryable` with a `retryQueueMs`: the token of the next attempt, to `ojs.exchange.retry` with key
-   *   `{queue}.{rungMs}`.
-   * - `scheduled`: the token of the first attempt, to the plugin's `ojs.exchange.delayed` with the remaining
-   *   time as `x-delay`.
+   * - `retryable` with a `retryQueueMs`: the job message of the next attempt, to `ojs.exchange.retry` with
+   *   key `{queue}.{rungMs}`.
+   * - `scheduled`: the job message of the first attempt, to the plugin's `ojs.exchange.delayed` with the
+   *   remaining time as `x-delay`.
    * - `discarded`: the copy of the failed attempt, to `ojs.exchange.dlx` (seed 002 §5.5; only where there is
    *   no delivery that could be nacked).
-   * - any other state: the token of the next attempt, to `ojs.exchange.direct`.
+   * - any other state: the job message of the next attempt, to `ojs.exchange.direct`.
    *
    * Never rejects: the result is in the outcome, `refused` when the retry queue is not ready. The caller
    * commits the row's outbox nonce before it calls.
@@ -48,7 +48,7 @@ export interface Broker {
    */
   isDeclared(queue: string): boolean
 
-  /** How many tokens are being published: sent and unconfirmed, or waiting to be sent. */
+  /** How many job messages are being published: sent and unconfirmed, or waiting to be sent. */
   readonly publishing: number
 
   /**
@@ -101,8 +101,8 @@ export interface Broker {
   probeQueue(queue: string): Promise<Presence>
 
   /**
-   * How many of `available` jobs have no token, according to the last depth sample (ready in the broker +
-   * held here, sampled every few seconds, at most 15 s old). 0 unless the number is above max(100, 10 %).
+   * How many of `available` jobs have no job message, according to the last depth sample (ready in the broker
+   * + held here, sampled every few seconds, at most 15 s old). 0 unless the number is above max(100, 10 %).
    * Such a number means that a consumer acknowledges without reporting (architecture §2).
    */
   silentlyAcknowledged(queue: string, available: number): number

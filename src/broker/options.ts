@@ -22,7 +22,7 @@ export interface BrokerOptions extends TopologyOptions {
   maxQueues: number
   /** The most retry queues that we declare, over all queues (`OJS_MAX_RUNGS`). */
   maxRetryQueues: number
-  /** How long a new retry queue gets no token; default 2000. Tests of other things set 0. */
+  /** How long a new retry queue gets no job message; default 2000. Tests of other things set 0. */
   retryQueueSettleMs?: number
   /** How often queue depths and identities are checked; default 10,000. */
   watchMs?: number
@@ -47,10 +47,10 @@ export interface BrokerHooks {
   /** Queues that the ledger recorded in earlier runs. Called after every (re)connect. */
   recordedQueues(): readonly string[]
   /**
-   * The job queue is gone from the broker, with every token in it. Awaited **before** the queue is declared
-   * again: a new outbox nonce for its rows is committed here (architecture §2, "Queue missing"). `leave`: a
-   * consumer acknowledges silently, and an operator has to decide. `isRenewed`: another queue of this name
-   * exists already, and consumers of the old one may not know that it is gone.
+   * The job queue is gone from the broker, with every job message in it. Awaited **before** the queue is
+   * declared again: a new outbox nonce for its rows is committed here (architecture §2, "Queue missing").
+   * `leave`: a consumer acknowledges silently, and an operator has to decide. `isRenewed`: another queue of
+   * this name exists already, and consumers of the old one may not know that it is gone.
    */
   onQueueMissing(queue: string, isRenewed: boolean): Promise<'declare' | 'leave'>
   /** True when the ledger knew of no queue at the start of this process. */
@@ -67,15 +67,15 @@ export interface BrokerHooks {
   isUnwritten(queue: string): boolean
   /** RabbitMQ has written the queue down, or we did not declare it. May reject: then it is tried again. */
   onWritten(queue: string): Promise<void>
-  /** True when a job's token may be in the queue, or with a native worker of it. */
-  hasTokens(queue: string): boolean
+  /** True when a job's job message may be in the queue, or with a native worker of it. */
+  hasMessages(queue: string): boolean
   /** Retry queues declared in earlier runs or in this one. Called after every (re)connect. */
   recordedRetryQueues(): readonly { queue: string; delayMs: number }[]
-  /** Awaited before a retry queue receives its first token: the ledger records the retry queue. */
+  /** Awaited before a retry queue receives its first job message: the ledger records the retry queue. */
   onRetryQueueDeclared(queue: string, delayMs: number): Promise<void>
   /**
-   * The retry queue is gone from the broker, with every token in it. Awaited **before** the retry queue is
-   * declared again: from then on the ledger holds the jobs that waited in it.
+   * The retry queue is gone from the broker, with every job message in it. Awaited **before** the retry queue
+   * is declared again: from then on the ledger holds the jobs that waited in it.
    */
   onRetryQueueMissing(queue: string, delayMs: number): Promise<void>
   /** A message of `ojs.system.dead-letters`; acknowledged when this resolves. */

@@ -1,16 +1,19 @@
 import { allowedAttempts, isExpired, isTerminal, type JobRow } from './job.ts'
 
-/** A token as RabbitMQ delivered it: `generation` from its body, `attempt` from its header. */
-export interface ArrivingToken {
-  /** The queue that it came from, if known: a token from another queue than its job's is no token of it. */
+/** A job message as RabbitMQ delivered it: `generation` from its body, `attempt` from its header. */
+export interface ArrivingMessage {
+  /**
+   * The queue that it came from, if known: a job message from another queue than its job's is no job message
+   * of it.
+   */
   queue?: string
   generation: number
-  /** `x-ojs-attempt`: the execution that this token will cause (seed 002 §6.2, 1-based). */
+  /** `x-ojs-attempt`: the execution that this job message will cause (seed 002 §6.2, 1-based). */
   attempt: number
 }
 
 /**
- * What a token may do, decided by its row alone (architecture §2, arrival table).
+ * What a job message may do, decided by its row alone (architecture §2, arrival table).
  *
  * - `drop`: acknowledge and forget.
  * - `dead-letter`: `basic.nack requeue=false`, because the copy in the DLX queue is still owed.
@@ -19,12 +22,12 @@ export interface ArrivingToken {
  * - `claim`: start attempt `attempt`. `skipped` lists attempts that ended without a report, and
  *   `promote` says that the row became available by its due time in the same step.
  * - `exhaust`: the job may not run again; take the exhaustion path. `skipped` as for `claim`.
- * - `expire`: `expires_at` has passed; the job is discarded and the token dropped.
+ * - `expire`: `expires_at` has passed; the job is discarded and the job message dropped.
  * - `hold`: keep the delivery unacknowledged until `until`, or until the row changes (null).
  * - `rearm`: acknowledge and write a new outbox; the ledger publishes it when due.
  *
- * A token without a row is no case of this table: the ledger first stores its job (`adopt.ts`), as if it
- * had been waiting for exactly this token.
+ * A job message without a row is no case of this table: the ledger first stores its job (`adopt.ts`), as if
+ * it had been waiting for exactly this job message.
  */
 export type Arrival =
   | { do: 'drop' | 'dead-letter' | 'keep' | 'hand-over' | 'expire' | 'rearm' }
@@ -53,51 +56,63 @@ export interface ArrivalContext {
   isHeldDelivery: boolean
 }
 
-/** A token that is earlier than this is acknowledged and owed again, as it would occupy a prefetch slot. */
+/**
+ * A job message that is earlier than this is acknowledged and owed again, as it would occupy a prefetch slot.
+ */
 const MAX_HOLD_MS = 60_000
 
 /**
  * The arrival table, in its order (architecture §2). Pure; the caller writes the decision, fenced by the row
  * that it read.
  */
-export function decideArrival(token: ArrivingToken, row: Fate, context: ArrivalContext): Arrival {
-  if (token.generation < row.generation) return { do: 'drop' }
+export function decideArrival(
+  jobMessage: ArrivingMessage,
+  row: Fate,
+  context: ArrivalContext,
+): Arrival {
+  if (jobMessage.generation < row.generation) return { do: 'drop' }
   // RabbitMQ does not confirm the `basic.nack` of a discard: repeat it until the copy is recorded. The
-  // token's attempt does not matter, as a native worker may have run the token as a later attempt.
+  // job message's attempt does not matter, as a native worker may have run the job message as a later
+  // attempt.
   if (row.state === 'discarded' && !row.deadLetterCopied) return { do: 'dead-letter' }
   if (isTerminal(row.state) || row.state === 'pending') return { do: 'drop' }
-  if (isCurrent(token, row)) return decideCurrent(row, context)
-  if (token.attempt < row.attempt) return { do: 'drop' }
-  return decideNext(token, row, context)
+  if (isCurrent(jobMessage, row)) return decideCurrent(row, context)
+  if (jobMessage.attempt < row.attempt) return { do: 'drop' }
+  return decideNext(jobMessage, row, context)
 }
 
-/** True for a token with the id of a job of another queue: it is no token of that job. */
+/** True for a job message with the id of a job of another queue: it is no job message of that job. */
 export function isFromElsewhere(
-  token: Pick<ArrivingToken, 'queue'>,
+  jobMessage: Pick<ArrivingMessage, 'queue'>,
   row: Pick<JobRow, 'queue'>,
 ): boolean {
-  return token.queue !== undefined && token.queue !== row.queue
+  return jobMessage.queue !== undefined && jobMessage.queue !== row.queue
 }
 
 /**
- * True for the token of the attempt that the row has counted. A native worker's token keeps its attempt
- * number when it is redelivered and run as a later attempt (`ojs.control.claim`). It is then the only token
- * of the job, and must not count as old.
+ * True for the job message of the attempt that the row has counted. A native worker's job message keeps its
+ * attempt number when it is redelivered and run as a later attempt (`ojs.control.claim`). It is then the only
+ * job message of the job, and must not count as old.
  */
-export function isCurrent(token: ArrivingToken, row: NativeFate): boolean {
-  return token.attempt === row.attempt || (token.attempt < row.attempt && isWithNative(row))
+export function isCurrent(jobMessage: ArrivingMessage, row: NativeFate): boolean {
+  return (
+    jobMessage.attempt === row.attempt || (jobMessage.attempt < row.attempt && isWithNative(row))
+  )
 }
 
 type NativeFate = Pick<JobRow, 'state' | 'attempt' | 'holder'>
 
-/** True when the only token is a native worker's: its attempt runs, or the job waits for this very token. */
+/**
+ * True when the only job message is a native worker's: its attempt runs, or the job waits for this very job
+ * message.
+ */
 export function isWithNative(row: Pick<JobRow, 'state' | 'holder'>): boolean {
   return isWaitingWithNative(row) || (row.holder === 'native' && row.state === 'active')
 }
 
 /**
- * True when the job is `available`, but its only token is a native worker's: its lease ran out and the worker
- * still has the token, or it has requeued a token whose attempt number is an earlier one.
+ * True when the job is `available`, but its only job message is a native worker's: its lease ran out and the
+ * worker still has the job message, or it has requeued a job message whose attempt number is an earlier one.
  */
 export function isWaitingWithNative({ state, holder }: Pick<JobRow, 'state' | 'holder'>): boolean {
   return state === 'available' && holder === 'native'
@@ -107,8 +122,8 @@ export function isWaitingWithNative({ state, holder }: Pick<JobRow, 'state' | 'h
 const DRIFT_MS = 1_000
 
 /**
- * True when the job's token may have left its retry queue or level. A retry is due by clock time, a schedule
- * by wall time (architecture §2, "Time").
+ * True when the job's job message may have left its retry queue or level. A retry is due by clock time, a
+ * schedule by wall time (architecture §2, "Time").
  */
 export function isClaimable(
   row: Pick<JobRow, 'state' | 'dueAt'>,
@@ -122,7 +137,7 @@ export function isClaimable(
   )
 }
 
-/** The token of the attempt that the row already counted. */
+/** The job message of the attempt that the row already counted. */
 function decideCurrent(row: Fate, context: ArrivalContext): Arrival {
   if (row.state === 'active') return { do: context.isHeldDelivery ? 'keep' : 'hand-over' }
   if (isWaitingWithNative(row)) {
@@ -131,15 +146,15 @@ function decideCurrent(row: Fate, context: ArrivalContext): Arrival {
   return { do: 'drop' }
 }
 
-/** A token of an attempt that has not started yet. */
-function decideNext(token: ArrivingToken, row: Fate, context: ArrivalContext): Arrival {
+/** A job message of an attempt that has not started yet. */
+function decideNext(jobMessage: ArrivingMessage, row: Fate, context: ArrivalContext): Arrival {
   if (row.state === 'available') {
-    return claimOrEnd(row, token.attempt, between(row.attempt, token.attempt), context)
+    return claimOrEnd(row, jobMessage.attempt, between(row.attempt, jobMessage.attempt), context)
   }
   if (row.state === 'active') {
     // A native worker that got a later attempt has lost the earlier one without reporting it.
     return row.holder === 'native'
-      ? claimOrEnd(row, token.attempt, between(row.attempt - 1, token.attempt), context)
+      ? claimOrEnd(row, jobMessage.attempt, between(row.attempt - 1, jobMessage.attempt), context)
       : { do: 'hold', until: null }
   }
   const earlyMs = (row.dueAt ?? 0) - (row.state === 'scheduled' ? context.wall : context.now)
@@ -147,7 +162,7 @@ function decideNext(token: ArrivingToken, row: Fate, context: ArrivalContext): A
   // A parked delivery waits by clock time, while a schedule's `dueAt` is wall time: they differ after a step
   // of the wall clock, so the remaining time is added to `now`.
   if (earlyMs > 0) return { do: 'hold', until: context.now + earlyMs }
-  return claimOrEnd(row, token.attempt, between(row.attempt, token.attempt), context)
+  return claimOrEnd(row, jobMessage.attempt, between(row.attempt, jobMessage.attempt), context)
 }
 
 function claimOrEnd(

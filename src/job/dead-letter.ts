@@ -1,44 +1,46 @@
-import { type ArrivingToken, isClaimable, isWithNative } from './arrival.ts'
+import { type ArrivingMessage, isClaimable, isWithNative } from './arrival.ts'
 import { isHeldByBroker, type JobRow } from './job.ts'
 import { type Failure, recordedOf } from './retry/error-history.ts'
 import { failureOf } from './retry/failure.ts'
 
 type Fate = Pick<JobRow, 'generation' | 'state' | 'attempt' | 'holder' | 'dueAt' | 'retryQueueMs'>
 
-export interface DyingToken extends ArrivingToken {
+export interface DyingMessage extends ArrivingMessage {
   /** True when the queue's TTL or length limit removed it: it was in the queue, not with a consumer. */
   wasInQueue: boolean
 }
 
 /**
- * Decides whether a token that died in RabbitMQ (nacked natively, expired, dropped by a length limit, over
- * the delivery limit) discards its job. It does only if it was the token that the job waited for, or the
- * one that a native worker had. A later attempt than expected counts too: it comes from a native worker
- * that reported nothing in between (seed 002 §15.4), and the arrival table would have claimed it. A token
- * that waited in a retry queue or level counts even before its time: a policy's TTL or a clock that was set
- * back may bring it out early, and the job has no other. For any other token the job goes on.
+ * Decides whether a job message that died in RabbitMQ (nacked natively, expired, dropped by a length limit,
+ * over the delivery limit) discards its job. It does only if it was the job message that the job waited for,
+ * or the one that a native worker had. A later attempt than expected counts too: it comes from a native
+ * worker that reported nothing in between (seed 002 §15.4), and the arrival table would have claimed it. A
+ * job message that waited in a retry queue or level counts even before its time: a policy's TTL or a clock
+ * that was set back may bring it out early, and the job has no other. For any other job message the job goes
+ * on.
  */
 export function mayDie(
-  token: DyingToken,
+  jobMessage: DyingMessage,
   row: Fate,
   context: { now: number; wall: number },
 ): boolean {
-  if (token.generation !== row.generation) return false
-  // The row's only token is the one that the native worker had. It is the one that died, unless the worker
-  // runs the job and the dead token was in the queue: that was an old token, or one that the worker had lost.
+  if (jobMessage.generation !== row.generation) return false
+  // The row's only job message is the one that the native worker had. It is the one that died, unless the
+  // worker runs the job and the dead job message was in the queue: that was an old job message, or one that
+  // the worker had lost.
   if (isWithNative(row)) {
-    return !token.wasInQueue || row.state !== 'active' || token.attempt > row.attempt
+    return !jobMessage.wasInQueue || row.state !== 'active' || jobMessage.attempt > row.attempt
   }
-  return token.attempt > row.attempt && (isClaimable(row, context) || isHeldByBroker(row))
+  return jobMessage.attempt > row.attempt && (isClaimable(row, context) || isHeldByBroker(row))
 }
 
 /**
- * True when the failure of this dead token's attempt is in `errors` already, because its lease ran out and no
- * other attempt has begun since. Such a token is mostly rejected by a worker whose `ojs.control.claim` was
- * answered `discard`, or by the worker that had the lease and came back.
+ * True when the failure of this dead job message's attempt is in `errors` already, because its lease ran out
+ * and no other attempt has begun since. Such a job message is mostly rejected by a worker whose
+ * `ojs.control.claim` was answered `discard`, or by the worker that had the lease and came back.
  */
 export function hasFailedBefore(
-  { attempt }: Pick<ArrivingToken, 'attempt'>,
+  { attempt }: Pick<ArrivingMessage, 'attempt'>,
   row: Pick<JobRow, 'state' | 'holder' | 'attempt' | 'error' | 'errors'>,
 ): boolean {
   if (!isWithNative(row) || attempt > row.attempt) return false
@@ -54,9 +56,9 @@ export const EXPIRED = JSON.stringify({
 })
 
 /**
- * `error` of an unknown job whose token names an attempt beyond the last allowed one: JSON text. Nothing is
- * known of the attempts before, so `errors` has none of them. A native worker may run the job all the same;
- * the end of that attempt then replaces this error.
+ * `error` of an unknown job whose job message names an attempt beyond the last allowed one: JSON text.
+ * Nothing is known of the attempts before, so `errors` has none of them. A native worker may run the job all
+ * the same; the end of that attempt then replaces this error.
  */
 export function attemptsExhausted(attempt: number, allowed: number): string {
   const times = allowed === 1 ? 'once' : `${allowed} times`

@@ -213,8 +213,8 @@ function retryField({ options, retry }: PushRequest): string {
 }
 
 /**
- * The state in which a job begins (ojs-digest §1.2). A native token is deliverable already, even if it names
- * a future time, unless it came by the delayed exchange. A time that has passed counts as none.
+ * The state in which a job begins (ojs-digest §1.2). A native job message is deliverable already, even if it
+ * names a future time, unless it came by the delayed exchange. A time that has passed counts as none.
  */
 function startOf(
   options: PushOptions,

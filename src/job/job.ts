@@ -2,13 +2,13 @@
  * The vocabulary of the whole gateway.
  *
  * - **Ledger**: the store that holds the truth about every job.
- * - **Token**: the AMQP message that makes a job deliverable; it carries the whole envelope.
+ * - **Job message**: the AMQP message that makes a job deliverable; it carries the whole envelope.
  * - **Lease**: the reservation of an active job. Its **holder** is `gateway` (the delivery is held
  *   here), `ledger` (the delivery was acknowledged early; the ledger alone holds the lease) or
  *   `native` (a native AMQP worker has the delivery).
  * - **Generation**: which life of the job; 0, and +1 each time its id is used for a new life (a dead letter
  *   that is retried, an erased id that is used again).
- * - **Outbox**: a nonce that says "this job needs a token in the broker and no confirm has been
+ * - **Outbox**: a nonce that says "this job needs a job message in the broker and no confirm has been
  *   seen for it yet".
  *
  * All instants in a row are milliseconds since the Unix epoch; `null` means "not yet" or "none".
@@ -82,7 +82,7 @@ export interface Unique {
   onConflict: OnConflict
 }
 
-/** Headers and properties of a token, which every republish must carry again. */
+/** Headers and properties of a job message, which every republish must carry again. */
 export interface Carry {
   /** W3C `traceparent` → `x-ojs-trace-id` (seed 002 §12.2). */
   traceparent?: string
@@ -93,9 +93,9 @@ export interface Carry {
   idempotencyKey?: string
   tags?: readonly string[]
   scheduledAt?: string
-  /** Headers of a natively published token that are neither the broker's nor OJS's own. */
+  /** Headers of a natively published job message that are neither the broker's nor OJS's own. */
   headers?: Record<string, unknown>
-  /** Properties of a natively published token that OJS does not define itself. */
+  /** Properties of a natively published job message that OJS does not define itself. */
   properties?: { appId?: string; replyTo?: string }
 }
 
@@ -107,17 +107,17 @@ export interface JobRow extends Omit<NewJob, 'start' | 'unique'> {
   attempt: number
   outbox: number | null
   /**
-   * True while a token of this job may be in RabbitMQ or with a consumer. Such a row is never pruned, or its
-   * token would be adopted as a new job. It is false only if no token was published, or the token surely
-   * never reached a queue, or the gateway has settled it (as holder `ledger` implies), or the native
-   * worker that reported the end of the job settles it, or its queue is gone.
+   * True while a job message of this job may be in RabbitMQ or with a consumer. Such a row is never pruned,
+   * or its job message would be adopted as a new job. It is false only if no job message was published, or
+   * the job message surely never reached a queue, or the gateway has settled it (as holder `ledger` implies),
+   * or the native worker that reported the end of the job settles it, or its queue is gone.
    */
-  tokenOut: boolean
+  messageOut: boolean
   holder: Holder | null
   /**
-   * The worker that runs the job or ran it last. A row that waits has one only as a mark that its last token
-   * is gone (`isOwedAgain`): the worker that gave the job back without its token, or, if the token was lost
-   * with its queue, whichever name was there, else ''.
+   * The worker that runs the job or ran it last. A row that waits has one only as a mark that its last job
+   * message is gone (`isOwedAgain`): the worker that gave the job back without its job message, or, if the
+   * job message was lost with its queue, whichever name was there, else ''.
    */
   workerId: string | null
   leaseMs: number | null
@@ -129,9 +129,10 @@ export interface JobRow extends Omit<NewJob, 'start' | 'unique'> {
    */
   dueAt: number | null
   /**
-   * Where the token waits until the job is due, or is to be published to: the delay of a retry's TTL queue,
-   * or `IN_EXCHANGE`. Null: it waits in neither; if the job has yet to become due, the ledger holds it
-   * (`isHeldByLedger`). Stays set after the job became available by its due time, until the token arrives.
+   * Where the job message waits until the job is due, or is to be published to: the delay of a retry's TTL
+   * queue, or `IN_EXCHANGE`. Null: it waits in neither; if the job has yet to become due, the ledger holds it
+   * (`isHeldByLedger`). Stays set after the job became available by its due time, until the job message
+   * arrives.
    */
   retryQueueMs: number | null
   /** The delay chosen for the last retry; kept so that the next FETCH shows it (conformance.md S6). */
@@ -170,8 +171,8 @@ export function isTerminal(state: RowState): boolean {
 /**
  * True for an erased job: a PUSH that was refused after its insert, a deleted dead letter, or a discarded job
  * that retention pruned and whose dead letter copy may still be in RabbitMQ. Its row has lost the texts, but
- * keeps id, queue, generation and attempt, by which late tokens and copies are recognised. For clients there
- * is no such job: it is not shown, is in no count, and its id may be used again.
+ * keeps id, queue, generation and attempt, by which late job messages and copies are recognised. For clients
+ * there is no such job: it is not shown, is in no count, and its id may be used again.
  */
 export function isErased(state: RowState): state is 'withdrawn' {
   return state === 'withdrawn'
@@ -187,18 +188,21 @@ export function isLeaseLive({ leaseExpiresAt }: Pick<JobRow, 'leaseExpiresAt'>, 
 }
 
 /**
- * A `retryQueueMs` that is no delay: the scheduled job's token is in the exchange of RabbitMQ's delay plugin.
+ * A `retryQueueMs` that is no delay: the scheduled job's job message is in the exchange of RabbitMQ's delay
+ * plugin.
  */
 export const IN_EXCHANGE = 0
 
 type Delayed = Pick<JobRow, 'state' | 'retryQueueMs'>
 
-/** True when the job waits for its due time and, by the ledger's books, its token waits in RabbitMQ. */
+/** True when the job waits for its due time and, by the ledger's books, its job message waits in RabbitMQ. */
 export function isHeldByBroker({ state, retryQueueMs }: Delayed): boolean {
   return retryQueueMs !== null && (state === 'retryable' || state === 'scheduled')
 }
 
-/** True when the job waits for its due time and its next token does not exist: it is published when due. */
+/**
+ * True when the job waits for its due time and its next job message does not exist: it is published when due.
+ */
 export function isHeldByLedger({ state, retryQueueMs }: Delayed): boolean {
   return retryQueueMs === null && (state === 'retryable' || state === 'scheduled')
 }
@@ -230,7 +234,7 @@ export function freshRow(
     state: job.start.state,
     attempt: 0,
     outbox: stored.outbox,
-    tokenOut: stored.outbox !== null,
+    messageOut: stored.outbox !== null,
     holder: null,
     workerId: null,
     leaseMs: null,

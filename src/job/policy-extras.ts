@@ -17,7 +17,7 @@ const EXTRAS = {
 
 /**
  * Moves the members of `retry_extra` and `unique_extra` back into the policies of a job that a client has
- * read or that a token carries. Returns anything else as it is.
+ * read or that a job message carries. Returns anything else as it is.
  */
 export function withExtras(body: unknown): unknown {
   if (!isJsonObject(body)) return body

@@ -197,15 +197,15 @@ interface ReportedAttempt {
   job_id: string
   /** Absent: the row's generation. */
   generation?: number | null
-  /** The execution that the event is about: `x-ojs-attempt` of the token, or the answer of a claim. */
+  /** The execution that the event is about: `x-ojs-attempt` of the job message, or the answer of a claim. */
   attempt: number
   /** RFC 3339. Used only for the run time: the difference between the start and the end. */
   at?: string | null
-  /** The body of the token, by which the ledger adopts a job that it does not know. */
+  /** The body of the job message, by which the ledger adopts a job that it does not know. */
   job?: Record<string, unknown> | null
-  /** `x-ojs-max-attempts` of the token, if it has one. */
+  /** `x-ojs-max-attempts` of the job message, if it has one. */
   max_attempts?: number | null
-  /** The token's headers and properties; the next token of an adopted job has them again. */
+  /** The job message's headers and properties; the next job message of an adopted job has them again. */
   headers?: Record<string, unknown> | null
   properties?: ShownProperties | null
 }
@@ -250,22 +250,23 @@ interface CompletedEvent extends ReportedAttempt {
 interface FailedEvent extends ReportedAttempt {
   event: 'failed'
   error: NackError
-  /** Null or absent: the gateway decides by the retry policy, and publishes the token or the copy. */
+  /** Null or absent: the gateway decides by the retry policy, and publishes the job message or the copy. */
   outcome?: ReportedOutcome | null
 }
 
 /**
  * What the worker itself decided about the failed job.
  *
- * - `retry`: the worker has published the next token to the retry queue `rung_ms`, with confirm. Without
- *   `rung_ms` it has published none: the ledger holds the job and publishes the token when it is due.
+ * - `retry`: the worker has published the next job message to the retry queue `rung_ms`, with confirm.
+ *   Without `rung_ms` it has published none: the ledger holds the job and publishes the job message when it
+ *   is due.
  * - `discard`: the worker nacks its delivery, by which RabbitMQ makes the dead letter copy.
  */
 export type ReportedOutcome =
   | { decision: 'retry'; delay_ms: number; rung_ms?: number | null }
   | { decision: 'discard' }
 
-/** `ojs.control.claim`: a worker asks whether it may run this redelivered token. */
+/** `ojs.control.claim`: a worker asks whether it may run this redelivered job message. */
 export interface NativeClaim {
   job_id: string
   /** Absent: 0. */

@@ -5,7 +5,7 @@ import { isTraceparent, isTracestate, traceIdOf } from './traceparent.ts'
 
 type Trace = Pick<Carry, 'traceparent' | 'tracestate'>
 
-/** The parts of a PUSH beside its body that its token carries. */
+/** The parts of a PUSH beside its body that its job message carries. */
 export interface PushContext extends Trace {
   idempotencyKey?: string
 }
@@ -26,8 +26,8 @@ export function traceOf(request: PushRequest, context: PushContext): Carry {
 }
 
 /**
- * Adds to the carry of a native message the trace that only its body names: the gateway publishes the tokens
- * of the next attempts, and their headers carry all that is known (seed 002 §6.2, §12.2).
+ * Adds to the carry of a native message the trace that only its body names: the gateway publishes the job
+ * messages of the next attempts, and their headers carry all that is known (seed 002 §6.2, §12.2).
  */
 export function withBodyTrace(carry: Carry, request: PushRequest): Carry {
   if (carry.traceparent === undefined) return { ...traceOf(request, {}), ...carry }

@@ -15,7 +15,7 @@ export interface DeadLetterLedger {
 
   /**
    * Dead letter delete: erases the row (`isErased`). The erased row stays for another week, so that late
-   * tokens of the job are dropped. Its copy becomes stale. Fence: a listed dead letter.
+   * job messages of the job are dropped. Its copy becomes stale. Fence: a listed dead letter.
    */
   deleteDeadLetter(id: string, now: number): Promise<boolean>
 

@@ -26,7 +26,7 @@ export type Enqueued = ({ outcome: 'inserted' } & Stored) | { outcome: 'duplicat
 /** The job was stored, or an existing job serves in its place. */
 export type Admitted = Extract<Inserted, { outcome: 'inserted' | 'existing' }>
 
-/** `outbox` is null for a job that needs no token yet. */
+/** `outbox` is null for a job that needs no job message yet. */
 export interface Stored {
   generation: number
   outbox: number | null

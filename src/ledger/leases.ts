@@ -1,23 +1,23 @@
-import type { ArrivingToken } from '../job/arrival.ts'
+import type { ArrivingMessage } from '../job/arrival.ts'
 import type { Holder, JobRow, JobState, NewJob } from '../job/job.ts'
 import type { ReportedError } from '../job/retry/failure.ts'
 
 /** The part of the ledger's contract that gives jobs to workers and takes them back. */
 export interface LeaseLedger {
   /**
-   * FETCH: decides what each token may do by the arrival table (`job/arrival.ts`, which is the fence), and
-   * claims the jobs, in one transaction. Results are in the order of `tokens`. Nothing of a queue is claimed
-   * after its pause in the order of the writes.
+   * FETCH: decides what each job message may do by the arrival table (`job/arrival.ts`, which is the fence),
+   * and claims the jobs, in one transaction. Results are in the order of `jobMessages`. Nothing of a queue is
+   * claimed after its pause in the order of the writes.
    */
-  claim(tokens: readonly ClaimToken[], terms: ClaimTerms): Promise<ClaimResult[]>
+  claim(jobMessages: readonly ClaimedMessage[], terms: ClaimTerms): Promise<ClaimResult[]>
 
   /**
    * Takes a job back: `active → available`, attempt − 1. For when the HTTP client of a FETCH has gone before
    * the answer was written, or when a worker gives its job back.
    * The row gets a new outbox nonce unless the gateway holds a delivery that can go back to its queue. With
-   * another holder the token is gone, or with a native worker; and a token with the number of another
-   * attempt would not count for this attempt again.
-   * Fence: `active`, this attempt and generation, and `workerId` where given.
+   * another holder the job message is gone, or with a native worker; and a job message with the number of
+   * another attempt would not count for this attempt again. Fence: `active`, this attempt and generation, and
+   * `workerId` where given.
    */
   release(id: string, fence: ReleaseFence): Promise<JobRow | 'stale'>
 
@@ -60,8 +60,8 @@ export interface LeaseLedger {
 
   /**
    * Undoes `handOver` for deliveries that could not be acknowledged because their channel was gone:
-   * RabbitMQ still has the token. Fence: `active`, holder `ledger`; or ended since, and then only
-   * `tokenOut` is set again. Returns how many rows changed.
+   * RabbitMQ still has the job message. Fence: `active`, holder `ledger`; or ended since, and then only
+   * `messageOut` is set again. Returns how many rows changed.
    */
   handBack(leases: readonly LeaseFence[]): Promise<number>
 
@@ -97,8 +97,8 @@ export interface AttemptFence extends Omit<LeaseFence, 'id'> {
 }
 
 export interface ReleaseFence extends AttemptFence {
-  /** `x-ojs-attempt` of the token that goes back to its queue; null: no token goes back. */
-  tokenAttempt: number | null
+  /** `x-ojs-attempt` of the job message that goes back to its queue; null: no job message goes back. */
+  messageAttempt: number | null
 }
 
 export interface FailFence extends AttemptFence {
@@ -106,16 +106,19 @@ export interface FailFence extends AttemptFence {
   overdueAt?: number | undefined
 }
 
-/** A token whose job the ledger may have to adopt, because it does not know the id. */
-export interface AdoptableToken extends ArrivingToken {
+/** A job message whose job the ledger may have to adopt, because it does not know the id. */
+export interface AdoptableMessage extends ArrivingMessage {
   id: string
   /** Called if the id is unknown: makes the job of the body. Throws `OjsError` if that is not an OJS job. */
   adopt(): NewJob
-  /** Reads `x-ojs-error-code` and `-message`, if the token carries them. Called only when they may matter. */
+  /**
+   * Reads `x-ojs-error-code` and `-message`, if the job message carries them. Called only when they may
+   * matter.
+   */
   reportedError?(): ReportedError | null
 }
 
-export interface ClaimToken extends AdoptableToken {
+export interface ClaimedMessage extends AdoptableMessage {
   /** True if this very delivery is the one that is held for the job's lease. */
   isHeldDelivery: boolean
 }
@@ -140,7 +143,7 @@ export type ClaimResult =
   | { verdict: 'hold'; job: JobRow; until: number | null }
   /** The queue is paused; the row was not looked at. */
   | { verdict: 'paused' }
-  /** The id was cancelled before the ledger knew it (`cancelAny`): drop the token. */
+  /** The id was cancelled before the ledger knew it (`cancelAny`): drop the job message. */
   | { verdict: 'tombstoned' }
   | { verdict: 'malformed'; error: Error }
 
@@ -166,14 +169,18 @@ export type FailureChange = FailureRecord &
         to: 'retryable'
         dueAt: number
         delayMs: number
-        /** The token goes to this retry queue (a fresh outbox nonce); null: the ledger holds the job. */
+        /**
+         * The job message goes to this retry queue (a fresh outbox nonce); null: the ledger holds the job.
+         */
         retryQueueMs: number | null
-        /** Matters when `retryQueueMs` is null: the old token is (about to be) settled, so none is out. */
-        isTokenBack: boolean
+        /**
+         * Matters when `retryQueueMs` is null: the old job message is (about to be) settled, so none is out.
+         */
+        isMessageBack: boolean
       }
     /**
-     * The lease ran out: the next token is owed (a fresh outbox nonce). If the holder is native when this is
-     * written, no token is owed and `holder` stays: RabbitMQ still has the worker's delivery.
+     * The lease ran out: the next job message is owed (a fresh outbox nonce). If the holder is native when
+     * this is written, no job message is owed and `holder` stays: RabbitMQ still has the worker's delivery.
      */
     | { to: 'available' }
     | {
@@ -205,8 +212,8 @@ export interface ExtendedLease extends LeaseFence {
 
 export interface Expired {
   job: JobRow
-  /** This process was to publish the job's token, and has seen no confirm of it. */
-  isTokenOwed: boolean
+  /** This process was to publish the job's job message, and has seen no confirm of it. */
+  isMessageOwed: boolean
 }
 
 export interface Cancelled extends Expired {

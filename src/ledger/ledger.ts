@@ -67,10 +67,10 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
 
   /**
    * PUSH: stores the job in the state that `job.start` names, attempt 0. An `available` job gets a fresh
-   * outbox nonce; the others have no token yet (`tokenOut` false). The same transaction cancels the jobs
-   * that its `unique` policy replaces, and stores the idempotency key of the request.
-   * Fence: no row with this id, or an erased one (then generation + 1); no job that conflicts with its
-   * `unique` policy; the idempotency key is not remembered.
+   * outbox nonce; the others have no job message yet (`messageOut` false). The same transaction cancels the
+   * jobs that its `unique` policy replaces, and stores the idempotency key of the request. Fence: no row with
+   * this id, or an erased one (then generation + 1); no job that conflicts with its `unique` policy; the
+   * idempotency key is not remembered.
    */
   insert(job: NewJob, now: number, terms?: EnqueueTerms): Promise<Inserted>
 
@@ -81,11 +81,11 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   insertAll(jobs: readonly NewJob[], now: number, terms?: EnqueueTerms): Promise<InsertedAll>
 
   /**
-   * Clears a nonce: the broker has confirmed the token or the broadcast that was published for it. For the
-   * copy of a discarded job, call `copyConfirmed` instead. Lazy: the write rides on the next group commit
-   * (or gets one of its own after 10 ms, on a slow disk after 1 s at most), and nobody waits for it.
-   * Fence: the row still carries this nonce, or the one by which `promote` replaced it. In the second case
-   * the confirmed token is in its retry queue, and the row owes nothing, as if the confirm had come before
+   * Clears a nonce: the broker has confirmed the job message or the broadcast that was published for it. For
+   * the copy of a discarded job, call `copyConfirmed` instead. Lazy: the write rides on the next group commit
+   * (or gets one of its own after 10 ms, on a slow disk after 1 s at most), and nobody waits for it. Fence:
+   * the row still carries this nonce, or the one by which `promote` replaced it. In the second case the
+   * confirmed job message is in its retry queue, and the row owes nothing, as if the confirm had come before
    * the promotion. No nonce is given out twice.
    */
   confirmed(outbox: number): void
@@ -114,16 +114,16 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
 
   /**
    * Makes due `retryable` rows (by `now`) and `scheduled` rows (by `wall`) `available`, the most overdue
-   * first, at most `limit` of them: `enqueuedAt` = now, `dueAt` cleared. A row whose token waits in a retry
-   * queue gets no nonce, because that token comes by itself; any other row gets a fresh one. That includes a
-   * row whose token for the retry queue is not confirmed: it owes its token to the job queue from now on,
-   * unless the confirm for the retry queue comes after all (`confirmed`).
+   * first, at most `limit` of them: `enqueuedAt` = now, `dueAt` cleared. A row whose job message waits in a
+   * retry queue gets no nonce, because that job message comes by itself; any other row gets a fresh one. That
+   * includes a row whose job message for the retry queue is not confirmed: it owes its job message to the job
+   * queue from now on, unless the confirm for the retry queue comes after all (`confirmed`).
    */
   promote(now: number, wall: number, limit: number): Promise<JobRow[]>
 
   /**
-   * Gives `scheduled` rows that are due by `until` (wall) a nonce, so that the relay publishes their tokens
-   * to the delay plugin's exchange. Returns how many rows.
+   * Gives `scheduled` rows that are due by `until` (wall) a nonce, so that the relay publishes their job
+   * messages to the delay plugin's exchange. Returns how many rows.
    */
   sendAhead(until: number, limit: number): Promise<number>
 
@@ -138,7 +138,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   expire(terms: ExpireTerms): Promise<Expired[]>
 
   /**
-   * Retention: deletes ended rows whose token has come back and whose retention time is over, at most
+   * Retention: deletes ended rows whose job message has come back and whose retention time is over, at most
    * `limit`; fewer where rows are large or are kept for their workflow. A discarded row is only erased
    * (`isErased`) at first: its copy in the DLX queue may outlive it, and the sweep needs the row to
    * recognize that copy. Returns how many rows it changed; even after 0, the next call may find some.
@@ -154,30 +154,31 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   /** Retry queues that were declared in this or earlier runs. From memory. */
   retryQueues(): readonly RetryQueue[]
 
-  /** Remembers a retry queue before its first token goes there; no effect when it is known. */
+  /** Remembers a retry queue before its first job message goes there; no effect when it is known. */
   recordRetryQueue(retryQueue: RetryQueue): Promise<void>
 
   /**
-   * Recovers from the loss of a retry queue and every token in it: each `retryable` or `available` row whose
-   * token went there gets a fresh outbox nonce, and its `retryQueueMs` is cleared, so that the ledger holds
-   * the job until it is due. Returns how many. Works in pages like `rearm`. Ended rows stop waiting for a
-   * token that was in the retry queue. A token that was due may have left the retry queue before, so it
-   * counts as being in the job queue.
+   * Recovers from the loss of a retry queue and every job message in it: each `retryable` or `available` row
+   * whose job message went there gets a fresh outbox nonce, and its `retryQueueMs` is cleared, so that the
+   * ledger holds the job until it is due. Returns how many. Works in pages like `rearm`. Ended rows stop
+   * waiting for a job message that was in the retry queue. A job message that was due may have left the retry
+   * queue before, so it counts as being in the job queue.
    */
   rearmRetryQueue(retryQueue: RetryQueue, now: number): Promise<number>
 
   /**
    * CANCEL: any non-terminal state → `cancelled`. The row owes a broadcast to the workers (`outbox`) when
-   * its token may be out or the job runs. Fence: not terminal.
+   * its job message may be out or the job runs. Fence: not terminal.
    */
   cancel(id: string, now: number): Promise<Cancelled | 'stale'>
 
   /**
    * CANCEL of any id, known or not, in one write. A known job is cancelled as by `cancel`. An unknown id
-   * leaves a tombstone: its token is dropped when it arrives, and a job that is stored under this id later
-   * begins with generation 1, so that its token is not dropped too. Tombstones are kept for as long as
-   * `PruneCutoffs.withdrawn` says, the newest 100,000 of them. `queue`: whose workers are told. `isScoped`:
-   * only a job of that queue is meant, known or not; `elsewhere`: the job, or the tombstone, is of another.
+   * leaves a tombstone: its job message is dropped when it arrives, and a job that is stored under this id
+   * later begins with generation 1, so that its job message is not dropped too. Tombstones are kept for as
+   * long as `PruneCutoffs.withdrawn` says, the newest 100,000 of them. `queue`: whose workers are told.
+   * `isScoped`: only a job of that queue is meant, known or not; `elsewhere`: the job, or the tombstone, is
+   * of another.
    */
   cancelAny(
     id: string,
@@ -187,31 +188,31 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   ): Promise<Cancelled | 'stale' | 'tombstoned' | 'elsewhere'>
 
   /**
-   * Recovers from the loss of a queue and every token in it: each `available` row of the queue gets a new
-   * outbox nonce, in order of arrival. Returns how many. A long queue takes several commits; when one
-   * fails, the call rejects and may be repeated.
-   * A `retryable` row that is due by `now` or soon loses its `retryQueueMs`: its token may have left the
-   * retry queue before the loss, so the ledger holds the job. A `scheduled` row whose token the delay plugin
-   * has loses its `retryQueueMs` as well. Later retries stay as they are, because their token is still in its
-   * retry queue. Ended rows stop waiting for a token that was in the queue (`tokenOut`). The last commit also
-   * forgets the queue's identity, and that the queue was lost (`lost`).
+   * Recovers from the loss of a queue and every job message in it: each `available` row of the queue gets a
+   * new outbox nonce, in order of arrival. Returns how many. A long queue takes several commits; when one
+   * fails, the call rejects and may be repeated. A `retryable` row that is due by `now` or soon loses its
+   * `retryQueueMs`: its job message may have left the retry queue before the loss, so the ledger holds the
+   * job. A `scheduled` row whose job message the delay plugin has loses its `retryQueueMs` as well. Later
+   * retries stay as they are, because their job message is still in its retry queue. Ended rows stop waiting
+   * for a job message that was in the queue (`messageOut`). The last commit also forgets the queue's
+   * identity, and that the queue was lost (`lost`).
    */
   rearm(queue: string, now: number): Promise<number>
 
   /**
-   * Clears `tokenOut` of an ended row, so that it may be pruned: its token has come back and was settled, or
-   * never reached a queue (a withdrawn row whose publish was nacked or returned). Does the same for a retry
-   * that the ledger holds, which may then be pruned once it is cancelled. `attempt`: that of the token, if
-   * known. Where the row's next token is in a retry queue, a token that is not ahead of the row's attempt is
-   * an older one, and changes nothing. Lazy.
+   * Clears `messageOut` of an ended row, so that it may be pruned: its job message has come back and was
+   * settled, or never reached a queue (a withdrawn row whose publish was nacked or returned). Does the same
+   * for a retry that the ledger holds, which may then be pruned once it is cancelled. `attempt`: that of the
+   * job message, if known. Where the row's next job message is in a retry queue, a job message that is not
+   * ahead of the row's attempt is an older one, and changes nothing. Lazy.
    */
-  tokenReturned(id: string, generation: number, attempt?: number): void
+  messageReturned(id: string, generation: number, attempt?: number): void
 
   /**
    * Returns rows that owe a message, oldest nonce first, with nonces above `after`; without those whose
    * confirm is known and waits for its commit. Empty: no more. By index. The state tells what is owed:
-   * `available`: a token for the queue; `retryable`: one for its retry queue; `scheduled`: one for the delay
-   * plugin; `discarded`: a copy for the dead letter exchange; `cancelled`: a broadcast to its workers.
+   * `available`: a job message for the queue; `retryable`: one for its retry queue; `scheduled`: one for the
+   * delay plugin; `discarded`: a copy for the dead letter exchange; `cancelled`: a broadcast to its workers.
    */
   outboxPage(after: number, limit: number): OwedMessage[]
 
@@ -219,7 +220,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   isConfirming(outbox: number): boolean
 
   /** How many rows owe a message, counted up to `atMost`. By index. */
-  owedTokens(atMost: number): number
+  owedMessages(atMost: number): number
 
   /** By primary key. Rows that are erased are returned too; operations hide them. */
   find(id: string): JobRow | null
@@ -231,7 +232,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   counts(queue: string): StateCounts
 
   /**
-   * How many jobs are `available` without those whose token a native worker still has (architecture §2,
+   * How many jobs are `available` without those whose job message a native worker still has (architecture §2,
    * "visibility expired"). Kept, not counted.
    */
   claimable(queue: string): number
@@ -246,8 +247,8 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   recordQueue(name: string, now: number): Promise<void>
 
   /**
-   * Returns the identity of the broker queue that took our tokens: the name of an exchange that is bound to
-   * it (`broker/monitoring/queue-identity.ts`). Null: the queue has none.
+   * Returns the identity of the broker queue that took our job messages: the name of an exchange that is
+   * bound to it (`broker/monitoring/queue-identity.ts`). Null: the queue has none.
    */
   queueIdentity(name: string): string | null
 

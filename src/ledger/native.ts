@@ -1,8 +1,8 @@
-import type { DyingToken } from '../job/dead-letter.ts'
+import type { DyingMessage } from '../job/dead-letter.ts'
 import type { JobRow, NewJob } from '../job/job.ts'
 import type { Refusal, ReportedEvent } from '../job/native/report.ts'
 import type { Enqueued } from './enqueued.ts'
-import type { AdoptableToken, ExtendedLease, LeaseFence } from './leases.ts'
+import type { AdoptableMessage, ExtendedLease, LeaseFence } from './leases.ts'
 
 /** The part of the ledger's contract that native workers need (architecture §5). */
 export interface NativeLedger {
@@ -15,10 +15,10 @@ export interface NativeLedger {
   /**
    * Applies the events that native workers report, in order and in one transaction; results in the order
    * of `events`. Fence: the report table (`job/native/report.ts`). A job that starts is leased to the worker,
-   * holder native. When a job ends, its token counts as settled: the worker acknowledges or nacks its
-   * delivery as soon as the report is confirmed. Only a retry's token that the worker has put in a retry
-   * queue is still out. A dead letter whose token the worker acknowledges (instead of a nack, which would
-   * make the copy) owes its copy in the DLX queue: a fresh outbox nonce.
+   * holder native. When a job ends, its job message counts as settled: the worker acknowledges or nacks its
+   * delivery as soon as the report is confirmed. Only a retry's job message that the worker has put in a
+   * retry queue is still out. A dead letter whose job message the worker acknowledges (instead of a nack,
+   * which would make the copy) owes its copy in the DLX queue: a fresh outbox nonce.
    */
   applyReports(events: readonly ReportedEvent[], terms: ReportTerms): Promise<ReportResult[]>
 
@@ -29,40 +29,40 @@ export interface NativeLedger {
   beatNative(ids: readonly string[], beat: NativeBeat): Promise<BeatResult[]>
 
   /**
-   * Sets the holder of a lease to `ledger`: a native worker acknowledges the token behind it, and the lease
-   * goes on without a token. Fence: `active`, this generation and attempt, any holder.
+   * Sets the holder of a lease to `ledger`: a native worker acknowledges the job message behind it, and the
+   * lease goes on without a job message. Fence: `active`, this generation and attempt, any holder.
    */
   handOverAny(lease: LeaseFence): Promise<boolean>
 
   /**
-   * Discards a job whose token RabbitMQ dead-lettered without the gateway: nacked by a native worker,
-   * expired in its queue, pushed out of it, or over the delivery limit. Attempt := the token's; the copy in
-   * the DLX queue exists already. An unknown id is adopted (`adopt`) and discarded at once.
-   * Fence: `mayDie` of `job/dead-letter.ts`. Where that says no: for a job that had ended before, the token
+   * Discards a job whose job message RabbitMQ dead-lettered without the gateway: nacked by a native worker,
+   * expired in its queue, pushed out of it, or over the delivery limit. Attempt := the job message's; the
+   * copy in the DLX queue exists already. An unknown id is adopted (`adopt`) and discarded at once. Fence:
+   * `mayDie` of `job/dead-letter.ts`. Where that says no: for a job that had ended before, the job message
    * counts as back, and the copy is recorded as made if one was owed, else as stale unless the job is listed
-   * as a dead letter; for a job that goes on without this token, the copy counts as stale, and if the token
-   * was that of its lease, the holder becomes `ledger`.
+   * as a dead letter; for a job that goes on without this job message, the copy counts as stale, and if the
+   * job message was that of its lease, the holder becomes `ledger`.
    */
-  discardDead(token: DeadToken, terms: { now: number; wall: number }): Promise<DeadOutcome>
+  discardDead(jobMessage: DeadMessage, terms: { now: number; wall: number }): Promise<DeadOutcome>
 
   /**
    * True when this id was cancelled before the ledger knew a job of it (`cancelAny`). `queue`: where its
-   * token came from; absent: wherever.
+   * job message came from; absent: wherever.
    */
   isTombstoned(id: string, queue?: string | null): boolean
 
   /**
-   * Lists the cancelled jobs and ids of these queues whose token may still be in the broker, newest first;
-   * by index. `truncated`: there are more than `limit`.
+   * Lists the cancelled jobs and ids of these queues whose job message may still be in the broker, newest
+   * first; by index. `truncated`: there are more than `limit`.
    */
   tombstones(
     queues: readonly string[],
     limit: number,
-  ): { cancelled: CancelledToken[]; truncated: boolean }
+  ): { cancelled: CancelledMessage[]; truncated: boolean }
 }
 
-/** A cancelled job: its tokens up to and including this generation must not run. */
-export interface CancelledToken {
+/** A cancelled job: its job messages up to and including this generation must not run. */
+export interface CancelledMessage {
   id: string
   generation: number
 }
@@ -84,14 +84,14 @@ export type ReportResult =
   | { outcome: 'ignored' }
   /** Ignored, because its sender may not say this about the job. */
   | { outcome: 'refused'; reason: Refusal }
-  /** No event to emit: only the record of an earlier attempt, or of the token, was completed. */
+  /** No event to emit: only the record of an earlier attempt, or of the job message, was completed. */
   | { outcome: 'amended' }
   /** A start whose attempt ends in the same report: the result of the end includes it (`begun`). */
   | { outcome: 'merged' }
   | { outcome: 'started'; job: JobRow; promoted: boolean }
   /** Discarded without an attempt, because `expires_at` had passed. */
   | { outcome: 'expired'; job: JobRow }
-  /** `available` again, and the attempt does not count; a fresh outbox nonce if no token is out. */
+  /** `available` again, and the attempt does not count; a fresh outbox nonce if no job message is out. */
   | { outcome: 'released'; job: JobRow }
   | ({ outcome: 'completed' } & Ended)
   | ({ outcome: 'failed'; isCounted: boolean } & Ended)
@@ -125,10 +125,10 @@ export type BeatResult =
   /** The job is cancelled, and the worker still runs it: it has not heard of that. */
   | { outcome: 'cancelled'; job: Pick<JobRow, 'id' | 'queue' | 'generation'> }
 
-export interface DeadToken extends DyingToken, AdoptableToken {
+export interface DeadMessage extends DyingMessage, AdoptableMessage {
   /** Makes the error record, given what the row knows already. */
   describe(row: JobRow): DeathRecord
-  /** The token expired in its queue, so no attempt was made. */
+  /** The job message expired in its queue, so no attempt was made. */
   isExpired: boolean
 }
 
@@ -139,6 +139,6 @@ type DeathRecord = Pick<JobRow, 'error' | 'errors' | 'isDeadLetter'> & {
 
 export type DeadOutcome =
   | { outcome: 'discarded'; job: JobRow }
-  /** The job is not discarded: it has ended, or the token is of another generation or attempt. */
+  /** The job is not discarded: it has ended, or the job message is of another generation or attempt. */
   | { outcome: 'ignored' }
   | { outcome: 'malformed'; error: Error }

@@ -69,7 +69,7 @@ export interface CancelledWorkflow {
 }
 
 export type WorkflowNews =
-  /** A step has begun: its job owes a token, unless it is scheduled for later. */
+  /** A step has begun: its job owes a job message, unless it is scheduled for later. */
   | { what: 'born'; workflow: WorkflowHead; job: JobRow }
   /** The job of a step that has begun replaced this job (`unique`). */
   | { what: 'replaced'; workflow: WorkflowHead; cancelled: Cancelled }

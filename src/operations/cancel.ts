@@ -7,9 +7,9 @@ import { briefly } from './workers/broadcasts.ts'
 
 /**
  * CANCEL (seed 001 §7.7): any non-terminal job becomes `cancelled` at once, an active one too (ojs-digest
- * C-14); a late ACK then gets a 409. A token that is still queued is dropped when it arrives. The answer
- * waits briefly for the broadcast to native workers, so that they know even if the gateway dies right after
- * it. Throws 404, 409 when the job is in a terminal state, 503.
+ * C-14); a late ACK then gets a 409. A job message that is still queued is dropped when it arrives. The
+ * answer waits briefly for the broadcast to native workers, so that they know even if the gateway dies right
+ * after it. Throws 404, 409 when the job is in a terminal state, 503.
  */
 export async function cancel(deps: Deps, id: string, context: RequestContext): Promise<Cancelled> {
   const cancelled = await cancelJob(deps, id, context)
@@ -46,7 +46,7 @@ export async function followCancel(
 ): Promise<void> {
   const { job } = cancelled
   if (settleLease(deps, job.id) || isUnsent(deps, cancelled)) {
-    deps.ledger.tokenReturned(job.id, job.generation)
+    deps.ledger.messageReturned(job.id, job.generation)
   }
   noteEnded(deps, job)
   deps.events.emit({ type: 'job.cancelled', ...cancelled, requestId: context.requestId })

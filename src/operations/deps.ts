@@ -8,7 +8,7 @@ import type { ArgsSchemas } from '../schemas/args/args-schemas.ts'
 import type { JobEvents } from '../telemetry/events.ts'
 import type { StartLimits } from './fetch/rate-limiter.ts'
 import type { Transient } from './in-flight.ts'
-import type { Tokens } from './job-messages/tracker.ts'
+import type { JobMessages } from './job-messages/tracker.ts'
 import type { PruneHold } from './prune-hold.ts'
 import type { WorkerRegistry } from './workers/worker-registry.ts'
 
@@ -20,7 +20,7 @@ export interface Deps {
   readonly logger: Logger
   readonly events: JobEvents
   readonly settings: OperationSettings
-  readonly tokens: Tokens
+  readonly jobMessages: JobMessages
   readonly transient: Transient
   /** The compiled forms of the registered JSON Schemas for `args`. */
   readonly argsSchemas: ArgsSchemas
@@ -31,7 +31,9 @@ export interface Deps {
   readonly pruneHold: PruneHold
   /** Returns a uniform random number in [0, 1); for jitter. */
   random(): number
-  /** Asks the relay to read the outbox soon; `all`: also the tokens that it failed to publish before. */
+  /**
+   * Asks the relay to read the outbox soon; `all`: also the job messages that it failed to publish before.
+   */
   wakeRelay(what?: 'all'): void
   /** Returns a new UUIDv7 in lower case. */
   newId(): string
@@ -50,7 +52,7 @@ interface OperationSettings {
   /** Longest wait for a publisher confirm. */
   publishTimeoutMs: number
   /**
-   * When the token of a scheduled job is published. `plugin`: to `ojs.exchange.delayed`, `horizonMs`
+   * When the job message of a scheduled job is published. `plugin`: to `ojs.exchange.delayed`, `horizonMs`
    * before the job is due; `ttl`: when the job is due.
    */
   delayMode: 'ttl' | 'plugin'
@@ -72,7 +74,7 @@ interface OperationSettings {
 
 /**
  * What the HTTP route or AMQP consumer knows about a request beside its body. It goes into log lines
- * and, as trace context, into the token.
+ * and, as trace context, into the job message.
  */
 export interface RequestContext {
   requestId: string

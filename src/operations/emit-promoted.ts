@@ -2,8 +2,8 @@ import type { JobRow } from '../job/job.ts'
 import type { Deps } from './deps.ts'
 
 /**
- * Emits the `job.enqueued` that belongs before `job.started` when a token arrived before the promoter ran:
- * the job became available and was claimed in one commit.
+ * Emits the `job.enqueued` that belongs before `job.started` when a job message arrived before the promoter
+ * ran: the job became available and was claimed in one commit.
  */
 export function emitPromoted(deps: Deps, claimed: JobRow): void {
   const attempt = claimed.attempt - 1

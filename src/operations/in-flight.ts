@@ -9,7 +9,7 @@ export class Transient {
   /** Unknown ids whose `cancel` is redelivered because no worker could be told (`native/cancel.ts`). */
   readonly untold = new Set<string>()
   /**
-   * Unique jobs whose tokens are not confirmed, by id: they may yet be withdrawn. The promise settles,
+   * Unique jobs whose job messages are not confirmed, by id: they may yet be withdrawn. The promise settles,
    * and the entry goes, when that is decided (`enqueue/admission.ts`).
    */
   readonly unconfirmed = new Map<string, Promise<unknown>>()

@@ -5,7 +5,9 @@ import { Loop } from './loop.ts'
 const INTERVAL_MS = 200
 const PAGE = 500
 
-/** Discards jobs whose `expires_at` passed before they ran; their tokens are dropped when they arrive. */
+/**
+ * Discards jobs whose `expires_at` passed before they ran; their job messages are dropped when they arrive.
+ */
 export function expiry(deps: Deps): Loop {
   return new Loop({
     name: 'expiry',
@@ -26,7 +28,7 @@ async function expireOnce(deps: Deps): Promise<boolean> {
   const expired = await ledger.expire({ now: clock.now(), wall: clock.wall(), limit: PAGE })
   for (const discarded of expired) {
     const { job } = discarded
-    if (isUnsent(deps, discarded)) ledger.tokenReturned(job.id, job.generation)
+    if (isUnsent(deps, discarded)) ledger.messageReturned(job.id, job.generation)
     deps.events.emit({ type: 'job.expired', job })
     broker.unpark(job.id)
   }

@@ -33,12 +33,13 @@ function inFlight(deps: Deps) {
   let leases = 0
   for (const queue of deps.ledger.queues()) leases += deps.ledger.counts(queue.name).active
   const retries = retryPublishes(deps)
-  return { publishes: deps.tokens.sending.size - retries, retries, leases }
+  return { publishes: deps.jobMessages.sending.size - retries, retries, leases }
 }
 
 /** Counts retry publishes. Goes by the attempt, as the row of a slow one may be `available` by now. */
 function retryPublishes(deps: Deps): number {
   let count = 0
-  for (const id of deps.tokens.sending) if ((deps.ledger.standing(id)?.attempt ?? 0) > 0) count++
+  for (const id of deps.jobMessages.sending)
+    if ((deps.ledger.standing(id)?.attempt ?? 0) > 0) count++
   return count
 }

@@ -31,10 +31,12 @@ export async function extendLeases(deps: Deps): Promise<void> {
   if (leases > 0) deps.logger.info({ leases }, 'leases extended')
 }
 
-/** Only for deliveries that are held here. The token of any other lease is settled, or RabbitMQ has it. */
+/**
+ * Only for deliveries that are held here. The job message of any other lease is settled, or RabbitMQ has it.
+ */
 async function handOverHeld(deps: Deps): Promise<void> {
-  const held = [...deps.tokens.held.keys()].flatMap((id) => deps.ledger.standing(id) ?? [])
+  const held = [...deps.jobMessages.held.keys()].flatMap((id) => deps.ledger.standing(id) ?? [])
   const leases = await handOver(deps, held)
-  deps.tokens.held.clear()
+  deps.jobMessages.held.clear()
   if (leases > 0) deps.logger.info({ leases }, 'leases handed over to the ledger')
 }

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { isHeldByLedger, type JobRow, type OwedMessage } from '../job/job.ts'
 import { untilDeadline } from '../lifecycle.ts'
 import type { Deps } from '../operations/deps.ts'
-import { sendToken } from '../operations/job-messages/send.ts'
+import { sendJobMessage } from '../operations/job-messages/send.ts'
 import { RelayLine, type RelayOutcome } from './queue-sender.ts'
 import { TooLargeJobs } from './too-large-jobs.ts'
 
@@ -20,10 +20,10 @@ export interface OutboxOptions {
 const OWED_NOW: ReadonlySet<string> = new Set(['available', 'scheduled', 'discarded', 'cancelled'])
 
 /**
- * Is a message in this state sent by the relay? It goes where the row points: the token of an available job
- * to its queue, that of a schedule to the delay plugin, the copy of a discarded job to the dead letter
- * exchange, the broadcast of a cancelled job to the workers. Not the token of a retry whose retry queue never
- * confirmed: the ledger holds it until it is due, and then it goes to the queue.
+ * Is a message in this state sent by the relay? It goes where the row points: the job message of an available
+ * job to its queue, that of a schedule to the delay plugin, the copy of a discarded job to the dead letter
+ * exchange, the broadcast of a cancelled job to the workers. Not the job message of a retry whose retry queue
+ * never confirmed: the ledger holds it until it is due, and then it goes to the queue.
  */
 function isOwedNow({ state }: Pick<JobRow, 'state'>): boolean {
   return OWED_NOW.has(state)
@@ -112,7 +112,7 @@ export class Outbox {
   }
 
   #offer(owed: OwedMessage, line: RelayLine | null): void {
-    if (this.#deps.tokens.isInHand(owed.id)) this.#passed.set(owed.outbox, owed)
+    if (this.#deps.jobMessages.isInHand(owed.id)) this.#passed.set(owed.outbox, owed)
     else line?.offer(owed)
   }
 
@@ -137,9 +137,9 @@ export class Outbox {
     const { broker, ledger } = this.#deps
     let last = after
     while (!isEnough() && broker.status().state === 'up') {
-      // Wait one turn, so that every PUSH that was committed a moment ago has marked its token as its own
-      // (`tokens.sending`). The relay is often woken by that same commit. It would publish first, and then
-      // the PUSH would be refused, withdrawn and answered 503 while its job runs.
+      // Wait one turn, so that every PUSH that was committed a moment ago has marked its job message as its
+      // own (`jobMessages.sending`). The relay is often woken by that same commit. It would publish first,
+      // and then the PUSH would be refused, withdrawn and answered 503 while its job runs.
       await nextTurn()
       const page = ledger.outboxPage(last, PAGE)
       let bytes = 0
@@ -198,10 +198,10 @@ export class Outbox {
     // The row has moved on since the page was read, or its confirm is known.
     if (row === null || row.outbox !== outbox || !isOwedNow(row)) return 'skipped'
     if (this.#deps.ledger.isConfirming(outbox)) return 'skipped'
-    // The ledger holds this job until it is due (`rearm`: a foreign token of it came far too early).
+    // The ledger holds this job until it is due (`rearm`: a foreign job message of it came far too early).
     if (isHeldByLedger(row)) return 'skipped'
-    if (this.#deps.tokens.isInHand(id)) return 'skipped'
-    const { outcome } = await sendToken(this.#deps, row)
+    if (this.#deps.jobMessages.isInHand(id)) return 'skipped'
+    const { outcome } = await sendJobMessage(this.#deps, row)
     if (outcome === 'too-large') return this.#leaveTooLarge(row)
     if (outcome === 'not-owed') return 'skipped'
     return outcome === 'confirmed' ? 'sent' : 'failed'

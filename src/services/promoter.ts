@@ -9,8 +9,8 @@ const INTERVAL_MS = 40
 const PAGE = 500
 
 /**
- * Makes due retries and scheduled jobs `available` on time, whether or not their token has arrived
- * (architecture §4.3). The relay publishes the tokens of jobs that the ledger held.
+ * Makes due retries and scheduled jobs `available` on time, whether or not their job message has arrived
+ * (architecture §4.3). The relay publishes the job messages of jobs that the ledger held.
  */
 export function promoter(deps: Deps): Loop {
   return new Loop({
@@ -40,7 +40,9 @@ async function promoteOnce(deps: Deps): Promise<boolean> {
   return isMore
 }
 
-/** In mode `plugin`, sends tokens to RabbitMQ before the jobs are due. Returns how many are owed now. */
+/**
+ * In mode `plugin`, sends job messages to RabbitMQ before the jobs are due. Returns how many are owed now.
+ */
 async function sendAheadOnce(deps: Deps): Promise<number> {
   const { delayMode, horizonMs } = deps.settings
   if (delayMode !== 'plugin') return 0
@@ -53,7 +55,7 @@ async function promoteDue(deps: Deps, now: number, wall: number): Promise<JobRow
   const jobs = await deps.ledger.promote(now, wall, PAGE)
   for (const job of jobs) {
     deps.events.emit({ type: 'job.enqueued', job, promoted: true })
-    // Its token may have arrived early, and its delivery been parked until now.
+    // Its job message may have arrived early, and its delivery been parked until now.
     deps.broker.unpark(job.id)
   }
   if (jobs.some((job) => job.outbox !== null)) deps.wakeRelay()

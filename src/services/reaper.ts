@@ -63,7 +63,7 @@ async function endLease(deps: Deps, row: JobRow, now: number): Promise<void> {
     : visibilityFailure()
   const attempt: FailedAttempt = { row, failure, overdueAt: now }
   // A lease that ran out says nothing about the job, so it is available again at once while an attempt is
-  // left. A native worker may still run it, or have finished: its report or its token will tell.
+  // left. A native worker may still run it, or have finished: its report or its job message will tell.
   const isNative = row.holder === 'native'
   const mayGoOn = isNative || (!isTimeout && row.attempt < allowedAttempts(row))
   await (mayGoOn ? returnLease(deps, attempt) : failLease(deps, attempt))

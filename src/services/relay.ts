@@ -34,7 +34,7 @@ export function relay(deps: Deps): Relay {
   const tellPauses = () => {
     if (isTelling) return
     isTelling = true
-    // Not awaited: a worker's queue that does not confirm the broadcast must not hold up tokens.
+    // Not awaited: a worker's queue that does not confirm the broadcast must not hold up job messages.
     void tellOwedPauses(deps).finally(() => {
       isTelling = false
     })

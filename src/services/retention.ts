@@ -7,7 +7,7 @@ const PAGE = 500
 const MAX_PAGES = 100
 /** Of no account beside `PruneHold`'s week. */
 const NOTE_MS = 600_000
-/** How long erased rows stay: without the row, a late token of the job would run as a new job. */
+/** How long erased rows stay: without the row, a late job message of the job would run as a new job. */
 const WITHDRAWN_MS = 7 * 86_400_000
 
 /** How long ended jobs stay readable, in milliseconds (architecture §7, `OJS_RETENTION_*`). */
@@ -26,7 +26,7 @@ export function retention(deps: Deps, kept: Retention): Loop {
     everyMs: INTERVAL_MS,
     logger: deps.logger,
     runOnce: async (isStopped) => {
-      // At every pass: a row that ended in the future may become prunable only when its token is back.
+      // At every pass: a row that ended in the future may become prunable only when its job message is back.
       const ahead = await inPages(isStopped, () => deps.ledger.boundEnds(deps.clock.now(), PAGE))
       if (ahead > 0)
         deps.logger.warn(

@@ -89,7 +89,7 @@ type StoredEvent = Extract<JobEvent, { type: 'job.enqueued' | 'job.scheduled' | 
 export interface JobEvents {
   emit(event: JobEvent): void
   /**
-   * Holds back the first event of a job that is stored but can still be withdrawn, until its token is
+   * Holds back the first event of a job that is stored but can still be withdrawn, until its job message is
    * confirmed. A worker may be faster than the confirm: the job's next event then emits the held one first.
    */
   hold(event: StoredEvent): void

@@ -13,7 +13,7 @@ export interface GatewayState {
 /** The part of the ledger that these gauges read. */
 export interface LedgerState {
   fault(): string | null
-  owedTokens(atMost: number): number
+  owedMessages(atMost: number): number
 }
 
 /** Counting stops here: more is a backlog in any case, and a scrape must stay cheap. */
@@ -35,7 +35,7 @@ export function gatewayGauges(
     registry,
     'ojs_ledger_tokens_owed',
     'Jobs with a message that RabbitMQ has not confirmed, counted up to 10000',
-    () => ledger.owedTokens(MANY_TOKENS),
+    () => ledger.owedMessages(MANY_TOKENS),
   )
   new Gauge({
     name: 'ojs_health_warnings',

@@ -12,7 +12,7 @@ interface QueueCounts {
   readonly pauses: { since(queue: string): number | null }
 }
 
-/** What the relay knows about tokens that the ledger owes. */
+/** What the relay knows about job messages that the ledger owes. */
 interface OwedState {
   /** For how long RabbitMQ has accepted nothing of what is owed to a queue, in ms by queue. */
   stuck(): ReadonlyMap<string, number>

@@ -14,7 +14,7 @@ import {
   startMember,
   unusable,
 } from './event-text.ts'
-import type { TokenJob } from './message-job.ts'
+import type { MessageJob } from './message-job.ts'
 import { shownMembers } from './reported-job.ts'
 import type { ReportOutcome } from './reporter.ts'
 import type { FailedRun } from './retry-message.ts'
@@ -27,29 +27,29 @@ export interface LeaseDeps {
   started(queue: string, key: string, event: string): void
   report(queue: string, key: string, event: string, isStart?: boolean): Promise<ReportOutcome>
   decide(run: FailedRun): Promise<ReportedOutcome>
-  /** Called when the delivery is settled or lost with its channel; a lost token is delivered again. */
+  /** Called when the delivery is settled or lost with its channel; a lost job message is delivered again. */
   onOver(lease: AmqpLease, ending: Ending): void
 }
 
 /**
  * `waiting`: not begun. `running`: its handler runs. `failing`: its handler has failed, and a way for the
- * next token is being looked for, which takes seconds if the retry queue is new. `ending`: the next token or
- * the report of the end is on its way, so heartbeats must not name the job any more. `over`: settled, given
- * back or cancelled.
+ * next job message is being looked for, which takes seconds if the retry queue is new. `ending`: the next job
+ * message or the report of the end is on its way, so heartbeats must not name the job any more. `over`:
+ * settled, given back or cancelled.
  */
 type Phase = 'waiting' | 'running' | 'failing' | 'ending' | 'over'
 
-/** One token in hand, run as attempt `attempt`. */
+/** One job message in hand, run as attempt `attempt`. */
 export class AmqpLease implements Lease {
   readonly job: Job
   readonly attempt: number
   readonly traceparent?: string
   readonly tracestate?: string
-  /** Replaced when RabbitMQ delivers the same token again. */
+  /** Replaced when RabbitMQ delivers the same job message again. */
   delivery: LiveDelivery
   phase: Phase = 'waiting'
   readonly #deps: LeaseDeps
-  readonly #token: TokenJob
+  readonly #jobMessage: MessageJob
   /** `started` must be confirmed before the handler runs, because the handler may kill the process. */
   readonly #mustRecordStart: boolean
   /** The `started` event was sent, or is about to be. */
@@ -60,15 +60,15 @@ export class AmqpLease implements Lease {
   constructor(
     deps: LeaseDeps,
     delivery: LiveDelivery,
-    token: TokenJob,
+    jobMessage: MessageJob,
     run: { attempt: number; isRecorded: boolean },
   ) {
     this.#deps = deps
-    this.#token = token
+    this.#jobMessage = jobMessage
     this.delivery = delivery
     this.attempt = run.attempt
     this.#mustRecordStart = run.isRecorded
-    this.job = { ...token.job, attempt: run.attempt }
+    this.job = { ...jobMessage.job, attempt: run.attempt }
     const headers = delivery.raw.properties.headers ?? {}
     const traceparent: unknown = headers[OJS_HEADERS.traceId]
     const tracestate: unknown = headers[OJS_HEADERS.traceState]
@@ -109,7 +109,7 @@ export class AmqpLease implements Lease {
       this.#run()
       return true
     }
-    // The channel was lost meanwhile: another worker may have got the token and run it.
+    // The channel was lost meanwhile: another worker may have got the job message and run it.
     if (isReported) await this.release()
     else this.#end('give-back')
     return false
@@ -130,13 +130,13 @@ export class AmqpLease implements Lease {
     return this.fail(unusable("it is larger than RabbitMQ's max_message_size"))
   }
 
-  /** Publishes the next token or leaves it to the gateway, reports that, then settles the delivery. */
+  /** Publishes the next job message or leaves it to the gateway, reports that, then settles the delivery. */
   async fail(error: JobError): Promise<Settlement> {
     if (this.isOver) return 'stale'
     this.phase = this.phase === 'running' ? 'failing' : 'ending'
     const { delivery, attempt } = this
     const failure = failureOf(error)
-    const run = { delivery, token: this.#token, attempt, failure }
+    const run = { delivery, jobMessage: this.#jobMessage, attempt, failure }
     const outcome = await this.#deps.decide({ ...run, onPublish: () => this.#stopNaming() })
     const ending = outcome.decision === 'discard' ? 'dead-letter' : 'ack'
     const next = `,"outcome":${JSON.stringify(outcome)}`
@@ -153,8 +153,8 @@ export class AmqpLease implements Lease {
   }
 
   /**
-   * Called right before the next token is published. Another worker may get that token and fail at once; a
-   * heartbeat that still named the job would then make the gateway begin another attempt.
+   * Called right before the next job message is published. Another worker may get that job message and fail
+   * at once; a heartbeat that still named the job would then make the gateway begin another attempt.
    */
   #stopNaming(): void {
     if (this.phase === 'failing') this.phase = 'ending'
@@ -172,11 +172,11 @@ export class AmqpLease implements Lease {
   async release(): Promise<void> {
     if (this.isOver) return
     if (!this.#isStartTold) return this.#end('give-back')
-    const token = `,"token_attempt":${this.delivery.attempt}`
-    await this.#finish('give-back', () => this.#event('released', token))
+    const jobMessage = `,"token_attempt":${this.delivery.attempt}`
+    await this.#finish('give-back', () => this.#event('released', jobMessage))
   }
 
-  /** The job was cancelled: drops its token once that is reported. */
+  /** The job was cancelled: drops its job message once that is reported. */
   async cancel(): Promise<void> {
     if (this.phase !== 'waiting' && this.phase !== 'running') return
     this.phase = 'over'
@@ -197,7 +197,8 @@ export class AmqpLease implements Lease {
       const outcome = await this.#deps.report(this.#queue, this.#key, event())
       if (this.isOver) return 'stale'
       if (outcome === 'too-large') continue
-      // The delivery stays unsettled: RabbitMQ gives the token to the next consumer when this channel ends.
+      // The delivery stays unsettled: RabbitMQ gives the job message to the next consumer when this channel
+      // ends.
       if (outcome === 'given-up') return 'failed'
       this.#end(ending)
       return 'settled'
@@ -206,8 +207,8 @@ export class AmqpLease implements Lease {
   }
 
   /**
-   * If RabbitMQ accepts no message about the end, dead-letters the token: the gateway then discards the job
-   * because of the dead letter.
+   * If RabbitMQ accepts no message about the end, dead-letters the job message: the gateway then discards the
+   * job because of the dead letter.
    */
   #endUntold(settlement: Settlement | 'too-large'): Settlement {
     if (settlement !== 'too-large') return settlement
@@ -230,7 +231,7 @@ export class AmqpLease implements Lease {
   }
 
   #event(event: EventName, more = '', isLeft = false): string {
-    const shown = shownMembers(this.#token, this.delivery, { event, beside: more, isLeft })
+    const shown = shownMembers(this.#jobMessage, this.delivery, { event, beside: more, isLeft })
     return this.#bareEvent(event, more + shown)
   }
 
@@ -240,16 +241,16 @@ export class AmqpLease implements Lease {
 }
 
 /**
- * Reports `dropped` for the token of a cancelled job; must be confirmed before the token is acknowledged.
- * Without this event the gateway might keep the cancelled job, and name it to every worker that syncs, for
- * ever. False: it was not reported, and the token must stay unsettled, for RabbitMQ to give it to the next
- * consumer.
+ * Reports `dropped` for the job message of a cancelled job; must be confirmed before the job message is
+ * acknowledged. Without this event the gateway might keep the cancelled job, and name it to every worker that
+ * syncs, for ever. False: it was not reported, and the job message must stay unsettled, for RabbitMQ to give
+ * it to the next consumer.
  */
 export async function tellDropped(
   deps: Pick<LeaseDeps, 'now' | 'report'>,
   delivery: LiveDelivery,
 ): Promise<boolean> {
-  // The channel is gone, so RabbitMQ delivers the token again.
+  // The channel is gone, so RabbitMQ delivers the job message again.
   if (!delivery.isLive()) return true
   const { id, generation, attempt, queue } = delivery
   const event = eventText(deps.now(), delivery, attempt, 'dropped')

@@ -5,8 +5,8 @@
 type State = 'full' | 'asked' | 'empty'
 
 /**
- * Queues of which every token must be claimed before it runs, because more of their jobs were cancelled than
- * an answer to `sync` names (architecture §5). A queue leaves the set after it was seen empty.
+ * Queues of which every job message must be claimed before it runs, because more of their jobs were cancelled
+ * than an answer to `sync` names (architecture §5). A queue leaves the set after it was seen empty.
  */
 export class ClaimedQueues {
   readonly #queues = new Map<string, { state: State }>()

@@ -70,7 +70,7 @@ export class AmqpLink {
       options: { declare: options.declare, queues: [], maxQueues: Number.POSITIVE_INFINITY },
       hooks: {
         recordedQueues: () => [],
-        // The queue's tokens are gone with it. A gateway commits a new outbox for their jobs before it
+        // The queue's job messages are gone with it. A gateway commits a new outbox for their jobs before it
         // declares the queue (architecture §2, "Queue missing"). If this process declared it first, no
         // gateway would notice the loss.
         onQueueMissing: async (queue) => {
@@ -92,7 +92,8 @@ export class AmqpLink {
       },
       ensureQueue: (queue) => this.declarer.ensure(queue),
       // The gateway checks its retry queues more often than this process tries again. If this process
-      // declared a missing retry queue, no gateway would notice that the tokens in the old one are gone.
+      // declared a missing retry queue, no gateway would notice that the job messages in the old one are
+      // gone.
       leavesMissing: true,
       // For the same reason, also a retry queue that only other processes have used so far.
       askForRetryQueue: (queue, delayMs) => hooks.askForQueue(queue, delayMs),

@@ -7,7 +7,7 @@ import type { NativeContext } from '../schemas/requests/native-job.ts'
 import type { SourceSink } from '../sdk/worker/source.ts'
 import { AmqpLease, type Ending, type LeaseDeps, settle, tellDropped } from './amqp-lease.ts'
 import type { Claimed } from './gateway-rpc.ts'
-import { type TokenJob, tokenJob } from './message-job.ts'
+import { type MessageJob, messageJob } from './message-job.ts'
 
 const MAX_CANCELLED = 100_000
 /** How long a delivery of a queue that the gateway calls paused is kept. */
@@ -22,13 +22,13 @@ export interface DispatcherDeps {
   context(): NativeContext
   /** Null: no gateway answers. */
   claim(delivery: LiveDelivery): Promise<Claimed | null>
-  /** Whether even tokens that were not redelivered must be claimed. */
+  /** Whether even job messages that were not redelivered must be claimed. */
   claimsAll(queue: string): boolean
 }
 
 /**
- * An execution that has ended. Its token may come again: its channel was lost before the acknowledgement
- * arrived, or RabbitMQ was killed before it wrote the acknowledgement down.
+ * An execution that has ended. Its job message may come again: its channel was lost before the
+ * acknowledgement arrived, or RabbitMQ was killed before it wrote the acknowledgement down.
  */
 interface Ended {
   generation: number
@@ -36,18 +36,21 @@ interface Ended {
   ending: Ending
 }
 
-/** A token that has left the buffer: it is being claimed, run or reported. */
+/** A job message that has left the buffer: it is being claimed, run or reported. */
 interface InHand {
   delivery: LiveDelivery
-  /** Null while the token is being claimed. */
+  /** Null while the job message is being claimed. */
   lease: AmqpLease | null
-  /** Newer tokens of the same job. They wait, because two executions of a job must never run here at once. */
+  /**
+   * Newer job messages of the same job. They wait, because two executions of a job must never run here at
+   * once.
+   */
   readonly next: LiveDelivery[]
 }
 
 /**
- * Decides what a native worker does with a token. What the worker cannot know by itself it asks the gateway
- * (`claim`). Hands over no more jobs than the worker has slots for, and holds the other tokens.
+ * Decides what a native worker does with a job message. What the worker cannot know by itself it asks the
+ * gateway (`claim`). Hands over no more jobs than the worker has slots for, and holds the other job messages.
  */
 export class Dispatcher {
   readonly #deps: DispatcherDeps
@@ -56,7 +59,7 @@ export class Dispatcher {
   readonly #ended = new KnownIds<Ended>(MAX_ENDED)
   /** Cancelled jobs, each with the newest generation that was cancelled. */
   readonly #cancelled = new KnownIds<number>(MAX_CANCELLED)
-  /** Tokens that have waited behind an execution of the same job. */
+  /** Job messages that have waited behind an execution of the same job. */
   readonly #hasWaited = new WeakSet<LiveDelivery>()
   #claiming = 0
 
@@ -99,18 +102,18 @@ export class Dispatcher {
     this.pump()
   }
 
-  /** Hands over tokens while there are free slots. */
+  /** Hands over job messages while there are free slots. */
   pump(): void {
     while (this.#held.size > 0 && this.#deps.sink.capacity() > this.#claiming) {
       const delivery = this.#held.next()
       if (!delivery) return
       delivery.place = 'out'
-      // Since the token arrived, a copy of it may have begun, or its job may have been cancelled.
+      // Since the job message arrived, a copy of it may have begun, or its job may have been cancelled.
       if (!this.#isDecided(delivery)) this.#take(delivery)
     }
   }
 
-  /** Ends the running execution of a job, and drops tokens of it that still arrive. */
+  /** Ends the running execution of a job, and drops job messages of it that still arrive. */
   cancel(id: string, generation: number = Number.POSITIVE_INFINITY): void {
     this.#cancelled.set(id, Math.max(generation, this.#cancelled.get(id) ?? 0))
     const inHand = this.#inHand.get(id)
@@ -152,7 +155,10 @@ export class Dispatcher {
     }
   }
 
-  /** True if nothing is left to decide about the token: it is settled, or waits for an execution in hand. */
+  /**
+   * True if nothing is left to decide about the job message: it is settled, or waits for an execution in
+   * hand.
+   */
   #isDecided(delivery: LiveDelivery): boolean {
     if (!delivery.isLive()) return true
     if (this.#isCancelled(delivery)) {
@@ -167,7 +173,7 @@ export class Dispatcher {
     const ended = this.#ended.get(delivery.id)
     const order = ended === undefined ? 1 : compare(delivery, ended)
     if (!ended || order > 0) return false
-    // An older token that came a second time: its execution has ended, too.
+    // An older job message that came a second time: its execution has ended, too.
     settle(delivery, order === 0 ? ended.ending : 'ack')
     return true
   }
@@ -176,19 +182,20 @@ export class Dispatcher {
     return generation <= (this.#cancelled.get(id) ?? -1)
   }
 
-  /** Drops the token of a cancelled job. Never rejects. */
+  /** Drops the job message of a cancelled job. Never rejects. */
   async #dropCancelled(delivery: LiveDelivery): Promise<void> {
     if (await tellDropped(this.#deps.lease, delivery)) delivery.ack()
   }
 
-  /** Handles a token of a job that is in hand. */
+  /** Handles a job message of a job that is in hand. */
   #joinInHand(inHand: InHand, delivery: LiveDelivery): void {
     const order = compare(delivery, inHand.delivery)
     if (order < 0) delivery.ack()
     else if (order > 0) inHand.next.push(delivery)
     else if (inHand.delivery.isLive()) delivery.ack()
     else {
-      // The same token again, because its channel was lost: from now on this delivery is the one to settle.
+      // The same job message again, because its channel was lost: from now on this delivery is the one to
+      // settle.
       inHand.delivery = delivery
       if (inHand.lease) inHand.lease.delivery = delivery
     }
@@ -240,25 +247,25 @@ export class Dispatcher {
 
   #run(inHand: InHand, run: { attempt: number; isRecorded: boolean }): void {
     const { delivery } = inHand
-    const token = this.#read(delivery)
-    if (!token) {
+    const jobMessage = this.#read(delivery)
+    if (!jobMessage) {
       this.#drop(inHand)
       return
     }
     const deps = { ...this.#deps.lease, onOver: this.#onOver }
-    const lease = new AmqpLease(deps, delivery, token, run)
+    const lease = new AmqpLease(deps, delivery, jobMessage, run)
     inHand.lease = lease
-    if (isExpired(token, this.#deps.context().wall)) {
+    if (isExpired(jobMessage, this.#deps.context().wall)) {
       void lease.expire()
       return
     }
     this.#deps.sink.deliver(lease)
   }
 
-  /** Reads the token. Null: it is not an OJS job, and was dead-lettered as the gateway would do. */
-  #read(delivery: LiveDelivery): TokenJob | null {
+  /** Reads the job message. Null: it is not an OJS job, and was dead-lettered as the gateway would do. */
+  #read(delivery: LiveDelivery): MessageJob | null {
     try {
-      return tokenJob(delivery, this.#deps.context())
+      return messageJob(delivery, this.#deps.context())
     } catch (error) {
       this.#reject(delivery, error)
       return null
@@ -284,7 +291,7 @@ export class Dispatcher {
     if (inHand?.lease === lease) this.#drop(inHand)
   }
 
-  /** Removes the job from those in hand, and holds its next tokens for a slot. */
+  /** Removes the job from those in hand, and holds its next job messages for a slot. */
   #drop(inHand: InHand): void {
     this.#inHand.delete(inHand.delivery.id)
     for (const delivery of inHand.next) {
@@ -297,12 +304,12 @@ export class Dispatcher {
   }
 }
 
-/** Negative if `token` is older than `other`. */
+/** Negative if `jobMessage` is older than `other`. */
 function compare(
-  token: { generation: number; attempt: number },
+  jobMessage: { generation: number; attempt: number },
   other: { generation: number; attempt: number },
 ): number {
-  return token.generation - other.generation || token.attempt - other.attempt
+  return jobMessage.generation - other.generation || jobMessage.attempt - other.attempt
 }
 
 /** Remembers a value for each of the newest `limit` ids; the oldest id is dropped first. */

@@ -15,9 +15,11 @@ export interface Claimed {
 
 /** What a worker must learn from a gateway before it consumes. */
 export interface Synced {
-  /** Ids of cancelled jobs whose token may still arrive, each with the newest generation it concerns. */
+  /**
+   * Ids of cancelled jobs whose job message may still arrive, each with the newest generation it concerns.
+   */
   tombstones: Map<string, number>
-  /** There are more cancelled jobs than these, so every token must be claimed. */
+  /** There are more cancelled jobs than these, so every job message must be claimed. */
   truncated: boolean
   paused: string[]
   directive: 'running' | 'quiet' | 'terminate'
@@ -65,7 +67,9 @@ export class GatewayLine {
     return all
   }
 
-  /** Asks whether this token may run. Null: no gateway answers, or none did a moment ago; then it may. */
+  /**
+   * Asks whether this job message may run. Null: no gateway answers, or none did a moment ago; then it may.
+   */
   async claim(delivery: LiveDelivery): Promise<Claimed | null> {
     if (this.isSilent) return null
     const { id, queue, generation, attempt } = delivery
@@ -80,7 +84,7 @@ export class GatewayLine {
 
   /**
    * Lets a gateway, if one is alive, declare a missing queue, or one of its retry queues, before this process
-   * does. The gateway must first record which jobs lost their tokens with it.
+   * does. The gateway must first record which jobs lost their job messages with it.
    */
   async announce(queue: string, retryQueueMs?: number): Promise<void> {
     if (this.isSilent) return

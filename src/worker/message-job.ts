@@ -1,6 +1,6 @@
 import type { LiveDelivery } from '../broker/consume/delivery.ts'
 import { OJS_HEADERS } from '../broker/messages/headers.ts'
-import type { TokenSource } from '../broker/messages/job-message.ts'
+import type { MessageSource } from '../broker/messages/job-message.ts'
 import { invalidField } from '../errors.ts'
 import { jobDocument } from '../job/document.ts'
 import { type Carry, freshRow } from '../job/job.ts'
@@ -13,15 +13,16 @@ import { JSON_LIMITS, parseJsonObject } from '../schemas/json/json-text.ts'
 import { type NativeContext, nativeJob } from '../schemas/requests/native-job.ts'
 import type { Job } from '../sdk/job.ts'
 
-/** What a token tells about its job. */
-export interface TokenJob {
+/** What a job message tells about its job. */
+export interface MessageJob {
   /** The job as FETCH answers it, except for `attempt`. */
   job: Job
   maxAttempts: number
   /** Wall time, ms; null: never. */
   expiresAt: number | null
   /**
-   * By all signs a gateway published the token, so it knows the job. Else no gateway does until it is shown.
+   * By all signs a gateway published the job message, so it knows the job. Else no gateway does until it is
+   * shown.
    */
   isKnown: boolean
   /** JSON text that contains the retry policy, in the gateway's form. */
@@ -31,16 +32,19 @@ export interface TokenJob {
 }
 
 /**
- * The token of a workflow step contains `parent_results`. Each result may be nested as deeply as the request
- * or report that brought it, inside as many lists as workflows may be nested in each other.
+ * The job message of a workflow step contains `parent_results`. Each result may be nested as deeply as the
+ * request or report that brought it, inside as many lists as workflows may be nested in each other.
  */
 const TOKEN_LIMITS = { maxDepth: JSON_LIMITS.maxDepth + 4 }
 
 /** The beginning of every body that the gateway publishes. */
 const GATEWAY_BODY = '{"specversion":"1.0","id":"'
 
-/** Reads a token. Throws `OjsError` if the gateway would not adopt it, or if the heap has no room for it. */
-export function tokenJob(delivery: LiveDelivery, context: NativeContext): TokenJob {
+/**
+ * Reads a job message. Throws `OjsError` if the gateway would not adopt it, or if the heap has no room for
+ * it.
+ */
+export function messageJob(delivery: LiveDelivery, context: NativeContext): MessageJob {
   const { content } = delivery.message
   // Reading the message would kill this worker, and then the next one that RabbitMQ gives it to.
   if (!hasRoomToRead(content, MAX_ALONE)) {
@@ -75,7 +79,10 @@ function hasNoKnownOptions(options: unknown): boolean {
   )
 }
 
-/** Whether a gateway published the token. The form alone is no proof: others may write both numbers, too. */
+/**
+ * Whether a gateway published the job message. The form alone is no proof: others may write both numbers,
+ * too.
+ */
 function isOfGateway(headers: Readonly<Record<string, unknown>>, content: Buffer): boolean {
   return (
     typeof headers[OJS_HEADERS.enqueuedAt] === 'string' &&
@@ -88,7 +95,7 @@ function fromGatewayForm(
   body: Record<string, unknown>,
   content: Buffer,
   isKnown: boolean,
-): TokenJob {
+): MessageJob {
   const { id, type, args, expires_at: expiresAt, x_ojs_generation: _, ...rest } = body
   if (id !== delivery.id) throw invalidField('id', 'message_id and the id in the body differ.')
   if (typeof type !== 'string') throw invalidField('type', "The 'type' field must be a string.")
@@ -117,7 +124,7 @@ function fromGatewayForm(
   }
 }
 
-function adopted(delivery: LiveDelivery, job: ReturnType<typeof nativeJob>): TokenJob {
+function adopted(delivery: LiveDelivery, job: ReturnType<typeof nativeJob>): MessageJob {
   const row = freshRow(job, {
     generation: 0,
     outbox: null,
@@ -146,13 +153,16 @@ function whileQueued({ raw }: LiveDelivery): Partial<Job> {
   }
 }
 
-/** The data for the token of the attempt after `attempt`: all that this token had, and the failure. */
+/**
+ * The data for the job message of the attempt after `attempt`: all that this job message had, and the
+ * failure.
+ */
 export function retrySource(
   delivery: LiveDelivery,
-  token: TokenJob,
+  jobMessage: MessageJob,
   failed: { attempt: number; failure: Failure; now: number },
-): TokenSource {
-  const { job } = token
+): MessageSource {
+  const { job } = jobMessage
   const { timestamp } = delivery.message.properties
   return {
     id: job.id,
@@ -160,11 +170,11 @@ export function retrySource(
     queue: job.queue,
     state: 'retryable',
     attempt: failed.attempt,
-    maxAttempts: token.maxAttempts,
+    maxAttempts: jobMessage.maxAttempts,
     priority: delivery.priority,
     createdAt: instantOr(job.created_at, timestamp === undefined ? failed.now : timestamp * 1000),
     enqueuedAt: instantOr(job.enqueued_at, failed.now),
-    carry: token.carry(),
+    carry: jobMessage.carry(),
     error: JSON.stringify(failed.failure),
   }
 }

@@ -40,8 +40,8 @@ export interface AmqpOptions {
   /** How many retry delay queues this process may declare, as `OJS_MAX_RUNGS`. Default 1,000. */
   maxRetryQueues?: number | undefined
   /**
-   * For how many milliseconds a new retry queue gets no token; see `src/broker/topology/retry-queues.ts`.
-   * Default 2 s.
+   * For how many milliseconds a new retry queue gets no job message; see
+   * `src/broker/topology/retry-queues.ts`. Default 2 s.
    */
   retryQueueSettleMs?: number | undefined
   /** Milliseconds that a gateway may take to answer before a worker goes on without it. Default 1 s. */

@@ -3,7 +3,7 @@ import { cleanHeaders, cleanText, OJS_HEADERS } from '../broker/messages/headers
 import { foreignMessage } from '../broker/messages/incoming-message.ts'
 import { jsonText } from '../job/values/json-value.ts'
 import { BARE_EVENT_BYTES, type EventName, isTellable, MAX_EVENT_BYTES } from './event-text.ts'
-import type { TokenJob } from './message-job.ts'
+import type { MessageJob } from './message-job.ts'
 
 /** Largest job that is shown with an event other than `failed`: the gateway could do without it. */
 const MAX_OTHER_BYTES = 64 * 1024 - 4_096
@@ -35,7 +35,7 @@ const PUBLISHERS_OWN = [
  * Otherwise it would be lost if it came from another broker, or is newer than a ledger that was restored.
  */
 export function shownMembers(
-  { isKnown, maxAttempts }: TokenJob,
+  { isKnown, maxAttempts }: MessageJob,
   { raw }: LiveDelivery,
   { event, beside, isLeft }: { event: EventName; beside: string; isLeft: boolean },
 ): string {
@@ -73,6 +73,6 @@ function objectOf(members: readonly (readonly [string, unknown])[]): string {
 }
 
 /** Whether the gateway can be asked to hold the job until its next attempt. */
-export function canBeHeld({ isKnown }: TokenJob, { raw: { content } }: LiveDelivery): boolean {
+export function canBeHeld({ isKnown }: MessageJob, { raw: { content } }: LiveDelivery): boolean {
   return isKnown || content.length <= MAX_KEPT_BYTES
 }

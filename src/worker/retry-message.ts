@@ -6,7 +6,7 @@ import { chooseDelay, retryQueueKey } from '../job/retry/backoff.ts'
 import type { Failure } from '../job/retry/error-history.ts'
 import { judge, retryPolicyOf } from '../job/retry/retry-policy.ts'
 import type { AmqpLink } from './connection.ts'
-import { retrySource, type TokenJob } from './message-job.ts'
+import { type MessageJob, retrySource } from './message-job.ts'
 import { canBeHeld } from './reported-job.ts'
 
 /**
@@ -23,28 +23,31 @@ const LOOK_AGAIN_MS = 100
 
 export interface FailedRun {
   delivery: LiveDelivery
-  token: TokenJob
+  jobMessage: MessageJob
   attempt: number
   failure: Failure
-  /** Called right before the next token is published. */
+  /** Called right before the next job message is published. */
   onPublish(): void
 }
 
 /**
  * Decides what happens after a failed attempt, with the gateway's own policy code (seed 002 §5.4, §5.5, §8),
- * and publishes the token of the next attempt: confirmed to its retry queue, or left to the gateway, which
- * then holds the job (`rung_ms: null`).
+ * and publishes the job message of the next attempt: confirmed to its retry queue, or left to the gateway,
+ * which then holds the job (`rung_ms: null`).
  */
 export async function decideFailure(
   link: AmqpLink,
   run: FailedRun,
   hasGateway: boolean,
 ): Promise<ReportedOutcome> {
-  const { token, attempt, failure } = run
-  const policy = retryPolicyOf({ envelope: token.envelope(), maxAttempts: token.maxAttempts })
+  const { jobMessage, attempt, failure } = run
+  const policy = retryPolicyOf({
+    envelope: jobMessage.envelope(),
+    maxAttempts: jobMessage.maxAttempts,
+  })
   if (judge(policy, attempt, failure).do === 'discard') return { decision: 'discard' }
   const { delayMs, retryQueueMs } = chooseDelay(policy.backoff, attempt, link.random)
-  const isHoldable = canBeHeld(token, run.delivery)
+  const isHoldable = canBeHeld(jobMessage, run.delivery)
   const isInRetryQueue =
     retryQueueMs !== null && (await publishTo(link, run, retryQueueMs, hasGateway && isHoldable))
   // No gateway could hold the job: as a dead letter it is not lost.
@@ -53,8 +56,8 @@ export async function decideFailure(
 }
 
 /**
- * Publishes the next token to its retry queue. False: it is not certain that the token is there. If it is,
- * two tokens name the same attempt, and one of them is dropped.
+ * Publishes the next job message to its retry queue. False: it is not certain that the job message is there.
+ * If it is, two job messages name the same attempt, and one of them is dropped.
  */
 async function publishTo(
   link: AmqpLink,
@@ -62,11 +65,11 @@ async function publishTo(
   retryQueueMs: number,
   hasGateway: boolean,
 ): Promise<boolean> {
-  const { delivery, token, attempt, failure } = run
+  const { delivery, jobMessage, attempt, failure } = run
   const { queue, id } = delivery
   const isUsable = await usableRetryQueue(link, queue, retryQueueMs, hasGateway)
   if (!isUsable) return false
-  const source = retrySource(delivery, token, { attempt, failure, now: link.clock.now() })
+  const source = retrySource(delivery, jobMessage, { attempt, failure, now: link.clock.now() })
   run.onPublish()
   const outcome = await link.publisher.send({
     id,

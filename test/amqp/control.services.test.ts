@@ -23,7 +23,7 @@ describe('ojs.control.cancel', () => {
     const id = await clients.push('cancelled')
     await tell('cancelled', 'ojs.control.cancel', { job_id: id })
     await eventually(async () => (await stateOf(id)) === 'cancelled')
-    // The job's token is still in the queue, but no FETCH gets it.
+    // The job's job message is still in the queue, but no FETCH gets it.
     await eventually(async () => {
       expect(await gateway.fetch(['cancelled'], { wait_ms: 300 })).toEqual([])
       const [delivery] = wire.all('BasicDeliver', ofJob(id))

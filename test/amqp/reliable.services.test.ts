@@ -134,7 +134,7 @@ it('AMQP-018 tracks the attempt in x-ojs-attempt, and discards after the last on
   await eventually(() => settlementsOf(wire, deliveryOf(wire, id)).length > 0)
 
   const [first, second] = publishesOf(wire, id)
-  if (first === undefined || second === undefined) throw new Error('two tokens are needed')
+  if (first === undefined || second === undefined) throw new Error('two job messages are needed')
   expect(headersOf(first)).toMatchObject({ 'x-ojs-attempt': 1, 'x-ojs-max-attempts': 2 })
   const { 'x-ojs-enqueued-at': _, ...before } = headersOf(first)
   expect(headersOf(second)).toMatchObject({

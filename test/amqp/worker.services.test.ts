@@ -176,7 +176,7 @@ it('AMQP-014 native worker: publishes jobs and reports as mandatory on confirm c
   }
 })
 
-it('AMQP-019 native worker: aborts a cancelled job, and reports only that its token was dropped', async () => {
+it('AMQP-019 native worker: aborts a cancelled job, and reports only that its job message was dropped', async () => {
   const id = await clients.push('native', { type: 'cancelled' })
   await eventually(async () => (await stateOf(id)) === 'active')
   const from = wire.methods.length

@@ -132,7 +132,7 @@ export async function startBroker(
       onMarked: async (queue, identity) => recorder.note('onMarked', queue, identity),
       isUnwritten: () => false,
       onWritten: async (queue) => recorder.note('onWritten', queue),
-      hasTokens: () => false,
+      hasMessages: () => false,
       recordedRetryQueues: () => [],
       onRetryQueueDeclared: async (queue, delayMs) =>
         recorder.note('onRetryQueueDeclared', queue, delayMs),

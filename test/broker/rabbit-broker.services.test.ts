@@ -292,7 +292,7 @@ describe('a gateway that owns the broker', () => {
 })
 
 describe('silent acknowledgements', () => {
-  it('are suspected when RabbitMQ has far fewer tokens than there are available jobs', async () => {
+  it('are suspected when RabbitMQ has far fewer job messages than there are available jobs', async () => {
     await admin.channel.assertQueue('ojs.queue.email')
     await admin.publish('ojs.queue.email', newIds(50))
     const connection = await startConnection(vhost.url, { name: 'declare' })

@@ -24,11 +24,11 @@ it('a gateway without RabbitMQ does not expire a job that a native worker may ha
   proxy.refuse(true)
   proxy.cut()
   await eventually(async () => (await gateway.request('GET', '/ojs/v1/health')).status === 503)
-  const token = await client.channel.get(`ojs.queue.${queue}`)
-  if (token === false) throw new Error('the job has no token')
+  const jobMessage = await client.channel.get(`ojs.queue.${queue}`)
+  if (jobMessage === false) throw new Error('the job has no job message')
   const ended = { job_id: id, generation: 0, attempt: 1, event: 'completed', result: 'done' }
   await client.say(queue, 'ojs.control.report', { worker_id: 'w', events: [ended] })
-  client.channel.ack(token)
+  client.channel.ack(jobMessage)
   clock.aheadMs += 3_600_000
   // The gateway looks for expired jobs five times a second.
   await sleep(1_000)

@@ -53,13 +53,13 @@ it('a restarted gateway keeps the reported errors of native jobs that were rejec
     error: { code: 'handler_error', message: `no ${attempt}` },
   })
   for (const id of ids) {
-    const token = await client.channel.get(`${PREFIX}.ojs.queue.${queue}`)
-    if (token === false) throw new Error('a job has no token')
+    const jobMessage = await client.channel.get(`${PREFIX}.ojs.queue.${queue}`)
+    if (jobMessage === false) throw new Error('a job has no job message')
     const retry = { decision: 'retry', delay_ms: 1, rung_ms: 1 }
     const events = [failed(id, 1, retry), failed(id, 2, { decision: 'discard' })]
     for (const event of events)
       await client.say(queue, 'ojs.control.report', { worker_id: 'w', events: [event] })
-    client.channel.nack(token, false, false)
+    client.channel.nack(jobMessage, false, false)
   }
   const dead = () => client.channel.checkQueue(`${PREFIX}.ojs.system.dead-letters`)
   await expect.poll(async () => (await dead()).messageCount).toBe(ids.length)

@@ -25,16 +25,21 @@ afterAll(() => client.close())
 const REPORT = 'ojs.control.report'
 const HEARTBEAT = 'ojs.control.heartbeat'
 
-/** Pushes a job over HTTP and takes its token as a native worker does. */
+/** Pushes a job over HTTP and takes its job message as a native worker does. */
 async function inHand(queue = freshQueue(), options: object = {}) {
   const { body } = await gateway.push(queue, { options })
   const id: string = body.job.id
-  let token: GetMessage | false = false
+  let jobMessage: GetMessage | false = false
   await eventually(async () => {
-    token = await client.channel.get(`ojs.queue.${queue}`)
-    return token !== false
+    jobMessage = await client.channel.get(`ojs.queue.${queue}`)
+    return jobMessage !== false
   })
-  return { id, queue, token: token as unknown as GetMessage, about: { job_id: id, attempt: 1 } }
+  return {
+    id,
+    queue,
+    jobMessage: jobMessage as unknown as GetMessage,
+    about: { job_id: id, attempt: 1 },
+  }
 }
 
 const worker = () => `w-${v7()}`
@@ -46,7 +51,7 @@ const nested = (levels: number) => `${'['.repeat(levels)}${']'.repeat(levels)}`
 
 describe('ojs.control.report', () => {
   it('makes a job active and completed over HTTP', async () => {
-    const { id, queue, token, about } = await inHand()
+    const { id, queue, jobMessage, about } = await inHand()
     const workerId = worker()
     const say = (event: object) =>
       client.say(queue, REPORT, { worker_id: workerId, events: [{ ...about, ...event }] })
@@ -54,7 +59,7 @@ describe('ojs.control.report', () => {
     const active = await untilState(gateway, id, 'active')
     expect(active).toMatchObject({ attempt: 1, worker_id: workerId })
     await say({ event: 'completed', result: { sent: [1, null] } })
-    client.channel.ack(token)
+    client.channel.ack(jobMessage)
     expect(await untilState(gateway, id, 'completed')).toMatchObject({
       result: { sent: [1, null] },
     })
@@ -108,12 +113,12 @@ describe('ojs.control.report', () => {
     await client.ask('default', 'ojs.control.sync', { worker_id: worker(), queues: [queue] })
     const events = [{ ...about, error, job, headers, properties }]
     await client.say(queue, REPORT, { worker_id: worker(), events })
-    let token: Awaited<ReturnType<typeof client.channel.get>> = false
+    let jobMessage: Awaited<ReturnType<typeof client.channel.get>> = false
     await eventually(async () => {
-      token = await client.channel.get(`ojs.queue.${queue}`, { noAck: true })
-      return token !== false
+      jobMessage = await client.channel.get(`ojs.queue.${queue}`, { noAck: true })
+      return jobMessage !== false
     })
-    expect(token).toMatchObject({
+    expect(jobMessage).toMatchObject({
       properties: {
         priority: 4,
         correlationId: 'c-1',
@@ -129,7 +134,7 @@ describe('ojs.control.report', () => {
         },
       },
     })
-    expect(token).not.toHaveProperty('properties.headers.x-death')
+    expect(jobMessage).not.toHaveProperty('properties.headers.x-death')
     const { body } = await gateway.get(job.id)
     expect(body.job).toMatchObject({ priority: 4, tags: ['a', 'b'], meta: { traceparent: TRACE } })
   })
@@ -153,14 +158,14 @@ describe('ojs.control.report', () => {
     const { body } = await gateway.push(queue, { args: ['é'.repeat(1_000_000)], options })
     const id: string = body.job.id
     await client.ask('default', 'ojs.control.sync', { worker_id: worker(), queues: [queue] })
-    const token = await client.channel.get(`ojs.queue.${queue}`)
-    if (token === false) throw new Error('no token')
-    const job = JSON.parse(token.content.toString())
+    const jobMessage = await client.channel.get(`ojs.queue.${queue}`)
+    if (jobMessage === false) throw new Error('no job message')
+    const job = JSON.parse(jobMessage.content.toString())
     const error = { code: 'e', message: 'm' }
     const events = [{ job_id: id, attempt: 1, event: 'failed', error, job }]
     const text = JSON.stringify({ worker_id: worker(), events }).replaceAll('é', '\\u00e9')
     await client.say(queue, REPORT, Buffer.from(text))
-    client.channel.ack(token)
+    client.channel.ack(jobMessage)
     await untilState(gateway, id, 'retryable')
   })
 
@@ -173,9 +178,9 @@ describe('ojs.control.report', () => {
       null,
     ])
     await client.say(queue, REPORT, { worker_id: 'w', events })
-    for (const { id, token } of jobs) {
+    for (const { id, jobMessage } of jobs) {
       await untilState(gateway, id, 'completed')
-      client.channel.ack(token)
+      client.channel.ack(jobMessage)
     }
     const { body } = await gateway.request('GET', '/metrics')
     expect(body).toContain('ojs_control_skipped_total{type="ojs.control.report"} 4')
@@ -201,12 +206,12 @@ describe('ojs.control.report', () => {
       }))
       const text = JSON.stringify({ worker_id: 'w', events: all }).replace('"?"', put)
       await client.say(queue, REPORT, Buffer.from(text, 'latin1'))
-      for (const { id, token } of good) {
+      for (const { id, jobMessage } of good) {
         await untilState(gateway, id, 'completed')
-        client.channel.ack(token)
+        client.channel.ack(jobMessage)
       }
-      // The worker acknowledges the token of the invalid event too, so the gateway has to end the job.
-      client.channel.ack(bad.token)
+      // The worker acknowledges the job message of the invalid event too, so the gateway has to end the job.
+      client.channel.ack(bad.jobMessage)
       const job = await untilState(gateway, bad.id, 'discarded')
       expect(job).toMatchObject({ error: { code: 'invalid_report' } })
       expect(job).not.toHaveProperty('result')
@@ -218,11 +223,11 @@ describe('ojs.control.report', () => {
     ['NaN in its headers', { headers: { n: '?' } }, 'NaN'],
     ['a job nested too deep', { job: { args: '?' } }, nested(32)],
   ])('applies a completion with %s as if it were absent', async (_name, members, put) => {
-    const { id, queue, token, about } = await inHand()
+    const { id, queue, jobMessage, about } = await inHand()
     const events = [{ ...about, event: 'completed', result: { sent: 3 }, ...members }]
     const text = JSON.stringify({ worker_id: 'w', events }).replace('"?"', put)
     await client.say(queue, REPORT, Buffer.from(text))
-    client.channel.ack(token)
+    client.channel.ack(jobMessage)
     expect(await untilState(gateway, id, 'completed')).toMatchObject({ result: { sent: 3 } })
   })
 
@@ -231,29 +236,29 @@ describe('ojs.control.report', () => {
     ['has no message', { error: { code: 'e' } }],
     ['has an unsafe integer', { error: { message: 'm', details: ['?'] } }],
   ])('applies a failure whose error %s with the error invalid_report', async (_name, members) => {
-    const { id, queue, token, about } = await inHand()
+    const { id, queue, jobMessage, about } = await inHand()
     const outcome = { decision: 'retry', delay_ms: 3_600_000, rung_ms: null }
     const events = [{ ...about, event: 'failed', outcome, ...members }]
     const text = JSON.stringify({ worker_id: 'w', events }).replace('"?"', '9007199254740993')
     await client.say(queue, REPORT, Buffer.from(text))
-    client.channel.ack(token)
+    client.channel.ack(jobMessage)
     const job = await untilState(gateway, id, 'retryable')
     expect(job).toMatchObject({ attempt: 1, error: { code: 'invalid_report' } })
     expect(Date.parse(job.next_attempt_at)).toBeGreaterThan(Date.now() + 3_000_000)
   })
 
   it('ignores a failure with an unknown decision, since a retry may be under way', async () => {
-    const { id, queue, token, about } = await inHand()
+    const { id, queue, jobMessage, about } = await inHand()
     const error = { code: 'e', message: 'm' }
     const events = [{ ...about, event: 'failed', error, outcome: { decision: 'perhaps' } }]
     await client.say(queue, REPORT, { worker_id: 'w', events })
     await client.say(queue, REPORT, { worker_id: 'w', events: [{ ...about, event: 'started' }] })
     await untilState(gateway, id, 'active')
-    client.channel.nack(token)
+    client.channel.nack(jobMessage)
   })
 
   it('accepts results and jobs nested as deep as HTTP accepts', async () => {
-    const { id, queue, token, about } = await inHand()
+    const { id, queue, jobMessage, about } = await inHand()
     const deep = JSON.parse(nested(31))
     const job = { id: v7(), type: 'test.job', args: deep, queue }
     const events = [
@@ -261,7 +266,7 @@ describe('ojs.control.report', () => {
       { job_id: job.id, attempt: 1, event: 'completed', result: deep, job },
     ]
     await client.say(queue, REPORT, { worker_id: 'w', events })
-    client.channel.ack(token)
+    client.channel.ack(jobMessage)
     for (const one of [id, job.id]) {
       await eventually(async () => (await gateway.get(one)).status === 200)
       expect(await untilState(gateway, one, 'completed')).toMatchObject({ result: deep })
@@ -278,14 +283,14 @@ describe('ojs.control.report', () => {
     ['for 60 days, as the policy of its job allows', { max_interval: 'P60D' }, 60],
     ['for one day instead of 60', {}, 1],
   ])('accepts a retry that waits %s', async (_name, retry, days) => {
-    const { id, queue, token, about } = await inHand(freshQueue(), { retry })
+    const { id, queue, jobMessage, about } = await inHand(freshQueue(), { retry })
     const error = { code: 'handler_error', message: 'full moon' }
     const outcome = { decision: 'retry', delay_ms: 60 * 86_400_000, rung_ms: null }
     await client.say(queue, REPORT, {
       worker_id: 'w',
       events: [{ ...about, event: 'failed', error, outcome }],
     })
-    client.channel.ack(token)
+    client.channel.ack(jobMessage)
     const job = await untilState(gateway, id, 'retryable')
     const dueInMs = Date.parse(job.next_attempt_at) - Date.now()
     expect(Math.abs(dueInMs - days * 86_400_000)).toBeLessThan(60_000)
@@ -293,20 +298,22 @@ describe('ojs.control.report', () => {
 
   it('of a failure without an outcome leaves the retry to the gateway', async () => {
     const retry = { max_attempts: 2, initial_interval_ms: 100, jitter: false }
-    const { id, queue, token, about } = await inHand(freshQueue(), { retry })
+    const { id, queue, jobMessage, about } = await inHand(freshQueue(), { retry })
     const error = { code: 'handler_error', message: 'no route' }
     await client.say(queue, REPORT, {
       worker_id: 'w',
       events: [{ ...about, event: 'failed', error }],
     })
-    client.channel.ack(token)
+    client.channel.ack(jobMessage)
     await untilState(gateway, id, 'available')
     const [job] = await gateway.fetch([queue], { wait_ms: 10_000 })
     expect(job).toMatchObject({ id, attempt: 2, error: { message: 'no route' } })
   })
 
   it('of a released job makes it available at once, for the same attempt', async () => {
-    const { id, queue, token, about } = await inHand(freshQueue(), { retry: { max_attempts: 1 } })
+    const { id, queue, jobMessage, about } = await inHand(freshQueue(), {
+      retry: { max_attempts: 1 },
+    })
     const said = (event: string) => ({ ...about, event, ...(event === 'released' && GIVEN) })
     const workerId = worker()
     const say = (...events: string[]) =>
@@ -314,7 +321,7 @@ describe('ojs.control.report', () => {
     await say('started')
     await untilState(gateway, id, 'active')
     await say('released')
-    client.channel.nack(token)
+    client.channel.nack(jobMessage)
     expect(await fetchOne(gateway, queue)).toMatchObject({ id, attempt: 1 })
     // A repeated report is ignored.
     await say('released', 'started')
@@ -352,13 +359,15 @@ describe('ojs.control.report', () => {
 
 describe('a job whose native lease expired before its delivery was requeued', () => {
   it('is available again after an HTTP worker has requeued it', async () => {
-    const { id, queue, token, about } = await inHand(freshQueue(), { visibility_timeout_ms: 1_000 })
+    const { id, queue, jobMessage, about } = await inHand(freshQueue(), {
+      visibility_timeout_ms: 1_000,
+    })
     const events = [{ ...about, event: 'started' }]
     await client.say(queue, REPORT, { worker_id: worker(), events })
     // The job is active for one second only, so the test looks at its events.
     await eventually(async () => (await storyOf(gateway, queue, id)).includes('job.started'))
     await untilState(gateway, id, 'available')
-    client.channel.nack(token, false, true)
+    client.channel.nack(jobMessage, false, true)
     expect(await fetchOne(gateway, queue)).toMatchObject({ id, attempt: 2 })
     await nack(gateway, id, {}, { requeue: true })
     expect(await fetchOne(gateway, queue)).toMatchObject({ id, attempt: 2 })
@@ -370,7 +379,9 @@ describe('ojs.control.heartbeat (AMQP-020)', () => {
   it.each(['one', 'many'] as const)(
     'starts a job, and lists it as active for its worker, named as %s',
     async (form) => {
-      const { id, queue, token } = await inHand(freshQueue(), { visibility_timeout_ms: 60_000 })
+      const { id, queue, jobMessage } = await inHand(freshQueue(), {
+        visibility_timeout_ms: 60_000,
+      })
       const workerId = worker()
       const named =
         form === 'one' ? { job_id: id } : { job_ids: [id, 7], state: 'running', pid: 42 }
@@ -380,12 +391,12 @@ describe('ojs.control.heartbeat (AMQP-020)', () => {
       const { body } = await gateway.request('GET', '/ojs/v1/admin/workers?limit=100')
       const listed = body.items.find((item: { id: string }) => item.id === workerId)
       expect(listed).toMatchObject({ active_job_ids: [id] })
-      client.channel.ack(token)
+      client.channel.ack(jobMessage)
     },
   )
 
   it('of a cancelled job and a directed worker causes both broadcasts again', async () => {
-    const { id, queue, token } = await inHand()
+    const { id, queue, jobMessage } = await inHand()
     const workerId = worker()
     const beat = () =>
       client.say(queue, HEARTBEAT, {
@@ -406,7 +417,7 @@ describe('ojs.control.heartbeat (AMQP-020)', () => {
     await expect
       .poll(() => new Set(heard.slice(2).map(({ type }) => type)))
       .toEqual(new Set(['ojs.control.cancel', 'ojs.control.directive']))
-    client.channel.ack(token)
+    client.channel.ack(jobMessage)
   })
 })
 
@@ -418,13 +429,13 @@ describe('ojs.control.claim', () => {
     })
 
   it('answers run, drop or discard', async () => {
-    const { id, queue, token } = await inHand()
+    const { id, queue, jobMessage } = await inHand()
     expect(await claim(queue, id)).toEqual({ decision: 'run', attempt: 1 })
     expect(await claim(queue, id, { attempt: 99 })).toMatchObject({ decision: 'discard' })
     await gateway.cancel(id)
     expect(await claim(queue, id)).toMatchObject({ decision: 'drop' })
     expect(await claim('default', v7())).toEqual({ decision: 'run', attempt: 1 })
-    client.channel.ack(token)
+    client.channel.ack(jobMessage)
   })
 
   it('answers an invalid claim with an error', async () => {
@@ -436,7 +447,7 @@ describe('ojs.control.claim', () => {
 
 describe('ojs.control.sync', () => {
   it('declares the queues, and answers the cancelled jobs', async () => {
-    const { id, queue, token } = await inHand()
+    const { id, queue, jobMessage } = await inHand()
     await gateway.cancel(id)
     const fresh = freshQueue()
     const workerId = worker()
@@ -456,7 +467,7 @@ describe('ojs.control.sync', () => {
         async () => (await client.channel.checkQueue(`ojs.queue.control.${fresh}`)).consumerCount,
       )
       .toBe(1)
-    client.channel.ack(token)
+    client.channel.ack(jobMessage)
   })
 
   it.each(['Upper', 'ojs.x', 'control.x'])('refuses the name %j', async (name) => {

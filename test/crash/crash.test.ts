@@ -41,7 +41,7 @@ const OTHER = { classic: 'quorum', quorum: 'classic' } as const
 const SCENARIOS: Scenario[] = [
   ['gateway killed under PUSH load', 'classic', gatewayKilledUnderPush],
   [
-    'gateway killed after the commit, token not in the broker',
+    'gateway killed after the commit, job message not in the broker',
     'classic',
     (stage) => gatewayKilledBeforeConfirm(stage, 'to-broker'),
   ],

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connect } from 'amqplib'
 import { openDatabase } from '../../src/ledger/sqlite/sql/driver.ts'
-import { queueTokens } from '../support/broker/queue-messages.ts'
+import { queueMessages } from '../support/broker/queue-messages.ts'
 import type { Direction, TcpProxy } from '../support/broker/tcp-proxy.ts'
 import {
   check,
@@ -144,14 +144,14 @@ export async function conclude(run: Run): Promise<Verdict> {
   await drained(gateway)
   await sweep(run)
   await load.stop()
-  // A graceful stop gives back every delivery that no lease needs: the queue then holds all tokens.
+  // A graceful stop gives back every delivery that no lease needs: the queue then holds all job messages.
   await gateway.stop()
   const { rows, kept, retryQueues } = await readLedger(gateway.ledgerPath)
   const verdict = check({
     journal: load.journal,
     rows,
     kept,
-    tokens: await tokensOf(run, retryQueues),
+    jobMessages: await jobMessagesOf(run, retryQueues),
     inFlight: run.strikes.inFlight,
     now: Date.now(),
   })
@@ -159,11 +159,11 @@ export async function conclude(run: Run): Promise<Verdict> {
   return verdict
 }
 
-/** The tokens in the job queue and in its retry queues. */
-async function tokensOf(run: Run, retryQueues: readonly number[]): Promise<string[]> {
+/** The job messages in the job queue and in its retry queues. */
+async function jobMessagesOf(run: Run, retryQueues: readonly number[]): Promise<string[]> {
   const names = [run.brokerQueue, ...retryQueues.map((delayMs) => `${run.retryQueues}${delayMs}`)]
-  const tokens = await Promise.all(names.map((name) => queueTokens(run.amqpUrl, name)))
-  return tokens.flat()
+  const jobMessages = await Promise.all(names.map((name) => queueMessages(run.amqpUrl, name)))
+  return jobMessages.flat()
 }
 
 /** Resolves when nothing waits for a worker any more, or nothing has moved for a while. */
@@ -180,8 +180,8 @@ async function drained({ client }: Gateway): Promise<void> {
 }
 
 /**
- * Tokens of jobs that are over may be left behind the last useful one. They go while a worker fetches. When
- * none has gone for a while, the verdict counts those that are left.
+ * Job messages of jobs that are over may be left behind the last useful one. They go while a worker fetches.
+ * When none has gone for a while, the verdict counts those that are left.
  */
 async function sweep({ gateway, amqpUrl, queue, brokerQueue }: Run): Promise<void> {
   const connection = await connect(amqpUrl)
@@ -199,7 +199,7 @@ async function sweep({ gateway, amqpUrl, queue, brokerQueue }: Run): Promise<voi
   await connection.close()
 }
 
-/** Tokens in the gateway's buffers. */
+/** Job messages in the gateway's buffers. */
 async function buffered(client: OjsClient): Promise<number> {
   const { text } = await client.send('GET', '/metrics')
   const counts = [...text.matchAll(/^ojs_amqp_buffered\{.*\} (\d+)$/gm)]

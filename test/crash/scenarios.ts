@@ -24,7 +24,7 @@ export async function gatewayKilledUnderPush(stage: Stage): Promise<void> {
 
 /**
  * A gateway dies when jobs are committed and their confirms have not arrived: the proxy lets nothing pass in
- * one direction, so that either the token or its confirm never arrives.
+ * one direction, so that either the job message or its confirm never arrives.
  */
 export async function gatewayKilledBeforeConfirm(
   stage: Stage,
@@ -51,7 +51,7 @@ export async function gatewayKilledBeforeConfirm(
 
 /**
  * The network holds back what the gateway sends for longer than the publish timeout: producers are
- * refused, and then the tokens of refused jobs arrive all the same.
+ * refused, and then the job messages of refused jobs arrive all the same.
  */
 export async function networkStalled(stage: Stage): Promise<void> {
   const env = { OJS_PUBLISH_TIMEOUT_MS: '1000' }

@@ -71,16 +71,19 @@ function tombstones(): Promise<string[]> {
   )
 }
 
-/** Takes the redelivered token as another worker, which is told to drop it because the job runs elsewhere. */
+/**
+ * Takes the redelivered job message as another worker, which is told to drop it because the job runs
+ * elsewhere.
+ */
 async function dropElsewhere(id: string): Promise<void> {
   await asClient(stage, async (client) => {
     const isBack = async () => (await client.channel.checkQueue('ojs.queue.email')).messageCount
     await expect.poll(isBack).toBe(1)
     const message = await client.channel.get('ojs.queue.email')
     if (!message) throw new Error('somebody else has it')
-    const token = { job_id: id, generation: 0, attempt: 1, worker_id: 'other-1' }
+    const jobMessage = { job_id: id, generation: 0, attempt: 1, worker_id: 'other-1' }
     // Asks repeatedly until it is answered, because the gateway has lost its connections, too.
-    const { decision } = await client.ask('email', 'ojs.control.claim', token, 'direct')
+    const { decision } = await client.ask('email', 'ojs.control.claim', jobMessage, 'direct')
     expect(decision).toBe('drop')
     client.channel.ack(message)
   })

@@ -71,7 +71,7 @@ beforeEach(() => {
   vi.mocked(push).mockResolvedValue({ job })
   vi.mocked(pushBatch).mockResolvedValue({ jobs: [job], existing: [] })
   vi.mocked(info).mockReturnValue(job)
-  vi.mocked(cancel).mockResolvedValue({ job, previousState: 'available', isTokenOwed: false })
+  vi.mocked(cancel).mockResolvedValue({ job, previousState: 'available', isMessageOwed: false })
   vi.mocked(activate).mockResolvedValue(job)
   vi.mocked(fetch).mockResolvedValue([])
   vi.mocked(ack).mockResolvedValue(job)

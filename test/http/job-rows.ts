@@ -9,7 +9,7 @@ export function jobRow(change: Partial<JobRow> = {}): JobRow {
   const job = newJob({ id, queue: 'email', createdAt: 1_000, envelope })
   const stored = { generation: 0, outbox: null, enqueuedAt: 2_000 }
   // The publish of its token was confirmed.
-  return { ...freshRow(job, stored), tokenOut: true, ...change }
+  return { ...freshRow(job, stored), messageOut: true, ...change }
 }
 
 /** A cron entry as the ledger would return it. */

@@ -86,7 +86,7 @@ describe('the answer of a route', () => {
     vi.mocked(cancel).mockResolvedValue({
       job: jobRow({ state: 'cancelled', cancelledAt: 3_000 }),
       previousState: 'available',
-      isTokenOwed: false,
+      isMessageOwed: false,
     })
     const door = await openDoor()
     const result = await door.ask(send('DELETE', '/ojs/v1/jobs/any%20id'))

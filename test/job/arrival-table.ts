@@ -1,9 +1,10 @@
-import type { Arrival, ArrivalContext, ArrivingToken } from '../../src/job/arrival.ts'
+import type { Arrival, ArrivalContext, ArrivingMessage } from '../../src/job/arrival.ts'
 import type { Holder, JobRow, RowState } from '../../src/job/job.ts'
 
 /**
  * The arrival table of architecture §2, cell by cell. The row is at attempt 2 of 5, generation 1;
- * the columns are the token's attempt n. `=2 held` is the delivery that the gateway holds for the lease.
+ * the columns are the job message's attempt n. `=2 held` is the delivery that the gateway holds for the
+ * lease.
  *
  * Holders: `any` stands for all four. Conditions: `due in Xs` is relative to now, `expired` means
  * that `expires_at` has passed, `last` that attempt 2 was the last of 2, `copied` that the copy in
@@ -75,7 +76,7 @@ type CellRow = Pick<
 export interface Cell {
   name: string
   row: CellRow
-  token: ArrivingToken
+  jobMessage: ArrivingMessage
   context: ArrivalContext
   expected: Arrival
 }
@@ -120,12 +121,12 @@ function names(holders: string, holder: Holder | null): boolean {
 }
 
 function cell(label: string, row: CellRow, column: string, outcome: string): Cell {
-  const token = { generation: 1, attempt: Number.parseInt(column.replace('=', ''), 10) }
+  const jobMessage = { generation: 1, attempt: Number.parseInt(column.replace('=', ''), 10) }
   const isHeldDelivery = column.includes('held')
   return {
     name: `${label.replace(/\s{2,}\S+\s{2,}/, ` (${row.holder ?? 'none'}) `)}, n ${column} → ${outcome}`,
     row,
-    token,
+    jobMessage,
     context: { now: NOW, wall: WALL, isHeldDelivery },
     expected: toArrival(outcome, row),
   }

@@ -17,27 +17,27 @@ describe('the arrival table', () => {
     }
   })
 
-  it.each(NAMED_CELLS)('%s', (_name, { row, token, context, expected }) => {
-    expect(decideArrival(token, row, context)).toEqual(expected)
+  it.each(NAMED_CELLS)('%s', (_name, { row, jobMessage, context, expected }) => {
+    expect(decideArrival(jobMessage, row, context)).toEqual(expected)
   })
 
-  it('decides the same for a token of a generation that the ledger does not know yet', () => {
-    for (const { row, token, context, expected } of CELLS) {
-      expect(decideArrival({ ...token, generation: 2 }, row, context)).toEqual(expected)
+  it('decides the same for a job message of a generation that the ledger does not know yet', () => {
+    for (const { row, jobMessage, context, expected } of CELLS) {
+      expect(decideArrival({ ...jobMessage, generation: 2 }, row, context)).toEqual(expected)
     }
   })
 
-  it('drops every token of an older generation, whatever the row says', () => {
-    for (const { row, token, context } of CELLS) {
-      expect(decideArrival({ ...token, generation: 0 }, row, context)).toEqual({ do: 'drop' })
+  it('drops every job message of an older generation, whatever the row says', () => {
+    for (const { row, jobMessage, context } of CELLS) {
+      expect(decideArrival({ ...jobMessage, generation: 0 }, row, context)).toEqual({ do: 'drop' })
     }
   })
 
-  it('depends on whether the delivery is held only for a token of the running attempt or an earlier one', () => {
-    for (const { row, token, context, expected } of CELLS) {
-      if (row.state === 'active' && token.attempt <= row.attempt) continue
+  it('depends on whether the delivery is held only for a job message of the running attempt or an earlier one', () => {
+    for (const { row, jobMessage, context, expected } of CELLS) {
+      if (row.state === 'active' && jobMessage.attempt <= row.attempt) continue
       const other = { ...context, isHeldDelivery: !context.isHeldDelivery }
-      expect(decideArrival(token, row, other)).toEqual(expected)
+      expect(decideArrival(jobMessage, row, other)).toEqual(expected)
     }
   })
 })
@@ -62,14 +62,14 @@ describe('limits of the arrival table', () => {
   })
 
   it("measures a schedule by the wall clock and a retry by the ledger's clock", () => {
-    const token = { generation: 0, attempt: 1 }
+    const jobMessage = { generation: 0, attempt: 1 }
     const scheduled = { ...fresh, state: 'scheduled' as const, dueAt: WALL - 1 }
     const retryable = { ...fresh, state: 'retryable' as const, dueAt: NOW + 1000 }
-    expect(decideArrival(token, scheduled, context).do).toBe('claim')
-    expect(decideArrival(token, retryable, context).do).toBe('hold')
+    expect(decideArrival(jobMessage, scheduled, context).do).toBe('claim')
+    expect(decideArrival(jobMessage, retryable, context).do).toBe('hold')
   })
 
-  it('records at most 100 skipped attempts, however far a foreign token jumps ahead', () => {
+  it('records at most 100 skipped attempts, however far a foreign job message jumps ahead', () => {
     const row = { ...fresh, maxAttempts: 2_000_000_000 }
     const arrival = decideArrival({ generation: 0, attempt: 1_000_000_000 }, row, context)
     expect(arrival).toMatchObject({ do: 'claim', attempt: 1_000_000_000 })

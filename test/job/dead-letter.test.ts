@@ -8,7 +8,7 @@ const CONTEXT = { now: NOW, wall: WALL }
 const REJECTED = { wasInQueue: false }
 
 /**
- * The row is at attempt 2 of generation 1; the columns are the attempt of the dead token. `dies`:
+ * The row is at attempt 2 of generation 1; the columns are the attempt of the dead job message. `dies`:
  * the job is discarded; `-`: the dead letter is acknowledged and the job lives on.
  */
 const TABLE = `
@@ -64,19 +64,19 @@ function named(holders: string, holder: Holder | null): boolean {
 /** Rows for a title with `%s`, because vitest cuts `$name` after 40 characters. */
 const NAMED_CELLS = CELLS.map((cell) => [cell.name, cell] as const)
 
-describe('whether a job dies with its token', () => {
+describe('whether a job dies with its job message', () => {
   it.each(NAMED_CELLS)('%s', (_name, { row, attempt, dies }) => {
     expect(mayDie({ ...REJECTED, generation: 1, attempt }, row, CONTEXT)).toBe(dies)
   })
 
   it.each(NAMED_CELLS)('dropped by its queue: %s', (_name, { row, attempt, dies }) => {
-    // The native worker that runs the job holds another token, or has lost this one.
+    // The native worker that runs the job holds another job message, or has lost this one.
     const isRunning = row.state === 'active' && attempt <= row.attempt
     const dropped = { generation: 1, attempt, wasInQueue: true }
     expect(mayDie(dropped, row, CONTEXT)).toBe(dies && !isRunning)
   })
 
-  it.each([0, 2])('never for a token of generation %i', (generation) => {
+  it.each([0, 2])('never for a job message of generation %i', (generation) => {
     for (const { row, attempt } of CELLS) {
       expect(mayDie({ ...REJECTED, generation, attempt }, row, CONTEXT)).toBe(false)
     }
@@ -95,7 +95,7 @@ describe('whether a job dies with its token', () => {
   })
 })
 
-describe('the error record of a job whose token died in the broker', () => {
+describe('the error record of a job whose job message died in the broker', () => {
   it.each(['rejected', 'expired', 'maxlen', 'delivery_limit'] as const)(
     'has the code %s',
     (reason) => {

@@ -179,11 +179,11 @@ describe('times in seconds', () => {
     expect(JSON.parse(jobDocument(row({ envelope: old })))).toMatchObject({ timeout: 30 })
   })
 
-  it('are not shown of the body of another gateway’s token, which has both units', () => {
+  it('are not shown of the body of another gateway’s job message, which has both units', () => {
     const native = { native: { queue: 'default', createdAt: NOW, maxAttempts: null } }
     const { envelope } = described({ visibility_timeout_ms: 900 }).job
-    const token = { ...JSON.parse(envelope), id: null }
-    expect(shown(token, native)).toStrictEqual(shown({ visibility_timeout_ms: 900 }))
+    const jobMessage = { ...JSON.parse(envelope), id: null }
+    expect(shown(jobMessage, native)).toStrictEqual(shown({ visibility_timeout_ms: 900 }))
     expect(shown({ timeout: 5 }, native)).toMatchObject({ timeout: 5, timeout_ms: 5000 })
   })
 })

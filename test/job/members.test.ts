@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { toDefinition } from '../../src/job/cron/entry.ts'
 import { refuseBeside } from '../../src/job/members.ts'
 import { planWorkflow } from '../../src/job/workflow/plan.ts'
-import { parseCron, parsePush, parseToken } from '../../src/schemas/requests/validator.ts'
+import { parseCron, parseJobMessage, parsePush } from '../../src/schemas/requests/validator.ts'
 import { parseGraphSteps, parseWorkflow } from '../../src/schemas/requests/workflow.ts'
 
 const JOB = { type: 'a', args: [] }
@@ -44,7 +44,7 @@ describe('a setting of a job that would have no effect is refused', () => {
   ])('%s of %j', (field, members) => {
     expect(fieldRefused(() => parsePush({ ...JOB, ...members }))).toBe(field)
     // A message that is in RabbitMQ already is read as it is.
-    expect(() => parseToken({ ...JOB, ...members })).not.toThrow()
+    expect(() => parseJobMessage({ ...JOB, ...members })).not.toThrow()
   })
 
   it.each<[object]>([

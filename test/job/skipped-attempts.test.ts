@@ -12,7 +12,7 @@ describe('the record of skipped attempts', () => {
     expect(recordSkipped(row, [], said, NOW)).toEqual({ error: '2', errors: '[1]' })
   })
 
-  it('has one more entry for each skipped attempt, the newest with what the token reported', () => {
+  it('has one more entry for each skipped attempt, the newest with what the job message reported', () => {
     const row = { attempt: 1, error: '{}', errors: '[{"attempt":1}]' }
     const { error, errors } = recordSkipped(row, [2, 3], said, NOW)
     const occurred = '2023-11-14T22:13:20.000Z'

@@ -4,8 +4,8 @@ import { OjsError } from '../../src/errors.ts'
 import type { JobRow, NewJob, OwedMessage } from '../../src/job/job.ts'
 import type { Inserted } from '../../src/ledger/enqueued.ts'
 import type {
+  ClaimedMessage,
   ClaimTerms,
-  ClaimToken,
   FailFence,
   FailureRecord,
   ReleaseFence,
@@ -58,8 +58,8 @@ export const TERMS: ClaimTerms = {
   defaultLeaseMs: 30_000,
 }
 
-/** A token of a job that the ledger knows. */
-export function token(id: string, given: Partial<ClaimToken> = {}): ClaimToken {
+/** A job message of a job that the ledger knows. */
+export function jobMessage(id: string, given: Partial<ClaimedMessage> = {}): ClaimedMessage {
   return {
     id,
     generation: 0,
@@ -72,7 +72,7 @@ export function token(id: string, given: Partial<ClaimToken> = {}): ClaimToken {
   }
 }
 
-/** Stores a new job. Returns its id and its outbox nonce (0 when it owes no token). */
+/** Stores a new job. Returns its id and its outbox nonce (0 when it owes no job message). */
 export async function pushed(
   ledger: Ledger,
   given: Parameters<typeof newJob>[0] = {},
@@ -88,7 +88,7 @@ export async function fetched(
   given: Parameters<typeof newJob>[0] = {},
 ): Promise<JobRow> {
   const { id } = await pushed(ledger, given)
-  const [result] = await ledger.claim([token(id)], TERMS)
+  const [result] = await ledger.claim([jobMessage(id)], TERMS)
   if (result?.verdict !== 'claimed') throw new Error(`not claimed: ${result?.verdict}`)
   return result.job
 }
@@ -103,7 +103,7 @@ export async function settleLazily(ledger: Ledger): Promise<void> {
   await ledger.handOver([])
 }
 
-/** Prunes every ended row whose token is back, and returns how many rows went. */
+/** Prunes every ended row whose job message is back, and returns how many rows went. */
 export async function prunedRows({ ledger }: Pick<LedgerHarness, 'ledger'>): Promise<number> {
   await settleLazily(ledger)
   const at = NOW + 1e12
@@ -145,9 +145,9 @@ export function owedBy({ id, queue, state, outbox, envelope }: JobRow): OwedMess
   return { id, queue, state, outbox, bytes: Buffer.byteLength(envelope) }
 }
 
-/** The fence of a row, for a lease whose token has the same attempt number. */
+/** The fence of a row, for a lease whose job message has the same attempt number. */
 export function fenceOf({ generation, attempt }: JobRow): FailFence & ReleaseFence {
-  return { generation, attempt, tokenAttempt: attempt }
+  return { generation, attempt, messageAttempt: attempt }
 }
 
 export const FAILED: FailureRecord = {
@@ -156,7 +156,7 @@ export const FAILED: FailureRecord = {
   errors: '[{"attempt":1,"code":"e"}]',
 }
 
-/** A job that was discarded after its first attempt, with its DLX copy recorded and its token back. */
+/** A job that was discarded after its first attempt, with its DLX copy recorded and its job message back. */
 export async function died(
   ledger: Ledger,
   given: Parameters<typeof newJob>[0] & { isDeadLetter?: boolean; now?: number } = {},
@@ -166,22 +166,22 @@ export async function died(
   const change = { ...FAILED, now, to: 'discarded', isDeadLetter, copy: 'nack' } as const
   await ledger.fail(id, fenceOf({ id, ...row }), change)
   await copyCame(ledger, id, row.generation)
-  ledger.tokenReturned(id, row.generation)
+  ledger.messageReturned(id, row.generation)
   await settleLazily(ledger)
   return rowOf(ledger, id)
 }
 
-/** Delivers the copy of a discarded job's rejected token from `ojs.system.dead-letters`. */
+/** Delivers the copy of a discarded job's rejected job message from `ojs.system.dead-letters`. */
 export async function copyCame(ledger: Ledger, id: string, generation: number): Promise<void> {
   const { queue = 'q', attempt = 1 } = ledger.find(id) ?? {}
-  const token = {
+  const jobMessage = {
     ...{ id, queue, generation, attempt, isExpired: false, wasInQueue: false },
     describe: () => ({ error: null, errors: null, isDeadLetter: false }),
     adopt: () => {
       throw new OjsError('invalid_request', 'not a job')
     },
   }
-  await ledger.discardDead(token, { now: NOW, wall: NOW })
+  await ledger.discardDead(jobMessage, { now: NOW, wall: NOW })
 }
 
 /** Compares the totals that the ledger keeps of each queue with a count of the rows. */

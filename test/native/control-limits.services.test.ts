@@ -89,8 +89,8 @@ describe.each(['classic', 'quorum'] as const)(
         await stopLimited({ 'max-length': 1 })
         const { channel, say, depth } = await client()
         for (let i = 0; i < 2; i++) {
-          const token = await channel.get(`ojs.queue.${queue}`)
-          if (token !== false) channel.ack(token)
+          const jobMessage = await channel.get(`ojs.queue.${queue}`)
+          if (jobMessage !== false) channel.ack(jobMessage)
         }
         const event = { job_id: reported, generation: 0, attempt: 1, event: 'completed' }
         await say(queue, 'ojs.control.report', { worker_id: 'w', events: [event] })

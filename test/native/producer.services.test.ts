@@ -1,7 +1,7 @@
 import { v4, v7 } from 'uuid'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { pikaConsume, pikaPublish, runSeedExample } from '../support/broker/pika.ts'
-import { queueTokens } from '../support/broker/queue-messages.ts'
+import { queueMessages } from '../support/broker/queue-messages.ts'
 import { createVhost, type Vhost } from '../support/broker/rabbit.ts'
 import { type Job, jobOf, jobsOf } from '../support/gateway/client.ts'
 import { Gateway } from '../support/gateway/gateway.ts'
@@ -51,7 +51,7 @@ describe('the job of seed 002 §15.1, published as printed', () => {
     await runSeedExample(vhost.url, id)
     await fetchNothingUntil(() => gateway.log.lines().some(({ jobId }) => jobId === id))
     await pushTo('email')
-    await eventually(async () => (await deadTokens()).includes(id))
+    await eventually(async () => (await deadMessages()).includes(id))
   })
 
   test('is dead-lettered when its attempts are already used up, even without a dead letter queue yet', async () => {
@@ -63,11 +63,11 @@ describe('the job of seed 002 §15.1, published as printed', () => {
     await pikaPublish(vhost.url, 'email', [{ body, properties: { message_id: id }, headers }])
     await fetchNothingUntil(async () => (await gateway.client.get(id)).status === 200)
     await pushTo('email')
-    await eventually(async () => (await deadTokens()).includes(id))
+    await eventually(async () => (await deadMessages()).includes(id))
     expect(jobOf(await gateway.client.get(id))).toMatchObject({ state: 'discarded' })
   })
 
-  const deadTokens = () => queueTokens(vhost.url, 'ojs.queue.dlx.email')
+  const deadMessages = () => queueMessages(vhost.url, 'ojs.queue.dlx.email')
 
   async function expectSeedJobRuns(id: string): Promise<void> {
     const job = await fetchFrom('email')
@@ -154,7 +154,7 @@ test('unknown members of an HTTP job survive a restart and reach a native consum
   expect(JSON.parse(message?.body ?? '')).toMatchObject({ ...unknown, options: { x_option: 7 } })
 })
 
-test('the token of a job that was cancelled while queued is dropped, not dead-lettered', async () => {
+test('the job message of a job that was cancelled while queued is dropped, not dead-lettered', async () => {
   const cancelled = jobOf(await pushTo('email'))
   const kept = jobOf(await pushTo('email'))
   expect((await gateway.client.cancel(cancelled.id)).status).toBe(200)
@@ -163,9 +163,9 @@ test('the token of a job that was cancelled while queued is dropped, not dead-le
   expect(jobsOf(await gateway.client.fetch({ queues: ['email'], wait_ms: 300 }))).toEqual([])
   await gateway.client.ack({ job_id: kept.id })
   await gateway.stop()
-  // One token was dropped and one acknowledged. Neither was dead-lettered.
-  expect(await queueTokens(vhost.url, 'ojs.queue.email')).toEqual([])
-  expect(await queueTokens(vhost.url, 'ojs.queue.dlx.email')).toEqual([])
+  // One job message was dropped and one acknowledged. Neither was dead-lettered.
+  expect(await queueMessages(vhost.url, 'ojs.queue.email')).toEqual([])
+  expect(await queueMessages(vhost.url, 'ojs.queue.dlx.email')).toEqual([])
 })
 
 /** Fetches until `isSeen`, since the gateway reads native messages only when a worker asks for jobs. */

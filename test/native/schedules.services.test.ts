@@ -54,7 +54,7 @@ async function adopted(id: string): Promise<Record<string, unknown>> {
 }
 
 describe('a schedule that was published natively', () => {
-  test('is a scheduled job until it is due, and then a token with the headers of its message', async () => {
+  test('is a scheduled job until it is due, and then a job message with the headers of its message', async () => {
     const publish = {
       ...message({ 'x-delay': WAIT_MS, 'x-vendor': { list: [1, 'two'] }, 'x-ojs-max-attempts': 7 }),
       properties: { correlation_id: 'c-1', priority: 4, content_type: 'application/json' },
@@ -67,16 +67,20 @@ describe('a schedule that was published natively', () => {
     expect(dueAt).toBeGreaterThanOrEqual(before + WAIT_MS)
     expect(dueAt).toBeLessThanOrEqual(Date.now() + WAIT_MS)
 
-    const [token] = await pikaConsume(vhost.url, 'ojs.queue.held', 1)
+    const [jobMessage] = await pikaConsume(vhost.url, 'ojs.queue.held', 1)
     expect(Date.now()).toBeGreaterThanOrEqual(dueAt)
-    expect(token?.properties).toMatchObject({ message_id: id, correlation_id: 'c-1', priority: 4 })
-    expect(token?.headers).toMatchObject({
+    expect(jobMessage?.properties).toMatchObject({
+      message_id: id,
+      correlation_id: 'c-1',
+      priority: 4,
+    })
+    expect(jobMessage?.headers).toMatchObject({
       'x-ojs-attempt': ['I', 1],
       'x-ojs-max-attempts': ['I', 7],
       'x-ojs-scheduled-at': ['S', job['scheduled_at']],
     })
-    expect(token?.headers).toHaveProperty('x-vendor')
-    expect(token?.headers).not.toHaveProperty('x-delay')
+    expect(jobMessage?.headers).toHaveProperty('x-vendor')
+    expect(jobMessage?.headers).not.toHaveProperty('x-delay')
   })
 
   const at = (ms: number) => new Date(ms).toISOString()

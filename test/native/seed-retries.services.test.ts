@@ -1,7 +1,7 @@
 import { v7 } from 'uuid'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { runSeedExample, runSeedScript } from '../support/broker/pika.ts'
-import { queueTokens } from '../support/broker/queue-messages.ts'
+import { queueMessages } from '../support/broker/queue-messages.ts'
 import { createVhost, type Vhost } from '../support/broker/rabbit.ts'
 import { type Answer, type Job, jobOf, jobsOf } from '../support/gateway/client.ts'
 import { Gateway } from '../support/gateway/gateway.ts'
@@ -70,7 +70,7 @@ async function expectRetryWithoutClassicRetryQueue(id: string): Promise<void> {
   const failed = await nack(id)
   expect(failed.body, failed.text).toMatchObject({ state: 'retryable', retry_delay_ms: 1_000 })
   const dueAt = Date.parse(String(failed.body['next_attempt_at']))
-  while (Date.now() < dueAt) expect(await queueTokens(vhost.url, CLASSIC_RUNG)).toEqual([])
+  while (Date.now() < dueAt) expect(await queueMessages(vhost.url, CLASSIC_RUNG)).toEqual([])
   expect(await fetchEmail()).toMatchObject({ id, attempt: 2, errors: [{ attempt: 1 }] })
   expect((await gateway.client.ack({ job_id: id })).status).toBe(200)
 }
@@ -150,7 +150,7 @@ describe('the worker of seed 002 §15.2 and §15.4', () => {
         error: { code: 'rejected', retryable: false },
         errors: [{ attempt: 1, code: 'rejected' }],
       })
-      expect(await queueTokens(vhost.url, 'ojs.queue.dlx.email')).toContain(id)
+      expect(await queueMessages(vhost.url, 'ojs.queue.dlx.email')).toContain(id)
       const ends = ['job.failed', 'job.discarded', 'dead_letter.added']
       expect((await eventTypes(id)).slice(-3)).toEqual(ends)
 
@@ -179,7 +179,7 @@ describe('the worker of seed 002 §15.2 and §15.4', () => {
     const id = await pushOverHttp({ retry: { max_attempts: 1, on_exhaustion: 'dead_letter' } })
     await consume('retry')
     await eventually(async () => (await deadLetterIds()).includes(id))
-    expect(await queueTokens(vhost.url, 'ojs.queue.dlx.email')).toContain(id)
+    expect(await queueMessages(vhost.url, 'ojs.queue.dlx.email')).toContain(id)
   })
 
   test('rejects a job with on_exhaustion "discard", which is discarded but not listed', async () => {

@@ -26,7 +26,7 @@ it.each<[string, (id: string) => Promise<unknown>]>([
   ['a PUSH with an Idempotency-Key', (id) => push(stage.deps, { ...JOB, id }, KEYED)],
   ['a batch', (id) => pushBatch(stage.deps, { jobs: [{ ...JOB, id }] }, CONTEXT)],
 ])(
-  'CANCEL in the commit of %s emits its event after job.enqueued, and keeps the token as out',
+  'CANCEL in the commit of %s emits its event after job.enqueued, and keeps the job message as out',
   async (_, start) => {
     const id = stage.deps.newId()
     const pushed = start(id)
@@ -35,6 +35,6 @@ it.each<[string, (id: string) => Promise<unknown>]>([
     await settleLazily(harness.ledger)
     const own = stage.events.filter((event) => 'job' in event && event.job.id === id)
     expect(own.map(({ type }) => type)).toEqual(['job.enqueued', 'job.cancelled'])
-    expect(rowOf(harness.ledger, id)).toMatchObject({ tokenOut: true })
+    expect(rowOf(harness.ledger, id)).toMatchObject({ messageOut: true })
   },
 )

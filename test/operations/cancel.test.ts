@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import type { PublishOutcome } from '../../src/broker/broker.ts'
 import { cancel } from '../../src/operations/cancel.ts'
 import type { Deps } from '../../src/operations/deps.ts'
-import { sendToken } from '../../src/operations/job-messages/send.ts'
+import { sendJobMessage } from '../../src/operations/job-messages/send.ts'
 import { failLease, returnLease } from '../../src/operations/lease/fail-lease.ts'
 import { heartbeat } from '../../src/operations/lease/heartbeat.ts'
 import { EventRing } from '../../src/telemetry/event-ring.ts'
@@ -41,11 +41,11 @@ const cancelNow = async (id: string) => {
 
 describe('CANCEL of an active job', () => {
   it.each(['settled', 'lost'] as const)(
-    'acknowledges its delivery, and notes whether the token is still out: %s',
+    'acknowledges its delivery, and notes whether the job message is still out: %s',
     async (settles) => {
       const { id } = await fetched(harness.ledger)
-      stage.deps.tokens.held.set(id, toldDelivery(told, { settles }))
-      const ended = { outbox: null, tokenOut: settles === 'lost', workerId: 'worker-1' }
+      stage.deps.jobMessages.held.set(id, toldDelivery(told, { settles }))
+      const ended = { outbox: null, messageOut: settles === 'lost', workerId: 'worker-1' }
       expect(await cancelNow(id)).toMatchObject(ended)
       expect(told).toEqual(['ack', 'ojs.control.cancel'])
     },
@@ -78,38 +78,38 @@ describe('CANCEL of a waiting job', () => {
 
   it.each<[string, (id: string) => unknown, boolean]>([
     ['was never published', () => {}, false],
-    ['is being published', (id) => stage.deps.tokens.sending.add(id), true],
-    ['is part of an unfinished batch', (id) => stage.deps.tokens.staging.add(id), true],
-    ['was published without a confirm', (id) => stage.deps.tokens.unsure.add(id), true],
-  ])('notes whether the token is out when it %s', async (_, before, tokenOut) => {
+    ['is being published', (id) => stage.deps.jobMessages.sending.add(id), true],
+    ['is part of an unfinished batch', (id) => stage.deps.jobMessages.staging.add(id), true],
+    ['was published without a confirm', (id) => stage.deps.jobMessages.unsure.add(id), true],
+  ])('notes whether the job message is out when it %s', async (_, before, messageOut) => {
     const { id } = await pushed(harness.ledger)
     before(id)
-    expect(await cancelNow(id)).toMatchObject({ state: 'cancelled', tokenOut })
+    expect(await cancelNow(id)).toMatchObject({ state: 'cancelled', messageOut })
     expect(told).toEqual(['ojs.control.cancel'])
   })
 
   it.each(['settled', 'lost'] as const)(
-    'whose lease expired notes whether the token is out: acknowledgement %s',
+    'whose lease expired notes whether the job message is out: acknowledgement %s',
     async (settles) => {
       const job = await fetched(harness.ledger)
-      stage.deps.tokens.held.set(job.id, toldDelivery(told, { settles }))
+      stage.deps.jobMessages.held.set(job.id, toldDelivery(told, { settles }))
       publish = async () => 'refused'
       await returnLease(stage.deps, { row: job, failure: FAILURE })
       await settleLazily(harness.ledger)
-      expect(await cancelNow(job.id)).toMatchObject({ tokenOut: settles === 'lost' })
+      expect(await cancelNow(job.id)).toMatchObject({ messageOut: settles === 'lost' })
     },
   )
 
   it.each(['settled', 'lost'] as const)(
-    'whose retry the ledger held notes whether the token is out: acknowledgement %s',
+    'whose retry the ledger held notes whether the job message is out: acknowledgement %s',
     async (settles) => {
       const job = await fetched(harness.ledger)
-      stage.deps.tokens.held.set(job.id, toldDelivery(told, { settles, isLive: false }))
+      stage.deps.jobMessages.held.set(job.id, toldDelivery(told, { settles, isLive: false }))
       publish = async () => 'refused'
       const failed = await failLease(stage.deps, { row: job, failure: FAILURE })
       if (failed === 'stale') throw new Error('the lease is there')
       await harness.ledger.promote(failed.dueAt ?? 0, 0, 1)
-      expect(await cancelNow(job.id)).toMatchObject({ tokenOut: settles === 'lost' })
+      expect(await cancelNow(job.id)).toMatchObject({ messageOut: settles === 'lost' })
     },
   )
 
@@ -117,12 +117,12 @@ describe('CANCEL of a waiting job', () => {
     ['was not confirmed in time', async () => 'unknown'],
     ['had no confirm before its channel was closed for another', async () => 'forbidden'],
     ['may have gone out before the ledger failed', () => Promise.reject(new Error('closed'))],
-  ])('keeps a token as out that %s, although a later publish is refused', async (_, send) => {
+  ])('keeps a job message as out that %s, although a later publish is refused', async (_, send) => {
     const { id } = await pushed(harness.ledger)
     publish = send
-    await sendToken(stage.deps, rowOf(harness.ledger, id))
+    await sendJobMessage(stage.deps, rowOf(harness.ledger, id))
     publish = async () => 'refused'
-    await sendToken(stage.deps, rowOf(harness.ledger, id))
-    expect(await cancelNow(id)).toMatchObject({ state: 'cancelled', tokenOut: true })
+    await sendJobMessage(stage.deps, rowOf(harness.ledger, id))
+    expect(await cancelNow(id)).toMatchObject({ state: 'cancelled', messageOut: true })
   })
 })

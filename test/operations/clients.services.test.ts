@@ -25,11 +25,16 @@ describe('an answer shows a time in seconds only if the request had it', () => {
       7: 'an index',
     })
     const { id } = body.job
-    const token = await withChannel(vhost.url, async (channel) => {
+    const jobMessage = await withChannel(vhost.url, async (channel) => {
       const message = await channel.get(`ojs.queue.${queue}`, { noAck: false })
       return message === false ? {} : JSON.parse(message.content.toString())
     })
-    expect(token).toMatchObject({ id, timeout: 30, timeout_ms: 30_000, visibility_timeout: 40 })
+    expect(jobMessage).toMatchObject({
+      id,
+      timeout: 30,
+      timeout_ms: 30_000,
+      visibility_timeout: 40,
+    })
 
     const answers = [body.job, (await gateway.get(id)).body.job, await fetchOne(gateway, queue)]
     await nack(gateway, id)

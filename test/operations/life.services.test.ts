@@ -57,7 +57,7 @@ describe.each(['classic', 'quorum'])('the gateway with %s queues', (profile) => 
   })
 
   it('emits job.enqueued before job.started when a worker waits for the job', async () => {
-    // RabbitMQ may deliver the token before its confirm; with a waiting FETCH it mostly does.
+    // RabbitMQ may deliver the job message before its confirm; with a waiting FETCH it mostly does.
     for (let i = 0; i < 20; i++) {
       const waiting = gateway.fetch([fresh()], { wait_ms: 15_000 })
       const { body } = await gateway.push(queue)
@@ -112,7 +112,7 @@ describe.each(['classic', 'quorum'])('the gateway with %s queues', (profile) => 
     })
   })
 
-  it('drops the token of a job that was cancelled while it was queued', async () => {
+  it('drops the job message of a job that was cancelled while it was queued', async () => {
     const first: string = (await gateway.push(fresh())).body.job.id
     const second: string = (await gateway.push(queue)).body.job.id
     const cancelled = await gateway.cancel(first)

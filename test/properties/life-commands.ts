@@ -138,7 +138,7 @@ const fetchJobs = fc
       const answer = await clientOf(real, by).fetch(body)
       expect(answer.status, answer.text).toBe(200)
       const shown = jobsOf(answer)
-      // FETCH does not wait for tokens on their way, so it may return fewer jobs, but at least one.
+      // FETCH does not wait for job messages on their way, so it may return fewer jobs, but at least one.
       expect(shown.length).toBeLessThanOrEqual(Math.min(count, claimable.length))
       if (claimable.length > 0) expect(shown.length).toBeGreaterThan(0)
       take(model, by, shown)

@@ -9,10 +9,10 @@ import {
   expectCounts,
   FAILED,
   fenceOf,
+  jobMessage,
   NOW,
   settleLazily,
   TERMS,
-  token,
 } from '../ledger/harness.ts'
 import { sqliteHarnesses } from '../ledger/sqlite/harness.ts'
 import { newJob } from '../support/gateway/jobs.ts'
@@ -63,7 +63,8 @@ const ACTIONS: Record<string, (at: At) => unknown> = {
     ledger.workflows.create(newGraph(GRAPH, { queue: queueOf(draw) }), NOW),
   cancelWorkflow: ({ ledger, draw }) =>
     ledger.workflows.cancel(workflowsOf(ledger)[draw]?.id ?? '', NOW),
-  claim: (at) => at.ledger.claim([token(at.id, { ...lease(at), adopt: () => adopted(at) })], TERMS),
+  claim: (at) =>
+    at.ledger.claim([jobMessage(at.id, { ...lease(at), adopt: () => adopted(at) })], TERMS),
   complete: ({ ledger, id }) => ledger.complete(id, {}, { now: NOW, result: null }),
   reap: ({ ledger }) => {
     const [row] = ledger.overdue(NOW + 1e9, 1)
@@ -72,7 +73,7 @@ const ACTIONS: Record<string, (at: At) => unknown> = {
   cancel: ({ ledger, id }) => ledger.cancel(id, NOW),
   started: reported({ event: 'started' }),
   completed: reported({ event: 'completed', result: null }),
-  released: reported({ event: 'released', tokenAttempt: 1 }),
+  released: reported({ event: 'released', messageAttempt: 1 }),
   expired: reported({ event: 'expired' }),
   dropped: reported({ event: 'dropped' }),
   failed: reported({ event: 'failed', failure: FAILURE, outcome: null }),

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { isErased, JOB_STATES, type NewJob } from '../../src/job/job.ts'
-import { FAILED, fenceOf, NOW, TERMS, token } from '../ledger/harness.ts'
+import { FAILED, fenceOf, jobMessage, NOW, TERMS } from '../ledger/harness.ts'
 import { type SqliteHarness, sqliteHarnesses } from '../ledger/sqlite/harness.ts'
 import { newJob } from '../support/gateway/jobs.ts'
 
@@ -13,7 +13,7 @@ const ENDED = NOW + 10_000
 type Act = (harness: SqliteHarness, id: string) => unknown
 
 const ACTIONS: Readonly<Record<string, Act>> = {
-  claim: ({ ledger }, id) => ledger.claim([token(id)], TERMS),
+  claim: ({ ledger }, id) => ledger.claim([jobMessage(id)], TERMS),
   complete: ({ ledger }, id) => ledger.complete(id, {}, { now: NOW, result: null }),
   die: ({ ledger }, id) => {
     const row = ledger.find(id)
@@ -23,7 +23,7 @@ const ACTIONS: Readonly<Record<string, Act>> = {
   cancel: ({ ledger }, id) => ledger.cancel(id, NOW),
   returned: ({ ledger }, id) => {
     const row = ledger.find(id)
-    if (row) ledger.tokenReturned(id, row.generation)
+    if (row) ledger.messageReturned(id, row.generation)
   },
   withdraw: ({ ledger }, id) => {
     const row = ledger.find(id)

@@ -47,7 +47,7 @@ it('the promoter hands 501 schedules within the horizon over to the plugin in on
   const settings = { ...deps.settings, delayMode: 'plugin', horizonMs: 1_000 } as const
   const clock = { now: () => NOW, wall: () => NOW - 1_000 }
   const service = promoter({ ...deps, clock, settings })
-  await inOnePass(service, () => harness.ledger.owedTokens(1_000) === MANY)
+  await inOnePass(service, () => harness.ledger.owedMessages(1_000) === MANY)
 })
 
 it('the expiry service discards 501 expired jobs in one pass', async () => {

@@ -7,13 +7,13 @@ import {
   FAILED,
   fenceOf,
   fetched,
+  jobMessage,
   NOW,
   pushed,
   rowOf,
   settleLazily,
   staleQueues,
   TERMS,
-  token,
 } from '../ledger/harness.ts'
 import { ledgerOfTest } from '../ledger/sqlite/harness.ts'
 import { onToldBroker } from '../operations/job-messages/told-broker.ts'
@@ -94,7 +94,7 @@ it('the sweep removes the copy of the first generation when the job died in the 
   const { ledger } = harness
   const { id } = await died(ledger, { queue: 'q' })
   await ledger.revive(id, 0, NOW)
-  await ledger.claim([token(id, { generation: 1 })], TERMS)
+  await ledger.claim([jobMessage(id, { generation: 1 })], TERMS)
   const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
   await ledger.fail(id, fenceOf(rowOf(ledger, id)), change)
   await settleLazily(ledger)

@@ -44,13 +44,13 @@ it('the expiry service compares expires_at with the wall clock', async () => {
   expect(stateOf(late.id)).toBe('available')
 })
 
-it('the expiry service marks a token as out only if it may have been published', async () => {
+it('the expiry service marks a job message as out only if it may have been published', async () => {
   const given = { expiresAt: NOW }
   const [lone, busy] = [await pushed(harness.ledger, given), await pushed(harness.ledger, given)]
-  stage.deps.tokens.sending.add(busy.id)
+  stage.deps.jobMessages.sending.add(busy.id)
   await expiring(() => expect(stateOf(busy.id)).toBe('discarded'))
   await settleLazily(harness.ledger)
-  const out = [lone, busy].map(({ id }) => rowOf(harness.ledger, id).tokenOut)
+  const out = [lone, busy].map(({ id }) => rowOf(harness.ledger, id).messageOut)
   expect(out).toEqual([false, true])
 })
 

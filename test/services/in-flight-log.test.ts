@@ -17,7 +17,7 @@ it('the in-flight log counts publishes of retries separately from first publishe
   const { deps } = onToldBroker(harness, {})
   const [fresh, failed] = [await pushed(harness.ledger), await fetched(harness.ledger)]
   const service = inFlightLog({ ...deps, logger: { ...deps.logger, debug } })
-  for (const { id } of [fresh, failed]) deps.tokens.sending.add(id)
+  for (const { id } of [fresh, failed]) deps.jobMessages.sending.add(id)
   await service.start()
   vi.advanceTimersByTime(50)
   expect(debug.mock.lastCall?.[0]).toEqual({ publishes: 1, retries: 1, leases: 1 })
@@ -28,7 +28,7 @@ it('the in-flight log says "in flight: unknown" when the ledger is closed', asyn
   const debug = vi.fn()
   const { deps } = onToldBroker(harness, {})
   const service = inFlightLog({ ...deps, logger: { ...deps.logger, debug } })
-  deps.tokens.sending.add('job')
+  deps.jobMessages.sending.add('job')
   await service.start()
   vi.advanceTimersByTime(50)
   expect(debug.mock.calls).toEqual([[{ publishes: 1, retries: 0, leases: 0 }, 'in flight']])

@@ -23,7 +23,7 @@ beforeEach(async () => {
     holders.push(rowOf(harness.ledger, id).holder)
     return 'settled' as const
   }
-  stage.deps.tokens.held.set(id, { ack, isLive: () => true } as unknown as Delivery)
+  stage.deps.jobMessages.held.set(id, { ack, isLive: () => true } as unknown as Delivery)
 })
 
 const stop = (keeper: ReturnType<typeof leaseKeeper>) => keeper.stop(AbortSignal.timeout(1_000))
@@ -48,20 +48,20 @@ it('the lease keeper hands leases over to the ledger at stop, and then acknowled
   expect(holders).toEqual([])
   await stop(keeper)
   expect(holders).toEqual(['ledger'])
-  expect(stage.deps.tokens.held.size).toBe(0)
+  expect(stage.deps.jobMessages.held.size).toBe(0)
   await stop(keeper)
   expect(holders).toEqual(['ledger'])
 })
 
 it('the lease keeper does not hand over leases at stop whose delivery is dead or not held', async () => {
   const other = await fetched(harness.ledger)
-  stage.deps.tokens.held.set(id, toldDelivery([], { isLive: false }))
+  stage.deps.jobMessages.held.set(id, toldDelivery([], { isLive: false }))
   const keeper = leaseKeeper(stage.deps)
   await keeper.start()
   await stop(keeper)
   for (const lease of [id, other.id]) {
     await harness.ledger.complete(lease, {}, { now: NOW, result: null })
-    expect(rowOf(harness.ledger, lease)).toMatchObject({ state: 'completed', tokenOut: true })
+    expect(rowOf(harness.ledger, lease)).toMatchObject({ state: 'completed', messageOut: true })
   }
 })
 
@@ -70,7 +70,7 @@ it('the lease keeper keeps the deliveries at stop when the ledger cannot be writ
   await keeper.start()
   await harness.ledger.close()
   await expect(stop(keeper)).rejects.toMatchObject({ status: 503 })
-  expect([holders, stage.deps.tokens.held.size]).toEqual([[], 1])
+  expect([holders, stage.deps.jobMessages.held.size]).toEqual([[], 1])
   await harness.reopen()
 })
 

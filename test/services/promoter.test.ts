@@ -37,11 +37,12 @@ const scheduled = (dueAt: number, given: Partial<NewJob> = {}) =>
   pushed(harness.ledger, { ...given, start: { state: 'scheduled', dueAt } })
 
 /**
- * A job whose retry is due then; its token is in a retry queue, or not published if `retryQueueMs` is null.
+ * A job whose retry is due then; its job message is in a retry queue, or not published if `retryQueueMs` is
+ * null.
  */
 async function retrying(dueAt: number, retryQueueMs: number | null): Promise<string> {
   const job = await fetched(harness.ledger)
-  const to = { to: 'retryable', dueAt, delayMs: 250, retryQueueMs, isTokenBack: true } as const
+  const to = { to: 'retryable', dueAt, delayMs: 250, retryQueueMs, isMessageBack: true } as const
   const row = await harness.ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to })
   if (row === 'stale') throw new Error('the job is leased')
   if (row.outbox !== null) harness.ledger.confirmed(row.outbox)
@@ -71,12 +72,12 @@ it('the promoter wakes the relay for retries that the ledger held, but not for t
   expect(stage.woken).toBe(1)
 })
 
-it('the promoter does not wake the relay when all tokens are in RabbitMQ', async () => {
+it('the promoter does not wake the relay when all job messages are in RabbitMQ', async () => {
   await promoting(isAvailable(await retrying(NOW, 250)))
   expect(stage.woken).toBe(0)
 })
 
-it('the promoter unparks a token that came early, and emits job.enqueued as promoted', async () => {
+it('the promoter unparks a job message that came early, and emits job.enqueued as promoted', async () => {
   const id = await retrying(NOW, 250)
   await promoting(isAvailable(id))
   expect(unparked).toEqual([id])

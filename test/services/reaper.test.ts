@@ -107,7 +107,7 @@ describe('the reaper, on an expired lease', () => {
     expect(details).toMatchObject({ limit_seconds: 30, elapsed_seconds: 30 })
   })
 
-  it('of a native worker waits for the control backlog, and leaves the token with the worker', async () => {
+  it('of a native worker waits for the control backlog, and leaves the job message with the worker', async () => {
     const given = { maxAttempts: 1, visibilityTimeoutMs: 1_000 }
     const { id } = await pushed(harness.ledger, given)
     await harness.ledger.applyReports([eventOf(id, { event: 'started' })], REPORT)

@@ -59,7 +59,7 @@ async function looked(): Promise<void> {
 async function dueOnTheWay(): Promise<{ isSent: Promise<void> }> {
   const { ledger } = harness
   const { id } = await fetched(ledger)
-  const record = { now: NOW, error: null, errors: null, isTokenBack: true }
+  const record = { now: NOW, error: null, errors: null, isMessageBack: true }
   const wait = { dueAt: NOW + DELAY_MS, delayMs: DELAY_MS, retryQueueMs: DELAY_MS }
   const fence = { generation: 0, attempt: 1 }
   const row = await ledger.fail(id, fence, { ...record, ...wait, to: 'retryable' })
@@ -70,7 +70,7 @@ async function dueOnTheWay(): Promise<{ isSent: Promise<void> }> {
 }
 
 /** The confirm of a short retry queue may take longer than its delay. */
-it('the relay publishes no second token of a retry that was due before its publish was confirmed', async () => {
+it('the relay publishes no second job message of a retry that was due before its publish was confirmed', async () => {
   const { ledger } = harness
   const { isSent } = await dueOnTheWay()
   await looked()
@@ -93,13 +93,13 @@ it('the relay publishes a retry that became due during a publish into its retry 
   publishes[1]?.('confirmed')
 })
 
-it('the relay does not publish a token that PUSH was sending and that is confirmed since', async () => {
+it('the relay does not publish a job message that PUSH was sending and that is confirmed since', async () => {
   const pushed = push(deps, { type: 'a', args: [] }, { requestId: 'req_1' })
   await eventually(() => publishes.length === 1)
   await looked()
   publishes[0]?.('confirmed')
   const { job } = await pushed
-  // The row owes the token until the confirm is committed.
+  // The row owes the job message until the confirm is committed.
   expect(harness.ledger.find(job.id)?.outbox).toBe(job.outbox)
   await looked()
   expect(publishes).toHaveLength(1)
@@ -125,7 +125,7 @@ describe('the relay', () => {
     await settled()
   }
 
-  it('repeats a refused publish after one second, and publishes later tokens after it', async () => {
+  it('repeats a refused publish after one second, and publishes later job messages after it', async () => {
     const first = await pushed(harness.ledger)
     await woken()
     await answered('nacked')
@@ -149,7 +149,7 @@ describe('the relay', () => {
     await answered('confirmed')
   })
 
-  it('publishes the tokens of a queue although its dead letters cannot be published', async () => {
+  it('publishes the job messages of a queue although its dead letters cannot be published', async () => {
     const { id: dead } = await fetched(harness.ledger)
     const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'publish' } as const
     await harness.ledger.fail(dead, { generation: 0, attempt: 1 }, change)
@@ -204,37 +204,37 @@ describe('the relay', () => {
     await another.stop(AbortSignal.abort())
   })
 
-  it('does not publish a schedule that the ledger holds, since its token would come too early', async () => {
+  it('does not publish a schedule that the ledger holds, since its job message would come too early', async () => {
     await pushed(harness.ledger, { start: { state: 'scheduled', dueAt: NOW + 3_600_000 } })
-    // The state after FETCH took a token that came an hour early.
+    // The state after FETCH took a job message that came an hour early.
     harness.db.exec('UPDATE jobs SET outbox = 1')
     await woken()
     expect(ids).toEqual([])
   })
 
-  it('publishes a token soon after another publish of it ended without success', async () => {
+  it('publishes a job message soon after another publish of it ended without success', async () => {
     const { id } = await pushed(harness.ledger)
-    deps.tokens.sending.add(id)
+    deps.jobMessages.sending.add(id)
     await woken()
     expect(ids).toEqual([])
-    deps.tokens.sending.delete(id)
+    deps.jobMessages.sending.delete(id)
     await expect.poll(() => ids).toEqual([id])
   })
 
-  it('looks only once at a token that another publish has sent', async () => {
+  it('looks only once at a job message that another publish has sent', async () => {
     const { id, outbox: nonce } = await pushed(harness.ledger)
-    deps.tokens.sending.add(id)
+    deps.jobMessages.sending.add(id)
     await woken()
     harness.ledger.confirmed(nonce)
     await settleLazily(harness.ledger)
-    deps.tokens.sending.delete(id)
+    deps.jobMessages.sending.delete(id)
     const find = vi.spyOn(harness.ledger, 'find')
     for (let i = 0; i < 3; i++) await woken()
     expect(find).toHaveBeenCalledTimes(1)
     expect(ids).toEqual([])
   })
 
-  it('does not publish a token that is confirmed before its turn', async () => {
+  it('does not publish a job message that is confirmed before its turn', async () => {
     const jobs = await Promise.all(Array.from({ length: 257 }, () => pushed(harness.ledger)))
     await woken()
     const last = jobs.find(({ id }) => !ids.includes(id))

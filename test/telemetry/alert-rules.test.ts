@@ -118,7 +118,7 @@ describe.skipIf(!hasPromtool)(
           [`ojs_ledger_tokens_stuck_seconds{${Q}}`]: '0+60x60',
         },
       ],
-    ])('OjsTokensOwed fires: %s, if tokens %s', (isFiring, _, series) => {
+    ])('OjsJobMessagesOwed fires: %s, if job messages %s', (isFiring, _, series) => {
       expect(fires('OjsTokensOwed', series)).toBe(isFiring)
     })
 

@@ -9,8 +9,8 @@ const TRACE = '0af7651916cd43dd8448eb211c80319c'
 const ANY = { types: new Set<string>(), queues: new Set<string>() }
 
 /**
- * A ring with the events `evt_1`, `evt_2`, …: odd ones of the queue `q`, even ones of the queue `even`. Each is
- * listed before the next comes, so that also those that are dropped count.
+ * A ring with the events `evt_1`, `evt_2`, …: odd ones of the queue `q`, even ones of the queue `even`. Each
+ * is listed before the next comes, so that also those that are dropped count.
  */
 function ringOf(capacity: number, count: number): EventRing {
   let made = 0
@@ -226,7 +226,7 @@ describe('the data of an event', () => {
     expect(dataOf({ type: 'dead_letter.deleted', job })).toBeDefined()
   })
 
-  it('job.staged and token.malformed: are no events', () => {
+  it('job.staged and job message.malformed: are no events', () => {
     expect(dataOf({ type: 'job.staged', job: jobRow() })).toBeUndefined()
     expect(
       dataOf({ type: 'token.malformed', queue: 'q', id: '', error: new Error() }),

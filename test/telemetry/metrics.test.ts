@@ -36,7 +36,7 @@ const EMPTY_LEDGER: MetricSources['ledger'] = {
   deadLetterCount: () => 0,
   pauses: { since: () => null },
   fault: () => null,
-  owedTokens: () => 0,
+  owedMessages: () => 0,
 }
 
 const WELL: MetricSources['gateway'] = {
@@ -580,10 +580,10 @@ describe('metrics of the gateway itself', () => {
     })
   })
 
-  test('show an unhealthy gateway, an unwritable ledger and owed tokens independently', async () => {
+  test('show an unhealthy gateway, an unwritable ledger and owed job messages independently', async () => {
     const gateway = { ...WELL, isHealthy: () => false }
     expect(await readAll({ gateway })).toMatchObject({ ojs_healthy: 0, ojs_ledger_writable: 1 })
-    const ledger = { ...EMPTY_LEDGER, fault: () => 'disk full', owedTokens: () => 7 }
+    const ledger = { ...EMPTY_LEDGER, fault: () => 'disk full', owedMessages: () => 7 }
     expect(await readAll({ ledger })).toEqual({
       ojs_healthy: 1,
       ojs_ledger_writable: 0,
@@ -591,12 +591,15 @@ describe('metrics of the gateway itself', () => {
     })
   })
 
-  test('count at most 10,000 owed tokens', async () => {
-    const ledger = { ...EMPTY_LEDGER, owedTokens: (atMost: number) => Math.min(atMost, 1_000_000) }
+  test('count at most 10,000 owed job messages', async () => {
+    const ledger = {
+      ...EMPTY_LEDGER,
+      owedMessages: (atMost: number) => Math.min(atMost, 1_000_000),
+    }
     expect(await readAll({ ledger })).toMatchObject({ ojs_ledger_tokens_owed: 10_000 })
   })
 
-  test('show for how long tokens of a queue are stuck, and the longest time of the queues beyond 200', async () => {
+  test('show for how long job messages of a queue are stuck, and the longest time of the queues beyond 200', async () => {
     const names = Array.from({ length: 203 }, (_, i) => `q${i}`)
     const stuck = new Map(names.map((name, i) => [name, i === 201 ? 90_500 : i]))
     const { read } = open({ relay: { stuck: () => stuck } })

@@ -168,8 +168,8 @@ describe('tracing with a tracer provider', () => {
     spans.clear()
     await producer.enqueueBatch([{ type: 'other', options: { queue: `${queue}-2` } }])
     const batch = await spans.one(`${queue}-2 enqueue_batch`)
-    const [token] = await headersIn(`ojs.queue.${queue}-2`, 1, own.url)
-    expect(token?.['x-ojs-trace-id']).toBe(traceparentOf(batch.spanContext()))
+    const [jobMessage] = await headersIn(`ojs.queue.${queue}-2`, 1, own.url)
+    expect(jobMessage?.['x-ojs-trace-id']).toBe(traceparentOf(batch.spanContext()))
     await Promise.all([producer.close(), worker.stop()])
     await own.drop()
   })
@@ -208,8 +208,8 @@ describe('tracing with a tracer provider', () => {
     const batch = await spans.one(`${queue} enqueue_batch`)
     expect(batch.kind).toBe(SpanKind.PRODUCER)
     expect(batch.attributes['messaging.batch.message_count']).toBe(2)
-    const tokens = await headersIn(`ojs.queue.${queue}`, 2)
-    expect(tokens.map((headers) => headers['x-ojs-trace-id'])).toEqual([
+    const jobMessages = await headersIn(`ojs.queue.${queue}`, 2)
+    expect(jobMessages.map((headers) => headers['x-ojs-trace-id'])).toEqual([
       traceparentOf(batch.spanContext()),
       FOREIGN,
     ])
@@ -222,8 +222,8 @@ describe('tracing with a tracer provider', () => {
     const producer = await spans.one(`${queue} enqueue`)
     expect(producer.parentSpanContext?.spanId).toBe('b7ad6b7169203331')
     expect(body.job.meta).toEqual(meta)
-    const [token] = await headersIn(`ojs.queue.${queue}`, 1)
-    expect(token).toMatchObject({
+    const [jobMessage] = await headersIn(`ojs.queue.${queue}`, 1)
+    expect(jobMessage).toMatchObject({
       'x-ojs-trace-id': FOREIGN,
       'x-ojs-trace-state': 'vendor=own',
     })
@@ -282,8 +282,8 @@ describe('tracing without a tracer provider', () => {
     const { meta, id } = await fetchOne(gateway, queue)
     expect(meta).toEqual({ tenant: 'a', ...headers })
     await nack(gateway, id)
-    const [token] = await headersIn(`ojs.queue.${queue}`, 1)
-    expect(token).toMatchObject({
+    const [jobMessage] = await headersIn(`ojs.queue.${queue}`, 1)
+    expect(jobMessage).toMatchObject({
       'x-ojs-trace-id': FOREIGN,
       'x-ojs-trace-state': 'vendor=kept',
     })
@@ -293,8 +293,8 @@ describe('tracing without a tracer provider', () => {
   test('adds no trace context to a job without one', async () => {
     const queue = freshQueue()
     await gateway.push(queue)
-    const [token] = await headersIn(`ojs.queue.${queue}`, 1)
-    expect(token).not.toHaveProperty('x-ojs-trace-id')
+    const [jobMessage] = await headersIn(`ojs.queue.${queue}`, 1)
+    expect(jobMessage).not.toHaveProperty('x-ojs-trace-id')
     expect((await fetchOne(gateway, queue)).meta).toEqual({})
   })
 })

@@ -3,7 +3,7 @@ import type { PublishOutcome } from '../../src/broker/broker.ts'
 import type { LiveDelivery } from '../../src/broker/consume/delivery.ts'
 import type { ReportedOutcome } from '../../src/job/request.ts'
 import { AmqpLease, type LeaseDeps } from '../../src/worker/amqp-lease.ts'
-import type { TokenJob } from '../../src/worker/message-job.ts'
+import type { MessageJob } from '../../src/worker/message-job.ts'
 import { Reporter, type ReportOutcome } from '../../src/worker/reporter.ts'
 import type { FailedRun } from '../../src/worker/retry-message.ts'
 import { logger } from '../broker/harness.ts'
@@ -36,7 +36,7 @@ function open(
     giveBack: () => done.push('give-back'),
   } as unknown as LiveDelivery
   const job = { id: 'j', type: 't', attempt: 1 }
-  const token = { job, isKnown: true, maxAttempts: 3 } as unknown as TokenJob
+  const jobMessage = { job, isKnown: true, maxAttempts: 3 } as unknown as MessageJob
   const hear = (text: string) => {
     const event = JSON.parse(text)
     told.push(event)
@@ -53,7 +53,7 @@ function open(
     onOver: vi.fn(),
     ...given,
   }
-  const lease = new AmqpLease(deps, delivery, token, { attempt: 2, isRecorded })
+  const lease = new AmqpLease(deps, delivery, jobMessage, { attempt: 2, isRecorded })
   return { lease, done, events, told }
 }
 
@@ -63,7 +63,7 @@ function slowReport() {
   return { report: () => promise, answer: resolve }
 }
 
-test('AmqpLease does not settle a token whose end could not be reported, so that RabbitMQ redelivers it', async () => {
+test('AmqpLease does not settle a job message whose end could not be reported, so that RabbitMQ redelivers it', async () => {
   for (const end of ['complete', 'fail', 'expire'] as const) {
     const { lease, done } = open({ report: async () => 'given-up' })
     await lease.begin()
@@ -121,7 +121,7 @@ test('AmqpLease dead-letters a job whose failure is too large even when shortene
   expect([await lease.fail(FAILURE), heard, done]).toEqual(['settled', [], ['dead-letter']])
 })
 
-test("AmqpLease has the token's job with the attempt of the lease, and the producer's trace headers if they are texts", () => {
+test("AmqpLease has the job message's job with the attempt of the lease, and the producer's trace headers if they are texts", () => {
   const plain = open().lease
   expect(plain.job).toEqual({ id: 'j', type: 't', attempt: 2 })
   expect([plain.traceparent, plain.tracestate]).toEqual([undefined, undefined])
@@ -144,7 +144,7 @@ test('AmqpLease reports a completion with the time at which the handler began', 
   })
 })
 
-test('AmqpLease.expire reports expired and acknowledges the token', async () => {
+test('AmqpLease.expire reports expired and acknowledges the job message', async () => {
   const { lease, done, events } = open()
   expect([await lease.expire(), done, events]).toEqual(['settled', ['ack'], ['expired']])
 })
@@ -223,18 +223,18 @@ test('AmqpLease reports a start that is too large for a message without the job'
   expect(heard).toMatchObject([{ event: 'started' }])
 })
 
-test('AmqpLease gives the token back if its start cannot be reported', async () => {
+test('AmqpLease gives the job message back if its start cannot be reported', async () => {
   const { lease, done } = open({ report: async () => 'given-up' }, true)
   expect([await lease.begin(), done]).toEqual([false, ['give-back']])
 })
 
-test('AmqpLease reports released if its token was lost while its start was reported', async () => {
+test('AmqpLease reports released if its job message was lost while its start was reported', async () => {
   const { lease, events } = open({}, true, () => events.length === 0)
   expect([await lease.begin(), lease.isOver]).toEqual([false, true])
   expect(events).toEqual(['started', 'released'])
 })
 
-test('AmqpLease begins if its lost token was redelivered while its start was reported', async () => {
+test('AmqpLease begins if its lost job message was redelivered while its start was reported', async () => {
   const { report, answer } = slowReport()
   const { lease } = open({ report }, true, () => false)
   const begun = lease.begin()
@@ -262,7 +262,7 @@ test.each<[ReportedOutcome, string, boolean]>([
   },
 )
 
-test('AmqpLease.release gives the token back, and reports released only if the handler had begun', async () => {
+test('AmqpLease.release gives the job message back, and reports released only if the handler had begun', async () => {
   const idle = open()
   await idle.lease.release()
   expect([idle.done, idle.events]).toEqual([['give-back'], []])
@@ -272,7 +272,7 @@ test('AmqpLease.release gives the token back, and reports released only if the h
   expect([busy.done, busy.events]).toEqual([['give-back'], ['started', 'released']])
 })
 
-test('AmqpLease.cancel reports dropped and acknowledges the token', async () => {
+test('AmqpLease.cancel reports dropped and acknowledges the job message', async () => {
   const { lease, done, events } = open()
   await lease.cancel()
   expect([done, events, await lease.begin()]).toEqual([['ack'], ['dropped'], false])
@@ -282,7 +282,7 @@ test.each<[ReportOutcome, string[]]>([
   ['reported', ['ack']],
   ['given-up', []],
 ])(
-  'AmqpLease of a cancelled job keeps its token until the report is %s, then settles it by %j',
+  'AmqpLease of a cancelled job keeps its job message until the report is %s, then settles it by %j',
   async (told, ending) => {
     const { report, answer } = slowReport()
     const { lease, done } = open({ report })
@@ -296,7 +296,7 @@ test.each<[ReportOutcome, string[]]>([
   },
 )
 
-test('AmqpLease.cancel reports nothing if the token is lost with its channel, because it comes again', async () => {
+test('AmqpLease.cancel reports nothing if the job message is lost with its channel, because it comes again', async () => {
   const { lease, events } = open({}, false, () => false)
   await lease.cancel()
   expect([events, lease.isOver]).toEqual([[], true])

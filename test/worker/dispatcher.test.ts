@@ -12,7 +12,9 @@ import { deferred } from '../support/time/deferred.ts'
 
 const BODY = { specversion: '1.0', id: 'j', type: 't', args: [], timeout_ms: 0, max_attempts: 3 }
 
-/** A dispatcher whose claims no gateway answers. Records how tokens are settled and what is reported. */
+/**
+ * A dispatcher whose claims no gateway answers. Records how job messages are settled and what is reported.
+ */
 function open(more: object = {}, told: ReportOutcome = 'reported', given: Partial<LeaseDeps> = {}) {
   const settled: string[] = []
   const delivered: Lease[] = []
@@ -68,7 +70,7 @@ test.each([
   ['completed', 'ack'],
   ['failed', 'dead-letter'],
 ] as const)(
-  'the token of an attempt that has %s on this worker is settled again when redelivered, and not run',
+  'the job message of an attempt that has %s on this worker is settled again when redelivered, and not run',
   async (end, how) => {
     const { arrive, claim, delivered, settled } = open()
     arrive()
@@ -82,14 +84,14 @@ test.each([
   },
 )
 
-test('a copy of the token of an earlier attempt than the one that ran here is acknowledged, and not run', async () => {
+test('a copy of the job message of an earlier attempt than the one that ran here is acknowledged, and not run', async () => {
   const { arrive, claim, delivered, settled } = open()
   arrive(false, 2)
   await delivered[0]?.begin()
   await delivered[0]?.fail({ code: 'boom', type: 'Boom', message: 'm', retryable: false })
   arrive(false, 1)
   expect([settled, delivered.length]).toEqual([['dead-letter', 'ack'], 1])
-  // The token of a later attempt runs.
+  // The job message of a later attempt runs.
   arrive(false, 3)
   expect([delivered.length, claim.mock.calls]).toEqual([2, []])
 })
@@ -111,7 +113,7 @@ test.each([
   expect([reported, claim.mock.calls]).toEqual([before, []])
 })
 
-test('the next token of a running job is given back when its queue is paused', async () => {
+test('the next job message of a running job is given back when its queue is paused', async () => {
   const { arrive, delivered, dispatcher, settled } = open()
   arrive()
   const [lease] = delivered
@@ -126,7 +128,7 @@ test('the next token of a running job is given back when its queue is paused', a
   expect([settled, delivered.length]).toEqual([['given back', 'ack'], 1])
 })
 
-test('the next token of a running job is forgotten when its channel is lost', async () => {
+test('the next job message of a running job is forgotten when its channel is lost', async () => {
   const { arrive, delivered, dispatcher, settled } = open()
   arrive()
   await delivered[0]?.begin()
@@ -138,7 +140,7 @@ test('the next token of a running job is forgotten when its channel is lost', as
   expect(settled).toEqual(['given back'])
 })
 
-test('the next token of a running job is claimed when the job has completed', async () => {
+test('the next job message of a running job is claimed when the job has completed', async () => {
   const { arrive, claim, delivered } = open()
   arrive()
   const [lease] = delivered
@@ -162,7 +164,7 @@ test.each<[ReportOutcome, string[]]>([
   ['reported', ['ack']],
   ['given-up', []],
 ])(
-  'a job that is cancelled during its claim: with its drop %s, the token is settled by %j',
+  'a job that is cancelled during its claim: with its drop %s, the job message is settled by %j',
   async (told, endings) => {
     const { arrive, delivered, dispatcher, reported, settled } = open({}, told)
     arrive(true)

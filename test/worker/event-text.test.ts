@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { LiveDelivery } from '../../src/broker/consume/delivery.ts'
 import { failureOf } from '../../src/job/retry/failure.ts'
 import type { Deps } from '../../src/operations/deps.ts'
-import { Tokens } from '../../src/operations/job-messages/tracker.ts'
+import { JobMessages } from '../../src/operations/job-messages/tracker.ts'
 import { ack } from '../../src/operations/lease/ack.ts'
 import { parseJsonList } from '../../src/schemas/json/json-list.ts'
 import { parseReport, REPORT_EVENTS } from '../../src/schemas/requests/control.ts'
@@ -14,7 +14,7 @@ import {
   resultMember,
   startMember,
 } from '../../src/worker/event-text.ts'
-import type { TokenJob } from '../../src/worker/message-job.ts'
+import type { MessageJob } from '../../src/worker/message-job.ts'
 import { canBeHeld, shownMembers } from '../../src/worker/reported-job.ts'
 
 const nested = (levels: number): unknown => (levels === 0 ? 1 : [nested(levels - 1)])
@@ -33,8 +33,8 @@ function textOf(
   { properties = {}, isLeft = false }: { properties?: object; isLeft?: boolean } = {},
 ): string {
   const delivery = deliveryOf(content, properties)
-  const token = { isKnown: false, maxAttempts: 3 } as TokenJob
-  const shown = shownMembers(token, delivery, { event, beside: more, isLeft })
+  const jobMessage = { isKnown: false, maxAttempts: 3 } as MessageJob
+  const shown = shownMembers(jobMessage, delivery, { event, beside: more, isLeft })
   return eventText(0, delivery, 1, event, more + shown)
 }
 
@@ -59,7 +59,7 @@ const LARGEST = 1_048_574
 async function acknowledged(result: unknown) {
   const complete = async () => ({ id: 'j', state: 'completed', workerId: null })
   const deps = {
-    ...{ ledger: { complete }, clock: { now: () => 0 }, tokens: new Tokens() },
+    ...{ ledger: { complete }, clock: { now: () => 0 }, jobMessages: new JobMessages() },
     ...{ broker: { unpark: () => false }, events: { emit: () => {} } },
   }
   return await ack(deps as unknown as Deps, { job_id: 'j', result }, { requestId: 'req_1' })
@@ -202,7 +202,7 @@ describe('a large job in a failed event', () => {
     const text = textOf('failed', error, large(bytes), { isLeft })
     expect(text.includes('"job":{')).toBe(isShown)
     expect(read(text)).toMatchObject({ job_id: 'j', event: 'failed', error: { code: 'c' } })
-    expect(canBeHeld({ isKnown: false } as TokenJob, deliveryOf(large(bytes)))).toBe(
+    expect(canBeHeld({ isKnown: false } as MessageJob, deliveryOf(large(bytes)))).toBe(
       bytes <= 900_000,
     )
   })

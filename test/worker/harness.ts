@@ -1,7 +1,7 @@
 import type { ConsumeMessage } from 'amqplib'
 import { v7 } from 'uuid'
 import { afterEach } from 'vitest'
-import { tokenOf } from '../../src/broker/messages/job-message.ts'
+import { jobMessageOf } from '../../src/broker/messages/job-message.ts'
 import { createNames } from '../../src/broker/names.ts'
 import type { Handler } from '../../src/sdk/worker/execution.ts'
 import { NativeWorker, type NativeWorkerOptions } from '../../src/worker/index.ts'
@@ -165,10 +165,10 @@ export async function publishJob(
     ...envelope,
   }
   const job = { id, queue, type: body.type, maxAttempts: body.max_attempts }
-  const token = tokenOf(
+  const jobMessage = jobMessageOf(
     row({ ...job, envelope: JSON.stringify(body) }, { attempt: attempt - 1, generation }),
   )
-  admin.channel.publish('ojs.exchange.direct', queue, token.content, token.options)
+  admin.channel.publish('ojs.exchange.direct', queue, jobMessage.content, jobMessage.options)
   await admin.channel.waitForConfirms()
   return id
 }

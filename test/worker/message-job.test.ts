@@ -2,7 +2,7 @@ import type { ConsumeMessage } from 'amqplib'
 import { expect, test } from 'vitest'
 import type { ConsumerChannel } from '../../src/broker/consume/consumer-channel.ts'
 import { LiveDelivery } from '../../src/broker/consume/delivery.ts'
-import { retrySource, tokenJob } from '../../src/worker/message-job.ts'
+import { messageJob, retrySource } from '../../src/worker/message-job.ts'
 
 const ID = '019539a4-b68c-7def-8000-1a2b3c4d5e6f'
 const NOW = Date.parse('2026-02-12T10:30:00.000Z')
@@ -18,7 +18,7 @@ const BODY = {
 
 const REVERSED = Object.fromEntries(Object.entries(BODY).reverse())
 
-function token(body: object, headers: object = ENQUEUED, properties: object = {}) {
+function jobMessage(body: object, headers: object = ENQUEUED, properties: object = {}) {
   const raw = {
     content: Buffer.from(JSON.stringify(body)),
     fields: { redelivered: false },
@@ -26,15 +26,18 @@ function token(body: object, headers: object = ENQUEUED, properties: object = {}
   }
   const consumerChannel = { queue: 'q' } as ConsumerChannel
   const delivery = new LiveDelivery(consumerChannel, raw as unknown as ConsumeMessage, 1)
-  return { delivery, read: () => tokenJob(delivery, CONTEXT) }
+  return { delivery, read: () => messageJob(delivery, CONTEXT) }
 }
 
-test('tokenJob makes the job that FETCH would answer', () => {
+test('messageJob makes the job that FETCH would answer', () => {
   const body = { ...BODY, x_ojs_generation: 2, vendor: { kept: true }, meta: { a: 1 } }
   const headers = { ...ENQUEUED, 'x-ojs-attempt': 2, 'x-ojs-max-attempts': 5 }
   const failed = { 'x-ojs-error-code': 'boom', 'x-ojs-error-message': 'm' }
   const { x_ojs_generation: _, ...shown } = body
-  const { job, maxAttempts, expiresAt, envelope } = token(body, { ...headers, ...failed }).read()
+  const { job, maxAttempts, expiresAt, envelope } = jobMessage(body, {
+    ...headers,
+    ...failed,
+  }).read()
   expect(job).toEqual({
     ...shown,
     ...{ state: 'active', attempt: 2, max_attempts: 5, enqueued_at: ENQUEUED['x-ojs-enqueued-at'] },
@@ -63,8 +66,8 @@ test.each([
     false,
   ],
   ['a foreign producer, with retry_policy', { ...BODY, retry_policy: {} }, ENQUEUED, false],
-])('tokenJob tells whether a gateway knows the job of %s', (_, body, headers, isKnown) => {
-  const { job, ...read } = token(body, headers).read()
+])('messageJob tells whether a gateway knows the job of %s', (_, body, headers, isKnown) => {
+  const { job, ...read } = jobMessage(body, headers).read()
   expect(read.isKnown).toBe(isKnown)
   expect(job).toMatchObject({ id: ID, type: 'a', args: [1], queue: 'q', attempt: 1 })
   expect(read.maxAttempts).toBe(3)
@@ -73,36 +76,36 @@ test.each([
 test.each([
   ['a gateway', ENQUEUED],
   ['a foreign producer', {}],
-])('tokenJob reads the expiry of a job of %s', (_, headers) => {
+])('messageJob reads the expiry of a job of %s', (_, headers) => {
   const expires_at = '2026-02-12T11:00:00.000Z'
-  const { job, expiresAt } = token({ ...BODY, expires_at }, headers).read()
+  const { job, expiresAt } = jobMessage({ ...BODY, expires_at }, headers).read()
   expect([job['expires_at'], expiresAt]).toEqual([expires_at, NOW + 1_800_000])
-  expect(token(BODY, headers).read().expiresAt).toBeNull()
+  expect(jobMessage(BODY, headers).read().expiresAt).toBeNull()
 })
 
 test.each([
   [{ ...BODY, id: ID.replace('5e6f', 'ffff') }, 'differ'],
   [{ ...BODY, type: 7 }, "'type'"],
   [{ ...BODY, args: {} }, "'args'"],
-])('tokenJob throws for a body that is no valid job: %j', (body, why) => {
-  expect(token(body).read).toThrow(why)
+])('messageJob throws for a body that is no valid job: %j', (body, why) => {
+  expect(jobMessage(body).read).toThrow(why)
 })
 
-test('tokenJob accepts parent results of 32 levels within lists of lists from a gateway only', () => {
+test('messageJob accepts parent results of 32 levels within lists of lists from a gateway only', () => {
   // `{"result": …}` may nest 32 levels over HTTP, and one more in a report.
   const deep: unknown = JSON.parse(`${'['.repeat(32)}${']'.repeat(32)}`)
   const body = { ...BODY, parent_results: [[[deep]]] }
-  expect(token(body).read().job['parent_results']).toEqual([[[deep]]])
-  expect(token({ ...BODY, parent_results: [[[[deep]]]] }).read).toThrow('deeper')
-  expect(token(body, {}).read).toThrow('deeper')
+  expect(jobMessage(body).read().job['parent_results']).toEqual([[[deep]]])
+  expect(jobMessage({ ...BODY, parent_results: [[[[deep]]]] }).read).toThrow('deeper')
+  expect(jobMessage(body, {}).read).toThrow('deeper')
 })
 
-test('retrySource keeps priority, times and trace of the token and adds the failure', () => {
+test('retrySource keeps priority, times and trace of the job message and adds the failure', () => {
   const failure = { code: 'boom', type: 'Boom', message: 'm', retryable: true }
   const failed = { attempt: 1, failure, now: NOW }
   const carried = { 'x-ojs-trace-id': `00-${'4b'.repeat(16)}-${'a1'.repeat(8)}-01` }
   const source = (body: object, headers: object, properties = {}) => {
-    const { delivery, read } = token(body, headers, properties)
+    const { delivery, read } = jobMessage(body, headers, properties)
     return retrySource(delivery, read(), failed)
   }
   expect(source(BODY, { ...ENQUEUED, ...carried }, { priority: 7 })).toEqual({

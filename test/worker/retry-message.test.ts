@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import type { PublishOutcome } from '../../src/broker/broker.ts'
 import type { LiveDelivery } from '../../src/broker/consume/delivery.ts'
 import type { AmqpLink } from '../../src/worker/connection.ts'
-import type { TokenJob } from '../../src/worker/message-job.ts'
+import type { MessageJob } from '../../src/worker/message-job.ts'
 import { decideFailure } from '../../src/worker/retry-message.ts'
 
 const FAILURE = { code: 'boom', type: 'Boom', message: 'm', retryable: true }
@@ -54,13 +54,13 @@ function decide(
     ...{ id: 'j', queue: 'q', generation: 0, attempt, priority: 0, message: { properties: {} } },
     raw: { content: Buffer.alloc(bytes), properties: {} },
   } as unknown as LiveDelivery
-  const token = {
+  const jobMessage = {
     ...{ job: { id: 'j', type: 't', queue: 'q' }, maxAttempts: 3, isKnown },
     ...{ envelope: () => '{}', carry: () => null },
-  } as unknown as TokenJob
+  } as unknown as MessageJob
   const announced: number[] = []
   const onPublish = () => announced.push(sent.length)
-  const run = { delivery, token, attempt, failure: FAILURE, onPublish }
+  const run = { delivery, jobMessage, attempt, failure: FAILURE, onPublish }
   const decided = decideFailure(link, run, hasGateway)
   return decided.then((said) => ({ said, sent, announced }))
 }
@@ -68,17 +68,17 @@ function decide(
 const IN_RUNG = { decision: 'retry', rung_ms: expect.any(Number) }
 const LEFT = { decision: 'retry', rung_ms: null }
 
-test('decideFailure names the retry queue if RabbitMQ has confirmed the next token', async () => {
+test('decideFailure names the retry queue if RabbitMQ has confirmed the next job message', async () => {
   expect(await decide('confirmed')).toMatchObject({ said: IN_RUNG, sent: ['ojs.exchange.retry'] })
 })
 
-test('decideFailure calls onPublish before the next token is published, and not if none is', async () => {
+test('decideFailure calls onPublish before the next job message is published, and not if none is', async () => {
   expect(await decide('unknown')).toMatchObject({ announced: [0], sent: ['ojs.exchange.retry'] })
   expect((await decide('confirmed', { isRetryQueueReady: false })).announced).toEqual([])
 })
 
 test.each<PublishOutcome>(['nacked', 'returned', 'unknown', 'refused', 'forbidden'])(
-  'decideFailure leaves the retry to the gateway if the next token was %s',
+  'decideFailure leaves the retry to the gateway if the next job message was %s',
   async (outcome) => {
     expect((await decide(outcome)).said).toMatchObject(LEFT)
   },

@@ -50,7 +50,7 @@ const PRINTABLE_ASCII = /^[\x20-\x7e]*$/
 
 /** Replaces control characters and lone surrogates by spaces, and cuts to `maxBytes` of UTF-8. */
 export function cleanText(text: string, maxBytes = MAX_TEXT_BYTES): string {
-  // Fast path for nearly every text, at a third of the cost: this runs several times per token.
+  // Fast path for nearly every text, at a third of the cost: this runs several times per job message.
   if (text.length <= maxBytes && PRINTABLE_ASCII.test(text)) return text
   return cut(text.replace(/[\p{Cc}\p{Cs}]/gu, ' '), maxBytes)
 }

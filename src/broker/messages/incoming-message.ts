@@ -16,7 +16,7 @@ const GENERATION_MEMBER = '"x_ojs_generation"'
 const PRIORITY_MEMBER = '"priority"'
 
 /** What the gateway must know of a delivery before it handles the job. */
-export interface TokenFacts {
+export interface MessageFacts {
   id: string
   generation: number
   attempt: number
@@ -36,7 +36,7 @@ interface ForeignParts {
  * Never throws: values that are missing or of a wrong type have their default (seed 002 §6.2). `id` is empty
  * when neither the properties nor the body contain one.
  */
-export function factsOf(message: Message): TokenFacts {
+export function factsOf(message: Message): MessageFacts {
   const { content } = message
   const headers = headersIn(message)
   return {
@@ -148,7 +148,10 @@ function idInBody(content: Buffer): string {
   return textIn(membersIn(content)['id']) ?? ''
 }
 
-/** We splice our own generation in at the end of the body, so almost every token is read without parsing. */
+/**
+ * We splice our own generation in at the end of the body, so almost every job message is read without
+ * parsing.
+ */
 function generationIn(content: Buffer): number {
   const at = content.lastIndexOf(GENERATION_MEMBER)
   if (at === -1) return 0

@@ -14,13 +14,13 @@ import {
 
 const MAX_DATE_MS = 8.64e15
 
-export interface Token {
+export interface JobMessage {
   content: Buffer
   options: Options.Publish
 }
 
-/** Fields behind a token's properties: of a row, or of a delivery that failed in a native worker. */
-export type TokenSource = Pick<
+/** Fields behind a job message's properties: of a row, or of a delivery that failed in a native worker. */
+export type MessageSource = Pick<
   JobRow,
   | 'id'
   | 'type'
@@ -45,12 +45,12 @@ export type TokenSource = Pick<
  * priority as 4, above our 0. We do not send p + 4 for that, because native workers and every older broker
  * read 0–9 (seed 002 §6.1).
  */
-export function tokenOf(row: JobRow): Token {
+export function jobMessageOf(row: JobRow): JobMessage {
   return { content: contentOf(row), options: publishOptionsOf(row) }
 }
 
 /** Properties and headers only: a native worker republishes the body as it received it. */
-export function publishOptionsOf(source: TokenSource): Options.Publish {
+export function publishOptionsOf(source: MessageSource): Options.Publish {
   const { carry } = source
   const correlationId = carry?.correlationId ?? traceIdIn(carry ?? {})
   // Set only if a native publisher set it: "preserve all other original properties" (§8.3).
@@ -81,7 +81,7 @@ function contentOf(row: JobRow): Buffer {
   return Buffer.from(`${envelope.slice(0, -1)},"x_ojs_generation":${generation}}`)
 }
 
-function headersOf(row: TokenSource): HeaderTable {
+function headersOf(row: MessageSource): HeaderTable {
   const { carry } = row
   const headers: HeaderTable = carry?.headers ? restoreHeaders(carry.headers) : {}
   headers[OJS_HEADERS.queue] = row.queue
@@ -94,8 +94,8 @@ function headersOf(row: TokenSource): HeaderTable {
   return headers
 }
 
-/** A token causes the next attempt; the copy of a dead job names its last one (seed 002 §5.5). */
-function attemptOf({ state, attempt }: TokenSource): number {
+/** A job message causes the next attempt; the copy of a dead job names its last one (seed 002 §5.5). */
+function attemptOf({ state, attempt }: MessageSource): number {
   return state === 'discarded' ? Math.max(attempt, 1) : attempt + 1
 }
 

@@ -4,7 +4,7 @@ import { retryQueueKey } from '../../job/retry/backoff.ts'
 import type { Unusable } from '../broker.ts'
 import type { Names } from '../names.ts'
 import type { BrokerDeps } from '../options.ts'
-import { shortText, tokenOf } from './job-message.ts'
+import { jobMessageOf, shortText } from './job-message.ts'
 import type { ChannelGroup, Outgoing } from './outgoing-message.ts'
 
 /** As `outgoingOf`, with the time of `clock`. Null: it cannot be built, which is a bug, and was logged. */
@@ -56,7 +56,7 @@ function delayed(row: JobRow, exchange: string, wall: number): Outgoing {
   }
 }
 
-/** Addresses a message that is no job to where RabbitMQ puts the tokens that we reject. */
+/** Addresses a message that is no job to where RabbitMQ puts the job messages that we reject. */
 export function toDeadLetters({ id, queue, content }: Unusable, { exchange }: Names): Outgoing {
   // As sent: a return is matched by this id.
   const messageId = shortText(id)
@@ -86,7 +86,7 @@ function outgoing(
   retryQueueMs: number | null,
   group: ChannelGroup,
 ): Outgoing {
-  const { content, options } = tokenOf(row)
+  const { content, options } = jobMessageOf(row)
   return {
     id: row.id,
     queue: row.queue,

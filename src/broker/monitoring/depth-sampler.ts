@@ -6,7 +6,7 @@ import { lookFor } from '../topology/entity.ts'
 import type { DriftWatch } from './drift-watch.ts'
 
 const MAX_AGE_MS = 15_000
-/** Fewer missing tokens are explained by publishes in flight and by deliveries to native workers. */
+/** Fewer missing job messages are explained by publishes in flight and by deliveries to native workers. */
 const MIN_MISSING = 100
 const MISSING_SHARE = 0.1
 /** Most queues without jobs that a look asks about: only who consumes them matters (`drift-watch.ts`). */
@@ -20,7 +20,7 @@ export interface DepthSamplerDeps {
   available(queue: string): number
   /** Unsettled deliveries of this queue in this process. */
   held(queue: string): number
-  /** True when the queue is the one that received its tokens. Asked only when many are missing. */
+  /** True when the queue is the one that received its job messages. Asked only when many are missing. */
   isSame(scratch: ScratchChannel, queue: string): Promise<boolean>
   /** Gets the looks too. */
   drift: Pick<DriftWatch, 'isOfInterest' | 'note'>
@@ -28,14 +28,16 @@ export interface DepthSamplerDeps {
 }
 
 /**
- * Compares a queue's tokens with its rows (architecture §2, "Queue missing"). Far fewer tokens than available
- * jobs means that a native consumer acknowledges without reporting. If such a queue is lost, its jobs must
- * not simply be published again.
+ * Compares a queue's job messages with its rows (architecture §2, "Queue missing"). Far fewer job messages
+ * than available jobs means that a native consumer acknowledges without reporting. If such a queue is lost,
+ * its jobs must not simply be published again.
  */
 export class DepthSampler {
   readonly #deps: DepthSamplerDeps
   readonly #missing = new Map<string, { count: number; at: number }>()
-  /** Queues that did not exist: not looked for again before they have jobs. Each look would cost a channel. */
+  /**
+   * Queues that did not exist: not looked for again before they have jobs. Each look would cost a channel.
+   */
   readonly #absent = new Set<string>()
 
   constructor(deps: DepthSamplerDeps) {
@@ -47,13 +49,13 @@ export class DepthSampler {
     this.#absent.delete(queue)
   }
 
-  /** Jobs without a token, according to a recent enough sample; else 0. */
+  /** Jobs without a job message, according to a recent enough sample; else 0. */
   missing(queue: string): number {
     const sample = this.#missing.get(queue)
     return sample && this.#deps.now() - sample.at <= MAX_AGE_MS ? sample.count : 0
   }
 
-  /** Queues whose recent sample lacks tokens. */
+  /** Queues whose recent sample lacks job messages. */
   suspects(): { queue: string; missing: number }[] {
     return [...this.#missing.keys()]
       .map((queue) => ({ queue, missing: this.missing(queue) }))
@@ -93,7 +95,7 @@ export class DepthSampler {
     }
     await drift.note(queue, look)
     if (!isMuch) return
-    // A job that came or went during the request must not look like a missing token.
+    // A job that came or went during the request must not look like a missing job message.
     const rows = Math.min(before, available(queue))
     const count = rows - ready - held(queue)
     const isMany = count > Math.max(MIN_MISSING, rows * MISSING_SHARE)

@@ -15,7 +15,7 @@ export interface QueueIdentitiesDeps {
   connection: Connection
   names: Names
   logger: Logger
-  hooks: Pick<BrokerHooks, 'identityOf' | 'onMarked' | 'hasTokens'>
+  hooks: Pick<BrokerHooks, 'identityOf' | 'onMarked' | 'hasMessages'>
   /** The queues that were checked on the present connection. */
   readyQueues(): Iterable<string>
   options: Pick<BrokerOptions, 'declare'>
@@ -24,10 +24,10 @@ export interface QueueIdentitiesDeps {
 }
 
 /**
- * Tells whether a job queue is still the one that received our tokens. If a queue was deleted, or lost with
- * the broker's data, and a native worker declares it anew before us, it looks as if it had been there all the
- * time. So each queue gets an identity: a durable exchange that nobody publishes to, bound to the queue.
- * RabbitMQ deletes it with its last binding, which goes with the queue.
+ * Tells whether a job queue is still the one that received our job messages. If a queue was deleted, or lost
+ * with the broker's data, and a native worker declares it anew before us, it looks as if it had been there
+ * all the time. So each queue gets an identity: a durable exchange that nobody publishes to, bound to the
+ * queue. RabbitMQ deletes it with its last binding, which goes with the queue.
  *
  * A queue imported from exported definitions is also another, empty queue, but comes with its identity. What
  * the import lacks is the origin, an internal exchange, which RabbitMQ leaves out of an export. A identity
@@ -77,7 +77,7 @@ export class QueueIdentities {
   async #markOrCheck(scratch: ScratchChannel, queue: string): Promise<void> {
     const { hooks, onGone } = this.#deps
     const identity = hooks.identityOf(queue)
-    if (identity !== null && hooks.hasTokens(queue) && !(await this.isSame(scratch, queue))) {
+    if (identity !== null && hooks.hasMessages(queue) && !(await this.isSame(scratch, queue))) {
       onGone(queue)
     } else if (identity === null || !isExported(identity))
       await this.#mark(scratch, queue, identity)
@@ -119,7 +119,7 @@ export class QueueIdentities {
       if (kind === 'not-found') this.#unmarkable.add(queue)
       // Without a binding the identity would never delete itself.
       await this.#delete(scratch, identity)
-      if (kind === 'not-found' && hooks.hasTokens(queue)) onGone(queue)
+      if (kind === 'not-found' && hooks.hasMessages(queue)) onGone(queue)
     }
   }
 

@@ -81,7 +81,7 @@ export class QueueWatch {
     this.#sampler.noteMissing(queue)
   }
 
-  /** Jobs without a token, according to a recent enough sample; else 0. */
+  /** Jobs without a job message, according to a recent enough sample; else 0. */
   missing(queue: string): number {
     return this.#sampler.missing(queue)
   }

@@ -23,7 +23,7 @@ export interface DeclarerDeps extends EntityDeps {
   options: Pick<BrokerOptions, 'declare' | 'queues' | 'maxQueues'>
   hooks: Pick<BrokerHooks, 'onQueueMissing' | 'recordedQueues'>
   logger: Logger
-  /** True when the existing queue is the one that received our tokens (`queue-identity.ts`). */
+  /** True when the existing queue is the one that received our job messages (`queue-identity.ts`). */
   isSame?(scratch: ScratchChannel, queue: string): Promise<boolean>
   /**
    * Handles queues that RabbitMQ lost in a crash (`leaderless-queues.ts`). Absent: another process does that.
@@ -317,8 +317,8 @@ export class Declarer {
   /**
    * Decides by the job queue whether anything may be declared. If the job queue is gone, its jobs get new
    * outbox nonces, committed before the declare: a job published between the declare and that commit would
-   * otherwise look as if its token had been in the lost queue. `go-on`: the queue exists, or may be declared
-   * now.
+   * otherwise look as if its job message had been in the lost queue. `go-on`: the queue exists, or may be
+   * declared now.
    */
   async #prepareDeclare(scratch: ScratchChannel, queue: string): Promise<'go-on' | Refusal> {
     const jobQueue = { entity: 'queue' as const, name: this.#deps.names.jobQueue(queue) }
@@ -370,8 +370,8 @@ export class Declarer {
    * has no consumers after a wait.
    *
    * RabbitMQ 4 first cancels the consumers of a deleted quorum queue and forgets the queue later. A check in
-   * between still finds it; the declare that follows would create a new one, and the loss of the tokens would
-   * go unhandled.
+   * between still finds it; the declare that follows would create a new one, and the loss of the job messages
+   * would go unhandled.
    */
   async #find(
     scratch: ScratchChannel,

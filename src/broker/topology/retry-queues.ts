@@ -20,7 +20,8 @@ const REFUSED_MS = 60_000
 /** The same when the broker could not be asked; also how soon a known retry queue is checked again. */
 const RETRY_MS = 5_000
 /**
- * How long a retry queue that may lack a leader gets no token. After that, one retry shows whether it does.
+ * How long a retry queue that may lack a leader gets no job message. After that, one retry shows whether it
+ * does.
  */
 const DOUBT_MS = 600_000
 /** Interval of the check for deleted retry queues: otherwise only a returned publish would reveal one. */
@@ -74,7 +75,7 @@ export interface RetryQueuesDeps {
  */
 export class RetryQueues {
   readonly #deps: RetryQueuesDeps
-  /** Recorded or declared earlier: tokens may wait in them. */
+  /** Recorded or declared earlier: job messages may wait in them. */
   readonly #known = new Map<string, RetryQueue>()
   /** About to be declared; they count against the limits too. */
   readonly #starting = new Map<string, RetryQueue>()
@@ -173,8 +174,8 @@ export class RetryQueues {
   }
 
   /**
-   * Checks that the known retry queues still exist, including those that are unusable for now, because tokens
-   * may wait in them. Never rejects.
+   * Checks that the known retry queues still exist, including those that are unusable for now, because job
+   * messages may wait in them. Never rejects.
    */
   async patrol(): Promise<void> {
     if (this.#isPatrolling || !this.#deps.connection.isUp) return
@@ -255,7 +256,10 @@ export class RetryQueues {
     return this.#declare(scratch, entity, key, retryQueue)
   }
 
-  /** The retry queue's tokens are lost: the ledger takes their jobs back before anything new can go there. */
+  /**
+   * The retry queue's job messages are lost: the ledger takes their jobs back before anything new can go
+   * there.
+   */
   async #noteMissing(key: string, retryQueue: RetryQueue): Promise<void> {
     if (!this.#known.has(key)) return
     this.#deps.logger.warn(
@@ -333,7 +337,7 @@ export class RetryQueues {
 
   /**
    * Takes over recorded retry queues, each once per connection: a retry queue recorded in an earlier run, or
-   * by a native worker's report, may be gone with its tokens. Returns the new ones.
+   * by a native worker's report, may be gone with its job messages. Returns the new ones.
    */
   #readRecords(): RetryQueue[] {
     const { connection, hooks } = this.#deps

@@ -36,7 +36,7 @@ export function checkExpression(expression: string, field: string): void {
 
 function mistakeIn(expression: string): string | null {
   if (expression.length > MAX_LENGTH) return `it is longer than ${MAX_LENGTH} characters`
-  const tokens = tokensOf(expression)
+  const tokens = jobMessagesOf(expression)
   // OJS's documents mention `@every`, so the client gets a message of its own about it (ojs-digest §7.2).
   if (tokens[0]?.toLowerCase() === '@every') return "'@every' is not supported"
   if (tokens.length === 1 && tokens[0]?.startsWith('@')) {
@@ -91,7 +91,7 @@ function asWritten(message: string): string {
 
 /** The pattern of a checked expression. Each takes a hundred kilobytes, and 30 µs to make. */
 export const patternOf = memo(64, (expression: string): Pattern => {
-  const cron = new Cron(tokensOf(expression).join(' '), {
+  const cron = new Cron(jobMessagesOf(expression).join(' '), {
     mode: '5-or-6-parts',
     utcOffset: 0,
     paused: true,
@@ -107,11 +107,11 @@ export const patternOf = memo(64, (expression: string): Pattern => {
  * days.
  */
 function areBothDaysRestricted(expression: string): boolean {
-  const tokens = tokensOf(expression)
+  const tokens = jobMessagesOf(expression)
   const [dayOfMonth = '*', , dayOfWeek = '*'] = tokens.slice(-3)
   return !dayOfMonth.startsWith('*') && !dayOfWeek.startsWith('*')
 }
 
-function tokensOf(expression: string): string[] {
+function jobMessagesOf(expression: string): string[] {
   return expression.split(/\s+/).filter((token) => token !== '')
 }

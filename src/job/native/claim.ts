@@ -1,27 +1,27 @@
-import { type ArrivingToken, isCurrent, isWaitingWithNative } from '../arrival.ts'
+import { type ArrivingMessage, isCurrent, isWaitingWithNative } from '../arrival.ts'
 import { allowedAttempts, isExpired, isLeaseLive, isTerminal, type JobRow } from '../job.ts'
 
-/** A redelivered token that a native worker holds (architecture §5, `ojs.control.claim`). */
-export interface NativeToken extends ArrivingToken {
+/** A redelivered job message that a native worker holds (architecture §5, `ojs.control.claim`). */
+export interface NativeMessage extends ArrivingMessage {
   workerId: string
 }
 
 export interface NativeClaimContext {
   now: number
   wall: number
-  /** True for an unknown id that was cancelled before its token came. */
+  /** True for an unknown id that was cancelled before its job message came. */
   isTombstoned: boolean
   /** True when this gateway holds the delivery behind the row's lease. */
   isHeldHere: boolean
 }
 
 /**
- * What the worker shall do with the token.
+ * What the worker shall do with the job message.
  *
  * - `run`: run the job as attempt `attempt`.
- * - `drop`: acknowledge. `handOver`: first make the ledger the lease's only holder, because the token that
- *   the worker is about to acknowledge is the one behind the lease. `isOver`: the job has ended, so its token
- *   is back with this acknowledgement.
+ * - `drop`: acknowledge. `handOver`: first make the ledger the lease's only holder, because the job message
+ *   that the worker is about to acknowledge is the one behind the lease. `isOver`: the job has ended, so its
+ *   job message is back with this acknowledgement.
  * - `discard`: `basic.nack requeue=false`.
  */
 export type NativeClaimDecision =
@@ -43,31 +43,31 @@ type Fate = Pick<
 >
 
 /**
- * Decides whether a native worker may run this token: the arrival table for native workers. Changes nothing:
- * the worker's `started` event counts the attempt.
+ * Decides whether a native worker may run this job message: the arrival table for native workers. Changes
+ * nothing: the worker's `started` event counts the attempt.
  */
 export function decideNativeClaim(
-  token: NativeToken,
+  jobMessage: NativeMessage,
   row: Fate | null,
   context: NativeClaimContext,
 ): NativeClaimDecision {
   if (row === null) {
-    return context.isTombstoned ? DROP : { decision: 'run', attempt: token.attempt }
+    return context.isTombstoned ? DROP : { decision: 'run', attempt: jobMessage.attempt }
   }
-  if (token.generation < row.generation) return DROP
-  // The copy in the DLX queue is still owed: this token's nack makes it, whatever its attempt.
+  if (jobMessage.generation < row.generation) return DROP
+  // The copy in the DLX queue is still owed: this job message's nack makes it, whatever its attempt.
   if (row.state === 'discarded' && !row.deadLetterCopied) return { decision: 'discard' }
   if (isTerminal(row.state)) return { ...DROP, isOver: true }
   if (row.state === 'pending') return DROP
-  if (isCurrent(token, row)) return decideCurrent(token, row, context)
-  return token.attempt < row.attempt ? DROP : decideNext(token, row, context)
+  if (isCurrent(jobMessage, row)) return decideCurrent(jobMessage, row, context)
+  return jobMessage.attempt < row.attempt ? DROP : decideNext(jobMessage, row, context)
 }
 
 const DROP = { decision: 'drop', handOver: false, isOver: false } as const
 
-/** A token of the attempt that the row has counted: the worker that had it has lost the delivery. */
+/** A job message of the attempt that the row has counted: the worker that had it has lost the delivery. */
 function decideCurrent(
-  { workerId }: NativeToken,
+  { workerId }: NativeMessage,
   row: Fate,
   context: NativeClaimContext,
 ): NativeClaimDecision {
@@ -79,14 +79,14 @@ function decideCurrent(
   return mayRun ? runOrDiscard(row, row.attempt + 1, context) : DROP
 }
 
-/** A token of an attempt that the row has not counted yet. */
+/** A job message of an attempt that the row has not counted yet. */
 function decideNext(
-  { attempt }: NativeToken,
+  { attempt }: NativeMessage,
   row: Fate,
   context: NativeClaimContext,
 ): NativeClaimDecision {
   const isLeasedHere = row.state === 'active' && row.holder !== 'native'
-  // The job runs under a live lease; its next transition publishes a new token.
+  // The job runs under a live lease; its next transition publishes a new job message.
   if (isLeasedHere && isLeaseLive(row, context.now)) return DROP
   return runOrDiscard(row, attempt, context)
 }

@@ -44,12 +44,17 @@ export interface ReportedEvent {
 /** What the event says, with texts already bounded in size (`job/retry/failure.ts`). */
 export type Said =
   | { event: 'started' }
-  /** The worker acknowledged the token without a run, or after a cancelled one: only the token is back. */
+  /**
+   * The worker acknowledged the job message without a run, or after a cancelled one: only the job message is
+   * back.
+   */
   | { event: 'dropped' }
-  /** No attempt was made: the token came after the job's `expires_at`. */
+  /** No attempt was made: the job message came after the job's `expires_at`. */
   | { event: 'expired' }
-  /** The worker gives the delivery back: the attempt does not count. `tokenAttempt`: the token's own. */
-  | { event: 'released'; tokenAttempt: number }
+  /**
+   * The worker gives the delivery back: the attempt does not count. `messageAttempt`: the job message's own.
+   */
+  | { event: 'released'; messageAttempt: number }
   /** `elapsedMs`: run time by the worker's clock, if it reported the start time as well. */
   | { event: 'completed'; result: string | null; elapsedMs?: number }
   | { event: 'failed'; failure: Failure; outcome: Outcome | null }
@@ -89,7 +94,7 @@ export type Refusal = 'other_queue' | 'leased_elsewhere'
 
 /**
  * The event with an attempt that the job may have. No report may use up attempts that nobody made: one beyond
- * the last is taken for the last. A job that was adopted from a token with such a number may have that.
+ * the last is taken for the last. A job that was adopted from a job message with such a number may have that.
  */
 export function boundAttempt(
   event: ReportedEvent,
@@ -140,9 +145,9 @@ function late({ attempt, said }: ReportedEvent, row: Fate): Decision {
 }
 
 /**
- * True when the expired token was the one that the job waited for, or the one that a native worker had. The
- * worker has acknowledged it, so the job is over whatever the gateway's clock says. Not for an active job:
- * the worker that runs it goes on.
+ * True when the expired job message was the one that the job waited for, or the one that a native worker had.
+ * The worker has acknowledged it, so the job is over whatever the gateway's clock says. Not for an active
+ * job: the worker that runs it goes on.
  */
 function mayExpire({ attempt }: ReportedEvent, row: Fate): boolean {
   if (row.expiresAt === null || row.state === 'active' || isTerminal(row.state)) return false
@@ -151,8 +156,8 @@ function mayExpire({ attempt }: ReportedEvent, row: Fate): boolean {
 
 /**
  * True when the reporting worker still has the lease. Holder `gateway`: another worker has got the job from
- * this gateway since. Holder `ledger` is allowed: the released token may have reached this gateway before the
- * report did, and the gateway then handed the lease over to the ledger.
+ * this gateway since. Holder `ledger` is allowed: the released job message may have reached this gateway
+ * before the report did, and the gateway then handed the lease over to the ledger.
  */
 function mayRelease({ attempt, workerId }: ReportedEvent, row: Fate): boolean {
   if (row.state !== 'active' || attempt !== row.attempt || workerId !== row.workerId) return false
@@ -190,8 +195,9 @@ export type FailurePlan =
 
 /**
  * Follows the worker's own decision if it made one: the worker has the delivery, and has published the next
- * token if it names a retry queue. Otherwise decides by the job's policy: the worker then only acknowledges,
- * so the ledger owes the next token (when it is due) or the copy in the DLX queue. `row` runs the attempt.
+ * job message if it names a retry queue. Otherwise decides by the job's policy: the worker then only
+ * acknowledges, so the ledger owes the next job message (when it is due) or the copy in the DLX queue. `row`
+ * runs the attempt.
  */
 export function planFailure(
   row: JobRow,
@@ -201,7 +207,7 @@ export function planFailure(
   const { now, random } = context
   const policy = retryPolicyOf(row)
   const retry = outcome?.decision === 'retry' ? outcome : null
-  // A token in a retry queue is there, whatever the row says: it is judged when it arrives.
+  // A job message in a retry queue is there, whatever the row says: it is judged when it arrives.
   if (retry !== null && (retry.rung_ms != null || row.attempt < allowedAttempts(row))) {
     const delayMs = boundDelay(retry, policy)
     return { to: 'retryable', dueAt: now + delayMs, delayMs, retryQueueMs: retry.rung_ms ?? null }

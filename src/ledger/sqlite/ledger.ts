@@ -7,9 +7,9 @@ import type { EnqueueTerms, Inserted, InsertedAll } from '../enqueued.ts'
 import type {
   Beat,
   Cancelled,
+  ClaimedMessage,
   ClaimResult,
   ClaimTerms,
-  ClaimToken,
   Completion,
   Expired,
   ExtendedLease,
@@ -31,8 +31,8 @@ import type {
 } from '../ledger.ts'
 import type {
   BeatResult,
+  DeadMessage,
   DeadOutcome,
-  DeadToken,
   NativeBeat,
   ReportResult,
   ReportTerms,
@@ -49,11 +49,11 @@ import { SqlitePauses } from './state/pauses.ts'
 import type { TrafficMinutes } from './state/queue-traffic.ts'
 import type { Recount } from './state/state-counter.ts'
 import { openStore, type Store } from './state/store.ts'
-import { cancelledTokens } from './state/tombstones.ts'
+import { cancelledMessages } from './state/tombstones.ts'
 import { SqliteUnwrittenQueues } from './state/unwritten-queues.ts'
 import { WorkflowBook } from './state/workflow-counts.ts'
 import { cancelAny, cancelJob } from './writes/cancel.ts'
-import { claimToken } from './writes/claim.ts'
+import { claimedMessage } from './writes/claim.ts'
 import { Confirms } from './writes/confirms.ts'
 import { SqliteCron } from './writes/cron.ts'
 import { deadLetters, deleteDeadLetter, discardDead, revive } from './writes/dead-letters.ts'
@@ -185,11 +185,13 @@ export class SqliteLedger implements Ledger {
     return this.#access.read(() => nextDue(this.#store))
   }
 
-  claim(tokens: readonly ClaimToken[], terms: ClaimTerms): Promise<ClaimResult[]> {
+  claim(jobMessages: readonly ClaimedMessage[], terms: ClaimTerms): Promise<ClaimResult[]> {
     return this.#access.write((protect) => {
-      if (tokens.length > 1) protect()
-      return tokens.map((token) => claimToken(this.#store, token, terms, protect))
-    }, tokens.length)
+      if (jobMessages.length > 1) protect()
+      return jobMessages.map((jobMessage) =>
+        claimedMessage(this.#store, jobMessage, terms, protect),
+      )
+    }, jobMessages.length)
   }
 
   release(id: string, fence: ReleaseFence): Promise<JobRow | 'stale'> {
@@ -226,8 +228,8 @@ export class SqliteLedger implements Ledger {
     return expireDue(this.#access, this.#store, terms)
   }
 
-  discardDead(token: DeadToken, terms: { now: number; wall: number }): Promise<DeadOutcome> {
-    return this.#access.writeMany(1, () => discardDead(this.#store, token, terms))
+  discardDead(jobMessage: DeadMessage, terms: { now: number; wall: number }): Promise<DeadOutcome> {
+    return this.#access.writeMany(1, () => discardDead(this.#store, jobMessage, terms))
   }
 
   deadLetters(query: DeadLetterQuery): { jobs: JobRow[]; total: number } {
@@ -308,7 +310,7 @@ export class SqliteLedger implements Ledger {
   }
 
   tombstones(queues: readonly string[], limit: number): ReturnType<Ledger['tombstones']> {
-    return this.#access.read(() => cancelledTokens(this.#store, queues, limit))
+    return this.#access.read(() => cancelledMessages(this.#store, queues, limit))
   }
 
   async rearm(queue: string, now: number): Promise<number> {
@@ -317,9 +319,9 @@ export class SqliteLedger implements Ledger {
     return rearmed
   }
 
-  tokenReturned(id: string, generation: number, attempt: number | null = null): void {
-    const { tokenReturned } = this.#store.statements
-    this.#access.writeLazily(() => tokenReturned.run(id, generation, attempt))
+  messageReturned(id: string, generation: number, attempt: number | null = null): void {
+    const { messageReturned } = this.#store.statements
+    this.#access.writeLazily(() => messageReturned.run(id, generation, attempt))
   }
 
   extendLeases(now: number): Promise<number> {
@@ -338,8 +340,8 @@ export class SqliteLedger implements Ledger {
     return this.#confirms.has(outbox)
   }
 
-  owedTokens(atMost: number): number {
-    return this.#access.read(() => onlyRow(this.#store.statements.owedTokens.get(atMost)).count)
+  owedMessages(atMost: number): number {
+    return this.#access.read(() => onlyRow(this.#store.statements.owedMessages.get(atMost)).count)
   }
 
   find(id: string): JobRow | null {

@@ -30,7 +30,7 @@ export async function diedInBroker(deps: Deps, letter: DeadLetter): Promise<void
   if (isOfAnother(deps, letter)) return
   const terms = { now: deps.clock.now(), wall: deps.clock.wall() }
   const told: { death?: Death } = {}
-  const token = {
+  const jobMessage = {
     id: letter.id,
     queue: letter.queue,
     generation: letter.generation,
@@ -46,7 +46,7 @@ export async function diedInBroker(deps: Deps, letter: DeadLetter): Promise<void
     adopt: () => adoptedJob(deps, letter),
     reportedError: () => reportedError(letter.message.headers),
   }
-  const result = await deps.ledger.discardDead(token, terms)
+  const result = await deps.ledger.discardDead(jobMessage, terms)
   // A malformed message was counted when it was refused; the operator finds it in the DLX queue.
   if (result.outcome !== 'discarded' || told.death === undefined) return
   // A delivery may have been parked until this row changes.
@@ -95,8 +95,8 @@ function deathRecord(row: JobRow, letter: DeadLetter, death: Death, now: number)
 
 /**
  * The error record when `errors` already has the attempt. If it was the last allowed attempt, its own error
- * is why the job ended, as when a FETCH meets such a token. If attempts were left, the reason is `failure`:
- * what took the token away.
+ * is why the job ended, as when a FETCH meets such a job message. If attempts were left, the reason is
+ * `failure`: what took the job message away.
  */
 function recordedBefore(row: JobRow, failure: Failure): Pick<JobRow, 'error' | 'errors'> {
   const { attempt, error, errors } = row
@@ -104,7 +104,9 @@ function recordedBefore(row: JobRow, failure: Failure): Pick<JobRow, 'error' | '
   return { errors, error: wasLast ? error : JSON.stringify(failure) }
 }
 
-/** `errors` plus the attempts that were never reported; the token's headers describe the last of them. */
+/**
+ * `errors` plus the attempts that were never reported; the job message's headers describe the last of them.
+ */
 function errorsBefore(row: JobRow, letter: DeadLetter, now: number): string | null {
   const skipped = between(row.attempt, letter.attempt)
   return recordSkipped(row, skipped, reportedError(letter.message.headers), now).errors

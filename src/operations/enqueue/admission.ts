@@ -13,8 +13,8 @@ interface Enqueueing {
 
 /**
  * Runs `work`, which stores and publishes `jobs`, one after another with requests that it collides with. A
- * job whose token is not confirmed may yet be withdrawn. Until that is decided, no other request is told
- * "already exists" because of its id or unique key, and no job replaces it: a client that repeats a PUSH
+ * job whose job message is not confirmed may yet be withdrawn. Until that is decided, no other request is
+ * told "already exists" because of its id or unique key, and no job replaces it: a client that repeats a PUSH
  * whose answer is late would take that for the answer. So `work` returns `unsettled` when it meets such a
  * job, and runs again when that job is confirmed or withdrawn. Requests cannot deadlock: while one waits,
  * none of its own jobs is listed as unconfirmed, and chosen ids are looked up before jobs are listed.

@@ -18,8 +18,8 @@ import {
   isFailure,
   noteWithdrawal,
   type Sent,
+  sendJobMessage,
   sendRefusal,
-  sendToken,
 } from '../job-messages/send.ts'
 import { requirePublishing } from '../require-broker.ts'
 import { briefly } from '../workers/broadcasts.ts'
@@ -39,9 +39,9 @@ export interface PushedBatch {
 
 /**
  * PUSH batch (seed 001 §7.2, §9.2): enqueues all of the jobs or none. Stores them in one transaction and
- * publishes their tokens in parallel. Tokens that are delivered to this gateway before every confirm is in
- * are parked, so that the batch becomes claimable in one step (architecture §2). Throws what PUSH throws,
- * with `details.index` when one job is the cause.
+ * publishes their job messages in parallel. Job messages that are delivered to this gateway before every
+ * confirm is in are parked, so that the batch becomes claimable in one step (architecture §2). Throws what
+ * PUSH throws, with `details.index` when one job is the cause.
  */
 export async function pushBatch(
   deps: Deps,
@@ -249,14 +249,14 @@ function newBatchJob(
 
 /** Stages the batch; returns its ids but for those staged by another batch, which the insert will refuse. */
 function stage(deps: Deps, jobs: readonly NewJob[]): string[] {
-  const ids = jobs.map((job) => job.id).filter((id) => !deps.tokens.staging.has(id))
-  for (const id of ids) deps.tokens.staging.add(id)
+  const ids = jobs.map((job) => job.id).filter((id) => !deps.jobMessages.staging.has(id))
+  for (const id of ids) deps.jobMessages.staging.add(id)
   return ids
 }
 
 function unstage(deps: Deps, ids: readonly string[]): void {
   for (const id of ids) {
-    deps.tokens.staging.delete(id)
+    deps.jobMessages.staging.delete(id)
     deps.broker.unpark(id)
   }
 }
@@ -264,7 +264,7 @@ function unstage(deps: Deps, ids: readonly string[]): void {
 interface Terms {
   /**
    * True: the batch replaced jobs, which cannot be undone. It is not withdrawn then, and the outbox goes on
-   * owing the tokens that failed.
+   * owing the job messages that failed.
    */
   isFinal: boolean
   /** The idempotency key of the request. */
@@ -274,8 +274,8 @@ interface Terms {
 }
 
 /**
- * Publishes all tokens; withdraws the whole batch and throws when one publish fails. Returns false when
- * tokens stay owed (`isFinal`).
+ * Publishes all job messages; withdraws the whole batch and throws when one publish fails. Returns false when
+ * job messages stay owed (`isFinal`).
  */
 async function publishAll(
   deps: Deps,
@@ -283,7 +283,7 @@ async function publishAll(
   { isFinal, key, placeOf }: Terms,
 ): Promise<boolean> {
   const owed = rows.filter((row) => row.state === 'available' && row.outbox !== null)
-  const sent = await Promise.all(owed.map((row) => sendToken(deps, row)))
+  const sent = await Promise.all(owed.map((row) => sendJobMessage(deps, row)))
   // A message that is too large closes the channel, and other publishes on it end as `unknown`. Report the
   // message that is too large: it is the cause, and a retry of the batch would not help.
   const refused =
@@ -317,9 +317,9 @@ async function withdrawAll(
     if (isWithdrawn) deps.events.drop(id)
     const publish = sentById.get(id)
     if (publish) noteWithdrawal(deps, publish, isWithdrawn)
-    // Nothing was published for it. If it is a schedule that came due meanwhile, its row says that a token
-    // is out; but the relay does not publish staged jobs, so no token can come back.
-    else deps.ledger.tokenReturned(id, generation)
+    // Nothing was published for it. If it is a schedule that came due meanwhile, its row says that a job
+    // message is out; but the relay does not publish staged jobs, so no job message can come back.
+    else deps.ledger.messageReturned(id, generation)
   }
   return started
 }

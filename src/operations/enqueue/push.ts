@@ -17,8 +17,8 @@ import {
   leaveToRelay,
   noteWithdrawal,
   type Sent,
+  sendJobMessage,
   sendRefusal,
-  sendToken,
 } from '../job-messages/send.ts'
 import { requireNotPaused } from '../queues/pause.ts'
 import { requirePublishing } from '../require-broker.ts'
@@ -39,9 +39,9 @@ export interface Pushed {
 }
 
 /**
- * PUSH (seed 001 §7.1, seed 002 §5.1): stores the job, publishes its token, and resolves only after
- * RabbitMQ has confirmed the token. Throws `OjsError`: 400 for an invalid job or `args` that do not match
- * the job's schema, 409 when the id or the unique key is taken, 413, 422 unsupported, 429 queue full,
+ * PUSH (seed 001 §7.1, seed 002 §5.1): stores the job, publishes its job message, and resolves only after
+ * RabbitMQ has confirmed the job message. Throws `OjsError`: 400 for an invalid job or `args` that do not
+ * match the job's schema, 409 when the id or the unique key is taken, 413, 422 unsupported, 429 queue full,
  * 503 when RabbitMQ or the ledger cannot take the job (the job is then not kept).
  */
 export function push(deps: Deps, body: unknown, context: RequestContext): Promise<Pushed> {
@@ -98,18 +98,18 @@ async function store(
 
 /**
  * How many waiting writes the ledger commits at once instead of waiting for the end of the event loop
- * turn. With an early commit RabbitMQ works on the first tokens while Node still reads the requests behind
- * them; otherwise one turn would store the jobs of all clients, and then all would wait for RabbitMQ
- * (bench/HISTORY.md). While RabbitMQ has more than `FEW` tokens to confirm, it is busy enough: then as many
- * writes have to wait first. A job that owes no token never hastens a commit.
+ * turn. With an early commit RabbitMQ works on the first job messages while Node still reads the requests
+ * behind them; otherwise one turn would store the jobs of all clients, and then all would wait for RabbitMQ
+ * (bench/HISTORY.md). While RabbitMQ has more than `FEW` job messages to confirm, it is busy enough: then as
+ * many writes have to wait first. A job that owes no job message never hastens a commit.
  */
 function enoughFor({ broker }: Deps, { start }: NewJob): number {
   return start.state === 'available' ? Math.max(FEW, broker.publishing) : Number.POSITIVE_INFINITY
 }
 
 /**
- * Publishes the token of a stored job, if the job owes one, and resolves with its row after the confirm.
- * Withdraws the job and throws when the publish fails. `key`: the idempotency key of the request.
+ * Publishes the job message of a stored job, if the job owes one, and resolves with its row after the
+ * confirm. Withdraws the job and throws when the publish fails. `key`: the idempotency key of the request.
  */
 async function publish(
   deps: Deps,
@@ -125,9 +125,9 @@ async function publish(
   deps.transient.undecided.begin(row.id)
   try {
     if (row.outbox !== null) {
-      const sent = await sendToken(deps, row)
+      const sent = await sendJobMessage(deps, row)
       // The jobs that this one replaced are cancelled, which cannot be undone. So this job is not withdrawn:
-      // the outbox goes on owing its token, and the relay publishes it.
+      // the outbox goes on owing its job message, and the relay publishes it.
       if (replacing !== undefined) leaveToRelay(deps, sent)
       else if (isFailure(sent.outcome)) await refuseUnlessStarted(deps, sent, key)
     }
@@ -145,7 +145,7 @@ function replayed(deps: Deps, remembered: Remembered, request: KeyedRequest | un
   return { job, isDuplicate: remembered.existing.length > 0, isReplay: true }
 }
 
-/** The event that tells that a job was stored. `scheduled` and `pending` jobs owe no token yet. */
+/** The event that tells that a job was stored. `scheduled` and `pending` jobs owe no job message yet. */
 export function storedEvent(row: JobRow): 'job.enqueued' | 'job.scheduled' | 'job.staged' {
   if (row.state === 'scheduled') return 'job.scheduled'
   return row.state === 'pending' ? 'job.staged' : 'job.enqueued'
@@ -191,12 +191,12 @@ export async function requireQueue(deps: Deps, queue: string): Promise<void> {
 async function refuseUnlessStarted(deps: Deps, sent: Sent, key: string | undefined): Promise<void> {
   const { row, outcome } = sent
   if (!isFailure(outcome) || row.outbox === null) return
-  // The row owes its token until the withdrawal is committed. Without this mark the relay could publish
-  // the token of a job that is being refused.
-  deps.tokens.sending.add(row.id)
+  // The row owes its job message until the withdrawal is committed. Without this mark the relay could publish
+  // the job message of a job that is being refused.
+  deps.jobMessages.sending.add(row.id)
   const isWithdrawn = await deps.ledger
     .withdraw(row.id, row.outbox, key)
-    .finally(() => deps.tokens.sending.delete(row.id))
+    .finally(() => deps.jobMessages.sending.delete(row.id))
   noteWithdrawal(deps, sent, isWithdrawn)
   if (!isWithdrawn) return
   deps.events.drop(row.id)

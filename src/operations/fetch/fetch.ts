@@ -22,8 +22,8 @@ const MAX_COUNT = 100
 const MAX_WAIT_MS = 30_000
 
 /**
- * FETCH (seed 001 §7.3, seed 002 §5.2): takes tokens from the gateway's delivery buffers and claims their
- * jobs in one transaction. Returns an empty list when there is no job. Throws 400 and 503.
+ * FETCH (seed 001 §7.3, seed 002 §5.2): takes job messages from the gateway's delivery buffers and claims
+ * their jobs in one transaction. Returns an empty list when there is no job. Throws 400 and 503.
  */
 export async function fetch(
   deps: Deps,
@@ -57,7 +57,7 @@ function askedFor(body: FetchRequest): FetchRequest {
 
 /**
  * Takes and claims deliveries in rounds until it has `count` jobs or no delivery is left. One round is not
- * enough: it may bring tokens of jobs that have ended or may not start yet, and these must not take the
+ * enough: it may bring job messages of jobs that have ended or may not start yet, and these must not take the
  * place of available jobs behind them (seed 001 §7.3).
  */
 async function poll(
@@ -152,11 +152,11 @@ export async function giveBack(deps: Deps, jobs: readonly JobRow[]): Promise<voi
   await Promise.all(jobs.map((job) => requeueLease(deps, job)))
 }
 
-/** Parks the tokens of a batch whose confirms are not all in: the batch may still be withdrawn. */
+/** Parks the job messages of a batch whose confirms are not all in: the batch may still be withdrawn. */
 function withoutStaged(deps: Deps, deliveries: Delivery[]): Delivery[] {
-  if (deps.tokens.staging.size === 0) return deliveries
+  if (deps.jobMessages.staging.size === 0) return deliveries
   return deliveries.filter((delivery) => {
-    const isStaged = deps.tokens.staging.has(delivery.id)
+    const isStaged = deps.jobMessages.staging.has(delivery.id)
     if (isStaged) deps.broker.park(delivery, null)
     return !isStaged
   })
@@ -170,18 +170,18 @@ async function claim(
 ): Promise<JobRow[]> {
   if (deliveries.length === 0) return []
   const terms = termsOf(deps, request)
-  const tokens = deliveries.map((delivery) => ({
+  const jobMessages = deliveries.map((delivery) => ({
     id: delivery.id,
     queue: delivery.queue,
     generation: delivery.generation,
     attempt: delivery.attempt,
-    isHeldDelivery: deps.tokens.held.get(delivery.id) === delivery,
+    isHeldDelivery: deps.jobMessages.held.get(delivery.id) === delivery,
     reportedError: () => reportedError(delivery.message.headers),
     adopt: () => adoptedJob(deps, delivery),
   }))
   let results: ClaimResult[]
   try {
-    results = await deps.ledger.claim(tokens, terms)
+    results = await deps.ledger.claim(jobMessages, terms)
   } catch (error) {
     for (const delivery of deliveries) takeBackStart(deps, delivery)
     deps.broker.putBack(deliveries)
@@ -217,9 +217,9 @@ function settle(
 ): void {
   switch (result.verdict) {
     case 'claimed':
-      deps.tokens.unsure.forget(delivery.id)
+      deps.jobMessages.unsure.forget(delivery.id)
       delivery.forgetContent()
-      deps.tokens.held.set(result.job.id, delivery)
+      deps.jobMessages.held.set(result.job.id, delivery)
       if (result.promoted) emitPromoted(deps, result.job)
       deps.events.emit({ type: 'job.started', job: result.job, requestId: context.requestId })
       return
@@ -240,9 +240,10 @@ function settle(
       return
     case 'hand-over':
       // The delivery that was held for this lease is dead when its channel is gone; RabbitMQ has sent the
-      // token again as this delivery.
-      if (!deps.tokens.held.get(result.job.id)?.isLive()) deps.tokens.held.delete(result.job.id)
-      // The ack was lost, so RabbitMQ delivers the token once more; the lease is handed over then.
+      // job message again as this delivery.
+      if (!deps.jobMessages.held.get(result.job.id)?.isLive())
+        deps.jobMessages.held.delete(result.job.id)
+      // The ack was lost, so RabbitMQ delivers the job message once more; the lease is handed over then.
       if (delivery.ack() === 'lost') void deps.ledger.handBack([result.job]).catch(() => {})
       return
     case 'rearmed':
@@ -268,8 +269,8 @@ function settle(
 
 function drop(deps: Deps, delivery: Delivery): void {
   if (delivery.ack() !== 'settled') return
-  deps.tokens.unsure.forget(delivery.id)
-  deps.ledger.tokenReturned(delivery.id, delivery.generation, delivery.attempt)
+  deps.jobMessages.unsure.forget(delivery.id)
+  deps.ledger.messageReturned(delivery.id, delivery.generation, delivery.attempt)
 }
 
 function clamp(value: number, low: number, high: number): number {

@@ -2,7 +2,7 @@ import type { TakeRequest } from '../../broker/broker.ts'
 import type { Clock } from '../../clock.ts'
 import type { JobRow } from '../../job/job.ts'
 
-/** Ends a FETCH that finds nothing but tokens of cancelled or ended jobs. */
+/** Ends a FETCH that finds nothing but job messages of cancelled or ended jobs. */
 const MAX_SIFTING_MS = 1_000
 
 export interface Wish {

@@ -15,7 +15,9 @@ const SURELY_LOST: ReadonlySet<SendOutcome> = new Set([
   'refused',
 ])
 
-/** `not-owed`: the first publish found no queue, and after that the row did not owe the token any more. */
+/**
+ * `not-owed`: the first publish found no queue, and after that the row did not owe the job message any more.
+ */
 type SendOutcome = PublishOutcome | 'not-owed'
 type SendFailure = Exclude<PublishOutcome, 'confirmed'>
 
@@ -26,13 +28,13 @@ export interface Sent {
 }
 
 /**
- * Publishes what `row.outbox` owes (the token, or for a cancelled job the broadcast) and clears the nonce on
- * confirm (law 3). The only caller of `broker.publish` for job tokens; one publish per job at a time.
- * Never rejects, since most callers run in the background: when the ledger cannot be read after a lost
- * publish, the outcome is `unknown`, and the outbox still owes the token.
+ * Publishes what `row.outbox` owes (the job message, or for a cancelled job the broadcast) and clears the
+ * nonce on confirm (law 3). The only caller of `broker.publish` for job job messages; one publish per job at
+ * a time. Never rejects, since most callers run in the background: when the ledger cannot be read after a
+ * lost publish, the outcome is `unknown`, and the outbox still owes the job message.
  */
-export async function sendToken(deps: Deps, row: JobRow): Promise<Sent> {
-  deps.tokens.sending.add(row.id)
+export async function sendJobMessage(deps: Deps, row: JobRow): Promise<Sent> {
+  deps.jobMessages.sending.add(row.id)
   try {
     const outcome = await publishOwed(deps, row)
     // The usual outcome has no part in `settled`: each function that awaits costs a PUSH a microtask turn.
@@ -44,23 +46,28 @@ export async function sendToken(deps: Deps, row: JobRow): Promise<Sent> {
   } catch (err) {
     deps.logger.warn(
       { err, jobId: row.id },
-      'token may not have been published; the outbox still owes it',
+      'job message may not have been published; the outbox still owes it',
     )
-    deps.tokens.unsure.add(row.id)
+    deps.jobMessages.unsure.add(row.id)
     return { outcome: 'unknown', row }
   } finally {
-    deps.tokens.sending.delete(row.id)
+    deps.jobMessages.sending.delete(row.id)
   }
 }
 
-/** True when the outbox still owes the token: PUSH then withdraws the job, others leave it to the relay. */
+/**
+ * True when the outbox still owes the job message: PUSH then withdraws the job, others leave it to the relay.
+ */
 export function isFailure(outcome: SendOutcome): outcome is SendFailure {
   return outcome !== 'confirmed' && outcome !== 'not-owed'
 }
 
-/** Sends the token and leaves a failed publish to the relay: for operations that answer from their commit. */
+/**
+ * Sends the job message and leaves a failed publish to the relay: for operations that answer from their
+ * commit.
+ */
 export async function sendOrLeave(deps: Deps, row: JobRow): Promise<void> {
-  leaveToRelay(deps, await sendToken(deps, row))
+  leaveToRelay(deps, await sendJobMessage(deps, row))
 }
 
 /** Wakes the relay after a failed publish: its next pass may be 30 s away, a full queue drained sooner. */
@@ -75,21 +82,22 @@ function noteConfirm({ ledger }: Deps, { id, outbox, state }: JobRow): void {
 }
 
 /**
- * Records the token as returned when the job ended during the publish and the token surely reached no
- * queue. It will never arrive anywhere, so nothing else would record that, and the row could not be pruned.
+ * Records the job message as returned when the job ended during the publish and the job message surely
+ * reached no queue. It will never arrive anywhere, so nothing else would record that, and the row could not
+ * be pruned.
  */
-function noteNeverPublished({ ledger, tokens }: Deps, { outcome, row }: Sent): void {
-  if (!SURELY_LOST.has(outcome) || isTerminal(row.state) || tokens.unsure.has(row.id)) return
+function noteNeverPublished({ ledger, jobMessages }: Deps, { outcome, row }: Sent): void {
+  if (!SURELY_LOST.has(outcome) || isTerminal(row.state) || jobMessages.unsure.has(row.id)) return
   const now = ledger.find(row.id)
   if (now === null || !isTerminal(now.state) || now.generation !== row.generation) return
-  ledger.tokenReturned(row.id, row.generation)
+  ledger.messageReturned(row.id, row.generation)
 }
 
-function noteWhetherSure({ tokens }: Deps, { outcome, row }: Sent): void {
-  // A terminal row owes a broadcast or a dead letter copy, not a token.
+function noteWhetherSure({ jobMessages }: Deps, { outcome, row }: Sent): void {
+  // A terminal row owes a broadcast or a dead letter copy, not a job message.
   if (isTerminal(row.state)) return
-  if (outcome === 'unknown' || outcome === 'forbidden') tokens.unsure.add(row.id)
-  else if (!isFailure(outcome)) tokens.unsure.forget(row.id)
+  if (outcome === 'unknown' || outcome === 'forbidden') jobMessages.unsure.add(row.id)
+  else if (!isFailure(outcome)) jobMessages.unsure.forget(row.id)
 }
 
 /** What becomes of a publish that was not confirmed: publishes once more where the queue was gone. */
@@ -112,7 +120,7 @@ async function diedWithQueue(deps: Deps, row: JobRow, outcome: PublishOutcome): 
 function publishOwed(deps: Deps, row: JobRow): Promise<PublishOutcome> {
   if (row.state === 'cancelled') return broadcastCancel(deps, row)
   // The queue was lost, and another queue may have its name by now. Only `recover` may publish the waiting
-  // tokens, this one among them.
+  // job messages, this one among them.
   if (deps.ledger.lost.has(row.queue) && !isTerminal(row.state)) return Promise.resolve('refused')
   return deps.broker.publish(row)
 }
@@ -127,7 +135,7 @@ async function sendAgain(deps: Deps, row: JobRow): Promise<Sent> {
   const ensured = await deps.broker.ensureQueue(row.queue)
   // If the queue was missing, `ensureQueue` gave a new nonce to every waiting row, this one among them.
   const current = deps.ledger.find(row.id)
-  // The job has ended meanwhile: it needs no token, and its outbox owes another message or none.
+  // The job has ended meanwhile: it needs no job message, and its outbox owes another message or none.
   if (current !== null && isTerminal(current.state) && !isTerminal(row.state)) {
     noteNeverPublished(deps, { outcome: 'returned', row })
     return { outcome: 'not-owed', row }
@@ -137,13 +145,17 @@ async function sendAgain(deps: Deps, row: JobRow): Promise<Sent> {
   return { outcome: await deps.broker.publish(current), row: current }
 }
 
-/** The retry queue is gone or unbound: the ledger holds the job, and the outbox still owes its token. */
+/**
+ * The retry queue is gone or unbound: the ledger holds the job, and the outbox still owes its job message.
+ */
 async function afterLostRetryQueue(deps: Deps, row: JobRow, retryQueueMs: number): Promise<Sent> {
   await deps.broker.recheckRetryQueue(row.queue, retryQueueMs)
   return { outcome: 'returned', row: deps.ledger.find(row.id) ?? row }
 }
 
-/** Why a PUSH is refused whose token was not confirmed. This very publish may have found the queue lost. */
+/**
+ * Why a PUSH is refused whose job message was not confirmed. This very publish may have found the queue lost.
+ */
 export function sendRefusal(
   { ledger }: Pick<Deps, 'ledger'>,
   { queue }: Pick<JobRow, 'queue'>,
@@ -155,9 +167,9 @@ export function sendRefusal(
 }
 
 /**
- * After the withdrawal of a job: records the token as returned if it surely reached no queue, so that the
- * row may be pruned. After a timeout, or when RabbitMQ closed the channel, the token may still arrive.
- * `isWithdrawn` false: a worker has the job, or it was cancelled during the publish.
+ * After the withdrawal of a job: records the job message as returned if it surely reached no queue, so that
+ * the row may be pruned. After a timeout, or when RabbitMQ closed the channel, the job message may still
+ * arrive. `isWithdrawn` false: a worker has the job, or it was cancelled during the publish.
  */
 export function noteWithdrawal(deps: Deps, sent: Sent, isWithdrawn: boolean): void {
   if (!isWithdrawn) {
@@ -166,15 +178,15 @@ export function noteWithdrawal(deps: Deps, sent: Sent, isWithdrawn: boolean): vo
   }
   const { outcome, row } = sent
   // `unsure` is bounded: while RabbitMQ stalls, withdrawn jobs would fill it up.
-  deps.tokens.unsure.forget(row.id)
-  if (SURELY_LOST.has(outcome)) deps.ledger.tokenReturned(row.id, row.generation)
+  deps.jobMessages.unsure.forget(row.id)
+  if (SURELY_LOST.has(outcome)) deps.ledger.messageReturned(row.id, row.generation)
 }
 
 /**
- * True when the token of a job that has just ended surely reached no queue: this process owed it and had no
- * publish of it under way or unanswered. It will not be published any more, so the row need not wait for the
- * token to come back.
+ * True when the job message of a job that has just ended surely reached no queue: this process owed it and
+ * had no publish of it under way or unanswered. It will not be published any more, so the row need not wait
+ * for the job message to come back.
  */
-export function isUnsent({ tokens }: Deps, { job, isTokenOwed }: Expired): boolean {
-  return isTokenOwed && tokens.isSurelyUnsent(job.id)
+export function isUnsent({ jobMessages }: Deps, { job, isMessageOwed }: Expired): boolean {
+  return isMessageOwed && jobMessages.isSurelyUnsent(job.id)
 }

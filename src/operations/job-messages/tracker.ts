@@ -1,25 +1,29 @@
 import type { Delivery } from '../../broker/broker.ts'
 
-/** What this process knows about tokens beyond the ledger; in memory only (law 1). */
-export class Tokens {
+/** What this process knows about job messages beyond the ledger; in memory only (law 1). */
+export class JobMessages {
   /** The deliveries behind the leases whose holder is `gateway`, by job id. */
   readonly held = new Map<string, Delivery>()
-  /** Ids whose token this process is publishing, up to the confirm, or withdraws; the relay skips them. */
+  /**
+   * Ids whose job message this process is publishing, up to the confirm, or withdraws; the relay skips them.
+   */
   readonly sending = new InHand()
-  /** Ids whose token may be in RabbitMQ although it was never confirmed. */
-  readonly unsure = new UnsureTokens()
+  /** Ids whose job message may be in RabbitMQ although it was never confirmed. */
+  readonly unsure = new UnsureJobMessages()
   /**
    * Ids of batches whose confirms are not all in. Their deliveries are parked, so that a batch becomes
    * claimable in one step (architecture §2). A crash forgets this: the rows are then claimable singly.
    */
   readonly staging = new Set<string>()
 
-  /** True while this process publishes the job's token, or its batch may still be withdrawn as a whole. */
+  /**
+   * True while this process publishes the job's job message, or its batch may still be withdrawn as a whole.
+   */
   isInHand(id: string): boolean {
     return this.sending.has(id) || this.staging.has(id)
   }
 
-  /** True when no unconfirmed token of this process can be in RabbitMQ or on its way there. */
+  /** True when no unconfirmed job message of this process can be in RabbitMQ or on its way there. */
   isSurelyUnsent(id: string): boolean {
     return !this.isInHand(id) && !this.unsure.has(id)
   }
@@ -58,10 +62,11 @@ export class InHand {
 const MAX_IDS = 50_000
 
 /**
- * Ids of jobs that may have a token in RabbitMQ although their next one is not confirmed: its publish was not
- * answered, or the last token may be back in its queue. Beyond `MAX_IDS` every job counts as unsure.
+ * Ids of jobs that may have a job message in RabbitMQ although their next one is not confirmed: its publish
+ * was not answered, or the last job message may be back in its queue. Beyond `MAX_IDS` every job counts as
+ * unsure.
  */
-export class UnsureTokens {
+export class UnsureJobMessages {
   readonly #ids = new Set<string>()
   #isFull = false
 
@@ -71,8 +76,8 @@ export class UnsureTokens {
   }
 
   /**
-   * To be called when the token was confirmed (its row says so by now, or will soon), when it was delivered,
-   * or when its job has ended or was withdrawn.
+   * To be called when the job message was confirmed (its row says so by now, or will soon), when it was
+   * delivered, or when its job has ended or was withdrawn.
    */
   forget(id: string): void {
     this.#ids.delete(id)

@@ -19,7 +19,7 @@ export async function ack(deps: Deps, body: unknown, context: RequestContext): P
   const change = { now: deps.clock.now(), result: resultText(request) }
   const job = await deps.ledger.complete(request.job_id, fence, change)
   if (job === 'stale') throw explainStaleLease(deps, request.job_id, fence, 'ack')
-  if (settleLease(deps, job.id)) deps.ledger.tokenReturned(job.id, job.generation)
+  if (settleLease(deps, job.id)) deps.ledger.messageReturned(job.id, job.generation)
   noteEnded(deps, job)
   deps.events.emit({ type: 'job.completed', job, requestId: context.requestId })
   return job

@@ -66,7 +66,7 @@ async function retry(
     dueAt: record.now + delayMs,
     delayMs,
     retryQueueMs,
-    isTokenBack: deps.tokens.held.get(row.id)?.isLive() ?? false,
+    isMessageBack: deps.jobMessages.held.get(row.id)?.isLive() ?? false,
   })
   if (job === 'stale') return job
   if (!record.isCounted) emitFailed(deps, attempt, job)
@@ -102,7 +102,7 @@ async function discard(
   isDeadLetter: boolean,
 ): Promise<JobRow | 'stale'> {
   // `nack` makes the copy in the DLX queue. If the nack is lost with its channel, RabbitMQ delivers the
-  // token again and the arrival table nacks it then. Where the lease's holder is `ledger`, there is no
+  // job message again and the arrival table nacks it then. Where the lease's holder is `ledger`, there is no
   // delivery to nack: the ledger writes an outbox nonce instead, and the copy is published.
   const change = { to: 'discarded', isDeadLetter, copy: 'nack' } as const
   const record = recordOf(deps, attempt)
@@ -118,7 +118,7 @@ async function discard(
 
 /**
  * Makes a job whose lease ran out, with attempts left, available at once, without a delay (seed 001 §7.6).
- * Publishes nothing for a native worker's lease: RabbitMQ redelivers its token when its channel ends.
+ * Publishes nothing for a native worker's lease: RabbitMQ redelivers its job message when its channel ends.
  */
 export async function returnLease(deps: Deps, attempt: FailedAttempt): Promise<JobRow | 'stale'> {
   const record = recordOf(deps, attempt)

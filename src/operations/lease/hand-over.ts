@@ -20,7 +20,7 @@ export async function acknowledgeEarly(deps: Deps, leases: readonly Lease[]): Pr
   const limit = deps.settings.deliveryTimeoutMs - DELIVERY_TIMEOUT_MARGIN_MS
   const early = leases.filter((lease) => {
     return (
-      deps.tokens.held.has(lease.id) &&
+      deps.jobMessages.held.has(lease.id) &&
       (lengthMs(lease) > limit || deps.broker.isCrowded(lease.queue))
     )
   })
@@ -35,22 +35,22 @@ export async function acknowledgeEarly(deps: Deps, leases: readonly Lease[]): Pr
 
 /**
  * Makes the ledger the only holder of these leases: commits `holder := ledger`, then acknowledges their
- * deliveries. After a crash in between, RabbitMQ redelivers the token and the arrival table drops it. A
- * lease whose delivery is dead stays as it is: RabbitMQ has its token and will deliver it again, and a
- * row with holder `ledger` would count that token as gone when the job ends. Returns how many leases were
- * handed over. Rejects when the ledger cannot be written.
+ * deliveries. After a crash in between, RabbitMQ redelivers the job message and the arrival table drops it. A
+ * lease whose delivery is dead stays as it is: RabbitMQ has its job message and will deliver it again, and a
+ * row with holder `ledger` would count that job message as gone when the job ends. Returns how many leases
+ * were handed over. Rejects when the ledger cannot be written.
  */
 export async function handOver(deps: Deps, leases: readonly LeaseFence[]): Promise<number> {
   const live = leases.flatMap((lease) => {
-    const delivery = deps.tokens.held.get(lease.id)
+    const delivery = deps.jobMessages.held.get(lease.id)
     return delivery?.isLive() ? [{ lease, delivery }] : []
   })
   if (live.length === 0) return 0
   const count = await deps.ledger.handOver(live.map(({ lease }) => lease))
   const lost = live.flatMap(({ lease, delivery }) => {
     // During the commit the lease may have ended, and the job may have been claimed with another delivery.
-    if (deps.tokens.held.get(lease.id) !== delivery) return []
-    deps.tokens.held.delete(lease.id)
+    if (deps.jobMessages.held.get(lease.id) !== delivery) return []
+    deps.jobMessages.held.delete(lease.id)
     return delivery.ack() === 'lost' ? [lease] : []
   })
   if (lost.length > 0) await deps.ledger.handBack(lost)

@@ -2,11 +2,11 @@ import type { Delivery } from '../../broker/broker.ts'
 import { isTerminal, type JobRow } from '../../job/job.ts'
 import type { AttemptFence } from '../../ledger/leases.ts'
 import type { Deps } from '../deps.ts'
-import { isFailure, leaveToRelay, sendToken } from '../job-messages/send.ts'
+import { isFailure, leaveToRelay, sendJobMessage } from '../job-messages/send.ts'
 
 /**
  * Acknowledges the delivery of a lease that has ended, and unparks deliveries that waited for its row to
- * change. Returns true when the delivery was settled, so that the job's token is back from RabbitMQ.
+ * change. Returns true when the delivery was settled, so that the job's job message is back from RabbitMQ.
  */
 export function settleLease(deps: Deps, id: string): boolean {
   return takeLease(deps, id)?.ack() === 'settled'
@@ -14,11 +14,12 @@ export function settleLease(deps: Deps, id: string): boolean {
 
 /**
  * As `settleLease`, but leaves it to the caller to settle the delivery after a publish. Removes the
- * delivery from `tokens.held` at once, since the job may be claimed again with another delivery meanwhile.
+ * delivery from `jobMessages.held` at once, since the job may be claimed again with another delivery
+ * meanwhile.
  */
 export function takeLease(deps: Deps, id: string): Delivery | undefined {
-  const delivery = deps.tokens.held.get(id)
-  deps.tokens.held.delete(id)
+  const delivery = deps.jobMessages.held.get(id)
+  deps.jobMessages.held.delete(id)
   deps.broker.unpark(id)
   return delivery
 }
@@ -32,32 +33,34 @@ export function noteEnded({ workers }: Deps, leased: JobRow): void {
 }
 
 /**
- * Publishes the token of `row`, waits for the confirm, then acknowledges the old delivery (law 2).
- * Acknowledges it without a confirm as well: the outbox then owes the new token, and the old one would only
- * be dropped on arrival.
+ * Publishes the job message of `row`, waits for the confirm, then acknowledges the old delivery (law 2).
+ * Acknowledges it without a confirm as well: the outbox then owes the new job message, and the old one would
+ * only be dropped on arrival.
  */
 export async function sendThenSettle(
   deps: Deps,
   row: JobRow,
   delivery: Delivery | undefined,
 ): Promise<void> {
-  const sent = await sendToken(deps, row)
+  const sent = await sendJobMessage(deps, row)
   leaveToRelay(deps, sent)
   const isBack = delivery?.ack() === 'settled'
   if (!isBack && isFailure(sent.outcome)) noteLeftOver(deps, row)
 }
 
 /**
- * Notes that the token of the last attempt may be back in its queue, because the connection was lost before
- * the ack. Until the next token is confirmed, the job must not be treated as one without a token.
+ * Notes that the job message of the last attempt may be back in its queue, because the connection was lost
+ * before the ack. Until the next job message is confirmed, the job must not be treated as one without a job
+ * message.
  */
-export function noteLeftOver({ tokens }: Deps, row: Pick<JobRow, 'id' | 'state'>): void {
-  if (!isTerminal(row.state)) tokens.unsure.add(row.id)
+export function noteLeftOver({ jobMessages }: Deps, row: Pick<JobRow, 'id' | 'state'>): void {
+  if (!isTerminal(row.state)) jobMessages.unsure.add(row.id)
 }
 
 /**
- * Makes an active job available again without counting the attempt. Reuses the held delivery as its token,
- * unless the ledger wrote a new outbox nonce: there may be no held delivery, or one of an earlier attempt.
+ * Makes an active job available again without counting the attempt. Reuses the held delivery as its job
+ * message, unless the ledger wrote a new outbox nonce: there may be no held delivery, or one of an earlier
+ * attempt.
  */
 export async function requeueLease(
   deps: Deps,
@@ -65,11 +68,11 @@ export async function requeueLease(
   { workerId, requestId }: Pick<AttemptFence, 'workerId'> & { requestId?: string } = {},
 ): Promise<JobRow | 'stale'> {
   const { generation, attempt } = job
-  const tokenAttempt = deps.tokens.held.get(job.id)?.attempt ?? null
-  const row = await deps.ledger.release(job.id, { generation, attempt, tokenAttempt, workerId })
+  const messageAttempt = deps.jobMessages.held.get(job.id)?.attempt ?? null
+  const row = await deps.ledger.release(job.id, { generation, attempt, messageAttempt, workerId })
   if (row === 'stale') return row
   noteEnded(deps, job)
-  // Emitted before `putBack`: another FETCH could claim the token and emit `job.started` first.
+  // Emitted before `putBack`: another FETCH could claim the job message and emit `job.started` first.
   deps.events.emit({ type: 'job.enqueued', job: row, promoted: true, requestId })
   const delivery = takeLease(deps, job.id)
   if (row.outbox !== null) void sendThenSettle(deps, row, delivery)
@@ -80,10 +83,10 @@ export async function requeueLease(
 /**
  * Dead-letters the delivery of a discarded job: the nack puts its copy into the DLX queue (seed 002 §5.5).
  * The copy is recorded as made only when the gateway's own copy arrives (`died-in-broker.ts`), because a
- * nack can be lost with its connection; RabbitMQ then delivers the token again.
+ * nack can be lost with its connection; RabbitMQ then delivers the job message again.
  */
 export function deadLetterDelivery(deps: Deps, delivery: Delivery, job: JobRow): void {
-  toDeadLetters(deps, delivery, () => deps.ledger.tokenReturned(job.id, job.generation))
+  toDeadLetters(deps, delivery, () => deps.ledger.messageReturned(job.id, job.generation))
 }
 
 /**

@@ -10,7 +10,7 @@ import type { Deps } from '../deps.ts'
 import { storedEvent } from '../enqueue/push.ts'
 import { recordReports } from './report.ts'
 
-/** The queue that these messages come from; also the `queue` of `token.malformed` events about them. */
+/** The queue that these messages come from; also the `queue` of `jobMessage.malformed` events about them. */
 const SOURCE = 'ojs.system.due'
 /** Stands for the worker whose attempt failed before a delayed retry: the message does not name it. */
 const SOMEBODY = 'native'
@@ -40,7 +40,7 @@ interface Schedule {
   delayMs: number
 }
 
-/** Validates as strictly as for any foreign token; the queue is the message's routing key. */
+/** Validates as strictly as for any foreign job message; the queue is the message's routing key. */
 function readSchedule(deps: Deps, message: ScheduledMessage): Schedule | OjsError {
   try {
     const wall = deps.clock.wall()
@@ -63,7 +63,8 @@ function refuse(deps: Deps, { id }: ScheduledMessage, error: OjsError): ControlV
 /**
  * Returns why a schedule's queue is refused, by the same bounds that limit which queues HTTP clients can make
  * the gateway declare; null: the job may be stored. Does not wait for a known queue that is not available
- * now: the relay publishes the token later, and waiting here would hold up the schedules of other queues.
+ * now: the relay publishes the job message later, and waiting here would hold up the schedules of other
+ * queues.
  */
 async function queueRefused(deps: Deps, queue: string): Promise<OjsError | null> {
   if (deps.broker.isDeclared(queue) || deps.ledger.hasQueue(queue)) return null
@@ -93,7 +94,7 @@ async function store(deps: Deps, job: NewJob): Promise<void> {
 /**
  * Records a foreign worker's retry by way of the delayed exchange (seed 002 §8.4): the message means that the
  * attempt before has failed and that the next one is due after `delayMs`. The worker has acknowledged the
- * token of the failed attempt itself.
+ * job message of the failed attempt itself.
  */
 async function storeRetry(
   deps: Deps,

@@ -14,10 +14,11 @@ const MAX_UNTOLD = 16
 
 /**
  * CANCEL by a message of the control queue of `queue` (seed 002 §5.6). A job that has ended stays as it is.
- * An unknown id leaves a tombstone, because its token may come from a native producer at any time, and is
- * broadcast to the workers of that queue at once. A single ledger write in every case, as
+ * An unknown id leaves a tombstone, because its job message may come from a native producer at any time, and
+ * is broadcast to the workers of that queue at once. A single ledger write in every case, as
  * `earlier-writes.ts` requires for a claim that follows. Rejects (503) when the ledger cannot be written or
- * the broadcast of an unknown id cannot be published. A job of another queue is refused, if the scope says so.
+ * the broadcast of an unknown id cannot be published. A job of another queue is refused, if the scope says
+ * so.
  */
 export async function controlCancel(
   deps: Deps,

@@ -8,16 +8,16 @@ import { scopeOf } from './scope.ts'
 export interface NativeClaimAnswer {
   /** `requeue`: the queue is paused. */
   decision: 'run' | 'drop' | 'discard' | 'requeue'
-  /** With `run`: the attempt to run, which may be later than the token's. */
+  /** With `run`: the attempt to run, which may be later than the job message's. */
   attempt: number
 }
 
 /**
- * Decides whether a native worker may run a redelivered token (architecture §5). Counts no attempt: the
- * worker's `started` event does. If the token is the one behind another worker's live lease, commits
- * `holder := ledger` before the answer, because the asking worker will acknowledge the token. Waits for
+ * Decides whether a native worker may run a redelivered job message (architecture §5). Counts no attempt: the
+ * worker's `started` event does. If the job message is the one behind another worker's live lease, commits
+ * `holder := ledger` before the answer, because the asking worker will acknowledge the job message. Waits for
  * earlier reports to be committed. Rejects when the ledger cannot be used. `heardOn`: the queue whose control
- * queue the claim came by. If it may not be about this job, its token is none of the job: `discard`.
+ * queue the claim came by. If it may not be about this job, its job message is none of the job: `discard`.
  */
 export async function nativeClaim(
   deps: Deps,
@@ -25,7 +25,7 @@ export async function nativeClaim(
   heardOn: string,
 ): Promise<NativeClaimAnswer> {
   const { job_id: id, attempt, worker_id: workerId } = request
-  const token = { generation: request.generation ?? 0, attempt, workerId }
+  const jobMessage = { generation: request.generation ?? 0, attempt, workerId }
   const ofQueue = scopeOf(deps, heardOn)
   await earlierWrites(deps)
   for (;;) {
@@ -33,16 +33,16 @@ export async function nativeClaim(
     if (row !== null && ofQueue !== null && row.queue !== ofQueue) {
       return { decision: 'discard', attempt }
     }
-    const decision = decideNativeClaim(token, row, {
+    const decision = decideNativeClaim(jobMessage, row, {
       now: deps.clock.now(),
       wall: deps.clock.wall(),
       isTombstoned: row === null && deps.ledger.isTombstoned(id, ofQueue),
-      isHeldHere: deps.tokens.held.get(id)?.isLive() ?? false,
+      isHeldHere: deps.jobMessages.held.get(id)?.isLive() ?? false,
     })
     const mayRun = decision.decision === 'run'
     if (mayRun && isPaused(deps, row?.queue ?? heardOn)) return { decision: 'requeue', attempt }
     if (decision.decision !== 'drop') return { attempt, ...decision }
-    if (row !== null && decision.isOver) deps.ledger.tokenReturned(id, row.generation, attempt)
+    if (row !== null && decision.isOver) deps.ledger.messageReturned(id, row.generation, attempt)
     // `handOverAny` is false when the row has changed since `find`: decide again.
     if (row === null || !decision.handOver || (await deps.ledger.handOverAny(row))) {
       return { decision: 'drop', attempt }

@@ -148,8 +148,8 @@ function follow(deps: Deps, event: ReportedEvent, result: Applied, requestId: st
     followRelease(deps, job, requestId)
     return
   }
-  if (isTokenBack(deps, job)) deps.ledger.tokenReturned(job.id, job.generation)
-  if (isTerminal(job.state)) deps.tokens.unsure.forget(job.id)
+  if (isMessageBack(deps, job)) deps.ledger.messageReturned(job.id, job.generation)
+  if (isTerminal(job.state)) deps.jobMessages.unsure.forget(job.id)
   if (result.outcome === 'started') {
     if (result.promoted) emitPromoted(deps, job)
     deps.events.emit({ type: 'job.started', job, requestId })
@@ -171,16 +171,19 @@ function follow(deps: Deps, event: ReportedEvent, result: Applied, requestId: st
 
 /**
  * Acknowledges a delivery of the job that this gateway still holds: the native worker has taken the job
- * over. Returns true when the token is back. Without a live delivery here, because its channel or an earlier
- * gateway process is gone, the worker ran the job by its token, and acknowledges it when the job completes.
+ * over. Returns true when the job message is back. Without a live delivery here, because its channel or an
+ * earlier gateway process is gone, the worker ran the job by its job message, and acknowledges it when the
+ * job completes.
  */
-function isTokenBack(deps: Deps, job: JobRow): boolean {
+function isMessageBack(deps: Deps, job: JobRow): boolean {
   const delivery = takeLease(deps, job.id)
   if (delivery?.isLive()) return delivery.ack() === 'settled'
-  return job.state === 'completed' && job.tokenOut
+  return job.state === 'completed' && job.messageOut
 }
 
-/** As for a job that an HTTP worker hands back; its token returns to the queue, or the outbox owes one. */
+/**
+ * As for a job that an HTTP worker hands back; its job message returns to the queue, or the outbox owes one.
+ */
 function followRelease(deps: Deps, job: JobRow, requestId: string): void {
   deps.events.emit({ type: 'job.enqueued', job, promoted: true, requestId })
   deps.broker.unpark(job.id)

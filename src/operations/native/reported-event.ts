@@ -99,7 +99,7 @@ function saidOf(event: ReportEvent, begun: ReadonlyMap<string, number>): Said {
     case 'expired':
       return { event: event.event }
     case 'released':
-      return { event: 'released', tokenAttempt: event.token_attempt }
+      return { event: 'released', messageAttempt: event.token_attempt }
     case 'completed': {
       const { result } = event
       const isNone = result === undefined || result === null

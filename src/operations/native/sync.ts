@@ -16,11 +16,13 @@ const BROKER_WAIT_MS = 500
 const LOOK_AGAIN_MS = 25
 
 export interface Synchronised {
-  /** Ids of cancelled jobs of these queues, newest first: their tokens must not run. */
+  /** Ids of cancelled jobs of these queues, newest first: their job messages must not run. */
   tombstones: string[]
-  /** For tombstones of jobs that had more than one life: tokens up to this generation must not run. */
+  /** For tombstones of jobs that had more than one life: job messages up to this generation must not run. */
   generations?: Record<string, number>
-  /** True: there are more tombstones. The worker must claim every token until its queue was empty once. */
+  /**
+   * True: there are more tombstones. The worker must claim every job message until its queue was empty once.
+   */
   truncated: boolean
   paused: string[]
   directive: Directive
@@ -50,8 +52,8 @@ export async function sync(
   }
   const directive = workerId == null ? 'running' : deps.workers.joined(workerId, queues)
   const notReady = await ensureAll(deps, queues)
-  // The worker found a retry queue missing. Only the ledger knows which jobs' tokens were lost with it, so
-  // the gateway checks each queue's retry queue, as `ensureAll` does with the queues.
+  // The worker found a retry queue missing. Only the ledger knows which jobs' job messages were lost with it,
+  // so the gateway checks each queue's retry queue, as `ensureAll` does with the queues.
   if (retryQueueMs != null)
     await Promise.all(queues.map((queue) => deps.broker.recheckRetryQueue(queue, retryQueueMs)))
   const { cancelled, truncated } = deps.ledger.tombstones(queues, MAX_TOMBSTONES)
@@ -75,7 +77,7 @@ function elsewhere(queue: string): string {
 /**
  * Checks or declares every queue, and returns those that are not ready. Does not trust earlier checks: a
  * worker whose queue is gone syncs before it declares the queue itself, because only the ledger knows which
- * tokens were in it.
+ * job messages were in it.
  */
 async function ensureAll(deps: Deps, queues: readonly string[]): Promise<string[]> {
   const until = performance.now() + BROKER_WAIT_MS

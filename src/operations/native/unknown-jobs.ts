@@ -5,8 +5,8 @@ import type { ReportedEvent } from '../../job/native/report.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 
 /**
- * True when the worker acknowledges the token of a failed job and leaves what follows to the gateway, but the
- * ledger does not have the job.
+ * True when the worker acknowledges the job message of a failed job and leaves what follows to the gateway,
+ * but the ledger does not have the job.
  */
 export function isLeftToUs(deps: Deps, { id, ofQueue, said, isStandIn }: ReportedEvent): boolean {
   if (isStandIn || said.event !== 'failed' || said.outcome?.decision === 'discard') return false
@@ -16,8 +16,8 @@ export function isLeftToUs(deps: Deps, { id, ofQueue, said, isStandIn }: Reporte
 }
 
 /**
- * Keeps a job that came with a report and cannot be adopted in the dead letter queue, as malformed tokens
- * are; without such a queue only the log names it. Rejects as `keep` does.
+ * Keeps a job that came with a report and cannot be adopted in the dead letter queue, as malformed job
+ * messages are; without such a queue only the log names it. Rejects as `keep` does.
  */
 export async function keepUnknown(deps: Deps, event: ReportedEvent): Promise<Kept> {
   const { id, shown } = event

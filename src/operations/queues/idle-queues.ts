@@ -25,7 +25,8 @@ export async function forgetIdleQueues(
 }
 
 async function forget({ clock, ledger }: Deps, queue: string): Promise<boolean> {
-  // As for a queue that was lost: its tokens will not come back, and a job stored meanwhile needs a new one.
+  // As for a queue that was lost: its job messages will not come back, and a job stored meanwhile needs a new
+  // one.
   await ledger.rearm(queue, clock.now())
   await ledger.unwritten.settle(queue)
   return await ledger.idle.forget(queue)

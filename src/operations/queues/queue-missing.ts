@@ -11,11 +11,11 @@ const NO_MARKER = 'q-lost'
 
 /**
  * Handles a known queue that RabbitMQ does not have any more (architecture §2, "Queue missing"). Before the
- * queue is declared again, gives every job whose token was in it a new outbox nonce, which the relay then
- * publishes, and records that the queue is new. `isRenewed`: another queue of this name exists already.
+ * queue is declared again, gives every job whose job message was in it a new outbox nonce, which the relay
+ * then publishes, and records that the queue is new. `isRenewed`: another queue of this name exists already.
  *
  * Returns `leave` when only an operator may declare the queue: it is marked as lost, or its last depth sample
- * showed far fewer tokens than the ledger has available jobs. Then a native worker acknowledges without
+ * showed far fewer job messages than the ledger has available jobs. Then a native worker acknowledges without
  * reporting, and republished jobs could run a second time.
  */
 export async function onQueueMissing(
@@ -46,9 +46,9 @@ export async function onQueueMissing(
 }
 
 /**
- * Returns the identity that tells the queue with the gateway's tokens from another queue of the same name
- * (`QueueIdentities` of the broker); null: none is known. For a lost queue it is an identity that no queue
- * has, so that a queue in its place never counts as the same.
+ * Returns the identity that tells the queue with the gateway's job messages from another queue of the same
+ * name (`QueueIdentities` of the broker); null: none is known. For a lost queue it is an identity that no
+ * queue has, so that a queue in its place never counts as the same.
  */
 export function identityOf({ ledger }: Pick<Deps, 'ledger'>, queue: string): string | null {
   return ledger.lost.has(queue) ? NO_MARKER : ledger.queueIdentity(queue)
@@ -66,8 +66,8 @@ export function lostWarnings({ ledger }: Pick<Deps, 'ledger'>): BrokerWarning[] 
 }
 
 /**
- * Handles a retry queue that is gone with every token in it: from now on the ledger holds those jobs, and
- * publishes them when they are due.
+ * Handles a retry queue that is gone with every job message in it: from now on the ledger holds those jobs,
+ * and publishes them when they are due.
  */
 export async function onRetryQueueMissing(deps: Deps, retryQueue: RetryQueue): Promise<void> {
   const jobs = await deps.ledger.rearmRetryQueue(retryQueue, deps.clock.now())

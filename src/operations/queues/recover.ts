@@ -10,7 +10,7 @@ const MAX_LISTED = 100
 
 export interface Recovered {
   queue: string
-  /** Jobs of the queue that get a new token. */
+  /** Jobs of the queue that get a new job message. */
   republished: number
 }
 

@@ -7,9 +7,9 @@ import { storedEvent } from '../enqueue/push.ts'
 import { sendOrLeave } from '../job-messages/send.ts'
 
 /**
- * Publishes the tokens of jobs that a commit has begun in workflows, and emits the events. The handler of
- * `WorkflowLedger.onNews`: the commit was that of an ACK, a report or a timer, whose operation knows nothing
- * of the workflow. Tokens that cannot be published now stay owed by the outbox.
+ * Publishes the job messages of jobs that a commit has begun in workflows, and emits the events. The handler
+ * of `WorkflowLedger.onNews`: the commit was that of an ACK, a report or a timer, whose operation knows
+ * nothing of the workflow. Job messages that cannot be published now stay owed by the outbox.
  */
 export function followWorkflows(deps: Deps, news: readonly WorkflowNews[]): void {
   // Sent at once, before the relay can see that the outbox owes them, so that none is sent twice.
@@ -19,7 +19,9 @@ export function followWorkflows(deps: Deps, news: readonly WorkflowNews[]): void
   })
 }
 
-/** Publishes the token; holds the job's first event, as a worker may start the job before `follow` runs. */
+/**
+ * Publishes the job message; holds the job's first event, as a worker may start the job before `follow` runs.
+ */
 function send(deps: Deps, job: JobRow): void {
   deps.events.hold({ type: storedEvent(job), job })
   if (job.outbox !== null) void sendOrLeave(deps, job)
@@ -29,8 +31,8 @@ function send(deps: Deps, job: JobRow): void {
  * Runs `follow` after all operations whose writes are in the commit have continued, and before anything
  * comes from RabbitMQ. Each operation then has emitted the event of the job that it ended. If the same commit
  * stored, started or failed a job that a step replaces, that operation has by then noted the delivery to
- * settle or the token on its way. Works because a tick requested in a microtask runs when no microtask is
- * left.
+ * settle or the job message on its way. Works because a tick requested in a microtask runs when no microtask
+ * is left.
  */
 function behindWriters(follow: () => void): void {
   queueMicrotask(() => nextTick(follow))

@@ -6,7 +6,7 @@ import { withBodyTrace } from '../../job/trace-carry.ts'
 import { hasRfc3339Year, toldInstant } from '../../job/values/instant.ts'
 import { MAX_INT32 } from '../../job/values/limits.ts'
 import { JSON_LIMITS, type JsonLimits, parseJsonObject } from '../json/json-text.ts'
-import { parseToken } from './validator.ts'
+import { parseJobMessage } from './validator.ts'
 
 /** A natively published message, from a delivery or a dead letter. */
 export interface NativeMessage {
@@ -43,7 +43,7 @@ export function nativeJob(
   schedule?: { dueAt: number | null },
 ): NewJob {
   const body = parseJsonObject(message.message.content, context.limits ?? JSON_LIMITS)
-  const request = parseToken(withUsableAttempts(body))
+  const request = parseJobMessage(withUsableAttempts(body))
   if (request.id == null) throw invalidField('id', "The 'id' field is required.")
   if (message.id === '') {
     throw invalidField(

@@ -30,10 +30,10 @@ const ajv = new Ajv2020({
 
 const parseWhole = parser<PushRequest>(PUSH_SCHEMA)
 /** Parses the body of a token, whoever wrote it. */
-export const parseToken = (body: unknown): PushRequest => parseWhole(withExtras(body))
+export const parseJobMessage = (body: unknown): PushRequest => parseWhole(withExtras(body))
 /** Also parses a job's own document. Refuses settings that would have no effect. */
 export const parsePush = (body: unknown): PushRequest => {
-  const request = parseToken(body)
+  const request = parseJobMessage(body)
   refuseMisplaced(request)
   return request
 }

@@ -4,7 +4,7 @@ import type { ConfirmChannel, Options } from 'amqplib'
 import fc from 'fast-check'
 import { beforeEach, expect, test } from 'vitest'
 import { encodePublishes, publishFrames } from '../../../src/broker/amqplib/publish-encoder.ts'
-import { tokenOf } from '../../../src/broker/messages/job-message.ts'
+import { jobMessageOf } from '../../../src/broker/messages/job-message.ts'
 import { row } from '../harness.ts'
 
 const require = createRequire(import.meta.url)
@@ -91,15 +91,15 @@ const TRACE = `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`
 const TOKEN: Publication = {
   exchange: 'ojs.direct',
   routingKey: 'email',
-  ...tokenOf(row({ carry: { tags: ['a', 'b'], traceparent: TRACE } })),
+  ...jobMessageOf(row({ carry: { tags: ['a', 'b'], traceparent: TRACE } })),
 }
 
-test('our encoder takes a token, and gives it the bytes of amqplib', () => {
+test('our encoder takes a job message, and gives it the bytes of amqplib', () => {
   expect(isQuick(TOKEN)).toBe(true)
   expectSame(TOKEN)
 })
 
-test('our encoder takes a token of a native producer, and gives it the bytes of amqplib', () => {
+test('our encoder takes a job message of a native producer, and gives it the bytes of amqplib', () => {
   const headers = { ...TOKEN.options.headers, 'x-ojs-native': true }
   const published = { ...TOKEN, options: { ...TOKEN.options, headers } }
   expect(isQuick(published)).toBe(true)

@@ -144,16 +144,19 @@ describe('a reply', () => {
     'amq.direct',
     '#',
     '\u{1f600}',
-  ])('to %j closes no channel or connection that tokens are published on', async (replyTo) => {
-    const { broker, recorder } = await start()
-    await broker.ensureQueue('email')
-    const outcome = await openedReply(broker, { ...answer, replyTo })
-    expect(['confirmed', 'returned', 'unknown', 'not-exclusive']).toContain(outcome)
-    expect(await broker.publish(row())).toBe('confirmed')
-    expect(await broker.reply({ ...answer, replyTo: 'gone' })).toBe('returned')
-    expect(recorder.all('channelError', 'publish')).toEqual([])
-    expect(recorder.all('reconnecting', 'publish')).toEqual([])
-  })
+  ])(
+    'to %j closes no channel or connection that job messages are published on',
+    async (replyTo) => {
+      const { broker, recorder } = await start()
+      await broker.ensureQueue('email')
+      const outcome = await openedReply(broker, { ...answer, replyTo })
+      expect(['confirmed', 'returned', 'unknown', 'not-exclusive']).toContain(outcome)
+      expect(await broker.publish(row())).toBe('confirmed')
+      expect(await broker.reply({ ...answer, replyTo: 'gone' })).toBe('returned')
+      expect(recorder.all('channelError', 'publish')).toEqual([])
+      expect(recorder.all('reconnecting', 'publish')).toEqual([])
+    },
+  )
 
   it('reaches a client of direct reply-to, also after an address that RabbitMQ cannot read', async () => {
     const { broker } = await start()

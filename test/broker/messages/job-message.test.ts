@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { cleanHeaders, cleanText, restoreHeaders } from '../../../src/broker/messages/headers.ts'
 import { carryOf, factsOf, foreignMessage } from '../../../src/broker/messages/incoming-message.ts'
-import { tokenOf } from '../../../src/broker/messages/job-message.ts'
+import { jobMessageOf } from '../../../src/broker/messages/job-message.ts'
 import type { Carry } from '../../../src/job/job.ts'
 import { row } from '../harness.ts'
 
@@ -38,7 +38,7 @@ function message(content: string | Buffer, properties: object = {}, headers: obj
 const CONTROL = /\p{Cc}/u
 const TRACE = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
 
-describe('tokenOf (seed 002 §6)', () => {
+describe('jobMessageOf (seed 002 §6)', () => {
   it('sets every property and header whose value exists', () => {
     const carry: Carry = {
       traceparent: TRACE,
@@ -49,7 +49,7 @@ describe('tokenOf (seed 002 §6)', () => {
       scheduledAt: '2026-01-01T00:00:00.000Z',
     }
     const job = row({ id: 'id-1', type: 'email.send', priority: 7, maxAttempts: 5, carry })
-    const { content, options } = tokenOf(job)
+    const { content, options } = jobMessageOf(job)
     expect(content.toString()).toBe(job.envelope)
     expect(options).toEqual({
       mandatory: true,
@@ -79,16 +79,16 @@ describe('tokenOf (seed 002 §6)', () => {
 
   it('leaves out whole tags when there are too many', () => {
     const tags = Array.from({ length: 100 }, (_, i) => `customer-tag-${i}`)
-    const { headers } = tokenOf(row({ carry: { tags } })).options
+    const { headers } = jobMessageOf(row({ carry: { tags } })).options
     const told = String(headers?.['x-ojs-tags']).split(',')
     expect(told.length).toBeGreaterThan(60)
     expect(told).toEqual(tags.slice(0, told.length))
-    const one = tokenOf(row({ carry: { tags: ['x'.repeat(2_000)] } })).options.headers
+    const one = jobMessageOf(row({ carry: { tags: ['x'.repeat(2_000)] } })).options.headers
     expect(one?.['x-ojs-tags'] ?? '').toBe('')
   })
 
   it('leaves out what does not exist, and never sets expiration, reply_to or user_id', () => {
-    const { options } = tokenOf(row({ carry: null }))
+    const { options } = jobMessageOf(row({ carry: null }))
     expect(Object.keys(options.headers)).toEqual([
       'x-ojs-queue',
       'x-ojs-attempt',
@@ -100,12 +100,12 @@ describe('tokenOf (seed 002 §6)', () => {
       expect(options).not.toHaveProperty(name)
     }
     const foreign: Carry = JSON.parse('{"properties":{"userId":"mallory"}}')
-    expect(tokenOf(row({ carry: foreign })).options).not.toHaveProperty('userId')
+    expect(jobMessageOf(row({ carry: foreign })).options).not.toHaveProperty('userId')
   })
 
   it('sends attempts as int32, which `.(int32)` in Go needs', () => {
     const buffer = Buffer.alloc(1000)
-    const { options } = tokenOf(row({ carry: null }))
+    const { options } = jobMessageOf(row({ carry: null }))
     codec.encodeTable(buffer, options.headers, 0)
     const at = buffer.indexOf('x-ojs-attempt') + 'x-ojs-attempt'.length
     expect(buffer.toString('latin1', at, at + 1)).toBe('I')
@@ -120,7 +120,7 @@ describe('tokenOf (seed 002 §6)', () => {
     [0.5, 'd'],
   ])('sends a whole number of the publisher as int32 where it fits: %s as %s', (value, tag) => {
     const buffer = Buffer.alloc(1000)
-    const { options } = tokenOf(row({ carry: { headers: { 'x-shard': [value] } } }))
+    const { options } = jobMessageOf(row({ carry: { headers: { 'x-shard': [value] } } }))
     codec.encodeTable(buffer, options.headers, 0)
     const at = buffer.indexOf('x-shard') + 'x-shard'.length + 1 + 4
     expect(buffer.toString('latin1', at, at + 1)).toBe(tag)
@@ -128,14 +128,14 @@ describe('tokenOf (seed 002 §6)', () => {
 
   it('names the last attempt in the copy of a discarded job, and at least the first (§5.5)', () => {
     const attemptOf = (attempt: number) =>
-      tokenOf(row({}, { state: 'discarded', attempt })).options.headers['x-ojs-attempt']
+      jobMessageOf(row({}, { state: 'discarded', attempt })).options.headers['x-ojs-attempt']
     expect(attemptOf(3)).toEqual({ '!': 'int32', value: 3 })
     expect(attemptOf(0)).toEqual({ '!': 'int32', value: 1 })
   })
 
   it('names the attempt after the last one, and its error (§8.3)', () => {
     const error = JSON.stringify({ code: 'timeout', message: 'too\nslow' })
-    const { options } = tokenOf(row({}, { attempt: 2, error }))
+    const { options } = jobMessageOf(row({}, { attempt: 2, error }))
     expect(options.headers).toMatchObject({
       'x-ojs-attempt': { '!': 'int32', value: 3 },
       'x-ojs-error-code': 'timeout',
@@ -151,21 +151,21 @@ describe('tokenOf (seed 002 §6)', () => {
     [10, 9],
     [100, 9],
   ])('sends OJS priority %i as %i', (priority, property) => {
-    expect(tokenOf(row({ priority })).options.priority).toBe(property)
+    expect(jobMessageOf(row({ priority })).options.priority).toBe(property)
   })
 
   it('falls back to the trace id as correlation id', () => {
-    const { options } = tokenOf(row({ carry: { traceparent: TRACE } }))
+    const { options } = jobMessageOf(row({ carry: { traceparent: TRACE } }))
     expect(options.correlationId).toBe('0af7651916cd43dd8448eb211c80319c')
   })
 
   it('adds the generation to the body, and ignores one that the envelope brings', () => {
     const plain = row({ id: 'a' })
-    expect(tokenOf(plain).content.toString()).toBe(plain.envelope)
-    expect(factsOf(message(tokenOf({ ...plain, generation: 3 }).content)).generation).toBe(3)
+    expect(jobMessageOf(plain).content.toString()).toBe(plain.envelope)
+    expect(factsOf(message(jobMessageOf({ ...plain, generation: 3 }).content)).generation).toBe(3)
     const forged = row({ envelope: '{"id":"a","x_ojs_generation":9}' })
-    expect(factsOf(message(tokenOf(forged).content)).generation).toBe(0)
-    expect(factsOf(message(tokenOf({ ...forged, generation: 2 }).content)).generation).toBe(2)
+    expect(factsOf(message(jobMessageOf(forged).content)).generation).toBe(0)
+    expect(factsOf(message(jobMessageOf({ ...forged, generation: 2 }).content)).generation).toBe(2)
   })
 
   const anyText = fc.string({ unit: 'binary', maxLength: 3_000 })
@@ -189,7 +189,7 @@ describe('tokenOf (seed 002 §6)', () => {
       fc.integer(),
       (carry, type, a, b) => {
         const job = row({ type, priority: a, maxAttempts: b, createdAt: a * b, carry })
-        const { options } = tokenOf(job)
+        const { options } = jobMessageOf(job)
         const received = overTheWire(options.headers)
         for (const [name, value] of Object.entries(received)) {
           expect(name).toMatch(/^x-ojs-[a-z-]+$/)
@@ -210,7 +210,7 @@ describe('tokenOf (seed 002 §6)', () => {
       headers: { tenant: 'x', blob: { '!': 'bytes', value: 'AAE=' }, 'x-ojs-queue': 'forged' },
       properties: { appId: 'legacy', replyTo: 'answers' },
     }
-    const { options } = tokenOf(row({ carry }))
+    const { options } = jobMessageOf(row({ carry }))
     expect(options).toMatchObject({ appId: 'legacy', replyTo: 'answers' })
     expect(options.headers).toMatchObject({
       tenant: 'x',
@@ -434,7 +434,7 @@ describe('carryOf', () => {
     expect(carryOf(foreignMessage(message('{}', { replyTo })))).toEqual({})
   })
 
-  it('returns the carry that its token was made of', () => {
+  it('returns the carry that its job message was made of', () => {
     const carry: Carry = {
       traceparent: TRACE,
       correlationId: 'c',
@@ -442,7 +442,7 @@ describe('carryOf', () => {
       headers: { tenant: 'blue', blob: { '!': 'bytes', value: 'AAE=' }, n: 7 },
       properties: { appId: 'legacy', replyTo: 'r' },
     }
-    const { content, options } = tokenOf(row({ carry }))
+    const { content, options } = jobMessageOf(row({ carry }))
     const headers = overTheWire(options.headers)
     expect(carryOf(foreignMessage(message(content, { ...options, headers })))).toEqual(carry)
   })

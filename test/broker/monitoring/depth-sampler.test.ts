@@ -57,7 +57,7 @@ async function missing(): Promise<number> {
   return sampler.missing('q')
 }
 
-it('the sampler reports missing tokens when they are over a hundred and over a tenth of the jobs', async () => {
+it('the sampler reports missing job messages when they are over a hundred and over a tenth of the jobs', async () => {
   available = [200]
   ready = 100
   expect(await missing()).toBe(0)
@@ -71,7 +71,7 @@ it('the sampler reports missing tokens when they are over a hundred and over a t
   expect(sampler.warnings()).toMatchObject([{ code: 'silent_acks', details: { missing: 201 } }])
 })
 
-it('the sampler logs for each queue when tokens begin to be missing', async () => {
+it('the sampler logs for each queue when job messages begin to be missing', async () => {
   available = [200]
   await missing()
   await missing()
@@ -85,7 +85,7 @@ it('the sampler logs for each queue when tokens begin to be missing', async () =
   expect(warn).toHaveBeenCalledTimes(2)
 })
 
-it('the sampler ignores tokens that the gateway holds, and jobs that came or went during the check', async () => {
+it('the sampler ignores job messages that the gateway holds, and jobs that came or went during the check', async () => {
   available = [300]
   held = 200
   expect(await missing()).toBe(0)
@@ -117,7 +117,7 @@ it('the sampler keeps a sample for 15 s, also when the queue is gone', async () 
   expect(sampler.warnings()).toEqual([])
 })
 
-it('the sampler drops a sample when the tokens are back, or the jobs are gone', async () => {
+it('the sampler drops a sample when the job messages are back, or the jobs are gone', async () => {
   available = [300]
   expect(await missing()).toBe(300)
   ready = 300

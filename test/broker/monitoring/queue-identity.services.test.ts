@@ -25,7 +25,7 @@ interface Definitions {
 /** What a ledger remembers of one queue. */
 class Memory {
   identity: string | null = null
-  hasTokens = true
+  hasMessages = true
   missed = 0
   /** How often the identity was asked for: once in each check of the queues, or more. */
   asked = 0
@@ -42,7 +42,7 @@ class Memory {
       this.identity = null
       return 'declare'
     },
-    hasTokens: () => this.hasTokens,
+    hasMessages: () => this.hasMessages,
   }
 
   untilMarked(): Promise<void> {
@@ -121,9 +121,9 @@ describe('a queue that somebody deleted and somebody else declared', () => {
     expect(memory.missed).toBe(1)
   })
 
-  it('is left alone while no job can have a token in it', async () => {
+  it('is left alone while no job can have a job message in it', async () => {
     const { memory } = await marked()
-    memory.hasTokens = false
+    memory.hasMessages = false
     await renew()
     await memory.someLooks()
     expect(memory.missed).toBe(0)
@@ -213,7 +213,7 @@ describe('the identity of a queue', () => {
 
   it('is tried once for a queue that is gone, and set when it is back', async () => {
     const { memory, broker, recorder } = await marked()
-    memory.hasTokens = false
+    memory.hasMessages = false
     await admin.channel.deleteQueue(NAME)
     const before = recorder.count('channelError')
     memory.identity = null
@@ -255,7 +255,7 @@ describe('the check of an identity', () => {
       connection,
       names: createNames(''),
       logger,
-      hooks: { identityOf: () => MARKER, onMarked: async () => {}, hasTokens: () => true },
+      hooks: { identityOf: () => MARKER, onMarked: async () => {}, hasMessages: () => true },
       readyQueues: () => ['email'],
       options: { declare: 'lazy' },
       onGone: (queue) => gone.push(queue),

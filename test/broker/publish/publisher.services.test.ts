@@ -25,7 +25,7 @@ function start(given: Partial<BrokerOptions> = {}) {
 }
 
 describe.each(['classic', 'quorum'] as const)('publish, profile %s', (queueType) => {
-  it('confirms a token that is in the queue by then, with its properties', async () => {
+  it('confirms a job message that is in the queue by then, with its properties', async () => {
     const { broker, recorder } = await start({ queueType })
     const queue = `plain-${queueType}`
     await broker.ensureQueue(queue)

@@ -99,7 +99,7 @@ describe('the delayed message exchange', () => {
     expect(await declareOn('amqp://127.0.0.1:1')).toMatchObject({ state: 'unavailable' })
   })
 
-  it('receives the token of a scheduled job with the remaining time as x-delay', async () => {
+  it('receives the job message of a scheduled job with the remaining time as x-delay', async () => {
     const peer = await startPeer()
     const recorder = new Recorder()
     const shared = { logger, random: () => 0.5, observer: recorder.observer }

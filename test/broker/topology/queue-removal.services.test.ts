@@ -37,7 +37,7 @@ describe.each(['classic', 'quorum'] as const)('forgetting a queue (%s)', (queueT
     expect(await again).toBe('ready')
     expect(await broker.publish(job)).toBe('confirmed')
     expect(await admin.takeAll('ojs.queue.email')).toEqual([job.id])
-    // What has no message and no consumer is deleted although a token went through it.
+    // What has no message and no consumer is deleted although a job message went through it.
     await expect.poll(() => broker.removal.forget('email', forgetting)).toBe(true)
   })
 

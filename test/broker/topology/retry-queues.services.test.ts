@@ -230,7 +230,7 @@ describe('a retry queue', () => {
 describe('a new retry queue', () => {
   const clockAt = (time: { now: number }) => ({ now: () => time.now, wall: () => Date.now() })
 
-  it('gets no token until RabbitMQ has had retryQueueSettleMs to write it to disk', async () => {
+  it('gets no job message until RabbitMQ has had retryQueueSettleMs to write it to disk', async () => {
     const time = { now: 1_000_000 }
     const test = await start({ retryQueueSettleMs: 2_000 }, {}, { clock: clockAt(time) })
     const { broker } = test

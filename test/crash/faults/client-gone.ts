@@ -11,7 +11,7 @@ const LEAVING: [name: string, leave: (client: RawClient) => void][] = [
 /** Far more than the buffers of both kernels, so that an answer that is not read is not written. */
 const LARGE = { args: ['x'.repeat(16_000_000)] }
 
-/** The other half of test/http/client-gone.test.ts: what happens to jobs, leases and tokens. */
+/** The other half of test/http/client-gone.test.ts: what happens to jobs, leases and job messages. */
 export function clientGoneFaults(node: PrivateNode): void {
   describe('HTTP client that leaves before its FETCH is answered', () => {
     const stage = useStage(node, { env: { OJS_MAX_BODY_BYTES: '20000000' } })

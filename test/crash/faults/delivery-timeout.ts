@@ -27,12 +27,12 @@ export function deliveryTimeoutFaults(node: PrivateNode): void {
       expect(await metric(gateway, 'ojs_amqp_channel_errors_total')).toBeGreaterThanOrEqual(1)
       expect(await stateOf(gateway, early)).toBe('active')
 
-      // This ACK comes before the token is back; the token then belongs to a job that is over.
+      // This ACK comes before the job message is back; the job message then belongs to a job that is over.
       expect((await gateway.ack(early, { worker_id: 'w', attempt: 1 })).status).toBe(200)
-      // The third token comes back behind the other two, whose jobs no worker gets again.
+      // The third job message comes back behind the other two, whose jobs no worker gets again.
       expect(await fetched(gateway, 'q', 1)).toEqual([{ id: third, attempt: 1 }])
       expect((await gateway.ack(third)).status).toBe(200)
-      // This ACK comes after the token is back, when only the ledger has the lease.
+      // This ACK comes after the job message is back, when only the ledger has the lease.
       expect((await gateway.ack(late, { worker_id: 'w', attempt: 1 })).status).toBe(200)
 
       const [fresh] = await pushed(gateway, 'q', 1)

@@ -6,7 +6,7 @@ import { jobOf, jobsOf } from '../../support/gateway/client.ts'
 import { Gateway } from '../../support/gateway/gateway.ts'
 import { eventually } from '../../support/gateway/in-process.ts'
 import { Random, SEED } from '../random.ts'
-import { type Hostile, hugeHeaders, noJob, staleToken } from './hostile.ts'
+import { type Hostile, hugeHeaders, noJob, staleMessage } from './hostile.ts'
 import { depthOf, sumOf } from './stage.ts'
 
 const JOBS = 100
@@ -133,7 +133,7 @@ class Flood {
     const over = this.finished[random.integer(0, this.finished.length - 1)]
     const n = this.noJobs + this.controls + 1
     if (over !== undefined && random.next() < 0.1) {
-      this.#publish('q', staleToken(random, over))
+      this.#publish('q', staleMessage(random, over))
     } else if (random.next() < 0.05) {
       this.controls += 1
       const { body, properties } = noJob(random, n)

@@ -176,8 +176,8 @@ export function noJob(random: Random, n: number): Hostile {
   return pick(random, USUAL)(random)
 }
 
-/** A token of a job that is over, with a claim that no token of it could make. */
-export function staleToken(random: Random, id: string): Hostile {
+/** A job message of a job that is over, with a claim that no job message of it could make. */
+export function staleMessage(random: Random, id: string): Hostile {
   const generation = pick<unknown>(random, [-1, 0, 1, 1e99, '1', null])
   const attempt = pick<unknown>(random, [-3, 0, 1, 2, 3, 1_000, 2 ** 31, '2', 'x', null])
   return json(job({ id, x_ojs_generation: generation }), {

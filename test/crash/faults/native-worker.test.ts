@@ -103,8 +103,8 @@ describe.each(PROFILES)('a native worker (%s)', (profile) => {
     expect(again.map(({ attempt }) => attempt)).toEqual([2, 2, 2])
   })
 
-  // A lease of 50 ms is over before the next worker can be there, one of 2 s is not: then a new token takes
-  // the place of the one that the worker has died with.
+  // A lease of 50 ms is over before the next worker can be there, one of 2 s is not: then a new job message
+  // takes the place of the one that the worker has died with.
   test.each([50, 2_000])(
     'is killed by its job each time, with a lease of %i ms: the job ends discarded',
     async (leaseMs) => {

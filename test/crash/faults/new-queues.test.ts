@@ -148,7 +148,7 @@ describe('broker killed right after a new quorum queue', () => {
       await eventually(async () => (await gateway.get(id)).body.job.state === 'available', 40_000)
       expect(Date.now()).toBeGreaterThanOrEqual(dueAt)
     }
-    // All of them have a token: none was published to a queue that keeps it.
+    // All of them have a job message: none was published to a queue that keeps it.
     const again = await fetched(gateway, 'q', waiting.length)
     expect(new Set(again.map(({ id }) => id))).toEqual(new Set(waiting.map(({ id }) => id)))
     expect(await metric(gateway, 'ojs_amqp_confirms_pending')).toBe(0)

@@ -75,7 +75,7 @@ async function scheduled(
   return body.jobs.map(({ id }: { id: string }) => id)
 }
 
-/** The largest delay among the tokens of a hundred schedules from `firstAt` on (0: soon). */
+/** The largest delay among the job messages of a hundred schedules from `firstAt` on (0: soon). */
 async function lateness(stage: Stage, queue: string, firstAt: number): Promise<number> {
   const start = firstAt === 0 ? Date.now() + LEAD_MS : firstAt
   const ids = await scheduled(stage.gateway, queue, (i) => start + i * STEP_MS)

@@ -100,8 +100,8 @@ export async function fetched(
 }
 
 /**
- * What a FETCH finds that waits as long as a token in the broker may take: nothing, when all tokens that are
- * left belong to jobs that are over.
+ * What a FETCH finds that waits as long as a job message in the broker may take: nothing, when all job
+ * messages that are left belong to jobs that are over.
  */
 export function restOf(gateway: TestGateway, queue: string): Promise<Fetched[]> {
   return gateway.fetch([queue], { count: 100, wait_ms: 700 })

@@ -3,10 +3,10 @@ import { type Holder, JOB_STATES, type RowState } from '../../../src/job/job.ts'
 import { decideNativeClaim, type NativeClaimDecision } from '../../../src/job/native/claim.ts'
 
 /**
- * The decision about a redelivered token that the native worker `w` claims, cell by cell. The row is at
- * attempt 2 of 5, generation 1, leased to another worker unless `mine`; the columns are the token's attempt.
- * `over`: the lease has run out. `drop!`: drop, and hand the lease to the ledger. `drop.`: drop, and the
- * token is back.
+ * The decision about a redelivered job message that the native worker `w` claims, cell by cell. The row is at
+ * attempt 2 of 5, generation 1, leased to another worker unless `mine`; the columns are the job message's
+ * attempt. `over`: the lease has run out. `drop!`: drop, and hand the lease to the ledger. `drop.`: drop, and
+ * the job message is back.
  */
 const TABLE = `
   state      holder               condition       | 1     | 2       | 3       | 6
@@ -71,7 +71,7 @@ const CELLS = lines.flatMap((line) => {
         expiresAt: condition.includes('expired') ? WALL : WALL + 1,
         deadLetterCopied: condition.includes('copied'),
       },
-      token: { generation: 1, attempt, workerId: 'w' },
+      jobMessage: { generation: 1, attempt, workerId: 'w' },
       expected: toDecision(outcomes[index] ?? ''),
     })),
   )
@@ -95,20 +95,20 @@ describe('the claim of a native worker', () => {
     }
   })
 
-  it.each(NAMED_CELLS)('%s', (_name, { row, token, expected }) => {
-    expect(decideNativeClaim(token, row, CONTEXT)).toEqual(expected)
+  it.each(NAMED_CELLS)('%s', (_name, { row, jobMessage, expected }) => {
+    expect(decideNativeClaim(jobMessage, row, CONTEXT)).toEqual(expected)
   })
 
-  it('drops every token of an older generation', () => {
-    for (const { row, token } of CELLS) {
-      const old = decideNativeClaim({ ...token, generation: 0 }, row, CONTEXT)
+  it('drops every job message of an older generation', () => {
+    for (const { row, jobMessage } of CELLS) {
+      const old = decideNativeClaim({ ...jobMessage, generation: 0 }, row, CONTEXT)
       expect(old).toEqual({ decision: 'drop', handOver: false, isOver: false })
     }
   })
 
-  it('decides the same for a token of a generation that the ledger does not know yet', () => {
-    for (const { row, token, expected } of CELLS) {
-      expect(decideNativeClaim({ ...token, generation: 2 }, row, CONTEXT)).toEqual(expected)
+  it('decides the same for a job message of a generation that the ledger does not know yet', () => {
+    for (const { row, jobMessage, expected } of CELLS) {
+      expect(decideNativeClaim({ ...jobMessage, generation: 2 }, row, CONTEXT)).toEqual(expected)
     }
   })
 
@@ -118,14 +118,14 @@ describe('the claim of a native worker', () => {
     if (!first) throw new Error('no such cell')
     const row = { ...first.row, attempt: 0, maxAttempts: 0 }
     const claims = [1, 2].map((attempt) =>
-      decideNativeClaim({ ...first.token, attempt }, row, CONTEXT),
+      decideNativeClaim({ ...first.jobMessage, attempt }, row, CONTEXT),
     )
     expect(claims).toEqual([{ decision: 'run', attempt: 1 }, { decision: 'discard' }])
   })
 
-  it('hands no lease to the ledger while this gateway holds the delivery of its token', () => {
-    for (const { row, token, expected } of CELLS) {
-      const decision = decideNativeClaim(token, row, { ...CONTEXT, isHeldHere: true })
+  it('hands no lease to the ledger while this gateway holds the delivery of its job message', () => {
+    for (const { row, jobMessage, expected } of CELLS) {
+      const decision = decideNativeClaim(jobMessage, row, { ...CONTEXT, isHeldHere: true })
       expect(decision).toEqual(
         expected.decision === 'drop' ? { ...expected, handOver: false } : expected,
       )
@@ -133,9 +133,9 @@ describe('the claim of a native worker', () => {
   })
 
   it('runs an unknown job, unless it was cancelled before it came', () => {
-    const token = { generation: 0, attempt: 4, workerId: 'w' }
-    expect(decideNativeClaim(token, null, CONTEXT)).toEqual({ decision: 'run', attempt: 4 })
+    const jobMessage = { generation: 0, attempt: 4, workerId: 'w' }
+    expect(decideNativeClaim(jobMessage, null, CONTEXT)).toEqual({ decision: 'run', attempt: 4 })
     const tombstoned = { ...CONTEXT, isTombstoned: true }
-    expect(decideNativeClaim(token, null, tombstoned).decision).toBe('drop')
+    expect(decideNativeClaim(jobMessage, null, tombstoned).decision).toBe('drop')
   })
 })

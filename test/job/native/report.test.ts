@@ -54,7 +54,7 @@ describe('the report table', () => {
     [{ state: 'available', attempt: 0, maxAttempts: 3 }, 2 ** 31 - 1, 3],
     [{ state: 'active', attempt: 3, maxAttempts: 3 }, 4, 3],
     [{ state: 'active', attempt: 1, maxAttempts: 0 }, 9, 1],
-    // Adopted from a token with an attempt beyond its last.
+    // Adopted from a job message with an attempt beyond its last.
     [{ state: 'available', attempt: 4, maxAttempts: 3 }, 5, 5],
     [{ state: 'active', attempt: 5, maxAttempts: 3 }, 6, 5],
   ])('takes, for %o, attempt %i for %i', (row, attempt, expected) => {
@@ -62,21 +62,21 @@ describe('the report table', () => {
     expect(boundAttempt(event, row as JobRow).attempt).toBe(expected)
   })
 
-  it('ignores that a token was dropped', () => {
+  it('ignores that a job message was dropped', () => {
     for (const { row, event } of CELLS) {
       const dropped = { ...event, said: { event: 'dropped' } } as const
       expect(decideReport(dropped, row, NOW)).toEqual({ do: 'ignore' })
     }
   })
 
-  it('expires an expired job that waits for that token, or whose native worker had it', () => {
+  it('expires an expired job that waits for that job message, or whose native worker had it', () => {
     const waiting = new Set(['available', 'scheduled', 'retryable'])
     for (const { row, event } of CELLS) {
       const late = { ...event, said: { event: 'expired' } } as const
       expect(decideReport(late, row, NOW)).toEqual({ do: 'ignore' })
-      const isToken =
+      const isJobMessage =
         event.attempt > row.attempt || (event.attempt === row.attempt && row.holder === 'native')
-      const expected = waiting.has(row.state) && isToken ? 'expire' : 'ignore'
+      const expected = waiting.has(row.state) && isJobMessage ? 'expire' : 'ignore'
       // Past by the worker's clock, which may be ahead of the gateway's.
       const expiring = { ...row, expiresAt: NOW + 5 }
       expect(decideReport(late, expiring, NOW)).toEqual({ do: expected })
@@ -85,7 +85,7 @@ describe('the report table', () => {
 
   it('releases a job for the worker that runs it, and for no other', () => {
     for (const { row, event } of CELLS) {
-      const released = { ...event, said: { event: 'released', tokenAttempt: 1 } } as const
+      const released = { ...event, said: { event: 'released', messageAttempt: 1 } } as const
       const isTheirs = row.state === 'active' && event.attempt === 2 && event.workerId === 'w'
       const isWithoutUs = row.holder === 'native' || row.holder === 'ledger'
       const expected = { do: isTheirs && isWithoutUs ? 'release' : 'ignore' }
@@ -141,7 +141,7 @@ describe('the change for a failed attempt', () => {
       const held = failed({ outcome: { ...retry, ...retryQueue } })
       expect(planFailure(row(), held, context)).toEqual({ ...expected, retryQueueMs: null })
     }
-    // The worker has counted the attempts itself, and has published the next token.
+    // The worker has counted the attempts itself, and has published the next job message.
     expect(planFailure(row({}, { attempt: 9 }), viaRetryQueue, context).to).toBe('retryable')
   })
 

@@ -2,7 +2,15 @@ import { describe, expect, it } from 'vitest'
 import { freshRow, type NewJob } from '../../../src/job/job.ts'
 import type { InsertedAll } from '../../../src/ledger/enqueued.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
-import { insertedOf, NOW, pushed, settleLazily, TERMS, token, type UnderTest } from '../harness.ts'
+import {
+  insertedOf,
+  jobMessage,
+  NOW,
+  pushed,
+  settleLazily,
+  TERMS,
+  type UnderTest,
+} from '../harness.ts'
 
 /** Batches, and jobs that are stored for later. */
 export function batchContract({ ledger, row }: UnderTest): void {
@@ -16,7 +24,7 @@ export function batchContract({ ledger, row }: UnderTest): void {
 
   describe('insert of a scheduled or pending job', () => {
     it.each([scheduled, pending, { state: 'pending', dueAt: NOW + 9 } as const])(
-      'stores it as %o without a token',
+      'stores it as %o without a job message',
       async (start) => {
         const job = newJob({ start, queue: 'q' })
         const inserted = insertedOf(await ledger.insert(job, NOW))
@@ -25,7 +33,7 @@ export function batchContract({ ledger, row }: UnderTest): void {
         expect(row(job.id)).toMatchObject({
           state: start.state,
           dueAt: start.dueAt,
-          tokenOut: false,
+          messageOut: false,
         })
         expect(ledger.counts('q')).toMatchObject({ available: 0, [start.state]: 1 })
         expect(ledger.outboxPage(0, 10)).toEqual([])
@@ -97,12 +105,12 @@ export function batchContract({ ledger, row }: UnderTest): void {
     it('withdraws every job that no worker has started', async () => {
       const jobs = [newJob(), newJob(), newJob({ start: scheduled }), newJob({ start: pending })]
       const stored = storedOf(await ledger.insertAll(jobs, NOW))
-      // As when RabbitMQ confirmed the token of one job before it refused that of another.
+      // As when RabbitMQ confirmed the job message of one job before it refused that of another.
       ledger.confirmed(stored[0]?.outbox ?? 0)
       expect(await ledger.withdrawAll(jobs.map(({ id }) => row(id)))).toEqual([])
       const withdrawn = { state: 'withdrawn', outbox: null, envelope: '{}' }
       for (const { id } of jobs) expect(row(id)).toMatchObject(withdrawn)
-      expect(row(jobs[2]?.id ?? '').tokenOut).toBe(false)
+      expect(row(jobs[2]?.id ?? '').messageOut).toBe(false)
       expect(Object.values(ledger.counts('default')).every((count) => count === 0)).toBe(true)
     })
 
@@ -118,7 +126,7 @@ export function batchContract({ ledger, row }: UnderTest): void {
       const [started, over, other, mine] = await Promise.all(
         Array.from({ length: 4 }, () => pushed(ledger)),
       )
-      await ledger.claim([token(started?.id ?? '')], TERMS)
+      await ledger.claim([jobMessage(started?.id ?? '')], TERMS)
       await ledger.cancel(over?.id ?? '', NOW)
       const fences = [started, over, other, mine].map((job) => ({
         id: job?.id ?? '',
@@ -138,11 +146,11 @@ export function batchContract({ ledger, row }: UnderTest): void {
       const [a, b] = [await pushed(ledger), await pushed(ledger)]
       const [left, [late]] = await Promise.all([
         ledger.withdrawAll([{ id: a.id, generation: 0 }]),
-        ledger.claim([token(a.id)], TERMS),
+        ledger.claim([jobMessage(a.id)], TERMS),
       ])
       expect([left, late?.verdict]).toEqual([[], 'drop'])
       const [[early], refused] = await Promise.all([
-        ledger.claim([token(b.id)], TERMS),
+        ledger.claim([jobMessage(b.id)], TERMS),
         ledger.withdrawAll([{ id: b.id, generation: 0 }]),
       ])
       expect([early?.verdict, refused]).toEqual(['claimed', [b.id]])

@@ -9,10 +9,10 @@ import {
   FAILED,
   fenceOf,
   fetched,
+  jobMessage,
   NOW,
   pushed,
   TERMS,
-  token,
   type UnderTest,
 } from '../harness.ts'
 
@@ -22,7 +22,7 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
     it('starts the next attempt of an available job', async () => {
       const { id } = await pushed(ledger, { queue: 'q', timeoutMs: 4000 })
       const before = row(id)
-      const [result] = await ledger.claim([token(id)], { ...TERMS, now: NOW + 50 })
+      const [result] = await ledger.claim([jobMessage(id)], { ...TERMS, now: NOW + 50 })
       expect(result).toEqual({
         verdict: 'claimed',
         job: {
@@ -49,7 +49,7 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
       { job: null, fetch: 1000, lease: 1000 },
     ])('leases for $lease ms when the job says $job and FETCH $fetch', async (given) => {
       const { id } = await pushed(ledger, { visibilityTimeoutMs: given.job })
-      await ledger.claim([token(id)], { ...TERMS, leaseMs: given.fetch })
+      await ledger.claim([jobMessage(id)], { ...TERMS, leaseMs: given.fetch })
       expect(row(id)).toMatchObject({
         leaseMs: given.lease,
         leaseExpiresAt: NOW + given.lease,
@@ -60,12 +60,12 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
       expect((await fetched(ledger, { timeoutMs: 0 })).timeoutAt).toBeNull()
     })
 
-    it('returns its results in the order of the tokens', async () => {
+    it('returns its results in the order of the job messages', async () => {
       const [first, gone, last] = [newJob().id, await pushed(ledger), await pushed(ledger)]
       await ledger.cancel(gone.id, NOW)
       const adopt = () => newJob({ id: first })
-      const tokens = [token(first, { adopt }), token(gone.id), token(last.id)]
-      const results = await ledger.claim(tokens, TERMS)
+      const jobMessages = [jobMessage(first, { adopt }), jobMessage(gone.id), jobMessage(last.id)]
+      const results = await ledger.claim(jobMessages, TERMS)
       expect(results.map(idAndVerdict)).toEqual([
         [first, 'claimed'],
         [gone.id, 'drop'],
@@ -73,16 +73,16 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
       ])
     })
 
-    it('applies the first token of a job before it decides on the second', async () => {
+    it('applies the first job message of a job before it decides on the second', async () => {
       const { id } = await pushed(ledger)
-      const results = await ledger.claim([token(id), token(id)], TERMS)
+      const results = await ledger.claim([jobMessage(id), jobMessage(id)], TERMS)
       expect(results.map((result) => result.verdict)).toEqual(['claimed', 'hand-over'])
       expect(row(id)).toMatchObject({ attempt: 1, holder: 'ledger' })
     })
 
     it('gives the job to the first of two claims in one group commit', async () => {
       const { id } = await pushed(ledger)
-      const claim = (workerId: string) => ledger.claim([token(id)], { ...TERMS, workerId })
+      const claim = (workerId: string) => ledger.claim([jobMessage(id)], { ...TERMS, workerId })
       const [[first], [second]] = await Promise.all([claim('a'), claim('b')])
       expect([first?.verdict, second?.verdict]).toEqual(['claimed', 'hand-over'])
       expect(row(id).workerId).toBe('a')
@@ -91,18 +91,18 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
     it('starts a due retry that nobody has promoted yet, and keeps its last error', async () => {
       const job = await fetched(ledger)
       const to = { to: 'retryable', dueAt: NOW + 200, delayMs: 100, retryQueueMs: null } as const
-      await ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to, isTokenBack: true })
+      await ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to, isMessageBack: true })
       const terms = { ...TERMS, now: NOW + 200 }
-      const [result] = await ledger.claim([token(job.id, { attempt: 2 })], terms)
+      const [result] = await ledger.claim([jobMessage(job.id, { attempt: 2 })], terms)
       expect(result).toMatchObject({ verdict: 'claimed', promoted: true, job: row(job.id) })
       const { error, errors } = FAILED
       expect(row(job.id)).toMatchObject({ attempt: 2, enqueuedAt: NOW + 200, error, errors })
     })
 
-    it('records the failure that the token reports of the previous attempt', async () => {
+    it('records the failure that the job message reports of the previous attempt', async () => {
       const { id } = await pushed(ledger)
       const reportedError = () => ({ code: 'smtp_down', message: 'no route' })
-      await ledger.claim([token(id, { attempt: 2, reportedError })], TERMS)
+      await ledger.claim([jobMessage(id, { attempt: 2, reportedError })], TERMS)
       const { error, errors } = row(id)
       expect(JSON.parse(error ?? '')).toMatchObject({ attempt: 1, code: 'smtp_down' })
       expect(JSON.parse(errors ?? '')).toHaveLength(1)
@@ -112,7 +112,7 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
       ['its generation', 1],
       ['a later generation', 2],
     ])(
-      'commits exactly what the arrival table says, for tokens of %s',
+      'commits exactly what the arrival table says, for job messages of %s',
       async (_, generation) => {
         const cells = arrivalCells()
         const jobs = await Promise.all(cells.map(() => pushed(ledger, { queue: 'q' })))
@@ -123,7 +123,7 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
           const { id = '' } = jobs[i] ?? {}
           const before = row(id)
           const { isHeldDelivery } = cell.context
-          const arriving = token(id, { ...cell.token, generation, isHeldDelivery })
+          const arriving = jobMessage(id, { ...cell.jobMessage, generation, isHeldDelivery })
           const [stale] = await ledger.claim([{ ...arriving, generation: 0 }], terms)
           expect(stale, cell.name).toEqual({ verdict: 'drop', job: before })
           expect(row(id), cell.name).toEqual(before)
@@ -147,11 +147,16 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
     it('stores the job and its queue, and claims the job in the same commit', async () => {
       const job = newJob({ queue: 'native', carry: { headers: { a: 1 } } })
       const adopt = () => job
-      const [result] = await ledger.claim([token(job.id, { attempt: 2, adopt })], TERMS)
+      const [result] = await ledger.claim([jobMessage(job.id, { attempt: 2, adopt })], TERMS)
       const adopted = row(job.id)
       expect(result).toEqual({ verdict: 'claimed', job: adopted })
       expect(adopted).toMatchObject({ ...asked(job), state: 'active', attempt: 2, generation: 0 })
-      expect(adopted).toMatchObject({ outbox: null, tokenOut: true, errors: null, enqueuedAt: NOW })
+      expect(adopted).toMatchObject({
+        outbox: null,
+        messageOut: true,
+        errors: null,
+        enqueuedAt: NOW,
+      })
       expect(ledger.queues()).toEqual([{ name: 'native', createdAt: NOW }])
       expect(ledger.counts('native')).toMatchObject({ available: 0, active: 1 })
     })
@@ -160,11 +165,14 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
       ['runs the next attempt', 2, { state: 'active', attempt: 2 }],
       ['discards the job when that attempt was its last', 4, { state: 'discarded', attempt: 3 }],
     ])(
-      'records the failure that the token reports of the previous attempt, and %s',
+      'records the failure that the job message reports of the previous attempt, and %s',
       async (_, attempt, fate) => {
         const job = newJob({ maxAttempts: 3 })
         const reportedError = () => ({ code: 'smtp_down', message: 'no route' })
-        await ledger.claim([token(job.id, { attempt, adopt: () => job, reportedError })], TERMS)
+        await ledger.claim(
+          [jobMessage(job.id, { attempt, adopt: () => job, reportedError })],
+          TERMS,
+        )
         const { error, errors, ...rest } = row(job.id)
         expect(rest).toMatchObject(fate)
         const before = { attempt: attempt - 1, code: 'smtp_down', message: 'no route' }
@@ -178,14 +186,14 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
       ['the present time when its creation lies in the future', NOW + 5_000, NOW],
     ])('sets enqueuedAt to %s', async (_what, createdAt, enqueuedAt) => {
       const job = { ...newJob(), createdAt }
-      await ledger.claim([token(job.id, { adopt: () => job })], TERMS)
+      await ledger.claim([jobMessage(job.id, { adopt: () => job })], TERMS)
       expect(row(job.id)).toMatchObject({ createdAt, enqueuedAt, startedAt: NOW })
     })
 
-    it('takes over the generation of the token, so that tokens of earlier generations stay stale', async () => {
+    it('takes over the generation of the job message, so that job messages of earlier generations stay stale', async () => {
       const job = newJob()
       const adopt = () => job
-      await ledger.claim([token(job.id, { generation: 3, adopt })], TERMS)
+      await ledger.claim([jobMessage(job.id, { generation: 3, adopt })], TERMS)
       expect(row(job.id).generation).toBe(3)
     })
 
@@ -194,7 +202,10 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
       ['exhausted', 4, { maxAttempts: 3 }, { completedAt: NOW, deadLetterCopied: false }],
     ])('stores an %s job as discarded', async (verdict, attempt, given, expected) => {
       const job = newJob({ queue: 'q', ...given } as object)
-      const [result] = await ledger.claim([token(job.id, { attempt, adopt: () => job })], TERMS)
+      const [result] = await ledger.claim(
+        [jobMessage(job.id, { attempt, adopt: () => job })],
+        TERMS,
+      )
       expect(result?.verdict).toBe(verdict)
       const ended = { state: 'discarded', discardedAt: NOW, attempt: attempt - 1, ...expected }
       expect(row(job.id)).toMatchObject(ended)
@@ -204,13 +215,13 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
     it('stores nothing for a body that is not a job', async () => {
       const good = await pushed(ledger)
       const error = new OjsError('invalid_request', 'no type')
-      const bad = token('bad', {
+      const bad = jobMessage('bad', {
         adopt: () => {
           throw error
         },
       })
-      const other = token('other', { adopt: () => newJob({ queue: 'lost' }) })
-      const results = await ledger.claim([bad, token(good.id), other], TERMS)
+      const other = jobMessage('other', { adopt: () => newJob({ queue: 'lost' }) })
+      const results = await ledger.claim([bad, jobMessage(good.id), other], TERMS)
       expect(results[0]).toEqual({ verdict: 'malformed', error })
       expect(results.map((result) => result.verdict)).toEqual(['malformed', 'claimed', 'malformed'])
       expect(ledger.find('bad')).toBeNull()
@@ -220,21 +231,21 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
 
     it('reports only the message whose body hits a bug as malformed, and claims the others', async () => {
       const mine = await pushed(ledger)
-      const buggy = token('x', {
+      const buggy = jobMessage('x', {
         adopt: () => {
           throw new RangeError('Invalid time value')
         },
       })
-      const results = await ledger.claim([token(mine.id), buggy], TERMS)
+      const results = await ledger.claim([jobMessage(mine.id), buggy], TERMS)
       expect(results.map(({ verdict }) => verdict)).toEqual(['claimed', 'malformed'])
       expect(ledger.find('x')).toBeNull()
       expect(ledger.fault()).toBeNull()
     })
 
-    it('gives the job to the first of two tokens in one group commit', async () => {
+    it('gives the job to the first of two job messages in one group commit', async () => {
       const job = newJob()
       const adopt = () => job
-      const claim = () => ledger.claim([token(job.id, { adopt })], TERMS)
+      const claim = () => ledger.claim([jobMessage(job.id, { adopt })], TERMS)
       const [[first], [second]] = await Promise.all([claim(), claim()])
       expect([first?.verdict, second?.verdict]).toEqual(['claimed', 'hand-over'])
     })

@@ -8,13 +8,13 @@ import {
   FAILED,
   fenceOf,
   fetched,
+  jobMessage,
   NOW,
   pushed,
   settleLazily,
   staleQueues,
   sweep,
   TERMS,
-  token,
   type UnderTest,
 } from '../harness.ts'
 import { eventOf, REPORT } from './reports.ts'
@@ -27,8 +27,9 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
     return row(job.id)
   }
 
-  // The gateway held the lease and lost its connection: RabbitMQ redelivered the token to a native worker.
-  describe('the copy of a dead letter whose token a native worker has run', () => {
+  // The gateway held the lease and lost its connection: RabbitMQ redelivered the job message to a native
+  // worker.
+  describe('the copy of a dead letter whose job message a native worker has run', () => {
     const failedReport: Said = {
       ...{ event: 'failed', outcome: null },
       failure: { code: 'e', type: 'e', message: 'it broke', retryable: true },
@@ -38,24 +39,27 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       ['completed the job', { event: 'completed', result: null }],
       ['reported a failure', failedReport],
       ['published its own retry', { ...failedReport, outcome: { decision: 'retry', delay_ms: 9 } }],
-      ['dropped the token', { event: 'dropped' }],
-      ['found the token expired', { event: 'expired' }],
-    ])('is owed once when the worker acknowledges the token because it %s', async (_, said) => {
-      const { id } = await discarded('nack', true)
-      expect(row(id)).toMatchObject({ tokenOut: true, outbox: null })
-      await ledger.applyReports([eventOf(id, said)], REPORT)
-      const { outbox } = row(id)
-      expect(row(id)).toMatchObject({ tokenOut: false, deadLetterCopied: false })
-      expect(ledger.outboxPage(0, 10).map((owed) => owed.id)).toEqual([id])
-      await ledger.applyReports([eventOf(id, said)], REPORT)
-      expect(row(id).outbox).toBe(outbox)
-      ledger.copyConfirmed(id, outbox ?? 0)
-      await settleLazily(ledger)
-      await ledger.applyReports([eventOf(id, said)], REPORT)
-      expect(row(id)).toMatchObject({ outbox: null, deadLetterCopied: true })
-    })
+      ['dropped the job message', { event: 'dropped' }],
+      ['found the job message expired', { event: 'expired' }],
+    ])(
+      'is owed once when the worker acknowledges the job message because it %s',
+      async (_, said) => {
+        const { id } = await discarded('nack', true)
+        expect(row(id)).toMatchObject({ messageOut: true, outbox: null })
+        await ledger.applyReports([eventOf(id, said)], REPORT)
+        const { outbox } = row(id)
+        expect(row(id)).toMatchObject({ messageOut: false, deadLetterCopied: false })
+        expect(ledger.outboxPage(0, 10).map((owed) => owed.id)).toEqual([id])
+        await ledger.applyReports([eventOf(id, said)], REPORT)
+        expect(row(id).outbox).toBe(outbox)
+        ledger.copyConfirmed(id, outbox ?? 0)
+        await settleLazily(ledger)
+        await ledger.applyReports([eventOf(id, said)], REPORT)
+        expect(row(id)).toMatchObject({ outbox: null, deadLetterCopied: true })
+      },
+    )
 
-    it('is no longer owed when the rejected token reaches the DLX queue after all', async () => {
+    it('is no longer owed when the rejected job message reaches the DLX queue after all', async () => {
       const { id } = await discarded('nack', true)
       await ledger.applyReports([eventOf(id, { event: 'dropped' })], REPORT)
       expect(row(id).outbox).not.toBeNull()
@@ -63,19 +67,19 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(row(id)).toMatchObject({ outbox: null, deadLetterCopied: true })
     })
 
-    it('is not owed when the worker rejects the token, because its nack makes the copy', async () => {
+    it('is not owed when the worker rejects the job message, because its nack makes the copy', async () => {
       const { id } = await discarded('nack', true)
       const said: Said = { ...failedReport, outcome: { decision: 'discard' } }
       await ledger.applyReports([eventOf(id, said)], REPORT)
-      expect(row(id)).toMatchObject({ tokenOut: false, outbox: null })
+      expect(row(id)).toMatchObject({ messageOut: false, outbox: null })
     })
 
-    it('is not owed when the gateway has nacked the token itself', async () => {
+    it('is not owed when the gateway has nacked the job message itself', async () => {
       const { id } = await discarded('nack', true)
-      ledger.tokenReturned(id, 0)
+      ledger.messageReturned(id, 0)
       await settleLazily(ledger)
       await ledger.applyReports([eventOf(id, { event: 'completed', result: null })], REPORT)
-      expect(row(id)).toMatchObject({ tokenOut: false, outbox: null })
+      expect(row(id)).toMatchObject({ messageOut: false, outbox: null })
     })
 
     it('is not owed when it has arrived already, or when the job is not a dead letter', async () => {
@@ -134,7 +138,7 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
     it('is still owed when the copy of an earlier generation is confirmed', async () => {
       const first = await discarded('publish', true)
       await ledger.revive(first.id, 0, NOW)
-      const [claimed] = await ledger.claim([token(first.id, { generation: 1 })], TERMS)
+      const [claimed] = await ledger.claim([jobMessage(first.id, { generation: 1 })], TERMS)
       expect(claimed?.verdict).toBe('claimed')
       const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'publish' } as const
       await ledger.fail(first.id, { generation: 1, attempt: 1 }, change)
@@ -145,7 +149,7 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(second).toMatchObject({ outbox: expect.any(Number), deadLetterCopied: false })
     })
 
-    it('is not recorded when the token of a live job is confirmed', async () => {
+    it('is not recorded when the job message of a live job is confirmed', async () => {
       const { id, outbox } = await pushed(ledger)
       ledger.confirmed(outbox)
       await settleLazily(ledger)
@@ -169,11 +173,11 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       },
     )
 
-    it('is requested at every arrival of the token until it is recorded, also when the token ran as a later attempt', async () => {
+    it('is requested at every arrival of the job message until it is recorded, also when the job message ran as a later attempt', async () => {
       const { id } = await pushed(ledger, { queue: 'q', maxAttempts: 2 })
       await plant({ ...row(id), attempt: 2, holder: 'native', outbox: null })
       const arrive = async () =>
-        (await ledger.claim([token(id, { attempt: 1 })], TERMS))[0]?.verdict
+        (await ledger.claim([jobMessage(id, { attempt: 1 })], TERMS))[0]?.verdict
       expect([await arrive(), await arrive()]).toEqual(['exhausted', 'dead-letter'])
       await copyCame(ledger, id, 0)
       expect(await arrive()).toBe('drop')

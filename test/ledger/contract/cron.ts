@@ -6,11 +6,11 @@ import { newJob } from '../../support/gateway/jobs.ts'
 import {
   died,
   fenceOf,
+  jobMessage,
   NOW,
   owedBy,
   settleLazily,
   TERMS,
-  token,
   type UnderTest,
 } from '../harness.ts'
 
@@ -70,7 +70,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
   }
   /** Claims and completes the job. */
   const complete = async (id: string): Promise<void> => {
-    await ledger.claim([token(id)], TERMS)
+    await ledger.claim([jobMessage(id)], TERMS)
     await ledger.complete(id, {}, { now: NOW, result: null })
   }
 
@@ -217,7 +217,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
   })
 
   describe('a tick', () => {
-    it('stores its job with a token to be published, and advances the entry to the next tick', async () => {
+    it('stores its job with a job message to be published, and advances the entry to the next tick', async () => {
       const registered = await register()
       const other = await register({ name: 'other' })
       const job = newJob({ queue: 'q' })
@@ -270,11 +270,11 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       expect(ledger.cron.due(WALL + 1e9, 10)).toEqual([])
     })
 
-    it('stores a job that is scheduled for later without a token', async () => {
+    it('stores a job that is scheduled for later without a job message', async () => {
       await register()
       const job = newJob({ queue: 'q', start: { state: 'scheduled', dueAt: WALL + 9 } })
       expect(await fireNext('nightly', { job })).toMatchObject({ job: { outbox: null } })
-      expect(row(job.id)).toMatchObject({ state: 'scheduled', tokenOut: false })
+      expect(row(job.id)).toMatchObject({ state: 'scheduled', messageOut: false })
     })
   })
 
@@ -313,14 +313,14 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       const overlapped = { outcome: 'overlapped', runningId: id }
       expect(await fireNext()).toEqual(overlapped)
       expect(entry()).toMatchObject({ nextRunAt: WALL + 2 * MINUTE_MS, runCount: 1 })
-      await ledger.claim([token(id)], TERMS)
+      await ledger.claim([jobMessage(id)], TERMS)
       expect(await fireNext()).toEqual(overlapped)
       const to = {
         to: 'retryable',
         dueAt: NOW,
         delayMs: 1,
         retryQueueMs: null,
-        isTokenBack: true,
+        isMessageBack: true,
       } as const
       await ledger.fail(id, fenceOf(row(id)), { now: NOW, error: null, errors: null, ...to })
       expect(await fireNext()).toEqual(overlapped)
@@ -333,7 +333,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       await register()
       await complete(firedJob(await fireNext()))
       const id = firedJob(await fireNext())
-      await ledger.claim([token(id)], TERMS)
+      await ledger.claim([jobMessage(id)], TERMS)
       const discarded = { to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
       const failure = { now: NOW, error: null, errors: null, ...discarded }
       await ledger.fail(id, fenceOf(row(id)), failure)
@@ -475,7 +475,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       const job = unique({ onConflict: 'replace' })
       const fired = await fireNext('nightly', { job })
       const cancelled = [
-        { job: row(other), previousState: 'available', isTokenOwed: expect.any(Boolean) },
+        { job: row(other), previousState: 'available', isMessageOwed: expect.any(Boolean) },
       ]
       expect(fired).toEqual({ outcome: 'fired', job: row(job.id), cancelled })
       expect(row(other).state).toBe('cancelled')
@@ -518,7 +518,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       outcome: 'overlapped',
     })
     await complete(id)
-    ledger.tokenReturned(id, 0)
+    ledger.messageReturned(id, 0)
     await settleLazily(ledger)
     const all = { completed: NOW + 1, cancelled: 0, discarded: 0, withdrawn: 0, deadLetters: 0 }
     expect(await ledger.prune(all, NOW, 10)).toBe(1)

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { OjsError } from '../../../src/errors.ts'
 import type { Holder, JobRow, RowState } from '../../../src/job/job.ts'
-import type { DeadToken } from '../../../src/ledger/native.ts'
+import type { DeadMessage } from '../../../src/ledger/native.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
 import {
   asked,
@@ -9,6 +9,7 @@ import {
   FAILED,
   fetched,
   insertedOf,
+  jobMessage,
   NOW,
   owedBy,
   type Planted,
@@ -16,7 +17,6 @@ import {
   settleLazily,
   staleQueues,
   TERMS,
-  token,
   type UnderTest,
 } from '../harness.ts'
 
@@ -26,12 +26,12 @@ const TIMES = { now: NOW + 50, wall: NOW + 7_200_000 }
 export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): void {
   const dead = (
     id: string,
-    given: Partial<DeadToken> & { isDeadLetter?: boolean } = {},
-  ): DeadToken => {
+    given: Partial<DeadMessage> & { isDeadLetter?: boolean } = {},
+  ): DeadMessage => {
     const { isDeadLetter = true, ...rest } = given
     const { error, errors } = FAILED
     return {
-      ...token(id),
+      ...jobMessage(id),
       describe: () => ({ error, errors, isDeadLetter }),
       isExpired: false,
       wasInQueue: false,
@@ -40,7 +40,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
   }
 
   describe('discardDead', () => {
-    it('discards an available job whose token died', async () => {
+    it('discards an available job whose job message died', async () => {
       const { id } = await pushed(ledger, { queue: 'q' })
       const before = row(id)
       const result = await ledger.discardDead(dead(id), TIMES)
@@ -50,7 +50,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
         state: 'discarded',
         attempt: 1,
         outbox: null,
-        tokenOut: false,
+        messageOut: false,
         discardedAt: TIMES.now,
         completedAt: TIMES.now,
         error: FAILED.error,
@@ -69,7 +69,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       expect([ledger.deadLetterCount('q'), staleQueues(ledger)]).toEqual([0, ['q']])
     })
 
-    it('discards a job whose token a native worker rejected', async () => {
+    it('discards a job whose job message a native worker rejected', async () => {
       const job = await fetched(ledger)
       await plant({ id: job.id, holder: 'native' })
       const result = await ledger.discardDead(dead(job.id), TIMES)
@@ -84,7 +84,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       expect(ledger.counts('default')).toMatchObject({ active: 0, discarded: 1 })
     })
 
-    it('keeps the number of an attempt that ran with the token of an earlier attempt', async () => {
+    it('keeps the number of an attempt that ran with the job message of an earlier attempt', async () => {
       const job = await fetched(ledger)
       await plant({ id: job.id, holder: 'native', attempt: 2 })
       const result = await ledger.discardDead(dead(job.id, { attempt: 1 }), TIMES)
@@ -97,7 +97,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       ['a due schedule is discarded', 'scheduled', null, TIMES.wall, 2, true],
       ['a schedule that is not due is left', 'scheduled', null, TIMES.wall + 60_000, 2, false],
       [
-        'a running job is left for the token of an earlier attempt',
+        'a running job is left for the job message of an earlier attempt',
         'active',
         'gateway',
         null,
@@ -105,7 +105,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
         false,
       ],
       [
-        'an available job is discarded for the token of a later attempt',
+        'an available job is discarded for the job message of a later attempt',
         'available',
         null,
         null,
@@ -113,7 +113,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
         true,
       ],
       [
-        'an available job is left for the token of an earlier attempt',
+        'an available job is left for the job message of an earlier attempt',
         'available',
         null,
         null,
@@ -121,7 +121,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
         false,
       ],
     ])(
-      'decides by the state of the job and the attempt of the token: %s',
+      'decides by the state of the job and the attempt of the job message: %s',
       async (_, state, holder, dueAt, attempt, dies) => {
         const job = await fetched(ledger)
         await plant({ id: job.id, state, holder, dueAt, leaseExpiresAt: null, timeoutAt: null })
@@ -136,20 +136,20 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
     it.each<[string, RowState]>([
       ['a retry', 'retryable'],
       ['a schedule', 'scheduled'],
-    ])('discards %s before it is due when its token died on the way', async (_, state) => {
+    ])('discards %s before it is due when its job message died on the way', async (_, state) => {
       const { id } = await fetched(ledger)
       const lease = { holder: null, leaseExpiresAt: null, timeoutAt: null }
       await plant({ id, state, dueAt: TIMES.wall + 60_000, retryQueueMs: 60_000, ...lease })
       const { outcome } = await ledger.discardDead(dead(id, { attempt: 2 }), TIMES)
       expect(outcome).toBe('discarded')
-      expect(row(id)).toMatchObject({ state: 'discarded', attempt: 2, tokenOut: false })
+      expect(row(id)).toMatchObject({ state: 'discarded', attempt: 2, messageOut: false })
     })
 
     it.each([
       ['completed', (id: string) => ledger.complete(id, {}, { now: NOW, result: null })],
       ['cancelled', (id: string) => ledger.cancel(id, NOW)],
     ])(
-      'hands a lease whose delivery was lost to the ledger, which expects no token when the job is %s',
+      'hands a lease whose delivery was lost to the ledger, which expects no job message when the job is %s',
       async (_, end) => {
         const { id } = await fetched(ledger)
         const before = row(id)
@@ -159,32 +159,38 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
           ['default'],
         ])
         await end(id)
-        expect(row(id).tokenOut).toBe(false)
+        expect(row(id).messageOut).toBe(false)
       },
     )
 
     it.each([
       ['the same attempt', 2],
       ['an earlier attempt', 1],
-    ])('hands a native lease to the ledger when the queue drops a token of %s', async (_, n) => {
-      const { id } = await fetched(ledger)
-      await plant({ id, holder: 'native', attempt: 2 })
-      const before = row(id)
-      const dropped = dead(id, { attempt: n, wasInQueue: true })
-      expect(await ledger.discardDead(dropped, TIMES)).toEqual({ outcome: 'ignored' })
-      expect([row(id), staleQueues(ledger)]).toEqual([{ ...before, holder: 'ledger' }, ['default']])
-      const next = dead(id, { attempt: 3, wasInQueue: true })
-      await plant({ id, holder: 'native' })
-      expect(await ledger.discardDead(next, TIMES)).toMatchObject({ outcome: 'discarded' })
-    })
+    ])(
+      'hands a native lease to the ledger when the queue drops a job message of %s',
+      async (_, n) => {
+        const { id } = await fetched(ledger)
+        await plant({ id, holder: 'native', attempt: 2 })
+        const before = row(id)
+        const dropped = dead(id, { attempt: n, wasInQueue: true })
+        expect(await ledger.discardDead(dropped, TIMES)).toEqual({ outcome: 'ignored' })
+        expect([row(id), staleQueues(ledger)]).toEqual([
+          { ...before, holder: 'ledger' },
+          ['default'],
+        ])
+        const next = dead(id, { attempt: 3, wasInQueue: true })
+        await plant({ id, holder: 'native' })
+        expect(await ledger.discardDead(next, TIMES)).toMatchObject({ outcome: 'discarded' })
+      },
+    )
 
-    it('clears tokenOut of a retry that the ledger holds when its old token dies', async () => {
+    it('clears messageOut of a retry that the ledger holds when its old job message dies', async () => {
       const { id } = await fetched(ledger)
       const lease = { holder: null, leaseExpiresAt: null, timeoutAt: null }
       await plant({ id, state: 'retryable', dueAt: TIMES.now + 600_000, ...lease })
-      expect(row(id).tokenOut).toBe(true)
+      expect(row(id).messageOut).toBe(true)
       expect(await ledger.discardDead(dead(id), TIMES)).toEqual({ outcome: 'ignored' })
-      expect(row(id)).toMatchObject({ state: 'retryable', tokenOut: false })
+      expect(row(id)).toMatchObject({ state: 'retryable', messageOut: false })
     })
 
     it.each([
@@ -197,14 +203,14 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       await plant({ id, state: 'discarded', attempt: 2 })
       const outcome = await ledger.discardDead(dead(id, { attempt, ...over }), TIMES)
       expect(outcome).toEqual({ outcome: 'ignored' })
-      expect(row(id)).toMatchObject({ deadLetterCopied: isIts, tokenOut: !isIts })
+      expect(row(id)).toMatchObject({ deadLetterCopied: isIts, messageOut: !isIts })
     })
 
     it.each([
       ['makes its queue stale when the job is not a dead letter', undefined, ['q']],
       ['is kept when the job is a dead letter', 'dead_letter', []],
     ] as const)(
-      'clears tokenOut for the copy of an expired job, which %s',
+      'clears messageOut for the copy of an expired job, which %s',
       async (_, onExhaustion, stale) => {
         const envelope = JSON.stringify({ retry: { on_exhaustion: onExhaustion } })
         const { id } = await pushed(ledger, { queue: 'q', expiresAt: NOW, envelope })
@@ -212,22 +218,22 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
         expect(row(id)).toMatchObject({
           state: 'discarded',
           deadLetterCopied: true,
-          tokenOut: true,
+          messageOut: true,
         })
         expect(await ledger.discardDead(dead(id), TIMES)).toEqual({ outcome: 'ignored' })
-        expect(row(id).tokenOut).toBe(false)
+        expect(row(id).messageOut).toBe(false)
         expect(staleQueues(ledger)).toEqual(stale)
       },
     )
 
     it.each<RowState>(['completed', 'cancelled', 'withdrawn'])(
-      'clears tokenOut of a job that is %s, and marks the queue of the unneeded copy stale',
+      'clears messageOut of a job that is %s, and marks the queue of the unneeded copy stale',
       async (state) => {
         const { id } = await pushed(ledger, { queue: 'q' })
         await plant({ id, state })
         const before = row(id)
         expect(await ledger.discardDead(dead(id), TIMES)).toEqual({ outcome: 'ignored' })
-        expect(row(id)).toEqual({ ...before, tokenOut: false })
+        expect(row(id)).toEqual({ ...before, messageOut: false })
         expect(staleQueues(ledger)).toEqual(['q'])
       },
     )
@@ -240,7 +246,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       expect([row(id), staleQueues(ledger)]).toEqual([before, ['default']])
     })
 
-    it('ignores a token of a later generation', async () => {
+    it('ignores a job message of a later generation', async () => {
       const { id } = await pushed(ledger)
       const result = await ledger.discardDead(dead(id, { generation: 1 }), TIMES)
       expect(result).toEqual({ outcome: 'ignored' })
@@ -254,7 +260,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       expect([row(id), staleQueues(ledger)]).toEqual([before, ['q']])
     })
 
-    it('adopts an unknown job as discarded, with the attempt and the generation of its token', async () => {
+    it('adopts an unknown job as discarded, with the attempt and the generation of its job message', async () => {
       const job = newJob({ queue: 'native' })
       const described: JobRow[] = []
       const describe = (known: JobRow) => {
@@ -264,7 +270,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       const arriving = dead(job.id, { attempt: 3, generation: 2, adopt: () => job, describe })
       const result = await ledger.discardDead(arriving, TIMES)
       expect(result).toEqual({ outcome: 'discarded', job: row(job.id) })
-      const ended = { state: 'discarded', attempt: 3, generation: 2, error: '1', tokenOut: false }
+      const ended = { state: 'discarded', attempt: 3, generation: 2, error: '1', messageOut: false }
       expect(row(job.id)).toMatchObject({ ...asked(job), ...ended, deadLetterCopied: true })
       expect(described[0]).toMatchObject({ id: job.id, state: 'available', attempt: 2 })
       expect(ledger.counts('native')).toMatchObject({ available: 0, discarded: 1 })
@@ -302,11 +308,11 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       const [a, b] = [await pushed(ledger), await pushed(ledger)]
       const [died1, [late]] = await Promise.all([
         ledger.discardDead(dead(a.id), TIMES),
-        ledger.claim([token(a.id)], TERMS),
+        ledger.claim([jobMessage(a.id)], TERMS),
       ])
       expect([died1.outcome, late?.verdict]).toEqual(['discarded', 'drop'])
       const [[early], ignored] = await Promise.all([
-        ledger.claim([token(b.id)], TERMS),
+        ledger.claim([jobMessage(b.id)], TERMS),
         ledger.discardDead(dead(b.id), TIMES),
       ])
       expect([early?.verdict, ignored.outcome]).toEqual(['claimed', 'ignored'])
@@ -327,22 +333,22 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       async (_, attempt, policy, isListed) => {
         const expiresAt = attempt === 1 ? NOW : null
         const { id } = await pushed(ledger, { maxAttempts: 3, expiresAt, ...retry(policy) })
-        await ledger.claim([token(id, { attempt })], TERMS)
+        await ledger.claim([jobMessage(id, { attempt })], TERMS)
         expect(row(id)).toMatchObject({
           state: 'discarded',
           isDeadLetter: isListed,
-          tokenOut: true,
+          messageOut: true,
         })
         expect(ledger.deadLetterCount()).toBe(isListed ? 1 : 0)
       },
     )
 
-    it('sets tokenOut, even when no token was known to be out', async () => {
+    it('sets messageOut, even when no job message was known to be out', async () => {
       const job = await fetched(ledger, { maxAttempts: 1 })
-      await plant({ id: job.id, state: 'retryable', holder: null, dueAt: NOW, tokenOut: false })
-      const [result] = await ledger.claim([token(job.id, { attempt: 2 })], TERMS)
+      await plant({ id: job.id, state: 'retryable', holder: null, dueAt: NOW, messageOut: false })
+      const [result] = await ledger.claim([jobMessage(job.id, { attempt: 2 })], TERMS)
       expect(result?.verdict).toBe('exhausted')
-      expect(row(job.id)).toMatchObject({ deadLetterCopied: false, tokenOut: true })
+      expect(row(job.id)).toMatchObject({ deadLetterCopied: false, messageOut: true })
     })
   })
 
@@ -382,7 +388,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
         generation: 1,
         attempt: 0,
         outbox: row(job.id).outbox,
-        tokenOut: true,
+        messageOut: true,
         workerId: null,
         enqueuedAt: NOW + 500,
         startedAt: null,
@@ -397,7 +403,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       expect(ledger.counts('q')).toMatchObject({ discarded: 0, available: 1 })
       expect([ledger.deadLetterCount('q'), staleQueues(ledger)]).toEqual([0, ['q']])
       const [old, next] = await ledger.claim(
-        [token(job.id), token(job.id, { generation: 1 })],
+        [jobMessage(job.id), jobMessage(job.id, { generation: 1 })],
         TERMS,
       )
       expect([old?.verdict, next?.verdict]).toEqual(['drop', 'claimed'])
@@ -419,13 +425,13 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       expect(staleQueues(ledger)).toEqual([])
     })
 
-    it('keeps tokenOut when the token of the previous generation returns', async () => {
+    it('keeps messageOut when the job message of the previous generation returns', async () => {
       const { id } = await died(ledger)
       await ledger.revive(id, 0, NOW)
       await ledger.cancel(id, NOW)
-      ledger.tokenReturned(id, 0)
+      ledger.messageReturned(id, 0)
       await settleLazily(ledger)
-      expect(row(id)).toMatchObject({ state: 'cancelled', tokenOut: true })
+      expect(row(id)).toMatchObject({ state: 'cancelled', messageOut: true })
     })
 
     it('succeeds for the first of two calls in one group commit, and not after deleteDeadLetter', async () => {
@@ -443,14 +449,14 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
   describe('deleteDeadLetter', () => {
     it('clears the contents of the row, and keeps its id, generation and attempt', async () => {
       const job = await died(ledger, { queue: 'q', carry: { tags: ['t'] } })
-      await plant({ id: job.id, tokenOut: true })
+      await plant({ id: job.id, messageOut: true })
       expect(await ledger.deleteDeadLetter(job.id, NOW + 900)).toBe(true)
       const empty = { envelope: '{}', carry: null, error: null, errors: null, result: null }
       const gone = { state: 'withdrawn', isDeadLetter: false, generation: 0, attempt: 1 }
-      expect(row(job.id)).toMatchObject({ ...gone, ...empty, tokenOut: true })
+      expect(row(job.id)).toMatchObject({ ...gone, ...empty, messageOut: true })
       expect(ledger.counts('q').discarded).toBe(0)
       expect([ledger.deadLetterCount('q'), staleQueues(ledger)]).toEqual([0, ['q']])
-      const [late] = await ledger.claim([token(job.id, { attempt: 2 })], TERMS)
+      const [late] = await ledger.claim([jobMessage(job.id, { attempt: 2 })], TERMS)
       expect(late?.verdict).toBe('drop')
     })
 
@@ -491,9 +497,9 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       const { id } = await died(ledger)
       const twice = await Promise.all([1, 2].map(() => ledger.deleteDeadLetter(id, NOW)))
       expect(twice).toEqual([true, false])
-      ledger.tokenReturned(id, 0)
+      ledger.messageReturned(id, 0)
       await settleLazily(ledger)
-      expect(row(id).tokenOut).toBe(false)
+      expect(row(id).messageOut).toBe(false)
     })
   })
 }

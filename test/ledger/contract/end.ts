@@ -4,32 +4,32 @@ import { newJob } from '../../support/gateway/jobs.ts'
 import {
   copyCame,
   fetched,
+  jobMessage,
   NOW,
   pushed,
   settleLazily,
   TERMS,
-  token,
   type UnderTest,
 } from '../harness.ts'
 
 /** Ended rows, and reads of the ledger. */
 export function endContract({ harness, ledger, row, plant }: UnderTest): void {
-  describe('tokenReturned', () => {
-    it('clears tokenOut of an ended row, but not of a live row or for another generation', async () => {
+  describe('messageReturned', () => {
+    it('clears messageOut of an ended row, but not of a live row or for another generation', async () => {
       const [ended, live, older] = [
         await pushed(ledger),
         await pushed(ledger),
         await pushed(ledger),
       ]
       await Promise.all([ledger.cancel(ended.id, NOW), ledger.cancel(older.id, NOW)])
-      ledger.tokenReturned(ended.id, 0)
-      ledger.tokenReturned(live.id, 0)
-      ledger.tokenReturned(older.id, 1)
+      ledger.messageReturned(ended.id, 0)
+      ledger.messageReturned(live.id, 0)
+      ledger.messageReturned(older.id, 1)
       await settleLazily(ledger)
-      expect([ended, live, older].map(({ id }) => row(id).tokenOut)).toEqual([false, true, true])
+      expect([ended, live, older].map(({ id }) => row(id).messageOut)).toEqual([false, true, true])
     })
 
-    it('clears tokenOut of a retry that the ledger holds, but not when a token is owed or in a retry queue', async () => {
+    it('clears messageOut of a retry that the ledger holds, but not when a job message is owed or in a retry queue', async () => {
       const [held, owed, inRetryQueue] = [
         await fetched(ledger),
         await fetched(ledger),
@@ -46,16 +46,16 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
         { id: owed.id, ...waiting, outbox: 1_000_000 },
         { id: inRetryQueue.id, ...waiting, retryQueueMs: 1_000 },
       )
-      for (const { id } of [held, owed, inRetryQueue]) ledger.tokenReturned(id, 0)
+      for (const { id } of [held, owed, inRetryQueue]) ledger.messageReturned(id, 0)
       await settleLazily(ledger)
-      expect([held, owed, inRetryQueue].map(({ id }) => row(id).tokenOut)).toEqual([
+      expect([held, owed, inRetryQueue].map(({ id }) => row(id).messageOut)).toEqual([
         false,
         true,
         true,
       ])
     })
 
-    it("keeps tokenOut when only the previous attempt's token returned and the next is in a retry queue", async () => {
+    it("keeps messageOut when only the previous attempt's job message returned and the next is in a retry queue", async () => {
       const [old, next, unknown, elsewhere] = [
         await fetched(ledger),
         await fetched(ledger),
@@ -69,12 +69,12 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
         retryQueueMs: 1_000,
       }))
       await plant(...inRetryQueue, { id: elsewhere.id, ...ended })
-      ledger.tokenReturned(old.id, 0, 1)
-      ledger.tokenReturned(next.id, 0, 2)
-      ledger.tokenReturned(unknown.id, 0)
-      ledger.tokenReturned(elsewhere.id, 0, 1)
+      ledger.messageReturned(old.id, 0, 1)
+      ledger.messageReturned(next.id, 0, 2)
+      ledger.messageReturned(unknown.id, 0)
+      ledger.messageReturned(elsewhere.id, 0, 1)
       await settleLazily(ledger)
-      const rows = [old, next, unknown, elsewhere].map(({ id }) => row(id).tokenOut)
+      const rows = [old, next, unknown, elsewhere].map(({ id }) => row(id).messageOut)
       expect(rows).toEqual([true, false, false, false])
     })
   })
@@ -101,15 +101,15 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
     const states: RowState[] = ['completed', 'cancelled', 'discarded', 'withdrawn']
     it.each(states)('does not change when it is %s', async (state) => {
       const { id, outbox } = await pushed(ledger, { queue: 'q' })
-      await plant({ id, state, outbox: null, tokenOut: false, deadLetterCopied: true })
+      await plant({ id, state, outbox: null, messageOut: false, deadLetterCopied: true })
       const before = row(id)
       const fence = { id, generation: 0, attempt: 0 }
       ledger.confirmed(outbox)
-      ledger.tokenReturned(id, 0)
+      ledger.messageReturned(id, 0)
       const outcomes = await Promise.all([
         ledger.withdraw(id, outbox),
-        ledger.claim([token(id)], TERMS).then(([result]) => result?.verdict),
-        ledger.release(id, { ...fence, tokenAttempt: 0 }),
+        ledger.claim([jobMessage(id)], TERMS).then(([result]) => result?.verdict),
+        ledger.release(id, { ...fence, messageAttempt: 0 }),
         ledger.complete(id, {}, { now: NOW, result: '1' }),
         ledger.cancel(id, NOW),
         ledger.handOver([fence]),
@@ -122,33 +122,33 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
   })
 
   describe('cancel', () => {
-    const isTokenOwed = async (id: string) => {
+    const isMessageOwed = async (id: string) => {
       const cancelled = await ledger.cancel(id, NOW)
-      return cancelled !== 'stale' && cancelled.isTokenOwed
+      return cancelled !== 'stale' && cancelled.isMessageOwed
     }
 
-    it('says whether the token still had to be published', async () => {
+    it('says whether the job message still had to be published', async () => {
       const waiting = await pushed(ledger)
-      await plant({ id: waiting.id, state: 'scheduled', outbox: null, tokenOut: false })
+      await plant({ id: waiting.id, state: 'scheduled', outbox: null, messageOut: false })
       const [owing, confirmed] = [await pushed(ledger), await pushed(ledger)]
       ledger.confirmed(confirmed.outbox)
       await settleLazily(ledger)
       const ids = [owing.id, confirmed.id, waiting.id]
-      expect(await Promise.all(ids.map(isTokenOwed))).toEqual([true, false, false])
+      expect(await Promise.all(ids.map(isMessageOwed))).toEqual([true, false, false])
     })
 
     it('counts a confirm that is not yet written to the row', async () => {
       const { id, outbox } = await pushed(ledger)
       // More writes than one group commit takes, so that the confirm is not in the row when cancel reads it.
-      for (let i = 0; i < 5_000; i++) ledger.tokenReturned('nobody', 0)
+      for (let i = 0; i < 5_000; i++) ledger.messageReturned('nobody', 0)
       ledger.confirmed(outbox)
-      expect(await isTokenOwed(id)).toBe(false)
+      expect(await isMessageOwed(id)).toBe(false)
     })
 
-    it('reports no owed token for a row of an earlier process, which may have published it', async () => {
+    it('reports no owed job message for a row of an earlier process, which may have published it', async () => {
       const { id } = await pushed(ledger)
       await harness.reopen()
-      expect(await isTokenOwed(id)).toBe(false)
+      expect(await isMessageOwed(id)).toBe(false)
     })
   })
 

@@ -6,19 +6,19 @@ import {
   fenceOf,
   fetched,
   insertedOf,
+  jobMessage,
   NOW,
   owedBy,
   pushed,
   settleLazily,
   TERMS,
-  token,
   type UnderTest,
 } from '../harness.ts'
 
 /** PUSH, the outbox and the queues. */
 export function enqueueContract({ harness, ledger, row, plant }: UnderTest): void {
   describe('insert', () => {
-    it('stores an available job at attempt 0 that owes a token', async () => {
+    it('stores an available job at attempt 0 that owes a job message', async () => {
       const job = newJob({
         queue: 'email',
         priority: -7,
@@ -37,7 +37,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
         state: 'available',
         attempt: 0,
         outbox: inserted.outbox,
-        tokenOut: true,
+        messageOut: true,
         holder: null,
         workerId: null,
         leaseMs: null,
@@ -101,7 +101,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
         state: 'available',
         attempt: 0,
         outbox: inserted.outbox,
-        tokenOut: true,
+        messageOut: true,
         holder: null,
         retryQueueMs: null,
         retryDelayMs: null,
@@ -122,14 +122,14 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
   })
 
   describe('confirmed', () => {
-    it('clears the outbox and leaves tokenOut set', async () => {
+    it('clears the outbox and leaves messageOut set', async () => {
       const { id, outbox } = await pushed(ledger)
       ledger.confirmed(outbox)
       await settleLazily(ledger)
-      expect(row(id)).toMatchObject({ outbox: null, tokenOut: true, state: 'available' })
+      expect(row(id)).toMatchObject({ outbox: null, messageOut: true, state: 'available' })
     })
 
-    it('clears each of two tokens that are confirmed one after the other', async () => {
+    it('clears each of two job messages that are confirmed one after the other', async () => {
       for (const { id, outbox } of [await pushed(ledger), await pushed(ledger)]) {
         ledger.confirmed(outbox)
         await settleLazily(ledger)
@@ -137,7 +137,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       }
     })
 
-    it('clears a token that was owed before a restart', async () => {
+    it('clears a job message that was owed before a restart', async () => {
       const { id, outbox } = await pushed(ledger)
       await harness.reopen()
       ledger.confirmed(outbox)
@@ -163,7 +163,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       await settleLazily(ledger)
       const owed = [false, true, false, false, true, false]
       expect(jobs.map(({ id }) => row(id).outbox !== null)).toEqual(owed)
-      expect(ledger.owedTokens(10)).toBe(2)
+      expect(ledger.owedMessages(10)).toBe(2)
     })
 
     it('is written although no call waits for it', async () => {
@@ -178,7 +178,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       const { id, outbox } = await pushed(ledger)
       expect(await ledger.withdraw(id, outbox)).toBe(true)
       expect(row(id)).toMatchObject({ state: 'withdrawn', outbox: null, attempt: 0 })
-      // The row may stay as long as its queue, because the token may still arrive. So it must be small.
+      // The row may stay as long as its queue, because the job message may still arrive. So it must be small.
       expect(row(id)).toMatchObject({ envelope: '{}', carry: null })
       expect(Object.values(ledger.counts('default')).every((count) => count === 0)).toBe(true)
       expect(ledger.outboxPage(0, 10)).toEqual([])
@@ -201,11 +201,11 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       const [a, b] = [await pushed(ledger), await pushed(ledger)]
       const [withdrawn, [late]] = await Promise.all([
         ledger.withdraw(a.id, a.outbox),
-        ledger.claim([token(a.id)], TERMS),
+        ledger.claim([jobMessage(a.id)], TERMS),
       ])
       expect([withdrawn, late?.verdict]).toEqual([true, 'drop'])
       const [[early], refused] = await Promise.all([
-        ledger.claim([token(b.id)], TERMS),
+        ledger.claim([jobMessage(b.id)], TERMS),
         ledger.withdraw(b.id, b.outbox),
       ])
       expect([early?.verdict, refused]).toEqual(['claimed', false])
@@ -213,9 +213,9 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
   })
 
   describe('rearm', () => {
-    it('counts the deliveries of the queue as lost, so a job that is released later owes a token', async () => {
+    it('counts the deliveries of the queue as lost, so a job that is released later owes a job message', async () => {
       const { id } = await pushed(ledger)
-      const [claimed] = await ledger.claim([token(id)], TERMS)
+      const [claimed] = await ledger.claim([jobMessage(id)], TERMS)
       expect(claimed?.verdict).toBe('claimed')
       expect(await ledger.rearm('default', NOW)).toBe(0)
       expect(row(id)).toMatchObject({ state: 'active', holder: 'ledger', outbox: null })
@@ -231,7 +231,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       expect(row(other.id)).toEqual(other)
     })
 
-    it('counts the tokens of native workers as lost, because nobody gives them back', async () => {
+    it('counts the job messages of native workers as lost, because nobody gives them back', async () => {
       const [running, silent] = [await pushed(ledger), await pushed(ledger)]
       const lease = { leaseMs: 30_000, leaseExpiresAt: NOW + 30_000 }
       await plant({ id: running.id, state: 'active', attempt: 1, holder: 'native', ...lease })
@@ -244,7 +244,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       expect(ledger.claimable('default')).toBe(1)
     })
 
-    it('owes a new token for each available job of the queue, in their order', async () => {
+    it('owes a new job message for each available job of the queue, in their order', async () => {
       const jobs = await Promise.all(
         Array.from({ length: 2500 }, () => pushed(ledger, { queue: 'q' })),
       )
@@ -256,7 +256,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       expect(row(elsewhere.id).outbox).toBe(newest)
     })
 
-    it('owes no new token for a job that is stored while rearm pages, because its own publish is under way', async () => {
+    it('owes no new job message for a job that is stored while rearm pages, because its own publish is under way', async () => {
       const jobs = Array.from({ length: 1001 }, () => newJob({ queue: 'q' }))
       await ledger.insertAll(jobs, NOW)
       const [rearmed, late] = await Promise.all([
@@ -267,7 +267,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       expect(row(late.id).outbox).toBe(late.outbox)
     })
 
-    it('owes a new token for a job whose token was confirmed long ago', async () => {
+    it('owes a new job message for a job whose job message was confirmed long ago', async () => {
       const { id, outbox } = await pushed(ledger)
       ledger.confirmed(outbox)
       expect(await ledger.rearm('default', NOW)).toBe(1)
@@ -287,24 +287,24 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       expect(row(id)).toEqual(before)
     })
 
-    it('clears tokenOut of an ended job whose token was in the queue', async () => {
+    it('clears messageOut of an ended job whose job message was in the queue', async () => {
       const jobs = await Promise.all(Array.from({ length: 3 }, () => pushed(ledger)))
       const [queued, waited, waiting] = jobs.map(({ id }) => id) as [string, string, string]
       await plant({ id: waited, state: 'retryable', dueAt: NOW })
       await plant({ id: waiting, state: 'retryable', dueAt: NOW + 1 })
       await Promise.all(jobs.map(({ id }) => ledger.cancel(id, NOW)))
       expect(await ledger.rearm('default', NOW)).toBe(0)
-      expect([row(queued).tokenOut, row(waited).tokenOut]).toEqual([false, false])
-      // This token is in a delay queue and comes back from there.
-      expect(row(waiting).tokenOut).toBe(true)
+      expect([row(queued).messageOut, row(waited).messageOut]).toEqual([false, false])
+      // This job message is in a delay queue and comes back from there.
+      expect(row(waiting).messageOut).toBe(true)
     })
 
-    it('clears tokenOut of more ended jobs than one page holds', async () => {
+    it('clears messageOut of more ended jobs than one page holds', async () => {
       const jobs = Array.from({ length: 1001 }, () => newJob({ queue: 'q' }))
       await ledger.insertAll(jobs, NOW)
       await Promise.all(jobs.map(({ id }) => ledger.cancel(id, NOW)))
       await ledger.rearm('q', NOW)
-      expect(jobs.filter(({ id }) => row(id).tokenOut)).toEqual([])
+      expect(jobs.filter(({ id }) => row(id).messageOut)).toEqual([])
     })
 
     it('forgets the identity of this queue only, with its last page', async () => {
@@ -351,7 +351,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
   })
 
   describe('outboxPage', () => {
-    it('returns the rows that owe a token in pages, oldest nonce first', async () => {
+    it('returns the rows that owe a job message in pages, oldest nonce first', async () => {
       const jobs = await Promise.all(Array.from({ length: 5 }, () => pushed(ledger)))
       const ids = jobs.map(({ id }) => id)
       const first = ledger.outboxPage(0, 2)
@@ -377,15 +377,15 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
     })
   })
 
-  describe('owedTokens', () => {
-    it('counts the rows that owe a token, up to a limit', async () => {
-      expect(ledger.owedTokens(10)).toBe(0)
+  describe('owedMessages', () => {
+    it('counts the rows that owe a job message, up to a limit', async () => {
+      expect(ledger.owedMessages(10)).toBe(0)
       const jobs = await Promise.all(Array.from({ length: 5 }, () => pushed(ledger)))
-      expect(ledger.owedTokens(10)).toBe(5)
-      expect(ledger.owedTokens(3)).toBe(3)
+      expect(ledger.owedMessages(10)).toBe(5)
+      expect(ledger.owedMessages(3)).toBe(3)
       ledger.confirmed(jobs[0]?.outbox ?? 0)
       await ledger.withdraw(jobs[1]?.id ?? '', jobs[1]?.outbox ?? 0)
-      expect(ledger.owedTokens(10)).toBe(3)
+      expect(ledger.owedMessages(10)).toBe(3)
     })
   })
 

@@ -5,12 +5,12 @@ import {
   FAILED,
   fenceOf,
   fetched,
+  jobMessage,
   NOW,
   owedBy,
   pushed,
   settleLazily,
   TERMS,
-  token,
   type UnderTest,
 } from '../harness.ts'
 
@@ -19,7 +19,7 @@ const RETRY = {
   to: 'retryable',
   dueAt: NOW + 900,
   delayMs: 800,
-  isTokenBack: true,
+  isMessageBack: true,
 } as const
 const VIA_RUNG = { ...RETRY, retryQueueMs: 700 } as const
 const HELD = { ...RETRY, retryQueueMs: null } as const
@@ -48,7 +48,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
   const back = (job: JobRow) => ({ ...over(job), workerId: null, startedAt: null })
 
   describe('fail', () => {
-    it('to a retry queue makes the job retryable and owes the token of the next attempt', async () => {
+    it('to a retry queue makes the job retryable and owes the job message of the next attempt', async () => {
       const job = await fetched(ledger, { queue: 'q' })
       const failed = await ledger.fail(job.id, { ...fenceOf(job), workerId: 'worker-1' }, VIA_RUNG)
       expect(failed).toEqual(row(job.id))
@@ -59,44 +59,44 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
         retryDelayMs: 800,
         retryQueueMs: 700,
         outbox: row(job.id).outbox,
-        tokenOut: true,
+        messageOut: true,
       })
       expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
       expect(ledger.counts('q')).toMatchObject({ active: 0, retryable: 1 })
     })
 
     it.each([
-      ['held by the gateway, token back', 'gateway', true, false],
+      ['held by the gateway, job message back', 'gateway', true, false],
       ['held by the gateway, delivery lost', 'gateway', false, true],
-      ['handed over, so without a token', 'ledger', false, false],
+      ['handed over, so without a job message', 'ledger', false, false],
       ['held natively', 'native', false, true],
     ] as const)(
       'without a retry queue keeps the retry in the ledger: %s',
-      async (_, holder, isTokenBack, tokenOut) => {
+      async (_, holder, isMessageBack, messageOut) => {
         const job = await fetched(ledger)
         await plant({ id: job.id, holder })
-        const failed = await ledger.fail(job.id, fenceOf(job), { ...HELD, isTokenBack })
+        const failed = await ledger.fail(job.id, fenceOf(job), { ...HELD, isMessageBack })
         const expected = { state: 'retryable', retryQueueMs: null, outbox: null, dueAt: NOW + 900 }
-        expect(failed).toMatchObject({ ...expected, tokenOut, holder: null })
+        expect(failed).toMatchObject({ ...expected, messageOut, holder: null })
       },
     )
 
-    it('to available owes a token when the ledger alone held the lease', async () => {
+    it('to available owes a job message when the ledger alone held the lease', async () => {
       const job = await fetched(ledger, { queue: 'q' })
       await ledger.handOver([job])
       const failed = await ledger.fail(job.id, fenceOf(job), AGAIN)
       const { outbox } = row(job.id)
-      expect(failed).toEqual({ ...back(job), state: 'available', outbox, tokenOut: true })
+      expect(failed).toEqual({ ...back(job), state: 'available', outbox, messageOut: true })
       expect(outbox).not.toBeNull()
       expect(ledger.counts('q')).toMatchObject({ active: 0, available: 1 })
     })
 
-    it('to available owes no token while the native worker still has the delivery', async () => {
+    it('to available owes no job message while the native worker still has the delivery', async () => {
       const job = await fetched(ledger)
       await plant({ id: job.id, holder: 'native' })
       const failed = await ledger.fail(job.id, fenceOf(job), AGAIN)
       expect(failed).toEqual({ ...back(job), state: 'available', holder: 'native' })
-      const [claimed] = await ledger.claim([token(job.id)], TERMS)
+      const [claimed] = await ledger.claim([jobMessage(job.id)], TERMS)
       expect(claimed).toMatchObject({ verdict: 'claimed', job: { attempt: 2, holder: 'gateway' } })
     })
 
@@ -114,15 +114,15 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       },
     )
 
-    it('to available owes a token when the native token reached the gateway in the same group commit', async () => {
+    it('to available owes a job message when the native job message reached the gateway in the same group commit', async () => {
       const job = await fetched(ledger)
       await plant({ id: job.id, holder: 'native' })
       const [[arrived], failed] = await Promise.all([
-        ledger.claim([token(job.id)], TERMS),
+        ledger.claim([jobMessage(job.id)], TERMS),
         ledger.fail(job.id, fenceOf(job), AGAIN),
       ])
       expect(arrived?.verdict).toBe('hand-over')
-      expect(failed).toMatchObject({ state: 'available', holder: null, tokenOut: true })
+      expect(failed).toMatchObject({ state: 'available', holder: null, messageOut: true })
       expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
     })
 
@@ -130,7 +130,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       ['by a nack', NACKED],
       ['by a publish', PUBLISHED],
     ])(
-      'to discarded %s owes the copy and clears tokenOut when the ledger alone held the lease',
+      'to discarded %s owes the copy and clears messageOut when the ledger alone held the lease',
       async (_, how) => {
         const job = await fetched(ledger)
         const [, failed] = await Promise.all([
@@ -139,7 +139,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
         ])
         expect(failed).toMatchObject({
           state: 'discarded',
-          tokenOut: false,
+          messageOut: false,
           deadLetterCopied: false,
         })
         expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
@@ -150,7 +150,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       const job = await fetched(ledger)
       await ledger.fail(job.id, fenceOf(job), VIA_RUNG)
       const terms = { ...TERMS, now: NOW + 900 }
-      const [again] = await ledger.claim([token(job.id, { attempt: 2 })], terms)
+      const [again] = await ledger.claim([jobMessage(job.id, { attempt: 2 })], terms)
       const kept = { attempt: 2, retryQueueMs: null, retryDelayMs: 800, dueAt: null }
       expect(again).toMatchObject({ verdict: 'claimed', job: kept })
     })
@@ -171,7 +171,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
         const job = await fetched(ledger)
         const fence = { ...fenceOf(job), workerId: 'worker-1' }
         await ledger.release(job.id, fenceOf(job))
-        await ledger.claim([token(job.id)], { ...TERMS, workerId: null })
+        await ledger.claim([jobMessage(job.id)], { ...TERMS, workerId: null })
         const unowned = row(job.id)
         expect(unowned).toMatchObject({ state: 'active', attempt: job.attempt, workerId: null })
         expect(await ledger.fail(job.id, fence, change)).toBe('stale')
@@ -208,12 +208,12 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       },
     )
 
-    it('to a retry queue owes nothing once the retry queue has confirmed the token', async () => {
+    it('to a retry queue owes nothing once the retry queue has confirmed the job message', async () => {
       const job = await fetched(ledger)
       await ledger.fail(job.id, fenceOf(job), VIA_RUNG)
       ledger.confirmed(row(job.id).outbox ?? 0)
       await settleLazily(ledger)
-      expect(row(job.id)).toMatchObject({ state: 'retryable', outbox: null, tokenOut: true })
+      expect(row(job.id)).toMatchObject({ state: 'retryable', outbox: null, messageOut: true })
     })
   })
 
@@ -238,7 +238,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
 
     it('works only for the owner when the claim recorded one', async () => {
       const { id } = await pushed(ledger)
-      await ledger.claim([token(id)], { ...TERMS, workerId: null })
+      await ledger.claim([jobMessage(id)], { ...TERMS, workerId: null })
       const owned = await fetched(ledger)
       const extended = await ledger.extend([id, owned.id], { ...beat, workerId: 'other' })
       expect(extended.map((lease) => lease.id)).toEqual([id])
@@ -438,8 +438,8 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
     it('ignores the length that a heartbeat of an earlier attempt asked for', async () => {
       const job = await fetched(ledger, { visibilityTimeoutMs: 1000, timeoutMs: 0 })
       await ledger.extend([job.id], { now: NOW, workerId: 'worker-1', leaseMs: 2 * HOUR })
-      await ledger.release(job.id, { ...fenceOf(job), tokenAttempt: 1 })
-      await ledger.claim([token(job.id)], TERMS)
+      await ledger.release(job.id, { ...fenceOf(job), messageAttempt: 1 })
+      await ledger.claim([jobMessage(job.id)], TERMS)
       await ledger.extendLeases(NOW + HOUR)
       expect(await ledger.boundWaits(NOW + 10)).toBe(1)
       expect(row(job.id).leaseExpiresAt).toBe(NOW + 1010)

@@ -29,13 +29,13 @@ export function keptKeyContract({ harness, ledger }: UnderTest): void {
     async completed(given: NewJob) {
       const { id } = await fetched(ledger, given)
       await ledger.complete(id, {}, { now: NOW, result: null })
-      ledger.tokenReturned(id, 0)
+      ledger.messageReturned(id, 0)
       return id
     },
     async cancelled(given: NewJob) {
       insertedOf(await ledger.insert(given, NOW))
       await ledger.cancel(given.id, NOW)
-      ledger.tokenReturned(given.id, 0)
+      ledger.messageReturned(given.id, 0)
       return given.id
     },
     discarded: async (given: NewJob) => (await died(ledger, { ...given })).id,

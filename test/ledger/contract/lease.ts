@@ -3,12 +3,12 @@ import type { RowState } from '../../../src/job/job.ts'
 import {
   fenceOf,
   fetched,
+  jobMessage,
   NOW,
   owedBy,
   pushed,
   settleLazily,
   TERMS,
-  token,
   type UnderTest,
 } from '../harness.ts'
 
@@ -29,11 +29,11 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
         startedAt: null,
       })
       expect(ledger.counts('default')).toMatchObject({ available: 1, active: 0 })
-      const [again] = await ledger.claim([token(job.id)], TERMS)
+      const [again] = await ledger.claim([jobMessage(job.id)], TERMS)
       expect(again).toMatchObject({ verdict: 'claimed', job: { attempt: 1 } })
     })
 
-    it('owes a token when the ledger alone held the lease', async () => {
+    it('owes a job message when the ledger alone held the lease', async () => {
       const job = await fetched(ledger)
       await ledger.handOver([job])
       const released = await ledger.release(job.id, fenceOf(job))
@@ -41,28 +41,29 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       expect(ledger.outboxPage(0, 10).map(({ id }) => id)).toEqual([job.id])
     })
 
-    it('owes a token when a native worker has the present one', async () => {
+    it('owes a job message when a native worker has the present one', async () => {
       const job = await fetched(ledger)
-      // RabbitMQ has redelivered its token, which still has the number of the first attempt.
+      // RabbitMQ has redelivered its job message, which still has the number of the first attempt.
       await plant({ id: job.id, holder: 'native', attempt: 2 })
-      await ledger.release(job.id, { generation: 0, attempt: 2, tokenAttempt: null })
+      await ledger.release(job.id, { generation: 0, attempt: 2, messageAttempt: null })
       expect(row(job.id)).toMatchObject({ state: 'available', attempt: 1, holder: null })
       expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
       expect(ledger.claimable('default')).toBe(1)
-      const tokens = [1, 2].map((attempt) => token(job.id, { attempt }))
-      const claims = await ledger.claim(tokens, TERMS)
+      const jobMessages = [1, 2].map((attempt) => jobMessage(job.id, { attempt }))
+      const claims = await ledger.claim(jobMessages, TERMS)
       expect(claims.map(({ verdict }) => verdict)).toEqual(['drop', 'claimed'])
     })
 
     it.each([1, null])(
-      'owes a token when the one given back is of attempt %s and the lease of attempt 2',
+      'owes a job message when the one given back is of attempt %s and the lease of attempt 2',
       async (old) => {
         const job = await fetched(ledger)
-        // A native worker whose lease had run out requeued the token, which then ran as the next attempt.
+        // A native worker whose lease had run out requeued the job message, which then ran as the next
+        // attempt.
         await plant({ id: job.id, attempt: 2 })
         const released = await ledger.release(job.id, {
           ...fenceOf(row(job.id)),
-          tokenAttempt: old,
+          messageAttempt: old,
         })
         expect(released).toMatchObject({ state: 'available', attempt: 1, workerId: 'worker-1' })
         expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
@@ -85,7 +86,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       expect(row(job.id)).toEqual(job)
       const released = await ledger.release(job.id, { ...fenceOf(job), workerId: 'worker-1' })
       expect(released).toMatchObject({ state: 'available' })
-      const [again] = await ledger.claim([token(job.id)], { ...TERMS, workerId: null })
+      const [again] = await ledger.claim([jobMessage(job.id)], { ...TERMS, workerId: null })
       expect(again).toMatchObject({ verdict: 'claimed', job: { attempt: 1 } })
       // The same attempt number, but a lease without a worker: the number alone would let worker-1 in.
       const late = { ...fenceOf(job), workerId: 'worker-1' }
@@ -133,11 +134,11 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       expect(ledger.counts('default')).toMatchObject({ active: 0, completed: 1 })
     })
 
-    it('clears tokenOut only when the ledger alone held the lease', async () => {
+    it('clears messageOut only when the ledger alone held the lease', async () => {
       const [held, handedOver] = [await fetched(ledger), await fetched(ledger)]
       await ledger.handOver([handedOver])
-      expect(await ledger.complete(held.id, {}, change)).toMatchObject({ tokenOut: true })
-      expect(await ledger.complete(handedOver.id, {}, change)).toMatchObject({ tokenOut: false })
+      expect(await ledger.complete(held.id, {}, change)).toMatchObject({ messageOut: true })
+      expect(await ledger.complete(handedOver.id, {}, change)).toMatchObject({ messageOut: false })
     })
 
     it.each([{}, { attempt: 1 }, { workerId: 'worker-1' }])(
@@ -159,7 +160,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
 
     it('accepts any worker when the lease names none, but only its attempt', async () => {
       const { id } = await pushed(ledger)
-      await ledger.claim([token(id)], { ...TERMS, workerId: null })
+      await ledger.claim([jobMessage(id)], { ...TERMS, workerId: null })
       const workerId = 'worker-1'
       expect(await ledger.complete(id, { workerId, attempt: 2 }, change)).toBe('stale')
       const job = await ledger.complete(id, { workerId, attempt: 1 }, change)
@@ -199,7 +200,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
         expect(cancelled).toEqual({
           job: row(job.id),
           previousState: state,
-          isTokenOwed: expect.any(Boolean),
+          isMessageOwed: expect.any(Boolean),
         })
         expect(row(job.id)).toMatchObject({
           state: 'cancelled',
@@ -208,19 +209,19 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
           leaseExpiresAt: null,
           timeoutAt: null,
           attempt: 1,
-          tokenOut: true,
+          messageOut: true,
         })
-        // A new nonce for the broadcast, not that of the token.
+        // A new nonce for the broadcast, not that of the job message.
         expect(row(job.id).outbox).toBeGreaterThan(5)
         expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
         expect(ledger.counts('default')).toMatchObject({ [state]: 0, cancelled: 1 })
       },
     )
 
-    it('clears tokenOut of a lease that the ledger alone held', async () => {
+    it('clears messageOut of a lease that the ledger alone held', async () => {
       const job = await fetched(ledger)
       await ledger.handOver([job])
-      expect(await ledger.cancel(job.id, NOW)).toMatchObject({ job: { tokenOut: false } })
+      expect(await ledger.cancel(job.id, NOW)).toMatchObject({ job: { messageOut: false } })
     })
 
     it('owes a broadcast until it is confirmed, if a worker could run the job', async () => {
@@ -228,7 +229,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       await ledger.handOver([active])
       const idle = await pushed(ledger, { start: { state: 'pending', dueAt: null } })
       const held = await fetched(ledger)
-      await plant({ id: held.id, state: 'retryable', tokenOut: false, dueAt: NOW })
+      await plant({ id: held.id, state: 'retryable', messageOut: false, dueAt: NOW })
       for (const { id } of [queued, active, idle, held]) await ledger.cancel(id, NOW)
       const owed = [queued, active, idle, held].map(({ id }) => row(id).outbox !== null)
       expect(owed).toEqual([true, true, false, false])
@@ -280,23 +281,23 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       return job
     }
 
-    it('returns the lease to the gateway, so that its end keeps tokenOut', async () => {
+    it('returns the lease to the gateway, so that its end keeps messageOut', async () => {
       const job = await handedOver()
       expect(await ledger.handBack([job])).toBe(1)
-      expect(row(job.id)).toMatchObject({ state: 'active', holder: 'gateway', tokenOut: true })
+      expect(row(job.id)).toMatchObject({ state: 'active', holder: 'gateway', messageOut: true })
       await ledger.complete(job.id, {}, { now: NOW, result: null })
-      expect(row(job.id)).toMatchObject({ state: 'completed', tokenOut: true })
+      expect(row(job.id)).toMatchObject({ state: 'completed', messageOut: true })
     })
 
     it.each([
       ['completed', () => ledger.complete.bind(ledger)],
       ['cancelled', () => (id: string) => ledger.cancel(id, NOW)],
-    ])('sets tokenOut of a job that is %s by then', async (state, end) => {
+    ])('sets messageOut of a job that is %s by then', async (state, end) => {
       const job = await handedOver()
       await end()(job.id, {}, { now: NOW, result: null })
-      expect(row(job.id)).toMatchObject({ state, tokenOut: false })
+      expect(row(job.id)).toMatchObject({ state, messageOut: false })
       expect(await ledger.handBack([job])).toBe(1)
-      expect(row(job.id)).toMatchObject({ state, holder: null, tokenOut: true })
+      expect(row(job.id)).toMatchObject({ state, holder: null, messageOut: true })
     })
 
     it.each<[string, object]>([

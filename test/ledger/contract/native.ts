@@ -2,7 +2,16 @@ import { describe, expect, it } from 'vitest'
 import type { RowState } from '../../../src/job/job.ts'
 import type { NativeBeat } from '../../../src/ledger/native.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
-import { died, fenceOf, fetched, NOW, pushed, TERMS, token, type UnderTest } from '../harness.ts'
+import {
+  died,
+  fenceOf,
+  fetched,
+  jobMessage,
+  NOW,
+  pushed,
+  TERMS,
+  type UnderTest,
+} from '../harness.ts'
 import { eventOf, REPORT } from './reports.ts'
 
 const BEAT: NativeBeat = {
@@ -69,17 +78,17 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       expect(row(due.id)).toMatchObject({ retryQueueMs: null, dueAt: null, enqueuedAt: NOW + 500 })
     })
 
-    it('starts a job whose token is outdated, but leaves the lease to the ledger', async () => {
-      // The queue was deleted and the lease ran out, so a new token is owed and not published yet.
+    it('starts a job whose job message is outdated, but leaves the lease to the ledger', async () => {
+      // The queue was deleted and the lease ran out, so a new job message is owed and not published yet.
       const owed = await native()
       await ledger.handOverAny(owed)
       const expired = { now: NOW, error: '{"code":"visibility_timeout"}', errors: '[]' }
       await ledger.fail(owed.id, fenceOf(owed), { ...expired, to: 'available' })
-      // Two retries that the ledger holds: without a token, and with a last token that the worker still has
-      // after a NACK over HTTP.
+      // Two retries that the ledger holds: without a job message, and with a last job message that the worker
+      // still has after a NACK over HTTP.
       const [held, failed] = [await pushed(ledger), await pushed(ledger)]
       const due = { state: 'retryable', attempt: 2, dueAt: NOW, outbox: null } as const
-      await plant({ id: held.id, ...due, tokenOut: false })
+      await plant({ id: held.id, ...due, messageOut: false })
       await plant({ id: failed.id, ...due })
       // A dead letter that was revived while a worker still runs its previous generation.
       const revived = await died(ledger)
@@ -141,7 +150,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       expect(counts()).toEqual([2, 1])
       await harness.reopen()
       expect(counts()).toEqual([2, 1])
-      await ledger.claim([token(job.id)], TERMS)
+      await ledger.claim([jobMessage(job.id)], TERMS)
       expect(counts()).toEqual([1, 1])
       expect(ledger.claimable('nowhere')).toBe(0)
     })
@@ -208,10 +217,10 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
     const cancelledIn = (queues: string[]) =>
       ledger.tombstones(queues, 9).cancelled.map(({ id }) => id)
 
-    it('make the ledger drop the token of an unknown id instead of adopting its job', async () => {
+    it('make the ledger drop the job message of an unknown id instead of adopting its job', async () => {
       expect(await ledger.cancelAny('a', 'q', NOW)).toBe('tombstoned')
       expect([ledger.isTombstoned('a'), ledger.isTombstoned('b')]).toEqual([true, false])
-      const arriving = token('a', { adopt: () => newJob({ id: 'a', queue: 'q' }) })
+      const arriving = jobMessage('a', { adopt: () => newJob({ id: 'a', queue: 'q' }) })
       expect(await ledger.claim([arriving], TERMS)).toEqual([{ verdict: 'tombstoned' }])
       const dead = {
         ...arriving,
@@ -236,7 +245,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       }
     })
 
-    it('of one queue say nothing about tokens, workers and tombstones of another', async () => {
+    it('of one queue say nothing about job messages, workers and tombstones of another', async () => {
       const { id } = await pushed(ledger, { queue: 'victim' })
       expect(await ledger.cancelAny(id, 'evil', NOW, true)).toBe('elsewhere')
       expect(row(id).state).toBe('available')
@@ -256,7 +265,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       ])
       expect(await ledger.cancelAny('a', 'victim', NOW, true)).toBe('elsewhere')
       expect(ledger.isTombstoned('a', 'evil')).toBe(true)
-      const arriving = token('a', {
+      const arriving = jobMessage('a', {
         queue: 'victim',
         adopt: () => newJob({ id: 'a', queue: 'victim' }),
       })
@@ -285,13 +294,13 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       await ledger.insert(newJob({ id: 'a', queue: 'q' }), NOW)
       expect(ledger.isTombstoned('a')).toBe(false)
       expect(cancelledIn(['q'])).toEqual([])
-      // Generation 1, because workers that have heard of the tombstone drop tokens of generation 0.
+      // Generation 1, because workers that have heard of the tombstone drop job messages of generation 0.
       expect(row('a')).toMatchObject({ state: 'available', generation: 1 })
       await Promise.all([ledger.insert(newJob({ id: 'b' }), NOW), ledger.cancelAny('b', 'q', NOW)])
       expect([row('b').state, ledger.isTombstoned('b')]).toEqual(['cancelled', false])
     })
 
-    it('are listed with cancelled jobs whose token is out, newest first, for the given queues', async () => {
+    it('are listed with cancelled jobs whose job message is out, newest first, for the given queues', async () => {
       const cancelled = async (queue: string, at: number): Promise<string> => {
         const { id } = await pushed(ledger, { queue })
         await ledger.cancel(id, NOW + at)
@@ -301,7 +310,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       await ledger.cancelAny('second', 'q', NOW + 2)
       await ledger.cancelAny('elsewhere', 's', NOW + 4)
       const back = await cancelled('q', 5)
-      ledger.tokenReturned(back, 0)
+      ledger.messageReturned(back, 0)
       await ledger.handOver([])
       await plant({ id: third, generation: 2 })
       const [one, two, three] = [
@@ -358,7 +367,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
   })
 
   describe('a cancelled job', () => {
-    it('is pruned once its token is back, although the broadcast to the workers is still owed', async () => {
+    it('is pruned once its job message is back, although the broadcast to the workers is still owed', async () => {
       const { id } = await pushed(ledger)
       await ledger.cancel(id, NOW)
       const cutoffs = {
@@ -369,7 +378,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
         deadLetters: 0,
       }
       expect(await ledger.prune(cutoffs, NOW, 9)).toBe(0)
-      ledger.tokenReturned(id, 0)
+      ledger.messageReturned(id, 0)
       expect(await ledger.prune(cutoffs, NOW, 9)).toBe(1)
       expect([ledger.find(id), ledger.outboxPage(0, 9)]).toEqual([null, []])
       // A new job uses the id, and the old nonce belongs to no row.

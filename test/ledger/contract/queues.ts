@@ -3,11 +3,11 @@ import { newJob } from '../../support/gateway/jobs.ts'
 import {
   FAILED,
   fenceOf,
+  jobMessage,
   NOW,
   pushed,
   settleLazily,
   TERMS,
-  token,
   type UnderTest,
 } from '../harness.ts'
 import { eventOf, REPORT } from './reports.ts'
@@ -60,7 +60,10 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
       const { id } = await pushed(ledger, { queue: 'q' })
       const other = await pushed(ledger, { queue: 'other' })
       const claim = () =>
-        ledger.claim([token(id, { queue: 'q' }), token(other.id, { queue: 'other' })], TERMS)
+        ledger.claim(
+          [jobMessage(id, { queue: 'q' }), jobMessage(other.id, { queue: 'other' })],
+          TERMS,
+        )
       const [, [first, free]] = await Promise.all([ledger.pauses.pause('q', NOW), claim()] as const)
       expect([first?.verdict, free?.verdict]).toEqual(['paused', 'claimed'])
       expect(row(id)).toMatchObject({ state: 'available', attempt: 0 })
@@ -113,7 +116,7 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
       const job = newJob({ queue, maxAttempts })
       await ledger.insert(job, at)
       const terms = { ...TERMS, now: at + waitMs, wall: at }
-      const [result] = await ledger.claim([token(job.id)], terms)
+      const [result] = await ledger.claim([jobMessage(job.id)], terms)
       if (result?.verdict !== 'claimed') throw new Error(`not claimed: ${result?.verdict}`)
       return result.job
     }
@@ -153,7 +156,7 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
       const running = await begun('q', NOW + 2 * HOUR, 30)
       await harness.reopen()
       await ledger.boundWaits(NOW)
-      const [claimed] = await ledger.claim([token(waiting.id)], {
+      const [claimed] = await ledger.claim([jobMessage(waiting.id)], {
         ...TERMS,
         now: NOW + 5,
         wall: NOW,
@@ -194,7 +197,7 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
       const terms = { now: NOW, wall: NOW }
       for (const job of [known, adopted]) {
         const how = { isExpired, wasInQueue: isExpired }
-        const dead = { ...token(job.id), describe, ...how, adopt: () => adopted }
+        const dead = { ...jobMessage(job.id), describe, ...how, adopt: () => adopted }
         expect(await ledger.discardDead(dead, terms)).toMatchObject({ outcome: 'discarded' })
       }
       expect(hour('q').failed).toBe(2 * count)
@@ -294,7 +297,7 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
     it('counts no waiting time when a gateway claims a job that a native worker held', async () => {
       const { id } = await pushed(ledger, { queue: 'q' })
       await plant({ id, holder: 'native', attempt: 1 })
-      const [result] = await ledger.claim([token(id)], { ...TERMS, now: NOW + 9 })
+      const [result] = await ledger.claim([jobMessage(id)], { ...TERMS, now: NOW + 9 })
       expect(result).toMatchObject({ verdict: 'claimed', job: { attempt: 2 } })
       expect(hour('q')).toEqual(nothing)
     })
@@ -314,6 +317,6 @@ const RETRY = {
   dueAt: NOW,
   delayMs: 1,
   retryQueueMs: null,
-  isTokenBack: true,
+  isMessageBack: true,
 } as const
 const DISCARD = { to: 'discarded', isDeadLetter: true, copy: 'nack' } as const

@@ -6,17 +6,17 @@ import type { ReportedEvent, Said } from '../../../src/job/native/report.ts'
 import {
   FAILED,
   fenceOf,
+  jobMessage,
   NOW,
   pushed,
   settleLazily,
   TERMS,
-  token,
   type UnderTest,
 } from '../harness.ts'
 import { eventOf, REPORT } from './reports.ts'
 
 const STARTED: Said = { event: 'started' }
-const released = (tokenAttempt: number): Said => ({ event: 'released', tokenAttempt })
+const released = (messageAttempt: number): Said => ({ event: 'released', messageAttempt })
 
 /** The worker that takes the job after the first one has given it back. */
 const NEXT = { workerId: 'native-2', now: NOW + 60, wall: NOW + 60 }
@@ -35,7 +35,7 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
     await apply(eventOf(id, STARTED))
     return id
   }
-  /** What the arrival table and a native claim decide about this token now. */
+  /** What the arrival table and a native claim decide about this job message now. */
   const fates = (id: string, attempt: number) => {
     const context = { ...NEXT, isHeldDelivery: false, isTombstoned: false, isHeldHere: false }
     const arrived = { generation: 0, attempt }
@@ -68,7 +68,7 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
       ends.map(([how, end]) => [told, how, begin, end] as const),
     )
 
-    it.each(cases)('gets a new token after %s, when %s', async (_told, _how, begin, end) => {
+    it.each(cases)('gets a new job message after %s, when %s', async (_told, _how, begin, end) => {
       const { id, outbox } = await pushed(ledger, { queue: 'q' })
       ledger.confirmed(outbox)
       await settleLazily(ledger)
@@ -81,14 +81,15 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
     })
 
     /**
-     * The gateway was down when the token left its retry queue or delay level, and when the queue was lost.
+     * The gateway was down when the job message left its retry queue or delay level, and when the queue was
+     * lost.
      */
     const away = (['retryable', 'scheduled'] as const).flatMap((state) =>
       cases.map((one) => [state, ...one] as const),
     )
 
     it.each(away)(
-      'gets a new token although it was still %s, after %s, when %s',
+      'gets a new job message although it was still %s, after %s, when %s',
       async (...given) => {
         const [state, , , begin, end] = given
         const { id } = await pushed(ledger, { queue: 'q' })
@@ -106,7 +107,7 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
     it.each<[string, Partial<NewJob>, (id: string) => Promise<unknown>]>([
       ['cancelled', {}, (id) => ledger.cancel(id, NOW)],
       ['expired', { expiresAt: NOW }, () => ledger.expire({ now: NOW, wall: NOW, limit: 9 })],
-      ['exhausted', {}, (id) => ledger.claim([token(id, { attempt: 9 })], TERMS)],
+      ['exhausted', {}, (id) => ledger.claim([jobMessage(id, { attempt: 9 })], TERMS)],
     ])('has no worker when it is %s before that', async (how, given, end) => {
       const { id } = await pushed(ledger, { queue: 'q', ...given })
       await ledger.rearm('q', NOW)
@@ -128,42 +129,45 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
         const before = row(id)
         await apply(eventOf(id, STARTED))
         const results = await ledger.applyReports([eventOf(id, released(1))], REPORT)
-        expect(row(id)).toEqual({ ...before, tokenOut: true })
+        expect(row(id)).toEqual({ ...before, messageOut: true })
         expect(results).toEqual([{ outcome: 'released', job: row(id) }])
         expect(ledger.counts('q')).toMatchObject({ available: 1, active: 0 })
         expect(ledger.claimable('q')).toBe(1)
         expect(fates(id, 1)).toEqual(RUNS_AS(1))
-        const [claimed] = await ledger.claim([token(id)], TERMS)
+        const [claimed] = await ledger.claim([jobMessage(id)], TERMS)
         expect(claimed).toMatchObject({ verdict: 'claimed', job: { attempt: 1, errors: null } })
       },
     )
 
-    it('leaves a job runnable that ran as a later attempt than its token says', async () => {
+    it('leaves a job runnable that ran as a later attempt than its job message says', async () => {
       const id = await running({ queue: 'q' })
       await plant({ id, attempt: 2 })
       expect(await apply(eventOf(id, released(1), { attempt: 2 }))).toEqual(['released'])
       expect(row(id)).toMatchObject({ state: 'available', attempt: 1, outbox: null })
       expect(fates(id, 1)).toEqual(RUNS_AS(2))
       expect(ledger.claimable('q')).toBe(0)
-      const [claimed] = await ledger.claim([token(id)], TERMS)
+      const [claimed] = await ledger.claim([jobMessage(id)], TERMS)
       expect(claimed).toMatchObject({ verdict: 'claimed', job: { attempt: 2 } })
     })
 
-    it('owes a new token when the old one had reached the gateway before the report', async () => {
+    it('owes a new job message when the old one had reached the gateway before the report', async () => {
       const id = await running()
-      const [arrived] = await ledger.claim([token(id)], TERMS)
+      const [arrived] = await ledger.claim([jobMessage(id)], TERMS)
       expect(arrived?.verdict).toBe('hand-over')
       expect(await apply(eventOf(id, released(1)))).toEqual(['released'])
       const { outbox, ...rest } = row(id)
       expect(outbox).not.toBeNull()
-      expect(rest).toMatchObject({ state: 'available', attempt: 0, holder: null, tokenOut: true })
+      expect(rest).toMatchObject({ state: 'available', attempt: 0, holder: null, messageOut: true })
     })
 
     describe('followed by an outdated start', () => {
-      /** The token reached the gateway before its worker gave the job back, so a new token is owed. */
+      /**
+       * The job message reached the gateway before its worker gave the job back, so a new job message is
+       * owed.
+       */
       const owing = async () => {
         const id = await running()
-        await ledger.claim([token(id)], TERMS)
+        await ledger.claim([jobMessage(id)], TERMS)
         await apply(eventOf(id, released(1)))
         return row(id)
       }
@@ -174,7 +178,7 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
       ]
 
       it.each(outdatedStarts)(
-        'by %s leases the job to the ledger, because no token is behind the lease',
+        'by %s leases the job to the ledger, because no job message is behind the lease',
         async (_, say) => {
           const { id } = await owing()
           await say(id)
@@ -183,7 +187,7 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
       )
 
       it.each(outdatedStarts)(
-        'by %s leases the job natively when the owed token is confirmed',
+        'by %s leases the job natively when the owed job message is confirmed',
         async (_, say) => {
           const { id, outbox } = await owing()
           ledger.confirmed(outbox ?? 0)
@@ -196,12 +200,12 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
     it('has the same effect as a release over HTTP: an outdated start leases the job to the ledger', async () => {
       const id = await running()
       const { generation, attempt } = row(id)
-      await ledger.release(id, { generation, attempt, tokenAttempt: null })
+      await ledger.release(id, { generation, attempt, messageAttempt: null })
       await apply(eventOf(id, STARTED))
       expect(row(id)).toMatchObject({ state: 'active', attempt: 1, holder: 'ledger' })
     })
 
-    it('owes a new token for any attempt number of the old one', async () => {
+    it('owes a new job message for any attempt number of the old one', async () => {
       const id = await running({ queue: 'q' })
       await plant({ id, attempt: 2, holder: 'ledger' })
       expect(await apply(eventOf(id, released(1), { attempt: 2 }))).toEqual(['released'])
@@ -235,7 +239,7 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
 
     it('is ignored when the job is leased over HTTP, has ended or is unknown', async () => {
       const { id } = await pushed(ledger)
-      await ledger.claim([token(id)], { ...TERMS, workerId: 'native-1' })
+      await ledger.claim([jobMessage(id)], { ...TERMS, workerId: 'native-1' })
       const done = await running()
       await apply(eventOf(done, { event: 'completed', result: null }))
       const before = [row(id), row(done)]

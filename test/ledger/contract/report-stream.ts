@@ -9,7 +9,7 @@ import { REPORT } from './reports.ts'
 
 const JOBS = 500
 
-/** How an attempt that another one follows fails: who decides, and where the token is. */
+/** How an attempt that another one follows fails: who decides, and where the job message is. */
 const RETRIES = ['rung', 'held', 'undecided'] as const
 /** How the last attempt ends; also without a report of its end. */
 const LAST = ['completed', 'discard', 'exhausted', 'started', 'rung', 'held', 'nothing'] as const
@@ -104,7 +104,7 @@ class World {
       const other = { ...event, attempt, workerId: 'gone' }
       const given: ReportedEvent[] = [
         { ...other, said: STARTED },
-        { ...other, said: { event: 'released', tokenAttempt: attempt } },
+        { ...other, said: { event: 'released', messageAttempt: attempt } },
       ]
       return [
         ...(releases[index] === true && said ? given : []),
@@ -138,8 +138,17 @@ class World {
   outcome(): unknown[] {
     return this.#ids.map((id) => {
       const row = rowOf(this.#ledger, id)
-      const { state, attempt, result, error, isDeadLetter, tokenOut, holder, retryQueueMs, dueAt } =
-        row
+      const {
+        state,
+        attempt,
+        result,
+        error,
+        isDeadLetter,
+        messageOut,
+        holder,
+        retryQueueMs,
+        dueAt,
+      } = row
       const errors: { attempt: number; code: string }[] = JSON.parse(row.errors ?? '[]')
       const told = errors.map((entry) => [entry.attempt, entry.code])
       const owesCopy = row.outbox !== null && state === 'discarded'
@@ -149,7 +158,7 @@ class World {
         result,
         error,
         isDeadLetter,
-        tokenOut,
+        messageOut,
         holder,
         retryQueueMs,
         dueAt,

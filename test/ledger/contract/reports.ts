@@ -7,11 +7,11 @@ import { newJob } from '../../support/gateway/jobs.ts'
 import {
   fenceOf,
   fetched,
+  jobMessage,
   NOW,
   pushed,
   settleLazily,
   TERMS,
-  token,
   type UnderTest,
 } from '../harness.ts'
 
@@ -54,7 +54,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
   }
 
   describe('a report of a start', () => {
-    it('leases the job to the native worker, and drops the owed token', async () => {
+    it('leases the job to the native worker, and drops the owed job message', async () => {
       const { id } = await pushed(ledger, { queue: 'q', visibilityTimeoutMs: 5000 })
       const before = row(id)
       const results = await ledger.applyReports([eventOf(id, STARTED)], REPORT)
@@ -183,10 +183,10 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
     const done = { state: 'completed', completedAt: NOW + 50, result: '{"ok":true}', error: null }
     const over = { ...done, holder: null, leaseMs: null, leaseExpiresAt: null, timeoutAt: null }
 
-    it('completes the running attempt, and clears tokenOut because the worker is about to acknowledge', async () => {
+    it('completes the running attempt, and clears messageOut because the worker is about to acknowledge', async () => {
       const job = await running({ queue: 'q' })
       const [result] = await ledger.applyReports([eventOf(job.id, COMPLETED)], REPORT)
-      expect(row(job.id)).toEqual({ ...job, ...over, tokenOut: false })
+      expect(row(job.id)).toEqual({ ...job, ...over, messageOut: false })
       expect(result).toEqual({
         outcome: 'completed',
         job: row(job.id),
@@ -205,7 +205,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       ])
       const begun = { attempt: 1, workerId: 'native-1', startedAt: NOW + 50, outbox: null }
       for (const { id } of [a, b]) {
-        expect(row(id)).toMatchObject({ ...over, ...begun, tokenOut: false })
+        expect(row(id)).toMatchObject({ ...over, ...begun, messageOut: false })
       }
       expect(ledger.counts('q')).toMatchObject({ available: 0, active: 0, completed: 2 })
     })
@@ -219,12 +219,12 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect(row(id)).toMatchObject({ startedAt: NOW, completedAt: NOW + 50 })
     })
 
-    it('keeps tokenOut of a delivery that the gateway holds', async () => {
+    it('keeps messageOut of a delivery that the gateway holds', async () => {
       const [held, handedOver] = [await fetched(ledger), await fetched(ledger)]
       await ledger.handOver([handedOver])
       for (const { id } of [held, handedOver]) await plant({ id, leaseExpiresAt: NOW })
       await apply(eventOf(held.id, COMPLETED), eventOf(handedOver.id, COMPLETED))
-      expect([row(held.id).tokenOut, row(handedOver.id).tokenOut]).toEqual([true, false])
+      expect([row(held.id).messageOut, row(handedOver.id).messageOut]).toEqual([true, false])
     })
 
     it('completes the attempt although its lease had run out', async () => {
@@ -233,17 +233,17 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       await ledger.fail(job.id, fenceOf(job), { ...expired, to: 'available' })
       const results = await ledger.applyReports([eventOf(job.id, COMPLETED)], REPORT)
       expect(results).toMatchObject([{ outcome: 'completed', begun: null }])
-      expect(row(job.id)).toMatchObject({ ...over, attempt: 1, tokenOut: false })
+      expect(row(job.id)).toMatchObject({ ...over, attempt: 1, messageOut: false })
     })
   })
 
   describe('a report of a failure', () => {
     const back = { state: 'retryable', attempt: 1, retryDelayMs: 700, dueAt: NOW + 750 }
 
-    it('with the next token in a retry queue records the retry queue and owes nothing', async () => {
+    it('with the next job message in a retry queue records the retry queue and owes nothing', async () => {
       const job = await running({ queue: 'q' })
       expect(await apply(eventOf(job.id, VIA_RUNG))).toEqual(['failed'])
-      const inRetryQueue = { outbox: null, retryQueueMs: 700, tokenOut: true, holder: null }
+      const inRetryQueue = { outbox: null, retryQueueMs: 700, messageOut: true, holder: null }
       expect(row(job.id)).toMatchObject({ ...back, ...inRetryQueue })
       expect(JSON.parse(row(job.id).error ?? '')).toEqual(FAILURE)
       expect(ledger.retryQueues()).toEqual([{ queue: 'q', delayMs: 700 }])
@@ -260,17 +260,17 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect(ledger.retryQueues()).toEqual(known)
     })
 
-    it('without a retry queue or a decision makes the ledger owe the token at the due time', async () => {
+    it('without a retry queue or a decision makes the ledger owe the job message at the due time', async () => {
       const [a, b] = [await running(), await running()]
       await apply(eventOf(a.id, HELD), eventOf(b.id, failedWith()))
       expect(row(a.id)).toMatchObject({
         ...back,
         outbox: null,
         retryQueueMs: null,
-        tokenOut: false,
+        messageOut: false,
       })
       const { dueAt } = row(b.id)
-      expect(row(b.id)).toMatchObject({ state: 'retryable', retryQueueMs: null, tokenOut: false })
+      expect(row(b.id)).toMatchObject({ state: 'retryable', retryQueueMs: null, messageOut: false })
       expect(dueAt).toBeGreaterThan(NOW + 50)
       const promoted = await ledger.promote((dueAt ?? 0) + 1000, NOW, 9)
       expect(promoted.map(({ outbox }) => outbox !== null)).toEqual([true, true])
@@ -281,7 +281,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       const [result] = await ledger.applyReports([eventOf(id, DISCARD)], REPORT)
       expect(result).toMatchObject({ outcome: 'failed', job: row(id) })
       const over = { state: 'discarded', isDeadLetter: true, deadLetterCopied: false }
-      expect(row(id)).toMatchObject({ ...over, outbox: null, tokenOut: false })
+      expect(row(id)).toMatchObject({ ...over, outbox: null, messageOut: false })
       expect(ledger.counts('q')).toMatchObject({ active: 0, discarded: 1 })
       expect(ledger.deadLetterCount('q')).toBe(1)
     })
@@ -293,18 +293,18 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       const job = await running()
       if (attempt === 1) await ledger.handOverAny(job)
       await apply(eventOf(job.id, said, { attempt }))
-      expect(row(job.id)).toMatchObject({ state: 'discarded', attempt, tokenOut: false })
+      expect(row(job.id)).toMatchObject({ state: 'discarded', attempt, messageOut: false })
       expect(ledger.outboxPage(0, 9).map(({ id }) => id)).toEqual([job.id])
       ledger.copyConfirmed(job.id, row(job.id).outbox ?? 0)
       await settleLazily(ledger)
       expect(row(job.id)).toMatchObject({ outbox: null, deadLetterCopied: true })
     })
 
-    it('keeps tokenOut of a delivery that the gateway holds', async () => {
+    it('keeps messageOut of a delivery that the gateway holds', async () => {
       const { id } = await fetched(ledger)
       await plant({ id, leaseExpiresAt: NOW })
       expect(await apply(eventOf(id, DISCARD))).toEqual(['failed'])
-      expect(row(id)).toMatchObject({ state: 'discarded', tokenOut: true })
+      expect(row(id)).toMatchObject({ state: 'discarded', messageOut: true })
     })
 
     it('that arrives late replaces the unreported error of its attempt, and nothing else', async () => {
@@ -349,7 +349,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       'does not change a job that is $state: $said',
       async ({ state, said }) => {
         const { id } = await pushed(ledger)
-        await plant({ id, state, outbox: null, tokenOut: false })
+        await plant({ id, state, outbox: null, messageOut: false })
         const before = row(id)
         expect(await apply(eventOf(id, said))).toEqual(['ignored'])
         expect(row(id)).toEqual(before)
@@ -363,32 +363,32 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       [STARTED, true],
       [VIA_RUNG, true],
     ])(
-      'leaves tokenOut of a cancelled job set only while its token can still arrive: %o',
-      async (said, tokenOut) => {
+      'leaves messageOut of a cancelled job set only while its job message can still arrive: %o',
+      async (said, messageOut) => {
         const { id } = await running()
         await ledger.cancel(id, NOW)
         await apply(eventOf(id, said))
-        expect(row(id)).toMatchObject({ state: 'cancelled', tokenOut })
+        expect(row(id)).toMatchObject({ state: 'cancelled', messageOut })
       },
     )
 
-    it('of an earlier attempt keeps tokenOut of a cancelled job', async () => {
+    it('of an earlier attempt keeps messageOut of a cancelled job', async () => {
       const { id } = await running()
       await plant({ id, attempt: 2 })
       await ledger.cancel(id, NOW)
       await apply(eventOf(id, DISCARD))
-      expect(row(id)).toMatchObject({ state: 'cancelled', tokenOut: true })
+      expect(row(id)).toMatchObject({ state: 'cancelled', messageOut: true })
     })
 
-    it('of an earlier generation keeps tokenOut of a cancelled job', async () => {
+    it('of an earlier generation keeps messageOut of a cancelled job', async () => {
       const { id } = await running()
       await plant({ id, generation: 1 })
       await ledger.cancel(id, NOW)
       await apply(eventOf(id, DISCARD), eventOf(id, COMPLETED, { attempt: 2 }))
-      expect(row(id)).toMatchObject({ state: 'cancelled', tokenOut: true })
+      expect(row(id)).toMatchObject({ state: 'cancelled', messageOut: true })
     })
 
-    it('of a dropped token does not change a live job, and clears tokenOut of an ended one once', async () => {
+    it('of a dropped job message does not change a live job, and clears messageOut of an ended one once', async () => {
       const dropped: Said = { event: 'dropped' }
       const [queued, active, over] = [await pushed(ledger), await running(), await pushed(ledger)]
       const before = [row(queued.id), row(active.id)]
@@ -400,10 +400,10 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
         ...['ignored', 'ignored', 'ignored'],
       ])
       expect([row(queued.id), row(active.id)]).toEqual(before)
-      expect(row(over.id)).toMatchObject({ state: 'cancelled', tokenOut: false })
+      expect(row(over.id)).toMatchObject({ state: 'cancelled', messageOut: false })
     })
 
-    it('of an expired token ends an expired job without an attempt, once', async () => {
+    it('of an expired job message ends an expired job without an attempt, once', async () => {
       const expired: Said = { event: 'expired' }
       const late = await pushed(ledger, { expiresAt: NOW - 1, queue: 'late' })
       const lasting = await pushed(ledger)
@@ -419,24 +419,24 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
         startedAt: null,
         error: EXPIRED,
         outbox: null,
-        tokenOut: false,
+        messageOut: false,
         isDeadLetter: false,
       })
       expect(ledger.counts('late')).toMatchObject({ available: 0, discarded: 1 })
     })
 
-    it('of an expired token clears tokenOut of a job that the ledger has expired', async () => {
+    it('of an expired job message clears messageOut of a job that the ledger has expired', async () => {
       const { id } = await pushed(ledger, { expiresAt: NOW - 1 })
       await ledger.expire({ now: NOW, wall: NOW, limit: 9 })
-      expect(row(id)).toMatchObject({ state: 'discarded', tokenOut: true })
+      expect(row(id)).toMatchObject({ state: 'discarded', messageOut: true })
       expect(await apply(eventOf(id, { event: 'expired' }))).toEqual(['amended'])
-      expect(row(id).tokenOut).toBe(false)
+      expect(row(id).messageOut).toBe(false)
     })
 
     it('of a discard owes the DLX copy when the attempt was given back meanwhile', async () => {
       const { id } = await running()
       await ledger.handOverAny(row(id))
-      const released = await ledger.release(id, { ...fenceOf(row(id)), tokenAttempt: null })
+      const released = await ledger.release(id, { ...fenceOf(row(id)), messageAttempt: null })
       expect(released).toMatchObject({ state: 'available', attempt: 0 })
       const said = { ...failedWith(), outcome: { decision: 'discard' as const } }
       expect(await apply(eventOf(id, said))).toEqual(['failed'])
@@ -483,7 +483,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       ['a failure', VIA_RUNG],
       ['an expiry', { event: 'expired' }],
       ['a drop', { event: 'dropped' }],
-      ['a release', { event: 'released', tokenAttempt: 1 }],
+      ['a release', { event: 'released', messageAttempt: 1 }],
     ])('about a job of another queue than its own has no effect: %s', async (_, said) => {
       const queue = 'victim'
       const all = [await pushed(ledger, { queue }), await running({ queue })]
@@ -509,7 +509,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       await apply(eventOf(own.id, said), eventOf(last.id, said))
       expect(row(own.id)).toMatchObject({ state: 'retryable', retryDelayMs: 86_400_000 })
       // A worker cannot add an attempt either.
-      expect(row(last.id)).toMatchObject({ state: 'discarded', tokenOut: false })
+      expect(row(last.id)).toMatchObject({ state: 'discarded', messageOut: false })
     })
 
     it.each<[string, Said]>([
@@ -518,13 +518,13 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       ['expired there', { event: 'expired' }],
       ['was dropped there', { event: 'dropped' }],
     ])(
-      'hands an HTTP lease to the ledger when the token reached another worker and %s',
+      'hands an HTTP lease to the ledger when the job message reached another worker and %s',
       async (_, said) => {
         const { id } = await fetched(ledger)
         await apply(eventOf(id, said, { workerId: 'native-2' }))
         expect(row(id)).toMatchObject({ state: 'active', holder: 'ledger' })
         await ledger.complete(id, {}, { now: NOW, result: null })
-        expect(row(id).tokenOut).toBe(false)
+        expect(row(id).messageOut).toBe(false)
       },
     )
 
@@ -533,7 +533,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       ['of another generation', { event: 'dropped' }, { generation: 1 }],
       ['with a successor in a retry queue', VIA_RUNG, {}],
     ])(
-      'leaves an HTTP lease unchanged for another token than the one behind it, %s',
+      'leaves an HTTP lease unchanged for another job message than the one behind it, %s',
       async (_, said, over) => {
         const job = await fetched(ledger)
         await apply(eventOf(job.id, said, { workerId: 'native-2', ...over }))
@@ -559,7 +559,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       expect([acked === 'stale', reported]).toEqual([false, ['ignored']])
       const { id } = await pushed(ledger)
       const [claimed, started] = await Promise.all([
-        ledger.claim([token(id)], TERMS),
+        ledger.claim([jobMessage(id)], TERMS),
         apply(eventOf(id, STARTED)),
       ])
       expect([claimed[0]?.verdict, started]).toEqual(['claimed', ['refused']])
@@ -571,7 +571,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       const again = [STARTED, COMPLETED].map((said) => eventOf(id, said, { attempt: 2 }))
       expect(await apply(...events, ...again)).toEqual(['merged', 'failed', 'merged', 'completed'])
       expect(codesOf(id)).toEqual([[1, 'e']])
-      expect(row(id)).toMatchObject({ state: 'completed', attempt: 2, tokenOut: false })
+      expect(row(id)).toMatchObject({ state: 'completed', attempt: 2, messageOut: false })
     })
 
     it('without events returns no results', async () => {

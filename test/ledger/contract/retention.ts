@@ -7,13 +7,13 @@ import {
   FAILED,
   fenceOf,
   fetched,
+  jobMessage,
   NOW,
   pushed,
   settleLazily,
   staleQueues,
   sweep,
   TERMS,
-  token,
   type UnderTest,
 } from '../harness.ts'
 
@@ -30,11 +30,11 @@ const NEVER: PruneCutoffs = {
 /** Which rows are pruned, when, and what remains of them. */
 export function retentionContract({ ledger, row }: UnderTest): void {
   const settled = async (id: string): Promise<string> => {
-    ledger.tokenReturned(id, 0)
+    ledger.messageReturned(id, 0)
     await settleLazily(ledger)
     return id
   }
-  /** One job of each kind that ended at NOW and whose token is back. */
+  /** One job of each kind that ended at NOW and whose job message is back. */
   const ENDED = {
     completed: async () => {
       const { id } = await fetched(ledger, { queue: 'q' })
@@ -118,7 +118,7 @@ export function retentionContract({ ledger, row }: UnderTest): void {
         const job = await fetched(ledger, { queue: 'q' })
         const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy } as const
         await ledger.fail(job.id, fenceOf(job), change)
-        ledger.tokenReturned(job.id, 0)
+        ledger.messageReturned(job.id, 0)
         await settleLazily(ledger)
         expect(await ledger.prune({ ...NEVER, deadLetters: LATER }, LATER, 10)).toBe(1)
         expect([row(job.id).state, staleQueues(ledger)]).toEqual(['withdrawn', []])
@@ -128,7 +128,7 @@ export function retentionContract({ ledger, row }: UnderTest): void {
       },
     )
 
-    it('keeps ended jobs whose token may come back, and jobs that have not ended', async () => {
+    it('keeps ended jobs whose job message may come back, and jobs that have not ended', async () => {
       const cancelled = await pushed(ledger)
       await ledger.cancel(cancelled.id, NOW)
       const discarded = await fetched(ledger)
@@ -142,7 +142,7 @@ export function retentionContract({ ledger, row }: UnderTest): void {
       for (const { id } of [cancelled, discarded, ...live, scheduled]) {
         expect(ledger.find(id)).not.toBeNull()
       }
-      const [late] = await ledger.claim([token(cancelled.id)], TERMS)
+      const [late] = await ledger.claim([jobMessage(cancelled.id)], TERMS)
       expect(late?.verdict).toBe('drop')
     })
 

@@ -4,10 +4,10 @@ import {
   FAILED,
   fenceOf,
   fetched,
+  jobMessage,
   NOW,
   settleLazily,
   TERMS,
-  token,
   type UnderTest,
 } from '../harness.ts'
 import { eventOf, REPORT } from './reports.ts'
@@ -17,7 +17,7 @@ const LATER = NOW + 1000
 
 /** Retry queues, the TTL queues of retries: which ones the ledger remembers, and what is lost with one. */
 export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): void {
-  /** A job whose retry token is in the retry queue. */
+  /** A job whose retry job message is in the retry queue. */
   const retrying = async (queue = 'q', retryQueueMs: number | null = 250): Promise<JobRow> => {
     const job = await fetched(ledger, { queue })
     const to = {
@@ -25,7 +25,7 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
       dueAt: LATER,
       delayMs: 250,
       retryQueueMs,
-      isTokenBack: true,
+      isMessageBack: true,
     } as const
     await ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to })
     const { outbox } = row(job.id)
@@ -34,7 +34,7 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
     return row(job.id)
   }
   const promoteAll = () => ledger.promote(LATER, NOW, 10_000)
-  /** A job whose retry token is on its way into the retry queue. */
+  /** A job whose retry job message is on its way into the retry queue. */
   const failing = async (): Promise<JobRow> => {
     const job = await fetched(ledger, { queue: 'q' })
     const to = {
@@ -42,15 +42,17 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
       dueAt: LATER,
       delayMs: 250,
       retryQueueMs: 250,
-      isTokenBack: true,
+      isMessageBack: true,
     } as const
     await ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to })
     return row(job.id)
   }
-  /** The token was delivered before its confirm, and acknowledged early, so the job needs another one. */
+  /**
+   * The job message was delivered before its confirm, and acknowledged early, so the job needs another one.
+   */
   const runAndRelease = async ({ id }: JobRow) => {
     await promoteAll()
-    await ledger.claim([token(id, { attempt: 2 })], { ...TERMS, now: LATER })
+    await ledger.claim([jobMessage(id, { attempt: 2 })], { ...TERMS, now: LATER })
     await ledger.handOver([{ id, generation: 0, attempt: 2 }])
     await ledger.release(id, fenceOf(row(id)))
   }
@@ -77,14 +79,14 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
     })
   })
 
-  describe("a retry queue's confirm of a token whose job comes due", () => {
-    it('clears the token that is owed to the queue', async () => {
+  describe("a retry queue's confirm of a job message whose job comes due", () => {
+    it('clears the job message that is owed to the queue', async () => {
       const failed = await failing()
       await promoteAll()
       const before = row(failed.id)
       await confirm(failed)
       expect(row(failed.id)).toEqual({ ...before, outbox: null, retryQueueMs: 250 })
-      // The token is in the retry queue, and would be lost with it.
+      // The job message is in the retry queue, and would be lost with it.
       expect(await ledger.rearmRetryQueue(RUNG, NOW)).toBe(1)
     })
 
@@ -94,7 +96,7 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
       ledger.confirmed(failed.outbox ?? 0)
       expect(ledger.isConfirming(promoted?.outbox ?? 0)).toBe(true)
       expect(ledger.outboxPage(0, 9)).toEqual([])
-      expect(await ledger.cancel(failed.id, NOW)).toMatchObject({ isTokenOwed: false })
+      expect(await ledger.cancel(failed.id, NOW)).toMatchObject({ isMessageOwed: false })
     })
 
     it('counts for a promotion that comes before it is written', async () => {
@@ -106,7 +108,7 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
       expect(row(failed.id)).toEqual(promoted)
     })
 
-    it('is ignored when the retry queue, and the token with it, was lost meanwhile', async () => {
+    it('is ignored when the retry queue, and the job message with it, was lost meanwhile', async () => {
       const failed = await failing()
       const [promoted] = await promoteAll()
       expect(await ledger.rearmRetryQueue(RUNG, NOW)).toBe(0)
@@ -120,8 +122,8 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
         () => ledger.rearmRetryQueue(RUNG, NOW).then(promoteAll),
       ],
       ['whose queue was lost meanwhile', () => promoteAll().then(() => ledger.rearm('q', NOW))],
-      ['whose old token ran and was given back', runAndRelease],
-    ])('does not clear the new token of a job %s', async (_, renew) => {
+      ['whose old job message ran and was given back', runAndRelease],
+    ])('does not clear the new job message of a job %s', async (_, renew) => {
       const failed = await failing()
       await renew(failed)
       const before = row(failed.id)
@@ -140,24 +142,24 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
     })
   })
 
-  describe('a token in a retry queue', () => {
+  describe('a job message in a retry queue', () => {
     it.each([
       ['drops', { event: 'dropped' }],
       ['has run', { event: 'completed', result: null }],
     ] as const)(
-      'keeps tokenOut when a worker %s the token of the previous attempt',
+      'keeps messageOut when a worker %s the job message of the previous attempt',
       async (_, said) => {
         const [waiting, back] = [await retrying(), await retrying()]
         for (const { id } of [waiting, back]) await ledger.cancel(id, NOW)
         const events = [eventOf(waiting.id, said), eventOf(back.id, said, { attempt: 2 })]
         await ledger.applyReports(events, REPORT)
-        expect([waiting, back].map(({ id }) => row(id).tokenOut)).toEqual([true, false])
+        expect([waiting, back].map(({ id }) => row(id).messageOut)).toEqual([true, false])
       },
     )
   })
 
   describe('rearmRetryQueue', () => {
-    it('returns the retries whose token was in the retry queue to the ledger', async () => {
+    it('returns the retries whose job message was in the retry queue to the ledger', async () => {
       const lost = await retrying()
       const others = [
         await retrying('other'),
@@ -172,11 +174,11 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
       expect(others).toEqual(others.map(({ id }) => row(id)))
       const promoted = await promoteAll()
       const again = promoted.find(({ id }) => id === lost.id)
-      expect(again).toMatchObject({ state: 'available', retryQueueMs: null, tokenOut: true })
+      expect(again).toMatchObject({ state: 'available', retryQueueMs: null, messageOut: true })
       expect(again?.outbox).toBeGreaterThan(outbox ?? 0)
     })
 
-    it('owes tokens for retries that are due already', async () => {
+    it('owes job messages for retries that are due already', async () => {
       const lost = await retrying()
       await promoteAll()
       expect(row(lost.id)).toMatchObject({ state: 'available', outbox: null, retryQueueMs: 250 })
@@ -187,30 +189,30 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
 
     it('leaves jobs that were claimed meanwhile', async () => {
       const claimed = await retrying()
-      await ledger.claim([token(claimed.id, { attempt: 2 })], { ...TERMS, now: LATER })
+      await ledger.claim([jobMessage(claimed.id, { attempt: 2 })], { ...TERMS, now: LATER })
       await ledger.release(claimed.id, fenceOf(row(claimed.id)))
       const before = row(claimed.id)
       expect(await ledger.rearmRetryQueue(RUNG, NOW)).toBe(0)
       expect(row(claimed.id)).toEqual(before)
     })
 
-    it('clears tokenOut of jobs that ended while their token was in the retry queue', async () => {
+    it('clears messageOut of jobs that ended while their job message was in the retry queue', async () => {
       const ended = [await retrying(), await retrying()]
       const others = [await retrying('other'), await retrying('q', 350)]
       const all = [...ended, ...others]
       for (const { id } of all) await ledger.cancel(id, NOW)
       expect(await ledger.rearmRetryQueue(RUNG, LATER - 1)).toBe(0)
-      expect(all.map(({ id }) => row(id).tokenOut)).toEqual([false, false, true, true])
+      expect(all.map(({ id }) => row(id).messageOut)).toEqual([false, false, true, true])
       expect(await prunable()).toBe(2)
     })
 
-    it('keeps tokenOut of an ended job whose token may have reached the job queue, until that queue is lost', async () => {
+    it('keeps messageOut of an ended job whose job message may have reached the job queue, until that queue is lost', async () => {
       const { id } = await retrying()
       await ledger.cancel(id, NOW)
       expect(await ledger.rearmRetryQueue(RUNG, LATER)).toBe(0)
-      expect(row(id).tokenOut).toBe(true)
+      expect(row(id).messageOut).toBe(true)
       await ledger.rearm('q', NOW)
-      expect(row(id).tokenOut).toBe(false)
+      expect(row(id).messageOut).toBe(false)
     })
 
     it('handles more retries than one page holds', async () => {
@@ -222,7 +224,7 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
         dueAt: LATER,
         delayMs: 9,
         retryQueueMs: 250,
-        isTokenBack: true,
+        isMessageBack: true,
       } as const
       const failed = await Promise.all(
         jobs.map((job) => ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to })),
@@ -230,7 +232,7 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
       expect(failed).not.toContain('stale')
       expect(await ledger.rearmRetryQueue(RUNG, NOW)).toBe(2100)
       expect(await ledger.rearmRetryQueue(RUNG, NOW)).toBe(0)
-      expect(ledger.owedTokens(5000)).toBe(2100)
+      expect(ledger.owedMessages(5000)).toBe(2100)
     })
 
     it('called twice at once returns each retry to the ledger once', async () => {
@@ -244,7 +246,7 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
   })
 
   describe('rearm with retries in retry queues', () => {
-    it('returns retries to the ledger whose token may have left its retry queue for the lost queue', async () => {
+    it('returns retries to the ledger whose job message may have left its retry queue for the lost queue', async () => {
       const waiting = await retrying()
       const owing = await retrying()
       await ledger.rearmRetryQueue({ queue: 'q', delayMs: 250 }, NOW)
@@ -256,9 +258,10 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
       expect(promoted.map(({ id }) => id)).toEqual([waiting.id, owing.id, late.id])
     })
 
-    it('leaves retries that are due later in their retry queue, because a second token would run as well', async () => {
+    it('leaves retries that are due later in their retry queue, because a second job message would run as well', async () => {
       const waiting = await retrying()
-      // The token waits as long as the retry, so the due time tells when the token left its retry queue.
+      // The job message waits as long as the retry, so the due time tells when the job message left its retry
+      // queue.
       const minute = 60_000
       await plant({ id: waiting.id, dueAt: NOW + minute + 1, retryDelayMs: 250 })
       const before = row(waiting.id)
@@ -268,23 +271,23 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
       expect(row(waiting.id)).toEqual({ ...before, retryQueueMs: null, workerId: '' })
     })
 
-    it('returns a retry to the ledger whose token left a retry queue that is shorter than its delay', async () => {
+    it('returns a retry to the ledger whose job message left a retry queue that is shorter than its delay', async () => {
       const waiting = await retrying()
       await plant({ id: waiting.id, dueAt: NOW + 600_000, retryDelayMs: 600_000 })
       await ledger.rearm('q', NOW)
       expect(row(waiting.id)).toMatchObject({ state: 'retryable', retryQueueMs: null })
     })
 
-    it('leaves retries whose retry queue has not confirmed the token', async () => {
+    it('leaves retries whose retry queue has not confirmed the job message', async () => {
       const job = await fetched(ledger, { queue: 'q' })
-      const to = { dueAt: LATER, delayMs: 250, retryQueueMs: 250, isTokenBack: true } as const
+      const to = { dueAt: LATER, delayMs: 250, retryQueueMs: 250, isMessageBack: true } as const
       await ledger.fail(job.id, fenceOf(job), { ...FAILED, to: 'retryable', ...to })
       const owing = row(job.id)
       expect(await ledger.rearm('q', NOW)).toBe(0)
       expect(row(job.id)).toEqual(owing)
     })
 
-    it('owes tokens for retries that are due, wherever their token is', async () => {
+    it('owes job messages for retries that are due, wherever their job message is', async () => {
       const { id } = await retrying()
       await promoteAll()
       expect(await ledger.rearm('q', NOW)).toBe(1)

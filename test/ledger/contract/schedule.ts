@@ -7,13 +7,13 @@ import {
   FAILED,
   fenceOf,
   fetched,
+  jobMessage,
   NOW,
   owedBy,
   pushed,
   settleLazily,
   staleQueues,
   TERMS,
-  token,
   type UnderTest,
 } from '../harness.ts'
 
@@ -30,7 +30,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
   const scheduled = (dueAt: number) => stored({ state: 'scheduled', dueAt })
   const retrying = async (dueAt: number, retryQueueMs: number | null): Promise<JobRow> => {
     const job = await fetched(ledger)
-    const to = { to: 'retryable', dueAt, delayMs: 250, retryQueueMs, isTokenBack: true } as const
+    const to = { to: 'retryable', dueAt, delayMs: 250, retryQueueMs, isMessageBack: true } as const
     await ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to })
     return row(job.id)
   }
@@ -78,7 +78,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
   })
 
   describe('activate', () => {
-    it('makes a pending job available, with a token to be published', async () => {
+    it('makes a pending job available, with a job message to be published', async () => {
       const job = await stored({ state: 'pending', dueAt: null }, { queue: 'q' })
       const activated = await ledger.activate(job.id, NOW + 5, WALL)
       expect(activated).toEqual(row(job.id))
@@ -87,7 +87,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
         ...job,
         state: 'available',
         outbox,
-        tokenOut: true,
+        messageOut: true,
         activatedAt: NOW + 5,
         enqueuedAt: NOW + 5,
       })
@@ -108,7 +108,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       expect(await ledger.activate(job.id, NOW, WALL)).toMatchObject({
         state: 'available',
         dueAt: null,
-        tokenOut: true,
+        messageOut: true,
       })
     })
 
@@ -129,28 +129,28 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
   })
 
   describe('sendAhead', () => {
-    it('owes the plugin the token of each job that is due by the given time, once', async () => {
+    it('owes the plugin the job message of each job that is due by the given time, once', async () => {
       const [later, soon] = [await scheduled(WALL + 2_000), await scheduled(WALL + 1_000)]
       await pushed(ledger)
       const before = row(later.id)
       expect(await ledger.sendAhead(WALL + 1_000, 9)).toBe(1)
       expect(await ledger.sendAhead(WALL + 1_000, 9)).toBe(0)
-      expect(row(soon.id)).toMatchObject({ state: 'scheduled', retryQueueMs: 0, tokenOut: true })
+      expect(row(soon.id)).toMatchObject({ state: 'scheduled', retryQueueMs: 0, messageOut: true })
       expect(ledger.outboxPage(0, 9)).toContainEqual(owedBy(row(soon.id)))
       expect(row(later.id)).toEqual(before)
     })
 
-    it('leaves no token owed at the due time when the exchange has confirmed it', async () => {
+    it('leaves no job message owed at the due time when the exchange has confirmed it', async () => {
       const [there, lost] = [await scheduled(WALL), await scheduled(WALL)]
       await ledger.sendAhead(WALL, 9)
       ledger.confirmed(row(there.id).outbox ?? 0)
       await settleLazily(ledger)
       await ledger.promote(NOW, WALL, 9)
-      expect(row(there.id)).toMatchObject({ state: 'available', outbox: null, tokenOut: true })
+      expect(row(there.id)).toMatchObject({ state: 'available', outbox: null, messageOut: true })
       expect(row(lost.id).outbox).not.toBeNull()
     })
 
-    it('drops the owed token when the exchange confirms it after the promotion', async () => {
+    it('drops the owed job message when the exchange confirms it after the promotion', async () => {
       const { id } = await scheduled(WALL)
       await ledger.sendAhead(WALL, 9)
       const { outbox } = row(id)
@@ -160,7 +160,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       expect(row(id)).toMatchObject({ state: 'available', outbox: null, retryQueueMs: 0 })
     })
 
-    it('is repeated after the queue was lost, because the exchange then routes the token nowhere', async () => {
+    it('is repeated after the queue was lost, because the exchange then routes the job message nowhere', async () => {
       const { id } = await scheduled(WALL)
       await ledger.sendAhead(WALL, 9)
       ledger.confirmed(row(id).outbox ?? 0)
@@ -174,7 +174,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       const { id } = await scheduled(WALL)
       await ledger.sendAhead(WALL, 9)
       await ledger.cancel(id, NOW)
-      expect(row(id)).toMatchObject({ state: 'cancelled', tokenOut: true })
+      expect(row(id)).toMatchObject({ state: 'cancelled', messageOut: true })
       expect(ledger.outboxPage(0, 9)).toEqual([owedBy(row(id))])
     })
   })
@@ -191,7 +191,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
           ...before,
           state: 'available',
           outbox: row(id).outbox,
-          tokenOut: true,
+          messageOut: true,
           dueAt: null,
           enqueuedAt: NOW + 7,
         })
@@ -214,16 +214,16 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       expect([...first, ...rest].map(({ id }) => id)).toEqual(ids)
     })
 
-    it('owes no second token when the retry queue has confirmed the one it holds', async () => {
+    it('owes no second job message when the retry queue has confirmed the one it holds', async () => {
       const { id, outbox } = await retrying(NOW, 250)
       ledger.confirmed(outbox ?? 0)
       const [promoted] = await ledger.promote(NOW, WALL, 10)
-      expect(promoted).toMatchObject({ id, outbox: null, retryQueueMs: 250, tokenOut: true })
-      const [claimed] = await ledger.claim([token(id, { attempt: 2 })], TERMS)
+      expect(promoted).toMatchObject({ id, outbox: null, retryQueueMs: 250, messageOut: true })
+      const [claimed] = await ledger.claim([jobMessage(id, { attempt: 2 })], TERMS)
       expect(claimed).toMatchObject({ verdict: 'claimed', job: { retryDelayMs: 250 } })
     })
 
-    it('owes the queue a token when the retry queue has not confirmed its own', async () => {
+    it('owes the queue a job message when the retry queue has not confirmed its own', async () => {
       const owing = await retrying(NOW, 250)
       const [promoted] = await ledger.promote(NOW, WALL, 10)
       expect(promoted).toMatchObject({ id: owing.id, retryQueueMs: null, state: 'available' })
@@ -290,11 +290,11 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       expect(row(left.id)).toEqual(left)
       expect(ledger.counts('q')).toMatchObject({ available: 1, discarded: 3, scheduled: 0 })
       expect(staleQueues(ledger)).toEqual([])
-      const [late] = await ledger.claim([token(jobs[0]?.id ?? '')], TERMS)
+      const [late] = await ledger.claim([jobMessage(jobs[0]?.id ?? '')], TERMS)
       expect(late?.verdict).toBe('drop')
     })
 
-    it('keeps tokenOut for a token in a retry queue, and not for a retry that the ledger holds', async () => {
+    it('keeps messageOut for a job message in a retry queue, and not for a retry that the ledger holds', async () => {
       const inRetryQueue = await retrying(NOW + 9, 250)
       const held = await retrying(NOW + 9, null)
       await plant(
@@ -302,14 +302,14 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
         { id: held.id, expiresAt: WALL },
       )
       const expired = await ledger.expire(terms)
-      const out = new Map(expired.map(({ job }) => [job.id, job.tokenOut]))
+      const out = new Map(expired.map(({ job }) => [job.id, job.messageOut]))
       expect([out.get(inRetryQueue.id), out.get(held.id)]).toEqual([true, false])
     })
 
-    it("clears tokenOut of a held retry, even if the previous attempt's token was still out", async () => {
+    it("clears messageOut of a held retry, even if the previous attempt's job message was still out", async () => {
       const [held, owing] = [await retrying(NOW + 9, null), await retrying(NOW + 9, null)]
       const queued = await pushed(ledger, { expiresAt: WALL })
-      const before = { expiresAt: WALL, tokenOut: true }
+      const before = { expiresAt: WALL, messageOut: true }
       await plant(
         { id: held.id, ...before },
         { id: owing.id, ...before, outbox: 7 },
@@ -317,7 +317,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       )
       await ledger.expire(terms)
       const ids = [held.id, owing.id, queued.id]
-      expect(ids.map((id) => row(id).tokenOut)).toEqual([false, true, true])
+      expect(ids.map((id) => row(id).messageOut)).toEqual([false, true, true])
     })
 
     it('clears the holder of a job that a native worker had', async () => {
@@ -327,13 +327,13 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       expect(row(id)).toMatchObject({ state: 'discarded', holder: null })
     })
 
-    it('says for each job whether its token still had to be published', async () => {
+    it('says for each job whether its job message still had to be published', async () => {
       const waiting = await expiring({ state: 'scheduled', dueAt: WALL + 9 })
       const owing = await expiring({ state: 'available' })
       const confirmed = await pushed(ledger, { expiresAt: WALL })
       ledger.confirmed(confirmed.outbox)
       const expired = await ledger.expire(terms)
-      const owed = new Map(expired.map(({ job, isTokenOwed }) => [job.id, isTokenOwed]))
+      const owed = new Map(expired.map(({ job, isMessageOwed }) => [job.id, isMessageOwed]))
       const ids = [waiting.id, owing.id, confirmed.id]
       expect(ids.map((id) => owed.get(id))).toEqual([false, true, false])
     })
@@ -378,7 +378,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       const [first, second, [late]] = await Promise.all([
         ledger.expire(terms),
         ledger.expire(terms),
-        ledger.claim([token(id)], TERMS),
+        ledger.claim([jobMessage(id)], TERMS),
       ])
       expect([first.length, second.length, late?.verdict]).toEqual([1, 0, 'drop'])
     })

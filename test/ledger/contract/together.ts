@@ -13,10 +13,10 @@ import {
   expectCounts,
   FAILED,
   fenceOf,
+  jobMessage,
   type LedgerHarness,
   NOW,
   TERMS,
-  token,
   type UnderTest,
 } from '../harness.ts'
 
@@ -134,7 +134,9 @@ class World {
       }
       case 'claim': {
         const row = one('available')
-        return row && (await ledger.claim([token(row.id, { attempt: row.attempt + 1 })], TERMS))
+        return (
+          row && (await ledger.claim([jobMessage(row.id, { attempt: row.attempt + 1 })], TERMS))
+        )
       }
       default: {
         const row = one(verb === 'cancel' ? undefined : 'active')
@@ -150,7 +152,7 @@ class World {
     const retry = { to: 'retryable', dueAt: NOW, delayMs: 1, retryQueueMs: null } as const
     const discard = { to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
     return verb === 'retry'
-      ? await ledger.fail(row.id, fenceOf(row), { ...FAILED, ...retry, isTokenBack: true })
+      ? await ledger.fail(row.id, fenceOf(row), { ...FAILED, ...retry, isMessageBack: true })
       : await ledger.fail(row.id, fenceOf(row), { ...FAILED, ...discard })
   }
 

@@ -15,11 +15,11 @@ import {
   expectCounts,
   fenceOf,
   insertedOf,
+  jobMessage,
   NOW,
   pushed,
   settleLazily,
   TERMS,
-  token,
   type UnderTest,
 } from '../harness.ts'
 
@@ -113,14 +113,14 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
 
     it('conflicts while it runs, although its expiry has passed', async () => {
       const running = await pushed(ledger, job({}, { expiresAt: NOW + 1 }))
-      await ledger.claim([token(running.id)], { ...TERMS, wall: NOW })
+      await ledger.claim([jobMessage(running.id)], { ...TERMS, wall: NOW })
       expect(row(running.id)).toMatchObject({ state: 'active' })
       expect(await ledger.insert(job(), NOW)).toMatchObject({ outcome: 'conflict' })
     })
 
     it('conflicts as completed, although its expiry has passed', async () => {
       const { id } = await pushed(ledger, job({}, { expiresAt: NOW + 1 }))
-      await ledger.claim([token(id)], { ...TERMS, wall: NOW })
+      await ledger.claim([jobMessage(id)], { ...TERMS, wall: NOW })
       await ledger.complete(id, {}, { now: NOW, result: null })
       const next = job({ states: [...LIVE, 'completed'] })
       expect(await ledger.insert(next, NOW)).toMatchObject({
@@ -146,7 +146,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       const first = job()
       await ledger.insert(first, NOW)
       await harness.reopen()
-      await ledger.claim([token(first.id)], TERMS)
+      await ledger.claim([jobMessage(first.id)], TERMS)
       const change = { now: NOW, error: '{}', errors: '[]', to: 'available' } as const
       // Another job could take the key, because its own policy names pending jobs only.
       await ledger.insert(job({ states: ['pending'] }), NOW)
@@ -193,7 +193,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
     const first = job({ periodMs: 1000 }, { createdAt: ahead })
     await ledger.insert(first, ahead)
     const native = newJob({ createdAt: NOW - 10 })
-    await ledger.claim([token(native.id, { adopt: () => native })], TERMS)
+    await ledger.claim([jobMessage(native.id, { adopt: () => native })], TERMS)
     await ledger.boundWaits(NOW)
     expect(row(first.id).createdAt).toBe(NOW)
   })
@@ -218,9 +218,9 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
         const next = replacing()
         const inserted = insertedOf(await ledger.insert(next, NOW + 5))
         expect(inserted.replacing?.cancelled).toEqual([
-          { job: row(id), previousState: state, isTokenOwed: expect.any(Boolean) },
+          { job: row(id), previousState: state, isMessageOwed: expect.any(Boolean) },
         ])
-        // Its token is out, so a broadcast to the workers is owed.
+        // Its job message is out, so a broadcast to the workers is owed.
         expect(row(id)).toMatchObject({
           state: 'cancelled',
           cancelledAt: NOW + 5,
@@ -367,7 +367,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       expect(await insert('d', 'b')).toMatchObject({ outcome: 'inserted' })
     })
 
-    it('replaces an earlier job of the batch, whose token is never published', async () => {
+    it('replaces an earlier job of the batch, whose job message is never published', async () => {
       const replace = { onConflict: 'replace' } as const
       const outside = await pushed(ledger, job())
       const batch = [job(replace), job(replace)]
@@ -375,12 +375,12 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       const [id = '', last = ''] = batch.map((one) => one.id)
       expect(first?.replacing?.cancelled.map((one) => one.job.id)).toEqual([outside.id])
       expect(second?.replacing?.cancelled).toEqual([
-        { job: row(id), previousState: 'available', isTokenOwed: expect.any(Boolean) },
+        { job: row(id), previousState: 'available', isMessageOwed: expect.any(Boolean) },
       ])
-      expect(row(outside.id)).toMatchObject({ state: 'cancelled', tokenOut: true })
-      // Because no token of it is out, retention may prune it.
-      expect(row(id)).toMatchObject({ state: 'cancelled', tokenOut: false })
-      expect(row(last)).toMatchObject({ state: 'available', tokenOut: true })
+      expect(row(outside.id)).toMatchObject({ state: 'cancelled', messageOut: true })
+      // Because no job message of it is out, retention may prune it.
+      expect(row(id)).toMatchObject({ state: 'cancelled', messageOut: false })
+      expect(row(last)).toMatchObject({ state: 'available', messageOut: true })
     })
   })
 
@@ -427,7 +427,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
     it('has its key, but is not checked for a conflict', async () => {
       await pushed(ledger, job())
       const native = job({}, { id: 'n' })
-      const [result] = await ledger.claim([token('n', { adopt: () => native })], TERMS)
+      const [result] = await ledger.claim([jobMessage('n', { adopt: () => native })], TERMS)
       expect(result).toMatchObject({ verdict: 'claimed' })
       const next = job({ states: ['active'] })
       expect(await ledger.insert(next, NOW)).toMatchObject({
@@ -524,7 +524,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       expect(ledger.idempotency.find(request.key, NOW)).toBeNull()
       const started = newJob()
       const nonce = insertedOf(await ledger.insert(started, NOW, { request })).outbox ?? 0
-      await ledger.claim([token(started.id)], TERMS)
+      await ledger.claim([jobMessage(started.id)], TERMS)
       expect(await ledger.withdraw(started.id, nonce, request.key)).toBe(false)
       expect(ledger.idempotency.find(request.key, NOW)).not.toBeNull()
       const batch = { key: 'jobs/batch a', fingerprint: 'f' }

@@ -9,11 +9,11 @@ import { newGraph, newWorkflow } from '../../support/gateway/workflows.ts'
 import {
   FAILED,
   fenceOf,
+  jobMessage,
   NOW,
   pushed,
   settleLazily,
   TERMS,
-  token,
   type UnderTest,
 } from '../harness.ts'
 
@@ -60,7 +60,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
   const progress = (workflow: NewWorkflow) =>
     Object.fromEntries(find(workflow).steps.map((step) => [step.id, step.progress]))
   const claim = async (workflow: NewWorkflow, id: string): Promise<JobRow> => {
-    const [result] = await ledger.claim([token(jobOf(workflow, id).id)], TERMS)
+    const [result] = await ledger.claim([jobMessage(jobOf(workflow, id).id)], TERMS)
     if (result?.verdict !== 'claimed') throw new Error(`not claimed: ${result?.verdict}`)
     return result.job
   }
@@ -96,7 +96,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(owed.map(({ type }) => type)).toEqual(['a', 'c'])
       expect(owed[0]).toMatchObject({
         state: 'available',
-        tokenOut: true,
+        messageOut: true,
         enqueuedAt: NOW,
         attempt: 0,
       })
@@ -235,7 +235,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       const workflow = await create(newGraph({ a: [], b: ['a'] }, { retry }))
       const lease = await claim(workflow, 'a')
       expect(stepOf(workflow, 'a')).toMatchObject({ state: 'active', startedAt: NOW, attempt: 1 })
-      const rest = { dueAt: NOW + 9, delayMs: 9, retryQueueMs: null, isTokenBack: true }
+      const rest = { dueAt: NOW + 9, delayMs: 9, retryQueueMs: null, isMessageBack: true }
       await ledger.fail(lease.id, fenceOf(lease), { ...LATER, to: 'retryable', ...rest })
       expect(stepOf(workflow, 'a')).toMatchObject({ state: 'retryable', progress: 'started' })
       expect(find(workflow).state).toBe('running')
@@ -245,11 +245,11 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       const workflow = await create(newGraph({ a: [], b: [] }))
       expect(find(workflow).startedAt).toBeNull()
       await claim(workflow, 'b')
-      await ledger.claim([token(jobOf(workflow, 'a').id)], { ...TERMS, now: NOW + 7 })
+      await ledger.claim([jobMessage(jobOf(workflow, 'a').id)], { ...TERMS, now: NOW + 7 })
       expect(find(workflow).startedAt).toBe(NOW)
     })
 
-    it('schedules a step that has its own delay_until, without asking for a token', async () => {
+    it('schedules a step that has its own delay_until, without asking for a job message', async () => {
       const workflow = await create(newGraph({ a: [], b: ['a'] }, { delay_until: '+PT1H' }))
       const before = Date.now()
       expect(jobOf(workflow, 'a')).toMatchObject({ state: 'scheduled', outbox: null })
@@ -294,7 +294,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
         'completed',
       ],
       [
-        'a token that died in the broker',
+        'a job message that died in the broker',
         (workflow) => {
           const { id, type } = jobOf(workflow, 'a')
           const describe = () => ({ error: null, errors: null, isDeadLetter: true })
@@ -329,10 +329,10 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(stepOf(workflow, 'a').error).toBe(EXPIRED)
     })
 
-    it('a token that arrives with more attempts than allowed', async () => {
+    it('a job message that arrives with more attempts than allowed', async () => {
       const workflow = await create(newGraph({ a: [], b: ['a'] }, { retry: { max_attempts: 1 } }))
       const { id } = jobOf(workflow, 'a')
-      const [result] = await ledger.claim([token(id, { attempt: 2 })], TERMS)
+      const [result] = await ledger.claim([jobMessage(id, { attempt: 2 })], TERMS)
       expect(result?.verdict).toBe('exhausted')
       expect(find(workflow).state).toBe('failed')
     })
@@ -394,7 +394,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect([error, startedAt]).toEqual([LATER.error, dead.startedAt])
       const revived = await ledger.revive(dead.id, 0, NOW)
       expect(revived).toMatchObject({ generation: 1 })
-      const [again] = await ledger.claim([token(dead.id, { generation: 1 })], TERMS)
+      const [again] = await ledger.claim([jobMessage(dead.id, { generation: 1 })], TERMS)
       expect(again?.verdict).toBe('claimed')
       await ledger.complete(dead.id, {}, { now: NOW, result: '1' })
       expect(progress(workflow)).toEqual({ a: 'failed', b: 'cancelled', free: 'started' })
@@ -410,7 +410,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     const dead = await claim(workflow, 'a')
     await discard(dead)
     await ledger.revive(dead.id, 0, NOW)
-    const next = [token(dead.id, { generation: 1 })]
+    const next = [jobMessage(dead.id, { generation: 1 })]
     const [again] = await ledger.claim(next, { ...TERMS, now: NOW + 100 })
     if (again?.verdict !== 'claimed') throw new Error('its next life has begun')
     const { error, startedAt } = stepOf(workflow, 'a')
@@ -442,7 +442,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     it('is replaced by a failure that is reported after the cancellation', async () => {
       const workflow = await create(newGraph({ a: [] }))
       const { id } = jobOf(workflow, 'a')
-      await ledger.claim([token(id, { attempt: 2 })], TERMS)
+      await ledger.claim([jobMessage(id, { attempt: 2 })], TERMS)
       await ledger.cancel(id, NOW)
       expect(JSON.parse(stepOf(workflow, 'a').error ?? '')).toMatchObject({ code: 'unreported' })
       const failure = { code: 'boom', type: 'Boom', message: 'm', retryable: true }
@@ -489,7 +489,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       const first = await claim(workflow, 'a')
       const again = { ...LATER, to: 'available' } as const
       await ledger.fail(first.id, fenceOf(first), again)
-      const [second] = await ledger.claim([token(first.id, { attempt: 2 })], TERMS)
+      const [second] = await ledger.claim([jobMessage(first.id, { attempt: 2 })], TERMS)
       expect(second?.verdict).toBe('claimed')
       await ledger.complete(first.id, {}, { now: NOW + 5, result: null })
       expect(stepOf(workflow, 'a')).toMatchObject({ progress: 'completed', error: null })
@@ -584,7 +584,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       const dead = await claim(workflow, '0')
       await discard(dead)
       await ledger.revive(dead.id, 0, NOW)
-      await ledger.claim([token(dead.id, { generation: 1 })], TERMS)
+      await ledger.claim([jobMessage(dead.id, { generation: 1 })], TERMS)
       await ledger.complete(dead.id, {}, { now: NOW, result: '"late"' })
       await complete(workflow, '1', '7')
       expect(JSON.parse(jobOf(workflow, 'on_failure').envelope).parent_results).toEqual([null, 7])
@@ -676,9 +676,9 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       const workflow = await create(newGraph({ a: [], b: [], c: ['a', 'b'] }))
       await complete(workflow, 'a', '"kept"')
       const plain = await pushed(ledger)
-      await ledger.claim([token(plain.id)], TERMS)
+      await ledger.claim([jobMessage(plain.id)], TERMS)
       await ledger.complete(plain.id, {}, { now: NOW, result: null })
-      for (const id of [plain.id, jobOf(workflow, 'a').id]) ledger.tokenReturned(id, 0)
+      for (const id of [plain.id, jobOf(workflow, 'a').id]) ledger.messageReturned(id, 0)
       await settleLazily(ledger)
       expect(await prune()).toBe(1)
       await complete(workflow, 'b')
@@ -703,7 +703,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       const { id } = jobOf(workflow, 'a')
       await complete(workflow, 'a')
       await complete(workflow, 'b')
-      ledger.tokenReturned(id, 0)
+      ledger.messageReturned(id, 0)
       await settleLazily(ledger)
       expect(await ledger.prune({ ...ALL, completed: NOW + 5 }, NOW, 100)).toBe(0)
       // Four rows: the workflow, its two steps, and the node that joins them.

@@ -8,12 +8,12 @@ import {
   copyCame,
   FAILED,
   fenceOf,
+  jobMessage,
   type LedgerHarness,
   NOW,
   rowOf,
   settleLazily,
   TERMS,
-  token,
   type UnderTest,
 } from '../harness.ts'
 
@@ -46,9 +46,9 @@ const MOVES = [
 
 type Move = (typeof MOVES)[number]
 
-/** No sequence of faults may leave a live job without a token in RabbitMQ or one owed by the ledger. */
+/** No sequence of faults may leave a live job without a job message in RabbitMQ or one owed by the ledger. */
 export function conservationContract({ harness }: UnderTest): void {
-  describe('a job and its tokens under any sequence of moves and faults', () => {
+  describe('a job and its job messages under any sequence of moves and faults', () => {
     it('ends once the faults are over', async () => {
       await fc.assert(
         fc.asyncProperty(fc.array(fc.constantFrom(...MOVES), { maxLength: 40 }), async (moves) => {
@@ -63,7 +63,7 @@ export function conservationContract({ harness }: UnderTest): void {
   })
 }
 
-interface Token {
+interface JobMessage {
   generation: number
   attempt: number
 }
@@ -75,9 +75,9 @@ class World {
   readonly #harness: LedgerHarness
   readonly #id: string
   readonly #name: string
-  #queue: Token[] = []
-  #retryQueue: Token[] = []
-  #held: Token | null = null
+  #queue: JobMessage[] = []
+  #retryQueue: JobMessage[] = []
+  #held: JobMessage | null = null
   #now = NOW
 
   static async begin(harness: LedgerHarness): Promise<World> {
@@ -133,7 +133,7 @@ class World {
     }
   }
 
-  /** Publishes the owed token to where the row points. A confirm may be lost, the message is not. */
+  /** Publishes the owed job message to where the row points. A confirm may be lost, the message is not. */
   async #publish(isConfirmed: boolean): Promise<void> {
     const { state, outbox, retryQueueMs, generation, attempt } = this.#row
     if (outbox === null || (state === 'retryable' && retryQueueMs === null)) return
@@ -150,11 +150,11 @@ class World {
     const next = this.#queue.shift()
     if (!next) return
     const terms = { ...TERMS, now: this.#now, wall: this.#now }
-    const [result] = await this.#ledger.claim([token(this.#id, next)], terms)
+    const [result] = await this.#ledger.claim([jobMessage(this.#id, next)], terms)
     await this.#settle(next, result?.verdict)
   }
 
-  async #settle(next: Token, verdict: ClaimResult['verdict'] | undefined): Promise<void> {
+  async #settle(next: JobMessage, verdict: ClaimResult['verdict'] | undefined): Promise<void> {
     if (verdict === 'claimed') {
       this.#held = next
       return
@@ -164,7 +164,7 @@ class World {
     if (verdict === 'dead-letter' || verdict === 'exhausted') {
       await copyCame(this.#ledger, this.#id, next.generation)
     }
-    if (verdict !== 'hold') this.#ledger.tokenReturned(this.#id, next.generation)
+    if (verdict !== 'hold') this.#ledger.messageReturned(this.#id, next.generation)
     await settleLazily(this.#ledger)
   }
 
@@ -211,13 +211,13 @@ class World {
     }
   }
 
-  #failure(move: Move, isTokenBack: boolean): FailureChange {
+  #failure(move: Move, isMessageBack: boolean): FailureChange {
     const record = { ...FAILED, now: this.#now }
     const retry = {
       to: 'retryable',
       dueAt: this.#now + RUNG_MS,
       delayMs: RUNG_MS,
-      isTokenBack,
+      isMessageBack,
     } as const
     switch (move) {
       case 'failToRetryQueue':

@@ -9,12 +9,12 @@ import {
   copyCame,
   FAILED,
   fenceOf,
+  jobMessage,
   type LedgerHarness,
   NOW,
   rowOf,
   settleLazily,
   TERMS,
-  token,
   type UnderTest,
 } from '../harness.ts'
 
@@ -81,8 +81,8 @@ const MOVES = [
 type Move = (typeof MOVES)[number]
 
 /**
- * Two native workers and the gateway, each of which can die at any point: a job always has a token in
- * RabbitMQ, a token that the ledger owes, or a worker that runs it.
+ * Two native workers and the gateway, each of which can die at any point: a job always has a job message in
+ * RabbitMQ, a job message that the ledger owes, or a worker that runs it.
  */
 export function nativeConservationContract({ harness }: UnderTest): void {
   describe('a job of native workers under any sequence of moves and faults', () => {
@@ -107,36 +107,36 @@ const DEAD = { to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
 /** Long enough for a few deaths in a row, and short enough that the job seldom ends before. */
 const histories = fc.array(fc.constantFrom(...MOVES), { maxLength: 16, size: 'max' })
 
-interface Token {
+interface JobMessage {
   generation: number
   attempt: number
   redelivered: boolean
-  /** The queue was deleted while a worker or the gateway had the token, which cannot be requeued. */
+  /** The queue was deleted while a worker or the gateway had the job message, which cannot be requeued. */
   isVoid?: boolean
 }
 
 interface Running {
-  token: Token
+  jobMessage: JobMessage
   attempt: number
 }
 
 class World {
   readonly #harness: LedgerHarness
   readonly #id: string
-  #queue: Token[] = []
-  #retryQueue: Token[] = []
+  #queue: JobMessage[] = []
+  #retryQueue: JobMessage[] = []
   /** What each of the two native workers runs; a worker that died comes back under a new name. */
   #natives: [Running | null, Running | null] = [null, null]
   #names: [number, number] = [1, 1]
   /** The native worker that makes the next move. */
   #at: 0 | 1 = 0
   /** The delivery that the gateway holds. */
-  #held: Token | null = null
+  #held: JobMessage | null = null
   /** The reports in the control queue. */
   #reports: ReportedEvent[] = []
   #now = NOW
-  /** The token was lost with its queue, or acknowledged, so that no nack can make a DLX copy of it. */
-  #isTokenLost = false
+  /** The job message was lost with its queue, or acknowledged, so that no nack can make a DLX copy of it. */
+  #isMessageLost = false
 
   static async begin(harness: LedgerHarness, maxAttempts: number): Promise<World> {
     const id = newJob().id
@@ -173,7 +173,7 @@ class World {
   /** Whether the DLX queue lacks the copy of a discarded job (seed 002 §5.5). */
   isCopyMissing(): boolean {
     const { state, deadLetterCopied } = this.#row
-    return state === 'discarded' && !deadLetterCopied && !this.#isTokenLost
+    return state === 'discarded' && !deadLetterCopied && !this.#isMessageLost
   }
 
   async play(move: Move): Promise<void> {
@@ -245,14 +245,14 @@ class World {
     }
   }
 
-  /** Publishes the owed token to where the row points. A confirm may be lost, the message is not. */
+  /** Publishes the owed job message to where the row points. A confirm may be lost, the message is not. */
   async #relay(isConfirmed: boolean): Promise<void> {
     const { state, outbox, generation, attempt } = this.#row
     if (outbox === null || !['available', 'retryable', 'discarded'].includes(state)) return
     const next = { generation, attempt: attempt + 1, redelivered: false }
     if (state === 'available') this.#queue.push(next)
     if (state === 'retryable') this.#retryQueue.push(next)
-    if (state !== 'discarded') this.#isTokenLost = false
+    if (state !== 'discarded') this.#isMessageLost = false
     if (!isConfirmed) return
     if (state === 'discarded') this.#ledger.copyConfirmed(this.#id, outbox)
     else this.#ledger.confirmed(outbox)
@@ -265,12 +265,12 @@ class World {
     if (next === undefined) return
     const attempt = next.redelivered ? await this.#ask(next) : next.attempt
     if (attempt === null) return
-    this.#native = { token: next, attempt }
+    this.#native = { jobMessage: next, attempt }
     if (isReported) this.#tell(attempt, { event: 'started' })
   }
 
-  /** Claims a redelivered token. Returns the attempt to run it as, or null. */
-  async #ask(next: Token): Promise<number | null> {
+  /** Claims a redelivered job message. Returns the attempt to run it as, or null. */
+  async #ask(next: JobMessage): Promise<number | null> {
     const row = this.#row
     const decision = decideNativeClaim({ ...next, workerId: this.#name }, row, {
       now: this.#now,
@@ -289,7 +289,7 @@ class World {
   }
 
   #tell(attempt: number, said: Said): void {
-    const generation = this.#native?.token.generation ?? this.#row.generation
+    const generation = this.#native?.jobMessage.generation ?? this.#row.generation
     this.#reports.push({ id: this.#id, generation, attempt, workerId: this.#name, said })
   }
 
@@ -299,9 +299,9 @@ class World {
    */
   async #missQueue(isGone: boolean): Promise<void> {
     if (isGone) {
-      this.#isTokenLost = true
+      this.#isMessageLost = true
       this.#queue = []
-      for (const running of this.#natives) if (running) running.token.isVoid = true
+      for (const running of this.#natives) if (running) running.jobMessage.isVoid = true
       if (this.#held) this.#held.isVoid = true
     }
     await this.#hear()
@@ -309,12 +309,12 @@ class World {
     await this.#relay(true)
   }
 
-  #giveBack(token: Token): void {
-    if (!token.isVoid) this.#queue.unshift({ ...token, redelivered: true })
+  #giveBack(jobMessage: JobMessage): void {
+    if (!jobMessage.isVoid) this.#queue.unshift({ ...jobMessage, redelivered: true })
   }
 
   #die(): void {
-    if (this.#native) this.#giveBack(this.#native.token)
+    if (this.#native) this.#giveBack(this.#native.jobMessage)
     this.#native = null
     this.#names[this.#at]++
   }
@@ -322,8 +322,8 @@ class World {
   /** A worker shuts down and comes back under a new name or the same; `dieReleasing` only reports it. */
   #release(how: 'release' | 'releaseThenDie' | 'dieReleasing'): void {
     if (this.#native === null) return
-    const { token: back, attempt } = this.#native
-    this.#tell(attempt, { event: 'released', tokenAttempt: back.attempt })
+    const { jobMessage: back, attempt } = this.#native
+    this.#tell(attempt, { event: 'released', messageAttempt: back.attempt })
     if (how === 'dieReleasing') return
     this.#giveBack(back)
     this.#native = null
@@ -343,9 +343,9 @@ class World {
   }
 
   /** RabbitMQ dead-letters a delivery that was nacked, or a message that its queue has dropped. */
-  async #dies(dead: Token, wasInQueue = false): Promise<void> {
+  async #dies(dead: JobMessage, wasInQueue = false): Promise<void> {
     const describe = () => ({ error: '1', errors: '[]', isDeadLetter: true })
-    const letter = { ...token(this.#id, dead), describe, isExpired: false, wasInQueue }
+    const letter = { ...jobMessage(this.#id, dead), describe, isExpired: false, wasInQueue }
     await this.#ledger.discardDead(letter, { now: this.#now, wall: this.#now })
   }
 
@@ -358,7 +358,7 @@ class World {
       this.#tell(attempt, { event: 'failed', failure, outcome })
     const retried = { decision: 'retry', delay_ms: RUNG_MS, rung_ms: RUNG_MS } as const
     if (move.startsWith('r') && move !== 'reportDiscardThenDie') {
-      const { generation } = running.token
+      const { generation } = running.jobMessage
       this.#retryQueue.push({ generation, attempt: attempt + 1, redelivered: false })
       if (move !== 'retryThenDie') failed(retried)
     }
@@ -366,10 +366,10 @@ class World {
     if (move === 'leaveRetry') failed(null)
     if (move === 'discard' || move === 'reportDiscardThenDie') failed({ decision: 'discard' })
     if (move.endsWith('ThenDie')) return this.#die()
-    // The worker has acknowledged the token, so whoever discards the job now has no delivery to nack.
-    if (move === 'done' || move === 'leaveRetry') this.#isTokenLost = true
+    // The worker has acknowledged the job message, so whoever discards the job now has no delivery to nack.
+    if (move === 'done' || move === 'leaveRetry') this.#isMessageLost = true
     this.#native = null
-    if (move === 'discard' && !running.token.isVoid) await this.#dies(running.token)
+    if (move === 'discard' && !running.jobMessage.isVoid) await this.#dies(running.jobMessage)
   }
 
   async #httpTake(isNackLost: boolean): Promise<void> {
@@ -377,14 +377,14 @@ class World {
     const next = this.#queue.shift()
     if (next === undefined) return
     const terms = { ...TERMS, now: this.#now, wall: this.#now }
-    const [result] = await this.#ledger.claim([token(this.#id, next)], terms)
+    const [result] = await this.#ledger.claim([jobMessage(this.#id, next)], terms)
     const verdict = result?.verdict
     if (verdict === 'claimed') this.#held = next
     else if (verdict === 'hold') this.#queue.push(next)
     else if (verdict === 'dead-letter' || verdict === 'exhausted') {
       if (isNackLost) return this.#giveBack(next)
       await this.#copied(next)
-    } else if (verdict !== 'rearmed') this.#ledger.tokenReturned(this.#id, next.generation)
+    } else if (verdict !== 'rearmed') this.#ledger.messageReturned(this.#id, next.generation)
   }
 
   async #httpAck(): Promise<void> {
@@ -410,7 +410,7 @@ class World {
       delayMs: RUNG_MS,
       retryQueueMs,
     } as const
-    const change = { ...FAILED, now: this.#now, ...retry, isTokenBack: this.#held !== null }
+    const change = { ...FAILED, now: this.#now, ...retry, isMessageBack: this.#held !== null }
     await this.#ledger.fail(row.id, fenceOf(row), change)
     this.#held = null
   }
@@ -429,18 +429,20 @@ class World {
     if (held && !held.isVoid) await this.#copied(held)
   }
 
-  async #copied({ generation }: Token): Promise<void> {
+  async #copied({ generation }: JobMessage): Promise<void> {
     await copyCame(this.#ledger, this.#id, generation)
-    this.#ledger.tokenReturned(this.#id, generation)
+    this.#ledger.messageReturned(this.#id, generation)
     await settleLazily(this.#ledger)
   }
 
-  /** When another token is owed, this one is acknowledged after that, or requeued if its publish fails. */
+  /**
+   * When another job message is owed, this one is acknowledged after that, or requeued if its publish fails.
+   */
   async #httpRequeue(isUnconfirmed: boolean): Promise<void> {
     const row = this.#row
     if (row.state !== 'active') return
-    const tokenAttempt = this.#held?.attempt ?? null
-    const released = await this.#ledger.release(row.id, { ...fenceOf(row), tokenAttempt })
+    const messageAttempt = this.#held?.attempt ?? null
+    const released = await this.#ledger.release(row.id, { ...fenceOf(row), messageAttempt })
     if (released !== 'stale' && (released.outbox === null || isUnconfirmed)) this.#httpCrash()
     this.#held = null
   }
@@ -454,7 +456,7 @@ class World {
 
   /** The retry queue is gone; the gateway reads the control queue before it arms the retries again. */
   async #loseRetryQueue(): Promise<void> {
-    this.#isTokenLost ||= this.#retryQueue.length > 0
+    this.#isMessageLost ||= this.#retryQueue.length > 0
     this.#retryQueue = []
     await this.#hear()
     await this.#ledger.rearmRetryQueue({ queue: this.#row.queue, delayMs: RUNG_MS }, this.#now)
@@ -497,7 +499,7 @@ class World {
     }
   }
 
-  /** Delivers the remaining tokens to the gateway, or to a worker that claims them. */
+  /** Delivers the remaining job messages to the gateway, or to a worker that claims them. */
   async drainEnded(): Promise<void> {
     const takes = ['httpTake', 'take'] as const
     for (let round = 0; round < 20; round++) {

@@ -10,11 +10,11 @@ import { REPORT } from '../contract/reports.ts'
 import {
   expectCounts,
   FAILED,
+  jobMessage,
   type LedgerHarness,
   NOW,
   settleLazily,
   TERMS,
-  token,
   type UnderTest,
 } from '../harness.ts'
 
@@ -47,7 +47,7 @@ const VERBS = [
   'handOver',
   'handBack',
   'rearm',
-  'tokenReturned',
+  'messageReturned',
   'extendLeases',
   'insertScheduled',
   'insertPending',
@@ -86,7 +86,13 @@ const START: Partial<Record<Action['verb'], Pick<NewJob, 'start' | 'expiresAt'>>
 
 const LISTED_WHEN_EXPIRED = '{"args":[],"retry":{"on_exhaustion":"dead_letter"}}'
 
-const RETRY = { ...FAILED, to: 'retryable', dueAt: NOW, delayMs: 250, isTokenBack: false } as const
+const RETRY = {
+  ...FAILED,
+  to: 'retryable',
+  dueAt: NOW,
+  delayMs: 250,
+  isMessageBack: false,
+} as const
 const DISCARD = { ...FAILED, to: 'discarded' } as const
 
 const FAILURES: Partial<Record<Action['verb'], FailureChange>> = {
@@ -199,7 +205,7 @@ class Run {
     return {
       nonce: (row?.outbox ?? 0) - step.nonceOff,
       lease: { id, generation, attempt },
-      /** The numbers of a token. */
+      /** The numbers of a job message. */
       next: { generation, attempt: row?.state === 'active' ? attempt : attempt + 1 },
     }
   }
@@ -218,13 +224,13 @@ class Run {
       case 'claim':
       case 'claimTwice': {
         const adopt = () => newJob({ id, queue: QUEUES[step.job % 2] ?? '', maxAttempts: 4 })
-        const arriving = token(id, { ...next, adopt })
-        const tokens = step.verb === 'claim' ? [arriving] : [arriving, arriving]
-        const results = await this.#ledger.claim(tokens, TERMS)
+        const arriving = jobMessage(id, { ...next, adopt })
+        const jobMessages = step.verb === 'claim' ? [arriving] : [arriving, arriving]
+        const results = await this.#ledger.claim(jobMessages, TERMS)
         const claims = results.filter(({ verdict }) => verdict === 'claimed')
         expect(claims.length).toBeLessThanOrEqual(1)
         if (claims.length > 0) return { won: 'claim', id }
-        // The token had no attempt left, which ends the job, even one that it made the ledger adopt.
+        // The job message had no attempt left, which ends the job, even one that it made the ledger adopt.
         return { won: results.some(({ verdict }) => verdict === 'exhausted') ? 'end' : null, id }
       }
       case 'complete': {
@@ -291,7 +297,7 @@ class Run {
         const describe = () => ({ error: '1', errors: '[1]', isDeadLetter: step.job > 1 })
         const next = { ...lease, attempt: lease.attempt + (step.job % 2) }
         const how = { isExpired: step.job === 3, wasInQueue: step.job % 3 === 0 }
-        const dead = { ...token(id, next), describe, ...how }
+        const dead = { ...jobMessage(id, next), describe, ...how }
         if (ledger.find(id) === null) return nobody
         const { outcome } = await ledger.discardDead(dead, { now: NOW, wall: NOW })
         return { won: outcome === 'discarded' ? 'end' : null, id }
@@ -344,12 +350,12 @@ class Run {
       await this.#ledger.rearmRetryQueue({ queue: QUEUES[step.job % 2] ?? '', delayMs: 250 }, NOW)
     }
     if (step.verb === 'release')
-      await this.#ledger.release(id, { ...lease, tokenAttempt: lease.attempt })
+      await this.#ledger.release(id, { ...lease, messageAttempt: lease.attempt })
     if (step.verb === 'handOver') await this.#ledger.handOver([lease])
     if (step.verb === 'handBack') await this.#ledger.handBack([lease])
     if (step.verb === 'rearm') await this.#ledger.rearm(QUEUES[step.job % 2] ?? '', NOW)
     if (step.verb === 'extendLeases') await this.#ledger.extendLeases(NOW + attempt)
-    if (step.verb === 'tokenReturned') this.#ledger.tokenReturned(id, generation)
+    if (step.verb === 'messageReturned') this.#ledger.messageReturned(id, generation)
     return { won: null, id }
   }
 
@@ -384,8 +390,8 @@ function checkRow(row: JobRow | null): void {
     isTerminal(row.state) && row.state !== 'discarded' && row.state !== 'cancelled'
   if (isActive || owesNothing) expect(row.outbox).toBeNull()
   expect(row.completedAt !== null && row.cancelledAt !== null).toBe(false)
-  // A token is somewhere, or owed, or the ledger will owe it when the job is due.
-  if (row.state === 'available') expect(row.tokenOut).toBe(true)
+  // A job message is somewhere, or owed, or the ledger will owe it when the job is due.
+  if (row.state === 'available') expect(row.messageOut).toBe(true)
   if (row.state === 'retryable' || row.state === 'scheduled') expect(row.dueAt).not.toBeNull()
   if (row.isDeadLetter) expect(row.state).toBe('discarded')
   // A withdrawn row is a refused PUSH, or what remains of a discarded job.
@@ -399,15 +405,22 @@ function isOtherRow(was: JobRow, won: readonly (Won | null)[]): boolean {
   return won.includes('insert') || (isTerminal(was.state) && won.some((each) => each !== null))
 }
 
-/** An ended row changes only its tokenOut and outbox, and the errors of earlier attempts. */
+/** An ended row changes only its messageOut and outbox, and the errors of earlier attempts. */
 function checkFinal(was: JobRow, is: JobRow, verbs: ReadonlySet<Action['verb']>): void {
   const mayBeReported = verbs.has('reportFail') && was.errors?.includes(UNREPORTED) === true
   const errors = mayBeReported ? is.errors : was.errors
-  // The retry queue that had its token is gone, so the token will not reach the job queue when it is due.
+  // The retry queue that had its job message is gone, so the job message will not reach the job queue when it
+  // is due.
   const isRetryQueueGone =
     verbs.has('rearmRetryQueue') && was.retryQueueMs !== null && is.retryQueueMs === null
   const retryQueue = isRetryQueueGone ? { retryQueueMs: null, dueAt: null } : {}
-  expect(is).toEqual({ ...was, ...retryQueue, errors, tokenOut: is.tokenOut, outbox: is.outbox })
+  expect(is).toEqual({
+    ...was,
+    ...retryQueue,
+    errors,
+    messageOut: is.messageOut,
+    outbox: is.outbox,
+  })
   expect([was.outbox, null]).toContain(is.outbox)
 }
 

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { WorkflowNews } from '../../../src/ledger/workflows.ts'
 import { newGraph } from '../../support/gateway/workflows.ts'
-import { FAILED, fenceOf, NOW, TERMS, token, type UnderTest } from '../harness.ts'
+import { FAILED, fenceOf, jobMessage, NOW, TERMS, type UnderTest } from '../harness.ts'
 
 type Steps = Readonly<Record<string, readonly string[]>>
 
@@ -18,7 +18,7 @@ const graphs = fc
 /** Workflows of any graph whose jobs end in any order, several at a time. */
 export function workflowPropertyContract({ harness, ledger, row }: UnderTest): void {
   async function end(jobId: string, isGood: boolean): Promise<void> {
-    await ledger.claim([token(jobId)], TERMS)
+    await ledger.claim([jobMessage(jobId)], TERMS)
     if (isGood) {
       await ledger.complete(jobId, {}, { now: NOW, result: null })
       return

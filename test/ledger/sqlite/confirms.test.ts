@@ -22,7 +22,7 @@ function openBeside(db: Database, maxLazy = 10_000) {
   return { store, access, confirms: new Confirms(store, access) }
 }
 
-it('a confirm beyond the limit of lazy writes leaves its token owed, and only that one', async () => {
+it('a confirm beyond the limit of lazy writes leaves its job message owed, and only that one', async () => {
   const { db, ledger } = harness
   const [dropped, kept] = [await pushed(ledger), await pushed(ledger)]
   const { access, confirms } = openBeside(db, 1)
@@ -40,7 +40,7 @@ it('a confirm beyond the limit of lazy writes leaves its token owed, and only th
 it('a confirm that is not written yet counts for a promotion in an earlier group commit', async () => {
   const { db, ledger } = harness
   const job = await fetched(ledger)
-  const waiting = { dueAt: NOW + 1, delayMs: 1, retryQueueMs: 250, isTokenBack: true } as const
+  const waiting = { dueAt: NOW + 1, delayMs: 1, retryQueueMs: 250, isMessageBack: true } as const
   await ledger.fail(job.id, fenceOf(job), { ...FAILED, to: 'retryable', ...waiting })
   const { outbox } = rowOf(ledger, job.id)
   const { store, access, confirms } = openBeside(db)

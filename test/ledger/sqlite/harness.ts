@@ -127,8 +127,17 @@ function plantRows(db: Database, rows: readonly Planted[]): void {
   db.exec('DELETE FROM temp.planting; COMMIT')
 }
 
+/** Columns whose names are older than the words that the code uses. */
+const OLD_COLUMNS: Readonly<Record<string, string>> = {
+  messageOut: 'token_out',
+  messageAttempt: 'token_attempt',
+  retryQueueMs: 'rung_ms',
+}
+
 function snakeCase(name: string): string {
   if (name === 'isDeadLetter') return 'dead_letter'
+  const column = OLD_COLUMNS[name]
+  if (column !== undefined) return column
   return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 }
 

@@ -74,7 +74,7 @@ it('counts that become empty after the queue was forgotten go at a later look', 
   await ledger.cancel(row.id, NOW)
   expect(await ledger.idle.forget('q')).toBe(true)
   expect(ledger.counts('q').cancelled).toBe(1)
-  ledger.tokenReturned(row.id, 0)
+  ledger.messageReturned(row.id, 0)
   expect(await prunedRows(harness)).toBe(1)
   expect(ledger.counts('q').cancelled).toBe(0)
   await ledger.idle.look(NOW, IDLE_MS, nobody)

@@ -29,7 +29,7 @@ async function pagesOf(look: () => JobRow[] | Promise<JobRow[]>): Promise<number
 }
 
 it('promote takes a few large jobs at a time', async () => {
-  await plantLarge({ state: 'scheduled', dueAt: NOW - 1, outbox: null, tokenOut: false })
+  await plantLarge({ state: 'scheduled', dueAt: NOW - 1, outbox: null, messageOut: false })
   expect(await pagesOf(() => harness.ledger.promote(NOW, NOW, PAGE))).toEqual([2, 2, 1])
 })
 
@@ -53,7 +53,7 @@ it('overdue returns a few large jobs, and says that there may be more', async ()
 })
 
 it('prune takes one large job at a time', async () => {
-  const over = { attempt: 1, completedAt: NOW, outbox: null, tokenOut: false }
+  const over = { attempt: 1, completedAt: NOW, outbox: null, messageOut: false }
   await plantLarge({ state: 'completed', ...over })
   const cutoffs = { completed: NOW, cancelled: 0, discarded: 0, deadLetters: 0, withdrawn: 0 }
   const pruned: number[] = []
@@ -62,7 +62,7 @@ it('prune takes one large job at a time', async () => {
 })
 
 it('deadLetters returns a few large dead letters a page', async () => {
-  const dead = { attempt: 1, discardedAt: NOW, isDeadLetter: true, outbox: null, tokenOut: false }
+  const dead = { attempt: 1, discardedAt: NOW, isDeadLetter: true, outbox: null, messageOut: false }
   await plantLarge({ state: 'discarded', ...dead }, 7)
   const page = (offset: number) =>
     harness.ledger.deadLetters({ queue: null, limit: 100, offset }).jobs.length

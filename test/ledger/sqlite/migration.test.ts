@@ -270,9 +270,9 @@ describe('a ledger of the first schema', () => {
       a: { ...same, ...fresh, ...lease, state: 'active', envelope: '{"a":1}', isDeadLetter: false },
       b: { ...same, state: 'discarded', isDeadLetter: true, deadLetterCopied: true },
       c: { ...same, state: 'discarded', isDeadLetter: true, deadLetterCopied: false },
-      d: { ...same, state: 'available', outbox: 77, carry: { tags: ['x'] }, tokenOut: true },
+      d: { ...same, state: 'available', outbox: 77, carry: { tags: ['x'] }, messageOut: true },
       e: { ...same, state: 'retryable', dueAt: 60, isDeadLetter: false },
-      f: { ...same, state: 'completed', completedAt: 72, tokenOut: false },
+      f: { ...same, state: 'completed', completedAt: 72, messageOut: false },
     })
     expect(ledger.deadLetters({ queue: null, limit: 10, offset: 0 })).toMatchObject({
       total: 2,

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { newWorkflow } from '../../support/gateway/workflows.ts'
-import { FAILED, NOW, rowOf, TERMS, token } from '../harness.ts'
+import { FAILED, jobMessage, NOW, rowOf, TERMS } from '../harness.ts'
 import { openSqliteHarness } from './harness.ts'
 
 const numbered = (n: number, on_conflict: string) => ({
@@ -23,7 +23,7 @@ it('a job ends although 800 workflows would each replace the job of the next one
     const steps = (n: number) =>
       ledger.workflows.find(ids[n] ?? '')?.steps.map(({ progress }) => progress)
     const first = ledger.workflows.find(ids[0] ?? '')?.steps[0]?.jobId ?? ''
-    await ledger.claim([token(first)], TERMS)
+    await ledger.claim([jobMessage(first)], TERMS)
     const { generation, attempt } = rowOf(ledger, first)
     const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
     const ended = await ledger.fail(first, { generation, attempt }, change)

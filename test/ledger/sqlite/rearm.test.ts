@@ -1,13 +1,13 @@
 import { expect, it } from 'vitest'
 import { eventOf, REPORT } from '../contract/reports.ts'
-import { FAILED, NOW, pushed, rowOf, settleLazily, TERMS, token } from '../harness.ts'
+import { FAILED, jobMessage, NOW, pushed, rowOf, settleLazily, TERMS } from '../harness.ts'
 import { ledgerOfTest } from './harness.ts'
 
 const LOOKED_AT = 10_000
 
 const harness = ledgerOfTest()
 
-/** Scheduled jobs that the ledger holds, so that their token was in no queue. */
+/** Scheduled jobs that the ledger holds, so that their job message was in no queue. */
 function plantHeld(count: number): void {
   harness.db.exec(`
     WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < ${count})
@@ -46,7 +46,7 @@ it("rearm finds a lost queue's job among many others, a page at a time", async (
 })
 
 it.each(['report', 'heartbeat', 'claim'] as const)(
-  'rearm owes a token for a job that a worker starts between two pages, by %s',
+  'rearm owes a job message for a job that a worker starts between two pages, by %s',
   async (way) => {
     const { ledger } = harness
     plantHeld(LOOKED_AT + 5)
@@ -61,7 +61,7 @@ it.each(['report', 'heartbeat', 'claim'] as const)(
       report: () => ledger.applyReports([eventOf(id, said)], REPORT),
       heartbeat: () => ledger.beatNative([id], beat),
       // FETCH still has a delivery of the lost queue.
-      claim: () => ledger.claim([token(id)], TERMS),
+      claim: () => ledger.claim([jobMessage(id)], TERMS),
     }
     const started = await ways[way]()
     expect(rowOf(ledger, id).state).toBe('active')

@@ -8,7 +8,7 @@ import { deadLetterContract } from '../contract/dead-letters.ts'
 import { retentionContract } from '../contract/retention.ts'
 import { uniqueContract } from '../contract/unique.ts'
 import { ledgerContract } from '../contract.ts'
-import { insertedOf, NOW, pushed, TERMS, token } from '../harness.ts'
+import { insertedOf, jobMessage, NOW, pushed, TERMS } from '../harness.ts'
 import { type SqliteHarness, sqliteHarnesses } from './harness.ts'
 
 // A move of keys is under way most of the time: every job that is inserted begins one or goes on with it.
@@ -118,7 +118,7 @@ describe('the index of unique keys', () => {
     expect(crowded()).toBe(16)
     const [first = '', , , , , sixth = ''] = ids
     for (const id of [first, sixth]) {
-      await ledger.claim([token(id)], TERMS)
+      await ledger.claim([jobMessage(id)], TERMS)
       expect(await push(unique('k', running))).toMatchObject({
         outcome: 'conflict',
         existing: { id },

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { prepareStatements } from '../../../src/ledger/sqlite/sql/statements.ts'
 import type { Store } from '../../../src/ledger/sqlite/state/store.ts'
-import { cancelledTokens, Tombstones } from '../../../src/ledger/sqlite/state/tombstones.ts'
+import { cancelledMessages, Tombstones } from '../../../src/ledger/sqlite/state/tombstones.ts'
 import { ledgerOfTest } from './harness.ts'
 
 const harness = ledgerOfTest()
@@ -26,10 +26,10 @@ it('the count of tombstones leaves out undone writes and failed group commits', 
   expect(tombstones.count).toBe(0)
 })
 
-it('cancelledTokens reads about as many rows for many queues as its limit', () => {
+it('cancelledMessages reads about as many rows for many queues as its limit', () => {
   const statements = prepareStatements(harness.db)
   let rows = 0
-  const counted = (name: 'cancelledTokens' | 'tombstonesOf') => ({
+  const counted = (name: 'cancelledMessages' | 'tombstonesOf') => ({
     all: (queue: string, limit: number) => {
       const found = statements[name].all(queue, limit)
       rows += found.length
@@ -38,7 +38,7 @@ it('cancelledTokens reads about as many rows for many queues as its limit', () =
   })
   const store = {
     statements: {
-      cancelledTokens: counted('cancelledTokens'),
+      cancelledMessages: counted('cancelledMessages'),
       tombstonesOf: counted('tombstonesOf'),
     },
   } as unknown as Store
@@ -55,7 +55,7 @@ it('cancelledTokens reads about as many rows for many queues as its limit', () =
   harness.db.exec('COMMIT')
   for (const limit of [1, 7, 99, 100, 101, 500, 2_099, 2_100, 3_000]) {
     rows = 0
-    const { cancelled, truncated } = cancelledTokens(store, queues, limit)
+    const { cancelled, truncated } = cancelledMessages(store, queues, limit)
     expect(cancelled.map(({ id }) => id)).toEqual(newest.slice(0, limit))
     expect(truncated).toBe(limit < newest.length)
     expect(rows).toBeLessThanOrEqual(4 * (limit + queues.length))

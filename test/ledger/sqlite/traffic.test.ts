@@ -1,6 +1,6 @@
 import { expect, it, onTestFinished } from 'vitest'
 import { newJob } from '../../support/gateway/jobs.ts'
-import { NOW, TERMS, token } from '../harness.ts'
+import { jobMessage, NOW, TERMS } from '../harness.ts'
 import { openSqliteHarness } from './harness.ts'
 
 const YEAR_ONE = Date.parse('0001-01-01T00:00:00Z')
@@ -14,15 +14,19 @@ async function harnessOfTest() {
 
 it('the waiting and running times of jobs with absurd dates are not counted', async () => {
   const harness = await harnessOfTest()
-  const tokens = Array.from({ length: 150 }, (_, i) => {
+  const jobMessages = Array.from({ length: 150 }, (_, i) => {
     const createdAt = [YEAR_ONE, 0, NOW - 1_000][i % 3] ?? 0
     const job = newJob({ queue: 'q', createdAt })
-    return token(job.id, { queue: 'q', adopt: () => job })
+    return jobMessage(job.id, { queue: 'q', adopt: () => job })
   })
-  for (const { verdict } of await harness.ledger.claim(tokens, TERMS))
+  for (const { verdict } of await harness.ledger.claim(jobMessages, TERMS))
     expect(verdict).toBe('claimed')
-  const ends = tokens.map(({ id }) =>
-    harness.ledger.complete(id, {}, { now: NOW + (id === tokens[0]?.id ? 1e13 : 5), result: null }),
+  const ends = jobMessages.map(({ id }) =>
+    harness.ledger.complete(
+      id,
+      {},
+      { now: NOW + (id === jobMessages[0]?.id ? 1e13 : 5), result: null },
+    ),
   )
   await Promise.all(ends)
   await harness.reopen()

@@ -8,7 +8,7 @@ import { inOrder } from '../../support/broker/order.ts'
 import { newGraph } from '../../support/gateway/workflows.ts'
 import { temporaryDirectory } from '../../support/temporary-directory.ts'
 import { SILENT } from '../../support/time/silent.ts'
-import { NOW, TERMS, token } from '../harness.ts'
+import { jobMessage, NOW, TERMS } from '../harness.ts'
 import { inspect } from './harness.ts'
 
 /** Four layers of five steps; each step depends on two of the layer before it. */
@@ -38,8 +38,8 @@ async function runToEnd(ledger: SqliteLedger, id: string): Promise<string[]> {
     if (open === undefined || open.length === 0) return ended
     await Promise.all(
       open.slice(0, 2).map(async ({ id: step, jobId, state }) => {
-        const jobToken = token(jobId ?? '')
-        if (state === 'available') await ledger.claim([jobToken], TERMS)
+        const jobJobMessage = jobMessage(jobId ?? '')
+        if (state === 'available') await ledger.claim([jobJobMessage], TERMS)
         await ledger.complete(jobId ?? '', {}, { now: NOW, result: `"${step}"` })
         ended.push(step)
       }),

@@ -6,7 +6,7 @@ import type { Database, SqlValue, Statement } from '../../../src/ledger/sqlite/s
 import { newGraph } from '../../support/gateway/workflows.ts'
 import { temporaryDirectory } from '../../support/temporary-directory.ts'
 import { SILENT } from '../../support/time/silent.ts'
-import { NOW, TERMS, token } from '../harness.ts'
+import { jobMessage, NOW, TERMS } from '../harness.ts'
 
 const STEPS = 40
 
@@ -49,7 +49,7 @@ async function runsAtTheEnd(
   for (let isOver = false; !isOver; ) {
     for (const { id, jobId, state } of steps()) {
       if (jobId === null || state !== 'available') continue
-      await ledger.claim([token(jobId)], TERMS)
+      await ledger.claim([jobMessage(jobId)], TERMS)
       isOver ||= id === last
       if (id === last) {
         runs.length = 0

@@ -1,7 +1,7 @@
 import { beforeEach, expect, it } from 'vitest'
 import type { NewWorkflow, WorkflowNews } from '../../../src/ledger/workflows.ts'
 import { newGraph } from '../../support/gateway/workflows.ts'
-import { NOW, pushed, rowOf, TERMS, token } from '../harness.ts'
+import { jobMessage, NOW, pushed, rowOf, TERMS } from '../harness.ts'
 import { ledgerOfTest } from './harness.ts'
 
 const harness = ledgerOfTest()
@@ -16,7 +16,7 @@ async function started(workflow: NewWorkflow = newGraph({ a: [], b: ['a'] })) {
   const { ledger } = harness
   await ledger.workflows.create(workflow, NOW)
   const jobId = ledger.workflows.find(workflow.id)?.steps[0]?.jobId ?? ''
-  await ledger.claim([token(jobId)], TERMS)
+  await ledger.claim([jobMessage(jobId)], TERMS)
   news = []
   return { workflow, jobId }
 }

@@ -20,9 +20,9 @@ async function work() {
     const { outbox } = await ledger.insert(job, 1)
     process.stdout.write(`available ${id}\n`)
     ledger.confirmed(outbox)
-    const token = { id, generation: 0, attempt: 1, isHeldDelivery: false, adopt: () => job }
+    const jobMessage = { id, generation: 0, attempt: 1, isHeldDelivery: false, adopt: () => job }
     const terms = { now: 1, wall: 1, workerId: 'w', leaseMs: null, defaultLeaseMs: 1000 }
-    await ledger.claim([token], terms)
+    await ledger.claim([jobMessage], terms)
     process.stdout.write(`active ${id}\n`)
     if (next % 2 === 0) continue
     await ledger.complete(id, { attempt: 1 }, { now: 2, result: '1' })

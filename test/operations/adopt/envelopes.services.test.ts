@@ -169,15 +169,15 @@ it('jobs of a batch, and pending, scheduled, cancelled and expired jobs, are env
   for (const job of [...batch.body.jobs, ...many, ...ones]) assertEnvelope(job)
 })
 
-it('the body of a token, a fetched native job and INFO over AMQP are envelopes', async () => {
+it('the body of a job message, a fetched native job and INFO over AMQP are envelopes', async () => {
   const queue = freshQueue()
   const [, options] = SPELLINGS[6] ?? []
   const { job } = (await gateway.push(queue, { options: { ...options } })).body
-  const token = await withChannel(vhost.url, (channel) =>
+  const jobMessage = await withChannel(vhost.url, (channel) =>
     channel.get(`ojs.queue.${queue}`, { noAck: true }),
   )
-  if (!token) throw new Error('there is no token')
-  assertEnvelope(JSON.parse(token.content.toString()))
+  if (!jobMessage) throw new Error('there is no job message')
+  assertEnvelope(JSON.parse(jobMessage.content.toString()))
 
   const id = job.id.replace(/....$/, 'abcd')
   const body = {

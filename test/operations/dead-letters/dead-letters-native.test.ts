@@ -5,7 +5,7 @@ import { visibilityFailure } from '../../../src/job/retry/failure.ts'
 import { diedInBroker } from '../../../src/operations/dead-letters/died-in-broker.ts'
 import { returnLease } from '../../../src/operations/lease/fail-lease.ts'
 import { report } from '../../../src/operations/native/report.ts'
-import { NOW, pushed, rowOf, TERMS, token } from '../../ledger/harness.ts'
+import { jobMessage, NOW, pushed, rowOf, TERMS } from '../../ledger/harness.ts'
 import { ledgerOfTest } from '../../ledger/sqlite/harness.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
 import { onToldBroker, type ToldStage } from '../job-messages/told-broker.ts'
@@ -45,7 +45,7 @@ function died(id: string, reason: DeadLetter['reason'], attempt = 1): Promise<vo
   return diedInBroker(stage.deps, { ...letter, isControl: false } as unknown as DeadLetter)
 }
 
-// The worker rejects the token because `ojs.control.claim` answered that no attempt is left.
+// The worker rejects the job message because `ojs.control.claim` answered that no attempt is left.
 it.each(['rejected', 'maxlen', 'delivery_limit'] as const)(
   'a dead letter (%s) keeps the timeout error of the last attempt, whose lease expired',
   async (reason) => {
@@ -103,7 +103,7 @@ describe('the claim of a native job by its x-ojs-attempt', () => {
   async function met(attempt: number, maxAttempts: number, reported: Reported | null = null) {
     const job = newJob({ maxAttempts })
     const said = { attempt, adopt: () => job, reportedError: () => reported }
-    const [result] = await harness.ledger.claim([token(job.id, said)], TERMS)
+    const [result] = await harness.ledger.claim([jobMessage(job.id, said)], TERMS)
     return { verdict: result?.verdict, job: row(job.id) }
   }
 

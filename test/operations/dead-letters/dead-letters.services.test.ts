@@ -1,7 +1,7 @@
 import type { Channel } from 'amqplib'
 import { v7 } from 'uuid'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { queueTokens } from '../../support/broker/queue-messages.ts'
+import { queueMessages } from '../../support/broker/queue-messages.ts'
 import { connectControl } from '../../support/gateway/control.ts'
 import { eventually } from '../../support/gateway/in-process.ts'
 import { AheadClock } from '../../support/time/ahead-clock.ts'
@@ -17,7 +17,7 @@ import {
   storyOf,
   withChannel,
 } from '../harness.ts'
-import { publishToken } from '../job-messages/messages.ts'
+import { publishJobMessage } from '../job-messages/messages.ts'
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 3_600_000
@@ -35,7 +35,7 @@ beforeEach(() => {
 
 const retry = (id: string) => gateway.request('POST', `/ojs/v1/dead-letter/${id}/retry`)
 const remove = (id: string) => gateway.request('DELETE', `/ojs/v1/dead-letter/${id}`)
-const copies = () => queueTokens(vhost.url, `ojs.queue.dlx.${queue}`)
+const copies = () => queueMessages(vhost.url, `ojs.queue.dlx.${queue}`)
 
 /** Waits for the next message of the queue and rejects it, as a native worker that cannot read it does. */
 function rejectNext(channel: Channel, from: string): Promise<void> {
@@ -197,15 +197,15 @@ describe('deletion of a dead letter', () => {
     expect((await storyOf(gateway, queue, id)).at(-1)).toBe('dead_letter.deleted')
   })
 
-  it('leaves a tombstone, so that a token that comes back is dropped', async () => {
-    // RabbitMQ may lose the nack of the only attempt and redeliver its token.
+  it('leaves a tombstone, so that a job message that comes back is dropped', async () => {
+    // RabbitMQ may lose the nack of the only attempt and redeliver its job message.
     const id = await bury()
     await remove(id)
-    await publishToken(vhost.url, queue, { id, type: 'test.job', args: [1] })
+    await publishJobMessage(vhost.url, queue, { id, type: 'test.job', args: [1] })
     const next = (await gateway.push(queue)).body.job.id
     expect((await fetchOne(gateway, queue)).id).toBe(next)
     expect((await gateway.get(id)).status).toBe(404)
-    expect(await queueTokens(vhost.url, `ojs.queue.${queue}`)).toEqual([])
+    expect(await queueMessages(vhost.url, `ojs.queue.${queue}`)).toEqual([])
   })
 })
 
@@ -222,7 +222,7 @@ describe('the sweep of ojs.queue.dlx.{q}', () => {
     await eventually(async () => (await depth()) === 0)
     const [first, second, third, fourth, fifth] = await buryMany(5, PATIENT)
     // A message of somebody else has to stay.
-    await publishToken(vhost.url, queue, { id: 'theirs' }, { exchange: 'ojs.exchange.dlx' })
+    await publishJobMessage(vhost.url, queue, { id: 'theirs' }, { exchange: 'ojs.exchange.dlx' })
     await retry(String(third))
     await fetchOne(gateway, queue)
     await nack(gateway, String(third))
@@ -245,12 +245,12 @@ describe('the sweep of ojs.queue.dlx.{q}', () => {
     expect(await deadIds(gateway, queue)).toEqual([third, fifth, first])
   })
 
-  it('removes the rejected token of a cancelled job, whose row retention then prunes', async () => {
+  it('removes the rejected job message of a cancelled job, whose row retention then prunes', async () => {
     // Causes a sweep, as above.
     await remove(await bury(PATIENT))
     await eventually(async () => (await depth()) === 0)
     await withChannel(vhost.url, async (channel) => {
-      // Otherwise RabbitMQ might deliver the next token to the gateway.
+      // Otherwise RabbitMQ might deliver the next job message to the gateway.
       await eventually(async () => {
         return (await channel.checkQueue(`ojs.queue.${queue}`)).consumerCount === 0
       })
@@ -258,7 +258,7 @@ describe('the sweep of ojs.queue.dlx.{q}', () => {
     const { id } = (await gateway.push(queue, { options: PATIENT })).body.job
     await withChannel(vhost.url, async (channel) => {
       const message = await channel.get(`ojs.queue.${queue}`)
-      if (message === false) throw new Error('no token')
+      if (message === false) throw new Error('no job message')
       expect((await gateway.cancel(id)).status).toBe(200)
       channel.nack(message, false, false)
       await eventually(async () => (await depth()) === 1)
@@ -311,7 +311,7 @@ describe('a message with the id of a job of another queue', () => {
     await publish(id, JSON.stringify({ id, type: 'test.job', args: [], queue: other() }))
     await eventually(async () => {
       expect(await gateway.fetch([other()], { wait_ms: 300 })).toEqual([])
-      return (await queueTokens(vhost.url, `ojs.queue.dlx.${other()}`)).includes(id)
+      return (await queueMessages(vhost.url, `ojs.queue.dlx.${other()}`)).includes(id)
     })
     await untilHandled()
     expect((await fetchOne(gateway, queue)).id).toBe(id)
@@ -347,7 +347,7 @@ it.each([
   ['a known job', true],
   ['an unknown job', false],
 ])(
-  'a rejected token adds the error of the previous attempt from its headers: %s',
+  'a rejected job message adds the error of the previous attempt from its headers: %s',
   async (_, isKnown) => {
     const { id } = (await gateway.push(queue)).body.job
     const given = isKnown ? id : v7()
@@ -355,9 +355,9 @@ it.each([
     await withChannel(vhost.url, async (channel) => {
       const own = await channel.get(`ojs.queue.${queue}`)
       if (own) channel.ack(own)
-      // The token that a retry by seed 002 §15.4 publishes.
+      // The job message that a retry by seed 002 §15.4 publishes.
       const body = { id: given, type: 'test.job', args: [1] }
-      await publishToken(vhost.url, queue, body, { attempt: 2, headers })
+      await publishJobMessage(vhost.url, queue, body, { attempt: 2, headers })
       await rejectNext(channel, queue)
       await eventually(async () => (await gateway.get(given)).body.job?.state === 'discarded')
     })
@@ -370,7 +370,7 @@ it.each([
   },
 )
 
-it('a rejected token whose body begins with a byte order mark discards its job', async () => {
+it('a rejected job message whose body begins with a byte order mark discards its job', async () => {
   const { id } = (await gateway.push(queue)).body.job
   await withChannel(vhost.url, async (channel) => {
     const own = await channel.get(`ojs.queue.${queue}`)
@@ -387,7 +387,7 @@ it('a native job with an attempt beyond max_attempts is discarded as attempts_ex
   await gateway.push(queue)
   await fetchOne(gateway, queue)
   const id = v7()
-  await publishToken(vhost.url, queue, { id, type: 'test.job', args: [1] }, { attempt: 4 })
+  await publishJobMessage(vhost.url, queue, { id, type: 'test.job', args: [1] }, { attempt: 4 })
   const { body } = await gateway.request('POST', '/ojs/v1/workers/fetch', {
     ...{ queues: [queue], wait_ms: 300 },
   })
@@ -397,12 +397,12 @@ it('a native job with an attempt beyond max_attempts is discarded as attempts_ex
   expect([attempt, max_attempts, error.code]).toEqual([3, 3, 'attempts_exhausted'])
 })
 
-it('a token rejected because no attempt is left keeps the timeout error of the last attempt', async () => {
+it('a job message rejected because no attempt is left keeps the timeout error of the last attempt', async () => {
   const options = { retry: { max_attempts: 1 }, visibility_timeout_ms: HOUR_MS }
   const { id } = (await gateway.push(queue, { options })).body.job
   const control = await connectControl(vhost.url)
-  const token = await control.channel.get(`ojs.queue.${queue}`)
-  if (token === false) throw new Error('a job has no token')
+  const jobMessage = await control.channel.get(`ojs.queue.${queue}`)
+  if (jobMessage === false) throw new Error('a job has no job message')
   const started = { job_id: id, generation: 0, attempt: 1, event: 'started' }
   await control.say(queue, 'ojs.control.report', { worker_id: 'w1', events: [started] })
   await eventually(async () => (await stateOf(gateway, id)) === 'active')
@@ -412,7 +412,7 @@ it('a token rejected because no attempt is left keeps the timeout error of the l
   expect(await control.ask(queue, 'ojs.control.claim', question)).toMatchObject({
     decision: 'discard',
   })
-  control.channel.nack(token, false, false)
+  control.channel.nack(jobMessage, false, false)
   await eventually(async () => (await stateOf(gateway, id)) === 'discarded')
   await control.close()
   const { attempt, error, errors } = (await gateway.get(id)).body.job

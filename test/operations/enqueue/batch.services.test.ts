@@ -1,6 +1,6 @@
 import { v7 } from 'uuid'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { queueTokens } from '../../support/broker/queue-messages.ts'
+import { queueMessages } from '../../support/broker/queue-messages.ts'
 import { eventually } from '../../support/gateway/in-process.ts'
 import { fetchMany, fetchOne, freshQueue, gatewayForAll, storyOf, withChannel } from '../harness.ts'
 
@@ -22,7 +22,7 @@ const push = (jobs: readonly object[], headers: object = {}) =>
   gateway.request('POST', '/ojs/v1/jobs/batch', { jobs }, headers)
 const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
 
-/** The batch has left nothing: no row, no token. */
+/** The batch has left nothing: no row, no job message. */
 async function expectNothing(jobs: readonly { id: string }[]): Promise<void> {
   for (const { id } of jobs) expect((await gateway.get(id)).status).toBe(404)
   expect(await gateway.fetch([queue], { wait_ms: 300 })).toEqual([])
@@ -70,14 +70,14 @@ describe('a batch', () => {
     expect((await gateway.get(body.jobs[3].id)).body.state).toBe('scheduled')
   })
 
-  it('does not put the Idempotency-Key of the request on its tokens, which would all be duplicates', async () => {
+  it('does not put the Idempotency-Key of the request on its job messages, which would all be duplicates', async () => {
     const headers = { 'Idempotency-Key': 'batch-1', traceparent: TRACEPARENT }
     const { status } = await push(items(2), headers)
     expect(status).toBe(201)
     await withChannel(vhost.url, async (channel) => {
       for (const _ of items(2)) {
-        const token = await channel.get(`ojs.queue.${queue}`, { noAck: true })
-        const sent = token === false ? {} : token.properties.headers
+        const jobMessage = await channel.get(`ojs.queue.${queue}`, { noAck: true })
+        const sent = jobMessage === false ? {} : jobMessage.properties.headers
         expect(sent).toMatchObject({ 'x-ojs-trace-id': TRACEPARENT })
         expect(sent).not.toHaveProperty('x-ojs-idempotency-key')
       }
@@ -177,14 +177,14 @@ describe('a batch is refused as a whole, and leaves no job', () => {
     expect((await push([first, second])).status).toBe(201)
   })
 
-  it('for a full queue, and FETCH drops the tokens that were confirmed', async () => {
+  it('for a full queue, and FETCH drops the job messages that were confirmed', async () => {
     const full = `ojs.queue.${queue}`
     const limits = { 'x-max-length': 5, 'x-overflow': 'reject-publish' }
     await withChannel(vhost.url, (channel) =>
       channel.assertQueue(full, { durable: true, arguments: limits }),
     )
     const jobs = items(100)
-    // A waiting FETCH gets none of the tokens: they are parked until the whole batch is confirmed.
+    // A waiting FETCH gets none of the job messages: they are parked until the whole batch is confirmed.
     const waiting = gateway.fetch([queue], { wait_ms: 3_000 })
     const { status, body } = await push(jobs)
     expect(await waiting).toEqual([])
@@ -195,7 +195,7 @@ describe('a batch is refused as a whole, and leaves no job', () => {
     })
     expect(body.error.details).not.toHaveProperty('started')
     await expectNothing(jobs)
-    // FETCH drops the tokens that were confirmed, which makes room in the queue.
+    // FETCH drops the job messages that were confirmed, which makes room in the queue.
     await withChannel(vhost.url, (channel) =>
       eventually(async () => {
         expect(await gateway.fetch([queue], { wait_ms: 300 })).toEqual([])
@@ -239,6 +239,6 @@ describe('a batch that was refused', () => {
     const got = await fetchMany(gateway, queue, 3)
     expect(got.map((job) => job.id)).toEqual(jobs.map(({ id }) => id))
     for (const { id } of jobs) await gateway.ack(id)
-    expect(await queueTokens(vhost.url, `ojs.queue.${queue}`)).toEqual([])
+    expect(await queueMessages(vhost.url, `ojs.queue.${queue}`)).toEqual([])
   })
 })

@@ -30,16 +30,16 @@ const push = (ids: readonly string[]) =>
 const instant = (ms: number) => new Date(ms).toISOString()
 const newIds = () => [stage.deps.newId(), stage.deps.newId()] as const
 
-it('a batch keeps its tokens staged, out of reach of FETCH, until the last is confirmed', async () => {
+it('a batch keeps its job messages staged, out of reach of FETCH, until the last is confirmed', async () => {
   const ids = newIds()
   const staged: string[][] = []
   publish = async () => {
-    staged.push([...stage.deps.tokens.staging])
+    staged.push([...stage.deps.jobMessages.staging])
     return 'confirmed'
   }
   await push(ids)
   expect(staged).toEqual([ids, ids])
-  expect([[...stage.deps.tokens.staging], unparked]).toEqual([[], ids])
+  expect([[...stage.deps.jobMessages.staging], unparked]).toEqual([[], ids])
 })
 
 it('a refused batch leaves only rows that can be pruned when a schedule in it comes due meanwhile', async () => {
@@ -75,10 +75,10 @@ it('a refused batch leaves only rows that can be pruned when its jobs are cancel
 it('a batch refused for a duplicate id does not unstage the job that has this id', async () => {
   const [mine, his] = newIds()
   await push([his])
-  stage.deps.tokens.staging.add(his)
+  stage.deps.jobMessages.staging.add(his)
   unparked = []
   await expect(push([mine, his])).rejects.toMatchObject({ code: 'duplicate' })
-  expect([[...stage.deps.tokens.staging], unparked]).toEqual([[his], [mine]])
+  expect([[...stage.deps.jobMessages.staging], unparked]).toEqual([[his], [mine]])
 })
 
 it('a refused batch does not withdraw a job that a native worker has started meanwhile', async () => {
@@ -91,8 +91,8 @@ it('a refused batch does not withdraw a job that a native worker has started mea
   const details = { started: [started] }
   await expect(push([started, other])).rejects.toMatchObject({ details })
   await settleLazily(harness.ledger)
-  expect(rowOf(harness.ledger, started)).toMatchObject({ state: 'active', tokenOut: true })
-  expect(rowOf(harness.ledger, other)).toMatchObject({ state: 'withdrawn', tokenOut: false })
+  expect(rowOf(harness.ledger, started)).toMatchObject({ state: 'active', messageOut: true })
+  expect(rowOf(harness.ledger, other)).toMatchObject({ state: 'withdrawn', messageOut: false })
   const enqueued = stage.events.filter(({ type }) => type === 'job.enqueued')
   expect(enqueued).toMatchObject([{ job: { id: started } }])
 })

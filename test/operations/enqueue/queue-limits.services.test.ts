@@ -92,7 +92,7 @@ describe('a retry whose message expires in its queue before the retry is due', (
       startJob(gateway, 'brief', { retry }),
     )
     expect(answer.body.state).toBe('retryable')
-    // Dead-letters the token early, as a policy with a shorter TTL than that of the retry queue would.
+    // Dead-letters the job message early, as a policy with a shorter TTL than that of the retry queue would.
     await withChannel(vhost.url, async (channel) => {
       await channel.consume('ojs.queue.retry.brief.60000', (message) => {
         if (message) channel.nack(message, false, false)

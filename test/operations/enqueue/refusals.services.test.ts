@@ -214,7 +214,7 @@ describe('without RabbitMQ', () => {
     expect(workflows.map(({ id: one }: { id: string }) => one)).toEqual([chain.id])
     expect((await lonely.ack(chain.steps[0].job_id)).status).toBe(200)
     const { body } = await lonely.request('GET', `/ojs/v1/workflows/${chain.id}`)
-    // The relay publishes the token of the next step later.
+    // The relay publishes the job message of the next step later.
     expect(body.workflow.steps[1]).toMatchObject({ state: 'available' })
     const health = await lonely.request('GET', '/ojs/v1/health')
     expect(health.status).toBe(503)

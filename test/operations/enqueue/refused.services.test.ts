@@ -16,8 +16,8 @@ beforeAll(async () => {
 })
 
 /**
- * Between the refusal and the withdrawal the row still owes its token, and the queue has room by then. If
- * the relay published it, a job would run although its producer was told that it was refused.
+ * Between the refusal and the withdrawal the row still owes its job message, and the queue has room by then.
+ * If the relay published it, a job would run although its producer was told that it was refused.
  */
 it.each([
   ['PUSH', 'withdraw', () => push(stage.deps, JOB, CONTEXT)],
@@ -47,7 +47,7 @@ it.each([
     })
     expect(withdrawals).toHaveBeenCalledOnce()
     vi.restoreAllMocks()
-    // If the relay had published a token, the queue would have no room for this one.
+    // If the relay had published a job message, the queue would have no room for this one.
     await stage.pushed('full')
     expect(await ready()).toBe(1)
   },

@@ -4,7 +4,7 @@ import type { PublishOutcome } from '../../../src/broker/broker.ts'
 import { retryDeadLetter } from '../../../src/operations/dead-letters/dead-letters.ts'
 import { push } from '../../../src/operations/enqueue/push.ts'
 import { pushBatch } from '../../../src/operations/enqueue/push-batch.ts'
-import { FAILED, fenceOf, rowOf, settleLazily, TERMS, token } from '../../ledger/harness.ts'
+import { FAILED, fenceOf, jobMessage, rowOf, settleLazily, TERMS } from '../../ledger/harness.ts'
 import { ledgerOfTest } from '../../ledger/sqlite/harness.ts'
 import { deferred } from '../../support/time/deferred.ts'
 import { onToldBroker, type ToldStage } from '../job-messages/told-broker.ts'
@@ -93,7 +93,7 @@ describe('the retry of a dead letter whose unique key has been taken', () => {
   }> {
     const dead = stage.deps.newId()
     await pushOne(dead, UNIQUE)
-    await harness.ledger.claim([token(dead)], TERMS)
+    await harness.ledger.claim([jobMessage(dead)], TERMS)
     const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
     await harness.ledger.fail(dead, fenceOf(rowOf(harness.ledger, dead)), change)
     const outcome = deferred<PublishOutcome>()

@@ -274,7 +274,7 @@ describe('a PUSH that RabbitMQ refuses', () => {
     expect(status).toBe(201)
     expect((await gateway.get(old)).body.state).toBe('cancelled')
     await withChannel(vhost.url, (channel) => channel.deleteQueue(`ojs.queue.${queue}`))
-    // The PUSH declares the queue again, and the relay then sends the token that is still owed.
+    // The PUSH declares the queue again, and the relay then sends the job message that is still owed.
     expect((await push(TYPE_AND_ARGS, { args: ['other'] })).status).toBe(201)
     const got = await fetchMany(gateway, queue, 2)
     expect(got.map(({ id }) => id)).toContain(body.job.id)

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { queueTokens } from '../../support/broker/queue-messages.ts'
+import { queueMessages } from '../../support/broker/queue-messages.ts'
 import { createVhost, type Vhost, vhostForAll } from '../../support/broker/rabbit.ts'
 import { eventually, startTestGateway, type TestGateway } from '../../support/gateway/in-process.ts'
 import { AheadClock } from '../../support/time/ahead-clock.ts'
@@ -15,7 +15,7 @@ import {
   untilState,
   withChannel,
 } from '../harness.ts'
-import { publishToken } from '../job-messages/messages.ts'
+import { publishJobMessage } from '../job-messages/messages.ts'
 
 const vhost = vhostForAll()
 
@@ -75,7 +75,7 @@ describe('retention', () => {
   const kept = ['COMPLETED', 'CANCELLED', 'DISCARDED', 'DEAD_LETTERS'] as const
   const env = Object.fromEntries(kept.map((name) => [`OJS_RETENTION_${name}`, 'PT1S']))
 
-  it('prunes ended jobs and updates the counts, but keeps a cancelled job whose token is queued', async () => {
+  it('prunes ended jobs and updates the counts, but keeps a cancelled job whose job message is queued', async () => {
     const own = await createVhost()
     const gateway = await startTestGateway(own.url, env)
     const queue = freshQueue()
@@ -94,7 +94,8 @@ describe('retention', () => {
       const cancelled = await startJob(gateway, queue)
       await gateway.cancel(cancelled.id)
       const active = await startJob(gateway, queue)
-      // Its token is still queued. Without the row, the token would be adopted as a native job and run.
+      // Its job message is still queued. Without the row, the job message would be adopted as a native job
+      // and run.
       const queued = (await gateway.push(queue)).body.job
       await gateway.cancel(queued.id)
       const gone = [completed, discarded, dead, cancelled].map(({ id }) => id)
@@ -117,11 +118,11 @@ describe('retention', () => {
       expect((await deadLetters(gateway, '')).pagination.total).toBe(0)
       const metrics = (await gateway.request('GET', '/metrics')).body
       expect(countsIn(metrics, queue)).toEqual({ active: 1, cancelled: 1 })
-      // A token of a pruned dead letter is still dropped, and not adopted as a new job.
-      await publishToken(own.url, queue, { id: dead.id, type: 'a', args: [] })
+      // A job message of a pruned dead letter is still dropped, and not adopted as a new job.
+      await publishJobMessage(own.url, queue, { id: dead.id, type: 'a', args: [] })
       await eventually(async () => {
         expect(await gateway.fetch([queue], { wait_ms: 1_000 })).toEqual([])
-        return (await queueTokens(own.url, `ojs.queue.${queue}`)).length === 0
+        return (await queueMessages(own.url, `ojs.queue.${queue}`)).length === 0
       })
     } finally {
       await gateway.destroy()
@@ -162,7 +163,7 @@ describe('retention', () => {
     }
   })
 
-  it('prunes a job that expired while a full queue refused its token', async () => {
+  it('prunes a job that expired while a full queue refused its job message', async () => {
     const own = await createVhost()
     const gateway = await startTestGateway(own.url, env)
     const queue = freshQueue()

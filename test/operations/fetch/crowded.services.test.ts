@@ -34,7 +34,7 @@ describe('more leases than the gateway may hold deliveries', () => {
     expect(await gateway.fetch([queue])).toEqual([])
   })
 
-  it('can be requeued: the job comes again in a new token', async () => {
+  it('can be requeued: the job comes again in a new job message', async () => {
     const queue = freshQueue()
     const ids = await push(queue, 20)
     await fetchMany(gateway, queue, 20)

@@ -44,7 +44,7 @@ beforeEach(async () => {
   })
 })
 
-/** The token of an attempt, as it comes from the queue. */
+/** The job message of an attempt, as it comes from the queue. */
 function arriving(id: string, attempt = 1, settles: Settled = 'settled'): Delivery {
   const delivery = Object.assign(toldArrival(told, { id, attempt, settles }), { size: SIZE })
   buffered.push(delivery)
@@ -62,28 +62,28 @@ const now = async (id: string): Promise<JobRow> => {
   return rowOf(harness.ledger, id)
 }
 
-it('FETCH no longer counts a token as unsure once it has been delivered', async () => {
+it('FETCH no longer counts a job message as unsure once it has been delivered', async () => {
   const { id } = await pushed(harness.ledger)
-  stage.deps.tokens.unsure.add(id)
+  stage.deps.jobMessages.unsure.add(id)
   arriving(id)
   await fetchNow()
-  expect(stage.deps.tokens.unsure.has(id)).toBe(false)
+  expect(stage.deps.jobMessages.unsure.has(id)).toBe(false)
 })
 
-it('FETCH no longer counts the token of a cancelled job as unsure once it has been delivered', async () => {
+it('FETCH no longer counts the job message of a cancelled job as unsure once it has been delivered', async () => {
   const { id } = await pushed(harness.ledger)
   await harness.ledger.cancel(id, NOW)
-  stage.deps.tokens.unsure.add(id)
+  stage.deps.jobMessages.unsure.add(id)
   arriving(id)
   expect(await fetchNow()).toEqual([])
-  expect(stage.deps.tokens.unsure.has(id)).toBe(false)
+  expect(stage.deps.jobMessages.unsure.has(id)).toBe(false)
 })
 
 it('FETCH holds the delivery of a job that it starts, unacknowledged', async () => {
   const { id } = await pushed(harness.ledger)
   const delivery = arriving(id)
   expect(await fetchNow()).toMatchObject([{ id, state: 'active' }])
-  expect(stage.deps.tokens.held.get(id)).toBe(delivery)
+  expect(stage.deps.jobMessages.held.get(id)).toBe(delivery)
   expect(told).toEqual([])
 })
 
@@ -94,71 +94,71 @@ describe('FETCH, on a second delivery of an active job', () => {
   ])('acknowledges the second delivery, and %s', async (_, isLive) => {
     const { id } = await fetched(harness.ledger)
     const first = toldDelivery(told, { isLive })
-    stage.deps.tokens.held.set(id, first)
+    stage.deps.jobMessages.held.set(id, first)
     arriving(id)
     expect(await fetchNow()).toEqual([])
     expect(told).toEqual(['ack'])
-    expect(stage.deps.tokens.held.get(id)).toBe(isLive ? first : undefined)
+    expect(stage.deps.jobMessages.held.get(id)).toBe(isLive ? first : undefined)
     expect(await now(id)).toMatchObject({ state: 'active', holder: 'ledger' })
   })
 
-  it('still counts the token as out when the second delivery was lost before its acknowledgement', async () => {
+  it('still counts the job message as out when the second delivery was lost before its acknowledgement', async () => {
     const { id } = await fetched(harness.ledger)
     arriving(id, 1, 'lost')
     await fetchNow()
     await harness.ledger.complete(id, {}, { now: NOW, result: null })
-    expect(await now(id)).toMatchObject({ state: 'completed', tokenOut: true })
+    expect(await now(id)).toMatchObject({ state: 'completed', messageOut: true })
   })
 
   it('leaves the delivery alone when it is the one that is already held', async () => {
     const { id } = await fetched(harness.ledger)
-    stage.deps.tokens.held.set(id, arriving(id))
+    stage.deps.jobMessages.held.set(id, arriving(id))
     await fetchNow()
     expect(told).toEqual([])
     expect(await now(id)).toMatchObject({ state: 'active', holder: 'gateway' })
   })
 })
 
-describe('FETCH, on the token of a cancelled job', () => {
+describe('FETCH, on the job message of a cancelled job', () => {
   it.each(['settled', 'lost'] as const)(
-    'acknowledges it, and notes whether the token is still out: acknowledgement %s',
+    'acknowledges it, and notes whether the job message is still out: acknowledgement %s',
     async (settles) => {
       const { id } = await pushed(harness.ledger)
       await harness.ledger.cancel(id, NOW)
       arriving(id, 1, settles)
       expect(await fetchNow()).toEqual([])
       expect(told).toEqual(['ack'])
-      expect(await now(id)).toMatchObject({ tokenOut: settles === 'lost' })
+      expect(await now(id)).toMatchObject({ messageOut: settles === 'lost' })
     },
   )
 })
 
-/** Delivers the token of a retry `delayMs` before the retry is due. */
+/** Delivers the job message of a retry `delayMs` before the retry is due. */
 async function arrivingEarly(delayMs: number): Promise<string> {
   const job = await fetched(harness.ledger)
   const to = { to: 'retryable', dueAt: NOW + delayMs, delayMs, retryQueueMs: null } as const
-  const record = { now: NOW, error: null, errors: null, isTokenBack: true }
+  const record = { now: NOW, error: null, errors: null, isMessageBack: true }
   await harness.ledger.fail(job.id, fenceOf(job), { ...record, ...to })
   arriving(job.id, 2)
   return job.id
 }
 
-it('FETCH acknowledges a token that comes 90 s early: the relay publishes another from the outbox', async () => {
+it('FETCH acknowledges a job message that comes 90 s early: the relay publishes another from the outbox', async () => {
   const id = await arrivingEarly(90_000)
   expect(await fetchNow()).toEqual([])
   expect([told, stage.woken]).toEqual([['ack'], 1])
   expect((await now(id)).outbox).not.toBeNull()
 })
 
-it('FETCH parks a token that comes 50 ms early until it is due', async () => {
+it('FETCH parks a job message that comes 50 ms early until it is due', async () => {
   await arrivingEarly(50)
   expect(await fetchNow()).toEqual([])
   expect(told).toEqual([`park ${NOW + 50}`])
 })
 
-it('FETCH parks a token whose batch is not completely published', async () => {
+it('FETCH parks a job message whose batch is not completely published', async () => {
   const { id } = await pushed(harness.ledger)
-  stage.deps.tokens.staging.add(id)
+  stage.deps.jobMessages.staging.add(id)
   arriving(id)
   expect(await fetchNow()).toEqual([])
   expect(told).toEqual(['park null'])
@@ -170,7 +170,7 @@ it('FETCH takes no more than 100 deliveries, even when asked for 101', async () 
   expect(asked).toMatchObject([{ count: 100 }])
 })
 
-it('FETCH without a wait takes again after it found only the token of a cancelled job', async () => {
+it('FETCH without a wait takes again after it found only the job message of a cancelled job', async () => {
   const over = await pushed(harness.ledger)
   await harness.ledger.cancel(over.id, NOW)
   const { id } = await pushed(harness.ledger)
@@ -182,7 +182,7 @@ it('FETCH without a wait takes again after it found only the token of a cancelle
   expect(await fetchNow()).toMatchObject([{ id }])
 })
 
-describe('FETCH, after it took tokens of cancelled jobs', () => {
+describe('FETCH, after it took job messages of cancelled jobs', () => {
   const cancelledAndPushed = async (count: number) => {
     const over = await pushed(harness.ledger)
     await harness.ledger.cancel(over.id, NOW)
@@ -300,7 +300,7 @@ describe('FETCH, with memory for one of two deliveries', () => {
     expect(asked).toHaveLength(1)
   })
 
-  it('takes again when the first delivery was the token of a cancelled job', async () => {
+  it('takes again when the first delivery was the job message of a cancelled job', async () => {
     const over = await pushed(harness.ledger)
     await harness.ledger.cancel(over.id, NOW)
     const { id } = await pushed(harness.ledger)
@@ -381,6 +381,6 @@ describe('FETCH, of a queue that is paused while it is under way', () => {
     expect(jobs.map((job) => job.id)).toEqual([other.id])
     expect(await now(id)).toMatchObject({ state: 'available', attempt: 0, workerId: null })
     expect(told).toEqual(['ack', 'put back 1'])
-    expect(stage.deps.tokens.held.get(id)).not.toBe(delivery)
+    expect(stage.deps.jobMessages.held.get(id)).not.toBe(delivery)
   })
 })

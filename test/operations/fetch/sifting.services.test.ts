@@ -26,7 +26,7 @@ describe.each(['classic', 'quorum'] as const)('FETCH (%s)', (queueType) => {
     [3, 5, 5],
     [5, 5, 10],
   ])(
-    'skips %i tokens of cancelled jobs, and answers all %i available jobs (count: %i)',
+    'skips %i job messages of cancelled jobs, and answers all %i available jobs (count: %i)',
     async (over, live, count) => {
       const missing = async () => {
         const queue = freshQueue()

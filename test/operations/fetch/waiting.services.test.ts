@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { type Clock, systemClock } from '../../../src/clock.ts'
-import { queueTokens } from '../../support/broker/queue-messages.ts'
+import { queueMessages } from '../../support/broker/queue-messages.ts'
 import { eventually } from '../../support/gateway/in-process.ts'
 import { leastOfThree } from '../../support/time/stopwatch.ts'
 import {
@@ -95,12 +95,12 @@ describe('a scheduled job', () => {
     const job = await push({ delay_until: '+PT1H' })
     expect(Date.parse(job.scheduled_at)).toBeGreaterThan(Date.now())
     // The queue exists, since PUSH declares it.
-    expect(await queueTokens(vhost.url, `ojs.queue.${queue}`)).toEqual([])
+    expect(await queueMessages(vhost.url, `ojs.queue.${queue}`)).toEqual([])
     expect(await stateOf(gateway, job.id)).toBe('scheduled')
     aheadMs = HOUR_MS
     await untilState(gateway, job.id, 'available')
     await eventually(async () => {
-      return (await queueTokens(vhost.url, `ojs.queue.${queue}`)).includes(job.id)
+      return (await queueMessages(vhost.url, `ojs.queue.${queue}`)).includes(job.id)
     })
   })
 

@@ -19,7 +19,10 @@ const REPLACING = { ...JOB, options: { unique: { key: [], on_conflict: 'replace'
 const harness = ledgerOfTest()
 let stage: ToldStage
 let outbox: Relay
-/** RabbitMQ nacks the next token, once the relay has looked at the outbox; later publishes are confirmed. */
+/**
+ * RabbitMQ nacks the next job message, once the relay has looked at the outbox; later publishes are
+ * confirmed.
+ */
 let isFull: boolean
 let refused: string | undefined
 
@@ -49,7 +52,7 @@ afterEach(async () => {
   await outbox.stop(AbortSignal.timeout(1_000))
 })
 
-/** Operations that store their job even if its token is refused. */
+/** Operations that store their job even if its job message is refused. */
 const WAYS: Record<string, () => Promise<() => Promise<unknown>>> = {
   async ACTIVATE() {
     const { job } = await push(stage.deps, { ...JOB, options: { pending: true } }, CONTEXT)
@@ -74,7 +77,7 @@ const WAYS: Record<string, () => Promise<() => Promise<unknown>>> = {
 }
 
 it.each(Object.entries(WAYS))(
-  'the relay soon publishes the token that was refused during %s',
+  'the relay soon publishes the job message that was refused during %s',
   async (_, prepare) => {
     const act = await prepare()
     isFull = true

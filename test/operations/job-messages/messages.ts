@@ -1,7 +1,7 @@
 import { withChannel } from '../harness.ts'
 
 /** Publishes this body as a native producer would, and waits for the confirm; by default to the job queue. */
-export async function publishToken(
+export async function publishJobMessage(
   amqpUrl: string,
   queue: string,
   body: { id: string; [member: string]: unknown },

@@ -46,7 +46,7 @@ describe.each<[PublishOutcome, boolean]>([
     outcome = how
   })
 
-  it(`is withdrawn; its row ${isLost ? 'may be pruned' : 'stays, since the token may exist'}`, async () => {
+  it(`is withdrawn; its row ${isLost ? 'may be pruned' : 'stays, since the job message may exist'}`, async () => {
     await expect(push(stage.deps, JOB, CONTEXT)).rejects.toMatchObject({ retryable: true })
     expect(harness.ledger.counts('default').available).toBe(0)
     expect(await prune()).toBe(isLost ? 1 : 0)
@@ -57,7 +57,7 @@ describe.each<[PublishOutcome, boolean]>([
     await expect(push(stage.deps, { ...JOB, id: one }, CONTEXT)).rejects.toThrow()
     const jobs = { jobs: [{ ...JOB, id: other }] }
     await expect(pushBatch(stage.deps, jobs, CONTEXT)).rejects.toThrow()
-    expect([one, other].filter((id) => stage.deps.tokens.unsure.has(id))).toEqual([])
+    expect([one, other].filter((id) => stage.deps.jobMessages.unsure.has(id))).toEqual([])
   })
 
   it('makes the whole batch withdrawn', async () => {
@@ -65,7 +65,7 @@ describe.each<[PublishOutcome, boolean]>([
     await expect(pushBatch(stage.deps, jobs, CONTEXT)).rejects.toMatchObject({ retryable: true })
     expect(harness.ledger.counts('default').available).toBe(0)
     expect(await prune()).toBe(isLost ? 2 : 0)
-    expect(stage.deps.tokens.staging).toEqual(new Set())
+    expect(stage.deps.jobMessages.staging).toEqual(new Set())
   })
 
   it('stores no Idempotency-Key and emits no event', async () => {

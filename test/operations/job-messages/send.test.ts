@@ -2,7 +2,7 @@ import { beforeEach, expect, it, vi } from 'vitest'
 import type { Broker, PublishOutcome } from '../../../src/broker/broker.ts'
 import { cancel } from '../../../src/operations/cancel.ts'
 import { push } from '../../../src/operations/enqueue/push.ts'
-import { sendToken } from '../../../src/operations/job-messages/send.ts'
+import { sendJobMessage } from '../../../src/operations/job-messages/send.ts'
 import { prunedRows } from '../../ledger/harness.ts'
 import { ledgerOfTest } from '../../ledger/sqlite/harness.ts'
 import { deferred } from '../../support/time/deferred.ts'
@@ -46,7 +46,7 @@ it('after a nack the row of a cancelled job stays if an earlier publish may have
   const isQueueGone = async () => false
   stage = onToldBroker(harness, { ...broker, isQueueGone, broadcast: async () => 'confirmed' })
   publish.mockImplementationOnce(async ({ id }) => {
-    stage.deps.tokens.unsure.add(id)
+    stage.deps.jobMessages.unsure.add(id)
     await cancel(stage.deps, id, { requestId: 'req_2' })
     return 'nacked'
   })
@@ -68,7 +68,7 @@ it('after a nack the row of a job that is cancelled with its withdrawal may be p
   expect(await prunedRows(harness)).toBe(1)
 })
 
-it('the token of a job that is cancelled while its queue is declared again is not published', async () => {
+it('the job message of a job that is cancelled while its queue is declared again is not published', async () => {
   const broadcast = vi.fn<Broker['broadcast']>(async () => 'refused')
   const ensureQueue = async () => {
     const [row] = harness.ledger.outboxPage(0, 1)
@@ -83,27 +83,27 @@ it('the token of a job that is cancelled while its queue is declared again is no
   expect(harness.ledger.outboxPage(0, 9)).toMatchObject([{ id: job.id, state: 'cancelled' }])
 })
 
-it('a token counts as being sent until the last of two concurrent publishes is done', async () => {
+it('a job message counts as being sent until the last of two concurrent publishes is done', async () => {
   publish.mockReset().mockResolvedValue('confirmed')
   const { job } = await push(stage.deps, { type: 'a', args: [] }, { requestId: 'req_1' })
   const first = deferred<PublishOutcome>()
   publish.mockReturnValueOnce(first.promise).mockResolvedValueOnce('refused')
-  const sent = sendToken(stage.deps, { ...job, outbox: 99 })
-  await sendToken(stage.deps, { ...job, outbox: 99 })
-  expect(stage.deps.tokens.sending.has(job.id)).toBe(true)
+  const sent = sendJobMessage(stage.deps, { ...job, outbox: 99 })
+  await sendJobMessage(stage.deps, { ...job, outbox: 99 })
+  expect(stage.deps.jobMessages.sending.has(job.id)).toBe(true)
   first.resolve('confirmed')
   await sent
-  expect(stage.deps.tokens.sending.has(job.id)).toBe(false)
+  expect(stage.deps.jobMessages.sending.has(job.id)).toBe(false)
 })
 
 it.each<PublishOutcome>(['returned', 'nacked'])(
-  'sendToken resolves to unknown when the token was %s and the ledger is closed',
+  'sendJobMessage resolves to unknown when the job message was %s and the ledger is closed',
   async (outcome) => {
     publish.mockResolvedValueOnce('confirmed')
     const { job } = await push(stage.deps, { type: 'a', args: [] }, { requestId: 'req_1' })
     publish.mockResolvedValue(outcome)
     // Most callers do not await the result, so a rejection would end the process.
-    expect(await sendToken(stage.deps, job)).toEqual({ outcome: 'unknown', row: job })
-    expect(stage.deps.tokens.sending.size).toBe(0)
+    expect(await sendJobMessage(stage.deps, job)).toEqual({ outcome: 'unknown', row: job })
+    expect(stage.deps.jobMessages.sending.size).toBe(0)
   },
 )

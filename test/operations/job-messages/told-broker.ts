@@ -1,7 +1,7 @@
 import type { Broker, Delivery, Settled } from '../../../src/broker/broker.ts'
 import type { Deps } from '../../../src/operations/deps.ts'
 import { Transient } from '../../../src/operations/in-flight.ts'
-import { Tokens } from '../../../src/operations/job-messages/tracker.ts'
+import { JobMessages } from '../../../src/operations/job-messages/tracker.ts'
 import { WorkerRegistry } from '../../../src/operations/workers/worker-registry.ts'
 import { createJobEvents, type JobEvent } from '../../../src/telemetry/events.ts'
 import { NOW } from '../../ledger/harness.ts'
@@ -31,7 +31,7 @@ export function onToldBroker({ ledger }: SqliteHarness, broker: Partial<Broker>)
   let count = 0
   const stage = { events, woken: 0 } as ToldStage
   const deps = {
-    tokens: new Tokens(),
+    jobMessages: new JobMessages(),
     transient: new Transient(),
     workers: new WorkerRegistry({ now: () => NOW, wall: () => NOW }),
     ledger,
@@ -77,13 +77,13 @@ export function toldDelivery(
   return delivery as unknown as Delivery
 }
 
-/** A delivery as FETCH takes it from the buffers: the token of an attempt. */
+/** A delivery as FETCH takes it from the buffers: the job message of an attempt. */
 export function toldArrival(
   told: string[],
   given: { id: string; attempt?: number; settles?: Settled; queue?: string },
 ): Delivery {
   const { id, attempt = 1, settles = 'settled', queue = 'default' } = given
-  const token = { id, attempt, generation: 0, queue, message: { headers: {} } }
+  const jobMessage = { id, attempt, generation: 0, queue, message: { headers: {} } }
   const content = { mayBeLimited: () => false, forgetContent() {} }
-  return Object.assign(toldDelivery(told, { settles }), token, content)
+  return Object.assign(toldDelivery(told, { settles }), jobMessage, content)
 }

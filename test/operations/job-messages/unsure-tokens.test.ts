@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest'
-import { UnsureTokens } from '../../../src/operations/job-messages/tracker.ts'
+import { UnsureJobMessages } from '../../../src/operations/job-messages/tracker.ts'
 
 const BOUND = 50_000
 
-it('UnsureTokens remembers 50,000 ids, and beyond that reports every id as unsure', () => {
-  const unsure = new UnsureTokens()
+it('UnsureJobMessages remembers 50,000 ids, and beyond that reports every id as unsure', () => {
+  const unsure = new UnsureJobMessages()
   for (let i = 0; i < BOUND; i++) unsure.add(`id ${i}`)
   unsure.add('id 7')
   expect([unsure.has('id 7'), unsure.has('another')]).toEqual([true, false])

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { ack } from '../../../src/operations/lease/ack.ts'
 import { heartbeat } from '../../../src/operations/lease/heartbeat.ts'
 import { nack } from '../../../src/operations/lease/nack.ts'
-import { NOW, pushed, TERMS, token } from '../../ledger/harness.ts'
+import { jobMessage, NOW, pushed, TERMS } from '../../ledger/harness.ts'
 import { openSqliteHarness, type SqliteHarness } from '../../ledger/sqlite/harness.ts'
 import { onToldBroker, type ToldStage } from '../job-messages/told-broker.ts'
 
@@ -20,7 +20,7 @@ afterEach(() => harness.destroy())
 /** A job that `worker-1` runs. */
 async function leased(): Promise<string> {
   const { id } = await pushed(harness.ledger)
-  await harness.ledger.claim([token(id)], TERMS)
+  await harness.ledger.claim([jobMessage(id)], TERMS)
   return id
 }
 

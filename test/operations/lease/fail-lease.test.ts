@@ -9,12 +9,12 @@ import {
   copyCame,
   fenceOf,
   fetched,
+  jobMessage,
   NOW,
   pushed,
   rowOf,
   settleLazily,
   TERMS,
-  token,
 } from '../../ledger/harness.ts'
 import { ledgerOfTest } from '../../ledger/sqlite/harness.ts'
 import { deferred } from '../../support/time/deferred.ts'
@@ -50,7 +50,7 @@ async function leased(
   job: Parameters<typeof fetched>[1] = {},
 ): Promise<JobRow> {
   const row = await fetched(harness.ledger, job)
-  stage.deps.tokens.held.set(row.id, toldDelivery(told, given))
+  stage.deps.jobMessages.held.set(row.id, toldDelivery(told, given))
   return row
 }
 const fail = (row: JobRow) => failLease(stage.deps, { row, failure: FAILURE })
@@ -60,12 +60,12 @@ const now = async (row: JobRow): Promise<JobRow> => {
 }
 
 describe('failLease, with an attempt left', () => {
-  it('acknowledges the delivery only after RabbitMQ confirmed the token of the next attempt', async () => {
+  it('acknowledges the delivery only after RabbitMQ confirmed the job message of the next attempt', async () => {
     const confirm = deferred<PublishOutcome>()
     outcome = confirm.promise
     const row = await leased()
-    expect(await fail(row)).toMatchObject({ state: 'retryable', tokenOut: true })
-    expect(stage.deps.tokens.held.has(row.id)).toBe(false)
+    expect(await fail(row)).toMatchObject({ state: 'retryable', messageOut: true })
+    expect(stage.deps.jobMessages.held.has(row.id)).toBe(false)
     await settled()
     expect(told).toEqual(['unpark', 'publish retryable'])
     confirm.resolve('confirmed')
@@ -73,7 +73,7 @@ describe('failLease, with an attempt left', () => {
     expect(told).toEqual(['unpark', 'publish retryable', 'ack'])
   })
 
-  it('acknowledges the delivery without a confirm too: the relay publishes the token again', async () => {
+  it('acknowledges the delivery without a confirm too: the relay publishes the job message again', async () => {
     outcome = Promise.resolve('unknown')
     const row = await leased()
     await fail(row)
@@ -95,8 +95,8 @@ describe('failLease, with an attempt left', () => {
     [true, false],
     [false, true],
   ])(
-    'keeps the retry in the ledger without a retry queue: delivery live %s, token still out %s',
-    async (isLive, tokenOut) => {
+    'keeps the retry in the ledger without a retry queue: delivery live %s, job message still out %s',
+    async (isLive, messageOut) => {
       hasRetryQueues = false
       const row = await leased({ isLive })
       expect(await fail(row)).toMatchObject({
@@ -105,14 +105,14 @@ describe('failLease, with an attempt left', () => {
         outbox: null,
       })
       expect(told).toEqual(['unpark', 'ack'])
-      expect(await now(row)).toMatchObject({ tokenOut })
+      expect(await now(row)).toMatchObject({ messageOut })
     },
   )
 
   it('answers stale when another worker has taken the lease', async () => {
     const row = await leased()
     await harness.ledger.release(row.id, fenceOf(row))
-    await harness.ledger.claim([token(row.id)], { ...TERMS, workerId: 'worker-2' })
+    await harness.ledger.claim([jobMessage(row.id)], { ...TERMS, workerId: 'worker-2' })
     const attempt = { row, failure: FAILURE, workerId: 'worker-1' }
     expect(await failLease(stage.deps, attempt)).toBe('stale')
     expect(told).toEqual([])
@@ -125,7 +125,7 @@ describe('failLease, of the last attempt', () => {
     const row = await leased({}, { maxAttempts: 1 })
     expect(await fail(row)).toMatchObject({ state: 'discarded' })
     expect(told).toEqual(['unpark', 'dead letter'])
-    expect(await now(row)).toMatchObject({ deadLetterCopied: false, tokenOut: false })
+    expect(await now(row)).toMatchObject({ deadLetterCopied: false, messageOut: false })
     await copyCame(harness.ledger, row.id, 0)
     expect(await now(row)).toMatchObject({ deadLetterCopied: true })
   })
@@ -135,16 +135,20 @@ describe('failLease, of the last attempt', () => {
     ['no delivery is held', false],
   ])('leaves the dead letter uncopied when %s', async (_, isHeld) => {
     const row = await leased({ settles: 'lost' }, { maxAttempts: 1 })
-    if (!isHeld) stage.deps.tokens.held.delete(row.id)
+    if (!isHeld) stage.deps.jobMessages.held.delete(row.id)
     await fail(row)
     await settled()
     expect(told).toEqual(isHeld ? ['unpark', 'dead letter'] : ['unpark'])
-    expect(await now(row)).toMatchObject({ deadLetterCopied: false, tokenOut: true, outbox: null })
+    expect(await now(row)).toMatchObject({
+      deadLetterCopied: false,
+      messageOut: true,
+      outbox: null,
+    })
   })
 
   it('publishes the dead letter when the ledger alone held the lease', async () => {
     const row = await leased({}, { maxAttempts: 1 })
-    stage.deps.tokens.held.delete(row.id)
+    stage.deps.jobMessages.held.delete(row.id)
     await harness.ledger.handOver([row])
     await fail(rowOf(harness.ledger, row.id))
     await settled()
@@ -165,7 +169,7 @@ describe('returnLease, of an expired lease', () => {
   const ended = (row: JobRow, overdueAt = NOW + 30_000) =>
     returnLease(stage.deps, { row, failure: FAILURE, overdueAt })
 
-  it('acknowledges the delivery after publishing the token of the next attempt', async () => {
+  it('acknowledges the delivery after publishing the job message of the next attempt', async () => {
     const row = await leased()
     expect(await ended(row)).toMatchObject({ state: 'available', holder: null })
     await settled()
@@ -190,7 +194,7 @@ describe('returnLease, of an expired lease', () => {
     expect(await now(row)).toMatchObject({ state: 'active', leaseExpiresAt: NOW + 60_001 })
   })
 
-  it('publishes no token when a native worker holds the delivery', async () => {
+  it('publishes no job message when a native worker holds the delivery', async () => {
     const { id } = await pushed(harness.ledger)
     await harness.ledger.applyReports([eventOf(id, { event: 'started' })], REPORT)
     const job = await ended(rowOf(harness.ledger, id), NOW + 30_050)
@@ -199,11 +203,11 @@ describe('returnLease, of an expired lease', () => {
     expect(told).toEqual([])
   })
 
-  it('publishes a new token when the one of a native worker was claimed in the same turn', async () => {
+  it('publishes a new job message when the one of a native worker was claimed in the same turn', async () => {
     const { id } = await pushed(harness.ledger)
     await harness.ledger.applyReports([eventOf(id, { event: 'started' })], REPORT)
     const row = rowOf(harness.ledger, id)
-    const claim = harness.ledger.claim([token(id)], TERMS)
+    const claim = harness.ledger.claim([jobMessage(id)], TERMS)
     await Promise.all([claim, ended(row, NOW + 30_050)])
     await settled()
     expect(told).toEqual(['unpark', 'publish available'])

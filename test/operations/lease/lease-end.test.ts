@@ -35,7 +35,7 @@ beforeEach(() => {
 
 async function leased(given: Parameters<typeof toldDelivery>[1] = {}): Promise<JobRow> {
   const row = await fetched(harness.ledger, { visibilityTimeoutMs: 3_600_000 })
-  stage.deps.tokens.held.set(row.id, toldDelivery(told, given))
+  stage.deps.jobMessages.held.set(row.id, toldDelivery(told, given))
   return row
 }
 
@@ -44,7 +44,7 @@ describe('settleLease', () => {
     ['settled', true],
     ['lost', false],
   ] as const)(
-    'acknowledges the held delivery once, and returns whether the token is back: %s',
+    'acknowledges the held delivery once, and returns whether the job message is back: %s',
     async (settles, isBack) => {
       const { id } = await leased({ settles })
       expect(settleLease(stage.deps, id)).toBe(isBack)
@@ -60,17 +60,17 @@ describe('requeueLease', () => {
     const row = await leased()
     expect(await requeueLease(stage.deps, row)).toMatchObject({ state: 'available', attempt: 0 })
     expect(told).toEqual(['unpark', 'put back'])
-    expect(stage.deps.tokens.held.has(row.id)).toBe(false)
+    expect(stage.deps.jobMessages.held.has(row.id)).toBe(false)
   })
 
-  it('publishes no token when the channel of the delivery is gone, since RabbitMQ redelivers it', async () => {
+  it('publishes no job message when the channel of the delivery is gone, since RabbitMQ redelivers it', async () => {
     const row = await leased({ isLive: false })
     expect(await requeueLease(stage.deps, row)).toMatchObject({ outbox: null })
     await settled()
     expect(told).toEqual(['unpark'])
   })
 
-  it('publishes a new token before it acknowledges a held one of an earlier attempt', async () => {
+  it('publishes a new job message before it acknowledges a held one of an earlier attempt', async () => {
     const row = await leased({ attempt: 0 })
     await requeueLease(stage.deps, row)
     expect(told).toEqual(['unpark', 'publish available'])
@@ -78,9 +78,9 @@ describe('requeueLease', () => {
     expect(told).toEqual(['unpark', 'publish available', 'ack'])
   })
 
-  it('publishes a new token when the ledger alone held the lease', async () => {
+  it('publishes a new job message when the ledger alone held the lease', async () => {
     const row = await leased()
-    stage.deps.tokens.held.delete(row.id)
+    stage.deps.jobMessages.held.delete(row.id)
     await harness.ledger.handOver([row])
     await requeueLease(stage.deps, row)
     await settled()
@@ -91,7 +91,7 @@ describe('requeueLease', () => {
     const row = await leased()
     expect(await requeueLease(stage.deps, row, { workerId: 'worker-2' })).toBe('stale')
     expect(told).toEqual([])
-    expect(stage.deps.tokens.held.has(row.id)).toBe(true)
+    expect(stage.deps.jobMessages.held.has(row.id)).toBe(true)
   })
 })
 
@@ -131,7 +131,7 @@ describe('acknowledgeEarly', () => {
     expect(told).toEqual([])
     await handed
     expect(told).toEqual(['ack'])
-    expect(stage.deps.tokens.held.has(row.id)).toBe(false)
+    expect(stage.deps.jobMessages.held.has(row.id)).toBe(false)
     expect(rowOf(harness.ledger, row.id)).toMatchObject({ state: 'active', holder: 'ledger' })
   })
 
@@ -139,15 +139,15 @@ describe('acknowledgeEarly', () => {
     const row = await leased()
     const handed = acknowledgeEarly(stage.deps, [row])
     const other = toldDelivery(told)
-    stage.deps.tokens.held.set(row.id, other)
+    stage.deps.jobMessages.held.set(row.id, other)
     await handed
     expect(told).toEqual([])
-    expect(stage.deps.tokens.held.get(row.id)).toBe(other)
+    expect(stage.deps.jobMessages.held.get(row.id)).toBe(other)
   })
 
   it('leaves the lease to the gateway when the channel of the delivery is gone', async () => {
     const row = await leased()
-    stage.deps.tokens.held.set(row.id, toldDelivery(told, { isLive: false }))
+    stage.deps.jobMessages.held.set(row.id, toldDelivery(told, { isLive: false }))
     await acknowledgeEarly(stage.deps, [row])
     expect(told).toEqual([])
     expect(rowOf(harness.ledger, row.id)).toMatchObject({ state: 'active', holder: 'gateway' })
@@ -155,7 +155,7 @@ describe('acknowledgeEarly', () => {
 
   it('returns the lease to the gateway when the delivery was lost before its acknowledgement', async () => {
     const row = await leased()
-    stage.deps.tokens.held.set(row.id, toldDelivery(told, { settles: 'lost' }))
+    stage.deps.jobMessages.held.set(row.id, toldDelivery(told, { settles: 'lost' }))
     await acknowledgeEarly(stage.deps, [row])
     expect(told).toEqual(['ack'])
     expect(rowOf(harness.ledger, row.id)).toMatchObject({ state: 'active', holder: 'gateway' })
@@ -166,7 +166,7 @@ describe('acknowledgeEarly', () => {
     await harness.ledger.close()
     await acknowledgeEarly(stage.deps, [row])
     expect(told).toEqual([])
-    expect(stage.deps.tokens.held.has(row.id)).toBe(true)
+    expect(stage.deps.jobMessages.held.has(row.id)).toBe(true)
     await harness.reopen()
   })
 })

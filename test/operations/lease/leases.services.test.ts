@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest'
-import { queueTokens } from '../../support/broker/queue-messages.ts'
+import { queueMessages } from '../../support/broker/queue-messages.ts'
 import { eventually } from '../../support/gateway/in-process.ts'
 import { AheadClock } from '../../support/time/ahead-clock.ts'
 import {
@@ -48,7 +48,7 @@ describe.each(['classic', 'quorum'])('an expired lease, profile %s', (profile) =
       'job.started',
       'job.completed',
     ])
-    // Each attempt had one token, and each token was acknowledged.
+    // Each attempt had one job message, and each job message was acknowledged.
     await eventually(async () => (await vhost.queue(`ojs.queue.${queue}`))?.['messages'] === 0)
   })
 
@@ -79,9 +79,9 @@ describe.each(['classic', 'quorum'])('an expired lease, profile %s', (profile) =
     const dead = await untilState(gateway, job.id, 'discarded')
     expect(dead).toMatchObject({ attempt: 1, error: { code: 'visibility_timeout' } })
     expect(await deadIds(gateway, queue)).toEqual([job.id])
-    const copies = () => queueTokens(vhost.url, `ojs.queue.dlx.${queue}`)
+    const copies = () => queueMessages(vhost.url, `ojs.queue.dlx.${queue}`)
     await eventually(async () => (await copies()).includes(job.id))
-    expect(await queueTokens(vhost.url, `ojs.queue.${queue}`)).toEqual([])
+    expect(await queueMessages(vhost.url, `ojs.queue.${queue}`)).toEqual([])
   })
 
   it('still ends after a restart, which gives the lease its full time again', async () => {
@@ -100,7 +100,7 @@ describe.each(['classic', 'quorum'])('an expired lease, profile %s', (profile) =
     expect(await fetchOne(gateway, queue)).toMatchObject({ id: job.id, attempt: 2 })
     await untilState(gateway, last.id, 'discarded')
     // The ledger alone held that lease: the copy was published, not nacked.
-    const copies = () => queueTokens(vhost.url, `ojs.queue.dlx.${queue}`)
+    const copies = () => queueMessages(vhost.url, `ojs.queue.dlx.${queue}`)
     await eventually(async () => (await copies()).includes(last.id))
   })
 })

@@ -27,7 +27,7 @@ it('a discarded job is dead-lettered even if its basic.nack is lost with the con
   proxy.cut()
   await eventually(async () => (await depth('ojs.queue.q')) === 1)
   await eventually(async () => (await gateway.request('GET', '/ojs/v1/health')).status === 200)
-  // RabbitMQ has requeued the token; the next FETCH takes it and rejects it again.
+  // RabbitMQ has requeued the job message; the next FETCH takes it and rejects it again.
   await eventually(async () => {
     expect(await gateway.fetch(['q'], { wait_ms: 300 })).toEqual([])
     return (await depth('ojs.queue.dlx.q')) === 1

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { LADDER_MS } from '../../../src/job/retry/backoff.ts'
-import { queueTokens } from '../../support/broker/queue-messages.ts'
+import { queueMessages } from '../../support/broker/queue-messages.ts'
 import { eventually, startTestGateway } from '../../support/gateway/in-process.ts'
 import { AheadClock } from '../../support/time/ahead-clock.ts'
 import { leastOfThree } from '../../support/time/stopwatch.ts'
@@ -51,7 +51,7 @@ describe('an attempt that fails', () => {
     const dueAt = Date.parse(answer.body.next_attempt_at)
     expect(dueAt).toBeGreaterThanOrEqual(failedAt + MINUTE_MS)
     await eventually(async () =>
-      (await queueTokens(vhost.url, retryQueue(MINUTE_MS))).includes(job.id),
+      (await queueMessages(vhost.url, retryQueue(MINUTE_MS))).includes(job.id),
     )
     expect((await gateway.get(job.id)).body.job).toMatchObject({
       state: 'retryable',
@@ -69,7 +69,7 @@ describe('an attempt that fails', () => {
       const late = clock.now() - Date.parse(body.next_attempt_at)
       expect(late).toBeGreaterThanOrEqual(0)
       expect(again).toMatchObject({ id: job.id, attempt: 2, retry_delay_ms: 700 })
-      expect(await queueTokens(vhost.url, retryQueue(700))).toEqual([])
+      expect(await queueMessages(vhost.url, retryQueue(700))).toEqual([])
       return late
     }
     expect(await leastOfThree(lateMs, 1_000)).toBeLessThan(1_000)
@@ -111,7 +111,7 @@ describe('an attempt that fails', () => {
       expect(body.retry_delay_ms).toBeLessThan(150_000)
       const { retry_delay_ms: delay } = body
       await eventually(async () =>
-        (await queueTokens(vhost.url, retryQueue(delay))).includes(job.id),
+        (await queueMessages(vhost.url, retryQueue(delay))).includes(job.id),
       )
       await gateway.cancel(job.id)
     }
@@ -132,7 +132,7 @@ describe('an attempt that fails', () => {
       await expect.poll(() => vhost.queue(`new.${retryQueue(700)}`)).toBeDefined()
       const dueAt = Date.parse(body.next_attempt_at)
       while (Date.now() < dueAt) {
-        expect(await queueTokens(vhost.url, `new.${retryQueue(700)}`)).toEqual([])
+        expect(await queueMessages(vhost.url, `new.${retryQueue(700)}`)).toEqual([])
       }
       expect(await fetchOne(careful, queue)).toMatchObject({
         id: job.id,
@@ -154,7 +154,7 @@ describe('an attempt that fails', () => {
     const { body } = await nack(gateway, job.id)
     expect(body).toMatchObject({ state: 'retryable', retry_delay_ms: 600_000 })
     expect(Date.parse(body.next_attempt_at)).toBeGreaterThan(clock.now() + 590_000)
-    // There is neither a retry queue nor a token, since the old token was acknowledged.
+    // There is neither a retry queue nor a job message, since the old job message was acknowledged.
     await eventually(async () => (await vhost.queue(`ojs.queue.${queue}`))?.['messages'] === 0)
     expect(await vhost.queue(retryQueue(600_000))).toBeUndefined()
     expect((await gateway.cancel(job.id)).body.job.previous_state).toBe('retryable')
@@ -240,7 +240,7 @@ describe('no further attempt', () => {
       completed_at: anInstant,
     })
     // Every discard leaves its copy in the DLX queue (seed 002 §5.5), listed or not.
-    const copies = () => queueTokens(vhost.url, `ojs.queue.dlx.${queue}`)
+    const copies = () => queueMessages(vhost.url, `ojs.queue.dlx.${queue}`)
     if (listed) await eventually(async () => (await copies()).includes(job.id))
   })
 })
@@ -358,7 +358,7 @@ describe('a retry queue that was deleted in RabbitMQ', () => {
     startJob(gateway, queue, { retry: { initial_interval_ms: ms, jitter: false } })
   const waitInRetryQueue = async (ms = MINUTE_MS) => {
     const { job, answer } = await nackIntoRetryQueue(gateway, () => failing(ms))
-    await eventually(async () => (await queueTokens(vhost.url, retryQueue(ms))).includes(job.id))
+    await eventually(async () => (await queueMessages(vhost.url, retryQueue(ms))).includes(job.id))
     return { id: job.id, dueAt: Date.parse(answer.body.next_attempt_at) }
   }
   const deleteRetryQueue = (ms = MINUTE_MS) =>
@@ -409,7 +409,7 @@ it('a retry held by the ledger is pruned after its cancellation, although its de
   const acked = `ojs_amqp_messages_acked_total{queue="${queue}"}`
   const acks = async () => samplesOf(await scrape(gateway), acked)[acked] ?? 0
   const before = await acks()
-  // RabbitMQ redelivers the token of the ended attempt, and FETCH drops it.
+  // RabbitMQ redelivers the job message of the ended attempt, and FETCH drops it.
   await eventually(async () => {
     const fetching = { queues: [queue], wait_ms: 300 }
     const { status, body } = await gateway.request('POST', '/ojs/v1/workers/fetch', fetching)

@@ -7,7 +7,7 @@ import { controlCancel } from '../../../src/operations/native/cancel.ts'
 import { eventually } from '../../support/gateway/in-process.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
 import { freshQueue } from '../harness.ts'
-import { publishToken } from '../job-messages/messages.ts'
+import { publishJobMessage } from '../job-messages/messages.ts'
 import { CONTEXT, stageForAll } from './control-stage.ts'
 
 describe('CANCEL', () => {
@@ -50,30 +50,30 @@ describe('CANCEL', () => {
     return job.id
   }
 
-  it('marks the token as not out when it was never published', async () => {
+  it('marks the job message as not out when it was never published', async () => {
     const id = await owing(freshQueue())
     await cancel(stage.deps, id, CONTEXT)
-    await eventually(() => !stage.row(id).tokenOut)
+    await eventually(() => !stage.row(id).messageOut)
   })
 
   it.each<[string, (id: string) => void]>([
-    ['is being published', (id) => stage.deps.tokens.sending.add(id)],
-    ['waits for the rest of its batch', (id) => stage.deps.tokens.staging.add(id)],
-    ['was published without an answer', (id) => stage.deps.tokens.unsure.add(id)],
-  ])('marks the token as still out when it %s', async (_name, note) => {
+    ['is being published', (id) => stage.deps.jobMessages.sending.add(id)],
+    ['waits for the rest of its batch', (id) => stage.deps.jobMessages.staging.add(id)],
+    ['was published without an answer', (id) => stage.deps.jobMessages.unsure.add(id)],
+  ])('marks the job message as still out when it %s', async (_name, note) => {
     const id = await owing(freshQueue())
     note(id)
     await cancel(stage.deps, id, CONTEXT)
     await stage.pushed(freshQueue())
-    expect(stage.row(id).tokenOut).toBe(true)
+    expect(stage.row(id).messageOut).toBe(true)
   })
 
-  it('broadcasts nothing for a pending job, which has no token', async () => {
+  it('broadcasts nothing for a pending job, which has no job message', async () => {
     const queue = freshQueue()
     const heard = await stage.heard(queue)
     const id = await stage.pushed(queue, { pending: true })
     await cancel(stage.deps, id, CONTEXT)
-    expect(stage.row(id)).toMatchObject({ state: 'cancelled', outbox: null, tokenOut: false })
+    expect(stage.row(id)).toMatchObject({ state: 'cancelled', outbox: null, messageOut: false })
     // A later broadcast is the first that arrives, so the pending job caused none.
     await byMessage('nobody', queue)
     await eventually(() => heard.length > 0)
@@ -93,12 +93,12 @@ describe('CANCEL', () => {
     expect(heard).toEqual([told(id), told('other')])
   })
 
-  it('of an unknown id drops its token when it arrives, but not a job pushed later with the id', async () => {
+  it('of an unknown id drops its job message when it arrives, but not a job pushed later with the id', async () => {
     const queue = freshQueue()
     await byMessage('ghost', queue)
     await stage.deps.broker.ensureQueue(queue)
     const body = { id: 'ghost', type: 'test.job', args: [] }
-    await publishToken(stage.vhost.url, queue, body)
+    await publishJobMessage(stage.vhost.url, queue, body)
     const signal = new AbortController().signal
     await eventually(async () => {
       const jobs = await fetch(stage.deps, { queues: [queue], wait_ms: 300 }, CONTEXT, signal)
@@ -120,7 +120,7 @@ describe('CANCEL', () => {
     const id = await stage.pushed(queue)
     await stage.fetched(queue)
     await cancel(stage.deps, id, CONTEXT)
-    expect(stage.deps.tokens.held.has(id)).toBe(false)
-    await eventually(() => !stage.row(id).tokenOut)
+    expect(stage.deps.jobMessages.held.has(id)).toBe(false)
+    await eventually(() => !stage.row(id).messageOut)
   })
 })

@@ -24,7 +24,7 @@ describe('a report', () => {
   it('of an unknown job stores it with the queue and headers of its message', async () => {
     const queue = freshQueue()
     await stage.pushed(queue)
-    stage.channel.ack(await stage.token(queue))
+    stage.channel.ack(await stage.jobMessage(queue))
     const id = uuid7()
     const headers = { 'x-ojs-queue': queue, 'x-ojs-tenant': 'a' }
     const body = { id, type: 'test.job', args: [1] }
@@ -39,7 +39,7 @@ describe('a report', () => {
     ).toMatchObject({ applied: 2, ignored: 0 })
     expect(stage.row(id)).toMatchObject({ queue, state: 'retryable', attempt: 1, maxAttempts: 5 })
     await stage.untilState(id, 'available')
-    const again = await stage.token(queue)
+    const again = await stage.jobMessage(queue)
     expect(again.properties.headers).toMatchObject({ ...headers, 'x-ojs-attempt': 2 })
     stage.channel.ack(again)
   })
@@ -47,12 +47,12 @@ describe('a report', () => {
   it('makes a natively processed job active and then completed with its result', async () => {
     const queue = freshQueue()
     const id = await stage.pushed(queue)
-    const token = await stage.token(queue)
+    const jobMessage = await stage.jobMessage(queue)
     expect(await tell(id, { event: 'started' })).toMatchObject({ applied: 1, ignored: 0 })
     expect(stage.row(id)).toMatchObject({ state: 'active', workerId: 'w1', holder: 'native' })
     const done = { event: 'completed', result: { sent: [1, null] } } as const
     expect(await tell(id, { event: 'started' }, done)).toMatchObject({ applied: 1, ignored: 1 })
-    stage.channel.ack(token)
+    stage.channel.ack(jobMessage)
     expect(stage.row(id)).toMatchObject({ state: 'completed', result: '{"sent":[1,null]}' })
     expect(stage.storyOf(id)).toEqual(['job.enqueued', 'job.started', 'job.completed'])
     expect(await tell(id, done)).toMatchObject({ applied: 0, ignored: 1 })
@@ -79,14 +79,14 @@ describe('a report', () => {
   it('of a failure without an outcome makes the gateway publish the retry when it is due', async () => {
     const queue = freshQueue()
     const id = await stage.pushed(queue, { retry: { initial_interval_ms: 200, jitter: false } })
-    stage.channel.ack(await stage.token(queue))
+    stage.channel.ack(await stage.jobMessage(queue))
     await tell(id, { event: 'failed', error: ERROR })
     expect(stage.row(id)).toMatchObject({
       state: 'retryable',
       retryDelayMs: 200,
       retryQueueMs: null,
     })
-    const again = await stage.token(queue)
+    const again = await stage.jobMessage(queue)
     expect(again.properties).toMatchObject({ messageId: id, headers: { 'x-ojs-attempt': 2 } })
     expect(again.properties.headers).toMatchObject({ 'x-ojs-error-code': 'smtp_down' })
     await tell(id, { event: 'completed', attempt: 2 })
@@ -101,11 +101,11 @@ describe('a report', () => {
   it('of a failure of the last attempt makes the gateway publish the dead letter', async () => {
     const queue = freshQueue()
     const id = await stage.pushed(queue, { retry: { max_attempts: 1 } })
-    stage.channel.ack(await stage.token(queue))
+    stage.channel.ack(await stage.jobMessage(queue))
     await tell(id, { event: 'failed', error: ERROR })
     await eventually(async () => (await depth(`ojs.queue.dlx.${queue}`)) === 1)
     await eventually(() => stage.row(id).deadLetterCopied)
-    const dead = { state: 'discarded', isDeadLetter: true, outbox: null, tokenOut: false }
+    const dead = { state: 'discarded', isDeadLetter: true, outbox: null, messageOut: false }
     expect(stage.row(id)).toMatchObject(dead)
     expect(stage.storyOf(id).slice(1)).toEqual([
       'job.started',
@@ -115,31 +115,31 @@ describe('a report', () => {
     ])
   })
 
-  it('of a retry that the worker has put into a retry queue makes the gateway publish no second token', async () => {
+  it('of a retry that the worker has put into a retry queue makes the gateway publish no second job message', async () => {
     const queue = freshQueue()
     const id = await stage.pushed(queue)
-    const token = await stage.token(queue)
+    const jobMessage = await stage.jobMessage(queue)
     expect(await stage.deps.broker.ensureRetryQueue(queue, 250)).toBe('ready')
-    const { headers, ...properties } = token.properties
+    const { headers, ...properties } = jobMessage.properties
     const next = { ...properties, headers: { ...headers, 'x-ojs-attempt': 2 } }
-    stage.channel.publish('ojs.exchange.retry', `${queue}.250`, token.content, next as object)
+    stage.channel.publish('ojs.exchange.retry', `${queue}.250`, jobMessage.content, next as object)
     await stage.channel.waitForConfirms()
     const outcome = { decision: 'retry', delay_ms: 250, rung_ms: 250 } as const
     await tell(id, { event: 'failed', error: ERROR, outcome })
-    stage.channel.ack(token)
-    expect(stage.row(id)).toMatchObject({ retryQueueMs: 250, outbox: null, tokenOut: true })
+    stage.channel.ack(jobMessage)
+    expect(stage.row(id)).toMatchObject({ retryQueueMs: 250, outbox: null, messageOut: true })
     expect(await stage.fetched(queue)).toMatchObject({ id, attempt: 2, holder: 'gateway' })
-    // There is no second token.
+    // There is no second job message.
     expect(await depth(`ojs.queue.${queue}`)).toBe(0)
   })
 
   it('of a discard leaves the copy to the nack of the worker, whose dead letter confirms it', async () => {
     const queue = freshQueue()
     const id = await stage.pushed(queue)
-    const token = await stage.token(queue)
+    const jobMessage = await stage.jobMessage(queue)
     await tell(id, { event: 'failed', error: ERROR, outcome: { decision: 'discard' } })
     expect(stage.row(id)).toMatchObject({ state: 'discarded', deadLetterCopied: false })
-    stage.channel.nack(token, false, false)
+    stage.channel.nack(jobMessage, false, false)
     await eventually(() => stage.row(id).deadLetterCopied)
     expect(stage.row(id)).toMatchObject({ attempt: 1, error: expect.stringContaining('smtp_down') })
     expect(stage.storyOf(id).slice(1)).toEqual([
@@ -155,39 +155,39 @@ describe('a report', () => {
     const id = await stage.pushed(queue)
     await stage.fetched(queue, { worker_id: 'w1' })
     expect(await tell(id, { event: 'completed' })).toMatchObject({ applied: 1, ignored: 0 })
-    expect(stage.deps.tokens.held.has(id)).toBe(false)
-    await eventually(() => !stage.row(id).tokenOut)
+    expect(stage.deps.jobMessages.held.has(id)).toBe(false)
+    await eventually(() => !stage.row(id).messageOut)
   })
 
-  it('of a completion of a job whose delivery this gateway no longer holds marks its token as back', async () => {
+  it('of a completion of a job whose delivery this gateway no longer holds marks its job message as back', async () => {
     const queue = freshQueue()
     const id = await stage.pushed(queue)
     await stage.fetched(queue, { worker_id: 'w1' })
-    stage.deps.tokens.held.delete(id)
+    stage.deps.jobMessages.held.delete(id)
     expect(await tell(id, { event: 'completed' })).toMatchObject({ applied: 1, ignored: 0 })
-    await eventually(() => !stage.row(id).tokenOut)
+    await eventually(() => !stage.row(id).messageOut)
   })
 
-  it('still applies to a job of which RabbitMQ has expired a duplicate token meanwhile', async () => {
+  it('still applies to a job of which RabbitMQ has expired a duplicate job message meanwhile', async () => {
     const queue = freshQueue()
     const id = await stage.pushed(queue)
-    const token = await stage.token(queue)
+    const jobMessage = await stage.jobMessage(queue)
     await tell(id, { event: 'started' })
     // A duplicate, as it exists when a gateway died before it got the confirm and published again.
-    const again = { ...token.properties, expiration: '1' } as object
-    stage.channel.publish('ojs.exchange.direct', queue, token.content, again)
+    const again = { ...jobMessage.properties, expiration: '1' } as object
+    stage.channel.publish('ojs.exchange.direct', queue, jobMessage.content, again)
     await eventually(() => stage.row(id).holder !== 'native')
     expect(stage.row(id)).toMatchObject({ state: 'active', holder: 'ledger', workerId: 'w1' })
     await tell(id, { event: 'completed', result: 1 })
-    stage.channel.ack(token)
-    expect(stage.row(id)).toMatchObject({ state: 'completed', result: '1', tokenOut: false })
+    stage.channel.ack(jobMessage)
+    expect(stage.row(id)).toMatchObject({ state: 'completed', result: '1', messageOut: false })
     expect(stage.storyOf(id)).toEqual(['job.enqueued', 'job.started', 'job.completed'])
   })
 
   it('of an earlier generation is ignored after the dead letter was retried', async () => {
     const queue = freshQueue()
     const id = await stage.pushed(queue, { retry: { max_attempts: 1 } })
-    stage.channel.ack(await stage.token(queue))
+    stage.channel.ack(await stage.jobMessage(queue))
     await tell(id, { event: 'failed', error: ERROR, generation: 0 })
     await retryDeadLetter(stage.deps, id, CONTEXT)
     const late = [{ event: 'started' }, { event: 'completed' }] as const

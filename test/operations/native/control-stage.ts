@@ -15,7 +15,7 @@ import { push } from '../../../src/operations/enqueue/push.ts'
 import { fetch } from '../../../src/operations/fetch/fetch.ts'
 import { StartLimits } from '../../../src/operations/fetch/rate-limiter.ts'
 import { Transient } from '../../../src/operations/in-flight.ts'
-import { Tokens } from '../../../src/operations/job-messages/tracker.ts'
+import { JobMessages } from '../../../src/operations/job-messages/tracker.ts'
 import { adoptSchedule } from '../../../src/operations/native/adopt-schedule.ts'
 import { PruneHold } from '../../../src/operations/prune-hold.ts'
 import {
@@ -48,8 +48,8 @@ export interface Stage {
   row(id: string): JobRow
   /** Pushes a job and returns its id. */
   pushed(queue: string, options?: object): Promise<string>
-  /** Takes the next token of the queue as a native worker does, without acknowledging it. */
-  token(queue: string): Promise<amqp.GetMessage>
+  /** Takes the next job message of the queue as a native worker does, without acknowledging it. */
+  jobMessage(queue: string): Promise<amqp.GetMessage>
   /** Leases the next job of the queue over HTTP. */
   fetched(queue: string, over?: object): Promise<JobRow>
   /** Collects the control messages that workers of this queue get from now on. */
@@ -99,7 +99,7 @@ async function openStage(): Promise<Stage> {
         onMarked: (queue, identity) => ledger.recordIdentity(queue, identity),
         isUnwritten: (queue) => ledger.unwritten.has(queue),
         onWritten: (queue) => ledger.unwritten.settle(queue),
-        hasTokens: () => true,
+        hasMessages: () => true,
         onRetryQueueDeclared: (queue, delayMs) => ledger.recordRetryQueue({ queue, delayMs }),
         onRetryQueueMissing: (queue, delayMs) => onRetryQueueMissing(deps, { queue, delayMs }),
         onScheduled: (message) => adoptSchedule(deps, message),
@@ -123,7 +123,7 @@ async function openStage(): Promise<Stage> {
     events: createJobEvents([(event) => void events.push(structuredClone(event))]),
     settings: config,
     argsSchemas: new ArgsSchemas(),
-    tokens: new Tokens(),
+    jobMessages: new JobMessages(),
     transient: new Transient(),
     workers: new WorkerRegistry(clock),
     pruneHold: new PruneHold(clock, logger, ledger.epochs.seenAt()),
@@ -154,13 +154,13 @@ async function openStage(): Promise<Stage> {
       const body = { type: 'test.job', args: [1], options: { queue, ...options } }
       return (await push(deps, body, CONTEXT)).job.id
     },
-    async token(queue) {
+    async jobMessage(queue) {
       let message: amqp.GetMessage | false = false
       await eventually(async () => {
         message = await channel.get(`ojs.queue.${queue}`)
         return message !== false
       })
-      if (message === false) throw new Error(`no token in ${queue}`)
+      if (message === false) throw new Error(`no job message in ${queue}`)
       return message
     },
     async fetched(queue, over = {}) {

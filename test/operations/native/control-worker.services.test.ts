@@ -24,7 +24,7 @@ describe('native workers', () => {
     it('starts a job whose start was not reported, and extends its lease', async () => {
       const queue = freshQueue()
       const id = await stage.pushed(queue)
-      await stage.token(queue)
+      await stage.jobMessage(queue)
       await beat('w1', [id], { visibility_timeout_ms: 60_000 })
       const { leaseExpiresAt } = stage.row(id)
       expect(stage.row(id)).toMatchObject({ state: 'active', attempt: 1, workerId: 'w1' })
@@ -39,7 +39,7 @@ describe('native workers', () => {
     it('makes a job active again whose lease expired; a late completion still counts', async () => {
       const queue = freshQueue()
       const id = await stage.pushed(queue, { retry: { max_attempts: 1 } })
-      await stage.token(queue)
+      await stage.jobMessage(queue)
       await started('w1', id)
       stage.advance(31_000)
       const expired = await stage.untilState(id, 'available')
@@ -85,18 +85,18 @@ describe('native workers', () => {
     })
   })
 
-  describe('claim of a redelivered token', () => {
-    it('answers drop while another worker holds the lease; its expiry publishes the next token', async () => {
+  describe('claim of a redelivered job message', () => {
+    it('answers drop while another worker holds the lease; its expiry publishes the next job message', async () => {
       const queue = freshQueue()
       const id = await stage.pushed(queue)
-      stage.channel.nack(await stage.token(queue), false, true)
+      stage.channel.nack(await stage.jobMessage(queue), false, true)
       await started('w1', id)
-      const again = await stage.token(queue)
+      const again = await stage.jobMessage(queue)
       expect(await claim('w2', id)).toEqual({ decision: 'drop', attempt: 1 })
       stage.channel.ack(again)
       expect(stage.row(id)).toMatchObject({ state: 'active', holder: 'ledger', workerId: 'w1' })
       stage.advance(31_000)
-      const next = await stage.token(queue)
+      const next = await stage.jobMessage(queue)
       expect(next.properties.headers).toMatchObject({ 'x-ojs-attempt': 2 })
       stage.channel.ack(next)
     })
@@ -104,15 +104,15 @@ describe('native workers', () => {
     it('starts another attempt for the worker that lost its channel, until none is left: discard', async () => {
       const queue = freshQueue()
       const id = await stage.pushed(queue, { retry: { max_attempts: 2 } })
-      const token = await stage.token(queue)
+      const jobMessage = await stage.jobMessage(queue)
       await started('w1', id)
       expect(await claim('w1', id)).toEqual({ decision: 'run', attempt: 2 })
       expect(stage.row(id)).toMatchObject({ attempt: 1, holder: 'native' })
       await started('w1', id, 2)
       expect(stage.row(id)).toMatchObject({ state: 'active', attempt: 2 })
-      // The redelivered token still says attempt 1.
+      // The redelivered job message still says attempt 1.
       expect(await claim('w1', id)).toEqual({ decision: 'discard', attempt: 1 })
-      stage.channel.nack(token, false, false)
+      stage.channel.nack(jobMessage, false, false)
       const dead = await stage.untilState(id, 'discarded')
       expect(dead).toMatchObject({ attempt: 2, isDeadLetter: true, deadLetterCopied: true })
       // The gateway learnt of the dead letter from another copy, in its own system queue.
@@ -122,37 +122,37 @@ describe('native workers', () => {
     it('counts as an attempt for HTTP too: FETCH gets attempt 3 once the worker is gone', async () => {
       const queue = freshQueue()
       const id = await stage.pushed(queue)
-      const token = await stage.token(queue)
+      const jobMessage = await stage.jobMessage(queue)
       await started('w1', id)
       await started('w1', id, 2)
       stage.advance(31_000)
       await stage.untilState(id, 'available')
-      stage.channel.nack(token, false, true)
+      stage.channel.nack(jobMessage, false, true)
       expect(await stage.fetched(queue)).toMatchObject({ id, attempt: 3, holder: 'gateway' })
     })
 
-    it('answers drop for a cancelled job, whose token is then no longer out', async () => {
+    it('answers drop for a cancelled job, whose job message is then no longer out', async () => {
       const queue = freshQueue()
       const id = await stage.pushed(queue)
-      const token = await stage.token(queue)
+      const jobMessage = await stage.jobMessage(queue)
       await stage.deps.ledger.cancel(id, stage.deps.clock.now())
       expect(await claim('w1', id)).toEqual({ decision: 'drop', attempt: 1 })
-      stage.channel.ack(token)
-      await eventually(() => !stage.row(id).tokenOut)
+      stage.channel.ack(jobMessage)
+      await eventually(() => !stage.row(id).messageOut)
       expect(await claim('w1', 'nobody', 3)).toEqual({ decision: 'run', attempt: 3 })
     })
 
     it('answers requeue while the queue is paused, also for a job that the ledger does not know', async () => {
       const queue = freshQueue()
       const id = await stage.pushed(queue)
-      const token = await stage.token(queue)
+      const jobMessage = await stage.jobMessage(queue)
       const { pauses } = stage.deps.ledger
       await pauses.pause(queue, stage.deps.clock.now())
       expect(await claim('w1', id)).toEqual({ decision: 'requeue', attempt: 1 })
       expect(await claim('w1', 'nobody', 1, queue)).toEqual({ decision: 'requeue', attempt: 1 })
       await pauses.resume(queue, stage.deps.clock.now())
       expect(await claim('w1', id)).toEqual({ decision: 'run', attempt: 1 })
-      stage.channel.ack(token)
+      stage.channel.ack(jobMessage)
     })
 
     it('answers drop for a job whose delivery this gateway holds', async () => {

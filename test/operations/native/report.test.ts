@@ -51,17 +51,17 @@ it.each<[string, Parameters<typeof toldDelivery>[1], boolean]>([
   ['is still out when the acknowledgement is lost', { settles: 'lost' }, true],
   ['is back when the channel of its delivery is gone', { isLive: false, settles: 'lost' }, false],
 ])(
-  'a native completion of a job that its worker has leased over HTTP: its token %s',
-  async (_, given, tokenOut) => {
+  'a native completion of a job that its worker has leased over HTTP: its job message %s',
+  async (_, given, messageOut) => {
     const { id } = await fetched(harness.ledger)
-    stage.deps.tokens.held.set(id, toldDelivery([], given))
-    stage.deps.tokens.unsure.add(id)
+    stage.deps.jobMessages.held.set(id, toldDelivery([], given))
+    stage.deps.jobMessages.unsure.add(id)
     const done = { ...AT, event: 'completed', job_id: id } as const
     const http = rowOf(harness.ledger, id).workerId
     await report(stage.deps, { worker_id: http ?? '', events: [done] }, { requestId: 'req_1' })
     await harness.ledger.recordQueue('behind all lazy writes', NOW)
-    expect(rowOf(harness.ledger, id)).toMatchObject({ state: 'completed', tokenOut })
-    expect(stage.deps.tokens.unsure.has(id)).toBe(false)
+    expect(rowOf(harness.ledger, id)).toMatchObject({ state: 'completed', messageOut })
+    expect(stage.deps.jobMessages.unsure.has(id)).toBe(false)
   },
 )
 

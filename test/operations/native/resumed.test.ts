@@ -8,7 +8,7 @@ import { returnLease } from '../../../src/operations/lease/fail-lease.ts'
 import { nativeHeartbeat } from '../../../src/operations/native/heartbeat.ts'
 import { report } from '../../../src/operations/native/report.ts'
 import { WorkerRegistry } from '../../../src/operations/workers/worker-registry.ts'
-import { NOW, pushed, rowOf, TERMS, token } from '../../ledger/harness.ts'
+import { jobMessage, NOW, pushed, rowOf, TERMS } from '../../ledger/harness.ts'
 import { ledgerOfTest } from '../../ledger/sqlite/harness.ts'
 import { onToldBroker, type ToldStage } from '../job-messages/told-broker.ts'
 
@@ -138,7 +138,7 @@ describe('a native attempt that its worker reports again after its lease expired
       const id = await silentFor(1)
       await beat(id)
       if (how === 'started') await said(id, 'started', { attempt: 3 }, 'other')
-      else await harness.ledger.claim([token(id, { attempt: 3 })], TERMS)
+      else await harness.ledger.claim([jobMessage(id, { attempt: 3 })], TERMS)
       expect(row(id)).toMatchObject({ state: 'active', attempt: 3 })
       expect(codes(id)).toEqual([
         [1, 'visibility_timeout'],

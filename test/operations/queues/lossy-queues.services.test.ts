@@ -1,10 +1,10 @@
 import type amqp from 'amqplib'
 import { v7 } from 'uuid'
 import { expect, it } from 'vitest'
-import { queueTokens } from '../../support/broker/queue-messages.ts'
+import { queueMessages } from '../../support/broker/queue-messages.ts'
 import { eventually, startTestGateway } from '../../support/gateway/in-process.ts'
 import { fetchMany, fetchOne, gatewayForAll, withChannel } from '../harness.ts'
-import { publishToken } from '../job-messages/messages.ts'
+import { publishJobMessage } from '../job-messages/messages.ts'
 
 const { vhost, gateway } = gatewayForAll()
 
@@ -58,7 +58,7 @@ it.each<[string, Record<string, unknown>, amqp.Options.AssertQueue?]>([
   await declare(queue, given, options)
   const { status, body } = await gateway.push(queue)
   expect(status).toBe(201)
-  expect(await queueTokens(vhost.url, `ojs.queue.${queue}`)).toEqual([body.job.id])
+  expect(await queueMessages(vhost.url, `ojs.queue.${queue}`)).toEqual([body.job.id])
 })
 
 it('a lossy queue is still emptied, and takes jobs again once it was declared anew', async () => {
@@ -66,7 +66,7 @@ it('a lossy queue is still emptied, and takes jobs again once it was declared an
   await declare(queue, { 'x-max-length': 5 })
   expect(await gateway.push(queue)).toMatchObject(REFUSED)
   const id = v7()
-  await publishToken(vhost.url, queue, {
+  await publishJobMessage(vhost.url, queue, {
     specversion: '1.0',
     id,
     type: 'native.job',

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { systemClock } from '../../../src/clock.ts'
 import { inOrder } from '../../support/broker/order.ts'
-import { queueTokens } from '../../support/broker/queue-messages.ts'
+import { queueMessages } from '../../support/broker/queue-messages.ts'
 import { eventually } from '../../support/gateway/in-process.ts'
 import {
   fetchOne,
@@ -40,7 +40,7 @@ describe.each(['classic', 'quorum'])('a paused queue (%s)', (queueType) => {
     return body.queues.find((one: { name: string }) => one.name === name)?.status
   }
   const isBack = async (id: string) =>
-    (await queueTokens(vhost.url, `ojs.queue.${queue}`)).includes(id)
+    (await queueMessages(vhost.url, `ojs.queue.${queue}`)).includes(id)
 
   it('gives FETCH no job and refuses PUSH with 422 queue_paused, until it is resumed', async () => {
     const id = await pushed()
@@ -164,7 +164,7 @@ describe.each(['classic', 'quorum'])('a paused queue (%s)', (queueType) => {
     expect(inOrder(ran)).toEqual(inOrder(waiting))
   })
 
-  it('returns the buffered tokens to RabbitMQ, and serves them in order after it is resumed', async () => {
+  it('returns the buffered job messages to RabbitMQ, and serves them in order after it is resumed', async () => {
     const ids: string[] = []
     for (let i = 0; i < 5; i++) ids.push(await pushed())
     expect((await fetchOne(gateway, queue)).id).toBe(ids.shift())

@@ -8,7 +8,7 @@ import {
 import { createNames } from '../../../src/broker/names.ts'
 import type { JobRow } from '../../../src/job/job.ts'
 import { cancel } from '../../../src/operations/cancel.ts'
-import { sendToken } from '../../../src/operations/job-messages/send.ts'
+import { sendJobMessage } from '../../../src/operations/job-messages/send.ts'
 import { tellOwedPauses } from '../../../src/operations/queues/pause.ts'
 import {
   identityOf,
@@ -89,7 +89,7 @@ it('a lost queue is left to an operator after a restart too, with the warning qu
   expect(lostWarnings(stage.deps)).toEqual([])
 })
 
-it('a lost queue gets no tokens until it is recovered, since `recover` would publish them twice', async () => {
+it('a lost queue gets no job messages until it is recovered, since `recover` would publish them twice', async () => {
   const [owed] = harness.ledger.outboxPage(0, 1)
   const row = () => harness.ledger.find(owed?.id ?? '') as JobRow
   const published: string[] = []
@@ -103,21 +103,21 @@ it('a lost queue gets no tokens until it is recovered, since `recover` would pub
   Object.assign(stage.deps.broker, told)
   silently = 101
   await missing()
-  expect(await sendToken(stage.deps, row())).toMatchObject({ outcome: 'refused' })
+  expect(await sendJobMessage(stage.deps, row())).toMatchObject({ outcome: 'refused' })
   expect(published).toEqual([])
   expect(harness.ledger.lost.all()).toEqual(['q'])
-  // The copy of a dead letter and a cancel broadcast are still sent, since they are no tokens.
-  await sendToken(stage.deps, { ...row(), state: 'discarded' })
+  // The copy of a dead letter and a cancel broadcast are still sent, since they are no job messages.
+  await sendJobMessage(stage.deps, { ...row(), state: 'discarded' })
   expect(published.splice(0)).toEqual([row().id])
   const cancelled = await cancel(stage.deps, row().id, CONTEXT)
-  expect(await sendToken(stage.deps, { ...row(), outbox: 99 })).toMatchObject({
+  expect(await sendJobMessage(stage.deps, { ...row(), outbox: 99 })).toMatchObject({
     outcome: 'confirmed',
   })
   expect(cancelled.job.state).toBe('cancelled')
   const next = await pushed(harness.ledger, { queue: 'q' })
   await recover()
   expect(harness.ledger.lost.all()).toEqual([])
-  const sent = await sendToken(stage.deps, harness.ledger.find(next.id) as JobRow)
+  const sent = await sendJobMessage(stage.deps, harness.ledger.find(next.id) as JobRow)
   expect([sent.outcome, published]).toEqual(['confirmed', [next.id]])
 })
 
@@ -160,7 +160,7 @@ it.each([true, false])(
       hooks: {
         identityOf: (queue: string) => identityOf(stage.deps, queue),
         onMarked: async () => {},
-        hasTokens: () => has,
+        hasMessages: () => has,
       },
       readyQueues: () => ['q'],
       options: { declare: 'lazy' },

@@ -9,13 +9,13 @@ import { nack } from '../../../src/operations/lease/nack.ts'
 import { followWorkflows } from '../../../src/operations/workflows/publish-steps.ts'
 import { createWorkflow } from '../../../src/operations/workflows/workflows.ts'
 import { workflowData } from '../../../src/telemetry/workflow-events.ts'
-import { FAILED, fenceOf, NOW, settleLazily, TERMS, token } from '../../ledger/harness.ts'
+import { FAILED, fenceOf, jobMessage, NOW, settleLazily, TERMS } from '../../ledger/harness.ts'
 import { ledgerOfTest } from '../../ledger/sqlite/harness.ts'
 import { onToldBroker, type ToldStage, toldArrival } from '../job-messages/told-broker.ts'
 
 const harness = ledgerOfTest()
 let stage: ToldStage
-/** What a worker does as soon as the token is published. */
+/** What a worker does as soon as the job message is published. */
 let work: (row: JobRow) => void
 beforeEach(() => {
   work = () => {}
@@ -77,7 +77,7 @@ it.each<[string, (job_id: string) => Promise<unknown>, string[]]>([
     const { workflow } = await createWorkflow(stage.deps, { type: 'group', jobs }, CONTEXT)
     const { steps } = workflow
     const id = steps[0]?.jobId ?? ''
-    await harness.ledger.claim([token(id)], TERMS)
+    await harness.ledger.claim([jobMessage(id)], TERMS)
     await settled()
     stage.events.length = 0
     await end(id)
@@ -97,7 +97,7 @@ it('workflow.failed names the failed step, even if another step ended last', asy
   const { workflow } = await createWorkflow(stage.deps, { type: 'group', jobs }, CONTEXT)
   const ids = workflow.steps.map(({ jobId }) => jobId ?? '')
   const claimed = await ledger.claim(
-    ids.map((id) => token(id)),
+    ids.map((id) => jobMessage(id)),
     TERMS,
   )
   const [first] = claimed.flatMap((one) => (one.verdict === 'claimed' ? [one.job] : []))
@@ -117,7 +117,7 @@ it('workflow.failed names the failed step, even if another step ended last', asy
 describe('a workflow step that replaces a job which another write of the same commit changed', () => {
   const replace = () => createWorkflow(stage.deps, { type: 'group', jobs: [ONLY_ONE] }, CONTEXT)
 
-  it('emits job.enqueued of a pushed job before job.cancelled, and keeps its token as out', async () => {
+  it('emits job.enqueued of a pushed job before job.cancelled, and keeps its job message as out', async () => {
     stage.deps.broker.publish = async () => {
       await nextTurn()
       return 'confirmed'
@@ -126,7 +126,7 @@ describe('a workflow step that replaces a job which another write of the same co
     await settled()
     await settleLazily(harness.ledger)
     expect(storyOf(job.id)).toEqual(['job.enqueued', 'job.cancelled'])
-    expect(harness.ledger.find(job.id)).toMatchObject({ state: 'cancelled', tokenOut: true })
+    expect(harness.ledger.find(job.id)).toMatchObject({ state: 'cancelled', messageOut: true })
   })
 
   it('acknowledges the delivery of a fetched job, and emits job.started before job.cancelled', async () => {
@@ -138,7 +138,7 @@ describe('a workflow step that replaces a job which another write of the same co
     await settled()
     expect(storyOf(job.id)).toEqual(['job.enqueued', 'job.started', 'job.cancelled'])
     expect(delivery).toEqual(['ack'])
-    expect(stage.deps.tokens.held.size).toBe(0)
+    expect(stage.deps.jobMessages.held.size).toBe(0)
   })
 
   it('emits both events of a callback that starts and is replaced in one commit', async () => {

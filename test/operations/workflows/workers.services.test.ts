@@ -152,7 +152,7 @@ describe('the SDK', () => {
   })
 })
 
-describe('the token of a step', () => {
+describe('the job message of a step', () => {
   it('carries the trace of the request that created the workflow, and the results before it', async () => {
     const steps = [step('one'), step('two')]
     const body = { type: 'chain', steps }
@@ -170,14 +170,14 @@ describe('the token of a step', () => {
         if (found === false) found = await channel.get(`ojs.queue.${queue}`)
         return found !== false
       })
-      if (found === false) throw new Error('no token came')
+      if (found === false) throw new Error('no job message came')
       expect(found.properties.headers).toMatchObject({
         'x-ojs-trace-id': TRACEPARENT,
         'x-ojs-trace-state': 'vendor=1',
         'x-ojs-attempt': 1,
       })
-      const token = JSON.parse(found.content.toString())
-      expect(token).toMatchObject({ type: 'two', parent_results: ['r'], workflow_step: '1' })
+      const jobMessage = JSON.parse(found.content.toString())
+      expect(jobMessage).toMatchObject({ type: 'two', parent_results: ['r'], workflow_step: '1' })
     })
   })
 })

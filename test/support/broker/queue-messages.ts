@@ -4,7 +4,7 @@ import { connect } from 'amqplib'
  * Returns the `message_id`s of all messages in a queue without consumers, and leaves the messages there.
  * Exact, while the counts of the management API lag by seconds.
  */
-export async function queueTokens(amqpUrl: string, queue: string): Promise<string[]> {
+export async function queueMessages(amqpUrl: string, queue: string): Promise<string[]> {
   const connection = await connect(amqpUrl)
   const channel = await connection.createChannel()
   const ids: string[] = []

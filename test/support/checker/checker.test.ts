@@ -20,7 +20,7 @@ describe('check() of a run in which every promise was kept', () => {
     push(journal, 'b', 'unknown')
     expect(check(evidence({ journal })).problems).toEqual([])
     const rows = [completed('a'), row('b', 'available', { attempt: 0 })]
-    expect(check(evidence({ journal, rows, tokens: ['b'] })).problems).toEqual([])
+    expect(check(evidence({ journal, rows, jobMessages: ['b'] })).problems).toEqual([])
   })
 
   test('accepts as many second executions as were in flight', () => {
@@ -48,7 +48,7 @@ describe('check() of a run in which every promise was kept', () => {
     const journal = batch('a', 'b')
     expect(check(evidence({ journal, rows: [], kept: {} })).problems).toEqual([])
     const rows = [row('a', 'available', { attempt: 0 }), row('b', 'available', { attempt: 0 })]
-    expect(check(evidence({ journal, rows, tokens: ['a', 'b'] })).problems).toEqual([])
+    expect(check(evidence({ journal, rows, jobMessages: ['a', 'b'] })).problems).toEqual([])
   })
 
   test('accepts a retry that waits for its time', () => {
@@ -68,8 +68,8 @@ describe('check() reports', () => {
   const broken: Record<string, Partial<Evidence>> = {
     'nothing was in flight': { inFlight: { publishes: 0, retries: 0, leases: 0 } },
     'answered 2xx and lost': { rows: [] },
-    'available without a token': { journal: accepted('a'), rows: [row('a', 'available')] },
-    'ACK answered 2xx and not completed': { rows: [row('a', 'available')], tokens: ['a'] },
+    'available without a job message': { journal: accepted('a'), rows: [row('a', 'available')] },
+    'ACK answered 2xx and not completed': { rows: [row('a', 'available')], jobMessages: ['a'] },
     'without an ACK of its own': { journal: accepted('a') },
     "another job's result": {
       rows: [{ ...completed('a'), result: JSON.stringify(resultFor('b')) }],
@@ -83,7 +83,7 @@ describe('check() reports', () => {
     'retryable and past due': {
       journal: accepted('a'),
       rows: [row('a', 'retryable', { attempt: 0, dueAt: NOW - 6_000 })],
-      tokens: ['b'],
+      jobMessages: ['b'],
     },
     'past due by more than 60 s': {
       journal: accepted('a'),
@@ -92,12 +92,12 @@ describe('check() reports', () => {
     'of a batch': {
       journal: batch('a', 'b'),
       rows: [row('a', 'available', { attempt: 0 }), row('b', 'withdrawn', { attempt: 0 })],
-      tokens: ['a'],
+      jobMessages: ['a'],
     },
     'fewer attempts than were made': { journal: failedOnce('a') },
     'attempts that no worker made': { rows: [{ ...completed('a'), attempt: 2 }] },
     'discarded with attempts left': { rows: [row('a', 'discarded', { attempt: 2 })] },
-    'a job that is over': { tokens: ['a'] },
+    'a job that is over': { jobMessages: ['a'] },
     '1 rows are completed, kept count 0': { kept: {} },
     '0 rows are active, kept count 2': { kept: { completed: 1, active: 2 } },
     'refused and there': { journal: refused('a') },
@@ -122,7 +122,7 @@ function evidence(change: Partial<Evidence> = {}): Evidence {
   const kept = Object.fromEntries(
     states.map((state) => [state, states.filter((other) => other === state).length]),
   )
-  const usual = { journal: finished('a'), rows, kept, tokens: [], now: NOW }
+  const usual = { journal: finished('a'), rows, kept, jobMessages: [], now: NOW }
   return { ...usual, inFlight: { publishes: 1, retries: 1, leases: 1 }, ...change }
 }
 

@@ -119,8 +119,8 @@ export interface Evidence {
   readonly rows: readonly LedgerRow[]
   /** The ledger's own kept counts by state, without `withdrawn`, which is no state of a job. */
   readonly kept: Readonly<Record<string, number>>
-  /** Job ids of the tokens in the job queue and its retry queues; one entry per token. */
-  readonly tokens: readonly string[]
+  /** Job ids of the job messages in the job queue and its retry queues; one entry per job message. */
+  readonly jobMessages: readonly string[]
   readonly inFlight: InFlight
   /** Ms since the epoch, when the rows were read. */
   readonly now: number
@@ -285,22 +285,22 @@ function retried({ journal, rows }: Evidence): Finding[] {
 }
 
 /**
- * A job may only wait if something will bring it to a worker. The other way round, a token that is still in
- * the queue has stopped a worker, because the queue was fetched until it was empty.
+ * A job may only wait if something will bring it to a worker. The other way round, a job message that is
+ * still in the queue has stopped a worker, because the queue was fetched until it was empty.
  */
-function stuck({ rows, tokens, now }: Evidence): Finding[] {
-  const inBroker = new Set(tokens)
+function stuck({ rows, jobMessages, now }: Evidence): Finding[] {
+  const inBroker = new Set(jobMessages)
   const over = new Set(idsOf(rows.filter((row) => OVER.has(row.state))))
   const isPastDue = (row: LedgerRow, ms: number) => (row.dueAt ?? 0) < now - ms
   const inState = (state: string) => rows.filter((row) => row.state === state)
   return [
     {
-      what: 'available without a token in the broker',
+      what: 'available without a job message in the broker',
       ids: idsOf(inState('available').filter((row) => !inBroker.has(row.id))),
     },
     {
-      what: 'token in the broker for a job that is over',
-      ids: tokens.filter((id) => over.has(id)),
+      what: 'job message in the broker for a job that is over',
+      ids: jobMessages.filter((id) => over.has(id)),
     },
     {
       what: 'retryable and past due by more than 5 s',
@@ -309,7 +309,7 @@ function stuck({ rows, tokens, now }: Evidence): Finding[] {
     {
       what: 'past due by more than 60 s with an empty broker',
       ids:
-        tokens.length > 0
+        jobMessages.length > 0
           ? []
           : idsOf(inState('scheduled').filter((row) => isPastDue(row, PAST_DUE_MS))),
     },

@@ -22,7 +22,7 @@ describe('success in a native worker', () => {
       },
     ])
     await worker.stop()
-    // A token that was not acknowledged would be here again.
+    // A job message that was not acknowledged would be here again.
     expect(await ready(on.admin, jobQueue)).toBe(0)
   })
 

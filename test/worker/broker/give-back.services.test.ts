@@ -96,7 +96,7 @@ describe('a job whose native worker is shut down', () => {
 describe('a native worker that is stopped', () => {
   const { vhost, on } = benchOfFile()
 
-  test("reports released with the token's attempt before it requeues the token", async () => {
+  test("reports released with the job message's attempt before it requeues the job message", async () => {
     const queue = await on.queue()
     const jobQueue = `ojs.queue.${queue}`
     const id = await publishJob(on.admin, queue)

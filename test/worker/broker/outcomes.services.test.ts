@@ -59,7 +59,7 @@ describe('a failure in a native worker', () => {
     expect(await ready(on.admin, `ojs.queue.${queue}`)).toBe(0)
   })
 
-  test('publishes a retry with the trace and tags that only the body of the token had', async () => {
+  test('publishes a retry with the trace and tags that only the body of the job message had', async () => {
     const { queue, desk, worker } = await on.setUp({
       'test.job': () => {
         throw new Refused('no')
@@ -84,13 +84,13 @@ describe('a failure in a native worker', () => {
     })
   })
 
-  test('publishes a retry with the body, properties and headers of the token and the binding', async () => {
+  test('publishes a retry with the body, properties and headers of the job message and the binding', async () => {
     const { queue, desk, worker } = await on.setUp({
       'test.job': () => {
         throw new Refused('no: ✓')
       },
     })
-    // Python takes seconds to start, and the token must still be in the retry queue then.
+    // Python takes seconds to start, and the job message must still be in the retry queue then.
     const retry = { ...SOON, initial_interval: 'PT60S' }
     const bodyOf = (id: string) => JSON.stringify({ id, type: 'test.job', args: [], retry })
     const id = await untilInRetryQueue(desk, async () => {
@@ -137,7 +137,7 @@ describe('a failure in a native worker', () => {
     expect(message?.headers).not.toHaveProperty('x-death')
   })
 
-  test('of the last attempt is nacked, and RabbitMQ dead-letters the token', async () => {
+  test('of the last attempt is nacked, and RabbitMQ dead-letters the job message', async () => {
     const { queue, desk } = await on.setUp({
       'test.job': () => {
         throw new Refused('never')
@@ -221,7 +221,7 @@ describe('a failure in a native worker', () => {
 })
 
 describe('a cancellation broadcast to a native worker', () => {
-  test('of a running job fires its signal, drops its token and is reported as dropped', async () => {
+  test('of a running job fires its signal, drops its job message and is reported as dropped', async () => {
     const begun = gate()
     const aborted = gate()
     const { queue, desk, jobQueue, worker } = await on.setUp({

@@ -30,7 +30,7 @@ function throughProxy(): { url: string } {
   return { url: proxy.url }
 }
 
-/** Publishes jobs and takes their tokens once, so that RabbitMQ marks them as redelivered. */
+/** Publishes jobs and takes their job messages once, so that RabbitMQ marks them as redelivered. */
 async function publishRedelivered(queue: string, ...envelopes: object[]): Promise<string[]> {
   const ids: string[] = []
   for (const envelope of envelopes) ids.push(await publishJob(on.admin, queue, { envelope }))
@@ -44,7 +44,7 @@ function claims(desk: ControlDesk, id: string) {
   return desk.questions.filter(({ type, body }) => /claim/.test(type) && body.job_id === id)
 }
 
-describe('a native worker claims a redelivered token', () => {
+describe('a native worker claims a redelivered job message', () => {
   test('and runs it as the attempt that the gateway says, after reporting its start', async () => {
     const seen: { attempt: number; inJob: number; onRecord: readonly ReportedEvent[] }[] = []
     const queue = await on.queue()
@@ -142,7 +142,7 @@ test('a native worker claims all 200 jobs of a queue after a truncated sync, wit
 })
 
 describe('a native worker that loses its connections or its consumer', () => {
-  test('runs no job twice, and settles the redelivered tokens', async () => {
+  test('runs no job twice, and settles the redelivered job messages', async () => {
     const end = gate()
     const runs: string[] = []
     const { queue, jobQueue, desk, worker } = await on.setUp(
@@ -160,7 +160,7 @@ describe('a native worker that loses its connections or its consumer', () => {
     await untilBack(jobQueue)
     end.open()
     await eventually(() => ids.every((id) => desk.ends(id).length === 1))
-    // The queue keeps its order, so the other tokens have been redelivered before this one.
+    // The queue keeps its order, so the other job messages have been redelivered before this one.
     const last = await publishJob(on.admin, queue)
     await until(desk, last)
     await worker.stop()
@@ -168,7 +168,7 @@ describe('a native worker that loses its connections or its consumer', () => {
     expect(await ready(on.admin, jobQueue)).toBe(0)
   })
 
-  test('reports an end once after the reconnect, and acknowledges its token, if the loss came during the report', async () => {
+  test('reports an end once after the reconnect, and acknowledges its job message, if the loss came during the report', async () => {
     const end = gate()
     const begun = gate()
     const { queue, jobQueue, desk, worker } = await on.setUp(
@@ -199,7 +199,7 @@ describe('a native worker that loses its connections or its consumer', () => {
     expect(await ready(on.admin, jobQueue)).toBe(0)
   })
 
-  test('does not run attempt 2 without its token, but releases it, if the loss came while its start was reported', async () => {
+  test('does not run attempt 2 without its job message, but releases it, if the loss came while its start was reported', async () => {
     const ran: string[] = []
     const here = { 'test.job': () => ran.push('here') }
     const { queue, jobQueue, desk, worker } = await on.setUp(here, throughProxy())

@@ -15,7 +15,9 @@ const COMMITS_PER_LAZY = 10
 const CHEAP_COMMIT_MS = 3
 /** The weight of the newest COMMIT in the moving average. */
 const NEWEST = 1 / 8
-/** How many lazy writes may wait. Dropping one costs a duplicate token or an unpruned row, never a job. */
+/**
+ * How many lazy writes may wait. Dropping one costs a duplicate job message or an unpruned row, never a job.
+ */
 const MAX_LAZY = 100_000
 /** How long after a failed group the ledger is probed, if no write has come before. */
 const PROBE_DELAY_MS = 1000

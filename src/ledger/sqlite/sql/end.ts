@@ -26,7 +26,7 @@ type Discarded = [
   errors: string | null,
   isDeadLetter: Flag,
   attempt: number,
-  isTokenOut: Flag,
+  isJobMessageOut: Flag,
 ]
 
 /** The row of a copy that has been recorded. */
@@ -71,8 +71,8 @@ function prepareTerminal(db: Database) {
        RETURNING ${JOB_COLUMNS}`,
     ),
     /**
-     * The row takes the nonce if its workers must be told: a token may be out, or the job runs. A lease with
-     * the holder `ledger` has no token, but a native worker may be running the job.
+     * The row takes the nonce if its workers must be told: a job message may be out, or the job runs. A lease
+     * with the holder `ledger` has no job message, but a native worker may be running the job.
      */
     cancel: db.prepare<[id: string, stateRead: RowState, now: number, nonce: number], RawRow>(
       `UPDATE jobs SET state = 'cancelled', cancelled_at = ?3, ended_at = ?3, ${LAST_WORKER},
@@ -89,11 +89,12 @@ function prepareTerminal(db: Database) {
        RETURNING ${JOB_COLUMNS}`,
     ),
     /**
-     * See `Ledger.tokenReturned`. The token of a retry that the ledger holds was that of the attempt before:
-     * the next one is not out. If the next token is in a retry queue (`rung_ms`), only a token ahead of the
-     * row's attempt is that token. `tokenAttempt` null: the token that is out.
+     * See `Ledger.messageReturned`. The job message of a retry that the ledger holds was that of the attempt
+     * before: the next one is not out. If the next job message is in a retry queue (`rung_ms`), only a job
+     * message ahead of the row's attempt is that job message. `messageAttempt` null: the job message that is
+     * out.
      */
-    tokenReturned: db.prepare<[id: string, generation: number, tokenAttempt: number | null]>(
+    messageReturned: db.prepare<[id: string, generation: number, messageAttempt: number | null]>(
       `UPDATE jobs SET token_out = 0
        WHERE id = ?1 AND generation = ?2 AND token_out = 1
          AND (rung_ms IS NULL OR ?3 IS NULL OR ?3 > attempt)
@@ -119,7 +120,7 @@ function prepareDeadLetters(db: Database) {
        WHERE id = ? AND generation = ? AND state = 'discarded' AND dead_letter_copied = 0
        RETURNING queue, dead_letter AS isDeadLetter`,
     ),
-    /** For a dead letter whose token was acknowledged, so that no nack will make its copy. */
+    /** For a dead letter whose job message was acknowledged, so that no nack will make its copy. */
     oweCopy: db.prepare<[id: string, generation: number, nonce: number]>(
       `UPDATE jobs SET outbox = ?3
        WHERE id = ?1 AND generation = ?2 AND state = 'discarded' AND dead_letter = 1

@@ -47,9 +47,9 @@ export type Fenced = [
 ]
 
 /**
- * The columns of a start, from the parameters `Start`. The holder has the token, so it is out, and in no
- * retry queue. A native worker watches the execution timeout itself, so `timeout_at` stays NULL: once past,
- * it would keep the row at the head of the index `jobs_lease` for as long as the job runs.
+ * The columns of a start, from the parameters `Start`. The holder has the job message, so it is out, and in
+ * no retry queue. A native worker watches the execution timeout itself, so `timeout_at` stays NULL: once
+ * past, it would keep the row at the head of the index `jobs_lease` for as long as the job runs.
  */
 export function startAs(holder: 'gateway' | 'native'): string {
   const timeoutAt = holder === 'native' ? 'NULL' : 'iif(timeout_ms > 0, ?4 + timeout_ms, NULL)'
@@ -77,7 +77,7 @@ function prepareClaims(db: Database) {
   return {
     /**
      * The usual claim in one statement: the next attempt of an available job. Its condition must be such that
-     * `decideArrival` would claim the row too. `queue`: the queue that the token came from, if known.
+     * `decideArrival` would claim the row too. `queue`: the queue that the job message came from, if known.
      */
     claimNext: db.prepare<[...StartNext<number>, wall: number, queue: string | null], RawRow>(
       `UPDATE jobs SET attempt = ?7, ${startAs('gateway')}
@@ -89,12 +89,12 @@ function prepareClaims(db: Database) {
     claim: prepareStart(db, 'gateway'),
     nativeStart: prepareStart(db, 'native'),
     /**
-     * The row gets the nonce unless the token that goes back counts for this attempt. A token that came from
-     * a native worker may have the number of an earlier attempt; such a token counts only while that worker
-     * is the holder. `worker_id` stays when a token is owed, for `isOwedAgain`.
+     * The row gets the nonce unless the job message that goes back counts for this attempt. A job message
+     * that came from a native worker may have the number of an earlier attempt; such a job message counts
+     * only while that worker is the holder. `worker_id` stays when a job message is owed, for `isOwedAgain`.
      */
     release: db.prepare<
-      [...OfAttempt, workerId: string | null, nonce: number, tokenAttempt: number | null],
+      [...OfAttempt, workerId: string | null, nonce: number, messageAttempt: number | null],
       RawRow
     >(
       `UPDATE jobs SET state = 'available', attempt = attempt - 1,
@@ -125,7 +125,10 @@ function prepareHolders(db: Database) {
        WHERE id = ?1 AND generation = ?2 AND attempt = ?3 AND state = 'active'
          AND holder = 'gateway'`,
     ),
-    /** If the job has ended meanwhile, that cleared `token_out` (holder `ledger`): RabbitMQ has the token. */
+    /**
+     * If the job has ended meanwhile, that cleared `token_out` (holder `ledger`): RabbitMQ has the job
+     * message.
+     */
     handBack: db.prepare<OfAttempt>(
       `UPDATE jobs SET holder = iif(state = 'active', 'gateway', NULL), token_out = 1
        WHERE id = ?1 AND generation = ?2 AND attempt = ?3
@@ -187,7 +190,7 @@ function prepareFailures(db: Database) {
          AND (?4 IS NULL OR worker_id = ?4) AND (?5 IS NULL OR ${LEASE_END} <= ?5)
          AND state = 'active'`
   return {
-    /** `retryQueueMs` null: the ledger holds the job. Only then does `isTokenBack` matter. */
+    /** `retryQueueMs` null: the ledger holds the job. Only then does `isMessageBack` matter. */
     failToRetry: db.prepare<
       [
         ...Fenced,
@@ -195,7 +198,7 @@ function prepareFailures(db: Database) {
         dueAt: number,
         delayMs: number,
         retryQueueMs: number | null,
-        isTokenBack: Flag,
+        isMessageBack: Flag,
       ],
       RawRow
     >(
@@ -206,7 +209,7 @@ function prepareFailures(db: Database) {
        WHERE ${fence}
        RETURNING ${JOB_COLUMNS}`,
     ),
-    /** A native holder still has the delivery: it stays the holder, and no new token is owed. */
+    /** A native holder still has the delivery: it stays the holder, and no new job message is owed. */
     failToAvailable: db.prepare<[...Fenced, nonce: number], RawRow>(
       `UPDATE jobs SET state = 'available', outbox = iif(holder = 'native', NULL, ?8),
          token_out = iif(holder = 'native', token_out, 1), holder = iif(holder = 'native', 'native', NULL),
@@ -214,7 +217,7 @@ function prepareFailures(db: Database) {
        WHERE ${fence}
        RETURNING ${JOB_COLUMNS}`,
     ),
-    /** Where the copy is published, there is no delivery to nack, so no token is out. */
+    /** Where the copy is published, there is no delivery to nack, so no job message is out. */
     failToDiscarded: db.prepare<
       [...Fenced, nonce: number, now: number, isDeadLetter: Flag, isCopyPublished: Flag],
       RawRow

@@ -1,5 +1,5 @@
 import type { ExtendedLease } from '../../leases.ts'
-import type { CancelledToken } from '../../native.ts'
+import type { CancelledMessage } from '../../native.ts'
 import type { Database, Flag } from './driver.ts'
 import {
   END_LEASE,
@@ -21,7 +21,7 @@ type Done = [
 ]
 
 /** A cancelled job or id, and when it was cancelled. */
-export interface CancelledRow extends CancelledToken {
+export interface CancelledRow extends CancelledMessage {
   at: number
 }
 
@@ -90,11 +90,11 @@ function prepareReportedEnds(db: Database) {
        RETURNING ${JOB_COLUMNS}`,
     ),
     /**
-     * The counterpart of `release`. A token with an attempt number below the row's would be dropped as old,
-     * so then the holder stays `native`: the token of a native holder counts whatever its number.
+     * The counterpart of `release`. A job message with an attempt number below the row's would be dropped as
+     * old, so then the holder stays `native`: the job message of a native holder counts whatever its number.
      */
     nativeRelease: db.prepare<
-      [...OfAttempt, workerId: string, nonce: number, tokenAttempt: number],
+      [...OfAttempt, workerId: string, nonce: number, messageAttempt: number],
       RawRow
     >(
       `UPDATE jobs SET state = 'available', attempt = attempt - 1, started_at = NULL,
@@ -133,7 +133,7 @@ function prepareBeats(db: Database) {
 
 function prepareTombstones(db: Database) {
   return {
-    cancelledTokens: db.prepare<[queue: string, limit: number], CancelledRow>(
+    cancelledMessages: db.prepare<[queue: string, limit: number], CancelledRow>(
       `SELECT id, generation, cancelled_at AS at FROM jobs
        WHERE queue = ?1 AND cancelled_at IS NOT NULL AND token_out = 1
        ORDER BY cancelled_at DESC LIMIT ?2`,
@@ -143,7 +143,7 @@ function prepareTombstones(db: Database) {
        WHERE queue = ?1 ORDER BY cancelled_at DESC LIMIT ?2`,
     ),
     isKnown: db.prepare<[id: string]>('SELECT 1 FROM jobs WHERE id = ?'),
-    /** `isScoped`: only a token of this queue is dropped; else a token of any queue. */
+    /** `isScoped`: only a job message of this queue is dropped; else a job message of any queue. */
     tombstone: db.prepare<[id: string], { queue: string; isScoped: Flag }>(
       'SELECT queue, is_scoped AS isScoped FROM tombstones WHERE id = ?',
     ),

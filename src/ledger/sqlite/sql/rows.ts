@@ -10,7 +10,7 @@ const SHORT = `json_object(
   'id', id, 'generation', generation, 'state', state, 'attempt', attempt, 'queue', queue,
   'type', type, 'priority', priority, 'maxAttempts', max_attempts,
   'visibilityTimeoutMs', visibility_timeout_ms, 'timeoutMs', timeout_ms, 'outbox', outbox,
-  'tokenOut', json(iif(token_out, 'true', 'false')), 'holder', holder, 'workerId', worker_id,
+  'messageOut', json(iif(token_out, 'true', 'false')), 'holder', holder, 'workerId', worker_id,
   'leaseMs', lease_ms, 'leaseExpiresAt', lease_expires_at, 'timeoutAt', timeout_at,
   'dueAt', due_at, 'retryQueueMs', rung_ms, 'retryDelayMs', retry_delay_ms, 'expiresAt', expires_at,
   'createdAt', created_at, 'enqueuedAt', enqueued_at, 'activatedAt', activated_at,

@@ -22,7 +22,7 @@ export type Statements = ReturnType<typeof prepareStatements>
 
 /**
  * What `state_counts` counts: the states, and two subsets. `dead_letter`: the `discarded` jobs that are
- * listed as dead letters. `with_native`: the `available` jobs whose only token is a native worker's
+ * listed as dead letters. `with_native`: the `available` jobs whose only job message is a native worker's
  * (`isWaitingWithNative`).
  */
 export type Counted = JobState | 'dead_letter' | 'with_native'
@@ -68,7 +68,7 @@ export type NewRow = [
 /** Selects the rows of a queue with `after` < seq <= `upTo`: those that a page of `rearm` may look at. */
 type Span = [queue: string, after: number, upTo: number]
 
-/** A row whose token was in a lost queue or retry queue. */
+/** A row whose job message was in a lost queue or retry queue. */
 export interface WaitingRow extends Pick<JobRow, 'queue' | 'state' | 'holder'> {
   seq: number
 }
@@ -103,7 +103,7 @@ function prepareReads(db: Database) {
       `SELECT id, queue, state, outbox, octet_length(envelope) AS bytes FROM jobs
        WHERE outbox > ? ORDER BY outbox LIMIT ?`,
     ),
-    owedTokens: db.prepare<[atMost: number], { count: number }>(
+    owedMessages: db.prepare<[atMost: number], { count: number }>(
       'SELECT count(*) AS count FROM (SELECT 1 FROM jobs WHERE outbox IS NOT NULL LIMIT ?)',
     ),
     lastSeq: db.prepare<[], { seq: number }>('SELECT coalesce(max(seq), 0) AS seq FROM jobs'),
@@ -145,7 +145,10 @@ function prepareDueReads(db: Database) {
        WHERE state = ?1 AND due_at IS NOT NULL AND ended_at IS NULL AND due_at <= ?2
        ORDER BY due_at LIMIT ?3`,
     ),
-    /** Schedules whose token the delay plugin neither has nor is owed. The condition is that of the index. */
+    /**
+     * Schedules whose job message the delay plugin neither has nor is owed. The condition is that of the
+     * index.
+     */
     ahead: db.prepare<[until: number, limit: number], { seq: number }>(
       `SELECT seq FROM jobs INDEXED BY jobs_ahead
        WHERE state = 'scheduled' AND rung_ms IS NULL AND outbox IS NULL AND due_at <= ?1
@@ -193,7 +196,8 @@ function prepareEnqueues(db: Database) {
       'UPDATE jobs SET outbox = NULL WHERE outbox BETWEEN ?1 AND ?2',
     ),
     /**
-     * The confirm for the retry queue came after the job was due: the retry queue has its token after all.
+     * The confirm for the retry queue came after the job was due: the retry queue has its job message after
+     * all.
      */
     confirmedInRetryQueue: db.prepare<[nonce: number, retryQueueMs: number]>(
       'UPDATE jobs SET outbox = NULL, rung_ms = ?2 WHERE outbox = ?1',
@@ -210,7 +214,7 @@ function prepareEnqueues(db: Database) {
   }
 }
 
-/** Statements for what happens when a time comes. `nonce`: given to the row if it needs a token. */
+/** Statements for what happens when a time comes. `nonce`: given to the row if it needs a job message. */
 function prepareDue(db: Database) {
   return {
     activate: db.prepare<[id: string, now: number, wall: number, nonce: number], RawRow>(
@@ -221,7 +225,7 @@ function prepareDue(db: Database) {
        WHERE id = ?1 AND state = 'pending'
        RETURNING ${JOB_COLUMNS}`,
     ),
-    /** `nonce` null: the token waits in a retry queue, and comes by itself. */
+    /** `nonce` null: the job message waits in a retry queue, and comes by itself. */
     promote: db.prepare<[seq: number, now: number, nonce: number | null], RawRow>(
       `UPDATE jobs SET state = 'available', enqueued_at = ?2, due_at = NULL, token_out = 1,
          outbox = ?3, rung_ms = iif(?3 IS NULL, rung_ms, NULL)
@@ -246,10 +250,10 @@ function prepareLost(db: Database) {
        ORDER BY seq LIMIT 1 OFFSET ?4`,
     ),
     /**
-     * The rows of a lost queue whose token was in it, oldest first. A retry's token counts as in the queue if
-     * it left its retry queue by `leftBy`. `available` includes rows whose token a native worker still has
-     * after its lease: that delivery went with the queue. `active` finds leases that began after
-     * `handOverQueue` ran.
+     * The rows of a lost queue whose job message was in it, oldest first. A retry's job message counts as in
+     * the queue if it left its retry queue by `leftBy`. `available` includes rows whose job message a native
+     * worker still has after its lease: that delivery went with the queue. `active` finds leases that began
+     * after `handOverQueue` ran.
      */
     rearmable: db.prepare<[...Span, limit: number, leftBy: number], WaitingRow>(
       `${live}
@@ -259,7 +263,7 @@ function prepareLost(db: Database) {
              AND due_at - coalesce(retry_delay_ms, rung_ms) + rung_ms <= ?5)
        ORDER BY seq LIMIT ?4`,
     ),
-    /** The rows of a queue whose token RabbitMQ should have, by when they became available. */
+    /** The rows of a queue whose job message RabbitMQ should have, by when they became available. */
     tokenless: db.prepare<
       [...Span, limit: number, after: number, before: number],
       WaitingRow & { id: string }
@@ -270,7 +274,7 @@ function prepareLost(db: Database) {
          AND enqueued_at > ?5 AND enqueued_at <= ?6
        ORDER BY seq LIMIT ?4`,
     ),
-    /** The rows whose token was in a lost retry queue, or is owed to it. */
+    /** The rows whose job message was in a lost retry queue, or is owed to it. */
     rearmableOfRetryQueue: db.prepare<[...Span, limit: number, retryQueueMs: number], WaitingRow>(
       `${live}
          AND rung_ms = ?5 AND (state = 'retryable' OR state = 'available' AND outbox IS NULL)
@@ -278,11 +282,11 @@ function prepareLost(db: Database) {
     ),
     /**
      * Clears the holder, because the delivery of a native worker went with the queue. (`handOverQueue` and
-     * `handOverRow` see to the leases.) `isTokenGone`: the token was in the lost queue, so that RabbitMQ
-     * cannot deliver it again to a native worker that has started the job and reports so only now. A
+     * `handOverRow` see to the leases.) `isMessageGone`: the job message was in the lost queue, so that
+     * RabbitMQ cannot deliver it again to a native worker that has started the job and reports so only now. A
      * `worker_id` that is not NULL marks the row for that (`isOwedAgain`).
      */
-    rearm: db.prepare<[seq: number, nonce: number | null, isTokenGone: Flag]>(
+    rearm: db.prepare<[seq: number, nonce: number | null, isMessageGone: Flag]>(
       `UPDATE jobs SET outbox = ?2, rung_ms = NULL, holder = NULL,
          worker_id = iif(?3, coalesce(worker_id, ''), worker_id)
        WHERE seq = ?1`,
@@ -297,21 +301,25 @@ function prepareLost(db: Database) {
          WHERE ${LEASED} AND queue = ?1 AND seq <= ?2
            AND state = 'active' AND holder IN ('gateway', 'native'))`,
     ),
-    /** Ended rows stop waiting for a token in the lost queue. With `due_at` ahead, it is in a retry queue. */
+    /**
+     * Ended rows stop waiting for a job message in the lost queue. With `due_at` ahead, it is in a retry
+     * queue.
+     */
     forgetStrays: db.prepare<[...Span, now: number]>(
       `UPDATE jobs SET token_out = 0 WHERE seq IN (
          SELECT seq FROM jobs INDEXED BY jobs_stray
          WHERE queue = ?1 AND ended_at IS NOT NULL AND token_out = 1 AND seq > ?2 AND seq <= ?3
            AND (due_at IS NULL OR due_at <= ?4))`,
     ),
-    /** As `liveAfter`, for ended rows whose token is out. */
+    /** As `liveAfter`, for ended rows whose job message is out. */
     strayAfter: db.prepare<[...Span, skipped: number], { seq: number }>(
       `SELECT seq FROM jobs INDEXED BY jobs_stray
        WHERE queue = ?1 AND ended_at IS NOT NULL AND token_out = 1 AND seq > ?2 AND seq <= ?3
        ORDER BY seq LIMIT 1 OFFSET ?4`,
     ),
     /**
-     * Ended rows whose token went to the lost retry queue. It was still there if its `due_at` is after `now`.
+     * Ended rows whose job message went to the lost retry queue. It was still there if its `due_at` is after
+     * `now`.
      */
     forgetRetryQueueStrays: db.prepare<[...Span, retryQueueMs: number, now: number]>(
       `UPDATE jobs SET token_out = iif(due_at > ?5, 0, 1), due_at = NULL, rung_ms = NULL
@@ -332,7 +340,7 @@ function prepareBookkeeping(db: Database) {
       'INSERT INTO rungs (queue, delay_ms) VALUES (?, ?) ON CONFLICT DO NOTHING',
     ),
     identity: db.prepare<[name: string], { identity: string | null }>(
-      'SELECT marker FROM queues WHERE name = ?',
+      'SELECT marker AS identity FROM queues WHERE name = ?',
     ),
     recordIdentity: db.prepare<[name: string, identity: string]>(
       'UPDATE queues SET marker = ?2 WHERE name = ?1',

@@ -1,19 +1,25 @@
 import { ByAge } from '../../../insertion-ordered-map.ts'
 import type { RetryQueue } from '../../ledger.ts'
 
-/** More than the publisher has in flight (`publisher.ts`). A forgotten debt costs a second token at most. */
+/**
+ * More than the publisher has in flight (`publisher.ts`). A forgotten debt costs a second job message at
+ * most.
+ */
 const MAX_DEBTS = 20_000
 
-/** A token that was owed to `retryQueue`, and is owed to the job queue (`outbox`) since the job came due. */
+/**
+ * A job message that was owed to `retryQueue`, and is owed to the job queue (`outbox`) since the job came
+ * due.
+ */
 export interface MovedDebt {
   retryQueue: RetryQueue
   outbox: number
 }
 
 /**
- * Moved debts, by the nonce of the old one. The token for the retry queue may still be on its way, and if it
- * is confirmed, that pays the new debt as well: with both tokens in RabbitMQ, two native workers would run
- * the job at once. In memory only, like everything that this process has in flight.
+ * Moved debts, by the nonce of the old one. The job message for the retry queue may still be on its way, and
+ * if it is confirmed, that pays the new debt as well: with both job messages in RabbitMQ, two native workers
+ * would run the job at once. In memory only, like everything that this process has in flight.
  */
 export class MovedDebts {
   readonly #debts = new ByAge<number, MovedDebt>()
@@ -28,7 +34,10 @@ export class MovedDebts {
     return this.#debts.get(before)
   }
 
-  /** The retry queue is lost with the tokens in it: a confirm for it must not pay the new debts any more. */
+  /**
+   * The retry queue is lost with the job messages in it: a confirm for it must not pay the new debts any
+   * more.
+   */
   forgetRetryQueue({ queue, delayMs }: RetryQueue): void {
     for (const [before, { retryQueue }] of this.#debts) {
       if (retryQueue.queue === queue && retryQueue.delayMs === delayMs) this.#debts.delete(before)

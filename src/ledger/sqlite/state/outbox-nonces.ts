@@ -33,8 +33,8 @@ export class OutboxNonces implements CommittedState {
   }
 
   /**
-   * False: an earlier process gave this nonce out. It may have published the token and died before it could
-   * write the confirm.
+   * False: an earlier process gave this nonce out. It may have published the job message and died before it
+   * could write the confirm.
    */
   isOurs(nonce: number): boolean {
     return nonce > this.#first

@@ -62,12 +62,15 @@ export class StateCounter implements CommittedState {
     this.#forgotten.add(queue)
   }
 
-  /** Inside a write: `row` (as it was before) moves on. If a native worker still had its token: one less. */
+  /**
+   * Inside a write: `row` (as it was before) moves on. If a native worker still had its job message: one
+   * less.
+   */
   left(queue: string, row: Pick<JobRow, 'state' | 'holder'>): void {
     if (isWaitingWithNative(row)) this.moved(queue, 'with_native', null)
   }
 
-  /** How many jobs are available, without those whose token a native worker still has. */
+  /** How many jobs are available, without those whose job message a native worker still has. */
   claimable(queue: string): number {
     const counts = this.#kept.get(queue)
     return counts ? counts.available - counts.with_native : 0

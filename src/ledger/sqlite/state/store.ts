@@ -68,8 +68,8 @@ export function openStore(
   }
 }
 
-/** Is this process the one that was to publish the row's token, and has it seen no confirm? */
-export function isTokenOwed(
+/** Is this process the one that was to publish the row's job message, and has it seen no confirm? */
+export function isMessageOwed(
   { nonces, confirming }: Store,
   { outbox }: Pick<JobRow, 'outbox'>,
 ): boolean {

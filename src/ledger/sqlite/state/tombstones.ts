@@ -1,4 +1,4 @@
-import type { CancelledToken } from '../../native.ts'
+import type { CancelledMessage } from '../../native.ts'
 import type { CommittedState } from '../commit/committed-state.ts'
 import { onlyRow } from '../sql/driver.ts'
 import type { CancelledRow } from '../sql/native.ts'
@@ -30,12 +30,15 @@ export class Tombstones implements CommittedState {
     return this.#count + this.#change
   }
 
-  /** True: tokens of this id are dropped that came from `queue`; null: from whatever queue. */
+  /** True: job messages of this id are dropped that came from `queue`; null: from whatever queue. */
   has(id: string, queue: string | null): boolean {
     return this.queueOf(id, queue) !== null
   }
 
-  /** The queue whose workers were told of the cancel; null: no tombstone counts for a token from `queue`. */
+  /**
+   * The queue whose workers were told of the cancel; null: no tombstone counts for a job message from
+   * `queue`.
+   */
   queueOf(id: string, queue: string | null): string | null {
     if (this.count === 0) return null
     const found = this.#statements.tombstone.get(id)
@@ -44,8 +47,8 @@ export class Tombstones implements CommittedState {
   }
 
   /**
-   * Inside a write. `isScoped`: only tokens of `queue` are dropped. False, and nothing is recorded, if the id
-   * has a tombstone of another queue, which must not go for it.
+   * Inside a write. `isScoped`: only job messages of `queue` are dropped. False, and nothing is recorded, if
+   * the id has a tombstone of another queue, which must not go for it.
    */
   record(id: string, queue: string, now: number, isScoped = false): boolean {
     const present = isScoped ? this.queueOf(id, null) : null
@@ -59,7 +62,7 @@ export class Tombstones implements CommittedState {
 
   /**
    * Inside a write: removes the tombstone, as a job of `queue` is stored under the id; null: of any. False:
-   * there was none that counted for its tokens.
+   * there was none that counted for its job messages.
    */
   forget(id: string, queue: string | null = null): boolean {
     if (this.count === 0) return false
@@ -103,7 +106,7 @@ export class Tombstones implements CommittedState {
 /** One queue's share of the list, from rows or from tombstones: the newest `wanted` of them. */
 interface Share {
   queue: string
-  statement: Statements['cancelledTokens']
+  statement: Statements['cancelledMessages']
   /** How many to read. */
   wanted: number
   found: CancelledRow[]
@@ -116,12 +119,12 @@ const GROWTH = 4
  * queues with ten thousand each, so only a fair share of each is read at first, and more only from a queue
  * whose whole share is among the newest.
  */
-export function cancelledTokens(
+export function cancelledMessages(
   store: Store,
   queues: readonly string[],
   limit: number,
-): { cancelled: CancelledToken[]; truncated: boolean } {
-  const { cancelledTokens: ofRows, tombstonesOf } = store.statements
+): { cancelled: CancelledMessage[]; truncated: boolean } {
+  const { cancelledMessages: ofRows, tombstonesOf } = store.statements
   const names = [...new Set(queues)]
   const wanted = Math.ceil((2 * (limit + 1)) / Math.max(names.length, 1))
   const shares = names.flatMap((queue) =>

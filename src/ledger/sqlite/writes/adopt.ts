@@ -2,31 +2,40 @@ import { OjsError } from '../../../errors.ts'
 import { attemptsExhausted } from '../../../job/dead-letter.ts'
 import { allowedAttempts, type NewJob } from '../../../job/job.ts'
 import { recordSkipped } from '../../../job/retry/failure.ts'
-import type { AdoptableToken } from '../../leases.ts'
+import type { AdoptableMessage } from '../../leases.ts'
 import type { Store } from '../state/store.ts'
 import { insertJob } from './insert.ts'
 
 /**
- * Adopts the job of an unknown token: it was published natively, or this ledger has lost it. It is stored as
- * if it had been waiting for exactly this token.
+ * Adopts the job of an unknown job message: it was published natively, or this ledger has lost it. It is
+ * stored as if it had been waiting for exactly this job message.
  */
-export function adoptJob(store: Store, token: AdoptableToken, now: number): NewJob | OjsError {
-  const job = readBody(token)
+export function adoptJob(
+  store: Store,
+  jobMessage: AdoptableMessage,
+  now: number,
+): NewJob | OjsError {
+  const job = readBody(jobMessage)
   if (job instanceof OjsError) return job
-  const { generation, attempt } = token
+  const { generation, attempt } = jobMessage
   // The job was enqueued before the gateway saw it; at most `now`, as the publisher's clock may be ahead.
   const enqueuedAt = Math.min(now, job.enqueuedAt ?? job.createdAt)
   insertJob(store, job, { now, enqueuedAt, generation, attempt: attempt - 1, outbox: null })
-  if (attempt > 1) noteBefore(store, token, allowedAttempts(job), now)
+  if (attempt > 1) noteBefore(store, jobMessage, allowedAttempts(job), now)
   return job
 }
 
 /**
- * Records the error that the token reports of the attempt before it. If it reports none, and its own attempt
- * is beyond the last, records that no attempt is left.
+ * Records the error that the job message reports of the attempt before it. If it reports none, and its own
+ * attempt is beyond the last, records that no attempt is left.
  */
-function noteBefore(store: Store, token: AdoptableToken, allowed: number, now: number): void {
-  const { id, attempt, reportedError } = token
+function noteBefore(
+  store: Store,
+  jobMessage: AdoptableMessage,
+  allowed: number,
+  now: number,
+): void {
+  const { id, attempt, reportedError } = jobMessage
   const reported = reportedError?.() ?? null
   if (reported !== null) {
     const before = { attempt: attempt - 1, error: null, errors: null }
@@ -37,18 +46,18 @@ function noteBefore(store: Store, token: AdoptableToken, allowed: number, now: n
   }
 }
 
-function readBody(token: AdoptableToken): NewJob | OjsError {
+function readBody(jobMessage: AdoptableMessage): NewJob | OjsError {
   try {
-    const job = token.adopt()
-    if (job.id === token.id) return job
+    const job = jobMessage.adopt()
+    if (job.id === jobMessage.id) return job
     return new OjsError(
       'invalid_request',
       'The id in the body differs from the message_id of the message.',
     )
   } catch (error) {
     if (error instanceof OjsError) return error
-    // Any error is about this message alone. Thrown on, it would fail the other tokens of this write, and do
-    // so again at each redelivery.
+    // Any error is about this message alone. Thrown on, it would fail the other job messages of this write,
+    // and do so again at each redelivery.
     return new OjsError('invalid_request', 'The body of the message cannot be read as a job.', {
       cause: error,
     })

@@ -2,7 +2,7 @@ import { isErased } from '../../../job/job.ts'
 import { canBecome } from '../../../job/states.ts'
 import type { Cancelled } from '../../leases.ts'
 import { toJobRow, toStanding } from '../sql/rows.ts'
-import { isTokenOwed, type Store } from '../state/store.ts'
+import { isMessageOwed, type Store } from '../state/store.ts'
 import { ended } from './attempt-counts.ts'
 
 /** Cancels a job, for a client, for its workflow, or for a unique job that replaces it. Inside a write. */
@@ -13,7 +13,7 @@ export function cancelJob(store: Store, id: string, now: number): Cancelled | 's
   const job = toJobRow(statements.cancel.get(id, row.state, now, nonces.next()))
   if (!job) return 'stale'
   ended(store, job, row)
-  return { job, previousState: row.state, isTokenOwed: isTokenOwed(store, row) }
+  return { job, previousState: row.state, isMessageOwed: isMessageOwed(store, row) }
 }
 
 /** See `Ledger.cancelAny`. Inside a write. */

@@ -3,7 +3,7 @@ import { type Arrival, decideArrival, isFromElsewhere } from '../../../job/arriv
 import type { JobRow } from '../../../job/job.ts'
 import { type ReportedError, recordSkipped } from '../../../job/retry/failure.ts'
 import { retryPolicyOf } from '../../../job/retry/retry-policy.ts'
-import type { ClaimResult, ClaimTerms, ClaimToken } from '../../leases.ts'
+import type { ClaimedMessage, ClaimResult, ClaimTerms } from '../../leases.ts'
 import type { Protect } from '../commit/group-commit.ts'
 import { changed, toJobRow } from '../sql/rows.ts'
 import type { Store } from '../state/store.ts'
@@ -12,22 +12,26 @@ import { AVAILABLE, started } from './attempt-counts.ts'
 import { discardJob, expireJob } from './discard.ts'
 import { leaveUnowned, startAttempt } from './start.ts'
 
-/** Decides one token of a FETCH. Runs inside the FETCH's write, so it sees the changes of earlier tokens. */
-export function claimToken(
+/**
+ * Decides one job message of a FETCH. Runs inside the FETCH's write, so it sees the changes of earlier job
+ * messages.
+ */
+export function claimedMessage(
   store: Store,
-  token: ClaimToken,
+  jobMessage: ClaimedMessage,
   terms: ClaimTerms,
   protect: Protect,
 ): ClaimResult {
-  if (token.queue !== undefined && store.pauses.isPaused(token.queue)) return { verdict: 'paused' }
-  const job = claimNext(store, token, terms)
+  if (jobMessage.queue !== undefined && store.pauses.isPaused(jobMessage.queue))
+    return { verdict: 'paused' }
+  const job = claimNext(store, jobMessage, terms)
   if (job) return { verdict: 'claimed', job }
   protect()
-  const row = toJobRow(store.statements.find.get(token.id))
-  if (row === null) return adopt(store, token, terms)
-  return isFromElsewhere(token, row)
+  const row = toJobRow(store.statements.find.get(jobMessage.id))
+  if (row === null) return adopt(store, jobMessage, terms)
+  return isFromElsewhere(jobMessage, row)
     ? { verdict: 'malformed', error: idOfAnother(row) }
-    : applyArrival(store, token, terms, row)
+    : applyArrival(store, jobMessage, terms, row)
 }
 
 function idOfAnother({ id, queue }: JobRow): OjsError {
@@ -35,18 +39,18 @@ function idOfAnother({ id, queue }: JobRow): OjsError {
 }
 
 /** The usual case in one statement: the next attempt of an available job. */
-function claimNext(store: Store, token: ClaimToken, terms: ClaimTerms): JobRow | null {
+function claimNext(store: Store, jobMessage: ClaimedMessage, terms: ClaimTerms): JobRow | null {
   const job = toJobRow(
     store.statements.claimNext.get(
       terms.workerId,
       terms.leaseMs,
       terms.defaultLeaseMs,
       terms.now,
-      token.id,
-      token.generation,
-      token.attempt,
+      jobMessage.id,
+      jobMessage.generation,
+      jobMessage.attempt,
       terms.wall,
-      token.queue ?? null,
+      jobMessage.queue ?? null,
     ),
   )
   if (job) started(store, job, AVAILABLE)
@@ -55,21 +59,25 @@ function claimNext(store: Store, token: ClaimToken, terms: ClaimTerms): JobRow |
 
 function applyArrival(
   store: Store,
-  token: ClaimToken,
+  jobMessage: ClaimedMessage,
   terms: ClaimTerms,
   row: JobRow,
 ): ClaimResult {
-  const { isHeldDelivery } = token
-  const arrival = decideArrival(token, row, { now: terms.now, wall: terms.wall, isHeldDelivery })
+  const { isHeldDelivery } = jobMessage
+  const arrival = decideArrival(jobMessage, row, {
+    now: terms.now,
+    wall: terms.wall,
+    isHeldDelivery,
+  })
   switch (arrival.do) {
     case 'claim': {
-      const job = startAttempt(store, row, arrival, 'gateway', terms, reportedBy(token))
+      const job = startAttempt(store, row, arrival, 'gateway', terms, reportedBy(jobMessage))
       return { verdict: 'claimed', job, ...(arrival.promote && { promoted: true }) }
     }
     case 'exhaust':
-      return exhaust(store, token, terms, row, arrival)
+      return exhaust(store, jobMessage, terms, row, arrival)
     case 'expire':
-      return { verdict: 'expired', job: expireJob(store, row, terms.now, { tokenOut: true }) }
+      return { verdict: 'expired', job: expireJob(store, row, terms.now, { messageOut: true }) }
     case 'hand-over':
       leaveUnowned(store, row)
       return { verdict: 'hand-over', job: row }
@@ -84,38 +92,41 @@ function applyArrival(
   }
 }
 
-/** Stores a job that the ledger does not know, and then decides its token like any other. */
-function adopt(store: Store, token: ClaimToken, terms: ClaimTerms): ClaimResult {
-  if (store.tombstones.has(token.id, token.queue ?? null)) return { verdict: 'tombstoned' }
-  const job = adoptJob(store, token, terms.now)
+/** Stores a job that the ledger does not know, and then decides its job message like any other. */
+function adopt(store: Store, jobMessage: ClaimedMessage, terms: ClaimTerms): ClaimResult {
+  if (store.tombstones.has(jobMessage.id, jobMessage.queue ?? null))
+    return { verdict: 'tombstoned' }
+  const job = adoptJob(store, jobMessage, terms.now)
   if (job instanceof OjsError) return { verdict: 'malformed', error: job }
-  const claimed = claimNext(store, token, terms)
+  const claimed = claimNext(store, jobMessage, terms)
   if (claimed) return { verdict: 'claimed', job: claimed }
-  return applyArrival(store, token, terms, changed(store.statements.find.get(job.id)))
+  return applyArrival(store, jobMessage, terms, changed(store.statements.find.get(job.id)))
 }
 
 /** Discards a job that has no attempt left. The copy in the DLX queue is owed. */
 function exhaust(
   store: Store,
-  token: ClaimToken,
+  jobMessage: ClaimedMessage,
   terms: ClaimTerms,
   row: JobRow,
   arrival: Extract<Arrival, { do: 'exhaust' }>,
 ): ClaimResult {
-  const record = recordSkipped(row, arrival.skipped, reportedBy(token), terms.now)
+  const record = recordSkipped(row, arrival.skipped, reportedBy(jobMessage), terms.now)
   const isDeadLetter = retryPolicyOf(row).onExhaustion !== 'discard'
   // Attempts that no worker reported were made all the same.
   const attempt = Math.max(row.attempt, arrival.skipped.at(-1) ?? 0)
   const ends = { attempt, completedAt: terms.now, deadLetterCopied: false, isDeadLetter }
-  const job = discardJob(store, row, terms.now, { ...record, ...ends, tokenOut: true })
+  const job = discardJob(store, row, terms.now, { ...record, ...ends, messageOut: true })
   return { verdict: 'exhausted', job }
 }
 
-/** The token came more than a minute early: the caller acknowledges it, and the relay publishes another. */
+/**
+ * The job message came more than a minute early: the caller acknowledges it, and the relay publishes another.
+ */
 function rearm(store: Store, row: JobRow): JobRow {
   return changed(store.statements.rearmArrived.get(row.id, store.nonces.next()))
 }
 
-function reportedBy(token: ClaimToken): ReportedError | null {
-  return token.reportedError?.() ?? null
+function reportedBy(jobMessage: ClaimedMessage): ReportedError | null {
+  return jobMessage.reportedError?.() ?? null
 }

@@ -55,8 +55,8 @@ export class Confirms {
   }
 
   /**
-   * Clears the new nonce as well, of a job that came due while its token was on the way into the retry queue:
-   * that token is enough. Not if the retry queue was lost meanwhile.
+   * Clears the new nonce as well, of a job that came due while its job message was on the way into the retry
+   * queue: that job message is enough. Not if the retry queue was lost meanwhile.
    */
   #addMoved(before: number, debt: MovedDebt): void {
     const { moved, statements, confirming } = this.#store
@@ -79,8 +79,8 @@ export class Confirms {
 
   /**
    * Writes lazily, and keeps the nonces in `confirming` until the commit. Without that, rows that cannot be
-   * updated (a full disk) would go on owing tokens that RabbitMQ has, and the relay would publish each of
-   * them twice a minute.
+   * updated (a full disk) would go on owing job messages that RabbitMQ has, and the relay would publish each
+   * of them twice a minute.
    */
   #writeLater(nonces: readonly number[], write: () => void): boolean {
     const forget = () => {

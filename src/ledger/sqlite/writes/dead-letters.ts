@@ -5,7 +5,7 @@ import { isErased, isTerminal, type JobRow } from '../../../job/job.ts'
 import { pageOf } from '../../../job/page.ts'
 import { partOfHeap } from '../../../memory.ts'
 import type { DeadLetterQuery, Revived } from '../../dead-letters.ts'
-import type { DeadOutcome, DeadToken } from '../../native.ts'
+import type { DeadMessage, DeadOutcome } from '../../native.ts'
 import type { CopiedRow } from '../sql/end.ts'
 import { changed, toJobRow } from '../sql/rows.ts'
 import type { Store } from '../state/store.ts'
@@ -18,19 +18,19 @@ interface Times {
   wall: number
 }
 
-/** See `NativeLedger.discardDead`: a dead-lettered token discards its job, if the job waited for it. */
-export function discardDead(store: Store, token: DeadToken, times: Times): DeadOutcome {
-  const row = toJobRow(store.statements.find.get(token.id))
-  if (row === null) return adoptDead(store, token, times)
-  if (isFromElsewhere(token, row)) return { outcome: 'ignored' }
-  if (!mayDie(token, row, times)) {
-    noteCopyOf(store, token, row)
+/** See `NativeLedger.discardDead`: a dead-lettered job message discards its job, if the job waited for it. */
+export function discardDead(store: Store, jobMessage: DeadMessage, times: Times): DeadOutcome {
+  const row = toJobRow(store.statements.find.get(jobMessage.id))
+  if (row === null) return adoptDead(store, jobMessage, times)
+  if (isFromElsewhere(jobMessage, row)) return { outcome: 'ignored' }
+  if (!mayDie(jobMessage, row, times)) {
+    noteCopyOf(store, jobMessage, row)
     return { outcome: 'ignored' }
   }
-  return { outcome: 'discarded', job: discardRow(store, token, row, times.now) }
+  return { outcome: 'discarded', job: discardRow(store, jobMessage, row, times.now) }
 }
 
-function noteCopyOf(store: Store, { generation, attempt }: DeadToken, row: JobRow): void {
+function noteCopyOf(store: Store, { generation, attempt }: DeadMessage, row: JobRow): void {
   if (generation > row.generation) return
   if (generation < row.generation) store.stale.add(row.queue)
   else if (isTerminal(row.state)) noteCopyOfEnded(store, row)
@@ -40,50 +40,51 @@ function noteCopyOf(store: Store, { generation, attempt }: DeadToken, row: JobRo
 /**
  * A native worker has nacked the delivery of a job that had ended. If the job was discarded, this may be the
  * copy that is owed. A listed dead letter that expired was owed none, and has one now. The copy of any other
- * job is stale. In each case the token is back.
+ * job is stale. In each case the job message is back.
  */
 function noteCopyOfEnded(store: Store, row: JobRow): void {
   const isOwed = row.state === 'discarded' && !row.deadLetterCopied
   if (isOwed) recordCopy(store, row.id, row.generation)
   else if (!row.isDeadLetter) store.stale.add(row.queue)
-  store.statements.tokenReturned.run(row.id, row.generation, null)
+  store.statements.messageReturned.run(row.id, row.generation, null)
 }
 
 /**
  * RabbitMQ requeued the delivery, because its consumer's connection was lost, and the queue's limits removed
- * it then. The lease, or the retry that the ledger holds, goes on without a token. With a native holder any
- * attempt number is taken for that of the lease: a native worker's token may have an earlier one.
+ * it then. The lease, or the retry that the ledger holds, goes on without a job message. With a native holder
+ * any attempt number is taken for that of the lease: a native worker's job message may have an earlier one.
  */
 function noteCopyOfRunning(store: Store, row: JobRow, attempt: number): void {
   // When the job has ended, nobody needs this copy, unless the job is a dead letter: let a sweep decide.
   store.stale.add(row.queue)
   if (attempt !== row.attempt && row.holder !== 'native') return
   store.statements.handOverAny.run(row.id, row.generation, row.attempt)
-  store.statements.tokenReturned.run(row.id, row.generation, null)
+  store.statements.messageReturned.run(row.id, row.generation, null)
 }
 
-function adoptDead(store: Store, token: DeadToken, { now }: Times): DeadOutcome {
-  // Cancelled before it came: there is no job to discard, and its token is out of the queue already.
-  if (store.tombstones.has(token.id, token.queue ?? null)) return { outcome: 'ignored' }
-  const adopted = adoptJob(store, token, now)
+function adoptDead(store: Store, jobMessage: DeadMessage, { now }: Times): DeadOutcome {
+  // Cancelled before it came: there is no job to discard, and its job message is out of the queue already.
+  if (store.tombstones.has(jobMessage.id, jobMessage.queue ?? null)) return { outcome: 'ignored' }
+  const adopted = adoptJob(store, jobMessage, now)
   if (adopted instanceof OjsError) return { outcome: 'malformed', error: adopted }
   const row = changed(store.statements.find.get(adopted.id))
-  return { outcome: 'discarded', job: discardRow(store, token, row, now) }
+  return { outcome: 'discarded', job: discardRow(store, jobMessage, row, now) }
 }
 
-function discardRow(store: Store, token: DeadToken, row: JobRow, now: number): JobRow {
-  const { error, errors, isDeadLetter, isCounted = false } = token.describe(row)
+function discardRow(store: Store, jobMessage: DeadMessage, row: JobRow, now: number): JobRow {
+  const { error, errors, isDeadLetter, isCounted = false } = jobMessage.describe(row)
   const job = discardJob(store, row, now, {
     error,
     errors,
     isDeadLetter,
-    // The token of a native worker keeps its number through later attempts, so it may be behind the row.
-    attempt: token.isExpired ? row.attempt : Math.max(token.attempt, row.attempt),
-    completedAt: token.isExpired ? null : now,
+    // The job message of a native worker keeps its number through later attempts, so it may be behind the
+    // row.
+    attempt: jobMessage.isExpired ? row.attempt : Math.max(jobMessage.attempt, row.attempt),
+    completedAt: jobMessage.isExpired ? null : now,
     deadLetterCopied: true,
-    tokenOut: false,
+    messageOut: false,
   })
-  if (!token.isExpired && !isCounted) store.traffic.failed(job.queue, now)
+  if (!jobMessage.isExpired && !isCounted) store.traffic.failed(job.queue, now)
   if (!isDeadLetter) store.stale.add(job.queue)
   return job
 }
@@ -115,7 +116,7 @@ export function revive(store: Store, id: string, generation: number, now: number
   return job
 }
 
-/** Erases a dead letter. The row stays for a while, so that late tokens are recognized and dropped. */
+/** Erases a dead letter. The row stays for a while, so that late job messages are recognized and dropped. */
 export function deleteDeadLetter(store: Store, id: string, now: number): boolean {
   const row = toJobRow(store.statements.find.get(id))
   if (!row || store.statements.deleteDeadLetter.run(id, now).changes !== 1) return false

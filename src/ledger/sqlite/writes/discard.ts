@@ -8,7 +8,13 @@ import { ended } from './attempt-counts.ts'
 /** The columns that the discard sets. `completedAt` null: the job expired before it ran. */
 type Discard = Pick<
   JobRow,
-  'error' | 'errors' | 'attempt' | 'completedAt' | 'deadLetterCopied' | 'isDeadLetter' | 'tokenOut'
+  | 'error'
+  | 'errors'
+  | 'attempt'
+  | 'completedAt'
+  | 'deadLetterCopied'
+  | 'isDeadLetter'
+  | 'messageOut'
 >
 
 /** Discards a job that runs no further attempt. In the write that read `row`. */
@@ -26,7 +32,7 @@ export function discardJob(store: Store, row: JobRow, now: number, change: Disca
       change.errors,
       change.isDeadLetter ? 1 : 0,
       change.attempt,
-      change.tokenOut ? 1 : 0,
+      change.messageOut ? 1 : 0,
     ),
   )
   ended(store, job, row)
@@ -38,10 +44,10 @@ export function expireJob(
   store: Store,
   row: JobRow,
   now: number,
-  { tokenOut }: Pick<JobRow, 'tokenOut'>,
+  { messageOut }: Pick<JobRow, 'messageOut'>,
 ): JobRow {
   const { errors, attempt } = row
   const isDeadLetter = isListedWhenExpired(retryPolicyOf(row))
-  const ends = { completedAt: null, deadLetterCopied: true, isDeadLetter, tokenOut }
+  const ends = { completedAt: null, deadLetterCopied: true, isDeadLetter, messageOut }
   return discardJob(store, row, now, { error: EXPIRED, errors, attempt, ...ends })
 }

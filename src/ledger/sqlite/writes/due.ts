@@ -8,7 +8,7 @@ import { MAX_TURN_MS } from '../commit/group-commit.ts'
 import { onlyRow } from '../sql/driver.ts'
 import { changed, toJobRow } from '../sql/rows.ts'
 import type { DueRow } from '../sql/statements.ts'
-import { isTokenOwed, type Store } from '../state/store.ts'
+import { isMessageOwed, type Store } from '../state/store.ts'
 import { expireJob } from './discard.ts'
 
 /**
@@ -33,14 +33,16 @@ export function promoteDue(store: Store, now: number, wall: number, limit: numbe
   })
 }
 
-/** The nonce of a row that still owes its token. Null also if its confirm is known and not yet written. */
+/**
+ * The nonce of a row that still owes its job message. Null also if its confirm is known and not yet written.
+ */
 function unconfirmed({ confirming }: Store, { outbox }: DueRow): number | null {
   return outbox !== null && confirming.has(outbox) ? null : outbox
 }
 
 /**
- * Gives nonces to schedules whose token RabbitMQ's delay plugin is to hold from now on (`IN_EXCHANGE`). As
- * with tokens in retry queues, no further token is owed when the job is due.
+ * Gives nonces to schedules whose job message RabbitMQ's delay plugin is to hold from now on (`IN_EXCHANGE`).
+ * As with job messages in retry queues, no further job message is owed when the job is due.
  */
 export async function sendAhead(
   access: Access,
@@ -59,8 +61,8 @@ export async function sendAhead(
 }
 
 /**
- * Discards rows whose `expires_at` has passed; their tokens are dropped on arrival. Stops early if it takes
- * long: each row may be the workflow step for which a thousand others wait.
+ * Discards rows whose `expires_at` has passed; their job messages are dropped on arrival. Stops early if it
+ * takes long: each row may be the workflow step for which a thousand others wait.
  */
 export async function expireDue(
   access: Access,
@@ -115,10 +117,10 @@ async function expireEach(
 }
 
 function expireOne(store: Store, row: JobRow, { now }: ExpireTerms): Expired {
-  // A job that the ledger held until its time has no token out.
+  // A job that the ledger held until its time has no job message out.
   const isHeld = row.state !== 'available' && row.retryQueueMs === null && row.outbox === null
-  const job = expireJob(store, row, now, { tokenOut: row.tokenOut && !isHeld })
-  return { job, isTokenOwed: isTokenOwed(store, row) }
+  const job = expireJob(store, row, now, { messageOut: row.messageOut && !isHeld })
+  return { job, isMessageOwed: isMessageOwed(store, row) }
 }
 
 /** The earliest due times; null: none. */

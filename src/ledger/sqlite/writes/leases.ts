@@ -22,9 +22,9 @@ export function releaseLease(
   id: string,
   fence: ReleaseFence,
 ): JobRow | 'stale' {
-  const { generation, attempt, workerId = null, tokenAttempt } = fence
-  const token = [nonces.next(), tokenAttempt] as const
-  const job = toJobRow(statements.release.get(id, generation, attempt, workerId, ...token))
+  const { generation, attempt, workerId = null, messageAttempt } = fence
+  const jobMessage = [nonces.next(), messageAttempt] as const
+  const job = toJobRow(statements.release.get(id, generation, attempt, workerId, ...jobMessage))
   if (job) counter.moved(job.queue, 'active', 'available')
   return job ?? 'stale'
 }
@@ -71,9 +71,9 @@ function runFailure(
   const fenced: Fenced = [id, generation, attempt, workerId, overdueAt, error, errors]
   switch (change.to) {
     case 'retryable': {
-      const { dueAt, delayMs, retryQueueMs, isTokenBack } = change
+      const { dueAt, delayMs, retryQueueMs, isMessageBack } = change
       const outbox = retryQueueMs === null ? null : nonces.next()
-      const isBack = isTokenBack ? 1 : 0
+      const isBack = isMessageBack ? 1 : 0
       return statements.failToRetry.get(...fenced, outbox, dueAt, delayMs, retryQueueMs, isBack)
     }
     case 'available':

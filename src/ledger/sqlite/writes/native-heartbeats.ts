@@ -19,7 +19,7 @@ export function beatJob(store: Store, id: string, beat: NativeBeat): BeatResult 
       const promote = row.state !== 'available'
       const next = { attempt: row.attempt + 1, skipped: [], promote }
       const job = startAttempt(store, row, next, 'native', beat)
-      if (!isTokenItsOwn(store, row)) leaveUnowned(store, job)
+      if (!isJobMessageItsOwn(store, row)) leaveUnowned(store, job)
       return { outcome: 'started', job, promoted: promote }
     }
     case 'resume': {
@@ -43,12 +43,12 @@ function beatUnknown({ tombstones }: Store, id: string, ofQueue: string | null):
 }
 
 /**
- * Does the worker that runs this waiting job have the token that counts, so that RabbitMQ redelivers it if
- * the worker dies? Not if that token is still owed (or will be, when the job is due): then the worker runs an
- * earlier attempt, whose lease had run out. But a job that has not been attempted yet has no earlier attempt:
- * then the worker has the token, and only its confirm has not arrived yet.
+ * Does the worker that runs this waiting job have the job message that counts, so that RabbitMQ redelivers it
+ * if the worker dies? Not if that job message is still owed (or will be, when the job is due): then the
+ * worker runs an earlier attempt, whose lease had run out. But a job that has not been attempted yet has no
+ * earlier attempt: then the worker has the job message, and only its confirm has not arrived yet.
  */
-function isTokenItsOwn({ confirming }: Store, row: JobRow): boolean {
+function isJobMessageItsOwn({ confirming }: Store, row: JobRow): boolean {
   const { outbox, attempt, generation } = row
   if (!isHeldByLedger(row) && (outbox === null || confirming.has(outbox))) return true
   return attempt === 0 && generation === 0 && !isOwedAgain(row)

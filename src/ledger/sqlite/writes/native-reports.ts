@@ -127,7 +127,7 @@ function begin(
  * Reads the row without its long texts, which are read later and only if something changes: a report may
  * name a thousand jobs. An unknown id (a job that was published natively) is adopted if the report brought
  * the job along. If it were not, and the worker leaves the retry to the gateway, the job would be lost as
- * soon as the worker acknowledges its token.
+ * soon as the worker acknowledges its job message.
  */
 function standingOf(store: Store, event: ReportedEvent, { now }: ReportTerms): JobStanding | null {
   const { standing } = store.statements
@@ -163,21 +163,21 @@ function applyEnd(
   return decision.do === 'amend' ? amend(store, event, said, terms, row()) : unapplied(decision)
 }
 
-/** The same as the expiry of a waiting job, except that its token is back. */
+/** The same as the expiry of a waiting job, except that its job message is back. */
 function applyExpired(store: Store, event: ReportedEvent, terms: ReportTerms): ReportResult {
   const standing = standingOf(store, event, terms)
   if (isOfAnother(event, standing)) return OF_ANOTHER
   const decision = decideReport(event, standing, terms.now)
   if (standing === null || decision.do !== 'expire') return noteDropped(store, event)
   const row = changed(store.statements.find.get(event.id))
-  return { outcome: 'expired', job: expireJob(store, row, terms.now, { tokenOut: false }) }
+  return { outcome: 'expired', job: expireJob(store, row, terms.now, { messageOut: false }) }
 }
 
-/** The worker puts its token back into the queue: the next execution is the same attempt again. */
+/** The worker puts its job message back into the queue: the next execution is the same attempt again. */
 function applyRelease(
   store: Store,
   event: ReportedEvent,
-  { tokenAttempt }: Extract<Said, { event: 'released' }>,
+  { messageAttempt }: Extract<Said, { event: 'released' }>,
   terms: ReportTerms,
 ): ReportResult {
   const { statements, counter, nonces } = store
@@ -186,13 +186,15 @@ function applyRelease(
   if (row === null || decideReport(event, row, terms.now).do !== 'release') return IGNORED
   const { id, generation, attempt } = row
   const fence = [id, generation, attempt, event.workerId] as const
-  const job = changed(statements.nativeRelease.get(...fence, nonces.next(), tokenAttempt))
+  const job = changed(statements.nativeRelease.get(...fence, nonces.next(), messageAttempt))
   counter.moved(job.queue, 'active', 'available')
   if (job.holder === 'native') counter.moved(job.queue, null, 'with_native')
   return { outcome: 'released', job }
 }
 
-/** The worker has dropped the token: an ended row may be pruned, and a running job goes on without it. */
+/**
+ * The worker has dropped the job message: an ended row may be pruned, and a running job goes on without it.
+ */
 function noteDropped(store: Store, event: ReportedEvent): ReportResult {
   const { id, generation, attempt } = event
   const row = toStanding(store.statements.standing.get(id))
@@ -202,11 +204,12 @@ function noteDropped(store: Store, event: ReportedEvent): ReportResult {
   return noteAcknowledged(store, row, attempt) ? { outcome: 'amended' } : IGNORED
 }
 
-/** Notes that the worker acknowledges the token. False: `tokenOut` was not cleared by this. */
+/** Notes that the worker acknowledges the job message. False: `messageOut` was not cleared by this. */
 function noteAcknowledged(store: Store, { id, generation }: JobStanding, attempt: number): boolean {
   const { statements, nonces } = store
-  const isBack = statements.tokenReturned.run(id, generation, attempt).changes === 1
-  // The copy was to be made by a nack when this token came back to the gateway. Now it must be published.
+  const isBack = statements.messageReturned.run(id, generation, attempt).changes === 1
+  // The copy was to be made by a nack when this job message came back to the gateway. Now it must be
+  // published.
   if (isBack) statements.oweCopy.run(id, generation, nonces.next())
   return isBack
 }
@@ -217,14 +220,14 @@ function noteSettled(store: Store, event: ReportedEvent, said: Ended, row: JobSt
   const isOfRow = (generation ?? row.generation) === row.generation && attempt >= row.attempt
   const outcome = said.event === 'failed' ? said.outcome : null
   const isInRetryQueue = outcome?.decision === 'retry' && outcome.rung_ms != null
-  if (!row.tokenOut || !isOfRow || isInRetryQueue) return
+  if (!row.messageOut || !isOfRow || isInRetryQueue) return
   if (!isTerminal(row.state)) leaveToLedger(store, event, row)
   else if (outcome?.decision !== 'discard') noteAcknowledged(store, row, attempt)
   // The worker nacks its delivery, which makes the copy.
-  else store.statements.tokenReturned.run(row.id, row.generation, attempt)
+  else store.statements.messageReturned.run(row.id, row.generation, attempt)
 }
 
-/** The lease goes on without its token: the worker that reports this attempt settles the delivery. */
+/** The lease goes on without its job message: the worker that reports this attempt settles the delivery. */
 function leaveToLedger(store: Store, { attempt }: ReportedEvent, row: JobStanding): void {
   if (attempt === row.attempt) store.statements.handOver.run(row.id, row.generation, attempt)
 }
@@ -295,10 +298,10 @@ function fail(
   if (!isCounted) store.traffic.failed(queue, now)
   if (plan.to === 'retryable') {
     const { dueAt, delayMs, retryQueueMs } = plan
-    // If this retry queue is lost one day, it must be known, or the token that the worker put there is lost
-    // too.
+    // If this retry queue is lost one day, it must be known, or the job message that the worker put there is
+    // lost too.
     if (retryQueueMs !== null) recordRetryQueue(store, queue, retryQueueMs)
-    // Nothing is owed: the token is in the retry queue, or the ledger holds the job until it is due.
+    // Nothing is owed: the job message is in the retry queue, or the ledger holds the job until it is due.
     const job = changed(statements.failToRetry.get(...fence, null, dueAt, delayMs, retryQueueMs, 1))
     store.counter.moved(queue, 'active', 'retryable')
     return { job, isCounted }
@@ -306,9 +309,9 @@ function fail(
   const job = changed(runDiscard(store, fence, now, plan))
   ended(store, job, ACTIVE)
   // The worker nacks its delivery. A delivery that the gateway holds is settled by the gateway.
-  if (job.tokenOut && row.holder !== 'gateway') {
-    statements.tokenReturned.run(id, generation, null)
-    job.tokenOut = false
+  if (job.messageOut && row.holder !== 'gateway') {
+    statements.messageReturned.run(id, generation, null)
+    job.messageOut = false
   }
   return { job, isCounted }
 }

@@ -72,7 +72,7 @@ export function insertMany(
       return admitted
     })
     const own = new Set(jobs.map(({ id }) => id))
-    for (const admitted of stored) forgetTokens(store, own, cancelledBy(admitted))
+    for (const admitted of stored) forgetJobMessages(store, own, cancelledBy(admitted))
     if (request) remember(store, request, jobs, stored, now)
     return { outcome: 'inserted', stored }
   })
@@ -91,13 +91,13 @@ function cancelledBy(admitted: Admitted): Cancelled[] {
   return (admitted.outcome === 'inserted' && admitted.replacing?.cancelled) || []
 }
 
-/** Clears `tokenOut` of jobs that a later job of the same batch replaced: they never had a token. */
-function forgetTokens(store: Store, own: ReadonlySet<string>, cancelled: Cancelled[]): void {
+/** Clears `messageOut` of jobs that a later job of the same batch replaced: they never had a job message. */
+function forgetJobMessages(store: Store, own: ReadonlySet<string>, cancelled: Cancelled[]): void {
   for (const [i, replaced] of cancelled.entries()) {
     const { id, generation } = replaced.job
     if (!own.has(id)) continue
-    store.statements.tokenReturned.run(id, generation, null)
-    cancelled[i] = { ...replaced, job: { ...replaced.job, tokenOut: false } } satisfies Cancelled
+    store.statements.messageReturned.run(id, generation, null)
+    cancelled[i] = { ...replaced, job: { ...replaced.job, messageOut: false } } satisfies Cancelled
   }
 }
 

@@ -5,12 +5,12 @@ import type { WaitingRow } from '../sql/statements.ts'
 import type { Store } from '../state/store.ts'
 
 export const REARM_PAGE = 1000
-/** How many rows a page looks at: a queue may have any number of rows whose token was elsewhere. */
+/** How many rows a page looks at: a queue may have any number of rows whose job message was elsewhere. */
 const MAX_LOOKED_AT = 10_000
 
 /**
  * How far a broker's clock may be ahead of ours. A retry that is due within this time may have left its retry
- * queue. The token of a later retry is still there, and a native worker would run a second one as well.
+ * queue. The job message of a later retry is still there, and a native worker would run a second one as well.
  */
 const DRIFT_MS = 60_000
 
@@ -44,7 +44,7 @@ export async function inPages(
 /**
  * Does one page of a lost queue: each `available` row gets a new outbox nonce, in order of arrival, so that
  * the relay publishes in that order. A retry that is due or soon will be is held by the ledger from now on,
- * because its token may have left its retry queue just before the loss.
+ * because its job message may have left its retry queue just before the loss.
  */
 function rearmPage(
   store: Store,
@@ -55,21 +55,21 @@ function rearmPage(
   const { rearmable, handOverQueue, handOverRow } = store.statements
   const span = spanOf(store, queue, cursor)
   // The deliveries behind these leases went with the queue, those of native workers too. With holder
-  // `ledger`, the end or the release of a lease makes the job owe a new token. `handOverRow` does the same
-  // for leases that begin between two pages.
+  // `ledger`, the end or the release of a lease makes the job owe a new job message. `handOverRow` does the
+  // same for leases that begin between two pages.
   if (cursor === null) handOverQueue.run(queue, span.upTo)
   const rows = rearmable.all(queue, span.after, span.to, REARM_PAGE, now + DRIFT_MS)
   for (const row of rows) {
     if (row.state === 'active') handOverRow.run(row.seq)
-    else rearmRow(store, row, { isOwed: row.state === 'available', isTokenGone: true })
+    else rearmRow(store, row, { isOwed: row.state === 'available', isMessageGone: true })
   }
   const owed = rows.filter((row) => row.state === 'available')
   return { rearmed: owed.length, next: nextOf(rows, span) }
 }
 
 /**
- * Does one page of the lost queue's ended rows: they stop waiting for a token that cannot come back. The last
- * page also forgets the queue's identity, and that it was lost.
+ * Does one page of the lost queue's ended rows: they stop waiting for a job message that cannot come back.
+ * The last page also forgets the queue's identity, and that it was lost.
  */
 function forgetQueuePage(
   store: Store,
@@ -85,7 +85,7 @@ function forgetQueuePage(
   return { rearmed: 0, next: null }
 }
 
-/** See `Ledger.rearm`. Returns how many jobs get a new token. */
+/** See `Ledger.rearm`. Returns how many jobs get a new job message. */
 export async function rearmQueue(
   access: Access,
   store: Store,
@@ -109,7 +109,7 @@ export async function rearmRetryQueue(
   return rearmed
 }
 
-/** Does one page of the rows whose token was in the lost retry queue, or is owed to it. */
+/** Does one page of the rows whose job message was in the lost retry queue, or is owed to it. */
 function rearmRetryQueuePage(
   store: Store,
   retryQueue: RetryQueue,
@@ -125,15 +125,15 @@ function rearmRetryQueuePage(
     REARM_PAGE,
     retryQueue.delayMs,
   )
-  // `isTokenGone` false: a token of these rows that a native worker has had left the retry queue before the
-  // loss. RabbitMQ still has that delivery, in the job queue.
-  for (const row of rows) rearmRow(store, row, { isOwed: true, isTokenGone: false })
+  // `isMessageGone` false: a job message of these rows that a native worker has had left the retry queue
+  // before the loss. RabbitMQ still has that delivery, in the job queue.
+  for (const row of rows) rearmRow(store, row, { isOwed: true, isMessageGone: false })
   return { rearmed: rows.length, next: nextOf(rows, span) }
 }
 
 /**
- * Does one page of the lost retry queue's ended rows: their tokens cannot come out any more. A token that was
- * due may have come out before; it counts as being in the job queue.
+ * Does one page of the lost retry queue's ended rows: their job messages cannot come out any more. A job
+ * message that was due may have come out before; it counts as being in the job queue.
  */
 function forgetRetryQueuePage(
   store: Store,
@@ -174,8 +174,8 @@ function beginning(store: Store): RearmCursor {
 export function rearmRow(
   store: Store,
   row: WaitingRow,
-  { isOwed, isTokenGone }: { isOwed: boolean; isTokenGone: boolean },
+  { isOwed, isMessageGone }: { isOwed: boolean; isMessageGone: boolean },
 ): void {
-  store.statements.rearm.run(row.seq, isOwed ? store.nonces.next() : null, isTokenGone ? 1 : 0)
+  store.statements.rearm.run(row.seq, isOwed ? store.nonces.next() : null, isMessageGone ? 1 : 0)
   store.counter.left(row.queue, row)
 }

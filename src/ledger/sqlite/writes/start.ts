@@ -9,8 +9,9 @@ import { started } from './attempt-counts.ts'
 type Lease = Pick<ClaimTerms, 'now' | 'workerId' | 'leaseMs' | 'defaultLeaseMs'>
 
 /**
- * Starts an attempt of `row`: a token came for it, or a native worker's report or heartbeat says or implies
- * that it runs. In the write that read `row`. `reported`: what the token says about the last skipped attempt.
+ * Starts an attempt of `row`: a job message came for it, or a native worker's report or heartbeat says or
+ * implies that it runs. In the write that read `row`. `reported`: what the job message says about the last
+ * skipped attempt.
  */
 export function startAttempt(
   store: Store,
@@ -43,15 +44,19 @@ export function startAttempt(
 }
 
 /**
- * True if this waiting job's last attempt was given back without its token, or lost the token with its queue,
- * and the next token is not confirmed yet. A native worker that starts the job now runs that last attempt,
- * and may do so long after it ended: no worker can have the token that is owed, or will be owed at `dueAt`.
+ * True if this waiting job's last attempt was given back without its job message, or lost the job message
+ * with its queue, and the next job message is not confirmed yet. A native worker that starts the job now runs
+ * that last attempt, and may do so long after it ended: no worker can have the job message that is owed, or
+ * will be owed at `dueAt`.
  */
 export function isOwedAgain(row: JobRow): boolean {
   return row.workerId !== null && (row.outbox !== null || isHeldByLedger(row))
 }
 
-/** Sets the holder to `ledger`, because no token is behind this lease: its end or expiry will publish one. */
+/**
+ * Sets the holder to `ledger`, because no job message is behind this lease: its end or expiry will publish
+ * one.
+ */
 export function leaveUnowned(
   { statements }: Store,
   job: Pick<JobRow, 'id' | 'generation' | 'attempt' | 'holder'>,

@@ -29,7 +29,7 @@ export class SqliteTokenless implements TokenlessJobs {
   rearm(queue: string, span: EnqueuedSpan): Promise<number> {
     return inPages(this.#access, (cursor) => {
       const { rows, next } = this.#page(queue, span, cursor)
-      for (const row of rows) rearmRow(this.#store, row, { isOwed: true, isTokenGone: true })
+      for (const row of rows) rearmRow(this.#store, row, { isOwed: true, isMessageGone: true })
       return { rearmed: rows.length, next }
     })
   }
