@@ -3,7 +3,7 @@ import { jsonOrNull, membersOf } from './job/values/json-value.ts'
 
 /**
  * The four answers in which OJS's public test suite contradicts the seeds, so that no single answer satisfies
- * both (`OJS_DIALECT`; T1–T4 of conformance.md §3.1), and the hook that its cases for workers need. It is for
+ * both (`OJS_DIALECT`; ojs-choices T1–T4), and the hook that its cases for workers need. It is for
  * that suite only: no client needs it. All differences are in this file: other code calls its functions and
  * never compares dialects.
  */

@@ -36,7 +36,7 @@ export interface OjsErrorOptions {
   /** Overrides the code's usual HTTP status, e.g. 409 for a state conflict (seed 001 §9.4). */
   status?: number
   details?: Record<string, unknown>
-  /** `error.type`, an addition that the public suite reads (conformance.md S11). */
+  /** `error.type`, an addition that the public suite reads (ojs-choices S11). */
   type?: string | undefined
   /** Sent as `Retry-After`. Default: 1 for every 429 and 503 (seed 001 §18.2), else none. */
   retryAfterSeconds?: number | undefined
@@ -159,7 +159,7 @@ const DOCS_URL = 'https://openjobspec.org/schemas/v1/error.schema.json'
 
 /**
  * The error body of seed 001 §16.1. `type`, `hint` and `docs_url` are additions that the public
- * suite reads (conformance.md S10, S11).
+ * suite reads (ojs-choices S10, S11).
  */
 export function errorBody(error: OjsError, requestId: string): string {
   return JSON.stringify({

@@ -305,26 +305,40 @@ describe('the folders of the sources', () => {
 
 describe('README', () => {
   const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
-  const table = readme.slice(readme.indexOf('## Where is it'))
 
-  it('answers at least ten questions of "Where is it" with files that exist', () => {
-    const rows =
-      table
-        .split('\n## ')[0]
-        ?.split('\n')
-        .filter((line) => line.startsWith('| ')) ?? []
-    const answers = rows
-      .slice(1)
-      .map((row) => [...row.matchAll(/`([\w./-]+)`/g)].map(([, path = '']) => path))
-    expect(answers.length).toBeGreaterThanOrEqual(10)
-    for (const paths of answers) {
-      expect(paths.length).toBeGreaterThan(0)
-      for (const path of paths) expect(existsSync(join(ROOT, path)), path).toBe(true)
-    }
+  it('is short: the rest is in docs/', () => {
+    expect(readme.split('\n').length).toBeLessThanOrEqual(220)
+    expect(Buffer.byteLength(readme)).toBeLessThanOrEqual(12_000)
   })
+})
 
-  it('lists every configuration variable', async () => {
-    const { VARIABLES } = await import('../src/config.ts')
-    for (const name of Object.keys(VARIABLES)) expect(readme).toContain(`\`${name}\``)
+it('docs/reference/configuration.md lists every variable', async () => {
+  const page = readFileSync(join(ROOT, 'docs/reference/configuration.md'), 'utf8')
+  const { VARIABLES } = await import('../src/config.ts')
+  for (const name of Object.keys(VARIABLES)) expect(page).toContain(`\`${name}\``)
+})
+
+describe('the README of each folder of src/', () => {
+  const folders = ['.', ...new Set(sources.map(({ file }) => dirname(file)))].filter(
+    (folder) => !folder.endsWith('/ojs'),
+  )
+
+  it.each(folders)('%s: at most 15 lines, with files that exist and what they export', (folder) => {
+    const path = join(SRC, folder, 'README.md')
+    expect(existsSync(path), path).toBe(true)
+    const text = readFileSync(path, 'utf8')
+    expect(text.trimEnd().split('\n').length).toBeLessThanOrEqual(15)
+    // `file.ts`: `symbol`, `symbol`
+    for (const [, file = '', symbols = ''] of text.matchAll(
+      /`([\w./-]+\.ts)`(?:: ((?:`\w+`(?:, )?)+))?/g,
+    )) {
+      const places = [join(SRC, folder), SRC, ROOT].map((place) => join(place, file))
+      const target = places.find((place) => existsSync(place)) ?? ''
+      expect(target, `${folder}/${file}`).not.toBe('')
+      const source = readFileSync(target, 'utf8')
+      for (const [, symbol = ''] of symbols.matchAll(/`(\w+)`/g)) {
+        expect(source, `${symbol} in ${folder}/${file}`).toMatch(new RegExp(`\\b${symbol}\\b`))
+      }
+    }
   })
 })

@@ -1,5 +1,5 @@
 // A native worker in Go: takes jobs, reports their start and outcome, acknowledges; claims redelivered jobs,
-// and sends heartbeats. See docs/control-protocol.md. The gateway does the rest: retries, delays and dead letters.
+// and sends heartbeats. See docs/reference/control-protocol.md. The gateway does the rest: retries, delays and dead letters.
 //
 //	AMQP_URL=amqp://guest:guest@127.0.0.1:5672/%2Fojs OJS_QUEUE=email go run worker.go
 package main

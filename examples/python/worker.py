@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A native worker in Python, written from docs/control-protocol.md: reports, heartbeats, cancel.
+"""A native worker in Python, written from docs/reference/control-protocol.md: reports, heartbeats, cancel.
 
     AMQP_URL=amqp://guest:guest@127.0.0.1:5672/%2Fojs OJS_QUEUE=email python3 worker.py
 

@@ -2,7 +2,7 @@
  * The policy for long classic queues. RabbitMQ before 3.12 keeps the messages of a classic queue in memory as
  * long as it can: a queue of 300,000 jobs stops again and again, for up to 0.4 s, and a node with little
  * memory blocks its publishers while such a queue fills. From 3.12 on, all classic queues behave as with this
- * policy, and quorum queues always did (docs/operations.md, "Long classic queues").
+ * policy, and quorum queues always did (docs/operate/operations.md, "Long classic queues").
  */
 const NAME = 'ojs-lazy'
 /** With any `OJS_PREFIX` before it. */

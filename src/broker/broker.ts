@@ -67,7 +67,7 @@ export interface Broker {
   /**
    * Declares the retry queue `ojs.queue.retry.{queue}.{delayMs}` where that is allowed; single flight per
    * retry queue. `unusable`: the retry queue exists with arguments that are not ours (a classic retry queue
-   * loses messages at a broker crash, architecture §3), it was declared a moment ago (docs/faults.md),
+   * loses messages at a broker crash, architecture §3), it was declared a moment ago (docs/operate/faults.md),
    * `OJS_MAX_RUNGS` is reached, the strategy forbids the declaration, or the broker cannot be asked. The
    * ledger then holds the job.
    */

@@ -61,7 +61,7 @@ export class Complaints {
     if (suppressed === undefined) return
     this.#deps.logger.warn(
       { queue, type, ...fields, requestId, ...suppressed },
-      'control message about jobs that it may not concern (OJS_CONTROL_SCOPE, docs/control-protocol.md)',
+      'control message about jobs that it may not concern (OJS_CONTROL_SCOPE, docs/reference/control-protocol.md)',
     )
   }
 

@@ -80,7 +80,7 @@ export function infoDocument(row: JobRow): string {
   return `{"job":${jobDocument(row)},"state":"${row.state}"}`
 }
 
-/** `retry_delay_ms` stays after the wait, so that the next FETCH shows it (conformance.md S6). */
+/** `retry_delay_ms` stays after the wait, so that the next FETCH shows it (ojs-choices S6). */
 function retrying(row: JobRow): string {
   let text = ''
   if (row.state === 'retryable' && row.dueAt !== null) {

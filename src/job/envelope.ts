@@ -134,7 +134,7 @@ export function describeJob(request: PushRequest, context: EnvelopeContext): Des
 
 /**
  * Merges `options` over the top level; an explicit null counts as absent. Different names of the same option
- * count as one: the level of `options` wins, whichever name it uses (ojs-digest §2.1, C-2). If one level has
+ * count as one: the level of `options` wins, whichever name it uses (OJS core, ojs-choices C-2). If one level has
  * two of the names, both are returned and the caller chooses, as it does without `options`. Leaves out
  * `meta`: see `metaOf`.
  */
@@ -213,7 +213,7 @@ function retryField({ options, retry }: PushRequest): string {
 }
 
 /**
- * The state in which a job begins (ojs-digest §1.2). A native job message is deliverable already, even if it
+ * The state in which a job begins (OJS core). A native job message is deliverable already, even if it
  * names a future time, unless it came by the delayed exchange. A time that has passed counts as none.
  */
 function startOf(
@@ -299,7 +299,7 @@ function priorityOf(priority: PushOptions['priority']): number {
 
 /**
  * Adds the trace context to `meta`, since workers over HTTP see no message headers. Keeps a `traceparent`
- * that the producer wrote into `meta` itself (ojs-digest §15.2).
+ * that the producer wrote into `meta` itself (OJS observability).
  */
 function withTrace(meta: Record<string, unknown>, carry: Carry | undefined): typeof meta {
   const { traceparent, tracestate } = carry ?? {}

@@ -58,7 +58,7 @@ export interface NewJob {
   carry: Carry | null
   /**
    * When the job becomes claimable: at once, at an instant of the wall clock (`dueAt`), or after ACTIVATE.
-   * The activation of a `pending` job with a `dueAt` schedules it (ojs-digest C-95).
+   * The activation of a `pending` job with a `dueAt` schedules it (ojs-choices C-95).
    */
   start:
     | { state: 'available' }
@@ -68,7 +68,7 @@ export interface NewJob {
   unique: Unique | null
 }
 
-/** What happens to a new job whose unique key is taken (ojs-digest §5.3). */
+/** What happens to a new job whose unique key is taken (OJS unique jobs). */
 export type OnConflict = 'reject' | 'ignore' | 'replace' | 'replace_except_schedule'
 
 /** A job's `unique` policy, with its key. */
@@ -135,7 +135,7 @@ export interface JobRow extends Omit<NewJob, 'start' | 'unique'> {
    * arrives.
    */
   retryQueueMs: number | null
-  /** The delay chosen for the last retry; kept so that the next FETCH shows it (conformance.md S6). */
+  /** The delay chosen for the last retry; kept so that the next FETCH shows it (ojs-choices S6). */
   retryDelayMs: number | null
   activatedAt: number | null
   /** Discarded, and listed as a dead letter. */
@@ -163,7 +163,7 @@ const TERMINAL_STATES: ReadonlySet<RowState> = new Set<RowState>([
   'withdrawn',
 ])
 
-/** True for a state that only the retry of a dead letter can leave (ojs-digest §1.2), and for `withdrawn`. */
+/** True for a state that only the retry of a dead letter can leave (OJS core), and for `withdrawn`. */
 export function isTerminal(state: RowState): boolean {
   return TERMINAL_STATES.has(state)
 }
@@ -207,7 +207,7 @@ export function isHeldByLedger({ state, retryQueueMs }: Delayed): boolean {
   return retryQueueMs === null && (state === 'retryable' || state === 'scheduled')
 }
 
-/** How often the job may run: `max_attempts` 0 and 1 both mean "run once" (ojs-digest §3.1). */
+/** How often the job may run: `max_attempts` 0 and 1 both mean "run once" (OJS retry). */
 export function allowedAttempts({ maxAttempts }: Pick<JobRow, 'maxAttempts'>): number {
   return Math.max(1, maxAttempts)
 }

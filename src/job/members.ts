@@ -14,7 +14,7 @@ const OPTIONS: ReadonlySet<string> = new Set([
 const ENVELOPE = ['specversion', 'id', 'type', 'args', 'schema', 'options']
 
 /**
- * Members that only the server writes. They are ignored in a request (ojs-digest §2.1), so that a client can
+ * Members that only the server writes. They are ignored in a request (OJS core), so that a client can
  * post a job document again as it was read.
  */
 const SYSTEM = [

@@ -1,6 +1,6 @@
 import { isJsonObject } from './values/json-value.ts'
 
-/** Members that stand beside a policy, as seed 003's closed form does not allow them (ojs-digest C-49). */
+/** Members that stand beside a policy, as seed 003's closed form does not allow them (ojs-choices C-49). */
 const EXTRAS = {
   retry: {
     beside: 'retry_extra',

@@ -4,7 +4,7 @@ const PATTERN = /^[a-z0-9][a-z0-9\-.]*$/
 const MAX_LENGTH = 128
 
 // An OJS queue `dlx.email` would be the broker queue `ojs.queue.dlx.email`, which is the dead
-// letter queue of `email`; likewise the others (ojs-digest §2.4).
+// letter queue of `email`; likewise the others (OJS core).
 const RESERVED = ['dlx.', 'retry.', 'control.', 'ojs.']
 
 /** Throws `OjsError` 400 when `name`, from the request's `field`, is no valid OJS queue name. */

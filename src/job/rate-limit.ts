@@ -1,7 +1,7 @@
 import { membersOf } from './values/json-value.ts'
 import { MAX_TYPE } from './values/limits.ts'
 
-/** How often jobs of one queue that have a limit may be started (conformance.md S31). */
+/** How often jobs of one queue that have a limit may be started (ojs-choices S31). */
 export interface JobRateLimit {
   /** The queue. Its jobs share the starts, whatever their types; each is held to its own limit. */
   key: string

@@ -11,7 +11,7 @@ export interface PushRequest extends PushOptions {
   [unknown: string]: unknown
 }
 
-/** Options of a job, accepted inside `options` and at the top level; `options` wins (ojs-digest C-2). */
+/** Options of a job, accepted inside `options` and at the top level; `options` wins (ojs-choices C-2). */
 export interface PushOptions {
   queue?: string | null
   priority?: number | 'HIGH' | 'NORMAL' | 'LOW' | null
@@ -25,7 +25,7 @@ export interface PushOptions {
   scheduled_at?: string | null
   expires_at?: string | null
   retry?: RetryRequest | null
-  /** Another name of `retry` (ojs-digest §2.1). */
+  /** Another name of `retry` (OJS core). */
   retry_policy?: RetryRequest | null
   /** Another place for `retry.max_attempts`, which wins. */
   max_attempts?: number | null
@@ -65,7 +65,7 @@ export interface UniqueRequest {
   states?: string[] | null
 }
 
-/** Names of the backoff strategies in OJS's documents; `constant` is an alias of `none` (ojs-digest §3.1). */
+/** Names of the backoff strategies in OJS's documents; `constant` is an alias of `none` (OJS retry). */
 export const BACKOFF_STRATEGIES = ['exponential', 'linear', 'polynomial', 'none', 'constant']
 
 /** FETCH (seed 001 §10.1). `wait_ms` is an addition: long poll, at most 30 s. */
@@ -89,7 +89,7 @@ export interface AckRequest {
   attempt?: number | null
 }
 
-/** FAIL (seed 001 §10.3). `requeue` hands the job back without a failure (conformance.md §3.2). */
+/** FAIL (seed 001 §10.3). `requeue` hands the job back without a failure (OJS's public suite). */
 export interface NackRequest {
   job_id: string
   error: NackError
@@ -110,7 +110,7 @@ export interface NackError {
   backtrace?: unknown
 }
 
-/** BEAT (seed 001 §10.4), and the other dialect's form of it (ojs-digest §9, C-12). */
+/** BEAT (seed 001 §10.4), and the other dialect's form of it (OJS workers, ojs-choices C-12). */
 export interface HeartbeatRequest {
   worker_id: string
   /** The ids, or only their number; then the ids are in `active_job_ids`. */
@@ -135,7 +135,7 @@ export interface BatchRequest {
   jobs: unknown[]
 }
 
-/** Cron registration (seed 001 §13.2), also in the other dialect's spelling (conformance.md S25). */
+/** Cron registration (seed 001 §13.2), also in the other dialect's spelling (ojs-choices S25). */
 export interface CronRequest {
   name: string
   /** `cron` or `expression` is required; `cron` wins. */

@@ -1,7 +1,7 @@
 import type { RowState } from './job.ts'
 
 /**
- * The one transition table (seed 001 §7, ojs-digest §1.2): the states that a row can reach from each state;
+ * The one transition table (seed 001 §7): the states that a row can reach from each state;
  * for a client, any other transition is a 409. The ledger's SQL conditions follow this table, and the
  * ledger's tests check every write against it.
  *

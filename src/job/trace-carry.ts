@@ -10,7 +10,7 @@ export interface PushContext extends Trace {
   idempotencyKey?: string
 }
 
-/** A job's carry. `meta.traceparent` wins over the request's header (ojs-digest §15.2: "only if absent"). */
+/** A job's carry. `meta.traceparent` wins over the request's header (OJS observability: "only if absent"). */
 export function traceOf(request: PushRequest, context: PushContext): Carry {
   const meta = metaOf(request)
   const { traceparent, tracestate } = ownTrace(request) ?? context

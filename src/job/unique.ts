@@ -22,7 +22,7 @@ interface Subject {
   meta: Readonly<Record<string, unknown>>
 }
 
-/** Which parts the policy names, in either dialect; the type is always part of the key (ojs-digest §5.1). */
+/** Which parts the policy names, in either dialect; the type is always part of the key (OJS unique jobs). */
 interface Dimensions {
   queue: boolean
   /** All args, or the fields in them that count. */
@@ -33,7 +33,7 @@ interface Dimensions {
 const DIMENSIONS = ['type', 'queue', 'args', 'meta']
 const SEED_CONFLICTS = ['reject', 'replace', 'ignore']
 
-/** The names of `on_conflict` in OJS's documents (ojs-digest §5.1). */
+/** The names of `on_conflict` in OJS's documents (OJS unique jobs). */
 const CONFLICTS: ReadonlyMap<string, OnConflict> = new Map([
   ['reject', 'reject'],
   ['replace', 'replace'],
@@ -81,7 +81,7 @@ function termsOf(policy: UniqueRequest, field: string): Omit<Unique, 'key'> {
 function dimensionsOf(policy: UniqueRequest, field: string, args: readonly unknown[]): Dimensions {
   const { keys, args_keys: argsKeys, meta_keys: metaKeys } = policy
   const fields = [...(policy.key ?? []), ...(argsKeys ?? [])]
-  // Seed 003's form names no default for `key`: all of the args count (ojs-digest C-50).
+  // Seed 003's form names no default for `key`: all of the args count (ojs-choices C-50).
   const isSeedForm = keys == null && argsKeys == null && metaKeys == null
   // As fields, names that no arg has would make all jobs of the type equal.
   if (isSeedForm && areDimensions(fields, args)) {
@@ -123,7 +123,7 @@ function keyOf(
   return sha256(`${text}"type":${canonicalJson(subject.type)}}`)
 }
 
-/** The named fields of the args. A missing one is no error; it equals a missing one (ojs-digest §5.1). */
+/** The named fields of the args. A missing one is no error; it equals a missing one (OJS unique jobs). */
 function argsNamed(names: readonly string[], args: readonly unknown[]): object {
   const fields = fieldsNamed(names, args)
   const found = names.flatMap((name) => {
@@ -206,7 +206,7 @@ function checkName(name: string, known: readonly string[], field: string): void 
 
 /**
  * The policy as the job's document shows it: `unique` in seed 003's closed form, and in `extra` the members
- * that this form does not allow (ojs-digest C-49). The policy must have passed `uniqueOf`, which returns
+ * that this form does not allow (ojs-choices C-49). The policy must have passed `uniqueOf`, which returns
  * `periodMs`.
  */
 export function uniqueEcho(

@@ -1,4 +1,4 @@
-/** How long a key is remembered, in ms: repeats of a request get its first answer (ojs-digest §5.3). */
+/** How long a key is remembered, in ms: repeats of a request get its first answer (OJS unique jobs). */
 export const IDEMPOTENCY_MS = 86_400_000
 
 /** A request that came with an `Idempotency-Key`. */

@@ -43,7 +43,7 @@ export interface LostQueues {
 
 /**
  * Queues that were declared so recently that RabbitMQ may come back without them if it is killed now
- * (docs/faults.md). Reads are from memory and see what is committed.
+ * (docs/operate/faults.md). Reads are from memory and see what is committed.
  */
 export interface UnwrittenQueues {
   has(queue: string): boolean

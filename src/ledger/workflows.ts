@@ -6,7 +6,7 @@ import type { PlanNode, WorkflowState, WorkflowType } from '../job/workflow/work
 import type { AnsweredBefore, KeyedRequest } from './idempotency.ts'
 import type { Cancelled } from './leases.ts'
 
-/** The part of the ledger's contract that workflows need (seed 001 §14, ojs-digest §8). */
+/** The part of the ledger's contract that workflows need (seed 001 §14). */
 export interface WorkflowLedger {
   /**
    * Stores the workflow as `running`, and the jobs of all steps that wait for nothing, in one transaction.

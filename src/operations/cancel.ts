@@ -6,7 +6,7 @@ import { noteEnded, settleLease } from './lease/lease-end.ts'
 import { briefly } from './workers/broadcasts.ts'
 
 /**
- * CANCEL (seed 001 §7.7): any non-terminal job becomes `cancelled` at once, an active one too (ojs-digest
+ * CANCEL (seed 001 §7.7): any non-terminal job becomes `cancelled` at once, an active one too (ojs-choices
  * C-14); a late ACK then gets a 409. A job message that is still queued is dropped when it arrives. The
  * answer waits briefly for the broadcast to native workers, so that they know even if the gateway dies right
  * after it. Throws 404, 409 when the job is in a terminal state, 503.

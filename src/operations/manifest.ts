@@ -17,7 +17,7 @@ export interface ManifestFacts {
 
 /**
  * The conformance manifest (seed 001 §21.2). A capability is true when all of its endpoints work.
- * `specversion` and `extension_details` are additions for readers of other OJS documents (ojs-digest §18).
+ * `specversion` and `extension_details` are additions for readers of other OJS documents (OJS conformance).
  */
 export function manifest(facts: ManifestFacts): object {
   const schemes = accessSchemes(facts.access)

@@ -7,7 +7,7 @@ import { systemPass } from '../telemetry/tracing.ts'
 import { extendLeases } from './lease-extension.ts'
 import { Loop } from './loop.ts'
 
-/** Short, so that timeouts of a few seconds are exact (ojs-digest §1.4). The scan is one index read. */
+/** Short, so that timeouts of a few seconds are exact (OJS core). The scan is one index read. */
 const INTERVAL_MS = 100
 const PAGE = 200
 /** No look for this long: the process stood still. Its timers now run before the requests that it missed. */

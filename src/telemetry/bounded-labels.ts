@@ -2,7 +2,7 @@
 const OTHER = 'other'
 
 /**
- * Limits the number of label values, because clients choose the names (ojs-digest §15.1). The first `limit`
+ * Limits the number of label values, because clients choose the names (OJS observability). The first `limit`
  * names keep their label as long as the process lives, so a series never changes its meaning.
  */
 export class BoundedLabels {

@@ -18,7 +18,7 @@ export type ListedEvent = Exclude<
   { type: 'token.malformed' | 'job.staged' } | { workflow: unknown }
 >
 
-/** The data that the catalogue requires for this type of event (ojs-digest §10.2); null: none of its own. */
+/** The data that the catalogue requires for this type of event (OJS events); null: none of its own. */
 export function ownData(event: ListedEvent): Readonly<Record<string, unknown>> | null {
   switch (event.type) {
     case 'job.enqueued':

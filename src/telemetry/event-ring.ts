@@ -6,7 +6,7 @@ import { type ListedEvent, ownData } from './event-data.ts'
 import type { CronEvent, JobEvent, QueueEvent } from './events.ts'
 import { type WorkflowEvent, workflowData } from './workflow-events.ts'
 
-/** One event in the form of ojs-digest §10.1; `data` also has what §10.2 and the conformance suite want. */
+/** One event in the form of OJS events; `data` also has what §10.2 and the conformance suite want. */
 interface RecordedEvent {
   specversion: '1.0'
   /** `evt_<UUIDv7>`, in the order of the events; the time in it is that of the first look at them. */

@@ -4,7 +4,7 @@ import type { WorkflowEvent } from './workflow-events.ts'
 
 /**
  * What happened to a job, a queue or a recurring job; emitted after the commit that made it true (law 4). The
- * names are those of the OJS event vocabulary (ojs-digest §10.1).
+ * names are those of the OJS event vocabulary (OJS events).
  */
 export type JobEvent =
   | WorkflowEvent
@@ -18,7 +18,7 @@ export type JobEvent =
 type OneJobEvent =
   /** `promoted`: the job had waited for a time or a retry, and was already counted when it was stored. */
   | { type: 'job.enqueued'; job: JobRow; promoted?: true; inBatch?: true }
-  /** Stored with a time in the future (ojs-digest §10.2). */
+  /** Stored with a time in the future (OJS events). */
   | { type: 'job.scheduled'; job: JobRow; inBatch?: true }
   /** Stored as `pending`, until it is activated. Not in the vocabulary: only logged and counted. */
   | { type: 'job.staged'; job: JobRow; inBatch?: true }

@@ -2,7 +2,7 @@ import { Counter, Histogram, type Registry } from 'prom-client'
 import { type BoundedLabels, SeriesByPair } from './bounded-labels.ts'
 import type { CronEvent, JobEvent } from './events.ts'
 
-/** The buckets of ojs-digest §15.1, in seconds. */
+/** The buckets of OJS observability, in seconds. */
 const DURATION_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
 const QUEUE_TIME_BUCKETS = [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 600, 1800, 3600]
 

@@ -20,7 +20,7 @@ import {
 } from '../sdk/trace-context.ts'
 
 /**
- * The gateway's spans (ojs-digest §15.2; seed 002 §12.2), through `@opentelemetry/api` only: they go to the
+ * The gateway's spans (OJS observability; seed 002 §12.2), through `@opentelemetry/api` only: they go to the
  * tracer provider that the process was started with. Without one every function here just calls `work`, and
  * the context of a request is passed on as it came.
  */
@@ -243,7 +243,7 @@ function publishedBatch(span: Span, jobs: readonly JobRow[]): Attributes {
   return { ...destination(queue), 'messaging.batch.message_count': jobs.length }
 }
 
-/** Marks the span as failed if the job failed, although its report succeeded (ojs-digest §15.2). */
+/** Marks the span as failed if the job failed, although its report succeeded (OJS observability). */
 function markFailed(span: Span, job: JobRow): void {
   if (job.state !== 'retryable' && job.state !== 'discarded') return
   const error: { code?: unknown; message?: unknown } = JSON.parse(job.error ?? '{}')

@@ -1,6 +1,6 @@
 import type { EndedStep, FailedStep, WorkflowHead, WorkflowRow } from '../job/workflow/row.ts'
 
-/** What happened to a workflow (ojs-digest §10.2). `workflow.cancelled` is an addition of this gateway. */
+/** What happened to a workflow (OJS events). `workflow.cancelled` is an addition of this gateway. */
 export type WorkflowEvent =
   | { type: 'workflow.started'; workflow: WorkflowRow; requestId?: string }
   | { type: 'workflow.step_completed'; workflow: WorkflowHead; step: EndedStep }

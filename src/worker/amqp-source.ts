@@ -141,7 +141,7 @@ class AmqpSource implements JobSource {
     await reporter?.stop(deadline)
     const left = dispatcher?.unsettled() ?? []
     if (left.length > 0) this.#link.logger.warn({ job_ids: left }, 'jobs given back unfinished')
-    // ✱ When a channel closes, a quorum queue loses the acknowledgements that it has not applied yet, and
+    // When a channel closes, a quorum queue loses the acknowledgements that it has not applied yet, and
     // nothing tells when it has: 453 of 1,000 came again (3.10.8, busy machine).
     await sleep(SETTLE_MS, undefined, { signal: deadline }).catch(() => {})
     await untilDeadline(this.#closeChannels(), deadline)

@@ -296,7 +296,7 @@ export class Dispatcher {
     this.#inHand.delete(inHand.delivery.id)
     for (const delivery of inHand.next) {
       if (this.#isDecided(delivery)) continue
-      // Must be claimed: what ran here meanwhile may have made it obsolete (docs/control-protocol.md §2).
+      // Must be claimed: what ran here meanwhile may have made it obsolete (docs/reference/control-protocol.md §2).
       this.#hasWaited.add(delivery)
       this.#held.insert(delivery)
     }

@@ -19,7 +19,7 @@ export interface ReliefDeps {
  * worker could run for as long as the handler hangs. So this worker leaves the queue to others until a slot
  * is free.
  *
- * ✱ Not if several queues share the slots and jobs run in them: then a waiting delivery is the next to run.
+ * Not if several queues share the slots and jobs run in them: then a waiting delivery is the next to run.
  * If it were given back each time, a queue beside a busier one would never get its turn.
  */
 export class Relief {

@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path'
 import { describe, expect, it } from 'vitest'
 
 const ROOT = resolve(import.meta.dirname, '../..')
-const page = readFileSync(join(ROOT, 'docs/amqp-conformance.md'), 'utf8')
+const page = readFileSync(join(ROOT, 'docs/reference/amqp-conformance.md'), 'utf8')
 const IDS = Array.from({ length: 32 }, (_, i) => `AMQP-${String(i + 1).padStart(3, '0')}`)
 
 /** `AMQP-001 core: declares …`, one for each test of this folder that is named after an id. */
@@ -25,7 +25,7 @@ const rows = [...page.matchAll(/^\| (AMQP-\d{3}) \| (.+?) \| (.+?) \| (.+) \|$/g
   }),
 )
 
-describe('docs/amqp-conformance.md', () => {
+describe('docs/reference/amqp-conformance.md', () => {
   it('has one row for every requirement, in order', () => {
     expect(rows.map(({ id }) => id)).toEqual(IDS)
     for (const { level } of rows) expect(level).toMatch(/^[A-Z][a-z]+, (MUST|SHOULD)$/)
@@ -40,7 +40,10 @@ describe('docs/amqp-conformance.md', () => {
   it('links only to files that exist, and is linked by the README', () => {
     const links = [...page.matchAll(/\]\(([^)#]+)\)/g)].map(([, target = '']) => target)
     expect(links.length).toBeGreaterThan(0)
-    for (const link of links) expect(existsSync(join(ROOT, 'docs', link)), link).toBe(true)
-    expect(readFileSync(join(ROOT, 'README.md'), 'utf8')).toContain('docs/amqp-conformance.md')
+    for (const link of links)
+      expect(existsSync(join(ROOT, 'docs/reference', link)), link).toBe(true)
+    expect(readFileSync(join(ROOT, 'README.md'), 'utf8')).toContain(
+      'docs/reference/amqp-conformance.md',
+    )
   })
 })

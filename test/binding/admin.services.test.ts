@@ -17,7 +17,7 @@ describe('GET /ojs/manifest', () => {
     // Optional members (§21.2): we have no homepage, but extensions.
     const { extensions, capabilities } = answer.body
     expect(Array.isArray(extensions)).toBe(true)
-    // Level 4 requires all capabilities (ojs-digest §18).
+    // Level 4 requires all capabilities (OJS conformance).
     expect(answer.body.conformance_level).toBe(4)
     expect(new Set(Object.values(capabilities))).toEqual(new Set([true]))
     expectAsPrinted(answer, '21.1 200', { 'implementation.homepage': undefined, extensions })

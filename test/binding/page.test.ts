@@ -6,7 +6,7 @@ import { KNOWN_FAILURES } from '../conformance/known.ts'
 import { APPENDIX_A } from '../http/endpoints.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
-const page = readFileSync(join(ROOT, 'docs/http-conformance.md'), 'utf8')
+const page = readFileSync(join(ROOT, 'docs/reference/http-conformance.md'), 'utf8')
 
 /** The group of the tests that run for all endpoints: the page has one row for each of them. */
 const EVERY = 'every endpoint'
@@ -63,7 +63,7 @@ const rows: Proof[] = [
 
 const codes = [...page.matchAll(/^\| `(\w+)` \| (\d+|--) \| (yes|no) \| (.+) \|$/gm)]
 
-describe('docs/http-conformance.md', () => {
+describe('docs/reference/http-conformance.md', () => {
   it('names every test of this folder, and no other', () => {
     const text = ({ endpoint, answer, file, what }: Proof) =>
       `${endpoint} | ${answer} | ${file} | ${what}`
@@ -100,7 +100,9 @@ describe('docs/http-conformance.md', () => {
   })
 
   it('is linked by the README', () => {
-    expect(readFileSync(join(ROOT, 'README.md'), 'utf8')).toContain('docs/http-conformance.md')
+    expect(readFileSync(join(ROOT, 'README.md'), 'utf8')).toContain(
+      'docs/reference/http-conformance.md',
+    )
   })
 })
 

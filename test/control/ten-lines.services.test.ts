@@ -18,7 +18,7 @@ const clock = new AheadClock()
 
 const { vhost, gateway } = gatewayForAll({}, { clock })
 
-const DOCUMENT = new URL('../../docs/control-protocol.md', import.meta.url)
+const DOCUMENT = new URL('../../docs/reference/control-protocol.md', import.meta.url)
 const EXAMPLE = /```python\n(.*?)```/s.exec(readFileSync(DOCUMENT, 'utf8'))?.[1]
 if (EXAMPLE === undefined) throw new Error('the document has no example')
 
@@ -42,7 +42,7 @@ function startWorker(queue: string): void {
 
 const options = (over: object) => ({ options: over })
 
-it('the worker of docs/control-protocol.md, as printed, completes a job visibly over HTTP', async () => {
+it('the worker of docs/reference/control-protocol.md, as printed, completes a job visibly over HTTP', async () => {
   const queue = freshQueue()
   const { body } = await gateway.push(queue, { args: [21] })
   startWorker(queue)
@@ -55,7 +55,7 @@ it('the worker of docs/control-protocol.md, as printed, completes a job visibly 
   ])
 })
 
-it('the worker of docs/control-protocol.md reports the headers and priority of a failed native job', async () => {
+it('the worker of docs/reference/control-protocol.md reports the headers and priority of a failed native job', async () => {
   const queue = freshQueue()
   await gateway.push(queue, { args: [1] })
   startWorker(queue)
@@ -79,7 +79,7 @@ it('the worker of docs/control-protocol.md reports the headers and priority of a
   expect(job).toMatchObject({ attempt: 2, max_attempts: 2, tags: ['a'], priority: 4 })
 })
 
-it('failures of the worker of docs/control-protocol.md are retried, and end as dead letters', async () => {
+it('failures of the worker of docs/reference/control-protocol.md are retried, and end as dead letters', async () => {
   const queue = freshQueue()
   const retry = { max_attempts: 2, initial_interval_ms: 100, jitter: false }
   const { body } = await gateway.push(queue, { args: ['break'], ...options({ retry }) })
@@ -93,7 +93,7 @@ it('failures of the worker of docs/control-protocol.md are retried, and end as d
   expect((await deadLetters(gateway, `queue=${queue}`)).jobs).toHaveLength(1)
 })
 
-it('the worker of docs/control-protocol.md survives what its handler returns and raises', async () => {
+it('the worker of docs/reference/control-protocol.md survives what its handler returns and raises', async () => {
   const queue = freshQueue()
   const once = options({ retry: { max_attempts: 1 } })
   const cyclic = '(lambda a: a.append(a) or a)([])'
@@ -115,7 +115,7 @@ it('the worker of docs/control-protocol.md survives what its handler returns and
   expect(types).toEqual([...raised, 'Mute', 'SystemExit'])
 })
 
-it('a job that the worker of docs/control-protocol.md failed can succeed over HTTP', async () => {
+it('a job that the worker of docs/reference/control-protocol.md failed can succeed over HTTP', async () => {
   const queue = freshQueue()
   // Longer than the delay of any retry queue, so the ledger holds the job by the gateway's clock.
   const retry = { max_attempts: 3, initial_interval: 'PT1H', max_interval: 'PT1H', jitter: false }

@@ -77,7 +77,7 @@ const SOAK_ONLY: Scenario[] = [
   ['broker away for 45 s', 'quorum', (stage) => brokerAway(stage, 45_000)],
 ]
 
-/** As `npm start` runs it; `dead_letter_worker_publisher_confirm_timeout` matters (docs/faults.md). */
+/** As `npm start` runs it; `dead_letter_worker_publisher_confirm_timeout` matters (docs/operate/faults.md). */
 const advanced = readFileSync(new URL('../../topology/advanced.config', import.meta.url), 'utf8')
 
 const node = await startPrivateNode({ advanced })

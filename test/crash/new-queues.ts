@@ -8,7 +8,7 @@ const LOOK_AGAIN_MS = 20
 /**
  * Waits until RabbitMQ has written to disk that these quorum queues exist. It does so 0.5 to 1 s after the
  * last one was declared (`names.dets`, auto-save). When it is killed before, it comes back with a new, empty
- * queue of that name that never elects a leader: 3.10.8, docs/faults.md. The power cuts here are not about
+ * queue of that name that never elects a leader: 3.10.8, docs/operate/faults.md. The power cuts here are not about
  * what happens to queues that the broker has only just confirmed.
  * `vhost`: given where other virtual hosts may have, or have had, queues of the same names.
  */

@@ -91,7 +91,7 @@ async function dropElsewhere(id: string): Promise<void> {
 
 const endless = { type: 'report.build', args: [3600], state: 'active' }
 
-describe('the Python worker, written from docs/control-protocol.md', () => {
+describe('the Python worker, written from docs/reference/control-protocol.md', () => {
   test('completes jobs, has failed ones retried, and discards permanent failures', async () => {
     await withExample(startPython(), async (example) => {
       const sent = await runJob(stage, example, { type: 'email.send', args: ['a@example.com'] })

@@ -19,13 +19,13 @@ import {
 
 const ROOT = resolve(import.meta.dirname, '../..')
 const read = (file: string) => readFileSync(resolve(ROOT, file), 'utf8')
-const page = read('docs/http.md')
+const page = read('docs/reference/http.md')
 
 function role({ access = ['admin'] }: Route): string {
   return access === 'anybody' ? access : [...(access.length > 0 ? access : ['admin'])].join(', ')
 }
 
-test('docs/http.md lists each endpoint with its roles, and no others', () => {
+test('docs/reference/http.md lists each endpoint with its roles, and no others', () => {
   const served = routesOf({} as unknown as Door).map(
     (route) => `${route.method} ${route.path}: ${role(route)}`,
   )
@@ -46,7 +46,7 @@ const { options } = PUSH_SCHEMA.properties
 const OPTIONS = options.properties
 const named = (schema: { properties: object }) => Object.keys(schema.properties)
 
-describe('docs/http.md names each member that the schemas of requests have:', () => {
+describe('docs/reference/http.md names each member that the schemas of requests have:', () => {
   const { retry, unique, ...others } = OPTIONS
   test.each([
     ['A job', [...Object.keys(others), 'type', 'args', 'id', 'specversion', 'schema', 'options']],
@@ -79,7 +79,7 @@ describe('docs/http.md names each member that the schemas of requests have:', ()
   })
 })
 
-test('docs/http.md lists each type of event, and no others', () => {
+test('docs/reference/http.md lists each type of event, and no others', () => {
   const kinds = ['src/telemetry/event-data.ts', 'src/telemetry/workflow-events.ts']
     .flatMap((file) => [...read(file).matchAll(/case '([a-z_]+\.[a-z_]+)':/g)])
     .map(([, type = '']) => type)
@@ -92,7 +92,7 @@ test('docs/http.md lists each type of event, and no others', () => {
 const below = (heading: string) =>
   page.split(/^###? /m).find((text) => text.startsWith(`${heading}\n`)) ?? ''
 
-test('docs/http.md lists each error code with its usual status, and no others', () => {
+test('docs/reference/http.md lists each error code with its usual status, and no others', () => {
   const table = read('src/errors.ts').split('} as const')[0] ?? ''
   const codes = [...table.matchAll(/^ {2}(\w+): \{\s+status: (\d+)/gm)]
   expect(codes.length).toBeGreaterThan(10)
@@ -104,7 +104,7 @@ test('docs/http.md lists each error code with its usual status, and no others', 
   for (const [, name, status] of codes) expect(new Map(listed).get(name ?? '')).toContain(status)
 })
 
-test('docs/http.md names each member of a job, each state, and the name of each list', () => {
+test('docs/reference/http.md names each member of a job, each state, and the name of each list', () => {
   const document = read('src/job/document.ts')
   const members = [...document.matchAll(/[,{]"(\w+)":/g)].map(([, name = '']) => name)
   expect(members).toContain('retry_delay_ms')

@@ -9,7 +9,7 @@ import type { Route } from '../../src/http/route.ts'
 import { EVENTUALLY, serve } from './frame.ts'
 import { request } from './raw-client.ts'
 
-test('CONNECTION_LIMITS are at least as strict as ojs-digest §16 asks for', () => {
+test('CONNECTION_LIMITS are at least as strict as OJS security asks for', () => {
   expect(CONNECTION_LIMITS.headersTimeoutMs).toBeLessThanOrEqual(30_000)
   expect(CONNECTION_LIMITS.requestTimeoutMs).toBeLessThanOrEqual(60_000)
   expect(CONNECTION_LIMITS.keepAliveTimeoutMs).toBeLessThanOrEqual(120_000)

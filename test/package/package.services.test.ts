@@ -77,7 +77,7 @@ describe('the package that npm packs', () => {
 
   test('contains the docs pages that its README names', async () => {
     const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
-    const named = new Set(readme.match(/docs\/[\w-]+\.md/g))
+    const named = new Set(readme.match(/docs\/[\w/-]+\.md/g))
     const files = (await output('tar', ['-tzf', tarball])).trim().split('\n')
     expect(named.size).toBeGreaterThan(3)
     for (const page of named) expect(files).toContain(`package/${page}`)

@@ -1,5 +1,5 @@
 /**
- * What a client may expect of its jobs: the transition table of OJS (ojs-digest §1.2), written independently
+ * What a client may expect of its jobs: the transition table of OJS (OJS core), written independently
  * of `src/job/states.ts`.
  */
 type State =

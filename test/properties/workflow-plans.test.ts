@@ -222,7 +222,7 @@ function trees(depth: number): fc.Arbitrary<Tree> {
   )
 }
 
-/** What each type promises, derived from the tree alone and not from the plan (ojs-digest §8.3). */
+/** What each type promises, derived from the tree alone and not from the plan (OJS workflows). */
 function tell(
   tree: Tree,
   path: string,

@@ -9,6 +9,7 @@ const RUN: readonly [language: string, mark: string, by: string][] = [
   ['sh', 'ojs-rabbitmq key new', 'test/readme/shell.services.test.ts'],
   ['python', "ch.consume('ojs.queue.email')", 'test/readme/programs.services.test.ts'],
   ['ts', 'new NativeProducer(', 'test/readme/programs.services.test.ts'],
+  ['ts', 'deliveredTo: to', 'test/sdk/readme.services.test.ts'],
   ['ts', 'await client.enqueueBatch(', 'test/sdk/readme.services.test.ts'],
   ['ts', 'worker.use(', 'test/sdk/readme.services.test.ts'],
   ['ts', 'startGateway(', 'test/package/package.services.test.ts'],
@@ -21,17 +22,17 @@ function runnerOf({ language, code }: Block): string | undefined {
   return RUN.find((row) => row[0] === language && code.includes(row[1]))?.[2]
 }
 
-it('every block of the README with a language is run by a test', () => {
+it('every block of README and guide with a language is run by a test', () => {
   const notRun = blocks.filter((block) => block.language !== '' && runnerOf(block) === undefined)
   expect(notRun).toEqual([])
   for (const [, , file] of RUN) expect(existsSync(join(ROOT, file)), file).toBe(true)
 })
 
-it('every row of the table of this test matches a block of the README', () => {
+it('every row of the table of this test matches a block', () => {
   for (const [language, mark] of RUN) {
-    const isInReadme = blocks.some(
+    const isPrinted = blocks.some(
       (block) => block.language === language && block.code.includes(mark),
     )
-    expect(isInReadme, mark).toBe(true)
+    expect(isPrinted, mark).toBe(true)
   }
 })

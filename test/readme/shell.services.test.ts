@@ -8,14 +8,14 @@ import { gatewayForAll } from '../operations/harness.ts'
 import { startTestGateway } from '../support/gateway/in-process.ts'
 import { type Block, blocks, README_URL, ROOT } from './blocks.ts'
 
-// Runs the README's commands in their order in one shell, as a reader would type them. Only the address is
+// Runs the commands of README and guide in their order in one shell, as a reader would type them. Only the address is
 // replaced.
 
 const { vhost, gateway } = gatewayForAll()
 const dir = mkdtempSync(join(tmpdir(), 'ojs-readme-'))
 afterAll(() => rmSync(dir, { recursive: true, force: true }))
 
-const ACCESS = 'Access'
+const ACCESS = 'docs/operate/access.md'
 const curls = blocks.filter(({ language, code }) => language === 'sh' && code.includes('curl '))
 
 /** Makes curl print each status to stderr, and npx run our build without an installation. */
@@ -48,12 +48,12 @@ async function run(given: readonly Block[], url: string, env: object = {}): Prom
   })
 }
 
-/** Expects success for every answer, except for those that the README shows as errors. */
-function expectAsPrinted({ section, code }: Block, { lines, statuses }: Outcome): void {
+/** Expects success for every answer, except for those that the page shows as errors. */
+function expectAsPrinted({ page, code }: Block, { lines, statuses }: Outcome): void {
   const said = [...code.matchAll(/# (\d{3}) (\w+)|^# .*"error":\{"code":"(\w+)"/gm)]
   const refused = statuses.filter((status) => status >= 400)
-  expect(statuses.length, section).toBeGreaterThan(0)
-  expect(refused, `${section}: ${lines.join('\n')}`).toHaveLength(said.length)
+  expect(statuses.length, page).toBeGreaterThan(0)
+  expect(refused, `${page}: ${lines.join('\n')}`).toHaveLength(said.length)
   for (const [i, [, status, name, printed]] of said.entries()) {
     if (status !== undefined) expect(refused[i]).toBe(Number(status))
     expect(lines.join('\n')).toContain(`"code":"${name ?? printed}"`)
@@ -71,8 +71,8 @@ function patternOf(printed: string): RegExp {
   return new RegExp(`^${open}$`)
 }
 
-it('the curl commands of the README get the printed answers', async () => {
-  const open = curls.filter(({ section }) => section !== ACCESS)
+it('the curl commands of README and guide get the printed answers', async () => {
+  const open = curls.filter(({ page }) => page !== ACCESS)
   expect(open.length).toBeGreaterThan(3)
   const outcomes = await run(open, gateway.url)
   for (const [i, block] of open.entries()) {
@@ -82,11 +82,10 @@ it('the curl commands of the README get the printed answers', async () => {
 
 it("the README's commands about keys make keys that a gateway accepts", async () => {
   const [first] = curls
-  const isAboutKeys = ({ section, code }: Block) =>
-    section === ACCESS && /ojs-rabbitmq key/.test(code)
+  const isAboutKeys = ({ page, code }: Block) => page === ACCESS && /ojs-rabbitmq key/.test(code)
   const making = blocks.filter(isAboutKeys)
   const tell = {
-    section: ACCESS,
+    page: ACCESS,
     language: 'sh',
     code: 'echo "$OJS_API_KEYS"; echo "$OJS_API_KEY"',
   }
@@ -97,8 +96,8 @@ it("the README's commands about keys make keys that a gateway accepts", async ()
   const locked = await startTestGateway(vhost.url, { OJS_API_KEYS, OJS_PREFIX: 'locked' })
   try {
     const variables = first?.code.split('\n').filter((line) => /^\w+=[^$]/.test(line)) ?? []
-    const prelude = { section: ACCESS, language: 'sh', code: variables.join('\n') }
-    const using = curls.filter((block) => block.section === ACCESS && !isAboutKeys(block))
+    const prelude = { page: ACCESS, language: 'sh', code: variables.join('\n') }
+    const using = curls.filter((block) => block.page === ACCESS && !isAboutKeys(block))
     const outcomes = await run([prelude, ...using], locked.url, { OJS_API_KEY })
     for (const [i, block] of using.entries()) {
       expectAsPrinted(block, outcomes[i + 1] ?? { lines: [], statuses: [] })

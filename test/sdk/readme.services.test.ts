@@ -17,11 +17,15 @@ afterEach(() => {
   log.mockRestore()
 })
 
-/** Runs the first block with `mark` in the README's section; only package and URL are replaced. */
-async function run(name: string, mark: string, more = ''): Promise<Record<string, unknown>> {
-  const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
-  const [, section = ''] = /\n## TypeScript SDK\n([\s\S]*?)\n## /.exec(readme) ?? []
-  const blocks = [...section.matchAll(/```ts\n([\s\S]*?)```/g)].map(([, code = '']) => code)
+/** Runs the first block with `mark` of the page; only package and URL are replaced. */
+async function run(
+  name: string,
+  mark: string,
+  more = '',
+  page = 'docs/guide/typescript-sdk.md',
+): Promise<Record<string, unknown>> {
+  const text = readFileSync(join(ROOT, page), 'utf8')
+  const blocks = [...text.matchAll(/```ts\n([\s\S]*?)```/g)].map(([, code = '']) => code)
   const file = join(dir, `${name}.mts`)
   const own = (blocks.find((code) => code.includes(mark)) ?? '')
     .replace("'ojs-rabbitmq/sdk'", JSON.stringify(SDK))
@@ -34,7 +38,22 @@ async function run(name: string, mark: string, more = ''): Promise<Record<string
   return import(/* @vite-ignore */ pathToFileURL(built).href)
 }
 
-test("the README's client example runs and prints what it says", async () => {
+test("the README's program enqueues a job and completes it", async () => {
+  const more = 'export { client, job, worker }\n'
+  const { client, job, worker } = await run('readme', 'deliveredTo: to', more, 'README.md')
+  try {
+    const { id } = job as { id: string }
+    const completed = { state: 'completed', result: { deliveredTo: 'user@example.com' } }
+    await vi.waitFor(
+      async () => expect(await (client as OJSClient).getJob(id)).toMatchObject(completed),
+      15_000,
+    )
+  } finally {
+    await (worker as OJSWorker).stop()
+  }
+}, 60_000)
+
+test("the guide's client example runs and prints what it says", async () => {
   await run('client', 'new OJSClient(')
   expect(log.mock.calls).toEqual([
     ['scheduled'],
@@ -42,7 +61,7 @@ test("the README's client example runs and prints what it says", async () => {
   ])
 }, 60_000)
 
-test("the README's worker example completes a job and logs it", async () => {
+test("the guide's worker example completes a job and logs it", async () => {
   const { worker } = await run('worker', 'new OJSWorker(', 'export { worker }\n')
   try {
     const client = new OJSClient({ url: server.url })

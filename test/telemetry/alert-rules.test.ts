@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 
-// Tests the alert rules of docs/metrics.md with Prometheus's own `promtool`.
+// Tests the alert rules of docs/reference/metrics.md with Prometheus's own `promtool`.
 
-const page = readFileSync(resolve(import.meta.dirname, '../../docs/metrics.md'), 'utf8')
+const page = readFileSync(resolve(import.meta.dirname, '../../docs/reference/metrics.md'), 'utf8')
 /** From Debian's package prometheus: in the PATH, or at the path of the variable. */
 const PROMTOOL = process.env['OJS_TEST_PROMTOOL'] ?? 'promtool'
 const hasPromtool = spawnSync(PROMTOOL, ['--version']).status === 0
@@ -64,7 +64,7 @@ function fires(alert: string, series: Series): boolean {
 }
 
 describe.skipIf(!hasPromtool)(
-  'alerts of docs/metrics.md (skipped without promtool: Debian package prometheus)',
+  'alerts of docs/reference/metrics.md (skipped without promtool: Debian package prometheus)',
   () => {
     test('are valid rules for Prometheus', () => {
       expect(promtool('check', 'rules', 'rules.yml')).toMatchObject({ status: 0 })

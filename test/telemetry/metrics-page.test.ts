@@ -4,7 +4,7 @@ import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { expect, test, vi } from 'vitest'
 import { createMetrics, type MetricSources } from '../../src/telemetry/metrics.ts'
 
-const page = readFileSync(resolve(import.meta.dirname, '../../docs/metrics.md'), 'utf8')
+const page = readFileSync(resolve(import.meta.dirname, '../../docs/reference/metrics.md'), 'utf8')
 
 /** A metric as prom-client holds it, which its types do not declare. */
 interface Registered {
@@ -32,7 +32,7 @@ function typeOf(metric: object): string {
 
 const ROW = /^\| `(ojs_\w+)` \| (\w+) \| (.*?) ?\| .+ \|$/gm
 
-test('docs/metrics.md lists each metric with its type and labels, and no other', () => {
+test('docs/reference/metrics.md lists each metric with its type and labels, and no other', () => {
   const rows = [...page.matchAll(ROW)].map(([, name = '', type = '', labels = '']) => [
     name,
     `${type} ${labels.replaceAll('`', '')}`,
@@ -41,7 +41,7 @@ test('docs/metrics.md lists each metric with its type and labels, and no other',
   expect(Object.fromEntries(rows)).toEqual(registered())
 })
 
-test('docs/metrics.md names no metric that does not exist', () => {
+test('docs/reference/metrics.md names no metric that does not exist', () => {
   const known = Object.keys(registered())
   const named = new Set(page.match(/\bojs_\w+/g))
   expect([...named].filter((name) => !known.includes(name))).toEqual([])

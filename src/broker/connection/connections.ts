@@ -5,7 +5,7 @@ import { Connection } from './connection.ts'
 import type { ConnectionOptions } from './connection-options.ts'
 
 /**
- * ✱ When the network drops a connection silently, RabbitMQ keeps it for three heartbeats, and so holds on to
+ * When the network drops a connection silently, RabbitMQ keeps it for three heartbeats, and so holds on to
  * `ojs.system.owner` and every unacknowledged message: 180 s of 503 with the recommended 60 s.
  */
 const HEARTBEAT_S = 10

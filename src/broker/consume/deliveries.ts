@@ -231,7 +231,7 @@ export class Deliveries {
       ...this.#deps,
       queue: feed.queue,
       source: names.jobQueue(feed.queue),
-      // ✱ Before 3.12.5 RabbitMQ may never wake a consumer of a quorum queue that reuses a tag (#9158).
+      // Before 3.12.5 RabbitMQ may never wake a consumer of a quorum queue that reuses a tag (#9158).
       tag: `ojs.${instance}.${feed.queue}.${this.#registrations}`,
       sizeBeside: (consumers) => {
         feed.consumersCounted(consumers)

@@ -291,7 +291,7 @@ export class ControlConsumer {
 
   /**
    * When a quorum queue is deleted and declared anew at once, RabbitMQ 3.10 does not cancel the old consumer:
-   * ✱ it stays silent for ever, and may even be counted as a consumer of the new queue. Its channel is
+   * it stays silent for ever, and may even be counted as a consumer of the new queue. Its channel is
    * closed, and the unsettled messages on it are redelivered.
    */
   #replace(channel: ControlChannel): void {

@@ -40,7 +40,7 @@ export interface ControlPublisherDeps
 /**
  * Publishes broadcasts to workers and answers to RPCs, on a channel of their own.
  *
- * Answers to direct reply addresses have their own connection, opened for the first of them: ✱ 3.10 closes
+ * Answers to direct reply addresses have their own connection, opened for the first of them: 3.10 closes
  * (541) the whole connection that publishes to an address which it cannot decode or whose node has left the
  * cluster, and the asker chooses the address.
  */
@@ -135,7 +135,7 @@ export class ControlPublisher {
       routingKey: replyTo,
       options: {
         ...message.options,
-        // ✱ 3.10 returns every mandatory message to a direct reply address, even one it has delivered,
+        // 3.10 returns every mandatory message to a direct reply address, even one it has delivered,
         // because the address is no queue: a return would say nothing.
         mandatory: !isDirect,
         ...(correlationId !== null && { correlationId }),

@@ -129,7 +129,7 @@ function warningOf(epoch: number): BrokerWarning {
   const message =
     `This RabbitMQ was not used with this ledger last, which was in use at ${at}: an older copy of it ` +
     'or of the data of RabbitMQ was restored, or OJS_LEDGER or RabbitMQ is another one. See "An older ' +
-    'ledger" in docs/operations.md.'
+    'ledger" in docs/operate/operations.md.'
   return { code: 'ledger_is_older', message, details: { ledger_used_at: at } }
 }
 

@@ -201,7 +201,7 @@ export function outcomeOf(state: EntityState): EnsureOutcome {
 
 /**
  * Infers the queue's type, which RabbitMQ mostly does not name, from the one argument that it names: in
- * words, or null when it implies nothing. ✱ 3.10.8: a classic queue refuses the two arguments of quorum
+ * words, or null when it implies nothing. 3.10.8: a classic queue refuses the two arguments of quorum
  * queues, a quorum queue refuses priorities; a missing `x-overflow` is named for a classic queue, and for a
  * quorum queue that has only the strategy.
  */
@@ -240,6 +240,6 @@ function typeIn(wanted: unknown, argument: string, actual: string): Inferred | n
 /**
  * RabbitMQ writes the name of a new quorum queue to disk up to a second after it has confirmed messages for
  * it. If it is killed before that, it comes back with another queue of that name, which is empty and never
- * gets a leader (3.10.8, docs/faults.md). A queue declared longer ago than this is safe.
+ * gets a leader (3.10.8, docs/operate/faults.md). A queue declared longer ago than this is safe.
  */
 export const UNWRITTEN_MS = 2_000

@@ -6,7 +6,7 @@ import type { QueueEntity } from './topology.ts'
 const MAX_ROUNDS = 20
 /**
  * Makes the declare of a queue that does not exist invalid (406), so that comparing never creates one. RabbitMQ
- * compares an existing queue before it validates, and not by this argument (✱ 3.10.8).
+ * compares an existing queue before it validates, and not by this argument (3.10.8).
  */
 const GUARD = 'x-queue-leader-locator'
 

@@ -6,7 +6,7 @@ import type { Application } from 'express'
 import type { TlsMaterial } from '../access/tls.ts'
 import { exchangeClasses, type OjsRequest, type OjsResponse } from '../message/request.ts'
 
-/** Limits of time and size for incoming requests and idle connections (ojs-digest §16). */
+/** Limits of time and size for incoming requests and idle connections (OJS security). */
 export const CONNECTION_LIMITS = {
   /** Counted from the connection or from the previous answer, so that a silent client is cut off too. */
   headersTimeoutMs: 30_000,

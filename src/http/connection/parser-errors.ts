@@ -12,7 +12,7 @@ import { OJS_VERSION } from '../message/respond.ts'
 
 /**
  * The answer to a request that Node's parser refuses, outside of any pipeline; Node itself would send a bare
- * status line (ojs-digest §16). Undefined when there is no client to answer.
+ * status line (OJS security). Undefined when there is no client to answer.
  */
 export function parserError(cause: Error & { code?: string }): OjsError | undefined {
   switch (cause.code) {

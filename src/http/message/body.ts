@@ -47,7 +47,7 @@ export async function readJson(
 }
 
 /**
- * As `readJson`, but a request without a body yields `{}` (conformance.md §3.5, 10). So does a chunked body
+ * As `readJson`, but a request without a body yields `{}` (OJS's public suite). So does a chunked body
  * without a byte: proxies send one for an HTTP/2 request that declares no length. And so does `[]`, which is
  * how PHP writes an object without members.
  */

@@ -8,7 +8,7 @@ import { answer } from '../message/respond.ts'
 import { pathParameter, type Route } from '../route.ts'
 import type { Door } from './route-deps.ts'
 
-/** Lists the workers, and tells them to go quiet or to terminate (ojs-digest §11); not part of the seeds. */
+/** Lists the workers, and tells them to go quiet or to terminate (OJS admin API); not part of the seeds. */
 export function adminWorkerRoutes(door: Door): Route[] {
   return [
     {
@@ -52,7 +52,7 @@ async function direct(
 }
 
 /**
- * `id` as in ojs-digest §11, `worker_id` as in every request. What a worker never sent is absent, but for
+ * `id` as in OJS admin API, `worker_id` as in every request. What a worker never sent is absent, but for
  * `last_heartbeat_at`, which clients need: a worker that only fetches was heard of by its last FETCH.
  */
 function workerDocument(worker: ListedWorker): object {

@@ -13,7 +13,7 @@ const CRON = '/ojs/v1/cron'
 
 /**
  * Recurring jobs (seed 001 §13). Each answer has the top-level members of both dialects, which do not collide
- * (conformance.md S25): `cron_job` and `cron`, `cron_jobs` and `crons`.
+ * (ojs-choices S25): `cron_job` and `cron`, `cron_jobs` and `crons`.
  */
 export function cronRoutes({ deps }: Door): Route[] {
   return [

@@ -58,7 +58,7 @@ export function deadLetterRoutes({ deps }: Door): Route[] {
 
 /**
  * Throws 422 for `override`. OJS's own texts describe a retry with another queue, other args and so on
- * (ojs-digest §4), which is not offered here. To ignore `override` would run the job again with its old
+ * (OJS dead letters), which is not offered here. To ignore `override` would run the job again with its old
  * values.
  */
 function refuseOverride({ override }: Record<string, unknown>): void {

@@ -6,7 +6,7 @@ import type { Door } from './route-deps.ts'
 const DEFAULT_LIMIT = 100
 const MAX_LIMIT = 1_000
 
-/** The newest events (ojs-digest §10.3, conformance.md S2). Not part of the seeds. */
+/** The newest events (OJS events, ojs-choices S2). Not part of the seeds. */
 export function eventRoutes({ events }: Door): Route[] {
   return [
     {

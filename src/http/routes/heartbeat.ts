@@ -37,7 +37,7 @@ function intervalOf(visibilityTimeoutMs: number): number {
   return Math.max(MIN_INTERVAL_MS, Math.min(INTERVAL_MS, Math.floor(visibilityTimeoutMs / 3)))
 }
 
-/** The answer; `directive`, `cancelled_jobs` and the interval are additions (ojs-digest §9, C-15). */
+/** The answer; `directive`, `cancelled_jobs` and the interval are additions (OJS workers, ojs-choices C-15). */
 function document(
   { directive, extended, cancelled, serverTime }: Heartbeat,
   intervalMs: number,

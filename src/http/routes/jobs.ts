@@ -77,7 +77,7 @@ export function jobRoutes({ deps }: Door): Route[] {
   ]
 }
 
-/** Seed 001 §9.1; 200 instead of 201 when nothing had to be stored (ojs-digest §5.3). */
+/** Seed 001 §9.1; 200 instead of 201 when nothing had to be stored (OJS unique jobs). */
 function answerPush(response: Response, { job, isDuplicate, isReplay }: Pushed): void {
   const document = jobDocument(job)
   if (isDuplicate) {

@@ -84,7 +84,7 @@ export function queueRoutes({ deps }: Door): Route[] {
 
 /**
  * The members of seed 001 §11.2, with the throughput of the last hour as in its example. Then additions: the
- * states that §11.2 leaves out, and the depth of ojs-digest §6.2.
+ * states that §11.2 leaves out, and the depth of OJS queues.
  */
 function statsDocument({ counts, lastHour }: QueueStats): Record<string, number> {
   const { available, active, scheduled, retryable, discarded } = counts

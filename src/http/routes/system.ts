@@ -4,7 +4,7 @@ import { answer, answerText } from '../message/respond.ts'
 import type { Route } from '../route.ts'
 import type { Door } from './route-deps.ts'
 
-/** Manifest, health and metrics (seed 001 §8, §21; ojs-digest §15.1). */
+/** Manifest, health and metrics (seed 001 §8, §21). */
 export function systemRoutes({ needsKeys, health, manifest, metrics }: Door): Route[] {
   return [
     {

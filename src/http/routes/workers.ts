@@ -98,7 +98,7 @@ async function returnJobs(deps: Deps, jobs: readonly JobRow[], request: Request)
   }
 }
 
-/** `id` and `job` are additions that the public suite reads (conformance.md S3). */
+/** `id` and `job` are additions that the public suite reads (ojs-choices S3). */
 function ackDocument(job: JobRow): string {
   const id = JSON.stringify(job.id)
   const completedAt = timestamp(job.completedAt ?? 0)
@@ -108,7 +108,7 @@ function ackDocument(job: JobRow): string {
   )
 }
 
-/** `id`, `retry_delay_ms` and `completed_at` are additions (conformance.md S4, S5). */
+/** `id`, `retry_delay_ms` and `completed_at` are additions (ojs-choices S4, S5). */
 function nackDocument(job: JobRow): string {
   return JSON.stringify({
     job_id: job.id,

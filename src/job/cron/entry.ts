@@ -15,7 +15,7 @@ import { checkZone } from './zone.ts'
  */
 type Overlap = 'skip' | 'allow' | 'cancel_previous' | 'enqueue'
 
-/** The names of the overlap policies in OJS's documents (ojs-digest C-47). */
+/** The names of the overlap policies in OJS's documents (ojs-choices C-47). */
 const OVERLAPS: ReadonlyMap<string, Overlap> = new Map([
   ['skip', 'skip'],
   ['allow', 'allow'],
@@ -69,7 +69,7 @@ export function withTick(
 }
 
 /**
- * Converts a registration in either spelling (conformance.md S25). The template stays as the client wrote it:
+ * Converts a registration in either spelling (ojs-choices S25). The template stays as the client wrote it:
  * the caller must have it checked as the body of a PUSH, and pass errors through `explainTemplate`. Throws
  * `OjsError` 400.
  */
@@ -121,7 +121,7 @@ export function requireTimeToRun(
 
 const TEMPLATE_MEMBERS = new Set(['type', 'args', 'schema', 'specversion', 'options'])
 
-/** `args` is required by seed 001 §13.2 and optional elsewhere (ojs-digest C-46). */
+/** `args` is required by seed 001 §13.2 and optional elsewhere (ojs-choices C-46). */
 function templateOf(request: CronRequest): object {
   refuseBeside(request.job_template == null ? 'cron' : 'template', request)
   const given = request.job_template ?? ownTemplate(request)

@@ -21,7 +21,7 @@ interface Pattern {
 }
 
 /**
- * Throws 400 naming `field` unless the text is a cron expression (ojs-digest §7.2): five fields, or six with
+ * Throws 400 naming `field` unless the text is a cron expression (OJS cron): five fields, or six with
  * the seconds first, or an alias such as `@daily`. Also refuses one that never comes, such as 30 February.
  */
 export function checkExpression(expression: string, field: string): void {
@@ -37,7 +37,7 @@ export function checkExpression(expression: string, field: string): void {
 function mistakeIn(expression: string): string | null {
   if (expression.length > MAX_LENGTH) return `it is longer than ${MAX_LENGTH} characters`
   const tokens = jobMessagesOf(expression)
-  // OJS's documents mention `@every`, so the client gets a message of its own about it (ojs-digest §7.2).
+  // OJS's documents mention `@every`, so the client gets a message of its own about it (OJS cron).
   if (tokens[0]?.toLowerCase() === '@every') return "'@every' is not supported"
   if (tokens.length === 1 && tokens[0]?.startsWith('@')) {
     return ALIASES.has(tokens[0].toLowerCase()) ? null : `'${tokens[0]}' is not known`

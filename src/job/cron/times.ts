@@ -20,7 +20,7 @@ const MAX_CHANGES = 100
 /**
  * Returns the first time of the schedule after `instant`; null if there is none within the years that are
  * searched. A local time that the clocks leap over is skipped; one that they show twice counts once, the
- * first time (ojs-digest §7.3).
+ * first time (OJS cron).
  *
  * Uses croner only on a calendar without time zones. With zones, croner treats changes of the clocks
  * differently depending on the form of the expression, which is not the OJS rule.

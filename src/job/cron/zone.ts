@@ -9,7 +9,7 @@ const MAX_NAME = 64
 /**
  * Accepted names of the IANA database: areas, places, and `GMT`, which is unambiguous. Its other names are
  * abbreviations (`EST`, `CET`), which `Intl` accepts but which mean different zones to different people: they
- * are refused with a 400 (ojs-digest §7.3).
+ * are refused with a 400 (OJS cron).
  */
 const AREA =
   /^(?:Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Brazil|Canada|Chile|Etc|Europe|Indian|Mexico|Pacific|US)\//i

@@ -1,5 +1,5 @@
 /*
- * The delay before a retry (ojs-digest §3.2), and the TTL queue (retry queue) that holds the token that long.
+ * The delay before a retry (OJS retry), and the TTL queue (retry queue) that holds the token that long.
  * Each distinct delay is another queue in RabbitMQ, so the delays come from a bounded set.
  */
 

@@ -2,7 +2,7 @@ import { timestamp } from '../document.ts'
 import type { JobRow } from '../job.ts'
 import { cut, utf8Bytes } from '../values/limits.ts'
 
-/** Why an attempt failed, bounded in size: the `error` of a job (ojs-digest §3.4). */
+/** Why an attempt failed, bounded in size: the `error` of a job (OJS retry). */
 export interface Failure {
   code: string
   type: string
@@ -12,7 +12,7 @@ export interface Failure {
   backtrace?: unknown
 }
 
-/** One entry of a job's `errors` (ojs-digest §3.4); the time has two names (C-84). */
+/** One entry of a job's `errors` (OJS retry); the time has two names (C-84). */
 export interface ErrorEntry extends Failure {
   attempt: number
   occurred_at: string
@@ -38,7 +38,7 @@ export const SILENT = 'visibility_timeout'
  */
 const WORDLESS: ReadonlySet<string> = new Set([UNREPORTED, SILENT, 'rejected'])
 
-/** The newest entries that `errors` keeps (ojs-digest §2.3: at least 10). */
+/** The newest entries that `errors` keeps (OJS core: at least 10). */
 const MAX_ERRORS = 50
 
 /** Limit on all of `errors`: every answer carries it, so 50 stack traces of 64 KiB would be too much. */

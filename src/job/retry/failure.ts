@@ -17,7 +17,7 @@ const MAX_FRAMES = 50
 const MAX_BACKTRACE = 10_000
 const MAX_FRAME = 1_000
 
-/** Makes a failure out of a worker's error; derives the members that it did not send (conformance.md S8). */
+/** Makes a failure out of a worker's error; derives the members that it did not send (ojs-choices S8). */
 export function failureOf(error: NackError): Failure {
   const details = error.details ?? undefined
   const code = error.code ?? error.type ?? 'handler_error'
@@ -148,7 +148,7 @@ export function recordLateFailure(
   return { error: filled.isLast ? JSON.stringify(failure) : null, errors: filled.errors }
 }
 
-/** The failure of an attempt that ran longer than `timeout_ms` (ojs-digest §1.5). */
+/** The failure of an attempt that ran longer than `timeout_ms` (OJS core). */
 export function timeoutFailure(limitMs: number, elapsedMs: number): Failure {
   return {
     code: 'timeout',
@@ -163,7 +163,7 @@ export function timeoutFailure(limitMs: number, elapsedMs: number): Failure {
   }
 }
 
-/** The failure of an attempt whose lease ran out without ACK, NACK or heartbeat (ojs-digest §1.4). */
+/** The failure of an attempt whose lease ran out without ACK, NACK or heartbeat (OJS core). */
 export function visibilityFailure(): Failure {
   return {
     code: SILENT,

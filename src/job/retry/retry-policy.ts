@@ -62,7 +62,7 @@ function durationOr(text: unknown, fallback: number): number {
 /** What happens after a failed attempt. `isDeadLetter`: the job is listed under `GET /dead-letter`. */
 export type Verdict = { do: 'retry' } | { do: 'discard'; isDeadLetter: boolean }
 
-/** Decides what happens after a failure, in the order of ojs-digest §3.3. `attempt`: the one that failed. */
+/** Decides what happens after a failure, in the order of OJS retry. `attempt`: the one that failed. */
 export function judge(policy: RetryPolicy, attempt: number, failure: Failure): Verdict {
   switch (failure.code) {
     case 'DISCARD':
@@ -84,13 +84,13 @@ function isOver(policy: RetryPolicy, attempt: number, failure: Failure): boolean
   return policy.nonRetryableErrors.some((pattern) => names.some((name) => matches(pattern, name)))
 }
 
-/** `auth.*` matches every name that begins with `auth.`, but not `auth` itself (ojs-digest C-85). */
+/** `auth.*` matches every name that begins with `auth.`, but not `auth` itself (ojs-choices C-85). */
 function matches(pattern: string, name: string | undefined): boolean {
   if (pattern.endsWith('.*')) return name?.startsWith(pattern.slice(0, -1)) ?? false
   return name === pattern
 }
 
-/** An expired job has not failed: it is listed only with an explicit `dead_letter` (ojs-digest C-87). */
+/** An expired job has not failed: it is listed only with an explicit `dead_letter` (ojs-choices C-87). */
 export function isListedWhenExpired(policy: RetryPolicy): boolean {
   return policy.onExhaustion === 'dead_letter'
 }

@@ -31,7 +31,7 @@ interface NormalisedRetry {
 
 /**
  * Converts the producer's retry policy to seed 003's form. Accepts both spellings of intervals; milliseconds
- * win (ojs-digest C-5). Throws 422 for a number out of range, naming the field (architecture §9). `field`:
+ * win (ojs-choices C-5). Throws 422 for a number out of range, naming the field (architecture §9). `field`:
  * the name by which the client sent the policy.
  */
 export function normaliseRetry(

@@ -28,8 +28,8 @@ export class SortingBudget {
 
 /**
  * The canonical JSON (RFC 8785) of a value that `JSON.parse` made: members sorted by UTF-16 units, no spaces,
- * numbers and escapes as ECMAScript writes them. Texts and names are normalised to NFC before (ojs-digest
- * §5.2), so that the same text typed on two machines is equal. Throws `OjsError` 400 for more than 100 nested
+ * numbers and escapes as ECMAScript writes them. Texts and names are normalised to NFC before (OJS unique jobs
+ * ), so that the same text typed on two machines is equal. Throws `OjsError` 400 for more than 100 nested
  * levels, 413 for too much sorting. `sorting`: the budget of the whole request.
  */
 export function canonicalJson(value: unknown, sorting = new SortingBudget()): string {

@@ -24,7 +24,7 @@ const ISO_UNITS = [
   MS_PER.seconds,
 ]
 
-// `1s`, `300s`: the core document's own examples use this form (ojs-digest §2.2).
+// `1s`, `300s`: the core document's own examples use this form (OJS core).
 const SHORT = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/
 const SHORT_UNITS: Record<string, number> = {
   ms: 1,

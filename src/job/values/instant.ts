@@ -14,12 +14,12 @@ const BEYOND_MS = /\.\d{3}\d*[1-9]/
 /** An instant as the client wrote it and as a number. */
 export interface Instant {
   ms: number
-  /** RFC 3339 in UTC. Verbatim when the client already wrote `…Z` (conformance.md S20). */
+  /** RFC 3339 in UTC. Verbatim when the client already wrote `…Z` (ojs-choices S20). */
   text: string
 }
 
 /**
- * Parses RFC 3339 with any offset, or a time relative to `now` as `+PT5S` (conformance.md S19). Throws 400,
+ * Parses RFC 3339 with any offset, or a time relative to `now` as `+PT5S` (ojs-choices S19). Throws 400,
  * also for a missing offset, which would mean a different instant on every machine (seed 001 §6.3). Rounds
  * fractions of a millisecond up, so that nothing begins or ends too early.
  */

@@ -9,7 +9,7 @@ export const MAX_CODE = 255
 /** Longest `message` of an error, in characters. */
 export const MAX_MESSAGE = 10_000
 
-/** Largest result as JSON text, over HTTP and AMQP alike (ojs-digest §2.3). */
+/** Largest result as JSON text, over HTTP and AMQP alike (OJS core). */
 export const MAX_RESULT_BYTES = 1_048_576
 
 const ENCODER = new TextEncoder()

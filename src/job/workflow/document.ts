@@ -2,7 +2,7 @@ import { timestamp } from '../document.ts'
 import { ResultBudget } from './results.ts'
 import type { WorkflowHead, WorkflowRow, WorkflowStep } from './row.ts'
 
-/** A workflow as JSON text for answers (seed 001 §14.1, §14.2; ojs-digest §8.2). */
+/** A workflow as JSON text for answers (seed 001 §14.1, §14.2). */
 export function workflowDocument(workflow: WorkflowRow): string {
   const budget = new ResultBudget()
   const steps = workflow.steps.filter(({ isCallback }) => !isCallback)
@@ -39,7 +39,7 @@ function summary({ id, name, type, state, total, completed }: WorkflowHead): obj
     ...(name !== null && { name }),
     type,
     state,
-    // The same numbers under the names of both dialects (ojs-digest §8.2).
+    // The same numbers under the names of both dialects (OJS workflows).
     steps_total: total,
     steps_completed: completed,
     jobs_total: total,
@@ -72,7 +72,7 @@ function counts({ total, completed, failed }: WorkflowHead): object {
   return { job_count: total, completed_count: completed, failed_count: failed }
 }
 
-/** The failed steps, in the order in which they failed (ojs-digest §8.3). */
+/** The failed steps, in the order in which they failed (OJS workflows). */
 function failures({ steps }: WorkflowRow): object {
   const failed = steps.filter(({ progress }) => progress === 'failed')
   failed.sort((a, b) => (a.endedAt ?? 0) - (b.endedAt ?? 0))

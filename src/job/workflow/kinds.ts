@@ -26,7 +26,7 @@ export function kindOf(type: unknown, field: string): WorkflowType {
 
 /**
  * Throws 400 for what this type of workflow would silently leave out: callbacks of another type than batch
- * (ojs-digest §8.1), a second list, or options outside `options`.
+ * (OJS workflows), a second list, or options outside `options`.
  */
 export function refuseLeftOut(
   type: WorkflowType,

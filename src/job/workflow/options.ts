@@ -1,6 +1,6 @@
 import { isJsonObject } from '../values/json-value.ts'
 
-/** Names of the same option: a step that has one of them does not inherit any of them (ojs-digest §2.1). */
+/** Names of the same option: a step that has one of them does not inherit any of them (OJS core). */
 const ALIASES = [
   ['timeout_ms', 'timeout'],
   ['visibility_timeout_ms', 'visibility_timeout'],
@@ -17,7 +17,7 @@ type Members = Readonly<Record<string, unknown>>
 /**
  * Makes the body of a PUSH out of a step: the workflow's options, overridden by the step's member by member
  * (seed 001 §14.1), so that a step's `retry` replaces that of the workflow as a whole. Members of the step
- * outside `options` override them as well (ojs-digest C-2). An explicit null counts as absent.
+ * outside `options` override them as well (ojs-choices C-2). An explicit null counts as absent.
  */
 export function stepRequest(step: Members, defaults: Members): Record<string, unknown> {
   const own = Object.fromEntries(Object.entries(step).filter(([name]) => !STEP_MEMBERS.has(name)))

@@ -6,7 +6,7 @@ import { planTree } from './tree.ts'
 import type { GraphStep, Plan, PlannedJob, WorkflowRequest } from './workflow.ts'
 
 /**
- * Plans a workflow of either dialect (ojs-digest §8.1). Throws `OjsError`: 400 for a workflow that cannot be
+ * Plans a workflow of either dialect (OJS workflows). Throws `OjsError`: 400 for a workflow that cannot be
  * run, 413 for one that repeats too much, 422 for a type that is not supported. Does not check the jobs.
  *
  * `stepsOf` returns the steps of the seed's form, with their own members checked.

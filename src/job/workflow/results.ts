@@ -1,6 +1,6 @@
 import type { Inputs, ResultList } from './workflow.ts'
 
-/** A larger result is replaced by a reference (ojs-digest §8.3). */
+/** A larger result is replaced by a reference (OJS workflows). */
 const MAX_INLINE_BYTES = 65_536
 /** All results shown in one job or one answer, in bytes: as many as a single stored result may have. */
 const MAX_TOTAL_BYTES = 1_048_576
@@ -52,7 +52,7 @@ function reference({ jobId, bytes }: Sized): string {
 
 /**
  * The `parent_results` of a job as JSON text: an array for chain, group and batch, an object by step id for
- * the seed's form (ojs-digest C-75). The results of the nearest steps take from the budget first. Null stands
+ * the seed's form (ojs-choices C-75). The results of the nearest steps take from the budget first. Null stands
  * for a step without a result, or one that has failed.
  *
  * `results`: those of the nodes in `inputs`. `budget`: that of this job. `textOf`: as in `ResultBudget.show`.

@@ -13,7 +13,7 @@ import { innerOptions, stepRequest } from './options.ts'
 import { Repetition } from './size.ts'
 import type { JobRule, JoinRule, Plan, PlanNode, ResultList, WorkflowRequest } from './workflow.ts'
 
-/** Levels of nesting: a chain in a group in a batch is allowed (ojs-digest §8.1). */
+/** Levels of nesting: a chain in a group in a batch is allowed (OJS workflows). */
 const MAX_DEPTH = 3
 /** The rule by which each callback begins when all jobs of the batch have ended. */
 const CALLBACKS = { on_complete: 'over', on_success: 'completed', on_failure: 'failed' } as const
@@ -54,7 +54,7 @@ interface Built {
 
 type BuiltTree = Built & { result: ResultList }
 
-/** Plans a workflow in the other dialect (conformance.md S28): chains, groups and batches, perhaps nested. */
+/** Plans a workflow in the other dialect (ojs-choices S28): chains, groups and batches, perhaps nested. */
 export function planTree(type: TreeType, request: WorkflowRequest): Plan {
   const draft: Draft = { nodes: [], ids: new Set(), repetition: new Repetition() }
   const options = { ...request.options }
@@ -119,7 +119,7 @@ function addBatch(draft: Draft, body: Members, place: Place): BuiltTree {
 
 /**
  * Adds the join that ends a batch. The batch succeeds if its callbacks do, even when jobs of it have failed
- * (ojs-digest §8.3, C-76). A failure for which no callback runs fails the batch.
+ * (OJS workflows, ojs-choices C-76). A failure for which no callback runs fails the batch.
  */
 function endBatch(
   draft: Draft,
@@ -257,7 +257,7 @@ function callbacksOf(body: Members, path: string): NamedCallback[] {
 /** 1 to 255 characters that the ledger stores unchanged (`storable` of the schemas). */
 const OWN_ID = /^[^\0\p{Cs}]{1,255}$/u
 
-/** The id in the request, or else the element's index: `"0"`, `"1"` (ojs-digest §8.1). */
+/** The id in the request, or else the element's index: `"0"`, `"1"` (OJS workflows). */
 function ownId({ id }: Members, i: number, path: string): string {
   if (id == null) return String(i)
   if (typeof id === 'string' && OWN_ID.test(id)) return id

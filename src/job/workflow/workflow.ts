@@ -1,7 +1,7 @@
 import type { PushOptions } from '../request.ts'
 
 /**
- * Workflows (seed 001 §14, ojs-digest §8): steps that wait for each other. A request in either dialect
+ * Workflows (seed 001 §14): steps that wait for each other. A request in either dialect
  * becomes a `Plan`, which the ledger runs node by node.
  */
 

@@ -123,7 +123,7 @@ function warningOf(file: string, reason: keyof typeof WHAT): LedgerWarning {
   const message =
     `The gateway before this one was killed, and ${file} ${WHAT[reason]}: what was stored last is ` +
     'lost, which can be everything since the last checkpoint (some 8 MB of changes). See ' +
-    '"A ledger that was cut short" in docs/operations.md.'
+    '"A ledger that was cut short" in docs/operate/operations.md.'
   return { code: 'ledger_cut_short', message, details: { file, reason } }
 }
 

@@ -32,7 +32,7 @@ type SkipReason = Exclude<(CronEvent & { type: 'cron.skipped' })['reason'], 'mis
 
 /**
  * Fires the due tick of each due entry, the most overdue first, and moves the entry to its next time after
- * now. So after a downtime each entry catches up with one job (ojs-digest §7.4). Adds to `untold` which
+ * now. So after a downtime each entry catches up with one job (OJS cron). Adds to `untold` which
  * entries have missed times, so that no entry waits until the times of the others are counted. Returns how
  * many ticks are done. Unless there were none, there may be more: the ledger may return less than a page, to
  * bound the memory.
@@ -183,7 +183,7 @@ async function releaseEntry(deps: Deps, entry: CronEntry): Promise<void> {
   tellFired(deps, entry, tick, released)
 }
 
-/** True when the entry's queue is paused: nothing is enqueued then (ojs-digest §6.2), ticks are skipped. */
+/** True when the entry's queue is paused: nothing is enqueued then (OJS queues), ticks are skipped. */
 function isPausedFor(deps: Deps, entry: CronEntry): boolean {
   return isPaused(deps, cronFacts(entry).queue)
 }

@@ -7,7 +7,7 @@ import { sendOrLeave } from '../job-messages/send.ts'
 
 /**
  * ACTIVATE (seed 001 §7.8, §9.5): `pending → available`, or `scheduled` if the job also names a time in the
- * future (ojs-digest C-95). Answers from its commit. Throws 404, 409, 503.
+ * future (ojs-choices C-95). Answers from its commit. Throws 404, 409, 503.
  */
 export async function activate(deps: Deps, id: string, context: RequestContext): Promise<JobRow> {
   const job = await deps.ledger.activate(id, deps.clock.now(), deps.clock.wall())

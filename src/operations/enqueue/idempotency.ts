@@ -17,7 +17,7 @@ interface Asked {
 }
 
 /**
- * Runs `work` once for each `Idempotency-Key` (ojs-digest §5.3). A client that repeats a request within a
+ * Runs `work` once for each `Idempotency-Key` (OJS unique jobs). A client that repeats a request within a
  * day, or sends it twice at the same time, gets what the ledger remembers of the first, rendered by `replay`.
  * A refusal is not remembered, as nothing was stored. Throws 409 for another body under the same key.
  */

@@ -25,7 +25,7 @@ export async function ack(deps: Deps, body: unknown, context: RequestContext): P
   return job
 }
 
-/** Throws 413 for a result that is too large; the job then stays active (ojs-digest §2.3). */
+/** Throws 413 for a result that is too large; the job then stays active (OJS core). */
 function resultText(request: AckRequest): string | null {
   if (request.result === undefined || request.result === null) return null
   const text = JSON.stringify(request.result)

@@ -16,7 +16,7 @@ export interface Heartbeat {
   directive: Directive
   /** Ids of the extended leases, in the order in which the worker named them. */
   extended: string[]
-  /** Ids among those named that were cancelled while this worker had them (ojs-digest C-15). */
+  /** Ids among those named that were cancelled while this worker had them (ojs-choices C-15). */
   cancelled: string[]
   /** Wall time. */
   serverTime: number
@@ -48,7 +48,7 @@ export async function heartbeat(
   }
 }
 
-/** The jobs that the worker names, in any spelling (ojs-digest C-12); `active_jobs` may be only a number. */
+/** The jobs that the worker names, in any spelling (ojs-choices C-12); `active_jobs` may be only a number. */
 function idsOf({ active_jobs, active_job_ids, job_id }: HeartbeatRequest): string[] {
   const ids = new Set(Array.isArray(active_jobs) ? active_jobs : [])
   for (const id of active_job_ids ?? []) ids.add(id)

@@ -10,7 +10,7 @@ import { isHeld, payToll } from './toll.ts'
 
 /**
  * FAIL (seed 001 §7.5, §10.3): ends the attempt as failed; the job is retried or discarded by its retry
- * policy. `requeue: true` (an addition, conformance.md §3.2) hands the job back at once and counts no
+ * policy. `requeue: true` (an addition, OJS's public suite) hands the job back at once and counts no
  * attempt. Works while RabbitMQ is away. Throws 400, 404, 409, 429, 503.
  */
 export async function nack(deps: Deps, body: unknown, context: RequestContext): Promise<JobRow> {

@@ -84,7 +84,7 @@ export async function tellRenewed(deps: Deps, queue: string): Promise<void> {
   if (outcomes.some((outcome) => outcome !== 'confirmed')) deps.transient.renewed.add(queue)
 }
 
-/** Declares an unknown queue, as its first job would (ojs-digest C-94). Throws when that is refused. */
+/** Declares an unknown queue, as its first job would (ojs-choices C-94). Throws when that is refused. */
 async function requireKnown(deps: Deps, queue: string): Promise<void> {
   checkQueueName(queue, deps.settings.prefix, 'name')
   // For a known queue the ledger is enough, so it can be paused while RabbitMQ is away.

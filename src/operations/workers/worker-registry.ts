@@ -5,12 +5,12 @@ const MAX_WORKERS = 10_000
 const MAX_BYTES = 64 * 1024 * 1024
 /** Memory of a string beside its characters, which take up to two bytes each. */
 const TEXT_BYTES = 32
-/** Six missed heartbeats (ojs-digest §9). */
+/** Six missed heartbeats (OJS workers). */
 const STALE_AFTER_MS = 30_000
 const FORGOTTEN_AFTER_MS = 300_000
 const MAX_SHOWN_JOBS = 100
 
-/** A directive only ever moves to the right: `terminate` is not taken back (ojs-digest §9). */
+/** A directive only ever moves to the right: `terminate` is not taken back (OJS workers). */
 const DIRECTIVES = ['running', 'quiet', 'terminate'] as const
 
 export type Directive = (typeof DIRECTIVES)[number]

@@ -9,7 +9,7 @@ const ALL = '*'
 /** At most this many leases are counted, those that end first, so that the cost is bounded. */
 const MAX_LEASES = 10_000
 
-/** Lists the workers that fetched with a `worker_id` or sent a heartbeat lately (ojs-digest §11). */
+/** Lists the workers that fetched with a `worker_id` or sent a heartbeat lately (OJS admin API). */
 export function listWorkers(
   deps: Pick<Deps, 'workers' | 'ledger'>,
   page: { limit: number; offset: number },

@@ -17,7 +17,7 @@ import { multipleOf } from './multiple-of.ts'
 import { linearPatterns, type PatternEngine } from './pattern.ts'
 import { uniqueItems } from './unique-items.ts'
 
-/** One way in which `args` do not match (ojs-digest §2.2). */
+/** One way in which `args` do not match (OJS core). */
 export interface Violation {
   /** `args[0].locale` */
   path: string

@@ -20,7 +20,7 @@ const POWER = 2
 
 /**
  * The offset after the number that starts at `from`: signs, digits, points and exponents in any order. It is
- * negative for a number that JavaScript would change (ojs-digest §2.2):
+ * negative for a number that JavaScript would change (OJS core):
  * - an integer that it would write with other digits;
  * - one that becomes Infinity, which `JSON.stringify` writes as null, or 0 although it is not;
  * - a fraction, or a number with an exponent, that has more digits than a double needs, unless those are the

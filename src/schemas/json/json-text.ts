@@ -7,7 +7,7 @@ import { slicedValue } from './json-slices.ts'
 
 export type JsonLimits = ScanLimits
 
-/** ojs-digest §2.3: 32 levels; enough for every OJS document, too little to exhaust a stack. */
+/** OJS core: 32 levels; enough for every OJS document, too little to exhaust a stack. */
 export const JSON_LIMITS: JsonLimits = { maxDepth: 32 }
 
 /** The limits of an object with a list of such documents: each may be as deep and as rich as a single one. */

@@ -1,4 +1,4 @@
-/** Named by seed 003, which does not print it: written from ojs-digest §10.1. */
+/** Named by seed 003, which does not print it: written from OJS events. */
 export const EVENT_SCHEMA = {
   $schema: 'https://json-schema.org/draft/2020-12/schema',
   $id: 'https://openjobspec.org/schemas/v1/event.schema.json',

@@ -16,7 +16,7 @@ import { jobIdIn, type LeftOut, leftOutIn } from './invalid-events.ts'
 import { count, id, label, leaseMs, MAX_IDS, nackError, queueName } from './shared-members.ts'
 import { checker, parser } from './validator.ts'
 
-/** The messages of the control plane (architecture §5); `docs/control-protocol.md` describes them. */
+/** The messages of the control plane (architecture §5); `docs/reference/control-protocol.md` describes them. */
 
 const MAX_QUEUES = 100
 

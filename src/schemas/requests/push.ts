@@ -53,7 +53,7 @@ const unique = {
   },
 }
 
-// Members that only other servers know are kept (ojs-digest §13).
+// Members that only other servers know are kept (OJS rate limits).
 const rateLimit = {
   ...map,
   properties: { max_per_second: { type: ['number', 'null'], exclusiveMinimum: 0 } },
@@ -85,7 +85,7 @@ const options = {
   metadata: map,
 }
 
-/** Seed 003's pattern, extended by hyphens inside a segment (architecture §9, conformance.md S1). */
+/** Seed 003's pattern, extended by hyphens inside a segment (architecture §9, ojs-choices S1). */
 export const jobType = {
   type: 'string',
   minLength: 1,

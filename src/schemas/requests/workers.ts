@@ -50,7 +50,7 @@ export const HEARTBEAT_SCHEMA = {
   required: ['worker_id'],
   properties: {
     worker_id: id,
-    // Any string is accepted: an invalid id must not cost other jobs their leases (ojs-digest §9).
+    // Any string is accepted: an invalid id must not cost other jobs their leases (OJS workers).
     active_jobs: {
       type: ['array', 'integer', 'null'],
       minimum: 0,

@@ -15,7 +15,7 @@ const WORKFLOW_SCHEMA = {
   properties: { id: chosenId, name: { ...id, type: ['string', 'null'] }, options },
 } as const
 
-/** Seed 001 §14.1. A missing `depends_on` is an empty one (ojs-digest §8.1). */
+/** Seed 001 §14.1. A missing `depends_on` is an empty one (OJS workflows). */
 const GRAPH_SCHEMA = {
   type: 'object',
   required: ['name', 'steps'],

@@ -192,7 +192,7 @@ export function schemasOf(exchange: Exchange): Schemas {
   }
 }
 
-/** The workers that the server knows (ojs-digest §11; not part of the seeds). */
+/** The workers that the server knows (OJS admin API; not part of the seeds). */
 export interface Workers {
   list(page?: PageOptions, call?: CallOptions): Promise<Listed<'items', WorkerInfo>>
   /** Tells the worker to take no more jobs; `*`: all workers. */

@@ -141,7 +141,7 @@ export interface WorkflowError {
   [member: string]: unknown
 }
 
-/** A worker in the admin API; not part of the seeds (ojs-digest §11). */
+/** A worker in the admin API; not part of the seeds (OJS admin API). */
 export interface WorkerInfo {
   id: string
   /** `stale`: the server has not heard from the worker for a while. */
@@ -170,7 +170,7 @@ export interface Health {
   backend?: Record<string, unknown>
   /** Only from this gateway. */
   ledger?: Record<string, unknown>
-  /** Only from this gateway, to clients that may see them (`docs/operations.md` explains each code). */
+  /** Only from this gateway, to clients that may see them (`docs/operate/operations.md` explains each code). */
   warnings?: HealthWarning[]
   [member: string]: unknown
 }

@@ -1,6 +1,6 @@
 /**
  * The families of error codes. The vocabulary is seed 001 §16.3 and the table of seed 004; the rest are codes
- * of other OJS servers (ojs-digest §14.2). Codes are compared without regard to case.
+ * of other OJS servers (OJS errors). Codes are compared without regard to case.
  */
 const FAMILIES = {
   validation: [

@@ -45,7 +45,7 @@ export function retryPolicy(options: RetryOptions | false | undefined): RetryPol
 /**
  * Milliseconds before another try; `undefined`: no further try. A request that was refused for its rate may
  * always be repeated. After a failure that may have come too late, when the request had already taken effect,
- * only idempotent requests may be (ojs-digest §14.2).
+ * only idempotent requests may be (OJS errors).
  */
 export function delayBeforeRetry(
   policy: RetryPolicy,

@@ -11,7 +11,7 @@ import { Heartbeat, isDirective } from './http-heartbeat.ts'
 import { HttpLease, type HttpLeaseDeps } from './http-lease.ts'
 import type { JobSource, SourceOptions, SourceSink } from './source.ts'
 
-/** Servers hand out no more jobs per request (ojs-digest §9). */
+/** Servers hand out no more jobs per request (OJS workers). */
 const MAX_COUNT = 100
 const MAX_BACKOFF_MS = 10_000
 /** How long an answer may take to arrive: the lease began when the server wrote it, perhaps long after the request. */

@@ -1,6 +1,6 @@
 /**
  * Tracing for programs that have registered OpenTelemetry, through `@opentelemetry/api` only (seed 002 §12.2;
- * ojs-digest §15.2). All others pay only for the check whether a provider is registered.
+ * OJS observability). All others pay only for the check whether a provider is registered.
  */
 
 import {

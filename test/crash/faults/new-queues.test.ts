@@ -10,7 +10,7 @@ import { fetched, metric, nack, pushBatch, pushed } from './stage.ts'
 
 /**
  * RabbitMQ is killed in the second in which it has confirmed a new quorum queue and not written its name
- * to disk: it comes back with a queue of that name that never has a leader (docs/faults.md). On a private
+ * to disk: it comes back with a queue of that name that never has a leader (docs/operate/faults.md). On a private
  * node, because such queues stay.
  */
 const node = await startPrivateNode({})

@@ -166,7 +166,7 @@ describe('a cron schedule where clocks change', () => {
       ['2026-02-13T03:30Z', '2026-02-14T03:30Z'],
     ],
     [
-      'New York: runs at 9:00 local time, unlike in the example of seed 001 §13.2 (ojs-digest C-48)',
+      'New York: runs at 9:00 local time, unlike in the example of seed 001 §13.2 (ojs-choices C-48)',
       '0 9 * * *',
       'America/New_York',
       '2026-02-12T10:30Z',

@@ -132,7 +132,7 @@ const policies = fc.record({
 const unit = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })
 const attempts = fc.oneof(fc.integer({ min: 1, max: 30 }), fc.integer({ min: 1, max: 2 ** 31 - 1 }))
 
-/** The definition of ojs-digest §3.2, written independently. */
+/** The definition of OJS retry, written independently. */
 function computed({ strategy, initialMs, coefficient, maxMs }: BackoffPolicy, n: number): number {
   const factor = { exponential: coefficient ** (n - 1), linear: n, polynomial: n ** coefficient }
   return Math.min(strategy === 'none' ? initialMs : initialMs * factor[strategy], maxMs)

@@ -341,7 +341,7 @@ describe('the record of a failed attempt', () => {
 })
 
 describe('failures that the gateway reports itself', () => {
-  it('name the timeout that was exceeded (ojs-digest §1.5)', () => {
+  it('name the timeout that was exceeded (OJS core)', () => {
     expect(timeoutFailure(30_000, 30_250)).toEqual({
       code: 'timeout',
       type: 'timeout',

@@ -49,7 +49,7 @@ describe('a job queue with', () => {
     expect(dead).not.toHaveProperty('completed_at')
     expect(dead).toMatchObject({ attempt: 0 })
     expect(await storyOf(gateway, queue, id)).toEqual(['job.enqueued', 'job.expired'])
-    // The job never failed, so it is listed only if its retry policy asks for that (ojs-digest C-87).
+    // The job never failed, so it is listed only if its retry policy asks for that (ojs-choices C-87).
     expect(await deadIds(gateway, queue)).toEqual([])
     const onExhaustion = { retry: { on_exhaustion: 'dead_letter' } }
     const listed = (await gateway.push(queue, { options: onExhaustion })).body.job.id

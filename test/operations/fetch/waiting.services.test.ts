@@ -157,7 +157,7 @@ describe('a pending job', () => {
     expect((await activate('019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d6')).status).toBe(404)
   })
 
-  it('with a future time becomes scheduled by its activation (ojs-digest C-95)', async () => {
+  it('with a future time becomes scheduled by its activation (ojs-choices C-95)', async () => {
     const job = await push({ pending: true, delay_until: inMs(HOUR_MS) })
     expect(job.state).toBe('pending')
     const { body } = await activate(job.id)

@@ -3,10 +3,10 @@ import { join, resolve } from 'node:path'
 import { expect, test } from 'vitest'
 import { brokerRefusal, publishRefusal, queueRefusal } from '../../../src/broker/broker-errors.ts'
 
-// docs/operations.md tells operators what each `reason` and each warning means.
+// docs/operate/operations.md tells operators what each `reason` and each warning means.
 
 const ROOT = resolve(import.meta.dirname, '../../..')
-const page = readFileSync(join(ROOT, 'docs/operations.md'), 'utf8')
+const page = readFileSync(join(ROOT, 'docs/operate/operations.md'), 'utf8')
 
 /** Every source file below these folders of `src`. */
 function sources(...folders: string[]): string {
@@ -36,7 +36,7 @@ function listed(heading: string, column: number): string[] {
     .flatMap((line) => found(line.split('|')[column] ?? '', /`(\w+)`/g))
 }
 
-test('docs/operations.md explains exactly the reasons of errors that the sources have', () => {
+test('docs/operate/operations.md explains exactly the reasons of errors that the sources have', () => {
   const refusals = readFileSync(join(ROOT, 'src/broker/broker-errors.ts'), 'utf8')
   const memory = readFileSync(join(ROOT, 'src/memory.ts'), 'utf8')
   const rendered = `${sources('operations', 'http', 'job', 'schemas')}\n${refusals}\n${memory}`
@@ -48,13 +48,13 @@ test('docs/operations.md explains exactly the reasons of errors that the sources
       `${rendered}\n${sources('ledger', 'worker')}`,
       /unavailable\(\s*(?:`[^`]*`|'[^']*'),\s*'(\w+)'/g,
     ),
-    // These two are reasons of skipped runs of cron jobs (docs/metrics.md), not of errors.
+    // These two are reasons of skipped runs of cron jobs (docs/reference/metrics.md), not of errors.
   ].filter((reason) => reason !== 'dst_skip' && reason !== 'missed')
   expect(said.length).toBeGreaterThan(25)
   expect(new Set(listed('What a `reason` means', 2))).toEqual(new Set(said))
 })
 
-test('refusals by RabbitMQ have the status in docs/operations.md, and 429 and 503 a Retry-After', () => {
+test('refusals by RabbitMQ have the status in docs/operate/operations.md, and 429 and 503 a Retry-After', () => {
   const [, table = ''] = page.split('## What a `reason` means\n')
   const statusOf = (reason: unknown) =>
     Number(found(table, new RegExp(`^\\| (\\d+) \\|[^|]*\`${reason}\``, 'gm'))[0])
@@ -80,7 +80,7 @@ test('refusals by RabbitMQ have the status in docs/operations.md, and 429 and 50
   }
 })
 
-test('docs/operations.md explains exactly the health warnings that the sources have', () => {
+test('docs/operate/operations.md explains exactly the health warnings that the sources have', () => {
   const files = [
     'connection/channel-limit',
     'connection/connections',
@@ -110,7 +110,7 @@ test('docs/operations.md explains exactly the health warnings that the sources h
   expect(new Set(listed('What health says', 1))).toEqual(new Set(said))
 })
 
-test('the systemd unit in docs/operations.md runs an existing command, and lets it stop in time', () => {
+test('the systemd unit in docs/operate/operations.md runs an existing command, and lets it stop in time', () => {
   const [, unit = ''] = page.match(/```ini\n([\s\S]*?)```/) ?? []
   const setting = (name: string) => unit.match(new RegExp(`^${name}=(.*)$`, 'm'))?.[1] ?? ''
   const { bin } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))

@@ -32,7 +32,7 @@ describe('errorOfAnswer', () => {
     // Seed 004's table has two more.
     ['invalid_state_transition', 409, OJSConflictError, false],
     ['internal_error', 500, OJSBackendError, true],
-    // Other servers (ojs-digest §14.2).
+    // Other servers (OJS errors).
     ['DUPLICATE_JOB', 409, OJSDuplicateError, false],
     ['UNAUTHENTICATED', 401, OJSAuthenticationError, false],
     ['PERMISSION_DENIED', 403, OJSPermissionError, false],

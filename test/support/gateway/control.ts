@@ -11,7 +11,7 @@ interface Heard {
   body: Json
 }
 
-/** A client of the control plane in plain amqplib, as docs/control-protocol.md says how to write one. */
+/** A client of the control plane in plain amqplib, as docs/reference/control-protocol.md says how to write one. */
 export interface ControlClient {
   readonly channel: amqp.ConfirmChannel
   /** Publishes a control message: mandatory, persistent, confirmed. Throws when it is returned. */

@@ -1,5 +1,5 @@
 /**
- * Workflows and their steps (ojs-digest §8). A node is a step with a job, or a join of steps (`type` null).
+ * Workflows and their steps (OJS workflows). A node is a step with a job, or a join of steps (`type` null).
  * `feeds` lists the nodes that wait for a node, so that its end touches those rows and no others.
  *
  * `workflow` is the rowid of the workflow. An index on `state` is an exception to the rule of 0001:

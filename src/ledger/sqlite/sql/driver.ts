@@ -159,7 +159,7 @@ const ADVICE: Readonly<Record<number, string>> = {
     "the disk fails, or its file system has become read-only: see the system's log (dmesg)",
   [SQLITE.CORRUPT]:
     'the file is damaged. Stop the gateway, keep a copy of the file and its -wal, and restore a backup: ' +
-    'see "A damaged ledger" in docs/operations.md',
+    'see "A damaged ledger" in docs/operate/operations.md',
 }
 
 /** The message of an error of SQLite; with what to do, where the message alone would not tell. */

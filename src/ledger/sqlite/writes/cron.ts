@@ -159,7 +159,7 @@ export class SqliteCron implements CronLedger {
     return fired
   }
 
-  /** The overlap policy is asked first, then the `unique` policy of the job (ojs-digest §7.4). */
+  /** The overlap policy is asked first, then the `unique` policy of the job (OJS cron). */
   #verdict(entry: CronEntry, tick: CronTick, { job, maxQueued, ...rest }: TickChange): Fired {
     if (job === null) return { outcome: 'skipped' }
     const overlap = this.#overlap(entry, maxQueued)

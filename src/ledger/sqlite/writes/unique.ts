@@ -26,7 +26,7 @@ export interface Room {
 export const ROOM: Readonly<Room> = { jobs: 100, bytes: 32 * 1024 * 1024 }
 
 /**
- * Stores one job as a PUSH does, by its `unique` policy (ojs-digest §5.3). Inside a write. `protect`: given
+ * Stores one job as a PUSH does, by its `unique` policy (OJS unique jobs). Inside a write. `protect`: given
  * if the write is not protected yet; called before the first cancel. On `duplicate`, the caller must undo a
  * protected write (`TakenBack`), because jobs may have been cancelled.
  */

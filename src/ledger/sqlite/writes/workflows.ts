@@ -102,7 +102,7 @@ function findWorkflow(store: Store, id: string): WorkflowRow | null {
       ...step,
       isCallback: step.isCallback === 1,
       dependsOn: JSON.parse(step.dependsOn),
-      // A step without a job waits for other steps. This is not the state of a staged job (ojs-digest §8.2).
+      // A step without a job waits for other steps. This is not the state of a staged job (OJS workflows).
       state: step.state ?? 'pending',
       result: text,
       resultBytes: bytes,
