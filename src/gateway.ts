@@ -13,13 +13,13 @@ import { type Service, startAll, stopAll } from './lifecycle.ts'
 import type { Logger } from './logger.ts'
 import { diedInBroker } from './operations/dead-letters/died-in-broker.ts'
 import type { Deps } from './operations/deps.ts'
+import { onDrift } from './operations/drift.ts'
 import { StartLimits } from './operations/fetch/rate-limiter.ts'
 import { healthWarnings, isHealthy } from './operations/health.ts'
 import { Transient } from './operations/in-flight.ts'
 import { JobMessages } from './operations/job-messages/tracker.ts'
 import { adoptSchedule } from './operations/native/adopt-schedule.ts'
 import { PruneHold } from './operations/prune-hold.ts'
-import { onDrift } from './operations/queues/drift.ts'
 import {
   identityOf,
   onQueueMissing,

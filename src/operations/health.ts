@@ -1,6 +1,6 @@
 import type { BrokerWarning } from '../broker/broker.ts'
 import type { Deps } from './deps.ts'
-import { blockedCronWarnings } from './queues/drift.ts'
+import { blockedCronWarnings } from './drift.ts'
 import { lostWarnings } from './queues/queue-missing.ts'
 
 export interface Health {

@@ -22,7 +22,7 @@ export class Transient {
 }
 
 /** Ids of jobs that a PUSH has stored and may yet withdraw, and the requests that wait for the decision. */
-export class Undecided {
+class Undecided {
   readonly #waiting = new Map<string, (() => void)[]>()
 
   /** Marks a stored job as undecided. Only one PUSH can have stored the id; others with it wait. */

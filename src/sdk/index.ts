@@ -10,13 +10,10 @@ export type {
   EnqueueRequest,
   JobOptions,
   JobSpec,
-  RateLimit,
   RetryPolicy,
   UniquePolicy,
   WireJob,
   WireJobOptions,
-  WireRetryPolicy,
-  WireUniquePolicy,
 } from './client/job-options.ts'
 export type {
   Cron,
@@ -64,7 +61,7 @@ export {
   type WorkflowDefinition,
   type WorkflowStep,
 } from './client/workflow.ts'
-export type { Job, JobState } from './job.ts'
+export type { Job, JobState, RateLimit, WireRetryPolicy, WireUniquePolicy } from './job.ts'
 export { type Middleware, MiddlewareChain, type Next } from './middleware.ts'
 export { InMemoryTransport } from './testing/in-memory-transport.ts'
 export {

@@ -1,5 +1,4 @@
 import { v7 } from 'uuid'
-import type { RateLimit, WireRetryPolicy, WireUniquePolicy } from './client/job-options.ts'
 
 /** The states of a job (seed 001 §5). */
 export type JobState =
@@ -76,4 +75,49 @@ export interface Job {
 /** A UUIDv7 in lower case, as a server would mint it (seed 001 §6.4). */
 export function newJobId(): string {
   return v7()
+}
+
+export interface WireRetryPolicy {
+  max_attempts?: number | undefined
+  initial_interval_ms?: number | undefined
+  initial_interval?: string | number | undefined
+  max_interval_ms?: number | undefined
+  max_interval?: string | number | undefined
+  backoff_coefficient?: number | undefined
+  backoff_strategy?: 'exponential' | 'linear' | 'polynomial' | 'none' | 'constant' | undefined
+  /** Randomises each delay to 0.5 to 1.5 times its length. */
+  jitter?: boolean | undefined
+  non_retryable_errors?: readonly string[] | undefined
+  on_exhaustion?: 'discard' | 'dead_letter' | undefined
+}
+
+export interface WireUniquePolicy {
+  /** What is compared beside the job's type: any of `type`, `queue`, `args` and `meta`. */
+  keys?: readonly string[] | undefined
+  /** Another name for `args_keys` (seed 003). */
+  key?: readonly string[] | undefined
+  args_keys?: readonly string[] | undefined
+  meta_keys?: readonly string[] | undefined
+  /** ISO 8601, or seconds. Jobs that were enqueued longer ago are not compared. Default: no limit. */
+  period?: string | number | undefined
+  /** The same, in milliseconds. */
+  period_ms?: number | undefined
+  /** Only jobs in these states are compared. Default: all but the terminal states. */
+  states?: readonly JobState[] | undefined
+  /** What happens to a duplicate. `use_existing` and `drop` are other names for `ignore`. */
+  on_conflict?:
+    | 'reject'
+    | 'replace'
+    | 'replace_except_schedule'
+    | 'ignore'
+    | 'use_existing'
+    | 'drop'
+    | undefined
+}
+
+/** Limits how often jobs of this queue that have a limit are started. Other servers know further members. */
+export interface RateLimit {
+  maxPerSecond?: number | undefined
+  max_per_second?: number | undefined
+  [member: string]: unknown
 }

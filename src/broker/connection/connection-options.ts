@@ -22,7 +22,7 @@ export interface ConnectionOptions {
 }
 
 /** What a connection that waits for another one knows of it. */
-export interface PriorConnection {
+interface PriorConnection {
   readonly isUp: boolean
   readonly isEnded: boolean
   listen(listener: ConnectionListener): void

@@ -2,7 +2,6 @@ import type { ConsumeMessage } from 'amqplib'
 import type { Carry } from '../../job/job.ts'
 import type { Delivery, ForeignMessage, Settled } from '../broker.ts'
 import { carryOf, factsOf, foreignMessage } from '../messages/incoming-message.ts'
-import type { ConsumerChannel } from './consumer-channel.ts'
 
 /**
  * Where an unsettled delivery is; whoever takes it sets this.
@@ -18,6 +17,13 @@ export type Place = 'buffered' | 'out' | 'parked' | 'gone'
 const NOTHING = Buffer.alloc(0)
 const LIMIT_MEMBER = Buffer.from('"rate_limit"')
 
+/** What a delivery needs of the channel that received it (`consumer-channel.ts`). */
+export interface ReceivingChannel {
+  readonly queue: string
+  settle(delivery: LiveDelivery, how: 'ack' | 'dead-letter'): Settled
+  giveBack(delivery: LiveDelivery): void
+}
+
 /** A delivery, bound to the consumer channel, hence to the channel object, that received it (law 6). */
 export class LiveDelivery implements Delivery {
   readonly queue: string
@@ -30,11 +36,11 @@ export class LiveDelivery implements Delivery {
   order: number
   /** Since when it is in the buffer; clock time. */
   bufferedAt = 0
-  readonly consumerChannel: ConsumerChannel
+  readonly consumerChannel: ReceivingChannel
   raw: ConsumeMessage
   place: Place = 'buffered'
 
-  constructor(consumerChannel: ConsumerChannel, raw: ConsumeMessage, order: number) {
+  constructor(consumerChannel: ReceivingChannel, raw: ConsumeMessage, order: number) {
     const facts = factsOf(raw)
     this.queue = consumerChannel.queue
     this.id = facts.id

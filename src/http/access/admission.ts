@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { OjsError } from '../../errors.ts'
-import type { Toll } from '../../operations/deps.ts'
+import { ADMITTED, type Admission } from '../message/admission.ts'
 import { type ApiKey, identify } from './api-keys.ts'
 import { LeaseAllowance } from './lease-allowance.ts'
 import {
@@ -9,20 +9,6 @@ import {
   RequestLimiter,
   type Standing,
 } from './request-limiter.ts'
-
-/** What is known about a request from its headers alone. */
-export interface Admission {
-  /** Absent when the request has no key, or an unknown one. */
-  readonly key?: ApiKey
-  /** The request has a token that matches no key. */
-  readonly isUnknownKey?: boolean
-  /** Headers for every answer to the request: name, value, name, value. */
-  readonly headers: readonly string[]
-  /** A 429 that must be the answer, whatever the request asks for. */
-  readonly refusal?: OjsError
-  /** Present for requests that may be about a running lease: only their operation can tell (`lease/toll.ts`). */
-  readonly toll?: Toll
-}
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
 type Counted = Mutable<Pick<Admission, 'headers' | 'refusal' | 'toll'>>
@@ -37,9 +23,6 @@ interface Count {
   caller: string
   standing: Standing
 }
-
-/** The admission of every request when neither keys nor a rate limit are configured. */
-export const ADMITTED: Admission = Object.freeze({ headers: Object.freeze([]) })
 
 export interface GateOptions {
   keys: readonly ApiKey[]

@@ -1,6 +1,7 @@
 import { OjsError } from '../../errors.ts'
+import type { Caller } from '../message/admission.ts'
 import type { Step } from '../message/middleware.ts'
-import type { ApiKey, Role } from './api-keys.ts'
+import type { Role } from './api-keys.ts'
 
 /** Who may call a route when API keys are configured: anybody, or keys of these roles and of `admin`. */
 export type Access = 'anybody' | readonly Role[]
@@ -15,7 +16,7 @@ export function requireRole(roles: readonly Role[]): Step {
   }
 }
 
-export function isServed({ role }: ApiKey, roles: readonly Role[]): boolean {
+export function isServed({ role }: Caller, roles: readonly string[]): boolean {
   return role === 'admin' || roles.includes(role)
 }
 
@@ -29,7 +30,7 @@ function unauthenticated(isUnknownKey: boolean): OjsError {
   )
 }
 
-function forbidden(role: Role, roles: readonly Role[]): OjsError {
+function forbidden(role: string, roles: readonly Role[]): OjsError {
   return new OjsError('x_forbidden', `An API key of the role ${role} may not use this endpoint.`, {
     details: { reason: 'role', role, allowed_roles: [...roles, 'admin'] },
   })

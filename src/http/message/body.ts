@@ -205,7 +205,7 @@ const ACCEPTED = new Set([OJS_MEDIA_TYPE, 'application/json'])
  * missing content type means JSON. `Accept` is ignored, because the answer is the same for every value
  * (§4.3).
  */
-export function requireJson(headers: IncomingHttpHeaders): void {
+function requireJson(headers: IncomingHttpHeaders): void {
   const type = headers['content-type']
   if (type && !ACCEPTED.has(type)) requireJsonType(type)
   const encoding = headers['content-encoding']

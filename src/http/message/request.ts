@@ -2,7 +2,7 @@ import { IncomingMessage, ServerResponse } from 'node:http'
 import express, { type Application } from 'express'
 import { MemoryShare } from '../../memory.ts'
 import type { RequestContext } from '../../operations/deps.ts'
-import { ADMITTED, type Admission } from '../access/admission.ts'
+import { ADMITTED, type Admission } from './admission.ts'
 import { headerOf, requestIdOf } from './request-context.ts'
 
 declare global {

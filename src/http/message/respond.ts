@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { OJS_MEDIA_TYPE } from '../../job/document.ts'
 import { partOfHeap } from '../../memory.ts'
-import type { Admission } from '../access/admission.ts'
+import type { Admission } from './admission.ts'
 import { LARGE_BYTES, UnsentAnswers } from './unsent-responses.ts'
 
 export const OJS_VERSION = '1.0'

@@ -281,7 +281,7 @@ function clamp(value: number, low: number, high: number): number {
  * Returns the leading deliveries that `memory` has room for, since each becomes a row and a part of the
  * answer; puts the others back into the buffer. Throws 503 when there is no room for any.
  */
-export function withinMemory(
+function withinMemory(
   deps: Deps,
   deliveries: Delivery[],
   memory: MemoryShare | undefined,

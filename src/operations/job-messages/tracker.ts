@@ -30,7 +30,7 @@ export class JobMessages {
 }
 
 /** A multiset of job ids that are being worked on: an id stays in until each `add` has had its `delete`. */
-export class InHand {
+class InHand {
   readonly #times = new Map<string, number>()
 
   /** Number of different ids. */

@@ -2,8 +2,8 @@ import { queueRefusal } from '../../broker/broker-errors.ts'
 import { OjsError } from '../../errors.ts'
 import { checkQueueName } from '../../job/queue-name.ts'
 import type { Deps, RequestContext } from '../deps.ts'
+import { MAX_COUNTED } from '../drift.ts'
 import { requirePublishing } from '../require-broker.ts'
-import { MAX_COUNTED } from './drift.ts'
 
 /** Most ids that are listed. */
 const MAX_LISTED = 100

@@ -1,5 +1,5 @@
 import { isRecord, requireObject } from '../async/options.ts'
-import type { JobState } from '../job.ts'
+import type { RateLimit, WireRetryPolicy, WireUniquePolicy } from '../job.ts'
 
 /** When a failed job runs again (seed 001 §9.1, seed 003). Intervals: milliseconds (`…Ms`) or ISO 8601. */
 export interface RetryPolicy extends WireRetryPolicy {
@@ -17,20 +17,6 @@ export interface RetryPolicy extends WireRetryPolicy {
   onExhaustion?: WireRetryPolicy['on_exhaustion']
 }
 
-export interface WireRetryPolicy {
-  max_attempts?: number | undefined
-  initial_interval_ms?: number | undefined
-  initial_interval?: string | number | undefined
-  max_interval_ms?: number | undefined
-  max_interval?: string | number | undefined
-  backoff_coefficient?: number | undefined
-  backoff_strategy?: 'exponential' | 'linear' | 'polynomial' | 'none' | 'constant' | undefined
-  /** Randomises each delay to 0.5 to 1.5 times its length. */
-  jitter?: boolean | undefined
-  non_retryable_errors?: readonly string[] | undefined
-  on_exhaustion?: 'discard' | 'dead_letter' | undefined
-}
-
 /** Which jobs count as duplicates of this one, and what happens to a duplicate (Level 4). */
 export interface UniquePolicy extends WireUniquePolicy {
   /** Only these parts of `args` are compared: names of members, or positions (`0`). */
@@ -39,37 +25,6 @@ export interface UniquePolicy extends WireUniquePolicy {
   metaKeys?: readonly string[] | undefined
   periodMs?: number | undefined
   onConflict?: WireUniquePolicy['on_conflict']
-}
-
-export interface WireUniquePolicy {
-  /** What is compared beside the job's type: any of `type`, `queue`, `args` and `meta`. */
-  keys?: readonly string[] | undefined
-  /** Another name for `args_keys` (seed 003). */
-  key?: readonly string[] | undefined
-  args_keys?: readonly string[] | undefined
-  meta_keys?: readonly string[] | undefined
-  /** ISO 8601, or seconds. Jobs that were enqueued longer ago are not compared. Default: no limit. */
-  period?: string | number | undefined
-  /** The same, in milliseconds. */
-  period_ms?: number | undefined
-  /** Only jobs in these states are compared. Default: all but the terminal states. */
-  states?: readonly JobState[] | undefined
-  /** What happens to a duplicate. `use_existing` and `drop` are other names for `ignore`. */
-  on_conflict?:
-    | 'reject'
-    | 'replace'
-    | 'replace_except_schedule'
-    | 'ignore'
-    | 'use_existing'
-    | 'drop'
-    | undefined
-}
-
-/** Limits how often jobs of this queue that have a limit are started. Other servers know further members. */
-export interface RateLimit {
-  maxPerSecond?: number | undefined
-  max_per_second?: number | undefined
-  [member: string]: unknown
 }
 
 /**

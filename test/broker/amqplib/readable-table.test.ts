@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { readableTable } from '../../../src/broker/amqplib/readable-table.ts'
+import { readableTable } from '../../../src/broker/amqplib/undecodable-headers.ts'
 
 const length = (bytes: Buffer) => {
   const before = Buffer.alloc(4)

@@ -1,7 +1,8 @@
 import { expect, it } from 'vitest'
 import { prepareStatements } from '../../../src/ledger/sqlite/sql/statements.ts'
 import type { Store } from '../../../src/ledger/sqlite/state/store.ts'
-import { cancelledMessages, Tombstones } from '../../../src/ledger/sqlite/state/tombstones.ts'
+import { Tombstones } from '../../../src/ledger/sqlite/state/tombstones.ts'
+import { cancelledMessages } from '../../../src/ledger/sqlite/writes/tombstones.ts'
 import { ledgerOfTest } from './harness.ts'
 
 const harness = ledgerOfTest()

@@ -85,10 +85,10 @@ test('docs/operate/operations.md explains exactly the health warnings that the s
     'connection/channel-limit',
     'connection/connections',
     'topology/entity',
-    'ledger-epoch',
+    'monitoring/ledger-epoch',
     'monitoring/empty-ledger-check',
     'monitoring/depth-sampler',
-    'drift-watch',
+    'monitoring/drift-watch',
     'topology/retry-queues',
     'topology/entity-checker',
   ].map((name) => `broker/${name}`)

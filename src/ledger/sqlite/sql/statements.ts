@@ -6,16 +6,16 @@ import {
   type RowState,
 } from '../../../job/job.ts'
 import type { QueueRecord, RetryQueue } from '../../ledger.ts'
-import { prepareKeptKeys } from '../state/kept-keys.ts'
-import { prepareRecentKeys } from '../state/recent-unique-keys.ts'
 import { prepareCron } from './cron.ts'
 import type { Database, Flag } from './driver.ts'
 import { EMPTY, prepareEnds } from './end.ts'
+import { prepareKeptKeys } from './kept-keys.ts'
 import { LEASED, prepareLeases } from './lease.ts'
 import { prepareNative } from './native.ts'
 import { prepareQueues } from './queue.ts'
 import { JOB_COLUMNS, type RawRow, type RawStanding, STANDING_COLUMNS } from './rows.ts'
 import { prepareUnique } from './unique.ts'
+import { prepareRecentKeys } from './unique-keys.ts'
 
 /** Every statement of the ledger, prepared once. */
 export type Statements = ReturnType<typeof prepareStatements>

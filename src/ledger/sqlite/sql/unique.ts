@@ -1,7 +1,7 @@
 import { JOB_STATES, type JobState } from '../../../job/job.ts'
-import { beginningOf } from '../state/recent-unique-keys.ts'
 import type { Database } from './driver.ts'
 import { JOB_COLUMNS, type RawRow } from './rows.ts'
+import { beginningOf } from './unique-keys.ts'
 
 type OneForEach<T> = { -readonly [K in keyof T]: JobState | null }
 

@@ -1,14 +1,11 @@
 import { compare } from '../../../job/values/canonical-json.ts'
 import type { CommittedState } from '../commit/committed-state.ts'
-import { type Database, onlyRow } from '../sql/driver.ts'
+import { onlyRow } from '../sql/driver.ts'
 import type { Statements } from '../sql/statements.ts'
+import { BEGINNING_DIGITS, type KeyedRow } from '../sql/unique-keys.ts'
 
-/** The part of a key that `unique_keys` has. Among a million keys, one pair at most looks equal in it. */
-const BEGINNING_DIGITS = 10
 /** Keys with the same first digits are moved together: 4,096 groups, of 4 keys or a little more. */
 const GROUP_DIGITS = 3
-/** The beginning of a row's key, as indexes have it. */
-const BEGINNING = beginningOf('unique_key')
 /** Inserted jobs, unique or not, after which the keys are moved to the file. */
 const JOBS_PER_MOVE = 16_384
 /** Keys that a transaction moves for each job that it inserts, and for none. */
@@ -16,47 +13,10 @@ const MOVED_PER_INSERTED = 4
 
 const NONE: readonly KeyedRow[] = []
 
-/** A row that may have a key which begins like this. */
-export interface KeyedRow {
-  beginning: string
-  seq: number
-}
-
 /** The rows to look at for a key, and whether there are `crowded` rows of it, or of one that begins alike. */
 export interface Keyed {
   seqs: number[]
   hasCrowd: boolean
-}
-
-/** Statements for `unique_keys`, and for the rows that are not in it yet. */
-export function prepareRecentKeys(db: Database) {
-  return {
-    keyed: db.prepare<[beginning: string], KeyedRow>(
-      'SELECT beginning, seq FROM unique_keys WHERE beginning = ?',
-    ),
-    isCrowded: db.prepare<[beginning: string]>(
-      `SELECT 1 FROM jobs
-       WHERE crowded = 1 AND unique_key IS NOT NULL AND ${BEGINNING} = ? LIMIT 1`,
-    ),
-    hasCrowded: db.prepare<[]>(
-      'SELECT 1 FROM jobs WHERE crowded = 1 AND unique_key IS NOT NULL LIMIT 1',
-    ),
-    keyedAfter: db.prepare<[after: number], KeyedRow>(
-      `SELECT ${BEGINNING} AS beginning, seq FROM jobs
-       WHERE seq > ? AND unique_key IS NOT NULL AND crowded = 0`,
-    ),
-    /** Skips rows that were erased or deleted meanwhile. */
-    moveKeys: db.prepare<[seqs: string]>(
-      `INSERT OR IGNORE INTO unique_keys SELECT ${BEGINNING}, seq FROM jobs
-       WHERE seq IN (SELECT value FROM json_each(?1)) AND unique_key IS NOT NULL AND crowded = 0`,
-    ),
-    keysMovedTo: db.prepare<[], { seq: number }>(
-      `SELECT value AS seq FROM settings WHERE name = 'unique_keys_to'`,
-    ),
-    setKeysMovedTo: db.prepare<[seq: number]>(
-      `UPDATE settings SET value = ? WHERE name = 'unique_keys_to'`,
-    ),
-  }
 }
 
 /**
@@ -172,11 +132,6 @@ export class RecentKeys implements CommittedState {
       if (!moved.has(name)) for (const { seq } of group) last = Math.min(last, seq - 1)
     return last
   }
-}
-
-/** In SQL: the beginning of a key. */
-export function beginningOf(key: string): string {
-  return `substr(${key}, 1, ${BEGINNING_DIGITS})`
 }
 
 function groupOf(beginning: string): string {

@@ -27,7 +27,7 @@ export interface Store {
   readonly traffic: TrafficMinutes
   readonly recentKeys: RecentKeys
   readonly keptKeys: KeptKeys
-  readonly workflows: WorkflowBook
+  readonly workflows: WorkflowBook<Store>
   /** Nonces that RabbitMQ has confirmed, until the commit that clears them from their rows. */
   readonly confirming: Set<number>
   readonly moved: MovedDebts
@@ -42,7 +42,7 @@ export interface Store {
 /** Builds the `Store`: reads all that is kept in memory beside the rows from the file. */
 export function openStore(
   statements: Statements,
-  workflows: WorkflowBook,
+  workflows: WorkflowBook<Store>,
   wall: () => number,
   jobsPerMove?: number,
 ): { store: Store; committedStates: CommittedState[] } {

@@ -4,7 +4,6 @@ import type { WorkflowNews } from '../../workflows.ts'
 import type { CommittedState } from '../commit/committed-state.ts'
 import { Notes } from '../commit/committed-state.ts'
 import type { WorkflowStatements } from '../sql/workflow.ts'
-import type { Store } from './store.ts'
 
 /**
  * A step that begins may replace a job of another workflow (`unique`); that job's end may begin another step,
@@ -13,15 +12,15 @@ import type { Store } from './store.ts'
 const MAX_NESTED = 100
 
 /** Advances the workflow of a job that has ended, inside the write that ends it. */
-type EndStep = (store: Store, job: JobRow) => void
+type EndStep<S> = (store: S, job: JobRow) => void
 
 /**
  * Keeps how many workflows are in each state, and the news of the current group. While no workflow is
- * running, which is the usual case, the end of a job costs one comparison here.
+ * running, which is the usual case, the end of a job costs one comparison here. `S`: what a write works with.
  */
-export class WorkflowBook implements CommittedState {
+export class WorkflowBook<S> implements CommittedState {
   readonly statements: WorkflowStatements
-  readonly #endStep: EndStep
+  readonly #endStep: EndStep<S>
   /** As committed. */
   readonly #counts = new Map<WorkflowState, number>()
   #running = 0
@@ -31,7 +30,7 @@ export class WorkflowBook implements CommittedState {
   #listener: (news: readonly WorkflowNews[]) => void = () => {}
 
   /** `endStep` is a parameter, because it calls back into this class: its jobs may end others. */
-  constructor(statements: WorkflowStatements, endStep: EndStep) {
+  constructor(statements: WorkflowStatements, endStep: EndStep<S>) {
     this.statements = statements
     this.#endStep = endStep
     for (const { state, count } of statements.counts.all()) this.#counts.set(state, count)
@@ -54,7 +53,7 @@ export class WorkflowBook implements CommittedState {
   }
 
   /** Advances the job's workflow, if it is a step. Inside the write that has ended the job. */
-  ended(store: Store, job: JobRow): void {
+  ended(store: S, job: JobRow): void {
     if (!this.owns(job.id)) return
     this.#nested += 1
     try {

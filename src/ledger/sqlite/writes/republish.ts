@@ -1,4 +1,6 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { RetryQueue } from '../../ledger.ts'
+import type { EnqueuedSpan, TokenlessJobs } from '../../queues.ts'
 import type { Access } from '../commit/access.ts'
 import { onlyRow } from '../sql/driver.ts'
 import type { WaitingRow } from '../sql/statements.ts'
@@ -20,7 +22,7 @@ export interface RearmCursor {
   upTo: number
 }
 
-export interface RearmedPage {
+interface RearmedPage {
   rearmed: number
   /** Where the next page starts; null after the last one. */
   next: RearmCursor | null
@@ -149,7 +151,7 @@ function forgetRetryQueuePage(
 type Span = RearmCursor & { to: number }
 
 /** The rows that one page looks at: `to` is the last of them. */
-export function spanOf(
+function spanOf(
   store: Store,
   queue: string,
   cursor: RearmCursor | null,
@@ -161,7 +163,7 @@ export function spanOf(
 }
 
 /** The next page begins behind the rows that this one looked at, or behind its last row if it was full. */
-export function nextOf(rows: readonly WaitingRow[], { to, upTo }: Span): RearmCursor | null {
+function nextOf(rows: readonly WaitingRow[], { to, upTo }: Span): RearmCursor | null {
   if (rows.length === 0 && to >= upTo) return null
   return { after: rows.length < REARM_PAGE ? to : (rows.at(-1)?.seq ?? to), upTo }
 }
@@ -171,11 +173,50 @@ function beginning(store: Store): RearmCursor {
   return { after: 0, upTo: onlyRow(store.statements.lastSeq.get()).seq }
 }
 
-export function rearmRow(
+function rearmRow(
   store: Store,
   row: WaitingRow,
   { isOwed, isMessageGone }: { isOwed: boolean; isMessageGone: boolean },
 ): void {
   store.statements.rearm.run(row.seq, isOwed ? store.nonces.next() : null, isMessageGone ? 1 : 0)
   store.counter.left(row.queue, row)
+}
+
+/** See `TokenlessJobs`. Reads page by page, because a queue may have any number of rows of other kinds. */
+export class SqliteTokenless implements TokenlessJobs {
+  readonly #store: Store
+  readonly #access: Access
+
+  constructor(store: Store, access: Access) {
+    this.#store = store
+    this.#access = access
+  }
+
+  async list(queue: string, span: EnqueuedSpan, limit: number): Promise<string[]> {
+    const ids: string[] = []
+    let cursor: RearmCursor | null = null
+    do {
+      const page = this.#access.read(() => this.#page(queue, span, cursor))
+      ids.push(...page.rows.map(({ id }) => id))
+      cursor = page.next
+      await nextTurn()
+    } while (cursor !== null && ids.length < limit)
+    return ids.slice(0, limit)
+  }
+
+  rearm(queue: string, span: EnqueuedSpan): Promise<number> {
+    return inPages(this.#access, (cursor) => {
+      const { rows, next } = this.#page(queue, span, cursor)
+      for (const row of rows) rearmRow(this.#store, row, { isOwed: true, isMessageGone: true })
+      return { rearmed: rows.length, next }
+    })
+  }
+
+  #page(queue: string, { after, before }: EnqueuedSpan, cursor: RearmCursor | null) {
+    const { statements } = this.#store
+    const span = spanOf(this.#store, queue, cursor)
+    const since = after ?? Number.MIN_SAFE_INTEGER
+    const rows = statements.tokenless.all(queue, span.after, span.to, REARM_PAGE, since, before)
+    return { rows, next: nextOf(rows, span) }
+  }
 }

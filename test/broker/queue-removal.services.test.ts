@@ -1,7 +1,7 @@
 import { v7 } from 'uuid'
 import { describe, expect, it } from 'vitest'
-import { vhostOfTest } from '../fixtures.ts'
-import { row } from '../harness.ts'
+import { vhostOfTest } from './fixtures.ts'
+import { row } from './harness.ts'
 
 const { vhost, admin, start } = vhostOfTest()
 

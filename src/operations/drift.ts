@@ -1,7 +1,7 @@
-import type { BrokerWarning } from '../../broker/broker.ts'
-import type { ReportedEvent } from '../../job/native/report.ts'
-import type { Deps } from '../deps.ts'
-import { recordReports } from '../native/report.ts'
+import type { BrokerWarning } from '../broker/broker.ts'
+import type { ReportedEvent } from '../job/native/report.ts'
+import type { Deps } from './deps.ts'
+import { recordReports } from './native/report.ts'
 
 /** More jobs than this are not counted. */
 export const MAX_COUNTED = 10_000

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import amqp from 'amqplib'
 import { afterAll, afterEach, describe, expect, it, vi } from 'vitest'
-import { recoverCommand } from '../../../src/cli/recover.ts'
-import { eventually } from '../../support/gateway/in-process.ts'
-import { fetchMany, gatewayForAll, withChannel } from '../harness.ts'
+import { recoverCommand } from '../../src/cli/recover.ts'
+import { eventually } from '../support/gateway/in-process.ts'
+import { fetchMany, gatewayForAll, withChannel } from './harness.ts'
 
 // A minute becomes half a second: looks are 100 ms apart.
 const OJS_TOPOLOGY = join(mkdtempSync(join(tmpdir(), 'ojs-drift-')), 'topology.json')
