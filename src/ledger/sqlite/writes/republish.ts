@@ -6,7 +6,7 @@ import { onlyRow } from '../sql/driver.ts'
 import type { WaitingRow } from '../sql/statements.ts'
 import type { Store } from '../state/store.ts'
 
-export const REARM_PAGE = 1000
+const REARM_PAGE = 1000
 /** How many rows a page looks at: a queue may have any number of rows whose job message was elsewhere. */
 const MAX_LOOKED_AT = 10_000
 
