@@ -29,7 +29,7 @@ interface RearmedPage {
 }
 
 /** Runs the pages, each in a group of its own, so that a long queue does not block everything else. */
-export async function inPages(
+async function inPages(
   access: Access,
   page: (cursor: RearmCursor | null) => RearmedPage,
 ): Promise<number> {
