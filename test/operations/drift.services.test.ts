@@ -9,7 +9,7 @@ import { fetchMany, gatewayForAll, withChannel } from './harness.ts'
 
 // A minute becomes half a second: looks are 100 ms apart.
 const OJS_TOPOLOGY = join(mkdtempSync(join(tmpdir(), 'ojs-drift-')), 'topology.json')
-const shipped = readFileSync(join(import.meta.dirname, '../../../topology/topology.json'), 'utf8')
+const shipped = readFileSync(join(import.meta.dirname, '../../topology/topology.json'), 'utf8')
 writeFileSync(
   OJS_TOPOLOGY,
   JSON.stringify({ ...JSON.parse(shipped), queues: { plain: { plainConsumers: true } } }),
