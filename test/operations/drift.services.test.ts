@@ -58,9 +58,12 @@ async function consumer(queue: string): Promise<amqp.ChannelModel> {
 describe('jobs whose messages are gone', () => {
   it('are published again when nobody else was on their queue', async () => {
     const queue = 'purged'
-    // The gateway has looked at the queue before the jobs came.
+    // The gateway has looked at the queue before the jobs came, and holds none of them.
     await gateway.ack((await fetchOneOf(queue))[0] ?? '')
-    await new Promise((resolve) => setTimeout(resolve, 250))
+    const consumers = async () =>
+      (await withChannel(vhost.url, (channel) => channel.checkQueue(`ojs.queue.${queue}`)))
+        .consumerCount
+    await expect.poll(consumers).toBe(0)
     const ids = await pushed(queue, 3)
     await withChannel(vhost.url, (channel) => channel.purgeQueue(`ojs.queue.${queue}`))
     const jobs = await fetchMany(gateway, queue, 3)
