@@ -130,7 +130,7 @@ test('npm start reports a port that it cannot have in one line, and starts nothi
 
 test('npm start sets the policy for long queues at the first start of its own node only', async () => {
   const sbin = findRabbitmqSbin() ?? ''
-  const { startOwnNode } = await import(join(root, 'scripts', 'own-node.mjs'))
+  const { startOwnNode } = await import(join(root, 'scripts', 'broker', 'own-node.mjs'))
   const ctl = async (...args: string[]) => {
     const command = join(root, 'data', 'rabbitmq', 'rabbitmqctl')
     return (await promisify(execFile)(command, ['-q', '-p', '/ojs', ...args])).stdout
