@@ -9,7 +9,6 @@ export default defineConfig({
   description: 'RabbitMQ as a complete Open Job Spec job system',
   srcDir: '..',
   srcExclude: ['node_modules/**', 'dist/**', 'data/**', 'src/**', 'test/**', 'scripts/**'],
-  outDir: '../dist/docs',
   cacheDir: '../node_modules/.cache/vitepress',
   rewrites: { 'README.md': 'index.md' },
   // A file of the repository that is no page: test/docs/links.test.ts checks that it exists.
