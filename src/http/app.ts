@@ -1,3 +1,4 @@
+/** The pipeline: every step that a request passes, from top to bottom, on a bare Express app. */
 import { parse } from 'node:querystring'
 import express, { type Express } from 'express'
 import type { Logger } from '../logger.ts'

@@ -1,3 +1,4 @@
+/** The HTTP door as a service: listens, admits requests to the pipeline, answers the last ones, closes. */
 import { once } from 'node:events'
 import { type AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'

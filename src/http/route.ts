@@ -1,3 +1,4 @@
+/** What a route is, and how a list of routes becomes Express routes, with 405 for other methods. */
 import type { Express, Request, Response } from 'express'
 import { type Access, requireRole } from './access/roles.ts'
 import { otherMethod } from './message/middleware.ts'

@@ -1,3 +1,4 @@
+/** Composes the HTTP door: all routes, the manifest's facts about access, and the server. */
 import type { Deps } from '../operations/deps.ts'
 import { health } from '../operations/health.ts'
 import { type ManifestFacts, manifest } from '../operations/manifest.ts'

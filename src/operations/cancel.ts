@@ -1,3 +1,4 @@
+/** CANCEL: a job that has not ended becomes `cancelled` at once, and native workers are told. */
 import type { Cancelled } from '../ledger/leases.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { explainTerminal } from './job-errors.ts'

@@ -1,3 +1,4 @@
+/** What every operation is given: contracts, settings, and the context of the request. */
 import type { Broker } from '../broker/broker.ts'
 import type { Clock } from '../clock.ts'
 import type { Dialect } from '../dialect.ts'

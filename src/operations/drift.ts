@@ -1,3 +1,4 @@
+/** Available jobs whose messages RabbitMQ no longer has: completed, published again, or counted. */
 import type { BrokerWarning } from '../broker/broker.ts'
 import type { ReportedEvent } from '../job/native/report.ts'
 import type { Deps } from './deps.ts'

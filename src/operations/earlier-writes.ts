@@ -1,3 +1,4 @@
+/** Lets a control request wait for the commits of what was said before it. */
 import type { Deps } from './deps.ts'
 
 /**

@@ -1,3 +1,4 @@
+/** The `job.enqueued` event of a job that was promoted and claimed in one commit. */
 import type { JobRow } from '../job/job.ts'
 import type { Deps } from './deps.ts'
 

@@ -1,3 +1,4 @@
+/** Health: can a PUSH be accepted, and what should an operator look at? */
 import type { BrokerWarning } from '../broker/broker.ts'
 import type { Deps } from './deps.ts'
 import { blockedCronWarnings } from './drift.ts'

@@ -1,3 +1,4 @@
+/** INFO: the whole job, read from the ledger. */
 import { notFound } from '../errors.ts'
 import { isErased, type JobRow } from '../job/job.ts'
 import type { Deps } from './deps.ts'

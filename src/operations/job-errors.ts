@@ -1,3 +1,4 @@
+/** The refusals of requests about a job: stale lease, ended job, taken id or unique key. */
 import { stateConflictCode } from '../dialect.ts'
 import { notFound, OjsError, stateConflict } from '../errors.ts'
 import type { KeyHolder } from '../ledger/enqueued.ts'

@@ -1,3 +1,4 @@
+/** The conformance manifest: version, levels and capabilities of this gateway. */
 import type { PriorityOrder } from '../broker/broker.ts'
 
 /** The facts about this process that the manifest shows. */

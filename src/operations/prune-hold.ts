@@ -1,3 +1,4 @@
+/** Holds retention back when the clock may be far ahead. */
 import type { BrokerWarning } from '../broker/broker.ts'
 import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'

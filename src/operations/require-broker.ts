@@ -1,3 +1,4 @@
+/** 503 before anything is stored, when RabbitMQ cannot take or deliver messages now. */
 import { brokerRefusal } from '../broker/broker-errors.ts'
 import type { Deps } from './deps.ts'
 

@@ -1,3 +1,4 @@
+/** Registers, lists and deletes JSON Schemas for `args`. */
 import { isDeepStrictEqual } from 'node:util'
 import { invalidField, notFound, OjsError } from '../errors.ts'
 import type { KeyedRequest, Remembered } from '../ledger/idempotency.ts'

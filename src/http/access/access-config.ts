@@ -1,3 +1,4 @@
+/** Access from the environment: API keys, origins, request limit, TLS files, and whether open is allowed. */
 import { BlockList, isIP } from 'node:net'
 import { type ApiKey, parseApiKeys } from './api-keys.ts'
 import { parseOrigins } from './cors.ts'

@@ -1,3 +1,4 @@
+/** The gate before the pipeline: finds the caller's key and counts the request against its limit. */
 import type { IncomingMessage } from 'node:http'
 import { OjsError } from '../../errors.ts'
 import { ADMITTED, type Admission } from '../message/admission.ts'

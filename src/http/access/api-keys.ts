@@ -1,3 +1,4 @@
+/** API keys and their roles: made, parsed from `OJS_API_KEYS`, and found by the hash of a bearer token. */
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
 
 /** The roles of keys. `access` of each route lists the roles that it serves; `admin` may call every route. */

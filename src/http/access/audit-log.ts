@@ -1,3 +1,4 @@
+/** Who did what: a log line for each request that may have changed something, and for refusals. */
 import type { Request } from 'express'
 import type { Logger } from '../../logger.ts'
 import { LineBudget } from '../../telemetry/line-budget.ts'

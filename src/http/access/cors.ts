@@ -1,3 +1,4 @@
+/** Web pages: CORS headers and preflights for the listed origins, 403 for writes from any other page. */
 import cors from 'cors'
 import { echoed, OjsError } from '../../errors.ts'
 import { redactUrls } from '../../logger.ts'

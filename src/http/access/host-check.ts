@@ -1,3 +1,4 @@
+/** DNS rebinding: on loopback without keys and TLS, a `Host` that somebody could own is refused. */
 import { isIP } from 'node:net'
 import { echoed, OjsError } from '../../errors.ts'
 import type { Check } from '../message/middleware.ts'

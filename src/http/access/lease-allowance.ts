@@ -1,3 +1,4 @@
+/** How many requests about a running lease are free of the request limit. */
 import type { RunningLease } from '../../operations/deps.ts'
 
 /**

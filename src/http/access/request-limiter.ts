@@ -1,3 +1,5 @@
+/** The request limit: `OJS_RATE_LIMIT` parsed, and requests counted per caller in fixed windows. */
+
 /** At most `limit` requests per caller and window. */
 export interface RateLimit {
   readonly limit: number

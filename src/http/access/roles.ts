@@ -1,3 +1,4 @@
+/** Authorization of a route: 401 without a known key, 403 for a key whose role it does not serve. */
 import { OjsError } from '../../errors.ts'
 import type { Caller } from '../message/admission.ts'
 import type { Step } from '../message/middleware.ts'

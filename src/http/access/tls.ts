@@ -1,3 +1,4 @@
+/** PEM files for HTTPS and client certificates, read and checked before the server starts. */
 import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { createSecureContext } from 'node:tls'

@@ -1,3 +1,4 @@
+/** Open connections: drained at a stop, cut off when the client has stopped reading. */
 import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { OjsResponse } from '../message/request.ts'

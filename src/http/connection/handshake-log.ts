@@ -1,3 +1,4 @@
+/** Failed TLS handshakes in the log, because the client is not told why. */
 import type { Duplex } from 'node:stream'
 import { TLSSocket } from 'node:tls'
 import type { Logger } from '../../logger.ts'

@@ -1,3 +1,4 @@
+/** The HTTP or HTTPS server of Node.js with its limits of time and size; it does not listen yet. */
 import { constants } from 'node:crypto'
 import { createServer, type Server } from 'node:http'
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'

@@ -1,3 +1,4 @@
+/** FETCHes that wait for jobs, and whether their clients are still there to get them. */
 import type { Response } from 'express'
 import { answer } from '../message/respond.ts'
 

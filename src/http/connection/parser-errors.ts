@@ -1,3 +1,4 @@
+/** OJS errors for requests that Node's parser refuses before any pipeline sees them. */
 import { STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { errorBody, OjsError, type OjsErrorOptions } from '../../errors.ts'

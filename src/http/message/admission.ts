@@ -1,3 +1,4 @@
+/** What the gate found out about a request: its key, its rate headers, and a 429 that must be the answer. */
 import type { OjsError } from '../../errors.ts'
 import type { Toll } from '../../operations/deps.ts'
 

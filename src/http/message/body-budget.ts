@@ -1,3 +1,4 @@
+/** A bound on the memory of all bodies that are arriving together. */
 import { type OjsError, unavailable } from '../../errors.ts'
 
 /** The body of a request. */

@@ -1,3 +1,4 @@
+/** Request bodies: read within their limits, in UTF-8, and parsed into a JSON object. */
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Request, Response } from 'express'
 import { echoed, invalidField, OjsError } from '../../errors.ts'

@@ -1,3 +1,4 @@
+/** Closing a connection whose client is still sending, so that it can read its answer first. */
 import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 

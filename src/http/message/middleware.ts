@@ -1,3 +1,4 @@
+/** The steps that every request takes around its route: RFC checks, version, context, 404 and 405. */
 import type { NextFunction, Request, Response } from 'express'
 import { echoed, invalidField, OjsError } from '../../errors.ts'
 import { sendError } from './render-error.ts'

@@ -1,3 +1,4 @@
+/** Reports each request to the metrics when its exchange is over: route template, status, time. */
 import type { Request } from 'express'
 import type { HttpObserver } from '../../telemetry/exposition.ts'
 import type { Step } from './middleware.ts'

@@ -1,3 +1,4 @@
+/** Query parameters: pages of lists, integers, flags and sets. */
 import type { Request } from 'express'
 import { echoed, invalidField } from '../../errors.ts'
 

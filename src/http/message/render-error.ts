@@ -1,3 +1,4 @@
+/** The one place where HTTP renders an error. */
 import type { IncomingMessage } from 'node:http'
 import type { ErrorRequestHandler, Request } from 'express'
 import { errorBody, invalidField, OjsError } from '../../errors.ts'

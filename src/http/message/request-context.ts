@@ -1,3 +1,4 @@
+/** Request id, trace context and `Idempotency-Key` from the headers, for operations and log lines. */
 import type { IncomingHttpHeaders } from 'node:http'
 import { invalidField } from '../../errors.ts'
 import { isTraceparent, isTracestate } from '../../job/traceparent.ts'

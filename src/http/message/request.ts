@@ -1,3 +1,4 @@
+/** Request and response classes that Express need not change: a new prototype deoptimises the object. */
 import { IncomingMessage, ServerResponse } from 'node:http'
 import express, { type Application } from 'express'
 import { MemoryShare } from '../../memory.ts'

@@ -1,3 +1,4 @@
+/** Answers: JSON, text or none, with the headers of every answer, in one write. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { OJS_MEDIA_TYPE } from '../../job/document.ts'
 import { partOfHeap } from '../../memory.ts'

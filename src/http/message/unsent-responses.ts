@@ -1,3 +1,4 @@
+/** A bound on the memory of large answers that clients have not read. */
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 

@@ -1,3 +1,4 @@
+/** `/admin/workers`: who works, and the directives quiet and terminate. */
 import type { Request, Response } from 'express'
 import { timestamp } from '../../job/document.ts'
 import type { ListedWorker } from '../../operations/workers/worker-registry.ts'

@@ -1,3 +1,4 @@
+/** `/cron`: recurring jobs are registered, listed, read and deleted. */
 import type { CronEntry } from '../../job/cron/entry.ts'
 import type { CronWarning } from '../../job/cron/warnings.ts'
 import { timestamp } from '../../job/document.ts'

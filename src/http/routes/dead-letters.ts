@@ -1,3 +1,4 @@
+/** `/dead-letter`: jobs that failed for good are listed, retried and deleted. */
 import { OjsError } from '../../errors.ts'
 import { jobDocument, timestamp } from '../../job/document.ts'
 import {

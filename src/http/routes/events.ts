@@ -1,3 +1,4 @@
+/** `/events`: the newest events of this process, a page at a time. */
 import { integer, list, parameter } from '../message/query.ts'
 import { answer } from '../message/respond.ts'
 import type { Route } from '../route.ts'

@@ -1,3 +1,4 @@
+/** BEAT: a worker is alive and extends its leases; the answer carries directives and cancelled jobs. */
 import { timestamp } from '../../job/document.ts'
 import { type Heartbeat, heartbeat } from '../../operations/lease/heartbeat.ts'
 import { readJson } from '../message/body.ts'

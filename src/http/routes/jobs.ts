@@ -1,3 +1,4 @@
+/** `/jobs`: PUSH, PUSH batch, INFO, CANCEL and ACTIVATE. */
 import type { Response } from 'express'
 import { infoDocument, jobDocument } from '../../job/document.ts'
 import { cancel } from '../../operations/cancel.ts'

@@ -1,3 +1,4 @@
+/** `/queues`: list, statistics, pause and resume. */
 import { queueMember } from '../../dialect.ts'
 import { timestamp } from '../../job/document.ts'
 import type { RequestContext } from '../../operations/deps.ts'

@@ -1,3 +1,4 @@
+/** The operator's request to publish the jobs of a lost queue again, also as a dry run. */
 import { OjsError } from '../../errors.ts'
 import { recoverable, recoverQueue } from '../../operations/queues/recover.ts'
 import { readOptionalJson } from '../message/body.ts'

@@ -1,3 +1,4 @@
+/** The operator's word that the clock is right, so that retention goes on. */
 import { answer } from '../message/respond.ts'
 import type { Route } from '../route.ts'
 import type { Door } from './route-deps.ts'

@@ -1,3 +1,4 @@
+/** What every route file is given. */
 import type { Deps } from '../../operations/deps.ts'
 import type { Health } from '../../operations/health.ts'
 import type { EventRing } from '../../telemetry/event-ring.ts'

@@ -1,3 +1,4 @@
+/** `/schemas`: JSON Schemas for `args` are registered, listed, read and deleted. */
 import { timestamp } from '../../job/document.ts'
 import { deleteSchema, getSchema, listSchemas, registerSchema } from '../../operations/schemas.ts'
 import { readJson } from '../message/body.ts'

@@ -1,3 +1,4 @@
+/** Manifest, health and metrics: what monitoring and clients ask first. */
 import { withoutReasons } from '../../operations/health.ts'
 import { isServed } from '../access/roles.ts'
 import { answer, answerText } from '../message/respond.ts'

@@ -1,3 +1,4 @@
+/** `/workers`: FETCH, ACK and NACK of HTTP workers. */
 import type { Request, Response } from 'express'
 import { jobDocument, timestamp } from '../../job/document.ts'
 import type { JobRow } from '../../job/job.ts'

@@ -1,3 +1,4 @@
+/** `/workflows`: graphs and chains of jobs are started, listed, read and cancelled. */
 import type { Request } from 'express'
 import { echoed, invalidField } from '../../errors.ts'
 import {

@@ -1,3 +1,4 @@
+/** Adoption: a natively published message becomes a job, validated as strictly as an HTTP body. */
 import { OjsError } from '../../errors.ts'
 import type { NewJob } from '../../job/job.ts'
 import type { ReportedError } from '../../job/retry/failure.ts'

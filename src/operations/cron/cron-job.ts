@@ -1,3 +1,4 @@
+/** The job of one cron tick, and the entry's next time. */
 import type { CronDefinition, CronEntry } from '../../job/cron/entry.ts'
 import { withTick } from '../../job/cron/entry.ts'
 import { nextTick, type Schedule, type Tick } from '../../job/cron/times.ts'

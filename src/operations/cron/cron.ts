@@ -1,3 +1,4 @@
+/** Registers, replaces, lists and removes recurring jobs. */
 import { setTimeout as wait } from 'node:timers/promises'
 import { queueRefusal } from '../../broker/broker-errors.ts'
 import { invalidField, notFound, OjsError, unavailable } from '../../errors.ts'

@@ -1,3 +1,4 @@
+/** Times that a cron entry missed while no gateway ran: counted, and told in one event. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { CronEntry } from '../../job/cron/entry.ts'
 import type { Schedule, Tick } from '../../job/cron/times.ts'

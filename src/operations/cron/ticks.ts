@@ -1,3 +1,4 @@
+/** Fires due cron entries by their overlap policy, and moves each to its next time. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { CronEntry, CronStanding } from '../../job/cron/entry.ts'
 import type { Tick } from '../../job/cron/times.ts'

@@ -1,3 +1,4 @@
+/** Dead letters: listed, retried with a new generation, deleted. */
 import { notFound, stateConflict } from '../../errors.ts'
 import { isExpired, type JobRow } from '../../job/job.ts'
 import type { DeadLetterQuery, Revived } from '../../ledger/dead-letters.ts'

@@ -1,3 +1,4 @@
+/** Jobs that died in RabbitMQ: rejected, expired or dropped by a limit without the gateway. */
 import type { DeadLetter } from '../../broker/broker.ts'
 import { between } from '../../job/arrival.ts'
 import { brokerFailure, hasFailedBefore } from '../../job/dead-letter.ts'

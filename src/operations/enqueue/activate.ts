@@ -1,3 +1,4 @@
+/** ACTIVATE: a `pending` job becomes available, or scheduled if it names a time. */
 import { stateConflictCode } from '../../dialect.ts'
 import { notFound, stateConflict } from '../../errors.ts'
 import type { JobRow } from '../../job/job.ts'

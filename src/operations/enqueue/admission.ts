@@ -1,3 +1,4 @@
+/** Requests with the same id or unique key take turns until the first is confirmed or withdrawn. */
 import type { NewJob } from '../../job/job.ts'
 import type { EnqueueTerms, Unsettled } from '../../ledger/enqueued.ts'
 import type { Deps } from '../deps.ts'

@@ -1,3 +1,4 @@
+/** Checks the `args` of jobs against the schemas that they name. */
 import { invalidField, OjsError, unavailable } from '../../errors.ts'
 import type { Violation } from '../../schemas/args/args-schema.ts'
 import { Fuel, OutOfFuel } from '../../schemas/args/cost-budget.ts'

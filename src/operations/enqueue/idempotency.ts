@@ -1,3 +1,4 @@
+/** `Idempotency-Key`: a repeated request gets the first answer again for a day. */
 import { OjsError } from '../../errors.ts'
 import type { JobRow } from '../../job/job.ts'
 import { fingerprint } from '../../job/values/canonical-json.ts'

@@ -1,3 +1,4 @@
+/** PUSH batch: all jobs in one transaction and published in parallel, or none. */
 import { OjsError } from '../../errors.ts'
 import { freshRow, type JobRow, type NewJob } from '../../job/job.ts'
 import { refuseBeside } from '../../job/members.ts'

@@ -1,3 +1,4 @@
+/** PUSH: stores the job, publishes its message, answers after the confirm; withdraws it if refused. */
 import { queueRefusal } from '../../broker/broker-errors.ts'
 import { requireTypeCase } from '../../dialect.ts'
 import { toNewJob } from '../../job/envelope.ts'

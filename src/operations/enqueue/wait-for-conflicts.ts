@@ -1,3 +1,4 @@
+/** How long a request waits for others with the same key or id before it gets a 503. */
 import { unavailable } from '../../errors.ts'
 import type { Deps } from '../deps.ts'
 

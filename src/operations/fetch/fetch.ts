@@ -1,3 +1,4 @@
+/** FETCH: takes buffered deliveries, claims their jobs in one transaction, settles the rest. */
 import type { Delivery } from '../../broker/broker.ts'
 import type { JobRow } from '../../job/job.ts'
 import { checkQueueName } from '../../job/queue-name.ts'

@@ -1,3 +1,4 @@
+/** The jobs that one FETCH has collected over its rounds, and what it still wants. */
 import type { TakeRequest } from '../../broker/broker.ts'
 import type { Clock } from '../../clock.ts'
 import type { JobRow } from '../../job/job.ts'

@@ -1,3 +1,4 @@
+/** A sliding window that counts starts of jobs with a `rate_limit`, and releases those that wait. */
 import type { Clock } from '../../clock.ts'
 import { ByAge } from '../../insertion-ordered-map.ts'
 import { goesBefore, type Turn } from '../../job/delivery-order.ts'

@@ -1,3 +1,4 @@
+/** Applies `rate_limit` to deliveries: those over the limit are parked, the others may start. */
 import type { Delivery } from '../../broker/broker.ts'
 import { type JobRateLimit, rateLimitOf } from '../../job/rate-limit.ts'
 import { jsonOrNull } from '../../job/values/json-value.ts'

@@ -1,3 +1,4 @@
+/** The only publisher of job messages: sends what a row owes, and clears the nonce on the confirm. */
 import type { PublishOutcome } from '../../broker/broker.ts'
 import { publishRefusal, queueRefusal } from '../../broker/broker-errors.ts'
 import type { OjsError } from '../../errors.ts'

@@ -1,3 +1,4 @@
+/** What this process knows about job messages: held deliveries, publishes under way, unsure ones. */
 import type { Delivery } from '../../broker/broker.ts'
 
 /** What this process knows about job messages beyond the ledger; in memory only (law 1). */

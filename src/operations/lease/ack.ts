@@ -1,3 +1,4 @@
+/** ACK: commits the job as completed, then acknowledges its delivery. */
 import { OjsError } from '../../errors.ts'
 import type { JobRow } from '../../job/job.ts'
 import type { AckRequest } from '../../job/request.ts'

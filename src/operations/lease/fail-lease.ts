@@ -1,3 +1,4 @@
+/** A failed attempt, whoever found it: retry by queue or ledger, or discard, by the job's policy. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { JobRow } from '../../job/job.ts'
 import { chooseDelay } from '../../job/retry/backoff.ts'

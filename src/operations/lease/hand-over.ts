@@ -1,3 +1,4 @@
+/** Deliveries that RabbitMQ would take back are acknowledged early; the ledger then holds the lease. */
 import type { LeaseFence } from '../../ledger/leases.ts'
 import type { Deps } from '../deps.ts'
 

@@ -1,3 +1,4 @@
+/** BEAT: a worker extends its leases and learns of directives and cancelled jobs. */
 import { testDirective } from '../../dialect.ts'
 import type { HeartbeatRequest } from '../../job/request.ts'
 import { leaseMsOf } from '../../job/values/duration.ts'

@@ -1,3 +1,4 @@
+/** What follows the commit that ended a lease: its delivery is acknowledged, republished or rejected. */
 import type { Delivery } from '../../broker/broker.ts'
 import { isTerminal, type JobRow } from '../../job/job.ts'
 import type { AttemptFence } from '../../ledger/leases.ts'

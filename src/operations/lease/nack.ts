@@ -1,3 +1,4 @@
+/** NACK: a worker reports a failure; the job's retry policy decides what follows. */
 import type { JobRow } from '../../job/job.ts'
 import { failureOf } from '../../job/retry/failure.ts'
 import type { SettleFence } from '../../ledger/leases.ts'

@@ -1,3 +1,4 @@
+/** Requests about a running lease are free of the request limit; all others pay. */
 import type { JobStanding } from '../../job/job.ts'
 import type { SettleFence } from '../../ledger/leases.ts'
 import type { Deps, RequestContext } from '../deps.ts'

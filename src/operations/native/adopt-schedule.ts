@@ -1,3 +1,4 @@
+/** Jobs from the delayed exchange: the ledger holds them, and foreign retries, until they are due. */
 import type { ControlVerdict, ScheduledMessage } from '../../broker/broker.ts'
 import { queueRefusal } from '../../broker/broker-errors.ts'
 import { OjsError } from '../../errors.ts'

@@ -1,3 +1,4 @@
+/** CANCEL by control message; an unknown id leaves a tombstone. */
 import { publishRefusal } from '../../broker/broker-errors.ts'
 import type { NamedJob } from '../../job/request.ts'
 import { followBriefly } from '../cancel.ts'

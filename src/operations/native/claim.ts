@@ -1,3 +1,4 @@
+/** May a native worker run a redelivered message? Answers run, drop, discard or requeue. */
 import { decideNativeClaim } from '../../job/native/claim.ts'
 import type { NativeClaim } from '../../job/request.ts'
 import type { Deps } from '../deps.ts'

@@ -1,3 +1,4 @@
+/** The heartbeat of a native worker: extends leases, starts unreported jobs, repeats what it missed. */
 import type { JobRow } from '../../job/job.ts'
 import type { Refusal } from '../../job/native/report.ts'
 import type { NativeHeartbeat } from '../../job/request.ts'

@@ -1,3 +1,4 @@
+/** Applies a native worker's report: job ends, starts and releases in one commit, then their effects. */
 import { isHopeless } from '../../errors.ts'
 import { isTerminal, type JobRow } from '../../job/job.ts'
 import type { Refusal, ReportedEvent } from '../../job/native/report.ts'

@@ -1,3 +1,4 @@
+/** One event of a report in the ledger's form, with the job that came along. */
 import { queueRefusal } from '../../broker/broker-errors.ts'
 import type { NewJob } from '../../job/job.ts'
 import { attemptKey, type ReportedEvent, type Said } from '../../job/native/report.ts'

@@ -1,3 +1,4 @@
+/** Which jobs a control message may concern, and the count of those refused. */
 import type { Refusal } from '../../job/native/report.ts'
 import type { Deps } from '../deps.ts'
 

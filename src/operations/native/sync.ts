@@ -1,3 +1,4 @@
+/** What a native worker must know before it consumes: cancelled jobs, queues that are not ready. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { invalidField } from '../../errors.ts'
 import { checkQueueName } from '../../job/queue-name.ts'

@@ -1,3 +1,4 @@
+/** Reported failures of jobs that the ledger lacks are kept in the dead letter queue. */
 import type { PublishOutcome, Unusable } from '../../broker/broker.ts'
 import { publishRefusal } from '../../broker/broker-errors.ts'
 import { messageOf } from '../../errors.ts'

@@ -1,3 +1,4 @@
+/** Forgets queues that nobody has used for long, in RabbitMQ and in the ledger. */
 import type { Deps } from '../deps.ts'
 
 /**

@@ -1,3 +1,4 @@
+/** PAUSE and RESUME, and the broadcasts that tell native workers. */
 import type { PublishOutcome } from '../../broker/broker.ts'
 import { queueRefusal } from '../../broker/broker-errors.ts'
 import { takesJobsWhilePaused } from '../../dialect.ts'

@@ -1,3 +1,4 @@
+/** A queue is gone from RabbitMQ: new nonces for its jobs, or `queue_lost` when they may have run. */
 import type { BrokerWarning } from '../../broker/broker.ts'
 import type { RetryQueue } from '../../ledger/ledger.ts'
 import type { Deps } from '../deps.ts'

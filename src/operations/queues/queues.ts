@@ -1,3 +1,4 @@
+/** Lists queues, and the statistics of one. */
 import { queueRefusal } from '../../broker/broker-errors.ts'
 import type { StateCounts } from '../../ledger/ledger.ts'
 import type { Traffic } from '../../ledger/queues.ts'

@@ -1,3 +1,4 @@
+/** `recover`: publishes available jobs that have no message, at an operator's request. */
 import { queueRefusal } from '../../broker/broker-errors.ts'
 import { OjsError } from '../../errors.ts'
 import { checkQueueName } from '../../job/queue-name.ts'

@@ -1,3 +1,4 @@
+/** Broadcasts to the native workers of a queue: cancel, directive, pause. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PublishOutcome } from '../../broker/broker.ts'
 import type { Deps } from '../deps.ts'

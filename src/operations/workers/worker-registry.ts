@@ -1,3 +1,4 @@
+/** The workers that were heard of, what they report, and the directives given to them; in memory. */
 import type { Clock } from '../../clock.ts'
 
 const MAX_WORKERS = 10_000

@@ -1,3 +1,4 @@
+/** Lists workers, and gives them the directives quiet and terminate. */
 import { notFound, OjsError } from '../../errors.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 import { broadcastDirective } from './broadcasts.ts'

@@ -1,3 +1,4 @@
+/** Publishes the workflow steps that a commit has begun, and emits the workflow's events. */
 import { nextTick } from 'node:process'
 import type { JobRow } from '../../job/job.ts'
 import type { WorkflowNews } from '../../ledger/workflows.ts'

@@ -1,3 +1,4 @@
+/** Creates, reads, lists and cancels workflows. */
 import { stateConflictCode } from '../../dialect.ts'
 import { notFound, OjsError } from '../../errors.ts'
 import { planWorkflow } from '../../job/workflow/plan.ts'
