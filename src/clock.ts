@@ -1,3 +1,5 @@
+/** Two clocks: one that never jumps for durations, the wall clock for times that people name. */
+
 /** Time as the gateway sees it, passed to everything that needs it instead of the system clock. */
 export interface Clock {
   /**

@@ -1,3 +1,4 @@
+/** The configuration: every `OJS_*` variable with its default, read, checked and frozen. */
 import { readFileSync } from 'node:fs'
 import {
   isAmqpUrl,

@@ -1,3 +1,4 @@
+/** The few answers in which OJS's public test suite differs from the seeds. */
 import { type ErrorCode, echoed, invalidField } from './errors.ts'
 import { jsonOrNull, membersOf } from './job/values/json-value.ts'
 

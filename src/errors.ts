@@ -1,3 +1,5 @@
+/** The closed table of error codes, and the error that both doors render. */
+
 /**
  * The closed table of error codes (seed 001 §16.3); no other code exists. The HTTP renderer and the AMQP
  * control plane both render from it.

@@ -1,3 +1,4 @@
+/** The composition root: builds ledger, broker, operations, services and doors, and starts them. */
 import type { BrokerHooks, BrokerOptions } from './broker/options.ts'
 import { RabbitBroker } from './broker/rabbit-broker.ts'
 import { priorityOrder } from './broker/topology/priority-order.ts'

@@ -1,3 +1,5 @@
+/** A map from the oldest to the newest entry, for caches that drop the oldest. */
+
 /**
  * Writes after which an unused iterator is dropped. V8 keeps, for an iterator that does not advance, every
  * hash table that the map has outgrown since, with all entries that were in it.

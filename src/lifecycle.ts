@@ -1,3 +1,4 @@
+/** Services: started in order, stopped in reverse, within a deadline. */
 import type { Logger } from './logger.ts'
 
 /**

@@ -1,3 +1,4 @@
+/** Writes log lines to a file descriptor without blocking, and counts those that are lost. */
 import { write, writeSync } from 'node:fs'
 
 /** In characters: some 60,000 lines. */

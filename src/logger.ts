@@ -1,3 +1,4 @@
+/** JSON log lines by pino, with passwords cut out of URLs. */
 import { type DestinationStream, pino } from 'pino'
 import { timestamper } from './job/values/timestamp.ts'
 import { LogOutput } from './log-output.ts'

@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+/** The command `ojs-rabbitmq`: finds the subcommand, runs it, exits with its code. */
 import { argv, env, exit } from 'node:process'
 import { type Command, complain } from './cli/command.ts'
 import { keyCommand } from './cli/key.ts'

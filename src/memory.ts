@@ -1,3 +1,4 @@
+/** How much heap this process has, and how much of it requests may use together. */
 import { getHeapStatistics } from 'node:v8'
 import { resourceLimits } from 'node:worker_threads'
 import { OjsError, unavailable } from './errors.ts'

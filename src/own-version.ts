@@ -1,3 +1,4 @@
+/** The version of the package, from its package.json. */
 import { readFile } from 'node:fs/promises'
 
 /** The version of this package, such as `0.1.0`. */

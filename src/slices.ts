@@ -1,3 +1,5 @@
+/** Runs long work in slices, so that everything else has its turn in between. */
+
 /** Long work pauses after this time. */
 const SLICE_MS = 10
 

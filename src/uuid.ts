@@ -1,3 +1,4 @@
+/** UUIDv7s that ascend within the process. */
 import { randomFillSync } from 'node:crypto'
 import { v7 } from 'uuid'
 

@@ -1,3 +1,4 @@
+/** Sends an operator's request to a running gateway, with its key and certificate. */
 import { type IncomingMessage, request } from 'node:http'
 import { request as requestTls } from 'node:https'
 import { text } from 'node:stream/consumers'

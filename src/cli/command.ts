@@ -1,3 +1,4 @@
+/** What a subcommand is, and how it prints to a terminal. */
 import { messageOf } from '../errors.ts'
 
 /** One subcommand. Resolves to the exit code; `main.ts` is the only caller of `process.exit`. */

@@ -1,3 +1,4 @@
+/** `ojs-rabbitmq key new`: an API key and its entry for `OJS_API_KEYS`. */
 import { writeSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { isKeyName, isRole, newApiKey, ROLES } from '../http/access/api-keys.ts'

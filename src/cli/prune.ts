@@ -1,3 +1,4 @@
+/** `ojs-rabbitmq prune`: tells a gateway that its clock is right. */
 import { parseArgs } from 'node:util'
 import { askGateway } from './ask-gateway.ts'
 import type { Command } from './command.ts'

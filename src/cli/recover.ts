@@ -1,3 +1,4 @@
+/** `ojs-rabbitmq recover`: asks a gateway to publish the jobs of a lost queue again. */
 import { parseArgs } from 'node:util'
 import { askGateway } from './ask-gateway.ts'
 import type { Command } from './command.ts'

@@ -1,3 +1,4 @@
+/** `ojs-rabbitmq serve`: runs the gateway until a signal, and stops it in time. */
 import { readFileSync } from 'node:fs'
 import { ConfigError, readConfig } from '../config.ts'
 import { createLogger } from '../logger.ts'

@@ -1,3 +1,4 @@
+/** `ojs-rabbitmq topology diff`: compares what RabbitMQ has with what would be declared. */
 import { readConfig } from '../config.ts'
 import { type Command, complain, printable } from './command.ts'
 

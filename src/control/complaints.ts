@@ -1,3 +1,4 @@
+/** Log lines about control messages that have no effect, a few in ten seconds at most. */
 import type { ControlMessage } from '../broker/broker.ts'
 import type { Refusal } from '../job/native/report.ts'
 import type { Deps } from '../operations/deps.ts'

@@ -1,3 +1,4 @@
+/** The AMQP door: parses a control message, calls its operation, answers a question. */
 import type { ControlMessage, ControlVerdict } from '../broker/broker.ts'
 import { isHopeless, OjsError } from '../errors.ts'
 import { MAX_ALONE } from '../memory.ts'

@@ -1,3 +1,4 @@
+/** Control messages that a limit took out of their queue: late reports of ends still count. */
 import type { ControlMessage, ControlVerdict, DeadLetter } from '../broker/broker.ts'
 import type { Deps } from '../operations/deps.ts'
 import type { ControlObserver } from '../telemetry/control-metrics.ts'

@@ -1,3 +1,4 @@
+/** The table of control messages: which operation handles a type, and how it is answered. */
 import type { ControlMessage } from '../broker/broker.ts'
 import { infoDocument } from '../job/document.ts'
 import type { ReportEvent } from '../job/request.ts'

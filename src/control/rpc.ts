@@ -1,3 +1,4 @@
+/** Publishes answers to questions, and renders errors for the AMQP door. */
 import type { ControlMessage } from '../broker/broker.ts'
 import { errorBody, OjsError } from '../errors.ts'
 import type { Deps } from '../operations/deps.ts'

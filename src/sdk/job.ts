@@ -1,3 +1,4 @@
+/** The job envelope as a client sees it. */
 import { v7 } from 'uuid'
 
 /** The states of a job (seed 001 §5). */

@@ -1,3 +1,4 @@
+/** An ordered chain of middleware, for enqueueing and for handlers. */
 import { Heard } from './async/observed-promise.ts'
 
 /**

@@ -1,3 +1,4 @@
+/** W3C trace contexts, and the tracer if a program has registered one. */
 import {
   createTraceState,
   isSpanContextValid,

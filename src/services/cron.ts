@@ -1,3 +1,4 @@
+/** Looks for due cron entries ten times a second. */
 import { type Missed, tellMissed } from '../operations/cron/missed.ts'
 import { fireDue, releaseQueued, returnFromAhead } from '../operations/cron/ticks.ts'
 import type { Deps } from '../operations/deps.ts'

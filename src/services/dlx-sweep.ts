@@ -1,3 +1,4 @@
+/** Removes copies from dead letter queues whose jobs were retried, deleted or never listed. */
 import type { DeadLetterCopy, SweptDeadLetters } from '../broker/broker.ts'
 import { isTerminal } from '../job/job.ts'
 import type { Deps } from '../operations/deps.ts'

@@ -1,3 +1,4 @@
+/** Discards jobs whose `expires_at` has passed before they ran. */
 import type { Deps } from '../operations/deps.ts'
 import { isUnsent } from '../operations/job-messages/send.ts'
 import { Loop } from './loop.ts'

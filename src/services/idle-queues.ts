@@ -1,3 +1,4 @@
+/** Looks now and then for queues that nobody uses any more. */
 import type { Deps } from '../operations/deps.ts'
 import { forgetIdleQueues } from '../operations/queues/idle-queues.ts'
 import { Loop } from './loop.ts'

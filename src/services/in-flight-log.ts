@@ -1,3 +1,4 @@
+/** For crash tests: logs how many jobs a crash at this moment could run twice. */
 import type { Service } from '../lifecycle.ts'
 import type { Deps } from '../operations/deps.ts'
 

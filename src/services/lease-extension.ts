@@ -1,3 +1,4 @@
+/** Leases outlive a restart: extended at the start, handed over to the ledger at the stop. */
 import type { Service } from '../lifecycle.ts'
 import type { Deps } from '../operations/deps.ts'
 import { handOver } from '../operations/lease/hand-over.ts'

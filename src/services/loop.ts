@@ -1,3 +1,4 @@
+/** A service that runs one pass after another, at an interval or when it is woken. */
 import { type Service, untilDeadline } from '../lifecycle.ts'
 import type { Logger } from '../logger.ts'
 

@@ -1,3 +1,4 @@
+/** Reads what the ledger owes RabbitMQ, in order, and deals it out to one line per queue. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { isHeldByLedger, type JobRow, type OwedMessage } from '../job/job.ts'
 import { untilDeadline } from '../lifecycle.ts'

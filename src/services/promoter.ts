@@ -1,3 +1,4 @@
+/** Makes due retries and scheduled jobs available on time. */
 import type { JobRow } from '../job/job.ts'
 import { mayHaveMore } from '../job/page.ts'
 import type { Deps } from '../operations/deps.ts'

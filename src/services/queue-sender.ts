@@ -1,3 +1,4 @@
+/** The line of one queue in the relay: sends in order, and waits alone when its queue is stuck. */
 import type { OwedMessage } from '../job/job.ts'
 
 /** Unconfirmed publishes at a time. A classic queue confirms a third more per second than with 64. */

@@ -1,3 +1,4 @@
+/** Ends leases that ran out and attempts that ran too long. */
 import { allowedAttempts, type JobRow } from '../job/job.ts'
 import { mayHaveMore } from '../job/page.ts'
 import { timeoutFailure, visibilityFailure } from '../job/retry/failure.ts'

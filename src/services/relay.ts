@@ -1,3 +1,4 @@
+/** Publishes what the outbox owes: at the start, after a reconnect, when woken, every 30 s. */
 import type { Service } from '../lifecycle.ts'
 import type { Deps } from '../operations/deps.ts'
 import { tellOwedPauses } from '../operations/queues/pause.ts'

@@ -1,3 +1,4 @@
+/** Prunes ended jobs and old idempotency keys in small batches. */
 import type { Deps } from '../operations/deps.ts'
 import { Loop } from './loop.ts'
 

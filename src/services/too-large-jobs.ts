@@ -1,3 +1,4 @@
+/** Remembers jobs that are larger than RabbitMQ's `max_message_size`. */
 import type { JobRow } from '../job/job.ts'
 
 const MAX_IDS = 1_000

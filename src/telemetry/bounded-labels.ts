@@ -1,3 +1,5 @@
+/** Labels that clients choose, bounded: names beyond the limit share `other`. */
+
 /** The label of every name beyond the limit. */
 const OTHER = 'other'
 

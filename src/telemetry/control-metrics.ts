@@ -1,3 +1,4 @@
+/** Counters of control messages and of the parts that had no effect. */
 import { Counter, type Registry } from 'prom-client'
 
 import type { Refusal } from '../job/native/report.ts'

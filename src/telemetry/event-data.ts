@@ -1,3 +1,4 @@
+/** The `data` of events about jobs and cron entries, as the OJS catalogue requires. */
 import { timestamp } from '../job/document.ts'
 import type { JobRow } from '../job/job.ts'
 import { cut } from '../job/values/limits.ts'

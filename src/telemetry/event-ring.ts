@@ -1,3 +1,4 @@
+/** The newest events in memory, for `GET /ojs/v1/events`. */
 import type { Clock } from '../clock.ts'
 import { timestamp } from '../job/document.ts'
 import type { JobRow } from '../job/job.ts'

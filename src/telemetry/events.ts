@@ -1,3 +1,4 @@
+/** The vocabulary of events, and the dispatcher that holds back what may yet be withdrawn. */
 import type { JobRow, JobState } from '../job/job.ts'
 import type { Failure } from '../job/retry/error-history.ts'
 import type { WorkflowEvent } from './workflow-events.ts'

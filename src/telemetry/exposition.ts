@@ -1,3 +1,5 @@
+/** What the HTTP door and the metrics know of each other. */
+
 /** What the HTTP door tells telemetry: one call per request. It must not throw. */
 export interface HttpObserver {
   /** `status` is 0 if the client was gone before it had its answer. */

@@ -1,3 +1,4 @@
+/** Gauges of the gateway itself: health, warnings, ledger, version. */
 import { Gauge, type Registry } from 'prom-client'
 import { gauge } from './gauges.ts'
 

@@ -1,3 +1,4 @@
+/** Helpers for gauges that are read at each scrape. */
 import {
   Gauge,
   type OpenMetricsContentType,

@@ -1,3 +1,4 @@
+/** Gauges of jobs by queue and state, of owed messages, and of workers. */
 import { Gauge, type Registry } from 'prom-client'
 import { JOB_STATES, type JobState } from '../job/job.ts'
 import type { BoundedLabels } from './bounded-labels.ts'

@@ -1,3 +1,4 @@
+/** One log line per event: ids, never args or results. */
 import type { JobRow } from '../job/job.ts'
 import { traceIdIn } from '../job/trace-carry.ts'
 import type { Logger } from '../logger.ts'

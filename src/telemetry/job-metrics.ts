@@ -1,3 +1,4 @@
+/** Counters and histograms of job events by queue and type. */
 import { Counter, Histogram, type Registry } from 'prom-client'
 import { type BoundedLabels, SeriesByPair } from './bounded-labels.ts'
 import type { CronEvent, JobEvent } from './events.ts'

@@ -1,3 +1,5 @@
+/** A limit for log lines that any client can cause. */
+
 const WINDOW_MS = 10_000
 const MAX_LINES = 10
 

@@ -1,3 +1,4 @@
+/** The metric registry: feeds counters, reads gauges, writes the Prometheus text. */
 import { collectDefaultMetrics, Histogram, Registry } from 'prom-client'
 import type { BrokerGauges, BrokerObserver } from '../broker/observer.ts'
 import { amqpGauges, amqpMetrics } from './amqp-metrics.ts'

@@ -1,3 +1,5 @@
+/** A read that all gauges of a scrape share. */
+
 /**
  * Wraps `read` so that it is called once for all callers in the same turn of the event loop. A scrape reads
  * every gauge in one turn: prom-client calls them one after another before it waits for the first.

@@ -1,3 +1,4 @@
+/** The gateway's OpenTelemetry spans; nothing without a registered provider. */
 import {
   type Attributes,
   type Context,

@@ -1,3 +1,4 @@
+/** Events of workflows and their `data`. */
 import type { EndedStep, FailedStep, WorkflowHead, WorkflowRow } from '../job/workflow/row.ts'
 
 /** What happened to a workflow (OJS events). `workflow.cancelled` is an addition of this gateway. */

@@ -1,3 +1,4 @@
+/** `contains`, `unevaluatedItems` and `if` as draft 2020-12 has them; Ajv's own are wrong in some cases. */
 import { _, type CodeKeywordDefinition, type KeywordCxt, Name, str } from 'ajv/dist/2020.js'
 import { Type } from 'ajv/dist/compile/util.js'
 

@@ -1,3 +1,4 @@
+/** Compiles a registered JSON Schema for `args`, and validates jobs with it at a bounded cost. */
 import {
   _,
   Ajv2020,

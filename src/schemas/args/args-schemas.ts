@@ -1,3 +1,4 @@
+/** A cache of compiled schemas, bounded by their memory. */
 import { type ArgsSchema, compileArgsSchema } from './args-schema.ts'
 
 /** The limit of all cached schemas together; a compiled subschema takes some 4 kB. */

@@ -1,3 +1,4 @@
+/** Prepares a schema for the compiler: unknown keywords out, references resolved, costs added. */
 import { echoed } from '../../errors.ts'
 import { isJsonObject } from '../../job/values/json-value.ts'
 import { FORMATS, SchemaFault } from './formats.ts'

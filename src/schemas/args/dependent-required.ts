@@ -1,3 +1,4 @@
+/** `dependentRequired` that also misses a member named ''. */
 import type { ErrorObject, FuncKeywordDefinition } from 'ajv/dist/2020.js'
 
 interface Validate {

@@ -1,3 +1,4 @@
+/** Translates ECMA-262 patterns to RE2 where the two read the same text differently. */
 import { SchemaFault } from './formats.ts'
 
 /** ECMA-262's WhiteSpace and LineTerminator, and the complement. RE2's `\s` has only five characters. */

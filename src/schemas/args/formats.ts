@@ -1,3 +1,4 @@
+/** The `format`s that are checked, as their RFCs define them. */
 import { isIPv4, isIPv6 } from 'node:net'
 
 /** Longer texts match no format: every check below is linear, but not free. */

@@ -1,3 +1,4 @@
+/** `const` and `enum` that pay for every comparison. */
 import type { FuncKeywordDefinition } from 'ajv/dist/2020.js'
 import { isJsonObject } from '../../job/values/json-value.ts'
 import type { Fuel } from './cost-budget.ts'

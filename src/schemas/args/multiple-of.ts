@@ -1,3 +1,4 @@
+/** `multipleOf` for numbers as they are written, not as doubles divide. */
 import { type FuncKeywordDefinition, str } from 'ajv/dist/2020.js'
 import type { Fuel } from './cost-budget.ts'
 

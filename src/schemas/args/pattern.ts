@@ -1,3 +1,4 @@
+/** Patterns on RE2, whose time is linear, with limits for their memory. */
 import { RE2JS } from 're2js'
 import { messageOf } from '../../errors.ts'
 import type { Fuel } from './cost-budget.ts'

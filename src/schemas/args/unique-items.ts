@@ -1,3 +1,4 @@
+/** `uniqueItems` in one pass over the items. */
 import type { FuncKeywordDefinition } from 'ajv/dist/2020.js'
 import type { Fuel } from './cost-budget.ts'
 

@@ -1,3 +1,5 @@
+/** Finds numbers that JavaScript would change, in the bytes of a JSON text. */
+
 const PLUS = 0x2b
 const MINUS = 0x2d
 const POINT = 0x2e

@@ -1,3 +1,5 @@
+/** Paths of fields as error details name them. */
+
 /** A JSON pointer as error details name fields: `/options/tags/0` → `options.tags[0]`. */
 export function fieldOf(pointer: string): string {
   return pointer

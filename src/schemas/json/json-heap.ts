@@ -1,3 +1,4 @@
+/** Estimates the heap that a JSON text takes while it is processed. */
 import { isAscii } from 'node:buffer'
 import { heapOfValues } from './json-text.ts'
 

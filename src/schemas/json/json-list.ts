@@ -1,3 +1,4 @@
+/** JSON lists whose items belong to different jobs: a broken item does not spoil the others. */
 import { OjsError } from '../../errors.ts'
 import { afterString, byteAt, COLON, COMMA, depthChange, OPEN_ARRAY, QUOTE } from './json-scan.ts'
 import {

@@ -1,3 +1,4 @@
+/** Scans a JSON text before anything is built: depth, numbers, heap of its values. */
 import { NINE, numberEnd, ZERO } from './exact-number.ts'
 
 export const QUOTE = 0x22

@@ -1,3 +1,4 @@
+/** `JSON.parse` in slices, for texts that would block everything else. */
 import {
   afterString,
   byteAt,

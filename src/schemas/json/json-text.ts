@@ -1,3 +1,4 @@
+/** Parses JSON from outside within limits of depth, values and numbers. */
 import { isUtf8 } from 'node:buffer'
 import { invalidField, OjsError } from '../../errors.ts'
 import { isJsonObject, jsonTypeName } from '../../job/values/json-value.ts'

@@ -1,3 +1,4 @@
+/** A fast copy of plain data, as a round trip through JSON would make it. */
 import { membersOf } from '../../job/values/json-value.ts'
 
 /**

@@ -1,3 +1,4 @@
+/** Errors of a batch that name the job they are about. */
 import { OjsError } from '../../errors.ts'
 
 const ITEM = /^jobs\[(\d+)\]\.?/

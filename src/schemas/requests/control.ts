@@ -1,3 +1,4 @@
+/** Control messages: their schemas and parsers; invalid events and ids are left out singly. */
 import { OjsError } from '../../errors.ts'
 import type {
   InfoRequest,

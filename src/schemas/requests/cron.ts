@@ -1,3 +1,4 @@
+/** The schema of a cron entry, without its job. */
 import { OVERLAP_NAMES } from '../../job/cron/entry.ts'
 import { storable } from './shared-members.ts'
 

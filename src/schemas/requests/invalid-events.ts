@@ -1,3 +1,4 @@
+/** Saves the outcome of a job from a reported event that is not valid. */
 import type { ReportEvent } from '../../job/request.ts'
 import { isJsonObject } from '../../job/values/json-value.ts'
 import { memberTexts, Unreadable } from '../json/json-list.ts'

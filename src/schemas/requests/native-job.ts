@@ -1,3 +1,4 @@
+/** Parses a natively published message into a job. */
 import { invalidField } from '../../errors.ts'
 import { type EnvelopeContext, toNewJob } from '../../job/envelope.ts'
 import type { Carry, NewJob } from '../../job/job.ts'

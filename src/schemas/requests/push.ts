@@ -1,3 +1,4 @@
+/** The schemas of PUSH and PUSH batch. */
 import { BACKOFF_STRATEGIES } from '../../job/request.ts'
 import { CONFLICT_NAMES } from '../../job/unique.ts'
 import { MAX_DURATION_MS } from '../../job/values/duration.ts'

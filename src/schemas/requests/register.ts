@@ -1,3 +1,4 @@
+/** The schema of `POST /schemas`. */
 import { jobType } from './push.ts'
 import { storable } from './shared-members.ts'
 import { parser } from './validator.ts'

@@ -1,3 +1,4 @@
+/** Schemas of members that several requests share: ids, leases, errors. */
 import { MAX_DURATION_MS } from '../../job/values/duration.ts'
 
 // Schemas of members that several requests share.

@@ -1,3 +1,4 @@
+/** Makes parsers from our request schemas; a refusal names the field (seed 001 §9.1). */
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js'
 import { echoed, invalidField, OjsError } from '../../errors.ts'
 import { refuseMisplaced } from '../../job/members.ts'

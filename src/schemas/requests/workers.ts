@@ -1,3 +1,4 @@
+/** The schemas of FETCH, ACK, NACK and heartbeats. */
 import {
   count,
   id,

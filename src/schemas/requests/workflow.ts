@@ -1,3 +1,4 @@
+/** The schema of `POST /workflows`; the planner checks the steps. */
 import { MAX_STEPS } from '../../job/workflow/kinds.ts'
 import type { GraphStep, WorkflowRequest } from '../../job/workflow/workflow.ts'
 import { PUSH_SCHEMA } from './push.ts'

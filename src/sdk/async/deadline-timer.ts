@@ -1,3 +1,4 @@
+/** The deadlines of many things on a single timer. */
 import { MAX_DELAY_MS } from './sleep.ts'
 
 /**

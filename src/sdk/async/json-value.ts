@@ -1,3 +1,5 @@
+/** Refuses values that JSON would change without a word. */
+
 /** Deeper values are left to the server, which refuses them (seed 001 §6.1). */
 const MAX_DEPTH = 100
 

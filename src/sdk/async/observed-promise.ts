@@ -1,3 +1,5 @@
+/** A promise that knows whether somebody has asked for its outcome. */
+
 /**
  * A promise that settles as `source` does, and records whether anybody has asked for its outcome: if nobody
  * has, nobody can have caught its error. It is never reported as an unhandled rejection; its creator handles

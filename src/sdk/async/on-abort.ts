@@ -1,3 +1,5 @@
+/** Many subscribers to one abort signal or process signal by a single listener. */
+
 const ALL = new WeakMap<AbortSignal, SharedListener<[]>>()
 
 /**

@@ -1,3 +1,5 @@
+/** Checks of options that programs without types may get wrong. */
+
 /** The options without members that are `undefined`, so that these do not override defaults. */
 export function given<T extends object>(options: T): Given<T> {
   const entries = Object.entries(options).filter(([, value]) => value !== undefined)

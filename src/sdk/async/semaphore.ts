@@ -1,3 +1,4 @@
+/** Slots: at most so many things at a time, the others wait in order. */
 import { onAbort } from './on-abort.ts'
 
 /** Limits how many things happen at a time: a caller beyond `size` waits for a slot, in order. */

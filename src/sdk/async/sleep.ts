@@ -1,3 +1,5 @@
+/** A sleep that can be ended early, and time limits that `setTimeout` can keep. */
+
 /** The longest delay that `setTimeout` supports; with a longer one it would fire at once. */
 export const MAX_DELAY_MS = 2 ** 31 - 1
 

@@ -1,3 +1,4 @@
+/** Collects the jobs of a batch behind their middleware, and sends them in one request. */
 import { onAbort } from '../async/on-abort.ts'
 import type { Job } from '../job.ts'
 import { OJSTransportError } from '../transport/errors.ts'

@@ -1,3 +1,4 @@
+/** `OJSClient`: enqueues, reads and cancels jobs, and repeats requests that are safe to repeat. */
 import { requireJson } from '../async/json-value.ts'
 import { requireSignal } from '../async/on-abort.ts'
 import { isRecord, requireKnown, requireObject } from '../async/options.ts'

@@ -1,3 +1,4 @@
+/** The options of a job in camelCase, and their form on the wire. */
 import { isRecord, requireObject } from '../async/options.ts'
 import type { RateLimit, WireRetryPolicy, WireUniquePolicy } from '../job.ts'
 

@@ -1,3 +1,4 @@
+/** What the client offers beside jobs: queues, dead letters, cron, schemas, workers, workflows. */
 import { given } from '../async/options.ts'
 import type { Job } from '../job.ts'
 import { newJobId } from '../job.ts'

@@ -1,3 +1,4 @@
+/** The types of the server's answers. */
 import type { Job, JobState } from '../job.ts'
 import type { WireJobOptions } from './job-options.ts'
 

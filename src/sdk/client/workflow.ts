@@ -1,3 +1,4 @@
+/** `chain`, `group` and `batch` build workflows; graphs are written by hand. */
 import { isRecord, requireObject } from '../async/options.ts'
 import {
   eitherSpelling,

@@ -1,3 +1,4 @@
+/** Jobs and their life cycle in memory, for tests without a server. */
 import { isRecord } from '../async/options.ts'
 import type { Job, JobState } from '../job.ts'
 import { errorOfAnswer } from '../transport/errors.ts'

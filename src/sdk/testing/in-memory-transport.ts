@@ -1,3 +1,4 @@
+/** A small OJS server in memory, used as a transport. */
 import { isRecord } from '../async/options.ts'
 import type { Job } from '../job.ts'
 import { newJobId } from '../job.ts'

@@ -1,3 +1,4 @@
+/** Runs one job through handlers and middleware, without a server. */
 import { Deadlines } from '../async/deadline-timer.ts'
 import { Deferred } from '../async/deferred.ts'
 import { onAbort } from '../async/on-abort.ts'

@@ -1,3 +1,5 @@
+/** Families of error codes, and which may be retried if the answer does not say. */
+
 /**
  * The families of error codes. The vocabulary is seed 001 §16.3 and the table of seed 004; the rest are codes
  * of other OJS servers (OJS errors). Codes are compared without regard to case.

@@ -1,3 +1,4 @@
+/** The error classes of the SDK: what a server answered, and that nobody answered. */
 import { isRecord } from '../async/options.ts'
 import { type ErrorFamily, familyOf, isRetryableByDefault } from './error-codes.ts'
 

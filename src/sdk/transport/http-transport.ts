@@ -1,3 +1,4 @@
+/** Requests over `fetch`, with retries, a time limit, and a bound on how many run at a time. */
 import { onAbort } from '../async/on-abort.ts'
 import { given, isRecord, requireKnown, requireObject } from '../async/options.ts'
 import { Slots } from '../async/semaphore.ts'

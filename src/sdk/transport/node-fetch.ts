@@ -1,3 +1,4 @@
+/** A cheaper `fetch` over Node.js's own HTTP client; browsers use theirs. */
 import type { Fetch } from './http-transport.ts'
 
 interface AgentOptions {

@@ -1,3 +1,4 @@
+/** Requests of the client: options of a call, checked answers, paths and queries. */
 import { requireSignal } from '../async/on-abort.ts'
 import { isRecord } from '../async/options.ts'
 import { errorOfAnswer, OJSTransportError, type OJSTransportErrorInit } from './errors.ts'

@@ -1,3 +1,4 @@
+/** When to repeat a request, and how long to wait before. */
 import { given, isRecord, requireKnown } from '../async/options.ts'
 import { familyOf } from './error-codes.ts'
 import { OJSError, OJSTransportError } from './errors.ts'

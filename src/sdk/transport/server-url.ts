@@ -1,3 +1,5 @@
+/** Splits a server URL into origin, path and credentials; refuses AMQP URLs. */
+
 export interface Endpoint {
   /** For error messages: contains no credentials. */
   origin: string

@@ -1,3 +1,5 @@
+/** How client and worker reach a server; give them one of your own to test. */
+
 /** One request to an OJS server. A transport may ignore all members but `method`, `path` and `body`. */
 export interface TransportRequest {
   method: string

@@ -1,3 +1,4 @@
+/** The requests of one worker, which end all at once. */
 import { Pause } from '../async/sleep.ts'
 import { OJSTransportError } from '../transport/errors.ts'
 import { type Answer, type Exchange, exchangeOver } from '../transport/request.ts'

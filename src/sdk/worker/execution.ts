@@ -1,3 +1,4 @@
+/** One execution of a job: middleware, handler, timeout, and its only report. */
 import type { Deadlines } from '../async/deadline-timer.ts'
 import type { Job } from '../job.ts'
 import type { Middleware, MiddlewareChain } from '../middleware.ts'

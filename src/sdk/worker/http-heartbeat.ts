@@ -1,3 +1,4 @@
+/** Heartbeats over HTTP: extends leases, and carries out what the answers say. */
 import { Deferred } from '../async/deferred.ts'
 import { Pause } from '../async/sleep.ts'
 import type { Courier } from './abortable-requests.ts'

@@ -1,3 +1,4 @@
+/** A job that FETCH answered, reported by ACK or NACK until the server has it. */
 import type { Job } from '../job.ts'
 import { OJSError, OJSTransportError } from '../transport/errors.ts'
 import { backoffMs } from '../transport/retry.ts'

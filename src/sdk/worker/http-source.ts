@@ -1,3 +1,4 @@
+/** Jobs over HTTP by long poll. */
 import { Deferred } from '../async/deferred.ts'
 import { isRecord } from '../async/options.ts'
 import { Pause } from '../async/sleep.ts'

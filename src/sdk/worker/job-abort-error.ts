@@ -1,3 +1,5 @@
+/** Why a job's `AbortSignal` fired. */
+
 /**
  * Why a job's `AbortSignal` fired. `cancelled`: the job was cancelled. `timeout`: it ran for longer than its
  * `timeout_ms`. `lost`: the server or a middleware has given up this execution, and another worker may have

@@ -1,3 +1,4 @@
+/** Turns anything that was thrown into the error of a report. */
 import { cut, plainData } from './json-copy.ts'
 import type { JobError } from './source.ts'
 

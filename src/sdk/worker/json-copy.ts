@@ -1,3 +1,5 @@
+/** Copies any thrown value into bounded JSON. */
+
 /** Limits for the copy of a thrown value: more does not belong in a report. */
 const MAX_DEPTH = 6
 const MAX_MEMBERS = 200

@@ -1,3 +1,4 @@
+/** SIGTERM and SIGINT for all workers of a process. */
 import { SharedListener } from '../async/on-abort.ts'
 
 /** The part of Node.js's `process` that is used. Browsers have nothing like it. */

@@ -1,3 +1,4 @@
+/** The contract between a worker and the source of its jobs, HTTP or AMQP. */
 import type { Job } from '../job.ts'
 
 /**

@@ -1,3 +1,5 @@
+/** OpenTelemetry in the SDK: the span of an execution, and the context that a call sends. */
+
 /**
  * Tracing for programs that have registered OpenTelemetry, through `@opentelemetry/api` only (seed 002 §12.2;
  * OJS observability). All others pay only for the check whether a provider is registered.

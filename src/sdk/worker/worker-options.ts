@@ -1,3 +1,4 @@
+/** The options of a worker: checked, with their defaults. */
 import { requireKnown, requireObject } from '../async/options.ts'
 import { type Fetch, HttpTransport } from '../transport/http-transport.ts'
 import { nodeFetch } from '../transport/node-fetch.ts'

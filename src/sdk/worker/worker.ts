@@ -1,3 +1,4 @@
+/** `OJSWorker`: takes jobs from its source, runs their handlers, drains when it stops. */
 import { Deadlines } from '../async/deadline-timer.ts'
 import { Deferred } from '../async/deferred.ts'
 import { onAbort } from '../async/on-abort.ts'
