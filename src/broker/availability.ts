@@ -1,3 +1,4 @@
+/** May a PUSH be accepted now? The conditions of RabbitMQ and its connections, as one status. */
 import type { BrokerStatus } from './broker.ts'
 import { channelWarnings } from './connection/channel-limit.ts'
 import type { Connection } from './connection/connection.ts'

@@ -1,3 +1,4 @@
+/** Why RabbitMQ takes no job, as the 503 or 429 that a PUSH is answered with. */
 import { notFound, OjsError, unavailable } from '../errors.ts'
 import type { BrokerStatus, EnsureOutcome, PublishOutcome } from './broker.ts'
 

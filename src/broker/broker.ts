@@ -1,3 +1,4 @@
+/** The broker's contract: what operations and services see of RabbitMQ. */
 import type { Turn } from '../job/delivery-order.ts'
 import type { Carry, JobRow } from '../job/job.ts'
 import type { ShownProperties } from '../job/request.ts'

@@ -1,3 +1,4 @@
+/** Everything on the consume connection: the ownership, and the consumers of the owner. */
 import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
 import type { Presence } from './broker.ts'

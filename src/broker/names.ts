@@ -1,3 +1,5 @@
+/** The names of all broker entities (seed 002 §4.1), with or without a prefix. */
+
 /**
  * The name of every broker entity (seed 002 §4.1). A prefix goes in front of exchange and queue names, and of
  * routing keys that are a queue's name; keys that are an OJS queue name stay as they are.

@@ -1,3 +1,4 @@
+/** Connects the queue watch with the parts of the broker that it looks at. */
 import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
 import type { Connection } from './connection/connection.ts'

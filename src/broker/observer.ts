@@ -1,3 +1,5 @@
+/** What the broker tells telemetry: events as they happen, gauges on request. */
+
 /** `reply`: only for answers to direct reply addresses; opened for the first of them. */
 export type ConnectionName = 'publish' | 'consume' | 'declare' | 'reply'
 

@@ -1,3 +1,4 @@
+/** The broker's options, and the hooks by which it asks the ledger. */
 import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
 import type { ControlMessage, ControlVerdict, DeadLetter, ScheduledMessage } from './broker.ts'

@@ -1,3 +1,4 @@
+/** Deletes queues that nobody uses, with all that belongs to them. */
 import type { Logger } from '../logger.ts'
 import { classify } from './connection/channel-error.ts'
 import type { Connection } from './connection/connection.ts'

@@ -1,3 +1,4 @@
+/** The `Broker` on RabbitMQ: builds the parts of this folder and forwards each call to one. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { JobRow } from '../job/job.ts'
 import { type Service, untilDeadline } from '../lifecycle.ts'

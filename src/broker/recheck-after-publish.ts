@@ -1,3 +1,4 @@
+/** What publishes reveal about queues, passed on to those that declare them. */
 import type { PublisherDeps } from './publish/publisher.ts'
 import type { Declarer } from './topology/declarer.ts'
 import type { RetryQueues } from './topology/retry-queues.ts'

@@ -1,3 +1,4 @@
+/** The arrival table: what a message may do, decided by its row alone (architecture §2). */
 import { allowedAttempts, isExpired, isTerminal, type JobRow } from './job.ts'
 
 /** A job message as RabbitMQ delivered it: `generation` from its body, `attempt` from its header. */

@@ -1,3 +1,4 @@
+/** May a message that died in RabbitMQ discard its job, and with which error? */
 import { type ArrivingMessage, isClaimable, isWithNative } from './arrival.ts'
 import { isHeldByBroker, type JobRow } from './job.ts'
 import { type Failure, recordedOf } from './retry/error-history.ts'

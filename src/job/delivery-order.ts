@@ -1,3 +1,5 @@
+/** Which of two buffered deliveries goes first: by priority, then first in, first out. */
+
 /** The rank of a delivery among the buffered deliveries of its queue. */
 export interface Turn {
   readonly priority: number

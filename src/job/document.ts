@@ -1,3 +1,4 @@
+/** A job as JSON text for answers: the envelope with the members that change. */
 import type { JobRow } from './job.ts'
 import { timestamper } from './values/timestamp.ts'
 

@@ -1,3 +1,4 @@
+/** Makes a job out of a validated request: defaults, both dialects, unknown members. */
 import { OjsError } from '../errors.ts'
 import { timestamp, withSeconds } from './document.ts'
 import type { Carry, NewJob } from './job.ts'

@@ -1,5 +1,7 @@
-/**
- * The vocabulary of the whole gateway.
+/** The types of the whole gateway: states, new jobs, rows. */
+
+/*
+ * Their words:
  *
  * - **Ledger**: the store that holds the truth about every job.
  * - **Job message**: the AMQP message that makes a job deliverable; it carries the whole envelope.

@@ -1,3 +1,4 @@
+/** Which members of a request are the job's, the server's, or settings in the wrong place. */
 import { echoed, invalidField, type OjsError } from '../errors.ts'
 import type { PushRequest } from './request.ts'
 

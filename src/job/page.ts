@@ -1,3 +1,4 @@
+/** Pages of a list, bounded by the text that they hold. */
 import type { JobRow } from './job.ts'
 
 /**

@@ -1,3 +1,4 @@
+/** Members beside a policy that seed 003's closed form does not allow: moved out and back. */
 import { isJsonObject } from './values/json-value.ts'
 
 /** Members that stand beside a policy, as seed 003's closed form does not allow them (ojs-choices C-49). */

@@ -1,3 +1,4 @@
+/** Valid names of OJS queues. */
 import { invalidField } from '../errors.ts'
 
 const PATTERN = /^[a-z0-9][a-z0-9\-.]*$/

@@ -1,3 +1,4 @@
+/** The rate limit in a job's body: how often jobs of its queue may start. */
 import { membersOf } from './values/json-value.ts'
 import { MAX_TYPE } from './values/limits.ts'
 

@@ -1,3 +1,4 @@
+/** Which state may follow which: the one transition table (seed 001 §7). */
 import type { RowState } from './job.ts'
 
 /**

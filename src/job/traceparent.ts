@@ -1,7 +1,4 @@
-/*
- * W3C Trace Context, level 1, as far as a job system needs it: tells valid headers from invalid ones, so that
- * they can be passed on unchanged, and reads the trace id for log lines (seed 002 §12.2).
- */
+/** W3C Trace Context, level 1: which headers are valid and passed on, and the trace id for log lines. */
 
 const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?$/
 const MAX_TRACEPARENT = 256

@@ -1,3 +1,4 @@
+/** When two jobs are the same: the `unique` policy and its key. */
 import { echoed, invalidField } from '../errors.ts'
 import { timestamp } from './document.ts'
 import {

@@ -1,3 +1,4 @@
+/** The part of the ledger's contract for recurring jobs (seed 001 §13). */
 import type { CronDefinition, CronEntry, CronStanding } from '../job/cron/entry.ts'
 import type { JobRow, NewJob } from '../job/job.ts'
 import type { AnsweredBefore, Keyed } from './idempotency.ts'

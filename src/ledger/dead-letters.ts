@@ -1,3 +1,4 @@
+/** The part of the ledger's contract for dead letters and their copies in RabbitMQ. */
 import type { JobRow } from '../job/job.ts'
 import type { KeyHolder } from './enqueued.ts'
 

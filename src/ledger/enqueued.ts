@@ -1,3 +1,4 @@
+/** How an insert ended: stored, a duplicate, or an existing job in its place. */
 import type { JobRow, NewJob } from '../job/job.ts'
 import type { AnsweredBefore, KeyedRequest } from './idempotency.ts'
 import type { Cancelled } from './leases.ts'

@@ -1,3 +1,5 @@
+/** Requests with an `Idempotency-Key`, and the answers that are remembered for them. */
+
 /** How long a key is remembered, in ms: repeats of a request get its first answer (OJS unique jobs). */
 export const IDEMPOTENCY_MS = 86_400_000
 

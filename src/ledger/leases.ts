@@ -1,3 +1,4 @@
+/** The part of the ledger's contract that gives jobs to workers and takes them back. */
 import type { ArrivingMessage } from '../job/arrival.ts'
 import type { Holder, JobRow, JobState, NewJob } from '../job/job.ts'
 import type { ReportedError } from '../job/retry/failure.ts'

@@ -1,3 +1,4 @@
+/** The ledger's contract (architecture §7): every write is fenced, and tells what it changed. */
 import type { JobRow, JobStanding, JobState, NewJob, OwedMessage } from '../job/job.ts'
 import type { CronLedger } from './cron.ts'
 import type { DeadLetterLedger } from './dead-letters.ts'

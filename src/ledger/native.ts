@@ -1,3 +1,4 @@
+/** The part of the ledger's contract for native workers (architecture §5). */
 import type { DyingMessage } from '../job/dead-letter.ts'
 import type { JobRow, NewJob } from '../job/job.ts'
 import type { Refusal, ReportedEvent } from '../job/native/report.ts'

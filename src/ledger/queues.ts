@@ -1,3 +1,5 @@
+/** The part of the ledger's contract for queues: pauses, losses, idleness, traffic. */
+
 /**
  * Paused queues, which hand out no jobs (seed 001 §11.3). Reads are from memory and see what is committed.
  */

@@ -1,3 +1,4 @@
+/** The part of the ledger's contract for registered schemas (seed 001 §15). */
 import type { AnsweredBefore, KeyedRequest } from './idempotency.ts'
 
 /** A JSON Schema that a client has registered for the `args` of a job type (seed 001 §15). */

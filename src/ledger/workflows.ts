@@ -1,3 +1,4 @@
+/** The part of the ledger's contract for workflows (seed 001 §14). */
 import type { JobRow } from '../job/job.ts'
 import type { PushRequest } from '../job/request.ts'
 import type { EndedStep, FailedStep, WorkflowHead, WorkflowRow } from '../job/workflow/row.ts'

@@ -1,3 +1,4 @@
+/** One message in hand: its job's attempt, from its begin to its settlement. */
 import type { LiveDelivery } from '../broker/consume/delivery.ts'
 import { OJS_HEADERS } from '../broker/messages/headers.ts'
 import { attemptKey } from '../job/native/report.ts'

@@ -1,3 +1,4 @@
+/** The worker's source of jobs, directly from RabbitMQ (architecture §6). */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isStill } from '../broker/connection/connection.ts'
 import { isInTime, reconnectDelayMs } from '../broker/connection/reconnect.ts'

@@ -1,3 +1,4 @@
+/** PUSH over AMQP, and GET of a job by asking a gateway: the client's transport. */
 import type { EnsureOutcome, PublishOutcome } from '../broker/broker.ts'
 import { brokerRefusal, publishRefusal, queueRefusal } from '../broker/broker-errors.ts'
 import { isInTime } from '../broker/connection/reconnect.ts'

@@ -1,3 +1,5 @@
+/** Queues of which every message must be claimed before its job runs. */
+
 /**
  * `empty`: the queue had no messages at the last check. What was under way to this worker then has arrived by
  * the next review.

@@ -1,3 +1,4 @@
+/** The RabbitMQ side of a native worker or producer, built from the gateway's parts. */
 import type { PublishOutcome } from '../broker/broker.ts'
 import { Connection } from '../broker/connection/connection.ts'
 import { connectionGauges } from '../broker/connection/connections.ts'

@@ -1,3 +1,4 @@
+/** The consumers of one worker, one for each queue. */
 import { RestartDelay } from '../broker/connection/reconnect.ts'
 import { withScratchChannel } from '../broker/connection/temporary-channel.ts'
 import { ConsumerChannel, type ConsumerEnd } from '../broker/consume/consumer-channel.ts'

@@ -1,3 +1,4 @@
+/** What gateways tell a worker: cancels, pauses, to be quiet, to end. */
 import { type BroadcastMessage, listenToBroadcasts } from '../broker/control/broadcast-queue.ts'
 import { workersKey } from '../broker/messages/control-message.ts'
 import { membersOf } from '../job/values/json-value.ts'

@@ -1,3 +1,4 @@
+/** What a native worker does with a message: run, claim first, drop, give back. */
 import type { LiveDelivery } from '../broker/consume/delivery.ts'
 import { DeliveryBuffer } from '../broker/consume/delivery-buffer.ts'
 import { ByAge } from '../insertion-ordered-map.ts'

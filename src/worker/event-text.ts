@@ -1,8 +1,4 @@
-/**
- * Writes the events of reports as JSON text. Each must be acceptable to the gateway: it leaves out an event
- * that it refuses, with all that the event tells, and the delivery is acknowledged all the same.
- */
-
+/** The events of reports as JSON text that no gateway refuses: a refused one is lost with all that it tells. */
 import type { LiveDelivery } from '../broker/consume/delivery.ts'
 import { messageOf, OjsError } from '../errors.ts'
 import { timestamp } from '../job/document.ts'

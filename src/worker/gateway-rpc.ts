@@ -1,3 +1,4 @@
+/** A worker's questions to the gateways: sync, claim, announcements. */
 import type { LiveDelivery } from '../broker/consume/delivery.ts'
 import type { RpcReply } from '../broker/control/rpc-client.ts'
 import { membersOf } from '../job/values/json-value.ts'

@@ -1,3 +1,4 @@
+/** Gives back the deliveries that wait behind handlers which do not end. */
 import type { LiveDelivery } from '../broker/consume/delivery.ts'
 import type { SourceOptions, SourceSink } from '../sdk/worker/source.ts'
 import type { Intake } from './consumers.ts'

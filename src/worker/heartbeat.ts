@@ -1,3 +1,4 @@
+/** Extends the leases of the running jobs, and keeps the worker in the gateway's list. */
 import { hostname } from 'node:os'
 import type { SourceOptions, SourceSink } from '../sdk/worker/source.ts'
 import type { AmqpLink } from './connection.ts'

@@ -1,3 +1,4 @@
+/** A message as a job: read, checked as the gateway would, with its policy. */
 import type { LiveDelivery } from '../broker/consume/delivery.ts'
 import { OJS_HEADERS } from '../broker/messages/headers.ts'
 import type { MessageSource } from '../broker/messages/job-message.ts'

@@ -1,3 +1,4 @@
+/** `NativeProducer`: enqueues directly into RabbitMQ, with the client's methods. */
 import { publishRefusal } from '../broker/broker-errors.ts'
 import { isInTime } from '../broker/connection/reconnect.ts'
 import { Deferred } from '../sdk/async/deferred.ts'

@@ -1,3 +1,4 @@
+/** `NativeWorker`: the SDK's worker, directly on RabbitMQ. */
 import { checkQueueName } from '../job/queue-name.ts'
 import { requireKnown, requireObject } from '../sdk/async/options.ts'
 import { OJSWorker } from '../sdk/worker/worker.ts'

@@ -1,3 +1,4 @@
+/** RabbitMQ options of native workers and producers: defaults and checks. */
 import {
   isAmqpUrl,
   notOneCluster,

@@ -1,3 +1,4 @@
+/** The job in an event: a native job as the gateway needs it to adopt it. */
 import type { LiveDelivery } from '../broker/consume/delivery.ts'
 import { cleanHeaders, cleanText, OJS_HEADERS } from '../broker/messages/headers.ts'
 import { foreignMessage } from '../broker/messages/incoming-message.ts'

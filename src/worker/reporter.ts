@@ -1,3 +1,4 @@
+/** Sends reports, several events in each, and repeats them until RabbitMQ confirms. */
 import { setMaxListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PublishOutcome } from '../broker/broker.ts'

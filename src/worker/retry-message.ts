@@ -1,3 +1,4 @@
+/** After a failed attempt: judges it, and publishes the next message to its retry queue. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { LiveDelivery } from '../broker/consume/delivery.ts'
 import { publishOptionsOf } from '../broker/messages/job-message.ts'

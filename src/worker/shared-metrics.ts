@@ -1,3 +1,4 @@
+/** AMQP metrics that workers and producers of one registry share. */
 import type { BrokerGauges, BrokerObserver } from '../broker/observer.ts'
 import { amqpGauges, amqpMetrics } from '../telemetry/amqp-metrics.ts'
 import { BoundedLabels } from '../telemetry/bounded-labels.ts'

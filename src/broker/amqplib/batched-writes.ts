@@ -1,3 +1,4 @@
+/** amqplib's frames of one turn of the event loop, in one system call. */
 import type { Writable } from 'node:stream'
 
 /**

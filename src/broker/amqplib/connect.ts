@@ -1,3 +1,4 @@
+/** Opens a connection of amqplib's, within a time limit, with TCP keep-alive and our heartbeat. */
 import { Socket } from 'node:net'
 import { Writable } from 'node:stream'
 import { type ChannelModel, connect, credentials } from 'amqplib'

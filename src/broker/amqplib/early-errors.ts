@@ -1,3 +1,4 @@
+/** Delays connection errors that amqplib emits before its caller can listen. */
 import type { EventEmitter } from 'node:events'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'

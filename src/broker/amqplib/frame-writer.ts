@@ -1,3 +1,4 @@
+/** A buffer for AMQP 0-9-1 frames with plain values, written in one pass. */
 import { MAX_SHORT_BYTES } from '../messages/headers.ts'
 
 const FRAME_HEAD_BYTES = 7

@@ -1,3 +1,4 @@
+/** One header table for all publishes, so that amqplib's encoder costs less. */
 import { type HeaderTable, OJS_HEADERS } from '../messages/headers.ts'
 
 /** Always has the same members in the same order; headers that a message lacks are undefined. */

@@ -1,3 +1,5 @@
+/** Headers that amqplib cannot decode, left out before they end the connection. */
+
 /** AMQP 0-9-1, §2.3.5: type, channel, length of the payload, payload, end. */
 const HEADER_FRAME = 2
 const LENGTH_AT = 3

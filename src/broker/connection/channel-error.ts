@@ -1,3 +1,4 @@
+/** Errors of channels, classified by reply code (seed 002 §10.1). */
 import type { Channel } from 'amqplib'
 import { messageOf } from '../../errors.ts'
 

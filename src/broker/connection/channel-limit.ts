@@ -1,3 +1,4 @@
+/** Connections that get no more channels: the warning, and what it tells the operator. */
 import type { Logger } from '../../logger.ts'
 import type { BrokerWarning } from '../broker.ts'
 import type { ConnectionName } from '../observer.ts'

@@ -1,3 +1,4 @@
+/** Why a connection did not open, with a hint for the operator. */
 import { describeError } from '../../logger.ts'
 import { virtualHostOf } from './urls.ts'
 

@@ -1,3 +1,4 @@
+/** What a connection is made with, and what its listeners hear. */
 import type { Logger } from '../../logger.ts'
 import type { BrokerObserver, ConnectionName } from '../observer.ts'
 

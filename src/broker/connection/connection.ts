@@ -1,3 +1,4 @@
+/** One AMQP connection that reconnects until it is closed (seed 002 §11.3). */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Channel, ConfirmChannel } from 'amqplib'
 import { openModel, type PeerOptions } from '../amqplib/connect.ts'

@@ -1,3 +1,4 @@
+/** The gateway's three connections: publish, consume, declare (architecture §4.1). */
 import type { BrokerWarning } from '../broker.ts'
 import type { BrokerGauges, ConnectionName } from '../observer.ts'
 import { channelWarnings } from './channel-limit.ts'

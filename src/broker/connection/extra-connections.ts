@@ -1,3 +1,4 @@
+/** Connections for single tasks that may cost a connection; never reopened. */
 import type { ChannelModel } from 'amqplib'
 import { openModel, type PeerOptions, streamOf } from '../amqplib/connect.ts'
 

@@ -1,3 +1,4 @@
+/** Is a connection still answered? Found by the requests on its channels. */
 import type { Channel, ChannelModel } from 'amqplib'
 import { bytesReadOf } from '../amqplib/connect.ts'
 

@@ -1,3 +1,4 @@
+/** One opened connection: its channels, its blocks, its end. */
 import type { Writable } from 'node:stream'
 import type { Channel, ChannelModel, ConfirmChannel } from 'amqplib'
 import { describeError } from '../../logger.ts'

@@ -1,3 +1,4 @@
+/** Missing rights to publish or consume: logged once, a warning until they are granted. */
 import type { Logger } from '../../logger.ts'
 import type { BrokerWarning } from '../broker.ts'
 import type { Connection } from './connection.ts'

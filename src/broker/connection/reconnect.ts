@@ -1,3 +1,4 @@
+/** The backoff of connections and consumers, cut short when the port listens again. */
 import { setMaxListeners } from 'node:events'
 import { connect as connectTcp } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'

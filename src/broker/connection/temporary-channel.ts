@@ -1,3 +1,4 @@
+/** Channels for declares and look-ups, which a refusal closes. */
 import type { Channel } from 'amqplib'
 import { closeChannel } from './channel-error.ts'
 import type { Connection } from './connection.ts'

@@ -1,3 +1,4 @@
+/** AMQP URLs: which are valid, which parameters they take, which name one cluster. */
 import { unescape as decode } from 'node:querystring'
 
 /**

@@ -1,3 +1,5 @@
+/** Waiting, for a limited time, until a publisher or connection is open. */
+
 /** A publisher, on whichever connection, that may be open or not. */
 export interface Door {
   readonly isOpen: boolean

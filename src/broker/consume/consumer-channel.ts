@@ -1,3 +1,4 @@
+/** One channel with one consumer of a job queue: its states and unsettled deliveries. */
 import type { Channel, ConsumeMessage } from 'amqplib'
 import type { Settled } from '../broker.ts'
 import {

@@ -1,3 +1,4 @@
+/** Takes stale copies out of a dead letter queue, in one pass over its messages. */
 import type { Channel, ConsumeMessage } from 'amqplib'
 import type { DeadLetterCopy, SweptDeadLetters } from '../broker.ts'
 import { closeChannel } from '../connection/channel-error.ts'

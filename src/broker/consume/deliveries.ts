@@ -1,3 +1,4 @@
+/** Deliveries for FETCH: the consumers and buffers of all queues (architecture §4.4). */
 import type { Clock } from '../../clock.ts'
 import type { JobRow } from '../../job/job.ts'
 import type { Logger } from '../../logger.ts'

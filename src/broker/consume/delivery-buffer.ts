@@ -1,3 +1,4 @@
+/** The unassigned deliveries of one queue, by priority, then in queue order. */
 import { goesBefore, LAST_TURN, type Turn } from '../../job/delivery-order.ts'
 import type { LiveDelivery } from './delivery.ts'
 

@@ -1,3 +1,4 @@
+/** A delivery, bound to the channel that received it, and where it is until it is settled (law 6). */
 import type { ConsumeMessage } from 'amqplib'
 import type { Carry } from '../../job/job.ts'
 import type { Delivery, ForeignMessage, Settled } from '../broker.ts'

@@ -1,3 +1,5 @@
+/** How many jobs the fetches of a queue have asked for lately. */
+
 /** Short, because what fetches ask for within it may be held while other consumers want it. */
 const WINDOW_MS = 100
 

@@ -1,3 +1,4 @@
+/** Messages of ours that RabbitMQ has confirmed and not delivered yet: worth a short wait. */
 import { goesBefore, type Turn } from '../../job/delivery-order.ts'
 
 /** A confirmed message that has not arrived within this time went to another consumer, or waits. */

@@ -1,3 +1,4 @@
+/** How long a fetch waits beyond its own `wait_ms`, and for what (architecture §4.4). */
 import { type Feed, MAX_TAKEN_BYTES } from './queue-consumer.ts'
 import type { Waiter, Wanted } from './waiter.ts'
 

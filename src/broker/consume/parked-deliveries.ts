@@ -1,3 +1,4 @@
+/** Deliveries that are held unacknowledged until a time, or until their row moves. */
 import type { Clock } from '../../clock.ts'
 import type { LiveDelivery } from './delivery.ts'
 

@@ -1,3 +1,4 @@
+/** The consumer channels and the buffer of one queue that is fetched from. */
 import type { Clock } from '../../clock.ts'
 import { LAST_TURN, type Turn } from '../../job/delivery-order.ts'
 import { partOfHeap } from '../../memory.ts'

@@ -1,3 +1,4 @@
+/** Does a queue that is fetched from exist? Asked passively: FETCH never declares. */
 import type { Clock } from '../../clock.ts'
 import type { Presence } from '../broker.ts'
 

@@ -1,3 +1,4 @@
+/** Deliveries that nobody here fetches, given back while other consumers want them. */
 import type { Clock } from '../../clock.ts'
 import type { Logger } from '../../logger.ts'
 import type { Feed } from './queue-consumer.ts'

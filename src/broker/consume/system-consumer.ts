@@ -1,3 +1,4 @@
+/** Consumes a queue of the gateway's own: dead letters, native schedules. */
 import type { Clock } from '../../clock.ts'
 import { isHopeless } from '../../errors.ts'
 import type { Logger } from '../../logger.ts'

@@ -1,3 +1,4 @@
+/** What messages of the gateway's own queues say: a death, or a native schedule. */
 import { membersOf } from '../../job/values/json-value.ts'
 import type { DeadLetter, ScheduledMessage } from '../broker.ts'
 import type { Names } from '../names.ts'

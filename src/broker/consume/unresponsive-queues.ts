@@ -1,3 +1,4 @@
+/** Queues that did not answer, left alone for longer each time. */
 import type { Clock } from '../../clock.ts'
 import { SILENT } from '../connection/liveness.ts'
 

@@ -1,3 +1,4 @@
+/** Fetches that wait, in the order in which they came. */
 import type { LiveDelivery } from './delivery.ts'
 
 const MAX_WAITERS = 4096

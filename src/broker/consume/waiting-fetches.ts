@@ -1,3 +1,4 @@
+/** Serves fetches from the buffers, or lets them wait for their turn (architecture §4.4). */
 import type { Clock } from '../../clock.ts'
 import type { Delivery, TakeRequest } from '../broker.ts'
 import type { BrokerGauges } from '../observer.ts'

@@ -1,3 +1,4 @@
+/** Have the reports that waited when consuming began been handled? */
 import type { Clock } from '../../clock.ts'
 
 /** A backlog that takes longer must not hold dead workers' jobs back for ever (architecture §2). */

@@ -1,3 +1,4 @@
+/** An exclusive queue of a worker's connection, for the gateways' broadcasts. */
 import type { ConsumeMessage } from 'amqplib'
 import { jsonOrNull } from '../../job/values/json-value.ts'
 import { closeChannel } from '../connection/channel-error.ts'

@@ -1,3 +1,4 @@
+/** The few channels that the consumers of all control queues share. */
 import type { Channel, ConsumeMessage } from 'amqplib'
 import { closeChannel } from '../connection/channel-error.ts'
 import type { Connection } from '../connection/connection.ts'

@@ -1,3 +1,4 @@
+/** Consumes the control queue of every known queue while this gateway is the owner. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ConsumeMessage } from 'amqplib'
 import type { Clock } from '../../clock.ts'

@@ -1,3 +1,4 @@
+/** Control messages, from delivery to acknowledgement; `control/` decides what they do. */
 import type { ConsumeMessage } from 'amqplib'
 import type { Clock } from '../../clock.ts'
 import type { Logger } from '../../logger.ts'

@@ -1,3 +1,4 @@
+/** Broadcasts to native workers, and answers to their questions. */
 import type { Clock } from '../../clock.ts'
 import { partOfHeap } from '../../memory.ts'
 import type { Broadcast, PublishOutcome, Reply, ReplyOutcome } from '../broker.ts'

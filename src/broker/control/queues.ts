@@ -1,3 +1,4 @@
+/** The known control queues and the state of each. */
 import type { ControlChannel } from './channel.ts'
 
 /** State of one queue's control queue. */

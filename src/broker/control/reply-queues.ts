@@ -1,3 +1,4 @@
+/** May an answer go to the queue that an asker named? Only if it is the asker's own. */
 import type { Clock } from '../../clock.ts'
 import { classify } from '../connection/channel-error.ts'
 import type { Connection } from '../connection/connection.ts'

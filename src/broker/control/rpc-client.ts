@@ -1,3 +1,4 @@
+/** A native worker's questions to a gateway, over RabbitMQ's direct reply-to. */
 import type { Channel, ConsumeMessage, Message } from 'amqplib'
 import { jsonOrNull } from '../../job/values/json-value.ts'
 import type { Logger } from '../../logger.ts'

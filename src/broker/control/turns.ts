@@ -1,3 +1,4 @@
+/** Which control messages may be handled at the same time, by what they cost. */
 import type { Clock } from '../../clock.ts'
 
 /**

@@ -1,3 +1,4 @@
+/** Messages of the control plane on their way out, and where answers may go. */
 import type { Options } from 'amqplib'
 import { OJS_MEDIA_TYPE } from '../../job/document.ts'
 import type { Names } from '../names.ts'

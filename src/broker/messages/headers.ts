@@ -1,10 +1,4 @@
-/**
- * What may be in a header table that we publish (architecture §3, "Headers").
- *
- * Two sources: values of the job model, which become `x-ojs-*` headers only, and the headers of an adopted
- * native message, which are kept unless they belong to the broker.
- */
-
+/** What may be in a header table that we publish: our own `x-ojs-*`, and kept headers of native messages. */
 import { membersOf } from '../../job/values/json-value.ts'
 
 /** Limit of AMQP short strings: most properties, names, routing keys. */

@@ -1,3 +1,4 @@
+/** What a delivery says of its job, read without trust (seed 002 §6.2). */
 import type { Message } from 'amqplib'
 import type { Carry } from '../../job/job.ts'
 import { jsonOrNull, membersOf } from '../../job/values/json-value.ts'

@@ -1,3 +1,4 @@
+/** A row as a job message: properties, headers, body (seed 002 §6). */
 import type { Options } from 'amqplib'
 import { OJS_MEDIA_TYPE, timestamp } from '../../job/document.ts'
 import type { Carry, JobRow } from '../../job/job.ts'

@@ -1,3 +1,4 @@
+/** The message that a row owes, addressed by the row's state. */
 import { OJS_MEDIA_TYPE } from '../../job/document.ts'
 import type { JobRow } from '../../job/job.ts'
 import { retryQueueKey } from '../../job/retry/backoff.ts'

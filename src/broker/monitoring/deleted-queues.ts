@@ -1,3 +1,4 @@
+/** Was a publish nacked because its queue is full, or because it was deleted? */
 import type { Presence } from '../broker.ts'
 
 /** A queue found missing longer ago than this has been declared again by now. */

@@ -1,3 +1,4 @@
+/** Compares a queue's messages with its rows: are many jobs without a message? */
 import type { Logger } from '../../logger.ts'
 import type { BrokerWarning } from '../broker.ts'
 import type { ScratchChannel } from '../connection/temporary-channel.ts'

@@ -1,3 +1,4 @@
+/** Finds the few jobs whose message was lost: their queue stays empty at every look. */
 import type { Logger } from '../../logger.ts'
 import type { BrokerWarning } from '../broker.ts'
 import type { BrokerHooks } from '../options.ts'

@@ -1,3 +1,4 @@
+/** Warns about an empty ledger beside a RabbitMQ that gateways have used before. */
 import type { Logger } from '../../logger.ts'
 import type { BrokerWarning } from '../broker.ts'
 import type { ScratchChannel } from '../connection/temporary-channel.ts'

@@ -1,3 +1,4 @@
+/** Notices a restored backup, of the ledger or of RabbitMQ: their epochs differ. */
 import type { Logger } from '../../logger.ts'
 import type { BrokerWarning } from '../broker.ts'
 import { classify } from '../connection/channel-error.ts'

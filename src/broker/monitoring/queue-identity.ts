@@ -1,3 +1,4 @@
+/** Is a queue still the one that we published to, or was it declared anew? */
 import type { Logger } from '../../logger.ts'
 import { uuid7 } from '../../uuid.ts'
 import type { Presence } from '../broker.ts'

@@ -1,3 +1,4 @@
+/** The regular look at queues and exchanges, for changes that RabbitMQ does not report. */
 import type { BrokerWarning } from '../broker.ts'
 import { type ScratchChannel, withScratchChannel } from '../connection/temporary-channel.ts'
 import type { BrokerOptions } from '../options.ts'

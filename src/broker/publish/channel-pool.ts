@@ -1,3 +1,4 @@
+/** Which channel a publish takes: one for each queue, so that its order is kept. */
 import type { Clock } from '../../clock.ts'
 import type { Logger } from '../../logger.ts'
 import type { Connection } from '../connection/connection.ts'

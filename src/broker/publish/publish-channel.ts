@@ -1,3 +1,4 @@
+/** One confirm channel, with its publishes in flight and in line. */
 import type { ConfirmChannel } from 'amqplib'
 import type { Logger } from '../../logger.ts'
 import { lent } from '../amqplib/shared-header-table.ts'

@@ -1,3 +1,4 @@
+/** Confirmed publishes: bounded in flight, each waiting for its own confirm (architecture §4.2). */
 import type { Clock } from '../../clock.ts'
 import { untilDeadline } from '../../lifecycle.ts'
 import type { Logger } from '../../logger.ts'

@@ -1,3 +1,4 @@
+/** The only code that declares: `ensure` for every known queue (architecture §2). */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../../logger.ts'
 import type { EnsureOutcome, Presence } from '../broker.ts'

@@ -1,3 +1,4 @@
+/** The exchange of the delay plugin, for `OJS_DELAY_MODE=plugin`. */
 import type { Logger } from '../../logger.ts'
 import { classify } from '../connection/channel-error.ts'
 import { Connection } from '../connection/connection.ts'

@@ -1,3 +1,4 @@
+/** Ensures several entities in order, with one outcome. */
 import type { EnsureOutcome } from '../broker.ts'
 import type { ScratchChannel } from '../connection/temporary-channel.ts'
 import type { Names } from '../names.ts'

@@ -1,3 +1,4 @@
+/** Ensures single entities as far as the strategy allows, and warns of differences. */
 import type { Logger } from '../../logger.ts'
 import type { BrokerWarning } from '../broker.ts'
 import type { ScratchChannel } from '../connection/temporary-channel.ts'

@@ -1,3 +1,4 @@
+/** Looks for one entity, declares it, compares it: passive and active declares. */
 import type { BrokerWarning, EnsureOutcome, Presence } from '../broker.ts'
 import {
   type ChannelFailure,

@@ -1,3 +1,4 @@
+/** Which queues exist without a leader, and the delete of those. */
 import type { Channel, ChannelModel } from 'amqplib'
 import type { Logger } from '../../logger.ts'
 import { classify } from '../connection/channel-error.ts'

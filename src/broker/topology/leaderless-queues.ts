@@ -1,3 +1,4 @@
+/** Quorum queues that RabbitMQ lost when it was killed: found and replaced. */
 import { isStill } from '../connection/connection.ts'
 import { pauseBeforeAgain } from '../connection/reconnect.ts'
 import { type ScratchChannel, withScratchChannel } from '../connection/temporary-channel.ts'

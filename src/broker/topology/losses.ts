@@ -1,3 +1,4 @@
+/** Can an existing queue drop messages without a trace? Found by comparing its arguments. */
 import { actualIn, classify } from '../connection/channel-error.ts'
 import type { ScratchChannel } from '../connection/temporary-channel.ts'
 import type { QueueEntity } from './topology.ts'

@@ -1,3 +1,4 @@
+/** One ledger for each broker and prefix: the exclusive queue of the owner. */
 import type { Channel } from 'amqplib'
 import type { Clock } from '../../clock.ts'
 import type { Logger } from '../../logger.ts'

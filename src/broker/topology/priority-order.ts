@@ -1,3 +1,4 @@
+/** In which order a broker's version and queue type serve priorities. */
 import type { PriorityOrder } from '../broker.ts'
 import { isAtLeast, type QueueProfile } from './queue-arguments.ts'
 

@@ -1,3 +1,5 @@
+/** The declare arguments of each kind of queue, by profile and version. */
+
 export type QueueProfile = 'classic' | 'quorum'
 
 /**

@@ -1,3 +1,4 @@
+/** What the declarer knows of each queue, and for how long it holds. */
 import type { EnsureOutcome } from '../broker.ts'
 import type { BrokerOptions } from '../options.ts'
 

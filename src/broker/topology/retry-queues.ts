@@ -1,3 +1,4 @@
+/** The TTL queues of retries: declared when first needed, checked, counted. */
 import type { Clock } from '../../clock.ts'
 import { LADDER_MS, retryQueueKey } from '../../job/retry/backoff.ts'
 import type { Logger } from '../../logger.ts'

@@ -1,3 +1,4 @@
+/** RabbitMQ's entities against those that we would declare; declares nothing. */
 import { LADDER_MS } from '../../job/retry/backoff.ts'
 import { createLogger } from '../../logger.ts'
 import type { BrokerWarning } from '../broker.ts'

@@ -1,3 +1,4 @@
+/** `topology/topology.json`, expanded to the entities that we declare. */
 import { readFileSync } from 'node:fs'
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import { messageOf } from '../../errors.ts'

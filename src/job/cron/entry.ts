@@ -1,3 +1,4 @@
+/** A cron entry: its definition, its overlap policy, what a tick makes. */
 import { echoed, invalidField, OjsError } from '../../errors.ts'
 import { timestamp } from '../document.ts'
 import { metaOf, namedTimes } from '../envelope.ts'

@@ -1,3 +1,4 @@
+/** Cron expressions of the OJS dialect: checks them, finds their times. */
 import { Cron } from 'croner'
 import { echoed, invalidField } from '../../errors.ts'
 import { memo } from '../values/cache.ts'

@@ -1,3 +1,4 @@
+/** The ticks of a schedule in its zone, across changes of the clocks. */
 import { patternOf } from './expression.ts'
 import { zoneOf } from './zone.ts'
 

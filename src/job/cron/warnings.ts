@@ -1,3 +1,4 @@
+/** What a client should know about a cron entry that it registers. */
 import { timestamp } from '../document.ts'
 import { namedTimes } from '../envelope.ts'
 import { isRelative, parseInstant } from '../values/instant.ts'

@@ -1,3 +1,4 @@
+/** Time zones of the IANA database: local times, and changes of the clocks. */
 import { echoed, invalidField } from '../../errors.ts'
 import { memo } from '../values/cache.ts'
 

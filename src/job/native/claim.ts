@@ -1,3 +1,4 @@
+/** May a native worker run a redelivered message? The arrival table for native workers. */
 import { type ArrivingMessage, isCurrent, isWaitingWithNative } from '../arrival.ts'
 import { allowedAttempts, isExpired, isLeaseLive, isTerminal, type JobRow } from '../job.ts'
 

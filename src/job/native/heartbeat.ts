@@ -1,3 +1,4 @@
+/** What a native worker's heartbeat does to a job that it names. */
 import { isClaimable, isWaitingWithNative } from '../arrival.ts'
 import { isTerminal, type JobRow } from '../job.ts'
 

@@ -1,3 +1,4 @@
+/** What a native worker's report does to a row, whatever its order (architecture §5). */
 import { between, isPromotedByStart, isWaitingWithNative } from '../arrival.ts'
 import {
   allowedAttempts,

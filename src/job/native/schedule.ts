@@ -1,3 +1,4 @@
+/** When a natively scheduled job is due, by the headers of its message. */
 import { echoed, invalidField } from '../../errors.ts'
 import { MAX_DURATION_MS } from '../values/duration.ts'
 import { parseInstant } from '../values/instant.ts'

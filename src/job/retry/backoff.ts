@@ -1,7 +1,4 @@
-/*
- * The delay before a retry (OJS retry), and the TTL queue (retry queue) that holds the token that long.
- * Each distinct delay is another queue in RabbitMQ, so the delays come from a bounded set.
- */
+/** Delays of retries (OJS retry), from a bounded set: each distinct delay is another queue in RabbitMQ. */
 
 /** The retry queues of jittered delays (architecture §4.3), ms. */
 export const LADDER_MS: readonly number[] = [

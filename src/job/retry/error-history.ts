@@ -1,3 +1,4 @@
+/** The entries of a job's `errors`, one for each failed attempt. */
 import { timestamp } from '../document.ts'
 import type { JobRow } from '../job.ts'
 import { cut, utf8Bytes } from '../values/limits.ts'

@@ -1,3 +1,4 @@
+/** A worker's error as a job's `error`: members derived, sizes bounded. */
 import type { JobRow } from '../job.ts'
 import type { NackError } from '../request.ts'
 import { cut, MAX_CODE, MAX_MESSAGE, utf8Bytes } from '../values/limits.ts'

@@ -1,3 +1,4 @@
+/** Retry or discard? A job's policy applied to a failed attempt (OJS retry). */
 import { allowedAttempts, type JobRow } from '../job.ts'
 import { parseDuration } from '../values/duration.ts'
 import { jsonOrNull, membersOf } from '../values/json-value.ts'

@@ -1,3 +1,4 @@
+/** A producer's retry policy, checked and in seed 003's form. */
 import { OjsError } from '../../errors.ts'
 import type { RetryRequest } from '../request.ts'
 import {

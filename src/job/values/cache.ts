@@ -1,3 +1,5 @@
+/** A cache of the newest results of a function. */
+
 /**
  * Wraps `make` in a cache of its newest results: at most `capacity`, since the keys come from clients. Evicts
  * the oldest result first. Does not cache errors.

@@ -1,3 +1,4 @@
+/** Canonical JSON (RFC 8785), for unique keys; bounded in time. */
 import { createHash, hash } from 'node:crypto'
 import { invalidField, OjsError } from '../../errors.ts'
 

@@ -1,3 +1,4 @@
+/** ISO 8601 durations and the short form, in milliseconds. */
 import { echoed, invalidField } from '../../errors.ts'
 
 const MS_PER = {

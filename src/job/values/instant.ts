@@ -1,3 +1,4 @@
+/** RFC 3339 instants, and times relative to now (`+PT5S`). */
 import { echoed, invalidField } from '../../errors.ts'
 import { parseDuration } from './duration.ts'
 

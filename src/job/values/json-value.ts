@@ -1,3 +1,5 @@
+/** JSON values of unknown form: objects, members, types; texts with a byte order mark. */
+
 /** True for a JSON object: not null, and not an array. */
 export function isJsonObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -1,3 +1,4 @@
+/** Workflows as JSON for answers: whole, in lists, cancelled (seed 001 §14). */
 import { timestamp } from '../document.ts'
 import { ResultBudget } from './results.ts'
 import type { WorkflowHead, WorkflowRow, WorkflowStep } from './row.ts'

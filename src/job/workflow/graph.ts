@@ -1,3 +1,4 @@
+/** The dependencies of steps: no cycles, no unknown ids. */
 import { invalidField, type OjsError } from '../../errors.ts'
 
 /** Steps named in an error, at most. */

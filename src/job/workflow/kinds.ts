@@ -1,3 +1,4 @@
+/** The types of workflows, and what each refuses in a request. */
 import { echoed, invalidField, OjsError } from '../../errors.ts'
 import { refuseBeside } from '../members.ts'
 import type { WorkflowType } from './workflow.ts'

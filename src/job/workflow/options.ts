@@ -1,3 +1,4 @@
+/** What a step inherits from the options of its workflow. */
 import { isJsonObject } from '../values/json-value.ts'
 
 /** Names of the same option: a step that has one of them does not inherit any of them (OJS core). */

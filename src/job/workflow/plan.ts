@@ -1,3 +1,4 @@
+/** Plans a workflow of either dialect, as nodes that the ledger runs. */
 import { ancestors, graphOf } from './graph.ts'
 import { kindOf, refuseLeftOut } from './kinds.ts'
 import { stepRequest } from './options.ts'

@@ -1,3 +1,4 @@
+/** The results of earlier steps in a job: inline, or by reference. */
 import type { Inputs, ResultList } from './workflow.ts'
 
 /** A larger result is replaced by a reference (OJS workflows). */

@@ -1,3 +1,4 @@
+/** A workflow, and its steps, as the ledger keeps them. */
 import type { JobRow } from '../job.ts'
 import type { Outcome, WorkflowState, WorkflowType } from './workflow.ts'
 

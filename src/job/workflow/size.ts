@@ -1,3 +1,4 @@
+/** Bounds what a plan repeats for its steps. */
 import { OjsError } from '../../errors.ts'
 import { utf8Bytes } from '../values/limits.ts'
 

@@ -1,3 +1,4 @@
+/** Makes the job of a step that begins. */
 import { toNewJob } from '../envelope.ts'
 import type { NewJob } from '../job.ts'
 import type { PushRequest } from '../request.ts'

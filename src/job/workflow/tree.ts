@@ -1,3 +1,4 @@
+/** Plans chains, groups and batches, perhaps nested, with their callbacks. */
 import { echoed, invalidField } from '../../errors.ts'
 import { isJsonObject } from '../values/json-value.ts'
 import {

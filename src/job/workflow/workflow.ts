@@ -1,3 +1,4 @@
+/** The words of workflows: states, types, requests, plans. */
 import type { PushOptions } from '../request.ts'
 
 /**

@@ -1,3 +1,4 @@
+/** Are the files at the ledger's path still those that SQLite has open? */
 import { lstatSync, realpathSync, statSync } from 'node:fs'
 import type { Logger } from '../../logger.ts'
 import type { LedgerWarning } from '../ledger.ts'

@@ -1,3 +1,4 @@
+/** The ledger in one SQLite file: forwards each method of the contract to its write. */
 import type { JobRow, JobStanding, NewJob, OwedMessage } from '../../job/job.ts'
 import type { ReportedEvent } from '../../job/native/report.ts'
 import { retryQueueKey } from '../../job/retry/backoff.ts'

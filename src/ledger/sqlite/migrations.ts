@@ -1,3 +1,4 @@
+/** Brings the schema of a ledger's file up to date, in one transaction. */
 import { resolve } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Logger } from '../../logger.ts'

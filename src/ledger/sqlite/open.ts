@@ -1,3 +1,4 @@
+/** Opens the file of a ledger: checks it, locks it, migrates it. */
 import {
   accessSync,
   closeSync,

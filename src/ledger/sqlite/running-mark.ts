@@ -1,3 +1,4 @@
+/** The mark in the file of a ledger that is open, and what the files say before SQLite opens them. */
 import { createHash } from 'node:crypto'
 import { closeSync, fstatSync, ftruncateSync, openSync, readFileSync, readSync } from 'node:fs'
 import type { LedgerWarning } from '../ledger.ts'

@@ -1,3 +1,4 @@
+/** What a -wal holds beyond the part that SQLite's recovery would take. */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 import { endianness } from 'node:os'
 

@@ -1,3 +1,4 @@
+/** Reads and writes of rows: every part of the ledger goes through here. */
 import { OjsError, unavailable } from '../../../errors.ts'
 import { GroupCommit } from './group-commit.ts'
 

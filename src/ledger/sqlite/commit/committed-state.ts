@@ -1,3 +1,5 @@
+/** State in memory that commits and rolls back with the group. */
+
 /**
  * State that is kept in memory beside the rows. `GroupCommit` takes every committed state through each
  * transaction, so that memory changes with the commit and only with it: it is never ahead of the file.

@@ -1,3 +1,4 @@
+/** Writes of one turn of the event loop share a transaction (architecture §7). */
 import { OjsError, unavailable } from '../../../errors.ts'
 import type { Logger } from '../../../logger.ts'
 import { adviceOn, type Database, SQLITE, type Statement, sqliteCode } from '../sql/driver.ts'

@@ -1,3 +1,4 @@
+/** Statements for cron entries and their live jobs. */
 import type { CronEntry, CronStanding } from '../../../job/cron/entry.ts'
 import type { Database, Flag } from './driver.ts'
 

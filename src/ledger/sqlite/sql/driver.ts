@@ -1,9 +1,4 @@
-/**
- * The only module that chooses an SQLite binding: Node's own from 22.13 on, before that the package
- * `@photostructure/sqlite`, which offers the same API. Everything else in this folder sees the narrow types
- * below, which both satisfy.
- */
-
+/** The only module that chooses an SQLite binding. All others see narrow types that both bindings satisfy. */
 import { messageOf } from '../../../errors.ts'
 
 export type SqlValue = string | number | null

@@ -1,3 +1,4 @@
+/** Statements that end jobs, and for rows that have ended: discard, cancel, copies, prune. */
 import type { RowState } from '../../../job/job.ts'
 import type { Database, Flag } from './driver.ts'
 import { END_LEASE } from './lease.ts'

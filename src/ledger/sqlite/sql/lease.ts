@@ -1,3 +1,4 @@
+/** Statements that start attempts, and extend, end and hand over leases. */
 import type { RowState } from '../../../job/job.ts'
 import type { ExtendedLease } from '../../leases.ts'
 import type { Database, Flag } from './driver.ts'

@@ -1,3 +1,4 @@
+/** Statements for what native workers report, and for cancelled jobs. */
 import type { ExtendedLease } from '../../leases.ts'
 import type { CancelledMessage } from '../../native.ts'
 import type { Database, Flag } from './driver.ts'

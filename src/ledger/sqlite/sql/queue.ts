@@ -1,3 +1,4 @@
+/** Statements for the pauses and the traffic of queues. */
 import type { Traffic } from '../../queues.ts'
 import type { Database } from './driver.ts'
 

@@ -1,3 +1,4 @@
+/** The columns of a job, as statements select them and as a `JobRow`. */
 import type { Carry, JobRow, JobStanding } from '../../../job/job.ts'
 
 /**

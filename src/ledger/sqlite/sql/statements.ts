@@ -1,3 +1,4 @@
+/** Every statement of the ledger, prepared once. */
 import {
   IN_EXCHANGE,
   type JobRow,

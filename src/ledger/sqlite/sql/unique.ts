@@ -1,3 +1,4 @@
+/** Statements for unique keys and idempotency keys. */
 import { JOB_STATES, type JobState } from '../../../job/job.ts'
 import type { Database } from './driver.ts'
 import { JOB_COLUMNS, type RawRow } from './rows.ts'

@@ -1,3 +1,4 @@
+/** Statements for workflows, their nodes and steps. */
 import type { RowState } from '../../../job/job.ts'
 import type { StepResult } from '../../../job/workflow/results.ts'
 import type { FailedStep, WorkflowHead, WorkflowStep } from '../../../job/workflow/row.ts'

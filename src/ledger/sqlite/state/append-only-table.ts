@@ -1,3 +1,4 @@
+/** Names that are seldom removed, in memory as committed: queues, retry queues. */
 import { retryQueueKey } from '../../../job/retry/backoff.ts'
 import type { QueueRecord, RetryQueue } from '../../ledger.ts'
 import type { CommittedState } from '../commit/committed-state.ts'

@@ -1,3 +1,4 @@
+/** When the ledger was used, and the epochs that RabbitMQ knows it by. */
 import type { LedgerEpochs } from '../../ledger.ts'
 import type { Access } from '../commit/access.ts'
 import { onlyRow } from '../sql/driver.ts'

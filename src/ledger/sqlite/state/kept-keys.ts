@@ -1,3 +1,4 @@
+/** The unique keys of pruned jobs, kept for as long as their policies say. */
 import type { JobState } from '../../../job/job.ts'
 import { storedTerms } from '../../../job/unique.ts'
 import type { KeyHolder } from '../../enqueued.ts'

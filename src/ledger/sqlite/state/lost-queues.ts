@@ -1,3 +1,4 @@
+/** Queues that are gone from RabbitMQ: nothing is published before their jobs are rearmed. */
 import type { LostQueues } from '../../queues.ts'
 import type { Access } from '../commit/access.ts'
 import type { Statements } from '../sql/statements.ts'

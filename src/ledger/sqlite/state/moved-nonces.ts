@@ -1,3 +1,4 @@
+/** Nonces of jobs that came due while the message for their retry queue was in flight. */
 import { ByAge } from '../../../insertion-ordered-map.ts'
 import type { RetryQueue } from '../../ledger.ts'
 

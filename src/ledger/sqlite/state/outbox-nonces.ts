@@ -1,3 +1,4 @@
+/** Outbox nonces: increasing, and never given out twice, not even in a later process. */
 import type { CommittedState } from '../commit/committed-state.ts'
 import { onlyRow } from '../sql/driver.ts'
 import type { Statements } from '../sql/statements.ts'

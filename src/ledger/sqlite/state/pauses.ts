@@ -1,3 +1,4 @@
+/** Which queues are paused, and since when: in memory, as committed. */
 import type { CommittedState } from '../commit/committed-state.ts'
 import { Notes } from '../commit/committed-state.ts'
 import type { Statements } from '../sql/statements.ts'

@@ -1,3 +1,4 @@
+/** The last hour of each queue, minute by minute. */
 import type { QueueTraffic, Traffic } from '../../queues.ts'
 import type { CommittedState } from '../commit/committed-state.ts'
 import { Notes } from '../commit/committed-state.ts'

@@ -1,3 +1,4 @@
+/** Which rows may have a unique key: recent keys in memory, older ones in the file. */
 import { compare } from '../../../job/values/canonical-json.ts'
 import type { CommittedState } from '../commit/committed-state.ts'
 import { onlyRow } from '../sql/driver.ts'

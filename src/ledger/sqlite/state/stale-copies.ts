@@ -1,3 +1,4 @@
+/** Queues whose dead letter queue has copies that nobody needs any more. */
 import type { CommittedState } from '../commit/committed-state.ts'
 import { Notes } from '../commit/committed-state.ts'
 import type { Statements } from '../sql/statements.ts'

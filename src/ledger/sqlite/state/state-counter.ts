@@ -1,3 +1,4 @@
+/** How many jobs of each state a queue has: kept, never counted. */
 import { isWaitingWithNative } from '../../../job/arrival.ts'
 import {
   isErased,

@@ -1,3 +1,4 @@
+/** What a write works with: the prepared statements and the committed state. */
 import type { JobRow } from '../../../job/job.ts'
 import type { QueueRecord, RetryQueue } from '../../ledger.ts'
 import type { CommittedState } from '../commit/committed-state.ts'

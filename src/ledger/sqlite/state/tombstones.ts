@@ -1,3 +1,4 @@
+/** Cancelled ids that the ledger knows no job of. */
 import type { CommittedState } from '../commit/committed-state.ts'
 import { onlyRow } from '../sql/driver.ts'
 import type { Statements } from '../sql/statements.ts'

@@ -1,3 +1,4 @@
+/** Queues so new that RabbitMQ may come back without them if it is killed now. */
 import type { UnwrittenQueues } from '../../queues.ts'
 import type { Access } from '../commit/access.ts'
 import type { Statements } from '../sql/statements.ts'

@@ -1,3 +1,4 @@
+/** How many workflows are in each state, and the news of the current group. */
 import type { JobRow } from '../../../job/job.ts'
 import type { WorkflowState } from '../../../job/workflow/workflow.ts'
 import type { WorkflowNews } from '../../workflows.ts'

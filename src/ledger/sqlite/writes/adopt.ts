@@ -1,3 +1,4 @@
+/** Stores the job of a message whose id the ledger does not know. */
 import { OjsError } from '../../../errors.ts'
 import { attemptsExhausted } from '../../../job/dead-letter.ts'
 import { allowedAttempts, type NewJob } from '../../../job/job.ts'

@@ -1,3 +1,4 @@
+/** Counts, traffic and workflows, updated when an attempt begins or a job ends. */
 import type { JobRow } from '../../../job/job.ts'
 import { counted } from '../state/state-counter.ts'
 import type { Store } from '../state/store.ts'

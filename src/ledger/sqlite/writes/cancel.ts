@@ -1,3 +1,4 @@
+/** CANCEL, for a client, a workflow or a unique job; of unknown ids, too. */
 import { isErased } from '../../../job/job.ts'
 import { canBecome } from '../../../job/states.ts'
 import type { Cancelled } from '../../leases.ts'

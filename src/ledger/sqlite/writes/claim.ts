@@ -1,3 +1,4 @@
+/** FETCH: what each message of it may do, by the arrival table. */
 import { invalidField, OjsError } from '../../../errors.ts'
 import { type Arrival, decideArrival, isFromElsewhere } from '../../../job/arrival.ts'
 import type { JobRow } from '../../../job/job.ts'

@@ -1,3 +1,4 @@
+/** Confirmed nonces, cleared from their rows many at a time. */
 import type { OwedMessage } from '../../../job/job.ts'
 import type { Access } from '../commit/access.ts'
 import type { MovedDebt } from '../state/moved-nonces.ts'

@@ -1,3 +1,4 @@
+/** Recurring jobs: registers entries, fires ticks. */
 import type { CronDefinition, CronEntry, CronStanding } from '../../../job/cron/entry.ts'
 import { freshRow } from '../../../job/job.ts'
 import type {

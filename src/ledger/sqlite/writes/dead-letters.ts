@@ -1,3 +1,4 @@
+/** A message that died in RabbitMQ: discards its job, if the job waited for it. */
 import { OjsError } from '../../../errors.ts'
 import { isFromElsewhere } from '../../../job/arrival.ts'
 import { mayDie } from '../../../job/dead-letter.ts'

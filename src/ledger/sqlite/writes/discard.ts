@@ -1,3 +1,4 @@
+/** Discards a job that runs no further attempt, or has expired. */
 import { EXPIRED } from '../../../job/dead-letter.ts'
 import type { JobRow } from '../../../job/job.ts'
 import { isListedWhenExpired, retryPolicyOf } from '../../../job/retry/retry-policy.ts'

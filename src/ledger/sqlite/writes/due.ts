@@ -1,3 +1,4 @@
+/** Due retries and schedules, schedules for the delay plugin, expired jobs. */
 import { isHopeless } from '../../../errors.ts'
 import { isTerminal, type JobRow } from '../../../job/job.ts'
 import { pageOf } from '../../../job/page.ts'

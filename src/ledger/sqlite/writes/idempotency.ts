@@ -1,3 +1,4 @@
+/** Answers of requests with an `Idempotency-Key`, stored with their jobs. */
 import {
   type AnsweredBefore,
   IDEMPOTENCY_MS,

@@ -1,3 +1,4 @@
+/** Since when queues have been idle, as far as was noticed. */
 import type { IdleQueues } from '../../queues.ts'
 import type { Access } from '../commit/access.ts'
 import { onlyRow } from '../sql/driver.ts'

@@ -1,3 +1,4 @@
+/** Stores one job in its start state, with its queue and its keys. */
 import { isErased, isTerminal, type JobRow, type NewJob } from '../../../job/job.ts'
 import type { Enqueued } from '../../enqueued.ts'
 import type { WithdrawFence } from '../../ledger.ts'

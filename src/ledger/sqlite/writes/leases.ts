@@ -1,3 +1,4 @@
+/** ACK, NACK, BEAT, release, expiry: every write that ends, extends or moves a lease. */
 import { isWaitingWithNative } from '../../../job/arrival.ts'
 import type { JobRow } from '../../../job/job.ts'
 import { pageOf } from '../../../job/page.ts'

@@ -1,3 +1,4 @@
+/** A native worker's heartbeat, for one of the jobs that it names. */
 import { isHeldByLedger, type JobRow } from '../../../job/job.ts'
 import { decideBeat } from '../../../job/native/heartbeat.ts'
 import type { BeatResult, NativeBeat } from '../../native.ts'

@@ -1,3 +1,4 @@
+/** Pauses and resumes queues. */
 import type { QueuePauses } from '../../queues.ts'
 import type { Access } from '../commit/access.ts'
 import { onlyRow } from '../sql/driver.ts'

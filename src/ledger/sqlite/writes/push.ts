@@ -1,3 +1,4 @@
+/** PUSH and PUSH batch, in one write. */
 import type { NewJob } from '../../../job/job.ts'
 import type { Admitted, EnqueueTerms, Inserted, InsertedAll } from '../../enqueued.ts'
 import type { KeyedRequest } from '../../idempotency.ts'

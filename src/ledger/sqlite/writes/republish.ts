@@ -1,3 +1,4 @@
+/** New nonces for the rows whose messages were lost with a queue, page by page. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { RetryQueue } from '../../ledger.ts'
 import type { EnqueuedSpan, TokenlessJobs } from '../../queues.ts'

@@ -1,3 +1,4 @@
+/** Prunes rows whose retention time is over, in small batches. */
 import { isErased } from '../../../job/job.ts'
 import type { PruneCutoffs } from '../../ledger.ts'
 import type { Flag } from '../sql/driver.ts'

@@ -1,3 +1,4 @@
+/** Registered schemas, in a table of their own. */
 import type { KeyedRequest } from '../../idempotency.ts'
 import type { SchemaInserted, SchemaLedger, SchemaRecord, SchemaSummary } from '../../schemas.ts'
 import type { Access } from '../commit/access.ts'

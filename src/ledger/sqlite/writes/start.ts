@@ -1,3 +1,4 @@
+/** Starts an attempt, whoever says that it runs, and decides who holds the lease. */
 import { type Holder, isHeldByLedger, type JobRow } from '../../../job/job.ts'
 import type { Beginning } from '../../../job/native/report.ts'
 import { type ReportedError, recordSkipped } from '../../../job/retry/failure.ts'

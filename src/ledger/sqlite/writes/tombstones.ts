@@ -1,3 +1,4 @@
+/** The cancelled jobs of a worker's queues, newest first, a fair share of each. */
 import type { CancelledMessage } from '../../native.ts'
 import type { CancelledRow } from '../sql/native.ts'
 import type { Statements } from '../sql/statements.ts'

@@ -1,3 +1,4 @@
+/** Stores a job by its `unique` policy: reject, ignore or replace the holders of its key. */
 import {
   JOB_STATES,
   type JobRow,

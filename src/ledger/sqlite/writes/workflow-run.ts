@@ -1,3 +1,4 @@
+/** Runs workflows: which steps begin or end when a job ends. */
 import { OjsError } from '../../../errors.ts'
 import { freshRow, type JobRow, type NewJob } from '../../../job/job.ts'
 import type { PushRequest } from '../../../job/request.ts'

@@ -1,3 +1,4 @@
+/** Workflows in the ledger's file: created, read, listed, cancelled. */
 import { cut } from '../../../job/values/limits.ts'
 import { ResultBudget } from '../../../job/workflow/results.ts'
 import type { WorkflowHead, WorkflowRow } from '../../../job/workflow/row.ts'
