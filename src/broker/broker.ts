@@ -19,7 +19,7 @@ export interface Broker {
    * Publishes the message that `row` owes, mandatory and confirmed, to where the row's state points:
    *
    * - `retryable` with a `retryQueueMs`: the job message of the next attempt, to `ojs.exchange.retry` with
-   *   key `{queue}.{rungMs}`.
+   *   key `{queue}.{retryQueueMs}`.
    * - `scheduled`: the job message of the first attempt, to the plugin's `ojs.exchange.delayed` with the
    *   remaining time as `x-delay`.
    * - `discarded`: the copy of the failed attempt, to `ojs.exchange.dlx` (seed 002 §5.5; only where there is

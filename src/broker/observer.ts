@@ -42,7 +42,7 @@ export interface BrokerGauges {
   /** True while the broker has blocked publishers (memory or disk alarm). */
   blocked: boolean
   confirmsPending: number
-  /** One entry per consumer consumer channel. */
+  /** One entry per consumer channel. */
   consumers: readonly ConsumerGauge[]
   /** One entry per queue that was fetched from. */
   queues: readonly QueueGauge[]

@@ -30,9 +30,9 @@ export interface BrokerOptions extends TopologyOptions {
   /** How long a queue must be empty before its available jobs count as lost; default 60,000. */
   driftMs?: number
   publishTimeoutMs: number
-  /** Unacknowledged deliveries per consumer consumer channel; default 32. */
+  /** Unacknowledged deliveries per consumer channel; default 32. */
   prefetch?: number
-  /** Consumer consumer channels per queue; default 64. */
+  /** Consumer channels per queue; default 64. */
   maxConsumerChannels?: number
   /** AMQP consumer `x-priority`; below 0, native workers are served first. */
   consumerPriority: number

@@ -91,9 +91,9 @@ export function isFromElsewhere(
 }
 
 /**
- * True for the job message of the attempt that the row has counted. A native worker's job message keeps its
+ * True for the job message of the attempt that the row has counted. A native worker's message keeps its
  * attempt number when it is redelivered and run as a later attempt (`ojs.control.claim`). It is then the only
- * job message of the job, and must not count as old.
+ * message of the job, and must not count as old.
  */
 export function isCurrent(jobMessage: ArrivingMessage, row: NativeFate): boolean {
   return (
@@ -113,7 +113,7 @@ export function isWithNative(row: Pick<JobRow, 'state' | 'holder'>): boolean {
 
 /**
  * True when the job is `available`, but its only job message is a native worker's: its lease ran out and the
- * worker still has the job message, or it has requeued a job message whose attempt number is an earlier one.
+ * worker still has the message, or it has requeued a message whose attempt number is an earlier one.
  */
 export function isWaitingWithNative({ state, holder }: Pick<JobRow, 'state' | 'holder'>): boolean {
   return state === 'available' && holder === 'native'
@@ -123,8 +123,8 @@ export function isWaitingWithNative({ state, holder }: Pick<JobRow, 'state' | 'h
 const DRIFT_MS = 1_000
 
 /**
- * True when the job's job message may have left its retry queue or level. A retry is due by clock time, a
- * schedule by wall time (architecture §2, "Time").
+ * True when the job's message may have left its retry queue. A retry is due by clock time, a schedule by
+ * wall time (architecture §2, "Time").
  */
 export function isClaimable(
   row: Pick<JobRow, 'state' | 'dueAt'>,

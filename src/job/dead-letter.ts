@@ -13,12 +13,11 @@ export interface DyingMessage extends ArrivingMessage {
 
 /**
  * Decides whether a job message that died in RabbitMQ (nacked natively, expired, dropped by a length limit,
- * over the delivery limit) discards its job. It does only if it was the job message that the job waited for,
- * or the one that a native worker had. A later attempt than expected counts too: it comes from a native
- * worker that reported nothing in between (seed 002 §15.4), and the arrival table would have claimed it. A
- * job message that waited in a retry queue or level counts even before its time: a policy's TTL or a clock
- * that was set back may bring it out early, and the job has no other. For any other job message the job goes
- * on.
+ * over the delivery limit) discards its job. It does only if it was the message that the job waited for, or
+ * the one that a native worker had. A later attempt than expected counts too: it comes from a native worker
+ * that reported nothing in between (seed 002 §15.4), and the arrival table would have claimed it. A message
+ * that waited in a retry queue, or for its schedule, counts even before its time: a policy's TTL or a clock
+ * that was set back may bring it out early, and the job has no other. For any other message the job goes on.
  */
 export function mayDie(
   jobMessage: DyingMessage,

@@ -110,16 +110,16 @@ export interface JobRow extends Omit<NewJob, 'start' | 'unique'> {
   outbox: number | null
   /**
    * True while a job message of this job may be in RabbitMQ or with a consumer. Such a row is never pruned,
-   * or its job message would be adopted as a new job. It is false only if no job message was published, or
-   * the job message surely never reached a queue, or the gateway has settled it (as holder `ledger` implies),
-   * or the native worker that reported the end of the job settles it, or its queue is gone.
+   * or its message would be adopted as a new job. It is false only if no message was published, or the
+   * message surely never reached a queue, or the gateway has settled it (as holder `ledger` implies), or the
+   * native worker that reported the end of the job settles it, or its queue is gone.
    */
   messageOut: boolean
   holder: Holder | null
   /**
    * The worker that runs the job or ran it last. A row that waits has one only as a mark that its last job
-   * message is gone (`isOwedAgain`): the worker that gave the job back without its job message, or, if the
-   * job message was lost with its queue, whichever name was there, else ''.
+   * message is gone (`isOwedAgain`): the worker that gave the job back without its message, or, if the
+   * message was lost with its queue, whichever name was there, else ''.
    */
   workerId: string | null
   leaseMs: number | null

@@ -116,9 +116,9 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   /**
    * Makes due `retryable` rows (by `now`) and `scheduled` rows (by `wall`) `available`, the most overdue
    * first, at most `limit` of them: `enqueuedAt` = now, `dueAt` cleared. A row whose job message waits in a
-   * retry queue gets no nonce, because that job message comes by itself; any other row gets a fresh one. That
-   * includes a row whose job message for the retry queue is not confirmed: it owes its job message to the job
-   * queue from now on, unless the confirm for the retry queue comes after all (`confirmed`).
+   * retry queue gets no nonce, because that message comes by itself; any other row gets a fresh one. That
+   * includes a row whose message for the retry queue is not confirmed: it owes its message to the job queue
+   * from now on, unless the confirm for the retry queue comes after all (`confirmed`).
    */
   promote(now: number, wall: number, limit: number): Promise<JobRow[]>
 
@@ -160,10 +160,10 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
 
   /**
    * Recovers from the loss of a retry queue and every job message in it: each `retryable` or `available` row
-   * whose job message went there gets a fresh outbox nonce, and its `retryQueueMs` is cleared, so that the
-   * ledger holds the job until it is due. Returns how many. Works in pages like `rearm`. Ended rows stop
-   * waiting for a job message that was in the retry queue. A job message that was due may have left the retry
-   * queue before, so it counts as being in the job queue.
+   * whose message went there gets a fresh outbox nonce, and its `retryQueueMs` is cleared, so that the ledger
+   * holds the job until it is due. Returns how many. Works in pages like `rearm`. Ended rows stop waiting for
+   * a message that was in the retry queue. A message that was due may have left the retry queue before, so it
+   * counts as being in the job queue.
    */
   rearmRetryQueue(retryQueue: RetryQueue, now: number): Promise<number>
 
@@ -192,11 +192,11 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
    * Recovers from the loss of a queue and every job message in it: each `available` row of the queue gets a
    * new outbox nonce, in order of arrival. Returns how many. A long queue takes several commits; when one
    * fails, the call rejects and may be repeated. A `retryable` row that is due by `now` or soon loses its
-   * `retryQueueMs`: its job message may have left the retry queue before the loss, so the ledger holds the
-   * job. A `scheduled` row whose job message the delay plugin has loses its `retryQueueMs` as well. Later
-   * retries stay as they are, because their job message is still in its retry queue. Ended rows stop waiting
-   * for a job message that was in the queue (`messageOut`). The last commit also forgets the queue's
-   * identity, and that the queue was lost (`lost`).
+   * `retryQueueMs`: its message may have left the retry queue before the loss, so the ledger holds the job. A
+   * `scheduled` row whose message the delay plugin has loses its `retryQueueMs` as well. Later retries stay
+   * as they are, because their message is still in its retry queue. Ended rows stop waiting for a message
+   * that was in the queue (`messageOut`). The last commit also forgets the queue's identity, and that the
+   * queue was lost (`lost`).
    */
   rearm(queue: string, now: number): Promise<number>
 
@@ -204,8 +204,8 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
    * Clears `messageOut` of an ended row, so that it may be pruned: its job message has come back and was
    * settled, or never reached a queue (a withdrawn row whose publish was nacked or returned). Does the same
    * for a retry that the ledger holds, which may then be pruned once it is cancelled. `attempt`: that of the
-   * job message, if known. Where the row's next job message is in a retry queue, a job message that is not
-   * ahead of the row's attempt is an older one, and changes nothing. Lazy.
+   * message, if known. Where the row's next message is in a retry queue, a message that is not ahead of the
+   * row's attempt is an older one, and changes nothing. Lazy.
    */
   messageReturned(id: string, generation: number, attempt?: number): void
 

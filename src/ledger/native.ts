@@ -14,12 +14,12 @@ export interface NativeLedger {
   adoptSchedule(job: NewJob, now: number): Promise<Enqueued | { outcome: 'tombstoned' }>
 
   /**
-   * Applies the events that native workers report, in order and in one transaction; results in the order
-   * of `events`. Fence: the report table (`job/native/report.ts`). A job that starts is leased to the worker,
+   * Applies the events that native workers report, in order and in one transaction; results in the order of
+   * `events`. Fence: the report table (`job/native/report.ts`). A job that starts is leased to the worker,
    * holder native. When a job ends, its job message counts as settled: the worker acknowledges or nacks its
-   * delivery as soon as the report is confirmed. Only a retry's job message that the worker has put in a
-   * retry queue is still out. A dead letter whose job message the worker acknowledges (instead of a nack,
-   * which would make the copy) owes its copy in the DLX queue: a fresh outbox nonce.
+   * delivery as soon as the report is confirmed. Only a retry's message that the worker has put in a retry
+   * queue is still out. A dead letter whose message the worker acknowledges (instead of a nack, which would
+   * make the copy) owes its copy in the DLX queue: a fresh outbox nonce.
    */
   applyReports(events: readonly ReportedEvent[], terms: ReportTerms): Promise<ReportResult[]>
 
@@ -37,12 +37,12 @@ export interface NativeLedger {
 
   /**
    * Discards a job whose job message RabbitMQ dead-lettered without the gateway: nacked by a native worker,
-   * expired in its queue, pushed out of it, or over the delivery limit. Attempt := the job message's; the
-   * copy in the DLX queue exists already. An unknown id is adopted (`adopt`) and discarded at once. Fence:
-   * `mayDie` of `job/dead-letter.ts`. Where that says no: for a job that had ended before, the job message
-   * counts as back, and the copy is recorded as made if one was owed, else as stale unless the job is listed
-   * as a dead letter; for a job that goes on without this job message, the copy counts as stale, and if the
-   * job message was that of its lease, the holder becomes `ledger`.
+   * expired in its queue, pushed out of it, or over the delivery limit. Attempt := the message's; the copy in
+   * the DLX queue exists already. An unknown id is adopted (`adopt`) and discarded at once. Fence: `mayDie`
+   * of `job/dead-letter.ts`. Where that says no: for a job that had ended before, the message counts as back,
+   * and the copy is recorded as made if one was owed, else as stale unless the job is listed as a dead
+   * letter; for a job that goes on without this message, the copy counts as stale, and if the message was
+   * that of its lease, the holder becomes `ledger`.
    */
   discardDead(jobMessage: DeadMessage, terms: { now: number; wall: number }): Promise<DeadOutcome>
 

@@ -242,10 +242,10 @@ export class AmqpLease implements Lease {
 }
 
 /**
- * Reports `dropped` for the job message of a cancelled job; must be confirmed before the job message is
- * acknowledged. Without this event the gateway might keep the cancelled job, and name it to every worker that
- * syncs, for ever. False: it was not reported, and the job message must stay unsettled, for RabbitMQ to give
- * it to the next consumer.
+ * Reports `dropped` for the message of a cancelled job; must be confirmed before the message is acknowledged.
+ * Without this event the gateway might keep the cancelled job, and name it to every worker that syncs, for
+ * ever. False: it was not reported, and the job message must stay unsettled, for RabbitMQ to give it to the
+ * next consumer.
  */
 export async function tellDropped(
   deps: Pick<LeaseDeps, 'now' | 'report'>,

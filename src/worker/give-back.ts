@@ -15,13 +15,12 @@ export interface ReliefDeps {
 }
 
 /**
- * Gives deliveries back that hanging handlers consumer channel. A handler that goes on after its timeout or a
- * cancel keeps its slot, but not its delivery. RabbitMQ sends another delivery in its place, which no other
- * worker could run for as long as the handler hangs. So this worker leaves the queue to others until a slot
- * is free.
+ * Gives deliveries back that hanging handlers block. A handler that goes on after its timeout or a cancel
+ * keeps its slot, but not its delivery. RabbitMQ sends another delivery in its place, which no other worker
+ * could run for as long as the handler hangs. So this worker leaves the queue to others until a slot is free.
  *
- * Not if several queues share the slots and jobs run in them: then a waiting delivery is the next to run.
- * If it were given back each time, a queue beside a busier one would never get its turn.
+ * Not if several queues share the slots and jobs run in them: then a waiting delivery is the next to run. If
+ * it were given back each time, a queue beside a busier one would never get its turn.
  */
 export class Relief {
   readonly #deps: ReliefDeps

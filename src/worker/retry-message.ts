@@ -57,8 +57,8 @@ export async function decideFailure(
 }
 
 /**
- * Publishes the next job message to its retry queue. False: it is not certain that the job message is there.
- * If it is, two job messages name the same attempt, and one of them is dropped.
+ * Publishes the next job message to its retry queue. False: it is not certain that the message is there. If
+ * it is, two messages name the same attempt, and one of them is dropped.
  */
 async function publishTo(
   link: AmqpLink,

@@ -24,7 +24,7 @@ export function classify(error: unknown): ChannelFailure {
   switch (code) {
     case 404:
       // `no queue 'q' in vhost '/'` and `no exchange …`, but not `home node 'n' of durable queue
-      // 'q' in vhost '/' is down or inaccessible` (rabbitmq.md §2.2).
+      // 'q' in vhost '/' is down or inaccessible`.
       if (/\bno (queue|exchange)\b/.test(text)) return { kind: 'not-found' }
       return { kind: 'home-node-down', text: reasonIn(text) }
     case 403:

@@ -129,7 +129,7 @@ export class OpenConnection {
 
   /**
    * An `error` event without a listener on one channel takes down its sibling channels; a listener that
-   * throws, without `handler-error`, takes down the whole connection (rabbitmq.md §5).
+   * throws, without `handler-error`, takes down the whole connection.
    */
   #watch<C extends Channel>(channel: C): C {
     const { name, observer, logger } = this.#options

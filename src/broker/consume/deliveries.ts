@@ -45,7 +45,7 @@ export interface DeliveriesDeps {
   onQueueGone(queue: string): void
 }
 
-/** Deliveries for FETCH: the consumer consumer channels and the buffer of every queue (architecture §4.4). */
+/** Deliveries for FETCH: the consumer channels and the buffer of every queue (architecture §4.4). */
 export class Deliveries {
   readonly #deps: DeliveriesDeps
   readonly #feeds = new Map<string, Feed>()

@@ -35,10 +35,9 @@ export interface SurplusDeps {
 }
 
 /**
- * Finds deliveries that are buffered for too long. A consumer consumer channel takes as many as its prefetch
- * allows, whoever else waits for them: one slow HTTP worker would keep dozens of jobs from idle native
- * workers. Costs nothing per delivery, and asks RabbitMQ only about queues whose deliveries are not fetched
- * at once.
+ * Finds deliveries that are buffered for too long. A consumer channel takes as many as its prefetch allows,
+ * whoever else waits for them: one slow HTTP worker would keep dozens of jobs from idle native workers. Costs
+ * nothing per delivery, and asks RabbitMQ only about queues whose deliveries are not fetched at once.
  */
 export class Surplus {
   readonly #deps: SurplusDeps

@@ -183,7 +183,7 @@ export class SystemConsumer {
         logger.warn(fields, 'system message could not be handled; RabbitMQ delivers it again')
         return 'again'
       }
-      // `PREFETCH` such messages, redelivered for ever, would consumer channel the queue.
+      // `PREFETCH` such messages, redelivered for ever, would block the queue.
       logger.error(fields, 'system message could not be handled again; it is dead-lettered')
       return 'dead-letter'
     }

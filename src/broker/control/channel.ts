@@ -16,8 +16,8 @@ export interface ControlChannelOptions {
 
 /**
  * One channel with the consumers of many control queues: there may be a thousand, most of them silent, and
- * RabbitMQ limits the channels of a connection. (A `Block` has its own channel, because a job may be held for
- * its whole lease; a control message is settled at once.)
+ * RabbitMQ limits the channels of a connection. (A `ConsumerChannel` has its own channel, because a job may
+ * be held for its whole lease; a control message is settled at once.)
  */
 export class ControlChannel {
   readonly #options: ControlChannelOptions

@@ -10,7 +10,7 @@ const MAX_DEPTH = 8
 
 /**
  * Headers that RabbitMQ sets, or interprets when a client sends them. A kept `x-death` can make 3.10 drop the
- * message silently as a cycle; `CC` and `BCC` route copies (rabbitmq.md §1.3, §7).
+ * message silently as a cycle; `CC` and `BCC` route copies.
  */
 const BROKER_NAMES = new Set([
   ...['x-death', 'x-delivery-count', 'x-acquired-count', 'x-received-from', 'x-delay', 'x-match'],

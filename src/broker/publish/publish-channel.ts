@@ -316,7 +316,7 @@ export class PublishChannel {
 
 /** amqplib passes null for `basic.ack`, and an error for `basic.nack` and for a lost channel. */
 function outcomeOf(publication: Publication, error: unknown): PublishOutcome {
-  // RabbitMQ first returns an unroutable message and then confirms it (rabbitmq.md §4).
+  // RabbitMQ first returns an unroutable message and then confirms it.
   if (error === null) return publication.isReturned ? 'returned' : 'confirmed'
   return error instanceof Error && error.message === 'message nacked' ? 'nacked' : 'unknown'
 }

@@ -28,7 +28,7 @@ export interface PublisherDeps {
   observer: BrokerObserver
   denials: Denials
   timeoutMs: number
-  /** Channels per publish channel group. */
+  /** Publish channels per group. */
   channelCounts?: ChannelPoolDeps['count']
   /** RabbitMQ returned a message of this queue, or of this retry queue of the queue. */
   onReturned(queue: string, retryQueueMs: number | null): void

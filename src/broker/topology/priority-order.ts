@@ -6,8 +6,8 @@ import { isAtLeast, type QueueProfile } from './queue-arguments.ts'
 const LEVELS = 10
 
 /**
- * How a broker orders a job queue by message priority (rabbitmq.md §2.3). Null: unknown, because quorum
- * queues differ from version to version and the version is not known.
+ * How a broker orders a job queue by message priority. Null: unknown, because quorum queues differ from
+ * version to version and the version is not known.
  */
 export function priorityOrder(profile: QueueProfile, version: string): PriorityOrder | null {
   if (profile === 'classic') return { levels: LEVELS, isStrict: true }

@@ -31,8 +31,7 @@ export type QueueArguments = Record<string, string | number>
 
 /**
  * Means "no limit" on every version: without a limit, 3.10–3.13 put a returned message at the back of a
- * quorum queue (order lost), and 4.x stops at 20; −1 means "dead-letter at the first return" on 3.10
- * (rabbitmq.md §2.3, §2.7).
+ * quorum queue (order lost), and 4.x stops at 20; −1 means "dead-letter at the first return" on 3.10.
  */
 const DELIVERY_LIMIT = 1_000_000
 const MAX_PRIORITY = 10
@@ -58,7 +57,7 @@ export function queueArguments(
       'x-dead-letter-routing-key': deadLetter.key,
     }),
     ...(options.ttlMs !== undefined && { 'x-message-ttl': options.ttlMs }),
-    // Quorum queues refuse this argument with 406 in every version (rabbitmq.md §2.1).
+    // Quorum queues refuse this argument with 406 in every version.
     ...(kind === 'job' && type === 'classic' && { 'x-max-priority': MAX_PRIORITY }),
     ...limitArguments(options.limits),
     ...(type === 'quorum' && quorumArguments(kind, serverVersion, options)),
@@ -109,7 +108,7 @@ function quorumArguments(
     isAtLeast(serverVersion, 3, 10)
   return {
     // The two need each other: without reject-publish the broker falls back to at-most-once with only a log
-    // line (rabbitmq.md §1.7). Before 3.10 the first is unknown; an unknown argument is stored, and makes the
+    // line. Before 3.10 the first is unknown; an unknown argument is stored, and makes the
     // queue differ after the upgrade.
     ...(isSafe && { 'x-dead-letter-strategy': 'at-least-once', 'x-overflow': 'reject-publish' }),
     ...(isConsumed && { 'x-delivery-limit': DELIVERY_LIMIT }),

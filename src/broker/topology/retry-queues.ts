@@ -62,9 +62,9 @@ export interface RetryQueuesDeps {
 }
 
 /**
- * The retry retry queues `ojs.queue.retry.{queue}.{ms}` (architecture §3, §4.3; seed 002 §8.2). They are
- * declared when first needed, and used only while they are known to have our arguments and after RabbitMQ has
- * had time to write them to disk.
+ * The retry queues `ojs.queue.retry.{queue}.{ms}` (architecture §3, §4.3; seed 002 §8.2). They are declared
+ * when first needed, and used only while they are known to have our arguments and after RabbitMQ has had time
+ * to write them to disk.
  *
  * No retry queue is declared while a cluster node is down, as far as the host list tells: the replica that
  * this node gets when it is back forwards nothing (3.10.8) if it becomes the leader before the node's next

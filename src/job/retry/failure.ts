@@ -83,7 +83,7 @@ export function recordFailure(
   return { error: JSON.stringify(failure), errors: appendErrors(errors, [entry]) }
 }
 
-/** What `x-ojs-error-*` of a token says about the attempt before the one that it causes. */
+/** What `x-ojs-error-*` of a job message says about the attempt before the one that it causes. */
 export interface ReportedError {
   code: string
   message: string

@@ -1,5 +1,5 @@
 /**
- * Queues that RabbitMQ may not have written to disk yet (broker/topology/unwritten.ts). A table of its own, because a
+ * Queues that RabbitMQ may not have written to disk yet (broker/topology/entity.ts). A table of its own, because a
  * queue is noted here before it is declared, and not every declare succeeds.
  */
 export const sql = `

@@ -91,9 +91,8 @@ function prepareTerminal(db: Database) {
     ),
     /**
      * See `Ledger.messageReturned`. The job message of a retry that the ledger holds was that of the attempt
-     * before: the next one is not out. If the next job message is in a retry queue (`rung_ms`), only a job
-     * message ahead of the row's attempt is that job message. `messageAttempt` null: the job message that is
-     * out.
+     * before: the next one is not out. If the next message is in a retry queue (`rung_ms`), only a message
+     * ahead of the row's attempt is that message. `messageAttempt` null: the message that is out.
      */
     messageReturned: db.prepare<[id: string, generation: number, messageAttempt: number | null]>(
       `UPDATE jobs SET token_out = 0

@@ -90,9 +90,9 @@ function prepareClaims(db: Database) {
     claim: prepareStart(db, 'gateway'),
     nativeStart: prepareStart(db, 'native'),
     /**
-     * The row gets the nonce unless the job message that goes back counts for this attempt. A job message
-     * that came from a native worker may have the number of an earlier attempt; such a job message counts
-     * only while that worker is the holder. `worker_id` stays when a job message is owed, for `isOwedAgain`.
+     * The row gets the nonce unless the job message that goes back counts for this attempt. A message that
+     * came from a native worker may have the number of an earlier attempt; such a message counts only while
+     * that worker is the holder. `worker_id` stays when a message is owed, for `isOwedAgain`.
      */
     release: db.prepare<
       [...OfAttempt, workerId: string | null, nonce: number, messageAttempt: number | null],

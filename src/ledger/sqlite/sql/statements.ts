@@ -251,10 +251,10 @@ function prepareLost(db: Database) {
        ORDER BY seq LIMIT 1 OFFSET ?4`,
     ),
     /**
-     * The rows of a lost queue whose job message was in it, oldest first. A retry's job message counts as in
-     * the queue if it left its retry queue by `leftBy`. `available` includes rows whose job message a native
-     * worker still has after its lease: that delivery went with the queue. `active` finds leases that began
-     * after `handOverQueue` ran.
+     * The rows of a lost queue whose job message was in it, oldest first. A retry's message counts as in the
+     * queue if it left its retry queue by `leftBy`. `available` includes rows whose message a native worker
+     * still has after its lease: that delivery went with the queue. `active` finds leases that began after
+     * `handOverQueue` ran.
      */
     rearmable: db.prepare<[...Span, limit: number, leftBy: number], WaitingRow>(
       `${live}

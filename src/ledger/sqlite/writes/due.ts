@@ -43,7 +43,7 @@ function unconfirmed({ confirming }: Store, { outbox }: DueRow): number | null {
 
 /**
  * Gives nonces to schedules whose job message RabbitMQ's delay plugin is to hold from now on (`IN_EXCHANGE`).
- * As with job messages in retry queues, no further job message is owed when the job is due.
+ * As with messages in retry queues, no further message is owed when the job is due.
  */
 export async function sendAhead(
   access: Access,

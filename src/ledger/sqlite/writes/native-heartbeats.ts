@@ -45,9 +45,9 @@ function beatUnknown({ tombstones }: Store, id: string, ofQueue: string | null):
 
 /**
  * Does the worker that runs this waiting job have the job message that counts, so that RabbitMQ redelivers it
- * if the worker dies? Not if that job message is still owed (or will be, when the job is due): then the
- * worker runs an earlier attempt, whose lease had run out. But a job that has not been attempted yet has no
- * earlier attempt: then the worker has the job message, and only its confirm has not arrived yet.
+ * if the worker dies? Not if that message is still owed (or will be, when the job is due): then the worker
+ * runs an earlier attempt, whose lease had run out. But a job that has not been attempted yet has no earlier
+ * attempt: then the worker has the message, and only its confirm has not arrived yet.
  */
 function isJobMessageItsOwn({ confirming }: Store, row: JobRow): boolean {
   const { outbox, attempt, generation } = row

@@ -45,10 +45,10 @@ export function startAttempt(
 }
 
 /**
- * True if this waiting job's last attempt was given back without its job message, or lost the job message
- * with its queue, and the next job message is not confirmed yet. A native worker that starts the job now runs
- * that last attempt, and may do so long after it ended: no worker can have the job message that is owed, or
- * will be owed at `dueAt`.
+ * True if this waiting job's last attempt was given back without its job message, or lost the message with
+ * its queue, and the next message is not confirmed yet. A native worker that starts the job now runs that
+ * last attempt, and may do so long after it ended: no worker can have the message that is owed, or will be
+ * owed at `dueAt`.
  */
 export function isOwedAgain(row: JobRow): boolean {
   return row.workerId !== null && (row.outbox !== null || isHeldByLedger(row))
