@@ -57,7 +57,7 @@ describe.each(['classic', 'quorum'] as const)('publish, profile %s', (queueType)
     const { broker, recorder } = await start({ queueType })
     expect(await broker.ensureQueue(queue)).toBe('ready')
     const outcomes: string[] = []
-    // A quorum queue overshoots its limit softly (rabbitmq.md §2.3).
+    // A quorum queue overshoots its limit softly.
     for (let i = 0; i < 50 && !outcomes.includes('nacked'); i++) {
       outcomes.push(await broker.publish(row({ queue })))
     }

@@ -80,7 +80,7 @@ describe('queueArguments', () => {
         expect(args).not.toHaveProperty('x-dead-letter-strategy')
       }
       expect(args).not.toHaveProperty('x-expires')
-      // Without reject-publish, RabbitMQ silently makes at-least-once at-most-once (rabbitmq.md §1.7).
+      // Without reject-publish, RabbitMQ silently makes at-least-once at-most-once.
       if (args['x-dead-letter-strategy']) expect(args['x-overflow']).toBe('reject-publish')
     },
   )
