@@ -175,9 +175,9 @@ describe('the package that npm packs', () => {
     await compile(file, { module: 'esnext', moduleResolution: 'bundler', lib, types: [] })
   })
 
-  test('runs the program of the README section "As a package"', async () => {
-    const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
-    const [, code = ''] = /## As a package[\s\S]*?```ts\n([\s\S]*?)```/.exec(readme) ?? []
+  test('runs the program of the guide "As a package"', async () => {
+    const page = readFileSync(join(ROOT, 'docs/guide/package.md'), 'utf8')
+    const [, code = ''] = /```ts\n([\s\S]*?)```/.exec(page) ?? []
     const own = code
       .replaceAll("'amqp://127.0.0.1:5672/%2Fojs'", JSON.stringify(vhost.url))
       .replace("OJS_PORT: '8080'", "OJS_PORT: '0', OJS_LOG_LEVEL: 'silent'")
