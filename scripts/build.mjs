@@ -29,6 +29,7 @@ export function isBuildStale(root = ROOT) {
 /**
  * A hash of the lock file, and so of the versions that a build is made with. The date of the file says
  * nothing: each `npm install` rewrites it, and after one with `--omit=dev` there is nothing to build with.
+ * @param {string} root
  */
 function stampOf(root) {
   const lock = join(root, 'package-lock.json')
@@ -36,7 +37,11 @@ function stampOf(root) {
   return `${createHash('sha256').update(content).digest('hex')}\n`
 }
 
-/** The newest change of a file or folder below `path`. A folder changes when a file in it is deleted. */
+/**
+ * The newest change of a file or folder below `path`. A folder changes when a file in it is deleted.
+ * @param {string} path
+ * @returns {number}
+ */
 function newestChange(path) {
   const stats = statSync(path, { throwIfNoEntry: false })
   if (!stats) return 0
@@ -44,6 +49,7 @@ function newestChange(path) {
   return Math.max(stats.mtimeMs, ...below.map((name) => newestChange(join(path, name))))
 }
 
+/** @param {AbortSignal} [signal] */
 export async function build(signal) {
   say('Building (tsc -p src).')
   const startedAt = new Date()
@@ -65,7 +71,12 @@ export async function build(signal) {
   }
 }
 
-/** Dated at the build's start: a source that is saved during the build is newer and causes a rebuild. */
+/**
+ * Dated at the build's start: a source that is saved during the build is newer and causes a rebuild.
+ * @param {string} folder
+ * @param {Date} startedAt
+ * @param {string} versions
+ */
 function writeStamp(folder, startedAt, versions) {
   const stamp = join(folder, STAMP)
   writeFileSync(stamp, versions)

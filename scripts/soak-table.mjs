@@ -1,3 +1,18 @@
+/**
+ * What test/crash/results.ts writes of a scenario, as far as the table shows it.
+ *
+ * @typedef {object} ScenarioResult
+ * @property {string} scenario
+ * @property {number} jobs
+ * @property {number} faults
+ * @property {number} lost
+ * @property {number} executedTwice
+ * @property {number} bound
+ * @property {readonly string[]} problems
+ */
+
+const SUMS = /** @type {const} */ (['jobs', 'faults', 'lost', 'executedTwice', 'bound'])
+
 const HEAD = [
   'Scenario',
   'Rounds',
@@ -9,7 +24,10 @@ const HEAD = [
   'Problems',
 ]
 
-/** The results that the crash tests have written (test/crash/results.ts), as a Markdown table. */
+/**
+ * The results that the crash tests have written (test/crash/results.ts), as a Markdown table.
+ * @param {readonly ScenarioResult[]} results
+ */
 export function soakTable(results) {
   const names = [...new Set(results.map(({ scenario }) => scenario))]
   const rows = names.map((name) =>
@@ -23,13 +41,19 @@ export function soakTable(results) {
   return lines.map((cells) => `| ${cells.join(' | ')} |`).join('\n')
 }
 
+/**
+ * @param {string} name
+ * @param {readonly ScenarioResult[]} results
+ */
 function rowOf(name, results) {
+  /** @param {typeof SUMS[number]} member */
   const total = (member) => results.reduce((sum, result) => sum + result[member], 0)
-  const sums = ['jobs', 'faults', 'lost', 'executedTwice', 'bound'].map(total)
+  const sums = SUMS.map(total)
   const problems = results.filter((result) => result.problems.length > 0).length
   return [name, results.length, ...sums, problems].map(formatted)
 }
 
+/** @param {string | number} cell */
 function formatted(cell) {
   return typeof cell === 'number' ? cell.toLocaleString('en') : cell
 }

@@ -29,7 +29,12 @@ const { values } = parseArgs({
 if (values.help) console.log(USAGE)
 else await soak(Number(values.rounds), Number(values.seed), values.only)
 
-/** Each round is a separate run with a new node; half of the rounds use the other queue type. */
+/**
+ * Each round is a separate run with a new node; half of the rounds use the other queue type.
+ * @param {number} rounds
+ * @param {number} firstSeed
+ * @param {string} [only]
+ */
 async function soak(rounds, firstSeed, only) {
   const { signal: interrupted } = interruption()
   const dir = mkdtempSync(join(tmpdir(), 'ojs-rabbitmq-soak-'))
@@ -40,7 +45,11 @@ async function soak(rounds, firstSeed, only) {
   for (let round = 0; round < rounds && !interrupted.aborted; round++) {
     const seed = firstSeed + round
     say(`Soak: round ${round + 1} of ${rounds}, OJS_CRASH_SEED=${seed} OJS_CRASH_ROUND=${round}.`)
-    const variables = { OJS_CRASH_SEED: seed, OJS_CRASH_ROUND: round, OJS_CRASH_RESULTS: results }
+    const variables = {
+      OJS_CRASH_SEED: String(seed),
+      OJS_CRASH_ROUND: String(round),
+      OJS_CRASH_RESULTS: results,
+    }
     const code = await playRound(variables, only, interrupted)
     if (!interrupted.aborted) played++
     if (!interrupted.aborted && code !== 0) failed++
@@ -51,7 +60,13 @@ async function soak(rounds, firstSeed, only) {
   process.exitCode = failed === 0 && played === rounds ? 0 : 1
 }
 
-/** The exit code of one run of the crash tests. */
+/**
+ * The exit code of one run of the crash tests.
+ * @param {Record<string, string>} variables
+ * @param {string | undefined} only
+ * @param {AbortSignal} interrupted
+ * @returns {Promise<number>}
+ */
 function playRound(variables, only, interrupted) {
   const args = ['--project', 'crash', 'test/crash/crash.test.ts', ...(only ? ['-t', only] : [])]
   const child = spawn(process.execPath, [inRoot('scripts', 'test.mjs'), ...args], {
@@ -63,6 +78,10 @@ function playRound(variables, only, interrupted) {
   return new Promise((resolve) => child.once('exit', (code) => resolve(code ?? 1)))
 }
 
+/**
+ * @param {string} file
+ * @returns {import('./soak-table.mjs').ScenarioResult[]}
+ */
 function readResults(file) {
   const lines = readFileSync(file, 'utf8').split('\n')
   return lines.filter((line) => line !== '').map((line) => JSON.parse(line))

@@ -4,7 +4,7 @@ requireNode()
 
 // Not a static import: on an old Node only the check above may run.
 const { start } = await import('./process/start-gateway.mjs')
-const { Refusal, say } = await import('./process/progress.mjs')
+const { Refusal, reportOf, say } = await import('./process/progress.mjs')
 
 try {
   if (process.argv.length > 2) {
@@ -14,6 +14,6 @@ try {
   }
   process.exitCode = await start()
 } catch (error) {
-  say(error instanceof Refusal ? error.message : error.stack)
+  say(reportOf(error))
   process.exitCode = 1
 }

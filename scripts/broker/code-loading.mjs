@@ -53,6 +53,7 @@ end`
 /**
  * Returns the `ERL_AFLAGS` of a node with these plugins. These flags come before all others: an `-eval` after
  * RabbitMQ's own `-s rabbit boot` would run too late.
+ * @param {readonly string[]} plugins
  */
 export function loadingAtOnce(plugins) {
   // RabbitMQ starts Mnesia itself and does not list it among its dependencies.

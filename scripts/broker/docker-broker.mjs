@@ -7,8 +7,12 @@ import { run, tail } from '../process/run.mjs'
 /** A missing engine fails at once. A user should not have to wait for one that is still waking up. */
 const ENGINE_TIMEOUT_MS = 2_000
 
-/** True if a Docker engine answers within 2 s and the compose plugin is installed. */
+/**
+ * True if a Docker engine answers within 2 s and the compose plugin is installed.
+ * @param {AbortSignal} signal
+ */
 export async function hasDockerEngine(signal) {
+  /** @type {import('node:child_process').SpawnOptions} */
   const limits = { timeout: ENGINE_TIMEOUT_MS, killSignal: 'SIGKILL', signal }
   const info = await run('docker', ['info', '--format', '{{.ServerVersion}}'], limits)
   if (info.signal) say(`Skipping Docker: no answer within ${ENGINE_TIMEOUT_MS / 1000} s.`)
@@ -26,7 +30,11 @@ export async function hasDockerEngine(signal) {
  */
 const PROJECT = `ojs-rabbitmq-${createHash('sha256').update(ROOT).digest('hex').slice(0, 8)}`
 
-/** Starts the `rabbitmq` service of docker-compose.yml. Its data stays in a named volume. */
+/**
+ * Starts the `rabbitmq` service of docker-compose.yml. Its data stays in a named volume.
+ * @param {AbortSignal} signal
+ * @returns {Promise<import('./find-broker.mjs').Broker>}
+ */
 export async function startDockerBroker(signal) {
   const port = await nextFreePort(5672)
   const settings = {
@@ -36,6 +44,7 @@ export async function startDockerBroker(signal) {
     // Not `unless-stopped`: RabbitMQ would start again after each reboot, without a gateway.
     RABBITMQ_RESTART: 'on-failure',
   }
+  /** @type {(args: string[], options?: import('node:child_process').SpawnOptions) => ReturnType<typeof run>} */
   const compose = (args, options = {}) =>
     run('docker', ['compose', '--project-name', PROJECT, ...args], {
       cwd: ROOT,

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { inRoot } from '../paths.mjs'
 import { canInstallPackages } from '../process/debian-packages.mjs'
+import { codeOf } from '../process/errors.mjs'
 import { isPortFree } from '../process/ports.mjs'
 import { Refusal, say, waitingFor } from '../process/progress.mjs'
 import { hasDockerEngine, startDockerBroker } from './docker-broker.mjs'
@@ -11,8 +12,18 @@ import { findRabbitmqSbin, requireRabbitmqSbin } from './rabbitmq-package.mjs'
 const STANDARD_PORT = 5672
 
 /**
- * Returns the broker for this run, `{ url, origin, stop(), exited? }`, from the first source that has one.
- * `exited` is present if the broker is ours and may end by itself.
+ * @typedef {object} Broker
+ * @property {string} url
+ * @property {string} origin where it comes from, for the user
+ * @property {() => Promise<void>} stop
+ * @property {() => Promise<void>} [exited] present, like `restart`, if the broker is ours and may end by itself
+ * @property {(signal: AbortSignal) => Promise<void>} [restart]
+ */
+
+/**
+ * Returns the broker for this run, from the first source that has one.
+ * @param {AbortSignal} signal
+ * @returns {Promise<Broker>}
  */
 export async function findBroker(signal) {
   for (const source of SOURCES) {
@@ -24,6 +35,7 @@ export async function findBroker(signal) {
   throw new Refusal(NONE_FOUND)
 }
 
+/** @type {((signal: AbortSignal) => Promise<Broker | undefined>)[]} */
 const SOURCES = [configuredBroker, localBroker, installedBroker, dockerBroker, debianBroker]
 
 const NONE_FOUND = `No RabbitMQ found. Do one of these, then run npm start again:
@@ -39,12 +51,13 @@ async function configuredBroker() {
   return url ? { url, origin: 'from OJS_AMQP_URL', stop: async () => {} } : undefined
 }
 
+/** @param {string} path */
 function urlIn(path) {
   let url = ''
   try {
     url = readFileSync(path, 'utf8').trim()
   } catch (error) {
-    throw new Refusal(`OJS_AMQP_URL_FILE: '${path}' cannot be read (${error.code}).`)
+    throw new Refusal(`OJS_AMQP_URL_FILE: '${path}' cannot be read (${codeOf(error)}).`)
   }
   // Going on would find another broker than the intended one.
   if (url === '') throw new Refusal(`OJS_AMQP_URL_FILE: '${path}' is empty.`)
@@ -53,24 +66,27 @@ function urlIn(path) {
 
 async function localBroker() {
   if (await isPortFree(STANDARD_PORT)) return undefined
-  const inspect = () => inspectLocalBroker(STANDARD_PORT, process.env.OJS_PREFIX)
+  const inspect = () => inspectLocalBroker(STANDARD_PORT, process.env['OJS_PREFIX'])
   const { url, problem } = await waitingFor(`127.0.0.1:${STANDARD_PORT} to answer`, inspect)
   if (url) return { url, origin: `the one on 127.0.0.1:${STANDARD_PORT}`, stop: async () => {} }
   say(`Skipping 127.0.0.1:${STANDARD_PORT}: ${problem}.`)
   return undefined
 }
 
+/** @param {AbortSignal} signal */
 async function installedBroker(signal) {
   const sbin = findRabbitmqSbin()
   return sbin ? startOwnNode(sbin, signal) : undefined
 }
 
+/** @param {AbortSignal} signal */
 async function dockerBroker(signal) {
   if (!existsSync(inRoot('docker-compose.yml'))) return undefined
   const isThere = await waitingFor('a Docker engine to answer', () => hasDockerEngine(signal))
   return isThere ? startDockerBroker(signal) : undefined
 }
 
+/** @param {AbortSignal} signal */
 async function debianBroker(signal) {
   if (!canInstallPackages()) return undefined
   const sbin = await requireRabbitmqSbin()

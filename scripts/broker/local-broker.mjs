@@ -1,3 +1,4 @@
+import { codeOf, messageOf } from '../process/errors.mjs'
 import { speaksAmqp } from '../process/ports.mjs'
 
 /** A broker on a busy machine is slow; that is no reason to start another one beside it. */
@@ -6,12 +7,15 @@ const TIMEOUT_MS = 10_000
 /**
  * Checks whether the broker on that port of 127.0.0.1 can be used: returns `{ url }` if it accepts guest in
  * the vhost `/ojs` or `/` and no other gateway owns it, else `{ problem }`.
+ * @param {number} port
+ * @param {string} [prefix]
+ * @returns {Promise<{ url: string, problem?: never } | { url?: never, problem: string }>}
  */
 export async function inspectLocalBroker(port, prefix) {
   if (!(await speaksAmqp(port, { timeoutMs: TIMEOUT_MS }))) {
     return { problem: 'what listens there is not an AMQP 0-9-1 broker' }
   }
-  let problem
+  let problem = ''
   for (const vhost of ['/ojs', '/']) {
     const url = `amqp://guest:guest@127.0.0.1:${port}/${encodeURIComponent(vhost)}`
     try {
@@ -28,6 +32,8 @@ export async function inspectLocalBroker(port, prefix) {
 /**
  * The owner queue is exclusive (architecture §3). A passive declare by anybody but its owner fails with 405
  * while the owner is connected, and with 404 otherwise.
+ * @param {string} url
+ * @param {string} [prefix]
  */
 async function isOwned(url, prefix) {
   // Not a static import, since this module is loaded before the dependencies are installed.
@@ -40,12 +46,13 @@ async function isOwned(url, prefix) {
     await channel.checkQueue(prefix ? `${prefix}.ojs.system.owner` : 'ojs.system.owner')
     return false
   } catch (error) {
-    return error.code === 405
+    return codeOf(error) === 405
   } finally {
     await connection.close().catch(() => {})
   }
 }
 
+/** @param {unknown} error */
 function firstLine(error) {
-  return String(error.message).split('\n')[0]
+  return messageOf(error).split('\n')[0]
 }

@@ -10,17 +10,26 @@ const PATTERN = '(^|\\.)ojs\\.queue\\.'
 const DEFINITION = '{"queue-mode":"lazy"}'
 const VHOST = ['-p', '/ojs']
 
-/** `sbin`: the folder of a package as Debian unpacks it; its path contains the version. */
+/** @typedef {{ ctl(args: readonly string[]): Promise<string> }} Controlled */
+
+/**
+ * `sbin`: the folder of a package as Debian unpacks it; its path contains the version.
+ * @param {string} sbin
+ */
 export function needsLongQueuePolicy(sbin) {
   const [, major, minor] = /rabbitmq_server-(\d+)\.(\d+)\./.exec(sbin) ?? []
   return major !== undefined && (Number(major) < 3 || (major === '3' && Number(minor) < 12))
 }
 
-/** The policy also applies to existing queues, and outlives restarts. */
+/**
+ * The policy also applies to existing queues, and outlives restarts.
+ * @param {Controlled} node
+ */
 export async function setLongQueuePolicy(node) {
   await node.ctl(['set_policy', ...VHOST, NAME, PATTERN, DEFINITION, '--apply-to', 'queues'])
 }
 
+/** @param {Controlled} node */
 export async function clearLongQueuePolicy(node) {
   await node.ctl(['clear_policy', ...VHOST, NAME])
 }

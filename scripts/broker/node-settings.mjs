@@ -6,8 +6,26 @@ import { freePort } from '../process/ports.mjs'
 import { Refusal } from '../process/progress.mjs'
 import { readText } from '../process/read-text.mjs'
 
+/**
+ * @typedef {object} PrivateBrokerOptions
+ * @property {string} sbin folder with `rabbitmq-server` and `rabbitmqctl`
+ * @property {string} dir everything of the node is below it: data, logs, cookie, configuration
+ * @property {number} [port] AMQP port; default: a free one
+ * @property {readonly string[]} [plugins] for example `rabbitmq_management`, `rabbitmq_prometheus`
+ * @property {string} [conf] lines for rabbitmq.conf; they win over the defaults
+ * @property {string} [advanced] the Erlang term of advanced.config
+ * @property {string} [vhost] default vhost, created at the first start; default `/ojs`
+ * @property {boolean} [isDisposable] nobody needs its data after `stop`, which then takes no time (else 1–6 s)
+ * @property {string} [erlArgs] flags of the Erlang machine; default: a small one on one CPU, with one
+ *   scheduler, without busy waiting
+ *
+ * @typedef {PrivateBrokerOptions & Required<Pick<PrivateBrokerOptions, keyof typeof DEFAULTS>>} NodeOptions
+ * @typedef {Awaited<ReturnType<typeof choosePorts>>} Ports
+ */
+
 export const DEFAULTS = {
   vhost: '/ojs',
+  /** @type {readonly string[]} */
   plugins: [],
   conf: '',
 }
@@ -19,6 +37,7 @@ const SMALL = '+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none'
  * Throws if another node uses this folder. Two nodes would destroy the data, and since each has an epmd of
  * its own they would not notice each other. A crash leaves the node's pid file behind, so the process itself
  * is checked.
+ * @param {string} dir
  */
 export function refuseSharedData(dir) {
   const pid = Number.parseInt(readText(join(dir, 'pid')), 10)
@@ -26,7 +45,10 @@ export function refuseSharedData(dir) {
   if (isSame) throw new Refusal(`A RabbitMQ node still uses ${dir}; end it with: kill ${pid}`)
 }
 
-/** The ports of a node: free ones, but for the AMQP port if one is requested. */
+/**
+ * The ports of a node: free ones, but for the AMQP port if one is requested.
+ * @param {number} [amqp]
+ */
 export async function choosePorts(amqp) {
   return {
     amqp: amqp ?? (await freePort()),
@@ -37,7 +59,11 @@ export async function choosePorts(amqp) {
   }
 }
 
-/** Writes everything that the node reads at its start, and its `rabbitmqctl`. */
+/**
+ * Writes everything that the node reads at its start, and its `rabbitmqctl`.
+ * @param {NodeOptions} options
+ * @param {Ports} ports
+ */
 export function writeNodeFiles(options, ports) {
   const { dir, vhost, plugins, conf, advanced = '[].' } = options
   mkdirSync(join(dir, 'log'), { recursive: true })
@@ -51,18 +77,28 @@ export function writeNodeFiles(options, ports) {
   writeFileSync(join(dir, 'rabbitmqctl'), controlScript(options, ports), { mode: 0o700 })
 }
 
-/** A `rabbitmqctl` for this node. The one on the PATH does not know its name, cookie and epmd. */
+/**
+ * A `rabbitmqctl` for this node. The one on the PATH does not know its name, cookie and epmd.
+ * @param {NodeOptions} options
+ * @param {Ports} ports
+ */
 function controlScript(options, ports) {
   const variables = Object.entries(nodeEnvironment(options, ports)).map((pair) => pair.join('='))
   const words = [...variables, join(options.sbin, 'rabbitmqctl')].map(shellWord)
   return `#!/bin/sh\nexec env -i \\\n  ${words.join(' \\\n  ')} "$@"\n`
 }
 
+/** @param {string} text */
 function shellWord(text) {
   return `'${text.replaceAll("'", "'\\''")}'`
 }
 
-/** The text of rabbitmq.conf. A later line overrides an earlier one, so `more` may override all of these. */
+/**
+ * The text of rabbitmq.conf. A later line overrides an earlier one, so `more` may override all of these.
+ * @param {string} vhost
+ * @param {Ports} ports
+ * @param {string} more
+ */
 function configuration(vhost, ports, more) {
   return `default_vhost = ${vhost}
 loopback_users = none
@@ -78,17 +114,26 @@ ${more}
 `
 }
 
-/** What starts the server: `[command, ...args]`. A small node has a single scheduler, so one CPU is enough. */
+/**
+ * What starts the server: `[command, ...args]`. A small node has a single scheduler, so one CPU is enough.
+ * @param {NodeOptions} options
+ * @returns {[string, ...string[]]}
+ */
 export function serverCommand({ sbin, erlArgs }) {
+  /** @type {[string]} */
   const server = [join(sbin, 'rabbitmq-server')]
   return erlArgs === undefined ? onOneCpu(server) : server
 }
 
-/** The environment of the node and of its command line tools. */
+/**
+ * The environment of the node and of its command line tools.
+ * @param {NodeOptions} options
+ * @param {Ports} ports
+ */
 export function nodeEnvironment({ dir, erlArgs = SMALL }, ports) {
   return {
     // Nothing else is inherited: a stray RABBITMQ_* or ERL_* variable would change the node.
-    PATH: process.env.PATH ?? '/usr/sbin:/usr/bin:/sbin:/bin',
+    PATH: process.env['PATH'] ?? '/usr/sbin:/usr/bin:/sbin:/bin',
     LANG: 'C.UTF-8',
     HOME: dir,
     // By default the dump goes to the folder that `rabbitmqctl` was called from, such as the repository.

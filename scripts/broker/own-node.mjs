@@ -1,12 +1,18 @@
 import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { inRoot } from '../paths.mjs'
+import { messageOf } from '../process/errors.mjs'
 import { isPortFree, nextFreePort } from '../process/ports.mjs'
 import { say, waitingFor } from '../process/progress.mjs'
 import { needsLongQueuePolicy, setLongQueuePolicy } from './long-queues.mjs'
 import { PrivateBroker } from './private-broker.mjs'
 
-/** Starts the node of `npm start`. Its data stays in ./data/rabbitmq for the next start. */
+/**
+ * Starts the node of `npm start`. Its data stays in ./data/rabbitmq for the next start.
+ * @param {string} sbin
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<import('./find-broker.mjs').Broker>}
+ */
 export async function startOwnNode(sbin, signal) {
   const dir = inRoot('data', 'rabbitmq')
   // Other users of this machine must not read the messages in the queues.
@@ -24,6 +30,11 @@ export async function startOwnNode(sbin, signal) {
   }
 }
 
+/**
+ * @param {string} sbin
+ * @param {string} dir
+ * @param {AbortSignal} [signal]
+ */
 async function startedNode(sbin, dir, signal) {
   const conf = readFileSync(inRoot('topology', 'rabbitmq.conf'), 'utf8')
   const advanced = readFileSync(inRoot('topology', 'advanced.config'), 'utf8')
@@ -42,11 +53,14 @@ async function startedNode(sbin, dir, signal) {
   }
 }
 
-/** Sets the policy. A failure is only reported, because the node works without it too. */
+/**
+ * Sets the policy. A failure is only reported, because the node works without it too.
+ * @param {PrivateBroker} node
+ */
 async function keepLongQueuesOnDisk(node) {
   try {
     await waitingFor('RabbitMQ to take its policy', () => setLongQueuePolicy(node))
   } catch (error) {
-    say(`The policy that keeps long queues on disk could not be set: ${error.message}`)
+    say(`The policy that keeps long queues on disk could not be set: ${messageOf(error)}`)
   }
 }

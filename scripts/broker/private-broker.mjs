@@ -30,22 +30,31 @@ const EPMD_SETTLED_MS = 1000
  * the expected words. A node that could not get its port lived for 15 s on a very busy machine.
  */
 const UNSAID_MS = 120_000
+
+/** @typedef {{ pid: number, startedAt: number, exited: Promise<void> }} Child */
+
 /**
  * A RabbitMQ node of the installed package with data, cookie, ports and epmd of its own. It listens on
- * 127.0.0.1 only and shares nothing with a system-wide RabbitMQ. private-broker.d.mts has the signatures for
- * TypeScript.
+ * 127.0.0.1 only and shares nothing with a system-wide RabbitMQ.
  */
 export class PrivateBroker {
   #options
+  /** @type {import('./node-settings.mjs').Ports | undefined} */
   #ports
+  /** @type {Child | undefined} */
   #epmd
+  /** @type {Child | undefined} */
   #beam
 
+  /** @param {import('./node-settings.mjs').PrivateBrokerOptions} options */
   constructor(options) {
     this.#options = { ...DEFAULTS, ...options }
   }
 
-  /** Resolves when the node accepts connections. When `signal` aborts, the start is given up. */
+  /**
+   * Resolves when the node accepts connections. When `signal` aborts, the start is given up.
+   * @param {AbortSignal} [signal]
+   */
   async start(signal) {
     try {
       refuseSharedData(this.dir)
@@ -60,14 +69,19 @@ export class PrivateBroker {
     return this
   }
 
+  get #chosenPorts() {
+    if (!this.#ports) throw new Error('the node has not been started')
+    return this.#ports
+  }
+
   get port() {
-    return this.#ports.amqp
+    return this.#chosenPorts.amqp
   }
 
   /** The management plugin's port; undefined without the plugin. */
   get managementPort() {
     return this.#options.plugins.includes('rabbitmq_management')
-      ? this.#ports.management
+      ? this.#chosenPorts.management
       : undefined
   }
 
@@ -104,6 +118,7 @@ export class PrivateBroker {
   /**
    * Starts the same node with the same data and ports again, after `kill9` or a crash, or while it runs. When
    * `signal` aborts, the start is given up.
+   * @param {AbortSignal} [signal]
    */
   async restart(signal) {
     await this.#stopBeam()
@@ -119,7 +134,10 @@ export class PrivateBroker {
     if (epmd) await endProcess(epmd.pid, epmd.exited, 2000)
   }
 
-  /** Returns the output of `rabbitmqctl …args`. Each call costs 1–2 s of CPU: prefer the management API. */
+  /**
+   * Returns the output of `rabbitmqctl …args`. Each call costs 1–2 s of CPU: prefer the management API.
+   * @param {readonly string[]} args
+   */
   async ctl(args) {
     // Run by the shell, because files below /tmp may not be executable (`noexec`).
     const result = await run('/bin/sh', [join(this.dir, 'rabbitmqctl'), ...args])
@@ -130,9 +148,10 @@ export class PrivateBroker {
   /**
    * Evaluates an Erlang expression in the node, as `rabbitmqctl eval` does, but with a hundredth of the CPU.
    * Returns its value as Erlang prints it.
+   * @param {string} expression
    */
   async evaluate(expression) {
-    const env = nodeEnvironment(this.#options, this.#ports)
+    const env = nodeEnvironment(this.#options, this.#chosenPorts)
     const args = ['-sname', env.RABBITMQ_NODENAME, '-e']
     const { output } = await run(findErlCall() ?? 'erl_call', args, {
       env,
@@ -143,6 +162,7 @@ export class PrivateBroker {
     return value
   }
 
+  /** @param {AbortSignal} [signal] */
   async #startBeam(signal) {
     await this.#startEpmd()
     signal?.throwIfAborted()
@@ -158,7 +178,7 @@ export class PrivateBroker {
    * which nobody would end.
    */
   async #startEpmd() {
-    const { epmd: port } = this.#ports
+    const { epmd: port } = this.#chosenPorts
     this.#epmd ??= this.#spawnEpmd()
     const deadline = Date.now() + EPMD_TIMEOUT_MS
     while (this.#epmd !== undefined && Date.now() < deadline) {
@@ -168,8 +188,8 @@ export class PrivateBroker {
   }
 
   #spawnEpmd() {
-    const args = ['-address', '127.0.0.1', '-port', String(this.#ports.epmd)]
-    return this.#spawn(findEpmd(), args, 'epmd')
+    const args = ['-address', '127.0.0.1', '-port', String(this.#chosenPorts.epmd)]
+    return this.#spawn(findEpmd() ?? 'epmd', args, 'epmd')
   }
 
   async #stopBeam() {
@@ -177,6 +197,10 @@ export class PrivateBroker {
     if (beam) await endProcess(beam.pid, beam.exited, STOP_TIMEOUT_MS)
   }
 
+  /**
+   * @param {Child} beam
+   * @param {AbortSignal} [signal]
+   */
   async #untilReady(beam, signal) {
     let deadline = Date.now() + START_TIMEOUT_MS
     const giveUp = () => {
@@ -219,10 +243,17 @@ export class PrivateBroker {
     )
   }
 
+  /**
+   * @param {string} command
+   * @param {readonly string[]} args
+   * @param {string} logName
+   * @param {NodeJS.ProcessEnv} env
+   * @returns {Child}
+   */
   #spawn(command, args, logName, env = {}) {
     const log = openSync(join(this.dir, 'log', `${logName}.log`), 'w')
     const { child, letGo } = spawnHeld(command, args, {
-      env: { ...nodeEnvironment(this.#options, this.#ports), ...env },
+      env: { ...nodeEnvironment(this.#options, this.#chosenPorts), ...env },
       cwd: this.dir,
       // In a session of its own: Ctrl-C must reach the gateway first, and the broker only after it.
       detached: true,
@@ -237,6 +268,7 @@ export class PrivateBroker {
     return { pid, startedAt: Date.now(), exited: exited.then(() => this.#forget(pid)) }
   }
 
+  /** @param {number} pid */
   #forget(pid) {
     unguard(pid)
     if (this.#beam?.pid === pid) this.#beam = undefined

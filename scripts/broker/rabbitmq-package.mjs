@@ -30,6 +30,7 @@ export function findErlCall() {
   return findOfErlang('erl_call')
 }
 
+/** @param {string} name */
 function findOfErlang(name) {
   return findExecutable(name, [
     '/usr/lib/erlang/bin',
@@ -38,7 +39,10 @@ function findOfErlang(name) {
   ])
 }
 
-/** Returns the folder of the scripts; installs the Debian package first if needed and possible. */
+/**
+ * Returns the folder of the scripts; installs the Debian package first if needed and possible.
+ * @param {readonly string[]} alsoInstall
+ */
 export async function requireRabbitmqSbin(alsoInstall = []) {
   const missing = [...(findRabbitmqSbin() ? [] : ['rabbitmq-server']), ...alsoInstall]
   if (missing.length > 0) {

@@ -20,6 +20,7 @@ export function canInstallPackages() {
 /**
  * Installs Debian packages without starting their services. RabbitMQ's package would otherwise run a
  * system-wide broker on 0.0.0.0:5672 (and its epmd on 4369), now and after every reboot.
+ * @param {readonly string[]} names
  */
 export async function installPackages(names) {
   say(`Installing ${names.join(', ')} from the Debian archive (no system service is started).`)
@@ -33,6 +34,7 @@ export async function installPackages(names) {
   await disableNewServices()
 }
 
+/** @param {readonly string[]} names */
 async function aptInstall(names) {
   const install = ['install', '-y', '-q', '--no-install-recommends', ...names]
   let result = await apt(install)
@@ -44,6 +46,7 @@ async function aptInstall(names) {
   if (result.code !== 0) throw new Refusal(`apt-get failed:\n${tail(result.output)}`)
 }
 
+/** @param {readonly string[]} args */
 function apt(args) {
   return run('apt-get', ['-o', 'DPkg::Lock::Timeout=120', ...args], {
     env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive', LC_ALL: 'C.UTF-8' },
@@ -56,6 +59,8 @@ function apt(args) {
  * A policy script that lets no service start until `expiresAt` (seconds since the epoch). After that it runs
  * `saved`, the script that it replaces, or else allows everything: if this run is killed before it restores
  * `saved`, the machine must not be left unable to start the services of its packages.
+ * @param {number} expiresAt
+ * @param {string} saved
  */
 export function denyingPolicy(expiresAt, saved = SAVED) {
   return `#!/bin/sh
@@ -90,7 +95,7 @@ async function noteServices() {
   // The init script, for machines that boot without systemd. epmd has none.
   const hadScript = existsSync('/etc/init.d/rabbitmq-server')
   const states = await Promise.all(UNITS.map((unit) => run('systemctl', ['is-enabled', unit])))
-  const added = UNITS.filter((_unit, index) => states[index].code !== 0)
+  const added = UNITS.filter((_unit, index) => states[index]?.code !== 0)
   return async () => {
     for (const unit of added) await run('systemctl', ['disable', unit])
     if (!hadScript) await run('update-rc.d', ['rabbitmq-server', 'disable'])

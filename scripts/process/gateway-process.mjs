@@ -12,19 +12,28 @@ const MAX_PORT = 65_535
 /** Longer than the gateway's own drain, so that only a gateway that hangs is killed. */
 const STOP_TIMEOUT_MS = 40_000
 
+/** @typedef {{ host: string, port: number, url: string }} Address */
+
 /** Chooses host, port and URL of the gateway, before anything slow is started. */
 export async function chooseAddress(env = process.env) {
-  const host = env.OJS_HOST || '127.0.0.1'
-  const port = await choosePort(env.OJS_PORT, host)
-  const scheme = env.OJS_TLS_CERT ? 'https' : 'http'
+  const host = env['OJS_HOST'] || '127.0.0.1'
+  const port = await choosePort(env['OJS_PORT'], host)
+  const scheme = env['OJS_TLS_CERT'] ? 'https' : 'http'
   return { host, port, url: `${scheme}://${reachable(host)}:${port}` }
 }
 
-/** Returns `address`, or another one if its port has been taken meanwhile. */
+/**
+ * Returns `address`, or another one if its port has been taken meanwhile.
+ * @param {Address} address
+ */
 export async function stillFree(address, env = process.env) {
   return (await isPortFree(address.port, address.host)) ? address : await chooseAddress(env)
 }
 
+/**
+ * @param {string | undefined} wanted
+ * @param {string} host
+ */
 async function choosePort(wanted, host) {
   if (!wanted) {
     const port = await nextFreePort(DEFAULT_PORT, host)
@@ -38,13 +47,19 @@ async function choosePort(wanted, host) {
   return port
 }
 
-/** The host for the URL: a server can listen on a wildcard address, but no client can connect to it. */
+/**
+ * The host for the URL: a server can listen on a wildcard address, but no client can connect to it.
+ * @param {string} host
+ */
 function reachable(host) {
   if (host === '0.0.0.0' || host === '::') return '127.0.0.1'
   return host.includes(':') ? `[${host}]` : host
 }
 
-/** Runs `dist/main.js serve`. `exited` settles with the exit code as in a shell; `stop` is idempotent. */
+/**
+ * Runs `dist/main.js serve`. `exited` settles with the exit code as in a shell; `stop` is idempotent.
+ * @param {NodeJS.ProcessEnv} env
+ */
 export function startGateway(env) {
   const child = spawn(process.execPath, [inRoot('dist', 'main.js'), 'serve'], {
     cwd: ROOT,
@@ -53,21 +68,29 @@ export function startGateway(env) {
     detached: true,
     stdio: ['ignore', 'inherit', 'inherit'],
   })
-  guard(child.pid)
+  const { pid } = child
+  if (pid === undefined) throw new Error('the gateway could not be started')
+  guard(pid)
+  /** @type {Promise<number>} */
   const exited = new Promise((resolve) => {
     child.once('exit', (code, signal) => {
-      unguard(child.pid)
-      resolve(code ?? 128 + constants.signals[signal])
+      unguard(pid)
+      resolve(code ?? 128 + (signal ? constants.signals[signal] : 0))
     })
   })
+  /** @type {(signal: NodeJS.Signals, hurry: AbortSignal) => Promise<void>} */
   const stop = (signal, hurry) => {
     hurry.addEventListener('abort', () => child.kill('SIGKILL'), { once: true })
-    return endProcess(child.pid, exited, STOP_TIMEOUT_MS, signal)
+    return endProcess(pid, exited, STOP_TIMEOUT_MS, signal)
   }
   return { exited, stop }
 }
 
-/** Resolves when the health endpoint answers 200, or when `signal` aborts. */
+/**
+ * Resolves when the health endpoint answers 200, or when `signal` aborts.
+ * @param {string} url
+ * @param {AbortSignal} signal
+ */
 export async function untilHealthy(url, signal) {
   while (!signal.aborted && (await healthStatus(url)) !== 200) {
     await sleep(100, undefined, { signal }).catch(() => {})

@@ -6,6 +6,9 @@ import { get as getTls } from 'node:https'
  * Returns the HTTP status of the health endpoint of a gateway on this machine; undefined when it does not
  * answer. With `OJS_TLS_CA` the gateway requires a client certificate. This presents the gateway's own, which
  * works if that CA has signed it.
+ * @param {string} url
+ * @param {Readonly<Record<string, string | undefined>>} env
+ * @returns {Promise<number | undefined>}
  */
 export function healthStatus(url, env = process.env) {
   const isTls = url.startsWith('https:')
@@ -23,7 +26,10 @@ export function healthStatus(url, env = process.env) {
   return asked.catch(() => undefined)
 }
 
-/** The server's certificate is not checked: it names a host, while this connects to the loopback address. */
+/**
+ * The server's certificate is not checked: it names a host, while this connects to the loopback address.
+ * @param {Readonly<Record<string, string | undefined>>} env
+ */
 function tlsOptions({ OJS_TLS_CERT: cert, OJS_TLS_KEY: key, OJS_TLS_CA: ca }) {
   const own = ca && cert && key && { cert: readFileSync(cert), key: readFileSync(key) }
   return { rejectUnauthorized: false, ...own }

@@ -1,6 +1,6 @@
 // This file and everything that start.mjs and test.mjs import statically must parse on Node 18,
 // so that an old Node prints the line below and not a syntax error.
-const MINIMUM = [20, 19]
+const MINIMUM = /** @type {const} */ ([20, 19])
 
 /** The message for a Node that is too old; undefined if it is new enough. */
 export function nodeVersionProblem(version = process.versions.node) {

@@ -9,6 +9,8 @@ let calls = 0
  * there is no `taskset`. Erlang's threads wake each other all the time. In a virtual machine, waking a thread
  * on another CPU that idles can take longer than what it then does: a start of RabbitMQ took 2.3 s of CPU on
  * one CPU, and 2.4 to 5 s on two, the more the busier the host was.
+ * @param {[string, ...string[]]} command
+ * @returns {[string, ...string[]]}
  */
 export function onOneCpu(command) {
   const taskset = findExecutable('taskset')
@@ -24,8 +26,11 @@ export function allowedCpus(status = readText('/proc/self/status')) {
   return list.split(',').filter(Boolean).flatMap(cpusOf)
 }
 
-/** Of `3` or `0-3`. */
+/**
+ * Of `3` or `0-3`.
+ * @param {string} range
+ */
 function cpusOf(range) {
-  const [first, last = first] = range.split('-').map(Number)
+  const [first = 0, last = first] = range.split('-').map(Number)
   return Array.from({ length: last - first + 1 }, (_, i) => first + i)
 }

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { codeOf } from './errors.mjs'
 
 // When its stdin closes, this script ends the processes that it was last told of, one after the other. Stdin
 // closes even when this process is killed with SIGKILL, and nothing else would end a broker then. A zombie
@@ -17,12 +18,15 @@ for pid in $pids; do
 done
 `
 
+/** @type {number[]} */
 let guarded = []
+/** @type {ReturnType<typeof startGuardian> | undefined} */
 let guardian
 
 /**
  * From now on the process does not outlive this one, however this one ends. Here and below, a negative pid
  * stands for a whole process group, as in kill(2).
+ * @param {number} pid
  */
 export function guard(pid) {
   // A process may depend on those that were started before it, so the last one ends first.
@@ -30,7 +34,10 @@ export function guard(pid) {
   tellGuardian()
 }
 
-/** Call it when the process has ended, before its pid can belong to another process. */
+/**
+ * Call it when the process has ended, before its pid can belong to another process.
+ * @param {number} pid
+ */
 export function unguard(pid) {
   guarded = guarded.filter((each) => each !== pid)
   tellGuardian()
@@ -44,6 +51,9 @@ const HELD = 'read -r _ && exec "$@" </dev/null'
  * Spawns a process that runs its command only after `letGo`, so that it can be guarded before. Otherwise it
  * would outlive a process that ends while it is starting the child, as vitest's workers do when a test run is
  * interrupted. Its output goes to the file descriptor `output`.
+ * @param {string} command
+ * @param {readonly string[]} args
+ * @param {import('node:child_process').SpawnOptions & { output: number }} options
  */
 export function spawnHeld(command, args, { output, ...options }) {
   const child = spawn('sh', ['-c', HELD, 'sh', command, ...args], {
@@ -53,7 +63,7 @@ export function spawnHeld(command, args, { output, ...options }) {
   child.on('error', () => {})
   // Undefined if the process could not be started.
   child.stdin?.on('error', () => {})
-  return { child, letGo: () => child.stdin.end('\n') }
+  return { child, letGo: () => child.stdin?.end('\n') }
 }
 
 function tellGuardian() {
@@ -77,12 +87,19 @@ function startGuardian() {
   })
   child.on('error', () => {})
   child.stdin.on('error', () => {})
-  child.stdin.unref()
+  const stdin = /** @type {import('node:net').Socket} */ (child.stdin)
+  stdin.unref()
   child.unref()
   return child
 }
 
-/** Sends a signal, and SIGKILL after `graceMs`. `exited` settles when the process has ended. */
+/**
+ * Sends a signal, and SIGKILL after `graceMs`. `exited` settles when the process has ended.
+ * @param {number} pid
+ * @param {Promise<unknown>} exited
+ * @param {number} graceMs
+ * @param {NodeJS.Signals} signal
+ */
 export async function endProcess(pid, exited, graceMs, signal = 'SIGTERM') {
   signalProcess(pid, signal)
   const timer = new AbortController()
@@ -92,22 +109,29 @@ export async function endProcess(pid, exited, graceMs, signal = 'SIGTERM') {
   await exited
 }
 
-/** False if the process has ended already. */
+/**
+ * False if the process has ended already.
+ * @param {number} pid
+ * @param {NodeJS.Signals | 0} signal
+ */
 export function signalProcess(pid, signal) {
   try {
     return process.kill(pid, signal)
   } catch (error) {
-    if (error.code === 'ESRCH') return false
+    if (codeOf(error) === 'ESRCH') return false
     throw error
   }
 }
 
-/** True for processes of other users, too. */
+/**
+ * True for processes of other users, too.
+ * @param {number} pid
+ */
 export function isAlive(pid) {
   try {
     return signalProcess(pid, 0)
   } catch (error) {
-    if (error.code === 'EPERM') return true
+    if (codeOf(error) === 'EPERM') return true
     throw error
   }
 }

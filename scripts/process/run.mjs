@@ -6,6 +6,10 @@ import { delimiter, join } from 'node:path'
  * Runs a command to its end and collects its output. Does not reject for an exit code; a command that cannot
  * be started yields code 127, as in a shell. Asynchronous, because a synchronous spawn would stop the
  * progress lines. `input` is written to its standard input, which is empty without it.
+ * @param {string} command
+ * @param {readonly string[]} args
+ * @param {import('node:child_process').SpawnOptions & { input?: string }} [options]
+ * @returns {Promise<{ code: number, signal: NodeJS.Signals | null, output: string }>}
  */
 export function run(command, args, { input, ...options } = {}) {
   return new Promise((resolve) => {
@@ -14,6 +18,7 @@ export function run(command, args, { input, ...options } = {}) {
       ...options,
     })
     let output = ''
+    /** @param {string | Buffer} chunk */
     const collect = (chunk) => {
       output += chunk
     }
@@ -34,12 +39,17 @@ export function run(command, args, { input, ...options } = {}) {
   })
 }
 
-/** Returns the first executable of that name on the PATH or in `more`; undefined if there is none. */
+/**
+ * Returns the first executable of that name on the PATH or in `more`; undefined if there is none.
+ * @param {string} name
+ * @param {readonly string[]} more
+ */
 export function findExecutable(name, more = []) {
-  const folders = [...(process.env.PATH ?? '').split(delimiter), ...more]
+  const folders = [...(process.env['PATH'] ?? '').split(delimiter), ...more]
   return folders.map((folder) => join(folder, name)).find(isExecutable)
 }
 
+/** @param {string} file */
 export function isExecutable(file) {
   try {
     accessSync(file, constants.X_OK)
@@ -49,7 +59,10 @@ export function isExecutable(file) {
   }
 }
 
-/** The last lines of an output, for an error message. */
+/**
+ * The last lines of an output, for an error message.
+ * @param {string} output
+ */
 export function tail(output, lines = 15) {
   return output.trimEnd().split('\n').slice(-lines).join('\n')
 }

@@ -4,11 +4,17 @@ import { build, isBuildStale } from '../build.mjs'
 import { ensureDependencies } from '../dependencies.mjs'
 import { inRoot } from '../paths.mjs'
 import { summary } from '../test/summary.mjs'
+import { messageOf } from './errors.mjs'
 import { chooseAddress, startGateway, stillFree, untilHealthy } from './gateway-process.mjs'
 import { interruption } from './interruption.mjs'
 import { takeLock } from './lock.mjs'
 import { guardianPid } from './processes.mjs'
 import { Refusal, say, waitingFor } from './progress.mjs'
+
+/**
+ * @typedef {import('../broker/find-broker.mjs').Broker} Broker
+ * @typedef {import('./gateway-process.mjs').Address} Address
+ */
 
 /** Everything behind `npm start`. Resolves to the exit code. */
 export async function start() {
@@ -24,6 +30,10 @@ export async function start() {
   }
 }
 
+/**
+ * @param {AbortSignal} signal
+ * @param {AbortSignal} hurry
+ */
 async function startLocked(signal, hurry) {
   const chosen = await chooseAddress()
   await prepare(signal)
@@ -38,9 +48,13 @@ async function startLocked(signal, hurry) {
   }
 }
 
-/** One gateway per folder: two of them would share a ledger file and a broker's data. */
+/**
+ * One gateway per folder: two of them would share a ledger file and a broker's data.
+ * @param {AbortSignal} signal
+ */
 async function lockFolder(signal) {
-  const take = () => takeLock(inRoot('data', 'start.lock'), [process.pid, guardianPid()])
+  const pids = [process.pid, guardianPid()].filter((pid) => pid !== undefined)
+  const take = () => takeLock(inRoot('data', 'start.lock'), pids)
   let lock = take()
   // The previous run was killed, and its guardian is still ending the processes that it left behind.
   if (lock.holder && lock.isEnding) {
@@ -51,10 +65,12 @@ async function lockFolder(signal) {
       }
     })
   }
-  if (lock.holder) throw new Refusal(`npm start is already running here (pid ${lock.holder}).`)
+  if (lock.holder !== undefined)
+    throw new Refusal(`npm start is already running here (pid ${lock.holder}).`)
   return lock
 }
 
+/** @param {AbortSignal} signal */
 async function prepare(signal) {
   await ensureDependencies({ dev: isBuildStale(), signal })
   signal.throwIfAborted()
@@ -62,6 +78,7 @@ async function prepare(signal) {
   signal.throwIfAborted()
 }
 
+/** @param {{ address: Address, broker: Broker, signal: AbortSignal, hurry: AbortSignal }} run */
 async function runGateway({ address, broker, signal, hurry }) {
   // The URL already contains what was in the file. Setting both would be an error.
   const amqp = { OJS_AMQP_URL: broker.url, OJS_AMQP_URL_FILE: '' }
@@ -72,7 +89,7 @@ async function runGateway({ address, broker, signal, hurry }) {
   const brokerLost = keepRunning(broker, ended.signal).catch((error) => {
     // The gateway has ended, so RabbitMQ is not needed any more.
     if (ended.signal.aborted) return
-    say(`RabbitMQ could not be started again: ${error.message}`)
+    say(`RabbitMQ could not be started again: ${messageOf(error)}`)
     void gateway.stop('SIGTERM', hurry)
   })
   void announce({ address, broker, until: ended.signal })
@@ -82,25 +99,35 @@ async function runGateway({ address, broker, signal, hurry }) {
   return signal.aborted ? code : code || 1
 }
 
-/** While the gateway drains, say so. */
+/**
+ * While the gateway drains, say so.
+ * @param {Promise<number>} ending
+ * @param {AbortSignal} signal
+ */
 async function waitForEnd(ending, signal) {
   await Promise.race([ending, new Promise((resolve) => signal.addEventListener('abort', resolve))])
   return signal.aborted ? waitingFor('the gateway to stop', () => ending) : ending
 }
 
+/** @param {{ address: Address, broker: Broker, until: AbortSignal }} run */
 async function announce({ address, broker, until }) {
   await waitingFor('the gateway to be ready', () => untilHealthy(address.url, until))
   if (!until.aborted) say(summary(address.url, broker))
 }
 
-/** Restarts a private node that crashes; it keeps its data, and the gateway reconnects by itself. */
+/**
+ * Restarts a private node that crashes; it keeps its data, and the gateway reconnects by itself.
+ * @param {Broker} broker
+ * @param {AbortSignal} until
+ */
 async function keepRunning(broker, until) {
-  if (!broker.exited) return
+  const { exited, restart } = broker
+  if (!exited || !restart) return
   const over = new Promise((resolve) => until.addEventListener('abort', resolve))
   while (!until.aborted) {
-    await Promise.race([broker.exited(), over])
+    await Promise.race([exited(), over])
     if (until.aborted) return
     say('RabbitMQ ended unexpectedly; starting it again.')
-    await waitingFor('RabbitMQ to start', () => broker.restart(until))
+    await waitingFor('RabbitMQ to start', () => restart(until))
   }
 }

@@ -3,7 +3,10 @@ import { inRoot } from '../paths.mjs'
 import { waitingFor } from '../process/progress.mjs'
 import { run } from '../process/run.mjs'
 
-/** Returns the path of a Node 22 from the npm registry, whose package is just the binary; or undefined. */
+/**
+ * Returns the path of a Node 22 from the npm registry, whose package is just the binary; or undefined.
+ * @param {AbortSignal} signal
+ */
 export async function provideNode22(signal) {
   const name = `node-${process.platform}-${process.arch}`
   const folder = inRoot('.tmp', 'node-22')
@@ -16,7 +19,10 @@ export async function provideNode22(signal) {
   return (await runs(node)) ? node : undefined
 }
 
-/** Whether it runs: an interrupted installation leaves half a binary. */
+/**
+ * Whether it runs: an interrupted installation leaves half a binary.
+ * @param {string} node
+ */
 async function runs(node) {
   return (await run(node, ['--version'])).code === 0
 }

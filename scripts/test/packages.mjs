@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { requireRabbitmqSbin } from '../broker/rabbitmq-package.mjs'
 import { canInstallPackages, installPackages } from '../process/debian-packages.mjs'
+import { messageOf } from '../process/errors.mjs'
 import { say } from '../process/progress.mjs'
 import { findExecutable, isExecutable, run } from '../process/run.mjs'
 import { DEBIAN_GO, DEBIAN_GOPATH, DEBIAN_PYTHON } from './environment.mjs'
@@ -10,6 +11,7 @@ import { DEBIAN_GO, DEBIAN_GOPATH, DEBIAN_PYTHON } from './environment.mjs'
  * Installs the Debian packages that the tests use: the broker; pika, for a foreign client; curl and jq, for
  * the example session of seed 001 (a stand-in replaces a missing jq); Go and its AMQP client, for the example
  * in Go. Returns the folder of RabbitMQ's scripts.
+ * @param {{ go: boolean }} needs
  */
 export async function providePackages({ go }) {
   const hasPika = (await run(DEBIAN_PYTHON, ['-c', 'import pika'])).code === 0
@@ -30,7 +32,7 @@ async function provideJq() {
   try {
     await installPackages(['jq'])
   } catch (error) {
-    say(`jq could not be installed; a stand-in is used instead. ${error.message}`)
+    say(`jq could not be installed; a stand-in is used instead. ${messageOf(error)}`)
   }
 }
 

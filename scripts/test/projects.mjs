@@ -1,4 +1,9 @@
-/** The projects of vitest.config.ts and what they need in addition to Node. */
+/** @typedef {{ rabbitmq: boolean, sharedNode: boolean, go?: boolean }} Needs */
+
+/**
+ * The projects of vitest.config.ts and what they need in addition to Node.
+ * @type {Record<string, Needs>}
+ */
 const needs = {
   unit: { rabbitmq: false, sharedNode: false },
   'unit-isolated': { rabbitmq: false, sharedNode: false },
@@ -13,21 +18,26 @@ const needs = {
 /** The projects of a run without arguments. */
 export const PROJECTS = Object.keys(needs)
 
-/** Returns what a run needs, according to vitest's arguments; no `--project` means all projects. */
+/**
+ * Returns what a run needs, according to vitest's arguments; no `--project` means all projects.
+ * @param {readonly string[]} vitestArgs
+ */
 export function needsOf(vitestArgs) {
   const selected = selectedProjects(vitestArgs)
   const known = selected.every((name) => name in needs)
   const names = selected.length > 0 && known ? selected : PROJECTS
+  const wanted = names.flatMap((name) => needs[name] ?? [])
   return {
-    rabbitmq: names.some((name) => needs[name].rabbitmq),
-    go: names.some((name) => needs[name].go === true),
-    sharedNode: names.some((name) => needs[name].sharedNode),
+    rabbitmq: wanted.some(({ rabbitmq }) => rabbitmq),
+    go: wanted.some(({ go }) => go === true),
+    sharedNode: wanted.some(({ sharedNode }) => sharedNode),
   }
 }
 
+/** @param {readonly string[]} args */
 function selectedProjects(args) {
   return args.flatMap((arg, index) => {
     if (arg.startsWith('--project=')) return [arg.slice('--project='.length)]
-    return arg === '--project' && args[index + 1] ? [args[index + 1]] : []
+    return arg === '--project' ? (args[index + 1] ?? []) : []
   })
 }

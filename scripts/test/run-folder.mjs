@@ -22,9 +22,10 @@ const TMPFS_MAGIC = 0x01021994
  * again for the processes, else on disk. The tests kill processes and never the machine, so nothing that they
  * prove depends on a disk, while a sixth of the CPU of a run went into writing to one. If `TMPDIR` is set, the
  * folder is made there.
+ * @param {number} bytes
  */
 export function makeRunFolder(bytes, memory = SHARED_MEMORY) {
-  if (process.env.TMPDIR || !hasRoom(memory, bytes)) return makeIn(tmpdir())
+  if (process.env['TMPDIR'] || !hasRoom(memory, bytes)) return makeIn(tmpdir())
   removeLeftovers(memory)
   const dir = makeIn(memory)
   if (runsPrograms(dir)) return dir
@@ -32,10 +33,15 @@ export function makeRunFolder(bytes, memory = SHARED_MEMORY) {
   return makeIn(tmpdir())
 }
 
+/** @param {string} parent */
 function makeIn(parent) {
   return mkdtempSync(join(parent, `ojs-rabbitmq-test-${pid}-`))
 }
 
+/**
+ * @param {string} folder
+ * @param {number} bytes
+ */
 function hasRoom(folder, bytes) {
   try {
     accessSync(folder, constants.W_OK)
@@ -46,7 +52,10 @@ function hasRoom(folder, bytes) {
   }
 }
 
-/** A run that was killed leaves its folder behind, which would hold memory until the next boot. */
+/**
+ * A run that was killed leaves its folder behind, which would hold memory until the next boot.
+ * @param {string} folder
+ */
 function removeLeftovers(folder) {
   for (const name of readdirSync(folder)) {
     const [, owner] = NAME.exec(name) ?? []
@@ -59,7 +68,10 @@ function removeLeftovers(folder) {
   }
 }
 
-/** False on a file system that is mounted with `noexec`, as /dev/shm is in most containers. */
+/**
+ * False on a file system that is mounted with `noexec`, as /dev/shm is in most containers.
+ * @param {string} dir
+ */
 function runsPrograms(dir) {
   const program = join(dir, 'program')
   writeFileSync(program, '#!/bin/sh\n', { mode: 0o700 })

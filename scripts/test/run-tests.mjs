@@ -7,6 +7,7 @@ import { PrivateBroker } from '../broker/private-broker.mjs'
 import { build, isBuildStale } from '../build.mjs'
 import { ensureDependencies } from '../dependencies.mjs'
 import { inRoot, ROOT } from '../paths.mjs'
+import { messageOf } from '../process/errors.mjs'
 import { interruption } from '../process/interruption.mjs'
 import { endProcess, guard, signalProcess, unguard } from '../process/processes.mjs'
 import { say, waitingFor } from '../process/progress.mjs'
@@ -18,22 +19,37 @@ import { providePackages } from './packages.mjs'
 import { needsOf, PROJECTS } from './projects.mjs'
 import { makeRunFolder } from './run-folder.mjs'
 
+/**
+ * @typedef {object} VitestRun
+ * @property {string[]} args
+ * @property {Record<string, string>} env
+ * @property {string} dir
+ * @property {AbortSignal} interrupted
+ * @property {string} [output] the file for its output; default: our own
+ * @property {string} [node]
+ * @property {number} [niceness]
+ */
+
 /** For runs that compute: the runs beside them mostly wait, and have to keep their timers. */
 const NICENESS = 5
 const BESIDE_OTHERS = '--maxWorkers=2'
 /** Four times what the folder of a whole run was seen to hold. */
 const FOLDER_BYTES = 2 * 1024 ** 3
 
-/** Everything behind `npm test`. Resolves to the numbers of test cases that passed and failed. */
+/**
+ * Everything behind `npm test`. Resolves to the numbers of test cases that passed and failed.
+ * @param {string[]} vitestArgs
+ */
 export async function runTests(vitestArgs) {
   const { signal: interrupted } = interruption()
   const dir = makeRunFolder(FOLDER_BYTES)
+  /** @type {PrivateBroker | undefined} */
   let broker
   try {
     const needs = needsOf(vitestArgs)
     const sbin = await setUp(needs, interrupted)
-    broker = needs.sharedNode ? sharedNode(sbin, join(dir, 'rabbitmq')) : undefined
-    if (broker) await waitingFor('the RabbitMQ node of the tests', () => broker.start(interrupted))
+    broker = needs.sharedNode && sbin ? sharedNode(sbin, join(dir, 'rabbitmq')) : undefined
+    if (broker) await startNode(broker, interrupted)
     const vitest = { args: vitestArgs, env: variables(sbin, broker), dir, interrupted }
     return vitestArgs.length === 0 ? await runEverything(vitest) : await runVitest(vitest)
   } finally {
@@ -42,34 +58,53 @@ export async function runTests(vitestArgs) {
   }
 }
 
-/** A failure is only reported: if an ending process still writes there, the tests have not failed. */
+/**
+ * A failure is only reported: if an ending process still writes there, the tests have not failed.
+ * @param {string} dir
+ */
 async function removeRunFolder(dir) {
   try {
     await removeFolder(dir)
   } catch (error) {
-    say(`${dir} could not be removed: ${error.message}`)
+    say(`${dir} could not be removed: ${messageOf(error)}`)
   }
+}
+
+/**
+ * @param {PrivateBroker} node
+ * @param {AbortSignal} interrupted
+ */
+function startNode(node, interrupted) {
+  return waitingFor('the RabbitMQ node of the tests', () => node.start(interrupted))
 }
 
 /**
  * Installs and builds what is missing, npm beside apt-get: both mostly wait for the network. Returns the
  * folder of RabbitMQ's scripts if the tests need it. If one fails, the other is waited for all the same.
+ * @param {ReturnType<typeof needsOf>} needs
+ * @param {AbortSignal} interrupted
  */
 async function setUp(needs, interrupted) {
-  const work = [
-    needs.rabbitmq ? providePackages(needs) : undefined,
-    provideBuild(needs, interrupted),
-  ]
+  const packages = needs.rabbitmq ? providePackages(needs) : undefined
+  const work = [packages, provideBuild(needs, interrupted)]
   await Promise.allSettled(work)
-  const [sbin] = await Promise.all(work)
-  return sbin
+  await Promise.all(work)
+  return packages
 }
 
+/**
+ * @param {{ rabbitmq: boolean }} needs
+ * @param {AbortSignal} interrupted
+ */
 async function provideBuild({ rabbitmq }, interrupted) {
   await ensureDependencies({ dev: true, signal: interrupted })
   if (rabbitmq && isBuildStale()) await build(interrupted)
 }
 
+/**
+ * @param {string} sbin
+ * @param {string} dir
+ */
 function sharedNode(sbin, dir) {
   // The management API counts messages every 5 s by default, and tests wait for its counts. No test asks for
   // rates, which it would compute for each of hundreds of queues.
@@ -77,6 +112,11 @@ function sharedNode(sbin, dir) {
   return new PrivateBroker({ sbin, dir, plugins: ['rabbitmq_management'], conf })
 }
 
+/**
+ * @param {string} [sbin]
+ * @param {PrivateBroker} [broker]
+ * @returns {Record<string, string>}
+ */
 function variables(sbin, broker) {
   return {
     ...(sbin ? { [testVariables.sbin]: sbin, [testVariables.python]: DEBIAN_PYTHON } : {}),
@@ -98,12 +138,12 @@ const REST = PROJECTS.filter((name) => ![...CASES, ...UNITS].includes(name))
  * runs use the rest beside them, one after the other: the cases of OJS's public suite, which take 140 s and
  * hardly any CPU (they wait for delays and for full minutes), the ledger on Node 22, and the unit tests,
  * which only compute. Their output is printed at the end.
+ * @param {VitestRun} vitest
  */
 async function runEverything(vitest) {
-  const outputs = ['conformance.log', 'node-22.log', 'unit.log'].map((name) =>
-    join(vitest.dir, name),
-  )
-  const [ofCases, ofLedger, ofUnits] = outputs
+  const ofCases = join(vitest.dir, 'conformance.log')
+  const ofLedger = join(vitest.dir, 'node-22.log')
+  const ofUnits = join(vitest.dir, 'unit.log')
   const cases = runVitest({ ...vitest, args: projects(CASES), output: ofCases })
   const thenLedger = () => runLedgerOnNode22(vitest, ofLedger)
   const ledger = cases.then(thenLedger, thenLedger)
@@ -112,10 +152,12 @@ async function runEverything(vitest) {
   const units = ledger.then(thenUnits, thenUnits)
   const others = runVitest({ ...vitest, args: projects(REST) })
   const count = await sumOfAll([others, cases, ledger, units])
-  for (const output of outputs) if (existsSync(output)) process.stdout.write(readFileSync(output))
+  for (const output of [ofCases, ofLedger, ofUnits])
+    if (existsSync(output)) process.stdout.write(readFileSync(output))
   return count
 }
 
+/** @param {readonly string[]} names */
 function projects(names) {
   return names.flatMap((name) => ['--project', name])
 }
@@ -124,6 +166,8 @@ function projects(names) {
  * The ledger supports two SQLite drivers, and the other one is built into Node 22. The random sequences
  * (`test/properties`) are left out, because they test the ledger's own rules, which do not depend on the
  * driver.
+ * @param {VitestRun} vitest
+ * @param {string} output
  */
 async function runLedgerOnNode22(vitest, output) {
   const nothing = { passed: 0, failed: 0 }
@@ -132,12 +176,15 @@ async function runLedgerOnNode22(vitest, output) {
   const args = [...projects(['unit']), BESIDE_OTHERS, 'test/ledger']
   if (node) return runVitest({ ...vitest, node, args, output, niceness: NICENESS })
   say('Node 22 could not be obtained: the ledger was tested on this Node only.')
-  return process.env.CI ? { passed: 0, failed: 1 } : nothing
+  return process.env['CI'] ? { passed: 0, failed: 1 } : nothing
 }
 
 let runs = 0
 
-/** Its output goes to our own, or to the file `output`. */
+/**
+ * Its output goes to our own, or to the file `output`.
+ * @param {VitestRun} options
+ */
 async function runVitest(options) {
   const { args, env, dir, interrupted, output, node = process.execPath, niceness = 0 } = options
   if (interrupted.aborted) return { passed: 0, failed: 1 }
@@ -155,11 +202,14 @@ async function runVitest(options) {
     detached: true,
     stdio: ['ignore', out, out],
   })
-  if (output !== undefined) closeSync(out)
+  if (typeof out === 'number') closeSync(out)
   await once(child, 'spawn') // Rejects where it could not be started: then there is no group either.
-  const group = -child.pid
+  const { pid } = child
+  if (pid === undefined) throw new Error('vitest could not be started')
+  const group = -pid
   guard(group)
-  setPriority(child.pid, Math.min(getPriority() + niceness, constants.priority.PRIORITY_LOW))
+  setPriority(pid, Math.min(getPriority() + niceness, constants.priority.PRIORITY_LOW))
+  /** @type {Promise<number>} */
   const exited = new Promise((resolve) => child.once('exit', (code) => resolve(code ?? 1)))
   interrupted.addEventListener('abort', () => void endProcess(group, exited, 10_000))
   const code = await exited

@@ -1,4 +1,9 @@
-/** What a newcomer needs to know once everything runs. */
+/**
+ * What a newcomer needs to know once everything runs.
+ * @param {string} url
+ * @param {{ url: string, origin: string }} broker
+ * @param {NodeJS.ProcessEnv} env
+ */
 export function summary(url, broker, env = process.env) {
   return `
 ojs-rabbitmq is ready. Ctrl-C stops it.
@@ -12,6 +17,7 @@ ojs-rabbitmq is ready. Ctrl-C stops it.
 /**
  * The broker's URLs without any password, however badly it is escaped. `guest:guest` is removed as a whole: a
  * URL without a user means guest to every client, while one with a user but no password would not work.
+ * @param {string} urls
  */
 export function withoutPassword(urls) {
   return urls
@@ -21,7 +27,11 @@ export function withoutPassword(urls) {
     .join(', ')
 }
 
+/**
+ * @param {string} url
+ * @param {NodeJS.ProcessEnv} env
+ */
 function curlLine(url, env) {
-  const key = env.OJS_API_KEYS ? ` -H "Authorization: Bearer $OJS_API_KEY"` : ''
+  const key = env['OJS_API_KEYS'] ? ` -H "Authorization: Bearer $OJS_API_KEY"` : ''
   return `curl ${url}/ojs/v1/jobs${key} -H 'Content-Type: application/json' -d '{"type":"email.send","queue":"email","args":["user@example.com"]}'`
 }

@@ -3,10 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { managementRequest } from '../../../scripts/broker/management-api.mjs'
-import {
-  PrivateBroker,
-  type PrivateBrokerOptions,
-} from '../../../scripts/broker/private-broker.mjs'
+import type { PrivateBrokerOptions } from '../../../scripts/broker/node-settings.mjs'
+import { PrivateBroker } from '../../../scripts/broker/private-broker.mjs'
 import { findRabbitmqSbin } from '../../../scripts/broker/rabbitmq-package.mjs'
 import { removeFolder } from '../../../scripts/process/remove-folder.mjs'
 import { testVariables } from '../../../scripts/test/environment.mjs'

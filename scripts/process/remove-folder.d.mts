@@ -1,1 +1,0 @@
-export function removeFolder(path: string, withinMs?: number): Promise<void>
