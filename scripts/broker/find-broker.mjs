@@ -38,6 +38,8 @@ export async function findBroker(signal) {
 /** @type {((signal: AbortSignal) => Promise<Broker | undefined>)[]} */
 const SOURCES = [configuredBroker, localBroker, installedBroker, dockerBroker, debianBroker]
 
+const OWN_BROKER = 'set OJS_AMQP_URL to a broker of your own, or install it yourself'
+
 const NONE_FOUND = `No RabbitMQ found. Do one of these, then run npm start again:
   - point to one:       OJS_AMQP_URL=amqp://user:password@host:5672/%2Fojs npm start
   - install it:         sudo apt-get install rabbitmq-server   (or your system's package)
@@ -89,6 +91,6 @@ async function dockerBroker(signal) {
 /** @param {AbortSignal} signal */
 async function debianBroker(signal) {
   if (!canInstallPackages()) return undefined
-  const sbin = await requireRabbitmqSbin()
+  const sbin = await requireRabbitmqSbin([], OWN_BROKER)
   return signal.aborted ? undefined : startOwnNode(sbin, signal)
 }

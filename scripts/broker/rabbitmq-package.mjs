@@ -42,8 +42,9 @@ function findOfErlang(name) {
 /**
  * Returns the folder of the scripts; installs the Debian package first if needed and possible.
  * @param {readonly string[]} alsoInstall
+ * @param {string} [toAvoidIt] what the user can do instead of having packages installed
  */
-export async function requireRabbitmqSbin(alsoInstall = []) {
+export async function requireRabbitmqSbin(alsoInstall = [], toAvoidIt) {
   const missing = [...(findRabbitmqSbin() ? [] : ['rabbitmq-server']), ...alsoInstall]
   if (missing.length > 0) {
     if (!canInstallPackages()) {
@@ -52,7 +53,7 @@ export async function requireRabbitmqSbin(alsoInstall = []) {
           `sudo apt-get install --no-install-recommends ${missing.join(' ')}`,
       )
     }
-    await installPackages(missing)
+    await installPackages(missing, toAvoidIt)
   }
   const sbin = findRabbitmqSbin()
   if (!sbin) throw new Refusal(`rabbitmq-server is installed, but not under ${DEBIAN_LIB}`)

@@ -5,6 +5,7 @@ import { findExecutable, run, tail } from './run.mjs'
 const POLICY = '/usr/sbin/policy-rc.d'
 const SAVED = `${POLICY}.before-ojs-rabbitmq`
 const MARK = 'written by ojs-rabbitmq'
+const INSTALL_BEFOREHAND = 'install it yourself, or run this as another user than root'
 /** Longer than any installation takes. */
 const DENIED_FOR_S = 3600
 
@@ -19,11 +20,13 @@ export function canInstallPackages() {
 
 /**
  * Installs Debian packages without starting their services. RabbitMQ's package would otherwise run a
- * system-wide broker on 0.0.0.0:5672 (and its epmd on 4369), now and after every reboot.
+ * system-wide broker on 0.0.0.0:5672 (and its epmd on 4369), now and after every reboot. Says so beforehand,
+ * but does not ask: a script has nobody to answer.
  * @param {readonly string[]} names
+ * @param {string} [toAvoidIt] what the user can do instead
  */
-export async function installPackages(names) {
-  say(`Installing ${names.join(', ')} from the Debian archive (no system service is started).`)
+export async function installPackages(names, toAvoidIt) {
+  say(noticeOf(names, toAvoidIt))
   const disableNewServices = await noteServices()
   const restore = denyServices()
   try {
@@ -32,6 +35,14 @@ export async function installPackages(names) {
     restore()
   }
   await disableNewServices()
+}
+
+/**
+ * What is about to be changed on the user's machine, and how to prevent that.
+ * @param {readonly string[]} names
+ */
+export function noticeOf(names, toAvoidIt = INSTALL_BEFOREHAND) {
+  return `Installing Debian's ${names.join(', ')} as root (apt-get; starts no service). To avoid it: ${toAvoidIt}.`
 }
 
 /** @param {readonly string[]} names */
