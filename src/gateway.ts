@@ -244,8 +244,8 @@ const MANY_TOKENS = 1_000
 
 /**
  * Counts the available jobs whose job message should be in RabbitMQ, i.e. without the rows that still owe
- * their job message. Returns 0 when many rows owe one: the relay is publishing then, and a queue's depth
- * proves nothing.
+ * their message. Returns 0 when many rows owe one: the relay is publishing then, and a queue's depth proves
+ * nothing.
  */
 function jobsWithJobMessage(ledger: Ledger, queue: string): number {
   const owed = ledger.owedMessages(MANY_TOKENS)

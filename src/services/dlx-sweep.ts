@@ -67,7 +67,7 @@ async function sweepQueue(deps: Deps, queue: string, mark: number): Promise<Swep
  * Judges one copy. `stale`: it is of an earlier generation, or of a job that has ended and is not listed as a
  * dead letter. That includes deleted and pruned jobs (`isErased`), and a cancelled job whose job message a
  * native worker rejected. `open`: the job has not ended. Its copy may have come before the report of its end,
- * or the job runs without that job message (`noteCopyOf`), so a later sweep judges it again.
+ * or the job runs without that message (`noteCopyOf`), so a later sweep judges it again.
  */
 function fateOf(deps: Deps, { id, generation }: DeadLetterCopy): 'stale' | 'open' | 'kept' {
   const row = deps.ledger.standing(id)

@@ -8,7 +8,7 @@ const PAGE = 500
 const MAX_PAGES = 100
 /** Of no account beside `PruneHold`'s week. */
 const NOTE_MS = 600_000
-/** How long erased rows stay: without the row, a late job message of the job would run as a new job. */
+/** How long erased rows stay: without the row, a late message of the job would run as a new job. */
 const WITHDRAWN_MS = 7 * 86_400_000
 
 /** How long ended jobs stay readable, in milliseconds (architecture §7, `OJS_RETENTION_*`). */

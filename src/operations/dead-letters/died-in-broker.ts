@@ -97,7 +97,7 @@ function deathRecord(row: JobRow, letter: DeadLetter, death: Death, now: number)
 /**
  * The error record when `errors` already has the attempt. If it was the last allowed attempt, its own error
  * is why the job ended, as when a FETCH meets such a job message. If attempts were left, the reason is
- * `failure`: what took the job message away.
+ * `failure`: what took the message away.
  */
 function recordedBefore(row: JobRow, failure: Failure): Pick<JobRow, 'error' | 'errors'> {
   const { attempt, error, errors } = row

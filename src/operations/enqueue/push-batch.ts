@@ -276,7 +276,7 @@ interface Terms {
 
 /**
  * Publishes all job messages; withdraws the whole batch and throws when one publish fails. Returns false when
- * job messages stay owed (`isFinal`).
+ * messages stay owed (`isFinal`).
  */
 async function publishAll(
   deps: Deps,
@@ -319,7 +319,7 @@ async function withdrawAll(
     const publish = sentById.get(id)
     if (publish) noteWithdrawal(deps, publish, isWithdrawn)
     // Nothing was published for it. If it is a schedule that came due meanwhile, its row says that a job
-    // message is out; but the relay does not publish staged jobs, so no job message can come back.
+    // message is out; but the relay does not publish staged jobs, so no message can come back.
     else deps.ledger.messageReturned(id, generation)
   }
   return started

@@ -41,9 +41,9 @@ export interface Pushed {
 
 /**
  * PUSH (seed 001 §7.1, seed 002 §5.1): stores the job, publishes its job message, and resolves only after
- * RabbitMQ has confirmed the job message. Throws `OjsError`: 400 for an invalid job or `args` that do not
- * match the job's schema, 409 when the id or the unique key is taken, 413, 422 unsupported, 429 queue full,
- * 503 when RabbitMQ or the ledger cannot take the job (the job is then not kept).
+ * RabbitMQ has confirmed the message. Throws `OjsError`: 400 for an invalid job or `args` that do not match
+ * the job's schema, 409 when the id or the unique key is taken, 413, 422 unsupported, 429 queue full, 503
+ * when RabbitMQ or the ledger cannot take the job (the job is then not kept).
  */
 export function push(deps: Deps, body: unknown, context: RequestContext): Promise<Pushed> {
   return once(
@@ -98,11 +98,11 @@ async function store(
 }
 
 /**
- * How many waiting writes the ledger commits at once instead of waiting for the end of the event loop
- * turn. With an early commit RabbitMQ works on the first job messages while Node still reads the requests
- * behind them; otherwise one turn would store the jobs of all clients, and then all would wait for RabbitMQ
- * (bench/HISTORY.md). While RabbitMQ has more than `FEW` job messages to confirm, it is busy enough: then as
- * many writes have to wait first. A job that owes no job message never hastens a commit.
+ * How many waiting writes the ledger commits at once instead of waiting for the end of the event loop turn.
+ * With an early commit RabbitMQ works on the first job messages while Node still reads the requests behind
+ * them; otherwise one turn would store the jobs of all clients, and then all would wait for RabbitMQ
+ * (bench/HISTORY.md). While RabbitMQ has more than `FEW` messages to confirm, it is busy enough: then as many
+ * writes have to wait first. A job that owes no message never hastens a commit.
  */
 function enoughFor({ broker }: Deps, { start }: NewJob): number {
   return start.state === 'available' ? Math.max(FEW, broker.publishing) : Number.POSITIVE_INFINITY
@@ -193,7 +193,7 @@ async function refuseUnlessStarted(deps: Deps, sent: Sent, key: string | undefin
   const { row, outcome } = sent
   if (!isFailure(outcome) || row.outbox === null) return
   // The row owes its job message until the withdrawal is committed. Without this mark the relay could publish
-  // the job message of a job that is being refused.
+  // the message of a job that is being refused.
   deps.jobMessages.sending.add(row.id)
   const isWithdrawn = await deps.ledger
     .withdraw(row.id, row.outbox, key)

@@ -58,7 +58,7 @@ function askedFor(body: FetchRequest): FetchRequest {
 
 /**
  * Takes and claims deliveries in rounds until it has `count` jobs or no delivery is left. One round is not
- * enough: it may bring job messages of jobs that have ended or may not start yet, and these must not take the
+ * enough: it may bring messages of jobs that have ended or may not start yet, and these must not take the
  * place of available jobs behind them (seed 001 §7.3).
  */
 async function poll(

@@ -30,9 +30,9 @@ export interface Sent {
 
 /**
  * Publishes what `row.outbox` owes (the job message, or for a cancelled job the broadcast) and clears the
- * nonce on confirm (law 3). The only caller of `broker.publish` for job job messages; one publish per job at
- * a time. Never rejects, since most callers run in the background: when the ledger cannot be read after a
- * lost publish, the outcome is `unknown`, and the outbox still owes the job message.
+ * nonce on confirm (law 3). The only caller of `broker.publish` for job messages; one publish per job at a time.
+ * Never rejects, since most callers run in the background: when the ledger cannot be read after a lost
+ * publish, the outcome is `unknown`, and the outbox still owes the message.
  */
 export async function sendJobMessage(deps: Deps, row: JobRow): Promise<Sent> {
   deps.jobMessages.sending.add(row.id)
@@ -83,9 +83,8 @@ function noteConfirm({ ledger }: Deps, { id, outbox, state }: JobRow): void {
 }
 
 /**
- * Records the job message as returned when the job ended during the publish and the job message surely
- * reached no queue. It will never arrive anywhere, so nothing else would record that, and the row could not
- * be pruned.
+ * Records the job message as returned when the job ended during the publish and the message surely reached no
+ * queue. It will never arrive anywhere, so nothing else would record that, and the row could not be pruned.
  */
 function noteNeverPublished({ ledger, jobMessages }: Deps, { outcome, row }: Sent): void {
   if (!SURELY_LOST.has(outcome) || isTerminal(row.state) || jobMessages.unsure.has(row.id)) return
@@ -169,8 +168,8 @@ export function sendRefusal(
 
 /**
  * After the withdrawal of a job: records the job message as returned if it surely reached no queue, so that
- * the row may be pruned. After a timeout, or when RabbitMQ closed the channel, the job message may still
- * arrive. `isWithdrawn` false: a worker has the job, or it was cancelled during the publish.
+ * the row may be pruned. After a timeout, or when RabbitMQ closed the channel, the message may still arrive.
+ * `isWithdrawn` false: a worker has the job, or it was cancelled during the publish.
  */
 export function noteWithdrawal(deps: Deps, sent: Sent, isWithdrawn: boolean): void {
   if (!isWithdrawn) {
@@ -184,9 +183,9 @@ export function noteWithdrawal(deps: Deps, sent: Sent, isWithdrawn: boolean): vo
 }
 
 /**
- * True when the job message of a job that has just ended surely reached no queue: this process owed it and
- * had no publish of it under way or unanswered. It will not be published any more, so the row need not wait
- * for the job message to come back.
+ * True when the message of a job that has just ended surely reached no queue: this process owed it and had no
+ * publish of it under way or unanswered. It will not be published any more, so the row need not wait for the
+ * job message to come back.
  */
 export function isUnsent({ jobMessages }: Deps, { job, isMessageOwed }: Expired): boolean {
   return isMessageOwed && jobMessages.isSurelyUnsent(job.id)

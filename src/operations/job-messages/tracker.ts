@@ -17,9 +17,7 @@ export class JobMessages {
    */
   readonly staging = new Set<string>()
 
-  /**
-   * True while this process publishes the job's job message, or its batch may still be withdrawn as a whole.
-   */
+  /** True while this process publishes the job's message, or its batch may still be withdrawn as a whole. */
   isInHand(id: string): boolean {
     return this.sending.has(id) || this.staging.has(id)
   }
@@ -64,7 +62,7 @@ const MAX_IDS = 50_000
 
 /**
  * Ids of jobs that may have a job message in RabbitMQ although their next one is not confirmed: its publish
- * was not answered, or the last job message may be back in its queue. Beyond `MAX_IDS` every job counts as
+ * was not answered, or the last message may be back in its queue. Beyond `MAX_IDS` every job counts as
  * unsure.
  */
 export class UnsureJobMessages {

@@ -37,9 +37,9 @@ export async function acknowledgeEarly(deps: Deps, leases: readonly Lease[]): Pr
 /**
  * Makes the ledger the only holder of these leases: commits `holder := ledger`, then acknowledges their
  * deliveries. After a crash in between, RabbitMQ redelivers the job message and the arrival table drops it. A
- * lease whose delivery is dead stays as it is: RabbitMQ has its job message and will deliver it again, and a
- * row with holder `ledger` would count that job message as gone when the job ends. Returns how many leases
- * were handed over. Rejects when the ledger cannot be written.
+ * lease whose delivery is dead stays as it is: RabbitMQ has its message and will deliver it again, and a row
+ * with holder `ledger` would count that message as gone when the job ends. Returns how many leases were
+ * handed over. Rejects when the ledger cannot be written.
  */
 export async function handOver(deps: Deps, leases: readonly LeaseFence[]): Promise<number> {
   const live = leases.flatMap((lease) => {

@@ -7,7 +7,7 @@ import { isFailure, leaveToRelay, sendJobMessage } from '../job-messages/send.ts
 
 /**
  * Acknowledges the delivery of a lease that has ended, and unparks deliveries that waited for its row to
- * change. Returns true when the delivery was settled, so that the job's job message is back from RabbitMQ.
+ * change. Returns true when the delivery was settled, so that the job's message is back from RabbitMQ.
  */
 export function settleLease(deps: Deps, id: string): boolean {
   return takeLease(deps, id)?.ack() === 'settled'
@@ -35,8 +35,8 @@ export function noteEnded({ workers }: Deps, leased: JobRow): void {
 
 /**
  * Publishes the job message of `row`, waits for the confirm, then acknowledges the old delivery (law 2).
- * Acknowledges it without a confirm as well: the outbox then owes the new job message, and the old one would
- * only be dropped on arrival.
+ * Acknowledges it without a confirm as well: the outbox then owes the new message, and the old one would only
+ * be dropped on arrival.
  */
 export async function sendThenSettle(
   deps: Deps,
@@ -51,8 +51,7 @@ export async function sendThenSettle(
 
 /**
  * Notes that the job message of the last attempt may be back in its queue, because the connection was lost
- * before the ack. Until the next job message is confirmed, the job must not be treated as one without a job
- * message.
+ * before the ack. Until the next message is confirmed, the job must not be treated as one without a message.
  */
 export function noteLeftOver({ jobMessages }: Deps, row: Pick<JobRow, 'id' | 'state'>): void {
   if (!isTerminal(row.state)) jobMessages.unsure.add(row.id)

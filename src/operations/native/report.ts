@@ -171,10 +171,9 @@ function follow(deps: Deps, event: ReportedEvent, result: Applied, requestId: st
 }
 
 /**
- * Acknowledges a delivery of the job that this gateway still holds: the native worker has taken the job
- * over. Returns true when the job message is back. Without a live delivery here, because its channel or an
- * earlier gateway process is gone, the worker ran the job by its job message, and acknowledges it when the
- * job completes.
+ * Acknowledges a delivery of the job that this gateway still holds: the native worker has taken the job over.
+ * Returns true when the job message is back. Without a live delivery here, because its channel or an earlier
+ * gateway process is gone, the worker ran the job by its message, and acknowledges it when the job completes.
  */
 function isMessageBack(deps: Deps, job: JobRow): boolean {
   const delivery = takeLease(deps, job.id)

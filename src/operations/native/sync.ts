@@ -53,7 +53,7 @@ export async function sync(
   }
   const directive = workerId == null ? 'running' : deps.workers.joined(workerId, queues)
   const notReady = await ensureAll(deps, queues)
-  // The worker found a retry queue missing. Only the ledger knows which jobs' job messages were lost with it,
+  // The worker found a retry queue missing. Only the ledger knows which jobs' messages were lost with it,
   // so the gateway checks each queue's retry queue, as `ensureAll` does with the queues.
   if (retryQueueMs != null)
     await Promise.all(queues.map((queue) => deps.broker.recheckRetryQueue(queue, retryQueueMs)))

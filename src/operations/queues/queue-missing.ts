@@ -5,8 +5,8 @@ import type { Deps } from '../deps.ts'
 import { tellRenewed } from './pause.ts'
 
 /**
- * A identity that no existing queue has. It has the form of the broker layer's own identities: one of another
- * form counts as made by an earlier build, and the queue would be marked again.
+ * An identity that no existing queue has. It has the form of the broker layer's own identities: one of
+ * another form counts as made by an earlier build, and the queue would be marked again.
  */
 const NO_MARKER = 'q-lost'
 
@@ -16,7 +16,7 @@ const NO_MARKER = 'q-lost'
  * then publishes, and records that the queue is new. `isRenewed`: another queue of this name exists already.
  *
  * Returns `leave` when only an operator may declare the queue: it is marked as lost, or its last depth sample
- * showed far fewer job messages than the ledger has available jobs. Then a native worker acknowledges without
+ * showed far fewer messages than the ledger has available jobs. Then a native worker acknowledges without
  * reporting, and republished jobs could run a second time.
  */
 export async function onQueueMissing(

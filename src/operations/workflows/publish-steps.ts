@@ -8,9 +8,9 @@ import { storedEvent } from '../enqueue/push.ts'
 import { sendOrLeave } from '../job-messages/send.ts'
 
 /**
- * Publishes the job messages of jobs that a commit has begun in workflows, and emits the events. The handler
- * of `WorkflowLedger.onNews`: the commit was that of an ACK, a report or a timer, whose operation knows
- * nothing of the workflow. Job messages that cannot be published now stay owed by the outbox.
+ * Publishes the messages of jobs that a commit has begun in workflows, and emits the events. The handler of
+ * `WorkflowLedger.onNews`: the commit was that of an ACK, a report or a timer, whose operation knows nothing
+ * of the workflow. Job messages that cannot be published now stay owed by the outbox.
  */
 export function followWorkflows(deps: Deps, news: readonly WorkflowNews[]): void {
   // Sent at once, before the relay can see that the outbox owes them, so that none is sent twice.

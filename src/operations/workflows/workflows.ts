@@ -26,8 +26,8 @@ export interface CreatedWorkflow {
 
 /**
  * Creates and starts a workflow (seed 001 §14.1). Checks all of it first, then stores the workflow and the
- * jobs of its first steps in one commit. Answers from that commit; the outbox owes the jobs' job messages.
- * Throws 400, 409 when the id is taken, 422, 429, 503.
+ * jobs of its first steps in one commit. Answers from that commit; the outbox owes the jobs' messages. Throws
+ * 400, 409 when the id is taken, 422, 429, 503.
  */
 export function createWorkflow(
   deps: Deps,

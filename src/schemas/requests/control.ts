@@ -118,7 +118,7 @@ const REPORT_EVENT_SCHEMA = {
       required: ['error'],
       properties: { error: nackError, outcome },
     }),
-    // Required, not guessed: what becomes of the job depends on whether that token can cause the same attempt
+    // Required, not guessed: what becomes of the job depends on whether that message can cause the same attempt
     // again.
     whenMemberIs('event', 'released', {
       required: ['token_attempt'],

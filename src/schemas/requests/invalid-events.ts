@@ -48,7 +48,7 @@ export function leftOutIn(
  * - `completed`: the work is done, but its result is unknown, so the job fails for good.
  * - `failed` stays a failure, with another error, and final if the error said so. If it asks the gateway for
  *   a retry, but with an invalid delay, the gateway chooses the delay.
- * - Other events, and outcomes that cannot be read, are not replaced: the job's token may be in a retry
+ * - Other events, and outcomes that cannot be read, are not replaced: the job's message may be in a retry
  *   queue.
  */
 function standInsFor(

@@ -30,7 +30,7 @@ const ajv = new Ajv2020({
 })
 
 const parseWhole = parser<PushRequest>(PUSH_SCHEMA)
-/** Parses the body of a token, whoever wrote it. */
+/** Parses the body of a job message, whoever wrote it. */
 export const parseJobMessage = (body: unknown): PushRequest => parseWhole(withExtras(body))
 /** Also parses a job's own document. Refuses settings that would have no effect. */
 export const parsePush = (body: unknown): PushRequest => {

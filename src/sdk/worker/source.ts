@@ -42,7 +42,7 @@ export interface Lease {
   readonly tracestate?: string
   /**
    * Called once, before the handler is looked up; resolves when the handler may run (AMQP: the `started`
-   * event of a claimed token is confirmed). False: the job must not run here, and the source has settled it.
+   * event of a claimed message is confirmed). False: the job must not run here, and the source has settled it.
    */
   begin(): boolean | Promise<boolean>
   /** Reports success. Resolves when the server has the report, or will certainly not get it. */
