@@ -68,7 +68,7 @@ export interface BrokerHooks {
   isUnwritten(queue: string): boolean
   /** RabbitMQ has written the queue down, or we did not declare it. May reject: then it is tried again. */
   onWritten(queue: string): Promise<void>
-  /** True when a job's job message may be in the queue, or with a native worker of it. */
+  /** True when a job's message may be in the queue, or with a native worker of it. */
   hasMessages(queue: string): boolean
   /** Retry queues declared in earlier runs or in this one. Called after every (re)connect. */
   recordedRetryQueues(): readonly { queue: string; delayMs: number }[]

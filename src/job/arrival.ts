@@ -4,8 +4,8 @@ import { allowedAttempts, isExpired, isTerminal, type JobRow } from './job.ts'
 /** A job message as RabbitMQ delivered it: `generation` from its body, `attempt` from its header. */
 export interface ArrivingMessage {
   /**
-   * The queue that it came from, if known: a job message from another queue than its job's is no job message
-   * of it.
+   * The queue that it came from, if known: a job message from another queue than its job's is no message of
+   * it.
    */
   queue?: string
   generation: number
@@ -23,12 +23,12 @@ export interface ArrivingMessage {
  * - `claim`: start attempt `attempt`. `skipped` lists attempts that ended without a report, and
  *   `promote` says that the row became available by its due time in the same step.
  * - `exhaust`: the job may not run again; take the exhaustion path. `skipped` as for `claim`.
- * - `expire`: `expires_at` has passed; the job is discarded and the job message dropped.
+ * - `expire`: `expires_at` has passed; the job is discarded and the message dropped.
  * - `hold`: keep the delivery unacknowledged until `until`, or until the row changes (null).
  * - `rearm`: acknowledge and write a new outbox; the ledger publishes it when due.
  *
- * A job message without a row is no case of this table: the ledger first stores its job (`adopt.ts`), as if
- * it had been waiting for exactly this job message.
+ * A message without a row is no case of this table: the ledger first stores its job (`adopt.ts`), as if
+ * it had been waiting for exactly this message.
  */
 export type Arrival =
   | { do: 'drop' | 'dead-letter' | 'keep' | 'hand-over' | 'expire' | 'rearm' }
@@ -73,7 +73,7 @@ export function decideArrival(
 ): Arrival {
   if (jobMessage.generation < row.generation) return { do: 'drop' }
   // RabbitMQ does not confirm the `basic.nack` of a discard: repeat it until the copy is recorded. The
-  // job message's attempt does not matter, as a native worker may have run the job message as a later
+  // job message's attempt does not matter, as a native worker may have run the message as a later
   // attempt.
   if (row.state === 'discarded' && !row.deadLetterCopied) return { do: 'dead-letter' }
   if (isTerminal(row.state) || row.state === 'pending') return { do: 'drop' }
@@ -82,7 +82,7 @@ export function decideArrival(
   return decideNext(jobMessage, row, context)
 }
 
-/** True for a job message with the id of a job of another queue: it is no job message of that job. */
+/** True for a job message with the id of a job of another queue: it is no message of that job. */
 export function isFromElsewhere(
   jobMessage: Pick<ArrivingMessage, 'queue'>,
   row: Pick<JobRow, 'queue'>,
@@ -104,7 +104,7 @@ export function isCurrent(jobMessage: ArrivingMessage, row: NativeFate): boolean
 type NativeFate = Pick<JobRow, 'state' | 'attempt' | 'holder'>
 
 /**
- * True when the only job message is a native worker's: its attempt runs, or the job waits for this very job
+ * True when the only job message is a native worker's: its attempt runs, or the job waits for this very
  * message.
  */
 export function isWithNative(row: Pick<JobRow, 'state' | 'holder'>): boolean {

@@ -26,7 +26,7 @@ export function mayDie(
 ): boolean {
   if (jobMessage.generation !== row.generation) return false
   // The row's only job message is the one that the native worker had. It is the one that died, unless the
-  // worker runs the job and the dead job message was in the queue: that was an old job message, or one that
+  // worker runs the job and the dead message was in the queue: that was an old message, or one that
   // the worker had lost.
   if (isWithNative(row)) {
     return !jobMessage.wasInQueue || row.state !== 'active' || jobMessage.attempt > row.attempt
@@ -36,7 +36,7 @@ export function mayDie(
 
 /**
  * True when the failure of this dead job message's attempt is in `errors` already, because its lease ran out
- * and no other attempt has begun since. Such a job message is mostly rejected by a worker whose
+ * and no other attempt has begun since. Such a message is mostly rejected by a worker whose
  * `ojs.control.claim` was answered `discard`, or by the worker that had the lease and came back.
  */
 export function hasFailedBefore(

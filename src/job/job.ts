@@ -109,10 +109,10 @@ export interface JobRow extends Omit<NewJob, 'start' | 'unique'> {
   attempt: number
   outbox: number | null
   /**
-   * True while a job message of this job may be in RabbitMQ or with a consumer. Such a row is never pruned,
-   * or its message would be adopted as a new job. It is false only if no message was published, or the
-   * message surely never reached a queue, or the gateway has settled it (as holder `ledger` implies), or the
-   * native worker that reported the end of the job settles it, or its queue is gone.
+   * True while a message of this job may be in RabbitMQ or with a consumer. Such a row is never pruned, or
+   * its message would be adopted as a new job. It is false only if no message was published, or the message
+   * surely never reached a queue, or the gateway has settled it (as holder `ledger` implies), or the native
+   * worker that reported the end of the job settles it, or its queue is gone.
    */
   messageOut: boolean
   holder: Holder | null
@@ -133,8 +133,7 @@ export interface JobRow extends Omit<NewJob, 'start' | 'unique'> {
   /**
    * Where the job message waits until the job is due, or is to be published to: the delay of a retry's TTL
    * queue, or `IN_EXCHANGE`. Null: it waits in neither; if the job has yet to become due, the ledger holds it
-   * (`isHeldByLedger`). Stays set after the job became available by its due time, until the job message
-   * arrives.
+   * (`isHeldByLedger`). Stays set after the job became available by its due time, until the message arrives.
    */
   retryQueueMs: number | null
   /** The delay chosen for the last retry; kept so that the next FETCH shows it (ojs-choices S6). */
@@ -190,7 +189,7 @@ export function isLeaseLive({ leaseExpiresAt }: Pick<JobRow, 'leaseExpiresAt'>, 
 }
 
 /**
- * A `retryQueueMs` that is no delay: the scheduled job's job message is in the exchange of RabbitMQ's delay
+ * A `retryQueueMs` that is no delay: the scheduled job's message is in the exchange of RabbitMQ's delay
  * plugin.
  */
 export const IN_EXCHANGE = 0

@@ -205,7 +205,7 @@ interface ReportedAttempt {
   job?: Record<string, unknown> | null
   /** `x-ojs-max-attempts` of the job message, if it has one. */
   max_attempts?: number | null
-  /** The job message's headers and properties; the next job message of an adopted job has them again. */
+  /** The job message's headers and properties; the next message of an adopted job has them again. */
   headers?: Record<string, unknown> | null
   properties?: ShownProperties | null
 }
@@ -258,7 +258,7 @@ interface FailedEvent extends ReportedAttempt {
  * What the worker itself decided about the failed job.
  *
  * - `retry`: the worker has published the next job message to the retry queue `rung_ms`, with confirm.
- *   Without `rung_ms` it has published none: the ledger holds the job and publishes the job message when it
+ *   Without `rung_ms` it has published none: the ledger holds the job and publishes the message when it
  *   is due.
  * - `discard`: the worker nacks its delivery, by which RabbitMQ makes the dead letter copy.
  */

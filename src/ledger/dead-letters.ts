@@ -16,7 +16,7 @@ export interface DeadLetterLedger {
 
   /**
    * Dead letter delete: erases the row (`isErased`). The erased row stays for another week, so that late
-   * job messages of the job are dropped. Its copy becomes stale. Fence: a listed dead letter.
+   * messages of the job are dropped. Its copy becomes stale. Fence: a listed dead letter.
    */
   deleteDeadLetter(id: string, now: number): Promise<boolean>
 

@@ -14,11 +14,10 @@ export interface LeaseLedger {
 
   /**
    * Takes a job back: `active → available`, attempt − 1. For when the HTTP client of a FETCH has gone before
-   * the answer was written, or when a worker gives its job back.
-   * The row gets a new outbox nonce unless the gateway holds a delivery that can go back to its queue. With
-   * another holder the job message is gone, or with a native worker; and a job message with the number of
-   * another attempt would not count for this attempt again. Fence: `active`, this attempt and generation, and
-   * `workerId` where given.
+   * the answer was written, or when a worker gives its job back. The row gets a new outbox nonce unless the
+   * gateway holds a delivery that can go back to its queue. With another holder the job message is gone, or
+   * with a native worker; and a message with the number of another attempt would not count for this attempt
+   * again. Fence: `active`, this attempt and generation, and `workerId` where given.
    */
   release(id: string, fence: ReleaseFence): Promise<JobRow | 'stale'>
 
@@ -98,7 +97,7 @@ export interface AttemptFence extends Omit<LeaseFence, 'id'> {
 }
 
 export interface ReleaseFence extends AttemptFence {
-  /** `x-ojs-attempt` of the job message that goes back to its queue; null: no job message goes back. */
+  /** `x-ojs-attempt` of the job message that goes back to its queue; null: no message goes back. */
   messageAttempt: number | null
 }
 
@@ -181,7 +180,7 @@ export type FailureChange = FailureRecord &
       }
     /**
      * The lease ran out: the next job message is owed (a fresh outbox nonce). If the holder is native when
-     * this is written, no job message is owed and `holder` stays: RabbitMQ still has the worker's delivery.
+     * this is written, no message is owed and `holder` stays: RabbitMQ still has the worker's delivery.
      */
     | { to: 'available' }
     | {
@@ -213,7 +212,7 @@ export interface ExtendedLease extends LeaseFence {
 
 export interface Expired {
   job: JobRow
-  /** This process was to publish the job's job message, and has seen no confirm of it. */
+  /** This process was to publish the job's message, and has seen no confirm of it. */
   isMessageOwed: boolean
 }
 

@@ -86,8 +86,8 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
    * the copy of a discarded job, call `copyConfirmed` instead. Lazy: the write rides on the next group commit
    * (or gets one of its own after 10 ms, on a slow disk after 1 s at most), and nobody waits for it. Fence:
    * the row still carries this nonce, or the one by which `promote` replaced it. In the second case the
-   * confirmed job message is in its retry queue, and the row owes nothing, as if the confirm had come before
-   * the promotion. No nonce is given out twice.
+   * confirmed message is in its retry queue, and the row owes nothing, as if the confirm had come before the
+   * promotion. No nonce is given out twice.
    */
   confirmed(outbox: number): void
 
@@ -176,7 +176,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   /**
    * CANCEL of any id, known or not, in one write. A known job is cancelled as by `cancel`. An unknown id
    * leaves a tombstone: its job message is dropped when it arrives, and a job that is stored under this id
-   * later begins with generation 1, so that its job message is not dropped too. Tombstones are kept for as
+   * later begins with generation 1, so that its message is not dropped too. Tombstones are kept for as
    * long as `PruneCutoffs.withdrawn` says, the newest 100,000 of them. `queue`: whose workers are told.
    * `isScoped`: only a job of that queue is meant, known or not; `elsewhere`: the job, or the tombstone, is
    * of another.

@@ -31,7 +31,7 @@ export interface NativeLedger {
 
   /**
    * Sets the holder of a lease to `ledger`: a native worker acknowledges the job message behind it, and the
-   * lease goes on without a job message. Fence: `active`, this generation and attempt, any holder.
+   * lease goes on without a message. Fence: `active`, this generation and attempt, any holder.
    */
   handOverAny(lease: LeaseFence): Promise<boolean>
 

@@ -58,8 +58,8 @@ export interface UnwrittenQueues {
 }
 
 /**
- * Jobs whose job message RabbitMQ has lost: `available`, owing no job message, and not known to be with a
- * native worker, though their queue is empty.
+ * Jobs whose job message RabbitMQ has lost: `available`, owing no message, and not known to be with a native
+ * worker, though their queue is empty.
  */
 export interface TokenlessJobs {
   /** The ids of those that became available within the span, oldest first. */

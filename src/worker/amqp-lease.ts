@@ -34,7 +34,7 @@ export interface LeaseDeps {
 
 /**
  * `waiting`: not begun. `running`: its handler runs. `failing`: its handler has failed, and a way for the
- * next job message is being looked for, which takes seconds if the retry queue is new. `ending`: the next job
+ * next job message is being looked for, which takes seconds if the retry queue is new. `ending`: the next
  * message or the report of the end is on its way, so heartbeats must not name the job any more. `over`:
  * settled, given back or cancelled.
  */
@@ -154,8 +154,8 @@ export class AmqpLease implements Lease {
   }
 
   /**
-   * Called right before the next job message is published. Another worker may get that job message and fail
-   * at once; a heartbeat that still named the job would then make the gateway begin another attempt.
+   * Called right before the next job message is published. Another worker may get that message and fail at
+   * once; a heartbeat that still named the job would then make the gateway begin another attempt.
    */
   #stopNaming(): void {
     if (this.phase === 'failing') this.phase = 'ending'

@@ -51,7 +51,7 @@ interface InHand {
 
 /**
  * Decides what a native worker does with a job message. What the worker cannot know by itself it asks the
- * gateway (`claim`). Hands over no more jobs than the worker has slots for, and holds the other job messages.
+ * gateway (`claim`). Hands over no more jobs than the worker has slots for, and holds the other messages.
  */
 export class Dispatcher {
   readonly #deps: DispatcherDeps
@@ -188,7 +188,7 @@ export class Dispatcher {
     if (await tellDropped(this.#deps.lease, delivery)) delivery.ack()
   }
 
-  /** Handles a job message of a job that is in hand. */
+  /** Handles a message of a job that is in hand. */
   #joinInHand(inHand: InHand, delivery: LiveDelivery): void {
     const order = compare(delivery, inHand.delivery)
     if (order < 0) delivery.ack()

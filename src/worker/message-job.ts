@@ -155,8 +155,7 @@ function whileQueued({ raw }: LiveDelivery): Partial<Job> {
 }
 
 /**
- * The data for the job message of the attempt after `attempt`: all that this job message had, and the
- * failure.
+ * The data for the job message of the attempt after `attempt`: all that this message had, and the failure.
  */
 export function retrySource(
   delivery: LiveDelivery,

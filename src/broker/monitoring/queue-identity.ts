@@ -31,7 +31,7 @@ export interface QueueIdentitiesDeps {
  * queue. RabbitMQ deletes it with its last binding, which goes with the queue.
  *
  * A queue imported from exported definitions is also another, empty queue, but comes with its identity. What
- * the import lacks is the origin, an internal exchange, which RabbitMQ leaves out of an export. A identity
+ * the import lacks is the origin, an internal exchange, which RabbitMQ leaves out of an export. An identity
  * must not be internal itself: RabbitMQ exports its binding all the same, and from 4.3 on refuses to import a
  * binding without its exchange.
  */

@@ -20,9 +20,9 @@ export interface NativeClaimContext {
  * What the worker shall do with the job message.
  *
  * - `run`: run the job as attempt `attempt`.
- * - `drop`: acknowledge. `handOver`: first make the ledger the lease's only holder, because the job message
+ * - `drop`: acknowledge. `handOver`: first make the ledger the lease's only holder, because the message
  *   that the worker is about to acknowledge is the one behind the lease. `isOver`: the job has ended, so its
- *   job message is back with this acknowledgement.
+ *   message is back with this acknowledgement.
  * - `discard`: `basic.nack requeue=false`.
  */
 export type NativeClaimDecision =

@@ -46,7 +46,7 @@ export interface ReportedEvent {
 export type Said =
   | { event: 'started' }
   /**
-   * The worker acknowledged the job message without a run, or after a cancelled one: only the job message is
+   * The worker acknowledged the job message without a run, or after a cancelled one: only the message is
    * back.
    */
   | { event: 'dropped' }
@@ -197,8 +197,8 @@ export type FailurePlan =
 /**
  * Follows the worker's own decision if it made one: the worker has the delivery, and has published the next
  * job message if it names a retry queue. Otherwise decides by the job's policy: the worker then only
- * acknowledges, so the ledger owes the next job message (when it is due) or the copy in the DLX queue. `row`
- * runs the attempt.
+ * acknowledges, so the ledger owes the next message (when it is due) or the copy in the DLX queue. `row` runs
+ * the attempt.
  */
 export function planFailure(
   row: JobRow,

@@ -73,7 +73,7 @@ function prepareTerminal(db: Database) {
     ),
     /**
      * The row takes the nonce if its workers must be told: a job message may be out, or the job runs. A lease
-     * with the holder `ledger` has no job message, but a native worker may be running the job.
+     * with the holder `ledger` has no message, but a native worker may be running the job.
      */
     cancel: db.prepare<[id: string, stateRead: RowState, now: number, nonce: number], RawRow>(
       `UPDATE jobs SET state = 'cancelled', cancelled_at = ?3, ended_at = ?3, ${LAST_WORKER},

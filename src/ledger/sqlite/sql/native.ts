@@ -92,7 +92,7 @@ function prepareReportedEnds(db: Database) {
     ),
     /**
      * The counterpart of `release`. A job message with an attempt number below the row's would be dropped as
-     * old, so then the holder stays `native`: the job message of a native holder counts whatever its number.
+     * old, so then the holder stays `native`: the message of a native holder counts whatever its number.
      */
     nativeRelease: db.prepare<
       [...OfAttempt, workerId: string, nonce: number, messageAttempt: number],
@@ -144,7 +144,7 @@ function prepareTombstones(db: Database) {
        WHERE queue = ?1 ORDER BY cancelled_at DESC LIMIT ?2`,
     ),
     isKnown: db.prepare<[id: string]>('SELECT 1 FROM jobs WHERE id = ?'),
-    /** `isScoped`: only a job message of this queue is dropped; else a job message of any queue. */
+    /** `isScoped`: only a job message of this queue is dropped; else a message of any queue. */
     tombstone: db.prepare<[id: string], { queue: string; isScoped: Flag }>(
       'SELECT queue, is_scoped AS isScoped FROM tombstones WHERE id = ?',
     ),

@@ -19,7 +19,7 @@ export interface MovedDebt {
 
 /**
  * Moved debts, by the nonce of the old one. The job message for the retry queue may still be on its way, and
- * if it is confirmed, that pays the new debt as well: with both job messages in RabbitMQ, two native workers
+ * if it is confirmed, that pays the new debt as well: with both messages in RabbitMQ, two native workers
  * would run the job at once. In memory only, like everything that this process has in flight.
  */
 export class MovedDebts {

@@ -9,7 +9,7 @@ import { insertJob } from './insert.ts'
 
 /**
  * Adopts the job of an unknown job message: it was published natively, or this ledger has lost it. It is
- * stored as if it had been waiting for exactly this job message.
+ * stored as if it had been waiting for exactly this message.
  */
 export function adoptJob(
   store: Store,

@@ -14,7 +14,7 @@ import { discardJob, expireJob } from './discard.ts'
 import { leaveUnowned, startAttempt } from './start.ts'
 
 /**
- * Decides one job message of a FETCH. Runs inside the FETCH's write, so it sees the changes of earlier job
+ * Decides one job message of a FETCH. Runs inside the FETCH's write, so it sees the changes of earlier
  * messages.
  */
 export function claimedMessage(

@@ -57,7 +57,7 @@ export class Confirms {
 
   /**
    * Clears the new nonce as well, of a job that came due while its job message was on the way into the retry
-   * queue: that job message is enough. Not if the retry queue was lost meanwhile.
+   * queue: that message is enough. Not if the retry queue was lost meanwhile.
    */
   #addMoved(before: number, debt: MovedDebt): void {
     const { moved, statements, confirming } = this.#store

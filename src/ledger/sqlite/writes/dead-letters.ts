@@ -53,7 +53,7 @@ function noteCopyOfEnded(store: Store, row: JobRow): void {
 /**
  * RabbitMQ requeued the delivery, because its consumer's connection was lost, and the queue's limits removed
  * it then. The lease, or the retry that the ledger holds, goes on without a job message. With a native holder
- * any attempt number is taken for that of the lease: a native worker's job message may have an earlier one.
+ * any attempt number is taken for that of the lease: a native worker's message may have an earlier one.
  */
 function noteCopyOfRunning(store: Store, row: JobRow, attempt: number): void {
   // When the job has ended, nobody needs this copy, unless the job is a dead letter: let a sweep decide.

@@ -111,8 +111,8 @@ export function withdrawAll(store: Store, rows: readonly WithdrawFence[], key?: 
 
 /**
  * Withdraws one job of a batch unless it has started or ended. Goes by the attempt and not by the nonce: the
- * job's own job message may have been confirmed before the job message of another job was refused, or a
- * scheduled job may have become due.
+ * job's own job message may have been confirmed before the message of another job was refused, or a scheduled
+ * job may have become due.
  */
 function withdrawUnstarted(store: Store, { id, generation }: WithdrawFence): boolean {
   const row = toJobRow(store.statements.find.get(id))

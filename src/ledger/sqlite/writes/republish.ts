@@ -135,8 +135,8 @@ function rearmRetryQueuePage(
 }
 
 /**
- * Does one page of the lost retry queue's ended rows: their job messages cannot come out any more. A job
- * message that was due may have come out before; it counts as being in the job queue.
+ * Does one page of the lost retry queue's ended rows: their job messages cannot come out any more. A message
+ * that was due may have come out before; it counts as being in the job queue.
  */
 function forgetRetryQueuePage(
   store: Store,

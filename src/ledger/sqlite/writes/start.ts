@@ -11,7 +11,7 @@ type Lease = Pick<ClaimTerms, 'now' | 'workerId' | 'leaseMs' | 'defaultLeaseMs'>
 
 /**
  * Starts an attempt of `row`: a job message came for it, or a native worker's report or heartbeat says or
- * implies that it runs. In the write that read `row`. `reported`: what the job message says about the last
+ * implies that it runs. In the write that read `row`. `reported`: what the message says about the last
  * skipped attempt.
  */
 export function startAttempt(
