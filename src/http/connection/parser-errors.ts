@@ -4,12 +4,12 @@ import type { Duplex } from 'node:stream'
 import { errorBody, OjsError, type OjsErrorOptions } from '../../errors.ts'
 import { OJS_MEDIA_TYPE } from '../../job/document.ts'
 import type { Admission } from '../message/admission.ts'
+import { answerHeaders } from '../message/answer-headers.ts'
 import { closeLingering } from '../message/lingering-close.ts'
 import { EVERY_METHOD } from '../message/middleware.ts'
 import { errorHeaders, sendLastError } from '../message/render-error.ts'
 import type { OjsResponse } from '../message/request.ts'
 import { mintRequestId } from '../message/request-context.ts'
-import { OJS_VERSION } from '../message/respond.ts'
 
 /**
  * The answer to a request that Node's parser refuses, outside of any pipeline; Node itself would send a bare
@@ -65,25 +65,26 @@ function endWith(socket: Duplex, error: OjsError, admit: () => Admission): void 
     return
   }
   socket.on('error', () => socket.destroy())
-  const { headers, refusal = error } = admit()
-  socket.write(rawAnswer(refusal, headers))
+  const admission = admit()
+  socket.write(rawAnswer(admission.refusal ?? error, admission))
   closeLingering(socket)
 }
 
-function rawAnswer(error: OjsError, headers: readonly string[]): string {
+/** With the two headers that Node adds to the answers that it writes. */
+function rawAnswer(error: OjsError, admission: Admission): string {
   const requestId = mintRequestId()
   const text = errorBody(error, requestId)
-  const lines = [
-    `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status]}`,
-    `OJS-Version: ${OJS_VERSION}`,
-    `Content-Type: ${OJS_MEDIA_TYPE}`,
-    `X-Request-Id: ${requestId}`,
-    `Content-Length: ${Buffer.byteLength(text)}`,
-    `Date: ${new Date().toUTCString()}`,
-    'Connection: close',
-    ...headerLines([...headers, ...errorHeaders(error)]),
-    ...(error.status === 405 ? [`Allow: ${EVERY_METHOD}`] : []),
+  const extra = [
+    'Date',
+    new Date().toUTCString(),
+    'Connection',
+    'close',
+    ...errorHeaders(error),
+    ...(error.status === 405 ? ['Allow', EVERY_METHOD] : []),
   ]
+  const bytes = Buffer.byteLength(text)
+  const headers = answerHeaders({ requestId, admission }, extra, OJS_MEDIA_TYPE, bytes)
+  const lines = [`HTTP/1.1 ${error.status} ${STATUS_CODES[error.status]}`, ...headerLines(headers)]
   return `${lines.join('\r\n')}\r\n\r\n${text}`
 }
 

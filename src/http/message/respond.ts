@@ -3,9 +3,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { OJS_MEDIA_TYPE } from '../../job/document.ts'
 import { partOfHeap } from '../../memory.ts'
 import type { Admission } from './admission.ts'
+import { answerHeaders } from './answer-headers.ts'
 import { LARGE_BYTES, UnsentAnswers } from './unsent-responses.ts'
-
-export const OJS_VERSION = '1.0'
 
 /** The part of a response that answering needs; both Express's and our own have it. */
 export type Answerable = ServerResponse & {
@@ -16,7 +15,7 @@ export type Answerable = ServerResponse & {
 const UNSENT = new UnsentAnswers(partOfHeap(1 / 4, 512 * 1024 * 1024))
 
 /**
- * Writes a whole answer: JSON text with the three headers of seed 001 §6.5. One `writeHead` with a flat
+ * Writes a whole answer: JSON text with the headers of seed 001 §6.5. One `writeHead` with a flat
  * header list and one `end` make one packet. `extra` adds headers to that list: name, value, name, value.
  */
 export function answer(
@@ -27,27 +26,20 @@ export function answer(
 ): void {
   const bytes = Buffer.byteLength(text)
   if (bytes > LARGE_BYTES && !UNSENT.hold(response, bytes)) return
-  response.writeHead(status, answerHeaders(response, OJS_MEDIA_TYPE, bytes, extra))
+  response.writeHead(status, answerHeaders(response.req, extra, OJS_MEDIA_TYPE, bytes))
   // ASCII text, as most answers are, has the same bytes in both encodings, and Node writes latin1 faster.
   response.end(text, bytes === text.length ? 'latin1' : 'utf8')
 }
 
 /** Writes an answer that is not OJS: the metrics for Prometheus. */
 export function answerText(response: Answerable, contentType: string, text: string): void {
-  response.writeHead(200, answerHeaders(response, contentType, Buffer.byteLength(text), []))
+  response.writeHead(200, answerHeaders(response.req, [], contentType, Buffer.byteLength(text)))
   response.end(text)
 }
 
 /** Writes a 204: the headers of every answer except the content type, and no body (seed 001 §6.2). */
 export function answerEmpty(response: Answerable, ...extra: readonly string[]): void {
-  response.writeHead(204, [
-    'OJS-Version',
-    OJS_VERSION,
-    'X-Request-Id',
-    response.req.requestId,
-    ...response.req.admission.headers,
-    ...extra,
-  ])
+  response.writeHead(204, answerHeaders(response.req, extra))
   response.end()
 }
 
@@ -56,24 +48,4 @@ const REPLAYED = ['Idempotent-Replayed', 'true']
 /** The header of an answer to a repeated request with an `Idempotency-Key`. */
 export function replayHeader(isReplay: boolean | undefined): readonly string[] {
   return isReplay ? REPLAYED : []
-}
-
-function answerHeaders(
-  response: Answerable,
-  contentType: string,
-  bytes: number,
-  extra: readonly string[],
-): string[] {
-  return [
-    'OJS-Version',
-    OJS_VERSION,
-    'Content-Type',
-    contentType,
-    'X-Request-Id',
-    response.req.requestId,
-    'Content-Length',
-    String(bytes),
-    ...response.req.admission.headers,
-    ...extra,
-  ]
 }
