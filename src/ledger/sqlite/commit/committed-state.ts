@@ -18,10 +18,10 @@ export interface CommittedState {
 }
 
 /**
- * What the writes of a group note for a committed state, in order. The committed state passes its own calls
- * of `keep`, `undo` and `discard` on to its notes: see `CommittedState`.
+ * What the writes of a group note for a committed state, in order. `keep`, `undo` and `discard` are those of
+ * `CommittedState`.
  */
-export class Notes<T> {
+class Notes<T> {
   #all: T[] = []
   #kept = 0
 
@@ -50,4 +50,35 @@ export class Notes<T> {
     if (this.#all.length > 0) this.#all = []
     this.#kept = 0
   }
+}
+
+/**
+ * A committed state whose writes only take notes, `T`. A group that noted nothing costs it no work. A subclass
+ * that prepares its next state in `store` drops that too in `discard`.
+ */
+export abstract class NotedState<T> implements CommittedState {
+  protected readonly notes = new Notes<T>()
+
+  keep(): void {
+    this.notes.keep()
+  }
+
+  undo(): void {
+    this.notes.undo()
+  }
+
+  store(): void {}
+
+  commit(): void {
+    if (this.notes.isEmpty) return
+    this.apply(this.notes.all)
+    this.discard()
+  }
+
+  discard(): void {
+    this.notes.discard()
+  }
+
+  /** The group is committed: makes its notes, of which there is at least one, part of what readers see. */
+  protected abstract apply(notes: readonly T[]): void
 }

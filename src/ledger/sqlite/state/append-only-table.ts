@@ -1,8 +1,7 @@
 /** Names that are seldom removed, in memory as committed: queues, retry queues. */
 import { retryQueueKey } from '../../../job/retry/backoff.ts'
 import type { QueueRecord, RetryQueue } from '../../ledger.ts'
-import type { CommittedState } from '../commit/committed-state.ts'
-import { Notes } from '../commit/committed-state.ts'
+import { NotedState } from '../commit/committed-state.ts'
 import type { Statements } from '../sql/statements.ts'
 
 interface Table<T> {
@@ -19,13 +18,13 @@ interface Change<T> {
 }
 
 /** A table of names that are seldom removed, kept in memory as committed. */
-export class Register<T> implements CommittedState {
+export class Register<T> extends NotedState<Change<T>> {
   readonly #table: Table<T>
   #records: readonly T[]
   readonly #keys: Set<string>
-  readonly #changes = new Notes<Change<T>>()
 
   constructor(table: Table<T>) {
+    super()
     this.#table = table
     this.#records = table.records
     this.#keys = new Set(table.records.map((record) => table.keyOf(record)))
@@ -42,48 +41,32 @@ export class Register<T> implements CommittedState {
 
   /** Inside a write: as `record` would find it. */
   hasNow(key: string): boolean {
-    if (this.#changes.isEmpty) return this.#keys.has(key)
-    const last = this.#changes.all.findLast(({ record }) => this.#table.keyOf(record) === key)
+    if (this.notes.isEmpty) return this.#keys.has(key)
+    const last = this.notes.all.findLast(({ record }) => this.#table.keyOf(record) === key)
     return last === undefined ? this.#keys.has(key) : !last.isRemoved
   }
 
   /** Inside a write: stores the record unless it is known. */
   record(record: T): void {
     if (this.hasNow(this.#table.keyOf(record))) return
-    if (this.#table.insert(record).changes === 1) this.#changes.add({ record, isRemoved: false })
+    if (this.#table.insert(record).changes === 1) this.notes.add({ record, isRemoved: false })
   }
 
   /** Inside a write. */
   remove(record: T): void {
     this.#table.remove(record)
-    this.#changes.add({ record, isRemoved: true })
+    this.notes.add({ record, isRemoved: true })
   }
 
-  keep(): void {
-    this.#changes.keep()
-  }
-
-  undo(): void {
-    this.#changes.undo()
-  }
-
-  store(): void {}
-
-  commit(): void {
-    if (this.#changes.isEmpty) return
+  protected override apply(changes: readonly Change<T>[]): void {
     const { keyOf } = this.#table
-    for (const { record, isRemoved } of this.#changes.all) {
+    for (const { record, isRemoved } of changes) {
       const key = keyOf(record)
       if (isRemoved) this.#keys.delete(key)
       else this.#keys.add(key)
       const others = isRemoved ? this.#records.filter((one) => keyOf(one) !== key) : this.#records
       this.#records = isRemoved ? others : [...others, record]
     }
-    this.discard()
-  }
-
-  discard(): void {
-    this.#changes.discard()
   }
 }
 

@@ -1,6 +1,5 @@
 /** Which queues are paused, and since when: in memory, as committed. */
-import type { CommittedState } from '../commit/committed-state.ts'
-import { Notes } from '../commit/committed-state.ts'
+import { NotedState } from '../commit/committed-state.ts'
 import type { Statements } from '../sql/statements.ts'
 
 interface State {
@@ -10,13 +9,13 @@ interface State {
 }
 
 /** Pauses in memory, as committed. Usually there are few or none, so asking is cheap. */
-export class PauseStates implements CommittedState {
+export class PauseStates extends NotedState<State> {
   readonly #paused = new Map<string, number>()
   readonly #owed = new Set<string>()
-  readonly #changes = new Notes<State>()
 
   constructor({ pauses }: Statements) {
-    for (const row of pauses.all()) this.#apply({ ...row, isOwed: true })
+    super()
+    for (const row of pauses.all()) this.#set({ ...row, isOwed: true })
   }
 
   since(queue: string): number | null {
@@ -29,36 +28,21 @@ export class PauseStates implements CommittedState {
 
   /** Inside a write: whether the queue is paused, as the earlier writes of the group have left it. */
   isPaused(queue: string): boolean {
-    if (this.#changes.isEmpty) return this.#paused.has(queue)
-    const change = this.#changes.all.findLast((noted) => noted.queue === queue)
+    if (this.notes.isEmpty) return this.#paused.has(queue)
+    const change = this.notes.all.findLast((noted) => noted.queue === queue)
     return change === undefined ? this.#paused.has(queue) : change.pausedAt !== null
   }
 
   /** Inside a write: the queue's state after it. */
   note(state: State): void {
-    this.#changes.add(state)
+    this.notes.add(state)
   }
 
-  keep(): void {
-    this.#changes.keep()
+  protected override apply(states: readonly State[]): void {
+    for (const state of states) this.#set(state)
   }
 
-  undo(): void {
-    this.#changes.undo()
-  }
-
-  store(): void {}
-
-  commit(): void {
-    for (const state of this.#changes.all) this.#apply(state)
-    this.discard()
-  }
-
-  discard(): void {
-    this.#changes.discard()
-  }
-
-  #apply({ queue, pausedAt, isOwed }: State): void {
+  #set({ queue, pausedAt, isOwed }: State): void {
     if (pausedAt === null) this.#paused.delete(queue)
     else this.#paused.set(queue, pausedAt)
     if (isOwed) this.#owed.add(queue)

@@ -1,7 +1,6 @@
 /** The last hour of each queue, minute by minute. */
 import type { QueueTraffic, Traffic } from '../../queues.ts'
-import type { CommittedState } from '../commit/committed-state.ts'
-import { Notes } from '../commit/committed-state.ts'
+import { NotedState } from '../commit/committed-state.ts'
 import type { Statements } from '../sql/statements.ts'
 
 const MINUTE_MS = 60_000
@@ -28,16 +27,16 @@ interface Note {
  * The last hour of each queue, in sixty minutes. A job costs two notes in memory; a group costs one upsert
  * per queue and minute, because it stores the minute's new totals.
  */
-export class TrafficMinutes implements CommittedState, QueueTraffic {
+export class TrafficMinutes extends NotedState<Note> implements QueueTraffic {
   readonly #statements: Statements
   /** As committed, by queue. The index of a minute is its number modulo 60. */
   readonly #kept = new Map<string, (Minute | undefined)[]>()
-  readonly #notes = new Notes<Note>()
   /** The minutes that the group changes, as they are after it. */
   #changed = new Map<string, Minute[]>()
   #prunedFor = 0
 
   constructor(statements: Statements) {
+    super()
     this.#statements = statements
     for (const { queue, ...minute } of statements.minutes.all()) {
       this.#keepMinute(queue, minute)
@@ -103,33 +102,24 @@ export class TrafficMinutes implements CommittedState, QueueTraffic {
 
   /** `ms` may be negative: an attempt that began before the clock was set back began later than `at`. */
   #note(queue: string, at: number, kind: Note['kind'], ms: number): void {
-    this.#notes.add({ queue, minute: minuteOf(at), kind, ms: Math.max(0, ms) })
+    this.notes.add({ queue, minute: minuteOf(at), kind, ms: Math.max(0, ms) })
   }
 
-  keep(): void {
-    this.#notes.keep()
-  }
-
-  undo(): void {
-    this.#notes.undo()
-  }
-
-  store(): void {
-    for (const note of this.#notes.all) add(this.#changing(note), note)
+  override store(): void {
+    for (const note of this.notes.all) add(this.#changing(note), note)
     for (const [queue, minutes] of this.#changed) {
       for (const minute of minutes) this.#store(queue, minute)
     }
   }
 
-  commit(): void {
+  protected override apply(): void {
     for (const [queue, minutes] of this.#changed) {
       for (const minute of minutes) this.#keepMinute(queue, minute)
     }
-    this.discard()
   }
 
-  discard(): void {
-    this.#notes.discard()
+  override discard(): void {
+    super.discard()
     if (this.#changed.size > 0) this.#changed = new Map()
   }
 

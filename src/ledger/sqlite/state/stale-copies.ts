@@ -1,6 +1,5 @@
 /** Queues whose dead letter queue has copies that nobody needs any more. */
-import type { CommittedState } from '../commit/committed-state.ts'
-import { Notes } from '../commit/committed-state.ts'
+import { NotedState } from '../commit/committed-state.ts'
 import type { Statements } from '../sql/statements.ts'
 
 /** `sweptTo`: the mark up to which a sweep has removed copies; null: one more copy is stale. */
@@ -15,15 +14,15 @@ interface Change {
  * as one column that is written only when it changes, so that a thousand stale copies cost one write. The
  * marks are not stored, because no sweep outlives its process: at start, a queue is stale or not.
  */
-export class StaleCopies implements CommittedState {
+export class StaleCopies extends NotedState<Change> {
   readonly #statements: Statements
   /** As committed. */
   #marks: ReadonlyMap<string, number>
   #lastMark = 0
-  readonly #changes = new Notes<Change>()
   #next: ReadonlyMap<string, number>
 
   constructor(statements: Statements) {
+    super()
     this.#statements = statements
     const rows = statements.staleCopies.all()
     this.#marks = new Map(rows.map((row) => [row.name, this.#lastMark]))
@@ -36,43 +35,34 @@ export class StaleCopies implements CommittedState {
 
   /** Inside a write: one more copy of this queue is stale. */
   add(queue: string): void {
-    this.#changes.add({ queue, sweptTo: null })
+    this.notes.add({ queue, sweptTo: null })
   }
 
   /** Inside a write: a sweep that began when `mark` was the newest mark has removed all stale copies. */
   clear(queue: string, mark: number): void {
-    this.#changes.add({ queue, sweptTo: mark })
+    this.notes.add({ queue, sweptTo: mark })
   }
 
-  keep(): void {
-    this.#changes.keep()
-  }
-
-  undo(): void {
-    this.#changes.undo()
-  }
-
-  store(): void {
-    if (this.#changes.isEmpty) return
+  override store(): void {
+    if (this.notes.isEmpty) return
     const next = new Map(this.#marks)
-    for (const { queue, sweptTo } of this.#changes.all) {
+    for (const { queue, sweptTo } of this.notes.all) {
       if (sweptTo === null) next.set(queue, ++this.#lastMark)
       else if (next.get(queue) === sweptTo) next.delete(queue)
     }
-    for (const queue of new Set(this.#changes.all.map((change) => change.queue))) {
+    for (const queue of new Set(this.notes.all.map((change) => change.queue))) {
       if (next.has(queue) === this.#marks.has(queue)) continue
       this.#statements.keepStaleCopies.run(queue, next.has(queue) ? 1 : 0)
     }
     this.#next = next
   }
 
-  commit(): void {
+  protected override apply(): void {
     this.#marks = this.#next
-    this.discard()
   }
 
-  discard(): void {
+  override discard(): void {
+    super.discard()
     this.#next = this.#marks
-    this.#changes.discard()
   }
 }

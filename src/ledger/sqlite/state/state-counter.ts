@@ -8,8 +8,7 @@ import {
   type RowState,
 } from '../../../job/job.ts'
 import type { StateCounts } from '../../ledger.ts'
-import type { CommittedState } from '../commit/committed-state.ts'
-import { Notes } from '../commit/committed-state.ts'
+import { NotedState } from '../commit/committed-state.ts'
 import type { Counted, CountRow, Statements } from '../sql/statements.ts'
 
 const COUNTED: readonly Counted[] = [...JOB_STATES, 'dead_letter', 'with_native']
@@ -22,6 +21,9 @@ interface Move {
   to: Counted | null
 }
 
+/** A queue whose counts the group forgets where all of them are 0. */
+type Forgotten = string
+
 /** All counts, by queue. */
 export interface Recount {
   states: Map<string, StateCounts>
@@ -33,24 +35,23 @@ export interface Recount {
  * How many jobs of each state a queue has. Kept by every write and never counted, so that reading costs the
  * same at ten rows and at ten million. Erased rows are no jobs, and are in no count.
  */
-export class StateCounter implements CommittedState {
+export class StateCounter extends NotedState<Move | Forgotten> {
   readonly #statements: Statements
   /** As committed. */
   readonly #kept: Map<string, Counts>
-  readonly #moves = new Notes<Move>()
-  /** Queues whose counts the group forgets where all of them are 0. */
-  readonly #forgotten = new Notes<string>()
   /** The queues that the group changes, with their counts after it. */
   #changed = new Map<string, Counts>()
+  #forgotten: Forgotten[] = []
 
   constructor(statements: Statements) {
+    super()
     this.#statements = statements
     this.#kept = toCounts(statements.stateCounts.all())
   }
 
   /** Inside a write: one job moves between states. Null `from`: it is new; null `to`: it is gone. */
   moved(queue: string, from: Counted | null, to: Counted | null): void {
-    this.#moves.add({ queue, from, to })
+    this.notes.add({ queue, from, to })
   }
 
   /** The queues that have counts, all of them 0. */
@@ -60,7 +61,7 @@ export class StateCounter implements CommittedState {
 
   /** Inside a write: forgets the counts of the queue if they are 0 after the group. */
   forget(queue: string): void {
-    this.#forgotten.add(queue)
+    this.notes.add(queue)
   }
 
   /**
@@ -101,42 +102,36 @@ export class StateCounter implements CommittedState {
     }
   }
 
-  keep(): void {
-    this.#moves.keep()
-    this.#forgotten.keep()
-  }
-
-  undo(): void {
-    this.#moves.undo()
-    this.#forgotten.undo()
-  }
-
-  store(): void {
-    for (const { queue, from, to } of this.#moves.all) {
-      let counts = this.#changed.get(queue)
-      if (!counts) {
-        counts = { ...(this.#kept.get(queue) ?? NONE) }
-        this.#changed.set(queue, counts)
-      }
-      if (from) counts[from]--
-      if (to) counts[to]++
+  override store(): void {
+    for (const note of this.notes.all) {
+      if (typeof note === 'string') this.#forgotten.push(note)
+      else this.#move(note)
     }
     for (const [queue, counts] of this.#changed) this.#storeQueue(queue, counts)
-    for (const queue of this.#forgotten.all) {
+    for (const queue of this.#forgotten) {
       if (this.#isEmptyNow(queue)) this.#statements.forgetCounts.run(queue)
     }
   }
 
-  commit(): void {
+  protected override apply(): void {
     for (const [queue, counts] of this.#changed) this.#kept.set(queue, counts)
-    for (const queue of this.#forgotten.all) if (this.#isEmptyNow(queue)) this.#kept.delete(queue)
-    this.discard()
+    for (const queue of this.#forgotten) if (this.#isEmptyNow(queue)) this.#kept.delete(queue)
   }
 
-  discard(): void {
-    this.#moves.discard()
-    this.#forgotten.discard()
+  override discard(): void {
+    super.discard()
     if (this.#changed.size > 0) this.#changed = new Map()
+    if (this.#forgotten.length > 0) this.#forgotten = []
+  }
+
+  #move({ queue, from, to }: Move): void {
+    let counts = this.#changed.get(queue)
+    if (!counts) {
+      counts = { ...(this.#kept.get(queue) ?? NONE) }
+      this.#changed.set(queue, counts)
+    }
+    if (from) counts[from]--
+    if (to) counts[to]++
   }
 
   #isEmptyNow(queue: string): boolean {

@@ -2,8 +2,7 @@
 import type { JobRow } from '../../../job/job.ts'
 import type { WorkflowState } from '../../../job/workflow/workflow.ts'
 import type { WorkflowNews } from '../../workflows.ts'
-import type { CommittedState } from '../commit/committed-state.ts'
-import { Notes } from '../commit/committed-state.ts'
+import { NotedState } from '../commit/committed-state.ts'
 import type { WorkflowStatements } from '../sql/workflow.ts'
 
 /**
@@ -12,6 +11,12 @@ import type { WorkflowStatements } from '../sql/workflow.ts'
  */
 const MAX_NESTED = 100
 
+/** How many workflows more are in a state. */
+interface Change {
+  state: WorkflowState
+  by: 1 | -1
+}
+
 /** Advances the workflow of a job that has ended, inside the write that ends it. */
 type EndStep<S> = (store: S, job: JobRow) => void
 
@@ -19,19 +24,18 @@ type EndStep<S> = (store: S, job: JobRow) => void
  * Keeps how many workflows are in each state, and the news of the current group. While no workflow is
  * running, which is the usual case, the end of a job costs one comparison here. `S`: what a write works with.
  */
-export class WorkflowBook<S> implements CommittedState {
+export class WorkflowBook<S> extends NotedState<Change | WorkflowNews> {
   readonly statements: WorkflowStatements
   readonly #endStep: EndStep<S>
   /** As committed. */
   readonly #counts = new Map<WorkflowState, number>()
   #running = 0
   #nested = 0
-  readonly #changes = new Notes<[state: WorkflowState, by: number]>()
-  readonly #news = new Notes<WorkflowNews>()
   #listener: (news: readonly WorkflowNews[]) => void = () => {}
 
   /** `endStep` is a parameter, because it calls back into this class: its jobs may end others. */
   constructor(statements: WorkflowStatements, endStep: EndStep<S>) {
+    super()
     this.statements = statements
     this.#endStep = endStep
     for (const { state, count } of statements.counts.all()) this.#counts.set(state, count)
@@ -43,13 +47,15 @@ export class WorkflowBook<S> implements CommittedState {
     const isCounted = (other: WorkflowState) => state === null || other === state
     let count = 0
     for (const [other, number] of this.#counts) if (isCounted(other)) count += number
-    for (const [other, by] of this.#changes.all) if (isCounted(other)) count += by
+    for (const note of this.notes.all) {
+      if ('by' in note && isCounted(note.state)) count += note.by
+    }
     return count
   }
 
   /** Is this job a step, so that its end may change a workflow? Called for every job that ends. */
   owns(jobId: string): boolean {
-    const isAnyRunning = this.#running > 0 || !this.#changes.isEmpty
+    const isAnyRunning = this.#running > 0 || !this.notes.isEmpty
     return isAnyRunning && this.statements.isStep.get(jobId) !== undefined
   }
 
@@ -71,48 +77,31 @@ export class WorkflowBook<S> implements CommittedState {
 
   /** Inside a write: a workflow changes its state. Null `from`: it is new; null `to`: it is deleted. */
   moved(from: WorkflowState | null, to: WorkflowState | null): void {
-    if (from !== null) this.#changes.add([from, -1])
-    if (to !== null) this.#changes.add([to, 1])
+    if (from !== null) this.notes.add({ state: from, by: -1 })
+    if (to !== null) this.notes.add({ state: to, by: 1 })
   }
 
   /** Inside a write: adds news, which the listener gets after the commit. */
   tell(news: readonly WorkflowNews[]): void {
-    for (const one of news) this.#news.add(one)
+    for (const one of news) this.notes.add(one)
   }
 
   listen(listener: (news: readonly WorkflowNews[]) => void): void {
     this.#listener = listener
   }
 
-  keep(): void {
-    this.#changes.keep()
-    this.#news.keep()
-  }
-
-  undo(): void {
-    this.#changes.undo()
-    this.#news.undo()
-  }
-
-  store(): void {}
-
-  commit(): void {
-    if (!this.#changes.isEmpty) this.#count()
-    const news = this.#news.all
-    this.discard()
+  /** The listener is told last: it sees the counts as committed, and may begin a write. */
+  override commit(): void {
+    if (this.notes.isEmpty) return
+    const news = this.notes.all.filter((note): note is WorkflowNews => !('by' in note))
+    super.commit()
     if (news.length > 0) this.#listener(news)
   }
 
-  #count(): void {
-    for (const [state, by] of this.#changes.all) {
-      this.#counts.set(state, (this.#counts.get(state) ?? 0) + by)
+  protected override apply(notes: readonly (Change | WorkflowNews)[]): void {
+    for (const note of notes) {
+      if ('by' in note) this.#counts.set(note.state, (this.#counts.get(note.state) ?? 0) + note.by)
     }
-    this.#changes.discard()
-    this.#running = this.count('running')
-  }
-
-  discard(): void {
-    this.#changes.discard()
-    this.#news.discard()
+    this.#running = this.#counts.get('running') ?? 0
   }
 }
