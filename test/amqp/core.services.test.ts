@@ -210,7 +210,7 @@ describe('every job message: of a PUSH, a batch, a schedule and a retry', () => 
     const batch = await gateway.request('POST', '/ojs/v1/jobs/batch', { jobs: [job] })
     ids.push(failing, failing, scheduled, batch.body.jobs[0].id)
     await clients.fetch('tokens', 3)
-    publishes = jobPublishes(wire, from).filter(({ body }) => body?.includes('"job messages"'))
+    publishes = jobPublishes(wire, from).filter(({ body }) => body?.includes('"tokens"'))
     const exchanges = publishes.map(({ fields }) => fields['exchange'])
     expect(exchanges.filter((name) => name === 'ojs.exchange.retry')).toHaveLength(1)
     expect(exchanges.filter((name) => name === 'ojs.exchange.direct')).toHaveLength(3)

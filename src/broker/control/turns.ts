@@ -7,8 +7,9 @@ import type { Clock } from '../../clock.ts'
  */
 const MAX_COST = 256 * 1024
 /**
- * From here on a message is large: one at a time, and the others of its queue wait for its end. After one that took long there is no other for three times as
- * long, so that three quarters of the time are left, for requests over HTTP first of all.
+ * From here on a message is large: one at a time, and the others of its queue wait for its end. After one that
+ * took long there is no other for three times as long, so that three quarters of the time are left, for requests
+ * over HTTP first of all.
  */
 export const LARGE = MAX_COST / 2
 const LONG_MS = 5
@@ -105,7 +106,13 @@ export class ControlTurns {
     const restMs = Math.min(RESTS * tookMs, MAX_REST_MS)
     this.#restsUntil = now + restMs
     clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => this.#next(), restMs).unref()
+    this.#timer = setTimeout(() => this.#endRest(), restMs).unref()
+  }
+
+  /** Whatever the clock says: a timer may fire a moment before its time by it, and nothing else would wake us. */
+  #endRest(): void {
+    this.#restsUntil = 0
+    this.#next()
   }
 
   /** Begins what there is room for, one message of each queue in turn. */

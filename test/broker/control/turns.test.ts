@@ -62,6 +62,16 @@ describe('turns of control messages', () => {
     expect(begun.slice(4)).toEqual(['flood4', 'a', 'b'])
   })
 
+  it('go on after a rest even if the timer fires a moment before its time by the clock', async () => {
+    const { take, end, begun } = open()
+    take('flood', LARGE, 'f1')
+    take('flood', LARGE, 'f2')
+    await end('f1', 100)
+    // The clock of the test stands still meanwhile.
+    await vi.advanceTimersByTimeAsync(300)
+    expect(begun).toEqual(['f1', 'f2'])
+  })
+
   it('have one large message at a time, and small ones of other queues meanwhile', async () => {
     const { take, end, begun } = open()
     take('flood', 9 * LARGE, 'f1')
