@@ -9,7 +9,7 @@ const { Refusal, reportOf, say } = await import('./process/progress.mjs')
 try {
   if (process.argv.length > 2) {
     throw new Refusal(
-      'npm start takes no arguments. OJS_* variables configure it: README.md, "Configuration".',
+      'npm start takes no arguments. OJS_* variables configure it: docs/reference/configuration.md.',
     )
   }
   process.exitCode = await start()

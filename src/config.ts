@@ -15,7 +15,7 @@ import { parseDuration } from './job/values/duration.ts'
 import { LOG_LEVELS, type LogLevel } from './logger.ts'
 
 /**
- * The gateway's whole configuration, as one frozen value (architecture §8). Members in milliseconds end in
+ * The gateway's whole configuration, as one frozen value. Members in milliseconds end in
  * `Ms`, those in bytes in `Bytes`. The meaning and the default of each stand with its variable, in
  * `VARIABLES` below.
  */

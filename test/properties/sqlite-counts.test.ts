@@ -50,7 +50,7 @@ const unique = (onConflict: 'replace' | 'reject'): Partial<NewJob> => {
 const queueOf = (draw: number) => (draw % 2 === 0 ? 'alpha' : 'beta')
 const lease = ({ id, row, attempt }: At) => ({ id, generation: row?.generation ?? 0, attempt })
 
-/** All operations that move rows between states, more than those of `contract-properties.ts`. */
+/** All operations that move rows between states, more than those of `test/ledger/properties`. */
 const ACTIONS: Record<string, (at: At) => unknown> = {
   push: pushed(),
   pushReplacing: pushed(unique('replace')),

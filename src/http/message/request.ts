@@ -55,7 +55,7 @@ Object.setPrototypeOf(OjsResponse.prototype, express.response)
 /**
  * Returns the two classes for `http.createServer`, whose prototypes are `app.request` and `app.response` from
  * the start. Express calls `Object.setPrototypeOf` on every request and response. A call that changes the
- * prototype deoptimises the object, and a PUSH costs 103 µs of CPU instead of 31 µs (architecture §7).
+ * prototype deoptimises the object, and a PUSH costs 103 µs of CPU instead of 31 µs (architecture §8).
  */
 export function exchangeClasses(app: Application): {
   IncomingMessage: typeof OjsRequest

@@ -1,5 +1,5 @@
 /**
- * What native workers must not run: cancelled jobs whose token is still out, newest first for each
+ * What native workers must not run: cancelled jobs whose job message is still out, newest first for each
  * queue, and cancelled ids that the ledger does not know.
  *
  * The rule of 0001 holds: no condition on `state`, so that neither a claim nor an ack writes to the

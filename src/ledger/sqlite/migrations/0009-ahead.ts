@@ -1,5 +1,5 @@
 /**
- * An index of schedules whose token is not in the delayed message exchange yet (`OJS_DELAY_MODE=plugin`), by
+ * An index of schedules whose job message is not in the delayed message exchange yet (`OJS_DELAY_MODE=plugin`), by
  * due time. Its condition names `state`, against the rule of 0001: the index is written when a job is
  * scheduled and when it is due, and jobs that are not scheduled pay nothing.
  */
