@@ -41,6 +41,7 @@ const AT_THE_TOP = [
   'logger.ts',
   'memory.ts',
   'slices.ts',
+  'slots.ts',
   'uuid.ts',
 ]
 

@@ -1,6 +1,7 @@
 /** The only code that declares: `ensure` for every known queue (architecture §2). */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../../logger.ts'
+import { Slots } from '../../slots.ts'
 import type { EnsureOutcome, Presence } from '../broker.ts'
 import { type Connection, isStill } from '../connection/connection.ts'
 import { type ScratchChannel, withScratchChannel } from '../connection/temporary-channel.ts'
@@ -14,6 +15,14 @@ import type { Entity, Topology } from './topology.ts'
 const RETRY_MS = 5_000
 /** After cancelling the consumers, RabbitMQ 4.3 took 40 ms to forget the queue; a busy 4.0 took 400 ms. */
 const DYING_MS = 500
+/**
+ * Queues that are looked at or declared at a time, whoever asks: each takes a channel, and questions of workers
+ * (`sync`), requests and batches together may name thousands. A connection that has used up its channels
+ * answers nobody.
+ */
+const LOOKS_AT_ONCE = 32
+/** A look at a queue whose node is down may take minutes, and must not hold up the others. */
+const LOOK_PATIENCE_MS = 5_000
 
 /** Why a queue is not declared. */
 type Refusal = Exclude<EnsureOutcome, 'ready'>
@@ -55,6 +64,7 @@ export interface DeclarerDeps extends EntityDeps {
 export class Declarer {
   readonly #deps: DeclarerDeps
   readonly #queues: QueueStandings
+  readonly #looks = new Slots(LOOKS_AT_ONCE, LOOK_PATIENCE_MS)
   #isBaseIncomplete = false
   readonly #flights = new Map<string, Promise<EnsureOutcome>>()
   #base: Promise<EnsureOutcome> | null = null
@@ -103,16 +113,14 @@ export class Declarer {
     // The flight may be about to find that the queue is going away.
     await this.#flights.get(queue)
     await this.#queues.leaving.get(queue)
-    return await withScratchChannel(this.#deps.connection, async (scratch) => {
-      const name = this.#deps.names.jobQueue(queue)
-      const { presence } = await lookFor(scratch, { entity: 'queue', name })
-      if (presence !== 'exists') return presence
-      this.#queues.known.add(queue)
-      // Handle the loss before anyone consumes the queue: afterwards it looks as if it had never been away.
-      const { dead } = this.#deps
-      if (this.#queues.dying.has(queue) || dead?.isDoubtful(queue)) await this.ensure(queue)
-      return dead?.isDoubtful(queue) ? 'unavailable' : presence
-    })
+    const name = this.#deps.names.jobQueue(queue)
+    const { presence } = await this.#look((scratch) => lookFor(scratch, { entity: 'queue', name }))
+    if (presence !== 'exists') return presence
+    this.#queues.known.add(queue)
+    // Handle the loss before anyone consumes the queue: afterwards it looks as if it had never been away.
+    const { dead } = this.#deps
+    if (this.#queues.dying.has(queue) || dead?.isDoubtful(queue)) await this.ensure(queue)
+    return dead?.isDoubtful(queue) ? 'unavailable' : presence
   }
 
   ensure(queue: string): Promise<EnsureOutcome> {
@@ -279,9 +287,12 @@ export class Declarer {
   async #ensureQueue(queue: string): Promise<EnsureOutcome> {
     const base = await this.ensureBase()
     if (base !== 'ready') return base
-    return await withScratchChannel(this.#deps.connection, (scratch) =>
-      this.#ensureWith(scratch, queue),
-    )
+    return await this.#look((scratch) => this.#ensureWith(scratch, queue))
+  }
+
+  /** `work` must not look itself: all slots could be taken by works that wait for one. */
+  #look<T>(work: (scratch: ScratchChannel) => Promise<T>): Promise<T> {
+    return this.#looks.run(() => withScratchChannel(this.#deps.connection, work))
   }
 
   /** Never rejects. */

@@ -1,4 +1,5 @@
 /** Ensures several entities in order, with one outcome. */
+import { Slots } from '../../slots.ts'
 import type { EnsureOutcome } from '../broker.ts'
 import type { ScratchChannel } from '../connection/temporary-channel.ts'
 import type { Names } from '../names.ts'
@@ -62,9 +63,6 @@ export async function checkEach<T>(
   items: Iterable<T>,
   check: (item: T) => Promise<void>,
 ): Promise<void> {
-  const left = [...items]
-  const workers = Array.from({ length: CONCURRENCY }, async () => {
-    for (let item = left.pop(); item !== undefined; item = left.pop()) await check(item)
-  })
-  await Promise.all(workers)
+  const slots = new Slots(CONCURRENCY)
+  await Promise.all([...items].map((item) => slots.run(() => check(item))))
 }

@@ -2,6 +2,7 @@
 import type { Clock } from '../../clock.ts'
 import { LADDER_MS, retryQueueKey } from '../../job/retry/backoff.ts'
 import type { Logger } from '../../logger.ts'
+import { Slots } from '../../slots.ts'
 import type { EnsureOutcome } from '../broker.ts'
 import { type Connection, isStill } from '../connection/connection.ts'
 import { type ScratchChannel, withScratchChannel } from '../connection/temporary-channel.ts'
@@ -28,6 +29,10 @@ const DOUBT_MS = 600_000
 /** Interval of the check for deleted retry queues: otherwise only a returned publish would reveal one. */
 const PATROL_MS = 30_000
 const MAX_REMEMBERED = 10_000
+/** Retry queues that are checked at a time, whoever asks: each takes a channel, as a queue's check does. */
+const LOOKS_AT_ONCE = 16
+/** As for queues. A check also waits for that of its job queue. */
+const LOOK_PATIENCE_MS = 5_000
 
 const ON_LADDER: ReadonlySet<number> = new Set(LADDER_MS)
 
@@ -86,6 +91,7 @@ export class RetryQueues {
   /** From when new or doubtful retry queues may be used. */
   readonly #settledAt = new Map<string, number>()
   readonly #flights = new Map<string, Promise<Outcome>>()
+  readonly #looks = new Slots(LOOKS_AT_ONCE, LOOK_PATIENCE_MS)
   /** Records that were read on the connection of generation `#readFor`. */
   readonly #read = new Set<string>()
   #readFor = 0
@@ -224,9 +230,9 @@ export class RetryQueues {
     const { generation } = connection
     let outcome: Outcome = 'unavailable'
     try {
-      outcome = await withScratchChannel(connection, (scratch) =>
-        this.#check(scratch, key, retryQueue).finally(() => this.#starting.delete(key)),
-      )
+      const check = (scratch: ScratchChannel) =>
+        this.#check(scratch, key, retryQueue).finally(() => this.#starting.delete(key))
+      outcome = await this.#looks.run(() => withScratchChannel(connection, check))
     } catch (error) {
       logger.error({ err: error, ...retryQueue }, 'retry queue cannot be declared or checked')
     }

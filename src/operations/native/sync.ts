@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { invalidField } from '../../errors.ts'
 import { checkQueueName } from '../../job/queue-name.ts'
 import type { SyncRequest } from '../../job/request.ts'
+import { Slots } from '../../slots.ts'
 import type { Deps } from '../deps.ts'
 import { isPaused } from '../queues/pause.ts'
 import type { Directive } from '../workers/worker-registry.ts'
@@ -15,6 +16,11 @@ const MAX_NAMED = 10
 /** The worker waits 1 s for the reply, which may be delayed itself. */
 const BROKER_WAIT_MS = 500
 const LOOK_AGAIN_MS = 25
+/**
+ * Queues of one question that are asked about at a time. The broker bounds those of all questions; this leaves
+ * room between them for a request or another worker, which would wait behind a hundred queues of each.
+ */
+const QUEUES_AT_ONCE = 8
 
 export interface Synchronised {
   /** Ids of cancelled jobs of these queues, newest first: their job messages must not run. */
@@ -56,7 +62,7 @@ export async function sync(
   // The worker found a retry queue missing. Only the ledger knows which jobs' messages were lost with it,
   // so the gateway checks each queue's retry queue, as `ensureAll` does with the queues.
   if (retryQueueMs != null)
-    await Promise.all(queues.map((queue) => deps.broker.recheckRetryQueue(queue, retryQueueMs)))
+    await forEach(queues, (queue) => deps.broker.recheckRetryQueue(queue, retryQueueMs))
   const { cancelled, truncated } = deps.ledger.tombstones(queues, MAX_TOMBSTONES)
   const later = cancelled.filter(({ generation }) => generation > 0)
   return {
@@ -82,7 +88,7 @@ function elsewhere(queue: string): string {
  */
 async function ensureAll(deps: Deps, queues: readonly string[]): Promise<string[]> {
   const until = performance.now() + BROKER_WAIT_MS
-  const outcomes = await Promise.all(queues.map((queue) => ensure(deps, queue, until)))
+  const outcomes = await forEach(queues, (queue) => ensure(deps, queue, until))
   const missing = queues.flatMap((queue, i) => {
     const outcome = outcomes[i]
     // A lossy queue takes no new jobs, but its workers may empty it.
@@ -94,6 +100,11 @@ async function ensureAll(deps: Deps, queues: readonly string[]): Promise<string[
   // `unavailable`: RabbitMQ could not be asked, and most often the queue is well. A worker that is told
   // "not ready" would stay away from it; without that, it finds out as soon as it consumes.
   return missing.flatMap(({ queue, outcome }) => (outcome === 'unavailable' ? [] : [queue]))
+}
+
+function forEach<T>(queues: readonly string[], ask: (queue: string) => Promise<T>): Promise<T[]> {
+  const slots = new Slots(QUEUES_AT_ONCE)
+  return Promise.all(queues.map((queue) => slots.run(() => ask(queue))))
 }
 
 /**
