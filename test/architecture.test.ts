@@ -117,6 +117,23 @@ const ROOT_FILES = new Set([
 ])
 
 describe('the sources', () => {
+  it('each begin with a line that says what the file is for', () => {
+    const silent = sources
+      .map(({ file }) => file)
+      // OJS's own schemas stand in its own words.
+      .filter((file) => !file.startsWith('schemas/ojs/'))
+      .filter((file) => {
+        const [first = ''] = readFileSync(join(SRC, file), 'utf8')
+          .replace(/^#!.*\n/, '')
+          .split('\n')
+        // A migration explains itself at length.
+        return !(file.includes('/migrations/') ? /^\/\*\*/ : /^(\/\*\* .+ \*\/|\/\/ .+)$/).test(
+          first,
+        )
+      })
+    expect(silent).toEqual([])
+  })
+
   it('have an import rule for every folder', () => {
     const folders = new Set(sources.map(({ file }) => file.split('/')[0] ?? ''))
     const ruled = Object.keys(MAY_IMPORT).map((folder) => folder.slice(0, -1))
