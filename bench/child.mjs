@@ -1,27 +1,40 @@
 import { fork } from 'node:child_process'
 import { guard, unguard } from '../scripts/process/processes.mjs'
+import { reportOf } from '../scripts/process/progress.mjs'
+
+/** @typedef {{ id: number, result?: unknown, error?: string }} Answer */
 
 /**
  * Starts a load process. It lives for all rounds, so that its code is as warm as the server's. `call` runs
  * one of its commands and resolves to the result.
+ * @param {URL} file
+ * @param {readonly string[]} nodeArgs
  */
 export function startChild(file, nodeArgs = []) {
-  const child = fork(file, { execArgv: nodeArgs, stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
-  guard(child.pid)
+  const child = fork(file, {
+    execArgv: [...nodeArgs],
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+  })
+  const { pid } = child
+  if (pid === undefined) throw new Error(`${file.pathname} could not be started`)
+  guard(pid)
+  /** @type {Map<number, { resolve: (result: unknown) => void, reject: (error: Error) => void }>} */
   const waiting = new Map()
   let lastId = 0
-  child.on('message', ({ id, result, error }) => {
-    const { resolve, reject } = waiting.get(id)
+  child.on('message', (message) => {
+    const { id, result, error } = /** @type {Answer} */ (message)
+    const caller = waiting.get(id)
     waiting.delete(id)
-    if (error === undefined) resolve(result)
-    else reject(new Error(error))
+    if (error === undefined) caller?.resolve(result)
+    else caller?.reject(new Error(error))
   })
   const exited = new Promise((resolve) => child.once('exit', resolve)).then(() => {
-    unguard(child.pid)
+    unguard(pid)
     for (const { reject } of waiting.values()) reject(new Error(`${file.pathname} ended early`))
   })
   return {
-    pid: child.pid,
+    pid,
+    /** @type {(command: string, parameters?: object) => Promise<any>} */
     call: (command, parameters) =>
       new Promise((resolve, reject) => {
         lastId += 1
@@ -37,13 +50,16 @@ export function startChild(file, nodeArgs = []) {
   }
 }
 
-/** The counterpart of `startChild`, in the load process: runs the commands. */
+/**
+ * The counterpart of `startChild`, in the load process: runs the commands.
+ * @param {Record<string, (parameters: any) => unknown>} commands
+ */
 export function serve(commands) {
   process.on('message', async ({ id, command, parameters }) => {
     try {
-      process.send({ id, result: await commands[command](parameters) })
+      process.send?.({ id, result: await commands[command]?.(parameters) })
     } catch (error) {
-      process.send({ id, error: error.stack })
+      process.send?.({ id, error: reportOf(error) })
     }
   })
   // Ctrl-C reaches every process of the terminal, but only the parent decides when a round is over.

@@ -12,6 +12,7 @@ const STOP_TIMEOUT_MS = 40_000
 /**
  * Starts a gateway for this benchmark: on any free port, with ledger and log in `dir`, and every other
  * setting at its default, whatever the caller's environment says.
+ * @param {{ main: string, nodeArgs: readonly string[], env: NodeJS.ProcessEnv, dir: string }} options
  */
 export async function startGateway({ main, nodeArgs, env, dir }) {
   const logFile = join(dir, 'gateway.log')
@@ -28,20 +29,22 @@ export async function startGateway({ main, nodeArgs, env, dir }) {
     stdio: ['ignore', log, log],
   })
   closeSync(log)
-  guard(child.pid)
+  const { pid } = child
+  if (pid === undefined) throw new Error('the gateway could not be started')
+  guard(pid)
   let hasExited = false
   const exited = new Promise((resolve) => child.once('exit', resolve)).then(() => {
     hasExited = true
-    unguard(child.pid)
+    unguard(pid)
   })
-  const stop = () => endProcess(child.pid, exited, STOP_TIMEOUT_MS)
+  const stop = () => endProcess(pid, exited, STOP_TIMEOUT_MS)
   const url = await untilListening(logFile, () => hasExited)
   if (!url) {
     await stop()
     throw new Error(`the gateway did not start:\n${tail(readFileSync(logFile, 'utf8'))}`)
   }
   await untilHealthy(url, AbortSignal.timeout(START_TIMEOUT_MS))
-  return { url, pid: child.pid, stop }
+  return { url, pid, stop }
 }
 
 function withoutGatewaySettings(env) {

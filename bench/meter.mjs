@@ -10,6 +10,8 @@ export const DISTURBED_PERCENT = 10
 /** An idle broker and gateway need some of this themselves. */
 const QUIET_PERCENT = 20
 
+/** @typedef {{ gateway?: number, broker?: number | undefined }} Watched process ids */
+
 /**
  * Measures what a round costs: CPU in percent of one core, from `/proc`, of this process (`load`) and of the
  * watched processes by their names. `others` is the CPU of all other processes of the machine, which shows
@@ -19,6 +21,7 @@ export class Meter {
   #watched
   #before
 
+  /** @param {Watched} watched */
   constructor(watched) {
     this.#watched = { load: process.pid, ...watched }
     if (watched?.gateway) forgetPeak(watched.gateway)
@@ -49,7 +52,10 @@ export class Meter {
   }
 }
 
-/** Resolves when all cores together have been nearly idle for two seconds. */
+/**
+ * Resolves when all cores together have been nearly idle for two seconds.
+ * @param {AbortSignal} signal
+ */
 export async function quietMachine(signal) {
   for (;;) {
     const before = machineSeconds()
@@ -65,17 +71,20 @@ function processSeconds(pid) {
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND
 }
 
+/** The fields user, nice, system, irq, softirq and steal of a line of /proc/stat. */
+const WORKING = [1, 2, 3, 6, 7, 8]
+
 /** The seconds that all cores together spent working, interrupts included. */
 function machineSeconds() {
-  const [user, nice, system, , , irq, softirq, steal] = readText('/proc/stat')
-    .split('\n', 1)[0]
-    .split(/\s+/)
-    .slice(1)
-    .map(Number)
-  return (user + nice + system + irq + softirq + steal) / TICKS_PER_SECOND
+  const [ofAllCores = ''] = readText('/proc/stat').split('\n', 1)
+  const fields = ofAllCores.split(/\s+/)
+  return WORKING.reduce((sum, field) => sum + Number(fields[field]), 0) / TICKS_PER_SECOND
 }
 
-/** The present memory of a process. */
+/**
+ * The present memory of a process.
+ * @param {number} pid
+ */
 export function residentMb(pid) {
   return statusKb(pid, 'VmRSS') / 1024
 }

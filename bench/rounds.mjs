@@ -2,6 +2,20 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { say } from '../scripts/process/progress.mjs'
 import { DISTURBED_PERCENT, quietMachine } from './meter.mjs'
 
+/**
+ * What a row is measured with: the options of the command line, and the row's own members.
+ *
+ * @typedef {object} Plan
+ * @property {string} title
+ * @property {string} profile
+ * @property {string} [wanted]
+ * @property {number} rounds
+ * @property {number} seconds
+ * @property {boolean} quick
+ * @property {boolean} patient
+ * @property {AbortSignal} signal
+ */
+
 /** After a purge, so that late writes of the broker and the ledger do not burden the next round. */
 const SETTLE_MS = 1000
 /** With `--patient`: a machine that is never quiet must not keep the benchmark running for ever. */
@@ -10,15 +24,26 @@ const MAX_TRIES = 20
 /**
  * Runs one warm-up round of each side, then the sides in turns: ceiling, gateway, ceiling, gateway … Returns
  * all rounds but the warm-up.
+ * @template {string} Side
+ * @template Round
+ * @param {Plan} plan
+ * @param {Record<Side, (seconds: number) => Promise<Round>>} sides
+ * @returns {Promise<Record<Side, Round[]>>}
  */
 export async function alternate(plan, sides) {
-  const results = Object.fromEntries(Object.keys(sides).map((side) => [side, []]))
-  for (const [side, run] of Object.entries(sides)) {
-    await measureRound({ ...plan, seconds: Math.min(plan.seconds, 5) }, `warm-up, ${side}`, run)
+  const names = /** @type {Side[]} */ (Object.keys(sides))
+  const results = /** @type {Record<Side, Round[]>} */ ({})
+  for (const side of names) {
+    results[side] = []
+    await measureRound(
+      { ...plan, seconds: Math.min(plan.seconds, 5) },
+      `warm-up, ${side}`,
+      sides[side],
+    )
   }
   for (let round = 1; round <= plan.rounds; round++) {
-    for (const [side, run] of Object.entries(sides)) {
-      results[side].push(await undisturbedRound(plan, `round ${round}, ${side}`, run))
+    for (const side of names) {
+      results[side].push(await undisturbedRound(plan, `round ${round}, ${side}`, sides[side]))
     }
   }
   return results

@@ -5,7 +5,7 @@ import { build, isBuildStale } from '../scripts/build.mjs'
 import { ensureDependencies } from '../scripts/dependencies.mjs'
 import { inRoot } from '../scripts/paths.mjs'
 import { interruption } from '../scripts/process/interruption.mjs'
-import { Refusal, say, waitingFor } from '../scripts/process/progress.mjs'
+import { reportOf, say, waitingFor } from '../scripts/process/progress.mjs'
 import { describeMachine } from './machine.mjs'
 import { DISTURBED_PERCENT } from './meter.mjs'
 import { readOptions } from './options.mjs'
@@ -18,7 +18,7 @@ try {
   const options = readOptions(process.argv.slice(2))
   if (options) await benchmark(options)
 } catch (error) {
-  say(error instanceof Refusal ? error.message : error.stack)
+  say(reportOf(error))
   process.exitCode = 1
 }
 

@@ -11,6 +11,11 @@ import { PrivateBroker } from '../scripts/broker/private-broker.mjs'
 import { startChild } from './child.mjs'
 import { startGateway } from './gateway.mjs'
 
+/**
+ * @typedef {{ sbin: string, main: string, nodeArgs: (name: string) => readonly string[] }} Setup
+ * @typedef {ReturnType<typeof startChild>} Load
+ */
+
 const EXCHANGE = 'ojs.exchange.direct'
 /** As many as the gateway's publish connection has; otherwise the ceiling would not be comparable. */
 const CHANNELS = 4
@@ -22,21 +27,49 @@ const CHANNELS = 4
 export class Stage {
   #profile
   #name
+  /** @type {Setup} */
   #setup
+  /** @type {PrivateBroker} */
   #node
   #dir
+  /** @type {NodeJS.ProcessEnv} */
   #env
+  /** @type {Awaited<ReturnType<typeof startGateway>> | undefined} */
   #gateway
   #gatewayStarts = 0
+  /** @type {(() => Promise<unknown>)[]} */
   #opened = []
   #queues = 0
 
+  // Set by `open`.
+  /** @type {string} */
+  sdk
+  /** @type {{ module: string, amqp: string, queueType: string }} */
+  native
+  /** @type {import('./meter.mjs').Watched} */
+  watch
+  /** @type {string} */
+  url
+  /** @type {string} */
+  brokerVersion
+  /** @type {Load} */
+  raw
+  /** @type {Record<'push' | 'latency' | 'flow' | 'get' | 'schedules' | 'drain' | 'worker', Load>} */
+  http
+  /** @type {Record<'worker' | 'producer' | 'fleet', Load>} */
+  amqp
+
+  /**
+   * @param {string} profile
+   * @param {string} name
+   */
   constructor(profile, name = profile) {
     this.#profile = profile
     this.#name = name
     this.#dir = mkdtempSync(join(tmpdir(), `ojs-rabbitmq-bench-${name}-`))
   }
 
+  /** @param {Setup} setup */
   async open(setup) {
     this.#setup = setup
     const { sbin, main } = setup

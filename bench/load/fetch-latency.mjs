@@ -26,11 +26,13 @@ async function latency({ url, queue, pauseMs, seconds, watch }) {
   const push = pushRequest(url, queue)
   const fetch = workerFetch(url, queue)
   const sample = async () => {
-    const fetching = worker.request(fetch).then((answer) => [performance.now(), answer])
+    const fetching = worker
+      .request(fetch)
+      .then((answer) => ({ endedAt: performance.now(), fetched: answer }))
     await sleep(pauseMs)
     const startedAt = performance.now()
     const created = producer.request(push)
-    const [endedAt, fetched] = await fetching
+    const { endedAt, fetched } = await fetching
     expectStatus(201, await created)
     await acknowledge(worker, url, fetched)
     return endedAt - startedAt

@@ -13,9 +13,9 @@ serve({ fill })
 
 /** Writes a ledger as a gateway leaves it after `count` jobs, with the ledger code of the measured build. */
 async function fill({ modules, path, count }) {
-  const { openSqliteLedger } = await import(new URL('./ledger/sqlite/open.js', modules))
-  const { toNewJob } = await import(new URL('./job/envelope.js', modules))
-  const { uuid7 } = await import(new URL('./uuid.js', modules))
+  const { openSqliteLedger } = await import(new URL('./ledger/sqlite/open.js', modules).href)
+  const { toNewJob } = await import(new URL('./job/envelope.js', modules).href)
+  const { uuid7 } = await import(new URL('./uuid.js', modules).href)
   const ledger = await openSqliteLedger({ path, sync: 'normal', logger: SILENT })
   for (let made = 0; made < count; made += PAGE) {
     const now = Date.now()

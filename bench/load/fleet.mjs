@@ -14,7 +14,10 @@ const HOLD_TIMEOUT_MS = 60_000
 const CANCEL_TIMEOUT_MS = 30_000
 
 let workers = []
-/** The job that runs until it is cancelled, in as many workers as have a copy of its token. */
+/**
+ * The job that runs until it is cancelled, in as many workers as have a copy of its token.
+ * @type {{ id: string, count: number, cancelledAt: number[] }}
+ */
 let held = { id: '', count: 0, cancelledAt: [] }
 let line = faultLine()
 
@@ -29,9 +32,9 @@ async function open({ native, queue, size, heldId }) {
     const given = { url: native.amqp, queueType: native.queueType, handleSignals: false }
     const own = { queues: [queue], concurrency: 1, heartbeatInterval: HEARTBEAT_MS }
     const worker = new NativeWorker({ ...given, ...own, logger: complainTo(line.fail) })
-    return worker.register(JOB_TYPE, ({ job, signal }) => {
-      if (job.id === held.id) return hold(signal)
-    })
+    return worker.register(JOB_TYPE, ({ job, signal }) =>
+      job.id === held.id ? hold(signal) : undefined,
+    )
   })
   // Spreads their heartbeats, like those of real workers.
   for (const worker of workers) {
@@ -40,6 +43,10 @@ async function open({ native, queue, size, heldId }) {
   }
 }
 
+/**
+ * @param {AbortSignal} signal
+ * @returns {Promise<void>}
+ */
 function hold(signal) {
   held.count += 1
   return new Promise((resolve) => {

@@ -153,7 +153,8 @@ async function consume({ brokerQueue, jobs, prefetch, watch }) {
   await channel.prefetch(prefetch)
   let acked = 0
   let meter
-  await new Promise((resolve, reject) => {
+  /** @type {Promise<void>} */
+  const worked = new Promise((resolve, reject) => {
     const take = (message) => {
       meter ??= new Meter(watch)
       channel.ack(message)
@@ -162,6 +163,7 @@ async function consume({ brokerQueue, jobs, prefetch, watch }) {
     }
     channel.consume(brokerQueue, take).catch(reject)
   })
+  await worked
   const usage = meter.stop()
   await channel.close()
   return { rate: jobs / usage.seconds, ...usage }
@@ -191,7 +193,8 @@ async function consumeMany(brokerQueue, count, prefetch) {
   const channel = await consumeConnection.createChannel()
   await channel.prefetch(prefetch)
   let acked = 0
-  await new Promise((resolve, reject) => {
+  /** @type {Promise<void>} */
+  const worked = new Promise((resolve, reject) => {
     const take = (message) => {
       if (acked === count) return
       channel.ack(message)
@@ -200,6 +203,7 @@ async function consumeMany(brokerQueue, count, prefetch) {
     }
     channel.consume(brokerQueue, take).catch(reject)
   })
+  await worked
   await channel.close()
 }
 
@@ -252,7 +256,8 @@ async function trim({ brokerQueue, keep }) {
   if (windows <= 0) return
   const channel = await consumeConnection.createChannel()
   await channel.prefetch(TRIM_STEP)
-  await new Promise((resolve, reject) => {
+  /** @type {Promise<void>} */
+  const worked = new Promise((resolve, reject) => {
     let taken = 0
     const take = async (message) => {
       taken += 1
@@ -264,5 +269,6 @@ async function trim({ brokerQueue, keep }) {
     }
     channel.consume(brokerQueue, (message) => take(message).catch(reject)).catch(reject)
   })
+  await worked
   await channel.close()
 }

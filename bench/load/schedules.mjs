@@ -62,9 +62,11 @@ async function consumed({ amqpUrl, brokerQueue, count, lastAt }) {
   const connection = await amqp.connect(amqpUrl, { noDelay: true })
   const channel = await connection.createChannel()
   await channel.prefetch(PREFETCH)
+  /** @type {number[]} */
   const late = []
   try {
-    await new Promise((resolve, reject) => {
+    /** @type {Promise<void>} */
+    const arrived = new Promise((resolve, reject) => {
       const given = () => reject(new Error(`${late.length} of ${count} schedules have come`))
       const timer = setTimeout(given, lastAt - Date.now() + TIMEOUT_MS)
       connection.on('error', reject)
@@ -77,6 +79,7 @@ async function consumed({ amqpUrl, brokerQueue, count, lastAt }) {
       }
       channel.consume(brokerQueue, take).catch(reject)
     })
+    await arrived
   } finally {
     await connection.close()
   }
