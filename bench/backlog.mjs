@@ -4,6 +4,11 @@ import { residentMb } from './meter.mjs'
 import { alternate } from './rounds.mjs'
 import { ratioOfMedians } from './statistics.mjs'
 
+/**
+ * @typedef {import('./stage.mjs').Stage} Stage
+ * @typedef {import('./rounds.mjs').Plan} Plan
+ */
+
 const BACKLOG = 300_000
 const QUICK_BACKLOG = 20_000
 const TOKEN_BYTES = 1024
@@ -24,6 +29,8 @@ const LOOP_SIDES = { ceiling: 'no backlog', gateway: 'backlog' }
  * backlog the same load runs on the other side: for some seconds RabbitMQ is still busy with what the last
  * load removed from a long queue. Both brokers have the policy for long queues that `npm start` gives its own
  * (scripts/broker/long-queues.mjs).
+ * @param {Stage} stage
+ * @param {Plan} plan
  */
 export function measureBacklog(stage, plan) {
   return stage.withLongQueuePolicy(async () => {
@@ -32,6 +39,12 @@ export function measureBacklog(stage, plan) {
   })
 }
 
+/**
+ * @param {Stage} shallowStage
+ * @param {Stage} deepStage
+ * @param {Plan} plan
+ * @param {boolean} isPolicySet
+ */
 async function measure(shallowStage, deepStage, plan, isPolicySet) {
   const size = plan.quick ? QUICK_BACKLOG : BACKLOG
   const shallow = await prepare(shallowStage, 0)
@@ -66,7 +79,10 @@ async function prepare(stage, size) {
   return side
 }
 
-/** Takes a queue's only message as the ceiling's. Also returns the padding that makes a job message 1 KiB. */
+/**
+ * Takes a queue's only message as the ceiling's. Also returns the padding that makes a job message 1 KiB.
+ * @param {Stage} stage
+ */
 async function paddedQueue(stage) {
   const { bytes } = await stage.sample(await stage.newQueue())
   const padding = 'x'.repeat(TOKEN_BYTES - bytes - PADDING_OVERHEAD)
@@ -153,6 +169,7 @@ function report({ title, profile }, deep, rounds, isPolicySet) {
   ]
 }
 
+/** @param {number} value */
 function grouped(value) {
   return Math.round(value).toLocaleString('en-GB')
 }

@@ -1,6 +1,11 @@
 import { say } from '../scripts/process/progress.mjs'
 import { quantile } from './statistics.mjs'
 
+/**
+ * @typedef {import('./stage.mjs').Stage} Stage
+ * @typedef {import('./rounds.mjs').Plan} Plan
+ */
+
 const SIZES = [20, 100, 200]
 /** A whole number of heartbeat intervals, so that the count does not depend on how heartbeats are spread. */
 const SECONDS = 30
@@ -9,6 +14,8 @@ const QUICK_SECONDS = 10
 /**
  * Runs fleets of native workers on one queue, each worker with connections of its own. The cost of the
  * control plane per worker must not depend on their number, and one cancel has to reach every one of them.
+ * @param {Stage} stage
+ * @param {Plan} plan
  */
 export async function measureFleet(stage, plan) {
   const rows = []
@@ -26,6 +33,11 @@ export async function measureFleet(stage, plan) {
   return rows
 }
 
+/**
+ * @param {Stage} stage
+ * @param {number} size
+ * @param {number} seconds
+ */
 async function measureSize(stage, size, seconds) {
   const { fleet } = stage.amqp
   const queue = await stage.newQueue()

@@ -3,6 +3,11 @@ import { checkArrived } from './measures.mjs'
 import { alternate } from './rounds.mjs'
 import { ratioOfMedians } from './statistics.mjs'
 
+/**
+ * @typedef {import('./stage.mjs').Stage} Stage
+ * @typedef {import('./rounds.mjs').Plan} Plan
+ */
+
 const ROWS = 1_000_000
 const QUICK_ROWS = 50_000
 const CONNECTIONS = 64
@@ -12,6 +17,8 @@ const QUEUE = 'old.0'
 /**
  * Measures two gateways in turns, one with an empty ledger and one with a million jobs in it: PUSH, each
  * beside the ceiling of its own broker, and the statistics of a queue.
+ * @param {Stage} stage
+ * @param {Plan} plan
  */
 export async function measureLedgerSize(stage, plan) {
   const full = await stage.another('ledger')

@@ -1,5 +1,10 @@
 import { alternate } from './rounds.mjs'
 
+/**
+ * @typedef {import('./stage.mjs').Stage} Stage
+ * @typedef {import('./rounds.mjs').Plan} Plan
+ */
+
 const CONNECTIONS = 64
 /** Pause between two jobs of the latency rows, so that everything is idle again, timers and disk included. */
 export const PAUSE_MS = 20
@@ -13,16 +18,28 @@ const CHAIN_LENGTH = 10
 /** The same for workflow steps, each of which becomes available only when the previous one is completed. */
 const STEPS_PER_SECOND = 4000
 
+/**
+ * @param {Stage} stage
+ * @param {Plan} plan
+ */
 export function measurePush(stage, plan) {
   return comparePush(stage, plan, { connections: CONNECTIONS, jobsPerRequest: 1 })
 }
 
-/** As many jobs in flight as the ceiling has unconfirmed messages: 1,000. */
+/**
+ * As many jobs in flight as the ceiling has unconfirmed messages: 1,000.
+ * @param {Stage} stage
+ * @param {Plan} plan
+ */
 export function measureBatch(stage, plan) {
   return comparePush(stage, plan, BATCH)
 }
 
-/** All jobs differ, with the policy and without: this measures the price of the policy, not of conflicts. */
+/**
+ * All jobs differ, with the policy and without: this measures the price of the policy, not of conflicts.
+ * @param {Stage} stage
+ * @param {Plan} plan
+ */
 export async function measureUnique(stage, plan) {
   const side = (unique) => async (seconds) => {
     const queue = await stage.newQueue()
@@ -35,7 +52,12 @@ export async function measureUnique(stage, plan) {
   return { kind: 'rate', ...rounds }
 }
 
-/** The ceiling keeps one queue, which is emptied after each round; the gateway gets a new one each time. */
+/**
+ * The ceiling keeps one queue, which is emptied after each round; the gateway gets a new one each time.
+ * @param {Stage} stage
+ * @param {Plan} plan
+ * @param {{ connections: number, jobsPerRequest: number }} load
+ */
 async function comparePush(stage, plan, { connections, jobsPerRequest }) {
   const ceilingQueue = await stage.newQueue()
   const jobMessage = await stage.sample(ceilingQueue)
@@ -57,6 +79,10 @@ async function comparePush(stage, plan, { connections, jobsPerRequest }) {
   return { kind: 'rate', jobMessage, ...rounds }
 }
 
+/**
+ * @param {Stage} stage
+ * @param {Plan} plan
+ */
 export async function measureLatency(stage, plan) {
   const ceilingQueue = await stage.newQueue()
   await stage.sample(ceilingQueue)
@@ -72,6 +98,10 @@ export async function measureLatency(stage, plan) {
   return { kind: 'latency', ...rounds }
 }
 
+/**
+ * @param {Stage} stage
+ * @param {Plan} plan
+ */
 export async function measureFlow(stage, plan) {
   const gateway = async (seconds) => {
     const queue = await stage.newQueue()
@@ -81,7 +111,11 @@ export async function measureFlow(stage, plan) {
   return { kind: 'rate', ...(await alternate(plan, { gateway })) }
 }
 
-/** Without producers: the queue of each round is filled before it. */
+/**
+ * Without producers: the queue of each round is filled before it.
+ * @param {Stage} stage
+ * @param {Plan} plan
+ */
 export async function measureDrain(stage, plan) {
   const ceilingQueue = await stage.newQueue()
   await stage.sample(ceilingQueue)
@@ -106,7 +140,11 @@ export async function measureDrain(stage, plan) {
   return { kind: 'rate', ...(await alternate(plan, { ceiling, gateway })) }
 }
 
-/** Compares steps of chains with as many plain jobs: what it costs that a step begins when another ends. */
+/**
+ * Compares steps of chains with as many plain jobs: what it costs that a step begins when another ends.
+ * @param {Stage} stage
+ * @param {Plan} plan
+ */
 export async function measureWorkflows(stage, plan) {
   const side = (fill) => async (seconds) => {
     const jobs = STEPS_PER_SECOND * (seconds + 1)
@@ -122,7 +160,11 @@ export async function measureWorkflows(stage, plan) {
   return { kind: 'rate', ...rounds }
 }
 
-/** Measures the SDK's worker instead of bare requests: what a real program gets. */
+/**
+ * Measures the SDK's worker instead of bare requests: what a real program gets.
+ * @param {Stage} stage
+ * @param {Plan} plan
+ */
 export async function measureWorker(stage, plan) {
   const gateway = async (seconds) => {
     const jobs = jobsFor(seconds)
@@ -136,11 +178,16 @@ export async function measureWorker(stage, plan) {
   return { kind: 'rate', ...(await alternate(plan, { gateway })) }
 }
 
+/** @param {number} seconds */
 export function jobsFor(seconds) {
   return DRAIN_JOBS_PER_SECOND * (seconds + 1)
 }
 
-/** Throws if messages that were confirmed are not in the queue: a rate would be worth nothing then. */
+/**
+ * Throws if messages that were confirmed are not in the queue: a rate would be worth nothing then.
+ * @param {number} found
+ * @param {number} confirmed
+ */
 export function checkArrived(found, confirmed) {
   if (found >= confirmed) return
   throw new Error(`${confirmed} were confirmed, but only ${found} messages are in the queue`)

@@ -2,12 +2,21 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { checkArrived, jobsFor, PAUSE_MS } from './measures.mjs'
 import { alternate } from './rounds.mjs'
 
+/**
+ * @typedef {import('./stage.mjs').Stage} Stage
+ * @typedef {import('./rounds.mjs').Plan} Plan
+ */
+
 /** The concurrency of the native worker, and the prefetch of the ceiling. */
 const CONCURRENCY = 200
 const IN_FLIGHT = [1000, 64]
 const POLL_MS = 20
 
-/** With a gateway that applies the reports; the clock stops when every job reads `completed`. */
+/**
+ * With a gateway that applies the reports; the clock stops when every job reads `completed`.
+ * @param {Stage} stage
+ * @param {Plan} plan
+ */
 export async function measureNative(stage, plan) {
   const ceiling = await consumedCeiling(stage)
   const gateway = async (seconds) => {
@@ -19,7 +28,11 @@ export async function measureNative(stage, plan) {
   return { kind: 'rate', ...(await alternate(plan, { ceiling, gateway })) }
 }
 
-/** Without a gateway, and then how long a gateway that comes back needs to know everything. */
+/**
+ * Without a gateway, and then how long a gateway that comes back needs to know everything.
+ * @param {Stage} stage
+ * @param {Plan} plan
+ */
 export async function measureAlone(stage, plan) {
   const ceiling = await consumedCeiling(stage)
   const gateway = async (seconds) => {
@@ -66,7 +79,10 @@ async function comeBack(stage, { queue, ...load }) {
   return { emptyS, knownS }
 }
 
-/** The ceiling: as many messages of the same size, consumed and acknowledged by bare amqplib. */
+/**
+ * The ceiling: as many messages of the same size, consumed and acknowledged by bare amqplib.
+ * @param {Stage} stage
+ */
 async function consumedCeiling(stage) {
   const queue = await stage.newQueue()
   await stage.sample(queue)
@@ -78,7 +94,11 @@ async function consumedCeiling(stage) {
   }
 }
 
-/** Creates a queue that holds only the jobs that it posts over HTTP. */
+/**
+ * Creates a queue that holds only the jobs that it posts over HTTP.
+ * @param {Stage} stage
+ * @param {number} seconds
+ */
 async function postedJobs(stage, seconds) {
   const jobs = jobsFor(seconds)
   const queue = await stage.newQueue()

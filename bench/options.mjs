@@ -16,7 +16,10 @@ const USAGE = `npm run bench -- [options]
   --profile DIR   write CPU profiles of the gateway, the workers and the producer there and
                   print their top functions`
 
-/** Returns the options; undefined after `--help`. */
+/**
+ * Returns the options; undefined after `--help`.
+ * @param {string[]} args
+ */
 export function readOptions(args) {
   const { values } = parseArgs({
     args,
@@ -43,6 +46,10 @@ export function readOptions(args) {
   }
 }
 
+/**
+ * @param {string} name
+ * @param {string} text
+ */
 function positive(name, text) {
   const value = Number(text)
   if (Number.isInteger(value) && value > 0) return value

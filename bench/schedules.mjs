@@ -1,6 +1,11 @@
 import { say } from '../scripts/process/progress.mjs'
 import { alternate } from './rounds.mjs'
 
+/**
+ * @typedef {import('./stage.mjs').Stage} Stage
+ * @typedef {import('./rounds.mjs').Plan} Plan
+ */
+
 const COUNT = 10_000
 const QUICK_COUNT = 500
 const MINUTE_MS = 60_000
@@ -10,7 +15,11 @@ const LEAD_MS = 10_000
 const QUICK_LEAD_MS = 2_000
 const CONNECTIONS = 64
 
-/** Measures how late jobs become available, and how many can be scheduled per second. */
+/**
+ * Measures how late jobs become available, and how many can be scheduled per second.
+ * @param {Stage} stage
+ * @param {Plan} plan
+ */
 export async function measureSchedules(stage, plan) {
   const spreadMs = plan.quick ? QUICK_SPREAD_MS : MINUTE_MS
   const spread = await lateness(stage, plan, 'in one minute', spreadMs)

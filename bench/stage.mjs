@@ -94,7 +94,11 @@ export class Stage {
     return this
   }
 
-  /** Sets the policy of `npm start` while `work` runs. `work` is told whether the policy was set. */
+  /**
+   * Sets the policy of `npm start` while `work` runs. `work` is told whether the policy was set.
+   * @template T
+   * @param {(isSet: boolean) => Promise<T>} work
+   */
   async withLongQueuePolicy(work) {
     if (!needsLongQueuePolicy(this.#setup.sbin)) return await work(false)
     await setLongQueuePolicy(this.#node)
@@ -122,7 +126,10 @@ export class Stage {
     this.watch = { broker: this.watch.broker }
   }
 
-  /** Restarts the gateway with a ledger that knows `count` jobs, most of which have ended long ago. */
+  /**
+   * Restarts the gateway with a ledger that knows `count` jobs, most of which have ended long ago.
+   * @param {number} count
+   */
   async fillLedger(count) {
     await this.stopGateway()
     const path = join(this.#dir, 'gateway', 'ledger.db')
@@ -131,14 +138,20 @@ export class Stage {
     await this.startGateway()
   }
 
-  /** Opens a second broker and gateway of the same profile, which end together with these. */
+  /**
+   * Opens a second broker and gateway of the same profile, which end together with these.
+   * @param {string} name
+   */
   async another(name) {
     const stage = new Stage(this.#profile, `${this.#profile}-${name}`)
     this.#opened.push(() => stage.close())
     return stage.open(this.#setup)
   }
 
-  /** Creates a queue that the gateway has just declared, with one message of the gateway in it. */
+  /**
+   * Creates a queue that the gateway has just declared, with one message of the gateway in it.
+   * @param {string} [padding]
+   */
   async newQueue(padding) {
     this.#queues += 1
     // All names have the same length, because the name is part of the message.
@@ -147,7 +160,10 @@ export class Stage {
     return queue
   }
 
-  /** From now on the ceiling publishes to `queue`, byte for byte the message that the gateway sent there. */
+  /**
+   * From now on the ceiling publishes to `queue`, byte for byte the message that the gateway sent there.
+   * @param {string} queue
+   */
   sample(queue) {
     const brokerQueue = this.brokerQueue(queue)
     return this.raw.call('sample', { exchange: EXCHANGE, queue, brokerQueue })
@@ -158,22 +174,38 @@ export class Stage {
     return `ojs.queue.${queue}`
   }
 
-  /** Empties the queue; resolves to the number of messages that were in it. */
+  /**
+   * Empties the queue; resolves to the number of messages that were in it.
+   * @param {string} queue
+   * @returns {Promise<number>}
+   */
   purge(queue) {
     return this.raw.call('purge', { brokerQueue: this.brokerQueue(queue) })
   }
 
-  /** The number of ready messages in the queue. */
+  /**
+   * The number of ready messages in the queue.
+   * @param {string} queue
+   * @returns {Promise<number>}
+   */
   depth(queue) {
     return this.raw.call('depth', { brokerQueue: this.brokerQueue(queue) })
   }
 
-  /** Removes the oldest messages until about `keep` are left. */
+  /**
+   * Removes the oldest messages until about `keep` are left.
+   * @param {string} queue
+   * @param {number} keep
+   */
   trim(queue, keep) {
     return this.raw.call('trim', { brokerQueue: this.brokerQueue(queue), keep })
   }
 
-  /** The number of the queue's control messages that no gateway has taken yet. */
+  /**
+   * The number of the queue's control messages that no gateway has taken yet.
+   * @param {string} queue
+   * @returns {Promise<number>}
+   */
   controlDepth(queue) {
     return this.raw.call('depth', { brokerQueue: `ojs.queue.control.${queue}` })
   }
@@ -183,6 +215,7 @@ export class Stage {
     rmSync(this.#dir, { recursive: true, force: true })
   }
 
+  /** @param {string} sbin */
   #broker(sbin) {
     // RabbitMQ's own defaults; `PrivateBroker` sets smaller values, for nodes that run tests.
     const conf = [
@@ -209,11 +242,18 @@ export class Stage {
     }
   }
 
-  /** A load process that runs code of the project, which is worth profiling. */
+  /**
+   * A load process that runs code of the project, which is worth profiling.
+   * @param {string} name
+   */
   #ourChild(name) {
     return this.#child(name, this.#setup.nodeArgs(`${name}-${this.#name}`))
   }
 
+  /**
+   * @param {string} name
+   * @param {readonly string[]} [nodeArgs]
+   */
   #child(name, nodeArgs) {
     const child = startChild(new URL(`./load/${name}.mjs`, import.meta.url), nodeArgs)
     this.#opened.push(child.stop)
