@@ -205,14 +205,6 @@ describe('the sources', () => {
     expect(importers.sort()).toEqual(['cli/serve.ts', 'index.ts'])
   })
 
-  it('begin with one line that says what the file is for', () => {
-    const bare = sources
-      .map(({ file }) => file)
-      .filter((file) => !/\/migrations\/\d|^schemas\/ojs\//.test(file))
-      .filter((file) => !/^(\/\*\* .+ \*\/|\/\/ .+)$/.test(firstLine(file)))
-    expect(bare).toEqual([])
-  })
-
   it('call process.exit in main.ts only', () => {
     const calls = sources
       .filter(({ file }) => file !== 'main.ts')
@@ -220,11 +212,6 @@ describe('the sources', () => {
     expect(calls.map(({ file }) => file)).toEqual([])
   })
 })
-
-function firstLine(file: string): string {
-  const lines = readFileSync(join(SRC, file), 'utf8').split('\n', 2)
-  return lines.find((line) => !line.startsWith('#!')) ?? ''
-}
 
 function isAllowed(target: string, allowed: readonly string[]): boolean {
   return allowed.some((entry) =>
