@@ -39,7 +39,8 @@ export interface ControlPublisherDeps
 }
 
 /**
- * Publishes broadcasts to workers and answers to RPCs, on a channel of their own.
+ * Publishes broadcasts to workers and answers to RPCs, each on a channel of their own: without the right to
+ * write to `amq.default` RabbitMQ closes the channel of every answer, and a cancel must not wait for its reopening.
  *
  * Answers to direct reply addresses have their own connection, opened for the first of them: 3.10 closes
  * (541) the whole connection that publishes to an address which it cannot decode or whose node has left the
@@ -48,7 +49,8 @@ export interface ControlPublisherDeps
 export class ControlPublisher {
   readonly #names: Names
   readonly #clock: Clock
-  readonly #publisher: Publisher
+  readonly #broadcasts: Publisher
+  readonly #answers: Publisher
   readonly #direct: Publisher
   readonly #replyConnection: Connection
   readonly #replyQueues: ReplyQueues
@@ -74,25 +76,19 @@ export class ControlPublisher {
       onReturned: () => {},
       onUnanswered: () => {},
     }
-    this.#publisher = new Publisher({
+    this.#broadcasts = new Publisher({ ...deps, ...overrides })
+    const answering = {
       ...deps,
       ...overrides,
-      onOpen: () => {
-        deps.onOpen()
-        this.#opening.opened()
-      },
-    })
-    this.#direct = new Publisher({
-      ...deps,
-      ...overrides,
-      connection: deps.reply,
       onOpen: () => this.#opening.opened(),
       onChannelError: () => {},
-    })
+    }
+    this.#answers = new Publisher(answering)
+    this.#direct = new Publisher({ ...answering, connection: deps.reply })
   }
 
   get pending(): number {
-    return this.#publisher.pending + this.#direct.pending
+    return this.#all().reduce((sum, { pending }) => sum + pending, 0)
   }
 
   /** Number of answers that wait until they can be published. */
@@ -101,7 +97,7 @@ export class ControlPublisher {
   }
 
   broadcast({ queue, type, body }: Broadcast): Promise<PublishOutcome> {
-    return this.#publisher.send({
+    return this.#broadcasts.send({
       ...this.#message(type, body),
       queue: BROADCASTS,
       exchange: this.#names.exchange.direct,
@@ -129,7 +125,7 @@ export class ControlPublisher {
     isDirect: boolean,
   ): Promise<PublishOutcome> {
     const message = this.#message(type, body)
-    return this.#sendInTime(isDirect ? this.#direct : this.#publisher, {
+    return this.#sendInTime(isDirect ? this.#direct : this.#answers, {
       ...message,
       queue: REPLIES,
       exchange: '',
@@ -145,12 +141,15 @@ export class ControlPublisher {
   }
 
   async drain(deadline: AbortSignal): Promise<void> {
-    await Promise.all([this.#publisher.drain(deadline), this.#direct.drain(deadline)])
+    await Promise.all(this.#all().map((publisher) => publisher.drain(deadline)))
   }
 
   stop(): void {
-    this.#publisher.stop()
-    this.#direct.stop()
+    for (const publisher of this.#all()) publisher.stop()
+  }
+
+  #all(): Publisher[] {
+    return [this.#broadcasts, this.#answers, this.#direct]
   }
 
   /** `refused`: the publisher could not send the answer within `answerMs`; nobody waits any longer. */
