@@ -1,6 +1,8 @@
 /** Which members of a request are the job's, the server's, or settings in the wrong place. */
 import { echoed, invalidField, type OjsError } from '../errors.ts'
-import type { PushRequest } from './request.ts'
+import type { PushOptions, PushRequest } from './request.ts'
+import { parseInstant } from './values/instant.ts'
+import { membersOf } from './values/json-value.ts'
 
 // Which members of a request are a job's own, which only the server writes, and which are settings that stand
 // where they would have no effect.
@@ -37,7 +39,7 @@ export function isKnownMember(name: string): boolean {
   return KNOWN.has(name)
 }
 
-/** Where a setting belongs, by its name. */
+/** What to do with a setting, by its name. */
 type Places = ReadonlyMap<string, string>
 
 /**
@@ -65,6 +67,16 @@ const IN_OPTIONS: Places = new Map([
   ...belong("beside 'options'", ['specversion', 'id', 'type', 'args', 'schema']),
 ])
 
+/** Other names of a cron entry's own members. Only there: in a job they may be data of the producer's. */
+const IN_CRON: Places = new Map([
+  ['tz', "its name is 'timezone'"],
+  ['overlap', "its name is 'overlap_policy'"],
+])
+
+const CALLBACKS: Places = new Map(
+  belong("in 'callbacks' of a batch", ['on_complete', 'on_success', 'on_failure']),
+)
+
 /** `meta` beside jobs is no setting of theirs. */
 const OF_EACH_JOB = [...OPTIONS].filter((name) => name !== 'meta' && name !== 'metadata')
 
@@ -76,15 +88,17 @@ const MISPLACED = {
     ...belong('in each job', [...OF_EACH_JOB, 'options', 'schema']),
   ]),
   /** … beside the steps of a workflow. `depends_on` is checked with the steps. */
-  workflow: without(new Map([...BESIDE_OPTIONS, ...belong("in 'options'", OF_EACH_JOB)]), [
-    'depends_on',
-  ]),
+  workflow: without(
+    new Map([...BESIDE_OPTIONS, ...belong("in 'options'", OF_EACH_JOB), ...CALLBACKS]),
+    ['depends_on'],
+  ),
   /** … in a cron entry that has its job beside the schedule. */
-  cron: without(BESIDE_OPTIONS, ['cron', 'overlap_policy']),
+  cron: without(new Map([...BESIDE_OPTIONS, ...IN_CRON]), ['cron', 'overlap_policy']),
   /** … beside a cron entry's `job_template`. */
   template: without(
     new Map([
       ...BESIDE_OPTIONS,
+      ...IN_CRON,
       ...belong("in 'job_template'", [...OPTIONS, 'options', 'type', 'args', 'schema']),
     ]),
     ['cron', 'overlap_policy'],
@@ -94,7 +108,7 @@ const MISPLACED = {
 const SPELLINGS: ReadonlySet<string> = new Set([...OPTIONS, ...IN_OPTIONS.keys(), 'job_template'])
 
 function belong(place: string, names: readonly string[]): [string, string][] {
-  return names.map((name) => [name, place])
+  return names.map((name) => [name, `it belongs ${place}`])
 }
 
 function without(places: Places, names: readonly string[]): Places {
@@ -102,24 +116,55 @@ function without(places: Places, names: readonly string[]): Places {
 }
 
 /**
- * Throws 400 for a setting in the wrong place or spelling, and for two that contradict each other. As an unknown
- * member it would be kept, have no effect, and nobody would be told. Only for requests of clients: what is stored
- * or in RabbitMQ already is taken as it is.
+ * Throws 400 for a setting in the wrong place or spelling, for two that contradict each other, and for a rate limit
+ * that limits nothing. As an unknown member it would be kept, have no effect, and nobody would be told. Only for
+ * requests of clients: what is stored or in RabbitMQ already is taken as it is.
  */
 export function refuseMisplaced(request: PushRequest): void {
   const { options } = request
   refuseIn(request, BESIDE_OPTIONS, '')
   if (options) refuseIn(options, IN_OPTIONS, 'options.')
+  refuseOtherAttempts(request)
+  refuseOtherStart(request, '')
+  if (options) refuseOtherStart(options, 'options.')
+  refuseNoLimit(request)
+}
+
+function refuseOtherAttempts(request: PushRequest): void {
+  const { options } = request
   const attempts = options?.max_attempts ?? request.max_attempts
   if (attempts == null) return
   const retry = options?.retry ?? options?.retry_policy ?? request.retry ?? request.retry_policy
   const expected = retry?.max_attempts ?? attempts
   if (attempts === expected) return
   const field = options?.max_attempts == null ? 'max_attempts' : 'options.max_attempts'
-  throw invalidField(field, `The '${field}' field contradicts 'max_attempts' of 'retry'.`, {
-    received: attempts,
-    expected,
-  })
+  throw contradiction(field, "'max_attempts' of 'retry'", attempts, expected)
+}
+
+/** Throws 400 for both names of the start with different instants. Between levels `options` wins (ojs-choices C-2). */
+function refuseOtherStart({ delay_until, scheduled_at }: PushOptions, path: string): void {
+  if (delay_until == null || scheduled_at == null || delay_until === scheduled_at) return
+  const [field, other] = [`${path}scheduled_at`, `${path}delay_until`]
+  if (parseInstant(scheduled_at, field, 0).ms === parseInstant(delay_until, other, 0).ms) return
+  throw contradiction(field, `'${other}'`, echoed(scheduled_at), echoed(delay_until))
+}
+
+/** Members that other servers know may stand beside `max_per_second`, but alone they would limit nothing. */
+function refuseNoLimit({ options, rate_limit: outer }: PushRequest): void {
+  const limit = options?.rate_limit ?? outer
+  if (limit == null || limit['max_per_second'] != null) return
+  const path = options?.rate_limit == null ? 'rate_limit' : 'options.rate_limit'
+  refuseTwins(limit, RATE_TWINS, `${path}.`)
+  const field = `${path}.max_per_second`
+  throw invalidField(
+    field,
+    `The '${field}' field is required: no other member of '${path}' limits anything here.`,
+    { validation: 'required' },
+  )
+}
+
+function contradiction(field: string, other: string, received: unknown, expected: unknown) {
+  return invalidField(field, `The '${field}' field contradicts ${other}.`, { received, expected })
 }
 
 /** The same for the members that stand beside the jobs of a request. `path`: where `body` is in it. */
@@ -127,16 +172,48 @@ export function refuseBeside(what: keyof typeof MISPLACED, body: object, path = 
   refuseIn(body, MISPLACED[what], path === '' ? '' : `${path}.`)
 }
 
+/** Throws 400 for callbacks in a job of a workflow. In a job of its own they may be data of the producer's. */
+export function refuseCallbacks(step: Readonly<Record<string, unknown>>, path: string): void {
+  for (const [name, why] of CALLBACKS) {
+    if (step[name] != null) throw misplaced(`${path}.${name}`, why)
+  }
+  refuseTwins(step, CALLBACK_TWINS, `${path}.`)
+}
+
 function refuseIn(body: object, places: Places, path: string): void {
   for (const [name, value] of Object.entries(body)) {
     if (value == null) continue
     const place = places.get(name)
-    if (place !== undefined) throw misplaced(path + name, `it belongs ${place}`)
+    if (place !== undefined) throw misplaced(path + name, place)
     if (!UPPER_CASE.test(name)) continue
     const snake = name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
-    if (SPELLINGS.has(snake)) throw misplaced(path + echoed(name), `its name is '${snake}'`)
+    if (!(SPELLINGS.has(snake) || places.has(snake))) continue
+    throw misplaced(path + echoed(name), `its name is '${snake}'`)
   }
 }
+
+/** Members that are written in camelCase elsewhere, with their names here. */
+type Twins = readonly (readonly [twin: string, name: string])[]
+
+export function twinsOf(names: readonly string[]): Twins {
+  const twins = names.map((name): [string, string] => [camelCase(name), name])
+  return twins.filter(([twin, name]) => twin !== name)
+}
+
+/** Throws 400 for a member in camelCase. Looks only for the twins, for speed: FETCH and ACK come this way. */
+export function refuseTwins(body: unknown, twins: Twins, path = ''): void {
+  const members = membersOf(body)
+  for (const [twin, name] of twins) {
+    if (members[twin] != null) throw misplaced(path + twin, `its name is '${name}'`)
+  }
+}
+
+function camelCase(name: string): string {
+  return name.replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
+}
+
+const RATE_TWINS = twinsOf(['max_per_second'])
+const CALLBACK_TWINS = twinsOf([...CALLBACKS.keys()])
 
 const UPPER_CASE = /[A-Z]/
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { OjsError } from '../../src/errors.ts'
 import { type EnvelopeContext, toNewJob } from '../../src/job/envelope.ts'
-import { parsePush } from '../../src/schemas/requests/validator.ts'
+import { parseJobMessage, parsePush } from '../../src/schemas/requests/validator.ts'
 
 const ID = '019539a4-b68c-7def-8000-1a2b3c4d5e6f'
 const NOW = Date.parse('2026-02-12T10:30:00.000Z')
@@ -335,11 +335,6 @@ describe('the first state of a job', () => {
     ['scheduled with delay_until in the future', { options: { delay_until: FUTURE } }, later],
     ['scheduled with scheduled_at in the future', { options: { scheduled_at: FUTURE } }, later],
     ['scheduled with a time at the top level', { scheduled_at: FUTURE }, later],
-    [
-      'scheduled by delay_until when both times are given',
-      { options: { delay_until: FUTURE, scheduled_at: PAST } },
-      later,
-    ],
     ['scheduled with a relative time', { options: { scheduled_at: '+PT5S' } }, later],
     [
       'available with a time in the past',
@@ -365,6 +360,12 @@ describe('the first state of a job', () => {
     ],
   ])('is %s', (_name, more, start) => {
     expect(job({ type: 'a', args: [], ...more }).start).toEqual(start)
+  })
+
+  it('is that of delay_until in a message with two times, which is not refused', () => {
+    const options = { delay_until: FUTURE, scheduled_at: PAST }
+    const request = parseJobMessage({ type: 'a', args: [], options })
+    expect(toNewJob(request, context).start).toEqual(later)
   })
 
   it('depends on the wall clock', () => {

@@ -2,10 +2,22 @@ import { describe, expect, it } from 'vitest'
 import { toDefinition } from '../../src/job/cron/entry.ts'
 import { refuseBeside } from '../../src/job/members.ts'
 import { planWorkflow } from '../../src/job/workflow/plan.ts'
-import { parseCron, parseJobMessage, parsePush } from '../../src/schemas/requests/validator.ts'
+import {
+  parseAck,
+  parseCron,
+  parseFetch,
+  parseHeartbeat,
+  parseJobMessage,
+  parseNack,
+  parsePush,
+} from '../../src/schemas/requests/validator.ts'
 import { parseGraphSteps, parseWorkflow } from '../../src/schemas/requests/workflow.ts'
 
 const JOB = { type: 'a', args: [] }
+const DAY = '2030-01-01T00:00:00Z'
+const NEXT_DAY = '2030-01-02T00:00:00Z'
+const RATE = { max_per_second: 1 }
+const CALLBACK = { on_failure: JOB }
 
 function fieldRefused(work: () => unknown): unknown {
   try {
@@ -41,6 +53,17 @@ describe('a setting of a job that would have no effect is refused', () => {
     ['max_attempts', { max_attempts: 2, retry: { max_attempts: 3 } }],
     ['max_attempts', { max_attempts: 2, options: { retry_policy: { max_attempts: 3 } } }],
     ['options.max_attempts', { options: { max_attempts: 2, retry: { max_attempts: 3 } } }],
+    ['scheduled_at', { delay_until: '+PT5S', scheduled_at: '+PT6S' }],
+    ['options.scheduled_at', { options: { delay_until: DAY, scheduled_at: NEXT_DAY } }],
+    ['rate_limit.max_per_second', { rate_limit: {} }],
+    ['rate_limit.maxPerSecond', { rate_limit: { maxPerSecond: 1 } }],
+    ['rate_limit.max_per_second', { rate_limit: { max_per_minute: 1 } }],
+    ['options.rate_limit.max_per_second', { options: { rate_limit: { max_per_second: null } } }],
+    [
+      'options.rate_limit.max_per_second',
+      { options: { rate_limit: { limit: 1, period: 'PT1S' } } },
+    ],
+    ['options.rate_limit.max_per_second', { rate_limit: RATE, options: { rate_limit: { k: 1 } } }],
   ])('%s of %j', (field, members) => {
     expect(fieldRefused(() => parsePush({ ...JOB, ...members }))).toBe(field)
     // A message that is in RabbitMQ already is read as it is.
@@ -54,6 +77,11 @@ describe('a setting of a job that would have no effect is refused', () => {
     [{ max_attempts: 3, retry: { max_attempts: 3 } }],
     [{ max_attempts: 3, options: { max_attempts: 2, retry: { max_attempts: 2 } } }],
     [{ max_attempts: 3, retry: { jitter: false } }],
+    [{ delay_until: DAY, scheduled_at: '2030-01-01T01:00:00.000+01:00' }],
+    [{ delay_until: NEXT_DAY, scheduled_at: null, options: { scheduled_at: DAY } }],
+    [{ rate_limit: { ...RATE, maxPerSecond: 2, key: 'k', concurrency: 1 } }],
+    [{ rate_limit: {}, options: { rate_limit: RATE } }],
+    [{ onFailure: 1, on_failure: { type: 'b' }, tz: 'UTC', overlap: 'skip' }],
   ])('but not data that the producer may mean: %j', (members) => {
     expect(parsePush({ ...JOB, ...members })).toMatchObject(JOB)
   })
@@ -75,6 +103,22 @@ describe('a setting of a job that would have no effect is refused', () => {
     ['queue', { type: 'chain', steps: [JOB], queue: 'x' }],
     ['timeout_ms', { name: 'w', steps: [{ ...JOB, id: 'a' }], timeout_ms: 5 }],
     ['steps[0].retry', { type: 'chain', steps: [{ type: 'group', jobs: [JOB], retry: {} }] }],
+    ['on_failure', { type: 'batch', jobs: [JOB], ...CALLBACK }],
+    ['on_complete', { type: 'batch', jobs: [JOB], callbacks: CALLBACK, on_complete: JOB }],
+    ['onSuccess', { type: 'batch', jobs: [JOB], callbacks: CALLBACK, onSuccess: JOB }],
+    ['on_success', { type: 'chain', steps: [JOB], on_success: JOB }],
+    ['on_failure', { name: 'w', steps: [{ ...JOB, id: 'a' }], ...CALLBACK }],
+    ['steps[1].on_failure', { type: 'chain', steps: [JOB, { ...JOB, ...CALLBACK }] }],
+    ['steps[0].onFailure', { name: 'w', steps: [{ ...JOB, id: 'a', onFailure: JOB }] }],
+    ['steps[0].on_failure', { name: 'w', steps: [{ ...JOB, id: 'a', ...CALLBACK }] }],
+    [
+      'steps[0].on_failure',
+      { type: 'chain', steps: [{ type: 'group', jobs: [JOB], ...CALLBACK }] },
+    ],
+    [
+      'callbacks.on_success.on_failure',
+      { type: 'batch', jobs: [JOB], callbacks: { on_success: { ...JOB, ...CALLBACK } } },
+    ],
   ])('beside the steps of a workflow: %s', (field, body) => {
     expect(fieldRefused(() => planWorkflow(parseWorkflow(body), parseGraphSteps))).toBe(field)
   })
@@ -86,6 +130,10 @@ describe('a setting of a job that would have no effect is refused', () => {
     ['args', { job_template: { type: 'a' }, args: [1] }],
     ['options', { job_template: JOB, options: { queue: 'x' } }],
     ['jobTemplate', { jobTemplate: JOB }],
+    ['tz', { ...JOB, tz: 'Europe/Berlin' }],
+    ['tz', { job_template: JOB, tz: 'Europe/Berlin' }],
+    ['overlap', { ...JOB, overlap: 'skip' }],
+    ['overlap', { job_template: JOB, overlap: 'skip' }],
   ])('beside the schedule of a cron entry: %s', (field, members) => {
     const body = {
       name: 'n',
@@ -95,6 +143,34 @@ describe('a setting of a job that would have no effect is refused', () => {
       ...members,
     }
     expect(fieldRefused(() => toDefinition(parseCron(body)))).toBe(field)
+  })
+})
+
+describe('a twin in camelCase of a member is refused', () => {
+  const error = { code: 'x', message: 'it broke' }
+  it.each<[string, string, (body: unknown) => unknown, object]>([
+    ['waitMs', 'wait_ms', parseFetch, { queues: ['q'], waitMs: 5_000 }],
+    ['workerId', 'worker_id', parseFetch, { queues: ['q'], workerId: 'w' }],
+    ['batchSize', 'batch_size', parseFetch, { queues: ['q'], batchSize: 5 }],
+    ['visibilityTimeoutMs', 'visibility_timeout_ms', parseFetch, { visibilityTimeoutMs: 5 }],
+    ['jobId', 'job_id', parseAck, { jobId: 'a' }],
+    ['workerId', 'worker_id', parseAck, { job_id: 'a', workerId: 'w' }],
+    ['jobId', 'job_id', parseNack, { jobId: 'a', error }],
+    ['workerId', 'worker_id', parseNack, { job_id: 'a', error, workerId: 'w' }],
+    ['activeJobs', 'active_jobs', parseHeartbeat, { worker_id: 'w', activeJobs: ['a'] }],
+    ['activeJobIds', 'active_job_ids', parseHeartbeat, { worker_id: 'w', activeJobIds: ['a'] }],
+    ['workerId', 'worker_id', parseHeartbeat, { workerId: 'w' }],
+  ])('%s, which is %s', (field, name, parse, body) => {
+    expect(() => parse(body)).toThrow(
+      `The '${field}' field would have no effect here: its name is '${name}'.`,
+    )
+    expect(fieldRefused(() => parse(body))).toBe(field)
+  })
+
+  it('but not other members, nor null', () => {
+    const body = { queues: ['q'], waitMs: null, myOwn: 1 }
+    expect(parseFetch(body)).toBe(body)
+    expect(fieldRefused(() => parseFetch(null))).toBe('body')
   })
 })
 

@@ -90,16 +90,55 @@ describe('a setting in another place', () => {
       await post('/jobs/batch', { jobs: [job], queue }),
       await post('/workflows', { type: 'chain', steps: [job], queue }),
       await post('/cron', { name: 'misplaced', cron: '0 0 1 1 *', job_template: job, queue }),
+      await post('/cron', { name: 'misplaced', cron: '0 0 1 1 *', ...job, tz: 'Europe/Berlin' }),
+      await post('/workflows', { type: 'batch', jobs: [job], on_failure: job }),
+      await post('/workers/fetch', { queues: [queue], waitMs: 5_000 }),
+      await post('/workers/ack', { job_id: 'a', workerId: 'w' }),
+      await post('/workers/nack', { job_id: 'a', error: { message: 'm' }, workerId: 'w' }),
+      await post('/workers/heartbeat', { worker_id: 'w', activeJobs: ['a'] }),
     ]
     expect(misplaced.map(({ status, body }) => [status, body.error.details.field])).toEqual([
       [400, 'jitter'],
       [400, 'options.timeoutMs'],
       [400, 'max_attempts'],
       ...Array(3).fill([400, 'queue']),
+      [400, 'tz'],
+      [400, 'on_failure'],
+      [400, 'waitMs'],
+      [400, 'workerId'],
+      [400, 'workerId'],
+      [400, 'activeJobs'],
     ])
     expect(await gateway.fetch([queue], { wait_ms: 50 })).toEqual([])
     const out = { ...job, options: { queue, max_attempts: -1 } }
     expect(await post('/jobs', out)).toMatchObject({ status: 422 })
+  })
+
+  it('limits nothing as rate_limit, and starts nothing as a second time: refused', async () => {
+    const options = { queue: freshQueue(), rate_limit: { limit: 1, period: 'PT1S' } }
+    const job = { type: 'a', args: [], options }
+    const cron = { name: 'unlimited', cron: '0 0 1 1 *' }
+    const times = { delay_until: '+PT1H', scheduled_at: '+PT2H' }
+    const answers = [
+      await post('/jobs', job),
+      await post('/jobs/batch', { jobs: [{ type: 'a', args: [] }, job] }),
+      await post('/cron', { ...cron, ...job }),
+      await post('/cron', { ...cron, job_template: job }),
+      await post('/workflows', { name: 'w', steps: [{ ...job, id: 's' }] }),
+      await post('/workflows', { type: 'group', jobs: [{ type: 'a', args: [] }], options }),
+      await post('/jobs', { type: 'a', args: [], options: times }),
+    ]
+    const member = 'options.rate_limit.max_per_second'
+    expect(answers.map(({ status, body }) => [status, body.error.details.field])).toEqual([
+      ...Array(3).fill([400, member]),
+      [400, `job_template.${member}`],
+      [400, `steps[0].${member}`],
+      [400, `jobs[0].${member}`],
+      [400, 'options.scheduled_at'],
+    ])
+    const others = { max_per_second: 5, key: 'k', concurrency: 1 }
+    const kept = await post('/jobs', { ...job, options: { ...options, rate_limit: others } })
+    expect([kept.status, kept.body.job.rate_limit]).toEqual([201, others])
   })
 
   it('is honoured by FETCH, NACK and heartbeats', async () => {

@@ -34,6 +34,18 @@ test('AmqpTransport answers 503 and publishes nothing while RabbitMQ blocks the 
   expect(sent).toEqual([])
 })
 
+test('AmqpTransport publishes no job whose rate limit limits nothing', async () => {
+  const sent: unknown[] = []
+  const publisher = { send: async (one: unknown) => sent.push(one) && 'confirmed' }
+  const job = { type: 't', args: [], options: { rate_limit: { per_second: 1 } } }
+  const field = 'options.rate_limit.max_per_second'
+  expect(await push({ publisher }, '/jobs', job)).toMatchObject({
+    status: 400,
+    body: { error: { details: { field } } },
+  })
+  expect(sent).toEqual([])
+})
+
 test('AmqpTransport answers 503 unroutable if a missing queue is not declared in time', async () => {
   expect(await push({})).toMatchObject({
     status: 503,

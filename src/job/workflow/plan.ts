@@ -1,4 +1,5 @@
 /** Plans a workflow of either dialect, as nodes that the ledger runs. */
+import { refuseCallbacks } from '../members.ts'
 import { ancestors, graphOf } from './graph.ts'
 import { kindOf, refuseLeftOut } from './kinds.ts'
 import { stepRequest } from './options.ts'
@@ -31,6 +32,7 @@ function planGraph({ options }: WorkflowRequest, steps: readonly GraphStep[]): P
   const repetition = new Repetition()
   const nodes = steps.map((step, place): PlannedJob => {
     const path = `steps[${place}]`
+    refuseCallbacks(step, path)
     repetition.take(defaults, path)
     return {
       kind: 'job',

@@ -1,5 +1,6 @@
 /** Plans chains, groups and batches, perhaps nested, with their callbacks. */
 import { echoed, invalidField } from '../../errors.ts'
+import { refuseCallbacks } from '../members.ts'
 import { isJsonObject } from '../values/json-value.ts'
 import {
   inside,
@@ -162,6 +163,7 @@ function addJob(
   callback?: Callback,
 ): Built {
   if (draft.ids.size === MAX_STEPS) throw tooManySteps(path)
+  refuseCallbacks(element, path)
   if (draft.ids.has(id)) {
     throw invalidField(`${path}.id`, `Two steps have the id '${id}'.`, {
       step: id,

@@ -1,7 +1,7 @@
 /** Makes parsers from our request schemas; a refusal names the field (seed 001 §9.1). */
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js'
 import { echoed, invalidField, OjsError } from '../../errors.ts'
-import { refuseMisplaced } from '../../job/members.ts'
+import { refuseMisplaced, refuseTwins, twinsOf } from '../../job/members.ts'
 import { withExtras } from '../../job/policy-extras.ts'
 import type {
   AckRequest,
@@ -40,10 +40,10 @@ export const parsePush = (body: unknown): PushRequest => {
 }
 export const parseBatch = parser<BatchRequest>(BATCH_SCHEMA)
 export const parseCron = parser<CronRequest>(CRON_SCHEMA)
-export const parseFetch = parser<FetchRequest>(FETCH_SCHEMA)
-export const parseAck = parser<AckRequest>(ACK_SCHEMA)
-export const parseNack = parser<NackRequest>(NACK_SCHEMA)
-export const parseHeartbeat = parser<HeartbeatRequest>(HEARTBEAT_SCHEMA)
+export const parseFetch = workersParser<FetchRequest>(FETCH_SCHEMA)
+export const parseAck = workersParser<AckRequest>(ACK_SCHEMA)
+export const parseNack = workersParser<NackRequest>(NACK_SCHEMA)
+export const parseHeartbeat = workersParser<HeartbeatRequest>(HEARTBEAT_SCHEMA)
 
 /**
  * Makes a function that returns its argument typed, or throws `OjsError` 400 with the name of the field. The
@@ -55,6 +55,16 @@ export function parser<T>(schema: object): (body: unknown) => T {
     validate ??= ajv.compile<T>(schema)
     if (validate(body)) return body
     throw explain(validate.errors?.[0])
+  }
+}
+
+/** As `parser`, for the requests of workers: also refuses members in camelCase, which would be ignored. */
+function workersParser<T>(schema: { properties: object }): (body: unknown) => T {
+  const parse = parser<T>(schema)
+  const twins = twinsOf(Object.keys(schema.properties))
+  return (body) => {
+    refuseTwins(body, twins)
+    return parse(body)
   }
 }
 
