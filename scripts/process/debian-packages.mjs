@@ -41,7 +41,7 @@ export async function installPackages(names, toAvoidIt) {
  * What is about to be changed on the user's machine, and how to prevent that.
  * @param {readonly string[]} names
  */
-export function noticeOf(names, toAvoidIt = INSTALL_BEFOREHAND) {
+function noticeOf(names, toAvoidIt = INSTALL_BEFOREHAND) {
   return `Installing Debian's ${names.join(', ')} as root (apt-get; starts no service). To avoid it: ${toAvoidIt}.`
 }
 
