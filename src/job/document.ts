@@ -39,6 +39,7 @@ function shownEnvelope(envelope: string): string {
  */
 export function jobDocument(row: JobRow): string {
   let text = `${shownEnvelope(row.envelope)},"state":"${row.state}","attempt":${row.attempt}`
+  if (row.generation > 0) text += `,"generation":${row.generation}`
   text += `,"enqueued_at":"${timestamp(row.enqueuedAt)}"`
   if (row.activatedAt !== null) text += `,"activated_at":"${timestamp(row.activatedAt)}"`
   if (row.startedAt !== null) text += `,"started_at":"${timestamp(row.startedAt)}"`
@@ -72,6 +73,7 @@ export function freshJobObject({ job: row, members }: FreshJob): Record<string, 
   }
   job['state'] = row.state
   job['attempt'] = row.attempt
+  if (row.generation > 0) job['generation'] = row.generation
   job['enqueued_at'] = timestamp(row.enqueuedAt)
   return job
 }

@@ -21,10 +21,10 @@ const ENVELOPE = ['specversion', 'id', 'type', 'args', 'schema', 'options']
  * post a job document again as it was read.
  */
 const SYSTEM = [
-  ...['state', 'attempt', 'created_at', 'enqueued_at', 'started_at', 'worker_id'],
-  ...['completed_at', 'cancelled_at', 'discarded_at', 'activated_at', 'previous_state'],
-  ...['re_enqueued_at', 'next_attempt_at', 'retry_delay_ms', 'result', 'error', 'errors'],
-  ...['parent_results', 'workflow_id', 'workflow_step'],
+  ...['state', 'attempt', 'generation', 'created_at', 'enqueued_at', 'started_at'],
+  ...['worker_id', 'completed_at', 'cancelled_at', 'discarded_at', 'activated_at'],
+  ...['previous_state', 're_enqueued_at', 'next_attempt_at', 'retry_delay_ms'],
+  ...['result', 'error', 'errors', 'parent_results', 'workflow_id', 'workflow_step'],
   ...['x_ojs_generation', 'retry_extra', 'unique_extra'],
 ]
 

@@ -81,12 +81,13 @@ export interface FetchRequest {
   wait_ms?: number | null
 }
 
-/** ACK (seed 001 §10.2). `worker_id` and `attempt` are part of the fence if given. */
+/** ACK (seed 001 §10.2). `worker_id`, `attempt` and `generation` are part of the fence if given. */
 export interface AckRequest {
   job_id: string
   result?: unknown
   worker_id?: string | null
   attempt?: number | null
+  generation?: number | null
 }
 
 /** FAIL (seed 001 §10.3). `requeue` hands the job back without a failure (OJS's public suite). */
@@ -95,6 +96,7 @@ export interface NackRequest {
   error: NackError
   worker_id?: string | null
   attempt?: number | null
+  generation?: number | null
   requeue?: boolean | null
   /** Another place for that of the error, which wins. */
   retryable?: boolean | null
@@ -118,6 +120,7 @@ export interface HeartbeatRequest {
   active_job_ids?: string[] | null
   job_id?: string | null
   attempt?: number | null
+  generation?: number | null
   visibility_timeout_ms?: number | null
   visibility_timeout?: number | string | null
   /** The state that the worker reports: `running`, `quiet`, `terminate`, or any word of its own. */

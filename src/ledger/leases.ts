@@ -22,8 +22,8 @@ export interface LeaseLedger {
   release(id: string, fence: ReleaseFence): Promise<JobRow | 'stale'>
 
   /**
-   * ACK: `active → completed`. Fence: `active`; `attempt` if given; `workerId` if it is given and the claim
-   * recorded an owner.
+   * ACK: `active → completed`. Fence: `active`; `attempt` and `generation` if given; `workerId` if it is given
+   * and the claim recorded an owner.
    */
   complete(id: string, fence: SettleFence, change: Completion): Promise<JobRow | 'stale'>
 
@@ -35,7 +35,7 @@ export interface LeaseLedger {
 
   /**
    * BEAT: extends each lease to `now` + `leaseMs`, or `now` + its own length when `leaseMs` is null.
-   * Fence: `active`; owned by `workerId` if the claim recorded an owner; `attempt` if given.
+   * Fence: `active`; owned by `workerId` if the claim recorded an owner; `attempt` and `generation` if given.
    * Returns the leases that were extended, in the order of `ids`.
    */
   extend(ids: readonly string[], beat: Beat): Promise<ExtendedLease[]>
@@ -89,6 +89,8 @@ export interface LeaseFence {
 
 export interface SettleFence {
   attempt?: number | null | undefined
+  /** An attempt alone does not tell a lease from one before the retry of the dead letter. */
+  generation?: number | null | undefined
   workerId?: string | null | undefined
 }
 
@@ -200,6 +202,7 @@ export interface Beat {
   workerId: string
   leaseMs: number | null
   attempt?: number | null | undefined
+  generation?: number | null | undefined
 }
 
 export interface ExtendedLease extends LeaseFence {

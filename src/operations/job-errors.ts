@@ -25,6 +25,13 @@ export function explainStaleLease(
       stateConflictCode(deps.settings.dialect),
     )
   }
+  // First: an attempt of another life compares with nothing.
+  if (fence.generation != null && fence.generation !== row.generation) {
+    return stateConflict(staleGeneration(fence.generation, row.generation), {
+      ...details,
+      reason: 'stale_generation',
+    })
+  }
   return fence.attempt != null && fence.attempt !== row.attempt
     ? stateConflict(staleAttempt(fence.attempt, row.attempt), {
         ...details,
@@ -36,6 +43,11 @@ export function explainStaleLease(
 function staleAttempt(said: number, runs: number): string {
   const why = said < runs ? 'is over' : 'has not begun'
   return `Attempt ${said} of the job ${why}; the current attempt is ${runs}.`
+}
+
+function staleGeneration(said: number, runs: number): string {
+  const why = said < runs ? 'is over' : 'has not begun'
+  return `Generation ${said} of the job ${why}; the current generation is ${runs}.`
 }
 
 /** Why a CANCEL found nothing to cancel: 404, or 409 with the state it ended in (seed 001 §9.4). */

@@ -25,6 +25,8 @@ export interface Job {
   state: JobState
   /** 0 until the job runs for the first time. For a handler: the number of this execution, from 1. */
   attempt: number
+  /** Which life of the job: absent (0), and one more each time it is retried as a dead letter. */
+  generation?: number
   meta?: Record<string, unknown>
   priority?: number
   max_attempts?: number

@@ -36,6 +36,14 @@ it('the job document is the stored envelope with the state of the job appended',
   })
 })
 
+it('the job document names the generation of a job that begins again, and not that of its first life', () => {
+  expect(JSON.parse(jobDocument(row({ generation: 2 })))).toMatchObject({
+    attempt: 0,
+    generation: 2,
+  })
+  expect(jobDocument(row())).not.toContain('generation')
+})
+
 it('the job document has all members of an ended job, and none that do not apply', () => {
   const done = row({
     state: 'completed',

@@ -252,7 +252,7 @@ describe('the document of a pushed job', () => {
     const body = { type: 'a', args: [], state: 'completed', attempt: 9, next_attempt_at: 'x' }
     const times = { activated_at: 'y', re_enqueued_at: 'z' }
     const ofWorkflow = { workflow_id: 'w', workflow_step: 's', parent_results: [1] }
-    const more = { x_ojs_generation: 7, retry_delay_ms: 5, ...times, ...ofWorkflow }
+    const more = { x_ojs_generation: 7, generation: 7, retry_delay_ms: 5, ...times, ...ofWorkflow }
     const { document } = job({ ...body, ...more, created_at: '1999-01-01T00:00:00Z', result: 1 })
     expect(Object.keys(document)).not.toContain('state')
     expect(document).not.toHaveProperty('attempt')

@@ -186,6 +186,19 @@ describe('InMemoryTransport behind a worker', () => {
     expect(retried).not.toHaveProperty('discarded_at')
   })
 
+  test('a late report from before the retry of a dead letter is a conflict by its generation', async () => {
+    const { id } = await client.enqueue('a', [], { retry: { maxAttempts: 1 } })
+    const [first] = await fetched()
+    if (!first) throw new Error('no job')
+    expect(first).not.toHaveProperty('generation')
+    await failed(first)
+    await client.deadLetters.retry(id)
+    expect(await fetched()).toMatchObject([{ id, attempt: 1, generation: 1 }])
+    const late = { job_id: id, attempt: 1, generation: 0 }
+    await expect(worker('ack', late)).rejects.toBeInstanceOf(OJSConflictError)
+    expect(await worker('ack', { ...late, generation: 1 })).toMatchObject({ state: 'completed' })
+  })
+
   test('dead letters are listed newest first', async () => {
     const retry = { maxAttempts: 1 }
     const [first, second, third] = await Promise.all(

@@ -7,7 +7,7 @@ import { parseAck } from '../../schemas/requests/validator.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 import { explainStaleLease } from '../job-errors.ts'
 import { noteEnded, settleLease } from './lease-end.ts'
-import { payToll } from './toll.ts'
+import { fenceOf, payToll } from './toll.ts'
 
 /**
  * ACK (seed 001 §7.4, seed 002 §5.3): commits `active → completed`, then sends `basic.ack` for the lease's
@@ -15,7 +15,7 @@ import { payToll } from './toll.ts'
  */
 export async function ack(deps: Deps, body: unknown, context: RequestContext): Promise<JobRow> {
   const request = parseAck(body)
-  const fence = { attempt: request.attempt, workerId: request.worker_id }
+  const fence = fenceOf(request)
   payToll(deps, context, [request.job_id], fence)
   const change = { now: deps.clock.now(), result: resultText(request) }
   const job = await deps.ledger.complete(request.job_id, fence, change)

@@ -8,7 +8,7 @@ import type { Deps, RequestContext } from '../deps.ts'
 import { explainStaleLease } from '../job-errors.ts'
 import type { Directive, WorkerReport } from '../workers/worker-registry.ts'
 import { acknowledgeEarly } from './hand-over.ts'
-import { payToll } from './toll.ts'
+import { fenceOf, payToll } from './toll.ts'
 
 /** The longest job id that PUSH accepts, in characters. */
 const MAX_ID = 255
@@ -26,7 +26,7 @@ export interface Heartbeat {
 /**
  * BEAT (seed 001 §7.6, §10.4): notes that the worker is alive and extends its leases, all in one commit.
  * Leaves out ids whose lease cannot be extended. Only when the worker names a single job with its attempt
- * does it throw for that, as ACK would. Works while RabbitMQ is away. Throws 400, 404, 409, 429, 503.
+ * or generation does it throw for that, as ACK would. Works while RabbitMQ is away. Throws 400, 404, 409, 429, 503.
  */
 export async function heartbeat(
   deps: Deps,
@@ -35,7 +35,7 @@ export async function heartbeat(
 ): Promise<Heartbeat> {
   const request = parseHeartbeat(body)
   const ids = idsOf(request)
-  payToll(deps, context, ids, { attempt: request.attempt, workerId: request.worker_id })
+  payToll(deps, context, ids, fenceOf(request))
   const told = deps.workers.beaten(reportOf(request, ids))
   const leases = ids.length === 0 ? [] : await extend(deps, request, ids)
   const cancelled = cancelledAmong(deps, ids, leases, request.worker_id)
@@ -78,6 +78,7 @@ async function extend(
     workerId: request.worker_id,
     leaseMs: leaseMsOf(request, 'visibility_timeout'),
     attempt: request.attempt,
+    generation: request.generation,
   })
   for (const job of leases) {
     deps.events.emit({ type: 'job.heartbeat', job, workerId: request.worker_id })
@@ -101,10 +102,11 @@ function cancelledAmong(
   })
 }
 
-/** Throws when the worker named one job with its attempt: it wants to know that the lease is not its own. */
+/** Throws when the worker named one job with its attempt or generation: it wants to know that the lease is not its own. */
 function requireOwnLease(deps: Deps, request: HeartbeatRequest, ids: readonly string[]): void {
-  const { attempt, worker_id: workerId } = request
+  const fence = fenceOf(request)
+  const isAsked = fence.attempt != null || fence.generation != null
   const [id] = ids
-  if (attempt == null || id === undefined || ids.length > 1) return
-  throw explainStaleLease(deps, id, { attempt, workerId }, 'beat')
+  if (!isAsked || id === undefined || ids.length > 1) return
+  throw explainStaleLease(deps, id, fence, 'beat')
 }

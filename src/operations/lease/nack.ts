@@ -7,7 +7,7 @@ import type { Deps, RequestContext } from '../deps.ts'
 import { explainStaleLease } from '../job-errors.ts'
 import { failLease } from './fail-lease.ts'
 import { requeueLease } from './lease-end.ts'
-import { isHeld, payToll } from './toll.ts'
+import { fenceOf, isHeld, payToll } from './toll.ts'
 
 /**
  * FAIL (seed 001 §7.5, §10.3): ends the attempt as failed; the job is retried or discarded by its retry
@@ -16,7 +16,7 @@ import { isHeld, payToll } from './toll.ts'
  */
 export async function nack(deps: Deps, body: unknown, context: RequestContext): Promise<JobRow> {
   const request = parseNack(body)
-  const fence = { attempt: request.attempt, workerId: request.worker_id }
+  const fence = fenceOf(request)
   payToll(deps, context, [request.job_id], fence)
   const row = leasedRow(deps, request.job_id, fence)
   const workerId = row.workerId === null ? null : fence.workerId

@@ -12,6 +12,7 @@ import {
 
 const optionalId = { ...id, type: ['string', 'null'] } as const
 const attempt = { type: ['integer', 'null'], minimum: 1 } as const
+const generation = { type: ['integer', 'null'], minimum: 0 } as const
 
 export const FETCH_SCHEMA = {
   type: 'object',
@@ -30,7 +31,7 @@ export const FETCH_SCHEMA = {
 export const ACK_SCHEMA = {
   type: 'object',
   required: ['job_id'],
-  properties: { job_id: id, worker_id: optionalId, attempt },
+  properties: { job_id: id, worker_id: optionalId, attempt, generation },
 } as const
 
 export const NACK_SCHEMA = {
@@ -41,6 +42,7 @@ export const NACK_SCHEMA = {
     error: nackError,
     worker_id: optionalId,
     attempt,
+    generation,
     requeue: { type: ['boolean', 'null'] },
     retryable: { type: ['boolean', 'null'] },
   },
@@ -61,6 +63,7 @@ export const HEARTBEAT_SCHEMA = {
     active_job_ids: { type: ['array', 'null'], maxItems: MAX_IDS, items: { type: 'string' } },
     job_id: optionalId,
     attempt,
+    generation,
     visibility_timeout_ms: leaseMs,
     visibility_timeout: lease,
     state: label,

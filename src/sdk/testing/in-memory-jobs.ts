@@ -182,6 +182,7 @@ export class InMemoryJobs {
   retryDead(id: string): Job {
     const job = this.#dead(id)
     job.attempt = 0
+    job.generation = (job.generation ?? 0) + 1
     delete job.discarded_at
     delete job.error
     return waitsAgain(job, 'available')
@@ -193,7 +194,7 @@ export class InMemoryJobs {
 
   #entryOf(body: unknown, index: number): Entry {
     if (!isRecord(body)) refuse(400, 'invalid_request', 'A job must be a JSON object.', { index })
-    const { options, ...members } = body
+    const { options, generation: _, ...members } = body
     const { type, args, id } = members
     if (typeof type !== 'string' || !TYPE.test(type)) {
       refuse(400, 'invalid_request', "The 'type' field must be a job type, such as 'email.send'.", {
@@ -277,7 +278,9 @@ export class InMemoryJobs {
     const entry = this.#find(String(body['job_id']))
     const { job } = entry
     const { worker_id: worker = job.worker_id, attempt = job.attempt } = body
-    const isCurrent = worker === job.worker_id && attempt === job.attempt
+    const { generation = job.generation ?? 0 } = body
+    const isSameLife = generation === (job.generation ?? 0)
+    const isCurrent = worker === job.worker_id && attempt === job.attempt && isSameLife
     if (job.state !== 'active' || !isCurrent) this.#conflict(job, verb)
     return entry
   }

@@ -31,6 +31,8 @@ interface Refused {
 export class HttpLease implements Lease {
   readonly job: Job
   readonly attempt: number
+  /** Which life of the job: after the retry of a dead letter its attempts begin at 1 again. */
+  readonly #generation: number
   /** How long the server reserves the job, as far as the worker knows. */
   readonly lengthMs: number
   /** True if neither this worker nor the job names the length: the server's own may be shorter. */
@@ -44,6 +46,7 @@ export class HttpLease implements Lease {
     this.job = job
     this.leasedAt = leasedAt
     this.attempt = job.attempt
+    this.#generation = generationOf(job)
     this.#deps = deps
     const named = deps.visibilityTimeout ?? ownLeaseMs(job)
     this.lengthMs = named ?? DEFAULT_LEASE_MS
@@ -93,7 +96,8 @@ export class HttpLease implements Lease {
   /** Sends a report; repeats it while the lease lasts, because the outcome of a finished job is worth it. */
   async #report(path: string, members: object): Promise<Settlement | Refused> {
     const { courier, workerId } = this.#deps
-    const body = { job_id: this.job.id, worker_id: workerId, attempt: this.attempt, ...members }
+    const lease = { job_id: this.job.id, worker_id: workerId, attempt: this.attempt }
+    const body = { ...lease, generation: this.#generation, ...members }
     const traced = withActiveTrace({})
     for (let failures = 0; ; failures += 1) {
       try {
@@ -148,6 +152,13 @@ function hasEarlierTryArrived(error: unknown, path: string): boolean {
   const state = error instanceof OJSError ? error.details?.['current_state'] : undefined
   if (path === '/workers/ack') return state === 'completed'
   return state === 'retryable' || state === 'discarded' || state === 'available'
+}
+
+/** The job names its generation only if it is not 0. Any other value is a member of the producer's own. */
+function generationOf({ generation }: Job): number {
+  return typeof generation === 'number' && Number.isInteger(generation) && generation > 0
+    ? generation
+    : 0
 }
 
 function ownLeaseMs(job: Job): number | undefined {

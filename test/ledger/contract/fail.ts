@@ -251,6 +251,18 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       expect(await ledger.extend([job.id], { ...beat, attempt: 1 })).toHaveLength(1)
     })
 
+    it('works only for the given generation', async () => {
+      const job = await fetched(ledger)
+      await plant({ id: job.id, generation: 1 })
+      const extended = (generation: number | null) =>
+        ledger.extend([job.id], { ...beat, attempt: 1, generation })
+      expect([await extended(0), await extended(2)]).toEqual([[], []])
+      expect([await extended(1), await extended(null)]).toMatchObject([
+        [{ id: job.id, generation: 1 }],
+        [{ id: job.id, generation: 1 }],
+      ])
+    })
+
     it.each<RowState>(['available', 'retryable', 'completed', 'cancelled', 'discarded'])(
       'does nothing to a job that is %s',
       async (state) => {

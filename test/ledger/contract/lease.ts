@@ -141,7 +141,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       expect(await ledger.complete(handedOver.id, {}, change)).toMatchObject({ messageOut: false })
     })
 
-    it.each([{}, { attempt: 1 }, { workerId: 'worker-1' }])(
+    it.each([{}, { attempt: 1 }, { workerId: 'worker-1' }, { generation: 0 }])(
       'accepts the fence %o',
       async (fence) => {
         const job = await fetched(ledger)
@@ -155,6 +155,27 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
         const job = await fetched(ledger)
         expect(await ledger.complete(job.id, fence, change)).toBe('stale')
         expect(row(job.id)).toEqual(job)
+      },
+    )
+
+    it('accepts only the generation of the row, if one is given', async () => {
+      const job = await fetched(ledger)
+      await plant({ id: job.id, generation: 2 })
+      const lease = { attempt: 1, workerId: 'worker-1' }
+      for (const generation of [0, 1, 3]) {
+        expect(await ledger.complete(job.id, { ...lease, generation }, change)).toBe('stale')
+      }
+      expect(row(job.id)).toMatchObject({ state: 'active', generation: 2 })
+      const done = await ledger.complete(job.id, { ...lease, generation: 2 }, change)
+      expect(done).toMatchObject({ state: 'completed', generation: 2 })
+    })
+
+    it.each([{}, { generation: null }])(
+      'accepts any generation with the fence %o',
+      async (fence) => {
+        const job = await fetched(ledger)
+        await plant({ id: job.id, generation: 2 })
+        expect(await ledger.complete(job.id, fence, change)).toMatchObject({ state: 'completed' })
       },
     )
 

@@ -28,13 +28,20 @@ describe('ACK and NACK of an HTTP worker', () => {
     })
     await elapse()
     expect(transport.acks).toEqual([
-      { job_id: 'good', worker_id: 'worker_1', attempt: 3, result: { delivered: true } },
+      {
+        job_id: 'good',
+        worker_id: 'worker_1',
+        attempt: 3,
+        generation: 0,
+        result: { delivered: true },
+      },
     ])
     expect(transport.nacks).toEqual([
       {
         job_id: 'bad',
         worker_id: 'worker_1',
         attempt: 2,
+        generation: 0,
         error: {
           code: 'handler_error',
           type: 'Error',
@@ -44,6 +51,28 @@ describe('ACK and NACK of an HTTP worker', () => {
         },
       },
     ])
+  })
+
+  it.each([
+    ['that of the FETCH', 2, 2],
+    ['0 where the FETCH named none', undefined, 0],
+    ["0 where the member is data of the producer's, which another server passes on", 'blue', 0],
+    ['0 where the member is no number of a life', 1.5, 0],
+  ])('name the generation: %s', async (_what, generation, named) => {
+    // As a server may answer it, whatever `Job` says.
+    const job: object = { attempt: 1, ...(generation !== undefined && { generation }) }
+    const { transport } = newServer([
+      { id: 'good', ...job },
+      { id: 'bad', ...job },
+    ])
+    await startWorker(transport, ({ job }) => {
+      job.generation = 9
+      if (job.id === 'bad') throw new Error('boom')
+    })
+    await elapse()
+    const lease = { worker_id: 'worker_1', attempt: 1, generation: named }
+    expect(transport.acks).toEqual([{ job_id: 'good', ...lease }])
+    expect(transport.nacks).toMatchObject([{ job_id: 'bad', ...lease }])
   })
 
   it('are sent only after the handler has ended', async () => {

@@ -54,21 +54,23 @@ export function prepareEnds(db: Database) {
 
 function prepareTerminal(db: Database) {
   return {
-    /** `attempt` and `workerId`: null when they are no part of the fence. */
+    /** `attempt`, `workerId` and `generation`: null when they are no part of the fence. */
     complete: db.prepare<
       [
         id: string,
         attempt: number | null,
         workerId: string | null,
+        generation: number | null,
         now: number,
         result: string | null,
       ],
       RawRow
     >(
-      `UPDATE jobs SET state = 'completed', result = ?5, error = NULL, completed_at = ?4,
-         ended_at = ?4, token_out = iif(holder = 'ledger', 0, token_out), ${END_LIFE}
+      `UPDATE jobs SET state = 'completed', result = ?6, error = NULL, completed_at = ?5,
+         ended_at = ?5, token_out = iif(holder = 'ledger', 0, token_out), ${END_LIFE}
        WHERE id = ?1 AND state = 'active' AND (?2 IS NULL OR attempt = ?2)
          AND (?3 IS NULL OR worker_id IS NULL OR worker_id = ?3)
+         AND (?4 IS NULL OR generation = ?4)
        RETURNING ${JOB_COLUMNS}`,
     ),
     /**

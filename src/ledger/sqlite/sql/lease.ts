@@ -159,10 +159,13 @@ function prepareHolders(db: Database) {
        WHERE state = 'retryable' AND due_at IS NOT NULL AND ended_at IS NULL AND due_at > ?1
          AND due_at > ?1 + retry_delay_ms`,
     ),
-    extend: db.prepare<[...Extension, attempt: number | null], ExtendedLease>(
+    extend: db.prepare<
+      [...Extension, attempt: number | null, generation: number | null],
+      ExtendedLease
+    >(
       `UPDATE jobs SET ${EXTEND_LEASE}
        WHERE id = ?1 AND state = 'active' AND (worker_id IS NULL OR worker_id = ?4)
-         AND (?5 IS NULL OR attempt = ?5)
+         AND (?5 IS NULL OR attempt = ?5) AND (?6 IS NULL OR generation = ?6)
        RETURNING id, generation, attempt, queue, type, holder, started_at AS startedAt,
          lease_expires_at AS leaseExpiresAt`,
     ),

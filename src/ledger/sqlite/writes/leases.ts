@@ -36,8 +36,9 @@ export function completeLease(
   fence: SettleFence,
   { now, result }: Completion,
 ): JobRow | 'stale' {
-  const { attempt = null, workerId = null } = fence
-  const job = toJobRow(store.statements.complete.get(id, attempt, workerId, now, result))
+  const { attempt = null, generation = null, workerId = null } = fence
+  const fenced = [id, attempt, workerId, generation] as const
+  const job = toJobRow(store.statements.complete.get(...fenced, now, result))
   if (job) ended(store, job, ACTIVE)
   return job ?? 'stale'
 }
@@ -102,10 +103,10 @@ export function activeByWorker({ statements }: Store, limit: number): Map<string
 
 /** The leases that a BEAT extends, in the order of `ids`. */
 export function beatLeases(store: Store, ids: readonly string[], beat: Beat): ExtendedLease[] {
-  const { now, leaseMs, workerId, attempt = null } = beat
+  const { now, leaseMs, workerId, attempt = null, generation = null } = beat
   const { extend } = store.statements
   return ids
-    .map((id) => extend.get(id, now, leaseMs, workerId, attempt))
+    .map((id) => extend.get(id, now, leaseMs, workerId, attempt, generation))
     .filter((lease) => lease !== undefined)
 }
 
