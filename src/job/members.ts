@@ -149,10 +149,14 @@ function refuseOtherStart({ delay_until, scheduled_at }: PushOptions, path: stri
   throw contradiction(field, `'${other}'`, echoed(scheduled_at), echoed(delay_until))
 }
 
+/** The limits of OJS's rate-limiting document: kept for servers that enforce them, and not enforced here. */
+const DOCUMENTED_LIMITS = ['rate', 'concurrency'] as const
+
 /** Members that other servers know may stand beside `max_per_second`, but alone they would limit nothing. */
 function refuseNoLimit({ options, rate_limit: outer }: PushRequest): void {
   const limit = options?.rate_limit ?? outer
   if (limit == null || limit['max_per_second'] != null) return
+  if (DOCUMENTED_LIMITS.some((name) => limit[name] != null)) return
   const path = options?.rate_limit == null ? 'rate_limit' : 'options.rate_limit'
   refuseTwins(limit, RATE_TWINS, `${path}.`)
   const field = `${path}.max_per_second`

@@ -81,6 +81,8 @@ describe('a setting of a job that would have no effect is refused', () => {
     [{ delay_until: NEXT_DAY, scheduled_at: null, options: { scheduled_at: DAY } }],
     [{ rate_limit: { ...RATE, maxPerSecond: 2, key: 'k', concurrency: 1 } }],
     [{ rate_limit: {}, options: { rate_limit: RATE } }],
+    [{ rate_limit: { key: 'k', rate: 1, period: 'second' } }],
+    [{ options: { rate_limit: { key: 'k', concurrency: 1 } } }],
     [{ onFailure: 1, on_failure: { type: 'b' }, tz: 'UTC', overlap: 'skip' }],
   ])('but not data that the producer may mean: %j', (members) => {
     expect(parsePush({ ...JOB, ...members })).toMatchObject(JOB)
