@@ -151,10 +151,13 @@ it.each([
   const request = parsePush({ type: 'a', args: [{ n: 1 }], ...body })
   const now = { newId: () => 'x', now: NOW, wall: NOW, timeoutMs: 30_000, prefix: '' }
   const { job, members } = describeJob(request, now)
-  const fresh = freshRow(job, { generation: 0, outbox: null, enqueuedAt: NOW + 1 })
-  const object = freshJobObject({ job: fresh, members })
-  expect(object).toStrictEqual(JSON.parse(jobDocument(fresh)))
-  expect(Object.keys(object)).toStrictEqual(Object.keys(JSON.parse(jobDocument(fresh))))
+  // 1: the id is that of a PUSH that was refused.
+  for (const generation of [0, 1]) {
+    const fresh = freshRow(job, { generation, outbox: null, enqueuedAt: NOW + 1 })
+    const object = freshJobObject({ job: fresh, members })
+    expect(object).toStrictEqual(JSON.parse(jobDocument(fresh)))
+    expect(Object.keys(object)).toStrictEqual(Object.keys(JSON.parse(jobDocument(fresh))))
+  }
 })
 
 describe('times in seconds', () => {

@@ -25,7 +25,7 @@ async function leased(): Promise<string> {
 }
 
 describe.each([
-  ['null', { attempt: null, worker_id: null }],
+  ['null', { attempt: null, worker_id: null, generation: null }],
   ['absent', {}],
 ])('a fence whose members are %s', (_, fence) => {
   it('lets ACK and NACK end the current lease', async () => {
@@ -56,4 +56,19 @@ it('an attempt of null is none in a BEAT, and in the reason of a refused ACK or 
   await expect(ack(stage.deps, other, CONTEXT)).rejects.toEqual(refused)
   await expect(nack(stage.deps, { ...other, ...FAILURE }, CONTEXT)).rejects.toEqual(refused)
   expect(harness.ledger.find(id)).toMatchObject({ state: 'active', startedAt: NOW })
+})
+
+it('a report of another generation is refused, before a NACK declares or writes anything', async () => {
+  const id = await leased()
+  const late = { job_id: id, worker_id: 'worker-1', attempt: 1, generation: 1 }
+  const refused = expect.objectContaining({
+    status: 409,
+    details: expect.objectContaining({ reason: 'stale_generation' }),
+  })
+  await expect(ack(stage.deps, late, CONTEXT)).rejects.toEqual(refused)
+  await expect(nack(stage.deps, { ...late, ...FAILURE }, CONTEXT)).rejects.toEqual(refused)
+  await expect(heartbeat(stage.deps, late, {})).rejects.toEqual(refused)
+  expect(harness.ledger.find(id)).toMatchObject({ state: 'active', startedAt: NOW })
+  const current = { ...late, generation: 0, ...FAILURE }
+  expect(await nack(stage.deps, current, CONTEXT)).toMatchObject({ state: 'retryable' })
 })
