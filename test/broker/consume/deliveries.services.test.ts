@@ -702,9 +702,10 @@ describe('consumers', () => {
     await publish(test, queue, 4)
     await takeEach(test, queue, 1)
     await test.recorder.until('consumed', 4, queue)
-    // Publish channels: four for jobs, two for the rest, one of the control plane. Then those of the owner
-    // queue, of the dead letters, of due messages, of two control queues and of one consumer channel.
-    await expect.poll(() => test.broker.gauges().channelsActive).toBe(13)
+    // Publish channels: four for jobs, two for the rest, two of the control plane (broadcasts, answers). Then
+    // those of the owner queue, of the dead letters, of due messages, of two control queues and of one consumer
+    // channel.
+    await expect.poll(() => test.broker.gauges().channelsActive).toBe(14)
     const { consumers, queues: feeds, connectionsActive } = test.broker.gauges()
     expect(consumers).toEqual([
       { queue, consumer: expect.stringContaining(queue), unacked: 4 },
