@@ -5,7 +5,7 @@ export interface Clock {
   /**
    * Milliseconds since the Unix epoch on a scale that never jumps: wall time at start plus
    * monotonic elapsed time. Durations (leases, retry delays, timeouts) are measured on it, so a
-   * clock step cannot end every lease at once (architecture §2, "Time").
+   * clock step cannot end every lease at once (docs/architecture.md §2, "Time").
    */
   now(): number
   /** The system's wall clock, steps included. Only `scheduled_at`, `expires_at` and cron use it. */

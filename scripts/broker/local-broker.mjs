@@ -30,8 +30,8 @@ export async function inspectLocalBroker(port, prefix) {
 }
 
 /**
- * The owner queue is exclusive (architecture §3). A passive declare by anybody but its owner fails with 405
- * while the owner is connected, and with 404 otherwise.
+ * The owner queue is exclusive (docs/architecture.md §3). A passive declare by anybody but its owner fails
+ * with 405 while the owner is connected, and with 404 otherwise.
  * @param {string} url
  * @param {string} [prefix]
  */

@@ -68,9 +68,9 @@ export interface Broker {
   /**
    * Declares the retry queue `ojs.queue.retry.{queue}.{delayMs}` where that is allowed; single flight per
    * retry queue. `unusable`: the retry queue exists with arguments that are not ours (a classic retry queue
-   * loses messages at a broker crash, architecture §3), it was declared a moment ago (docs/operate/faults.md),
-   * `OJS_MAX_RUNGS` is reached, the strategy forbids the declaration, or the broker cannot be asked. The
-   * ledger then holds the job.
+   * loses messages at a broker crash, docs/architecture.md §3), it was declared a moment ago
+   * (docs/operate/faults.md), `OJS_MAX_RUNGS` is reached, the strategy forbids the declaration, or the broker
+   * cannot be asked. The ledger then holds the job.
    */
   ensureRetryQueue(queue: string, delayMs: number): Promise<'ready' | 'unusable'>
 
@@ -104,7 +104,7 @@ export interface Broker {
   /**
    * How many of `available` jobs have no job message, according to the last depth sample (ready in the broker
    * + held here, sampled every few seconds, at most 15 s old). 0 unless the number is above max(100, 10 %).
-   * Such a number means that a consumer acknowledges without reporting (architecture §2).
+   * Such a number means that a consumer acknowledges without reporting (docs/architecture.md §2).
    */
   silentlyAcknowledged(queue: string, available: number): number
 
@@ -155,7 +155,7 @@ export interface Broker {
   /**
    * False until the messages that waited in the control queues when the consume connection opened have been
    * settled, for 60 s at most; false too while nothing can be consumed. Until then the gateway does not know
-   * what native workers have done in the meantime (architecture §2, "Restart").
+   * what native workers have done in the meantime (docs/architecture.md §2, "Restart").
    */
   controlBacklogConsumed(): boolean
 
@@ -258,7 +258,7 @@ export interface TakeRequest {
 /**
  * One message from a job queue, bound to the channel that delivered it. Settling answers `lost` when that
  * channel is gone (the broker then delivers the message again). It never touches another channel, so it can
- * never settle another job (law 6).
+ * never settle another job (docs/architecture.md, law 6).
  */
 export interface Delivery extends Turn {
   readonly queue: string

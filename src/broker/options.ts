@@ -49,9 +49,9 @@ export interface BrokerHooks {
   recordedQueues(): readonly string[]
   /**
    * The job queue is gone from the broker, with every job message in it. Awaited **before** the queue is
-   * declared again: a new outbox nonce for its rows is committed here (architecture §2, "Queue missing").
-   * `leave`: a consumer acknowledges silently, and an operator has to decide. `isRenewed`: another queue of
-   * this name exists already, and consumers of the old one may not know that it is gone.
+   * declared again: a new outbox nonce for its rows is committed here (docs/architecture.md §2, "Queue
+   * missing"). `leave`: a consumer acknowledges silently, and an operator has to decide. `isRenewed`: another
+   * queue of this name exists already, and consumers of the old one may not know that it is gone.
    */
   onQueueMissing(queue: string, isRenewed: boolean): Promise<'declare' | 'leave'>
   /** True when the ledger knew of no queue at the start of this process. */

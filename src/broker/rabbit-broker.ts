@@ -199,7 +199,7 @@ export class RabbitBroker implements Broker, Service {
     const message = this.#availability.isUp ? outgoingOrNull(row, this.#deps, this.#names) : null
     if (message === null) return Promise.resolve('refused')
     if (!this.#mayTake(message)) return Promise.resolve('returned')
-    // A retry queue that is not known to have our arguments loses jobs (architecture §3).
+    // A retry queue that is not known to have our arguments loses jobs (docs/architecture.md §3).
     if (
       message.retryQueueMs !== null &&
       !this.#retryQueues.isReady(row.queue, message.retryQueueMs)

@@ -5,7 +5,7 @@ import type { Command } from './command.ts'
 
 /**
  * Asks the running gateway to declare a lost queue again and to publish its jobs again, in the cases in which
- * the gateway does not do so by itself (architecture §2, "Queue missing").
+ * the gateway does not do so by itself (docs/architecture.md §2, "Queue missing").
  */
 export const recoverCommand: Command = {
   summary:

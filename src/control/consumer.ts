@@ -35,8 +35,8 @@ class Malformed extends Error {
 
 /**
  * The AMQP door, for the broker layer's `onControl`: parses each message, calls its operation and answers a
- * question; nothing else happens here (law 5). Rejects only if RabbitMQ should deliver the message again,
- * because the ledger cannot be written now.
+ * question; nothing else happens here (docs/architecture.md, law 5). Rejects only if RabbitMQ should deliver
+ * the message again, because the ledger cannot be written now.
  */
 export function controlDoor({ deps, observer }: ControlDoorDeps) {
   const complaints = new Complaints(deps)

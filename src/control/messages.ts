@@ -38,7 +38,7 @@ type Command = (deps: Deps, received: Received) => Promise<unknown>
 /** Resolves with the answer as JSON text. */
 type Question = (deps: Deps, received: Received) => Promise<string>
 
-/** Messages that get no answer (architecture §5). */
+/** Messages that get no answer (docs/architecture.md §5). */
 export const COMMANDS: ReadonlyMap<string, Command> = new Map<string, Command>([
   [
     'ojs.control.cancel',

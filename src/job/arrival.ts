@@ -1,4 +1,4 @@
-/** The arrival table: what a message may do, decided by its row alone (architecture §2). */
+/** The arrival table: what a message may do, decided by its row alone (docs/architecture.md §2). */
 import { allowedAttempts, isExpired, isTerminal, type JobRow } from './job.ts'
 
 /** A job message as RabbitMQ delivered it: `generation` from its body, `attempt` from its header. */
@@ -14,7 +14,7 @@ export interface ArrivingMessage {
 }
 
 /**
- * What a job message may do, decided by its row alone (architecture §2, arrival table).
+ * What a job message may do, decided by its row alone (docs/architecture.md §2, arrival table).
  *
  * - `drop`: acknowledge and forget.
  * - `dead-letter`: `basic.nack requeue=false`, because the copy in the DLX queue is still owed.
@@ -51,7 +51,7 @@ type Fate = Pick<
 export interface ArrivalContext {
   /** Clock time; what a retry's due time is measured on. */
   now: number
-  /** Wall time; what `scheduled_at` and `expires_at` mean (architecture §2, "Time"). */
+  /** Wall time; what `scheduled_at` and `expires_at` mean (docs/architecture.md §2, "Time"). */
   wall: number
   /** True when exactly this delivery is the one held for the row's lease. */
   isHeldDelivery: boolean
@@ -63,8 +63,8 @@ export interface ArrivalContext {
 const MAX_HOLD_MS = 60_000
 
 /**
- * The arrival table, in its order (architecture §2). Pure; the caller writes the decision, fenced by the row
- * that it read.
+ * The arrival table, in its order (docs/architecture.md §2). Pure; the caller writes the decision, fenced by
+ * the row that it read.
  */
 export function decideArrival(
   jobMessage: ArrivingMessage,
@@ -124,7 +124,7 @@ const DRIFT_MS = 1_000
 
 /**
  * True when the job's message may have left its retry queue. A retry is due by clock time, a schedule by
- * wall time (architecture §2, "Time").
+ * wall time (docs/architecture.md §2, "Time").
  */
 export function isClaimable(
   row: Pick<JobRow, 'state' | 'dueAt'>,

@@ -6,10 +6,10 @@ import { timestamper } from './values/timestamp.ts'
 export const timestamp = timestamper()
 
 /**
- * Seed 003 has `timeout` and `visibility_timeout` in seconds, and the AMQP body needs them. Seed 001 knows only
- * their `_ms` twins, and OJS's own SDKs read a `timeout` in an answer as milliseconds. So what the producer did
- * not write itself stands behind the id of an envelope, where `shownEnvelope` leaves it out. (In front of all if
- * the job has members such as `7`, which JavaScript writes first.)
+ * Seed 003 has `timeout` and `visibility_timeout` in seconds, and the AMQP body needs them. Seed 001 knows
+ * only their `_ms` twins, and OJS's own SDKs read a `timeout` in an answer as milliseconds. So what the
+ * producer did not write itself stands behind the id of an envelope, where `shownEnvelope` leaves it out. (In
+ * front of all if the job has members such as `7`, which JavaScript writes first.)
  */
 const HEAD = /^\{(?:"specversion":"1\.0","id":"[^"]*",)?/
 const SECONDS = new RegExp(`(${HEAD.source})(?:"timeout":\\d+,)?(?:"visibility_timeout":\\d+,)?`)
@@ -78,7 +78,7 @@ export function freshJobObject({ job: row, members }: FreshJob): Record<string, 
   return job
 }
 
-/** The answer to INFO (seed 001 §9.3); `state` at the top is an addition (architecture §9). */
+/** The answer to INFO (seed 001 §9.3); `state` at the top is an addition (docs/architecture.md §9). */
 export function infoDocument(row: JobRow): string {
   return `{"job":${jobDocument(row)},"state":"${row.state}"}`
 }

@@ -1,4 +1,4 @@
-/** The ledger's contract (architecture §7): every write is fenced, and tells what it changed. */
+/** The ledger's contract (docs/architecture.md §7): every write is fenced, and tells what it changed. */
 import type { JobRow, JobStanding, JobState, NewJob, OwedMessage } from '../job/job.ts'
 import type { CronLedger } from './cron.ts'
 import type { DeadLetterLedger } from './dead-letters.ts'
@@ -42,7 +42,7 @@ export interface LedgerWarning {
 }
 
 /**
- * The ledger's contract (architecture §7). Every write is fenced: it names the state (and attempt,
+ * The ledger's contract (docs/architecture.md §7). Every write is fenced: it names the state (and attempt,
  * generation, worker) that it expects, and "zero rows changed" is an outcome, not an error.
  *
  * Writes of the same moment share one transaction and one sync (group commit). A write's
@@ -233,8 +233,8 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   counts(queue: string): StateCounts
 
   /**
-   * How many jobs are `available` without those whose job message a native worker still has (architecture §2,
-   * "visibility expired"). Kept, not counted.
+   * How many jobs are `available` without those whose job message a native worker still has
+   * (docs/architecture.md §2, "visibility expired"). Kept, not counted.
    */
   claimable(queue: string): number
 

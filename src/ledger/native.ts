@@ -1,11 +1,11 @@
-/** The part of the ledger's contract for native workers (architecture §5). */
+/** The part of the ledger's contract for native workers (docs/architecture.md §5). */
 import type { DyingMessage } from '../job/dead-letter.ts'
 import type { JobRow, NewJob } from '../job/job.ts'
 import type { Refusal, ReportedEvent } from '../job/native/report.ts'
 import type { Enqueued } from './enqueued.ts'
 import type { AdoptableMessage, ExtendedLease, LeaseFence } from './leases.ts'
 
-/** The part of the ledger's contract that native workers need (architecture §5). */
+/** The part of the ledger's contract that native workers need (docs/architecture.md §5). */
 export interface NativeLedger {
   /**
    * Stores a scheduled job that was published natively, as `insert` does; `tombstoned`, and nothing is

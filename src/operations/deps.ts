@@ -47,7 +47,7 @@ interface OperationSettings {
   timeoutMs: number
   /**
    * RabbitMQ's delivery timeout. When a lease would last nearly as long, the gateway acknowledges its
-   * delivery early (architecture §4.4).
+   * delivery early (docs/architecture.md §4.4).
    */
   deliveryTimeoutMs: number
   /** Longest wait for a publisher confirm. */

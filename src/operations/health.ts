@@ -18,7 +18,7 @@ interface HealthBody {
   warnings: readonly BrokerWarning[]
 }
 
-/** True as long as a PUSH can be accepted (seed 001 §8.1, architecture §2). */
+/** True as long as a PUSH can be accepted (seed 001 §8.1, docs/architecture.md §2). */
 export function isHealthy({ broker, ledger }: Deps): boolean {
   return broker.status().state === 'up' && ledger.fault() === null
 }

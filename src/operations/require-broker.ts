@@ -2,7 +2,10 @@
 import { brokerRefusal } from '../broker/broker-errors.ts'
 import type { Deps } from './deps.ts'
 
-/** Throws 503 when nothing can be published now; to be called before anything is stored (architecture §2). */
+/**
+ * Throws 503 when nothing can be published now; to be called before anything is stored (docs/architecture.md
+ * §2).
+ */
 export function requirePublishing(deps: Deps): void {
   const status = deps.broker.status()
   if (status.state !== 'up') throw brokerRefusal(status.state)

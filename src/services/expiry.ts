@@ -20,7 +20,7 @@ export function expiry(deps: Deps): Loop {
 
 /**
  * Returns true if there may be more. Discards nothing before the control backlog is consumed: a job that
- * seems to wait may have run on a native worker, and its report is still in there (architecture §2,
+ * seems to wait may have run on a native worker, and its report is still in there (docs/architecture.md §2,
  * "Restart").
  */
 async function expireOnce(deps: Deps): Promise<boolean> {

@@ -5,9 +5,10 @@ import type { Deps } from '../operations/deps.ts'
 const INTERVAL_MS = 50
 
 /**
- * Logs every 50 ms, as a debug line, how many jobs a crash at this moment could execute twice (law 6): active
- * leases, publishes without a confirm, and retry publishes whose delivery is not acknowledged yet (that
- * follows the confirm at once). The crash tests take the last line before the fault as their bound.
+ * Logs every 50 ms, as a debug line, how many jobs a crash at this moment could execute twice
+ * (docs/architecture.md, law 6): active leases, publishes without a confirm, and retry publishes whose
+ * delivery is not acknowledged yet (that follows the confirm at once). The crash tests take the last line
+ * before the fault as their bound.
  */
 export function inFlightLog(deps: Deps): Service {
   let timer: NodeJS.Timeout | undefined

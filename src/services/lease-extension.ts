@@ -4,9 +4,9 @@ import type { Deps } from '../operations/deps.ts'
 import { handOver } from '../operations/lease/hand-over.ts'
 
 /**
- * Keeps leases across restarts (architecture §2, "Restart"). They live on in the ledger. At start they are
- * extended, because no worker could renew its lease in the meantime. A graceful stop acknowledges the
- * deliveries of leased jobs, so that RabbitMQ does not deliver a running job to another worker.
+ * Keeps leases across restarts (docs/architecture.md §2, "Restart"). They live on in the ledger. At start
+ * they are extended, because no worker could renew its lease in the meantime. A graceful stop acknowledges
+ * the deliveries of leased jobs, so that RabbitMQ does not deliver a running job to another worker.
  */
 export function leaseKeeper(deps: Deps): Service {
   let isStarted = false

@@ -11,7 +11,7 @@ const PAGE = 500
 
 /**
  * Makes due retries and scheduled jobs `available` on time, whether or not their job message has arrived
- * (architecture §4.3). The relay publishes the messages of jobs that the ledger held.
+ * (docs/architecture.md §4.3). The relay publishes the messages of jobs that the ledger held.
  */
 export function promoter(deps: Deps): Loop {
   return new Loop({

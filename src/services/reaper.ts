@@ -15,11 +15,11 @@ const PAGE = 200
 const STANDSTILL_MS = 5_000
 
 /**
- * Ends leases that ran out (architecture §2). The execution timeout is judged first: both default to 30 s,
- * and a silent job should fail by its retry policy instead of being leased again and again. Leases of native
- * workers are left alone until the control backlog is consumed, which may hold their reports (architecture
- * §2, "Restart"). After the process stood still (a paused container), all leases are extended first, because
- * no worker could renew its lease in that time.
+ * Ends leases that ran out (docs/architecture.md §2). The execution timeout is judged first: both default to
+ * 30 s, and a silent job should fail by its retry policy instead of being leased again and again. Leases of
+ * native workers are left alone until the control backlog is consumed, which may hold their reports
+ * (docs/architecture.md §2, "Restart"). After the process stood still (a paused container), all leases are extended
+ * first, because no worker could renew its lease in that time.
  */
 export function reaper(deps: Deps): Loop {
   // `performance.now()`, not the clock of `deps`: a test that sets that clock ahead is no standstill.

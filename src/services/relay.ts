@@ -17,10 +17,10 @@ export interface Relay extends Service {
 }
 
 /**
- * Publishes the messages that the outbox owes (law 3): at start, when the publish connection comes back or
- * unblocks, when `wake` is called, every 30 s, and a second after it skipped a message because another part
- * of the gateway was sending it. Never publishes for a job id that this process has in flight. Each pass also
- * tells native workers of pauses that they have not heard of.
+ * Publishes the messages that the outbox owes (docs/architecture.md, law 3): at start, when the publish
+ * connection comes back or unblocks, when `wake` is called, every 30 s, and a second after it skipped a
+ * message because another part of the gateway was sending it. Never publishes for a job id that this process
+ * has in flight. Each pass also tells native workers of pauses that they have not heard of.
  *
  * Each queue has a line of its own (`RelayLine`), so that no queue waits for another: not for one with ten
  * thousand due jobs, and not for one that is full, gone or does not answer.

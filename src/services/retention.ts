@@ -11,7 +11,7 @@ const NOTE_MS = 600_000
 /** How long erased rows stay: without the row, a late message of the job would run as a new job. */
 const WITHDRAWN_MS = 7 * 86_400_000
 
-/** How long ended jobs stay readable, in milliseconds (architecture §7, `OJS_RETENTION_*`). */
+/** How long ended jobs stay readable, in milliseconds (docs/architecture.md §7, `OJS_RETENTION_*`). */
 export interface Retention {
   completedMs: number
   cancelledMs: number

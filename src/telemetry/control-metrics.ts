@@ -26,7 +26,10 @@ export interface ControlObserver {
   replyDropped(outcome: string): void
 }
 
-/** The counters of the control plane (architecture §5). `type`: that of a control message, or `unknown`. */
+/**
+ * The counters of the control plane (docs/architecture.md §5). `type`: that of a control message, or
+ * `unknown`.
+ */
 export function controlMetrics(registry: Registry): ControlObserver {
   const counter = (name: string, help: string, ...labelNames: string[]) =>
     new Counter({ name, help, labelNames, registers: [registry] })

@@ -4,8 +4,8 @@ import type { Failure } from '../job/retry/error-history.ts'
 import type { WorkflowEvent } from './workflow-events.ts'
 
 /**
- * What happened to a job, a queue or a recurring job; emitted after the commit that made it true (law 4). The
- * names are those of the OJS event vocabulary (OJS events).
+ * What happened to a job, a queue or a recurring job; emitted after the commit that made it true
+ * (docs/architecture.md, law 4). The names are those of the OJS event vocabulary (OJS events).
  */
 export type JobEvent =
   | WorkflowEvent

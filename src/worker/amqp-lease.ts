@@ -121,7 +121,7 @@ export class AmqpLease implements Lease {
     this.#startedAt = this.#deps.now()
   }
 
-  /** Reports the end, waits for the confirm, then acknowledges (law 2). */
+  /** Reports the end, waits for the confirm, then acknowledges (docs/architecture.md, law 2). */
   async complete(result: unknown): Promise<Settlement> {
     const member = resultMember(result)
     if (typeof member !== 'string') return this.fail(member)

@@ -1,4 +1,4 @@
-/** The worker's source of jobs, directly from RabbitMQ (architecture §6). */
+/** The worker's source of jobs, directly from RabbitMQ (docs/architecture.md §6). */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isStill } from '../broker/connection/connection.ts'
 import { isInTime, reconnectDelayMs } from '../broker/connection/reconnect.ts'
@@ -42,8 +42,8 @@ export const SOURCE_OPTIONS: Readonly<Record<keyof AmqpSourceOptions, true>> = {
 }
 
 /**
- * A source of jobs directly from RabbitMQ (architecture §6), for `OJSWorker`. Throws `TypeError` for a URL
- * that is not AMQP, and for other invalid options.
+ * A source of jobs directly from RabbitMQ (docs/architecture.md §6), for `OJSWorker`. Throws `TypeError` for
+ * a URL that is not AMQP, and for other invalid options.
  */
 export function amqpSource(options: AmqpSourceOptions): JobSource {
   return new AmqpSource(options)

@@ -8,7 +8,7 @@ type State = 'full' | 'asked' | 'empty'
 
 /**
  * Queues of which every job message must be claimed before it runs, because more of their jobs were cancelled
- * than an answer to `sync` names (architecture §5). A queue leaves the set after it was seen empty.
+ * than an answer to `sync` names (docs/architecture.md §5). A queue leaves the set after it was seen empty.
  */
 export class ClaimedQueues {
   readonly #queues = new Map<string, { state: State }>()

@@ -34,7 +34,7 @@ export interface LinkHooks {
 /**
  * The RabbitMQ side of a native worker or producer, built from the gateway's own parts. Two connections: one
  * for everything that publishes, including questions, and one that never publishes and so can still consume
- * and declare under an alarm (architecture §4.1).
+ * and declare under an alarm (docs/architecture.md §4.1).
  */
 export class AmqpLink {
   readonly options: LinkOptions
@@ -72,8 +72,8 @@ export class AmqpLink {
       hooks: {
         recordedQueues: () => [],
         // The queue's job messages are gone with it. A gateway commits a new outbox for their jobs before it
-        // declares the queue (architecture §2, "Queue missing"). If this process declared it first, no
-        // gateway would notice the loss.
+        // declares the queue (docs/architecture.md §2, "Queue missing"). If this process declared it first,
+        // no gateway would notice the loss.
         onQueueMissing: async (queue) => {
           await hooks.askForQueue(queue)
           return 'declare'

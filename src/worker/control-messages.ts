@@ -20,9 +20,9 @@ export interface OrdersDeps {
 }
 
 /**
- * What gateways tell a worker (architecture §5): which jobs are cancelled, which queues are paused, and
- * whether the worker must be quiet or end. It arrives by broadcast; the answer to a `sync` contains what was
- * broadcast before the worker listened.
+ * What gateways tell a worker (docs/architecture.md §5): which jobs are cancelled, which queues are paused,
+ * and whether the worker must be quiet or end. It arrives by broadcast; the answer to a `sync` contains what
+ * was broadcast before the worker listened.
  */
 export class Orders {
   readonly #deps: OrdersDeps

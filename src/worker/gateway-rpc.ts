@@ -26,7 +26,7 @@ export interface Synced {
   directive: 'running' | 'quiet' | 'terminate'
 }
 
-/** Sends a worker's questions to any gateway that is alive (architecture §5, §6). */
+/** Sends a worker's questions to any gateway that is alive (docs/architecture.md §5, §6). */
 export class GatewayLine {
   readonly #link: AmqpLink
   readonly #workerId: () => string

@@ -7,7 +7,7 @@ import type { Reporter } from './reporter.ts'
 
 /** How often the worker checks whether a heartbeat is due: a lease may be shorter than three intervals. */
 const LOOK_MS = 250
-/** Job ids in one heartbeat message (architecture §5). */
+/** Job ids in one heartbeat message (docs/architecture.md §5). */
 const MAX_IDS = 1_000
 /** Queues that one heartbeat names. */
 const MAX_QUEUES = 100
@@ -25,7 +25,10 @@ export interface HeartbeatDeps {
   onBeat(): void
 }
 
-/** Extends the leases of the running jobs, and keeps this worker in the gateway's list (architecture §5). */
+/**
+ * Extends the leases of the running jobs, and keeps this worker in the gateway's list (docs/architecture.md
+ * §5).
+ */
 export class Heartbeat {
   readonly #deps: HeartbeatDeps
   #timer: NodeJS.Timeout | undefined

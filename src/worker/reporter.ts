@@ -6,7 +6,7 @@ import { untilDeadline } from '../lifecycle.ts'
 import type { Logger } from '../logger.ts'
 import { MAX_EVENT_BYTES } from './event-text.ts'
 
-/** Events in one message (architecture §5). */
+/** Events in one message (docs/architecture.md §5). */
 const MAX_EVENTS = 100
 /** How long an event may wait for others. */
 const MAX_WAIT_MS = 50
@@ -143,7 +143,7 @@ class PublishChannel {
   }
 
   add(key: string, text: string, isStart: boolean): Promise<ReportOutcome> {
-    // A later event of an execution implies its start (architecture §5).
+    // A later event of an execution implies its start (docs/architecture.md §5).
     this.#starts.delete(key)
     // A `started` under way must not be repeated: after a `released` it would count as another start.
     const start = this.#startsSent.get(key)

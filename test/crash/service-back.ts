@@ -1,4 +1,4 @@
-/** Service must be back this soon after the broker's port (architecture §4.1). */
+/** Service must be back this soon after the broker's port (docs/architecture.md §4.1). */
 const BACK_MS = 5_000
 
 /** No test waits longer than this for the service. */

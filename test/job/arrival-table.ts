@@ -2,7 +2,7 @@ import type { Arrival, ArrivalContext, ArrivingMessage } from '../../src/job/arr
 import type { Holder, JobRow, RowState } from '../../src/job/job.ts'
 
 /**
- * The arrival table of architecture §2, cell by cell. The row is at attempt 2 of 5, generation 1;
+ * The arrival table of docs/architecture.md §2, cell by cell. The row is at attempt 2 of 5, generation 1;
  * the columns are the job message's attempt n. `=2 held` is the delivery that the gateway holds for the
  * lease.
  *

@@ -1,4 +1,4 @@
-/** The gateway's three connections: publish, consume, declare (architecture §4.1). */
+/** The gateway's three connections: publish, consume, declare (docs/architecture.md §4.1). */
 import type { BrokerWarning } from '../broker.ts'
 import type { BrokerGauges, ConnectionName } from '../observer.ts'
 import { channelWarnings } from './channel-limit.ts'
@@ -14,7 +14,7 @@ const HEARTBEAT_S = 10
 /**
  * The gateway's connections: one for everything that publishes; one for consumers and one for declares, which
  * never publish, because a connection that has published once under an alarm gets no more deliveries or
- * declares (architecture §4.1). A fourth, opened on demand, for answers to direct reply addresses
+ * declares (docs/architecture.md §4.1). A fourth, opened on demand, for answers to direct reply addresses
  * (`publisher.ts`).
  */
 export class Connections {

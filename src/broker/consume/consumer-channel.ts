@@ -61,8 +61,8 @@ export interface ConsumerChannelOptions {
 }
 
 /**
- * One consumer on a channel of its own (architecture §4.4): whatever closes that channel, such as RabbitMQ's
- * delivery timeout, affects at most `prefetch` deliveries.
+ * One consumer on a channel of its own (docs/architecture.md §4.4): whatever closes that channel, such as
+ * RabbitMQ's delivery timeout, affects at most `prefetch` deliveries.
  */
 export class ConsumerChannel {
   readonly queue: string

@@ -1,4 +1,4 @@
-/** Deliveries for FETCH: the consumers and buffers of all queues (architecture §4.4). */
+/** Deliveries for FETCH: the consumers and buffers of all queues (docs/architecture.md §4.4). */
 import type { Clock } from '../../clock.ts'
 import type { JobRow } from '../../job/job.ts'
 import type { Logger } from '../../logger.ts'
@@ -45,7 +45,7 @@ export interface DeliveriesDeps {
   onQueueGone(queue: string): void
 }
 
-/** Deliveries for FETCH: the consumer channels and the buffer of every queue (architecture §4.4). */
+/** Deliveries for FETCH: the consumer channels and the buffer of every queue (docs/architecture.md §4.4). */
 export class Deliveries {
   readonly #deps: DeliveriesDeps
   readonly #feeds = new Map<string, Feed>()

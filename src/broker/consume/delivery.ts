@@ -1,4 +1,4 @@
-/** A delivery, bound to the channel that received it, and where it is until it is settled (law 6). */
+/** A delivery, bound to the channel that received it, and where it is until it is settled. */
 import type { ConsumeMessage } from 'amqplib'
 import type { Carry } from '../../job/job.ts'
 import type { Delivery, ForeignMessage, Settled } from '../broker.ts'
@@ -25,7 +25,10 @@ export interface ReceivingChannel {
   giveBack(delivery: LiveDelivery): void
 }
 
-/** A delivery, bound to the consumer channel, hence to the channel object, that received it (law 6). */
+/**
+ * A delivery, bound to the consumer channel, hence to the channel object, that received it
+ * (docs/architecture.md, law 6).
+ */
 export class LiveDelivery implements Delivery {
   readonly queue: string
   readonly id: string

@@ -1,9 +1,10 @@
-/** How long a fetch waits beyond its own `wait_ms`, and for what (architecture §4.4). */
+/** How long a fetch waits beyond its own `wait_ms`, and for what (docs/architecture.md §4.4). */
 import { type Feed, MAX_TAKEN_BYTES } from './queue-consumer.ts'
 import type { Waiter, Wanted } from './waiter.ts'
 
 /**
- * What a fetch waits for, and how long, beyond the time that its client asked for (architecture §4.4):
+ * What a fetch waits for, and how long, beyond the time that its client asked for (docs/architecture.md
+ * §4.4):
  *
  * - Nothing is buffered: a consumer that starts, or work that the ledger knows of (`bridgeMs`).
  * - Something is buffered, but a job that goes before it, of its queue or an earlier one, is on its way
@@ -14,7 +15,7 @@ import type { Waiter, Wanted } from './waiter.ts'
  * The state is in `Waiter` and `Feed`; `FetchLine` calls these functions.
  */
 
-/** How long a fetch waits for a message that is probably on its way (architecture §4.4). */
+/** How long a fetch waits for a message that is probably on its way (docs/architecture.md §4.4). */
 const BRIDGE_MS = 250
 /**
  * The same when a consumer must be registered first and the ledger knows of work in the queue: on a busy

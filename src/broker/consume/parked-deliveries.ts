@@ -6,8 +6,8 @@ import type { LiveDelivery } from './delivery.ts'
 const MAX_TIMER_MS = 2 ** 31 - 1
 
 /**
- * Deliveries that are kept unacknowledged until a time, or until their row moves (architecture §2: "held").
- * Each occupies a prefetch slot of its consumer channel, so their number is bounded.
+ * Deliveries that are kept unacknowledged until a time, or until their row moves (docs/architecture.md §2:
+ * "held"). Each occupies a prefetch slot of its consumer channel, so their number is bounded.
  */
 export class Parking {
   readonly #clock: Clock

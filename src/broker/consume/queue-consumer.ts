@@ -320,7 +320,7 @@ export class Feed {
 
   /**
    * Gives buffered deliveries back in delivery order: a quorum queue lines returned messages up in the order
-   * in which they return, so the reverse order would reverse the queue (measured, architecture §4.4).
+   * in which they return, so the reverse order would reverse the queue (measured, docs/architecture.md §4.4).
    */
   giveBack(): number {
     const unassigned = this.buffer.drain()

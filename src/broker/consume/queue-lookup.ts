@@ -8,7 +8,7 @@ const ABSENT_MS = 1_000
 const MAX_RUNNING = 16
 const MAX_ABSENT = 10_000
 
-/** Finds out whether queues that are fetched from exist. FETCH never declares (architecture §3). */
+/** Finds out whether queues that are fetched from exist. FETCH never declares (docs/architecture.md §3). */
 export class QueueLookup {
   readonly #ask: (queue: string) => Promise<Presence>
   readonly #clock: Clock

@@ -1,4 +1,4 @@
-/** Serves fetches from the buffers, or lets them wait for their turn (architecture §4.4). */
+/** Serves fetches from the buffers, or lets them wait for their turn (docs/architecture.md §4.4). */
 import type { Clock } from '../../clock.ts'
 import type { Delivery, TakeRequest } from '../broker.ts'
 import type { BrokerGauges } from '../observer.ts'
@@ -32,7 +32,7 @@ export interface FetchLineDeps {
 
 /**
  * Serves fetches from the buffers, or lets them wait: in the order in which they came, each from its queues
- * from left to right, and from a queue by priority (architecture §4.4).
+ * from left to right, and from a queue by priority (docs/architecture.md §4.4).
  */
 export class FetchLine {
   readonly #deps: FetchLineDeps

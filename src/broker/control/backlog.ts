@@ -1,7 +1,7 @@
 /** Have the reports that waited when consuming began been handled? */
 import type { Clock } from '../../clock.ts'
 
-/** A backlog that takes longer must not hold dead workers' jobs back for ever (architecture §2). */
+/** A backlog that takes longer must not hold dead workers' jobs back for ever (docs/architecture.md §2). */
 const MAX_MS = 60_000
 /** Timers and the clock may differ slightly. */
 const SLACK_MS = 100

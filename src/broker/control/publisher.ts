@@ -34,13 +34,14 @@ export interface ControlPublisherDeps
   reply: Connection
   /** For looking at the queues of askers. */
   declare: Connection
-  /** How long an asker waits for an answer (architecture §6); 1 s. */
+  /** How long an asker waits for an answer (docs/architecture.md §6); 1 s. */
   answerMs?: number
 }
 
 /**
  * Publishes broadcasts to workers and answers to RPCs, each on a channel of their own: without the right to
- * write to `amq.default` RabbitMQ closes the channel of every answer, and a cancel must not wait for its reopening.
+ * write to `amq.default` RabbitMQ closes the channel of every answer, and a cancel must not wait for its
+ * reopening.
  *
  * Answers to direct reply addresses have their own connection, opened for the first of them: 3.10 closes
  * (541) the whole connection that publishes to an address which it cannot decode or whose node has left the

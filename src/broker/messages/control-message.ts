@@ -16,7 +16,7 @@ export const DIRECT_REPLY = 'amq.rabbitmq.reply-to'
 const OWN_NAME = /(?:^|\.)ojs\./
 const CONTROL_CHARACTER = /\p{Cc}/u
 
-/** A JSON message of the control plane (architecture §5). */
+/** A JSON message of the control plane (docs/architecture.md §5). */
 interface ToControlQueue {
   /** `message_id`; unique, because a return identifies its publish by nothing else. */
   id: string

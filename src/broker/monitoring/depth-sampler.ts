@@ -29,9 +29,9 @@ export interface DepthSamplerDeps {
 }
 
 /**
- * Compares a queue's job messages with its rows (architecture §2, "Queue missing"). Far fewer messages than
- * available jobs means that a native consumer acknowledges without reporting. If such a queue is lost, its
- * jobs must not simply be published again.
+ * Compares a queue's job messages with its rows (docs/architecture.md §2, "Queue missing"). Far fewer
+ * messages than available jobs means that a native consumer acknowledges without reporting. If such a queue
+ * is lost, its jobs must not simply be published again.
  */
 export class DepthSampler {
   readonly #deps: DepthSamplerDeps

@@ -1,4 +1,4 @@
-/** Confirmed publishes: bounded in flight, each waiting for its own confirm (architecture §4.2). */
+/** Confirmed publishes: bounded in flight, each waiting for its own confirm (docs/architecture.md §4.2). */
 import type { Clock } from '../../clock.ts'
 import { untilDeadline } from '../../lifecycle.ts'
 import type { Logger } from '../../logger.ts'
@@ -41,7 +41,7 @@ export interface PublisherDeps {
 }
 
 /**
- * Confirmed publishes, streamed: each publish waits for its own confirm only (architecture §4.2).
+ * Confirmed publishes, streamed: each publish waits for its own confirm only (docs/architecture.md §4.2).
  * `ChannelPool` chooses the channel.
  */
 export class Publisher {
@@ -102,7 +102,7 @@ export class Publisher {
     if (message.content.length > this.#maxBytes) return Promise.resolve('too-large')
     const isTooMuch =
       this.#pending.size >= MAX_PENDING || this.#bytes + message.content.length > MAX_PENDING_BYTES
-    // A second publish with the same id would make a return ambiguous (law 3).
+    // A second publish with the same id would make a return ambiguous (docs/architecture.md, law 3).
     if (isTooMuch || this.#pending.has(message.id)) return Promise.resolve('refused')
     return new Promise((resolve) => {
       const publication: Publication = {

@@ -1,4 +1,4 @@
-/** The only code that declares: `ensure` for every known queue (architecture §2). */
+/** The only code that declares: `ensure` for every known queue (docs/architecture.md §2). */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../../logger.ts'
 import { Slots } from '../../slots.ts'
@@ -16,9 +16,9 @@ const RETRY_MS = 5_000
 /** After cancelling the consumers, RabbitMQ 4.3 took 40 ms to forget the queue; a busy 4.0 took 400 ms. */
 const DYING_MS = 500
 /**
- * Queues that are looked at or declared at a time, whoever asks: each takes a channel, and questions of workers
- * (`sync`), requests and batches together may name thousands. A connection that has used up its channels
- * answers nobody.
+ * Queues that are looked at or declared at a time, whoever asks: each takes a channel, and questions of
+ * workers (`sync`), requests and batches together may name thousands. A connection that has used up its
+ * channels answers nobody.
  */
 const LOOKS_AT_ONCE = 32
 /** A look at a queue whose node is down may take minutes, and must not hold up the others. */
@@ -57,8 +57,8 @@ export interface DeclarerDeps extends EntityDeps {
 }
 
 /**
- * The only code that declares (architecture §2, "Queue missing"). Single flight per queue. The result of a
- * check holds for one connection, so every known queue is checked again after each (re)connect (seed 002
+ * The only code that declares (docs/architecture.md §2, "Queue missing"). Single flight per queue. The result
+ * of a check holds for one connection, so every known queue is checked again after each (re)connect (seed 002
  * §11.3) and whenever there is a sign that a queue may be gone.
  */
 export class Declarer {

@@ -78,8 +78,8 @@ export async function declare(scratch: ScratchChannel, entity: Entity): Promise<
   if (entity.entity === 'exchange' || (state.state !== 'ready' && state.state !== 'kept')) {
     return state
   }
-  // We never publish to a retry queue whose arguments are not ours (architecture §3), so nothing may lead
-  // there.
+  // We never publish to a retry queue whose arguments are not ours (docs/architecture.md §3), so nothing may
+  // lead there.
   if (entity.kind === 'rung' && state.state === 'kept') return state
   for (const binding of entity.bindings) {
     try {

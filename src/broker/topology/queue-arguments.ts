@@ -37,7 +37,7 @@ const DELIVERY_LIMIT = 1_000_000
 const MAX_PRIORITY = 10
 
 /**
- * The arguments of a queue, for every kind, profile and broker version (architecture §3).
+ * The arguments of a queue, for every kind, profile and broker version (docs/architecture.md §3).
  *
  * `x-queue-type` is always sent: 3.11+ fills a missing type in from the vhost's default, so that the declare
  * would not be equivalent in a vhost with another default.

@@ -14,7 +14,8 @@ import type { EntityChecker } from './entity-checker.ts'
 import type { QueueEntity, Topology } from './topology.ts'
 
 /**
- * Most retry queues per queue that are not on the ladder: exact delays of its clients (architecture §4.3).
+ * Most retry queues per queue that are not on the ladder: exact delays of its clients (docs/architecture.md
+ * §4.3).
  */
 const MAX_EXACT = 16
 /** How long a refused retry queue counts as unusable: a hot path must not ask the broker for every retry. */
@@ -67,9 +68,9 @@ export interface RetryQueuesDeps {
 }
 
 /**
- * The retry queues `ojs.queue.retry.{queue}.{ms}` (architecture §3, §4.3; seed 002 §8.2). They are declared
- * when first needed, and used only while they are known to have our arguments and after RabbitMQ has had time
- * to write them to disk.
+ * The retry queues `ojs.queue.retry.{queue}.{ms}` (docs/architecture.md §3, §4.3; seed 002 §8.2). They are
+ * declared when first needed, and used only while they are known to have our arguments and after RabbitMQ has
+ * had time to write them to disk.
  *
  * No retry queue is declared while a cluster node is down, as far as the host list tells: the replica that
  * this node gets when it is back forwards nothing (3.10.8) if it becomes the leader before the node's next

@@ -213,7 +213,7 @@ function createTopology(file: TopologyFile, prefix: string, profile: QueueProfil
         }),
       ),
       ...shared.map((template) => expand(template, version)),
-      // These exist whether or not `default` has jobs (architecture §5).
+      // These exist whether or not `default` has jobs (docs/architecture.md §5).
       ...file.perQueue
         .filter(({ kind }) => kind === 'control' || kind === 'dead-letters')
         .map((template) => expand(template, version, 'default')),

@@ -15,7 +15,9 @@ declare global {
       readonly admission: Admission
       /** The heap that the request uses; given back when its route is done (`route.ts`). */
       readonly memory: MemoryShare
-      /** `Host` is a name that somebody could own: only routes that are open to all answer (`host-check.ts`). */
+      /**
+       * `Host` is a name that somebody could own: only routes that are open to all answer (`host-check.ts`).
+       */
       isOfForeignHost: boolean
       /** Set by the pipeline (`app.ts`) before any route runs. */
       context: RequestContext
@@ -55,7 +57,8 @@ Object.setPrototypeOf(OjsResponse.prototype, express.response)
 /**
  * Returns the two classes for `http.createServer`, whose prototypes are `app.request` and `app.response` from
  * the start. Express calls `Object.setPrototypeOf` on every request and response. A call that changes the
- * prototype deoptimises the object, and a PUSH costs 103 µs of CPU instead of 31 µs (architecture §8).
+ * prototype deoptimises the object, and a PUSH costs 103 µs of CPU instead of 31 µs (docs/architecture.md
+ * §8).
  */
 export function exchangeClasses(app: Application): {
   IncomingMessage: typeof OjsRequest

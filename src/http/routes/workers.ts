@@ -48,7 +48,7 @@ export function workerRoutes(door: Door): Route[] {
 
 /**
  * Answers a FETCH. If the client did not get the answer, gives its jobs back, since no worker would run them
- * (architecture §4.4).
+ * (docs/architecture.md §4.4).
  */
 async function fetchJobs(door: Door, request: Request, response: Response): Promise<void> {
   const poll = door.polls.open(response)

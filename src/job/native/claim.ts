@@ -2,7 +2,7 @@
 import { type ArrivingMessage, isCurrent, isWaitingWithNative } from '../arrival.ts'
 import { allowedAttempts, isExpired, isLeaseLive, isTerminal, type JobRow } from '../job.ts'
 
-/** A redelivered job message that a native worker holds (architecture §5, `ojs.control.claim`). */
+/** A redelivered job message that a native worker holds (docs/architecture.md §5, `ojs.control.claim`). */
 export interface NativeMessage extends ArrivingMessage {
   workerId: string
 }

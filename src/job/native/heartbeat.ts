@@ -3,7 +3,7 @@ import { isClaimable, isWaitingWithNative } from '../arrival.ts'
 import { isTerminal, type JobRow } from '../job.ts'
 
 /**
- * What a native worker's heartbeat does to a job that it names (architecture §5).
+ * What a native worker's heartbeat does to a job that it names (docs/architecture.md §5).
  *
  * - `extend`: the lease is this worker's (or has no owner and is native): extend it.
  * - `start`: the worker runs the job without having reported the start: attempt + 1, holder native.

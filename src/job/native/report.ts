@@ -1,4 +1,4 @@
-/** What a native worker's report does to a row, whatever its order (architecture §5). */
+/** What a native worker's report does to a row, whatever its order (docs/architecture.md §5). */
 import { between, isPromotedByStart, isWaitingWithNative } from '../arrival.ts'
 import {
   allowedAttempts,
@@ -15,9 +15,9 @@ import type { ReportedError } from '../retry/failure.ts'
 import { judge, type RetryPolicy, retryPolicyOf } from '../retry/retry-policy.ts'
 
 /*
- * What a native worker's report does to a row, decided by the row alone (architecture §5). Reports may come
- * late, twice, in any order or not at all. An event counts only if it goes beyond what the row knows, so that
- * every order of the same events ends in the same state.
+ * What a native worker's report does to a row, decided by the row alone (docs/architecture.md §5). Reports
+ * may come late, twice, in any order or not at all. An event counts only if it goes beyond what the row
+ * knows, so that every order of the same events ends in the same state.
  */
 
 export interface ReportedEvent {

@@ -1,6 +1,6 @@
 /** Delays of retries (OJS retry), from a bounded set: each distinct delay is another queue in RabbitMQ. */
 
-/** The retry queues of jittered delays (architecture §4.3), ms. */
+/** The retry queues of jittered delays (docs/architecture.md §4.3), ms. */
 export const LADDER_MS: readonly number[] = [
   ...[125, 175, 250, 350, 500, 700, 1_000, 1_400, 2_000, 2_800, 4_000, 5_600, 8_000, 11_000],
   ...[16_000, 22_000, 32_000, 45_000, 60_000, 90_000, 120_000, 180_000, 240_000, 300_000],

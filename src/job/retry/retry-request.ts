@@ -32,8 +32,8 @@ interface NormalisedRetry {
 
 /**
  * Converts the producer's retry policy to seed 003's form. Accepts both spellings of intervals; milliseconds
- * win (ojs-choices C-5). Throws 422 for a number out of range, naming the field (architecture §9). `field`:
- * the name by which the client sent the policy.
+ * win (ojs-choices C-5). Throws 422 for a number out of range, naming the field (docs/architecture.md §9).
+ * `field`: the name by which the client sent the policy.
  */
 export function normaliseRetry(
   retry: RetryRequest | null | undefined,

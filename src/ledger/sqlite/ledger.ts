@@ -58,7 +58,6 @@ import { SqliteCron } from './writes/cron.ts'
 import { deadLetters, deleteDeadLetter, discardDead, revive } from './writes/dead-letters.ts'
 import { expireDue, nextDue, promoteDue, sendAhead } from './writes/due.ts'
 import { SqliteIdempotency } from './writes/idempotency.ts'
-import { SqliteIdleQueues } from './writes/idle-queues.ts'
 import { activate, enqueueNative, withdraw, withdrawAll } from './writes/insert.ts'
 import {
   activeByWorker,
@@ -73,8 +72,8 @@ import {
 } from './writes/leases.ts'
 import { beatJob } from './writes/native-heartbeats.ts'
 import { applyReports } from './writes/native-reports.ts'
-import { SqlitePauses } from './writes/pauses.ts'
 import { insertMany, insertOne } from './writes/push.ts'
+import { SqliteIdleQueues, SqlitePauses } from './writes/queues.ts'
 import { rearmQueue, rearmRetryQueue, SqliteTokenless } from './writes/republish.ts'
 import { boundEnds, pruneBatch } from './writes/retention.ts'
 import { SqliteSchemas } from './writes/schemas.ts'

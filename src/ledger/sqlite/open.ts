@@ -25,7 +25,7 @@ export interface SqliteLedgerOptions {
   path: string
   /**
    * `full`: a commit survives power loss. `normal`: it survives the death of the process; power
-   * loss may undo the last moments (architecture §7).
+   * loss may undo the last moments (docs/architecture.md §7).
    */
   sync: 'full' | 'normal'
   logger: Logger

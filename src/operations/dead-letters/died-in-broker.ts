@@ -57,7 +57,8 @@ export async function diedInBroker(deps: Deps, letter: DeadLetter): Promise<void
 
 /**
  * True when the body is not that of the job which the message's properties name. Anybody may publish a
- * message with a job's id, and a worker then rejects it as unreadable: that must not end the job (law 6).
+ * message with a job's id, and a worker then rejects it as unreadable: that must not end the job
+ * (docs/architecture.md, law 6).
  */
 function isOfAnother(deps: Deps, letter: DeadLetter): boolean {
   if (isTooLarge(deps, letter)) return false

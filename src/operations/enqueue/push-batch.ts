@@ -41,8 +41,8 @@ export interface PushedBatch {
 /**
  * PUSH batch (seed 001 §7.2, §9.2): enqueues all of the jobs or none. Stores them in one transaction and
  * publishes their job messages in parallel. Job messages that are delivered to this gateway before every
- * confirm is in are parked, so that the batch becomes claimable in one step (architecture §2). Throws what
- * PUSH throws, with `details.index` when one job is the cause.
+ * confirm is in are parked, so that the batch becomes claimable in one step (docs/architecture.md §2). Throws
+ * what PUSH throws, with `details.index` when one job is the cause.
  */
 export async function pushBatch(
   deps: Deps,

@@ -147,7 +147,7 @@ function mayFetch(deps: Deps, { worker_id: workerId, queues }: FetchRequest): bo
 
 /**
  * Gives fetched jobs back that are not answered, as when the HTTP client has disconnected: they return to
- * the head of the buffer and the attempt is not counted (architecture §4.4).
+ * the head of the buffer and the attempt is not counted (docs/architecture.md §4.4).
  */
 export async function giveBack(deps: Deps, jobs: readonly JobRow[]): Promise<void> {
   await Promise.all(jobs.map((job) => requeueLease(deps, job)))

@@ -30,9 +30,9 @@ export interface Sent {
 
 /**
  * Publishes what `row.outbox` owes (the job message, or for a cancelled job the broadcast) and clears the
- * nonce on confirm (law 3). The only caller of `broker.publish` for job messages; one publish per job at a time.
- * Never rejects, since most callers run in the background: when the ledger cannot be read after a lost
- * publish, the outcome is `unknown`, and the outbox still owes the message.
+ * nonce on confirm (docs/architecture.md, law 3). The only caller of `broker.publish` for job messages; one
+ * publish per job at a time. Never rejects, since most callers run in the background: when the ledger cannot
+ * be read after a lost publish, the outcome is `unknown`, and the outbox still owes the message.
  */
 export async function sendJobMessage(deps: Deps, row: JobRow): Promise<Sent> {
   deps.jobMessages.sending.add(row.id)

@@ -1,7 +1,9 @@
 /** What this process knows about job messages: held deliveries, publishes under way, unsure ones. */
 import type { Delivery } from '../../broker/broker.ts'
 
-/** What this process knows about job messages beyond the ledger; in memory only (law 1). */
+/**
+ * What this process knows about job messages beyond the ledger; in memory only (docs/architecture.md, law 1).
+ */
 export class JobMessages {
   /** The deliveries behind the leases whose holder is `gateway`, by job id. */
   readonly held = new Map<string, Delivery>()
@@ -13,7 +15,8 @@ export class JobMessages {
   readonly unsure = new UnsureJobMessages()
   /**
    * Ids of batches whose confirms are not all in. Their deliveries are parked, so that a batch becomes
-   * claimable in one step (architecture §2). A crash forgets this: the rows are then claimable singly.
+   * claimable in one step (docs/architecture.md §2). A crash forgets this: the rows are then claimable
+   * singly.
    */
   readonly staging = new Set<string>()
 

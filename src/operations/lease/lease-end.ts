@@ -34,9 +34,9 @@ export function noteEnded({ workers }: Deps, leased: JobRow): void {
 }
 
 /**
- * Publishes the job message of `row`, waits for the confirm, then acknowledges the old delivery (law 2).
- * Acknowledges it without a confirm as well: the outbox then owes the new message, and the old one would only
- * be dropped on arrival.
+ * Publishes the job message of `row`, waits for the confirm, then acknowledges the old delivery
+ * (docs/architecture.md, law 2). Acknowledges it without a confirm as well: the outbox then owes the new
+ * message, and the old one would only be dropped on arrival.
  */
 export async function sendThenSettle(
   deps: Deps,

@@ -14,11 +14,12 @@ export interface NativeClaimAnswer {
 }
 
 /**
- * Decides whether a native worker may run a redelivered job message (architecture §5). Counts no attempt: the
- * worker's `started` event does. If the message is the one behind another worker's live lease, commits
- * `holder := ledger` before the answer, because the asking worker will acknowledge the message. Waits for
- * earlier reports to be committed. Rejects when the ledger cannot be used. `heardOn`: the queue whose control
- * queue the claim came by. If it may not be about this job, its message is none of the job: `discard`.
+ * Decides whether a native worker may run a redelivered job message (docs/architecture.md §5). Counts no
+ * attempt: the worker's `started` event does. If the message is the one behind another worker's live lease,
+ * commits `holder := ledger` before the answer, because the asking worker will acknowledge the message. Waits
+ * for earlier reports to be committed. Rejects when the ledger cannot be used. `heardOn`: the queue whose
+ * control queue the claim came by. If it may not be about this job, its message is none of the job:
+ * `discard`.
  */
 export async function nativeClaim(
   deps: Deps,

@@ -21,12 +21,12 @@ export interface Reported {
 }
 
 /**
- * Applies a native worker's report about the jobs that it ran (architecture §5), in one commit or a few.
- * Asks the ledger for these writes before it awaits anything (`earlier-writes.ts`). Resolves after the
- * commits, so that the message may be acknowledged; rejects when the ledger cannot be written. Ignores
- * events of unknown jobs that bring no job along, and events that the row is already past. `leftOut`: events
- * that are not valid. Where possible a stand-in event ends their job; a job that the ledger does not have
- * goes to the dead letter queue.
+ * Applies a native worker's report about the jobs that it ran (docs/architecture.md §5), in one commit or a
+ * few. Asks the ledger for these writes before it awaits anything (`earlier-writes.ts`). Resolves after the
+ * commits, so that the message may be acknowledged; rejects when the ledger cannot be written. Ignores events
+ * of unknown jobs that bring no job along, and events that the row is already past. `leftOut`: events that
+ * are not valid. Where possible a stand-in event ends their job; a job that the ledger does not have goes to
+ * the dead letter queue.
  */
 export async function report(
   deps: Deps,

@@ -17,8 +17,8 @@ const MAX_NAMED = 10
 const BROKER_WAIT_MS = 500
 const LOOK_AGAIN_MS = 25
 /**
- * Queues of one question that are asked about at a time. The broker bounds those of all questions; this leaves
- * room between them for a request or another worker, which would wait behind a hundred queues of each.
+ * Queues of one question that are asked about at a time. The broker bounds those of all questions; this
+ * leaves room between them for a request or another worker, which would wait behind a hundred queues of each.
  */
 const QUEUES_AT_ONCE = 8
 
@@ -41,8 +41,8 @@ export interface Synchronised {
 }
 
 /**
- * Tells a native worker what it must know before it consumes these queues (architecture §5). Declares the
- * queues where that is allowed, and records them, and the worker if it gives its id. Throws 400 for an
+ * Tells a native worker what it must know before it consumes these queues (docs/architecture.md §5). Declares
+ * the queues where that is allowed, and records them, and the worker if it gives its id. Throws 400 for an
  * invalid queue name; 503. `heardOn`: the queue whose control queue the question came by. The control queue
  * of `default` is there for questions about any queue (seed 002 has none that is nobody's).
  */

@@ -11,9 +11,10 @@ import { tellRenewed } from './pause.ts'
 const NO_MARKER = 'q-lost'
 
 /**
- * Handles a known queue that RabbitMQ does not have any more (architecture §2, "Queue missing"). Before the
- * queue is declared again, gives every job whose job message was in it a new outbox nonce, which the relay
- * then publishes, and records that the queue is new. `isRenewed`: another queue of this name exists already.
+ * Handles a known queue that RabbitMQ does not have any more (docs/architecture.md §2, "Queue missing").
+ * Before the queue is declared again, gives every job whose job message was in it a new outbox nonce, which
+ * the relay then publishes, and records that the queue is new. `isRenewed`: another queue of this name exists
+ * already.
  *
  * Returns `leave` when only an operator may declare the queue: it is marked as lost, or its last depth sample
  * showed far fewer messages than the ledger has available jobs. Then a native worker acknowledges without

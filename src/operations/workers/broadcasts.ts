@@ -8,8 +8,8 @@ import type { Directive } from './worker-registry.ts'
 const BROADCAST_WAIT_MS = 1_000
 
 /*
- * Broadcasts to the workers of a queue (architecture §5). RabbitMQ confirms a broadcast even if no worker
- * listens. None of these functions rejects.
+ * Broadcasts to the workers of a queue (docs/architecture.md §5). RabbitMQ confirms a broadcast even if no
+ * worker listens. None of these functions rejects.
  */
 
 /** Tells workers to drop or abort the job; a later generation of it may run. */

@@ -17,7 +17,10 @@ import { jobIdIn, type LeftOut, leftOutIn } from './invalid-events.ts'
 import { count, id, label, leaseMs, MAX_IDS, nackError, queueName } from './shared-members.ts'
 import { checker, parser } from './validator.ts'
 
-/** The messages of the control plane (architecture §5); `docs/reference/control-protocol.md` describes them. */
+/**
+ * The messages of the control plane (docs/architecture.md §5); `docs/reference/control-protocol.md` describes
+ * them.
+ */
 
 const MAX_QUEUES = 100
 
@@ -118,8 +121,8 @@ const REPORT_EVENT_SCHEMA = {
       required: ['error'],
       properties: { error: nackError, outcome },
     }),
-    // Required, not guessed: what becomes of the job depends on whether that message can cause the same attempt
-    // again.
+    // Required, not guessed: what becomes of the job depends on whether that message can cause the same
+    // attempt again.
     whenMemberIs('event', 'released', {
       required: ['token_attempt'],
       properties: { token_attempt: attempt },

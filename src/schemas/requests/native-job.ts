@@ -34,8 +34,8 @@ export type NativeContext = Omit<EnvelopeContext, 'carry' | 'native'> & {
 }
 
 /**
- * Converts a natively published message to a job, validated as strictly as an HTTP body (architecture §2,
- * "unknown id"). Throws `OjsError` for anything that is not an OJS job of this queue. `schedule`: as in
+ * Converts a natively published message to a job, validated as strictly as an HTTP body (docs/architecture.md
+ * §2, "unknown id"). Throws `OjsError` for anything that is not an OJS job of this queue. `schedule`: as in
  * `EnvelopeContext`.
  */
 export function nativeJob(

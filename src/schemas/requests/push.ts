@@ -15,7 +15,8 @@ const positiveSeconds = { ...integer, minimum: 1, maximum: MAX_DURATION_MS / 100
 
 const strategy = { enum: [...BACKOFF_STRATEGIES, null] }
 
-// The ranges of the retry numbers are checked elsewhere, because they are 422, not 400 (architecture §9).
+// The ranges of the retry numbers are checked elsewhere, because they are 422, not 400 (docs/architecture.md
+// §9).
 const retry = {
   type: ['object', 'null'],
   additionalProperties: false,
@@ -86,7 +87,7 @@ const options = {
   metadata: map,
 }
 
-/** Seed 003's pattern, extended by hyphens inside a segment (architecture §9, ojs-choices S1). */
+/** Seed 003's pattern, extended by hyphens inside a segment (docs/architecture.md §9, ojs-choices S1). */
 export const jobType = {
   type: 'string',
   minLength: 1,

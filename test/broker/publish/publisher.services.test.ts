@@ -143,7 +143,7 @@ it('publishing is refused while RabbitMQ is blocked, and onUp is called when it 
     expect(outcomes.findLast((outcome) => outcome !== 'refused')).toBe('unknown')
     expect(broker.gauges().blocked).toBe(true)
     expect(await Promise.race([broker.publish(row()), nextTurn('later')])).toBe('refused')
-    // Declares and consumers go on: they never publish (architecture §4.1).
+    // Declares and consumers go on: they never publish (docs/architecture.md §4.1).
     expect(await broker.ensureQueue('under-alarm')).toBe('ready')
   } finally {
     await node.evaluate('vm_memory_monitor:set_vm_memory_high_watermark(0.4)')

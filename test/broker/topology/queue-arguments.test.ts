@@ -60,7 +60,7 @@ const CELLS = VERSIONS.flatMap((version) =>
 
 describe('queueArguments', () => {
   it.each(CELLS)(
-    '$version $profile $kind: returns the arguments of architecture §3',
+    '$version $profile $kind: returns the arguments of docs/architecture.md §3',
     ({ version, profile, kind }) => {
       expect(queueArguments(kind, profile, version, OPTIONS[kind])).toEqual(EXPECTED[kind][profile])
     },

@@ -34,7 +34,7 @@ class SteppingClock implements Clock {
   }
 }
 
-/** Durations do not move with the wall clock; instants do (architecture §2, "Time"). */
+/** Durations do not move with the wall clock; instants do (docs/architecture.md §2, "Time"). */
 export function clockFaults(node: PrivateNode): void {
   // With a single retry queue, one retry waits in the broker and the other one in the ledger.
   const env = { OJS_MAX_RUNGS: '1' }

@@ -541,7 +541,7 @@ describe('the observer of requests', () => {
   })
 })
 
-test('Express changes no prototype of requests and responses (architecture §7: three times the speed)', async () => {
+test('Express changes no prototype of requests and responses (docs/architecture.md §7: three times the speed)', async () => {
   const changed: unknown[] = []
   const original = Object.setPrototypeOf
   const spy = vi.spyOn(Object, 'setPrototypeOf').mockImplementation((object, prototype) => {

@@ -191,7 +191,7 @@ describe('every backoff policy', () => {
   })
 })
 
-it('the ladder has the 24 retry queues of architecture §4.3, ascending', () => {
+it('the ladder has the 24 retry queues of docs/architecture.md §4.3, ascending', () => {
   expect(LADDER_MS).toHaveLength(24)
   expect(LADDER_MS).toEqual([...LADDER_MS].sort((a, b) => a - b))
   expect([LADDER_MS[0], LADDER_MS.at(-1)]).toEqual([125, 300_000])

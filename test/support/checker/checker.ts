@@ -1,6 +1,6 @@
 /**
  * The proof of the crash tests: the clients' own record of a run, compared with the ledger and the broker
- * after everything was drained (architecture §1, laws 4 and 6).
+ * after everything was drained (docs/architecture.md §1, laws 4 and 6).
  */
 
 /** What a producer knows of its job. `unknown`: the connection ended before the answer. */
@@ -208,7 +208,7 @@ function idsOf(rows: readonly LedgerRow[]): string[] {
   return rows.map((row) => row.id)
 }
 
-/** 201 means safe (law 4), and a batch is all of its jobs or none. */
+/** 201 means safe (docs/architecture.md, law 4), and a batch is all of its jobs or none. */
 function gone({ journal, rows }: Evidence): Finding[] {
   const visible = new Set(idsOf(rows.filter(isThere)))
   const isTorn = (ids: readonly string[]) =>

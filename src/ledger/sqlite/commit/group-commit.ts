@@ -1,4 +1,4 @@
-/** Writes of one turn of the event loop share a transaction (architecture §7). */
+/** Writes of one turn of the event loop share a transaction (docs/architecture.md §7). */
 import { OjsError, unavailable } from '../../../errors.ts'
 import type { Logger } from '../../../logger.ts'
 import { adviceOn, type Database, SQLITE, type Statement, sqliteCode } from '../sql/driver.ts'
@@ -72,7 +72,8 @@ interface Group {
 }
 
 /**
- * Group commit: the writes of two event-loop turns share one transaction and one sync (architecture §7).
+ * Group commit: the writes of two event-loop turns share one transaction and one sync (docs/architecture.md
+ * §7).
  *
  * A failure is kept to as few writes as is safe. A constraint failure fails its own write only. A bug (an
  * error that is not SQLite's) does too, and the rest of the group runs again without that write where

@@ -56,7 +56,7 @@ CREATE INDEX jobs_lease ON jobs (lease_expires_at) WHERE lease_expires_at IS NOT
 CREATE INDEX jobs_due ON jobs (due_at) WHERE due_at IS NOT NULL AND ended_at IS NULL;
 -- Dead letters, newest first when read backwards.
 CREATE INDEX jobs_discarded ON jobs (discarded_at) WHERE discarded_at IS NOT NULL;
--- What retention may delete; a row whose token is still out is not among it (architecture §7).
+-- What retention may delete; a row whose token is still out is not among it (docs/architecture.md §7).
 CREATE INDEX jobs_prunable ON jobs (state, ended_at) WHERE ended_at IS NOT NULL AND token_out = 0;
 -- Ended rows whose token has not come back.
 CREATE INDEX jobs_stray ON jobs (queue) WHERE ended_at IS NOT NULL AND token_out = 1;

@@ -77,7 +77,7 @@ CREATE INDEX jobs_expires ON jobs (expires_at) WHERE expires_at IS NOT NULL AND 
 -- Dead letters of all queues and of one, newest first when read backwards.
 CREATE INDEX jobs_dead ON jobs (discarded_at) WHERE dead_letter = 1;
 CREATE INDEX jobs_dead_queue ON jobs (queue, discarded_at) WHERE dead_letter = 1;
--- What retention may delete; a row whose token is still out is not among it (architecture §7).
+-- What retention may delete; a row whose token is still out is not among it (docs/architecture.md §7).
 CREATE INDEX jobs_prunable ON jobs (state, dead_letter, ended_at)
   WHERE ended_at IS NOT NULL AND token_out = 0;
 -- Ended rows whose token has not come back.

@@ -1,4 +1,4 @@
-/** A native worker's report: starts and ends of attempts (architecture §5). */
+/** A native worker's report: starts and ends of attempts (docs/architecture.md §5). */
 import { isTerminal, type JobRow, type JobStanding } from '../../../job/job.ts'
 import {
   attemptKey,
