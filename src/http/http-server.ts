@@ -69,6 +69,11 @@ export class HttpServer implements Service {
     this.#listen()
   }
 
+  /** True once stop has begun. */
+  get isStopping(): boolean {
+    return this.#isStopping
+  }
+
   /**
    * The URL that the server listens on; before it listens, the configured one. No client can connect to "all
    * addresses" (`0.0.0.0`, `::`); there, the URL is made of `reachedAs`, the `Host` of the request that asks.

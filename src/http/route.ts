@@ -1,11 +1,15 @@
 /** What a route is, and how a list of routes becomes Express routes, with 405 for other methods. */
 import type { Express, Request, Response } from 'express'
+import { echoed, invalidField } from '../errors.ts'
 import { type Access, requireRole } from './access/roles.ts'
 import { otherMethod } from './message/middleware.ts'
 import { withoutNul } from './message/query.ts'
 
-type Method = 'GET' | 'POST' | 'DELETE'
+type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
 type Handler = (request: Request, response: Response) => void | Promise<void>
+
+/** Express's names of the methods. */
+const EXPRESS = { GET: 'get', POST: 'post', PUT: 'put', DELETE: 'delete' } as const
 
 /** One endpoint. `path` is the whole path template, which also labels its metrics. */
 export interface Route {
@@ -33,9 +37,7 @@ export function mount(app: Express, routes: readonly Route[], needsKeys: boolean
     for (const { method, access = [], handle } of endpoints) {
       const own = freeing(handle)
       const steps = needsKeys && access !== 'anybody' ? [requireRole(access), own] : [own]
-      if (method === 'GET') route.get(steps)
-      else if (method === 'POST') route.post(steps)
-      else route.delete(steps)
+      route[EXPRESS[method]](steps)
     }
     route.all(otherMethod(allowed(endpoints)))
   }
@@ -73,4 +75,18 @@ function allowed(endpoints: readonly Route[]): string {
 export function pathParameter(request: Request, name: string): string {
   const value = request.params[name]
   return typeof value === 'string' ? withoutNul(value) : ''
+}
+
+/**
+ * Adds the job of the path to a body, as `job_id`, which the operations of workers expect there. Throws 400 if
+ * the body names another.
+ */
+export function ofPath(request: Request, body: Record<string, unknown>): Record<string, unknown> {
+  const id = pathParameter(request, 'id')
+  if (body['job_id'] != null && body['job_id'] !== id) {
+    throw invalidField('job_id', "The 'job_id' field must be the id in the path.", {
+      expected: echoed(id),
+    })
+  }
+  return { ...body, job_id: id }
 }

@@ -36,7 +36,8 @@ export function createHttpService(deps: Deps, options: HttpServiceOptions): Http
     metrics: options.metrics,
     events: options.events,
     needsKeys: access.needsKeys,
-    health: () => health(deps, startedAt),
+    health: () => health(deps, startedAt, server.isStopping),
+    isDraining: () => server.isStopping,
     manifest: (reachedAs) =>
       manifest({ ...options, access, maxBodyBytes, baseUrl: server.url(reachedAs) }),
   }

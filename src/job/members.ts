@@ -62,7 +62,7 @@ const BESIDE_OPTIONS: Places = new Map([
 const IN_OPTIONS: Places = new Map([
   ...BESIDE_OPTIONS,
   ...belong("in 'options.retry'", ['strategy']),
-  ...belong("in 'options.unique'", ['key', 'keys', 'period', 'states']),
+  ...belong("in 'options.unique'", ['key', 'keys', 'period', 'within', 'states']),
   ...belong('in a cron entry', ['expression', 'timezone']),
   ...belong("beside 'options'", ['specversion', 'id', 'type', 'args', 'schema']),
 ])

@@ -60,6 +60,8 @@ export interface UniqueRequest {
   args_keys?: string[] | null
   meta_keys?: string[] | null
   period?: string | number | null
+  /** Another name of `period`. */
+  within?: string | number | null
   period_ms?: number | null
   on_conflict?: string | null
   states?: string[] | null

@@ -176,11 +176,16 @@ function statesOf({ states }: UniqueRequest, field: string): readonly JobState[]
   return JOB_STATES.filter((state) => named.has(state))
 }
 
-function periodOf({ period, period_ms }: UniqueRequest, field: string): number | null {
-  if (period == null && period_ms == null) return null
-  const name = `${field}.${period_ms == null ? 'period' : 'period_ms'}`
-  const seconds = typeof period === 'number' ? period * 1000 : null
-  const ms = period_ms ?? seconds ?? parseDuration(String(period), name)
+/** The names of the period: of several, the first counts. `within` is that of OJS's command line. */
+const PERIODS = ['period_ms', 'period', 'within'] as const
+
+function periodOf(policy: UniqueRequest, field: string): number | null {
+  const member = PERIODS.find((candidate) => policy[candidate] != null)
+  const period = member && policy[member]
+  if (period == null) return null
+  const name = `${field}.${member}`
+  const seconds = typeof period === 'number' ? period * (member === 'period_ms' ? 1 : 1000) : null
+  const ms = seconds ?? parseDuration(String(period), name)
   if (ms < 1) throw invalidField(name, `The '${name}' field must be longer than 0.`)
   if (ms > MAX_DURATION_MS) {
     throw invalidField(name, `The '${name}' field must not be longer than ten years.`)
@@ -234,9 +239,9 @@ export function uniqueEcho(
 }
 
 /** The period as the producer wrote it if that is ISO 8601, as in seed 003; else in that form. */
-function periodText({ period, period_ms }: UniqueRequest, ms: number): string {
-  const isIso = period_ms == null && typeof period === 'string' && period.startsWith('P')
-  return isIso ? period : formatDuration(ms)
+function periodText({ period, within, period_ms }: UniqueRequest, ms: number): string {
+  const given = period_ms ?? period ?? within
+  return typeof given === 'string' && given.startsWith('P') ? given : formatDuration(ms)
 }
 
 function withoutNull(source: Record<string, unknown>): object {

@@ -15,6 +15,8 @@ interface HealthBody {
   uptime_seconds: number
   backend: { type: 'rabbitmq'; status: string; latency_ms?: number; error?: string }
   ledger: { type: 'sqlite'; status: 'writable' | 'failing'; error?: string }
+  /** The gateway stops. */
+  draining: boolean
   warnings: readonly BrokerWarning[]
 }
 
@@ -34,12 +36,12 @@ export function healthWarnings(deps: Deps): BrokerWarning[] {
   ]
 }
 
-/** The answer of `GET /ojs/v1/health`. */
-export function health(deps: Deps, startedAt: number): Health {
+/** The answer of `GET /ojs/v1/health`. `isDraining`: no client should count on a next request. */
+export function health(deps: Deps, startedAt: number, isDraining: boolean): Health {
   const broker = deps.broker.status()
   const latency = broker.state === 'up' ? deps.broker.latencyMs() : null
   const fault = deps.ledger.fault()
-  const healthy = isHealthy(deps)
+  const healthy = isHealthy(deps) && !isDraining
   return {
     healthy,
     body: {
@@ -58,6 +60,7 @@ export function health(deps: Deps, startedAt: number): Health {
         status: fault === null ? 'writable' : 'failing',
         ...(fault !== null && { error: fault }),
       },
+      draining: isDraining,
       warnings: healthWarnings(deps),
     },
   }

@@ -33,6 +33,8 @@ export function manifest(facts: ManifestFacts): object {
     backend: 'rabbitmq',
     capabilities: {
       batch_enqueue: true,
+      // Clients read either name.
+      cron: true,
       cron_jobs: true,
       dead_letter: true,
       delayed_jobs: true,
@@ -49,7 +51,7 @@ export function manifest(facts: ManifestFacts): object {
       'fetch_wait_ms',
       'fenced_ack',
       'nack_requeue',
-      'events',
+      'event_polling',
       'worker_directives',
       ...Object.keys(schemes),
       'idempotency_key',
@@ -60,11 +62,12 @@ export function manifest(facts: ManifestFacts): object {
         'ACK and NACK accept worker_id and attempt, which must match the lease if present.',
       nack_requeue:
         'NACK accepts requeue: true: the job is available at once; no attempt is counted.',
-      events: 'GET /ojs/v1/events lists the newest 10000 events of this process.',
+      event_polling: 'GET /ojs/v1/events lists the newest 10000 events of this process.',
       worker_directives: 'POST /ojs/v1/admin/workers/:id/quiet and /terminate (* means all).',
       ...schemes,
       ...(rateLimit !== undefined && { request_limit: rateLimitText(rateLimit) }),
       idempotency_key: 'PUSH and PUSH batch honor an Idempotency-Key header for 24 hours.',
+      disaster_recovery: DISASTER_RECOVERY,
       queue_type: facts.queueType,
       priority: prioritiesOf(facts),
       pause_resume:
@@ -80,6 +83,12 @@ export function manifest(facts: ManifestFacts): object {
     },
   }
 }
+
+/**
+ * As OJS's document on disaster recovery counts (its extension is not claimed): 1 is one node's disk, where
+ * the ledger is, whatever RabbitMQ replicates; and there is no second gateway to take over.
+ */
+const DISASTER_RECOVERY = { durability_level: 1, ha_mode: 'none' }
 
 /** The required authentication, which seed 001 §5.2 wants named under `extensions`. */
 function accessSchemes({ needsKeys, needsClientCertificate }: ManifestFacts['access']) {

@@ -191,6 +191,8 @@ describe('the terms of a unique policy', () => {
     ['90s', 90_000],
     [60, 60_000],
   ])('accept the period %s', (period, ms) => {
+    expect(termsOf({ within: period }).periodMs).toBe(ms)
+    expect(termsOf({ within: 'PT9S', period }).periodMs).toBe(ms)
     expect(termsOf({ period }).periodMs).toBe(ms)
     const both = { period, period_ms: ms + 1 }
     expect(termsOf(both).periodMs).toBe(ms + 1)
@@ -218,6 +220,8 @@ describe('the terms of a unique policy', () => {
     [{ period: -1 }, 'options.unique.period'],
     [{ period: 1e12 }, 'options.unique.period'],
     [{ period_ms: 0 }, 'options.unique.period_ms'],
+    [{ within: 0 }, 'options.unique.within'],
+    [{ within: 'soon' }, 'options.unique.within'],
     [{ period: 1, period_ms: 1e12 }, 'options.unique.period_ms'],
     [{ key: ['type', 'meta'] }, 'options.unique.meta_keys'],
     [{ on_conflict: 'explode' }, 'options.unique.on_conflict'],
@@ -239,6 +243,7 @@ describe("the unique policy in a job's document", () => {
       undefined,
     ],
     [{ period: 90 }, { period: 'PT90S' }, undefined],
+    [{ within: 'P1D' }, { period: 'P1D' }, undefined],
     [{ period: '90s' }, { period: 'PT90S' }, undefined],
     [
       { keys: ['type'], states: ['active', 'completed'], on_conflict: 'use_existing' },

@@ -33,6 +33,13 @@ test('the manifest has details for each extension that it names', () => {
   for (const name of extensions) expect(details).toHaveProperty(name)
 })
 
+test('the manifest says what survives a failure, and no more', () => {
+  const { capabilities, extensions, extension_details: details } = read()
+  expect(details.disaster_recovery).toEqual({ durability_level: 1, ha_mode: 'none' })
+  expect(extensions).not.toContain('disaster_recovery')
+  expect(capabilities).toMatchObject({ cron: true, cron_jobs: true })
+})
+
 test('the manifest names no protection that is not configured', () => {
   const { extensions, extension_details: details } = read()
   for (const name of ['bearer_api_keys', 'mutual_tls', 'request_limit']) {

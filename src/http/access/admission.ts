@@ -32,15 +32,18 @@ export interface GateOptions {
   now(): number
 }
 
+/** What probes ask, by seed 001 §8, by OJS's suite, and by the names of Kubernetes. */
+export const PROBES = {
+  health: ['/ojs/v1/health', '/health'],
+  liveness: ['/livez', '/healthz'],
+  readiness: ['/readyz', '/ready'],
+} as const
+
 /** Never counted and never refused: a failing probe would take a working gateway out of service. */
-const HEALTH = '/ojs/v1/health'
+const FREE: ReadonlySet<string> = new Set(Object.values(PROBES).flat())
 
 /** ACK, NACK and heartbeats: if such a request were refused, its jobs would run twice. */
-const OF_LEASES: ReadonlySet<string> = new Set([
-  '/ojs/v1/workers/ack',
-  '/ojs/v1/workers/nack',
-  '/ojs/v1/workers/heartbeat',
-])
+const OF_LEASES = /^\/ojs\/v1\/(workers\/(ack|nack|heartbeat|beat)|jobs\/[^/]+\/(ack|nack))$/
 
 /**
  * Identifies the caller of each request and applies the rate limit. Runs before the pipeline, so that
@@ -116,8 +119,8 @@ export class Gate {
 function costOf({ method, url = '' }: IncomingMessage, isServed: boolean): Cost {
   const end = url.indexOf('?')
   const path = end < 0 ? url : url.slice(0, end)
-  if (path === HEALTH) return 'free'
-  return isServed && method === 'POST' && OF_LEASES.has(path) ? 'of a lease' : 'counted'
+  if (FREE.has(path)) return 'free'
+  return isServed && method === 'POST' && OF_LEASES.test(path) ? 'of a lease' : 'counted'
 }
 
 /** Seed 001 §18.1. The reset is Unix time in whole seconds, rounded up so that it is never too early. */

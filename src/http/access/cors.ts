@@ -33,7 +33,7 @@ function isOrigin(text: string): boolean {
 export function shareWith(origins: readonly string[]): Step {
   return cors({
     origin: [...origins],
-    methods: 'GET, POST, DELETE, OPTIONS',
+    methods: 'GET, POST, PUT, DELETE, OPTIONS',
     allowedHeaders:
       'Content-Type, Accept, Authorization, X-Request-Id, OJS-Version, Idempotency-Key, traceparent, tracestate',
     exposedHeaders:

@@ -32,6 +32,8 @@ export function answerHeaders(
     OJS_VERSION,
     'X-Request-Id',
     requestId,
+    'X-Content-Type-Options',
+    'nosniff',
     ...admission.headers,
     ...extra,
   ]

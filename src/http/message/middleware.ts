@@ -112,7 +112,7 @@ export function otherMethod(allow: string): Step {
 }
 
 /** The `Allow` header of requests that name no path. */
-export const EVERY_METHOD = 'GET, HEAD, POST, DELETE, OPTIONS'
+export const EVERY_METHOD = 'GET, HEAD, POST, PUT, DELETE, OPTIONS'
 
 export const noSuchRoute: Step = (request, response) => {
   if (request.method === 'OPTIONS' && request.url === '*') {

@@ -1,4 +1,5 @@
 /** BEAT: a worker is alive and extends its leases; the answer carries directives and cancelled jobs. */
+import type { Request } from 'express'
 import { timestamp } from '../../job/document.ts'
 import { type Heartbeat, heartbeat } from '../../operations/lease/heartbeat.ts'
 import { readJson } from '../message/body.ts'
@@ -11,23 +12,48 @@ const INTERVAL_MS = 5_000
 /** The shortest interval. A lease shorter than three of these cannot be kept alive over HTTP. */
 const MIN_INTERVAL_MS = 50
 
-/** BEAT (seed 001 §10.4). */
-export function heartbeatRoutes({ deps, polls }: Door): Route[] {
+/** BEAT (seed 001 §10.4); also under its short name, with that name's words (OJS graceful shutdown). */
+export function heartbeatRoutes(door: Door): Route[] {
   return [
     {
       method: 'POST',
       path: '/ojs/v1/workers/heartbeat',
       access: ['worker'],
       async handle(request, response) {
-        const body = await readJson(request, response, deps.settings.maxBodyBytes)
-        const intervalMs = intervalOf(deps.settings.visibilityTimeoutMs)
-        const beat = await heartbeat(deps, body, request.context)
-        const { worker_id: workerId, state } = body
-        if (state === 'quiet' || state === 'terminate') polls.endOf((id) => id === workerId)
-        answer(response, 200, JSON.stringify(document(beat, intervalMs)))
+        const body = await readJson(request, response, door.deps.settings.maxBodyBytes)
+        answer(response, 200, JSON.stringify(await beaten(door, body, request)))
+      },
+    },
+    {
+      method: 'POST',
+      path: '/ojs/v1/workers/beat',
+      access: ['worker'],
+      async handle(request, response) {
+        const body = inOurWords(await readJson(request, response, door.deps.settings.maxBodyBytes))
+        const told = await beaten(door, body, request)
+        answer(response, 200, JSON.stringify({ acknowledged: true, ...told }))
       },
     },
   ]
+}
+
+async function beaten(
+  { deps, polls }: Door,
+  body: Record<string, unknown>,
+  { context }: Request,
+): Promise<object> {
+  const intervalMs = intervalOf(deps.settings.visibilityTimeoutMs)
+  const beat = await heartbeat(deps, body, context)
+  const { worker_id: workerId, state } = body
+  if (state === 'quiet' || state === 'terminate') polls.endOf((id) => id === workerId)
+  return document(beat, intervalMs)
+}
+
+/** Of the short name: `shutdown: true` means that the worker is about to end, `drain` that it takes no more. */
+function inOurWords(body: Record<string, unknown>): Record<string, unknown> {
+  if (body['shutdown'] === true) return { ...body, state: 'terminate' }
+  const isDraining = body['state'] === 'drain' || body['state'] === 'draining'
+  return isDraining ? { ...body, state: 'quiet' } : body
 }
 
 /**

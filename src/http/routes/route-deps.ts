@@ -13,6 +13,8 @@ export interface Door {
   /** Whether API keys are configured. */
   needsKeys: boolean
   health(): Health
+  /** The server stops: it takes no new connections, and answers what has arrived. */
+  isDraining(): boolean
   /** `reachedAs`: the `Host` header of the request. */
   manifest(reachedAs: string | undefined): object
   metrics: Exposition

@@ -7,12 +7,12 @@ import { fetch, giveBack } from '../../operations/fetch/fetch.ts'
 import { ack } from '../../operations/lease/ack.ts'
 import { nack } from '../../operations/lease/nack.ts'
 import { traced } from '../../telemetry/tracing.ts'
-import { readJson } from '../message/body.ts'
+import { readJson, readOptionalJson } from '../message/body.ts'
 import { answer } from '../message/respond.ts'
-import type { Route } from '../route.ts'
+import { ofPath, type Route } from '../route.ts'
 import type { Door } from './route-deps.ts'
 
-/** FETCH, ACK and FAIL (seed 001 §10.1 to §10.3). */
+/** FETCH, ACK and FAIL (seed 001 §10.1 to §10.3); ACK and FAIL by the job's path too (OJS results). */
 export function workerRoutes(door: Door): Route[] {
   return [
     {
@@ -27,9 +27,16 @@ export function workerRoutes(door: Door): Route[] {
       access: ['worker'],
       async handle(request, response) {
         const body = await readJson(request, response, door.deps.settings.maxBodyBytes)
-        const { context } = request
-        const job = await traced('ojs.ack', context, () => ack(door.deps, body, context))
-        answer(response, 200, ackDocument(job))
+        answer(response, 200, ackDocument(await acked(door, body, request)))
+      },
+    },
+    {
+      method: 'POST',
+      path: '/ojs/v1/jobs/:id/ack',
+      access: ['worker'],
+      async handle(request, response) {
+        const body = await readOptionalJson(request, response, door.deps.settings.maxBodyBytes)
+        answer(response, 200, ackDocument(await acked(door, ofPath(request, body), request)))
       },
     },
     {
@@ -38,13 +45,27 @@ export function workerRoutes(door: Door): Route[] {
       access: ['worker'],
       async handle(request, response) {
         const body = await readJson(request, response, door.deps.settings.maxBodyBytes)
-        const { context } = request
-        const job = await traced('ojs.nack', context, () => nack(door.deps, body, context))
-        answer(response, 200, nackDocument(job))
+        answer(response, 200, nackDocument(await nacked(door, body, request)))
+      },
+    },
+    {
+      method: 'POST',
+      path: '/ojs/v1/jobs/:id/nack',
+      access: ['worker'],
+      async handle(request, response) {
+        const body = await readJson(request, response, door.deps.settings.maxBodyBytes)
+        const job = await nacked(door, ofPath(request, body), request)
+        answer(response, 200, `${nackDocument(job).slice(0, -1)},"job":${jobDocument(job)}}`)
       },
     },
   ]
 }
+
+const acked = ({ deps }: Door, body: object, { context }: Request) =>
+  traced('ojs.ack', context, () => ack(deps, body, context))
+
+const nacked = ({ deps }: Door, body: object, { context }: Request) =>
+  traced('ojs.nack', context, () => nack(deps, body, context))
 
 /**
  * Answers a FETCH. If the client did not get the answer, gives its jobs back, since no worker would run them

@@ -99,8 +99,9 @@ export class WorkerRegistry {
   }
 
   /**
-   * Notes a FETCH of this worker. Returns false when it was told to stop fetching (seed 001 §10.4). On the
-   * hot path: one look-up, and no allocation for a known worker.
+   * Notes a FETCH of this worker. Returns false when it was told to stop fetching (seed 001 §10.4), or has
+   * said itself lately that it takes no more jobs (OJS graceful shutdown). On the hot path: one look-up, and
+   * no allocation for a known worker.
    */
   fetched(workerId: string, queues: readonly string[]): boolean {
     const worker = this.#known(workerId) ?? this.#add(workerId)
@@ -109,7 +110,7 @@ export class WorkerRegistry {
       worker.queues = queues
       this.#measure(worker)
     }
-    return worker.directive === 'running'
+    return worker.directive === 'running' && !this.#isQuiet(worker)
   }
 
   /**
@@ -290,6 +291,12 @@ export class WorkerRegistry {
 
   #silenceMs(worker: Worker): number {
     return this.#clock.now() - worker.lastSeenAt
+  }
+
+  /** Only for as long as its heartbeats last: a successor under the same id may not send any. */
+  #isQuiet({ reported, lastHeartbeatAt }: Worker): boolean {
+    if (reported !== 'quiet' || lastHeartbeatAt === null) return false
+    return this.#clock.now() - lastHeartbeatAt <= STALE_AFTER_MS
   }
 
   #stateOf(worker: Worker): ListedWorker['state'] {

@@ -47,6 +47,7 @@ const unique = {
     args_keys: texts,
     meta_keys: texts,
     period: duration,
+    within: duration,
     period_ms: integer,
     on_conflict: {
       enum: [...CONFLICT_NAMES, null],

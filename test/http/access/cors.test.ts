@@ -72,7 +72,7 @@ describe('a CORS preflight', () => {
   // Seed 001 §20.2 verbatim, with the other headers that requests may have here.
   const ANSWER = {
     'access-control-allow-origin': DASH,
-    'access-control-allow-methods': 'GET, POST, DELETE, OPTIONS',
+    'access-control-allow-methods': 'GET, POST, PUT, DELETE, OPTIONS',
     'access-control-allow-headers':
       'Content-Type, Accept, Authorization, X-Request-Id, OJS-Version, Idempotency-Key, traceparent, tracestate',
     'access-control-expose-headers': EXPOSED,

@@ -16,6 +16,11 @@ import { type RawAnswer, request } from '../raw-client.ts'
 const TABLE: Record<string, Access> = {
   'GET /ojs/manifest': 'anybody',
   'GET /ojs/v1/health': 'anybody',
+  'GET /health': 'anybody',
+  'GET /ready': 'anybody',
+  'GET /readyz': 'anybody',
+  'GET /livez': 'anybody',
+  'GET /healthz': 'anybody',
   'GET /metrics': ['operator'],
   'POST /ojs/v1/jobs': ['producer'],
   'POST /ojs/v1/jobs/batch': ['producer'],
@@ -26,6 +31,9 @@ const TABLE: Record<string, Access> = {
   'POST /ojs/v1/workers/ack': ['worker'],
   'POST /ojs/v1/workers/nack': ['worker'],
   'POST /ojs/v1/workers/heartbeat': ['worker'],
+  'POST /ojs/v1/workers/beat': ['worker'],
+  'POST /ojs/v1/jobs/:id/ack': ['worker'],
+  'POST /ojs/v1/jobs/:id/nack': ['worker'],
   'GET /ojs/v1/queues': ['operator'],
   'GET /ojs/v1/queues/:name/stats': ['operator'],
   'POST /ojs/v1/queues/:name/pause': ['operator'],
@@ -74,7 +82,9 @@ async function outcomes(frame: Frame, { method, path }: Route): Promise<Record<s
   const target = path.replace(/:\w+/g, 'x')
   const client = await frame.client()
   const ask = async (headers: Record<string, string>) => {
-    client.send(request(method, target, headers, method === 'POST' ? '{}' : undefined))
+    client.send(
+      request(method, target, headers, method === 'POST' || method === 'PUT' ? '{}' : undefined),
+    )
     return (await client.answer()).status
   }
   const statuses: Record<string, number> = {
@@ -137,6 +147,7 @@ describe('the answer of health', () => {
   const reason = 'connect ECONNREFUSED 10.0.0.7:5672'
   const body: Health['body'] = {
     status: 'degraded',
+    draining: false,
     version: '1.0',
     uptime_seconds: 1,
     backend: { type: 'rabbitmq', status: 'disconnected', error: reason },

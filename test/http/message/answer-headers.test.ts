@@ -57,6 +57,7 @@ test.each(ROWS)(
     expect(headers).toMatchObject({
       'ojs-version': '1.0',
       'x-request-id': expect.stringMatching(/^req_/),
+      'x-content-type-options': 'nosniff',
       'x-new': 'yes',
       date: expect.any(String),
     })

@@ -457,7 +457,7 @@ describe('HTTP methods', () => {
   test.each([
     ['/things/1', 'GET, HEAD, DELETE, OPTIONS'],
     ['/echo', 'POST, OPTIONS'],
-    ['*', 'GET, HEAD, POST, DELETE, OPTIONS'],
+    ['*', 'GET, HEAD, POST, PUT, DELETE, OPTIONS'],
   ])('OPTIONS %s is 204 with Allow: %s', async (path, allow) => {
     const frame = await serve(ECHO)
     const result = await frame.ask(request('OPTIONS', path))

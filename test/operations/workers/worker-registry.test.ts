@@ -201,6 +201,21 @@ describe('WorkerRegistry', () => {
   })
 })
 
+describe('a worker that reports quiet by itself', () => {
+  it('gets no jobs until it reports running, or its heartbeats have ended', () => {
+    const registry = new WorkerRegistry(clock)
+    registry.beaten(report('w1', { state: 'quiet' }))
+    now += 30_000
+    expect(registry.fetched('w1', ['a'])).toBe(false)
+    now += 1
+    expect(registry.fetched('w1', ['a'])).toBe(true)
+    registry.beaten(report('w1'))
+    expect(registry.fetched('w1', ['a'])).toBe(false)
+    registry.beaten(report('w1', { state: 'running' }))
+    expect(registry.fetched('w1', ['a'])).toBe(true)
+  })
+})
+
 describe('directives of the WorkerRegistry', () => {
   it('are answered to the next heartbeat, and stop FETCH', () => {
     const registry = new WorkerRegistry(clock)
