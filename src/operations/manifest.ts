@@ -55,6 +55,7 @@ export function manifest(facts: ManifestFacts): object {
       'worker_directives',
       ...Object.keys(schemes),
       'idempotency_key',
+      'gzip_bodies',
     ],
     extension_details: {
       fetch_wait_ms: 'FETCH accepts wait_ms (at most 30000): how long it waits for a first job.',
@@ -68,6 +69,7 @@ export function manifest(facts: ManifestFacts): object {
       ...(rateLimit !== undefined && { request_limit: rateLimitText(rateLimit) }),
       idempotency_key: 'PUSH and PUSH batch honor an Idempotency-Key header for 24 hours.',
       disaster_recovery: DISASTER_RECOVERY,
+      gzip_bodies: 'A body may have Content-Encoding: gzip. Limits count the bytes that are in it.',
       queue_type: facts.queueType,
       priority: prioritiesOf(facts),
       pause_resume:

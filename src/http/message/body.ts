@@ -1,4 +1,4 @@
-/** Request bodies: read within their limits, in UTF-8, and parsed into a JSON object. */
+/** Request bodies: unpacked and read within their limits, in UTF-8, and parsed into a JSON object. */
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Request, Response } from 'express'
 import { echoed, invalidField, OjsError } from '../../errors.ts'
@@ -14,6 +14,7 @@ import {
 } from '../../schemas/json/json-text.ts'
 import { inSlices } from '../../slices.ts'
 import { BodyBudget, type Incoming } from './body-budget.ts'
+import { isPacked, UNPACKER_BYTES, type Unpacking, unpack } from './unpacking.ts'
 
 /** Shared by all listeners of the process, since they share its memory. */
 const PROCESS_BUDGET = new BodyBudget(partOfHeap(1 / 4, 128 * 1024 * 1024))
@@ -31,9 +32,9 @@ interface Reading {
 }
 
 /**
- * Reads the JSON object in the body of a request (seed 001 §6.1). Throws 400; 503 while all requests together
- * need too much memory; 413 before a byte is read if the declared length is too large, else as soon as too
- * much has arrived. If the client disconnects before the first byte, the server has already answered, and the
+ * Reads the JSON object in the body of a request (seed 001 §6.1), which may be in gzip: limits count what is in
+ * it. Throws 400; 415 for another coding; 503 while all requests together need too much memory; 413 before a
+ * byte is read if the declared length is too large, else as soon as too much has arrived. If the client disconnects before the first byte, the server has already answered, and the
  * promise may never settle.
  */
 export async function readJson(
@@ -58,7 +59,7 @@ export async function readOptionalJson(
   maxBytes: number,
 ): Promise<Record<string, unknown>> {
   const body = await readBody(request, response, maxBytes, PROCESS_BUDGET)
-  if (body.size === 0) return {}
+  if (body.pieces.size === 0) return {}
   try {
     requireJson(request.headers)
   } catch (error) {
@@ -104,17 +105,20 @@ async function readBody(
   budget: BodyBudget,
 ): Promise<Body> {
   const declared = Number(request.headers['content-length'] ?? 0)
-  if (declared > maxBytes) throw tooLarge(declared, maxBytes)
+  const packed = isPacked(request.headers)
+  if (declared > maxBytes && !packed) throw tooLarge(declared, maxBytes)
   if (request.headers.expect !== undefined && request.httpVersion === '1.1') {
     // Node leaves this to us (`checkContinue`). A client that is refused before need not send its body.
     response.writeContinue()
   }
   const pieces = new Pieces()
   let isOver = false
+  let unpacking: Unpacking | undefined
   let reject: (error: OjsError) => void = () => {}
   const refuse = (error: OjsError) => {
     if (isOver) return
     isOver = true
+    unpacking?.stop()
     budget.end(body)
     pieces.clear()
     reject(error)
@@ -122,24 +126,29 @@ async function readBody(
   const body: Body = { maxBytes, size: 0, pieces, refuse }
   await new Promise<void>((resolve, rejectIt) => {
     reject = rejectIt
-    request.on('data', (chunk: Buffer) => {
+    if (packed) {
+      unpacking = unpack(request, maxBytes, refuse)
+      budget.take(body, UNPACKER_BYTES)
+      response.once('close', () => refuse(endedEarly()))
+    }
+    const content = unpacking?.content ?? request
+    content.on('data', (chunk: Buffer) => {
       if (isOver) return
       // If the connection ends before the body, the server answers 400 (`parser-errors.ts`), and only the
       // response, not the request, emits an event. Most bodies arrive in one chunk and need no listener for
       // this.
-      if (body.size === 0 && chunk.length !== declared) {
+      if (!packed && body.size === 0 && chunk.length !== declared) {
         response.once('close', () => refuse(endedEarly()))
       }
       pieces.add(chunk)
-      const size = body.size + chunk.length
-      if (size > maxBytes) refuse(tooLarge(size, maxBytes))
+      if (pieces.size > maxBytes) refuse(tooLarge(pieces.size, maxBytes))
       else budget.take(body, chunk.length)
     })
-    request.on('end', () => {
+    content.on('end', () => {
       if (isOver) return
       isOver = true
       // The rest is parsed at once.
-      if (body.size < UNCOUNTED_BYTES) budget.end(body)
+      if (pieces.size < UNCOUNTED_BYTES) budget.end(body)
       else budget.complete(body)
       resolve()
     })
@@ -171,6 +180,12 @@ const MAX_LOOSE = 256
 export class Pieces {
   #whole: Buffer[] = []
   #loose: Buffer[] = []
+  #size = 0
+
+  /** In bytes. */
+  get size(): number {
+    return this.#size
+  }
 
   /** The number of buffers held. */
   get count(): number {
@@ -179,6 +194,7 @@ export class Pieces {
 
   add(chunk: Buffer): void {
     this.#loose.push(chunk)
+    this.#size += chunk.length
     if (this.#loose.length < MAX_LOOSE) return
     this.#whole.push(Buffer.concat(this.#loose))
     this.#loose = []
@@ -196,6 +212,7 @@ export class Pieces {
   clear(): void {
     this.#whole = []
     this.#loose = []
+    this.#size = 0
   }
 }
 
@@ -209,13 +226,6 @@ const ACCEPTED = new Set([OJS_MEDIA_TYPE, 'application/json'])
 function requireJson(headers: IncomingHttpHeaders): void {
   const type = headers['content-type']
   if (type && !ACCEPTED.has(type)) requireJsonType(type)
-  const encoding = headers['content-encoding']
-  if (encoding && encoding.trim().toLowerCase() !== 'identity') {
-    throw invalidField('Content-Encoding', 'Compressed bodies are not accepted.', {
-      expected: 'identity',
-      received: echoed(encoding),
-    })
-  }
 }
 
 const CHARSET = /;\s*charset\s*=\s*"?([^\s;"]*)/i

@@ -5,6 +5,7 @@ import { errorBody, invalidField, OjsError } from '../../errors.ts'
 import type { Logger } from '../../logger.ts'
 import { lingerAfterAnswer } from './lingering-close.ts'
 import { type Answerable, answer } from './respond.ts'
+import { ACCEPTED_CODINGS } from './unpacking.ts'
 
 /** The one place where HTTP renders errors; the last step of the pipeline. */
 export function errorRenderer(logger: Logger): ErrorRequestHandler {
@@ -50,10 +51,11 @@ function write(response: Answerable, error: OjsError, extra: readonly string[]):
 
 /**
  * The headers of an error: `Retry-After` where it has one, `WWW-Authenticate` on every 401 (RFC 9110 §15.5.2,
- * RFC 6750 §3).
+ * RFC 6750 §3), `Accept-Encoding` on every 415 (RFC 9110 §12.5.3).
  */
 export function errorHeaders(error: OjsError): string[] {
   if (error.status === 401) return ['WWW-Authenticate', challenge(error)]
+  if (error.status === 415) return ['Accept-Encoding', ACCEPTED_CODINGS]
   const seconds = error.retryAfterSeconds
   return seconds === undefined ? [] : ['Retry-After', String(seconds)]
 }
