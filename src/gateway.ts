@@ -1,10 +1,17 @@
 /** The composition root: builds ledger, broker, operations, services and doors, and starts them. */
-import type { BrokerHooks, BrokerOptions } from './broker/options.ts'
+import type {
+  Arrivals,
+  BrokerHooks,
+  BrokerOptions,
+  JobCounts,
+  LedgerEpochs,
+  QueueRecords,
+} from './broker/options.ts'
 import { RabbitBroker } from './broker/rabbit-broker.ts'
 import { priorityOrder } from './broker/topology/priority-order.ts'
 import { type Clock, systemClock } from './clock.ts'
 import type { Config } from './config.ts'
-import { type ControlDoorDeps, controlDoor } from './control/consumer.ts'
+import { controlDoor } from './control/consumer.ts'
 import { deadControlDoor } from './control/died-in-queue.ts'
 import { readTls } from './http/access/tls.ts'
 import { createHttpService } from './http/server.ts'
@@ -108,13 +115,8 @@ async function compose(
   const events = createJobEvents([log, metrics.onJobEvent, ring.onJobEvent])
 
   const brokerOptions: BrokerOptions = { ...config, ...tuning }
-  const broker: RabbitBroker = new RabbitBroker(brokerOptions, {
-    clock,
-    logger,
-    random: Math.random,
-    observer: metrics.observer,
-    hooks: brokerHooks(ledger, () => deps, metrics.control),
-  })
+  const { observer } = metrics
+  const broker = new RabbitBroker(brokerOptions, { clock, logger, random: Math.random, observer })
 
   const deps: Deps = {
     ledger,
@@ -134,6 +136,7 @@ async function compose(
     newId: uuid7,
   }
 
+  broker.attach(brokerHooks(deps, metrics.control))
   const outboxRelay = relay(deps)
   ledger.workflows.onNews((news) => followWorkflows(deps, news))
   const version = await ownVersion()
@@ -191,56 +194,67 @@ function timers(deps: Deps, config: Config): Service[] {
   ]
 }
 
-/**
- * Connects the broker layer to the ledger and the operations. `deps` is a function because the hooks are
- * built before `deps`, which contains the broker.
- */
-export function brokerHooks(
-  ledger: Ledger,
-  deps: () => Deps,
-  observer: ControlObserver,
-): BrokerHooks {
-  let doors: ReturnType<typeof controlDoors> | undefined
-  const control = () => {
-    doors ??= controlDoors({ deps: deps(), observer })
-    return doors
+/** Connects the broker layer to the ledger and the operations. */
+export function brokerHooks(deps: Deps, observer: ControlObserver): BrokerHooks {
+  return {
+    queues: queueRecords(deps),
+    jobs: jobCounts(deps),
+    epochs: ledgerEpochs(deps.ledger),
+    arrivals: arrivals(deps, observer),
   }
+}
+
+function queueRecords(deps: Deps): QueueRecords {
+  const { ledger } = deps
+  return {
+    recordedQueues: () => ledger.queues().map((queue) => queue.name),
+    onQueueFound: (queue) => recordFoundQueue(deps, queue),
+    onQueueMissing: (queue, isRenewed) => onQueueMissing(deps, queue, isRenewed),
+    identityOf: (queue) => identityOf(deps, queue),
+    recordIdentity: (queue, identity) => ledger.recordIdentity(queue, identity),
+    isUnwritten: (queue) => ledger.unwritten.has(queue),
+    onWritten: (queue) => ledger.unwritten.settle(queue),
+    isPaused: (queue) => ledger.pauses.since(queue) !== null,
+    recordedRetryQueues: () => ledger.retryQueues(),
+    onRetryQueueDeclared: (queue, delayMs) => ledger.recordRetryQueue({ queue, delayMs }),
+    onRetryQueueMissing: (queue, delayMs) => onRetryQueueMissing(deps, { queue, delayMs }),
+  }
+}
+
+function jobCounts(deps: Deps): JobCounts {
+  const { ledger } = deps
+  return {
+    hasMessages: (queue) => ledger.counts(queue).available + ledger.counts(queue).active > 0,
+    availableJobs: (queue) => jobsWithJobMessage(ledger, queue),
+    claimableJobs: (queue) => ledger.claimable(queue),
+    onDrift: (drift) => onDrift(deps, drift),
+  }
+}
+
+function ledgerEpochs(ledger: Ledger): LedgerEpochs {
   // Read here, at construction: `compose` records the configured queues in the ledger only later.
   const isLedgerNew = ledger.queues().length === 0
   return {
-    recordedQueues: () => ledger.queues().map((queue) => queue.name),
-    recordedRetryQueues: () => ledger.retryQueues(),
-    onQueueMissing: (queue, isRenewed) => onQueueMissing(deps(), queue, isRenewed),
-    onQueueFound: (queue) => recordFoundQueue(deps(), queue),
     isLedgerNew: () => isLedgerNew,
-    identityOf: (queue) => identityOf({ ledger }, queue),
-    epochs: () => ledger.epochs.all(),
-    onEpoch: (epoch, before) => ledger.epochs.record(epoch, before),
-    onMarked: (queue, identity) => ledger.recordIdentity(queue, identity),
-    isUnwritten: (queue) => ledger.unwritten.has(queue),
-    onWritten: (queue) => ledger.unwritten.settle(queue),
-    hasMessages: (queue) => ledger.counts(queue).available + ledger.counts(queue).active > 0,
-    onRetryQueueDeclared: (queue, delayMs) => ledger.recordRetryQueue({ queue, delayMs }),
-    onRetryQueueMissing: (queue, delayMs) => onRetryQueueMissing(deps(), { queue, delayMs }),
-    onScheduled: (message) => adoptSchedule(deps(), message),
-    onDeadLetter: (letter) =>
-      letter.isControl ? control().onDead(letter) : diedInBroker(deps(), letter),
-    onControl: (message) => control().onMessage(message),
-    isPaused: (queue) => ledger.pauses.since(queue) !== null,
-    availableJobs: (queue) => jobsWithJobMessage(ledger, queue),
-    claimableJobs: (queue) => ledger.claimable(queue),
-    onDrift: (drift) => onDrift(deps(), drift),
-    onUp: () => onPublishingAgain(deps()),
-    onConsumeUp: () => extendLeases(deps()),
+    all: () => ledger.epochs.all(),
+    record: (epoch, before) => ledger.epochs.record(epoch, before),
   }
 }
 
-function controlDoors(given: ControlDoorDeps) {
-  const onMessage = controlDoor(given)
-  return { onMessage, onDead: deadControlDoor({ ...given, onControl: onMessage }) }
+function arrivals(deps: Deps, observer: ControlObserver): Arrivals {
+  const onControl = controlDoor({ deps, observer })
+  const onDeadControl = deadControlDoor({ deps, observer, onControl })
+  return {
+    onDeadLetter: (letter) =>
+      letter.isControl ? onDeadControl(letter) : diedInBroker(deps, letter),
+    onControl,
+    onScheduled: (message) => adoptSchedule(deps, message),
+    onUp: () => onPublishingAgain(deps),
+    onConsumeUp: () => extendLeases(deps),
+  }
 }
 
-const MANY_TOKENS = 1_000
+const MANY_OWED = 1_000
 
 /**
  * Counts the available jobs whose job message should be in RabbitMQ, i.e. without the rows that still owe
@@ -248,8 +262,8 @@ const MANY_TOKENS = 1_000
  * nothing.
  */
 function jobsWithJobMessage(ledger: Ledger, queue: string): number {
-  const owed = ledger.owedMessages(MANY_TOKENS)
-  return owed === MANY_TOKENS ? 0 : Math.max(0, ledger.counts(queue).available - owed)
+  const owed = ledger.owedMessages(MANY_OWED)
+  return owed === MANY_OWED ? 0 : Math.max(0, ledger.counts(queue).available - owed)
 }
 
 /** After a reconnect and after `unblocked`: workers could not renew their leases in between. */

@@ -53,59 +53,59 @@ describe('the hooks through which the broker reads the ledger', () => {
     const clock = { now: () => NOW + 60_000, wall: () => NOW + 60_000 }
     wakeRelay = vi.fn()
     const deps = { ...stage.deps, clock, wakeRelay }
-    hooks = brokerHooks(harness.ledger, () => deps, {} as ControlObserver)
+    hooks = brokerHooks(deps, {} as ControlObserver)
   })
 
   it('report job messages of a queue while it has a job that waits or runs', async () => {
-    expect(hooks.hasMessages('default')).toBe(false)
+    expect(hooks.jobs.hasMessages('default')).toBe(false)
     const { id } = await pushed(harness.ledger)
-    expect(hooks.hasMessages('default')).toBe(true)
+    expect(hooks.jobs.hasMessages('default')).toBe(true)
     await harness.plant([{ id, state: 'active', holder: 'native' }])
-    hooks = brokerHooks(harness.ledger, () => stage.deps, {} as ControlObserver)
-    expect(hooks.hasMessages('default')).toBe(true)
+    hooks = brokerHooks(stage.deps, {} as ControlObserver)
+    expect(hooks.jobs.hasMessages('default')).toBe(true)
   })
 
   it('count only jobs whose job message was confirmed, and none while a thousand job messages are owed', async () => {
     const { ledger } = harness
     const jobs = [await pushed(ledger), await pushed(ledger), await pushed(ledger)]
-    expect(hooks.availableJobs('default')).toBe(0)
+    expect(hooks.jobs.availableJobs('default')).toBe(0)
     for (const { outbox } of jobs.slice(1)) ledger.confirmed(outbox)
-    await expect.poll(() => hooks.availableJobs('default')).toBe(2)
-    expect(hooks.availableJobs('other')).toBe(0)
+    await expect.poll(() => hooks.jobs.availableJobs('default')).toBe(2)
+    expect(hooks.jobs.availableJobs('other')).toBe(0)
     await Promise.all(Array.from({ length: 1_000 }, () => pushed(ledger)))
-    expect(hooks.availableJobs('default')).toBe(0)
+    expect(hooks.jobs.availableJobs('default')).toBe(0)
   })
 
   it('extend all leases before the broker consumes', async () => {
     const { id } = await fetched(harness.ledger)
     const before = rowOf(harness.ledger, id).leaseExpiresAt ?? 0
-    await hooks.onConsumeUp()
+    await hooks.arrivals.onConsumeUp()
     expect(rowOf(harness.ledger, id).leaseExpiresAt).toBe(before + 60_000)
   })
 
   it('extend all leases and wake the relay for all owed job messages when the broker can publish again', async () => {
     const { id } = await fetched(harness.ledger)
     const before = rowOf(harness.ledger, id).leaseExpiresAt ?? 0
-    hooks.onUp()
+    hooks.arrivals.onUp()
     await expect.poll(() => rowOf(harness.ledger, id).leaseExpiresAt).toBe(before + 60_000)
     expect(wakeRelay.mock.calls).toEqual([['all']])
   })
 
   it("record a queue that another program has declared, and the queue's identity", async () => {
-    hooks.onQueueFound('found')
-    await expect.poll(() => hooks.recordedQueues()).toContain('found')
-    await hooks.onMarked('found', 'q-1')
-    expect(hooks.identityOf('found')).toBe('q-1')
+    hooks.queues.onQueueFound('found')
+    await expect.poll(() => hooks.queues.recordedQueues()).toContain('found')
+    await hooks.queues.recordIdentity('found', 'q-1')
+    expect(hooks.queues.identityOf('found')).toBe('q-1')
   })
 
   it('record a retry queue before it is used', async () => {
-    await hooks.onRetryQueueDeclared('default', 500)
-    expect(hooks.recordedRetryQueues()).toEqual([{ queue: 'default', delayMs: 500 }])
+    await hooks.queues.onRetryQueueDeclared('default', 500)
+    expect(hooks.queues.recordedRetryQueues()).toEqual([{ queue: 'default', delayMs: 500 }])
   })
 
   it('report a queue as paused while the ledger has it paused', async () => {
-    expect(hooks.isPaused('default')).toBe(false)
+    expect(hooks.queues.isPaused('default')).toBe(false)
     await harness.ledger.pauses.pause('default', NOW)
-    expect(hooks.isPaused('default')).toBe(true)
+    expect(hooks.queues.isPaused('default')).toBe(true)
   })
 })

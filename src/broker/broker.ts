@@ -123,7 +123,7 @@ export interface Broker {
   take(request: TakeRequest): Promise<Delivery[]>
 
   /**
-   * The queue was paused or resumed (`BrokerHooks.isPaused` says which). Nothing is taken from a paused
+   * The queue was paused or resumed (`QueueRecords.isPaused` says which). Nothing is taken from a paused
    * queue: its unassigned deliveries go back to RabbitMQ, and the fetches that wait for it go on waiting.
    */
   pauseChanged(queue: string): void

@@ -11,7 +11,7 @@ import { deadLetterOf, scheduledMessageOf } from './consume/system-messages.ts'
 import { ControlConsumer } from './control/consumer.ts'
 import type { Names } from './names.ts'
 import { type BrokerGauges, type BrokerObserver, SILENT_OBSERVER } from './observer.ts'
-import type { BrokerHooks, BrokerOptions } from './options.ts'
+import type { Arrivals, BrokerOptions, QueueRecords } from './options.ts'
 import type { Declarer } from './topology/declarer.ts'
 import { lookFor } from './topology/entity.ts'
 import { Owner, type OwnerState } from './topology/ownership.ts'
@@ -31,10 +31,10 @@ export interface ConsumersDeps {
   denials: Denials
   random: () => number
   options: BrokerOptions
-  hooks: Pick<
-    BrokerHooks,
-    'onConsumeUp' | 'onControl' | 'onDeadLetter' | 'onQueueFound' | 'onScheduled' | 'isPaused'
-  >
+  hooks: {
+    arrivals: Pick<Arrivals, 'onConsumeUp' | 'onControl' | 'onDeadLetter' | 'onScheduled'>
+    queues: Pick<QueueRecords, 'isPaused' | 'onQueueFound'>
+  }
   declarer: Declarer
   /**
    * False: the control queue may be dead (`leaderless-queues.ts`); consuming it would cost the connection.
@@ -73,7 +73,7 @@ export class Consumers {
       consumerPriority: options.consumerPriority,
       idleMs: options.idleMs ?? IDLE_MS,
       isReady: (queue) => declarer.isUsable(queue),
-      isPaused: (queue) => hooks.isPaused(queue),
+      isPaused: (queue) => hooks.queues.isPaused(queue),
       lookUp: (queue) => this.#lookUp(queue),
       countConsumers: (queues) => this.#countConsumers(queues),
       onQueueGone: (queue) => void declarer.recheckDying(queue),
@@ -86,7 +86,7 @@ export class Consumers {
       source: deps.names.deadLetters,
       label: 'ojs.system.dead-letters',
       handle: async (delivery) => {
-        await hooks.onDeadLetter(deadLetterOf(delivery, deps.names))
+        await hooks.arrivals.onDeadLetter(deadLetterOf(delivery, deps.names))
         return 'ack'
       },
       onQueueGone,
@@ -96,7 +96,7 @@ export class Consumers {
       source: deps.names.due,
       label: 'ojs.system.due',
       handle: async (delivery) => {
-        const verdict = await hooks.onScheduled(scheduledMessageOf(delivery))
+        const verdict = await hooks.arrivals.onScheduled(scheduledMessageOf(delivery))
         return verdict === 'handled' ? 'ack' : 'dead-letter'
       },
       onQueueGone,
@@ -104,7 +104,7 @@ export class Consumers {
     this.control = new ControlConsumer({
       ...consuming,
       mayConsume: (queue) => deps.mayConsumeControl(queue),
-      onControl: (message) => hooks.onControl(message),
+      onControl: (message) => hooks.arrivals.onControl(message),
       onQueueGone: (queue) => this.#onControlQueueGone(queue),
       onBacklogConsumed: () => this.#consumeSystem(),
     })
@@ -154,7 +154,7 @@ export class Consumers {
     const { connection, hooks, logger } = this.#deps
     const { generation } = connection
     try {
-      await hooks.onConsumeUp()
+      await hooks.arrivals.onConsumeUp()
     } catch (error) {
       logger.error({ err: error }, 'leases were not extended')
     }
@@ -221,7 +221,7 @@ export class Consumers {
     const wasKnown = declarer.isKnown(queue)
     const presence = await declarer.probe(queue)
     if (presence === 'exists' && !wasKnown) {
-      hooks.onQueueFound(queue)
+      hooks.queues.onQueueFound(queue)
       // Another client declared it: its workers report through the control queue that belongs to it.
       void declarer.ensure(queue)
     }

@@ -37,8 +37,8 @@ export function newQueueWatch(given: Watching): QueueWatch {
     // The depth of a dead queue says nothing about its jobs.
     queues: () => [...declarer.knownQueues()].filter((queue) => !dead.isDoubtful(queue)),
     readyQueues: () => declarer.readyQueues(),
-    available: (queue) => hooks.availableJobs(queue),
-    claimable: (queue) => hooks.claimableJobs(queue),
+    available: (queue) => hooks.jobs.availableJobs(queue),
+    claimable: (queue) => hooks.jobs.claimableJobs(queue),
     held: (queue) => deliveries.heldOf(queue) + publisher.pending,
     isPlain: (queue) => given.topology.hasPlainConsumers(queue),
     unsettled: (queue) => deliveries.heldOf(queue),

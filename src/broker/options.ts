@@ -41,12 +41,22 @@ export interface BrokerOptions extends TopologyOptions {
 }
 
 /**
- * What the composition root connects the broker layer with. Hooks that return something throw or reject when
- * the ledger cannot be read or written; mere notifications do not.
+ * What the broker layer asks of the ledger and tells it, by who answers; `RabbitBroker.attach` takes it. Members
+ * that return something throw or reject when the ledger cannot be read or written; mere notifications do not.
  */
 export interface BrokerHooks {
+  queues: QueueRecords
+  jobs: JobCounts
+  epochs: LedgerEpochs
+  arrivals: Arrivals
+}
+
+/** What the ledger remembers of job queues and retry queues, and what it does when one is gone. */
+export interface QueueRecords {
   /** Queues that the ledger recorded in earlier runs. Called after every (re)connect. */
   recordedQueues(): readonly string[]
+  /** A FETCH asked for a queue that another client has declared. */
+  onQueueFound(queue: string): void
   /**
    * The job queue is gone from the broker, with every job message in it. Awaited **before** the queue is
    * declared again: a new outbox nonce for its rows is committed here (docs/architecture.md §2, "Queue
@@ -54,22 +64,16 @@ export interface BrokerHooks {
    * queue of this name exists already, and consumers of the old one may not know that it is gone.
    */
   onQueueMissing(queue: string, isRenewed: boolean): Promise<'declare' | 'leave'>
-  /** True when the ledger knew of no queue at the start of this process. */
-  isLedgerNew(): boolean
-  /** The epochs that the ledger has, newest first. */
-  epochs(): readonly number[]
-  /** Awaited before the epoch is declared. */
-  onEpoch(epoch: number, before: number): Promise<void>
   /** The queue's last recorded identity, of this run or an earlier one, unless it is lost; or null. */
   identityOf(queue: string): string | null
   /** Remembers the identity until the queue is missing. May reject: then it is tried again. */
-  onMarked(queue: string, identity: string): Promise<void>
+  recordIdentity(queue: string, identity: string): Promise<void>
   /** True: we declared the queue, and RabbitMQ may lose it if it is killed now. From memory. */
   isUnwritten(queue: string): boolean
   /** RabbitMQ has written the queue down, or we did not declare it. May reject: then it is tried again. */
   onWritten(queue: string): Promise<void>
-  /** True when a job's message may be in the queue, or with a native worker of it. */
-  hasMessages(queue: string): boolean
+  /** True: nothing may be handed out of this queue. Called often, so it answers from memory. */
+  isPaused(queue: string): boolean
   /** Retry queues declared in earlier runs or in this one. Called after every (re)connect. */
   recordedRetryQueues(): readonly { queue: string; delayMs: number }[]
   /** Awaited before a retry queue receives its first job message: the ledger records the retry queue. */
@@ -79,18 +83,12 @@ export interface BrokerHooks {
    * is declared again: from then on the ledger holds the jobs that waited in it.
    */
   onRetryQueueMissing(queue: string, delayMs: number): Promise<void>
-  /** A message of `ojs.system.dead-letters`; acknowledged when this resolves. */
-  onDeadLetter(letter: DeadLetter): Promise<void>
-  /**
-   * A message of a control queue; settled by the verdict, given back after a pause on a rejection. Called in
-   * queue order, without waiting for earlier calls.
-   */
-  onControl(message: ControlMessage): Promise<ControlVerdict>
-  /**
-   * A message of `ojs.system.due`: a schedule that a native client published. Settled by the verdict, given
-   * back after a pause on a rejection.
-   */
-  onScheduled(message: ScheduledMessage): Promise<ControlVerdict>
+}
+
+/** How many jobs the ledger has of a queue, to compare with what RabbitMQ has. From memory, but for `onDrift`. */
+export interface JobCounts {
+  /** True when a job's message may be in the queue, or with a native worker of it. */
+  hasMessages(queue: string): boolean
   /** Jobs of this queue that are `available` in the ledger now; O(1). For the depth sample. */
   availableJobs(queue: string): number
   /** Jobs of this queue that are available, without those whose message a native worker has; O(1). */
@@ -107,10 +105,32 @@ export interface BrokerHooks {
     aloneSince: number | null
     isPlain: boolean
   }): Promise<number>
-  /** True: nothing may be handed out of this queue. Called often, so it answers from memory. */
-  isPaused(queue: string): boolean
-  /** A FETCH asked for a queue that another client has declared. */
-  onQueueFound(queue: string): void
+}
+
+/** Which ledger this is, so that a restored or an empty one is noticed. */
+export interface LedgerEpochs {
+  /** True when the ledger knew of no queue at the start of this process. */
+  isLedgerNew(): boolean
+  /** The epochs that the ledger has, newest first. */
+  all(): readonly number[]
+  /** Awaited before the epoch is declared. */
+  record(epoch: number, before: number): Promise<void>
+}
+
+/** What comes from RabbitMQ to the gateway itself: messages that are no job deliveries, and the connections. */
+export interface Arrivals {
+  /** A message of `ojs.system.dead-letters`; acknowledged when this resolves. */
+  onDeadLetter(letter: DeadLetter): Promise<void>
+  /**
+   * A message of a control queue; settled by the verdict, given back after a pause on a rejection. Called in
+   * queue order, without waiting for earlier calls.
+   */
+  onControl(message: ControlMessage): Promise<ControlVerdict>
+  /**
+   * A message of `ojs.system.due`: a schedule that a native client published. Settled by the verdict, given
+   * back after a pause on a rejection.
+   */
+  onScheduled(message: ScheduledMessage): Promise<ControlVerdict>
   /** Publishing has become possible (again): the relay runs. */
   onUp(): void
   /** Awaited before anything is consumed after a (re)connect: leases are extended here. */
@@ -122,6 +142,5 @@ export interface BrokerDeps {
   logger: Logger
   /** Uniform in [0, 1). */
   random: () => number
-  hooks: BrokerHooks
   observer: BrokerObserver
 }

@@ -33,7 +33,7 @@ import type { QueueWatch } from './monitoring/queue-watch.ts'
 import { createNames, type Names } from './names.ts'
 import { newQueueWatch, type Watching } from './new-queue-watch.ts'
 import type { BrokerGauges } from './observer.ts'
-import type { BrokerDeps, BrokerOptions } from './options.ts'
+import type { BrokerDeps, BrokerHooks, BrokerOptions } from './options.ts'
 import { Publisher } from './publish/publisher.ts'
 import { QueueRemoval, type QueueRemovalDeps } from './queue-removal.ts'
 import { rechecksBy } from './recheck-after-publish.ts'
@@ -49,6 +49,32 @@ const START_WAIT_MS = 10_000
 /** Longest wait for checking earlier runs' queues: 1,000 take 10 s, and their jobs flow meanwhile. */
 const LOOKS_WAIT_MS = 1_000
 
+/** Hands out the hooks that `attach` brings later than the parts are built, which ask only after `start`. */
+class AttachedHooks implements BrokerHooks {
+  given: BrokerHooks | null = null
+
+  get queues() {
+    return this.#all().queues
+  }
+
+  get jobs() {
+    return this.#all().jobs
+  }
+
+  get epochs() {
+    return this.#all().epochs
+  }
+
+  get arrivals() {
+    return this.#all().arrivals
+  }
+
+  #all(): BrokerHooks {
+    if (this.given === null) throw new Error('the broker has no hooks yet')
+    return this.given
+  }
+}
+
 /**
  * RabbitMQ behind the `Broker` contract: composes the parts of this folder, and forwards each call to the
  * part that implements it.
@@ -57,6 +83,7 @@ export class RabbitBroker implements Broker, Service {
   readonly name = 'broker'
   readonly removal: QueueRemoval
   readonly #deps: BrokerDeps
+  readonly #hooks = new AttachedHooks()
   readonly #delays: Delays
   readonly #names: Names
   readonly #connections: Connections
@@ -77,10 +104,11 @@ export class RabbitBroker implements Broker, Service {
   #declaring: Promise<void> = Promise.resolve()
   #isStopped = false
 
-  /** Throws when the topology file is unusable. Opens no connection. */
+  /** Throws when the topology file is unusable. Opens no connection. `attach` before `start`. */
   constructor(options: BrokerOptions, deps: BrokerDeps) {
     this.#deps = deps
-    const { logger, random, hooks, clock, observer } = deps
+    const { logger, random, clock, observer } = deps
+    const hooks = this.#hooks
     this.#names = createNames(options.prefix)
     const topology = loadTopology(options)
     this.#connections = new Connections({ urls: options.amqpUrls, logger, random, observer })
@@ -127,10 +155,7 @@ export class RabbitBroker implements Broker, Service {
     this.#consumers = new Consumers({
       ...shared,
       connection: consume,
-      topology,
-      options,
-      hooks,
-      declarer: this.#declarer,
+      ...{ topology, options, hooks, declarer: this.#declarer },
       mayConsumeControl: (queue) => !this.#dead.isBesideDoubtful(queue),
       isBaseReady: () => this.#availability.isBaseReady,
       onOwnerChange: () => this.#availability.notice(),
@@ -140,11 +165,16 @@ export class RabbitBroker implements Broker, Service {
       names: this.#names,
       isPublisherOpen: () => this.#publisher.isOpen,
       owner: () => this.#consumers.owner,
-      onUp: () => hooks.onUp(),
+      onUp: () => hooks.arrivals.onUp(),
     })
     this.#watch = this.#newWatch({ ...shared, ...declaring, ...rechecks })
     this.removal = this.#newRemoval({ ...declaring, logger })
     this.#listen()
+  }
+
+  /** To be called once, before `start`: what answers the hooks is built with this broker in its hands. */
+  attach(hooks: BrokerHooks): void {
+    this.#hooks.given = hooks
   }
 
   /**

@@ -11,7 +11,7 @@ const PAGE = 500
 /** Names the worker of a job that a plain consumer ran. */
 const PLAIN = 'plain-consumer'
 
-/** As `BrokerHooks.onDrift` has it. */
+/** As `JobCounts.onDrift` has it. */
 interface Drift {
   queue: string
   before: number

@@ -70,13 +70,15 @@ export class AmqpLink {
       connection: this.consume,
       options: { declare: options.declare, queues: [], maxQueues: Number.POSITIVE_INFINITY },
       hooks: {
-        recordedQueues: () => [],
-        // The queue's job messages are gone with it. A gateway commits a new outbox for their jobs before it
-        // declares the queue (docs/architecture.md §2, "Queue missing"). If this process declared it first,
-        // no gateway would notice the loss.
-        onQueueMissing: async (queue) => {
-          await hooks.askForQueue(queue)
-          return 'declare'
+        queues: {
+          recordedQueues: () => [],
+          // The queue's job messages are gone with it. A gateway commits a new outbox for their jobs before
+          // it declares the queue (docs/architecture.md §2, "Queue missing"). If this process declared it
+          // first, no gateway would notice the loss.
+          onQueueMissing: async (queue) => {
+            await hooks.askForQueue(queue)
+            return 'declare'
+          },
         },
       },
       onDeclare: (queue) => this.publisher.noteNew(queue),
@@ -87,9 +89,11 @@ export class AmqpLink {
       options,
       // The gateway records a retry queue when a report names it.
       hooks: {
-        recordedRetryQueues: () => [],
-        onRetryQueueDeclared: nothing,
-        onRetryQueueMissing: nothing,
+        queues: {
+          recordedRetryQueues: () => [],
+          onRetryQueueDeclared: nothing,
+          onRetryQueueMissing: nothing,
+        },
       },
       ensureQueue: (queue) => this.declarer.ensure(queue),
       // The gateway checks its retry queues more often than this process tries again. If this process

@@ -1,9 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { beforeEach, describe, expect, it } from 'vitest'
-import type { BrokerHooks } from '../../src/broker/options.ts'
 import { deferred } from '../support/time/deferred.ts'
 import { vhostOfTest } from './fixtures.ts'
-import { request, type TestBroker } from './harness.ts'
+import { type AllHooks, request, type TestBroker } from './harness.ts'
 import { HeldChannels } from './held-channels.ts'
 
 const { vhost, admin, start, reconnectAdmin } = vhostOfTest()
@@ -19,7 +18,7 @@ beforeEach(() => {
 })
 
 /** A broker with a waiting fetch of `email`; the test ends its extensions of leases. */
-async function fetching(hooks: Partial<BrokerHooks> = {}) {
+async function fetching(hooks: Partial<AllHooks> = {}) {
   const extensions: (() => void)[] = []
   const onConsumeUp = () => new Promise<void>((resolve) => extensions.push(resolve))
   const test = await start({}, { onConsumeUp, ...hooks }, { random: () => 0 })

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach } from 'vitest'
-import type { BrokerDeps, BrokerHooks, BrokerOptions } from '../../src/broker/options.ts'
+import type { BrokerDeps, BrokerOptions } from '../../src/broker/options.ts'
 import { createVhost, type Vhost } from '../support/broker/rabbit.ts'
 import { forAll, late } from '../support/time/late.ts'
-import { type Admin, connectAdmin, startBroker, type TestBroker } from './harness.ts'
+import { type Admin, type AllHooks, connectAdmin, startBroker, type TestBroker } from './harness.ts'
 
 /** Like `startBroker`, and stops after each test what it has started. */
 export function brokersOfTest(): typeof startBroker {
@@ -32,7 +32,7 @@ export interface VhostOfTest {
   /** Like `startBroker`, in that virtual host unless `amqpUrls` are given; stopped after the test. */
   start(
     given?: Partial<BrokerOptions>,
-    hooks?: Partial<BrokerHooks>,
+    hooks?: Partial<AllHooks>,
     deps?: Partial<BrokerDeps>,
   ): Promise<TestBroker>
   /** Connects the administrator again: `vhost.closeConnections` closes its connection too. */

@@ -102,11 +102,17 @@ export function options(amqpUrl: string, given: Partial<BrokerOptions> = {}): Br
   }
 }
 
+/** Every hook in one object, which a test gives in part. */
+export type AllHooks = BrokerHooks['queues'] &
+  BrokerHooks['jobs'] &
+  BrokerHooks['epochs'] &
+  BrokerHooks['arrivals']
+
 /** A started broker. Hooks that are not given are recorded, and answer as harmlessly as can be. */
 export async function startBroker(
   amqpUrl: string,
   given: Partial<BrokerOptions> = {},
-  hooks: Partial<BrokerHooks> = {},
+  hooks: Partial<AllHooks> = {},
   deps: Partial<BrokerDeps> = {},
 ): Promise<TestBroker> {
   const recorder = new Recorder()
@@ -116,44 +122,45 @@ export async function startBroker(
     random: Math.random,
     observer: recorder.observer,
     ...deps,
-    hooks: {
-      recordedQueues: () => [],
-      availableJobs: () => 0,
-      claimableJobs: () => 0,
-      onDrift: async () => 0,
-      onQueueMissing: async (queue) => {
-        recorder.note('onQueueMissing', queue)
-        return 'declare'
-      },
-      isLedgerNew: () => false,
-      epochs: () => [],
-      onEpoch: async () => {},
-      identityOf: () => null,
-      onMarked: async (queue, identity) => recorder.note('onMarked', queue, identity),
-      isUnwritten: () => false,
-      onWritten: async (queue) => recorder.note('onWritten', queue),
-      hasMessages: () => false,
-      recordedRetryQueues: () => [],
-      onRetryQueueDeclared: async (queue, delayMs) =>
-        recorder.note('onRetryQueueDeclared', queue, delayMs),
-      onRetryQueueMissing: async (queue, delayMs) =>
-        recorder.note('onRetryQueueMissing', queue, delayMs),
-      onDeadLetter: async (letter) => recorder.note('onDeadLetter', letter.id, letter),
-      onScheduled: async (message) => {
-        recorder.note('onScheduled', message.id, message)
-        return 'handled'
-      },
-      onControl: async (message) => {
-        recorder.note('onControl', message.type, message)
-        return 'handled'
-      },
-      isPaused: () => false,
-      onQueueFound: (queue) => recorder.note('onQueueFound', queue),
-      onUp: () => recorder.note('onUp'),
-      onConsumeUp: async () => recorder.note('onConsumeUp'),
-      ...hooks,
-    },
   })
+  const all: AllHooks = {
+    recordedQueues: () => [],
+    availableJobs: () => 0,
+    claimableJobs: () => 0,
+    onDrift: async () => 0,
+    onQueueMissing: async (queue) => {
+      recorder.note('onQueueMissing', queue)
+      return 'declare'
+    },
+    isLedgerNew: () => false,
+    all: () => [],
+    record: async () => {},
+    identityOf: () => null,
+    recordIdentity: async (queue, identity) => recorder.note('recordIdentity', queue, identity),
+    isUnwritten: () => false,
+    onWritten: async (queue) => recorder.note('onWritten', queue),
+    hasMessages: () => false,
+    recordedRetryQueues: () => [],
+    onRetryQueueDeclared: async (queue, delayMs) =>
+      recorder.note('onRetryQueueDeclared', queue, delayMs),
+    onRetryQueueMissing: async (queue, delayMs) =>
+      recorder.note('onRetryQueueMissing', queue, delayMs),
+    onDeadLetter: async (letter) => recorder.note('onDeadLetter', letter.id, letter),
+    onScheduled: async (message) => {
+      recorder.note('onScheduled', message.id, message)
+      return 'handled'
+    },
+    onControl: async (message) => {
+      recorder.note('onControl', message.type, message)
+      return 'handled'
+    },
+    isPaused: () => false,
+    onQueueFound: (queue) => recorder.note('onQueueFound', queue),
+    onUp: () => recorder.note('onUp'),
+    onConsumeUp: async () => recorder.note('onConsumeUp'),
+    ...hooks,
+  }
+  broker.attach({ queues: all, jobs: all, epochs: all, arrivals: all })
   await broker.start()
   return { broker, recorder, stop: () => broker.stop(AbortSignal.timeout(15_000)) }
 }

@@ -57,7 +57,7 @@ it('a queue whose last answer came in the read that ended the connection is chec
     topology: { base: () => [], ofQueue: () => [entity] } as unknown as Topology,
     names: createNames(''),
     options: { declare: 'lazy', queues: [], maxQueues: 10 },
-    hooks: { recordedQueues: () => ['q'], onQueueMissing: async () => 'declare' },
+    hooks: { queues: { recordedQueues: () => ['q'], onQueueMissing: async () => 'declare' } },
     checker: new EntityChecker({
       options: { declare: 'lazy' },
       observer: new Recorder().observer,

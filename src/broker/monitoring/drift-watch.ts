@@ -1,7 +1,7 @@
 /** Finds the few jobs whose message was lost: their queue stays empty at every look. */
 import type { Logger } from '../../logger.ts'
 import type { BrokerWarning } from '../broker.ts'
-import type { BrokerHooks } from '../options.ts'
+import type { JobCounts } from '../options.ts'
 
 /** How long a queue must be empty, at every look, before its jobs count as having no message. */
 const AFTER_MS = 60_000
@@ -24,7 +24,7 @@ export interface DriftWatchDeps {
   isPlain(queue: string): boolean
   /** Our own consumers of the queue. */
   consumers(queue: string): number
-  hooks: Pick<BrokerHooks, 'onDrift'>
+  hooks: { jobs: Pick<JobCounts, 'onDrift'> }
   logger: Pick<Logger, 'warn'>
   /** Instead of `AFTER_MS`, for tests. */
   driftMs?: number | undefined
@@ -102,7 +102,7 @@ export class DriftWatch {
   async #found(queue: string, before: number, at: number): Promise<void> {
     const { hooks, isPlain, logger } = this.#deps
     const aloneSince = this.#alone.get(queue)?.since ?? null
-    const count = await hooks.onDrift({
+    const count = await hooks.jobs.onDrift({
       queue,
       before,
       aloneSince,

@@ -3,13 +3,13 @@ import type { Logger } from '../../logger.ts'
 import type { BrokerWarning } from '../broker.ts'
 import type { ScratchChannel } from '../connection/temporary-channel.ts'
 import type { Names } from '../names.ts'
-import type { BrokerHooks } from '../options.ts'
+import type { LedgerEpochs } from '../options.ts'
 import { lookFor } from '../topology/entity.ts'
 
 export interface NewLedgerDeps {
   names: Names
   logger: Logger
-  hooks: Pick<BrokerHooks, 'isLedgerNew'>
+  hooks: { epochs: Pick<LedgerEpochs, 'isLedgerNew'> }
 }
 
 /**
@@ -38,7 +38,7 @@ export class NewLedger {
   async look(scratch: ScratchChannel): Promise<boolean> {
     const { hooks, logger, names } = this.#deps
     if (this.#isDecided) return true
-    if (hooks.isLedgerNew()) {
+    if (hooks.epochs.isLedgerNew()) {
       const { presence } = await lookFor(scratch, { entity: 'exchange', name: names.origin })
       if (presence === 'unavailable') return false
       if (presence === 'exists') this.#warning = warningOf(names.origin)

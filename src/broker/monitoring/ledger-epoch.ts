@@ -5,7 +5,7 @@ import { classify } from '../connection/channel-error.ts'
 import type { Connection } from '../connection/connection.ts'
 import type { ScratchChannel } from '../connection/temporary-channel.ts'
 import type { Names } from '../names.ts'
-import type { BrokerHooks, BrokerOptions } from '../options.ts'
+import type { BrokerOptions, LedgerEpochs } from '../options.ts'
 import { lookFor } from '../topology/entity.ts'
 
 /** A copy of a ledger that is older than this is noticed when it is restored. */
@@ -15,7 +15,7 @@ export interface LedgerEpochDeps {
   connection: Connection
   names: Names
   logger: Logger
-  hooks: Pick<BrokerHooks, 'epochs' | 'onEpoch'>
+  hooks: { epochs: Pick<LedgerEpochs, 'all' | 'record'> }
   options: Pick<BrokerOptions, 'declare'>
   /** Clock time. */
   now(): number
@@ -65,7 +65,7 @@ export class LedgerEpoch {
       logger.debug({ reason: kind }, 'the epoch of the ledger was not declared')
       if (kind === 'unavailable') return false
       // RabbitMQ refuses: there is nothing to compare with, also at the next start.
-      await this.#deps.hooks.onEpoch(0, 0)
+      await this.#deps.hooks.epochs.record(0, 0)
     }
     this.#renewed = { at: now(), on: connection.generation }
     return true
@@ -73,7 +73,7 @@ export class LedgerEpoch {
 
   async #decide(scratch: ScratchChannel): Promise<boolean> {
     const { hooks, logger, names } = this.#deps
-    const known = hooks.epochs()
+    const known = hooks.epochs.all()
     const origin = known.length > 0 ? await presenceOf(scratch, names.origin) : 'missing'
     if (origin === 'unavailable') return false
     if (origin === 'exists') {
@@ -105,7 +105,7 @@ export class LedgerEpoch {
     // Before the next epoch is committed, which takes the place of this one in the ledger.
     await this.#deleteOld(scratch)
     this.#next ??= Math.max(Math.floor(now()), this.#current + 1)
-    await hooks.onEpoch(this.#next, this.#current)
+    await hooks.epochs.record(this.#next, this.#current)
     const exchange = names.ledger(this.#next)
     await scratch.run((channel) =>
       channel.assertExchange(exchange, 'fanout', { durable: true, internal: true }),

@@ -6,7 +6,7 @@ import { classify } from '../connection/channel-error.ts'
 import type { Connection } from '../connection/connection.ts'
 import type { ScratchChannel } from '../connection/temporary-channel.ts'
 import type { Names } from '../names.ts'
-import type { BrokerHooks, BrokerOptions } from '../options.ts'
+import type { BrokerOptions, JobCounts, QueueRecords } from '../options.ts'
 import { lookFor } from '../topology/entity.ts'
 
 /** Prefix of identities that an export includes; an earlier build's were internal and had no prefix. */
@@ -16,7 +16,10 @@ export interface QueueIdentitiesDeps {
   connection: Connection
   names: Names
   logger: Logger
-  hooks: Pick<BrokerHooks, 'identityOf' | 'onMarked' | 'hasMessages'>
+  hooks: {
+    queues: Pick<QueueRecords, 'identityOf' | 'recordIdentity'>
+    jobs: Pick<JobCounts, 'hasMessages'>
+  }
   /** The queues that were checked on the present connection. */
   readyQueues(): Iterable<string>
   options: Pick<BrokerOptions, 'declare'>
@@ -54,7 +57,7 @@ export class QueueIdentities {
 
   /** False: the queue lost its identity, or was imported. Throws when the ledger cannot be read. */
   async isSame(scratch: ScratchChannel, queue: string): Promise<boolean> {
-    const identity = this.#deps.hooks.identityOf(queue)
+    const identity = this.#deps.hooks.queues.identityOf(queue)
     if (identity === null) return true
     if ((await this.#find(scratch, identity)) === 'missing') return false
     if (!isExported(identity)) return true
@@ -77,8 +80,12 @@ export class QueueIdentities {
 
   async #markOrCheck(scratch: ScratchChannel, queue: string): Promise<void> {
     const { hooks, onGone } = this.#deps
-    const identity = hooks.identityOf(queue)
-    if (identity !== null && hooks.hasMessages(queue) && !(await this.isSame(scratch, queue))) {
+    const identity = hooks.queues.identityOf(queue)
+    if (
+      identity !== null &&
+      hooks.jobs.hasMessages(queue) &&
+      !(await this.isSame(scratch, queue))
+    ) {
       onGone(queue)
     } else if (identity === null || !isExported(identity))
       await this.#mark(scratch, queue, identity)
@@ -95,7 +102,7 @@ export class QueueIdentities {
     }
     this.#fresh.delete(queue)
     if ((await this.#find(scratch, fresh)) !== 'exists') return
-    await hooks.onMarked(queue, fresh)
+    await hooks.queues.recordIdentity(queue, fresh)
     if (old !== null) await this.#delete(scratch, old)
   }
 
@@ -120,7 +127,7 @@ export class QueueIdentities {
       if (kind === 'not-found') this.#unmarkable.add(queue)
       // Without a binding the identity would never delete itself.
       await this.#delete(scratch, identity)
-      if (kind === 'not-found' && hooks.hasMessages(queue)) onGone(queue)
+      if (kind === 'not-found' && hooks.jobs.hasMessages(queue)) onGone(queue)
     }
   }
 

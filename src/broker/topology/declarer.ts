@@ -5,7 +5,7 @@ import { Slots } from '../../slots.ts'
 import type { EnsureOutcome, Presence } from '../broker.ts'
 import { type Connection, isStill } from '../connection/connection.ts'
 import { type ScratchChannel, withScratchChannel } from '../connection/temporary-channel.ts'
-import type { BrokerHooks, BrokerOptions } from '../options.ts'
+import type { BrokerOptions, QueueRecords } from '../options.ts'
 import { checkEach, type EntityDeps, ensureAll, type Found } from './ensure-all.ts'
 import { lookFor, missing } from './entity.ts'
 import type { DeadQueues } from './leaderless-queues.ts'
@@ -31,7 +31,7 @@ export interface DeclarerDeps extends EntityDeps {
   connection: Connection
   topology: Topology
   options: Pick<BrokerOptions, 'declare' | 'queues' | 'maxQueues'>
-  hooks: Pick<BrokerHooks, 'onQueueMissing' | 'recordedQueues'>
+  hooks: { queues: Pick<QueueRecords, 'onQueueMissing' | 'recordedQueues'> }
   logger: Logger
   /** True when the existing queue is the one that received our job messages (`queue-identity.ts`). */
   isSame?(scratch: ScratchChannel, queue: string): Promise<boolean>
@@ -187,7 +187,7 @@ export class Declarer {
     const base = await this.ensureBase()
     if (base !== 'ready') this.#retryLater()
     if (base === 'unavailable') return
-    for (const queue of this.#deps.hooks.recordedQueues()) this.#queues.known.add(queue)
+    for (const queue of this.#deps.hooks.queues.recordedQueues()) this.#queues.known.add(queue)
     await checkEach(this.#queues.known, async (queue) => {
       await this.#queues.leaving.get(queue)
       if (!this.#queues.known.has(queue)) return
@@ -365,7 +365,7 @@ export class Declarer {
     const { catchUp, checker, hooks, names } = this.#deps
     this.#noteMissing(queue)
     await catchUp?.(queue, scratch)
-    const decision = await hooks.onQueueMissing(queue, isRenewed)
+    const decision = await hooks.queues.onQueueMissing(queue, isRenewed)
     if (decision === 'leave')
       checker.warn(missing({ entity: 'queue', name: names.jobQueue(queue) }))
     return decision === 'declare'

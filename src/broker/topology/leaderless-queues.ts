@@ -2,7 +2,7 @@
 import { isStill } from '../connection/connection.ts'
 import { pauseBeforeAgain } from '../connection/reconnect.ts'
 import { type ScratchChannel, withScratchChannel } from '../connection/temporary-channel.ts'
-import type { BrokerHooks, BrokerOptions } from '../options.ts'
+import type { BrokerOptions, QueueRecords } from '../options.ts'
 import { lookFor, UNWRITTEN_MS } from './entity.ts'
 import type { EntityChecker } from './entity-checker.ts'
 import { deadAmong, deleteDead, type ProbeDeps } from './leaderless-queue-probe.ts'
@@ -24,7 +24,7 @@ export interface DeadQueuesDeps extends ProbeDeps {
   topology: Topology
   checker: EntityChecker
   options: Pick<BrokerOptions, 'declare'>
-  hooks: Pick<BrokerHooks, 'isUnwritten' | 'onWritten'>
+  hooks: { queues: Pick<QueueRecords, 'isUnwritten' | 'onWritten'> }
   /** Checked or declared on the present connection. */
   isReady(queue: string): boolean
   /** The queue's own dead letter and control queues have been checked and are no longer doubtful. */
@@ -73,14 +73,14 @@ export class DeadQueues {
 
   /** The queue and the entities that belong to it were declared, or exist as they were declared before. */
   noteReady(queue: string): void {
-    if (this.#deps.hooks.isUnwritten(queue)) this.noteDeclared(queue)
+    if (this.#deps.hooks.queues.isUnwritten(queue)) this.noteDeclared(queue)
   }
 
   /** RabbitMQ refuses the declare, and no queue of this name exists. */
   notDeclared(queue: string): void {
     const { hooks, logger } = this.#deps
     this.#soundSince.delete(queue)
-    hooks.onWritten(queue).catch((err: unknown) => {
+    hooks.queues.onWritten(queue).catch((err: unknown) => {
       logger.warn(
         { err, queue },
         'queue does not exist, but the ledger still records it as newly declared',
@@ -143,7 +143,7 @@ export class DeadQueues {
 
   #mayBeDead(queue: string): boolean {
     const { connection, hooks, options } = this.#deps
-    if (!hooks.isUnwritten(queue) || this.#soundSince.has(queue)) return false
+    if (!hooks.queues.isUnwritten(queue) || this.#soundSince.has(queue)) return false
     if (options.declare === 'never' || !connection.hasOneHost) return false
     // RabbitMQ 4.3 and later loses no queue. The version is unknown before there is a connection.
     const isForgetful = !connection.isUp || !isAtLeast(connection.serverVersion, 4, 3)
@@ -155,7 +155,7 @@ export class DeadQueues {
     this.#settling ??= setTimeout(() => {
       void this.#settle().finally(() => {
         this.#settling = undefined
-        const { isUnwritten } = this.#deps.hooks
+        const { isUnwritten } = this.#deps.hooks.queues
         if ([...this.#soundSince.keys()].some((queue) => isUnwritten(queue))) this.#settleLater()
       })
     }, SETTLE_MS).unref()
@@ -166,12 +166,15 @@ export class DeadQueues {
     const { hooks, isReady, logger } = this.#deps
     const before = performance.now() - UNWRITTEN_MS
     const isOld = ([queue, since]: [string, number]) =>
-      since < before && hooks.isUnwritten(queue) && isReady(queue) && !this.#beside.has(queue)
+      since < before &&
+      hooks.queues.isUnwritten(queue) &&
+      isReady(queue) &&
+      !this.#beside.has(queue)
     const old = [...this.#soundSince].filter(isOld)
     if (old.length === 0 || !(await this.#isBrokerAlive())) return
     const written = old.filter(([queue, since]) => this.#soundSince.get(queue) === since)
     try {
-      await Promise.all(written.map(([queue]) => hooks.onWritten(queue)))
+      await Promise.all(written.map(([queue]) => hooks.queues.onWritten(queue)))
     } catch (err) {
       logger.warn(
         { err },

@@ -7,7 +7,7 @@ import type { EnsureOutcome } from '../broker.ts'
 import { type Connection, isStill } from '../connection/connection.ts'
 import { type ScratchChannel, withScratchChannel } from '../connection/temporary-channel.ts'
 import type { Names } from '../names.ts'
-import type { BrokerHooks, BrokerOptions } from '../options.ts'
+import type { BrokerOptions, QueueRecords } from '../options.ts'
 import { checkEach } from './ensure-all.ts'
 import { lookFor, UNWRITTEN_MS } from './entity.ts'
 import type { EntityChecker } from './entity-checker.ts'
@@ -50,7 +50,12 @@ export interface RetryQueuesDeps {
   names: Names
   checker: EntityChecker
   options: Pick<BrokerOptions, 'declare' | 'maxRetryQueues' | 'retryQueueSettleMs'>
-  hooks: Pick<BrokerHooks, 'recordedRetryQueues' | 'onRetryQueueDeclared' | 'onRetryQueueMissing'>
+  hooks: {
+    queues: Pick<
+      QueueRecords,
+      'recordedRetryQueues' | 'onRetryQueueDeclared' | 'onRetryQueueMissing'
+    >
+  }
   clock: Clock
   logger: Logger
   /** Ensures the job queue, which must exist before a retry queue that dead-letters to it. */
@@ -274,7 +279,7 @@ export class RetryQueues {
       { ...retryQueue },
       'retry queue is gone; the ledger takes over the retries that waited in it',
     )
-    await this.#deps.hooks.onRetryQueueMissing(retryQueue.queue, retryQueue.delayMs)
+    await this.#deps.hooks.queues.onRetryQueueMissing(retryQueue.queue, retryQueue.delayMs)
     this.#known.delete(key)
     this.#starting.set(key, retryQueue)
   }
@@ -296,7 +301,7 @@ export class RetryQueues {
     if (!this.#known.has(key)) {
       const { clock, hooks, options } = this.#deps
       this.#settledAt.set(key, clock.now() + (options.retryQueueSettleMs ?? UNWRITTEN_MS))
-      await hooks.onRetryQueueDeclared(retryQueue.queue, retryQueue.delayMs)
+      await hooks.queues.onRetryQueueDeclared(retryQueue.queue, retryQueue.delayMs)
       this.#read.add(key)
       this.#known.set(key, retryQueue)
     }
@@ -351,7 +356,7 @@ export class RetryQueues {
     const { connection, hooks } = this.#deps
     if (this.#readFor !== connection.generation) this.#read.clear()
     this.#readFor = connection.generation
-    const fresh = hooks
+    const fresh = hooks.queues
       .recordedRetryQueues()
       .filter((retryQueue) => !this.#read.has(retryQueueKey(retryQueue.queue, retryQueue.delayMs)))
     for (const retryQueue of fresh) {

@@ -3,10 +3,11 @@ import { describe, expect, it, vi } from 'vitest'
 import type { ControlMessage } from '../../../src/broker/broker.ts'
 import { ControlConsumer } from '../../../src/broker/control/consumer.ts'
 import { createNames } from '../../../src/broker/names.ts'
-import type { BrokerDeps, BrokerHooks } from '../../../src/broker/options.ts'
+import type { BrokerDeps } from '../../../src/broker/options.ts'
 import { systemClock } from '../../../src/clock.ts'
 import { vhostOfTest } from '../fixtures.ts'
 import {
+  type AllHooks,
   connectAdmin,
   logger,
   newDenials,
@@ -349,7 +350,7 @@ describe('the backlog of the control queues', () => {
 
   it('is handled before onQueueMissing is called for a missing job queue', async () => {
     const order: string[] = []
-    const hooks: Partial<BrokerHooks> = {
+    const hooks: Partial<AllHooks> = {
       onControl: async ({ type }) => {
         await sleep(200)
         order.push(type)
@@ -376,7 +377,7 @@ describe('the backlog of the control queues', () => {
 
   /** Starts with two reports in the control queue of `email` and no job queue; resolves when it is back. */
   async function startWithoutJobQueue(
-    hooks: Partial<BrokerHooks>,
+    hooks: Partial<AllHooks>,
     deps?: Partial<BrokerDeps>,
   ): Promise<TestBroker> {
     const first = await start()

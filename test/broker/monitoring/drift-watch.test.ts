@@ -26,7 +26,7 @@ beforeEach(() => {
     unsettled: () => unsettled,
     isPlain: () => false,
     consumers: () => own,
-    hooks: { onDrift },
+    hooks: { jobs: { onDrift } },
     logger: { warn },
   })
 })

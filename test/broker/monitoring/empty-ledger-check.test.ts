@@ -21,7 +21,7 @@ function open(isNew: boolean) {
   const newLedger = new NewLedger({
     names: createNames('tenant1'),
     logger: { debug() {}, info() {}, warn, error() {} },
-    hooks: { isLedgerNew: () => isNew },
+    hooks: { epochs: { isLedgerNew: () => isNew } },
   })
   return { stage, newLedger, look: () => newLedger.look(scratch) }
 }

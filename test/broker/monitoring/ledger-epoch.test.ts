@@ -48,10 +48,12 @@ function stage() {
       names,
       logger: { debug() {}, info() {}, warn() {}, error() {} },
       hooks: {
-        epochs: () => state.epochs,
-        onEpoch: async (next, before) => {
-          lost('commit')
-          state.epochs = [next, before].filter((one) => one > 0)
+        epochs: {
+          all: () => state.epochs,
+          record: async (next, before) => {
+            lost('commit')
+            state.epochs = [next, before].filter((one) => one > 0)
+          },
         },
       },
       options: { declare },

@@ -5,12 +5,18 @@ import type { Connection } from '../../../src/broker/connection/connection.ts'
 import { ScratchChannel } from '../../../src/broker/connection/temporary-channel.ts'
 import { QueueIdentities } from '../../../src/broker/monitoring/queue-identity.ts'
 import { createNames } from '../../../src/broker/names.ts'
-import type { BrokerHooks, BrokerOptions } from '../../../src/broker/options.ts'
+import type { BrokerOptions } from '../../../src/broker/options.ts'
 import { uuid7 } from '../../../src/uuid.ts'
 import { type PrivateNode, startPrivateNode } from '../../support/broker/rabbit.ts'
 import { eventually } from '../../support/gateway/in-process.ts'
 import { vhostOfTest } from '../fixtures.ts'
-import { logger, startConnection, type TestBroker, topologyWith } from '../harness.ts'
+import {
+  type AllHooks,
+  logger,
+  startConnection,
+  type TestBroker,
+  topologyWith,
+} from '../harness.ts'
 import { HeldChannels } from '../held-channels.ts'
 
 const { admin, vhost, start: startAt } = vhostOfTest()
@@ -29,12 +35,12 @@ class Memory {
   missed = 0
   /** How often the identity was asked for: once in each check of the queues, or more. */
   asked = 0
-  readonly hooks: Partial<BrokerHooks> = {
+  readonly hooks: Partial<AllHooks> = {
     identityOf: () => {
       this.asked += 1
       return this.identity
     },
-    onMarked: async (_queue, identity) => {
+    recordIdentity: async (_queue, identity) => {
       this.identity = identity
     },
     onQueueMissing: async () => {
@@ -255,7 +261,10 @@ describe('the check of an identity', () => {
       connection,
       names: createNames(''),
       logger,
-      hooks: { identityOf: () => MARKER, onMarked: async () => {}, hasMessages: () => true },
+      hooks: {
+        queues: { identityOf: () => MARKER, recordIdentity: async () => {} },
+        jobs: { hasMessages: () => true },
+      },
       readyQueues: () => ['email'],
       options: { declare: 'lazy' },
       onGone: (queue) => gone.push(queue),

@@ -31,7 +31,7 @@ beforeEach(async () => {
   })
 })
 
-function newDeclarer(hooks: Partial<DeclarerDeps['hooks']> = {}): Declarer {
+function newDeclarer(hooks: Partial<DeclarerDeps['hooks']['queues']> = {}): Declarer {
   const options = { declare: 'lazy' as const, queues: [], maxQueues: 1_000 }
   return new Declarer({
     connection,
@@ -41,12 +41,14 @@ function newDeclarer(hooks: Partial<DeclarerDeps['hooks']> = {}): Declarer {
     checker: new EntityChecker({ options, observer: SILENT_OBSERVER, logger }),
     logger,
     hooks: {
-      onQueueMissing: async (queue) => {
-        told.push(`missing ${queue}`)
-        return 'declare'
+      queues: {
+        onQueueMissing: async (queue) => {
+          told.push(`missing ${queue}`)
+          return 'declare'
+        },
+        recordedQueues: () => [],
+        ...hooks,
       },
-      recordedQueues: () => [],
-      ...hooks,
     },
     onReady: (queue) => told.push(`ready ${queue}`),
     onDeclare: () => {},

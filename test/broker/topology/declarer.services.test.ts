@@ -1,13 +1,21 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { BrokerWarning } from '../../../src/broker/broker.ts'
 import type { ScratchChannel } from '../../../src/broker/connection/temporary-channel.ts'
-import type { BrokerHooks, BrokerOptions } from '../../../src/broker/options.ts'
+import type { BrokerOptions } from '../../../src/broker/options.ts'
 import { lossOf } from '../../../src/broker/topology/losses.ts'
 import { loadTopology } from '../../../src/broker/topology/topology.ts'
 import { topologyDiff } from '../../../src/broker/topology/topology-diff.ts'
 import { createVhost, limitedUser, type Vhost } from '../../support/broker/rabbit.ts'
 import { brokersOfTest } from '../fixtures.ts'
-import { type Admin, connectAdmin, options, request, row, scratch } from '../harness.ts'
+import {
+  type Admin,
+  type AllHooks,
+  connectAdmin,
+  options,
+  request,
+  row,
+  scratch,
+} from '../harness.ts'
 
 const OWNER_ONLY = '^ojs\\.system\\.owner$'
 const TO_DLX = {
@@ -34,7 +42,7 @@ async function fresh(): Promise<void> {
   admin = await connectAdmin(vhost.url)
 }
 
-function start(given: Partial<BrokerOptions> = {}, hooks: Partial<BrokerHooks> = {}) {
+function start(given: Partial<BrokerOptions> = {}, hooks: Partial<AllHooks> = {}) {
   return startAt(vhost.url, given, hooks)
 }
 

@@ -33,7 +33,7 @@ beforeEach(() => {
     topology: { base: () => [] } as unknown as Topology,
     names: createNames(''),
     options: { declare: 'lazy', queues: [], maxQueues: 1 },
-    hooks: { recordedQueues: () => [], onQueueMissing: async () => 'declare' },
+    hooks: { queues: { recordedQueues: () => [], onQueueMissing: async () => 'declare' } },
     checker: new EntityChecker({ options: { declare: 'lazy' }, observer, logger }),
     logger,
     prepareBase: () => {

@@ -56,8 +56,10 @@ function newQueues(over: Partial<DeadQueuesDeps> = {}): DeadQueues {
     checker: new EntityChecker({ options, observer: SILENT_OBSERVER, logger }),
     options,
     hooks: {
-      isUnwritten: (queue) => unwritten.has(queue),
-      onWritten: async (queue) => void unwritten.delete(queue),
+      queues: {
+        isUnwritten: (queue) => unwritten.has(queue),
+        onWritten: async (queue) => void unwritten.delete(queue),
+      },
     },
     logger,
     isReady: (queue) => ready.has(queue),

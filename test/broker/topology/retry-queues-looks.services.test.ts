@@ -49,9 +49,11 @@ function newRetryQueues(maxRetryQueues = 1_000, over: Partial<RetryQueuesDeps> =
     checker: new EntityChecker({ options, observer: SILENT_OBSERVER, logger }),
     options,
     hooks: {
-      recordedRetryQueues: () => [],
-      onRetryQueueDeclared: tell('declared'),
-      onRetryQueueMissing: tell('missing'),
+      queues: {
+        recordedRetryQueues: () => [],
+        onRetryQueueDeclared: tell('declared'),
+        onRetryQueueMissing: tell('missing'),
+      },
     },
     clock: { now: () => now, wall: () => now },
     logger,

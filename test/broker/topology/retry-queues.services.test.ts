@@ -76,7 +76,7 @@ function eventsOf({ recorder }: TestBroker): string[] {
 function newRetryQueues(
   connection: Connection,
   broker: RabbitBroker,
-  hooks: ConstructorParameters<typeof RetryQueues>[0]['hooks'],
+  queues: ConstructorParameters<typeof RetryQueues>[0]['hooks']['queues'],
 ): RetryQueues {
   const checker = { options: { declare: 'lazy' }, observer: SILENT_OBSERVER, logger } as const
   return new RetryQueues({
@@ -85,7 +85,7 @@ function newRetryQueues(
     names: createNames(''),
     checker: new EntityChecker(checker),
     options: { declare: 'lazy', maxRetryQueues: 10, retryQueueSettleMs: 0 },
-    hooks,
+    hooks: { queues },
     clock: systemClock(),
     logger,
     ensureQueue: (queue) => broker.ensureQueue(queue),

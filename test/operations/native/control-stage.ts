@@ -5,24 +5,18 @@ import amqp from 'amqplib'
 import { SILENT_OBSERVER } from '../../../src/broker/observer.ts'
 import { RabbitBroker } from '../../../src/broker/rabbit-broker.ts'
 import { readConfig } from '../../../src/config.ts'
+import { brokerHooks } from '../../../src/gateway.ts'
 import type { JobRow } from '../../../src/job/job.ts'
 import { openSqliteLedger } from '../../../src/ledger/sqlite/open.ts'
 import { type Service, startAll, stopAll } from '../../../src/lifecycle.ts'
 import { createLogger } from '../../../src/logger.ts'
-import { diedInBroker } from '../../../src/operations/dead-letters/died-in-broker.ts'
 import type { Deps } from '../../../src/operations/deps.ts'
 import { push } from '../../../src/operations/enqueue/push.ts'
 import { fetch } from '../../../src/operations/fetch/fetch.ts'
 import { StartLimits } from '../../../src/operations/fetch/rate-limiter.ts'
 import { Transient } from '../../../src/operations/in-flight.ts'
 import { JobMessages } from '../../../src/operations/job-messages/tracker.ts'
-import { adoptSchedule } from '../../../src/operations/native/adopt-schedule.ts'
 import { PruneHold } from '../../../src/operations/prune-hold.ts'
-import {
-  identityOf,
-  onQueueMissing,
-  onRetryQueueMissing,
-} from '../../../src/operations/queues/queue-missing.ts'
 import { WorkerRegistry } from '../../../src/operations/workers/worker-registry.ts'
 import { ArgsSchemas } from '../../../src/schemas/args/args-schemas.ts'
 import { promoter } from '../../../src/services/promoter.ts'
@@ -80,39 +74,9 @@ async function openStage(): Promise<Stage> {
   const ledger = await openSqliteLedger({ path, sync: 'full', logger })
   const clock = new AheadClock()
   const events: JobEvent[] = []
-  const broker: RabbitBroker = new RabbitBroker(
+  const broker = new RabbitBroker(
     { ...config, retryQueueSettleMs: 0 },
-    {
-      clock,
-      logger,
-      random: Math.random,
-      observer: SILENT_OBSERVER,
-      hooks: {
-        recordedQueues: () => ledger.queues().map(({ name }) => name),
-        recordedRetryQueues: () => ledger.retryQueues(),
-        onQueueMissing: (queue, isRenewed) => onQueueMissing(deps, queue, isRenewed),
-        onQueueFound: (queue) => void ledger.recordQueue(queue, clock.now()),
-        isLedgerNew: () => false,
-        identityOf: (queue) => identityOf({ ledger }, queue),
-        epochs: () => ledger.epochs.all(),
-        onEpoch: (epoch, before) => ledger.epochs.record(epoch, before),
-        onMarked: (queue, identity) => ledger.recordIdentity(queue, identity),
-        isUnwritten: (queue) => ledger.unwritten.has(queue),
-        onWritten: (queue) => ledger.unwritten.settle(queue),
-        hasMessages: () => true,
-        onRetryQueueDeclared: (queue, delayMs) => ledger.recordRetryQueue({ queue, delayMs }),
-        onRetryQueueMissing: (queue, delayMs) => onRetryQueueMissing(deps, { queue, delayMs }),
-        onScheduled: (message) => adoptSchedule(deps, message),
-        onDeadLetter: (letter) => diedInBroker(deps, letter),
-        onControl: async () => 'handled',
-        isPaused: (queue) => ledger.pauses.since(queue) !== null,
-        availableJobs: (queue) => ledger.counts(queue).available,
-        claimableJobs: (queue) => ledger.claimable(queue),
-        onDrift: async () => 0,
-        onUp: () => deps.wakeRelay(),
-        onConsumeUp: async () => {},
-      },
-    },
+    { clock, logger, random: Math.random, observer: SILENT_OBSERVER },
   )
   const deps: Deps = {
     ledger,
@@ -132,6 +96,14 @@ async function openStage(): Promise<Stage> {
     wakeRelay: (what) => outbox.wake(what),
     newId: uuid7,
   }
+  const hooks = brokerHooks(deps, { died() {}, malformed() {}, received() {} } as never)
+  broker.attach({
+    ...hooks,
+    jobs: { ...hooks.jobs, hasMessages: () => true, onDrift: async () => 0 },
+    epochs: { ...hooks.epochs, isLedgerNew: () => false },
+    // The tests call the operations of control messages themselves.
+    arrivals: { ...hooks.arrivals, onControl: async () => 'handled', onConsumeUp: async () => {} },
+  })
   const outbox = relay(deps)
   const services: Service[] = [broker, outbox, promoter(deps), reaper(deps)]
   await startAll(services, logger)

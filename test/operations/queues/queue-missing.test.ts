@@ -158,9 +158,11 @@ it.each([true, false])(
       names: createNames(''),
       logger: SILENT,
       hooks: {
-        identityOf: (queue: string) => identityOf(stage.deps, queue),
-        onMarked: async () => {},
-        hasMessages: () => has,
+        queues: {
+          identityOf: (queue: string) => identityOf(stage.deps, queue),
+          recordIdentity: async () => {},
+        },
+        jobs: { hasMessages: () => has },
       },
       readyQueues: () => ['q'],
       options: { declare: 'lazy' },
