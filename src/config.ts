@@ -115,7 +115,10 @@ export const VARIABLES = {
   OJS_RETENTION_DEAD_LETTERS: { fallback: 'P180D', doc: 'how long dead letters stay readable' },
   OJS_DIALECT: { fallback: 'seed', doc: 'seed | conformance (as the public test suite expects)' },
   OJS_SCHEMA_STRICT: { fallback: '0', doc: '1: a job may only name a registered schema' },
-  OJS_API_KEYS: { fallback: '', doc: 'name:role:sha256hex,…; see `ojs-rabbitmq key new`' },
+  OJS_API_KEYS: {
+    fallback: '',
+    doc: 'name:role:sha256hex[:queues=a,b.*],…; see `ojs-rabbitmq key new`',
+  },
   OJS_API_KEYS_FILE: { fallback: '', doc: 'file that holds OJS_API_KEYS' },
   OJS_ALLOW_OPEN: {
     fallback: '0',

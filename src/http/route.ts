@@ -1,6 +1,7 @@
 /** What a route is, and how a list of routes becomes Express routes, with 405 for other methods. */
 import type { Express, Request, Response } from 'express'
 import { echoed, invalidField } from '../errors.ts'
+import type { Scoping } from './access/queue-scope.ts'
 import { type Access, requireRole } from './access/roles.ts'
 import { otherMethod } from './message/middleware.ts'
 import { withoutNul } from './message/query.ts'
@@ -17,6 +18,8 @@ export interface Route {
   path: string
   /** Who may call it when keys are configured; default: `admin` only. */
   access?: Access
+  /** What it does with a key of some queues; default: refuses it. Open routes do not ask. */
+  scoping?: Scoping
   handle: Handler
 }
 

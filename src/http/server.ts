@@ -2,6 +2,7 @@
 import type { Deps } from '../operations/deps.ts'
 import { health } from '../operations/health.ts'
 import { type ManifestFacts, manifest } from '../operations/manifest.ts'
+import { requireScope } from './access/queue-scope.ts'
 import { Polls } from './connection/long-polls.ts'
 import { HttpServer, type HttpServerOptions } from './http-server.ts'
 import type { Route } from './route.ts'
@@ -54,6 +55,23 @@ export function createHttpService(deps: Deps, options: HttpServiceOptions): Http
 
 /** All endpoints; `test/http/access/roles.test.ts` lists the roles of each. */
 export function routesOf(door: Door): Route[] {
+  return allRoutes(door).map((route) => keepingToQueues(door, route))
+}
+
+/** Every route looks at the queues of the caller's key first, if the key is for some only. */
+function keepingToQueues(door: Door, route: Route): Route {
+  const { access, scoping, handle } = route
+  if (access === 'anybody') return route
+  return {
+    ...route,
+    handle(request, response) {
+      if (request.context.queues !== undefined) requireScope(door.deps, scoping, request)
+      return handle(request, response)
+    },
+  }
+}
+
+function allRoutes(door: Door): Route[] {
   return [
     ...jobRoutes(door),
     ...workerRoutes(door),

@@ -71,6 +71,12 @@ export function storedTerms(envelope: string): Omit<Unique, 'key'> {
   return termsOf({ ...unique, ...unique_extra }, 'unique')
 }
 
+/** Whether the policy of a stored job compares the queue, so that it concerns no job of another one. */
+export function comparesQueue(envelope: string): boolean {
+  const { unique, unique_extra, args } = JSON.parse(envelope)
+  return dimensionsOf({ ...unique, ...unique_extra }, 'unique', args).queue
+}
+
 function termsOf(policy: UniqueRequest, field: string): Omit<Unique, 'key'> {
   return {
     states: statesOf(policy, field),

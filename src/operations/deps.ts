@@ -2,6 +2,7 @@
 import type { Broker } from '../broker/broker.ts'
 import type { Clock } from '../clock.ts'
 import type { Dialect } from '../dialect.ts'
+import type { QueueScope } from '../job/queue-scope.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { Logger } from '../logger.ts'
 import type { MemoryShare } from '../memory.ts'
@@ -85,6 +86,8 @@ export interface RequestContext {
   idempotencyKey?: string
   /** The name of the API key that authenticated the request, when the gateway requires keys. */
   principal?: string
+  /** The queues that its API key is for; absent: all (`scope.ts`). */
+  queues?: QueueScope
   /** What the request costs under a request limit; absent without one, and for requests that always cost. */
   toll?: Toll
   /** The request's share of the heap. Only FETCH takes more of it than the request body needed. */

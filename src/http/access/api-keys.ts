@@ -1,5 +1,6 @@
 /** API keys and their roles: made, parsed from `OJS_API_KEYS`, and found by the hash of a bearer token. */
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
+import { isQueuePattern, type QueueScope } from '../../job/queue-scope.ts'
 
 /** The roles of keys. `access` of each route lists the roles that it serves; `admin` may call every route. */
 export const ROLES = ['producer', 'worker', 'operator', 'admin'] as const
@@ -11,6 +12,8 @@ export interface ApiKey {
   readonly name: string
   readonly role: Role
   readonly sha256: Buffer
+  /** Absent: all queues. */
+  readonly queues?: QueueScope
 }
 
 /** 256 bits. The prefix makes a key recognisable where it does not belong, e.g. in a repository. */
@@ -20,11 +23,18 @@ const KEY_PREFIX = 'ojs_'
 const NAME = /^[a-z0-9][a-z0-9._-]{0,39}$/i
 const SHA256 = /^[0-9a-f]{64}$/i
 const KEYS_PER_NAME = 2
+/** The fourth part of an entry begins with this. */
+const QUEUES = 'queues='
 
-/** Creates a key, and the entry for `OJS_API_KEYS` that admits it. */
-export function newApiKey(name: string, role: Role): { key: string; entry: string } {
+/** Creates a key, and the entry for `OJS_API_KEYS` that admits it. `queues` empty: for all. */
+export function newApiKey(
+  name: string,
+  role: Role,
+  queues: QueueScope = [],
+): { key: string; entry: string } {
   const key = KEY_PREFIX + randomBytes(KEY_BYTES).toString('base64url')
-  return { key, entry: `${name}:${role}:${hashOf(key).toString('hex')}` }
+  const scope = queues.length > 0 ? `:${QUEUES}${queues.join()}` : ''
+  return { key, entry: `${name}:${role}:${hashOf(key).toString('hex')}${scope}` }
 }
 
 export function isKeyName(name: string): boolean {
@@ -36,12 +46,12 @@ export function isRole(text: string): text is Role {
 }
 
 /**
- * Parses `OJS_API_KEYS`: `name:role:sha256hex,…`; empty = no keys. Adds a line per mistake, which gives only
+ * Parses `OJS_API_KEYS`: `name:role:sha256hex,…`, each perhaps with `:queues=a,b.*`; empty = no keys. Adds a line per mistake, which gives only
  * the entry's number: any part of the entry may be a key that was put in the wrong place.
  */
 export function parseApiKeys(text: string, mistakes: string[]): ApiKey[] {
   if (text === '') return []
-  const entries = text.split(',').map((entry) => entry.trim())
+  const entries = entriesIn(text)
   const keys: ApiKey[] = []
   for (const [i, entry] of entries.entries()) {
     const parsed = parseEntry(entry)
@@ -52,14 +62,34 @@ export function parseApiKeys(text: string, mistakes: string[]): ApiKey[] {
   return keys
 }
 
+/** Commas separate entries, and the queues of an entry, which have no colon. */
+function entriesIn(text: string): string[] {
+  const entries: string[] = []
+  for (const part of text.split(',')) {
+    const last = entries.at(-1)
+    if (last?.includes(`:${QUEUES}`) && !part.includes(':')) {
+      entries[entries.length - 1] = `${last},${part.trim()}`
+    } else entries.push(part.trim())
+  }
+  return entries
+}
+
 function parseEntry(entry: string): ApiKey | string {
-  const [name = '', role = '', hash = '', ...more] = entry.split(':')
+  const [name = '', role = '', hash = '', scope, ...more] = entry.split(':')
   if (entry.includes(KEY_PREFIX)) return 'contains a key instead of its SHA-256'
-  if (hash === '' || more.length > 0) return 'must be name:role:sha256hex'
+  const isScoped = scope?.startsWith(QUEUES) ?? false
+  if (hash === '' || (scope !== undefined && !isScoped) || more.length > 0) {
+    return 'must be name:role:sha256hex or name:role:sha256hex:queues=a,b.*'
+  }
   if (!isKeyName(name)) return 'the name must be 1 to 40 characters of a-z, 0-9, ., _ and -'
   if (!isRole(role)) return `the role must be one of ${ROLES.join(', ')}`
   if (!SHA256.test(hash)) return 'the third part must be the 64 hexadecimal digits of a SHA-256'
-  return { name, role, sha256: Buffer.from(hash, 'hex') }
+  const key = { name, role, sha256: Buffer.from(hash, 'hex') }
+  if (scope === undefined) return key
+  const queues = scope.slice(QUEUES.length).split(',')
+  return queues.every(isQueuePattern)
+    ? { ...key, queues }
+    : 'after queues= must come names of queues, or their beginnings with * at the end'
 }
 
 function clash(key: ApiKey, others: readonly ApiKey[]): string | undefined {

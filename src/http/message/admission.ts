@@ -1,11 +1,14 @@
 /** What the gate found out about a request: its key, its rate headers, and a 429 that must be the answer. */
 import type { OjsError } from '../../errors.ts'
+import type { QueueScope } from '../../job/queue-scope.ts'
 import type { Toll } from '../../operations/deps.ts'
 
 /** Whose API key a request has. `role`: one of `ROLES` (`access/api-keys.ts`). */
 export interface Caller {
   readonly name: string
   readonly role: string
+  /** Absent: all. */
+  readonly queues?: QueueScope
 }
 
 /** What is known about a request from its headers alone. */

@@ -92,6 +92,7 @@ export const negotiateVersion: Check = (request) => {
 export const readContext: Check = (request) => {
   const { requestId, headers, admission } = request
   request.context = requestContext(requestId, headers, admission.key?.name)
+  if (admission.key?.queues !== undefined) request.context.queues = admission.key.queues
   if (admission.toll !== undefined) request.context.toll = admission.toll
 }
 

@@ -21,6 +21,7 @@ export function deadLetterRoutes({ deps }: Door): Route[] {
       method: 'GET',
       path: DEAD_LETTER,
       access: ['operator'],
+      scoping: { parameter: 'queue' },
       handle(request, response) {
         const page = pageOf(request)
         const { jobs, total } = listDeadLetters(deps, {
@@ -36,6 +37,7 @@ export function deadLetterRoutes({ deps }: Door): Route[] {
       method: 'POST',
       path: `${DEAD_LETTER}/:id/retry`,
       access: ['operator'],
+      scoping: 'job',
       async handle(request, response) {
         refuseOverride(await readOptionalJson(request, response, deps.settings.maxBodyBytes))
         const job = await retryDeadLetter(deps, pathParameter(request, 'id'), request.context)
@@ -48,6 +50,7 @@ export function deadLetterRoutes({ deps }: Door): Route[] {
       method: 'DELETE',
       path: `${DEAD_LETTER}/:id`,
       access: ['operator'],
+      scoping: 'job',
       async handle(request, response) {
         const id = pathParameter(request, 'id')
         await deleteDeadLetter(deps, id, request.context)

@@ -14,6 +14,7 @@ export function eventRoutes({ events }: Door): Route[] {
       method: 'GET',
       path: '/ojs/v1/events',
       access: ['operator'],
+      scoping: { parameter: 'queues' },
       handle(request, response) {
         const limit = integer(request, 'limit', DEFAULT_LIMIT)
         const page = events.list({

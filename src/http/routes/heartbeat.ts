@@ -19,6 +19,7 @@ export function heartbeatRoutes(door: Door): Route[] {
       method: 'POST',
       path: '/ojs/v1/workers/heartbeat',
       access: ['worker'],
+      scoping: 'own',
       async handle(request, response) {
         const body = await readJson(request, response, door.deps.settings.maxBodyBytes)
         answer(response, 200, JSON.stringify(await beaten(door, body, request)))
@@ -28,6 +29,7 @@ export function heartbeatRoutes(door: Door): Route[] {
       method: 'POST',
       path: '/ojs/v1/workers/beat',
       access: ['worker'],
+      scoping: 'own',
       async handle(request, response) {
         const body = inOurWords(await readJson(request, response, door.deps.settings.maxBodyBytes))
         const told = await beaten(door, body, request)

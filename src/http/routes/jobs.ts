@@ -23,6 +23,7 @@ export function jobRoutes({ deps }: Door): Route[] {
       method: 'POST',
       path: JOBS,
       access: ['producer'],
+      scoping: 'own',
       async handle(request, response) {
         const body = await readJson(request, response, deps.settings.maxBodyBytes)
         answerPush(response, await push(deps, body, request.context))
@@ -32,6 +33,7 @@ export function jobRoutes({ deps }: Door): Route[] {
       method: 'POST',
       path: `${JOBS}/batch`,
       access: ['producer'],
+      scoping: 'own',
       async handle(request, response) {
         const { maxBodyBytes, maxBatchBytes } = deps.settings
         const limits = valueLimits(LIST_LIMITS, maxBatchBytes, maxBodyBytes)
@@ -46,6 +48,7 @@ export function jobRoutes({ deps }: Door): Route[] {
       method: 'POST',
       path: `${JOBS}/:id/activate`,
       access: ['producer'],
+      scoping: 'job',
       async handle(request, response) {
         await readOptionalJson(request, response, deps.settings.maxBodyBytes)
         const job = await activate(deps, pathParameter(request, 'id'), request.context)
@@ -57,6 +60,7 @@ export function jobRoutes({ deps }: Door): Route[] {
       method: 'GET',
       path: `${JOBS}/:id`,
       access: ['producer', 'worker', 'operator'],
+      scoping: 'job',
       async handle(request, response) {
         const id = pathParameter(request, 'id')
         const job = await traced('ojs.get_job', request.context, () => info(deps, id))
@@ -67,6 +71,7 @@ export function jobRoutes({ deps }: Door): Route[] {
       method: 'DELETE',
       path: `${JOBS}/:id`,
       access: ['operator'],
+      scoping: 'job',
       async handle(request, response) {
         const { context } = request
         const id = pathParameter(request, 'id')

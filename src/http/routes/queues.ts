@@ -25,6 +25,7 @@ export function queueRoutes({ deps }: Door): Route[] {
     method: 'POST',
     path: `${QUEUES}/:name/${verb}`,
     access: ['operator'],
+    scoping: 'queue',
     async handle(request, response) {
       await readOptionalJson(request, response, deps.settings.maxBodyBytes)
       const body = await carryOut(pathParameter(request, 'name'), request.context)
@@ -36,9 +37,10 @@ export function queueRoutes({ deps }: Door): Route[] {
       method: 'GET',
       path: QUEUES,
       access: ['operator'],
+      scoping: 'own',
       handle(request, response) {
         const page = pageOf(request)
-        const { queues, total } = listQueues(deps, page)
+        const { queues, total } = listQueues(deps, page, request.context.queues)
         const items = queues.map(({ name, status, createdAt }) => ({
           name,
           status,
@@ -55,6 +57,7 @@ export function queueRoutes({ deps }: Door): Route[] {
       method: 'GET',
       path: `${QUEUES}/:name/stats`,
       access: ['operator'],
+      scoping: 'queue',
       handle(request, response) {
         const name = pathParameter(request, 'name')
         const found = queueStats(deps, name)

@@ -13,6 +13,7 @@ export function recoverRoutes({ deps }: Door): Route[] {
       method: 'POST',
       path: '/ojs/v1/admin/queues/:name/recover',
       access: ['operator'],
+      scoping: 'queue',
       async handle(request, response) {
         const body = await readOptionalJson(request, response, deps.settings.maxBodyBytes)
         const queue = pathParameter(request, 'name')

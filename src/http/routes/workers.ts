@@ -19,12 +19,14 @@ export function workerRoutes(door: Door): Route[] {
       method: 'POST',
       path: '/ojs/v1/workers/fetch',
       access: ['worker'],
+      scoping: 'own',
       handle: (request, response) => fetchJobs(door, request, response),
     },
     {
       method: 'POST',
       path: '/ojs/v1/workers/ack',
       access: ['worker'],
+      scoping: 'own',
       async handle(request, response) {
         const body = await readJson(request, response, door.deps.settings.maxBodyBytes)
         answer(response, 200, ackDocument(await acked(door, body, request)))
@@ -34,6 +36,7 @@ export function workerRoutes(door: Door): Route[] {
       method: 'POST',
       path: '/ojs/v1/jobs/:id/ack',
       access: ['worker'],
+      scoping: 'own',
       async handle(request, response) {
         const body = await readOptionalJson(request, response, door.deps.settings.maxBodyBytes)
         answer(response, 200, ackDocument(await acked(door, ofPath(request, body), request)))
@@ -43,6 +46,7 @@ export function workerRoutes(door: Door): Route[] {
       method: 'POST',
       path: '/ojs/v1/workers/nack',
       access: ['worker'],
+      scoping: 'own',
       async handle(request, response) {
         const body = await readJson(request, response, door.deps.settings.maxBodyBytes)
         answer(response, 200, nackDocument(await nacked(door, body, request)))
@@ -52,6 +56,7 @@ export function workerRoutes(door: Door): Route[] {
       method: 'POST',
       path: '/ojs/v1/jobs/:id/nack',
       access: ['worker'],
+      scoping: 'own',
       async handle(request, response) {
         const body = await readJson(request, response, door.deps.settings.maxBodyBytes)
         const job = await nacked(door, ofPath(request, body), request)

@@ -23,6 +23,7 @@ import {
 } from '../job-messages/send.ts'
 import { requireNotPaused } from '../queues/pause.ts'
 import { requirePublishing } from '../require-broker.ts'
+import { requireJobInScope } from '../scope.ts'
 import { briefly } from '../workers/broadcasts.ts'
 import { admitted } from './admission.ts'
 import { checkArgs } from './check-args.ts'
@@ -163,7 +164,7 @@ export function newJob(
   sorting?: SortingBudget,
 ): NewJob {
   requireTypeCase(deps.settings.dialect, request.type)
-  return toNewJob(request, {
+  const job = toNewJob(request, {
     newId: deps.newId,
     now: deps.clock.now(),
     wall: deps.clock.wall(),
@@ -172,6 +173,8 @@ export function newJob(
     carry: traceOf(request, context),
     ...(sorting && { sorting }),
   })
+  requireJobInScope(context, job)
+  return job
 }
 
 /**

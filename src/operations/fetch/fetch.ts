@@ -16,6 +16,7 @@ import { acknowledgeEarly } from '../lease/hand-over.ts'
 import { deadLetterDelivery, requeueLease, toDeadLetters } from '../lease/lease-end.ts'
 import { isPaused } from '../queues/pause.ts'
 import { requireConsuming } from '../require-broker.ts'
+import { requireQueueInScope } from '../scope.ts'
 import { Fetched, type Round } from './fetched.ts'
 import { takeBackStart, withinLimits } from './rate-limits.ts'
 
@@ -37,6 +38,7 @@ export async function fetch(
   context.memory?.giveBack()
   for (const [i, queue] of request.queues.entries()) {
     checkQueueName(queue, deps.settings.prefix, `queues[${i}]`)
+    requireQueueInScope(context, queue, `queues[${i}]`)
   }
   requireConsuming(deps)
   if (!mayFetch(deps, request)) return []

@@ -6,6 +6,7 @@ import { MAX_RESULT_BYTES } from '../../job/values/limits.ts'
 import { parseAck } from '../../schemas/requests/validator.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 import { explainStaleLease } from '../job-errors.ts'
+import { requireKnownJob } from '../scope.ts'
 import { noteEnded, settleLease } from './lease-end.ts'
 import { fenceOf, payToll } from './toll.ts'
 
@@ -15,6 +16,7 @@ import { fenceOf, payToll } from './toll.ts'
  */
 export async function ack(deps: Deps, body: unknown, context: RequestContext): Promise<JobRow> {
   const request = parseAck(body)
+  requireKnownJob(deps, context, request.job_id)
   const fence = fenceOf(request)
   payToll(deps, context, [request.job_id], fence)
   const change = { now: deps.clock.now(), result: resultText(request) }

@@ -6,6 +6,7 @@ import type { ExtendedLease } from '../../ledger/leases.ts'
 import { parseHeartbeat } from '../../schemas/requests/validator.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 import { explainStaleLease } from '../job-errors.ts'
+import { isJobInScope } from '../scope.ts'
 import type { Directive, WorkerReport } from '../workers/worker-registry.ts'
 import { acknowledgeEarly } from './hand-over.ts'
 import { fenceOf, payToll } from './toll.ts'
@@ -31,10 +32,10 @@ export interface Heartbeat {
 export async function heartbeat(
   deps: Deps,
   body: unknown,
-  context: Pick<RequestContext, 'toll'>,
+  context: Pick<RequestContext, 'toll' | 'queues'>,
 ): Promise<Heartbeat> {
   const request = parseHeartbeat(body)
-  const ids = idsOf(request)
+  const ids = idsOf(request).filter((id) => isJobInScope(deps, context, id))
   payToll(deps, context, ids, fenceOf(request))
   const told = deps.workers.beaten(reportOf(request, ids))
   const leases = ids.length === 0 ? [] : await extend(deps, request, ids)

@@ -5,6 +5,7 @@ import type { SettleFence } from '../../ledger/leases.ts'
 import { parseNack } from '../../schemas/requests/validator.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 import { explainStaleLease } from '../job-errors.ts'
+import { requireKnownJob } from '../scope.ts'
 import { failLease } from './fail-lease.ts'
 import { requeueLease } from './lease-end.ts'
 import { fenceOf, isHeld, payToll } from './toll.ts'
@@ -16,6 +17,7 @@ import { fenceOf, isHeld, payToll } from './toll.ts'
  */
 export async function nack(deps: Deps, body: unknown, context: RequestContext): Promise<JobRow> {
   const request = parseNack(body)
+  requireKnownJob(deps, context, request.job_id)
   const fence = fenceOf(request)
   payToll(deps, context, [request.job_id], fence)
   const row = leasedRow(deps, request.job_id, fence)

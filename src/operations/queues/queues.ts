@@ -1,5 +1,6 @@
 /** Lists queues, and the statistics of one. */
 import { queueRefusal } from '../../broker/broker-errors.ts'
+import { isInScope, type QueueScope } from '../../job/queue-scope.ts'
 import type { StateCounts } from '../../ledger/ledger.ts'
 import type { Traffic } from '../../ledger/queues.ts'
 import type { Deps } from '../deps.ts'
@@ -19,12 +20,17 @@ export interface QueueStats {
   computedAt: number
 }
 
-/** Lists every queue that was used and is not forgotten, oldest first (seed 001 §11.1). Reads from memory only. */
+/**
+ * Lists every queue that was used and is not forgotten, oldest first (seed 001 §11.1), of a `scope` only its
+ * own. Reads from memory only.
+ */
 export function listQueues(
   deps: Pick<Deps, 'ledger'>,
   page: { limit: number; offset: number },
+  scope?: QueueScope,
 ): QueueList {
-  const all = deps.ledger.queues()
+  const known = deps.ledger.queues()
+  const all = scope ? known.filter(({ name }) => isInScope(scope, name)) : known
   const queues = all
     .slice(page.offset, page.offset + page.limit)
     .map(({ name, createdAt }) => ({ name, status: statusOf(deps, name), createdAt }))

@@ -45,11 +45,31 @@ describe('OJS_API_KEYS', () => {
     ])
   })
 
+  test('may be for some queues, whose commas are not those between entries', () => {
+    const text = `a:worker:${sha256('1')}:queues=a,b.*,c-1 , b:admin:${HASH},c:worker:${sha256('2')}:queues=*`
+    const { keys, mistakes } = parse(text)
+    expect(mistakes).toEqual([])
+    expect(keys.map(({ name, queues }) => [name, queues])).toEqual([
+      ['a', ['a', 'b.*', 'c-1']],
+      ['b', undefined],
+      ['c', ['*']],
+    ])
+    expect(parse(newApiKey('a', 'worker', ['x', 'y.*']).entry).keys[0]?.queues).toEqual([
+      'x',
+      'y.*',
+    ])
+  })
+
   const rows: [what: string, text: string, mistake: string][] = [
     ['no hash', 'a:worker', 'entry 1: must be name:role:sha256hex'],
     ['an empty entry', ',', 'entry 1: must be name:role:sha256hex'],
     ['an empty entry at the end', `a:worker:${HASH},`, 'entry 2: must be name:role:sha256hex'],
     ['a fourth part', `a:worker:${HASH}:x`, 'entry 1: must be name:role:sha256hex'],
+    ['no queues', `a:worker:${HASH}:queues=`, 'entry 1: after queues='],
+    ['an empty queue', `a:worker:${HASH}:queues=a,`, 'entry 1: after queues='],
+    ['a star inside', `a:worker:${HASH}:queues=a,b*c`, 'entry 1: after queues='],
+    ['a queue in capitals', `a:worker:${HASH}:queues=A`, 'entry 1: after queues='],
+    ['a fifth part', `a:worker:${HASH}:queues=a:b`, 'entry 1: must be name:role'],
     ['no name', `:worker:${HASH}`, 'entry 1: the name'],
     ['a name that is too long', `${'a'.repeat(41)}:worker:${HASH}`, 'entry 1: the name'],
     ['the hash in front', `${HASH}:worker:a`, 'entry 1: the name'],

@@ -1,0 +1,47 @@
+/** API keys of some queues: what each route does with them; a route that says nothing refuses them. */
+import type { Request } from 'express'
+import { OjsError } from '../../errors.ts'
+import type { Deps } from '../../operations/deps.ts'
+import { requireKnownJob, requireQueueInScope } from '../../operations/scope.ts'
+
+/**
+ * How a route keeps to the queues of a key. `job`, `queue`: the parameter `:id` or `:name` of its path must be
+ * one of theirs. `parameter`: this query parameter must name some of them, and no others. `own`: the operation
+ * looks at `context.queues` itself.
+ */
+export type Scoping = 'job' | 'queue' | 'own' | { parameter: 'queue' | 'queues' }
+
+/** Throws 403, or 404 for a job of another queue. Called for requests whose key is for some queues only. */
+export function requireScope(
+  deps: Pick<Deps, 'ledger'>,
+  scoping: Scoping | undefined,
+  { params, query, context }: Request,
+): void {
+  if (scoping === 'own') return
+  if (scoping === 'job') requireKnownJob(deps, context, String(params['id']))
+  else if (scoping === 'queue') requireQueueInScope(context, String(params['name']), 'path')
+  else if (scoping === undefined) throw forAllQueues()
+  else requireNamed(scoping.parameter, query, context)
+}
+
+function requireNamed(name: string, query: Request['query'], context: Request['context']): void {
+  const given = query[name]
+  if (typeof given !== 'string' || given === '') {
+    throw new OjsError(
+      'x_forbidden',
+      `This API key is for some queues only: name them in the parameter '${name}'.`,
+      { details: { reason: 'queue_scope', field: name, allowed_queues: context.queues } },
+    )
+  }
+  for (const queue of given.split(',')) requireQueueInScope(context, queue.trim(), name)
+}
+
+function forAllQueues(): OjsError {
+  return new OjsError(
+    'x_forbidden',
+    'This endpoint is about all queues; the API key is for some.',
+    {
+      details: { reason: 'queue_scope' },
+    },
+  )
+}
