@@ -7,7 +7,7 @@ export const IDEMPOTENCY_MS = 86_400_000
 export interface KeyedRequest {
   /** The header's value, prefixed with its scope: the endpoint and the client. */
   key: string
-  /** Hash of the canonical form of the request body. */
+  /** Of the request body: opaque to the ledger. */
   fingerprint: string
 }
 

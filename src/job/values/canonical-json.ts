@@ -1,4 +1,4 @@
-/** Canonical JSON (RFC 8785), for unique keys; bounded in time. */
+/** Canonical JSON (RFC 8785), for unique keys and repeated requests; bounded in time. */
 import { createHash, hash } from 'node:crypto'
 import { invalidField, OjsError } from '../../errors.ts'
 
@@ -29,23 +29,29 @@ export class SortingBudget {
 
 /**
  * The canonical JSON (RFC 8785) of a value that `JSON.parse` made: members sorted by UTF-16 units, no spaces,
- * numbers and escapes as ECMAScript writes them. Texts and names are normalised to NFC before (OJS unique jobs
- * ), so that the same text typed on two machines is equal. Throws `OjsError` 400 for more than 100 nested
+ * numbers and escapes as ECMAScript writes them. Texts and names are normalised to NFC before (OJS unique jobs),
+ * so that the same text typed on two machines is equal. Throws `OjsError` 400 for more than 100 nested
  * levels, 413 for too much sorting. `sorting`: the budget of the whole request.
  */
 export function canonicalJson(value: unknown, sorting = new SortingBudget()): string {
   return write(value, 0, sorting)
 }
 
+/** What becomes of texts and names before they are compared. */
+type TextForm = (text: string) => string
+
+/** Two different texts stay different. */
+const asSent: TextForm = (text) => text
+
 /**
- * SHA-256 of a value's canonical JSON, in lowercase hexadecimal. Pauses (`yield`) where something else may
- * run: a body of 2 MiB takes up to 400 ms.
+ * SHA-256 of a value's canonical JSON, in lowercase hexadecimal; texts as they were sent, unless `form` changes
+ * them. Pauses (`yield`) where something else may run: a body of 2 MiB takes up to 400 ms.
  */
-export function* fingerprint(value: unknown): Generator<void, string> {
-  const sorting = new SortingBudget()
+export function* fingerprint(value: unknown, form: TextForm = asSent): Generator<void, string> {
+  const writing = { sorting: new SortingBudget(), form }
   const digest = createHash('sha256')
   let text = ''
-  for (const piece of pieces(value, 0, sorting)) {
+  for (const piece of pieces(value, 0, writing)) {
     text += piece
     if (text.length < PIECE) continue
     digest.update(text)
@@ -63,10 +69,19 @@ export function sha256(text: string): string {
   return hash('sha256', text, 'hex')
 }
 
+interface Writing {
+  sorting: SortingBudget
+  form: TextForm
+}
+
 /** As `write`, but in pieces. */
-function* pieces(value: unknown, depth: number, sorting: SortingBudget): Generator<string> {
+function* pieces(value: unknown, depth: number, writing: Writing): Generator<string> {
+  if (typeof value === 'string') {
+    yield quoted(value, writing.form)
+    return
+  }
   if (typeof value !== 'object' || value === null || depth === MAX_DEPTH) {
-    yield write(value, depth, sorting)
+    yield write(value, depth, writing.sorting)
     return
   }
   let before = ''
@@ -74,7 +89,7 @@ function* pieces(value: unknown, depth: number, sorting: SortingBudget): Generat
     yield '['
     for (const item of value) {
       yield before
-      yield* pieces(item, depth + 1, sorting)
+      yield* pieces(item, depth + 1, writing)
       before = ','
     }
     yield ']'
@@ -82,9 +97,9 @@ function* pieces(value: unknown, depth: number, sorting: SortingBudget): Generat
   }
   const source = value as Readonly<Record<string, unknown>>
   yield '{'
-  for (const name of namesOf(source, sorting)) {
-    yield `${before}${quoted(name)}:`
-    yield* pieces(source[name], depth + 1, sorting)
+  for (const name of namesOf(source, writing.sorting, writing.form)) {
+    yield `${before}${quoted(name, writing.form)}:`
+    yield* pieces(source[name], depth + 1, writing)
     before = ','
   }
   yield '}'
@@ -121,15 +136,15 @@ function writeObject(
   return `{${text}}`
 }
 
-/** An object's own names, sorted, `__proto__` too; those that are equal in NFC by their original names. */
-function namesOf(source: object, sorting: SortingBudget): string[] {
+/** An object's own names, sorted by their form, `__proto__` too; those whose forms are equal as they are. */
+function namesOf(source: object, sorting: SortingBudget, form: TextForm = normal): string[] {
   const names = Object.keys(source)
   if (names.length < 2) return names
   sorting.take(names.length)
   names.sort(compare)
-  if (names.every((name) => normal(name) === name)) return names
-  const pairs = names.map((name) => ({ name, normal: normal(name) }))
-  return pairs.sort((a, b) => compare(a.normal, b.normal)).map(({ name }) => name)
+  if (names.every((name) => form(name) === name)) return names
+  const pairs = names.map((name) => ({ name, formed: form(name) }))
+  return pairs.sort((a, b) => compare(a.formed, b.formed)).map(({ name }) => name)
 }
 
 /** Compares by UTF-16 units (RFC 8785 §3.2.3). */
@@ -145,8 +160,8 @@ function isPlain(text: string): boolean {
   return PLAIN.test(text)
 }
 
-function quoted(text: string): string {
-  return isPlain(text) ? `"${text}"` : JSON.stringify(normal(text))
+function quoted(text: string, form: TextForm = normal): string {
+  return isPlain(text) ? `"${text}"` : JSON.stringify(form(text))
 }
 
 const PERHAPS_NOT_NORMAL = /[^\0-\u02ff]/

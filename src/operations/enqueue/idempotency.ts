@@ -1,14 +1,17 @@
 /** `Idempotency-Key`: a repeated request gets the first answer again for a day. */
 import { OjsError } from '../../errors.ts'
 import type { JobRow } from '../../job/job.ts'
-import { fingerprint } from '../../job/values/canonical-json.ts'
+import { fingerprint, normal } from '../../job/values/canonical-json.ts'
 import type { KeyedRequest, Remembered } from '../../ledger/idempotency.ts'
-import { startNow } from '../../slices.ts'
+import { inSlices, startNow } from '../../slices.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 import { visibleJob } from '../info.ts'
 import { OthersFirst } from './wait-for-conflicts.ts'
 
 const HEADER = 'Idempotency-Key'
+
+/** Before the fingerprints of bodies as they were sent. Those without it, of earlier versions, are of bodies in NFC. */
+const AS_SENT = 'sent:'
 
 interface Asked {
   /** A key counts within one endpoint and one API key. */
@@ -27,7 +30,10 @@ export function once<T>(deps: Deps, asked: Asked, work: Work<T>, replay: Replay<
   if (idempotencyKey === undefined) return work({})
   // None of the three parts can contain a line break, so two different scopes never make the same key.
   const key = `${asked.endpoint}\n${principal}\n${idempotencyKey}`
-  const run = (ofBody: string) => onceWithKey(deps, { key, fingerprint: ofBody }, work, replay)
+  const run = (ofBody: string) => {
+    const request = { key, fingerprint: `${AS_SENT}${ofBody}` }
+    return onceWithKey(deps, { ...asked, request }, work, replay)
+  }
   const ofBody = startNow(fingerprint(asked.body))
   return typeof ofBody === 'string' ? run(ofBody) : ofBody.then(run)
 }
@@ -37,7 +43,7 @@ type Replay<T> = (remembered: Remembered, request: KeyedRequest) => T
 
 async function onceWithKey<T>(
   deps: Deps,
-  request: KeyedRequest,
+  { body, request }: Pick<Asked, 'body'> & { request: KeyedRequest },
   work: Work<T>,
   replay: Replay<T>,
 ): Promise<T> {
@@ -48,8 +54,18 @@ async function onceWithKey<T>(
     await others.wait(other)
   }
   const remembered = deps.ledger.idempotency.find(request.key, deps.clock.now())
-  if (remembered) return replay(remembered, request)
+  if (remembered) return replay(remembered, await comparable(request, body, remembered))
   return await alone(deps, request.key, () => work({ request }))
+}
+
+/** The request with the kind of fingerprint that the remembered one has, which may be of an earlier version. */
+async function comparable(
+  request: KeyedRequest,
+  body: unknown,
+  { fingerprint: first }: Remembered,
+): Promise<KeyedRequest> {
+  if (first.startsWith(AS_SENT)) return request
+  return { ...request, fingerprint: await inSlices(fingerprint(body, normal)) }
 }
 
 /**

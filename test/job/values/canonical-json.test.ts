@@ -1,6 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { canonicalJson, fingerprint, sha256 } from '../../../src/job/values/canonical-json.ts'
+import {
+  canonicalJson,
+  fingerprint,
+  normal,
+  sha256,
+} from '../../../src/job/values/canonical-json.ts'
 
 const json = fc.jsonValue()
 
@@ -128,9 +133,19 @@ describe('canonical JSON', () => {
     expect(printOf({}).value).toBe(ofEmpty)
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
-        expect(printOf(value).value).toBe(sha256(canonicalJson(value)))
+        expect(printOf(value, normal).value).toBe(sha256(canonicalJson(value)))
       }),
     )
+  })
+
+  it('is fingerprinted with texts and names as they are', () => {
+    const of = (value: unknown) => printOf(value).value
+    for (const wrap of [(text: string) => [text], (text: string) => ({ [text]: 1, a: 2 })]) {
+      const [composed, apart] = [wrap('\u00e9'), wrap('e\u0301')]
+      expect(canonicalJson(composed)).toBe(canonicalJson(apart))
+      expect(of(composed)).not.toBe(of(apart))
+    }
+    expect(of({ 'e\u0301': 1, z: 2 })).toBe(of({ z: 2, 'e\u0301': 1 }))
   })
 
   it('is fingerprinted in pieces that take a few milliseconds each', () => {
@@ -139,8 +154,11 @@ describe('canonical JSON', () => {
   })
 })
 
-function printOf(value: unknown): { value: string; pauses: number } {
-  const work = fingerprint(value)
+function printOf(
+  value: unknown,
+  ...form: [((text: string) => string)?]
+): { value: string; pauses: number } {
+  const work = fingerprint(value, ...form)
   for (let pauses = 0; ; pauses++) {
     const step = work.next()
     if (step.done) return { value: step.value, pauses }
