@@ -26,9 +26,10 @@ export interface CronLedger {
   list(page: { limit: number; offset: number }): { entries: CronEntry[]; total: number }
 
   /**
-   * Deletes the entry and its queued ticks; its jobs stay. Fence: it stands at no time that has come (`due`).
+   * Deletes the entry and its queued ticks; its jobs stay. `entry`: as it was. Fence: it stands at no time that
+   * has come (`due`).
    */
-  remove(name: string, wall: number): Promise<{ outcome: 'removed' | 'missing' } | StillDue>
+  remove(name: string, wall: number): Promise<RemovedEntry | { outcome: 'missing' } | StillDue>
 
   /**
    * Returns enabled entries whose time has come, the most overdue first; by index. Fewer than `limit` if
@@ -76,8 +77,15 @@ export interface RegisterTerms {
   keyed?: Keyed
 }
 
+export interface RemovedEntry {
+  outcome: 'removed'
+  entry: CronEntry
+}
+
 export type Registered =
-  | { outcome: 'registered' | 'replaced'; entry: CronEntry }
+  | { outcome: 'registered'; entry: CronEntry }
+  /** `before`: as it was. */
+  | { outcome: 'replaced'; entry: CronEntry; before: CronEntry }
   | { outcome: 'duplicate' | 'full' }
   | StillDue
   | AnsweredBefore

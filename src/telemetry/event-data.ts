@@ -53,7 +53,7 @@ export function ownData(event: ListedEvent): Readonly<Record<string, unknown>> |
       return {
         ...cronData(event),
         reason: event.reason,
-        ...(event.reason === 'missed'
+        ...('count' in event
           ? { count: event.count, has_more: event.hasMore }
           : event.existingJobId != null && { existing_job_id: event.existingJobId }),
       }

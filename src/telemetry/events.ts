@@ -54,14 +54,15 @@ export type CronEvent =
       existingJobId?: string | null
     }
   /**
-   * Times that passed while no gateway looked, from `scheduledAt` on: the tick before them made up for them.
-   * Emitted once, with their number in `count`; `hasMore`: counting stopped there, and there are more.
+   * Several times, from `scheduledAt` on, with their number in `count`; `hasMore`: counting stopped there, and
+   * there are more. `missed`: they passed while no gateway looked, and the tick before them made up for them.
+   * `dropped`: they waited (overlap policy `enqueue`) when the entry was removed or disabled.
    */
   | {
       type: 'cron.skipped'
       cron: CronFacts
       scheduledAt: number
-      reason: 'missed'
+      reason: 'missed' | 'dropped'
       count: number
       hasMore: boolean
     }

@@ -86,7 +86,7 @@ function cronFields(event: CronEvent): object {
 function tickFields(event: CronEvent): object {
   if (event.type === 'cron.triggered') return { jobId: event.job.id }
   const { reason } = event
-  if (event.reason === 'missed') return { reason, count: event.count, hasMore: event.hasMore }
+  if ('count' in event) return { reason, count: event.count, hasMore: event.hasMore }
   return { reason, jobId: event.existingJobId ?? undefined }
 }
 

@@ -56,7 +56,7 @@ export function jobMetrics(
 }
 
 function countSkipped(ticks: Counter, event: CronEvent & { type: 'cron.skipped' }): void {
-  ticks.inc({ outcome: event.reason }, event.reason === 'missed' ? event.count : 1)
+  ticks.inc({ outcome: event.reason }, 'count' in event ? event.count : 1)
 }
 
 type CountedEvent = Exclude<Extract<JobEvent, { job: unknown }>, CronEvent>

@@ -37,6 +37,14 @@ export function nextOf(
   }
 }
 
+/** Emits one `cron.skipped` for the times that waited when their entry was removed or disabled, if there are any. */
+export function tellDropped(deps: Pick<Deps, 'events'>, { queued, ...entry }: CronEntry): void {
+  const [scheduledAt] = queued
+  if (scheduledAt === undefined) return
+  const what = { reason: 'dropped', count: queued.length, hasMore: false } as const
+  deps.events.emit({ type: 'cron.skipped', cron: cronFacts(entry), scheduledAt, ...what })
+}
+
 /** Emits `cron.skipped` for a time that the clocks leap over before `next`; no tick of its own would. */
 export function tellGap(deps: Pick<Deps, 'events'>, cron: CronFacts, next: Tick | null): void {
   if (next === null || next.gapAt === null) return

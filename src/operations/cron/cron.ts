@@ -18,7 +18,7 @@ import { parseCron, parsePush } from '../../schemas/requests/validator.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 import { checkArgs } from '../enqueue/check-args.ts'
 import { once, rememberedResource } from '../enqueue/idempotency.ts'
-import { cronFacts, newCronJob, tellGap } from './cron-job.ts'
+import { cronFacts, newCronJob, tellDropped, tellGap } from './cron-job.ts'
 import { fireOne } from './ticks.ts'
 
 /** Clients create cron jobs, and every pass of the timer looks at each of them. */
@@ -80,6 +80,7 @@ async function registerNew(
       nextRunAt: first?.at ?? null,
     })
     if (stored.outcome === 'registered') tellGap(deps, cronFacts(definition), first)
+    if (stored.outcome === 'replaced' && !stored.entry.isEnabled) tellDropped(deps, stored.before)
     return stored
   })
   if (registered.outcome === 'remembered') return replayed(deps, registered.remembered, request)
@@ -204,15 +205,16 @@ export function findCron(deps: Pick<Deps, 'ledger'>, name: string): CronEntry {
 }
 
 /**
- * Removes an entry and its queued ticks; jobs that it made stay (seed 001 §13.3). If its time has come, makes
- * its job first. Throws 404, 503.
+ * Removes an entry and its queued ticks, which are told; jobs that it made stay (seed 001 §13.3). If its time has
+ * come, makes its job first. Throws 404, 503.
  */
 export async function removeCron(
   deps: Deps,
   name: string,
   { requestId }: RequestContext,
 ): Promise<void> {
-  const { outcome } = await afterDue(deps, (wall) => deps.ledger.cron.remove(name, wall))
-  if (outcome === 'missing') throw notFound('cron_job', name)
+  const removed = await afterDue(deps, (wall) => deps.ledger.cron.remove(name, wall))
+  if (removed.outcome === 'missing') throw notFound('cron_job', name)
+  tellDropped(deps, removed.entry)
   deps.logger.info({ cron: name, requestId }, 'cron job removed')
 }

@@ -29,7 +29,7 @@ const MAX_CANCEL_ROUNDS = 10
  */
 const FAR_AHEAD_MS = 3 * 3_600_000
 
-type SkipReason = Exclude<(CronEvent & { type: 'cron.skipped' })['reason'], 'missed'>
+type SkipReason = Exclude<(CronEvent & { type: 'cron.skipped' })['reason'], 'missed' | 'dropped'>
 
 /**
  * Fires the due tick of each due entry, the most overdue first, and moves the entry to its next time after

@@ -143,7 +143,8 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
     it('can be removed once, which leaves their jobs', async () => {
       await register()
       const id = firedJob(await fireNext())
-      expect(await ledger.cron.remove('nightly', WALL - 1)).toEqual({ outcome: 'removed' })
+      const removed = { outcome: 'removed', entry: entry() }
+      expect(await ledger.cron.remove('nightly', WALL - 1)).toEqual(removed)
       expect(await ledger.cron.remove('nightly', WALL - 1)).toEqual({ outcome: 'missing' })
       expect(ledger.cron.find('nightly')).toBeNull()
       expect(ledger.cron.list({ limit: 10, offset: 0 })).toEqual({ entries: [], total: 0 })
@@ -160,7 +161,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       firedJob(await fireNext())
       const replaced = await ledger.cron.register(definition({ description: 'new' }), first)
       expect(replaced.outcome).toBe('replaced')
-      expect(await ledger.cron.remove('nightly', WALL)).toEqual({ outcome: 'removed' })
+      expect((await ledger.cron.remove('nightly', WALL)).outcome).toBe('removed')
     })
 
     it('keep their jobs, counts and times when they are replaced', async () => {
@@ -178,7 +179,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       const first = { nextRunAt: WALL + 9_000_000, createdAt: WALL, limit: 1, isReplacing: true }
       const replaced = await ledger.cron.register(next, first)
       const kept = { ...before, ...next, nextRunAt: WALL + 9_000_000 }
-      expect(replaced).toEqual({ outcome: 'replaced', entry: kept })
+      expect(replaced).toEqual({ outcome: 'replaced', entry: kept, before })
       await harness.reopen()
       expect(entry()).toEqual(kept)
       expect(kept).toMatchObject({

@@ -41,6 +41,11 @@ async function reach(name: string): Promise<string> {
   return next_run_at
 }
 
+async function skippedOf(name: string): Promise<Json[]> {
+  const { body } = await gateway.request('GET', '/ojs/v1/events?types=cron.skipped&limit=1000')
+  return body.events.filter(({ subject }: Json) => subject === name).map(({ data }: Json) => data)
+}
+
 function remove(name: string): ReturnType<typeof gateway.request> {
   return gateway.request('DELETE', `/ojs/v1/cron/${name}`)
 }
@@ -84,10 +89,32 @@ describe('a time that has come is not lost', () => {
     await gateway.request('POST', `/ojs/v1/queues/${queue}/pause`, {})
     const at = await reach(name)
     expect((await remove(name)).status).toBe(200)
-    const { body } = await gateway.request('GET', '/ojs/v1/events?types=cron.skipped&limit=1000')
-    expect(body.events.filter(({ subject }: Json) => subject === name)).toMatchObject([
-      { data: { reason: 'queue_paused', scheduled_at: at } },
-    ])
+    expect(await skippedOf(name)).toMatchObject([{ reason: 'queue_paused', scheduled_at: at }])
+  })
+})
+
+describe('times that wait for the end of a job (enqueue) are told', () => {
+  it.each<[string, (name: string, body: object) => Promise<unknown>]>([
+    ['deleted', remove],
+    ['disabled', (_name, body) => post({ ...body, enabled: false }, '?replace=true')],
+  ])('when their entry is %s', async (_what, change) => {
+    const { name, queue, body } = await register({ overlap_policy: 'enqueue' })
+    await reach(name)
+    await fetchOne(gateway, queue)
+    const waiting = [await reach(name)]
+    await eventually(async () => Date.parse((await show(name)).next_run_at) > clock.wall())
+    waiting.push(await reach(name))
+    await eventually(async () => Date.parse((await show(name)).next_run_at) > clock.wall())
+    // Replaced as it is: they go on waiting.
+    await post(body, '?replace=true')
+    expect(await skippedOf(name)).toEqual([])
+    await change(name, body)
+    const told = { reason: 'dropped', scheduled_at: waiting[0], count: 2, has_more: false }
+    expect(await skippedOf(name)).toEqual([expect.objectContaining(told)])
+    await remove(name)
+    expect(await skippedOf(name)).toHaveLength(1)
+    const metrics = (await gateway.request('GET', '/metrics')).body
+    expect(metrics).toMatch(/^ojs_cron_ticks_total\{outcome="dropped"\} [24]$/m)
   })
 })
 

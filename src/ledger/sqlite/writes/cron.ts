@@ -10,6 +10,7 @@ import type {
   Making,
   Registered,
   RegisterTerms,
+  RemovedEntry,
   StillDue,
   TickChange,
 } from '../../cron.ts'
@@ -64,13 +65,13 @@ export class SqliteCron implements CronLedger {
     })
   }
 
-  remove(name: string, wall: number): Promise<{ outcome: 'removed' | 'missing' } | StillDue> {
+  remove(name: string, wall: number): Promise<RemovedEntry | { outcome: 'missing' } | StillDue> {
     return this.#access.write(() => {
       const present = this.#find(name)
       if (present === null) return { outcome: 'missing' }
       if (isDue(present, wall)) return { outcome: 'due', entry: present }
       this.#store.statements.cronRemove.run(name)
-      return { outcome: 'removed' }
+      return { outcome: 'removed', entry: present }
     })
   }
 
@@ -147,7 +148,7 @@ export class SqliteCron implements CronLedger {
       isTimeKept ? present.nextRunAt : terms.nextRunAt,
       definition.isEnabled ? textOf(present.queued) : null,
     )
-    return { outcome: 'replaced', entry: toEntry(onlyRow(raw)) }
+    return { outcome: 'replaced', entry: toEntry(onlyRow(raw)), before: present }
   }
 
   #fire(tick: CronTick, change: TickChange): Fired {
