@@ -167,8 +167,8 @@ describe('the Python worker, written from docs/reference/control-protocol.md', (
   test('sends three heartbeats in a lease that is shorter than its interval', async () => {
     const env = { ...stage.env(), HEARTBEAT_S: '60' }
     await withExample(startPython(env), async (example) => {
-      const options = { queue: 'email', visibilityTimeoutMs: 600 }
-      const { id } = await stage.client().enqueue('report.build', [2], options)
+      const options = { queue: 'email', visibilityTimeoutMs: 2_000 }
+      const { id } = await stage.client().enqueue('report.build', [5], options)
       await example.until(async () => (await stage.client().getJob(id)).state === 'completed')
       const job = await stage.client().getJob(id)
       expect(job).toMatchObject({ attempt: 1 })
@@ -294,7 +294,7 @@ describe('the Python worker, written from docs/reference/control-protocol.md', (
   test('holds the next attempt of a job that it still runs, after its lease was lost', async () => {
     await withExample(startPython(), async (example) => {
       const client = stage.client()
-      const options = { queue: 'email', visibilityTimeoutMs: 3_000 }
+      const options = { queue: 'email', visibilityTimeoutMs: 2_000 }
       const { id } = await client.enqueue('report.build', [6], options)
       await example.until(() => example.has(`started ${id} 1`))
       example.freeze()
