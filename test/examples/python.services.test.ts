@@ -294,7 +294,7 @@ describe('the Python worker, written from docs/reference/control-protocol.md', (
   test('holds the next attempt of a job that it still runs, after its lease was lost', async () => {
     await withExample(startPython(), async (example) => {
       const client = stage.client()
-      const options = { queue: 'email', visibilityTimeoutMs: 2_000 }
+      const options = { queue: 'email', visibilityTimeoutMs: 3_000 }
       const { id } = await client.enqueue('report.build', [6], options)
       await example.until(() => example.has(`started ${id} 1`))
       example.freeze()
