@@ -1,4 +1,5 @@
 /** The part of the ledger's contract for dead letters and their copies in RabbitMQ. */
+import type { Cause } from '../job/history.ts'
 import type { JobRow } from '../job/job.ts'
 import type { KeyHolder } from './enqueued.ts'
 
@@ -12,7 +13,7 @@ export interface DeadLetterLedger {
    * `error` cleared, `errors` kept. Its copy in the DLX queue becomes stale.
    * Fence: a listed dead letter of this generation; no job that conflicts with its `unique` policy.
    */
-  revive(id: string, generation: number, now: number): Promise<Revived>
+  revive(id: string, generation: number, now: number, cause?: Cause): Promise<Revived>
 
   /**
    * Dead letter delete: erases the row (`isErased`). The erased row stays for another week, so that late

@@ -1,4 +1,5 @@
 /** How an insert ended: stored, a duplicate, or an existing job in its place. */
+import type { Cause } from '../job/history.ts'
 import type { JobRow, NewJob } from '../job/job.ts'
 import type { AnsweredBefore, KeyedRequest } from './idempotency.ts'
 import type { Cancelled } from './leases.ts'
@@ -57,6 +58,8 @@ export interface EnqueueTerms {
   isUnsettled?: ((id: string) => boolean) | undefined
   /** For `insert` only: when this many writes wait, commit them without waiting for the turn to end. */
   enough?: number
+  /** For the history of the job. */
+  cause?: Cause | undefined
 }
 
 /**

@@ -1,5 +1,6 @@
 /** The part of the ledger's contract that gives jobs to workers and takes them back. */
 import type { ArrivingMessage } from '../job/arrival.ts'
+import type { Cause } from '../job/history.ts'
 import type { Holder, JobRow, JobState, NewJob } from '../job/job.ts'
 import type { ReportedError } from '../job/retry/failure.ts'
 
@@ -101,6 +102,8 @@ export interface AttemptFence extends Omit<LeaseFence, 'id'> {
 export interface ReleaseFence extends AttemptFence {
   /** `x-ojs-attempt` of the job message that goes back to its queue; null: no message goes back. */
   messageAttempt: number | null
+  now: number
+  cause?: Cause | undefined
 }
 
 export interface FailFence extends AttemptFence {
@@ -134,6 +137,7 @@ export interface ClaimTerms {
   leaseMs: number | null
   /** The length if neither FETCH nor the job names one. Milliseconds. */
   defaultLeaseMs: number
+  cause?: Cause | undefined
 }
 
 export type ClaimResult =
@@ -153,6 +157,7 @@ export interface Completion {
   now: number
   /** JSON text, or null when the handler returned nothing. */
   result: string | null
+  cause?: Cause | undefined
 }
 
 /** The error record of an attempt, made by `job/retry/failure.ts`: JSON texts. */
@@ -162,6 +167,7 @@ export interface FailureRecord {
   errors: string | null
   /** This failure was counted already, when the lease ran out. */
   isCounted?: boolean
+  cause?: Cause | undefined
 }
 
 /** What becomes of a job whose attempt failed, by FAIL or because its lease ran out. */

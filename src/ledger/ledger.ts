@@ -1,4 +1,5 @@
 /** The ledger's contract (docs/architecture.md §7): every write is fenced, and tells what it changed. */
+import type { Cause } from '../job/history.ts'
 import type { JobRow, JobStanding, JobState, NewJob, OwedMessage } from '../job/job.ts'
 import type { CronLedger } from './cron.ts'
 import type { DeadLetterLedger } from './dead-letters.ts'
@@ -111,7 +112,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
    * still ahead of `wall`. Sets `activatedAt`, and `enqueuedAt` if the job becomes available.
    * Fence: `pending`.
    */
-  activate(id: string, now: number, wall: number): Promise<JobRow | 'stale'>
+  activate(id: string, now: number, wall: number, cause?: Cause): Promise<JobRow | 'stale'>
 
   /**
    * Makes due `retryable` rows (by `now`) and `scheduled` rows (by `wall`) `available`, the most overdue
@@ -171,7 +172,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
    * CANCEL: any non-terminal state → `cancelled`. The row owes a broadcast to the workers (`outbox`) when
    * its job message may be out or the job runs. Fence: not terminal.
    */
-  cancel(id: string, now: number): Promise<Cancelled | 'stale'>
+  cancel(id: string, now: number, cause?: Cause): Promise<Cancelled | 'stale'>
 
   /**
    * CANCEL of any id, known or not, in one write. A known job is cancelled as by `cancel`. An unknown id
@@ -186,6 +187,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
     queue: string,
     now: number,
     isScoped?: boolean,
+    cause?: Cause,
   ): Promise<Cancelled | 'stale' | 'tombstoned' | 'elsewhere'>
 
   /**

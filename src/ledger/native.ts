@@ -1,5 +1,6 @@
 /** The part of the ledger's contract for native workers (docs/architecture.md §5). */
 import type { DyingMessage } from '../job/dead-letter.ts'
+import type { Cause } from '../job/history.ts'
 import type { JobRow, NewJob } from '../job/job.ts'
 import type { Refusal, ReportedEvent } from '../job/native/report.ts'
 import type { Enqueued } from './enqueued.ts'
@@ -74,6 +75,7 @@ export interface ReportTerms {
   defaultLeaseMs: number
   /** Uniform in [0, 1); for the jitter of a retry that the worker leaves to the gateway. */
   random(): number
+  cause?: Cause | undefined
 }
 
 /**
@@ -113,6 +115,7 @@ export interface NativeBeat {
   defaultLeaseMs: number
   /** Only jobs of this queue are meant; absent: of any. */
   ofQueue?: string | null
+  cause?: Cause | undefined
 }
 
 export type BeatResult =

@@ -24,7 +24,7 @@ export async function cancelJob(
   id: string,
   context: RequestContext,
 ): Promise<Cancelled | 'stale'> {
-  const cancelled = await deps.ledger.cancel(id, deps.clock.now())
+  const cancelled = await deps.ledger.cancel(id, deps.clock.now(), context)
   if (cancelled !== 'stale') await followBriefly(deps, cancelled, context)
   return cancelled
 }

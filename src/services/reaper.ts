@@ -62,7 +62,8 @@ async function endLease(deps: Deps, row: JobRow, now: number): Promise<void> {
   const failure = isTimeout
     ? timeoutFailure(row.timeoutMs, now - (row.startedAt ?? now))
     : visibilityFailure()
-  const attempt: FailedAttempt = { row, failure, overdueAt: now }
+  const cause = { reason: isTimeout ? 'timeout' : 'lease_expired' }
+  const attempt: FailedAttempt = { row, failure, overdueAt: now, cause }
   // A lease that ran out says nothing about the job, so it is available again at once while an attempt is
   // left. A native worker may still run it, or have finished: its report or its job message will tell.
   const isNative = row.holder === 'native'

@@ -147,7 +147,7 @@ export function owedBy({ id, queue, state, outbox, envelope }: JobRow): OwedMess
 
 /** The fence of a row, for a lease whose job message has the same attempt number. */
 export function fenceOf({ generation, attempt }: JobRow): FailFence & ReleaseFence {
-  return { generation, attempt, messageAttempt: attempt }
+  return { generation, attempt, messageAttempt: attempt, now: NOW }
 }
 
 export const FAILED: FailureRecord = {

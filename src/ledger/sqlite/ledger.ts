@@ -1,4 +1,5 @@
 /** The ledger in one SQLite file: forwards each method of the contract to its write. */
+import type { Cause } from '../../job/history.ts'
 import type { JobRow, JobStanding, NewJob, OwedMessage } from '../../job/job.ts'
 import type { ReportedEvent } from '../../job/native/report.ts'
 import { retryQueueKey } from '../../job/retry/backoff.ts'
@@ -168,8 +169,8 @@ export class SqliteLedger implements Ledger {
     return this.#access.writeMany(rows.length, () => withdrawAll(this.#store, rows, key))
   }
 
-  activate(id: string, now: number, wall: number): Promise<JobRow | 'stale'> {
-    return this.#access.write(() => activate(this.#store, id, now, wall))
+  activate(id: string, now: number, wall: number, cause: Cause = {}): Promise<JobRow | 'stale'> {
+    return this.#access.write(() => activate(this.#store, id, { now, wall, cause }))
   }
 
   promote(now: number, wall: number, limit: number): Promise<JobRow[]> {
@@ -235,8 +236,8 @@ export class SqliteLedger implements Ledger {
     return this.#access.read(() => deadLetters(this.#store, query))
   }
 
-  revive(id: string, generation: number, now: number): Promise<Revived> {
-    return this.#access.write(() => revive(this.#store, id, generation, now))
+  revive(id: string, generation: number, now: number, cause?: Cause): Promise<Revived> {
+    return this.#access.write(() => revive(this.#store, id, generation, now, cause))
   }
 
   deleteDeadLetter(id: string, now: number): Promise<boolean> {
@@ -272,10 +273,10 @@ export class SqliteLedger implements Ledger {
     return rearmRetryQueue(this.#access, this.#store, retryQueue, now)
   }
 
-  cancel(id: string, now: number): Promise<Cancelled | 'stale'> {
+  cancel(id: string, now: number, cause?: Cause): Promise<Cancelled | 'stale'> {
     return this.#access.write((protect) => {
       if (this.#store.workflows.owns(id)) protect()
-      return cancelJob(this.#store, id, now)
+      return cancelJob(this.#store, id, now, cause)
     })
   }
 
@@ -300,8 +301,8 @@ export class SqliteLedger implements Ledger {
     return this.#access.write(() => handOverAny.run(id, generation, attempt).changes === 1)
   }
 
-  cancelAny(...[id, queue, now, isScoped = false]: Parameters<Ledger['cancelAny']>) {
-    return this.#access.writeMany(1, () => cancelAny(this.#store, id, queue, now, isScoped))
+  cancelAny(...[id, queue, now, isScoped = false, cause]: Parameters<Ledger['cancelAny']>) {
+    return this.#access.writeMany(1, () => cancelAny(this.#store, id, queue, now, isScoped, cause))
   }
 
   isTombstoned(id: string, queue: string | null = null): boolean {

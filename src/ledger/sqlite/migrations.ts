@@ -25,6 +25,7 @@ import { sql as scopedTombstones } from './migrations/0020-scoped-tombstones.ts'
 import { sql as schemaVersions } from './migrations/0021-schema-versions.ts'
 import { sql as runningMark } from './migrations/0022-running-mark.ts'
 import { sql as seenAt } from './migrations/0023-seen-at.ts'
+import { sql as history } from './migrations/0024-history.ts'
 import { LEDGER_ID, RUNNING_ID } from './running-mark.ts'
 import { type Database, inTransaction } from './sql/driver.ts'
 
@@ -53,6 +54,7 @@ export const MIGRATIONS: readonly string[] = [
   schemaVersions,
   runningMark,
   seenAt,
+  history,
 ]
 
 /** A migration blocks the process, log output included: wait this long so that the announcement gets out. */

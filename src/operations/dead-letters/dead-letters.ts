@@ -33,7 +33,7 @@ export async function retryDeadLetter(
       reason: 'expired',
     })
   }
-  const job = await revived(deps, row)
+  const job = await revived(deps, row, context)
   if (job === 'stale') throw notFound('dead_letter_job', id)
   if ('existing' in job) throw keyTaken(job.existing, job.uniqueKey)
   const { requestId } = context
@@ -44,10 +44,14 @@ export async function retryDeadLetter(
 }
 
 /** Revives the job; waits while the job that has its unique key may yet be withdrawn (see `admitted`). */
-async function revived(deps: Deps, { id, generation }: JobRow): Promise<Revived> {
+async function revived(
+  deps: Deps,
+  { id, generation }: JobRow,
+  context: RequestContext,
+): Promise<Revived> {
   let others: OthersFirst | undefined
   for (;;) {
-    const done = await deps.ledger.revive(id, generation, deps.clock.now())
+    const done = await deps.ledger.revive(id, generation, deps.clock.now(), context)
     const isTaken = done !== 'stale' && 'existing' in done
     const decision = isTaken ? deps.transient.unconfirmed.get(done.existing.id) : undefined
     if (decision === undefined) return done

@@ -11,7 +11,7 @@ import { sendOrLeave } from '../job-messages/send.ts'
  * future (ojs-choices C-95). Answers from its commit. Throws 404, 409, 503.
  */
 export async function activate(deps: Deps, id: string, context: RequestContext): Promise<JobRow> {
-  const job = await deps.ledger.activate(id, deps.clock.now(), deps.clock.wall())
+  const job = await deps.ledger.activate(id, deps.clock.now(), deps.clock.wall(), context)
   if (job === 'stale') throw explainNotPending(deps, id)
   const { requestId } = context
   if (job.outbox === null) deps.events.emit({ type: 'job.scheduled', job, requestId })

@@ -134,7 +134,7 @@ async function storeAll(
 ): Promise<PushedBatch | Unsettled> {
   const isStaged = stage(deps, jobs)
   try {
-    const stored = await deps.ledger.insertAll(jobs, deps.clock.now(), terms)
+    const stored = await deps.ledger.insertAll(jobs, deps.clock.now(), { ...terms, cause: context })
     switch (stored.outcome) {
       case 'inserted':
         return await publishStored(deps, jobs, stored.stored, context, terms.request?.key)

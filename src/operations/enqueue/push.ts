@@ -79,7 +79,7 @@ async function store(
   terms: EnqueueTerms,
 ): Promise<Pushed | Unsettled> {
   const { request, isUnsettled } = terms
-  const early = { request, isUnsettled, enough: enoughFor(deps, job) }
+  const early = { request, isUnsettled, enough: enoughFor(deps, job), cause: context }
   const stored = await deps.ledger.insert(job, deps.clock.now(), early)
   switch (stored.outcome) {
     case 'inserted':

@@ -172,7 +172,7 @@ async function claim(
   context: RequestContext,
 ): Promise<JobRow[]> {
   if (deliveries.length === 0) return []
-  const terms = termsOf(deps, request)
+  const terms = termsOf(deps, request, context)
   const jobMessages = deliveries.map((delivery) => ({
     id: delivery.id,
     queue: delivery.queue,
@@ -201,13 +201,14 @@ async function claim(
   return jobs
 }
 
-function termsOf(deps: Deps, request: FetchRequest): ClaimTerms {
+function termsOf(deps: Deps, request: FetchRequest, cause: RequestContext): ClaimTerms {
   return {
     now: deps.clock.now(),
     wall: deps.clock.wall(),
     workerId: request.worker_id ?? null,
     leaseMs: request.visibility_timeout_ms ?? null,
     defaultLeaseMs: deps.settings.visibilityTimeoutMs,
+    cause,
   }
 }
 

@@ -19,7 +19,7 @@ export async function ack(deps: Deps, body: unknown, context: RequestContext): P
   requireKnownJob(deps, context, request.job_id)
   const fence = fenceOf(request)
   payToll(deps, context, [request.job_id], fence)
-  const change = { now: deps.clock.now(), result: resultText(request) }
+  const change = { now: deps.clock.now(), result: resultText(request), cause: context }
   const job = await deps.ledger.complete(request.job_id, fence, change)
   if (job === 'stale') throw explainStaleLease(deps, request.job_id, fence, 'ack')
   if (settleLease(deps, job.id)) deps.ledger.messageReturned(job.id, job.generation)

@@ -1,5 +1,6 @@
 /** A failed attempt, whoever found it: retry by queue or ledger, or discard, by the job's policy. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Cause } from '../../job/history.ts'
 import type { JobRow } from '../../job/job.ts'
 import { chooseDelay } from '../../job/retry/backoff.ts'
 import type { Failure } from '../../job/retry/error-history.ts'
@@ -31,7 +32,7 @@ export interface FailedAttempt {
   workerId?: string | null | undefined
   /** Fence: the lease must be over at this instant. */
   overdueAt?: number
-  requestId?: string | undefined
+  cause?: Cause
 }
 
 /**
@@ -71,7 +72,7 @@ async function retry(
   })
   if (job === 'stale') return job
   if (!record.isCounted) emitFailed(deps, attempt, job)
-  deps.events.emit({ type: 'job.retrying', job, failure, requestId: attempt.requestId })
+  deps.events.emit({ type: 'job.retrying', job, failure, requestId: attempt.cause?.requestId })
   if (retryQueueMs === null) {
     if (!settleLease(deps, job.id)) noteLeftOver(deps, job)
   } else void sendThenSettle(deps, job, takeLease(deps, job.id))
@@ -110,7 +111,7 @@ async function discard(
   const job = await deps.ledger.fail(attempt.row.id, fenceOf(attempt), { ...record, ...change })
   if (job === 'stale') return job
   if (!record.isCounted) emitFailed(deps, attempt, job)
-  deps.events.emit({ type: 'job.discarded', job, requestId: attempt.requestId })
+  deps.events.emit({ type: 'job.discarded', job, requestId: attempt.cause?.requestId })
   const delivery = takeLease(deps, job.id)
   if (job.outbox !== null) void sendThenSettle(deps, job, delivery)
   else if (delivery) deadLetterDelivery(deps, delivery, job)
@@ -138,11 +139,17 @@ function fenceOf({ row, workerId, overdueAt }: FailedAttempt): FailFence {
   return { generation, attempt, workerId, overdueAt }
 }
 
-function recordOf(deps: Deps, { row, failure }: FailedAttempt) {
+function recordOf(deps: Deps, { row, failure, cause }: FailedAttempt) {
   const now = deps.clock.now()
-  return { now, ...recordEnd(row, failure, now) }
+  return { now, cause, ...recordEnd(row, failure, now) }
 }
 
-function emitFailed(deps: Deps, { row, failure, requestId }: FailedAttempt, job: JobRow): void {
-  deps.events.emit({ type: 'job.failed', job, attempt: row.attempt, failure, requestId })
+function emitFailed(deps: Deps, { row, failure, cause }: FailedAttempt, job: JobRow): void {
+  deps.events.emit({
+    type: 'job.failed',
+    job,
+    attempt: row.attempt,
+    failure,
+    requestId: cause?.requestId,
+  })
 }

@@ -1,7 +1,7 @@
 /** What follows the commit that ended a lease: its delivery is acknowledged, republished or rejected. */
 import type { Delivery } from '../../broker/broker.ts'
 import { isTerminal, type JobRow } from '../../job/job.ts'
-import type { AttemptFence } from '../../ledger/leases.ts'
+import type { ReleaseFence } from '../../ledger/leases.ts'
 import type { Deps } from '../deps.ts'
 import { isFailure, leaveToRelay, sendJobMessage } from '../job-messages/send.ts'
 
@@ -65,15 +65,16 @@ export function noteLeftOver({ jobMessages }: Deps, row: Pick<JobRow, 'id' | 'st
 export async function requeueLease(
   deps: Deps,
   job: JobRow,
-  { workerId, requestId }: Pick<AttemptFence, 'workerId'> & { requestId?: string } = {},
+  { workerId, cause }: Pick<ReleaseFence, 'workerId' | 'cause'> = {},
 ): Promise<JobRow | 'stale'> {
   const { generation, attempt } = job
   const messageAttempt = deps.jobMessages.held.get(job.id)?.attempt ?? null
-  const row = await deps.ledger.release(job.id, { generation, attempt, messageAttempt, workerId })
+  const terms = { now: deps.clock.now(), workerId, cause }
+  const row = await deps.ledger.release(job.id, { generation, attempt, messageAttempt, ...terms })
   if (row === 'stale') return row
   noteEnded(deps, job)
   // Emitted before `putBack`: another FETCH could claim the job message and emit `job.started` first.
-  deps.events.emit({ type: 'job.enqueued', job: row, promoted: true, requestId })
+  deps.events.emit({ type: 'job.enqueued', job: row, promoted: true, requestId: cause?.requestId })
   const delivery = takeLease(deps, job.id)
   if (row.outbox !== null) void sendThenSettle(deps, row, delivery)
   else if (delivery?.isLive()) deps.broker.putBack([delivery])

@@ -22,12 +22,11 @@ export async function nack(deps: Deps, body: unknown, context: RequestContext): 
   payToll(deps, context, [request.job_id], fence)
   const row = leasedRow(deps, request.job_id, fence)
   const workerId = row.workerId === null ? null : fence.workerId
-  const { requestId } = context
   const { error, retryable } = request
   const failure = failureOf({ ...error, retryable: error.retryable ?? retryable ?? null })
   const job = request.requeue
-    ? await requeueLease(deps, row, { workerId, requestId })
-    : await failLease(deps, { row, failure, workerId, requestId })
+    ? await requeueLease(deps, row, { workerId, cause: context })
+    : await failLease(deps, { row, failure, workerId, cause: context })
   if (job === 'stale') throw explainStaleLease(deps, request.job_id, fence, 'nack')
   return job
 }

@@ -27,7 +27,7 @@ export async function controlCancel(
   context: RequestContext,
 ): Promise<Refused> {
   const isScoped = scopeOf(deps, queue) !== null
-  const cancelled = await deps.ledger.cancelAny(id, queue, deps.clock.now(), isScoped)
+  const cancelled = await deps.ledger.cancelAny(id, queue, deps.clock.now(), isScoped, context)
   if (cancelled === 'elsewhere') return refusedOf([['other_queue', id]])
   if (cancelled === 'tombstoned') await tellOfUnknown(deps, id, queue)
   else if (cancelled !== 'stale') await followBriefly(deps, cancelled, context)

@@ -45,6 +45,7 @@ export async function nativeHeartbeat(
     leaseMs: leaseMs == null ? null : Math.min(leaseMs, deps.settings.deliveryTimeoutMs),
     defaultLeaseMs: deps.settings.visibilityTimeoutMs,
     ofQueue: scopeOf(deps, heardOn),
+    cause: context,
   })
   const extended: ExtendedLease[] = []
   const refused: [Refusal, string][] = []

@@ -57,6 +57,7 @@ export async function recordReports(
       now: deps.clock.now(),
       defaultLeaseMs: deps.settings.visibilityTimeoutMs,
       random: deps.random,
+      cause: context,
     })
   } catch (error) {
     if (!isHopeless(error)) throw error

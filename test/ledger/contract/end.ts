@@ -109,7 +109,7 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
       const outcomes = await Promise.all([
         ledger.withdraw(id, outbox),
         ledger.claim([jobMessage(id)], TERMS).then(([result]) => result?.verdict),
-        ledger.release(id, { ...fence, messageAttempt: 0 }),
+        ledger.release(id, { ...fence, messageAttempt: 0, now: NOW }),
         ledger.complete(id, {}, { now: NOW, result: '1' }),
         ledger.cancel(id, NOW),
         ledger.handOver([fence]),

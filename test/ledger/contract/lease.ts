@@ -45,7 +45,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       const job = await fetched(ledger)
       // RabbitMQ has redelivered its job message, which still has the number of the first attempt.
       await plant({ id: job.id, holder: 'native', attempt: 2 })
-      await ledger.release(job.id, { generation: 0, attempt: 2, messageAttempt: null })
+      await ledger.release(job.id, { ...fenceOf(job), attempt: 2, messageAttempt: null })
       expect(row(job.id)).toMatchObject({ state: 'available', attempt: 1, holder: null })
       expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
       expect(ledger.claimable('default')).toBe(1)

@@ -199,8 +199,7 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
 
     it('has the same effect as a release over HTTP: an outdated start leases the job to the ledger', async () => {
       const id = await running()
-      const { generation, attempt } = row(id)
-      await ledger.release(id, { generation, attempt, messageAttempt: null })
+      await ledger.release(id, { ...fenceOf(row(id)), messageAttempt: null })
       await apply(eventOf(id, STARTED))
       expect(row(id)).toMatchObject({ state: 'active', attempt: 1, holder: 'ledger' })
     })

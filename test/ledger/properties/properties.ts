@@ -350,7 +350,7 @@ class Run {
       await this.#ledger.rearmRetryQueue({ queue: QUEUES[step.job % 2] ?? '', delayMs: 250 }, NOW)
     }
     if (step.verb === 'release')
-      await this.#ledger.release(id, { ...lease, messageAttempt: lease.attempt })
+      await this.#ledger.release(id, { ...lease, messageAttempt: lease.attempt, now: NOW })
     if (step.verb === 'handOver') await this.#ledger.handOver([lease])
     if (step.verb === 'handBack') await this.#ledger.handBack([lease])
     if (step.verb === 'rearm') await this.#ledger.rearm(QUEUES[step.job % 2] ?? '', NOW)

@@ -1,6 +1,7 @@
 /** Statements that end jobs, and for rows that have ended: discard, cancel, copies, prune. */
 import type { RowState } from '../../../job/job.ts'
 import type { Database, Flag } from './driver.ts'
+import { recorded } from './history.ts'
 import { END_LEASE } from './lease.ts'
 import { JOB_COLUMNS, type RawRow } from './rows.ts'
 
@@ -12,7 +13,7 @@ const LAST_WORKER = `worker_id = iif(state = 'active', worker_id, NULL)`
 
 /** Columns that erase a row: see `isErased`. */
 export const EMPTY = `state = 'withdrawn', dead_letter = 0, outbox = NULL, carry = NULL, error = NULL,
-  errors = NULL, result = NULL, envelope = '{}', unique_key = NULL`
+  errors = NULL, result = NULL, envelope = '{}', unique_key = NULL, history = ''`
 
 /** `isCopied`: the copy in the DLX queue has been made, or none is owed. */
 type Discarded = [
@@ -28,6 +29,7 @@ type Discarded = [
   isDeadLetter: Flag,
   attempt: number,
   isJobMessageOut: Flag,
+  line: string,
 ]
 
 /** The row of a copy that has been recorded. */
@@ -63,11 +65,13 @@ function prepareTerminal(db: Database) {
         generation: number | null,
         now: number,
         result: string | null,
+        line: string,
       ],
       RawRow
     >(
       `UPDATE jobs SET state = 'completed', result = ?6, error = NULL, completed_at = ?5,
-         ended_at = ?5, token_out = iif(holder = 'ledger', 0, token_out), ${END_LIFE}
+         ended_at = ?5, token_out = iif(holder = 'ledger', 0, token_out), ${END_LIFE},
+         ${recorded('?7')}
        WHERE id = ?1 AND state = 'active' AND (?2 IS NULL OR attempt = ?2)
          AND (?3 IS NULL OR worker_id IS NULL OR worker_id = ?3)
          AND (?4 IS NULL OR generation = ?4)
@@ -77,17 +81,21 @@ function prepareTerminal(db: Database) {
      * The row takes the nonce if its workers must be told: a job message may be out, or the job runs. A lease
      * with the holder `ledger` has no message, but a native worker may be running the job.
      */
-    cancel: db.prepare<[id: string, stateRead: RowState, now: number, nonce: number], RawRow>(
+    cancel: db.prepare<
+      [id: string, stateRead: RowState, now: number, nonce: number, line: string],
+      RawRow
+    >(
       `UPDATE jobs SET state = 'cancelled', cancelled_at = ?3, ended_at = ?3, ${LAST_WORKER},
          token_out = iif(holder = 'ledger', 0, token_out),
-         outbox = iif(token_out = 1 OR state = 'active', ?4, NULL), holder = NULL, ${END_LEASE}
+         outbox = iif(token_out = 1 OR state = 'active', ?4, NULL), holder = NULL, ${END_LEASE},
+         ${recorded('?5')}
        WHERE id = ?1 AND state = ?2
        RETURNING ${JOB_COLUMNS}`,
     ),
     discard: db.prepare<Discarded, RawRow>(
       `UPDATE jobs SET state = 'discarded', discarded_at = ?5, ended_at = ?5, completed_at = ?6,
          dead_letter_copied = ?7, error = ?8, errors = ?9, dead_letter = ?10, attempt = ?11,
-         token_out = ?12, ${LAST_WORKER}, ${END_LIFE}
+         token_out = ?12, ${LAST_WORKER}, ${END_LIFE}, ${recorded('?13')}
        WHERE id = ?1 AND generation = ?2 AND state = ?3 AND attempt = ?4
        RETURNING ${JOB_COLUMNS}`,
     ),
@@ -134,11 +142,15 @@ function prepareDeadLetters(db: Database) {
        WHERE outbox = ?2 AND id = ?1 AND state = 'discarded'
        RETURNING queue, dead_letter AS isDeadLetter`,
     ),
-    revive: db.prepare<[id: string, generation: number, now: number, nonce: number], RawRow>(
+    revive: db.prepare<
+      [id: string, generation: number, now: number, nonce: number, line: string],
+      RawRow
+    >(
       `UPDATE jobs SET state = 'available', generation = generation + 1, attempt = 0,
          outbox = ?4, token_out = 1, worker_id = NULL, due_at = NULL, rung_ms = NULL,
          retry_delay_ms = NULL, enqueued_at = ?3, started_at = NULL, completed_at = NULL,
-         discarded_at = NULL, ended_at = NULL, dead_letter = 0, dead_letter_copied = 0, error = NULL
+         discarded_at = NULL, ended_at = NULL, dead_letter = 0, dead_letter_copied = 0, error = NULL,
+         ${recorded('?5')}
        WHERE id = ?1 AND generation = ?2 AND dead_letter = 1 AND state = 'discarded'
        RETURNING ${JOB_COLUMNS}`,
     ),

@@ -2,6 +2,7 @@
 import type { RowState } from '../../../job/job.ts'
 import type { ExtendedLease } from '../../leases.ts'
 import type { Database, Flag } from './driver.ts'
+import { recorded } from './history.ts'
 import { JOB_COLUMNS, type RawRow } from './rows.ts'
 
 /** Columns that every end of a lease sets. */
@@ -27,6 +28,7 @@ type StartAny = [
   enqueuedAt: number | null,
   error: string | null,
   errors: string | null,
+  line: string,
 ]
 
 /** Parameters of a heartbeat. `leaseMs` null: the lease's own length. */
@@ -80,8 +82,11 @@ function prepareClaims(db: Database) {
      * The usual claim in one statement: the next attempt of an available job. Its condition must be such that
      * `decideArrival` would claim the row too. `queue`: the queue that the job message came from, if known.
      */
-    claimNext: db.prepare<[...StartNext<number>, wall: number, queue: string | null], RawRow>(
-      `UPDATE jobs SET attempt = ?7, ${startAs('gateway')}
+    claimNext: db.prepare<
+      [...StartNext<number>, wall: number, queue: string | null, line: string],
+      RawRow
+    >(
+      `UPDATE jobs SET attempt = ?7, ${startAs('gateway')}, ${recorded('?10')}
        WHERE id = ?5 AND generation = ?6 AND state = 'available' AND attempt = ?7 - 1
          AND ?7 <= max(1, max_attempts) AND holder IS NOT 'native'
          AND (expires_at IS NULL OR expires_at > ?8) AND queue = coalesce(?9, queue)
@@ -95,13 +100,19 @@ function prepareClaims(db: Database) {
      * that worker is the holder. `worker_id` stays when a message is owed, for `isOwedAgain`.
      */
     release: db.prepare<
-      [...OfAttempt, workerId: string | null, nonce: number, messageAttempt: number | null],
+      [
+        ...OfAttempt,
+        workerId: string | null,
+        nonce: number,
+        messageAttempt: number | null,
+        line: string,
+      ],
       RawRow
     >(
       `UPDATE jobs SET state = 'available', attempt = attempt - 1,
          worker_id = iif(holder = 'gateway' AND ?6 IS attempt, NULL, worker_id),
          outbox = iif(holder = 'gateway' AND ?6 IS attempt, NULL, ?5),
-         started_at = NULL, holder = NULL, ${END_LEASE}
+         started_at = NULL, holder = NULL, ${END_LEASE}, ${recorded('?7')}
        WHERE id = ?1 AND generation = ?2 AND attempt = ?3 AND (?4 IS NULL OR worker_id = ?4)
          AND state = 'active'
        RETURNING ${JOB_COLUMNS}`,
@@ -113,7 +124,7 @@ function prepareClaims(db: Database) {
 function prepareStart(db: Database, holder: 'gateway' | 'native') {
   return db.prepare<StartAny, RawRow>(
     `UPDATE jobs SET attempt = ?9, ${startAs(holder)}, due_at = NULL,
-       enqueued_at = coalesce(?10, enqueued_at), error = ?11, errors = ?12
+       enqueued_at = coalesce(?10, enqueued_at), error = ?11, errors = ?12, ${recorded('?13')}
      WHERE id = ?5 AND generation = ?6 AND state = ?7 AND attempt = ?8
      RETURNING ${JOB_COLUMNS}`,
   )
@@ -203,33 +214,42 @@ function prepareFailures(db: Database) {
         delayMs: number,
         retryQueueMs: number | null,
         isMessageBack: Flag,
+        line: string,
       ],
       RawRow
     >(
       `UPDATE jobs SET state = 'retryable', due_at = ?9, retry_delay_ms = ?10, rung_ms = ?11,
          token_out = CASE WHEN ?11 IS NOT NULL THEN 1
            WHEN holder = 'ledger' OR ?12 = 1 THEN 0 ELSE token_out END,
-         outbox = ?8, holder = NULL, worker_id = NULL, started_at = NULL, ${record}
+         outbox = ?8, holder = NULL, worker_id = NULL, started_at = NULL, ${record},
+         ${recorded('?13')}
        WHERE ${fence}
        RETURNING ${JOB_COLUMNS}`,
     ),
     /** A native holder still has the delivery: it stays the holder, and no new job message is owed. */
-    failToAvailable: db.prepare<[...Fenced, nonce: number], RawRow>(
+    failToAvailable: db.prepare<[...Fenced, nonce: number, line: string], RawRow>(
       `UPDATE jobs SET state = 'available', outbox = iif(holder = 'native', NULL, ?8),
          token_out = iif(holder = 'native', token_out, 1), holder = iif(holder = 'native', 'native', NULL),
-         worker_id = NULL, started_at = NULL, ${record}
+         worker_id = NULL, started_at = NULL, ${record}, ${recorded('?9')}
        WHERE ${fence}
        RETURNING ${JOB_COLUMNS}`,
     ),
     /** Where the copy is published, there is no delivery to nack, so no job message is out. */
     failToDiscarded: db.prepare<
-      [...Fenced, nonce: number, now: number, isDeadLetter: Flag, isCopyPublished: Flag],
+      [
+        ...Fenced,
+        nonce: number,
+        now: number,
+        isDeadLetter: Flag,
+        isCopyPublished: Flag,
+        line: string,
+      ],
       RawRow
     >(
       `UPDATE jobs SET state = 'discarded', discarded_at = ?9, completed_at = ?9, ended_at = ?9,
          dead_letter = ?10, dead_letter_copied = 0, holder = NULL,
          outbox = iif(?11 OR holder = 'ledger', ?8, NULL),
-         token_out = iif(?11 OR holder = 'ledger', 0, token_out), ${record}
+         token_out = iif(?11 OR holder = 'ledger', 0, token_out), ${record}, ${recorded('?12')}
        WHERE ${fence}
        RETURNING ${JOB_COLUMNS}`,
     ),

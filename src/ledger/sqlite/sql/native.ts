@@ -2,6 +2,7 @@
 import type { ExtendedLease } from '../../leases.ts'
 import type { CancelledMessage } from '../../native.ts'
 import type { Database, Flag } from './driver.ts'
+import { recorded } from './history.ts'
 import {
   END_LEASE,
   EXTEND_LEASE,
@@ -43,8 +44,11 @@ function prepareStarts(db: Database) {
      * The usual start in one statement. Its condition must be such that `decideReport` would start the row
      * too, and never for a row of `isOwedAgain`. `generation` null: the worker did not name it.
      */
-    nativeNext: db.prepare<[...StartNext<number | null>, ofQueue: string | null], RawRow>(
-      `UPDATE jobs SET attempt = ?7, ${startAs('native')}
+    nativeNext: db.prepare<
+      [...StartNext<number | null>, ofQueue: string | null, line: string],
+      RawRow
+    >(
+      `UPDATE jobs SET attempt = ?7, ${startAs('native')}, ${recorded('?9')}
        WHERE id = ?5 AND generation = coalesce(?6, generation) AND state = 'available'
          AND holder IS NULL AND attempt = ?7 - 1 AND (outbox IS NULL OR worker_id IS NULL)
          AND queue = coalesce(?8, queue)
@@ -69,11 +73,18 @@ function prepareReportedEnds(db: Database) {
      * another worker had the lease.
      */
     nativeDone: db.prepare<
-      [...Done, elapsedMs: number | null, workerId: string | null, ofQueue: string | null],
+      [
+        ...Done,
+        elapsedMs: number | null,
+        workerId: string | null,
+        ofQueue: string | null,
+        line: string,
+      ],
       RawRow
     >(
       `UPDATE jobs SET ${done}, token_out = iif(holder = 'gateway', token_out, 0), ${END_LEASE},
-         started_at = min(started_at, max(enqueued_at, ?4 - coalesce(?6, 0))), worker_id = ?7
+         started_at = min(started_at, max(enqueued_at, ?4 - coalesce(?6, 0))), worker_id = ?7,
+         ${recorded('?9')}
        WHERE id = ?1 AND generation = coalesce(?2, generation) AND state = 'active' AND attempt = ?3
          AND (holder = 'native' OR worker_id IS ?7 OR lease_expires_at <= ?4)
          AND queue = coalesce(?8, queue)
@@ -81,11 +92,11 @@ function prepareReportedEnds(db: Database) {
     ),
     /** Start and completion in one statement: the usual report of a short job. */
     nativeNextDone: db.prepare<
-      [...Done, workerId: string, elapsedMs: number, ofQueue: string | null],
+      [...Done, workerId: string, elapsedMs: number, ofQueue: string | null, lines: string],
       RawRow
     >(
       `UPDATE jobs SET ${done}, attempt = ?3, worker_id = ?6, rung_ms = NULL,
-         started_at = max(enqueued_at, ?4 - ?7), token_out = 0
+         started_at = max(enqueued_at, ?4 - ?7), token_out = 0, ${recorded('?9')}
        WHERE id = ?1 AND generation = coalesce(?2, generation) AND state = 'available'
          AND holder IS NULL AND attempt = ?3 - 1 AND queue = coalesce(?8, queue)
        RETURNING ${JOB_COLUMNS}`,
@@ -95,13 +106,14 @@ function prepareReportedEnds(db: Database) {
      * old, so then the holder stays `native`: the message of a native holder counts whatever its number.
      */
     nativeRelease: db.prepare<
-      [...OfAttempt, workerId: string, nonce: number, messageAttempt: number],
+      [...OfAttempt, workerId: string, nonce: number, messageAttempt: number, line: string],
       RawRow
     >(
       `UPDATE jobs SET state = 'available', attempt = attempt - 1, started_at = NULL,
          worker_id = iif(holder = 'ledger', worker_id, NULL),
          outbox = iif(holder = 'ledger', ?5, NULL), token_out = 1,
-         holder = iif(holder = 'native' AND ?6 < attempt, 'native', NULL), ${END_LEASE}
+         holder = iif(holder = 'native' AND ?6 < attempt, 'native', NULL), ${END_LEASE},
+         ${recorded('?7')}
        WHERE id = ?1 AND generation = ?2 AND attempt = ?3 AND worker_id = ?4
          AND state = 'active' AND holder IN ('native', 'ledger')
        RETURNING ${JOB_COLUMNS}`,

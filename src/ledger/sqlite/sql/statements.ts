@@ -10,6 +10,7 @@ import type { QueueRecord, RetryQueue } from '../../ledger.ts'
 import { prepareCron } from './cron.ts'
 import type { Database, Flag } from './driver.ts'
 import { EMPTY, prepareEnds } from './end.ts'
+import { recorded } from './history.ts'
 import { prepareKeptKeys } from './kept-keys.ts'
 import { LEASED, prepareLeases } from './lease.ts'
 import { prepareNative } from './native.ts'
@@ -64,6 +65,7 @@ export type NewRow = [
   dueAt: number | null,
   uniqueKey: string | null,
   crowded: Flag,
+  history: string,
 ]
 
 /** Selects the rows of a queue with `after` < seq <= `upTo`: those that a page of `rearm` may look at. */
@@ -171,9 +173,9 @@ function prepareEnqueues(db: Database) {
       `INSERT INTO jobs (id, type, queue, priority, max_attempts, visibility_timeout_ms,
          timeout_ms, expires_at, created_at, carry, envelope, enqueued_at,
          generation, attempt, outbox, state, due_at, token_out, dead_letter_copied, unique_key,
-         crowded)
+         crowded, history)
        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
-         ?15 IS NOT NULL, 0, ?18, ?19)
+         ?15 IS NOT NULL, 0, ?18, ?19, ?20)
        ON CONFLICT (id) DO NOTHING`,
     ),
     /**
@@ -188,7 +190,7 @@ function prepareEnqueues(db: Database) {
          activated_at = NULL, started_at = NULL, completed_at = NULL, cancelled_at = NULL,
          discarded_at = NULL, ended_at = NULL, dead_letter = 0, dead_letter_copied = 0,
          cron_entry = NULL, error = NULL, errors = NULL, result = NULL, unique_key = ?18,
-         crowded = ?19
+         crowded = ?19, history = ?20
        WHERE id = ?1 AND state = 'withdrawn'
        RETURNING seq, generation`,
     ),
@@ -218,18 +220,29 @@ function prepareEnqueues(db: Database) {
 /** Statements for what happens when a time comes. `nonce`: given to the row if it needs a job message. */
 function prepareDue(db: Database) {
   return {
-    activate: db.prepare<[id: string, now: number, wall: number, nonce: number], RawRow>(
+    activate: db.prepare<
+      [
+        id: string,
+        now: number,
+        wall: number,
+        nonce: number,
+        toAvailable: string,
+        toScheduled: string,
+      ],
+      RawRow
+    >(
       `UPDATE jobs SET activated_at = ?2,
          state = iif(due_at > ?3, 'scheduled', 'available'),
          outbox = iif(due_at > ?3, NULL, ?4), token_out = iif(due_at > ?3, 0, 1),
-         enqueued_at = iif(due_at > ?3, enqueued_at, ?2), due_at = iif(due_at > ?3, due_at, NULL)
+         enqueued_at = iif(due_at > ?3, enqueued_at, ?2), due_at = iif(due_at > ?3, due_at, NULL),
+         ${recorded('iif(due_at > ?3, ?6, ?5)')}
        WHERE id = ?1 AND state = 'pending'
        RETURNING ${JOB_COLUMNS}`,
     ),
     /** `nonce` null: the job message waits in a retry queue, and comes by itself. */
-    promote: db.prepare<[seq: number, now: number, nonce: number | null], RawRow>(
+    promote: db.prepare<[seq: number, now: number, nonce: number | null, line: string], RawRow>(
       `UPDATE jobs SET state = 'available', enqueued_at = ?2, due_at = NULL, token_out = 1,
-         outbox = ?3, rung_ms = iif(?3 IS NULL, rung_ms, NULL)
+         outbox = ?3, rung_ms = iif(?3 IS NULL, rung_ms, NULL), ${recorded('?4')}
        WHERE seq = ?1
        RETURNING ${JOB_COLUMNS}`,
     ),

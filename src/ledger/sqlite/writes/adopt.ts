@@ -21,7 +21,8 @@ export function adoptJob(
   const { generation, attempt } = jobMessage
   // The job was enqueued before the gateway saw it; at most `now`, as the publisher's clock may be ahead.
   const enqueuedAt = Math.min(now, job.enqueuedAt ?? job.createdAt)
-  insertJob(store, job, { now, enqueuedAt, generation, attempt: attempt - 1, outbox: null })
+  const life = { now, enqueuedAt, generation, attempt: attempt - 1, outbox: null }
+  insertJob(store, job, { ...life, cause: { reason: 'adopted' } })
   if (attempt > 1) noteBefore(store, jobMessage, allowedAttempts(job), now)
   return job
 }

@@ -1,4 +1,5 @@
 /** CANCEL, for a client, a workflow or a unique job; of unknown ids, too. */
+import { type Cause, historyLine } from '../../../job/history.ts'
 import { isErased } from '../../../job/job.ts'
 import { canBecome } from '../../../job/states.ts'
 import type { Cancelled } from '../../leases.ts'
@@ -7,11 +8,17 @@ import { isMessageOwed, type Store } from '../state/store.ts'
 import { ended } from './attempt-counts.ts'
 
 /** Cancels a job, for a client, for its workflow, or for a unique job that replaces it. Inside a write. */
-export function cancelJob(store: Store, id: string, now: number): Cancelled | 'stale' {
+export function cancelJob(
+  store: Store,
+  id: string,
+  now: number,
+  cause: Cause = {},
+): Cancelled | 'stale' {
   const { statements, nonces } = store
   const row = toJobRow(statements.find.get(id))
   if (!row || isErased(row.state) || !canBecome(row.state, 'cancelled')) return 'stale'
-  const job = toJobRow(statements.cancel.get(id, row.state, now, nonces.next()))
+  const line = historyLine(now, 'cancelled', row.attempt, null, cause)
+  const job = toJobRow(statements.cancel.get(id, row.state, now, nonces.next(), line))
   if (!job) return 'stale'
   ended(store, job, row)
   return { job, previousState: row.state, isMessageOwed: isMessageOwed(store, row) }
@@ -24,10 +31,11 @@ export function cancelAny(
   queue: string,
   now: number,
   isScoped: boolean,
+  cause: Cause = {},
 ): Cancelled | 'stale' | 'tombstoned' | 'elsewhere' {
   const known = toStanding(store.statements.standing.get(id))
   if (known === null) {
     return store.tombstones.record(id, queue, now, isScoped) ? 'tombstoned' : 'elsewhere'
   }
-  return isScoped && known.queue !== queue ? 'elsewhere' : cancelJob(store, id, now)
+  return isScoped && known.queue !== queue ? 'elsewhere' : cancelJob(store, id, now, cause)
 }

@@ -1,6 +1,7 @@
 /** FETCH: what each message of it may do, by the arrival table. */
 import { invalidField, OjsError } from '../../../errors.ts'
 import { type Arrival, decideArrival, isFromElsewhere } from '../../../job/arrival.ts'
+import { historyLine } from '../../../job/history.ts'
 import type { JobRow } from '../../../job/job.ts'
 import { type ReportedError, recordSkipped } from '../../../job/retry/failure.ts'
 import { retryPolicyOf } from '../../../job/retry/retry-policy.ts'
@@ -52,6 +53,7 @@ function claimNext(store: Store, jobMessage: ClaimedMessage, terms: ClaimTerms):
       jobMessage.attempt,
       terms.wall,
       jobMessage.queue ?? null,
+      historyLine(terms.now, 'active', jobMessage.attempt, terms.workerId, terms.cause),
     ),
   )
   if (job) started(store, job, AVAILABLE)
@@ -116,7 +118,8 @@ function exhaust(
   const isDeadLetter = retryPolicyOf(row).onExhaustion !== 'discard'
   // Attempts that no worker reported were made all the same.
   const attempt = Math.max(row.attempt, arrival.skipped.at(-1) ?? 0)
-  const ends = { attempt, completedAt: terms.now, deadLetterCopied: false, isDeadLetter }
+  const cause = { reason: 'attempts_exhausted' }
+  const ends = { attempt, completedAt: terms.now, deadLetterCopied: false, isDeadLetter, cause }
   const job = discardJob(store, row, terms.now, { ...record, ...ends, messageOut: true })
   return { verdict: 'exhausted', job }
 }

@@ -183,7 +183,7 @@ export class SqliteCron implements CronLedger {
   }
 
   #make(tick: CronTick, { job, now, isUnsettled }: Making): Made {
-    const admitted = admit(this.#store, job, now, { isUnsettled })
+    const admitted = admit(this.#store, job, now, { isUnsettled, cause: { reason: 'cron' } })
     switch (admitted.outcome) {
       case 'inserted': {
         const { cancelled = [], job: placed = job } = admitted.replacing ?? {}

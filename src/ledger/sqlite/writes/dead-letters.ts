@@ -2,6 +2,7 @@
 import { OjsError } from '../../../errors.ts'
 import { isFromElsewhere } from '../../../job/arrival.ts'
 import { mayDie } from '../../../job/dead-letter.ts'
+import { type Cause, historyLine } from '../../../job/history.ts'
 import { isErased, isTerminal, type JobRow } from '../../../job/job.ts'
 import { pageOf } from '../../../job/page.ts'
 import { partOfHeap } from '../../../memory.ts'
@@ -84,6 +85,7 @@ function discardRow(store: Store, jobMessage: DeadMessage, row: JobRow, now: num
     completedAt: jobMessage.isExpired ? null : now,
     deadLetterCopied: true,
     messageOut: false,
+    cause: { reason: 'dead_lettered' },
   })
   if (!jobMessage.isExpired && !isCounted) store.traffic.failed(job.queue, now)
   if (!isDeadLetter) store.stale.add(job.queue)
@@ -106,11 +108,18 @@ export function deadLetters(
 }
 
 /** Begins the next generation of a dead letter, with its `unique` key; conflict if another job has it now. */
-export function revive(store: Store, id: string, generation: number, now: number): Revived {
+export function revive(
+  store: Store,
+  id: string,
+  generation: number,
+  now: number,
+  cause: Cause = {},
+): Revived {
   const row = toJobRow(store.statements.find.get(id))
   const rival = row?.isDeadLetter ? rivalOf(store, row, now) : null
   if (rival) return { outcome: 'conflict', ...rival }
-  const job = toJobRow(store.statements.revive.get(id, generation, now, store.nonces.next()))
+  const line = historyLine(now, 'available', 0, null, cause)
+  const job = toJobRow(store.statements.revive.get(id, generation, now, store.nonces.next(), line))
   if (!row || !job) return 'stale'
   forget(store, row)
   store.counter.moved(job.queue, 'discarded', 'available')

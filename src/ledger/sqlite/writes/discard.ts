@@ -1,5 +1,6 @@
 /** Discards a job that runs no further attempt, or has expired. */
 import { EXPIRED } from '../../../job/dead-letter.ts'
+import { type Cause, historyLine } from '../../../job/history.ts'
 import type { JobRow } from '../../../job/job.ts'
 import { isListedWhenExpired, retryPolicyOf } from '../../../job/retry/retry-policy.ts'
 import { changed } from '../sql/rows.ts'
@@ -16,7 +17,7 @@ type Discard = Pick<
   | 'deadLetterCopied'
   | 'isDeadLetter'
   | 'messageOut'
->
+> & { cause: Cause }
 
 /** Discards a job that runs no further attempt. In the write that read `row`. */
 export function discardJob(store: Store, row: JobRow, now: number, change: Discard): JobRow {
@@ -34,6 +35,7 @@ export function discardJob(store: Store, row: JobRow, now: number, change: Disca
       change.isDeadLetter ? 1 : 0,
       change.attempt,
       change.messageOut ? 1 : 0,
+      historyLine(now, 'discarded', change.attempt, null, change.cause),
     ),
   )
   ended(store, job, row)
@@ -45,10 +47,17 @@ export function expireJob(
   store: Store,
   row: JobRow,
   now: number,
-  { messageOut }: Pick<JobRow, 'messageOut'>,
+  { messageOut, cause }: Pick<JobRow, 'messageOut'> & { cause?: Cause | undefined },
 ): JobRow {
   const { errors, attempt } = row
   const isDeadLetter = isListedWhenExpired(retryPolicyOf(row))
-  const ends = { completedAt: null, deadLetterCopied: true, isDeadLetter, messageOut }
+  const because = { ...cause, reason: 'expired' }
+  const ends = {
+    completedAt: null,
+    deadLetterCopied: true,
+    isDeadLetter,
+    messageOut,
+    cause: because,
+  }
   return discardJob(store, row, now, { error: EXPIRED, errors, attempt, ...ends })
 }

@@ -1,5 +1,6 @@
 /** Due retries and schedules, schedules for the delay plugin, expired jobs. */
 import { isHopeless } from '../../../errors.ts'
+import { historyLine } from '../../../job/history.ts'
 import { isTerminal, type JobRow } from '../../../job/job.ts'
 import { pageOf } from '../../../job/page.ts'
 import type { Expired } from '../../leases.ts'
@@ -20,6 +21,7 @@ export function promoteDue(store: Store, now: number, wall: number, limit: numbe
   const { due } = store.statements
   const rows = [...due.all('retryable', now, limit), ...due.all('scheduled', wall, limit)]
   const first = rows.sort((a, b) => b.lateMs - a.lateMs).slice(0, limit)
+  const line = historyLine(now, 'available', null, null, { reason: 'due' })
   return pageOf(first, (row) => {
     const { seq, state, queue, retryQueueMs } = row
     const nonce = store.nonces.next()
@@ -28,7 +30,7 @@ export function promoteDue(store: Store, now: number, wall: number, limit: numbe
       store.moved.add(before, { retryQueue: { queue, delayMs: retryQueueMs }, outbox: nonce })
     }
     const isInRetryQueue = before === null && retryQueueMs !== null
-    const job = changed(store.statements.promote.get(seq, now, isInRetryQueue ? null : nonce))
+    const job = changed(store.statements.promote.get(seq, now, isInRetryQueue ? null : nonce, line))
     store.counter.moved(queue, state, 'available')
     return job
   })

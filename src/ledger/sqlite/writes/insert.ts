@@ -1,5 +1,6 @@
 /** Stores one job in its start state, with its queue and its keys. */
-import { isErased, isTerminal, type JobRow, type NewJob } from '../../../job/job.ts'
+import { type Cause, historyLine } from '../../../job/history.ts'
+import { isErased, isTerminal, type JobRow, type JobState, type NewJob } from '../../../job/job.ts'
 import type { Enqueued } from '../../enqueued.ts'
 import type { WithdrawFence } from '../../ledger.ts'
 import { toJobRow } from '../sql/rows.ts'
@@ -15,6 +16,7 @@ interface FirstLife {
   outbox: number | null
   /** See `mayCrowd`, which is asked if this is absent. */
   isCrowded?: boolean | undefined
+  cause: Cause
 }
 
 /**
@@ -47,6 +49,7 @@ export function insertJob(store: Store, job: NewJob, life: FirstLife): number | 
     job.start.state === 'available' ? null : job.start.dueAt,
     key,
     isCrowded ? 1 : 0,
+    historyLine(life.now, job.start.state, life.attempt, null, life.cause),
   ]
   const { changes, lastInsertRowid } = store.statements.insert.run(...values)
   const stored =
@@ -69,7 +72,13 @@ export function mayCrowd({ seqs }: Keyed): boolean {
 }
 
 /** Stores one job, without regard to its `unique` policy. `isCrowded`: as in `FirstLife`. */
-export function enqueue(store: Store, job: NewJob, now: number, isCrowded?: boolean): Enqueued {
+export function enqueue(
+  store: Store,
+  job: NewJob,
+  now: number,
+  cause: Cause = {},
+  isCrowded?: boolean,
+): Enqueued {
   const outbox = job.start.state === 'available' ? store.nonces.next() : null
   const generation = insertJob(store, job, {
     now,
@@ -78,6 +87,7 @@ export function enqueue(store: Store, job: NewJob, now: number, isCrowded?: bool
     attempt: 0,
     outbox,
     isCrowded,
+    cause,
   })
   if (generation === null) return { outcome: 'duplicate' }
   return { outcome: 'inserted', generation, outbox, enqueuedAt: now }
@@ -124,8 +134,14 @@ function withdrawUnstarted(store: Store, { id, generation }: WithdrawFence): boo
 }
 
 /** Makes a pending job `available`, or `scheduled` if its time is still ahead. */
-export function activate(store: Store, id: string, now: number, wall: number): JobRow | 'stale' {
-  const job = toJobRow(store.statements.activate.get(id, now, wall, store.nonces.next()))
+export function activate(
+  store: Store,
+  id: string,
+  { now, wall, cause }: { now: number; wall: number; cause: Cause },
+): JobRow | 'stale' {
+  const lineTo = (state: JobState) => historyLine(now, state, 0, null, cause)
+  const lines = [lineTo('available'), lineTo('scheduled')] as const
+  const job = toJobRow(store.statements.activate.get(id, now, wall, store.nonces.next(), ...lines))
   if (!job) return 'stale'
   store.counter.moved(job.queue, 'pending', job.state === 'scheduled' ? 'scheduled' : 'available')
   return job

@@ -1,5 +1,7 @@
 /** ACK, NACK, BEAT, release, expiry: every write that ends, extends or moves a lease. */
+
 import { isWaitingWithNative } from '../../../job/arrival.ts'
+import { type Cause, historyLine } from '../../../job/history.ts'
 import type { JobRow } from '../../../job/job.ts'
 import { pageOf } from '../../../job/page.ts'
 import type {
@@ -23,8 +25,9 @@ export function releaseLease(
   id: string,
   fence: ReleaseFence,
 ): JobRow | 'stale' {
-  const { generation, attempt, workerId = null, messageAttempt } = fence
-  const jobMessage = [nonces.next(), messageAttempt] as const
+  const { generation, attempt, workerId = null, messageAttempt, now, cause } = fence
+  const line = historyLine(now, 'available', attempt, null, { reason: 'released', ...cause })
+  const jobMessage = [nonces.next(), messageAttempt, line] as const
   const job = toJobRow(statements.release.get(id, generation, attempt, workerId, ...jobMessage))
   if (job) counter.moved(job.queue, 'active', 'available')
   return job ?? 'stale'
@@ -34,11 +37,12 @@ export function completeLease(
   store: Store,
   id: string,
   fence: SettleFence,
-  { now, result }: Completion,
+  { now, result, cause }: Completion,
 ): JobRow | 'stale' {
   const { attempt = null, generation = null, workerId = null } = fence
   const fenced = [id, attempt, workerId, generation] as const
-  const job = toJobRow(store.statements.complete.get(...fenced, now, result))
+  const line = historyLine(now, 'completed', attempt, null, cause)
+  const job = toJobRow(store.statements.complete.get(...fenced, now, result, line))
   if (job) ended(store, job, ACTIVE)
   return job ?? 'stale'
 }
@@ -69,17 +73,26 @@ function runFailure(
 ): RawRow | undefined {
   const { statements, nonces } = store
   const { generation, attempt, workerId = null, overdueAt = null } = fence
-  const { now, error, errors } = change
+  const { now, error, errors, to, cause } = change
+  const line = historyLine(now, to, attempt, null, cause)
   const fenced: Fenced = [id, generation, attempt, workerId, overdueAt, error, errors]
   switch (change.to) {
     case 'retryable': {
       const { dueAt, delayMs, retryQueueMs, isMessageBack } = change
       const outbox = retryQueueMs === null ? null : nonces.next()
       const isBack = isMessageBack ? 1 : 0
-      return statements.failToRetry.get(...fenced, outbox, dueAt, delayMs, retryQueueMs, isBack)
+      return statements.failToRetry.get(
+        ...fenced,
+        outbox,
+        dueAt,
+        delayMs,
+        retryQueueMs,
+        isBack,
+        line,
+      )
     }
     case 'available':
-      return statements.failToAvailable.get(...fenced, nonces.next())
+      return statements.failToAvailable.get(...fenced, nonces.next(), line)
     case 'discarded':
       return runDiscard(store, fenced, now, change)
   }
@@ -89,11 +102,17 @@ export function runDiscard(
   { statements, nonces }: Store,
   fenced: Fenced,
   now: number,
-  { isDeadLetter, copy }: { isDeadLetter: boolean; copy: 'nack' | 'publish' },
+  {
+    isDeadLetter,
+    copy,
+    cause,
+  }: { isDeadLetter: boolean; copy: 'nack' | 'publish'; cause?: Cause | undefined },
 ): RawRow | undefined {
   const isListed = isDeadLetter ? 1 : 0
   const isPublished = copy === 'publish' ? 1 : 0
-  return statements.failToDiscarded.get(...fenced, nonces.next(), now, isListed, isPublished)
+  const [, , attempt] = fenced
+  const line = historyLine(now, 'discarded', attempt, null, cause)
+  return statements.failToDiscarded.get(...fenced, nonces.next(), now, isListed, isPublished, line)
 }
 
 export function activeByWorker({ statements }: Store, limit: number): Map<string, number> {

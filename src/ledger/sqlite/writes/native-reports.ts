@@ -1,4 +1,5 @@
 /** A native worker's report: starts and ends of attempts (docs/architecture.md §5). */
+import { historyLine } from '../../../job/history.ts'
 import { isTerminal, type JobRow, type JobStanding } from '../../../job/job.ts'
 import {
   attemptKey,
@@ -85,7 +86,9 @@ function applyReport(store: Store, event: ReportedEvent, terms: ReportTerms): Re
 function applyStart(store: Store, event: ReportedEvent, terms: ReportTerms): ReportResult {
   const { id, generation, attempt, workerId, ofQueue = null } = event
   const lease = [workerId, null, terms.defaultLeaseMs, terms.now] as const
-  const next = toJobRow(store.statements.nativeNext.get(...lease, id, generation, attempt, ofQueue))
+  const line = historyLine(terms.now, 'active', attempt, workerId, terms.cause)
+  const { nativeNext } = store.statements
+  const next = toJobRow(nativeNext.get(...lease, id, generation, attempt, ofQueue, line))
   if (next) {
     started(store, next, AVAILABLE)
     return { outcome: 'started', job: next, promoted: false }
@@ -114,11 +117,11 @@ const RESUMED: Beginning = { skipped: [], promote: false }
 function begin(
   store: Store,
   { attempt, workerId }: ReportedEvent,
-  { now, defaultLeaseMs }: ReportTerms,
+  { now, defaultLeaseMs, cause }: ReportTerms,
   row: JobRow,
   start: Beginning | null,
 ): JobRow {
-  const lease = { now, workerId, leaseMs: null, defaultLeaseMs }
+  const lease = { now, workerId, leaseMs: null, defaultLeaseMs, cause }
   const job = startAttempt(store, row, { attempt, ...(start ?? RESUMED) }, 'native', lease)
   if (isOwedAgain(row)) leaveUnowned(store, job)
   return job
@@ -171,7 +174,8 @@ function applyExpired(store: Store, event: ReportedEvent, terms: ReportTerms): R
   const decision = decideReport(event, standing, terms.now)
   if (standing === null || decision.do !== 'expire') return noteDropped(store, event)
   const row = changed(store.statements.find.get(event.id))
-  return { outcome: 'expired', job: expireJob(store, row, terms.now, { messageOut: false }) }
+  const gone = { messageOut: false, cause: terms.cause }
+  return { outcome: 'expired', job: expireJob(store, row, terms.now, gone) }
 }
 
 /** The worker puts its job message back into the queue: the next execution is the same attempt again. */
@@ -187,7 +191,9 @@ function applyRelease(
   if (row === null || decideReport(event, row, terms.now).do !== 'release') return IGNORED
   const { id, generation, attempt } = row
   const fence = [id, generation, attempt, event.workerId] as const
-  const job = changed(statements.nativeRelease.get(...fence, nonces.next(), messageAttempt))
+  const cause = { reason: 'released', ...terms.cause }
+  const line = historyLine(terms.now, 'available', attempt, null, cause)
+  const job = changed(statements.nativeRelease.get(...fence, nonces.next(), messageAttempt, line))
   counter.moved(job.queue, 'active', 'available')
   if (job.holder === 'native') counter.moved(job.queue, null, 'with_native')
   return { outcome: 'released', job }
@@ -238,16 +244,19 @@ function completeAtOnce(
   store: Store,
   { id, generation, attempt, workerId, ofQueue = null }: ReportedEvent,
   { result, elapsedMs }: Completed,
-  { now }: ReportTerms,
+  { now, cause }: ReportTerms,
 ): ReportResult | null {
   const { nativeDone, nativeNextDone } = store.statements
   const done = [id, generation, attempt, now, result] as const
-  const running = toJobRow(nativeDone.get(...done, elapsedMs ?? null, workerId, ofQueue))
+  const line = historyLine(now, 'completed', attempt, workerId, cause)
+  const running = toJobRow(nativeDone.get(...done, elapsedMs ?? null, workerId, ofQueue, line))
   if (running) {
     ended(store, running, ACTIVE, { isTimed: true, elapsedMs })
     return { outcome: 'completed', job: running, begun: null, promoted: false }
   }
-  const next = toJobRow(nativeNextDone.get(...done, workerId, elapsedMs ?? 0, ofQueue))
+  const startedAt = now - (elapsedMs ?? 0)
+  const lines = historyLine(startedAt, 'active', attempt, workerId, cause) + line
+  const next = toJobRow(nativeNextDone.get(...done, workerId, elapsedMs ?? 0, ofQueue, lines))
   if (!next) return null
   // Nobody has reported the start: it is known only if the worker tells how long the attempt took.
   const isTimed = elapsedMs !== undefined
@@ -277,7 +286,8 @@ function endAttempt(
   const { id, generation, attempt } = running
   const { result, elapsedMs } = said
   const done = [id, generation, attempt, terms.now, result, elapsedMs ?? null] as const
-  const job = changed(store.statements.nativeDone.get(...done, event.workerId, null))
+  const line = historyLine(terms.now, 'completed', attempt, event.workerId, terms.cause)
+  const job = changed(store.statements.nativeDone.get(...done, event.workerId, null, line))
   // If nobody had reported the start, `startedAt` was set just now and says nothing.
   const isTimed = begins === null || (elapsedMs !== undefined && !promoted)
   ended(store, job, ACTIVE, { isTimed, elapsedMs })
@@ -290,7 +300,7 @@ function fail(
   said: Extract<Said, { event: 'failed' }>,
   terms: ReportTerms,
 ): { job: JobRow; isCounted: boolean } {
-  const { now } = terms
+  const { now, cause } = terms
   const { statements } = store
   const plan = planFailure(row, said, terms)
   const { id, generation, attempt, queue } = row
@@ -303,11 +313,13 @@ function fail(
     // lost too.
     if (retryQueueMs !== null) recordRetryQueue(store, queue, retryQueueMs)
     // Nothing is owed: the job message is in the retry queue, or the ledger holds the job until it is due.
-    const job = changed(statements.failToRetry.get(...fence, null, dueAt, delayMs, retryQueueMs, 1))
+    const line = historyLine(now, 'retryable', attempt, null, cause)
+    const queued = [dueAt, delayMs, retryQueueMs, 1] as const
+    const job = changed(statements.failToRetry.get(...fence, null, ...queued, line))
     store.counter.moved(queue, 'active', 'retryable')
     return { job, isCounted }
   }
-  const job = changed(runDiscard(store, fence, now, plan))
+  const job = changed(runDiscard(store, fence, now, { ...plan, cause }))
   ended(store, job, ACTIVE)
   // The worker nacks its delivery. A delivery that the gateway holds is settled by the gateway.
   if (job.messageOut && row.holder !== 'gateway') {

@@ -25,7 +25,7 @@ export function insertOne(
   const run = (protectWrite: Protect): Inserted => {
     if (job.unique === null && !request) {
       if (mayTakeMore(store, job)) protectWrite()
-      return enqueue(store, job, now)
+      return enqueue(store, job, now, terms.cause)
     }
     let isProtected = false
     const protect = () => {

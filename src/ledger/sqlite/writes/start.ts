@@ -1,4 +1,5 @@
 /** Starts an attempt, whoever says that it runs, and decides who holds the lease. */
+import { historyLine } from '../../../job/history.ts'
 import { type Holder, isHeldByLedger, type JobRow } from '../../../job/job.ts'
 import type { Beginning } from '../../../job/native/report.ts'
 import { type ReportedError, recordSkipped } from '../../../job/retry/failure.ts'
@@ -7,7 +8,7 @@ import { changed } from '../sql/rows.ts'
 import type { Store } from '../state/store.ts'
 import { started } from './attempt-counts.ts'
 
-type Lease = Pick<ClaimTerms, 'now' | 'workerId' | 'leaseMs' | 'defaultLeaseMs'>
+type Lease = Pick<ClaimTerms, 'now' | 'workerId' | 'leaseMs' | 'defaultLeaseMs' | 'cause'>
 
 /**
  * Starts an attempt of `row`: a job message came for it, or a native worker's report or heartbeat says or
@@ -19,7 +20,7 @@ export function startAttempt(
   row: JobRow,
   { attempt, skipped, promote }: Beginning & { attempt: number },
   holder: Exclude<Holder, 'ledger'>,
-  { workerId, leaseMs, defaultLeaseMs, now }: Lease,
+  { workerId, leaseMs, defaultLeaseMs, now, cause }: Lease,
   reported: ReportedError | null = null,
 ): JobRow {
   const { claim, nativeStart } = store.statements
@@ -38,6 +39,7 @@ export function startAttempt(
       promote ? now : null,
       error,
       errors,
+      historyLine(now, 'active', attempt, workerId, cause),
     ),
   )
   started(store, job, row)

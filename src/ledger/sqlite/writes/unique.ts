@@ -1,4 +1,5 @@
 /** Stores a job by its `unique` policy: reject, ignore or replace the holders of its key. */
+import type { Cause } from '../../../job/history.ts'
 import {
   JOB_STATES,
   type JobRow,
@@ -35,17 +36,19 @@ export function admit(
   store: Store,
   job: NewJob,
   now: number,
-  terms: Pick<EnqueueTerms, 'isUnsettled'>,
+  terms: Pick<EnqueueTerms, 'isUnsettled' | 'cause'>,
   protect?: Protect,
   room = ROOM,
 ): Inserted {
   const { unique } = job
-  if (unique === null) return enqueue(store, job, now)
+  if (unique === null) return enqueue(store, job, now, terms.cause)
   const keyed = store.recentKeys.find(unique.key)
   const isReplacing = unique.onConflict.startsWith('replace')
   const enqueueIfFree = (isCrowded: boolean): Inserted => {
     const existing = isReplacing ? undefined : prunedHolder(store, unique, now)
-    return existing ? { outcome: 'conflict', existing } : enqueue(store, job, now, isCrowded)
+    return existing
+      ? { outcome: 'conflict', existing }
+      : enqueue(store, job, now, terms.cause, isCrowded)
   }
   // Usually no row has the key, and to look for those that count costs many times as much.
   if (keyed.seqs.length === 0 && !keyed.hasCrowd) return enqueueIfFree(false)
@@ -61,7 +64,7 @@ export function admit(
   if (unsettled) return { outcome: 'unsettled', id: unsettled.id }
   if (mayReplace) {
     protect?.()
-    return replace(store, job, unique, found, query)
+    return replace(store, job, unique, found, query, terms.cause)
   }
   return unique.onConflict === 'ignore'
     ? { outcome: 'existing', job: first }
@@ -91,20 +94,21 @@ function replace(
   { onConflict }: Unique,
   found: readonly JobRow[],
   query: KeyQuery,
+  cause: Cause | undefined,
 ): Inserted {
   const { now } = query
   const cancelled: Cancelled[] = []
   // The cancelled job may be a workflow step whose end begins another job with the same key: cancel that too.
   for (let inTheWay = found; inTheWay.length > 0; inTheWay = holders(store, query)) {
     for (const { id } of inTheWay) {
-      const done = cancelJob(store, id, now)
+      const done = cancelJob(store, id, now, { ...cause, reason: 'replaced' })
       if (done !== 'stale') cancelled.push(done)
     }
   }
   const scheduled = found.find(({ state }) => state === 'scheduled')
   const isTimeKept = onConflict === 'replace_except_schedule' && scheduled !== undefined
   const placed = isTimeKept ? atTimeOf(scheduled, job) : job
-  const stored = enqueue(store, placed, now)
+  const stored = enqueue(store, placed, now, cause)
   return stored.outcome === 'duplicate'
     ? stored
     : { ...stored, replacing: { cancelled, job: placed } }

@@ -170,7 +170,7 @@ function madeJob(walk: Walk, row: NodeRow): JobRow | OjsError {
 
 /** Stores the job by its `unique` policy, which may cancel others. Never takes an existing job for it. */
 function stored(walk: Walk, job: NewJob): JobRow | OjsError {
-  const admitted = admit(walk.store, job, walk.now, {})
+  const admitted = admit(walk.store, job, walk.now, { cause: { reason: 'workflow' } })
   if (admitted.outcome !== 'inserted') {
     return new OjsError('duplicate', 'A job with the same unique key exists already.')
   }

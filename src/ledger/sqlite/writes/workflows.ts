@@ -83,7 +83,8 @@ function cancelWorkflow(store: Store, id: string, now: number): CancelledWorkflo
   const steps = statements.cancelSteps.all(seq, now)
   const jobs: Cancelled[] = []
   for (const { jobId } of steps) {
-    const cancelled = jobId === null ? 'stale' : cancelJob(store, jobId, now)
+    const cancelled =
+      jobId === null ? 'stale' : cancelJob(store, jobId, now, { reason: 'workflow_cancelled' })
     if (cancelled !== 'stale') jobs.push(cancelled)
   }
   // Callbacks that never began are not counted: nobody waits for them.
