@@ -65,7 +65,7 @@ export class QueueRemoval implements Removal {
     }
     // Nothing can get into these any more. What they still hold stays, for an operator.
     const delays = retryQueues.delaysOf(queue)
-    const ofRetries = delays.map((delayMs) => topology.rung(queue, delayMs, version))
+    const ofRetries = delays.map((delayMs) => topology.retryQueue(queue, delayMs, version))
     for (const entity of [...ofRetries, ...ofKind('dlx')]) await this.#deleteUnused(scratch, entity)
     for (const entity of ofKind('dead-letters')) await unbind(scratch, entity)
     return true

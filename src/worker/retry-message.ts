@@ -14,12 +14,12 @@ import { canBeHeld } from './reported-job.ts'
  * How long to wait for RabbitMQ's answer about a retry queue if a gateway can hold the job instead. Then a
  * retry queue that is not usable yet is not waited for.
  */
-const RUNG_WAIT_MS = 1_000
+const RETRY_QUEUE_WAIT_MS = 1_000
 /**
  * The same without a gateway: long enough for a new retry queue to settle, or the job would wait for a
  * gateway.
  */
-const LONG_RUNG_WAIT_MS = 5_000
+const LONG_RETRY_QUEUE_WAIT_MS = 5_000
 const LOOK_AGAIN_MS = 100
 
 export interface FailedRun {
@@ -93,7 +93,7 @@ async function usableRetryQueue(
   hasGateway: boolean,
 ): Promise<boolean> {
   const { retryQueues, clock, publish } = link
-  const until = clock.now() + (hasGateway ? RUNG_WAIT_MS : LONG_RUNG_WAIT_MS)
+  const until = clock.now() + (hasGateway ? RETRY_QUEUE_WAIT_MS : LONG_RETRY_QUEUE_WAIT_MS)
   const wait = (ms: number) => sleep(ms, 'unusable' as const, { ref: false })
   while (publish.isUp && !retryQueues.isReady(queue, retryQueueMs)) {
     const leftMs = until - clock.now()

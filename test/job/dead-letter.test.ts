@@ -46,7 +46,7 @@ const CELLS = TABLE.trim()
     const earlyMs =
       { drift: 1_000, early: state === 'scheduled' ? 1 : 1_001, retryQueue: 60_000 }[condition] ?? 0
     const dueAt = condition === '-' ? null : base + earlyMs
-    const retryQueueMs = condition === 'rung' ? 60_000 : null
+    const retryQueueMs = condition === 'inRetryQueue' ? 60_000 : null
     return HOLDERS.filter((holder) => named(holders, holder)).flatMap((holder) =>
       outcomes.map((outcome, index) => ({
         name: `${state} (${holder ?? 'none'}) ${condition}, n ${index + 1} → ${outcome}`,

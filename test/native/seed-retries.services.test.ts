@@ -7,7 +7,7 @@ import { type Answer, type Job, jobOf, jobsOf } from '../support/gateway/client.
 import { Gateway } from '../support/gateway/gateway.ts'
 import { eventually } from '../support/gateway/in-process.ts'
 
-const CLASSIC_RUNG = 'ojs.queue.retry.email.1000'
+const CLASSIC_RETRY_QUEUE = 'ojs.queue.retry.email.1000'
 /** The retry helper of seed 002 §15.4 waits as long before attempt 2. */
 const EXACT = { initial_interval_ms: 1_000, jitter: false }
 
@@ -70,7 +70,7 @@ async function expectRetryWithoutClassicRetryQueue(id: string): Promise<void> {
   const failed = await nack(id)
   expect(failed.body, failed.text).toMatchObject({ state: 'retryable', retry_delay_ms: 1_000 })
   const dueAt = Date.parse(String(failed.body['next_attempt_at']))
-  while (Date.now() < dueAt) expect(await queueMessages(vhost.url, CLASSIC_RUNG)).toEqual([])
+  while (Date.now() < dueAt) expect(await queueMessages(vhost.url, CLASSIC_RETRY_QUEUE)).toEqual([])
   expect(await fetchEmail()).toMatchObject({ id, attempt: 2, errors: [{ attempt: 1 }] })
   expect((await gateway.client.ack({ job_id: id })).status).toBe(200)
 }
@@ -92,7 +92,7 @@ describe('the retry queues of seed 002 §15.3, declared as printed', () => {
     await expectRetryWithoutClassicRetryQueue(id)
     const health = await gateway.client.health()
     expect(health.status).toBe(200)
-    expect(health.text).toContain(CLASSIC_RUNG)
+    expect(health.text).toContain(CLASSIC_RETRY_QUEUE)
   })
 
   test('after the gateway started, are not used for its retries', async () => {
@@ -109,7 +109,7 @@ describe('the retry queues of seed 002 §15.3, declared as printed', () => {
     await fetchEmail()
     await nack(id)
     // The ledger holds this retry, since its retry queue has just been declared.
-    await eventually(async () => (await vhost.queue(CLASSIC_RUNG)) !== undefined)
+    await eventually(async () => (await vhost.queue(CLASSIC_RETRY_QUEUE)) !== undefined)
     await expect(declareRetryQueues()).rejects.toThrow('PRECONDITION_FAILED')
     expect(await fetchEmail()).toMatchObject({ id, attempt: 2 })
   })

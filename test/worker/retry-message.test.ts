@@ -65,11 +65,14 @@ function decide(
   return decided.then((said) => ({ said, sent, announced }))
 }
 
-const IN_RUNG = { decision: 'retry', rung_ms: expect.any(Number) }
+const IN_RETRY_QUEUE = { decision: 'retry', rung_ms: expect.any(Number) }
 const LEFT = { decision: 'retry', rung_ms: null }
 
 test('decideFailure names the retry queue if RabbitMQ has confirmed the next job message', async () => {
-  expect(await decide('confirmed')).toMatchObject({ said: IN_RUNG, sent: ['ojs.exchange.retry'] })
+  expect(await decide('confirmed')).toMatchObject({
+    said: IN_RETRY_QUEUE,
+    sent: ['ojs.exchange.retry'],
+  })
 })
 
 test('decideFailure calls onPublish before the next job message is published, and not if none is', async () => {
@@ -96,14 +99,14 @@ const TOO_LATE = [['unusable', 5_000] as const, ['ready', 5_000] as const]
 
 test('decideFailure without a gateway waits up to 5 s for the retry queue', async () => {
   const alone = { isRetryQueueReady: false, hasGateway: false }
-  expect((await decide('confirmed', { ...alone, looks: LATE })).said).toMatchObject(IN_RUNG)
+  expect((await decide('confirmed', { ...alone, looks: LATE })).said).toMatchObject(IN_RETRY_QUEUE)
   const over = await decide('confirmed', { ...alone, looks: TOO_LATE })
   expect(over).toMatchObject({ said: LEFT, sent: [] })
 })
 
 test('decideFailure waits up to 5 s for the retry queue if the job is too large to show to a gateway', async () => {
   const huge = { isRetryQueueReady: false, isKnown: false, bytes: 900_001 }
-  expect((await decide('confirmed', { ...huge, looks: LATE })).said).toMatchObject(IN_RUNG)
+  expect((await decide('confirmed', { ...huge, looks: LATE })).said).toMatchObject(IN_RETRY_QUEUE)
   const over = await decide('confirmed', { ...huge, looks: TOO_LATE })
   expect([over.said, over.sent]).toEqual([{ decision: 'discard' }, []])
 })
@@ -111,7 +114,7 @@ test('decideFailure waits up to 5 s for the retry queue if the job is too large 
 test('decideFailure discards an unpublished retry of an unknown job of more than 900,000 bytes', async () => {
   const huge = { isKnown: false, bytes: 900_001 }
   expect((await decide('nacked', huge)).said).toEqual({ decision: 'discard' })
-  expect((await decide('confirmed', huge)).said).toMatchObject(IN_RUNG)
+  expect((await decide('confirmed', huge)).said).toMatchObject(IN_RETRY_QUEUE)
   expect((await decide('nacked', { ...huge, bytes: 900_000 })).said).toMatchObject(LEFT)
 })
 

@@ -255,7 +255,11 @@ export class RetryQueues {
   async #check(scratch: ScratchChannel, key: string, retryQueue: RetryQueue): Promise<Outcome> {
     const { askForRetryQueue, connection, ensureQueue, leavesMissing, options, topology } =
       this.#deps
-    const entity = topology.rung(retryQueue.queue, retryQueue.delayMs, connection.serverVersion)
+    const entity = topology.retryQueue(
+      retryQueue.queue,
+      retryQueue.delayMs,
+      connection.serverVersion,
+    )
     const { presence } = await lookFor(scratch, entity)
     if (presence === 'unavailable') return 'unavailable'
     const isGone = presence === 'missing' && this.#known.has(key)

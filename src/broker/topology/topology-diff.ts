@@ -40,7 +40,7 @@ export async function topologyDiff(options: TopologyDiffOptions): Promise<Broker
     const entities = new Map<string, Entity>()
     for (const entity of [...ofQueues, ...topology.base(version)]) entities.set(entity.name, entity)
     const retryQueues = options.queues.flatMap((queue) =>
-      LADDER_MS.map((delayMs) => topology.rung(queue, delayMs, version)),
+      LADDER_MS.map((delayMs) => topology.retryQueue(queue, delayMs, version)),
     )
     const all = [...entities.values(), ...retryQueues]
     const differences = await compareAll(new ScratchChannel(connection), all)

@@ -55,7 +55,7 @@ export interface Topology {
   /** The queues that belong to one OJS queue, its job queue included. */
   ofQueue(queue: string, serverVersion: string): readonly QueueEntity[]
   /** The TTL queue that holds retries of one OJS queue for `delayMs` (seed 002 §8.2). */
-  rung(queue: string, delayMs: number, serverVersion: string): QueueEntity
+  retryQueue(queue: string, delayMs: number, serverVersion: string): QueueEntity
   /** True when the file has settings for this OJS queue. */
   hasSettings(queue: string): boolean
   /** True when the queue's consumers are said to acknowledge messages without reporting jobs. */
@@ -219,7 +219,7 @@ function createTopology(file: TopologyFile, prefix: string, profile: QueueProfil
         .map((template) => expand(template, version, 'default')),
     ],
     ofQueue: (queue, version) => file.perQueue.map((template) => expand(template, version, queue)),
-    rung: (queue, delayMs, version) => expand(file.rung, version, queue, delayMs),
+    retryQueue: (queue, delayMs, version) => expand(file.rung, version, queue, delayMs),
     hasPlainConsumers: (queue) => file.queues[queue]?.plainConsumers === true,
     hasSettings: (queue) => Object.hasOwn(file.queues, queue),
     owner: (version) => expand(owner, version),

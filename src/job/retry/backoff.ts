@@ -7,7 +7,7 @@ export const LADDER_MS: readonly number[] = [
 ]
 
 /** For longer delays there is no retry queue: the ledger holds the job. */
-const TOP_RUNG_MS = 300_000
+const LONGEST_RETRY_QUEUE_MS = 300_000
 
 /**
  * The routing key of a retry queue (seed 002 §8.2). The delay follows the last dot: queue names may hold
@@ -65,7 +65,7 @@ function growth({ strategy, initialMs, coefficient }: BackoffPolicy, attempt: nu
 /** Rounds up to two significant digits: at most 10 % late, and about 500 possible delays in all. */
 function exact(computedMs: number, maxMs: number): ChosenDelay {
   const wholeMs = ceilMs(computedMs)
-  if (wholeMs > TOP_RUNG_MS) return held(wholeMs)
+  if (wholeMs > LONGEST_RETRY_QUEUE_MS) return held(wholeMs)
   const unit = 10 ** Math.max(0, String(wholeMs).length - 2)
   // The producer's maximum wins over the rounding. It is one number per policy, so that this too cannot make
   // a queue for each attempt.
@@ -77,10 +77,10 @@ function jittered(computedMs: number, maxMs: number, random: () => number): Chos
   const drawnMs = Math.min(computedMs * (0.5 + random()), maxMs)
   // The ledger can wait for any number of ms, so a drawn delay above the ladder is used as it is. (Rounding
   // down to the top retry queue would gather the delays between 300 s and 450 s at one instant.)
-  if (drawnMs > TOP_RUNG_MS) return held(ceilMs(drawnMs))
+  if (drawnMs > LONGEST_RETRY_QUEUE_MS) return held(ceilMs(drawnMs))
   const fits = (retryQueue: number) =>
     retryQueue >= computedMs * 0.5 && retryQueue < computedMs * 1.5 && retryQueue <= maxMs
-  const above = LADDER_MS.find((retryQueue) => retryQueue >= drawnMs) ?? TOP_RUNG_MS
+  const above = LADDER_MS.find((retryQueue) => retryQueue >= drawnMs) ?? LONGEST_RETRY_QUEUE_MS
   const below = LADDER_MS.findLast((retryQueue) => retryQueue <= drawnMs) ?? 0
   if (fits(below) && fits(above)) return onRetryQueue(nearer(below, above, drawnMs, random))
   if (fits(below)) return onRetryQueue(below)

@@ -22,7 +22,7 @@ import {
  * A NACK waits no longer than this for RabbitMQ to declare a retry queue; without one the ledger holds the
  * job.
  */
-const RUNG_WAIT_MS = 1_000
+const RETRY_QUEUE_WAIT_MS = 1_000
 
 /** A failed attempt of `row`, reported by its worker or found by the reaper. */
 export interface FailedAttempt {
@@ -93,7 +93,7 @@ async function usableRetryQueue(
   if (deps.broker.status().state !== 'up') return null
   const outcome = await Promise.race([
     deps.broker.ensureRetryQueue(queue, retryQueueMs),
-    sleep(RUNG_WAIT_MS, 'unusable' as const, { ref: false }),
+    sleep(RETRY_QUEUE_WAIT_MS, 'unusable' as const, { ref: false }),
   ])
   return outcome === 'ready' ? retryQueueMs : null
 }

@@ -12,7 +12,7 @@ import { HeldChannels } from '../held-channels.ts'
 
 const { vhost, admin } = vhostOfTest()
 
-const RUNG = 'ojs.queue.retry.email.500'
+const RETRY_QUEUE = 'ojs.queue.retry.email.500'
 const RETRY_MS = 5_000
 
 let held: HeldChannels
@@ -71,7 +71,7 @@ describe('a check of a retry queue', () => {
   it('by a native worker leaves a missing one to the gateway, which knows its jobs, for a minute', async () => {
     retryQueues = newRetryQueues(1_000, { leavesMissing: true })
     await withRetryQueue()
-    await admin.channel.deleteQueue(RUNG)
+    await admin.channel.deleteQueue(RETRY_QUEUE)
     expect(await retryQueues.recheck('email', 500)).toBe('unusable')
     now += 59_999
     expect(await retryQueues.ensure('email', 500)).toBe('unusable')
@@ -84,7 +84,7 @@ describe('a check of a retry queue', () => {
   it('by a native worker asks a gateway before it declares a new one', async () => {
     const askForRetryQueue = async (queue: string, delayMs: number) => {
       told.push(`asked for ${queue} ${delayMs}`)
-      return eventually(() => vhost.queue(RUNG).then((found) => found === undefined))
+      return eventually(() => vhost.queue(RETRY_QUEUE).then((found) => found === undefined))
     }
     retryQueues = newRetryQueues(1_000, { leavesMissing: true, askForRetryQueue })
     expect(await retryQueues.ensure('email', 500)).toBe('ready')
@@ -97,17 +97,17 @@ describe('a check of a retry queue', () => {
   it('by patrol() includes a queue that is in doubt', async () => {
     await withRetryQueue()
     retryQueues.doubt('email', 500)
-    await admin.channel.deleteQueue(RUNG)
+    await admin.channel.deleteQueue(RETRY_QUEUE)
     await retryQueues.patrol()
     expect(told).toEqual(['missing 500', 'declared 500'])
   })
 
   it('does not count for a queue that was deleted after the check began', async () => {
     await withRetryQueue()
-    const almostOver = held.answered(`bindQueue ${RUNG}`)
+    const almostOver = held.answered(`bindQueue ${RETRY_QUEUE}`)
     const first = retryQueues.recheck('email', 500)
     const { goOn } = await almostOver
-    await admin.channel.deleteQueue(RUNG)
+    await admin.channel.deleteQueue(RETRY_QUEUE)
     const second = retryQueues.recheck('email', 500)
     goOn()
     await Promise.all([first, second])
@@ -115,7 +115,7 @@ describe('a check of a retry queue', () => {
   })
 
   it('does not count on the next connection when its own was lost', async () => {
-    const almostOver = held.answered(`bindQueue ${RUNG}`)
+    const almostOver = held.answered(`bindQueue ${RETRY_QUEUE}`)
     const looking = retryQueues.ensure('email', 500)
     const { goOn } = await almostOver
     connection.abandon('cut')
@@ -127,17 +127,17 @@ describe('a check of a retry queue', () => {
 
   it('that gets no answer does not report the queue missing: its retries would run twice', async () => {
     await withRetryQueue()
-    held.breakOff(`checkQueue ${RUNG}`)
+    held.breakOff(`checkQueue ${RETRY_QUEUE}`)
     await retryQueues.patrol()
     expect([retryQueues.isReady('email', 500), told]).toEqual([true, []])
     expect(await retryQueues.recheck('email', 500)).toBe('unusable')
-    expect([held.times(`checkQueue ${RUNG}`), told]).toEqual([3, []])
+    expect([held.times(`checkQueue ${RETRY_QUEUE}`), told]).toEqual([3, []])
   })
 
   it('that gets no answer is repeated, with one timer for all queues', async () => {
     await withRetryQueue()
     const timers = holdTimers()
-    held.breakOff(`checkQueue ${RUNG}`, 'checkQueue ojs.queue.retry.email.700')
+    held.breakOff(`checkQueue ${RETRY_QUEUE}`, 'checkQueue ojs.queue.retry.email.700')
     await retryQueues.recheck('email', 500)
     await retryQueues.recheck('email', 700)
     expect(timers.count()).toBe(1)
@@ -169,8 +169,8 @@ describe('a retry queue that the ledger could not record', () => {
 it('a missing retry queue keeps its place within maxRetryQueues while it is declared again', async () => {
   retryQueues = newRetryQueues(1)
   await withRetryQueue()
-  await admin.channel.deleteQueue(RUNG)
-  const declaring = held.unsent(`assertQueue ${RUNG}`)
+  await admin.channel.deleteQueue(RETRY_QUEUE)
+  const declaring = held.unsent(`assertQueue ${RETRY_QUEUE}`)
   const again = retryQueues.recheck('email', 500)
   const { goOn } = await declaring
   expect(await retryQueues.ensure('email', 700)).toBe('unusable')

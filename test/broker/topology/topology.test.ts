@@ -84,7 +84,7 @@ describe.each(['', 'tenant1'])('the shipped topology, prefix %o', (prefix) => {
   })
 
   it('has a retry queue for any delay, which leads back to its job queue (seed 002 §8.2)', () => {
-    expect(topology.rung('email.bulk', 1500, VERSION)).toEqual({
+    expect(topology.retryQueue('email.bulk', 1500, VERSION)).toEqual({
       entity: 'queue',
       kind: 'rung',
       name: names.retryQueue('email.bulk', 1500),

@@ -21,14 +21,14 @@ const RETRY = {
   delayMs: 800,
   isMessageBack: true,
 } as const
-const VIA_RUNG = { ...RETRY, retryQueueMs: 700 } as const
+const VIA_RETRY_QUEUE = { ...RETRY, retryQueueMs: 700 } as const
 const HELD = { ...RETRY, retryQueueMs: null } as const
 const AGAIN = { ...FAILED, to: 'available' } as const
 const NACKED = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
 const PUBLISHED = { ...NACKED, copy: 'publish' } as const
 
 const CHANGES: [string, FailureChange][] = [
-  ['retryable', VIA_RUNG],
+  ['retryable', VIA_RETRY_QUEUE],
   ['available', AGAIN],
   ['discarded', NACKED],
 ]
@@ -50,7 +50,11 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
   describe('fail', () => {
     it('to a retry queue makes the job retryable and owes the job message of the next attempt', async () => {
       const job = await fetched(ledger, { queue: 'q' })
-      const failed = await ledger.fail(job.id, { ...fenceOf(job), workerId: 'worker-1' }, VIA_RUNG)
+      const failed = await ledger.fail(
+        job.id,
+        { ...fenceOf(job), workerId: 'worker-1' },
+        VIA_RETRY_QUEUE,
+      )
       expect(failed).toEqual(row(job.id))
       expect(failed).toEqual({
         ...back(job),
@@ -148,7 +152,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
 
     it('to a retry queue keeps the retry delay, and the next claim clears the retry queue', async () => {
       const job = await fetched(ledger)
-      await ledger.fail(job.id, fenceOf(job), VIA_RUNG)
+      await ledger.fail(job.id, fenceOf(job), VIA_RETRY_QUEUE)
       const terms = { ...TERMS, now: NOW + 900 }
       const [again] = await ledger.claim([jobMessage(job.id, { attempt: 2 })], terms)
       const kept = { attempt: 2, retryQueueMs: null, retryDelayMs: 800, dueAt: null }
@@ -210,7 +214,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
 
     it('to a retry queue owes nothing once the retry queue has confirmed the job message', async () => {
       const job = await fetched(ledger)
-      await ledger.fail(job.id, fenceOf(job), VIA_RUNG)
+      await ledger.fail(job.id, fenceOf(job), VIA_RETRY_QUEUE)
       ledger.confirmed(row(job.id).outbox ?? 0)
       await settleLazily(ledger)
       expect(row(job.id)).toMatchObject({ state: 'retryable', outbox: null, messageOut: true })
@@ -379,7 +383,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
     it('shortens the wait of a retry to its own delay', async () => {
       const [inRetryQueue, held] = [await fetched(ledger), await fetched(ledger)]
       const terms = { dueAt: NOW + 800, delayMs: 800 }
-      await ledger.fail(inRetryQueue.id, fenceOf(inRetryQueue), { ...VIA_RUNG, ...terms })
+      await ledger.fail(inRetryQueue.id, fenceOf(inRetryQueue), { ...VIA_RETRY_QUEUE, ...terms })
       await ledger.fail(held.id, fenceOf(held), { ...HELD, ...terms })
       expect(await ledger.boundWaits(NOW)).toBe(0)
       expect(await ledger.boundWaits(NOW - HOUR)).toBe(2)

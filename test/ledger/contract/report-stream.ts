@@ -10,9 +10,17 @@ import { REPORT } from './reports.ts'
 const JOBS = 500
 
 /** How an attempt that another one follows fails: who decides, and where the job message is. */
-const RETRIES = ['rung', 'held', 'undecided'] as const
+const RETRIES = ['inRetryQueue', 'held', 'undecided'] as const
 /** How the last attempt ends; also without a report of its end. */
-const LAST = ['completed', 'discard', 'exhausted', 'started', 'rung', 'held', 'nothing'] as const
+const LAST = [
+  'completed',
+  'discard',
+  'exhausted',
+  'started',
+  'inRetryQueue',
+  'held',
+  'nothing',
+] as const
 
 interface Script {
   retries: readonly (typeof RETRIES)[number][]
@@ -212,7 +220,7 @@ function saidOf(end: Script['last'] | Script['retries'][number], attempt: number
       return { event: 'completed', result: `${attempt}` }
     case 'discard':
       return { ...failed, outcome: { decision: 'discard' } }
-    case 'rung':
+    case 'inRetryQueue':
       return { ...failed, outcome: { ...retry, rung_ms: 700 } }
     case 'held':
       return { ...failed, outcome: retry }

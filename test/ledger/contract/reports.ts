@@ -25,7 +25,7 @@ function failedWith(outcome: Extract<Said, { event: 'failed' }>['outcome'] = nul
   return { event: 'failed', failure: FAILURE, outcome }
 }
 
-const VIA_RUNG = failedWith({ decision: 'retry', delay_ms: 700, rung_ms: 700 })
+const VIA_RETRY_QUEUE = failedWith({ decision: 'retry', delay_ms: 700, rung_ms: 700 })
 const HELD = failedWith({ decision: 'retry', delay_ms: 700 })
 const DISCARD = failedWith({ decision: 'discard' })
 
@@ -242,7 +242,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
 
     it('with the next job message in a retry queue records the retry queue and owes nothing', async () => {
       const job = await running({ queue: 'q' })
-      expect(await apply(eventOf(job.id, VIA_RUNG))).toEqual(['failed'])
+      expect(await apply(eventOf(job.id, VIA_RETRY_QUEUE))).toEqual(['failed'])
       const inRetryQueue = { outbox: null, retryQueueMs: 700, messageOut: true, holder: null }
       expect(row(job.id)).toMatchObject({ ...back, ...inRetryQueue })
       expect(JSON.parse(row(job.id).error ?? '')).toEqual(FAILURE)
@@ -255,7 +255,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       const known = Array.from({ length: 2_000 }, (_, i) => ({ queue: 'q', delayMs: 1_000 + i }))
       await Promise.all(known.map((retryQueue) => ledger.recordRetryQueue(retryQueue)))
       const job = await running({ queue: 'q' })
-      expect(await apply(eventOf(job.id, VIA_RUNG))).toEqual(['failed'])
+      expect(await apply(eventOf(job.id, VIA_RETRY_QUEUE))).toEqual(['failed'])
       expect(row(job.id)).toMatchObject({ ...back, retryQueueMs: 700 })
       expect(ledger.retryQueues()).toEqual(known)
     })
@@ -312,7 +312,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       for (const { id } of [a, b]) await apply(eventOf(id, STARTED, { attempt: 2 }))
       await apply(eventOf(b.id, COMPLETED, { attempt: 2 }))
       const before = [row(a.id), row(b.id)]
-      const late = [eventOf(a.id, VIA_RUNG), eventOf(b.id, failedWith())]
+      const late = [eventOf(a.id, VIA_RETRY_QUEUE), eventOf(b.id, failedWith())]
       expect(await apply(...late)).toEqual(['amended', 'amended'])
       const { errors, error } = row(a.id)
       expect(row(a.id)).toEqual({ ...before[0], errors, error })
@@ -324,7 +324,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
   })
 
   describe('a report', () => {
-    const all = [STARTED, COMPLETED, VIA_RUNG, HELD, DISCARD, failedWith()]
+    const all = [STARTED, COMPLETED, VIA_RETRY_QUEUE, HELD, DISCARD, failedWith()]
 
     it.each(all)('is ignored for another generation or an unknown job: %o', async (said) => {
       const [job, waiting] = [await running(), row((await pushed(ledger)).id)]
@@ -361,7 +361,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       [HELD, false],
       [DISCARD, false],
       [STARTED, true],
-      [VIA_RUNG, true],
+      [VIA_RETRY_QUEUE, true],
     ])(
       'leaves messageOut of a cancelled job set only while its job message can still arrive: %o',
       async (said, messageOut) => {
@@ -451,10 +451,10 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
 
     it.each([
       ['a success', COMPLETED, 1],
-      ['a failure', VIA_RUNG, 1],
+      ['a failure', VIA_RETRY_QUEUE, 1],
       ['the start of the next attempt', STARTED, 2],
       ['the success of the next attempt', COMPLETED, 2],
-      ['the failure of the next attempt', VIA_RUNG, 2],
+      ['the failure of the next attempt', VIA_RETRY_QUEUE, 2],
     ])(
       'by another worker does not end a lease over HTTP before it is over: %s',
       async (_, said, attempt) => {
@@ -472,7 +472,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
 
     it('by another worker ends the lease of a native one', async () => {
       const native = await running()
-      expect(await apply(eventOf(native.id, VIA_RUNG, { workerId: 'native-2' }))).toEqual([
+      expect(await apply(eventOf(native.id, VIA_RETRY_QUEUE, { workerId: 'native-2' }))).toEqual([
         'failed',
       ])
     })
@@ -480,7 +480,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
     it.each<[string, Said]>([
       ['a start', STARTED],
       ['a success', COMPLETED],
-      ['a failure', VIA_RUNG],
+      ['a failure', VIA_RETRY_QUEUE],
       ['an expiry', { event: 'expired' }],
       ['a drop', { event: 'dropped' }],
       ['a release', { event: 'released', messageAttempt: 1 }],
@@ -531,7 +531,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
     it.each<[string, Said, Partial<ReportedEvent>]>([
       ['of an earlier attempt', { event: 'dropped' }, { attempt: 0 }],
       ['of another generation', { event: 'dropped' }, { generation: 1 }],
-      ['with a successor in a retry queue', VIA_RUNG, {}],
+      ['with a successor in a retry queue', VIA_RETRY_QUEUE, {}],
     ])(
       'leaves an HTTP lease unchanged for another job message than the one behind it, %s',
       async (_, said, over) => {
@@ -567,7 +567,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
 
     it('applies the events of one job in their order', async () => {
       const { id } = await pushed(ledger)
-      const events = [STARTED, VIA_RUNG].map((said) => eventOf(id, said))
+      const events = [STARTED, VIA_RETRY_QUEUE].map((said) => eventOf(id, said))
       const again = [STARTED, COMPLETED].map((said) => eventOf(id, said, { attempt: 2 }))
       expect(await apply(...events, ...again)).toEqual(['merged', 'failed', 'merged', 'completed'])
       expect(codesOf(id)).toEqual([[1, 'e']])

@@ -17,7 +17,7 @@ import {
   type UnderTest,
 } from '../harness.ts'
 
-const RUNG_MS = 250
+const RETRY_QUEUE_MS = 250
 
 const MOVES = [
   'publish',
@@ -123,7 +123,10 @@ class World {
         return await this.#loseQueue()
       case 'loseRetryQueue':
         this.#retryQueue = []
-        await this.#ledger.rearmRetryQueue({ queue: this.#name, delayMs: RUNG_MS }, this.#now)
+        await this.#ledger.rearmRetryQueue(
+          { queue: this.#name, delayMs: RETRY_QUEUE_MS },
+          this.#now,
+        )
         return
       case 'revive':
         await this.#ledger.revive(this.#id, this.#row.generation, this.#now)
@@ -170,7 +173,7 @@ class World {
 
   /** The retry queue's TTL passes before or after the due time in the ledger. This move never promotes. */
   #wait(): void {
-    this.#now += RUNG_MS
+    this.#now += RETRY_QUEUE_MS
     this.#queue.push(...this.#retryQueue.splice(0))
   }
 
@@ -215,13 +218,13 @@ class World {
     const record = { ...FAILED, now: this.#now }
     const retry = {
       to: 'retryable',
-      dueAt: this.#now + RUNG_MS,
-      delayMs: RUNG_MS,
+      dueAt: this.#now + RETRY_QUEUE_MS,
+      delayMs: RETRY_QUEUE_MS,
       isMessageBack,
     } as const
     switch (move) {
       case 'failToRetryQueue':
-        return { ...record, ...retry, retryQueueMs: RUNG_MS }
+        return { ...record, ...retry, retryQueueMs: RETRY_QUEUE_MS }
       case 'failToLedger':
         return { ...record, ...retry, retryQueueMs: null }
       case 'nack':

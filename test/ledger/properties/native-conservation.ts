@@ -18,7 +18,7 @@ import {
   type UnderTest,
 } from '../harness.ts'
 
-const RUNG_MS = 250
+const RETRY_QUEUE_MS = 250
 const LEASE_MS = 1000
 
 const MOVES = [
@@ -206,7 +206,7 @@ class World {
         return await this.#httpRequeue(move === 'httpRequeueUnconfirmed')
       case 'httpFail':
       case 'httpFailToRetryQueue':
-        return await this.#httpFail(move === 'httpFailToRetryQueue' ? RUNG_MS : null)
+        return await this.#httpFail(move === 'httpFailToRetryQueue' ? RETRY_QUEUE_MS : null)
       case 'httpDiscard':
       case 'httpDiscardNackLost':
         return await this.#httpDiscard(move === 'httpDiscardNackLost')
@@ -217,7 +217,7 @@ class World {
       case 'loseLease':
         return await this.#loseLease()
       case 'wait':
-        this.#now += RUNG_MS
+        this.#now += RETRY_QUEUE_MS
         this.#queue.push(...this.#retryQueue.splice(0))
         return
       case 'deleteQueue':
@@ -356,7 +356,11 @@ class World {
     const failure = { code: 'e', type: 'e', message: 'm', retryable: true }
     const failed = (outcome: Extract<Said, { event: 'failed' }>['outcome']) =>
       this.#tell(attempt, { event: 'failed', failure, outcome })
-    const retried = { decision: 'retry', delay_ms: RUNG_MS, rung_ms: RUNG_MS } as const
+    const retried = {
+      decision: 'retry',
+      delay_ms: RETRY_QUEUE_MS,
+      rung_ms: RETRY_QUEUE_MS,
+    } as const
     if (move.startsWith('r') && move !== 'reportDiscardThenDie') {
       const { generation } = running.jobMessage
       this.#retryQueue.push({ generation, attempt: attempt + 1, redelivered: false })
@@ -406,8 +410,8 @@ class World {
       await this.#ledger.recordRetryQueue({ queue: row.queue, delayMs: retryQueueMs })
     const retry = {
       to: 'retryable',
-      dueAt: this.#now + RUNG_MS,
-      delayMs: RUNG_MS,
+      dueAt: this.#now + RETRY_QUEUE_MS,
+      delayMs: RETRY_QUEUE_MS,
       retryQueueMs,
     } as const
     const change = { ...FAILED, now: this.#now, ...retry, isMessageBack: this.#held !== null }
@@ -459,7 +463,10 @@ class World {
     this.#isMessageLost ||= this.#retryQueue.length > 0
     this.#retryQueue = []
     await this.#hear()
-    await this.#ledger.rearmRetryQueue({ queue: this.#row.queue, delayMs: RUNG_MS }, this.#now)
+    await this.#ledger.rearmRetryQueue(
+      { queue: this.#row.queue, delayMs: RETRY_QUEUE_MS },
+      this.#now,
+    )
     await this.#relay(true)
   }
 

@@ -30,7 +30,7 @@ async function renew(queue: string): Promise<void> {
 }
 
 test('a retry whose queue was deleted still runs when a worker declares that retry queue anew', async () => {
-  const queue = 'rungs'
+  const queue = 'retried'
   const retryQueue = `ojs.queue.retry.${queue}.4000`
   const retry = { initial_interval: 'PT4S', backoff_coefficient: 1, jitter: false }
   const pushed = async (): Promise<string> =>

@@ -330,11 +330,11 @@ function fail(
 }
 
 /** Twice the default of OJS_MAX_RUNGS. A bound, because workers name these retry queues. */
-const MAX_RECORDED_RUNGS = 2_000
+const MAX_RECORDED_RETRY_QUEUES = 2_000
 
 function recordRetryQueue(store: Store, queue: string, delayMs: number): void {
   const isKnown = store.retryQueues.has(retryQueueKey(queue, delayMs))
-  if (isKnown || store.retryQueues.all().length >= MAX_RECORDED_RUNGS) return
+  if (isKnown || store.retryQueues.all().length >= MAX_RECORDED_RETRY_QUEUES) return
   store.retryQueues.record({ queue, delayMs })
 }
 

@@ -12,7 +12,7 @@ import {
 } from '../harness.ts'
 import { eventOf, REPORT } from './reports.ts'
 
-const RUNG = { queue: 'q', delayMs: 250 }
+const RETRY_QUEUE = { queue: 'q', delayMs: 250 }
 const LATER = NOW + 1000
 
 /** Retry queues, the TTL queues of retries: which ones the ledger remembers, and what is lost with one. */
@@ -67,15 +67,18 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
     return ledger.prune(kinds, NOW, 10)
   }
 
-  describe('rungs', () => {
+  describe('retry queues', () => {
     it('are remembered once each, also after a restart', async () => {
       const other = { queue: 'q', delayMs: 350 }
-      await Promise.all([ledger.recordRetryQueue(RUNG), ledger.recordRetryQueue(RUNG)])
+      await Promise.all([
+        ledger.recordRetryQueue(RETRY_QUEUE),
+        ledger.recordRetryQueue(RETRY_QUEUE),
+      ])
       await ledger.recordRetryQueue(other)
-      await ledger.recordRetryQueue(RUNG)
-      expect(ledger.retryQueues()).toEqual([RUNG, other])
+      await ledger.recordRetryQueue(RETRY_QUEUE)
+      expect(ledger.retryQueues()).toEqual([RETRY_QUEUE, other])
       await harness.reopen()
-      expect(ledger.retryQueues()).toEqual([RUNG, other])
+      expect(ledger.retryQueues()).toEqual([RETRY_QUEUE, other])
     })
   })
 
@@ -87,7 +90,7 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
       await confirm(failed)
       expect(row(failed.id)).toEqual({ ...before, outbox: null, retryQueueMs: 250 })
       // The job message is in the retry queue, and would be lost with it.
-      expect(await ledger.rearmRetryQueue(RUNG, NOW)).toBe(1)
+      expect(await ledger.rearmRetryQueue(RETRY_QUEUE, NOW)).toBe(1)
     })
 
     it('counts for the relay and a cancellation before it is written', async () => {
@@ -111,7 +114,7 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
     it('is ignored when the retry queue, and the job message with it, was lost meanwhile', async () => {
       const failed = await failing()
       const [promoted] = await promoteAll()
-      expect(await ledger.rearmRetryQueue(RUNG, NOW)).toBe(0)
+      expect(await ledger.rearmRetryQueue(RETRY_QUEUE, NOW)).toBe(0)
       await confirm(failed)
       expect(row(failed.id)).toEqual(promoted)
     })
@@ -119,7 +122,7 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
     it.each<[string, (failed: JobRow) => Promise<unknown>]>([
       [
         'whose retry queue was lost before',
-        () => ledger.rearmRetryQueue(RUNG, NOW).then(promoteAll),
+        () => ledger.rearmRetryQueue(RETRY_QUEUE, NOW).then(promoteAll),
       ],
       ['whose queue was lost meanwhile', () => promoteAll().then(() => ledger.rearm('q', NOW))],
       ['whose old job message ran and was given back', runAndRelease],
@@ -167,7 +170,7 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
         await retrying('q', null),
         await fetched(ledger, { queue: 'q' }),
       ]
-      expect(await ledger.rearmRetryQueue(RUNG, NOW)).toBe(1)
+      expect(await ledger.rearmRetryQueue(RETRY_QUEUE, NOW)).toBe(1)
       const { outbox } = row(lost.id)
       expect(row(lost.id)).toEqual({ ...lost, retryQueueMs: null, outbox })
       expect(outbox).not.toBeNull()
@@ -182,9 +185,9 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
       const lost = await retrying()
       await promoteAll()
       expect(row(lost.id)).toMatchObject({ state: 'available', outbox: null, retryQueueMs: 250 })
-      expect(await ledger.rearmRetryQueue(RUNG, NOW)).toBe(1)
+      expect(await ledger.rearmRetryQueue(RETRY_QUEUE, NOW)).toBe(1)
       expect(ledger.outboxPage(0, 10).map(({ id }) => id)).toEqual([lost.id])
-      expect(await ledger.rearmRetryQueue(RUNG, NOW)).toBe(0)
+      expect(await ledger.rearmRetryQueue(RETRY_QUEUE, NOW)).toBe(0)
     })
 
     it('leaves jobs that were claimed meanwhile', async () => {
@@ -192,7 +195,7 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
       await ledger.claim([jobMessage(claimed.id, { attempt: 2 })], { ...TERMS, now: LATER })
       await ledger.release(claimed.id, fenceOf(row(claimed.id)))
       const before = row(claimed.id)
-      expect(await ledger.rearmRetryQueue(RUNG, NOW)).toBe(0)
+      expect(await ledger.rearmRetryQueue(RETRY_QUEUE, NOW)).toBe(0)
       expect(row(claimed.id)).toEqual(before)
     })
 
@@ -201,7 +204,7 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
       const others = [await retrying('other'), await retrying('q', 350)]
       const all = [...ended, ...others]
       for (const { id } of all) await ledger.cancel(id, NOW)
-      expect(await ledger.rearmRetryQueue(RUNG, LATER - 1)).toBe(0)
+      expect(await ledger.rearmRetryQueue(RETRY_QUEUE, LATER - 1)).toBe(0)
       expect(all.map(({ id }) => row(id).messageOut)).toEqual([false, false, true, true])
       expect(await prunable()).toBe(2)
     })
@@ -209,7 +212,7 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
     it('keeps messageOut of an ended job whose job message may have reached the job queue, until that queue is lost', async () => {
       const { id } = await retrying()
       await ledger.cancel(id, NOW)
-      expect(await ledger.rearmRetryQueue(RUNG, LATER)).toBe(0)
+      expect(await ledger.rearmRetryQueue(RETRY_QUEUE, LATER)).toBe(0)
       expect(row(id).messageOut).toBe(true)
       await ledger.rearm('q', NOW)
       expect(row(id).messageOut).toBe(false)
@@ -230,16 +233,16 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
         jobs.map((job) => ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to })),
       )
       expect(failed).not.toContain('stale')
-      expect(await ledger.rearmRetryQueue(RUNG, NOW)).toBe(2100)
-      expect(await ledger.rearmRetryQueue(RUNG, NOW)).toBe(0)
+      expect(await ledger.rearmRetryQueue(RETRY_QUEUE, NOW)).toBe(2100)
+      expect(await ledger.rearmRetryQueue(RETRY_QUEUE, NOW)).toBe(0)
       expect(ledger.owedMessages(5000)).toBe(2100)
     })
 
     it('called twice at once returns each retry to the ledger once', async () => {
       await retrying()
       const both = await Promise.all([
-        ledger.rearmRetryQueue(RUNG, NOW),
-        ledger.rearmRetryQueue(RUNG, NOW),
+        ledger.rearmRetryQueue(RETRY_QUEUE, NOW),
+        ledger.rearmRetryQueue(RETRY_QUEUE, NOW),
       ])
       expect(both).toEqual([1, 0])
     })
