@@ -11,7 +11,7 @@ import { ratioOfMedians } from './statistics.mjs'
 
 const BACKLOG = 300_000
 const QUICK_BACKLOG = 20_000
-const TOKEN_BYTES = 1024
+const MESSAGE_BYTES = 1024
 const CONNECTIONS = 64
 /** The jobs that are put into the loop's queue at a time; without a backlog it is never deeper than this. */
 const SEGMENT = 1000
@@ -85,7 +85,7 @@ async function prepare(stage, size) {
  */
 async function paddedQueue(stage) {
   const { bytes } = await stage.sample(await stage.newQueue())
-  const padding = 'x'.repeat(TOKEN_BYTES - bytes - PADDING_OVERHEAD)
+  const padding = 'x'.repeat(MESSAGE_BYTES - bytes - PADDING_OVERHEAD)
   const queue = await stage.newQueue(padding)
   const jobMessage = await stage.sample(queue)
   return { queue, padding, jobMessage }

@@ -39,8 +39,8 @@ async function work(ledger, jobs, now) {
     .map(({ id }, i) => ({ id, ...stored[i] }))
     .filter(({ outbox }) => outbox !== null)
   for (const { id, outbox } of owed) ledger.confirmed(id, outbox)
-  const tokens = owed.map(({ id, generation }) => ({ id, generation, attempt: 1 }))
-  await ledger.claim(tokens, { ...TERMS, now, wall: now })
+  const messages = owed.map(({ id, generation }) => ({ id, generation, attempt: 1 }))
+  await ledger.claim(messages, { ...TERMS, now, wall: now })
   await Promise.all(
     owed.map(({ id }) => ledger.complete(id, { attempt: 1 }, { now: now + 5, result: null })),
   )

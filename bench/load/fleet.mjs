@@ -15,7 +15,7 @@ const CANCEL_TIMEOUT_MS = 30_000
 
 let workers = []
 /**
- * The job that runs until it is cancelled, in as many workers as have a copy of its token.
+ * The job that runs until it is cancelled, in as many workers as have a copy of its message.
  * @type {{ id: string, count: number, cancelledAt: number[] }}
  */
 let held = { id: '', count: 0, cancelledAt: [] }

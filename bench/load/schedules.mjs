@@ -15,8 +15,8 @@ serve({ lateness })
 
 /**
  * Schedules `count` jobs, due from `leadMs` after now on and spread over `spreadMs` (0: all at one instant),
- * and consumes their queue natively. Measures how late each token comes out, by the wall clock that all
- * processes share. A token that comes too early fails the round.
+ * and consumes their queue natively. Measures how late each message comes out, by the wall clock that all
+ * processes share. A message that comes too early fails the round.
  */
 async function lateness({ url, amqpUrl, queue, brokerQueue, count, leadMs, spreadMs, watch }) {
   const firstAt = Date.now() + leadMs
@@ -57,7 +57,7 @@ async function schedule({ url, queue, count, dueAt }) {
   return (1000 * count) / (performance.now() - startedAt)
 }
 
-/** Resolves to how many milliseconds after its own due time each token came, in the order of arrival. */
+/** Resolves to how many milliseconds after its own due time each message came, in the order of arrival. */
 async function consumed({ amqpUrl, brokerQueue, count, lastAt }) {
   const connection = await amqp.connect(amqpUrl, { noDelay: true })
   const channel = await connection.createChannel()

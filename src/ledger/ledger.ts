@@ -12,7 +12,7 @@ import type {
   LostQueues,
   QueuePauses,
   QueueTraffic,
-  TokenlessJobs,
+  LostMessages,
   UnwrittenQueues,
 } from './queues.ts'
 import type { SchemaLedger } from './schemas.ts'
@@ -63,7 +63,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   readonly epochs: LedgerEpochs
   readonly traffic: QueueTraffic
   readonly idle: IdleQueues
-  readonly tokenless: TokenlessJobs
+  readonly lostMessages: LostMessages
   readonly workflows: WorkflowLedger
   readonly idempotency: IdempotencyMemory
 

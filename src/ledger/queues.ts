@@ -61,7 +61,7 @@ export interface UnwrittenQueues {
  * Jobs whose job message RabbitMQ has lost: `available`, owing no message, and not known to be with a native
  * worker, though their queue is empty.
  */
-export interface TokenlessJobs {
+export interface LostMessages {
   /** The ids of those that became available within the span, oldest first. */
   list(queue: string, span: EnqueuedSpan, limit: number): Promise<string[]>
 

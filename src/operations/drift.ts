@@ -32,19 +32,19 @@ export async function onDrift(deps: Deps, drift: Drift): Promise<number> {
   const isAlone = aloneSince !== null && aloneSince < before && !ledger.lost.has(queue)
   if (isPlain) await complete(deps, drift)
   else if (isAlone) {
-    const jobs = await ledger.tokenless.rearm(queue, { after: aloneSince, before })
+    const jobs = await ledger.lostMessages.rearm(queue, { after: aloneSince, before })
     if (jobs > 0) {
       logger.warn({ queue, jobs }, 'jobs had no message in RabbitMQ: they will be published again')
       deps.wakeRelay()
     }
   }
-  return (await ledger.tokenless.list(queue, { after: null, before }, MAX_COUNTED)).length
+  return (await ledger.lostMessages.list(queue, { after: null, before }, MAX_COUNTED)).length
 }
 
 async function complete(deps: Deps, { queue, before }: Drift): Promise<void> {
   const { ledger } = deps
   for (;;) {
-    const ids = await ledger.tokenless.list(queue, { after: null, before }, PAGE)
+    const ids = await ledger.lostMessages.list(queue, { after: null, before }, PAGE)
     const events = ids.flatMap((id): ReportedEvent[] => {
       const row = ledger.standing(id)
       if (row === null) return []

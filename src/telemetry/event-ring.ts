@@ -78,7 +78,7 @@ export class EventRing {
 
   /** A listener for `createJobEvents`. */
   readonly onJobEvent = (event: JobEvent): void => {
-    if (event.type === 'token.malformed' || event.type === 'job.staged') return
+    if (event.type === 'message.malformed' || event.type === 'job.staged') return
     const kept = 'workflow' in event ? this.#keepWorkflow(event) : this.#keep(event)
     this.#newest = kept
     if (this.#events.length < this.#capacity) {

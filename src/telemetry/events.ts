@@ -13,7 +13,7 @@ export type JobEvent =
   | (OneJobEvent & { requestId?: string | undefined })
   | QueueEvent
   /** A native message that is no OJS job; it goes to the dead letter queue. */
-  | { type: 'token.malformed'; queue: string; id: string; error: Error }
+  | { type: 'message.malformed'; queue: string; id: string; error: Error }
   | CronEvent
 
 type OneJobEvent =

@@ -18,7 +18,7 @@ export interface LedgerState {
 }
 
 /** Counting stops here: more is a backlog in any case, and a scrape must stay cheap. */
-const MANY_TOKENS = 10_000
+const MANY_OWED = 10_000
 
 /** Gauges that tell whether the gateway works, and its version; read at each scrape. */
 export function gatewayGauges(
@@ -36,7 +36,7 @@ export function gatewayGauges(
     registry,
     'ojs_ledger_tokens_owed',
     'Jobs with a message that RabbitMQ has not confirmed, counted up to 10000',
-    () => ledger.owedMessages(MANY_TOKENS),
+    () => ledger.owedMessages(MANY_OWED),
   )
   new Gauge({
     name: 'ojs_health_warnings',

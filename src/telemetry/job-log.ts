@@ -30,7 +30,7 @@ export function jobLog(
       case 'workflow.cancelled':
         logger.info(workflowFields(event), event.type)
         return
-      case 'token.malformed': {
+      case 'message.malformed': {
         const { queue, id, error } = event
         const suppressed = malformed.take(now())
         const facts = { jobId: id.slice(0, MAX_ID) || undefined, queue, reason: error.message }

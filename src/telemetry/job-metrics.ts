@@ -48,7 +48,7 @@ export function jobMetrics(
     registers: [registry],
   })
   return (event) => {
-    if (event.type === 'token.malformed') malformed.inc({ queue: queues.of(event.queue) })
+    if (event.type === 'message.malformed') malformed.inc({ queue: queues.of(event.queue) })
     else if (event.type === 'cron.triggered') ticks.inc({ outcome: 'triggered' })
     else if (event.type === 'cron.skipped') countSkipped(ticks, event)
     else if ('job' in event) count(event, series.get(event.job.queue, event.job.type))

@@ -36,7 +36,7 @@ export interface MessageJob {
  * The job message of a workflow step contains `parent_results`. Each result may be nested as deeply as the
  * request or report that brought it, inside as many lists as workflows may be nested in each other.
  */
-const TOKEN_LIMITS = { maxDepth: JSON_LIMITS.maxDepth + 4 }
+const BODY_LIMITS = { maxDepth: JSON_LIMITS.maxDepth + 4 }
 
 /** The beginning of every body that the gateway publishes. */
 const GATEWAY_BODY = '{"specversion":"1.0","id":"'
@@ -51,7 +51,7 @@ export function messageJob(delivery: LiveDelivery, context: NativeContext): Mess
   if (!hasRoomToRead(content, MAX_ALONE)) {
     throw noMemory('The message needs more memory than this worker has.')
   }
-  const body = parseJsonObject(content, TOKEN_LIMITS)
+  const body = parseJsonObject(content, BODY_LIMITS)
   const headers = delivery.raw.properties.headers ?? {}
   const isOfProducer = headers[OJS_HEADERS.native] !== undefined
   return isGatewayForm(body) && (isOfProducer || isOfGateway(headers, content))

@@ -200,17 +200,17 @@ describe('every job message: of a PUSH, a batch, a schedule and a retry', () => 
 
   beforeAll(async () => {
     const retry = { initial_interval_ms: 500, jitter: false }
-    const { id: failing } = await clients.retried('tokens', { args: ARGS, options: { retry } })
+    const { id: failing } = await clients.retried('wire', { args: ARGS, options: { retry } })
     const from = wire.methods.indexOf(await wire.next('BasicPublish', ofJob(failing)))
-    const scheduled = await clients.push('tokens', {
+    const scheduled = await clients.push('wire', {
       args: ARGS,
       options: { scheduled_at: new Date(Date.now() + 200).toISOString() },
     })
-    const job = { type: 'test.job', args: ARGS, options: { queue: 'tokens' } }
+    const job = { type: 'test.job', args: ARGS, options: { queue: 'wire' } }
     const batch = await gateway.request('POST', '/ojs/v1/jobs/batch', { jobs: [job] })
     ids.push(failing, failing, scheduled, batch.body.jobs[0].id)
-    await clients.fetch('tokens', 3)
-    publishes = jobPublishes(wire, from).filter(({ body }) => body?.includes('"tokens"'))
+    await clients.fetch('wire', 3)
+    publishes = jobPublishes(wire, from).filter(({ body }) => body?.includes('"wire"'))
     const exchanges = publishes.map(({ fields }) => fields['exchange'])
     expect(exchanges.filter((name) => name === 'ojs.exchange.retry')).toHaveLength(1)
     expect(exchanges.filter((name) => name === 'ojs.exchange.direct')).toHaveLength(3)
@@ -252,7 +252,7 @@ describe('every job message: of a PUSH, a batch, a schedule and a retry', () => 
         specversion: '1.0',
         id: properties?.['messageId'],
         type: 'test.job',
-        queue: 'tokens',
+        queue: 'wire',
         args: ARGS,
       })
       expect(job.created_at).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
@@ -272,8 +272,8 @@ describe('names of exchanges and queues', () => {
       new Set(wire.all(name).map(({ fields }) => String(fields[field])))
     for (const exchange of named('ExchangeDeclare', 'exchange')) expect(exchange).toMatch(EXCHANGES)
     for (const queue of named('QueueDeclare', 'queue')) expect(queue).toMatch(QUEUES)
-    const patterns = ['', 'dlx.', 'control.'].map((kind) => `ojs.queue.${kind}tokens`)
-    for (const queue of [...patterns, 'ojs.queue.retry.tokens.500']) {
+    const patterns = ['', 'dlx.', 'control.'].map((kind) => `ojs.queue.${kind}wire`)
+    for (const queue of [...patterns, 'ojs.queue.retry.wire.500']) {
       expect([queue, await answerTo(admin, (channel) => channel.checkQueue(queue))]).toEqual([
         queue,
         'ok',

@@ -8,7 +8,7 @@ export function jobRow(change: Partial<JobRow> = {}): JobRow {
   const envelope = `{"specversion":"1.0","id":"${id}","type":"email.send","queue":"email","args":["\u00fc"]}`
   const job = newJob({ id, queue: 'email', createdAt: 1_000, envelope })
   const stored = { generation: 0, outbox: null, enqueuedAt: 2_000 }
-  // The publish of its token was confirmed.
+  // The publish of its message was confirmed.
   return { ...freshRow(job, stored), messageOut: true, ...change }
 }
 

@@ -229,7 +229,7 @@ describe('the data of an event', () => {
   it('job.staged and job message.malformed: are no events', () => {
     expect(dataOf({ type: 'job.staged', job: jobRow() })).toBeUndefined()
     expect(
-      dataOf({ type: 'token.malformed', queue: 'q', id: '', error: new Error() }),
+      dataOf({ type: 'message.malformed', queue: 'q', id: '', error: new Error() }),
     ).toBeUndefined()
   })
 

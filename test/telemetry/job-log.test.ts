@@ -105,7 +105,7 @@ it('the log does not read a heartbeat unless the level is debug', () => {
 })
 
 it('the log warns of a malformed message, with at most 255 characters of its id', () => {
-  const event = { type: 'token.malformed', queue: 'q', error: new Error('no args') } as const
+  const event = { type: 'message.malformed', queue: 'q', error: new Error('no args') } as const
   const line = { level: 'warn', msg: 'malformed message', queue: 'q', reason: 'no args' }
   expect(lineOf({ ...event, id: 'x' })).toEqual({ ...line, jobId: 'x' })
   expect(lineOf({ ...event, id: '' })).toEqual(line)
@@ -120,7 +120,7 @@ it('the log warns of at most ten malformed messages in 10 s, and then of the num
   const { lines, log } = open(false, () => now)
   const flood = () => {
     for (let i = 0; i < 100; i++)
-      log({ type: 'token.malformed', queue: 'q', id: 'x', error: new Error('no args') })
+      log({ type: 'message.malformed', queue: 'q', id: 'x', error: new Error('no args') })
   }
   flood()
   expect(lines).toHaveLength(10)

@@ -190,10 +190,10 @@ describe('the metrics of jobs', () => {
 
   test('count malformed messages for the first 200 queues and other', async () => {
     const { onJobEvent, read } = open()
-    onJobEvent({ type: 'token.malformed', queue: 'email', id: '', error: new Error() })
+    onJobEvent({ type: 'message.malformed', queue: 'email', id: '', error: new Error() })
     expect(await read('ojs_token')).toEqual({ 'ojs_token_malformed_total{queue="email"}': 1 })
     for (let i = 0; i < 300; i++)
-      onJobEvent({ type: 'token.malformed', queue: `q${i}`, id: '', error: new Error() })
+      onJobEvent({ type: 'message.malformed', queue: `q${i}`, id: '', error: new Error() })
     const samples = await read('ojs_token')
     expect(Object.keys(samples)).toHaveLength(201)
     expect(samples['ojs_token_malformed_total{queue="other"}']).toBe(101)

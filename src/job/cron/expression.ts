@@ -5,7 +5,7 @@ import { memo } from '../values/cache.ts'
 
 const MAX_LENGTH = 255
 /** Croner also reads `?`, `+`, years and whole dates, which are not part of the OJS dialect. */
-const TOKEN = /^[0-9A-Za-z*,/#-]+$/
+const FIELD = /^[0-9A-Za-z*,/#-]+$/
 const STEPS_FROM = /(?<=^|[\s,])(\d+)\/\d+/g
 const DAYS: readonly string[] = ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat']
 const STEPS_FROM_DAY = /^([0-9a-z]+)\/(\d+)/i
@@ -37,17 +37,17 @@ export function checkExpression(expression: string, field: string): void {
 
 function mistakeIn(expression: string): string | null {
   if (expression.length > MAX_LENGTH) return `it is longer than ${MAX_LENGTH} characters`
-  const tokens = jobMessagesOf(expression)
+  const fields = fieldsOf(expression)
   // OJS's documents mention `@every`, so the client gets a message of its own about it (OJS cron).
-  if (tokens[0]?.toLowerCase() === '@every') return "'@every' is not supported"
-  if (tokens.length === 1 && tokens[0]?.startsWith('@')) {
-    return ALIASES.has(tokens[0].toLowerCase()) ? null : `'${tokens[0]}' is not known`
+  if (fields[0]?.toLowerCase() === '@every') return "'@every' is not supported"
+  if (fields.length === 1 && fields[0]?.startsWith('@')) {
+    return ALIASES.has(fields[0].toLowerCase()) ? null : `'${fields[0]}' is not known`
   }
-  if (tokens.length !== 5 && tokens.length !== 6)
-    return `it has ${tokens.length} fields, not 5 or 6`
-  const wrong = tokens.find((token) => !TOKEN.test(token) || /(^|,)\//.test(token))
+  if (fields.length !== 5 && fields.length !== 6)
+    return `it has ${fields.length} fields, not 5 or 6`
+  const wrong = fields.find((field) => !FIELD.test(field) || /(^|,)\//.test(field))
   if (wrong !== undefined) return `'${wrong}' cannot be read`
-  const unclear = unclearDay(tokens.at(-1) ?? '')
+  const unclear = unclearDay(fields.at(-1) ?? '')
   if (unclear !== null) return unclear
   try {
     // For steps from a value out of range, as in `75/15`, croner reports no error: it finds no time, and
@@ -92,7 +92,7 @@ function asWritten(message: string): string {
 
 /** The pattern of a checked expression. Each takes a hundred kilobytes, and 30 µs to make. */
 export const patternOf = memo(64, (expression: string): Pattern => {
-  const cron = new Cron(jobMessagesOf(expression).join(' '), {
+  const cron = new Cron(fieldsOf(expression).join(' '), {
     mode: '5-or-6-parts',
     utcOffset: 0,
     paused: true,
@@ -108,11 +108,11 @@ export const patternOf = memo(64, (expression: string): Pattern => {
  * days.
  */
 function areBothDaysRestricted(expression: string): boolean {
-  const tokens = jobMessagesOf(expression)
-  const [dayOfMonth = '*', , dayOfWeek = '*'] = tokens.slice(-3)
+  const fields = fieldsOf(expression)
+  const [dayOfMonth = '*', , dayOfWeek = '*'] = fields.slice(-3)
   return !dayOfMonth.startsWith('*') && !dayOfWeek.startsWith('*')
 }
 
-function jobMessagesOf(expression: string): string[] {
-  return expression.split(/\s+/).filter((token) => token !== '')
+function fieldsOf(expression: string): string[] {
+  return expression.split(/\s+/).filter((field) => field !== '')
 }

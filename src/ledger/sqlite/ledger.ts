@@ -75,7 +75,7 @@ import { beatJob } from './writes/native-heartbeats.ts'
 import { applyReports } from './writes/native-reports.ts'
 import { insertMany, insertOne } from './writes/push.ts'
 import { SqliteIdleQueues, SqlitePauses } from './writes/queues.ts'
-import { rearmQueue, rearmRetryQueue, SqliteTokenless } from './writes/republish.ts'
+import { rearmQueue, rearmRetryQueue, SqliteLostMessages } from './writes/republish.ts'
 import { boundEnds, pruneBatch } from './writes/retention.ts'
 import { SqliteSchemas } from './writes/schemas.ts'
 import { cancelledMessages } from './writes/tombstones.ts'
@@ -90,7 +90,7 @@ export class SqliteLedger implements Ledger {
   readonly lost: SqliteLostQueues
   readonly unwritten: SqliteUnwrittenQueues
   readonly idle: SqliteIdleQueues
-  readonly tokenless: SqliteTokenless
+  readonly lostMessages: SqliteLostMessages
   readonly epochs: SqliteEpochs
   readonly warnings: () => LedgerWarning[]
   readonly traffic: TrafficMinutes
@@ -128,7 +128,7 @@ export class SqliteLedger implements Ledger {
     this.lost = new SqliteLostQueues(statements, this.#access)
     this.unwritten = new SqliteUnwrittenQueues(statements, this.#access)
     this.idle = new SqliteIdleQueues(store, this.#access, this.lost)
-    this.tokenless = new SqliteTokenless(store, this.#access)
+    this.lostMessages = new SqliteLostMessages(store, this.#access)
     this.epochs = new SqliteEpochs(this.#access, statements)
     this.traffic = store.traffic
     this.workflows = new SqliteWorkflows(store, this.#access)

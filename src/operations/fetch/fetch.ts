@@ -264,7 +264,7 @@ function settle(
       return
     case 'malformed': {
       const { queue, id } = delivery
-      deps.events.emit({ type: 'token.malformed', queue, id, error: result.error })
+      deps.events.emit({ type: 'message.malformed', queue, id, error: result.error })
       toDeadLetters(deps, delivery)
       return
     }

@@ -11,7 +11,7 @@ import type { Deps } from '../deps.ts'
 import { storedEvent } from '../enqueue/push.ts'
 import { recordReports } from './report.ts'
 
-/** The queue that these messages come from; also the `queue` of `token.malformed` events about them. */
+/** The queue that these messages come from; also the `queue` of `message.malformed` events about them. */
 const SOURCE = 'ojs.system.due'
 /** Stands for the worker whose attempt failed before a delayed retry: the message does not name it. */
 const SOMEBODY = 'native'
@@ -57,7 +57,7 @@ function readSchedule(deps: Deps, message: ScheduledMessage): Schedule | OjsErro
 }
 
 function refuse(deps: Deps, { id }: ScheduledMessage, error: OjsError): ControlVerdict {
-  deps.events.emit({ type: 'token.malformed', queue: SOURCE, id, error })
+  deps.events.emit({ type: 'message.malformed', queue: SOURCE, id, error })
   return 'malformed'
 }
 

@@ -41,7 +41,7 @@ export async function recoverQueue(
   const before = found.jobs_without_message
   if (!found.isGone) {
     if (found.upTo === null) throw queueExists(queue)
-    const republished = await deps.ledger.tokenless.rearm(queue, {
+    const republished = await deps.ledger.lostMessages.rearm(queue, {
       after: null,
       before: found.upTo,
     })
@@ -74,7 +74,7 @@ async function find(deps: Deps, queue: string) {
   const isGone = ledger.lost.has(queue) || (await broker.probeQueue(queue)) !== 'exists'
   const upTo = isGone ? Number.MAX_SAFE_INTEGER : broker.driftedBefore(queue)
   const span = { after: null, before: upTo ?? 0 }
-  const ids = upTo === null ? [] : await ledger.tokenless.list(queue, span, MAX_COUNTED)
+  const ids = upTo === null ? [] : await ledger.lostMessages.list(queue, span, MAX_COUNTED)
   return {
     isGone,
     upTo,

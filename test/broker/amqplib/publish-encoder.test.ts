@@ -88,52 +88,52 @@ function isQuick({ exchange, routingKey, content, options }: Publication): boole
 }
 
 const TRACE = `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`
-const TOKEN: Publication = {
+const MESSAGE: Publication = {
   exchange: 'ojs.direct',
   routingKey: 'email',
   ...jobMessageOf(row({ carry: { tags: ['a', 'b'], traceparent: TRACE } })),
 }
 
 test('our encoder takes a job message, and gives it the bytes of amqplib', () => {
-  expect(isQuick(TOKEN)).toBe(true)
-  expectSame(TOKEN)
+  expect(isQuick(MESSAGE)).toBe(true)
+  expectSame(MESSAGE)
 })
 
 test('our encoder takes a job message of a native producer, and gives it the bytes of amqplib', () => {
-  const headers = { ...TOKEN.options.headers, 'x-ojs-native': true }
-  const published = { ...TOKEN, options: { ...TOKEN.options, headers } }
+  const headers = { ...MESSAGE.options.headers, 'x-ojs-native': true }
+  const published = { ...MESSAGE, options: { ...MESSAGE.options, headers } }
   expect(isQuick(published)).toBe(true)
   expectSame(published)
 })
 
 test('a message that our encoder cannot encode goes through amqplib', () => {
-  const odd = { ...TOKEN, options: { ...TOKEN.options, headers: { 'x-name': 'Zoë' } } }
+  const odd = { ...MESSAGE, options: { ...MESSAGE.options, headers: { 'x-name': 'Zoë' } } }
   expect(isQuick(odd)).toBe(false)
   expectSame(odd)
 })
 
 test('a body of more than one frame, or of none, gets the bytes of amqplib', () => {
   for (const bytes of [0, 1, 4087, 4088, 4089, 20_000]) {
-    expectSame({ ...TOKEN, content: Buffer.alloc(bytes, 'x') })
+    expectSame({ ...MESSAGE, content: Buffer.alloc(bytes, 'x') })
   }
 })
 
 test('a body of one long frame, and one that is too long to be copied, get the bytes of amqplib', () => {
   connect(131_072)
   for (const bytes of [16_384, 16_385, 200_000]) {
-    expectSame({ ...TOKEN, content: Buffer.alloc(bytes, 'x') })
+    expectSame({ ...MESSAGE, content: Buffer.alloc(bytes, 'x') })
   }
 })
 
 test('headers that do not fit into the buffer get the bytes of amqplib', () => {
   for (const bytes of [3000, 3500, 3600, 3700, 3800, 4000, 5000]) {
-    expectSame({ ...TOKEN, options: { headers: { a: 'y'.repeat(bytes) } } })
+    expectSame({ ...MESSAGE, options: { headers: { a: 'y'.repeat(bytes) } } })
   }
 })
 
 test('headers that fill the buffer to the byte get the bytes of amqplib', () => {
   const sent = (bytes: number) => ({
-    ...TOKEN,
+    ...MESSAGE,
     options: { headers: { a: 'y'.repeat(bytes) } },
   })
   const limit = Array.from({ length: 4096 }, (_, bytes) => bytes).findLastIndex((bytes) =>
@@ -144,16 +144,16 @@ test('headers that fill the buffer to the byte get the bytes of amqplib', () => 
 })
 
 test('a message after one that could not be encoded gets the bytes of amqplib', () => {
-  expectSame({ ...TOKEN, exchange: 'ä' })
-  expectSame({ ...TOKEN, options: { headers: { a: 'y'.repeat(5000) } } })
-  expect(isQuick(TOKEN)).toBe(true)
-  expectSame(TOKEN)
+  expectSame({ ...MESSAGE, exchange: 'ä' })
+  expectSame({ ...MESSAGE, options: { headers: { a: 'y'.repeat(5000) } } })
+  expect(isQuick(MESSAGE)).toBe(true)
+  expectSame(MESSAGE)
 })
 
 test('a publish counts as activity for the heartbeat, and returns false without room, as in amqplib', () => {
   expect(ours.connection.sentSinceLastCheck).toBe(false)
   const sendAll = ({ channel }: Peer) =>
-    Array.from({ length: 3000 }, () => channel.publish('e', 'k', TOKEN.content, TOKEN.options))
+    Array.from({ length: 3000 }, () => channel.publish('e', 'k', MESSAGE.content, MESSAGE.options))
   const told = sendAll(ours)
   expect(ours.connection.sentSinceLastCheck).toBe(true)
   expect(told.at(-1)).toBe(false)

@@ -37,7 +37,7 @@ const INDEX_OF: Partial<Record<keyof Statements, string>> = {
   boundEnds: 'jobs_prunable',
   rearmable: 'jobs_live',
   rearmableOfRetryQueue: 'jobs_live',
-  tokenless: 'jobs_live',
+  lostMessages: 'jobs_live',
   handOverQueue: 'jobs_lease',
   liveAfter: 'jobs_live',
   forgetStrays: 'jobs_stray',

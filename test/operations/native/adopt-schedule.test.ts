@@ -43,7 +43,7 @@ it('a native schedule for a queue beyond the maximum is malformed and not stored
   outcome = 'too-many-queues'
   expect(await adoptSchedule(stage.deps, scheduled('other'))).toBe('malformed')
   expect(harness.ledger.find(ID)).toBeNull()
-  expect(stage.events).toMatchObject([{ type: 'token.malformed', id: ID }])
+  expect(stage.events).toMatchObject([{ type: 'message.malformed', id: ID }])
 })
 
 it('a native schedule that is already due is available at once; a duplicate emits no second event', async () => {

@@ -278,7 +278,7 @@ function prepareLost(db: Database) {
        ORDER BY seq LIMIT ?4`,
     ),
     /** The rows of a queue whose job message RabbitMQ should have, by when they became available. */
-    tokenless: db.prepare<
+    lostMessages: db.prepare<
       [...Span, limit: number, after: number, before: number],
       WaitingRow & { id: string }
     >(

@@ -1,7 +1,7 @@
 /** New nonces for the rows whose messages were lost with a queue, page by page. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { RetryQueue } from '../../ledger.ts'
-import type { EnqueuedSpan, TokenlessJobs } from '../../queues.ts'
+import type { EnqueuedSpan, LostMessages } from '../../queues.ts'
 import type { Access } from '../commit/access.ts'
 import { onlyRow } from '../sql/driver.ts'
 import type { WaitingRow } from '../sql/statements.ts'
@@ -183,8 +183,8 @@ function rearmRow(
   store.counter.left(row.queue, row)
 }
 
-/** See `TokenlessJobs`. Reads page by page, because a queue may have any number of rows of other kinds. */
-export class SqliteTokenless implements TokenlessJobs {
+/** See `LostMessages`. Reads page by page, because a queue may have any number of rows of other kinds. */
+export class SqliteLostMessages implements LostMessages {
   readonly #store: Store
   readonly #access: Access
 
@@ -217,7 +217,7 @@ export class SqliteTokenless implements TokenlessJobs {
     const { statements } = this.#store
     const span = spanOf(this.#store, queue, cursor)
     const since = after ?? Number.MIN_SAFE_INTEGER
-    const rows = statements.tokenless.all(queue, span.after, span.to, REARM_PAGE, since, before)
+    const rows = statements.lostMessages.all(queue, span.after, span.to, REARM_PAGE, since, before)
     return { rows, next: nextOf(rows, span) }
   }
 }
