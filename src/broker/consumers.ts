@@ -18,7 +18,7 @@ import { Owner, type OwnerState } from './topology/ownership.ts'
 import type { Topology } from './topology/topology.ts'
 
 const PREFETCH = 32
-const MAX_BLOCKS = 64
+const MAX_CONSUMER_CHANNELS = 64
 const IDLE_MS = 2_000
 
 export interface ConsumersDeps {
@@ -69,7 +69,7 @@ export class Consumers {
     this.deliveries = new Deliveries({
       ...consuming,
       prefetch: options.prefetch ?? PREFETCH,
-      maxConsumerChannels: options.maxConsumerChannels ?? MAX_BLOCKS,
+      maxConsumerChannels: options.maxConsumerChannels ?? MAX_CONSUMER_CHANNELS,
       consumerPriority: options.consumerPriority,
       idleMs: options.idleMs ?? IDLE_MS,
       isReady: (queue) => declarer.isUsable(queue),

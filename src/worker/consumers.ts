@@ -44,7 +44,7 @@ interface Source {
 export class Intake {
   readonly #deps: IntakeDeps
   readonly #sources = new Map<string, Source>()
-  /** Blocks whose channel RabbitMQ has not confirmed as closed. */
+  /** Consumers whose channel RabbitMQ has not confirmed as closed. */
   readonly #open = new Set<ConsumerChannel>()
   #mayOpen = false
   #isStopped = false

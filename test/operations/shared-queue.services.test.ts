@@ -49,7 +49,7 @@ describe.each([
     await pushBatch(gateway, queue, 60)
     await eventually(isOver)
     await http
-    // By hand 3 or 4 in 1.5 to 2 s; while it held whole blocks, 33 or more in 17 to 30 s.
+    // By hand 3 or 4 in 1.5 to 2 s; while it had whole consumer channels, 33 or more in 17 to 30 s.
     expect(done.http).toBeLessThan(20)
   })
 

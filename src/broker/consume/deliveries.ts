@@ -236,7 +236,7 @@ export class Deliveries {
       tag: `ojs.${instance}.${feed.queue}.${this.#registrations}`,
       sizeBeside: (consumers) => {
         feed.consumersCounted(consumers)
-        return feed.sizeOfBlock(this.#line.wantedOf(feed.queue))
+        return feed.prefetchOfNext(this.#line.wantedOf(feed.queue))
       },
       nextOrder: () => ++this.#arrivals,
       onDelivery: (delivery) => this.#onDelivery(feed, delivery),

@@ -155,7 +155,7 @@ export class Feed {
    * is ours alone gets whole consumer channels, which are the fastest. Else small ones, which grow with the
    * number of leases so that they suffice for as many; and whole ones in the end.
    */
-  sizeOfBlock(waitedFor: number): number {
+  prefetchOfNext(waitedFor: number): number {
     const { prefetch, maxConsumerChannels } = this.#options
     const isPlain = !this.isShared && !this.#isModest
     if (isPlain || this.#running.length >= maxConsumerChannels / 2) return prefetch

@@ -118,6 +118,6 @@ export class Surplus {
     feed.consumersCounted(count)
     const { giveBack, wantedOf } = this.#deps
     if (wasShared || !feed.isShared) return
-    if (feed.room > feed.sizeOfBlock(wantedOf(feed.queue))) giveBack(feed)
+    if (feed.room > feed.prefetchOfNext(wantedOf(feed.queue))) giveBack(feed)
   }
 }

@@ -43,7 +43,7 @@ class SilentChannel extends EventEmitter {
   }
 }
 
-function blockOn(
+function channelOn(
   channel: SilentChannel,
   refusal: Error | null = null,
   over: Partial<ConsumerChannelOptions> = {},
@@ -68,7 +68,7 @@ function blockOn(
 }
 
 it('a consumer channel ends with no-channel when its connection has no channels left', async () => {
-  const { consumerChannel, ends } = blockOn(
+  const { consumerChannel, ends } = channelOn(
     new SilentChannel(),
     new Error('No channels left to allocate'),
   )
@@ -78,7 +78,7 @@ it('a consumer channel ends with no-channel when its connection has no channels 
 
 async function open(count: number, over: Partial<ConsumerChannelOptions> = {}) {
   const channel = new SilentChannel()
-  const opened = blockOn(channel, null, over)
+  const opened = channelOn(channel, null, over)
   await opened.consumerChannel.open()
   const opening = channel.said.splice(0)
   for (let deliveryTag = 1; deliveryTag <= count; deliveryTag++) {
@@ -91,7 +91,7 @@ async function open(count: number, over: Partial<ConsumerChannelOptions> = {}) {
 
 it('a consumer channel does not consume when it is closed while its channel is being opened', async () => {
   const channel = new SilentChannel()
-  const { consumerChannel, ends } = blockOn(channel)
+  const { consumerChannel, ends } = channelOn(channel)
   const opened = consumerChannel.open()
   await consumerChannel.close()
   await opened
@@ -218,7 +218,7 @@ it('a closed consumer channel ignores a delivery that arrives late', async () =>
 })
 
 it('a consumer channel that is not open yet ignores the notice that its queue is gone', async () => {
-  const { consumerChannel, ends } = blockOn(new SilentChannel())
+  const { consumerChannel, ends } = channelOn(new SilentChannel())
   consumerChannel.orphan()
   expect(ends).toEqual([])
   await consumerChannel.open()
@@ -233,7 +233,7 @@ it('a consumer channel ends when its queue goes while basic.consume is unanswere
     asked.resolve()
     return answer.promise
   }
-  const { consumerChannel, ends } = blockOn(channel)
+  const { consumerChannel, ends } = channelOn(channel)
   const opened = consumerChannel.open()
   await asked.promise
   consumerChannel.orphan()
@@ -252,7 +252,7 @@ it('a consumer channel closes when RabbitMQ refuses its basic.consume', async ()
   channel.consume = async () => {
     throw new Error('refused')
   }
-  const { consumerChannel, ends } = blockOn(channel)
+  const { consumerChannel, ends } = channelOn(channel)
   await consumerChannel.open()
   expect(consumerChannel.state).toBe('closed')
   expect(ends).toHaveLength(1)

@@ -272,7 +272,7 @@ describe('the consumers of a queue', () => {
   })
 
   it('are as large as the demand, or a quarter of the leases, beside others or after a surplus', async () => {
-    const size = (waitedFor = 0) => feed.sizeOfBlock(waitedFor)
+    const size = (waitedFor = 0) => feed.prefetchOfNext(waitedFor)
     expect(size()).toBe(PREFETCH)
     feed.consumersCounted(1)
     expect([size(), size(2), size(100)]).toEqual([1, 2, PREFETCH])
