@@ -8,7 +8,7 @@ import { UNWRITTEN_MS } from '../topology/entity.ts'
 import type { Publication, PublishChannel } from './publish-channel.ts'
 
 /** Channels for job queues, and for retry and dead letter queues (always quorum). */
-const LANES: Readonly<Record<ChannelGroup, number>> = { jobs: 4, others: 2 }
+const CHANNELS: Readonly<Record<ChannelGroup, number>> = { jobs: 4, others: 2 }
 /**
  * Most replaced publish channels that still await confirms. More would not help when RabbitMQ confirms
  * nothing.
@@ -16,7 +16,7 @@ const LANES: Readonly<Record<ChannelGroup, number>> = { jobs: 4, others: 2 }
 const MAX_RETIRED = 16
 /** Most destinations under suspicion, and how many of them may have their own channel at a time. */
 const MAX_SUSPECTS = 1_000
-const MAX_OWN_LANES = 32
+const MAX_OWN_CHANNELS = 32
 
 /** A busy broker may take at least this long to open a channel. */
 const MIN_OPEN_MS = 5_000
@@ -27,7 +27,7 @@ export interface ChannelPoolDeps {
   connection: Connection
   clock: Clock
   logger: Logger
-  count?: typeof LANES | undefined
+  count?: typeof CHANNELS | undefined
   /** How long a publish may wait for its confirm. */
   timeoutMs: number
   /** `isProbe`: one publish at a time, until one is confirmed in time. */
@@ -59,7 +59,7 @@ export class ChannelPool {
     this.#deps = deps
     const publishChannels = (count: number) =>
       Array.from({ length: count }, () => deps.newPublishChannel({ isProbe: false }))
-    const { jobs, others } = deps.count ?? LANES
+    const { jobs, others } = deps.count ?? CHANNELS
     this.#publishChannels = { jobs: publishChannels(jobs), others: publishChannels(others) }
     deps.connection.listen({
       up: () => {
@@ -158,7 +158,7 @@ export class ChannelPool {
     const key = keyOf(message)
     const ownChannel = this.#suspects.get(key)
     if (ownChannel) return ownChannel
-    if (ownChannel === undefined || this.#ownChannels >= MAX_OWN_LANES)
+    if (ownChannel === undefined || this.#ownChannels >= MAX_OWN_CHANNELS)
       return this.#sharedChannel(message)
     const publishChannel = this.#deps.newPublishChannel({ isProbe: true })
     this.#suspects.set(key, publishChannel)

@@ -8,7 +8,7 @@ import { UNWRITTEN_MS } from '../../../src/broker/topology/entity.ts'
 import { logger } from '../harness.ts'
 
 const TIMEOUT_MS = 10_000
-const MAX_OWN_LANES = 32
+const MAX_OWN_CHANNELS = 32
 const MAX_RETIRED = 16
 
 /** A publish channel that records what is done to it. */
@@ -119,12 +119,12 @@ describe('a publish that is not answered in time', () => {
     expect(channelFor('bad')).toBe(shared)
   })
 
-  it(`gives at most ${MAX_OWN_LANES} destinations a publish channel of their own; each that answers makes room`, () => {
-    const all = Array.from({ length: MAX_OWN_LANES + 1 }, (_, i) => `bad-${i}`)
+  it(`gives at most ${MAX_OWN_CHANNELS} destinations a publish channel of their own; each that answers makes room`, () => {
+    const all = Array.from({ length: MAX_OWN_CHANNELS + 1 }, (_, i) => `bad-${i}`)
     for (const queue of all)
       publishChannels.onOverdue(publication(queue, { publishChannel: channelFor('good') as never }))
     expect(all.map((queue) => channelFor(queue).isProbe)).toEqual([
-      ...Array(MAX_OWN_LANES).fill(true),
+      ...Array(MAX_OWN_CHANNELS).fill(true),
       false,
     ])
     publishChannels.onAnswered(publication('bad-0'))
@@ -190,7 +190,7 @@ describe('the replacement of a publish channel', () => {
 
 describe('a lost connection', () => {
   it('closes every publish channel, and each suspect destination gets a new publish channel of its own', async () => {
-    const all = Array.from({ length: MAX_OWN_LANES }, (_, i) => `bad-${i}`)
+    const all = Array.from({ length: MAX_OWN_CHANNELS }, (_, i) => `bad-${i}`)
     for (const queue of all) publishChannels.onOverdue(publication(queue))
     await settled()
     const own = all.map(channelFor)
