@@ -18,7 +18,7 @@ export interface Names {
   readonly owner: string
   /** Exchanges of ours that route nowhere: see `queue-identity.ts`. */
   readonly origin: string
-  marker(id: string): string
+  identity(id: string): string
   /** Of an epoch, in milliseconds: see `ledger-epoch.ts`. */
   ledger(epoch: number): string
   jobQueue(queue: string): string
@@ -55,7 +55,7 @@ export function createNames(prefix: string): Names {
     owner: named('ojs.system.owner'),
     origin: named('ojs.system.origin'),
     ledger: (epoch) => named(`ojs.system.ledger.${new Date(epoch).toISOString()}`),
-    marker: (id) => named(`ojs.system.marker.${id}`),
+    identity: (id) => named(`ojs.system.marker.${id}`),
     jobQueue: (queue) => jobQueueStart + queue,
     dlxQueue: (queue) => named(`ojs.queue.dlx.${queue}`),
     controlQueue: (queue) => named(`ojs.queue.control.${queue}`),

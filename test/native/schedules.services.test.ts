@@ -283,7 +283,7 @@ test('a queue beyond OJS_MAX_QUEUES is not declared for a schedule', async () =>
 /** Waits until earlier messages have been handled, since writes commit in their order of arrival. */
 async function settled(): Promise<void> {
   const last = message({ 'x-delay': DAY })
-  await schedule('marker', last)
+  await schedule('last', last)
   await adopted(idOf(last))
 }
 

@@ -130,7 +130,7 @@ function controlQueue(queue: string, prefix = ''): string {
 
 let queues = 0
 
-/** Has a worker declare a new queue with its companions, as where no gateway has been. Returns its name. */
+/** Has a worker declare a new queue with what belongs to it, as where no gateway has been. Returns its name. */
 async function declareQueue(url: string, admin: Admin, given: Given = {}): Promise<string> {
   queues += 1
   const queue = `work-${queues}`

@@ -109,7 +109,7 @@ export class QueueIdentities {
   async #create(scratch: ScratchChannel, queue: string): Promise<void> {
     const { connection, hooks, logger, names, onGone } = this.#deps
     const identity = EXPORTED + uuid7()
-    const exchange = names.marker(identity)
+    const exchange = names.identity(identity)
     // Look first: once we declare the origin, imported identities can no longer be told apart.
     await this.#areImported(scratch)
     const declare = (name: string, options: object) =>
@@ -150,12 +150,12 @@ export class QueueIdentities {
   }
 
   async #delete(scratch: ScratchChannel, identity: string): Promise<void> {
-    const exchange = this.#deps.names.marker(identity)
+    const exchange = this.#deps.names.identity(identity)
     await scratch.run((channel) => channel.deleteExchange(exchange)).catch(() => {})
   }
 
   async #find(scratch: ScratchChannel, identity: string): Promise<Presence> {
-    const exchange = { entity: 'exchange' as const, name: this.#deps.names.marker(identity) }
+    const exchange = { entity: 'exchange' as const, name: this.#deps.names.identity(identity) }
     return (await lookFor(scratch, exchange)).presence
   }
 }

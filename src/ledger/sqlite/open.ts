@@ -148,7 +148,7 @@ function sizeOf(path: string): number {
 
 /**
  * Creates the file with mode 0600, because job arguments are not for other users of this machine. SQLite
- * gives its -wal and other companions the mode of the file. An existing file keeps its mode.
+ * gives its -wal and other files beside it the mode of the file. An existing file keeps its mode.
  */
 function createForOwner(path: string): void {
   try {

@@ -8,7 +8,7 @@ import { tellRenewed } from './pause.ts'
  * An identity that no existing queue has. It has the form of the broker layer's own identities: one of
  * another form counts as made by an earlier build, and the queue would be marked again.
  */
-const NO_MARKER = 'q-lost'
+const NO_IDENTITY = 'q-lost'
 
 /**
  * Handles a known queue that RabbitMQ does not have any more (docs/architecture.md §2, "Queue missing").
@@ -53,7 +53,7 @@ export async function onQueueMissing(
  * queue has, so that a queue in its place never counts as the same.
  */
 export function identityOf({ ledger }: Pick<Deps, 'ledger'>, queue: string): string | null {
-  return ledger.lost.has(queue) ? NO_MARKER : ledger.queueIdentity(queue)
+  return ledger.lost.has(queue) ? NO_IDENTITY : ledger.queueIdentity(queue)
 }
 
 /** Warnings for lost queues, also while another queue of the name exists that a client declared. */

@@ -246,8 +246,8 @@ describe('the identity of a queue', () => {
 
 describe('the check of an identity', () => {
   const ORIGIN = 'ojs.system.origin'
-  const MARKER = 'q-018f0000-0000-7000-8000-000000000000'
-  const EXCHANGE = `ojs.system.marker.${MARKER}`
+  const IDENTITY = 'q-018f0000-0000-7000-8000-000000000000'
+  const EXCHANGE = `ojs.system.marker.${IDENTITY}`
   let held: HeldChannels
   let connection: Connection
   let gone: string[]
@@ -262,7 +262,7 @@ describe('the check of an identity', () => {
       names: createNames(''),
       logger,
       hooks: {
-        queues: { identityOf: () => MARKER, recordIdentity: async () => {} },
+        queues: { identityOf: () => IDENTITY, recordIdentity: async () => {} },
         jobs: { hasMessages: () => true },
       },
       readyQueues: () => ['email'],
