@@ -15,7 +15,7 @@ const TRIM_STEP = 500
 let connection
 let consumeConnection
 let channels = []
-let message
+let published
 
 serve({ connect, sample, publish, fill, latency, drain, consume, circulate, depth, purge, trim })
 
@@ -50,9 +50,9 @@ async function sample({ exchange, queue, brokerQueue }) {
   if (fields.exchange !== exchange || fields.routingKey !== queue) {
     throw new Error(`${brokerQueue} holds a message of ${fields.exchange}, ${fields.routingKey}`)
   }
-  message = { exchange, queue, content, options: publishOptions(properties) }
+  published = { exchange, queue, content, options: publishOptions(properties) }
   const { messageId: id } = properties
-  return { id, bytes: content.length, properties: Object.keys(message.options) }
+  return { id, bytes: content.length, properties: Object.keys(published.options) }
 }
 
 function publishOptions({ headers, deliveryMode, ...properties }) {
@@ -74,7 +74,7 @@ async function publish({ inFlight, seconds, watch }) {
   const { fault, fail } = faultLine()
   const onReturn = () => fail(new Error('a message was returned'))
   for (const channel of channels) channel.on('return', onReturn)
-  const { exchange, queue, content, options } = message
+  const { exchange, queue, content, options } = published
   let created = 0
   let latencies = []
   let isOver = false
@@ -107,7 +107,7 @@ async function publish({ inFlight, seconds, watch }) {
 
 /** Publishes `count` messages; resolves when all are confirmed. */
 async function fill({ count }) {
-  const { exchange, queue, content, options } = message
+  const { exchange, queue, content, options } = published
   let owed = count
   const run = (channel, done, fail) => {
     if (owed === 0) return done()
@@ -209,7 +209,7 @@ async function consumeMany(brokerQueue, count, prefetch) {
 
 /** Measures from just before a publish to its delivery on the other connection, while the broker is idle. */
 async function latency({ brokerQueue, pauseMs, seconds, watch }) {
-  const { exchange, queue, content, options } = message
+  const { exchange, queue, content, options } = published
   let delivered
   const channel = await consumeConnection.createChannel()
   await channel.prefetch(32)

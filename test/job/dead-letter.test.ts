@@ -21,14 +21,14 @@ const TABLE = `
   retryable  any                  due        | - | -    | dies | dies
   retryable  any                  drift      | - | -    | dies | dies
   retryable  any                  early      | - | -    | -    | -
-  retryable  any                  retry queue       | - | -    | dies | dies
+  retryable  any                  queued     | - | -    | dies | dies
   scheduled  any                  due        | - | -    | dies | dies
   scheduled  any                  early      | - | -    | -    | -
-  scheduled  any                  retry queue       | - | -    | dies | dies
+  scheduled  any                  queued     | - | -    | dies | dies
   pending    any                  -          | - | -    | -    | -
   completed  any                  -          | - | -    | -    | -
   cancelled  any                  -          | - | -    | -    | -
-  cancelled  any                  retry queue       | - | -    | -    | -
+  cancelled  any                  queued     | - | -    | -    | -
   discarded  any                  -          | - | -    | -    | -
   withdrawn  any                  -          | - | -    | -    | -
 `
@@ -44,9 +44,9 @@ const CELLS = TABLE.trim()
     const base = state === 'scheduled' ? WALL : NOW
     // Timers drift: a retry queue may fire up to a second early by the ledger's clock.
     const earlyMs =
-      { drift: 1_000, early: state === 'scheduled' ? 1 : 1_001, retryQueue: 60_000 }[condition] ?? 0
+      { drift: 1_000, early: state === 'scheduled' ? 1 : 1_001, queued: 60_000 }[condition] ?? 0
     const dueAt = condition === '-' ? null : base + earlyMs
-    const retryQueueMs = condition === 'inRetryQueue' ? 60_000 : null
+    const retryQueueMs = condition === 'queued' ? 60_000 : null
     return HOLDERS.filter((holder) => named(holders, holder)).flatMap((holder) =>
       outcomes.map((outcome, index) => ({
         name: `${state} (${holder ?? 'none'}) ${condition}, n ${index + 1} → ${outcome}`,

@@ -22,7 +22,7 @@ const LAYER = 5
 const PATIENCE_MS = 60_000
 /**
  * Where a gateway is killed: right before a commit of its ledger, and right after. These are the calls that
- * a group commit makes around its COMMIT: the last `store` of its companions, and the first `commit`
+ * a group commit makes around its COMMIT: the last `store` of its committed state, and the first `commit`
  * (src/ledger/sqlite/state/store.ts has their order).
  */
 const COMMIT_POINTS = [
