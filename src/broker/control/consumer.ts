@@ -19,7 +19,7 @@ import type { ControlChannel } from './channel.ts'
 import { ControlChannels } from './channel.ts'
 import { CONTROL_LABEL, ControlHandler } from './handler.ts'
 import { ControlQueues } from './queues.ts'
-import { Pulse } from './stall-detector.ts'
+import { StallDetector } from './stall-detector.ts'
 
 /** Per queue; also how many of its messages are handled at the same time. */
 const PREFETCH = 32
@@ -62,7 +62,7 @@ export class ControlConsumer {
   /** Queues whose consume was not answered. */
   readonly #doubts: Doubts
   readonly #retryDelay: RestartDelay
-  readonly #pulse = new Pulse(CHECK_MS / 2)
+  readonly #pulse = new StallDetector(CHECK_MS / 2)
   /** Queues whose consumer is to be registered or checked next, in this order. */
   readonly #due = new Set<string>()
   /** Queues that `catchUp` waits for: consumed whatever `mayConsume` says. */

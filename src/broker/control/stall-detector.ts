@@ -1,5 +1,5 @@
 /** Tells a consumer that receives nothing although messages wait from one that has nothing to receive. */
-export class Pulse {
+export class StallDetector {
   readonly #patienceMs: number
   readonly #beats = new Map<string, number>()
   /** Queues with waiting messages at the last look: when, and how many had been received until then. */
