@@ -18,7 +18,7 @@ interface Expected extends Turn {
  * confirm and the delivery come over two connections, so a client that has its 201 may fetch before its job
  * has arrived.
  */
-export class Underway {
+export class ExpectedDeliveries {
   readonly #expected = new Map<string, Expected>()
   #sharedUntil = Number.NEGATIVE_INFINITY
 

@@ -8,7 +8,7 @@ import type { ConsumerChannel, ConsumerEnd } from './consumer-channel.ts'
 import type { LiveDelivery } from './delivery.ts'
 import { DeliveryBuffer } from './delivery-buffer.ts'
 import { Demand } from './demand.ts'
-import { Underway } from './expected-deliveries.ts'
+import { ExpectedDeliveries } from './expected-deliveries.ts'
 
 /** How long a first delivery may take after RabbitMQ accepted the consumer. */
 const FIRST_DELIVERY_MS = 250
@@ -65,7 +65,7 @@ export class Feed {
   consumersAskedAt = Number.NEGATIVE_INFINITY
   readonly #options: FeedOptions
   readonly #restartDelay: RestartDelay
-  readonly #underway = new Underway()
+  readonly #underway = new ExpectedDeliveries()
   #lastFetchAt: number
   #startedAt = 0
   #openingSince = 0

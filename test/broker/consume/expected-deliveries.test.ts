@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { Underway } from '../../../src/broker/consume/expected-deliveries.ts'
+import { ExpectedDeliveries } from '../../../src/broker/consume/expected-deliveries.ts'
 
 const CONFIRMED_AT = 1_000
 
-function withOne(priority = 5): Underway {
-  const underway = new Underway()
+function withOne(priority = 5): ExpectedDeliveries {
+  const underway = new ExpectedDeliveries()
   underway.sent('a', { priority, order: 7 }, CONFIRMED_AT - 10)
   underway.confirmed('a', CONFIRMED_AT)
   return underway
@@ -67,7 +67,7 @@ describe('a published message that has not arrived', () => {
   })
 
   it('is remembered with 255 others at most, and not for good', () => {
-    const underway = new Underway()
+    const underway = new ExpectedDeliveries()
     for (let i = 0; i < 300; i++) underway.sent(String(i), at(i), 0)
     expect(underway.size).toBe(256)
     for (let i = 0; i < 300; i++) underway.confirmed(String(i), 0)
