@@ -8,7 +8,7 @@ import { isInTime, pauseBeforeAgain, RestartDelay } from '../connection/reconnec
 import type { BrokerGauges, BrokerObserver } from '../observer.ts'
 import { ConsumerChannel, type ConsumerEnd, isDenied, isQueueGone } from './consumer-channel.ts'
 import type { LiveDelivery } from './delivery.ts'
-import { Doubts } from './unresponsive-queues.ts'
+import { UnresponsiveQueues } from './unresponsive-queues.ts'
 
 /** Also how many messages are handled at the same time. */
 const PREFETCH = 64
@@ -45,7 +45,7 @@ export interface SystemConsumerDeps {
 export class SystemConsumer {
   readonly #deps: SystemConsumerDeps
   readonly #restartDelay: RestartDelay
-  readonly #doubts: Doubts
+  readonly #doubts: UnresponsiveQueues
   readonly #handling = new Set<Promise<void>>()
   readonly #stopping = new AbortController()
   #consumerChannel: ConsumerChannel | null = null
@@ -57,7 +57,7 @@ export class SystemConsumer {
   constructor(deps: SystemConsumerDeps) {
     this.#deps = deps
     this.#restartDelay = new RestartDelay(deps.random)
-    this.#doubts = new Doubts(deps.clock)
+    this.#doubts = new UnresponsiveQueues(deps.clock)
     deps.connection.listen({
       down: (reason) => {
         this.#doubts.connectionEnded(reason)

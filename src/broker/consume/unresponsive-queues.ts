@@ -7,7 +7,7 @@ const FIRST_MS = 30_000
 const LONGEST_MS = 600_000
 
 /** Queues that did not answer: each is left alone for a while, twice as long each time. */
-export class Doubts {
+export class UnresponsiveQueues {
   readonly #clock: Clock
   readonly #byQueue = new Map<string, { until: number; ms: number }>()
 

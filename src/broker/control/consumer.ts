@@ -10,7 +10,7 @@ import type { Connection } from '../connection/connection.ts'
 import type { Denials } from '../connection/permissions.ts'
 import { isInTime, RestartDelay } from '../connection/reconnect.ts'
 import { ScratchChannel } from '../connection/temporary-channel.ts'
-import { Doubts } from '../consume/unresponsive-queues.ts'
+import { UnresponsiveQueues } from '../consume/unresponsive-queues.ts'
 import type { Names } from '../names.ts'
 import type { BrokerGauges, BrokerObserver } from '../observer.ts'
 import { lookFor } from '../topology/entity.ts'
@@ -60,7 +60,7 @@ export class ControlConsumer {
   readonly #handler: ControlHandler
   readonly #queues: ControlQueues
   /** Queues whose consume was not answered. */
-  readonly #doubts: Doubts
+  readonly #doubts: UnresponsiveQueues
   readonly #retryDelay: RestartDelay
   readonly #pulse = new StallDetector(CHECK_MS / 2)
   /** Queues whose consumer is to be registered or checked next, in this order. */
@@ -83,7 +83,7 @@ export class ControlConsumer {
   constructor(deps: ControlConsumerDeps) {
     this.#deps = deps
     this.#retryDelay = new RestartDelay(deps.random)
-    this.#doubts = new Doubts(deps.clock)
+    this.#doubts = new UnresponsiveQueues(deps.clock)
     this.#backlog = new ControlBacklog(deps.clock, () => deps.onBacklogConsumed())
     this.#queues = new ControlQueues((queue) => this.#backlog.queueKnown(queue))
     this.#handler = new ControlHandler({
