@@ -14,7 +14,7 @@ import { Intake } from './consumers.ts'
 import { Orders } from './control-messages.ts'
 import { Dispatcher } from './dispatcher.ts'
 import { GatewayLine } from './gateway-rpc.ts'
-import { Relief } from './give-back.ts'
+import { GiveBack } from './give-back.ts'
 import { Heartbeat } from './heartbeat.ts'
 import { AMQP_OPTIONS, type AmqpOptions, delayMs, requireVersion, withDefaults } from './options.ts'
 import { Reporter } from './reporter.ts'
@@ -58,7 +58,7 @@ interface Running {
   intake: Intake
   orders: Orders
   heartbeat: Heartbeat
-  relief: Relief
+  relief: GiveBack
 }
 
 /** The lifecycle of a native worker: assembles its parts, and sets them up again after each reconnect. */
@@ -197,7 +197,7 @@ class AmqpSource implements JobSource {
         orders.catchUpIfUnanswered()
       },
     })
-    const relief = new Relief(parts)
+    const relief = new GiveBack(parts)
     return { sink, options, reporter, dispatcher, intake, orders, heartbeat, relief }
   }
 

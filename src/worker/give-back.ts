@@ -7,7 +7,7 @@ import type { Dispatcher } from './dispatcher.ts'
 /** A delivery that has waited this long for a slot is given back, after twice this time at the latest. */
 const PATIENCE_MS = 5_000
 
-export interface ReliefDeps {
+export interface GiveBackDeps {
   dispatcher: Pick<Dispatcher, 'held' | 'running' | 'giveBackHeld'>
   intake: Pick<Intake, 'rest' | 'wake'>
   sink: Pick<SourceSink, 'capacity'>
@@ -22,13 +22,13 @@ export interface ReliefDeps {
  * Not if several queues share the slots and jobs run in them: then a waiting delivery is the next to run. If
  * it were given back each time, a queue beside a busier one would never get its turn.
  */
-export class Relief {
-  readonly #deps: ReliefDeps
+export class GiveBack {
+  readonly #deps: GiveBackDeps
   #timer: NodeJS.Timeout | undefined
   /** The deliveries that waited at the last review. */
   #waited: ReadonlySet<LiveDelivery> = new Set()
 
-  constructor(deps: ReliefDeps) {
+  constructor(deps: GiveBackDeps) {
     this.#deps = deps
   }
 

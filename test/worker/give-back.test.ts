@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import type { LiveDelivery } from '../../src/broker/consume/delivery.ts'
-import { Relief, type ReliefDeps } from '../../src/worker/give-back.ts'
+import { GiveBack, type GiveBackDeps } from '../../src/worker/give-back.ts'
 
 beforeEach(() => {
   vi.useFakeTimers()
@@ -14,9 +14,9 @@ function setUp(queues: readonly string[], isLeft = true) {
   const gaveBack: string[] = []
   const running = new Map<string, string[]>()
   const slots = { free: 0 }
-  const rest = vi.fn<ReliefDeps['intake']['rest']>(async () => isLeft)
+  const rest = vi.fn<GiveBackDeps['intake']['rest']>(async () => isLeft)
   const intake = { rest, wake: vi.fn() }
-  const relief = new Relief({
+  const relief = new GiveBack({
     dispatcher: {
       held,
       running: () => running,
@@ -34,7 +34,7 @@ function setUp(queues: readonly string[], isLeft = true) {
   return { relief, intake, slots, running, hold, held, gaveBack, pass }
 }
 
-test('Relief gives all waiting jobs of a queue back, and lets it rest, when one has waited 5 s for a slot', async () => {
+test('GiveBack gives all waiting jobs of a queue back, and lets it rest, when one has waited 5 s for a slot', async () => {
   const { intake, running, hold, gaveBack, pass } = setUp(['q'])
   running.set('q', ['0'])
   hold('1', 'q')
@@ -45,7 +45,7 @@ test('Relief gives all waiting jobs of a queue back, and lets it rest, when one 
   expect([intake.rest.mock.calls, gaveBack]).toEqual([[['q']], ['1', '2']])
 })
 
-test('Relief gives nothing back if no job waits for 5 s', async () => {
+test('GiveBack gives nothing back if no job waits for 5 s', async () => {
   const { hold, held, gaveBack, pass } = setUp(['q'])
   for (const id of ['1', '2', '3']) {
     hold(id, 'q')
@@ -55,7 +55,7 @@ test('Relief gives nothing back if no job waits for 5 s', async () => {
   expect(gaveBack).toEqual([])
 })
 
-test('Relief does not give back a job of another queue that has just come', async () => {
+test('GiveBack does not give back a job of another queue that has just come', async () => {
   const { intake, hold, gaveBack, pass } = setUp(['a', 'b'])
   hold('1', 'a')
   await pass(5)
@@ -64,7 +64,7 @@ test('Relief does not give back a job of another queue that has just come', asyn
   expect([intake.rest.mock.calls, gaveBack]).toEqual([[['a']], ['1']])
 })
 
-test('Relief starts the 5 s of a waiting job anew after a slot was free', async () => {
+test('GiveBack starts the 5 s of a waiting job anew after a slot was free', async () => {
   const { slots, hold, gaveBack, pass } = setUp(['q'])
   hold('1', 'q')
   await pass(5)
@@ -75,7 +75,7 @@ test('Relief starts the 5 s of a waiting job anew after a slot was free', async 
   expect(gaveBack).toEqual([])
 })
 
-test('Relief gives nothing back while a slot is free, or if the queue was woken before it rested', async () => {
+test('GiveBack gives nothing back while a slot is free, or if the queue was woken before it rested', async () => {
   const { relief, intake, slots, hold, gaveBack, pass } = setUp(['q'], false)
   hold('1', 'q')
   slots.free = 1
@@ -90,7 +90,7 @@ test('Relief gives nothing back while a slot is free, or if the queue was woken 
   expect(gaveBack).toEqual([])
 })
 
-test('Relief with several queues gives jobs back only while no job runs', async () => {
+test('GiveBack with several queues gives jobs back only while no job runs', async () => {
   const { running, hold, gaveBack, pass } = setUp(['a', 'b'])
   running.set('a', ['1'])
   hold('2', 'b')
@@ -101,7 +101,7 @@ test('Relief with several queues gives jobs back only while no job runs', async 
   expect(gaveBack).toEqual(['2'])
 })
 
-test('Relief with several queues wakes all when a slot was free, although another job takes it at once', async () => {
+test('GiveBack with several queues wakes all when a slot was free, although another job takes it at once', async () => {
   const { relief, intake, running, pass } = setUp(['a', 'b'])
   await pass(5)
   relief.slotFree()
@@ -114,7 +114,7 @@ test('Relief with several queues wakes all when a slot was free, although anothe
   expect(intake.wake).toHaveBeenCalledTimes(2)
 })
 
-test('Relief gives nothing back after stop(), and leaves no timer', async () => {
+test('GiveBack gives nothing back after stop(), and leaves no timer', async () => {
   const { relief, hold, gaveBack, pass } = setUp(['q'])
   hold('1', 'q')
   relief.stop()
