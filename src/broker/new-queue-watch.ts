@@ -9,7 +9,7 @@ import type { BrokerHooks, BrokerOptions } from './options.ts'
 import type { Publisher } from './publish/publisher.ts'
 import type { Declarer } from './topology/declarer.ts'
 import type { EntityChecker } from './topology/entity-checker.ts'
-import type { DeadQueues } from './topology/leaderless-queues.ts'
+import type { LeaderlessQueues } from './topology/leaderless-queues.ts'
 import type { Topology } from './topology/topology.ts'
 
 export interface Watching {
@@ -22,7 +22,7 @@ export interface Watching {
   logger: Logger
   checker: EntityChecker
   declarer: Declarer
-  dead: DeadQueues
+  dead: LeaderlessQueues
   publisher: Publisher
   deliveries: Deliveries
   onExchangeGone(): void

@@ -7,7 +7,7 @@ import type { ControlConsumer } from './control/consumer.ts'
 import type { BrokerOptions } from './options.ts'
 import type { Declarer } from './topology/declarer.ts'
 import { compareOrCreate, lookFor } from './topology/entity.ts'
-import type { DeadQueues } from './topology/leaderless-queues.ts'
+import type { LeaderlessQueues } from './topology/leaderless-queues.ts'
 import type { Forgetting, Removal } from './topology/removal.ts'
 import type { RetryQueues } from './topology/retry-queues.ts'
 import type { QueueEntity, Topology } from './topology/topology.ts'
@@ -18,7 +18,7 @@ export interface QueueRemovalDeps {
   declarer: Declarer
   options: Pick<BrokerOptions, 'declare' | 'queues'>
   logger: Logger
-  dead: Pick<DeadQueues, 'isBesideDoubtful'>
+  dead: Pick<LeaderlessQueues, 'isBesideDoubtful'>
   control: Pick<ControlConsumer, 'release'>
   retryQueues: Pick<RetryQueues, 'delaysOf'>
   /** What else remembers queues. */

@@ -40,7 +40,7 @@ import { rechecksBy } from './recheck-after-publish.ts'
 import { Declarer } from './topology/declarer.ts'
 import { Delays } from './topology/delay-plugin.ts'
 import { EntityChecker } from './topology/entity-checker.ts'
-import { DeadQueues } from './topology/leaderless-queues.ts'
+import { LeaderlessQueues } from './topology/leaderless-queues.ts'
 import { RetryQueues } from './topology/retry-queues.ts'
 import { loadTopology } from './topology/topology.ts'
 
@@ -95,7 +95,7 @@ export class RabbitBroker implements Broker, Service {
     probe: (queue) => this.#declarer.probe(queue),
   })
   readonly #retryQueues: RetryQueues
-  readonly #dead: DeadQueues
+  readonly #dead: LeaderlessQueues
   readonly #publisher: Publisher
   readonly #controlPublisher: ControlPublisher
   readonly #consumers: Consumers
@@ -119,7 +119,7 @@ export class RabbitBroker implements Broker, Service {
     this.#delays = new Delays(options, this.#names.exchange.delayed, logger)
     this.#checker = new EntityChecker({ ...shared, options })
     const declaring = { checker: this.#checker, connection: declare, topology, options, hooks }
-    this.#dead = new DeadQueues({
+    this.#dead = new LeaderlessQueues({
       ...shared,
       ...declaring,
       isReady: (queue) => this.#declarer.isReady(queue),

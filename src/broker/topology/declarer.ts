@@ -8,7 +8,7 @@ import { type ScratchChannel, withScratchChannel } from '../connection/temporary
 import type { BrokerOptions, QueueRecords } from '../options.ts'
 import { checkEach, type EntityDeps, ensureAll, type Found } from './ensure-all.ts'
 import { lookFor, missing } from './entity.ts'
-import type { DeadQueues } from './leaderless-queues.ts'
+import type { LeaderlessQueues } from './leaderless-queues.ts'
 import { QueueStandings } from './queue-standings.ts'
 import type { Entity, Topology } from './topology.ts'
 
@@ -38,7 +38,7 @@ export interface DeclarerDeps extends EntityDeps {
   /**
    * Handles queues that RabbitMQ lost in a crash (`leaderless-queues.ts`). Absent: another process does that.
    */
-  dead?: DeadQueues
+  dead?: LeaderlessQueues
   /** Runs before the exchanges and system queues are declared. False: try again later. */
   prepareBase?(): Promise<boolean>
   /** True when our other connections are up, so that RabbitMQ has not restarted as far as we know. */

@@ -20,7 +20,7 @@ const AGAIN_MS = 5_000
  */
 type Verdict = 'sound' | 'replaced' | 'left' | 'unknown'
 
-export interface DeadQueuesDeps extends ProbeDeps {
+export interface LeaderlessQueuesDeps extends ProbeDeps {
   topology: Topology
   checker: EntityChecker
   options: Pick<BrokerOptions, 'declare'>
@@ -39,8 +39,8 @@ export interface DeadQueuesDeps extends ProbeDeps {
  * A queue that merely lacks a majority at the moment looks the same. So a queue is deleted only if it was
  * unwritten when RabbitMQ went, the host list names a single host, and another quorum queue of ours answers.
  */
-export class DeadQueues {
-  readonly #deps: DeadQueuesDeps
+export class LeaderlessQueues {
+  readonly #deps: LeaderlessQueuesDeps
   /** Queues whose job queue answered, or was replaced, on the present connection. */
   readonly #alive = new Set<string>()
   /** Queues that are sound on this connection with all that belongs to them: since `performance.now()`. */
@@ -54,7 +54,7 @@ export class DeadQueues {
   #mendingBeside: Promise<void> = Promise.resolve()
   #settling: NodeJS.Timeout | undefined
 
-  constructor(deps: DeadQueuesDeps) {
+  constructor(deps: LeaderlessQueuesDeps) {
     this.#deps = deps
     deps.connection.listen({
       down: () => {

@@ -7,7 +7,10 @@ import { createNames } from '../../../src/broker/names.ts'
 import { SILENT_OBSERVER } from '../../../src/broker/observer.ts'
 import { UNWRITTEN_MS } from '../../../src/broker/topology/entity.ts'
 import { EntityChecker } from '../../../src/broker/topology/entity-checker.ts'
-import { DeadQueues, type DeadQueuesDeps } from '../../../src/broker/topology/leaderless-queues.ts'
+import {
+  LeaderlessQueues,
+  type LeaderlessQueuesDeps,
+} from '../../../src/broker/topology/leaderless-queues.ts'
 import { isAtLeast } from '../../../src/broker/topology/queue-arguments.ts'
 import { answerTo } from '../../amqp/stage.ts'
 import { vhostOfTest } from '../fixtures.ts'
@@ -22,7 +25,7 @@ let connection: Connection
 let unwritten: Set<string>
 let ready: Set<string>
 let mended: string[]
-let queues: DeadQueues
+let queues: LeaderlessQueues
 beforeEach(async () => {
   pretendVersion42()
   connection = await startConnection(vhost.url, { name: 'declare', random: () => 0 })
@@ -47,9 +50,9 @@ function pretendVersion42(): void {
   onTestFinished(() => version.mockRestore())
 }
 
-function newQueues(over: Partial<DeadQueuesDeps> = {}): DeadQueues {
+function newQueues(over: Partial<LeaderlessQueuesDeps> = {}): LeaderlessQueues {
   const options = { declare: 'lazy' as const }
-  return new DeadQueues({
+  return new LeaderlessQueues({
     connection,
     names: createNames(''),
     topology: topologyWith({ queueType: 'quorum' }),
