@@ -28,7 +28,7 @@ import { ControlPublisher } from './control/publisher.ts'
 import { shownMessage } from './messages/incoming-message.ts'
 import type { Outgoing } from './messages/outgoing-message.ts'
 import { outgoingOrNull, toDeadLetters } from './messages/owed-message.ts'
-import { QueueDeaths } from './monitoring/deleted-queues.ts'
+import { DeletedQueues } from './monitoring/deleted-queues.ts'
 import type { QueueWatch } from './monitoring/queue-watch.ts'
 import { createNames, type Names } from './names.ts'
 import { newQueueWatch, type Watching } from './new-queue-watch.ts'
@@ -90,7 +90,7 @@ export class RabbitBroker implements Broker, Service {
   readonly #checker: EntityChecker
   readonly #denials: Denials
   readonly #declarer: Declarer
-  readonly #deaths = new QueueDeaths({
+  readonly #deaths = new DeletedQueues({
     now: () => this.#deps.clock.now(),
     probe: (queue) => this.#declarer.probe(queue),
   })

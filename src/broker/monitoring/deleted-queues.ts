@@ -6,7 +6,7 @@ const RECENT_MS = 5_000
 /** How long RabbitMQ's answer is reused: a full queue nacks thousands of publishes a second. */
 const BELIEVED_MS = 1_000
 
-export interface QueueDeathsDeps {
+export interface DeletedQueuesDeps {
   /** Clock time. */
   now(): number
   probe(queue: string): Promise<Presence>
@@ -16,13 +16,13 @@ export interface QueueDeathsDeps {
  * RabbitMQ nacks a publish both when the queue is full and when the queue is deleted meanwhile, without
  * saying which. This class tells the two apart.
  */
-export class QueueDeaths {
-  readonly #deps: QueueDeathsDeps
+export class DeletedQueues {
+  readonly #deps: DeletedQueuesDeps
   /** By queue; both are bounded by the number of known queues. Clock time. */
   readonly #missedAt = new Map<string, number>()
   readonly #answers = new Map<string, { at: number; isGone: Promise<boolean> }>()
 
-  constructor(deps: QueueDeathsDeps) {
+  constructor(deps: DeletedQueuesDeps) {
     this.#deps = deps
   }
 

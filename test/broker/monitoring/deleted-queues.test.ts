@@ -1,16 +1,16 @@
 import { beforeEach, expect, it } from 'vitest'
 import type { Presence } from '../../../src/broker/broker.ts'
-import { QueueDeaths } from '../../../src/broker/monitoring/deleted-queues.ts'
+import { DeletedQueues } from '../../../src/broker/monitoring/deleted-queues.ts'
 
 let now: number
 let asked: number
 let answer: () => Promise<Presence> | Presence
-let deaths: QueueDeaths
+let deaths: DeletedQueues
 beforeEach(() => {
   now = 1_000_000
   asked = 0
   answer = () => 'exists'
-  deaths = new QueueDeaths({
+  deaths = new DeletedQueues({
     now: () => now,
     probe: async () => {
       asked += 1
