@@ -6,7 +6,7 @@ import type { Names } from '../names.ts'
 import type { LedgerEpochs } from '../options.ts'
 import { lookFor } from '../topology/entity.ts'
 
-export interface NewLedgerDeps {
+export interface EmptyLedgerCheckDeps {
   names: Names
   logger: Logger
   hooks: { epochs: Pick<LedgerEpochs, 'isLedgerNew'> }
@@ -18,12 +18,12 @@ export interface NewLedgerDeps {
  * nobody would miss the jobs that only the other ledger holds before they are due. The warning lasts until
  * the next start, when this ledger is no longer new.
  */
-export class NewLedger {
-  readonly #deps: NewLedgerDeps
+export class EmptyLedgerCheck {
+  readonly #deps: EmptyLedgerCheckDeps
   #isDecided = false
   #warning: BrokerWarning | null = null
 
-  constructor(deps: NewLedgerDeps) {
+  constructor(deps: EmptyLedgerCheckDeps) {
     this.#deps = deps
   }
 

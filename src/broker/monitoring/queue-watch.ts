@@ -6,7 +6,7 @@ import { lookFor } from '../topology/entity.ts'
 import type { Topology } from '../topology/topology.ts'
 import { DepthSampler, type DepthSamplerDeps } from './depth-sampler.ts'
 import { DriftWatch, type DriftWatchDeps } from './drift-watch.ts'
-import { NewLedger, type NewLedgerDeps } from './empty-ledger-check.ts'
+import { EmptyLedgerCheck, type EmptyLedgerCheckDeps } from './empty-ledger-check.ts'
 import { LedgerEpoch, type LedgerEpochDeps } from './ledger-epoch.ts'
 import { QueueIdentities, type QueueIdentitiesDeps } from './queue-identity.ts'
 
@@ -18,13 +18,13 @@ const EVERY_MS = 10_000
 
 type Parts = Omit<DepthSamplerDeps, 'isSame' | 'drift'> &
   QueueIdentitiesDeps &
-  NewLedgerDeps &
+  EmptyLedgerCheckDeps &
   LedgerEpochDeps &
   DriftWatchDeps
 
 export interface QueueWatchDeps extends Parts {
   hooks: QueueIdentitiesDeps['hooks'] &
-    NewLedgerDeps['hooks'] &
+    EmptyLedgerCheckDeps['hooks'] &
     LedgerEpochDeps['hooks'] &
     DriftWatchDeps['hooks']
   options: Pick<BrokerOptions, 'declare' | 'watchMs'>
@@ -40,7 +40,7 @@ export class QueueWatch {
   readonly #deps: QueueWatchDeps
   readonly #identities: QueueIdentities
   readonly #sampler: DepthSampler
-  readonly #newLedger: NewLedger
+  readonly #newLedger: EmptyLedgerCheck
   readonly #drift: DriftWatch
   readonly #epoch: LedgerEpoch
   #timer: NodeJS.Timeout | undefined
@@ -50,7 +50,7 @@ export class QueueWatch {
 
   constructor(deps: QueueWatchDeps) {
     this.#deps = deps
-    this.#newLedger = new NewLedger(deps)
+    this.#newLedger = new EmptyLedgerCheck(deps)
     this.#epoch = new LedgerEpoch(deps)
     this.#identities = new QueueIdentities(deps)
     this.#drift = new DriftWatch(deps)

@@ -1,7 +1,7 @@
 import type { Channel } from 'amqplib'
 import { expect, it } from 'vitest'
 import type { ScratchChannel } from '../../../src/broker/connection/temporary-channel.ts'
-import { NewLedger } from '../../../src/broker/monitoring/empty-ledger-check.ts'
+import { EmptyLedgerCheck } from '../../../src/broker/monitoring/empty-ledger-check.ts'
 import { createNames } from '../../../src/broker/names.ts'
 
 type Answer = 'exists' | 'missing' | 'unavailable'
@@ -18,7 +18,7 @@ function open(isNew: boolean) {
   const scratch = {
     run: (use: (channel: Channel) => unknown) => use({ checkExchange } as unknown as Channel),
   } as unknown as ScratchChannel
-  const newLedger = new NewLedger({
+  const newLedger = new EmptyLedgerCheck({
     names: createNames('tenant1'),
     logger: { debug() {}, info() {}, warn, error() {} },
     hooks: { epochs: { isLedgerNew: () => isNew } },
