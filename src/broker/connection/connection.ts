@@ -6,7 +6,7 @@ import type { ConnectionName } from '../observer.ts'
 import { ChannelLimit } from './channel-limit.ts'
 import { isUnreachable, whyNotOpen } from './connect-error.ts'
 import type { ConnectionListener, ConnectionOptions } from './connection-options.ts'
-import { type Beside, BesideConnections } from './extra-connections.ts'
+import { type Beside, ExtraConnections } from './extra-connections.ts'
 import { CLOSE_TIMEOUT_MS, type ConnectionEnd, OpenConnection } from './open-connection.ts'
 import { areAllListening, isAnyListening, reconnectDelayMs, waitToReconnect } from './reconnect.ts'
 
@@ -47,7 +47,7 @@ export class Connection {
   #socket = new AbortController()
   #running: Promise<void> | null = null
   readonly #peer: PeerOptions
-  readonly #beside: BesideConnections
+  readonly #beside: ExtraConnections
   /** Failed attempts since the last connection. */
   #failures = 0
   /** RabbitMQ announced the end of the last connection (`connection.close`). */
@@ -62,7 +62,7 @@ export class Connection {
     this.#urls = options.urls.map((url) => new URL(url))
     const { connectionName, heartbeatS = HEARTBEAT_S } = options
     this.#peer = { connectionName, heartbeatS }
-    this.#beside = new BesideConnections(this.#urls[0], this.#peer)
+    this.#beside = new ExtraConnections(this.#urls[0], this.#peer)
     for (const prior of options.behind ?? []) {
       prior.listen({ down: () => this.#mustStayDown() && this.#yieldPlace() })
     }

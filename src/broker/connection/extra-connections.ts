@@ -8,7 +8,7 @@ export interface Beside {
 }
 
 /** Opens connections for what may cost a connection. The caller ends each; none is ever reopened. */
-export class BesideConnections {
+export class ExtraConnections {
   readonly #url: URL | undefined
   readonly #options: PeerOptions
   readonly #ends = new Set<() => void>()
