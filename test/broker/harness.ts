@@ -5,7 +5,7 @@ import { Connection } from '../../src/broker/connection/connection.ts'
 import type { ConnectionOptions } from '../../src/broker/connection/connection-options.ts'
 import { Denials } from '../../src/broker/connection/permissions.ts'
 import type { ConsumerChannel } from '../../src/broker/consume/consumer-channel.ts'
-import { Feed } from '../../src/broker/consume/queue-consumer.ts'
+import { QueueConsumer } from '../../src/broker/consume/queue-consumer.ts'
 import { type BrokerObserver, SILENT_OBSERVER } from '../../src/broker/observer.ts'
 import type { BrokerDeps, BrokerHooks, BrokerOptions } from '../../src/broker/options.ts'
 import { RabbitBroker } from '../../src/broker/rabbit-broker.ts'
@@ -209,18 +209,18 @@ export function request(queues: readonly string[], given: Partial<TakeRequest> =
   }
 }
 
-/** A feed of an existing queue whose consumers are the test's own. */
-export function feedOf(
+/** A queueConsumer of an existing queue whose consumers are the test's own. */
+export function queueConsumerOf(
   queue: string,
   newConsumerChannel: () => ConsumerChannel,
   now: () => number = () => 0,
-): Feed {
-  const feed = new Feed({
+): QueueConsumer {
+  const queueConsumer = new QueueConsumer({
     ...{ queue, newConsumerChannel, maxConsumerChannels: 64, prefetch: 32, idleMs: 2_000 },
     ...{ clock: { now, wall: now }, random: () => 0.5 },
   })
-  feed.exists = true
-  return feed
+  queueConsumer.exists = true
+  return queueConsumer
 }
 
 export function idsOf(deliveries: readonly Delivery[]): string[] {

@@ -10,13 +10,13 @@ import type { BrokerGauges, BrokerObserver } from '../observer.ts'
 import { ConsumerChannel, type ConsumerEnd, isDenied, isQueueGone } from './consumer-channel.ts'
 import { LiveDelivery, type Place } from './delivery.ts'
 import { Parking } from './parked-deliveries.ts'
-import { Feed } from './queue-consumer.ts'
+import { QueueConsumer } from './queue-consumer.ts'
 import { QueueLookup } from './queue-lookup.ts'
 import { Surplus } from './surplus.ts'
 import { FetchLine, feedGauges } from './waiting-fetches.ts'
 
 const SWEEP_MS = 500
-/** FETCH may name any queue: above this number, only a queue that is known to exist gets a feed. */
+/** FETCH may name any queue: above this number, only a queue that is known to exist gets a queueConsumer. */
 const MAX_FEEDS = 10_000
 
 export interface DeliveriesDeps {
@@ -48,7 +48,7 @@ export interface DeliveriesDeps {
 /** Deliveries for FETCH: the consumer channels and the buffer of every queue (docs/architecture.md §4.4). */
 export class Deliveries {
   readonly #deps: DeliveriesDeps
-  readonly #feeds = new Map<string, Feed>()
+  readonly #queueConsumers = new Map<string, QueueConsumer>()
   readonly #line: FetchLine
   readonly #parking: Parking
   readonly #lookup: QueueLookup
@@ -65,16 +65,16 @@ export class Deliveries {
       clock: deps.clock,
       isPaused: (queue) => deps.isPaused(queue),
       mayConsume: () => this.#mayConsume,
-      feedOf: (queue) => this.#feeds.get(queue),
+      queueConsumerOf: (queue) => this.#queueConsumers.get(queue),
       touched: (queue) => this.#touched(queue),
-      nourish: (feed) => this.#nourish(feed),
+      nourish: (queueConsumer) => this.#nourish(queueConsumer),
     })
     this.#parking = new Parking(deps.clock, (delivery) => this.#rebuffer(delivery))
     this.#lookup = new QueueLookup((queue) => deps.lookUp(queue), deps.clock)
     this.#surplus = new Surplus({
       ...deps,
       wantedOf: (queue) => this.#line.wantedOf(queue),
-      giveBack: (feed) => void this.#giveBackSurplus(feed),
+      giveBack: (queueConsumer) => void this.#giveBackSurplus(queueConsumer),
     })
     deps.connection.listen({ down: () => this.suspend() })
   }
@@ -93,29 +93,35 @@ export class Deliveries {
   resume(): void {
     this.#mayConsume = true
     this.#lookup.forgetAll()
-    for (const feed of this.#feeds.values()) {
-      feed.forgetFailures()
-      this.#nourishIfWanted(feed)
+    for (const queueConsumer of this.#queueConsumers.values()) {
+      queueConsumer.forgetFailures()
+      this.#nourishIfWanted(queueConsumer)
     }
   }
 
   /** No new consumers until `resume`. */
   suspend(): void {
     this.#mayConsume = false
-    for (const feed of this.#feeds.values()) feed.exists = false
+    for (const queueConsumer of this.#queueConsumers.values()) queueConsumer.exists = false
   }
 
   /** Another ledger serves this broker now: unassigned deliveries go back to RabbitMQ. */
   async yield(): Promise<void> {
     this.suspend()
-    await Promise.all([...this.#feeds.values()].map((feed) => this.#giveBackUnassigned(feed)))
+    await Promise.all(
+      [...this.#queueConsumers.values()].map((queueConsumer) =>
+        this.#giveBackUnassigned(queueConsumer),
+      ),
+    )
   }
 
   /** The queue was declared or checked: fetches that wait for it can be served. */
   queueReady(queue: string): void {
     this.#lookup.forget(queue)
-    const feed = this.#line.has(queue) ? this.#feedOf(queue) : this.#feeds.get(queue)
-    if (feed) this.#nourishIfWanted(feed)
+    const queueConsumer = this.#line.has(queue)
+      ? this.#queueConsumerOf(queue)
+      : this.#queueConsumers.get(queue)
+    if (queueConsumer) this.#nourishIfWanted(queueConsumer)
   }
 
   /**
@@ -123,10 +129,10 @@ export class Deliveries {
    * consumers.
    */
   queueMissing(queue: string): void {
-    const feed = this.#feeds.get(queue)
-    if (!feed) return
-    feed.exists = false
-    for (const consumerChannel of feed.consumerChannels) {
+    const queueConsumer = this.#queueConsumers.get(queue)
+    if (!queueConsumer) return
+    queueConsumer.exists = false
+    for (const consumerChannel of queueConsumer.consumerChannels) {
       if (consumerChannel.isIn('running')) this.#deps.observer.consumerCancelled(queue)
       consumerChannel.orphan()
     }
@@ -135,12 +141,12 @@ export class Deliveries {
   /** Paused: unassigned deliveries go back. Resumed: the fetches that have waited are served. */
   pauseChanged(queue: string): void {
     if (this.#deps.isPaused(queue)) {
-      const feed = this.#feeds.get(queue)
-      if (feed) void this.#giveBackUnassigned(feed)
+      const queueConsumer = this.#queueConsumers.get(queue)
+      if (queueConsumer) void this.#giveBackUnassigned(queueConsumer)
     } else if (this.#line.has(queue)) {
-      const feed = this.#feedOf(queue)
-      feed.touch()
-      this.#line.dispatchSoon(feed)
+      const queueConsumer = this.#queueConsumerOf(queue)
+      queueConsumer.touch()
+      this.#line.dispatchSoon(queueConsumer)
     }
   }
 
@@ -151,7 +157,7 @@ export class Deliveries {
 
   /** The gateway has published a message to a job queue: a delivery of it may follow. */
   expect({ queue, id, priority }: JobRow, published: Promise<PublishOutcome>): void {
-    this.#feeds.get(queue)?.expect(id, { priority, order: ++this.#arrivals }, published)
+    this.#queueConsumers.get(queue)?.expect(id, { priority, order: ++this.#arrivals }, published)
   }
 
   putBack(deliveries: readonly Delivery[]): void {
@@ -172,16 +178,16 @@ export class Deliveries {
 
   /** Unsettled deliveries of the queue in this process: buffered, in use or parked. */
   heldOf(queue: string): number {
-    return this.#feeds.get(queue)?.unacked ?? 0
+    return this.#queueConsumers.get(queue)?.unacked ?? 0
   }
 
   /** Our consumers of this queue. */
   consumersOf(queue: string): number {
-    return this.#feeds.get(queue)?.running ?? 0
+    return this.#queueConsumers.get(queue)?.running ?? 0
   }
 
   isCrowded(queue: string): boolean {
-    const isCrowded = this.#feeds.get(queue)?.isCrowded ?? false
+    const isCrowded = this.#queueConsumers.get(queue)?.isCrowded ?? false
     return isCrowded || this.#deps.connection.isCrowded
   }
 
@@ -192,83 +198,92 @@ export class Deliveries {
     this.#surplus.stop()
     this.#line.serveAllEmpty()
     this.#parking.unparkAll()
-    const feeds = [...this.#feeds.values()]
+    const queueConsumers = [...this.#queueConsumers.values()]
     await this.yield()
     await Promise.all(
-      feeds.flatMap((feed) =>
-        [...feed.consumerChannels].map((consumerChannel) => consumerChannel.close()),
+      queueConsumers.flatMap((queueConsumer) =>
+        [...queueConsumer.consumerChannels].map((consumerChannel) => consumerChannel.close()),
       ),
     )
   }
 
   gauges(): Pick<BrokerGauges, 'consumers' | 'queues'> {
-    return feedGauges(this.#feeds, this.#line, this.#deps.isPaused)
+    return feedGauges(this.#queueConsumers, this.#line, this.#deps.isPaused)
   }
 
-  /** The feed of a queue that is being fetched from; undefined: nothing of it may be served. */
-  #touched(queue: string): Feed | undefined {
+  /** The queueConsumer of a queue that is being fetched from; undefined: nothing of it may be served. */
+  #touched(queue: string): QueueConsumer | undefined {
     const mayHold =
-      this.#feeds.size < MAX_FEEDS || this.#feeds.has(queue) || this.#deps.isReady(queue)
+      this.#queueConsumers.size < MAX_FEEDS ||
+      this.#queueConsumers.has(queue) ||
+      this.#deps.isReady(queue)
     if (!mayHold || this.#deps.isPaused(queue)) return undefined
-    const feed = this.#feedOf(queue)
-    feed.touch()
-    if (feed.consumerChannels.size === 0) this.#nourish(feed)
-    return feed
+    const queueConsumer = this.#queueConsumerOf(queue)
+    queueConsumer.touch()
+    if (queueConsumer.consumerChannels.size === 0) this.#nourish(queueConsumer)
+    return queueConsumer
   }
 
-  #feedOf(queue: string): Feed {
-    const known = this.#feeds.get(queue)
+  #queueConsumerOf(queue: string): QueueConsumer {
+    const known = this.#queueConsumers.get(queue)
     if (known) return known
-    const newConsumerChannel = (feed: Feed) => this.#newConsumerChannel(feed)
-    const feed = new Feed({ ...this.#deps, queue, newConsumerChannel })
-    this.#feeds.set(queue, feed)
-    return feed
+    const newConsumerChannel = (queueConsumer: QueueConsumer) =>
+      this.#newConsumerChannel(queueConsumer)
+    const queueConsumer = new QueueConsumer({ ...this.#deps, queue, newConsumerChannel })
+    this.#queueConsumers.set(queue, queueConsumer)
+    return queueConsumer
   }
 
-  #newConsumerChannel(feed: Feed): ConsumerChannel {
+  #newConsumerChannel(queueConsumer: QueueConsumer): ConsumerChannel {
     const { names, instance } = this.#deps
     this.#registrations += 1
     return new ConsumerChannel({
       ...this.#deps,
-      queue: feed.queue,
-      source: names.jobQueue(feed.queue),
+      queue: queueConsumer.queue,
+      source: names.jobQueue(queueConsumer.queue),
       // Before 3.12.5 RabbitMQ may never wake a consumer of a quorum queue that reuses a tag (#9158).
-      tag: `ojs.${instance}.${feed.queue}.${this.#registrations}`,
+      tag: `ojs.${instance}.${queueConsumer.queue}.${this.#registrations}`,
       sizeBeside: (consumers) => {
-        feed.consumersCounted(consumers)
-        return feed.prefetchOfNext(this.#line.wantedOf(feed.queue))
+        queueConsumer.consumersCounted(consumers)
+        return queueConsumer.prefetchOfNext(this.#line.wantedOf(queueConsumer.queue))
       },
       nextOrder: () => ++this.#arrivals,
-      onDelivery: (delivery) => this.#onDelivery(feed, delivery),
-      onSettled: (delivery, from, how) => this.#onSettled(feed, delivery, from, how),
-      onEnd: (consumerChannel, end, lost) => this.#onConsumerEnd(feed, consumerChannel, end, lost),
+      onDelivery: (delivery) => this.#onDelivery(queueConsumer, delivery),
+      onSettled: (delivery, from, how) => this.#onSettled(queueConsumer, delivery, from, how),
+      onEnd: (consumerChannel, end, lost) =>
+        this.#onConsumerEnd(queueConsumer, consumerChannel, end, lost),
     })
   }
 
-  #onDelivery(feed: Feed, delivery: LiveDelivery): void {
-    this.#deps.observer.consumed(feed.queue, delivery.redelivered)
-    this.#buffer(feed, delivery)
-    if (this.#mayConsume) this.#line.dispatchSoon(feed)
+  #onDelivery(queueConsumer: QueueConsumer, delivery: LiveDelivery): void {
+    this.#deps.observer.consumed(queueConsumer.queue, delivery.redelivered)
+    this.#buffer(queueConsumer, delivery)
+    if (this.#mayConsume) this.#line.dispatchSoon(queueConsumer)
     // The consumer was being registered when another gateway became the owner.
-    else void this.#giveBackUnassigned(feed)
+    else void this.#giveBackUnassigned(queueConsumer)
   }
 
-  #onSettled(feed: Feed, delivery: LiveDelivery, from: Place, how: 'ack' | 'dead-letter'): void {
+  #onSettled(
+    queueConsumer: QueueConsumer,
+    delivery: LiveDelivery,
+    from: Place,
+    how: 'ack' | 'dead-letter',
+  ): void {
     if (from === 'parked') this.#parking.forget(delivery)
-    if (from === 'buffered') feed.buffer.remove(delivery)
-    if (how === 'ack') this.#deps.observer.acked(feed.queue)
-    else this.#deps.observer.deadLettered(feed.queue)
+    if (from === 'buffered') queueConsumer.buffer.remove(delivery)
+    if (how === 'ack') this.#deps.observer.acked(queueConsumer.queue)
+    else this.#deps.observer.deadLettered(queueConsumer.queue)
   }
 
   #onConsumerEnd(
-    feed: Feed,
+    queueConsumer: QueueConsumer,
     consumerChannel: ConsumerChannel,
     end: ConsumerEnd,
     lost: readonly LiveDelivery[],
   ): void {
     const { connection, logger, observer } = this.#deps
-    const { queue } = feed
-    feed.onConsumerEnd(consumerChannel, end, lost)
+    const { queue } = queueConsumer
+    queueConsumer.onConsumerEnd(consumerChannel, end, lost)
     for (const delivery of lost) this.#parking.forget(delivery)
     if (end.why === 'closed' || this.#isStopped) return
     if (lost.length > 0) observer.lost(queue, lost.length)
@@ -276,63 +291,63 @@ export class Deliveries {
     if (!isDenied(end)) logger.warn({ queue, end, lost: lost.length }, 'a consumer has ended')
     if (end.why === 'cancelled-by-broker') observer.consumerCancelled(queue)
     if (isQueueGone(end)) {
-      feed.exists = false
+      queueConsumer.exists = false
       this.#deps.onQueueGone(queue)
     }
-    setTimeout(() => this.#nourishIfWanted(feed), feed.restartDelayMs + 1).unref()
+    setTimeout(() => this.#nourishIfWanted(queueConsumer), queueConsumer.restartDelayMs + 1).unref()
   }
 
   /** Opens a consumer channel where one is missing; first finds out whether the queue exists. */
-  #nourish(feed: Feed): void {
-    if (!this.#mayConsume || this.#isStopped || this.#deps.isPaused(feed.queue)) return
-    // A delayed restart may fire after the queue became idle; by now the queue may have another feed.
-    if (this.#feeds.get(feed.queue) !== feed) return
-    feed.exists ||= this.#deps.isReady(feed.queue)
-    if (feed.exists) feed.nourish()
-    else if (this.#lookup.isPossible(feed.queue)) void this.#lookUp(feed)
+  #nourish(queueConsumer: QueueConsumer): void {
+    if (!this.#mayConsume || this.#isStopped || this.#deps.isPaused(queueConsumer.queue)) return
+    // A delayed restart may fire after the queue became idle; by now the queue may have another queueConsumer.
+    if (this.#queueConsumers.get(queueConsumer.queue) !== queueConsumer) return
+    queueConsumer.exists ||= this.#deps.isReady(queueConsumer.queue)
+    if (queueConsumer.exists) queueConsumer.nourish()
+    else if (this.#lookup.isPossible(queueConsumer.queue)) void this.#lookUp(queueConsumer)
   }
 
-  #nourishIfWanted(feed: Feed): void {
-    if (this.#line.has(feed.queue) || !feed.isIdle) this.#nourish(feed)
+  #nourishIfWanted(queueConsumer: QueueConsumer): void {
+    if (this.#line.has(queueConsumer.queue) || !queueConsumer.isIdle) this.#nourish(queueConsumer)
   }
 
-  async #lookUp(feed: Feed): Promise<void> {
-    const { queue } = feed
-    feed.isLookedUp = true
+  async #lookUp(queueConsumer: QueueConsumer): Promise<void> {
+    const { queue } = queueConsumer
+    queueConsumer.isLookedUp = true
     try {
-      feed.exists = await this.#lookup.ask(queue)
+      queueConsumer.exists = await this.#lookup.ask(queue)
     } catch (error) {
       this.#deps.logger.error({ err: error, queue }, 'queue cannot be looked up')
     }
-    feed.isLookedUp = false
-    if (feed.exists) this.#nourish(feed)
+    queueConsumer.isLookedUp = false
+    if (queueConsumer.exists) this.#nourish(queueConsumer)
     else this.#line.reconsider(queue)
   }
 
   #rebuffer(delivery: LiveDelivery): void {
-    const feed = this.#feeds.get(delivery.queue)
-    if (!feed || !delivery.isLive()) return
-    this.#buffer(feed, delivery)
-    this.#line.dispatchSoon(feed)
+    const queueConsumer = this.#queueConsumers.get(delivery.queue)
+    if (!queueConsumer || !delivery.isLive()) return
+    this.#buffer(queueConsumer, delivery)
+    this.#line.dispatchSoon(queueConsumer)
   }
 
-  #buffer(feed: Feed, delivery: LiveDelivery): void {
-    feed.add(delivery)
-    this.#surplus.watch(feed)
+  #buffer(queueConsumer: QueueConsumer, delivery: LiveDelivery): void {
+    queueConsumer.add(delivery)
+    this.#surplus.watch(queueConsumer)
   }
 
   #sweep(): void {
     this.#lookup.prune()
-    if (this.#mayConsume) this.#surplus.lookAround(this.#feeds.values())
-    for (const [queue, feed] of this.#feeds) {
+    if (this.#mayConsume) this.#surplus.lookAround(this.#queueConsumers.values())
+    for (const [queue, queueConsumer] of this.#queueConsumers) {
       const isPaused = this.#deps.isPaused(queue)
       if (this.#line.has(queue) && !isPaused) {
-        feed.touch()
-        this.#nourish(feed)
+        queueConsumer.touch()
+        this.#nourish(queueConsumer)
       }
-      if (!feed.isIdle && !isPaused) feed.retireSurplus()
-      else if (feed.consumerChannels.size > 0) void this.#giveBackUnassigned(feed)
-      else if (!feed.isLookedUp) this.#feeds.delete(queue)
+      if (!queueConsumer.isIdle && !isPaused) queueConsumer.retireSurplus()
+      else if (queueConsumer.consumerChannels.size > 0) void this.#giveBackUnassigned(queueConsumer)
+      else if (!queueConsumer.isLookedUp) this.#queueConsumers.delete(queue)
     }
   }
 
@@ -340,28 +355,29 @@ export class Deliveries {
    * Gives the buffered deliveries of a queue that is not fetched from, or must not be, back to RabbitMQ. Its
    * channels close once no delivery on them is in use.
    */
-  async #giveBackUnassigned(feed: Feed): Promise<void> {
-    await feed.quieten()
+  async #giveBackUnassigned(queueConsumer: QueueConsumer): Promise<void> {
+    await queueConsumer.quieten()
     // A fetch that came meanwhile takes from the buffer; the next sweep handles the rest.
-    const isWanted = this.#mayConsume && !feed.isIdle && !this.#deps.isPaused(feed.queue)
-    if (!isWanted) this.#giveBack(feed)
+    const isWanted =
+      this.#mayConsume && !queueConsumer.isIdle && !this.#deps.isPaused(queueConsumer.queue)
+    if (!isWanted) this.#giveBack(queueConsumer)
   }
 
   /**
    * Deliveries are buffered that nobody fetches, or not in time. The next fetch opens a smaller consumer
    * channel.
    */
-  async #giveBackSurplus(feed: Feed): Promise<void> {
-    feed.beModest()
-    await feed.quieten()
-    this.#giveBack(feed)
-    if (this.#line.has(feed.queue)) this.#nourish(feed)
+  async #giveBackSurplus(queueConsumer: QueueConsumer): Promise<void> {
+    queueConsumer.beModest()
+    await queueConsumer.quieten()
+    this.#giveBack(queueConsumer)
+    if (this.#line.has(queueConsumer.queue)) this.#nourish(queueConsumer)
   }
 
   /** Gives back in order: not before it is sure that no further delivery comes. */
-  #giveBack(feed: Feed): void {
-    if (!feed.isQuiet) return
-    const count = feed.giveBack()
-    if (count > 0) this.#deps.observer.givenBack(feed.queue, count)
+  #giveBack(queueConsumer: QueueConsumer): void {
+    if (!queueConsumer.isQuiet) return
+    const count = queueConsumer.giveBack()
+    if (count > 0) this.#deps.observer.givenBack(queueConsumer.queue, count)
   }
 }

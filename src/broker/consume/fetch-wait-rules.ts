@@ -1,5 +1,5 @@
 /** How long a fetch waits beyond its own `wait_ms`, and for what (docs/architecture.md §4.4). */
-import { type Feed, MAX_TAKEN_BYTES } from './queue-consumer.ts'
+import { MAX_TAKEN_BYTES, type QueueConsumer } from './queue-consumer.ts'
 import type { Waiter, Wanted } from './waiter.ts'
 
 /**
@@ -12,7 +12,7 @@ import type { Waiter, Wanted } from './waiter.ts'
  * - Something is buffered, but less than it wants, and more is available (`awaitedFeeds`): first the rest of
  *   the burst (`beginLingering`), then what consumers may bring (`nextLookMs`).
  *
- * The state is in `Waiter` and `Feed`; `FetchLine` calls these functions.
+ * The state is in `Waiter` and `QueueConsumer`; `FetchLine` calls these functions.
  */
 
 /** How long a fetch waits for a message that is probably on its way (docs/architecture.md §4.4). */
@@ -30,76 +30,81 @@ export const PRECEDENCE_MS = 5
 export const GATHERING_MS = 100
 
 /** For a fetch that does not long-poll. 0: there is nothing to wait for. */
-export function bridgeMs(feed: Feed, hasWork: boolean): number {
-  const isStarting = feed.exists ? feed.isStarting : feed.isLookedUp
+export function bridgeMs(queueConsumer: QueueConsumer, hasWork: boolean): number {
+  const isStarting = queueConsumer.exists ? queueConsumer.isStarting : queueConsumer.isLookedUp
   if (isStarting) return hasWork ? START_MS : BRIDGE_MS
-  return feed.exists && hasWork ? BRIDGE_MS : 0
+  return queueConsumer.exists && hasWork ? BRIDGE_MS : 0
 }
 
 /**
  * Queues are served from left to right, and each by priority: true while a delivery of `queue` must wait,
- * because the ledger knows of work that goes before it and may be on its way to us. `Feed` bounds the wait.
- * `feedOf`: undefined when nothing of a queue may be served.
+ * because the ledger knows of work that goes before it and may be on its way to us. `QueueConsumer` bounds the wait.
+ * `queueConsumerOf`: undefined when nothing of a queue may be served.
  */
 export function isPreceded(
   wanted: Pick<Wanted, 'queues' | 'since' | 'hasClaimable'>,
   queue: string,
-  feedOf: (queue: string) => Feed | undefined,
+  queueConsumerOf: (queue: string) => QueueConsumer | undefined,
 ): boolean {
   for (const earlier of wanted.queues) {
-    const feed = feedOf(earlier)
+    const queueConsumer = queueConsumerOf(earlier)
     const isLast = earlier === queue
-    const isAwaited = isLast ? feed?.expectsBetter(wanted.since) : feed?.isAwaited(wanted.since)
-    if (isAwaited && feed?.exists && wanted.hasClaimable(earlier)) return true
+    const isAwaited = isLast
+      ? queueConsumer?.expectsBetter(wanted.since)
+      : queueConsumer?.isAwaited(wanted.since)
+    if (isAwaited && queueConsumer?.exists && wanted.hasClaimable(earlier)) return true
     if (isLast) return false
   }
   return false
 }
 
-const NOBODY: readonly Feed[] = []
+const NOBODY: readonly QueueConsumer[] = []
 
 /**
- * Those feeds whose consumers may bring more for this fetch. None unless it has, or could have from the
+ * Those queueConsumers whose consumers may bring more for this fetch. None unless it has, or could have from the
  * buffers, some of what it wants, and the ledger knows of more: seed 001 §7.3 lets an answer have fewer jobs
- * only when fewer are available. `feedOf`: undefined when nothing of a queue may be served.
+ * only when fewer are available. `queueConsumerOf`: undefined when nothing of a queue may be served.
  */
 export function awaitedFeeds(
   wanted: Pick<Wanted, 'queues' | 'count' | 'since' | 'hasClaimable' | 'takenBytes'>,
-  feedOf: (queue: string) => Feed | undefined,
-): readonly Feed[] {
-  let awaited: Feed[] | null = null
+  queueConsumerOf: (queue: string) => QueueConsumer | undefined,
+): readonly QueueConsumer[] {
+  let awaited: QueueConsumer[] | null = null
   let count = 0
   let bytes = wanted.takenBytes ?? 0
   for (const queue of wanted.queues) {
-    const feed = feedOf(queue)
-    if (feed === undefined) continue
-    count += feed.buffer.size
+    const queueConsumer = queueConsumerOf(queue)
+    if (queueConsumer === undefined) continue
+    count += queueConsumer.buffer.size
     // Nearly every fetch ends here.
     if (count >= wanted.count) return NOBODY
-    bytes += feed.buffer.bytes
+    bytes += queueConsumer.buffer.bytes
     if (bytes >= MAX_TAKEN_BYTES) return NOBODY
-    if (!nourishForMore(wanted, feed)) continue
-    if (awaited === null) awaited = [feed]
-    else awaited.push(feed)
+    if (!nourishForMore(wanted, queueConsumer)) continue
+    if (awaited === null) awaited = [queueConsumer]
+    else awaited.push(queueConsumer)
   }
   const isSome = count > 0 || wanted.takenBytes !== undefined
   return isSome && awaited !== null ? awaited : NOBODY
 }
 
 /**
- * Opens a consumer when the others are full. True: the feed may bring more. While jobs of the queue are
+ * Opens a consumer when the others are full. True: the queueConsumer may bring more. While jobs of the queue are
  * leased, only what is sure to come counts: workers that fetch again and again are faster with what is
  * buffered.
  */
 function nourishForMore(
   { count, since, hasClaimable }: Pick<Wanted, 'count' | 'since' | 'hasClaimable'>,
-  feed: Feed,
+  queueConsumer: QueueConsumer,
 ): boolean {
-  if (!hasClaimable(feed.queue, feed.buffer.size)) return false
-  if (!feed.exists) return feed.isLookedUp
-  feed.nourish(count)
-  if (feed.isSilent) return false
-  return feed.mayReceive && (feed.inUse === 0 || feed.isGrowing || feed.expectsMore(since))
+  if (!hasClaimable(queueConsumer.queue, queueConsumer.buffer.size)) return false
+  if (!queueConsumer.exists) return queueConsumer.isLookedUp
+  queueConsumer.nourish(count)
+  if (queueConsumer.isSilent) return false
+  return (
+    queueConsumer.mayReceive &&
+    (queueConsumer.inUse === 0 || queueConsumer.isGrowing || queueConsumer.expectsMore(since))
+  )
 }
 
 /**
@@ -113,20 +118,22 @@ export function beginLingering(waiter: Waiter | undefined, buffered: number): nu
 }
 
 /**
- * Puts a fetch off for these feeds: returns how soon to look again; 0: hand out what is buffered now.
+ * Puts a fetch off for these queueConsumers: returns how soon to look again; 0: hand out what is buffered now.
  * Bounded, because other consumers may hold the jobs that the ledger calls available; if so, later fetches do
  * not wait for them.
  */
-export function nextLookMs(waiter: Waiter, awaited: readonly Feed[], now: number): number {
+export function nextLookMs(waiter: Waiter, awaited: readonly QueueConsumer[], now: number): number {
   if (awaited.length === 0) return 0
   waiter.putOffSince ??= now
   // Of a shared queue the ledger also counts jobs that others hold.
-  const isStarting = (feed: Feed) => !feed.isShared && (feed.isGrowing || feed.isLookedUp)
+  const isStarting = (queueConsumer: QueueConsumer) =>
+    !queueConsumer.isShared && (queueConsumer.isGrowing || queueConsumer.isLookedUp)
   const atMostMs = awaited.some(isStarting) ? START_MS : GATHERING_MS
   // Each of its queues with buffered deliveries triggers a look at all of them.
   const lookMs = Math.max(LINGER_MS, waiter.queues.length / 2)
   if (now - waiter.putOffSince < atMostMs) return lookMs
-  // A feed that is still starting has brought nothing for another reason.
-  for (const feed of awaited) if (!isStarting(feed)) feed.gatheredInVain()
+  // A queueConsumer that is still starting has brought nothing for another reason.
+  for (const queueConsumer of awaited)
+    if (!isStarting(queueConsumer)) queueConsumer.gatheredInVain()
   return 0
 }

@@ -36,22 +36,22 @@ const LEASES_PER_SPARE = 4
 /** Channels per queue, consuming or not. RabbitMQ allows 2,047 per connection by default. */
 const MAX_CHANNELS = 512
 
-export interface FeedOptions {
+export interface QueueConsumerOptions {
   queue: string
   maxConsumerChannels: number
   prefetch: number
   idleMs: number
   clock: Clock
   random: () => number
-  /** Creates a consumer channel; the feed opens it. */
-  newConsumerChannel(feed: Feed): ConsumerChannel
+  /** Creates a consumer channel; the queueConsumer opens it. */
+  newConsumerChannel(queueConsumer: QueueConsumer): ConsumerChannel
 }
 
 /**
  * The gateway's buffer and consumer channels of one queue. Decides when another consumer channel is needed;
  * `Deliveries` knows whether a fetch is waiting and whether consuming is allowed at all.
  */
-export class Feed {
+export class QueueConsumer {
   readonly queue: string
   readonly buffer = new DeliveryBuffer()
   readonly consumerChannels = new Set<ConsumerChannel>()
@@ -63,7 +63,7 @@ export class Feed {
   isShared = false
   /** When RabbitMQ was last asked for its number of consumers; clock time. */
   consumersAskedAt = Number.NEGATIVE_INFINITY
-  readonly #options: FeedOptions
+  readonly #options: QueueConsumerOptions
   readonly #restartDelay: RestartDelay
   readonly #underway = new ExpectedDeliveries()
   #lastFetchAt: number
@@ -80,7 +80,7 @@ export class Feed {
   #isModest = false
   #inVainUntil = Number.NEGATIVE_INFINITY
 
-  constructor(options: FeedOptions) {
+  constructor(options: QueueConsumerOptions) {
     this.queue = options.queue
     this.#options = options
     this.#restartDelay = new RestartDelay(options.random)

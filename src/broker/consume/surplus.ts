@@ -1,7 +1,7 @@
 /** Deliveries that nobody here fetches, given back while other consumers want them. */
 import type { Clock } from '../../clock.ts'
 import type { Logger } from '../../logger.ts'
-import type { Feed } from './queue-consumer.ts'
+import type { QueueConsumer } from './queue-consumer.ts'
 
 const TICK_MS = 50
 /**
@@ -31,7 +31,7 @@ export interface SurplusDeps {
   wantedOf(queue: string): number
   /** RabbitMQ's number of consumers of each of these queues that it can tell, ours included. */
   countConsumers(queues: readonly string[]): Promise<ReadonlyMap<string, number>>
-  giveBack(feed: Feed): void
+  giveBack(queueConsumer: QueueConsumer): void
 }
 
 /**
@@ -42,7 +42,7 @@ export interface SurplusDeps {
 export class Surplus {
   readonly #deps: SurplusDeps
   /** Feeds that may have something buffered. */
-  readonly #holding = new Set<Feed>()
+  readonly #holding = new Set<QueueConsumer>()
   #timer: NodeJS.Timeout | undefined
   #isLooking = false
 
@@ -51,8 +51,8 @@ export class Surplus {
   }
 
   /** Something was buffered. */
-  watch(feed: Feed): void {
-    this.#holding.add(feed)
+  watch(queueConsumer: QueueConsumer): void {
+    this.#holding.add(queueConsumer)
     this.#timer ??= setTimeout(() => this.#tick(), TICK_MS).unref()
   }
 
@@ -63,48 +63,53 @@ export class Surplus {
 
   #tick(): void {
     this.#timer = undefined
-    const toLookAt: Feed[] = []
-    for (const feed of this.#holding) {
-      if (feed.buffer.size === 0) this.#holding.delete(feed)
-      else if (this.#isTooLong(feed)) this.#deps.giveBack(feed)
-      else if (toLookAt.length < MAX_LOOKS && this.#isDoubtful(feed)) toLookAt.push(feed)
+    const toLookAt: QueueConsumer[] = []
+    for (const queueConsumer of this.#holding) {
+      if (queueConsumer.buffer.size === 0) this.#holding.delete(queueConsumer)
+      else if (this.#isTooLong(queueConsumer)) this.#deps.giveBack(queueConsumer)
+      else if (toLookAt.length < MAX_LOOKS && this.#isDoubtful(queueConsumer))
+        toLookAt.push(queueConsumer)
     }
     if (this.#holding.size > 0) this.#timer = setTimeout(() => this.#tick(), TICK_MS).unref()
     void this.#look(toLookAt)
   }
 
   /** Called now and then with the queues that are consumed. */
-  lookAround(feeds: Iterable<Feed>): void {
+  lookAround(queueConsumers: Iterable<QueueConsumer>): void {
     const before = this.#deps.clock.now() - KNOWN_FOR_MS
-    const toLookAt: Feed[] = []
-    for (const feed of feeds) {
+    const toLookAt: QueueConsumer[] = []
+    for (const queueConsumer of queueConsumers) {
       if (toLookAt.length >= MAX_LOOKS) break
-      if (feed.consumersAskedAt <= before && feed.room > 0) toLookAt.push(feed)
+      if (queueConsumer.consumersAskedAt <= before && queueConsumer.room > 0)
+        toLookAt.push(queueConsumer)
     }
     void this.#look(toLookAt)
   }
 
-  #isTooLong(feed: Feed): boolean {
+  #isTooLong(queueConsumer: QueueConsumer): boolean {
     const { idleMs, wantedOf } = this.#deps
-    if (!feed.isShared) return feed.hasHeld(idleMs, feed.demand)
-    return feed.hasHeld(wantedOf(feed.queue) > 0 ? WAITED_HOLD_MS : SHARED_HOLD_MS)
+    if (!queueConsumer.isShared) return queueConsumer.hasHeld(idleMs, queueConsumer.demand)
+    return queueConsumer.hasHeld(
+      wantedOf(queueConsumer.queue) > 0 ? WAITED_HOLD_MS : SHARED_HOLD_MS,
+    )
   }
 
-  #isDoubtful(feed: Feed): boolean {
-    const sinceMs = this.#deps.clock.now() - feed.consumersAskedAt
-    return sinceMs >= LOOK_EVERY_MS && feed.hasHeld(LOOK_AFTER_MS)
+  #isDoubtful(queueConsumer: QueueConsumer): boolean {
+    const sinceMs = this.#deps.clock.now() - queueConsumer.consumersAskedAt
+    return sinceMs >= LOOK_EVERY_MS && queueConsumer.hasHeld(LOOK_AFTER_MS)
   }
 
-  async #look(feeds: readonly Feed[]): Promise<void> {
-    if (feeds.length === 0 || this.#isLooking) return
+  async #look(queueConsumers: readonly QueueConsumer[]): Promise<void> {
+    if (queueConsumers.length === 0 || this.#isLooking) return
     this.#isLooking = true
     // Also those that RabbitMQ will not tell about, or they would keep out the others.
-    for (const feed of feeds) feed.consumersAskedAt = this.#deps.clock.now()
+    for (const queueConsumer of queueConsumers)
+      queueConsumer.consumersAskedAt = this.#deps.clock.now()
     try {
-      const counts = await this.#deps.countConsumers(feeds.map(({ queue }) => queue))
-      for (const feed of feeds) {
-        const count = counts.get(feed.queue)
-        if (count !== undefined) this.#counted(feed, count)
+      const counts = await this.#deps.countConsumers(queueConsumers.map(({ queue }) => queue))
+      for (const queueConsumer of queueConsumers) {
+        const count = counts.get(queueConsumer.queue)
+        if (count !== undefined) this.#counted(queueConsumer, count)
       }
     } catch (error) {
       this.#deps.logger.debug({ err: error }, 'consumers cannot be counted')
@@ -113,11 +118,12 @@ export class Surplus {
     }
   }
 
-  #counted(feed: Feed, count: number): void {
-    const wasShared = feed.isShared
-    feed.consumersCounted(count)
+  #counted(queueConsumer: QueueConsumer, count: number): void {
+    const wasShared = queueConsumer.isShared
+    queueConsumer.consumersCounted(count)
     const { giveBack, wantedOf } = this.#deps
-    if (wasShared || !feed.isShared) return
-    if (feed.room > feed.prefetchOfNext(wantedOf(feed.queue))) giveBack(feed)
+    if (wasShared || !queueConsumer.isShared) return
+    if (queueConsumer.room > queueConsumer.prefetchOfNext(wantedOf(queueConsumer.queue)))
+      giveBack(queueConsumer)
   }
 }

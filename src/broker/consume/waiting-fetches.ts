@@ -12,7 +12,7 @@ import {
   nextLookMs,
   PRECEDENCE_MS,
 } from './fetch-wait-rules.ts'
-import type { Feed } from './queue-consumer.ts'
+import type { QueueConsumer } from './queue-consumer.ts'
 import { type Waiter, Waiters, type Wanted } from './waiter.ts'
 
 const MAX_WAIT_MS = 30_000
@@ -22,12 +22,12 @@ export interface FetchLineDeps {
   isPaused(queue: string): boolean
   /** False: another gateway owns the broker, or it is down. Then only long polls wait. */
   mayConsume(): boolean
-  /** The queue's feed; undefined: there is none. */
-  feedOf(queue: string): Feed | undefined
-  /** The feed of a queue that is being fetched from; undefined: nothing of it may be served. */
-  touched(queue: string): Feed | undefined
+  /** The queue's queueConsumer; undefined: there is none. */
+  queueConsumerOf(queue: string): QueueConsumer | undefined
+  /** The queueConsumer of a queue that is being fetched from; undefined: nothing of it may be served. */
+  touched(queue: string): QueueConsumer | undefined
   /** Opens a consumer where one is missing. */
-  nourish(feed: Feed): void
+  nourish(queueConsumer: QueueConsumer): void
 }
 
 /**
@@ -38,7 +38,7 @@ export class FetchLine {
   readonly #deps: FetchLineDeps
   readonly #waiters = new Waiters((waiter) => this.#takeFor(waiter))
   /** Feeds whose arrivals are about to be handed to waiters. */
-  readonly #dispatches = new Set<Feed>()
+  readonly #dispatches = new Set<QueueConsumer>()
 
   constructor(deps: FetchLineDeps) {
     this.#deps = deps
@@ -75,64 +75,67 @@ export class FetchLine {
     const isPutOff = this.#isPutOff(wanted)
     let isHeldBack = isPutOff
     for (const queue of queues) {
-      const feed = this.#deps.touched(queue)
-      if (feed === undefined) continue
-      feed.asked(request.count)
+      const queueConsumer = this.#deps.touched(queue)
+      if (queueConsumer === undefined) continue
+      queueConsumer.asked(request.count)
       const mayTake = !isPutOff && !this.#isPreceded(wanted, queue)
-      if (mayTake) feed.takeInto(taken, request.count, request.takenBytes)
-      else if (feed.buffer.size > 0) {
+      if (mayTake) queueConsumer.takeInto(taken, request.count, request.takenBytes)
+      else if (queueConsumer.buffer.size > 0) {
         isHeldBack = true
-        this.dispatchSoon(feed)
+        this.dispatchSoon(queueConsumer)
       }
-      this.#deps.nourish(feed)
+      this.#deps.nourish(queueConsumer)
       if (taken.length >= request.count) break
     }
     if (taken.length > 0) return taken
     const waitMs = this.#waitMs(request, isHeldBack)
     if (waitMs === 0) return []
     const deliveries = await this.#waiters.wait(wanted, waitMs, request.signal)
-    for (const queue of queues) this.#deps.feedOf(queue)?.touch()
+    for (const queue of queues) this.#deps.queueConsumerOf(queue)?.touch()
     return deliveries
   }
 
   /** Dispatches after amqplib has parsed the chunk: deliveries that arrived together are served together. */
-  dispatchSoon(feed: Feed): void {
-    if (this.#dispatches.has(feed)) return
-    this.#dispatches.add(feed)
+  dispatchSoon(queueConsumer: QueueConsumer): void {
+    if (this.#dispatches.has(queueConsumer)) return
+    this.#dispatches.add(queueConsumer)
     queueMicrotask(() => {
-      const pauseMs = beginLingering(this.#waiters.first(feed.queue), feed.buffer.size)
-      if (pauseMs > 0) setTimeout(() => this.#dispatch(feed), pauseMs)
-      else this.#dispatch(feed)
+      const pauseMs = beginLingering(
+        this.#waiters.first(queueConsumer.queue),
+        queueConsumer.buffer.size,
+      )
+      if (pauseMs > 0) setTimeout(() => this.#dispatch(queueConsumer), pauseMs)
+      else this.#dispatch(queueConsumer)
     })
   }
 
   /** The queue does not exist: ends short waits for which no other queue can bring anything. */
   reconsider(queue: string): void {
     for (const waiter of this.#waiters.forQueue(queue)) {
-      const hasHope = waiter.queues.some((name) => this.#deps.feedOf(name)?.mayExist)
+      const hasHope = waiter.queues.some((name) => this.#deps.queueConsumerOf(name)?.mayExist)
       if (!waiter.isLongPoll && !hasHope) this.#waiters.serve(waiter, [])
     }
   }
 
-  #dispatch(feed: Feed): void {
-    this.#dispatches.delete(feed)
-    if (this.#deps.isPaused(feed.queue)) return
-    while (feed.buffer.size > 0) {
-      const waiter = this.#waiters.first(feed.queue)
+  #dispatch(queueConsumer: QueueConsumer): void {
+    this.#dispatches.delete(queueConsumer)
+    if (this.#deps.isPaused(queueConsumer.queue)) return
+    while (queueConsumer.buffer.size > 0) {
+      const waiter = this.#waiters.first(queueConsumer.queue)
       if (!waiter) return
-      const pauseMs = this.#pauseMs(waiter, feed)
+      const pauseMs = this.#pauseMs(waiter, queueConsumer)
       if (pauseMs > 0) {
-        this.#dispatches.add(feed)
-        setTimeout(() => this.#dispatch(feed), pauseMs)
+        this.#dispatches.add(queueConsumer)
+        setTimeout(() => this.#dispatch(queueConsumer), pauseMs)
         return
       }
       this.#waiters.serve(waiter, this.#takeFor(waiter))
     }
-    if (this.#waiters.has(feed.queue)) this.#deps.nourish(feed)
+    if (this.#waiters.has(queueConsumer.queue)) this.#deps.nourish(queueConsumer)
   }
 
-  #pauseMs(waiter: Waiter, feed: Feed): number {
-    if (this.#isPreceded(waiter, feed.queue)) return PRECEDENCE_MS
+  #pauseMs(waiter: Waiter, queueConsumer: QueueConsumer): number {
+    if (this.#isPreceded(waiter, queueConsumer.queue)) return PRECEDENCE_MS
     return nextLookMs(waiter, this.#awaited(waiter), this.#deps.clock.now())
   }
 
@@ -146,7 +149,7 @@ export class FetchLine {
     return awaitedFeeds(wanted, (queue) => this.#deps.touched(queue)).length > 0
   }
 
-  #awaited(waiter: Waiter): readonly Feed[] {
+  #awaited(waiter: Waiter): readonly QueueConsumer[] {
     return awaitedFeeds(waiter, (queue) => this.#servedFeed(queue))
   }
 
@@ -154,8 +157,8 @@ export class FetchLine {
     return isPreceded(wanted, queue, (earlier) => this.#servedFeed(earlier))
   }
 
-  #servedFeed(queue: string): Feed | undefined {
-    return this.#deps.isPaused(queue) ? undefined : this.#deps.feedOf(queue)
+  #servedFeed(queue: string): QueueConsumer | undefined {
+    return this.#deps.isPaused(queue) ? undefined : this.#deps.queueConsumerOf(queue)
   }
 
   /** Takes what is buffered for this waiter, but not from queues where an earlier waiter waits for more. */
@@ -177,27 +180,27 @@ export class FetchLine {
   }
 
   #bridgeMs(queue: string, request: TakeRequest): number {
-    const feed = this.#servedFeed(queue)
-    return feed ? bridgeMs(feed, request.hasClaimable(queue)) : 0
+    const queueConsumer = this.#servedFeed(queue)
+    return queueConsumer ? bridgeMs(queueConsumer, request.hasClaimable(queue)) : 0
   }
 }
 
 /** Gauges of the queues that are consumed for FETCH, and of the paused queues that fetches wait for. */
 export function feedGauges(
-  feeds: ReadonlyMap<string, Feed>,
+  queueConsumers: ReadonlyMap<string, QueueConsumer>,
   line: FetchLine,
   isPaused: (queue: string) => boolean,
 ): Pick<BrokerGauges, 'consumers' | 'queues'> {
-  const queues = new Set([...feeds.keys(), ...[...line.waitedFor()].filter(isPaused)])
+  const queues = new Set([...queueConsumers.keys(), ...[...line.waitedFor()].filter(isPaused)])
   return {
-    consumers: [...feeds.values()].flatMap(({ queue, consumerChannels }) =>
+    consumers: [...queueConsumers.values()].flatMap(({ queue, consumerChannels }) =>
       [...consumerChannels].map(({ tag, unacked }) => ({ queue, consumer: tag, unacked })),
     ),
     queues: [...queues].map((queue) => ({
       queue,
-      buffered: feeds.get(queue)?.buffer.size ?? 0,
+      buffered: queueConsumers.get(queue)?.buffer.size ?? 0,
       waiters: line.countFor(queue),
-      utilization: feeds.get(queue)?.utilization ?? 0,
+      utilization: queueConsumers.get(queue)?.utilization ?? 0,
     })),
   }
 }

@@ -629,7 +629,7 @@ describe('consumers', () => {
     await expect.poll(() => tagsOf(test, queue)).toEqual([])
   })
 
-  it('are not started for a feed that was given up before its restart was due', async () => {
+  it('are not started for a queueConsumer that was given up before its restart was due', async () => {
     let now = 0
     const clock = { now: () => now, wall: () => Date.now() }
     const test = await start({ idleMs: 60_000 }, { clock, random: () => 1 })
@@ -637,14 +637,14 @@ describe('consumers', () => {
     expect(await test.broker.take(request([queue], { waitMs: 0 }))).toEqual([])
     await admin.channel.deleteQueue(`ojs.queue.${queue}`)
     await test.recorder.until('consumerCancelled', 1, queue)
-    // Its restart is due in 1.25 s; until then nobody fetches, and the feed is forgotten.
+    // Its restart is due in 1.25 s; until then nobody fetches, and the queueConsumer is forgotten.
     now += 60_000
     await expect.poll(() => test.broker.gauges().queues).toEqual([])
     await expect.poll(() => test.broker.isDeclared(queue)).toBe(true)
     const fetches = new AbortController()
     const first = test.broker.take(request([queue], { waitMs: 30_000, signal: fetches.signal }))
     await expect.poll(() => consumerCount(queue)).toBe(1)
-    // In real time: a consumer that the old feed started would be there by then.
+    // In real time: a consumer that the old queueConsumer started would be there by then.
     await new Promise((resolve) => setTimeout(resolve, 1_500))
     expect(await consumerCount(queue)).toBe(1)
     const [id] = await publish(test, queue, 1)
@@ -706,14 +706,14 @@ describe('consumers', () => {
     // those of the owner queue, of the dead letters, of due messages, of two control queues and of one consumer
     // channel.
     await expect.poll(() => test.broker.gauges().channelsActive).toBe(14)
-    const { consumers, queues: feeds, connectionsActive } = test.broker.gauges()
+    const { consumers, queues: queueConsumers, connectionsActive } = test.broker.gauges()
     expect(consumers).toEqual([
       { queue, consumer: expect.stringContaining(queue), unacked: 4 },
       { queue: 'ojs.system.dead-letters', consumer: expect.any(String), unacked: 0 },
       { queue: 'ojs.system.due', consumer: expect.any(String), unacked: 0 },
       { queue: 'ojs.queue.control', consumer: 'ojs.queue.control', unacked: 0 },
     ])
-    expect(feeds).toEqual([{ queue, buffered: 3, waiters: 0, utilization: 0.25 }])
+    expect(queueConsumers).toEqual([{ queue, buffered: 3, waiters: 0, utilization: 0.25 }])
     expect(connectionsActive).toBe(3)
   })
 })

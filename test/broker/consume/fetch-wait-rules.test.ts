@@ -7,7 +7,7 @@ import type { LiveDelivery } from '../../../src/broker/consume/delivery.ts'
 import { awaitedFeeds, nextLookMs } from '../../../src/broker/consume/fetch-wait-rules.ts'
 import { MAX_TAKEN_BYTES } from '../../../src/broker/consume/queue-consumer.ts'
 import type { Waiter } from '../../../src/broker/consume/waiter.ts'
-import { feedOf } from '../harness.ts'
+import { queueConsumerOf } from '../harness.ts'
 
 let now: number
 beforeEach(() => {
@@ -47,22 +47,23 @@ function newFeed(queue: string) {
     consumerChannels.push(consumerChannel)
     return consumerChannel as unknown as ConsumerChannel
   }
-  return { feed: feedOf(queue, newConsumerChannel, () => now), consumerChannels }
+  return { queueConsumer: queueConsumerOf(queue, newConsumerChannel, () => now), consumerChannels }
 }
 
 /** A queue with a delivery here, another with a job that only the ledger knows; a fetch wants both. */
 async function twoQueues() {
   const [here, other] = [newFeed('here'), newFeed('other')]
-  here.feed.nourish()
+  here.queueConsumer.nourish()
   await here.consumerChannels[0]?.run()
-  here.feed.add({ id: 'i', priority: 0, order: 1, size: 1 } as LiveDelivery)
+  here.queueConsumer.add({ id: 'i', priority: 0, order: 1, size: 1 } as LiveDelivery)
   Object.assign(here.consumerChannels[0] ?? {}, { unacked: 1 })
   const waiter = {
     ...{ queues: ['here', 'other'], count: 2, since: now, isLongPoll: false },
     ...{ putOffSince: null, hasLingered: false },
     hasClaimable: (_: string, beyond = 0) => beyond < 1,
   } as unknown as Waiter
-  const awaited = () => awaitedFeeds(waiter, (queue) => (queue === 'here' ? here.feed : other.feed))
+  const awaited = () =>
+    awaitedFeeds(waiter, (queue) => (queue === 'here' ? here.queueConsumer : other.queueConsumer))
   const look = () => nextLookMs(waiter, awaited(), now)
   return { other, awaited, look }
 }
@@ -74,39 +75,39 @@ it('a fetch waits for the first delivery of a consumer, however long the consume
   expect(look()).toBe(1)
   await other.consumerChannels[0]?.run()
   now += 1
-  expect(awaited()).toEqual([other.feed])
+  expect(awaited()).toEqual([other.queueConsumer])
   expect(look()).toBe(1)
   now += 250
   expect(look()).toBe(0)
-  expect(other.feed.mayReceive).toBe(false)
+  expect(other.queueConsumer.mayReceive).toBe(false)
 })
 
 it('a fetch does not wait for a consumer that RabbitMQ has not answered for a second', async () => {
   const { other, awaited } = await twoQueues()
-  expect(awaited()).toEqual([other.feed])
+  expect(awaited()).toEqual([other.queueConsumer])
   now += 999
-  expect(awaited()).toEqual([other.feed])
+  expect(awaited()).toEqual([other.queueConsumer])
   now += 1
   expect(awaited()).toEqual([])
   await other.consumerChannels[0]?.run()
-  expect(awaited()).toEqual([other.feed])
+  expect(awaited()).toEqual([other.queueConsumer])
 })
 
 it('a fetch that waited for the look-up of a queue does not mark it as one that brings nothing', async () => {
   const { other, look } = await twoQueues()
-  other.feed.exists = false
-  other.feed.isLookedUp = true
+  other.queueConsumer.exists = false
+  other.queueConsumer.isLookedUp = true
   expect(look()).toBe(1)
   now += 1_000
   expect(look()).toBe(0)
-  Object.assign(other.feed, { exists: true, isLookedUp: false })
-  other.feed.nourish()
-  expect(other.feed.mayReceive).toBe(true)
+  Object.assign(other.queueConsumer, { exists: true, isLookedUp: false })
+  other.queueConsumer.nourish()
+  expect(other.queueConsumer.mayReceive).toBe(true)
 })
 
 it('a fetch that has earlier deliveries waits for a new consumer when the ledger knows of more jobs', async () => {
-  const { feed, consumerChannels } = newFeed('young')
-  feed.nourish()
+  const { queueConsumer, consumerChannels } = newFeed('young')
+  queueConsumer.nourish()
   await consumerChannels[0]?.run()
   let left = 1
   const wanted = {
@@ -114,8 +115,11 @@ it('a fetch that has earlier deliveries waits for a new consumer when the ledger
     hasClaimable: (_: string, beyond = 0) => left > beyond,
   }
   const awaited = (takenBytes?: number) =>
-    awaitedFeeds({ ...wanted, ...(takenBytes !== undefined && { takenBytes }) }, () => feed)
-  expect(awaited(1)).toEqual([feed])
+    awaitedFeeds(
+      { ...wanted, ...(takenBytes !== undefined && { takenBytes }) },
+      () => queueConsumer,
+    )
+  expect(awaited(1)).toEqual([queueConsumer])
   expect(awaited(MAX_TAKEN_BYTES)).toEqual([])
   expect(awaited()).toEqual([])
   left = 0

@@ -4,23 +4,30 @@ import type {
   ConsumerState,
 } from '../../../src/broker/consume/consumer-channel.ts'
 import type { LiveDelivery } from '../../../src/broker/consume/delivery.ts'
-import { Feed, type FeedOptions } from '../../../src/broker/consume/queue-consumer.ts'
+import {
+  QueueConsumer,
+  type QueueConsumerOptions,
+} from '../../../src/broker/consume/queue-consumer.ts'
 import { systemClock } from '../../../src/clock.ts'
 
 const MIB = 1024 * 1024
 
-function feedOf(sizes: readonly number[]): Feed {
-  const options: Partial<FeedOptions> = { queue: 'q', clock: systemClock(), random: Math.random }
-  const feed = new Feed(options as FeedOptions)
-  for (const [order, size] of sizes.entries()) {
-    feed.add({ priority: 0, order, size } as unknown as LiveDelivery)
+function queueConsumerOf(sizes: readonly number[]): QueueConsumer {
+  const options: Partial<QueueConsumerOptions> = {
+    queue: 'q',
+    clock: systemClock(),
+    random: Math.random,
   }
-  return feed
+  const queueConsumer = new QueueConsumer(options as QueueConsumerOptions)
+  for (const [order, size] of sizes.entries()) {
+    queueConsumer.add({ priority: 0, order, size } as unknown as LiveDelivery)
+  }
+  return queueConsumer
 }
 
-it('a feed gives as many deliveries as were asked for, and fewer when they are large', () => {
-  const small = feedOf([1, 1, 1, 1])
-  const large = feedOf([20 * MIB, 20 * MIB, 20 * MIB, 40 * MIB, 1])
+it('a queueConsumer gives as many deliveries as were asked for, and fewer when they are large', () => {
+  const small = queueConsumerOf([1, 1, 1, 1])
+  const large = queueConsumerOf([20 * MIB, 20 * MIB, 20 * MIB, 40 * MIB, 1])
   const taken: LiveDelivery[] = []
   small.takeInto(taken, 3)
   expect(taken).toHaveLength(3)
@@ -34,10 +41,10 @@ it('a feed gives as many deliveries as were asked for, and fewer when they are l
   expect(next.map(({ order }) => order)).toEqual([2, 3])
 })
 
-it('a feed is short of a count until it has so many deliveries, or bytes enough for one answer', () => {
-  const small = feedOf([1, 1])
+it('a queueConsumer is short of a count until it has so many deliveries, or bytes enough for one answer', () => {
+  const small = queueConsumerOf([1, 1])
   expect([2, 3].map((count) => small.isShortOf(count))).toEqual([false, true])
-  expect(feedOf([20 * MIB, 20 * MIB]).isShortOf(3)).toBe(false)
+  expect(queueConsumerOf([20 * MIB, 20 * MIB]).isShortOf(3)).toBe(false)
 })
 
 describe('the consumers of a queue', () => {
@@ -78,11 +85,11 @@ describe('the consumers of a queue', () => {
 
   let consumerChannels: FakeConsumerChannel[]
   let now: number
-  let feed: Feed
+  let queueConsumer: QueueConsumer
   beforeEach(() => {
     consumerChannels = []
     now = 1_000_000
-    feed = new Feed({
+    queueConsumer = new QueueConsumer({
       ...{ queue: 'q', maxConsumerChannels: 3, prefetch: PREFETCH, idleMs: IDLE_MS },
       ...{ clock: { now: () => now, wall: () => now }, random: () => 0.5 },
       newConsumerChannel: () => {
@@ -91,12 +98,12 @@ describe('the consumers of a queue', () => {
         return consumerChannel as unknown as ConsumerChannel
       },
     })
-    feed.exists = true
+    queueConsumer.exists = true
   })
 
   async function running(count: number, unacked = PREFETCH): Promise<void> {
     while (consumerChannels.length < count) {
-      feed.nourish()
+      queueConsumer.nourish()
       const consumerChannel = consumerChannels.at(-1)
       await consumerChannel?.run()
       if (consumerChannel) consumerChannel.unacked = unacked
@@ -105,7 +112,7 @@ describe('the consumers of a queue', () => {
   const end = (
     consumerChannel: FakeConsumerChannel | undefined,
     why: 'closed' | 'connection-lost' = 'connection-lost',
-  ) => feed.onConsumerEnd(consumerChannel as unknown as ConsumerChannel, { why }, [])
+  ) => queueConsumer.onConsumerEnd(consumerChannel as unknown as ConsumerChannel, { why }, [])
   const delivery = (order: number, consumerChannel?: FakeConsumerChannel) => {
     const giveBack = () => consumerChannel?.returned.push(order)
     const told = { id: `id-${order}`, priority: 0, order, size: 1, consumerChannel, giveBack }
@@ -113,30 +120,30 @@ describe('the consumers of a queue', () => {
   }
 
   it('are opened one at a time, up to maxConsumerChannels, when the others are full and too few deliveries are here', async () => {
-    feed.nourish()
-    feed.nourish()
+    queueConsumer.nourish()
+    queueConsumer.nourish()
     expect(consumerChannels).toHaveLength(1)
     await consumerChannels[0]?.run()
-    feed.nourish()
+    queueConsumer.nourish()
     expect(consumerChannels).toHaveLength(1)
     if (consumerChannels[0]) consumerChannels[0].unacked = PREFETCH
-    feed.add(delivery(1))
-    feed.nourish()
+    queueConsumer.add(delivery(1))
+    queueConsumer.nourish()
     expect(consumerChannels).toHaveLength(1)
-    feed.nourish(2)
+    queueConsumer.nourish(2)
     expect(consumerChannels).toHaveLength(2)
-    expect(feed.mayReceive).toBe(true)
-    feed.gatheredInVain()
+    expect(queueConsumer.mayReceive).toBe(true)
+    queueConsumer.gatheredInVain()
     now += 9_999
-    expect(feed.mayReceive).toBe(false)
+    expect(queueConsumer.mayReceive).toBe(false)
     now += 1
-    expect(feed.mayReceive).toBe(true)
-    feed.takeInto([], 1)
+    expect(queueConsumer.mayReceive).toBe(true)
+    queueConsumer.takeInto([], 1)
     if (consumerChannels[1]) consumerChannels[1].unacked = PREFETCH
     await consumerChannels[1]?.run()
-    expect(feed.mayReceive).toBe(false)
+    expect(queueConsumer.mayReceive).toBe(false)
     await running(3)
-    feed.nourish()
+    queueConsumer.nourish()
     expect(consumerChannels).toHaveLength(3)
   })
 
@@ -145,7 +152,7 @@ describe('the consumers of a queue', () => {
       await running(i + 1)
       await consumerChannels[i]?.cancel()
     }
-    feed.nourish()
+    queueConsumer.nourish()
     expect(consumerChannels).toHaveLength(512)
   })
 
@@ -154,10 +161,10 @@ describe('the consumers of a queue', () => {
     now += 3_600_000
     const delays: number[] = []
     for (let i = 0; i < 4; i++) {
-      feed.nourish()
+      queueConsumer.nourish()
       end(consumerChannels.at(-1))
-      delays.push(feed.restartDelayMs)
-      now += feed.restartDelayMs
+      delays.push(queueConsumer.restartDelayMs)
+      now += queueConsumer.restartDelayMs
     }
     expect(delays).toEqual([1_000, 2_000, 4_000, 8_000])
   })
@@ -165,67 +172,67 @@ describe('the consumers of a queue', () => {
   it('that end are opened again with growing delays, but at once when we closed them', async () => {
     await running(1)
     end(consumerChannels[0], 'closed')
-    expect(feed.restartDelayMs).toBe(0)
-    feed.nourish()
+    expect(queueConsumer.restartDelayMs).toBe(0)
+    queueConsumer.nourish()
     for (const delayMs of [1_000, 2_000, 4_000]) {
       end(consumerChannels.at(-1))
       const count = consumerChannels.length
       now += delayMs - 1
-      feed.nourish()
+      queueConsumer.nourish()
       expect(consumerChannels).toHaveLength(count)
       now += 1
-      feed.nourish()
+      queueConsumer.nourish()
       expect(consumerChannels).toHaveLength(count + 1)
     }
     end(consumerChannels.at(-1))
-    feed.forgetFailures()
-    expect(feed.restartDelayMs).toBe(0)
+    queueConsumer.forgetFailures()
+    expect(queueConsumer.restartDelayMs).toBe(0)
   })
 
   it('that end take their lost deliveries out of what can be fetched', async () => {
     await running(1)
     const [kept, lost] = [delivery(1), delivery(2)]
-    feed.add(kept)
-    feed.add(lost)
-    feed.onConsumerEnd(
+    queueConsumer.add(kept)
+    queueConsumer.add(lost)
+    queueConsumer.onConsumerEnd(
       consumerChannels[0] as unknown as ConsumerChannel,
       { why: 'connection-lost' },
       [lost],
     )
     const taken: LiveDelivery[] = []
-    feed.takeInto(taken, 2)
+    queueConsumer.takeInto(taken, 2)
     expect(taken).toEqual([kept])
   })
 
   it('are quiet unless one of them is opening, running or being cancelled', async () => {
-    expect(feed.isQuiet).toBe(true)
-    feed.nourish()
+    expect(queueConsumer.isQuiet).toBe(true)
+    queueConsumer.nourish()
     const states = ['opening', 'running', 'cancelling', 'draining', 'closed'] as const
     const quiet = states.map((state) => {
       if (consumerChannels[0]) consumerChannels[0].state = state
-      return feed.isQuiet
+      return queueConsumer.isQuiet
     })
     expect(quiet).toEqual([false, false, false, true, true])
   })
 
   it('are waited for while they open, and for 250 ms until their first delivery', async () => {
-    feed.nourish()
+    queueConsumer.nourish()
     now += 60_000
-    expect([feed.isStarting, feed.isSilent]).toEqual([true, true])
+    expect([queueConsumer.isStarting, queueConsumer.isSilent]).toEqual([true, true])
     await consumerChannels[0]?.run()
     now += 249
-    expect([feed.isStarting, feed.isSilent]).toEqual([true, false])
+    expect([queueConsumer.isStarting, queueConsumer.isSilent]).toEqual([true, false])
     now += 1
-    expect(feed.isStarting).toBe(false)
+    expect(queueConsumer.isStarting).toBe(false)
     now -= 1
-    feed.add(delivery(1))
-    expect(feed.isStarting).toBe(false)
+    queueConsumer.add(delivery(1))
+    expect(queueConsumer.isStarting).toBe(false)
   })
 
   it('get back what nobody has fetched, in the order in which it came', async () => {
     await running(1)
-    for (const order of [2, 1, 3]) feed.add(delivery(order, consumerChannels[0]))
-    expect(feed.giveBack()).toBe(3)
+    for (const order of [2, 1, 3]) queueConsumer.add(delivery(order, consumerChannels[0]))
+    expect(queueConsumer.giveBack()).toBe(3)
     expect(consumerChannels[0]?.returned).toEqual([1, 2, 3])
   })
 
@@ -236,7 +243,7 @@ describe('the consumers of a queue', () => {
         const consumerChannel = consumerChannels[i]
         if (consumerChannel) consumerChannel.unacked = count
       }
-      feed.retireSurplus()
+      queueConsumer.retireSurplus()
       return consumerChannels.map(({ state }) => state)
     }
     const all = ['running', 'running', 'running']
@@ -257,8 +264,8 @@ describe('the consumers of a queue', () => {
     await running(2)
     for (const consumerChannel of consumerChannels) consumerChannel.isCounted = true
     const counted = (count: number) => {
-      feed.consumersCounted(count)
-      return feed.isShared
+      queueConsumer.consumersCounted(count)
+      return queueConsumer.isShared
     }
     expect(counted(2)).toBe(false)
     expect(counted(3)).toBe(true)
@@ -268,51 +275,51 @@ describe('the consumers of a queue', () => {
     expect(counted(1)).toBe(false)
     expect(counted(2)).toBe(false)
     expect(counted(3)).toBe(true)
-    expect(feed.consumersAskedAt).toBe(now)
+    expect(queueConsumer.consumersAskedAt).toBe(now)
   })
 
   it('are as large as the demand, or a quarter of the leases, beside others or after a surplus', async () => {
-    const size = (waitedFor = 0) => feed.prefetchOfNext(waitedFor)
+    const size = (waitedFor = 0) => queueConsumer.prefetchOfNext(waitedFor)
     expect(size()).toBe(PREFETCH)
-    feed.consumersCounted(1)
+    queueConsumer.consumersCounted(1)
     expect([size(), size(2), size(100)]).toEqual([1, 2, PREFETCH])
-    feed.asked(3)
+    queueConsumer.asked(3)
     expect(size(1)).toBe(3)
     now += 300
     expect(size()).toBe(1)
     await running(1)
     if (consumerChannels[0]) consumerChannels[0].unacked = 8
     expect(size()).toBe(2)
-    feed.consumersCounted(0)
+    queueConsumer.consumersCounted(0)
     expect(size()).toBe(PREFETCH)
-    feed.beModest()
+    queueConsumer.beModest()
     expect(size()).toBe(2)
     // The demand fills whole consumer channels again.
     expect([size(4), size()]).toEqual([PREFETCH, PREFETCH])
-    feed.beModest()
+    queueConsumer.beModest()
     await running(2)
     // Small consumer channels must not use up the number of consumer channels.
     expect(size()).toBe(PREFETCH)
   })
 
   it('have held a delivery since it was buffered, also when others go before it', () => {
-    feed.add(delivery(2))
+    queueConsumer.add(delivery(2))
     now += 100
-    feed.add(delivery(1))
+    queueConsumer.add(delivery(1))
     now += 50
-    expect([150, 151].map((ms) => feed.hasHeld(ms))).toEqual([true, false])
+    expect([150, 151].map((ms) => queueConsumer.hasHeld(ms))).toEqual([true, false])
     // The delivery that goes next is spared.
-    expect([150, 151].map((ms) => feed.hasHeld(ms, 1))).toEqual([true, false])
-    expect(feed.hasHeld(0, 2)).toBe(false)
-    feed.takeInto([], 1)
-    expect([feed.hasHeld(150), feed.hasHeld(0, 1)]).toEqual([true, false])
+    expect([150, 151].map((ms) => queueConsumer.hasHeld(ms, 1))).toEqual([true, false])
+    expect(queueConsumer.hasHeld(0, 2)).toBe(false)
+    queueConsumer.takeInto([], 1)
+    expect([queueConsumer.hasHeld(150), queueConsumer.hasHeld(0, 1)]).toEqual([true, false])
   })
 
   it('are idle when nobody has fetched for idleMs', () => {
-    feed.touch()
+    queueConsumer.touch()
     now += IDLE_MS - 1
-    expect(feed.isIdle).toBe(false)
+    expect(queueConsumer.isIdle).toBe(false)
     now += 1
-    expect(feed.isIdle).toBe(true)
+    expect(queueConsumer.isIdle).toBe(true)
   })
 })
