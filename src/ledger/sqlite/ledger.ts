@@ -51,7 +51,7 @@ import type { TrafficMinutes } from './state/queue-traffic.ts'
 import type { Recount } from './state/state-counter.ts'
 import { openStore, type Store } from './state/store.ts'
 import { SqliteUnwrittenQueues } from './state/unwritten-queues.ts'
-import { WorkflowBook } from './state/workflow-counts.ts'
+import { WorkflowCounts } from './state/workflow-counts.ts'
 import { cancelAny, cancelJob } from './writes/cancel.ts'
 import { claimedMessage } from './writes/claim.ts'
 import { Confirms } from './writes/confirms.ts'
@@ -112,7 +112,7 @@ export class SqliteLedger implements Ledger {
   ) {
     const statements = prepareStatements(db)
     this.#db = db
-    const workflows = new WorkflowBook(prepareWorkflows(db), endStep)
+    const workflows = new WorkflowCounts(prepareWorkflows(db), endStep)
     const { store, committedStates } = openStore(statements, workflows, wall, jobsPerMove)
     this.#store = store
     this.#access = new Access({

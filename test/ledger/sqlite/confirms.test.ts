@@ -4,7 +4,7 @@ import type { Database } from '../../../src/ledger/sqlite/sql/driver.ts'
 import { prepareStatements } from '../../../src/ledger/sqlite/sql/statements.ts'
 import { prepareWorkflows } from '../../../src/ledger/sqlite/sql/workflow.ts'
 import { openStore } from '../../../src/ledger/sqlite/state/store.ts'
-import { WorkflowBook } from '../../../src/ledger/sqlite/state/workflow-counts.ts'
+import { WorkflowCounts } from '../../../src/ledger/sqlite/state/workflow-counts.ts'
 import { Confirms } from '../../../src/ledger/sqlite/writes/confirms.ts'
 import { promoteDue } from '../../../src/ledger/sqlite/writes/due.ts'
 import { endStep } from '../../../src/ledger/sqlite/writes/workflow-run.ts'
@@ -16,7 +16,7 @@ const harness = ledgerOfTest()
 
 /** Opens the parts of another ledger on the same connection. */
 function openBeside(db: Database, maxLazy = 10_000) {
-  const workflows = new WorkflowBook(prepareWorkflows(db), endStep)
+  const workflows = new WorkflowCounts(prepareWorkflows(db), endStep)
   const { store, committedStates } = openStore(prepareStatements(db), workflows, Date.now)
   const access = new Access({ db, committedStates, logger: SILENT, probe() {}, maxLazy })
   return { store, access, confirms: new Confirms(store, access) }

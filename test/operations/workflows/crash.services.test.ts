@@ -26,7 +26,7 @@ const PATIENCE_MS = 60_000
  * (src/ledger/sqlite/state/store.ts has their order).
  */
 const COMMIT_POINTS = [
-  'ledger/sqlite/state/workflow-counts.js:WorkflowBook.store:before',
+  'ledger/sqlite/state/workflow-counts.js:WorkflowCounts.store:before',
   'ledger/sqlite/state/state-counter.js:StateCounter.commit:before',
 ]
 

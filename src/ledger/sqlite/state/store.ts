@@ -13,7 +13,7 @@ import { RecentKeys } from './recent-unique-keys.ts'
 import { StaleCopies } from './stale-copies.ts'
 import { StateCounter } from './state-counter.ts'
 import { Tombstones } from './tombstones.ts'
-import type { WorkflowBook } from './workflow-counts.ts'
+import type { WorkflowCounts } from './workflow-counts.ts'
 
 /** What a write works with: the prepared statements, and the state that is kept in memory beside the rows. */
 export interface Store {
@@ -28,7 +28,7 @@ export interface Store {
   readonly traffic: TrafficMinutes
   readonly recentKeys: RecentKeys
   readonly keptKeys: KeptKeys
-  readonly workflows: WorkflowBook<Store>
+  readonly workflows: WorkflowCounts<Store>
   /** Nonces that RabbitMQ has confirmed, until the commit that clears them from their rows. */
   readonly confirming: Set<number>
   readonly moved: MovedDebts
@@ -43,7 +43,7 @@ export interface Store {
 /** Builds the `Store`: reads all that is kept in memory beside the rows from the file. */
 export function openStore(
   statements: Statements,
-  workflows: WorkflowBook<Store>,
+  workflows: WorkflowCounts<Store>,
   wall: () => number,
   jobsPerMove?: number,
 ): { store: Store; committedStates: CommittedState[] } {

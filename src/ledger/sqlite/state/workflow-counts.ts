@@ -24,7 +24,7 @@ type EndStep<S> = (store: S, job: JobRow) => void
  * Keeps how many workflows are in each state, and the news of the current group. While no workflow is
  * running, which is the usual case, the end of a job costs one comparison here. `S`: what a write works with.
  */
-export class WorkflowBook<S> extends NotedState<Change | WorkflowNews> {
+export class WorkflowCounts<S> extends NotedState<Change | WorkflowNews> {
   readonly statements: WorkflowStatements
   readonly #endStep: EndStep<S>
   /** As committed. */
