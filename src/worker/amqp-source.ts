@@ -11,7 +11,7 @@ import { uuid7 } from '../uuid.ts'
 import { ClaimedQueues } from './claimed-queues.ts'
 import { AmqpLink } from './connection.ts'
 import { Intake } from './consumers.ts'
-import { Orders } from './control-messages.ts'
+import { ControlOrders } from './control-messages.ts'
 import { Dispatcher } from './dispatcher.ts'
 import { GatewayLine } from './gateway-rpc.ts'
 import { GiveBack } from './give-back.ts'
@@ -56,7 +56,7 @@ interface Running {
   reporter: Reporter
   dispatcher: Dispatcher
   intake: Intake
-  orders: Orders
+  orders: ControlOrders
   heartbeat: Heartbeat
   relief: GiveBack
 }
@@ -187,7 +187,7 @@ class AmqpSource implements JobSource {
       onError: (error) => sink.onError(error),
     })
     const parts = { link, sink, options, reporter, dispatcher, intake }
-    const orders = new Orders({ ...parts, gateway, claimedQueues })
+    const orders = new ControlOrders({ ...parts, gateway, claimedQueues })
     const heartbeat = new Heartbeat({
       ...parts,
       intervalMs: this.#heartbeatMs,

@@ -9,7 +9,7 @@ import type { Intake } from './consumers.ts'
 import type { Dispatcher } from './dispatcher.ts'
 import type { GatewayLine, Synced } from './gateway-rpc.ts'
 
-export interface OrdersDeps {
+export interface ControlOrdersDeps {
   link: AmqpLink
   gateway: GatewayLine
   dispatcher: Dispatcher
@@ -24,15 +24,15 @@ export interface OrdersDeps {
  * and whether the worker must be quiet or end. It arrives by broadcast; the answer to a `sync` contains what
  * was broadcast before the worker listened.
  */
-export class Orders {
-  readonly #deps: OrdersDeps
+export class ControlOrders {
+  readonly #deps: ControlOrdersDeps
   #close: () => Promise<void> = async () => undefined
   /** No gateway has answered since the last (re)connect, so the worker may have missed orders. */
   #isUnanswered = false
   /** Queues that were paused or resumed by broadcast while an answer to `sync` was under way. */
   readonly #changedByBroadcast = new Set<string>()
 
-  constructor(deps: OrdersDeps) {
+  constructor(deps: ControlOrdersDeps) {
     this.#deps = deps
   }
 

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { Orders, type OrdersDeps } from '../../src/worker/control-messages.ts'
+import { ControlOrders, type ControlOrdersDeps } from '../../src/worker/control-messages.ts'
 import { deferred } from '../support/time/deferred.ts'
 
 const ANSWER = { tombstones: new Map(), truncated: false, paused: [], directive: 'running' }
@@ -23,18 +23,18 @@ function ordersOf(...answers: unknown[]) {
     },
     dispatcher: { giveBack() {} },
     options: { queues: ['q'], workerId: 'w' },
-  } as unknown as OrdersDeps
-  return { orders: new Orders(deps), done }
+  } as unknown as ControlOrdersDeps
+  return { orders: new ControlOrders(deps), done }
 }
 
-test('Orders obeys each answer: it resumes a queue that only the previous answer paused', async () => {
+test('ControlOrders obeys each answer: it resumes a queue that only the previous answer paused', async () => {
   const { orders, done } = ordersOf({ ...ANSWER, paused: ['q'] }, ANSWER)
   await orders.catchUp()
   await orders.catchUp()
   expect(done).toEqual(['asked', 'pause q', 'asked', 'resume q'])
 })
 
-test('Orders asks no further question while an answer is outstanding', async () => {
+test('ControlOrders asks no further question while an answer is outstanding', async () => {
   const late = deferred<object>()
   const { orders, done } = ordersOf(null, late.promise)
   await orders.catchUp()
