@@ -8,7 +8,7 @@ import type { Transport, TransportRequest } from '../transport/transport.ts'
  * The requests of one worker and the pauses between them, which `end()` ends all at once. Each request has an
  * abort signal of its own: Node.js warns of a leak when one signal has many listeners.
  */
-export class Courier {
+export class AbortableRequests {
   readonly #exchange: Exchange
   readonly #open = new Set<AbortController>()
   readonly #pauses = new Set<Pause>()

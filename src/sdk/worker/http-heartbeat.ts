@@ -1,7 +1,7 @@
 /** Heartbeats over HTTP: extends leases, and carries out what the answers say. */
 import { Deferred } from '../async/deferred.ts'
 import { Pause } from '../async/sleep.ts'
-import type { Courier } from './abortable-requests.ts'
+import type { AbortableRequests } from './abortable-requests.ts'
 import type { HttpLease } from './http-lease.ts'
 import { processId } from './signals.ts'
 import type { SourceOptions, SourceSink } from './source.ts'
@@ -16,7 +16,7 @@ const IDLE_INTERVALS = 3
 const UNTOLD_INTERVAL_MS = 1_000
 
 export interface HeartbeatDeps {
-  readonly courier: Courier
+  readonly courier: AbortableRequests
   readonly sink: SourceSink
   readonly worker: SourceOptions
   readonly intervalMs: number

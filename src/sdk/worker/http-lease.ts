@@ -2,7 +2,7 @@
 import type { Job } from '../job.ts'
 import { OJSError, OJSTransportError } from '../transport/errors.ts'
 import { backoffMs } from '../transport/retry.ts'
-import type { Courier } from './abortable-requests.ts'
+import type { AbortableRequests } from './abortable-requests.ts'
 import { jobError, jobErrorOf } from './job-error.ts'
 import type { JobError, Lease, Settlement } from './source.ts'
 import { withActiveTrace } from './tracing.ts'
@@ -14,7 +14,7 @@ const REPORT_TIMEOUT_MS = 10_000
 const DEFAULT_LEASE_MS = 30_000
 
 export interface HttpLeaseDeps {
-  readonly courier: Courier
+  readonly courier: AbortableRequests
   readonly workerId: string
   /** The lease length that each FETCH asks for; `undefined`: the job or the server decides. */
   readonly visibilityTimeout: number | undefined

@@ -7,7 +7,7 @@ import { OJSError } from '../transport/errors.ts'
 import { listIn } from '../transport/request.ts'
 import { backoffMs } from '../transport/retry.ts'
 import type { Transport } from '../transport/transport.ts'
-import { Courier } from './abortable-requests.ts'
+import { AbortableRequests } from './abortable-requests.ts'
 import { Heartbeat, isDirective } from './http-heartbeat.ts'
 import { HttpLease, type HttpLeaseDeps } from './http-lease.ts'
 import type { JobSource, SourceOptions, SourceSink } from './source.ts'
@@ -48,8 +48,8 @@ export class HttpSource implements JobSource {
   readonly name = 'http'
   readonly #options: HttpSourceOptions
   /** For polls only: a stop ends them before the last reports. */
-  readonly #pollCourier: Courier
-  readonly #courier: Courier
+  readonly #pollCourier: AbortableRequests
+  readonly #courier: AbortableRequests
   /** Jobs in hand that are neither settled, cancelled nor lost. */
   readonly #leases = new Map<string, HttpLease>()
   readonly #slotFreed = new Pause()
@@ -66,8 +66,8 @@ export class HttpSource implements JobSource {
 
   constructor(options: HttpSourceOptions) {
     this.#options = options
-    this.#courier = new Courier(options.transport)
-    this.#pollCourier = new Courier(options.transport)
+    this.#courier = new AbortableRequests(options.transport)
+    this.#pollCourier = new AbortableRequests(options.transport)
   }
 
   /**
