@@ -4,7 +4,7 @@ import { isHeldByLedger, type JobRow, type OwedMessage } from '../job/job.ts'
 import { untilDeadline } from '../lifecycle.ts'
 import type { Deps } from '../operations/deps.ts'
 import { sendJobMessage } from '../operations/job-messages/send.ts'
-import { RelayLine, type RelayOutcome } from './queue-sender.ts'
+import { QueueSender, type RelayOutcome } from './queue-sender.ts'
 import { TooLargeJobs } from './too-large-jobs.ts'
 
 const PAGE = 500
@@ -34,7 +34,7 @@ function isOwedNow({ state }: Pick<JobRow, 'state'>): boolean {
 export class Outbox {
   readonly #deps: Deps
   readonly #options: OutboxOptions
-  readonly #lines = new Map<string, RelayLine>()
+  readonly #lines = new Map<string, QueueSender>()
   /** Messages up to this nonce were offered to a line or put in `#passed`; nonces grow with the commits. */
   #seen = 0
   /**
@@ -112,7 +112,7 @@ export class Outbox {
     for (const owed of passed) this.#offer(owed, this.#lineOf(owed))
   }
 
-  #offer(owed: OwedMessage, line: RelayLine | null): void {
+  #offer(owed: OwedMessage, line: QueueSender | null): void {
     if (this.#deps.jobMessages.isInHand(owed.id)) this.#passed.set(owed.outbox, owed)
     else line?.offer(owed)
   }
@@ -132,7 +132,7 @@ export class Outbox {
   /** Walks the outbox page by page, from nonces above `after`, and returns the last nonce that it reached. */
   async #walk(
     after: number,
-    lineOf: (owed: OwedMessage) => RelayLine | null,
+    lineOf: (owed: OwedMessage) => QueueSender | null,
     isEnough: () => boolean,
   ): Promise<number> {
     const { broker, ledger } = this.#deps
@@ -158,13 +158,13 @@ export class Outbox {
     return last
   }
 
-  #lineOf({ state, queue }: OwedMessage): RelayLine {
+  #lineOf({ state, queue }: OwedMessage): QueueSender {
     // A line per state and queue: a dead letter queue may be stuck while the job queue is not.
     const key = `${state} ${queue}`
     const present = this.#lines.get(key)
     if (present !== undefined) return present
     const { logger } = this.#deps
-    const line = new RelayLine(queue, {
+    const line = new QueueSender(queue, {
       send: (owed) => this.#send(owed),
       onRoom: this.#options.onRoom,
       now: () => this.#deps.clock.now(),

@@ -15,7 +15,7 @@ const TOLD_AFTER_MS = 10_000
 /** `skipped`: the message is not owed any more, is being sent elsewhere, or is too large for RabbitMQ. */
 export type RelayOutcome = 'sent' | 'failed' | 'skipped'
 
-export interface RelayLineDeps {
+export interface QueueSenderDeps {
   send(owed: OwedMessage): Promise<RelayOutcome>
   /** Called when the messages that the line left in the outbox may be offered again. */
   onRoom(): void
@@ -31,9 +31,9 @@ export interface RelayLineDeps {
  * that is full leaves further messages in the outbox, and one whose queue refuses, is gone or does not answer
  * is set aside for 1, 2, 4 … 30 s. After that one message is sent alone, and the others when it is confirmed.
  */
-export class RelayLine {
+export class QueueSender {
   readonly queue: string
-  readonly #deps: RelayLineDeps
+  readonly #deps: QueueSenderDeps
   #waiting: OwedMessage[] = []
   /** How many of `#waiting`, from its head, have been sent. */
   #gone = 0
@@ -48,7 +48,7 @@ export class RelayLine {
   #leftFrom: number | null = null
   #isStopped = false
 
-  constructor(queue: string, deps: RelayLineDeps) {
+  constructor(queue: string, deps: QueueSenderDeps) {
     this.queue = queue
     this.#deps = deps
   }

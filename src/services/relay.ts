@@ -22,7 +22,7 @@ export interface Relay extends Service {
  * message because another part of the gateway was sending it. Never publishes for a job id that this process
  * has in flight. Each pass also tells native workers of pauses that they have not heard of.
  *
- * Each queue has a line of its own (`RelayLine`), so that no queue waits for another: not for one with ten
+ * Each queue has a line of its own (`QueueSender`), so that no queue waits for another: not for one with ten
  * thousand due jobs, and not for one that is full, gone or does not answer.
  */
 export function relay(deps: Deps): Relay {

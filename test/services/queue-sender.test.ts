@@ -1,13 +1,13 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { OwedMessage } from '../../src/job/job.ts'
-import { RelayLine, type RelayOutcome } from '../../src/services/queue-sender.ts'
+import { QueueSender, type RelayOutcome } from '../../src/services/queue-sender.ts'
 
 /** Records what a line sends, and ends each send when the test says so. */
 class Sends {
   readonly nonces: number[] = []
   rooms = 0
   readonly #open = new Map<number, (outcome: RelayOutcome) => void>()
-  readonly line = new RelayLine('q', {
+  readonly line = new QueueSender('q', {
     send: ({ outbox }) => {
       this.nonces.push(outbox)
       return new Promise((resolve) => this.#open.set(outbox, resolve))
