@@ -22,7 +22,7 @@ export interface MovedDebt {
  * if it is confirmed, that pays the new debt as well: with both messages in RabbitMQ, two native workers
  * would run the job at once. In memory only, like everything that this process has in flight.
  */
-export class MovedDebts {
+export class MovedNonces {
   readonly #debts = new ByAge<number, MovedDebt>()
 
   /** The entry of a write that is rolled back does no harm, as no row has its nonce; a retry replaces it. */

@@ -5,7 +5,7 @@ import type { CommittedState } from '../commit/committed-state.ts'
 import type { Statements } from '../sql/statements.ts'
 import { queueRegister, type Register, retryQueueRegister } from './append-only-table.ts'
 import { KeptKeys } from './kept-keys.ts'
-import { MovedDebts } from './moved-nonces.ts'
+import { MovedNonces } from './moved-nonces.ts'
 import { OutboxNonces } from './outbox-nonces.ts'
 import { PauseStates } from './pauses.ts'
 import { TrafficMinutes } from './queue-traffic.ts'
@@ -31,7 +31,7 @@ export interface Store {
   readonly workflows: WorkflowCounts<Store>
   /** Nonces that RabbitMQ has confirmed, until the commit that clears them from their rows. */
   readonly confirming: Set<number>
-  readonly moved: MovedDebts
+  readonly moved: MovedNonces
   /**
    * Wall time, ms: the job of a step that begins may be scheduled, and the holder of a unique key expired.
    */
@@ -60,7 +60,7 @@ export function openStore(
     workflows,
   }
   const confirming = new Set<number>()
-  const moved = new MovedDebts()
+  const moved = new MovedNonces()
   const keptKeys = new KeptKeys(statements)
   const pruned = new Map<object, number>()
   return {
