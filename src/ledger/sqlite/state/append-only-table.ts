@@ -18,7 +18,7 @@ interface Change<T> {
 }
 
 /** A table of names that are seldom removed, kept in memory as committed. */
-export class Register<T> extends NotedState<Change<T>> {
+export class AppendOnlyTable<T> extends NotedState<Change<T>> {
   readonly #table: Table<T>
   #records: readonly T[]
   readonly #keys: Set<string>
@@ -75,8 +75,8 @@ export function queueRegister({
   queues,
   recordQueue,
   removeQueue,
-}: Statements): Register<QueueRecord> {
-  return new Register({
+}: Statements): AppendOnlyTable<QueueRecord> {
+  return new AppendOnlyTable({
     records: queues.all(),
     keyOf: ({ name }) => name,
     insert: ({ name, createdAt }) => recordQueue.run(name, createdAt),
@@ -89,8 +89,8 @@ export function retryQueueRegister({
   retryQueues,
   recordRetryQueue,
   removeRetryQueue,
-}: Statements): Register<RetryQueue> {
-  return new Register({
+}: Statements): AppendOnlyTable<RetryQueue> {
+  return new AppendOnlyTable({
     records: retryQueues.all(),
     keyOf: ({ queue, delayMs }) => retryQueueKey(queue, delayMs),
     insert: ({ queue, delayMs }) => recordRetryQueue.run(queue, delayMs),

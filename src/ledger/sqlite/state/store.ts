@@ -3,7 +3,7 @@ import type { JobRow } from '../../../job/job.ts'
 import type { QueueRecord, RetryQueue } from '../../ledger.ts'
 import type { CommittedState } from '../commit/committed-state.ts'
 import type { Statements } from '../sql/statements.ts'
-import { queueRegister, type Register, retryQueueRegister } from './append-only-table.ts'
+import { type AppendOnlyTable, queueRegister, retryQueueRegister } from './append-only-table.ts'
 import { KeptKeys } from './kept-keys.ts'
 import { MovedNonces } from './moved-nonces.ts'
 import { OutboxNonces } from './outbox-nonces.ts'
@@ -19,9 +19,9 @@ import type { WorkflowCounts } from './workflow-counts.ts'
 export interface Store {
   readonly statements: Statements
   readonly counter: StateCounter
-  readonly queues: Register<QueueRecord>
+  readonly queues: AppendOnlyTable<QueueRecord>
   readonly nonces: OutboxNonces
-  readonly retryQueues: Register<RetryQueue>
+  readonly retryQueues: AppendOnlyTable<RetryQueue>
   readonly stale: StaleCopies
   readonly tombstones: Tombstones
   readonly pauses: PauseStates
