@@ -1,5 +1,5 @@
 /** An ordered chain of middleware, for enqueueing and for handlers. */
-import { Heard } from './async/observed-promise.ts'
+import { ObservedPromise } from './async/observed-promise.ts'
 
 /**
  * Runs the next middleware, or the innermost function after the last one. May be called once, and only before
@@ -111,7 +111,7 @@ function entryOf<Context, Result>(args: Arguments<Context, Result>): Entry<Conte
 interface Below<Result> {
   readonly done: Promise<Result>
   /** The promise that the middleware gets from `next()`; records whether the middleware has used it. */
-  readonly heard: Heard<Result>
+  readonly heard: ObservedPromise<Result>
   isSettled: boolean
   result?: Result
 }
@@ -145,7 +145,7 @@ async function runFrom<Context, Result>(
     if (hasEnded) return Promise.reject(new Error(`Middleware '${name}' ${LATE}`))
     if (below) {
       misuse = new Error(`Middleware '${name}' called next() twice.`)
-      return new Heard(Promise.reject(misuse))
+      return new ObservedPromise(Promise.reject(misuse))
     }
     below = observed(runFrom(entries, index + 1, replacement, inner))
     return below.heard
@@ -162,7 +162,7 @@ async function runFrom<Context, Result>(
 const LATE = 'called next() after it had ended: it must await next() or return its promise.'
 
 function observed<Result>(done: Promise<Result>): Below<Result> {
-  const below: Below<Result> = { done, heard: new Heard(done), isSettled: false }
+  const below: Below<Result> = { done, heard: new ObservedPromise(done), isSettled: false }
   done.then(
     (result) => {
       below.isSettled = true

@@ -5,7 +5,7 @@
  * has, nobody can have caught its error. It is never reported as an unhandled rejection; its creator handles
  * the error of `source`.
  */
-export class Heard<Result> extends Promise<Result> {
+export class ObservedPromise<Result> extends Promise<Result> {
   /** `then` and the like return ordinary promises. */
   static override get [Symbol.species](): PromiseConstructor {
     return Promise
