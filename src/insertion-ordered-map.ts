@@ -7,7 +7,7 @@
 const MAX_WRITES = 1_000
 
 /** A map that is ordered by when its entries were last set. */
-export class ByAge<K, V> extends Map<K, V> {
+export class InsertionOrderedMap<K, V> extends Map<K, V> {
   /** Reused from call to call: a new iterator would step over all entries that were deleted before. */
   #oldestFirst: Iterator<K> | undefined
   #writes = 0

@@ -2,13 +2,13 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { expect, it, vi } from 'vitest'
-import { ByAge } from '../src/insertion-ordered-map.ts'
+import { InsertionOrderedMap } from '../src/insertion-ordered-map.ts'
 
 setFlagsFromString('--expose-gc')
 const collectGarbage: () => void = runInNewContext('gc')
 
-it('ByAge drops its entries in the order in which they were last set', () => {
-  const map = new ByAge<string, string>()
+it('InsertionOrderedMap drops its entries in the order in which they were last set', () => {
+  const map = new InsertionOrderedMap<string, string>()
   const setAll = (keys: string) => {
     for (const key of keys) map.set(key, key.toUpperCase())
   }
@@ -24,9 +24,9 @@ it('ByAge drops its entries in the order in which they were last set', () => {
 })
 
 /** A Map keeps deleted entries at its front for a while, and each new iterator steps over them. */
-it('ByAge does not iterate from the front for each drop', () => {
-  const walks = vi.spyOn(ByAge.prototype, 'keys')
-  const map = new ByAge<number, number>()
+it('InsertionOrderedMap does not iterate from the front for each drop', () => {
+  const walks = vi.spyOn(InsertionOrderedMap.prototype, 'keys')
+  const map = new InsertionOrderedMap<number, number>()
   for (let i = 0; i < 5_000; i++) {
     map.set(i, i)
     if (map.size > 10) expect(map.dropOldest()).toBe(i - 10)
@@ -36,8 +36,8 @@ it('ByAge does not iterate from the front for each drop', () => {
 })
 
 /** An iterator that stays at its place keeps alive all deleted entries that it would step over. */
-it('ByAge keeps hardly any deleted values alive', async () => {
-  const map = new ByAge<number, object>()
+it('InsertionOrderedMap keeps hardly any deleted values alive', async () => {
+  const map = new InsertionOrderedMap<number, object>()
   map.set(0, {})
   map.dropOldest()
   const deleted: WeakRef<object>[] = []

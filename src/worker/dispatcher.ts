@@ -1,7 +1,7 @@
 /** What a native worker does with a message: run, claim first, drop, give back. */
 import type { LiveDelivery } from '../broker/consume/delivery.ts'
 import { DeliveryBuffer } from '../broker/consume/delivery-buffer.ts'
-import { ByAge } from '../insertion-ordered-map.ts'
+import { InsertionOrderedMap } from '../insertion-ordered-map.ts'
 import { isExpired } from '../job/job.ts'
 import type { Logger } from '../logger.ts'
 import type { NativeContext } from '../schemas/requests/native-job.ts'
@@ -316,7 +316,7 @@ function compare(
 /** Remembers a value for each of the newest `limit` ids; the oldest id is dropped first. */
 export class KnownIds<T> {
   readonly #limit: number
-  readonly #ids = new ByAge<string, T>()
+  readonly #ids = new InsertionOrderedMap<string, T>()
 
   constructor(limit: number) {
     this.#limit = limit

@@ -1,6 +1,6 @@
 /** A sliding window that counts starts of jobs with a `rate_limit`, and releases those that wait. */
 import type { Clock } from '../../clock.ts'
-import { ByAge } from '../../insertion-ordered-map.ts'
+import { InsertionOrderedMap } from '../../insertion-ordered-map.ts'
 import { goesBefore, type Turn } from '../../job/delivery-order.ts'
 import type { JobRateLimit } from '../../job/rate-limit.ts'
 
@@ -38,7 +38,7 @@ export class StartLimits {
   readonly #clock: Clock
   readonly #release: (jobId: string) => boolean
   /** Ordered by last use. */
-  readonly #byKey = new ByAge<string, Starts>()
+  readonly #byKey = new InsertionOrderedMap<string, Starts>()
 
   /**
    * `release` unparks a job that may start now. It returns false when no delivery of the job is parked

@@ -1,5 +1,5 @@
 /** Nonces of jobs that came due while the message for their retry queue was in flight. */
-import { ByAge } from '../../../insertion-ordered-map.ts'
+import { InsertionOrderedMap } from '../../../insertion-ordered-map.ts'
 import type { RetryQueue } from '../../ledger.ts'
 
 /**
@@ -23,7 +23,7 @@ export interface MovedDebt {
  * would run the job at once. In memory only, like everything that this process has in flight.
  */
 export class MovedNonces {
-  readonly #debts = new ByAge<number, MovedDebt>()
+  readonly #debts = new InsertionOrderedMap<number, MovedDebt>()
 
   /** The entry of a write that is rolled back does no harm, as no row has its nonce; a retry replaces it. */
   add(before: number, debt: MovedDebt): void {
