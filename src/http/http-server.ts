@@ -7,7 +7,7 @@ import type { Service } from '../lifecycle.ts'
 import type { Logger } from '../logger.ts'
 import type { HttpObserver } from '../telemetry/exposition.ts'
 import { type AccessConfig, isLoopback } from './access/access-config.ts'
-import { Gate } from './access/admission.ts'
+import { RequestAdmission } from './access/admission.ts'
 import type { TlsMaterial } from './access/tls.ts'
 import { createApp } from './app.ts'
 import { Connections } from './connection/connections.ts'
@@ -48,7 +48,7 @@ export class HttpServer implements Service {
   readonly #server: Listener
   readonly #app: ReturnType<typeof createApp>
   /** Undefined when neither keys nor a rate limit are configured. */
-  readonly #gate: Gate | undefined
+  readonly #gate: RequestAdmission | undefined
   readonly #connections: Connections
   readonly #logHandshake: ReturnType<typeof handshakeLog>
   #isStopping = false
@@ -182,10 +182,10 @@ export class HttpServer implements Service {
 const ALL_ADDRESSES: ReadonlySet<string> = new Set(['0.0.0.0', '::'])
 
 /** Undefined when no gate is needed, so that the hot path does not pay for one. */
-function gateOf({ access, now }: HttpServerOptions): Gate | undefined {
+function gateOf({ access, now }: HttpServerOptions): RequestAdmission | undefined {
   const { apiKeys, rateLimit } = access
   const isOpen = apiKeys.length === 0 && rateLimit === undefined
-  return isOpen ? undefined : new Gate({ keys: apiKeys, rateLimit, now })
+  return isOpen ? undefined : new RequestAdmission({ keys: apiKeys, rateLimit, now })
 }
 
 const UNKNOWN_EXPECT = new OjsError('invalid_request', 'The Expect header must be 100-continue.', {

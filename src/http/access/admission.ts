@@ -25,7 +25,7 @@ interface Count {
   standing: Standing
 }
 
-export interface GateOptions {
+export interface RequestAdmissionOptions {
   keys: readonly ApiKey[]
   rateLimit: RateLimit | undefined
   /** Milliseconds since 1970 that never go back. */
@@ -49,14 +49,14 @@ const OF_LEASES = /^\/ojs\/v1\/(workers\/(ack|nack|heartbeat|beat)|jobs\/[^/]+\/
  * Identifies the caller of each request and applies the rate limit. Runs before the pipeline, so that
  * requests which are refused outside of it (`parser-errors.ts`) get the same headers (seed 001 §18.1).
  */
-export class Gate {
-  readonly #options: GateOptions
+export class RequestAdmission {
+  readonly #options: RequestAdmissionOptions
   /** Unbounded, since keys are few; and separate, so that strangers cannot use up the places of keys. */
   readonly #ofKeys: RequestLimiter | undefined
   readonly #ofAddresses: RequestLimiter | undefined
   readonly #ofLeases = new LeaseAllowance()
 
-  constructor(options: GateOptions) {
+  constructor(options: RequestAdmissionOptions) {
     this.#options = options
     const { rateLimit } = options
     this.#ofKeys = rateLimit && new RequestLimiter(rateLimit, Number.POSITIVE_INFINITY)
