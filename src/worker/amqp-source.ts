@@ -13,7 +13,7 @@ import { AmqpLink } from './connection.ts'
 import { Intake } from './consumers.ts'
 import { ControlOrders } from './control-messages.ts'
 import { Dispatcher } from './dispatcher.ts'
-import { GatewayLine } from './gateway-rpc.ts'
+import { GatewayRpc } from './gateway-rpc.ts'
 import { GiveBack } from './give-back.ts'
 import { Heartbeat } from './heartbeat.ts'
 import { AMQP_OPTIONS, type AmqpOptions, delayMs, requireVersion, withDefaults } from './options.ts'
@@ -67,7 +67,7 @@ class AmqpSource implements JobSource {
   readonly #version: string | undefined
   readonly #heartbeatMs: number
   readonly #link: AmqpLink
-  readonly #gateway: GatewayLine
+  readonly #gateway: GatewayRpc
   #running: Running | null = null
   /** Resolves when the queues are consumed for the first time, or when the worker stops before that. */
   readonly #established = new Deferred<void>()
@@ -84,7 +84,7 @@ class AmqpSource implements JobSource {
       askForQueue: (queue, retryQueueMs) => this.#gateway.announce(queue, retryQueueMs),
       gauges: () => this.#running?.intake.gauges() ?? { consumers: [], queues: [] },
     })
-    this.#gateway = new GatewayLine(this.#link, () => this.#running?.options.workerId ?? '')
+    this.#gateway = new GatewayRpc(this.#link, () => this.#running?.options.workerId ?? '')
   }
 
   async start(sink: SourceSink, options: SourceOptions): Promise<void> {

@@ -7,11 +7,11 @@ import type { ClaimedQueues } from './claimed-queues.ts'
 import type { AmqpLink } from './connection.ts'
 import type { Intake } from './consumers.ts'
 import type { Dispatcher } from './dispatcher.ts'
-import type { GatewayLine, Synced } from './gateway-rpc.ts'
+import type { GatewayRpc, Synced } from './gateway-rpc.ts'
 
 export interface ControlOrdersDeps {
   link: AmqpLink
-  gateway: GatewayLine
+  gateway: GatewayRpc
   dispatcher: Dispatcher
   intake: Intake
   claimedQueues: ClaimedQueues

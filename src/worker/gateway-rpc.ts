@@ -27,7 +27,7 @@ export interface Synced {
 }
 
 /** Sends a worker's questions to any gateway that is alive (docs/architecture.md §5, §6). */
-export class GatewayLine {
+export class GatewayRpc {
   readonly #link: AmqpLink
   readonly #workerId: () => string
   #silentUntil = 0

@@ -13,7 +13,7 @@ import { type CallOptions, segment } from '../sdk/transport/request.ts'
 import { uuid7 } from '../uuid.ts'
 import { AmqpTransport, JOB_QUEUE } from './amqp-transport.ts'
 import { AmqpLink } from './connection.ts'
-import { GatewayLine } from './gateway-rpc.ts'
+import { GatewayRpc } from './gateway-rpc.ts'
 import { AMQP_OPTIONS, type AmqpOptions, withDefaults } from './options.ts'
 
 /** How long `close` waits for calls under way, including their confirms. */
@@ -26,7 +26,7 @@ const CLOSE_MS = 10_000
  */
 export class NativeProducer {
   readonly #link: AmqpLink
-  readonly #gateway: GatewayLine
+  readonly #gateway: GatewayRpc
   readonly #client: OJSClient
   #starting: Promise<void> | null = null
   #closing: Promise<void> | null = null
@@ -42,7 +42,7 @@ export class NativeProducer {
       askForQueue: (queue, retryQueueMs) => this.#gateway.announce(queue, retryQueueMs),
       gauges: () => ({ consumers: [], queues: [] }),
     })
-    this.#gateway = new GatewayLine(this.#link)
+    this.#gateway = new GatewayRpc(this.#link)
     this.#client = new OJSClient({ transport: new AmqpTransport(this.#link) })
   }
 

@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest'
 import type { AmqpLink } from '../../src/worker/connection.ts'
-import { GatewayLine } from '../../src/worker/gateway-rpc.ts'
+import { GatewayRpc } from '../../src/worker/gateway-rpc.ts'
 
 interface Question {
   queues: string[]
   rung_ms?: number
 }
 
-/** A GatewayLine whose questions get the given answers in turn. Records questions and declared queues. */
+/** A GatewayRpc whose questions get the given answers in turn. Records questions and declared queues. */
 function lineTo(answers: object[]) {
   const asked: number[] = []
   const questions: Question[] = []
@@ -23,11 +23,11 @@ function lineTo(answers: object[]) {
       return answers.shift()
     },
   } as unknown as AmqpLink
-  return { line: new GatewayLine(link), asked, questions, declared }
+  return { line: new GatewayRpc(link), asked, questions, declared }
 }
 const answered = (body: object) => ({ outcome: 'answered', body })
 
-test('GatewayLine.sync() asks about 100 queues at a time and merges the answers', async () => {
+test('GatewayRpc.sync() asks about 100 queues at a time and merges the answers', async () => {
   const { line, asked } = lineTo([
     answered({ tombstones: ['a'], truncated: true, paused: ['q-0'] }),
     answered({ tombstones: ['b'], truncated: false, paused: ['q-100'], generations: { b: 2 } }),
@@ -43,13 +43,13 @@ test('GatewayLine.sync() asks about 100 queues at a time and merges the answers'
   )
 })
 
-test('GatewayLine.sync() declares the default queue and asks again if the question is returned as unroutable', async () => {
+test('GatewayRpc.sync() declares the default queue and asks again if the question is returned as unroutable', async () => {
   const { line, asked, declared } = lineTo([{ outcome: 'returned' }, answered({ tombstones: [] })])
   expect(await line.sync(['q'])).toMatchObject({ tombstones: new Map(), paused: [] })
   expect([asked, declared]).toEqual([[1, 1], ['default']])
 })
 
-test('GatewayLine.announce() names the lost queue, and the delay of a lost retry queue', async () => {
+test('GatewayRpc.announce() names the lost queue, and the delay of a lost retry queue', async () => {
   const { line, questions } = lineTo([answered({}), answered({})])
   await line.announce('q')
   await line.announce('q', 500)

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vit
 import { openSqliteLedger } from '../../../src/ledger/sqlite/open.ts'
 import { AmqpLink } from '../../../src/worker/connection.ts'
 import { Intake } from '../../../src/worker/consumers.ts'
-import { GatewayLine } from '../../../src/worker/gateway-rpc.ts'
+import { GatewayRpc } from '../../../src/worker/gateway-rpc.ts'
 import { withDefaults } from '../../../src/worker/options.ts'
 import { gatewayForAll } from '../../operations/harness.ts'
 import { eventually } from '../../support/gateway/in-process.ts'
@@ -169,7 +169,7 @@ test('a sync that is asked before the publish connection is up is sent as soon a
     askForQueue: async () => {},
     gauges: () => ({ consumers: [], queues: [] }),
   })
-  const line = new GatewayLine(link, () => 'w-1')
+  const line = new GatewayRpc(link, () => 'w-1')
   try {
     await pushed()
     await direct('pause')
