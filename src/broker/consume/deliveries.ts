@@ -13,7 +13,7 @@ import { Parking } from './parked-deliveries.ts'
 import { QueueConsumer } from './queue-consumer.ts'
 import { QueueLookup } from './queue-lookup.ts'
 import { Surplus } from './surplus.ts'
-import { FetchLine, feedGauges } from './waiting-fetches.ts'
+import { feedGauges, WaitingFetches } from './waiting-fetches.ts'
 
 const SWEEP_MS = 500
 /** FETCH may name any queue: above this number, only a queue that is known to exist gets a queueConsumer. */
@@ -49,7 +49,7 @@ export interface DeliveriesDeps {
 export class Deliveries {
   readonly #deps: DeliveriesDeps
   readonly #queueConsumers = new Map<string, QueueConsumer>()
-  readonly #line: FetchLine
+  readonly #line: WaitingFetches
   readonly #parking: Parking
   readonly #lookup: QueueLookup
   readonly #surplus: Surplus
@@ -61,7 +61,7 @@ export class Deliveries {
 
   constructor(deps: DeliveriesDeps) {
     this.#deps = deps
-    this.#line = new FetchLine({
+    this.#line = new WaitingFetches({
       clock: deps.clock,
       isPaused: (queue) => deps.isPaused(queue),
       mayConsume: () => this.#mayConsume,

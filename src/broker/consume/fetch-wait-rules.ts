@@ -12,7 +12,7 @@ import type { Waiter, Wanted } from './waiter.ts'
  * - Something is buffered, but less than it wants, and more is available (`awaitedFeeds`): first the rest of
  *   the burst (`beginLingering`), then what consumers may bring (`nextLookMs`).
  *
- * The state is in `Waiter` and `QueueConsumer`; `FetchLine` calls these functions.
+ * The state is in `Waiter` and `QueueConsumer`; `WaitingFetches` calls these functions.
  */
 
 /** How long a fetch waits for a message that is probably on its way (docs/architecture.md §4.4). */

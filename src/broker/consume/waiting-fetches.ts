@@ -17,7 +17,7 @@ import { type Waiter, Waiters, type Wanted } from './waiter.ts'
 
 const MAX_WAIT_MS = 30_000
 
-export interface FetchLineDeps {
+export interface WaitingFetchesDeps {
   clock: Clock
   isPaused(queue: string): boolean
   /** False: another gateway owns the broker, or it is down. Then only long polls wait. */
@@ -34,13 +34,13 @@ export interface FetchLineDeps {
  * Serves fetches from the buffers, or lets them wait: in the order in which they came, each from its queues
  * from left to right, and from a queue by priority (docs/architecture.md §4.4).
  */
-export class FetchLine {
-  readonly #deps: FetchLineDeps
+export class WaitingFetches {
+  readonly #deps: WaitingFetchesDeps
   readonly #waiters = new Waiters((waiter) => this.#takeFor(waiter))
   /** Feeds whose arrivals are about to be handed to waiters. */
   readonly #dispatches = new Set<QueueConsumer>()
 
-  constructor(deps: FetchLineDeps) {
+  constructor(deps: WaitingFetchesDeps) {
     this.#deps = deps
   }
 
@@ -188,7 +188,7 @@ export class FetchLine {
 /** Gauges of the queues that are consumed for FETCH, and of the paused queues that fetches wait for. */
 export function feedGauges(
   queueConsumers: ReadonlyMap<string, QueueConsumer>,
-  line: FetchLine,
+  line: WaitingFetches,
   isPaused: (queue: string) => boolean,
 ): Pick<BrokerGauges, 'consumers' | 'queues'> {
   const queues = new Set([...queueConsumers.keys(), ...[...line.waitedFor()].filter(isPaused)])

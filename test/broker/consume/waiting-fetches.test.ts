@@ -2,7 +2,7 @@ import { expect, it, onTestFinished, vi } from 'vitest'
 import type { ConsumerChannel } from '../../../src/broker/consume/consumer-channel.ts'
 import type { LiveDelivery } from '../../../src/broker/consume/delivery.ts'
 import { MAX_TAKEN_BYTES, type QueueConsumer } from '../../../src/broker/consume/queue-consumer.ts'
-import { FetchLine } from '../../../src/broker/consume/waiting-fetches.ts'
+import { WaitingFetches } from '../../../src/broker/consume/waiting-fetches.ts'
 import { idsOf, queueConsumerOf, request } from '../harness.ts'
 
 /** A queueConsumer whose consumer is opening for as long as the test takes. */
@@ -16,7 +16,7 @@ function startingFeed(queue: string): QueueConsumer {
 function lineOf(...queues: string[]) {
   const queueConsumers = new Map(queues.map((queue) => [queue, startingFeed(queue)]))
   const known = (queue: string) => queueConsumers.get(queue)
-  const line = new FetchLine({
+  const line = new WaitingFetches({
     clock: { now: () => 0, wall: () => 0 },
     isPaused: () => false,
     mayConsume: () => true,
