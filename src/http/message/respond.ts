@@ -4,7 +4,7 @@ import { OJS_MEDIA_TYPE } from '../../job/document.ts'
 import { partOfHeap } from '../../memory.ts'
 import type { Admission } from './admission.ts'
 import { answerHeaders } from './answer-headers.ts'
-import { LARGE_BYTES, UnsentAnswers } from './unsent-responses.ts'
+import { LARGE_BYTES, UnsentResponses } from './unsent-responses.ts'
 
 /** The part of a response that answering needs; both Express's and our own have it. */
 export type Answerable = ServerResponse & {
@@ -12,7 +12,7 @@ export type Answerable = ServerResponse & {
 }
 
 /** Shared by all listeners of the process, since they share its memory. */
-const UNSENT = new UnsentAnswers(partOfHeap(1 / 4, 512 * 1024 * 1024))
+const UNSENT = new UnsentResponses(partOfHeap(1 / 4, 512 * 1024 * 1024))
 
 /**
  * Writes a whole answer: JSON text with the headers of seed 001 §6.5. One `writeHead` with a flat

@@ -15,7 +15,7 @@ interface Held {
  * sent, and one 64 kB packet can hold four hundred pipelined requests. When all answers together exceed the
  * limit, the connection that holds most is cut: its client does not read, or asks for more than it can read.
  */
-export class UnsentAnswers {
+export class UnsentResponses {
   readonly #maxBytes: number
   readonly #byConnection = new Map<Socket, Held>()
   #bytes = 0

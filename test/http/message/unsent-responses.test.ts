@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import { expect, test } from 'vitest'
 import { answer } from '../../../src/http/message/respond.ts'
-import { UnsentAnswers } from '../../../src/http/message/unsent-responses.ts'
+import { UnsentResponses } from '../../../src/http/message/unsent-responses.ts'
 import { EVENTUALLY, serve } from '../frame.ts'
 import { request } from '../raw-client.ts'
 
@@ -41,8 +41,8 @@ test('a client that does not read 140 answers of 4 MiB is disconnected, and anot
   expect((await frame.ask(large)).status).toBe(200)
 })
 
-test('UnsentAnswers no longer counts answers that were read or whose connection is closed', async () => {
-  const unsent = new UnsentAnswers(100)
+test('UnsentResponses no longer counts answers that were read or whose connection is closed', async () => {
+  const unsent = new UnsentResponses(100)
   const hold = (socket: Socket, bytes: number) => {
     const response = Object.assign(new EventEmitter(), { req: { socket } })
     const isHeld = unsent.hold(response as unknown as ServerResponse, bytes)
