@@ -102,7 +102,7 @@ export class SqliteLedger implements Ledger {
   readonly #confirms: Confirms
   readonly #watch: FileWatch | undefined
 
-  /** `jobsPerMove`: see `RecentKeys`. */
+  /** `jobsPerMove`: see `RecentUniqueKeys`. */
   constructor(
     db: Database,
     logger: Logger,

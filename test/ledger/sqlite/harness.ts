@@ -26,7 +26,7 @@ export function ledgerOfTest(): SqliteHarness {
 
 /**
  * Opens harnesses for the tests of the file or `describe` that calls this, which use files again.
- * `jobsPerMove`: see `RecentKeys`.
+ * `jobsPerMove`: see `RecentUniqueKeys`.
  */
 export function sqliteHarnesses(jobsPerMove?: number): () => Promise<SqliteHarness> {
   const spare: LedgerFile[] = []

@@ -29,7 +29,7 @@ export interface Keyed {
  * many transactions, each of which does a part. A new process reads the rows that were not moved from `jobs`.
  * A row that a write adds stays here if the write is undone: it is then one that does not have the key.
  */
-export class RecentKeys implements CommittedState {
+export class RecentUniqueKeys implements CommittedState {
   readonly #statements: Statements
   readonly #jobsPerMove: number
   readonly #groups = new Map<string, KeyedRow[]>()

@@ -9,7 +9,7 @@ import { MovedNonces } from './moved-nonces.ts'
 import { OutboxNonces } from './outbox-nonces.ts'
 import { PauseStates } from './pauses.ts'
 import { TrafficMinutes } from './queue-traffic.ts'
-import { RecentKeys } from './recent-unique-keys.ts'
+import { RecentUniqueKeys } from './recent-unique-keys.ts'
 import { StaleCopies } from './stale-copies.ts'
 import { StateCounter } from './state-counter.ts'
 import { Tombstones } from './tombstones.ts'
@@ -26,7 +26,7 @@ export interface Store {
   readonly tombstones: Tombstones
   readonly pauses: PauseStates
   readonly traffic: TrafficMinutes
-  readonly recentKeys: RecentKeys
+  readonly recentKeys: RecentUniqueKeys
   readonly keptKeys: KeptKeys
   readonly workflows: WorkflowCounts<Store>
   /** Nonces that RabbitMQ has confirmed, until the commit that clears them from their rows. */
@@ -56,7 +56,7 @@ export function openStore(
     tombstones: new Tombstones(statements),
     pauses: new PauseStates(statements),
     traffic: new TrafficMinutes(statements),
-    recentKeys: new RecentKeys(statements, jobsPerMove),
+    recentKeys: new RecentUniqueKeys(statements, jobsPerMove),
     workflows,
   }
   const confirming = new Set<number>()
