@@ -9,7 +9,7 @@ import type { Names } from '../names.ts'
 import type { BrokerGauges, BrokerObserver } from '../observer.ts'
 import { ConsumerChannel, type ConsumerEnd, isDenied, isQueueGone } from './consumer-channel.ts'
 import { LiveDelivery, type Place } from './delivery.ts'
-import { Parking } from './parked-deliveries.ts'
+import { ParkedDeliveries } from './parked-deliveries.ts'
 import { QueueConsumer } from './queue-consumer.ts'
 import { QueueLookup } from './queue-lookup.ts'
 import { Surplus } from './surplus.ts'
@@ -50,7 +50,7 @@ export class Deliveries {
   readonly #deps: DeliveriesDeps
   readonly #queueConsumers = new Map<string, QueueConsumer>()
   readonly #line: WaitingFetches
-  readonly #parking: Parking
+  readonly #parking: ParkedDeliveries
   readonly #lookup: QueueLookup
   readonly #surplus: Surplus
   #arrivals = 0
@@ -69,7 +69,7 @@ export class Deliveries {
       touched: (queue) => this.#touched(queue),
       nourish: (queueConsumer) => this.#nourish(queueConsumer),
     })
-    this.#parking = new Parking(deps.clock, (delivery) => this.#rebuffer(delivery))
+    this.#parking = new ParkedDeliveries(deps.clock, (delivery) => this.#rebuffer(delivery))
     this.#lookup = new QueueLookup((queue) => deps.lookUp(queue), deps.clock)
     this.#surplus = new Surplus({
       ...deps,

@@ -9,7 +9,7 @@ const MAX_TIMER_MS = 2 ** 31 - 1
  * Deliveries that are kept unacknowledged until a time, or until their row moves (docs/architecture.md §2:
  * "held"). Each occupies a prefetch slot of its consumer channel, so their number is bounded.
  */
-export class Parking {
+export class ParkedDeliveries {
   readonly #clock: Clock
   readonly #release: (delivery: LiveDelivery) => void
   readonly #byJob = new Map<string, Map<LiveDelivery, NodeJS.Timeout | undefined>>()

@@ -1,18 +1,20 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import type { LiveDelivery } from '../../../src/broker/consume/delivery.ts'
-import { Parking } from '../../../src/broker/consume/parked-deliveries.ts'
+import { ParkedDeliveries } from '../../../src/broker/consume/parked-deliveries.ts'
 
 const NOW = 1_700_000_000_000
 const LONG_MS = 2 ** 31 - 1
 
 let now: number
 let released: LiveDelivery[]
-let parking: Parking
+let parking: ParkedDeliveries
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
   now = NOW
   released = []
-  parking = new Parking({ now: () => now, wall: () => 0 }, (delivery) => released.push(delivery))
+  parking = new ParkedDeliveries({ now: () => now, wall: () => 0 }, (delivery) =>
+    released.push(delivery),
+  )
 })
 afterEach(() => void vi.useRealTimers())
 
