@@ -3,7 +3,7 @@ import type { Deps } from '../operations/deps.ts'
 import { health } from '../operations/health.ts'
 import { type ManifestFacts, manifest } from '../operations/manifest.ts'
 import { requireScope } from './access/queue-scope.ts'
-import { Polls } from './connection/long-polls.ts'
+import { LongPolls } from './connection/long-polls.ts'
 import { HttpServer, type HttpServerOptions } from './http-server.ts'
 import type { Route } from './route.ts'
 import { adminWorkerRoutes } from './routes/admin-workers.ts'
@@ -28,7 +28,7 @@ export type HttpServiceOptions = Pick<HttpServerOptions, 'host' | 'port' | 'acce
 /** Creates the HTTP door with all its routes (seed 001, Appendix A). */
 export function createHttpService(deps: Deps, options: HttpServiceOptions): HttpServer {
   const startedAt = deps.clock.now()
-  const polls = new Polls()
+  const polls = new LongPolls()
   const access = accessFacts(options)
   const { maxBodyBytes } = deps.settings
   const door: Door = {

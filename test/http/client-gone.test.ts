@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { beforeEach, describe, expect, test, vi } from 'vitest'
-import { Polls } from '../../src/http/connection/long-polls.ts'
+import { LongPolls } from '../../src/http/connection/long-polls.ts'
 import type { Door } from '../../src/http/routes/route-deps.ts'
 import { workerRoutes } from '../../src/http/routes/workers.ts'
 import { fetch, giveBack } from '../../src/operations/fetch/fetch.ts'
@@ -47,7 +47,7 @@ const untilHandled = (door: Frame) => door.ask(request('GET', '/ojs/manifest'))
 
 describe.each(LEAVING)('a FETCH whose client has %s its connection', (how, leave) => {
   test('before a byte of the body came is removed from the polls', async () => {
-    const polls = new Polls()
+    const polls = new LongPolls()
     const frame = await serve(
       workerRoutes({ polls, deps: { settings: { maxBodyBytes: 1_000 } } } as Door),
     )

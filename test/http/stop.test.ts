@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { Polls } from '../../src/http/connection/long-polls.ts'
+import { LongPolls } from '../../src/http/connection/long-polls.ts'
 import { readJson } from '../../src/http/message/body.ts'
 import { answer } from '../../src/http/message/respond.ts'
 import type { Route } from '../../src/http/route.ts'
@@ -256,7 +256,7 @@ describe('HttpServer.stop', () => {
 
   describe('with FETCHes', () => {
     const polling = () => {
-      const polls = new Polls()
+      const polls = new LongPolls()
       const waits: AbortSignal[] = []
       const routes: Route[] = [
         {

@@ -3,7 +3,7 @@ import type { Response } from 'express'
 import { answer } from '../message/respond.ts'
 
 /** The FETCHes that wait for jobs, or for their answer to be written. */
-export class Polls {
+export class LongPolls {
   readonly #open = new Set<Poll>()
   #isEnding = false
 

@@ -3,13 +3,13 @@ import type { Deps } from '../../operations/deps.ts'
 import type { Health } from '../../operations/health.ts'
 import type { EventRing } from '../../telemetry/event-ring.ts'
 import type { Exposition } from '../../telemetry/exposition.ts'
-import type { Polls } from '../connection/long-polls.ts'
+import type { LongPolls } from '../connection/long-polls.ts'
 
 /** What the routes are given. */
 export interface Door {
   deps: Deps
   /** FETCHes that wait for jobs; they are ended when the server stops. */
-  polls: Polls
+  polls: LongPolls
   /** Whether API keys are configured. */
   needsKeys: boolean
   health(): Health
