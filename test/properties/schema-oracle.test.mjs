@@ -2,7 +2,7 @@ import { registerSchema, unregisterSchema, validate } from '@hyperjump/json-sche
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { compileArgsSchema } from '../../src/schemas/args/args-schema.ts'
-import { Fuel, OutOfFuel } from '../../src/schemas/args/cost-budget.ts'
+import { CostBudget, OutOfFuel } from '../../src/schemas/args/cost-budget.ts'
 import { SchemaFault } from '../../src/schemas/args/formats.ts'
 
 const DRAFT = 'https://json-schema.org/draft/2020-12/schema'
@@ -69,7 +69,7 @@ it('random schemas accept the same values as with another validator', {
     const theirs = await validate(URI)
     for (const list of lists) {
       const wanted = unlessEndless(() => theirs(list).valid)
-      const found = unlessEndless(() => ours.violations(list, new Fuel()) === null)
+      const found = unlessEndless(() => ours.violations(list, new CostBudget()) === null)
       if (wanted === null || found === null) continue
       expect([list, found]).toEqual([list, wanted])
       compared++

@@ -1,7 +1,7 @@
 /** Checks the `args` of jobs against the schemas that they name. */
 import { invalidField, OjsError, unavailable } from '../../errors.ts'
 import type { Violation } from '../../schemas/args/args-schema.ts'
-import { Fuel, OutOfFuel } from '../../schemas/args/cost-budget.ts'
+import { CostBudget, OutOfFuel } from '../../schemas/args/cost-budget.ts'
 import { ojsSchema } from '../../schemas/ojs/catalogue.ts'
 import type { Deps } from '../deps.ts'
 
@@ -20,7 +20,7 @@ interface Checkable {
 export function checkArgs(
   deps: Pick<Deps, 'ledger' | 'argsSchemas' | 'settings'>,
   { schema, args }: Checkable,
-  fuel?: Fuel,
+  fuel?: CostBudget,
 ): void {
   if (schema == null) return
   const registration = deps.ledger.schemas.registration(schema)
@@ -29,14 +29,14 @@ export function checkArgs(
     if (!deps.settings.schemaStrict || ojsSchema(schema)) return
     throw unknownSchema(schema)
   }
-  const violations = find(deps, { schema, args, registration }, fuel ?? new Fuel())
+  const violations = find(deps, { schema, args, registration }, fuel ?? new CostBudget())
   if (violations !== null) throw mismatch(schema, violations)
 }
 
 function find(
   deps: Pick<Deps, 'ledger' | 'argsSchemas'>,
   named: { schema: string; args: readonly unknown[]; registration: number },
-  fuel: Fuel,
+  fuel: CostBudget,
 ): Violation[] | null {
   const { schema, args, registration } = named
   let isNew = false

@@ -7,7 +7,7 @@ import { SortingBudget } from '../../job/values/canonical-json.ts'
 import type { Admitted, EnqueueTerms, Unsettled } from '../../ledger/enqueued.ts'
 import type { KeyedRequest, Remembered } from '../../ledger/idempotency.ts'
 import type { Cancelled } from '../../ledger/leases.ts'
-import { Fuel, stepsFor } from '../../schemas/args/cost-budget.ts'
+import { CostBudget, stepsFor } from '../../schemas/args/cost-budget.ts'
 import { atIndex } from '../../schemas/requests/batch-item.ts'
 import { parseBatch, parsePush } from '../../schemas/requests/validator.ts'
 import { startNow } from '../../slices.ts'
@@ -72,7 +72,7 @@ async function pushNew(
   const { idempotencyKey: _, ...ofEach } = context
   return await producing(step, async (sent) => {
     const inner = sentWith(ofEach, sent)
-    const shared = { fuel: new Fuel(stepsFor(items.length)), sorting: new SortingBudget() }
+    const shared = { fuel: new CostBudget(stepsFor(items.length)), sorting: new SortingBudget() }
     const jobs = await startNow(newJobs(deps, items, shared, inner))
     requirePublishing(deps)
     await requireQueues(deps, jobs)
@@ -82,7 +82,7 @@ async function pushNew(
 }
 
 interface Shared {
-  fuel: Fuel
+  fuel: CostBudget
   sorting: SortingBudget
 }
 

@@ -7,7 +7,7 @@ import type { WorkflowSettings } from '../../job/workflow/step.ts'
 import type { PlannedJob } from '../../job/workflow/workflow.ts'
 import type { KeyedRequest, Remembered } from '../../ledger/idempotency.ts'
 import type { CheckedNode, WorkflowQuery } from '../../ledger/workflows.ts'
-import { Fuel, stepsFor } from '../../schemas/args/cost-budget.ts'
+import { CostBudget, stepsFor } from '../../schemas/args/cost-budget.ts'
 import { parsePush } from '../../schemas/requests/validator.ts'
 import { parseGraphSteps, parseWorkflow } from '../../schemas/requests/workflow.ts'
 import { followCancel } from '../cancel.ts'
@@ -51,7 +51,7 @@ async function createNew(
   const request = parseWorkflow(body)
   const plan = planWorkflow(request, parseGraphSteps)
   const queues = new Set<string>()
-  const fuel = new Fuel(stepsFor(plan.nodes.length))
+  const fuel = new CostBudget(stepsFor(plan.nodes.length))
   const nodes = plan.nodes.map((node): CheckedNode => {
     if (node.kind === 'join') return node
     const { push, queue } = checkedStep(deps, node, context, fuel)
@@ -88,7 +88,7 @@ function idTaken(id: string): OjsError {
 }
 
 /** Checks a step as PUSH would; its job is made when the step begins. */
-function checkedStep(deps: Deps, node: PlannedJob, context: RequestContext, fuel: Fuel) {
+function checkedStep(deps: Deps, node: PlannedJob, context: RequestContext, fuel: CostBudget) {
   try {
     const push = parsePush(node.request)
     checkArgs(deps, push, fuel)

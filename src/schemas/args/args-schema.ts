@@ -9,7 +9,7 @@ import {
 import { messageOf } from '../../errors.ts'
 import { fieldOf, joinPath } from '../json/field-path.ts'
 import { applicators } from './applicators.ts'
-import { Fuel, OutOfFuel } from './cost-budget.ts'
+import { CostBudget, OutOfFuel } from './cost-budget.ts'
 import { COST, type Cost, planSchema, type SchemaPlan } from './cost-plan.ts'
 import { dependentRequired } from './dependent-required.ts'
 import { FORMATS, SchemaFault } from './formats.ts'
@@ -33,8 +33,8 @@ export interface ArgsSchema {
   readonly size: number
   /** The measure of its memory: `size`, and what matching its patterns may leave behind. */
   readonly room: number
-  /** Returns at most ten violations; null when there is none. Burns `fuel`, and throws `OutOfFuel`. */
-  violations(args: readonly unknown[], fuel: Fuel): Violation[] | null
+  /** Returns at most ten violations; null when there is none. Burns `budget`, and throws `OutOfFuel`. */
+  violations(args: readonly unknown[], budget: CostBudget): Violation[] | null
 }
 
 const META_SCHEMA = 'https://json-schema.org/draft/2020-12/schema'
@@ -60,22 +60,22 @@ export function compileArgsSchema(
   measure(keywords, { nodes: 0 }, 0)
   requireValid(keywords)
   const plan = planSchema(keywords)
-  const meter: Meter = { fuel: new Fuel() }
-  const patterns = linearPatterns(() => meter.fuel)
+  const meter: Meter = { budget: new CostBudget() }
+  const patterns = linearPatterns(() => meter.budget)
   const validate = compile(plan, meter, patterns)
   const size = plan.size + Math.ceil(patterns.bytes() / SUBSCHEMA_BYTES)
   const schema: ArgsSchema = {
     size,
     room: size + Math.ceil(patterns.keptBytes() / SUBSCHEMA_BYTES),
-    violations: (args, fuel) => violations(validate, args, meter, fuel),
+    violations: (args, budget) => violations(validate, args, meter, budget),
   }
   if (!isTried) requireEnd(schema)
   return schema
 }
 
-/** The fuel of the current validation. Validations are synchronous, so there is only one at a time. */
+/** The budget of the current validation. Validations are synchronous, so there is only one at a time. */
 interface Meter {
-  fuel: Fuel
+  budget: CostBudget
 }
 
 function requireDraft($schema: unknown): void {
@@ -118,7 +118,7 @@ function requireValid(document: object): void {
  * - `optimize: false`: the resulting code is the same, and generating it no longer takes quadratic time.
  */
 function compile(plan: SchemaPlan, meter: Meter, regExp: PatternEngine): ValidateFunction {
-  const currentFuel = () => meter.fuel
+  const currentFuel = () => meter.budget
   const ajv = new Ajv2020({
     strict: false,
     meta: false,
@@ -152,7 +152,7 @@ function compile(plan: SchemaPlan, meter: Meter, regExp: PatternEngine): Validat
  * where that failed. The record of members has no prototype, or else names such as `constructor` would count
  * as evaluated from the start.
  */
-function addCost(ajv: Ajv2020, fuel: () => Fuel, notes: SchemaPlan['notes']): void {
+function addCost(ajv: Ajv2020, budget: () => CostBudget, notes: SchemaPlan['notes']): void {
   ajv.addKeyword({
     keyword: COST,
     code(context: KeywordCxt) {
@@ -163,7 +163,7 @@ function addCost(ajv: Ajv2020, fuel: () => Fuel, notes: SchemaPlan['notes']): vo
       const perMember = ofMembers + (notes.members ? MERGE * handedOn : 0)
       const pay = gen.scopeValue('func', {
         ref: (data: unknown, f: number, i: number, m: number, t: number) =>
-          fuel().take(costOf(data, f, i, m, t)),
+          budget().take(costOf(data, f, i, m, t)),
       })
       gen.code(_`${pay}(${context.data}, ${fixed}, ${perItem}, ${perMember}, ${perText})`)
     },
@@ -193,9 +193,9 @@ function violations(
   validate: ValidateFunction,
   args: readonly unknown[],
   meter: Meter,
-  fuel: Fuel,
+  budget: CostBudget,
 ): Violation[] | null {
-  meter.fuel = fuel
+  meter.budget = budget
   try {
     if (validate(args)) return null
   } catch (error) {
@@ -226,7 +226,7 @@ function cut(text: string): string {
 /** Makes the registration of an endlessly recursive schema fail, instead of every job that names it. */
 function requireEnd(schema: ArgsSchema): void {
   try {
-    schema.violations([], new Fuel())
+    schema.violations([], new CostBudget())
   } catch (error) {
     if (error instanceof OutOfFuel) throw new SchemaFault('the schema refers to itself without end')
     throw error

@@ -1,11 +1,11 @@
-/** Fuel: a budget for the validations of one request, charged step by step. */
+/** CostBudget: a budget for the validations of one request, charged step by step. */
 
 /**
  * What the validations of a request may cost together, in steps of very roughly 20 ns. A JSON Schema can ask
  * for exponential work (`allOf` of two `$ref`s, thirty times over), and a regular expression for slow work.
  * The schema alone does not show this, so every step is charged when it is taken.
  */
-export class Fuel {
+export class CostBudget {
   #left: number
   #toCompile = MAX_COMPILED
 

@@ -1,6 +1,6 @@
 /** `multipleOf` for numbers as they are written, not as doubles divide. */
 import { type FuncKeywordDefinition, str } from 'ajv/dist/2020.js'
-import type { Fuel } from './cost-budget.ts'
+import type { CostBudget } from './cost-budget.ts'
 
 /** Up to this value, 15 digits distinguish a double from its neighbours. */
 const MAX_EXACT = 1e15
@@ -14,7 +14,7 @@ const LONG_WAY = 400
  * small deviation from an integer. When one of the two numbers is large, a real remainder is smaller than
  * that: 5 counted as a multiple of 10,000,000,000.
  */
-export function multipleOf(fuel: () => Fuel): FuncKeywordDefinition {
+export function multipleOf(budget: () => CostBudget): FuncKeywordDefinition {
   return {
     keyword: 'multipleOf',
     type: 'number',
@@ -31,7 +31,7 @@ export function multipleOf(fuel: () => Fuel): FuncKeywordDefinition {
           // A value with more decimals than the divisor is no multiple of it.
           return whole / scale === value && whole % scaled === 0
         }
-        fuel().take(LONG_WAY)
+        budget().take(LONG_WAY)
         return divides({ digits, exponent }, decimalOf(value))
       }
     },

@@ -1,7 +1,7 @@
 /** Patterns on RE2, whose time is linear, with limits for their memory. */
 import { RE2JS } from 're2js'
 import { messageOf } from '../../errors.ts'
-import type { Fuel } from './cost-budget.ts'
+import type { CostBudget } from './cost-budget.ts'
 import { inRe2 } from './ecma-pattern.ts'
 import { SchemaFault } from './formats.ts'
 
@@ -48,7 +48,7 @@ export interface PatternEngine {
  * The pattern engine of one schema. It uses RE2, whose time is linear in the text for every pattern, with the
  * syntax of ECMA-262 except look-around and back-references (`ecma-pattern.ts`). Throws `SchemaFault`.
  */
-export function linearPatterns(fuel: () => Fuel): PatternEngine {
+export function linearPatterns(budget: () => CostBudget): PatternEngine {
   let total = 0
   let bytes = 0
   let keptBytes = 0
@@ -65,7 +65,7 @@ export function linearPatterns(fuel: () => Fuel): PatternEngine {
     return {
       test(text) {
         // The worst case is a walk through the whole program for every character.
-        fuel().take(2 * text.length * size)
+        budget().take(2 * text.length * size)
         const isMatch = program.test(text)
         forgetStates(program, mostKept)
         return isMatch

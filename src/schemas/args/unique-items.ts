@@ -1,23 +1,23 @@
 /** `uniqueItems` in one pass over the items. */
 import type { FuncKeywordDefinition } from 'ajv/dist/2020.js'
-import type { Fuel } from './cost-budget.ts'
+import type { CostBudget } from './cost-budget.ts'
 
 /** `uniqueItems` in one pass over the items: Ajv's own compares every pair. */
-export function uniqueItems(fuel: () => Fuel): FuncKeywordDefinition {
+export function uniqueItems(budget: () => CostBudget): FuncKeywordDefinition {
   return {
     keyword: 'uniqueItems',
     type: 'array',
     schemaType: 'boolean',
     error: { message: 'must NOT have duplicate items' },
     validate: (isWanted: boolean, items: readonly unknown[]) =>
-      !isWanted || areUnique(items, fuel()),
+      !isWanted || areUnique(items, budget()),
   }
 }
 
-function areUnique(items: readonly unknown[], fuel: Fuel): boolean {
+function areUnique(items: readonly unknown[], budget: CostBudget): boolean {
   const seen = new Set<string>()
   for (const item of items) {
-    const text = canonical(item, fuel)
+    const text = canonical(item, budget)
     if (seen.has(text)) return false
     seen.add(text)
   }
@@ -25,17 +25,17 @@ function areUnique(items: readonly unknown[], fuel: Fuel): boolean {
 }
 
 /** Equal values, and only these, give the same text. Charged on each level, since each copies the text. */
-function canonical(value: unknown, fuel: Fuel): string {
-  const text = textOf(value, fuel)
-  fuel.take(20 + (text.length >> 3))
+function canonical(value: unknown, budget: CostBudget): string {
+  const text = textOf(value, budget)
+  budget.take(20 + (text.length >> 3))
   return text
 }
 
-function textOf(value: unknown, fuel: Fuel): string {
-  if (Array.isArray(value)) return `[${value.map((item) => canonical(item, fuel)).join(',')}]`
+function textOf(value: unknown, budget: CostBudget): string {
+  if (Array.isArray(value)) return `[${value.map((item) => canonical(item, budget)).join(',')}]`
   if (typeof value === 'object' && value !== null) {
     const members = Object.entries(value).map(
-      ([name, member]) => `${JSON.stringify(name)}:${canonical(member, fuel)}`,
+      ([name, member]) => `${JSON.stringify(name)}:${canonical(member, budget)}`,
     )
     return `{${members.sort().join(',')}}`
   }

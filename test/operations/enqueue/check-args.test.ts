@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import type { Deps } from '../../../src/operations/deps.ts'
 import { checkArgs } from '../../../src/operations/enqueue/check-args.ts'
 import { ArgsSchemas } from '../../../src/schemas/args/args-schemas.ts'
-import { Fuel } from '../../../src/schemas/args/cost-budget.ts'
+import { CostBudget } from '../../../src/schemas/args/cost-budget.ts'
 
 const SUBSCHEMAS = 300
 const LARGE = { prefixItems: Array(SUBSCHEMAS - 1).fill(true) }
@@ -44,7 +44,7 @@ it.each([
 it('checkArgs compiles a few schemas per request, fails with 503 busy, and continues at the next', () => {
   const { deps, seen } = registered()
   const request = () => {
-    const fuel = new Fuel()
+    const fuel = new CostBudget()
     for (let i = 0; i < 10; i++) checkArgs(deps, { schema: String(i), args: [] }, fuel)
   }
   const busy = expect.objectContaining({
@@ -61,7 +61,7 @@ it('checkArgs compiles a few schemas per request, fails with 503 busy, and conti
 
 it('checkArgs does not compile the same schemas again for each job of a batch', () => {
   const { deps, seen } = registered(SUBSCHEMAS)
-  const fuel = new Fuel()
+  const fuel = new CostBudget()
   const batch = () => {
     for (let i = 0; i < 1_000; i++) {
       checkArgs(deps, { schema: String(i % 2), args: [] }, fuel)

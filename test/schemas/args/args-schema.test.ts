@@ -1,14 +1,14 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { compileArgsSchema, type Violation } from '../../../src/schemas/args/args-schema.ts'
-import { Fuel, OutOfFuel, stepsFor } from '../../../src/schemas/args/cost-budget.ts'
+import { CostBudget, OutOfFuel, stepsFor } from '../../../src/schemas/args/cost-budget.ts'
 import { SchemaFault } from '../../../src/schemas/args/formats.ts'
 
 const DRAFT = 'https://json-schema.org/draft/2020-12/schema'
 
 type Schema = Record<string, unknown>
 
-function check(schema: Schema, args: unknown[], fuel = new Fuel()): Violation[] | null {
-  return compileArgsSchema(schema).violations(args, fuel)
+function check(schema: Schema, args: unknown[], budget = new CostBudget()): Violation[] | null {
+  return compileArgsSchema(schema).violations(args, budget)
 }
 
 /** A chain of definitions, each of which uses the previous one twice. */
@@ -574,11 +574,11 @@ describe('a hostile schema', () => {
       },
       [Object.fromEntries(Array.from({ length: 5_000 }, (_, i) => [`k${i}`, 1]))],
     ],
-  ])('runs out of fuel with %s', (_, schema, args) => {
+  ])('runs out of budget with %s', (_, schema, args) => {
     const compiled = compileArgsSchema(schema)
-    expect(() => compiled.violations(args, new Fuel())).toThrow(OutOfFuel)
+    expect(() => compiled.violations(args, new CostBudget())).toThrow(OutOfFuel)
     // The compiled schema still works for the next arguments.
-    expect(() => compiled.violations([], new Fuel())).not.toThrow()
+    expect(() => compiled.violations([], new CostBudget())).not.toThrow()
   })
 
   it.each([
@@ -633,20 +633,20 @@ describe('a hostile schema', () => {
     expect(check({ items: { type: 'string', format: 'date-time' } }, times)).toBeNull()
   })
 
-  it('uses up fuel for a multipleOf far from what a double is exact for', () => {
+  it('uses up budget for a multipleOf far from what a double is exact for', () => {
     const numbers = Array.from({ length: 1_000 }, () => 1e-27)
-    const fuel = () => new Fuel(200_000)
-    expect(check({ items: { multipleOf: 1e-9 } }, [0, ...numbers.fill(1e-9)], fuel())).toBeNull()
-    expect(() => check({ items: { multipleOf: 1e-30 } }, numbers, fuel())).toThrow(OutOfFuel)
+    const budget = () => new CostBudget(200_000)
+    expect(check({ items: { multipleOf: 1e-9 } }, [0, ...numbers.fill(1e-9)], budget())).toBeNull()
+    expect(() => check({ items: { multipleOf: 1e-30 } }, numbers, budget())).toThrow(OutOfFuel)
   })
 
-  it('shares fuel among the jobs of a request', () => {
+  it('shares budget among the jobs of a request', () => {
     const compiled = compileArgsSchema({ items: { type: 'integer' } })
     const numbers = Array.from({ length: 100_000 }, (_, i) => i)
-    const fuel = new Fuel(stepsFor(0) / 10)
-    expect(compiled.violations(numbers, fuel)).toBeNull()
+    const budget = new CostBudget(stepsFor(0) / 10)
+    expect(compiled.violations(numbers, budget)).toBeNull()
     expect(() => {
-      for (let i = 0; i < 10; i++) compiled.violations(numbers, fuel)
+      for (let i = 0; i < 10; i++) compiled.violations(numbers, budget)
     }).toThrow(OutOfFuel)
     expect(stepsFor(1000)).toBeGreaterThan(stepsFor(1))
   })

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { compileArgsSchema } from '../../../src/schemas/args/args-schema.ts'
-import { Fuel } from '../../../src/schemas/args/cost-budget.ts'
+import { CostBudget } from '../../../src/schemas/args/cost-budget.ts'
 import { FORMATS } from '../../../src/schemas/args/formats.ts'
 
 const CASES: Record<string, { good: string[]; bad: string[] }> = {
@@ -70,8 +70,8 @@ const CASES: Record<string, { good: string[]; bad: string[] }> = {
 it('a format refuses texts of more than 8,192 characters', () => {
   const { violations } = compileArgsSchema({ items: { format: 'uri' } })
   const uri = (length: number) => 'https://x.y/'.padEnd(length, 'a')
-  expect(violations([uri(8_192)], new Fuel())).toBeNull()
-  expect(violations([uri(8_193)], new Fuel())).not.toBeNull()
+  expect(violations([uri(8_192)], new CostBudget())).toBeNull()
+  expect(violations([uri(8_193)], new CostBudget())).not.toBeNull()
 })
 
 it('every format has test cases', () => {
@@ -82,17 +82,18 @@ it.each(Object.entries(CASES))(
   'the format %s accepts good texts and refuses bad ones',
   (format, { good, bad }) => {
     const { violations } = compileArgsSchema({ items: { format } })
-    for (const text of good) expect([text, violations([text], new Fuel())]).toEqual([text, null])
-    for (const text of bad) expect(violations([text], new Fuel()), text).not.toBeNull()
+    for (const text of good)
+      expect([text, violations([text], new CostBudget())]).toEqual([text, null])
+    for (const text of bad) expect(violations([text], new CostBudget()), text).not.toBeNull()
     // A format applies to texts only, and refuses very long ones.
-    expect(violations([1, null, {}], new Fuel())).toBeNull()
-    expect(violations([`${good[0]}${' '.repeat(9_000)}`], new Fuel())).not.toBeNull()
+    expect(violations([1, null, {}], new CostBudget())).toBeNull()
+    expect(violations([`${good[0]}${' '.repeat(9_000)}`], new CostBudget())).not.toBeNull()
   },
 )
 
 it.each(['idn-email', 'json-pointer', 'regex', 'no-such-format', 'toString'])(
   'the unknown format %s accepts every text',
   (format) => {
-    expect(compileArgsSchema({ items: { format } }).violations(['§'], new Fuel())).toBeNull()
+    expect(compileArgsSchema({ items: { format } }).violations(['§'], new CostBudget())).toBeNull()
   },
 )

@@ -1,12 +1,12 @@
 import { RE2JS } from 're2js'
 import { afterEach, expect, it, vi } from 'vitest'
-import { Fuel } from '../../../src/schemas/args/cost-budget.ts'
+import { CostBudget } from '../../../src/schemas/args/cost-budget.ts'
 import { linearPatterns } from '../../../src/schemas/args/pattern.ts'
 
 afterEach(() => vi.restoreAllMocks())
 
 function bytesOf(...patterns: string[]): number {
-  const engine = linearPatterns(() => new Fuel())
+  const engine = linearPatterns(() => new CostBudget())
   for (const pattern of patterns) engine(pattern)
   return engine.bytes()
 }
@@ -26,7 +26,7 @@ it('the memory of a pattern grows with its character classes, and most with Unic
 
 it('a pattern keeps at most keptBytes of what it has matched', () => {
   const compiled = vi.spyOn(RE2JS, 'compile')
-  const engine = linearPatterns(() => new Fuel())
+  const engine = linearPatterns(() => new CostBudget())
   const [hungry, plain] = [engine('[ab]*a[ab]{20}c'), engine('[a-z]+@[a-z]+')]
   const states = compiled.mock.results.map(({ value }) => value.re2().dfa)
   for (let seed = 1; seed <= 3; seed++) expect(hungry.test(letters(seed))).toBe(false)
@@ -38,7 +38,7 @@ it('a pattern keeps at most keptBytes of what it has matched', () => {
 })
 
 it('a pattern for which RE2 needs no states keeps nothing', () => {
-  const engine = linearPatterns(() => new Fuel())
+  const engine = linearPatterns(() => new CostBudget())
   expect(engine('^[a-z]+$').test('abc')).toBe(true)
   expect(engine.keptBytes()).toBe(0)
 })
