@@ -2,7 +2,7 @@ import { registerSchema, unregisterSchema, validate } from '@hyperjump/json-sche
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { compileArgsSchema } from '../../src/schemas/args/args-schema.ts'
-import { CostBudget, OutOfFuel } from '../../src/schemas/args/cost-budget.ts'
+import { CostBudget, CostExceeded } from '../../src/schemas/args/cost-budget.ts'
 import { SchemaFault } from '../../src/schemas/args/formats.ts'
 
 const DRAFT = 'https://json-schema.org/draft/2020-12/schema'
@@ -93,7 +93,7 @@ function unlessEndless(check) {
   try {
     return check()
   } catch (error) {
-    if (error instanceof RangeError || error instanceof OutOfFuel) return null
+    if (error instanceof RangeError || error instanceof CostExceeded) return null
     throw error
   }
 }

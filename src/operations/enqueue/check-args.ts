@@ -1,7 +1,7 @@
 /** Checks the `args` of jobs against the schemas that they name. */
 import { invalidField, OjsError, unavailable } from '../../errors.ts'
 import type { Violation } from '../../schemas/args/args-schema.ts'
-import { CostBudget, OutOfFuel } from '../../schemas/args/cost-budget.ts'
+import { CostBudget, CostExceeded } from '../../schemas/args/cost-budget.ts'
 import { ojsSchema } from '../../schemas/ojs/catalogue.ts'
 import type { Deps } from '../deps.ts'
 
@@ -50,7 +50,7 @@ function find(
     return compiled.violations(args, fuel)
   } catch (error) {
     if (error instanceof OjsError) throw error
-    const isCostly = error instanceof OutOfFuel
+    const isCostly = error instanceof CostExceeded
     // The code that Ajv generates may throw for a rare schema, and an earlier version of the gateway may have
     // registered a schema that this one refuses. This is a 400, because a 500 would say that a repeat of the
     // request might succeed.

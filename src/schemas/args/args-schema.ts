@@ -9,7 +9,7 @@ import {
 import { messageOf } from '../../errors.ts'
 import { fieldOf, joinPath } from '../json/field-path.ts'
 import { applicators } from './applicators.ts'
-import { CostBudget, OutOfFuel } from './cost-budget.ts'
+import { CostBudget, CostExceeded } from './cost-budget.ts'
 import { COST, type Cost, planSchema, type SchemaPlan } from './cost-plan.ts'
 import { dependentRequired } from './dependent-required.ts'
 import { FORMATS, SchemaFault } from './formats.ts'
@@ -33,7 +33,7 @@ export interface ArgsSchema {
   readonly size: number
   /** The measure of its memory: `size`, and what matching its patterns may leave behind. */
   readonly room: number
-  /** Returns at most ten violations; null when there is none. Burns `budget`, and throws `OutOfFuel`. */
+  /** Returns at most ten violations; null when there is none. Burns `budget`, and throws `CostExceeded`. */
   violations(args: readonly unknown[], budget: CostBudget): Violation[] | null
 }
 
@@ -200,7 +200,7 @@ function violations(
     if (validate(args)) return null
   } catch (error) {
     // RangeError: a reference that leads back to itself without a step into the data.
-    if (error instanceof RangeError) throw new OutOfFuel()
+    if (error instanceof RangeError) throw new CostExceeded()
     throw error
   }
   const found = (validate.errors ?? []).slice(0, MAX_VIOLATIONS).map(toViolation)
@@ -228,7 +228,8 @@ function requireEnd(schema: ArgsSchema): void {
   try {
     schema.violations([], new CostBudget())
   } catch (error) {
-    if (error instanceof OutOfFuel) throw new SchemaFault('the schema refers to itself without end')
+    if (error instanceof CostExceeded)
+      throw new SchemaFault('the schema refers to itself without end')
     throw error
   }
 }

@@ -13,10 +13,10 @@ export class CostBudget {
     this.#left = steps
   }
 
-  /** Throws `OutOfFuel`. */
+  /** Throws `CostExceeded`. */
   take(steps: number): void {
     this.#left -= steps
-    if (this.#left < 0) throw new OutOfFuel()
+    if (this.#left < 0) throw new CostExceeded()
   }
 
   /** False when the request has used up what may be compiled for it. */
@@ -41,6 +41,6 @@ export function stepsFor(jobs: number): number {
   return FULL_TANK + jobs * 20_000
 }
 
-export class OutOfFuel extends Error {
-  override readonly name = 'OutOfFuel'
+export class CostExceeded extends Error {
+  override readonly name = 'CostExceeded'
 }

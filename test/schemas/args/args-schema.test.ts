@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { compileArgsSchema, type Violation } from '../../../src/schemas/args/args-schema.ts'
-import { CostBudget, OutOfFuel, stepsFor } from '../../../src/schemas/args/cost-budget.ts'
+import { CostBudget, CostExceeded, stepsFor } from '../../../src/schemas/args/cost-budget.ts'
 import { SchemaFault } from '../../../src/schemas/args/formats.ts'
 
 const DRAFT = 'https://json-schema.org/draft/2020-12/schema'
@@ -576,7 +576,7 @@ describe('a hostile schema', () => {
     ],
   ])('runs out of budget with %s', (_, schema, args) => {
     const compiled = compileArgsSchema(schema)
-    expect(() => compiled.violations(args, new CostBudget())).toThrow(OutOfFuel)
+    expect(() => compiled.violations(args, new CostBudget())).toThrow(CostExceeded)
     // The compiled schema still works for the next arguments.
     expect(() => compiled.violations([], new CostBudget())).not.toThrow()
   })
@@ -637,7 +637,7 @@ describe('a hostile schema', () => {
     const numbers = Array.from({ length: 1_000 }, () => 1e-27)
     const budget = () => new CostBudget(200_000)
     expect(check({ items: { multipleOf: 1e-9 } }, [0, ...numbers.fill(1e-9)], budget())).toBeNull()
-    expect(() => check({ items: { multipleOf: 1e-30 } }, numbers, budget())).toThrow(OutOfFuel)
+    expect(() => check({ items: { multipleOf: 1e-30 } }, numbers, budget())).toThrow(CostExceeded)
   })
 
   it('shares budget among the jobs of a request', () => {
@@ -647,7 +647,7 @@ describe('a hostile schema', () => {
     expect(compiled.violations(numbers, budget)).toBeNull()
     expect(() => {
       for (let i = 0; i < 10; i++) compiled.violations(numbers, budget)
-    }).toThrow(OutOfFuel)
+    }).toThrow(CostExceeded)
     expect(stepsFor(1000)).toBeGreaterThan(stepsFor(1))
   })
 })
