@@ -9,10 +9,10 @@ import type { Cancelled, Expired, LeaseLedger } from './leases.ts'
 import type { NativeLedger } from './native.ts'
 import type {
   IdleQueues,
+  LostMessages,
   LostQueues,
   QueuePauses,
   QueueTraffic,
-  LostMessages,
   UnwrittenQueues,
 } from './queues.ts'
 import type { SchemaLedger } from './schemas.ts'
