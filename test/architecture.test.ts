@@ -69,6 +69,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'ledger/dead-letters.ts',
     'ledger/leases.ts',
     'ledger/enqueued.ts',
+    'ledger/history.ts',
     'ledger/idempotency.ts',
     'ledger/native.ts',
     'ledger/schemas.ts',

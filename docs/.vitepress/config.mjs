@@ -31,6 +31,7 @@ export default defineConfig({
           page('TypeScript SDK', '/docs/guide/typescript-sdk'),
           page('Native workers', '/docs/guide/native-workers'),
           page('As a package', '/docs/guide/package'),
+          page('Watching jobs', '/docs/guide/watching'),
           page('Events and workers', '/docs/guide/events-and-workers'),
         ],
       },

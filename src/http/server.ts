@@ -11,6 +11,7 @@ import { cronRoutes } from './routes/cron.ts'
 import { deadLetterRoutes } from './routes/dead-letters.ts'
 import { eventRoutes } from './routes/events.ts'
 import { heartbeatRoutes } from './routes/heartbeat.ts'
+import { historyRoutes } from './routes/history.ts'
 import { jobRoutes } from './routes/jobs.ts'
 import { queueRoutes } from './routes/queues.ts'
 import { recoverRoutes } from './routes/recover.ts'
@@ -81,6 +82,7 @@ function allRoutes(door: Door): Route[] {
     ...queueRoutes(door),
     ...schemaRoutes(door),
     ...workflowRoutes(door),
+    ...historyRoutes(door),
     ...eventRoutes(door),
     ...systemRoutes(door),
     ...recoverRoutes(door),

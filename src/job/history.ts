@@ -95,3 +95,8 @@ function nameAt(names: readonly unknown[], i: number): string | null {
   const name = names[i]
   return typeof name === 'string' ? name : null
 }
+
+/** What is left of a text whose changes are to be forgotten: from where the next change goes. */
+export function clearedHistory(text: string): string {
+  return FOLDED + text.slice(Math.max(0, text.lastIndexOf('\n')))
+}

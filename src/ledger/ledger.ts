@@ -4,6 +4,7 @@ import type { JobRow, JobStanding, JobState, NewJob, OwedMessage } from '../job/
 import type { CronLedger } from './cron.ts'
 import type { DeadLetterLedger } from './dead-letters.ts'
 import type { EnqueueTerms, Inserted, InsertedAll } from './enqueued.ts'
+import type { HistoryLedger } from './history.ts'
 import type { IdempotencyMemory } from './idempotency.ts'
 import type { Cancelled, Expired, LeaseLedger } from './leases.ts'
 import type { NativeLedger } from './native.ts'
@@ -66,6 +67,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   readonly lostMessages: LostMessages
   readonly workflows: WorkflowLedger
   readonly idempotency: IdempotencyMemory
+  readonly history: HistoryLedger
 
   /**
    * PUSH: stores the job in the state that `job.start` names, attempt 0. An `available` job gets a fresh

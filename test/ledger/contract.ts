@@ -8,6 +8,7 @@ import { deadLetterContract } from './contract/dead-letters.ts'
 import { endContract } from './contract/end.ts'
 import { enqueueContract } from './contract/enqueue.ts'
 import { failContract } from './contract/fail.ts'
+import { historyContract } from './contract/history.ts'
 import { keptKeyContract } from './contract/kept-keys.ts'
 import { leaseContract } from './contract/lease.ts'
 import { nativeContract } from './contract/native.ts'
@@ -50,6 +51,7 @@ export const RULES: readonly Part[] = [
   queueContract,
   uniqueContract,
   keptKeyContract,
+  historyContract,
   workflowContract,
 ]
 

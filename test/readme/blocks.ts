@@ -8,7 +8,7 @@ const PAGES = [
   'README.md',
   ...[
     ...['getting-started', 'retries', 'cron', 'workflows', 'unique-jobs', 'schemas', 'queues'],
-    ...['typescript-sdk', 'native-workers', 'package', 'events-and-workers'],
+    ...['typescript-sdk', 'native-workers', 'package', 'watching', 'events-and-workers'],
   ].map((name) => `docs/guide/${name}.md`),
   'docs/operate/access.md',
 ]

@@ -58,6 +58,7 @@ import { Confirms } from './writes/confirms.ts'
 import { SqliteCron } from './writes/cron.ts'
 import { deadLetters, deleteDeadLetter, discardDead, revive } from './writes/dead-letters.ts'
 import { expireDue, nextDue, promoteDue, sendAhead } from './writes/due.ts'
+import { SqliteHistory } from './writes/history.ts'
 import { SqliteIdempotency } from './writes/idempotency.ts'
 import { activate, enqueueNative, withdraw, withdrawAll } from './writes/insert.ts'
 import {
@@ -96,6 +97,7 @@ export class SqliteLedger implements Ledger {
   readonly traffic: TrafficMinutes
   readonly workflows: SqliteWorkflows
   readonly idempotency: SqliteIdempotency
+  readonly history: SqliteHistory
   readonly #db: Database
   readonly #store: Store
   readonly #access: Access
@@ -133,6 +135,7 @@ export class SqliteLedger implements Ledger {
     this.traffic = store.traffic
     this.workflows = new SqliteWorkflows(store, this.#access)
     this.idempotency = new SqliteIdempotency(this.#access, statements)
+    this.history = new SqliteHistory(store, this.#access)
     this.#watch = watch
     this.warnings = () => watch?.warnings() ?? []
     watch?.start((fault) => this.#access.obstruct(fault))

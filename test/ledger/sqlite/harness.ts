@@ -1,5 +1,7 @@
 import { afterAll, afterEach, beforeEach } from 'vitest'
-import { isTerminal } from '../../../src/job/job.ts'
+import { readHistory, type StateChange } from '../../../src/job/history.ts'
+import { isTerminal, type RowState } from '../../../src/job/job.ts'
+import { canBecome } from '../../../src/job/states.ts'
 import { SqliteLedger } from '../../../src/ledger/sqlite/ledger.ts'
 import type { Database, SqlValue, Statement } from '../../../src/ledger/sqlite/sql/driver.ts'
 import { late } from '../../support/time/late.ts'
@@ -110,6 +112,7 @@ export function refuseChangesOf(db: Database, id: string): void {
 function plantRows(db: Database, rows: readonly Planted[]): void {
   db.exec('BEGIN; INSERT INTO temp.planting VALUES (1)')
   for (const { id, ...change } of rows) {
+    db.prepare(`UPDATE jobs SET history = '' WHERE id = ?`).run(id)
     const columns = Object.entries(change).map(([name, value]) => [snakeCase(name), value] as const)
     const ended = change.state && isTerminal(change.state) ? [['ended_at', 1] as const] : []
     for (const [column, value] of [...columns, ...ended]) {
@@ -161,7 +164,24 @@ export function inspect(db: Database): string[] {
        UNION ALL ${WRONG_WORKFLOWS}`,
     )
     .all() as { wrong: string }[]
-  return rows.map(({ wrong }) => wrong)
+  return [...rows.map(({ wrong }) => wrong), ...wrongHistories(db)]
+}
+
+/** Rows whose recorded changes do not lead to their state, or not by way of the transition table. */
+function wrongHistories(db: Database): string[] {
+  const rows = db.prepare(`SELECT id, state, history FROM jobs WHERE history <> ''`).all() as {
+    id: string
+    state: RowState
+    history: string
+  }[]
+  return rows.flatMap(({ id, state, history }) => {
+    const { changes } = readHistory(history)
+    const isOff = ({ from, to }: StateChange) =>
+      from !== null && from !== to && !canBecome(from, to)
+    const wrong = changes.filter(isOff).map(({ from, to }) => `${id} went from ${from} to ${to}`)
+    const last = changes.at(-1)?.to
+    return last === state ? wrong : [...wrong, `${id} is ${state}, by its history ${last}`]
+  })
 }
 
 const WRONG_KEYS = `

@@ -1,5 +1,6 @@
 /** How a change of state is added to the history of a job: by the UPDATE that makes the change. */
 import { FOLDED } from '../../../job/history.ts'
+import type { Database } from './driver.ts'
 
 /** From this size on, the oldest half is dropped at the next change: about a hundred changes are kept. */
 const MAX_BYTES = 8_192
@@ -12,4 +13,13 @@ const KEPT = `substr(history, -${MAX_BYTES / 2})`
 export function recorded(line: string): string {
   const folded = `'${FOLDED}' || substr(${KEPT}, instr(${KEPT}, char(10)))`
   return `history = iif(octet_length(history) < ${MAX_BYTES}, history, ${folded}) || ${line}`
+}
+
+export function prepareHistory(db: Database) {
+  return {
+    history: db.prepare<[id: string], { history: string }>('SELECT history FROM jobs WHERE id = ?'),
+    setHistory: db.prepare<[id: string, history: string]>(
+      'UPDATE jobs SET history = ?2 WHERE id = ?1',
+    ),
+  }
 }

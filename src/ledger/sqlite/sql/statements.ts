@@ -10,7 +10,7 @@ import type { QueueRecord, RetryQueue } from '../../ledger.ts'
 import { prepareCron } from './cron.ts'
 import type { Database, Flag } from './driver.ts'
 import { EMPTY, prepareEnds } from './end.ts'
-import { recorded } from './history.ts'
+import { prepareHistory, recorded } from './history.ts'
 import { prepareKeptKeys } from './kept-keys.ts'
 import { LEASED, prepareLeases } from './lease.ts'
 import { prepareNative } from './native.ts'
@@ -92,6 +92,7 @@ export function prepareStatements(db: Database) {
     ...prepareUnique(db),
     ...prepareRecentKeys(db),
     ...prepareKeptKeys(db),
+    ...prepareHistory(db),
     ...prepareBookkeeping(db),
   }
 }
