@@ -72,7 +72,9 @@ export class ControlTurns {
   dropWaiting(): void {
     const all = [...this.#waiting.values()].flat()
     this.#waiting.clear()
+    // Without its timer nothing would end the rest.
     clearTimeout(this.#timer)
+    this.#restsUntil = 0
     for (const message of all) message.drop()
   }
 

@@ -123,6 +123,16 @@ describe('turns of control messages', () => {
     await end('f1', 100)
     expect([begun, dropped]).toEqual([['f1'], ['f2', 'f3']])
   })
+
+  it('come at once for what arrives after that, even in a rest', async () => {
+    const { turns, take, end, begun } = open()
+    take('flood', LARGE, 'f1')
+    take('flood', LARGE, 'f2')
+    await end('f1', 100)
+    turns.dropWaiting()
+    take('flood', LARGE, 'f3')
+    expect(begun).toEqual(['f1', 'f3'])
+  })
 })
 
 it('a message costs what it makes the ledger write; a question nothing', () => {
