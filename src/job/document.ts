@@ -11,8 +11,9 @@ export const timestamp = timestamper()
  * producer did not write itself stands behind the id of an envelope, where `shownEnvelope` leaves it out. (In
  * front of all if the job has members such as `7`, which JavaScript writes first.)
  */
-const HEAD = /^\{(?:"specversion":"1\.0","id":"[^"]*",)?/
-const SECONDS = new RegExp(`(${HEAD.source})(?:"timeout":\\d+,)?(?:"visibility_timeout":\\d+,)?`)
+const BEFORE_ID = '{"specversion":"1.0","id":"'
+const TIMEOUT = '"timeout":'
+const LEASE = '"visibility_timeout":'
 
 /** Adds times in seconds, which only the AMQP body shows, to an envelope. */
 export function withSeconds(
@@ -20,16 +21,29 @@ export function withSeconds(
   { timeout, visibility }: { timeout: number | undefined; visibility: number | undefined },
 ): string {
   if (timeout === undefined && visibility === undefined) return envelope
-  const head = HEAD.exec(envelope)?.[0] ?? ''
-  const first = timeout === undefined ? '' : `"timeout":${timeout},`
-  const second = visibility === undefined ? '' : `"visibility_timeout":${visibility},`
-  return `${head}${first}${second}${envelope.slice(head.length)}`
+  const head = headOf(envelope)
+  const first = timeout === undefined ? '' : `${TIMEOUT}${timeout},`
+  const second = visibility === undefined ? '' : `${LEASE}${visibility},`
+  return `${envelope.slice(0, head)}${first}${second}${envelope.slice(head)}`
+}
+
+/** Where `withSeconds` writes. Without a regular expression, for speed: this runs twice for every job. */
+function headOf(envelope: string): number {
+  if (!envelope.startsWith(BEFORE_ID)) return 1
+  const end = envelope.indexOf('"', BEFORE_ID.length)
+  return envelope[end + 1] === ',' ? end + 2 : 1
 }
 
 /** The envelope for an answer, without its last brace. */
 function shownEnvelope(envelope: string): string {
-  const [whole = '', head = ''] = SECONDS.exec(envelope) ?? []
-  return head + envelope.slice(whole.length, -1)
+  const head = headOf(envelope)
+  const rest = after(LEASE, envelope, after(TIMEOUT, envelope, head))
+  return rest === head ? envelope.slice(0, -1) : envelope.slice(0, head) + envelope.slice(rest, -1)
+}
+
+/** The offset after the member, a number, if it stands at `at`; else `at`. */
+function after(name: string, envelope: string, at: number): number {
+  return envelope.startsWith(name, at) ? envelope.indexOf(',', at) + 1 : at
 }
 
 /**
