@@ -310,6 +310,18 @@ it('no source imports itself over others, not even for its types', () => {
   expect(circles).toEqual([])
 })
 
+it('every patch of a package says when it can be deleted', () => {
+  // These two only call amqplib, or are part of another patch.
+  const noPatches = ['broker/amqplib/connect.ts', 'broker/amqplib/frame-writer.ts']
+  const patches = sources
+    .map(({ file }) => file)
+    .filter((file) => file.startsWith('broker/amqplib/') && !noPatches.includes(file))
+  expect(patches).toHaveLength(5)
+  for (const file of [...patches, 'http/message/request.ts']) {
+    expect(readFileSync(join(SRC, file), 'utf8'), file).toContain('Delete when')
+  }
+})
+
 describe('the folders of the sources', () => {
   const files = (folder: string) => sources.filter(({ file }) => dirname(file) === folder)
   const folders = new Set(sources.map(({ file }) => dirname(file)))

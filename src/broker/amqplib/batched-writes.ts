@@ -4,7 +4,7 @@ import type { Writable } from 'node:stream'
 /**
  * Sends everything written to `stream` in one turn of the event loop in one system call at the end of that
  * turn, in the same order. amqplib writes every frame separately, even acknowledgements of 21 bytes: each
- * would cost a system call here and a read in RabbitMQ.
+ * would cost a system call here and a read in RabbitMQ. Delete when amqplib writes the frames of a turn at once.
  */
 export function gatherWrites(stream: Writable): void {
   const write = stream.write
@@ -34,7 +34,8 @@ interface Muxer {
 /**
  * Sends frames when the callback that wrote them is over. amqplib waits for the end of the event-loop turn,
  * in which every client may have a request; RabbitMQ would be idle until then. Uses private members of
- * amqplib. False when they are missing: then nothing changes, and writes stay slower.
+ * amqplib. False when they are missing: then nothing changes, and writes stay slower. Delete when amqplib sends
+ * its frames without waiting for the end of the turn.
  */
 export function writePromptly(connection: object): boolean {
   const { muxer } = connection as { muxer?: Partial<Muxer> }

@@ -16,7 +16,7 @@ let isDone = false
  * ends the process. With this patch the error comes one turn later, when the opener listens.
  *
  * Patches all connections at once, since amqplib exposes none before it is open. Does nothing if amqplib has
- * changed.
+ * changed. Delete when amqplib emits no error before the promise of `connect` has settled.
  */
 export function tellEarlyErrorsLate(): void {
   const prototype = isDone ? null : connectionPrototype()

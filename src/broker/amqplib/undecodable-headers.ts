@@ -24,7 +24,8 @@ interface FrameReader {
  * Makes amqplib's `connection` drop headers that it cannot decode. RabbitMQ accepts, stores and delivers
  * header tables that amqplib throws on, which ends the connection; RabbitMQ then redelivers the message,
  * which ends the next one. So a single message from anyone who may publish could keep a gateway from its
- * broker. A `connection` of another structure is left unchanged.
+ * broker. A `connection` of another structure is left unchanged. Delete when amqplib delivers messages whose
+ * headers it cannot decode.
  */
 export function readStrangeHeaders(connection: object): void {
   if (!isFrameReader(connection)) return

@@ -5,7 +5,7 @@ import { createServer as createTlsServer, type Server as TlsServer } from 'node:
 import { DEFAULT_CIPHERS } from 'node:tls'
 import type { Application } from 'express'
 import type { TlsMaterial } from '../access/tls.ts'
-import { exchangeClasses, type OjsRequest, type OjsResponse } from '../message/request.ts'
+import { type OjsRequest, type OjsResponse, requestClasses } from '../message/request.ts'
 
 /** Limits of time and size for incoming requests and idle connections (OJS security). */
 export const CONNECTION_LIMITS = {
@@ -50,7 +50,7 @@ export function createListener(
   tls: TlsMaterial | undefined,
 ): Listener {
   const options = {
-    ...exchangeClasses(app),
+    ...requestClasses(app),
     headersTimeout: limits.headersTimeoutMs,
     requestTimeout: limits.requestTimeoutMs,
     keepAliveTimeout: limits.keepAliveTimeoutMs,

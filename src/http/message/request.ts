@@ -58,9 +58,9 @@ Object.setPrototypeOf(OjsResponse.prototype, express.response)
  * Returns the two classes for `http.createServer`, whose prototypes are `app.request` and `app.response` from
  * the start. Express calls `Object.setPrototypeOf` on every request and response. A call that changes the
  * prototype deoptimises the object, and a PUSH costs 103 µs of CPU instead of 31 µs (docs/architecture.md
- * §8).
+ * §8). Delete when Express no longer changes the prototypes of requests: the only patch of Express.
  */
-export function exchangeClasses(app: Application): {
+export function requestClasses(app: Application): {
   IncomingMessage: typeof OjsRequest
   ServerResponse: typeof OjsResponse
 } {
