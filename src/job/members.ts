@@ -117,7 +117,7 @@ function without(places: Places, names: readonly string[]): Places {
 
 /**
  * Throws 400 for a setting in the wrong place or spelling, for two that contradict each other, and for a rate limit
- * that limits nothing. As an unknown member it would be kept, have no effect, and nobody would be told. Only for
+ * that limits nothing or a pattern of errors that matches none. As an unknown member it would be kept, have no effect, and nobody would be told. Only for
  * requests of clients: what is stored or in RabbitMQ already is taken as it is.
  */
 export function refuseMisplaced(request: PushRequest): void {
@@ -128,6 +128,7 @@ export function refuseMisplaced(request: PushRequest): void {
   refuseOtherStart(request, '')
   if (options) refuseOtherStart(options, 'options.')
   refuseNoLimit(request)
+  refuseNoMatch(request)
 }
 
 function refuseOtherAttempts(request: PushRequest): void {
@@ -166,6 +167,26 @@ function refuseNoLimit({ options, rate_limit: outer }: PushRequest): void {
     { validation: 'required' },
   )
 }
+
+const RETRY_NAMES = ['retry', 'retry_policy'] as const
+
+/** Throws 400 for a `*` that is compared as it is, and which no error has: only `auth.*` matches several. */
+function refuseNoMatch(request: PushRequest): void {
+  const inner = RETRY_NAMES.find((name) => request.options?.[name] != null)
+  const name = inner ?? RETRY_NAMES.find((one) => request[one] != null)
+  if (name === undefined) return
+  const errors = (inner ? request.options : request)?.[name]?.non_retryable_errors ?? []
+  const received = errors.find((error) => error.includes('*') && !PREFIX_PATTERN.test(error))
+  if (received === undefined) return
+  const field = `${inner ? 'options.' : ''}${name}.non_retryable_errors`
+  throw invalidField(
+    field,
+    `The '${field}' field has a '*' that matches nothing: only '.*' at the end of a name does. For no retries, set 'max_attempts' to 1.`,
+    { validation: 'pattern', received: echoed(received) },
+  )
+}
+
+const PREFIX_PATTERN = /^[^*]+\.\*$/
 
 function contradiction(field: string, other: string, received: unknown, expected: unknown) {
   return invalidField(field, `The '${field}' field contradicts ${other}.`, { received, expected })

@@ -64,6 +64,16 @@ describe('a setting of a job that would have no effect is refused', () => {
       { options: { rate_limit: { limit: 1, period: 'PT1S' } } },
     ],
     ['options.rate_limit.max_per_second', { rate_limit: RATE, options: { rate_limit: { k: 1 } } }],
+    ['retry.non_retryable_errors', { retry: { non_retryable_errors: ['a', '*'] } }],
+    ['retry_policy.non_retryable_errors', { retry_policy: { non_retryable_errors: ['.*'] } }],
+    [
+      'options.retry.non_retryable_errors',
+      { options: { retry: { non_retryable_errors: ['au*'] } } },
+    ],
+    [
+      'options.retry.non_retryable_errors',
+      { options: { retry: { non_retryable_errors: ['*.a'] } } },
+    ],
   ])('%s of %j', (field, members) => {
     expect(fieldRefused(() => parsePush({ ...JOB, ...members }))).toBe(field)
     // A message that is in RabbitMQ already is read as it is.
@@ -77,6 +87,8 @@ describe('a setting of a job that would have no effect is refused', () => {
     [{ max_attempts: 3, retry: { max_attempts: 3 } }],
     [{ max_attempts: 3, options: { max_attempts: 2, retry: { max_attempts: 2 } } }],
     [{ max_attempts: 3, retry: { jitter: false } }],
+    [{ retry: { non_retryable_errors: ['Auth.*', 'auth.x.*', 'a b'] } }],
+    [{ retry: { non_retryable_errors: ['*'] }, options: { retry: { jitter: false } } }],
     [{ delay_until: DAY, scheduled_at: '2030-01-01T01:00:00.000+01:00' }],
     [{ delay_until: NEXT_DAY, scheduled_at: null, options: { scheduled_at: DAY } }],
     [{ rate_limit: { ...RATE, maxPerSecond: 2, key: 'k', concurrency: 1 } }],
