@@ -3,8 +3,8 @@ import { type ErrorCode, echoed, invalidField } from './errors.ts'
 import { jsonOrNull, membersOf } from './job/values/json-value.ts'
 
 /**
- * The four answers in which OJS's public test suite contradicts the seeds, so that no single answer satisfies
- * both (`OJS_DIALECT`; ojs-choices T1–T4), and the hook that its cases for workers need. It is for
+ * The five answers in which OJS's public test suite contradicts the seeds, so that no single answer satisfies
+ * both (`OJS_DIALECT`; ojs-choices T1–T5), and the hook that its cases for workers need. It is for
  * that suite only: no client needs it. All differences are in this file: other code calls its functions and
  * never compares dialects.
  */
@@ -43,6 +43,14 @@ export function requireTypeCase(dialect: Dialect, type: string): void {
     validation: 'pattern',
     received: echoed(type),
   })
+}
+
+/**
+ * T5: whether a job that waits takes a checkpoint. OJS's document on durable execution refuses it (DUR-007); most
+ * cases of its suite save one without a FETCH before.
+ */
+export function savesWhileWaiting(dialect: Dialect): boolean {
+  return dialect === 'conformance'
 }
 
 /**

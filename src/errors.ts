@@ -112,6 +112,7 @@ export function echoed(text: string): string {
 const RESOURCES = {
   job: 'Job',
   queue: 'Queue',
+  checkpoint: 'Checkpoint',
   dead_letter_job: 'Dead letter job',
   cron_job: 'Cron job',
   workflow: 'Workflow',

@@ -33,6 +33,7 @@ import {
   onQueueMissing,
   onRetryQueueMissing,
 } from './operations/queues/queue-missing.ts'
+import { EndWaiters } from './operations/end-waiters.ts'
 import { WorkerRegistry } from './operations/workers/worker-registry.ts'
 import { followWorkflows } from './operations/workflows/publish-steps.ts'
 import { ownVersion } from './own-version.ts'
@@ -112,7 +113,8 @@ async function compose(
   const ring = new EventRing(KEPT_EVENTS, clock, uuid7)
   const isDebug = config.logLevel === 'debug' || config.logLevel === 'trace'
   const log = jobLog(logger, { isDebug, now: () => clock.now() })
-  const events = createJobEvents([log, metrics.onJobEvent, ring.onJobEvent])
+  const ends = new EndWaiters()
+  const events = createJobEvents([log, metrics.onJobEvent, ring.onJobEvent, ends.onJobEvent])
 
   const brokerOptions: BrokerOptions = { ...config, ...tuning }
   const { observer } = metrics
@@ -129,6 +131,7 @@ async function compose(
     transient: new Transient(),
     argsSchemas: new ArgsSchemas(),
     workers: new WorkerRegistry(clock),
+    ends,
     pruneHold: new PruneHold(clock, logger, ledger.epochs.seenAt()),
     startLimits: new StartLimits(clock, (jobId) => broker.unpark(jobId)),
     random: Math.random,

@@ -1,12 +1,13 @@
 /** The table of control messages: which operation handles a type, and how it is answered. */
 import type { ControlMessage } from '../broker/broker.ts'
-import { infoDocument } from '../job/document.ts'
+import { checkpointMembers, infoDocument } from '../job/document.ts'
 import type { ReportEvent } from '../job/request.ts'
 import type { Deps, RequestContext } from '../operations/deps.ts'
 import { infoInOrder } from '../operations/info.ts'
 import { controlCancel } from '../operations/native/cancel.ts'
-import { nativeClaim } from '../operations/native/claim.ts'
+import { type NativeClaimAnswer, nativeClaim } from '../operations/native/claim.ts'
 import { nativeHeartbeat } from '../operations/native/heartbeat.ts'
+import { nativeCheckpoint, nativeProgress } from '../operations/native/progress.ts'
 import { report } from '../operations/native/report.ts'
 import { type Refused, refusedOf } from '../operations/native/scope.ts'
 import { sync } from '../operations/native/sync.ts'
@@ -21,6 +22,7 @@ import {
   parseSync,
   REPORT_EVENTS,
 } from '../schemas/requests/control.ts'
+import { parseNativeCheckpoint, parseNativeProgress } from '../schemas/requests/progress.ts'
 
 /** What a handler gets: the message, and its body as JSON. */
 export interface Received {
@@ -52,6 +54,16 @@ export const COMMANDS: ReadonlyMap<string, Command> = new Map<string, Command>([
       skipped(parsed.skipped)
       refused(await nativeHeartbeat(deps, parsed.request, context, queue))
     },
+  ],
+  [
+    'ojs.control.progress',
+    async (deps, { message: { queue }, body, context, refused }) =>
+      refused(await nativeProgress(deps, parseNativeProgress(body), context, queue)),
+  ],
+  [
+    'ojs.control.checkpoint',
+    async (deps, { message: { queue }, body, context, refused }) =>
+      refused(await nativeCheckpoint(deps, parseNativeCheckpoint(body), context, queue)),
   ],
   [
     'ojs.control.report',
@@ -87,19 +99,26 @@ export function isWorthHearingLate(type: string): boolean {
   return LISTS.has(type) || type === 'ojs.control.cancel'
 }
 
+/** The checkpoint as it is stored: its text is in no other form than the worker sent it. */
+function claimAnswer({ checkpoint, ...decision }: NativeClaimAnswer): string {
+  const text = JSON.stringify(decision)
+  return checkpoint ? `${text.slice(0, -1)}${checkpointMembers(checkpoint)}}` : text
+}
+
 /** Messages that get an answer, at their `reply_to`. */
 export const QUESTIONS: ReadonlyMap<string, Question> = new Map<string, Question>([
   [
     'ojs.control.info',
     async (deps, { message, body }) => {
       const { job_id: id, queue } = parseInfo(body)
-      return infoDocument(await infoInOrder(deps, id, queue ?? message.queue))
+      const { job, progress } = await infoInOrder(deps, id, queue ?? message.queue)
+      return infoDocument(job, progress)
     },
   ],
   [
     'ojs.control.claim',
     async (deps, { message: { queue }, body }) =>
-      JSON.stringify(await nativeClaim(deps, parseClaim(body), queue)),
+      claimAnswer(await nativeClaim(deps, parseClaim(body), queue)),
   ],
   [
     'ojs.control.sync',

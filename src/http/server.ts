@@ -13,8 +13,10 @@ import { eventRoutes } from './routes/events.ts'
 import { heartbeatRoutes } from './routes/heartbeat.ts'
 import { historyRoutes } from './routes/history.ts'
 import { jobRoutes } from './routes/jobs.ts'
+import { progressRoutes } from './routes/progress.ts'
 import { queueRoutes } from './routes/queues.ts'
 import { recoverRoutes } from './routes/recover.ts'
+import { resultRoutes } from './routes/results.ts'
 import { retentionRoutes } from './routes/retention.ts'
 import type { Door } from './routes/route-deps.ts'
 import { schemaRoutes } from './routes/schemas.ts'
@@ -77,6 +79,8 @@ function allRoutes(door: Door): Route[] {
     ...jobRoutes(door),
     ...workerRoutes(door),
     ...heartbeatRoutes(door),
+    ...progressRoutes(door),
+    ...resultRoutes(door),
     ...deadLetterRoutes(door),
     ...cronRoutes(door),
     ...queueRoutes(door),

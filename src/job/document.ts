@@ -1,5 +1,6 @@
 /** A job as JSON text for answers: the envelope with the members that change. */
-import type { JobRow } from './job.ts'
+import type { Checkpoint, JobRow } from './job.ts'
+import type { ProgressReport } from './progress.ts'
 import { timestamper } from './values/timestamp.ts'
 
 /** One cache for all: a job's body, headers and answer show the same time, and so do the jobs of a batch. */
@@ -64,6 +65,7 @@ export function jobDocument(row: JobRow): string {
   if (row.result !== null) text += `,"result":${row.result}`
   if (row.error !== null) text += `,"error":${row.error}`
   if (row.errors !== null) text += `,"errors":${row.errors}`
+  if (row.checkpoint !== undefined) text += checkpointMembers(row.checkpoint)
   return `${text}}`
 }
 
@@ -93,8 +95,19 @@ export function freshJobObject({ job: row, members }: FreshJob): Record<string, 
 }
 
 /** The answer to INFO (seed 001 §9.3); `state` at the top is an addition (docs/architecture.md §9). */
-export function infoDocument(row: JobRow): string {
-  return `{"job":${jobDocument(row)},"state":"${row.state}"}`
+export function infoDocument(row: JobRow, progress: ProgressReport | null): string {
+  const job = jobDocument(row)
+  const whole = progress === null ? job : `${job.slice(0, -1)}${progressMembers(progress)}}`
+  return `{"job":${whole},"state":"${row.state}"}`
+}
+
+/** What the job itself says of its progress (OJS progress). */
+function progressMembers({ progress, data, message }: ProgressReport): string {
+  let text = ''
+  if (progress !== null) text += `,"progress":${progress}`
+  if (data !== null) text += `,"progress_data":${data}`
+  if (message !== null) text += `,"progress_message":${JSON.stringify(message)}`
+  return text
 }
 
 /** `retry_delay_ms` stays after the wait, so that the next FETCH shows it (ojs-choices S6). */
@@ -105,6 +118,12 @@ function retrying(row: JobRow): string {
   }
   if (row.retryDelayMs !== null) text += `,"retry_delay_ms":${row.retryDelayMs}`
   return text
+}
+
+/** Members to splice in, under both names of OJS's documents: `last_checkpoint` is the state alone. */
+export function checkpointMembers({ sequence, state, createdAt }: Checkpoint): string {
+  const at = timestamp(createdAt)
+  return `,"checkpoint":{"sequence":${sequence},"created_at":"${at}","state":${state}},"last_checkpoint":${state}`
 }
 
 function ending(row: JobRow): string {

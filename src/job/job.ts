@@ -101,6 +101,15 @@ export interface Carry {
   properties?: { appId?: string; replyTo?: string }
 }
 
+/** From where the next attempt of a job can go on. */
+export interface Checkpoint {
+  /** JSON text. */
+  state: string
+  /** 1 for the first, then 1 more each time; begins again after a deletion. */
+  sequence: number
+  createdAt: number
+}
+
 /** One row of the ledger. */
 export interface JobRow extends Omit<NewJob, 'start' | 'unique'> {
   generation: number
@@ -152,10 +161,15 @@ export interface JobRow extends Omit<NewJob, 'start' | 'unique'> {
   errors: string | null
   /** A discarded job's copy in `ojs.queue.dlx.{q}` has been made. */
   deadLetterCopied: boolean
+  /** Only in the row that `claim` returns, if there is one. */
+  checkpoint?: Checkpoint
 }
 
 /** A row without the members that may be megabytes. */
-export type JobStanding = Omit<JobRow, 'carry' | 'error' | 'errors' | 'result' | 'envelope'>
+export type JobStanding = Omit<
+  JobRow,
+  'carry' | 'error' | 'errors' | 'result' | 'envelope' | 'checkpoint'
+>
 
 const TERMINAL_STATES: ReadonlySet<RowState> = new Set<RowState>([
   'completed',

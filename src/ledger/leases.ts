@@ -9,7 +9,7 @@ export interface LeaseLedger {
   /**
    * FETCH: decides what each job message may do by the arrival table (`job/arrival.ts`, which is the fence),
    * and claims the jobs, in one transaction. Results are in the order of `jobMessages`. Nothing of a queue is
-   * claimed after its pause in the order of the writes.
+   * claimed after its pause in the order of the writes. A claimed job comes with its checkpoint, if it has one.
    */
   claim(jobMessages: readonly ClaimedMessage[], terms: ClaimTerms): Promise<ClaimResult[]>
 

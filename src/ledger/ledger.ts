@@ -8,6 +8,7 @@ import type { HistoryLedger } from './history.ts'
 import type { IdempotencyMemory } from './idempotency.ts'
 import type { Cancelled, Expired, LeaseLedger } from './leases.ts'
 import type { NativeLedger } from './native.ts'
+import type { CheckpointLedger, ProgressLedger } from './progress.ts'
 import type {
   IdleQueues,
   LostMessages,
@@ -68,6 +69,8 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   readonly workflows: WorkflowLedger
   readonly idempotency: IdempotencyMemory
   readonly history: HistoryLedger
+  readonly progress: ProgressLedger
+  readonly checkpoints: CheckpointLedger
 
   /**
    * PUSH: stores the job in the state that `job.start` names, attempt 0. An `available` job gets a fresh

@@ -12,6 +12,7 @@ import type { StartLimits } from './fetch/rate-limiter.ts'
 import type { Transient } from './in-flight.ts'
 import type { JobMessages } from './job-messages/tracker.ts'
 import type { PruneHold } from './prune-hold.ts'
+import type { EndWaiters } from './end-waiters.ts'
 import type { WorkerRegistry } from './workers/worker-registry.ts'
 
 /** The first argument of every operation. Contracts only; `gateway.ts` fills in the implementations. */
@@ -31,6 +32,8 @@ export interface Deps {
   /** Recent starts of jobs that have a `rate_limit`; FETCH holds back a job whose limit is used up. */
   readonly startLimits: StartLimits
   readonly pruneHold: PruneHold
+  /** Requests that wait for a job to end. */
+  readonly ends: EndWaiters
   /** Returns a uniform random number in [0, 1); for jitter. */
   random(): number
   /**

@@ -6,7 +6,12 @@ import type { SettleFence } from '../ledger/leases.ts'
 import type { Deps } from './deps.ts'
 import { visibleJob } from './info.ts'
 
-const VERB = { ack: 'acknowledge', nack: 'fail', beat: 'extend the lease of' } as const
+const VERB = {
+  ack: 'acknowledge',
+  nack: 'fail',
+  beat: 'extend the lease of',
+  checkpoint: 'save a checkpoint of',
+} as const
 
 /** Why the fence of an ACK, NACK or BEAT did not match: 404, or 409 with the facts (seed 001 §10.2). */
 export function explainStaleLease(

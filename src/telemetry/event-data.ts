@@ -32,6 +32,10 @@ export function ownData(event: ListedEvent): Readonly<Record<string, unknown>> |
       return { previous_state: event.previousState }
     case 'job.heartbeat':
       return { visible_until: timestamp(event.job.leaseExpiresAt) }
+    case 'job.progress':
+      return progressData(event)
+    case 'job.checkpointed':
+      return { sequence: event.sequence, size_bytes: event.sizeBytes }
     case 'job.failed':
       return { error: errorOf(event.failure) }
     case 'job.retrying':
@@ -65,6 +69,14 @@ function cronData({ cron, scheduledAt }: CronEvent): Record<string, unknown> {
     cron_name: cron.name,
     cron_expr: cron.expression,
     scheduled_at: timestamp(scheduledAt),
+  }
+}
+
+/** In percent here, a fraction elsewhere: as OJS's documents have it. */
+function progressData({ progress, message }: Extract<JobEvent, { type: 'job.progress' }>) {
+  return {
+    ...(progress !== null && { progress_percent: Math.round(progress * 100) }),
+    ...(message !== null && { progress_message: brief(message) }),
   }
 }
 

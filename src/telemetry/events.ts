@@ -29,6 +29,9 @@ type OneJobEvent =
   | { type: 'job.failed'; job: JobRow; attempt: number; failure: FailureFacts }
   | { type: 'job.retrying'; job: JobRow; failure: FailureFacts }
   | { type: 'job.heartbeat'; job: LeaseFacts; workerId: string }
+  /** How far a running job is, by its own words; for each job at most one a second. */
+  | { type: 'job.progress'; job: LeaseFacts; progress: number | null; message: string | null }
+  | { type: 'job.checkpointed'; job: LeaseFacts; sequence: number; sizeBytes: number }
   /** Listed under `GET /dead-letter` from now on; emitted right after the end that put it there (C-93). */
   | { type: 'dead_letter.added'; job: JobRow }
   /** A dead letter was made available again. */

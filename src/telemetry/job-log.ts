@@ -46,6 +46,10 @@ export function jobLog(
         if (isDebug)
           logger.debug({ ...leaseFields(event.job), workerId: event.workerId }, event.type)
         return
+      case 'job.progress':
+      case 'job.checkpointed':
+        if (isDebug) logger.debug(leaseFields(event.job), event.type)
+        return
       case 'job.failed':
         logger.info({ ...fieldsOf(event), ...failureFields(event) }, event.type)
         return

@@ -102,6 +102,8 @@ function count(event: CountedEvent, series: JobSeries): void {
       observeBetween(duration.discarded, event.job.startedAt, event.job.discardedAt)
       break
     case 'job.heartbeat':
+    case 'job.progress':
+    case 'job.checkpointed':
     case 'dead_letter.added':
     case 'dead_letter.retried':
     case 'dead_letter.deleted':

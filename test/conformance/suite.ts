@@ -17,6 +17,10 @@ const FOLDERS: readonly { suites: string; folder: string }[] = [
   { suites: SUITES, folder: 'level-2-scheduled' },
   { suites: SUITES, folder: 'level-3-workflows' },
   { suites: SUITES, folder: 'level-4-advanced' },
+  { suites: SUITES, folder: 'ext-durable-execution' },
+  { suites: SUITES, folder: 'ext-graceful-shutdown' },
+  { suites: SUITES, folder: 'ext-observability' },
+  { suites: SUITES, folder: 'ext-progress' },
   { suites: OWN, folder: 'own' },
 ]
 

@@ -70,7 +70,7 @@ beforeEach(() => {
   const job = jobRow()
   vi.mocked(push).mockResolvedValue({ job })
   vi.mocked(pushBatch).mockResolvedValue({ jobs: [job], existing: [] })
-  vi.mocked(info).mockReturnValue(job)
+  vi.mocked(info).mockResolvedValue({ job: job, progress: null })
   vi.mocked(cancel).mockResolvedValue({ job, previousState: 'available', isMessageOwed: false })
   vi.mocked(activate).mockResolvedValue(job)
   vi.mocked(fetch).mockResolvedValue([])

@@ -74,7 +74,7 @@ describe('the answer of a route', () => {
   })
 
   test('INFO: the job, with its state beside it', async () => {
-    vi.mocked(info).mockReturnValue(jobRow({ state: 'scheduled' }))
+    vi.mocked(info).mockResolvedValue({ job: jobRow({ state: 'scheduled' }), progress: null })
     const door = await openDoor()
     const result = await door.ask(send('GET', `/ojs/v1/jobs/${ID}`))
     expect(result.status).toBe(200)

@@ -12,6 +12,7 @@ import { historyContract } from './contract/history.ts'
 import { keptKeyContract } from './contract/kept-keys.ts'
 import { leaseContract } from './contract/lease.ts'
 import { nativeContract } from './contract/native.ts'
+import { progressContract } from './contract/progress.ts'
 import { queueContract } from './contract/queues.ts'
 import { releaseContract } from './contract/releases.ts'
 import { reportStreamContract } from './contract/report-stream.ts'
@@ -53,6 +54,7 @@ export const RULES: readonly Part[] = [
   keptKeyContract,
   historyContract,
   workflowContract,
+  progressContract,
 ]
 
 /** Tests of many random sequences each, which take as long as all other tests together. */

@@ -46,7 +46,7 @@ export interface UnderTest {
   plant(...rows: Planted[]): Promise<void>
 }
 
-export type Planted = { id: string } & Partial<Omit<JobRow, 'id' | 'carry'>>
+export type Planted = { id: string } & Partial<Omit<JobRow, 'id' | 'carry' | 'checkpoint'>>
 
 export const NOW = 1_700_000_000_000
 

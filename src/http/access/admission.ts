@@ -42,8 +42,9 @@ export const PROBES = {
 /** Never counted and never refused: a failing probe would take a working gateway out of service. */
 const FREE: ReadonlySet<string> = new Set(Object.values(PROBES).flat())
 
-/** ACK, NACK and heartbeats: if such a request were refused, its jobs would run twice. */
-const OF_LEASES = /^\/ojs\/v1\/(workers\/(ack|nack|heartbeat|beat)|jobs\/[^/]+\/(ack|nack))$/
+/** ACK, NACK, heartbeats and what counts as one: if such a request were refused, its jobs would run twice. */
+const OF_LEASES =
+  /^\/ojs\/v1\/(workers\/(ack|nack|heartbeat|beat|progress)|jobs\/[^/]+\/(ack|nack|progress|checkpoint))$/
 
 /**
  * Identifies the caller of each request and applies the rate limit. Runs before the pipeline, so that
@@ -120,7 +121,9 @@ function costOf({ method, url = '' }: IncomingMessage, isServed: boolean): Cost 
   const end = url.indexOf('?')
   const path = end < 0 ? url : url.slice(0, end)
   if (FREE.has(path)) return 'free'
-  return isServed && method === 'POST' && OF_LEASES.test(path) ? 'of a lease' : 'counted'
+  return isServed && (method === 'POST' || method === 'PUT') && OF_LEASES.test(path)
+    ? 'of a lease'
+    : 'counted'
 }
 
 /** Seed 001 §18.1. The reset is Unix time in whole seconds, rounded up so that it is never too early. */

@@ -37,7 +37,7 @@ export function shareWith(origins: readonly string[]): Step {
     allowedHeaders:
       'Content-Type, Accept, Authorization, X-Request-Id, OJS-Version, Idempotency-Key, traceparent, tracestate',
     exposedHeaders:
-      'X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, OJS-Version, Retry-After',
+      'X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, OJS-Version, Retry-After, X-OJS-Progress',
     maxAge: 86_400,
     // The answer of `cors` would lack the headers of every answer of ours.
     preflightContinue: true,

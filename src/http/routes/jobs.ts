@@ -63,8 +63,8 @@ export function jobRoutes({ deps }: Door): Route[] {
       scoping: 'job',
       async handle(request, response) {
         const id = pathParameter(request, 'id')
-        const job = await traced('ojs.get_job', request.context, () => info(deps, id))
-        answer(response, 200, infoDocument(job))
+        const found = await traced('ojs.get_job', request.context, () => info(deps, id))
+        answer(response, 200, infoDocument(found.job, found.progress))
       },
     },
     {

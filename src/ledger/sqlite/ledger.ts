@@ -74,6 +74,7 @@ import {
 } from './writes/leases.ts'
 import { beatJob } from './writes/native-heartbeats.ts'
 import { applyReports } from './writes/native-reports.ts'
+import { SqliteCheckpoints, SqliteProgress } from './writes/progress.ts'
 import { insertMany, insertOne } from './writes/push.ts'
 import { SqliteIdleQueues, SqlitePauses } from './writes/queues.ts'
 import { rearmQueue, rearmRetryQueue, SqliteLostMessages } from './writes/republish.ts'
@@ -98,6 +99,8 @@ export class SqliteLedger implements Ledger {
   readonly workflows: SqliteWorkflows
   readonly idempotency: SqliteIdempotency
   readonly history: SqliteHistory
+  readonly progress: SqliteProgress
+  readonly checkpoints: SqliteCheckpoints
   readonly #db: Database
   readonly #store: Store
   readonly #access: Access
@@ -136,6 +139,8 @@ export class SqliteLedger implements Ledger {
     this.workflows = new SqliteWorkflows(store, this.#access)
     this.idempotency = new SqliteIdempotency(this.#access, statements)
     this.history = new SqliteHistory(store, this.#access)
+    this.progress = new SqliteProgress(store, this.#access)
+    this.checkpoints = new SqliteCheckpoints(store, this.#access)
     this.#watch = watch
     this.warnings = () => watch?.warnings() ?? []
     watch?.start((fault) => this.#access.obstruct(fault))

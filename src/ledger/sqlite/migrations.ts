@@ -26,6 +26,7 @@ import { sql as schemaVersions } from './migrations/0021-schema-versions.ts'
 import { sql as runningMark } from './migrations/0022-running-mark.ts'
 import { sql as seenAt } from './migrations/0023-seen-at.ts'
 import { sql as history } from './migrations/0024-history.ts'
+import { sql as progress } from './migrations/0025-progress.ts'
 import { LEDGER_ID, RUNNING_ID } from './running-mark.ts'
 import { type Database, inTransaction } from './sql/driver.ts'
 
@@ -55,6 +56,7 @@ export const MIGRATIONS: readonly string[] = [
   runningMark,
   seenAt,
   history,
+  progress,
 ]
 
 /** A migration blocks the process, log output included: wait this long so that the announcement gets out. */

@@ -129,7 +129,9 @@ async function sift(
     const fit = withinMemory(deps, whole, context.memory)
     const jobs = await claim(deps, withinLimits(deps, fit), request, context)
     const isFull = fit.length < whole.length && (hasSome || jobs.length > 0)
-    const bytes = fit.reduce((sum, { size }) => sum + size, 0)
+    // A checkpoint is in the answer twice.
+    const resumed = jobs.reduce((sum, job) => sum + 2 * (job.checkpoint?.state.length ?? 0), 0)
+    const bytes = fit.reduce((sum, { size }) => sum + size, resumed)
     return { jobs, bytes, isLast: isFull || jobs.length === deliveries.length }
   } catch (err) {
     if (!hasSome) throw err

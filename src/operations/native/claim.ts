@@ -1,4 +1,5 @@
 /** May a native worker run a redelivered message? Answers run, drop, discard or requeue. */
+import type { Checkpoint } from '../../job/job.ts'
 import { decideNativeClaim } from '../../job/native/claim.ts'
 import type { NativeClaim } from '../../job/request.ts'
 import type { Deps } from '../deps.ts'
@@ -11,6 +12,8 @@ export interface NativeClaimAnswer {
   decision: 'run' | 'drop' | 'discard' | 'requeue'
   /** With `run`: the attempt to run, which may be later than the job message's. */
   attempt: number
+  /** With `run`: that of the job, if it has one. */
+  checkpoint?: Checkpoint
 }
 
 /**
@@ -22,6 +25,17 @@ export interface NativeClaimAnswer {
  * `discard`.
  */
 export async function nativeClaim(
+  deps: Deps,
+  request: NativeClaim,
+  heardOn: string,
+): Promise<NativeClaimAnswer> {
+  const answer = await decide(deps, request, heardOn)
+  if (answer.decision !== 'run') return answer
+  const checkpoint = await deps.ledger.checkpoints.find(request.job_id)
+  return checkpoint === null ? answer : { ...answer, checkpoint }
+}
+
+async function decide(
   deps: Deps,
   request: NativeClaim,
   heardOn: string,

@@ -59,7 +59,7 @@ export function parser<T>(schema: object): (body: unknown) => T {
 }
 
 /** As `parser`, for the requests of workers: also refuses members in camelCase, which would be ignored. */
-function workersParser<T>(schema: { properties: object }): (body: unknown) => T {
+export function workersParser<T>(schema: { properties: object }): (body: unknown) => T {
   const parse = parser<T>(schema)
   const twins = twinsOf(Object.keys(schema.properties))
   return (body) => {

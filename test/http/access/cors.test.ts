@@ -66,7 +66,7 @@ const corsHeaders = ({ headers }: RawAnswer) =>
   Object.fromEntries(Object.entries(headers).filter(([name]) => name.startsWith('access-control-')))
 
 const EXPOSED =
-  'X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, OJS-Version, Retry-After'
+  'X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, OJS-Version, Retry-After, X-OJS-Progress'
 
 describe('a CORS preflight', () => {
   // Seed 001 §20.2 verbatim, with the other headers that requests may have here.

@@ -17,6 +17,7 @@ import { StartLimits } from '../../../src/operations/fetch/rate-limiter.ts'
 import { Transient } from '../../../src/operations/in-flight.ts'
 import { JobMessages } from '../../../src/operations/job-messages/tracker.ts'
 import { PruneHold } from '../../../src/operations/prune-hold.ts'
+import { EndWaiters } from '../../../src/operations/end-waiters.ts'
 import { WorkerRegistry } from '../../../src/operations/workers/worker-registry.ts'
 import { ArgsSchemas } from '../../../src/schemas/args/args-schemas.ts'
 import { promoter } from '../../../src/services/promoter.ts'
@@ -89,6 +90,7 @@ async function openStage(): Promise<Stage> {
     argsSchemas: new ArgsSchemas(),
     jobMessages: new JobMessages(),
     transient: new Transient(),
+    ends: new EndWaiters(),
     workers: new WorkerRegistry(clock),
     pruneHold: new PruneHold(clock, logger, ledger.epochs.seenAt()),
     startLimits: new StartLimits(clock, (jobId) => broker.unpark(jobId)),

@@ -14,6 +14,7 @@ import { prepareHistory, recorded } from './history.ts'
 import { prepareKeptKeys } from './kept-keys.ts'
 import { LEASED, prepareLeases } from './lease.ts'
 import { prepareNative } from './native.ts'
+import { prepareProgress } from './progress.ts'
 import { prepareQueues } from './queue.ts'
 import { JOB_COLUMNS, type RawRow, type RawStanding, STANDING_COLUMNS } from './rows.ts'
 import { prepareUnique } from './unique.ts'
@@ -93,6 +94,7 @@ export function prepareStatements(db: Database) {
     ...prepareRecentKeys(db),
     ...prepareKeptKeys(db),
     ...prepareHistory(db),
+    ...prepareProgress(db),
     ...prepareBookkeeping(db),
   }
 }

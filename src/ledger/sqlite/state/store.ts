@@ -6,6 +6,7 @@ import type { Statements } from '../sql/statements.ts'
 import { type AppendOnlyTable, queueRegister, retryQueueRegister } from './append-only-table.ts'
 import { KeptKeys } from './kept-keys.ts'
 import { MovedNonces } from './moved-nonces.ts'
+import { Notes } from './notes.ts'
 import { OutboxNonces } from './outbox-nonces.ts'
 import { PauseStates } from './pauses.ts'
 import { TrafficMinutes } from './queue-traffic.ts'
@@ -29,6 +30,7 @@ export interface Store {
   readonly recentKeys: RecentUniqueKeys
   readonly keptKeys: KeptKeys
   readonly workflows: WorkflowCounts<Store>
+  readonly notes: Notes
   /** Nonces that RabbitMQ has confirmed, until the commit that clears them from their rows. */
   readonly confirming: Set<number>
   readonly moved: MovedNonces
@@ -63,8 +65,9 @@ export function openStore(
   const moved = new MovedNonces()
   const keptKeys = new KeptKeys(statements)
   const pruned = new Map<object, number>()
+  const notes = new Notes(statements)
   return {
-    store: { statements, ...kept, keptKeys, confirming, moved, wall, pruned },
+    store: { statements, ...kept, keptKeys, notes, confirming, moved, wall, pruned },
     committedStates: Object.values(kept),
   }
 }

@@ -45,6 +45,7 @@ export function ended(
   store.counter.moved(job.queue, counted(before.state), counted(job.state))
   if (job.isDeadLetter) store.counter.moved(job.queue, null, 'dead_letter')
   store.counter.left(job.queue, before)
+  store.notes.ended(job)
   store.workflows.ended(store, job)
   if (job.completedAt === null || job.state !== 'completed') return
   const isKnown = isTimed && job.startedAt !== null

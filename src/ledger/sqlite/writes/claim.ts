@@ -27,7 +27,7 @@ export function claimedMessage(
   if (jobMessage.queue !== undefined && store.pauses.isPaused(jobMessage.queue))
     return { verdict: 'paused' }
   const job = claimNext(store, jobMessage, terms)
-  if (job) return { verdict: 'claimed', job }
+  if (job) return { verdict: 'claimed', job: store.notes.resume(job) }
   protect()
   const row = toJobRow(store.statements.find.get(jobMessage.id))
   if (row === null) return adopt(store, jobMessage, terms)
@@ -75,7 +75,8 @@ function applyArrival(
   switch (arrival.do) {
     case 'claim': {
       const job = startAttempt(store, row, arrival, 'gateway', terms, reportedBy(jobMessage))
-      return { verdict: 'claimed', job, ...(arrival.promote && { promoted: true }) }
+      const resumed = store.notes.resume(job)
+      return { verdict: 'claimed', job: resumed, ...(arrival.promote && { promoted: true }) }
     }
     case 'exhaust':
       return exhaust(store, jobMessage, terms, row, arrival)

@@ -131,6 +131,7 @@ export function deleteDeadLetter(store: Store, id: string, now: number): boolean
   const row = toJobRow(store.statements.find.get(id))
   if (!row || store.statements.deleteDeadLetter.run(id, now).changes !== 1) return false
   forget(store, row)
+  store.notes.forget(id)
   store.counter.moved(row.queue, 'discarded', null)
   return true
 }

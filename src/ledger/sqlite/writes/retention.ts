@@ -129,6 +129,7 @@ function remove(
 ): void {
   const { state, isDeadLetter } = kind
   if (isUnique === 1 && !isErased(state)) store.keptKeys.keep(seq, state, now)
+  store.notes.forgetRow(seq)
   if (state === 'discarded') {
     store.statements.pruneCopied.run(seq, now)
     if (isCopied === 1) store.stale.add(queue)

@@ -1,0 +1,74 @@
+/** `/jobs/:id/result`: what a job has returned, at once or when it ends. */
+import type { Request, Response } from 'express'
+import { invalidField, unavailable } from '../../errors.ts'
+import { timestamp } from '../../job/document.ts'
+import { isTerminal, type JobRow } from '../../job/job.ts'
+import { MAX_RESULT_WAIT_MS, result, waitOver } from '../../operations/results.ts'
+import { integer, parameter } from '../message/query.ts'
+import { answer } from '../message/respond.ts'
+import { pathParameter, type Route } from '../route.ts'
+import type { Door } from './route-deps.ts'
+
+/** In seconds (OJS results). */
+const DEFAULT_TIMEOUT = 30
+/** A client that asks for 30 s may itself give up after 30 s: it gets its answer a little earlier. */
+const EARLIER_MS = 500
+
+/** RESULT (OJS results); not part of the seeds. */
+export function resultRoutes(door: Door): Route[] {
+  return [
+    {
+      method: 'GET',
+      path: '/ojs/v1/jobs/:id/result',
+      access: ['producer', 'worker', 'operator'],
+      scoping: 'job',
+      handle: (request, response) => answerResult(door, request, response),
+    },
+  ]
+}
+
+async function answerResult(door: Door, request: Request, response: Response): Promise<void> {
+  const waitMs = isWaiting(request) ? waitOf(request) : 0
+  const poll = door.polls.open(response)
+  try {
+    const job = await result(door.deps, pathParameter(request, 'id'), {
+      waitMs,
+      signal: poll.signal,
+    })
+    if (isTerminal(job.state)) answer(response, 200, endDocument(job))
+    else if (waitMs === 0) {
+      const body = JSON.stringify({ job_id: job.id, state: job.state })
+      answer(response, 202, body, 'Retry-After', '1')
+    } else if (door.isDraining()) throw unavailable('The gateway stops.', 'stopping')
+    else throw waitOver(job)
+  } finally {
+    poll.close()
+  }
+}
+
+function isWaiting(request: Request): boolean {
+  const text = parameter(request, 'wait')
+  if (text === null || text === 'false') return false
+  if (text === 'true') return true
+  throw invalidField('wait', "The 'wait' parameter must be true or false.", {
+    expected: ['true', 'false'],
+  })
+}
+
+function waitOf(request: Request): number {
+  const ms = 1_000 * integer(request, 'timeout', DEFAULT_TIMEOUT)
+  return Math.max(0, Math.min(ms, MAX_RESULT_WAIT_MS) - EARLIER_MS)
+}
+
+function endDocument(job: JobRow): string {
+  const endedAt = job.completedAt ?? job.cancelledAt ?? job.discardedAt
+  const head = JSON.stringify({
+    job_id: job.id,
+    state: job.state,
+    ...(endedAt !== null && { completed_at: timestamp(endedAt) }),
+  })
+  let text = head.slice(0, -1)
+  if (job.result !== null) text += `,"result":${job.result}`
+  if (job.error !== null) text += `,"error":${job.error}`
+  return `${text}}`
+}

@@ -1,0 +1,43 @@
+/** The result of a job, at once or when the job ends. */
+import { notFound, OjsError } from '../errors.ts'
+import { isTerminal, type JobRow } from '../job/job.ts'
+import type { Deps } from './deps.ts'
+import { visibleJob } from './info.ts'
+
+export const MAX_RESULT_WAIT_MS = 60_000
+
+/**
+ * RESULT (OJS results): the job once it has ended, or as it is when `waitMs` is over or `signal` aborts. Throws 404.
+ */
+export async function result(
+  deps: Pick<Deps, 'ledger' | 'ends'>,
+  id: string,
+  { waitMs, signal }: { waitMs: number; signal: AbortSignal },
+): Promise<JobRow> {
+  if (waitMs === 0) return jobOf(deps, id)
+  // Before the row is read: its end may come in between.
+  const stop = new AbortController()
+  const ended = deps.ends.wait(id, waitMs, AbortSignal.any([signal, stop.signal]))
+  try {
+    const job = jobOf(deps, id)
+    if (isTerminal(job.state)) return job
+    await ended
+    return jobOf(deps, id)
+  } finally {
+    stop.abort()
+  }
+}
+
+function jobOf(deps: Pick<Deps, 'ledger'>, id: string): JobRow {
+  const job = visibleJob(deps, id)
+  if (job === null) throw notFound('job', id)
+  return job
+}
+
+/** 408: the wait is over, and the job has not ended. */
+export function waitOver({ id, state }: JobRow): OjsError {
+  return new OjsError('backend_error', `Job '${id}' has not ended yet.`, {
+    status: 408,
+    details: { reason: 'wait_timeout', job_id: id, state },
+  })
+}
