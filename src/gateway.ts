@@ -22,6 +22,7 @@ import type { Logger } from './logger.ts'
 import { diedInBroker } from './operations/dead-letters/died-in-broker.ts'
 import type { Deps } from './operations/deps.ts'
 import { onDrift } from './operations/drift.ts'
+import { EndWaiters } from './operations/end-waiters.ts'
 import { StartLimits } from './operations/fetch/rate-limiter.ts'
 import { healthWarnings, isHealthy } from './operations/health.ts'
 import { Transient } from './operations/in-flight.ts'
@@ -33,7 +34,6 @@ import {
   onQueueMissing,
   onRetryQueueMissing,
 } from './operations/queues/queue-missing.ts'
-import { EndWaiters } from './operations/end-waiters.ts'
 import { WorkerRegistry } from './operations/workers/worker-registry.ts'
 import { followWorkflows } from './operations/workflows/publish-steps.ts'
 import { ownVersion } from './own-version.ts'

@@ -72,6 +72,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'ledger/history.ts',
     'ledger/idempotency.ts',
     'ledger/native.ts',
+    'ledger/progress.ts',
     'ledger/schemas.ts',
     'ledger/queues.ts',
     'ledger/workflows.ts',

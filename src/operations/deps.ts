@@ -8,11 +8,11 @@ import type { Logger } from '../logger.ts'
 import type { MemoryShare } from '../memory.ts'
 import type { ArgsSchemas } from '../schemas/args/args-schemas.ts'
 import type { JobEvents } from '../telemetry/events.ts'
+import type { EndWaiters } from './end-waiters.ts'
 import type { StartLimits } from './fetch/rate-limiter.ts'
 import type { Transient } from './in-flight.ts'
 import type { JobMessages } from './job-messages/tracker.ts'
 import type { PruneHold } from './prune-hold.ts'
-import type { EndWaiters } from './end-waiters.ts'
 import type { WorkerRegistry } from './workers/worker-registry.ts'
 
 /** The first argument of every operation. Contracts only; `gateway.ts` fills in the implementations. */

@@ -8,6 +8,7 @@ import { JOB_STATES } from '../../src/job/job.ts'
 import { BACKOFF_STRATEGIES } from '../../src/job/request.ts'
 import { CONFLICT_NAMES } from '../../src/job/unique.ts'
 import { CRON_SCHEMA } from '../../src/schemas/requests/cron.ts'
+import { CHECKPOINT_SCHEMA, PROGRESS_SCHEMA } from '../../src/schemas/requests/progress.ts'
 import { PUSH_SCHEMA } from '../../src/schemas/requests/push.ts'
 import { nackError } from '../../src/schemas/requests/shared-members.ts'
 import {
@@ -55,6 +56,8 @@ describe('docs/reference/http.md names each member that the schemas of requests 
     ['ACK', [...named(ACK_SCHEMA), 'result']],
     ['NACK', named(NACK_SCHEMA)],
     ['Heartbeat', named(HEARTBEAT_SCHEMA)],
+    ['Progress', named(PROGRESS_SCHEMA).filter((name) => name !== 'job_id')],
+    ['Checkpoint', named(CHECKPOINT_SCHEMA).filter((name) => name !== 'job_id')],
     ['A cron entry', named(CRON_SCHEMA).filter((name) => name !== 'job_template')],
     ['A workflow', ['name', 'options', 'steps', 'type', 'jobs', 'callbacks']],
     ['A schema', ['uri', 'type', 'version', 'schema']],
