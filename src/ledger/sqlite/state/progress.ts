@@ -12,7 +12,7 @@ import type {
 } from '../../progress.ts'
 import type { Access } from '../commit/access.ts'
 import { toStanding } from '../sql/rows.ts'
-import type { Store } from '../state/store.ts'
+import type { Store } from './store.ts'
 
 /** See `ProgressLedger`. */
 export class SqliteProgress implements ProgressLedger {
