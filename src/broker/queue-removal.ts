@@ -25,7 +25,6 @@ export interface QueueRemovalDeps {
   memories: readonly { forget(queue: string): void }[]
 }
 
-/** Deletes job queues that nobody uses, with all that belongs to them. */
 export class QueueRemoval implements Removal {
   readonly #deps: QueueRemovalDeps
 

@@ -4,7 +4,6 @@ import type { Cause } from '../job/history.ts'
 import type { Holder, JobRow, JobState, NewJob } from '../job/job.ts'
 import type { ReportedError } from '../job/retry/failure.ts'
 
-/** The part of the ledger's contract that gives jobs to workers and takes them back. */
 export interface LeaseLedger {
   /**
    * FETCH: decides what each job message may do by the arrival table (`job/arrival.ts`, which is the fence),

@@ -6,7 +6,6 @@ import type { Refusal, ReportedEvent } from '../job/native/report.ts'
 import type { Enqueued } from './enqueued.ts'
 import type { AdoptableMessage, ExtendedLease, LeaseFence } from './leases.ts'
 
-/** The part of the ledger's contract that native workers need (docs/architecture.md §5). */
 export interface NativeLedger {
   /**
    * Stores a scheduled job that was published natively, as `insert` does; `tombstoned`, and nothing is

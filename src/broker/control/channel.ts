@@ -152,7 +152,6 @@ export class ControlChannel {
 /** Number of channels for all control queues together; doubtful queues get one more. */
 const CHANNELS = 4
 
-/** The channels that the consumers of all control queues share; opened on demand. */
 export class ControlChannels {
   readonly #options: ControlChannelOptions
   readonly #channels: (ControlChannel | undefined)[] = []

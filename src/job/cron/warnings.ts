@@ -7,7 +7,6 @@ import { patternOf } from './expression.ts'
 import type { Schedule } from './times.ts'
 import { zoneOf } from './zone.ts'
 
-/** What a client should know about an entry that it registers. */
 export interface CronWarning {
   code: 'repeated_times' | 'skipped_times' | 'expired_jobs'
   message: string

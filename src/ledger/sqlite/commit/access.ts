@@ -2,7 +2,6 @@
 import { OjsError, unavailable } from '../../../errors.ts'
 import { GroupCommit } from './group-commit.ts'
 
-/** Reads and writes of the rows. Every part of the ledger goes through this class. */
 export class Access extends GroupCommit {
   #isOpen = true
 

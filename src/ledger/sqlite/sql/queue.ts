@@ -7,7 +7,6 @@ export interface MinuteRow extends Traffic {
   minute: number
 }
 
-/** Statements for pauses and for the traffic of queues. */
 export function prepareQueues(db: Database) {
   return {
     pauses: db.prepare<[], { queue: string; pausedAt: number | null }>(

@@ -20,7 +20,6 @@ import { JOB_COLUMNS, type RawRow, type RawStanding, STANDING_COLUMNS } from './
 import { prepareUnique } from './unique.ts'
 import { prepareRecentKeys } from './unique-keys.ts'
 
-/** Every statement of the ledger, prepared once. */
 export type Statements = ReturnType<typeof prepareStatements>
 
 /**

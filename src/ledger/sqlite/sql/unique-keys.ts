@@ -12,7 +12,6 @@ export interface KeyedRow {
   seq: number
 }
 
-/** Statements for `unique_keys`, and for the rows that are not in it yet. */
 export function prepareRecentKeys(db: Database) {
   return {
     keyed: db.prepare<[beginning: string], KeyedRow>(

@@ -34,7 +34,6 @@ export type Holders = [
   seqs: string,
 ]
 
-/** Statements for unique keys, and for idempotency keys. */
 export function prepareUnique(db: Database) {
   const states = JOB_STATES.map((_, i) => `substr(?${i + FIRST_STATE}, 1, 2)`)
   const counts = `substr(state, 1, 2) IN (${states.join(', ')}) AND created_at > ?2`

@@ -6,7 +6,6 @@ import { type Database, onlyRow } from '../sql/driver.ts'
 import type { Statements } from '../sql/statements.ts'
 import { unlessRemembered } from './idempotency.ts'
 
-/** Registered schemas, in a table of their own. */
 export class SqliteSchemas implements SchemaLedger {
   readonly #access: Access
   readonly #keys: Statements
