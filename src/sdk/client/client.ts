@@ -13,12 +13,12 @@ import {
 } from '../transport/http-transport.ts'
 import {
   type CallOptions,
-  type Exchange,
-  exchangeOver,
   hasIdempotencyKey,
   listIn,
   objectIn,
+  type SendRequest,
   segment,
+  sendRequestOver,
 } from '../transport/request.ts'
 import { refuseAmqp } from '../transport/server-url.ts'
 import type { Transport } from '../transport/transport.ts'
@@ -76,21 +76,21 @@ export class OJSClient {
   readonly workflows: Workflows
   /** Runs around every job that is enqueued, and around each job of a batch. */
   readonly middleware = new MiddlewareChain<EnqueueRequest, Job>()
-  readonly #exchange: Exchange
+  readonly #sendRequest: SendRequest
 
   /** Throws `TypeError` for invalid options, such as an AMQP URL. */
   constructor(options: OJSClientOptions) {
     requireObject(options, 'OJSClient needs options, such as { url }.')
     requireKnown(options, OPTIONS, 'OJSClient')
     if (options.url !== undefined) refuseAmqp(options.url, 'OJSClient', 'NativeProducer')
-    const exchange = checking(exchangeOver(transportOf(options)))
-    this.#exchange = exchange
-    this.queues = queuesOf(exchange)
-    this.cron = cronOf(exchange)
-    this.deadLetters = deadLettersOf(exchange)
-    this.schemas = schemasOf(exchange)
-    this.workers = workersOf(exchange)
-    this.workflows = workflowsOf(exchange)
+    const sendRequest = checking(sendRequestOver(transportOf(options)))
+    this.#sendRequest = sendRequest
+    this.queues = queuesOf(sendRequest)
+    this.cron = cronOf(sendRequest)
+    this.deadLetters = deadLettersOf(sendRequest)
+    this.schemas = schemasOf(sendRequest)
+    this.workers = workersOf(sendRequest)
+    this.workflows = workflowsOf(sendRequest)
   }
 
   /** Adds enqueue middleware as the innermost. `middleware` can remove it or insert around it by its name. */
@@ -138,7 +138,7 @@ export class OJSClient {
 
   /** Resolves with the whole job: its state, times, result and errors. */
   async getJob(id: string, call: CallOptions = {}): Promise<Job> {
-    return objectIn(await this.#exchange({ method: 'GET', path: jobPath(id), ...call }), 'job')
+    return objectIn(await this.#sendRequest({ method: 'GET', path: jobPath(id), ...call }), 'job')
   }
 
   /**
@@ -148,7 +148,7 @@ export class OJSClient {
   async cancelJob(id: string, call: CallOptions = {}): Promise<Job> {
     try {
       const request = { method: 'DELETE', path: jobPath(id), idempotent: true, ...call }
-      return objectIn(await this.#exchange(request), 'job')
+      return objectIn(await this.#sendRequest(request), 'job')
     } catch (error) {
       if (!wasCancelledByEarlierTry(error)) throw error
       return await this.getJob(id, call)
@@ -158,7 +158,7 @@ export class OJSClient {
   /** Makes a job that was enqueued with `pending: true` available. */
   async activateJob(id: string, call: CallOptions = {}): Promise<Job> {
     const path = `${jobPath(id)}/activate`
-    return objectIn(await this.#exchange({ method: 'POST', path, body: {}, ...call }), 'job')
+    return objectIn(await this.#sendRequest({ method: 'POST', path, body: {}, ...call }), 'job')
   }
 
   /** Starts a workflow: one built by `chain`, `group` or `batch`, or a graph of steps. */
@@ -168,14 +168,14 @@ export class OJSClient {
 
   /** Resolves with the server's manifest: its name, version and capabilities (seed 001 §21). */
   async manifest(call: CallOptions = {}): Promise<Manifest> {
-    const { body } = await this.#exchange({ method: 'GET', path: '/ojs/manifest', ...call })
+    const { body } = await this.#sendRequest({ method: 'GET', path: '/ojs/manifest', ...call })
     return { ...body } as Manifest
   }
 
   /** Resolves with the server's health, also when the server is degraded (503): look at `status`. */
   async health(call: CallOptions = {}): Promise<Health> {
     const request = { method: 'GET', path: '/health', accept: [503], ...call }
-    return { ...(await this.#exchange(request)).body } as Health
+    return { ...(await this.#sendRequest(request)).body } as Health
   }
 
   async #push(request: EnqueueRequest, call: CallOptions, unsent?: UnsentIds): Promise<Job> {
@@ -183,7 +183,7 @@ export class OJSClient {
     try {
       const traced = withActiveTrace(call)
       const sent = { method: 'POST', path: '/jobs', body, idempotent: true, ...traced }
-      const answer = await this.#exchange(sent)
+      const answer = await this.#sendRequest(sent)
       const job = objectIn<Job>(answer, 'job')
       return answer.body['deduplicated'] === true ? { ...job, deduplicated: true } : job
     } catch (error) {
@@ -204,7 +204,7 @@ export class OJSClient {
     try {
       const traced = withActiveTrace(call)
       const sent = { method: 'POST', path: '/jobs/batch', body, idempotent: true, ...traced }
-      const answer = await this.#exchange(sent)
+      const answer = await this.#sendRequest(sent)
       return withDeduplicated(listIn<Job>(answer, 'jobs'), answer.body['deduplicated'])
     } catch (error) {
       // Jobs whose ids were not sent cannot be read back by them.
@@ -254,10 +254,10 @@ export class OJSClient {
 const OPTIONS = { ...HTTP_OPTIONS, transport: true }
 
 /** Sends only what the server reads as it was meant, whichever call or middleware has made it. */
-function checking(exchange: Exchange): Exchange {
+function checking(sendRequest: SendRequest): SendRequest {
   return async (request) => {
     if (isRecord(request.body)) requireJson(request.body)
-    return await exchange(request)
+    return await sendRequest(request)
   }
 }
 

@@ -6,11 +6,11 @@ import { OJSDuplicateError, OJSNotFoundError } from '../transport/errors.ts'
 import {
   type Answer,
   type CallOptions,
-  type Exchange,
   hasIdempotencyKey,
   listIn,
   objectIn,
   query,
+  type SendRequest,
   segment,
 } from '../transport/request.ts'
 import { withActiveTrace } from '../worker/tracing.ts'
@@ -58,22 +58,22 @@ export interface Queues {
   resume(name: string, call?: CallOptions): Promise<ResumedQueue>
 }
 
-export function queuesOf(exchange: Exchange): Queues {
+export function queuesOf(sendRequest: SendRequest): Queues {
   const path = (name: string) => `/queues/${segment(name, 'The name of a queue')}`
   return {
     async list(page = {}, call = {}) {
-      return listed(exchange, 'queues', '/queues', page, call)
+      return listed(sendRequest, 'queues', '/queues', page, call)
     },
     async stats(name, call = {}) {
-      const answer = await exchange({ method: 'GET', path: `${path(name)}/stats`, ...call })
+      const answer = await sendRequest({ method: 'GET', path: `${path(name)}/stats`, ...call })
       objectIn(answer, 'stats')
       return answered(answer)
     },
     async pause(name, call = {}) {
-      return directed(exchange, `${path(name)}/pause`, call)
+      return directed(sendRequest, `${path(name)}/pause`, call)
     },
     async resume(name, call = {}) {
-      return directed(exchange, `${path(name)}/resume`, call)
+      return directed(sendRequest, `${path(name)}/resume`, call)
     },
   }
 }
@@ -87,20 +87,20 @@ export interface DeadLetters {
   delete(id: string, call?: CallOptions): Promise<{ deleted: boolean; job_id: string }>
 }
 
-export function deadLettersOf(exchange: Exchange): DeadLetters {
+export function deadLettersOf(sendRequest: SendRequest): DeadLetters {
   const path = (id: string) => `/dead-letter/${segment(id, 'The id of a job')}`
   return {
     async list(page = {}, call = {}) {
-      return listed(exchange, 'jobs', '/dead-letter', page, call)
+      return listed(sendRequest, 'jobs', '/dead-letter', page, call)
     },
     async retry(id, call = {}) {
       return objectIn(
-        await exchange({ method: 'POST', path: `${path(id)}/retry`, body: {}, ...call }),
+        await sendRequest({ method: 'POST', path: `${path(id)}/retry`, body: {}, ...call }),
         'job',
       )
     },
     async delete(id, call = {}) {
-      return deleted(exchange, path(id), { deleted: true, job_id: id }, call)
+      return deleted(sendRequest, path(id), { deleted: true, job_id: id }, call)
     },
   }
 }
@@ -133,11 +133,11 @@ export interface Cron {
   delete(name: string, call?: CallOptions): Promise<{ deleted: boolean; name: string }>
 }
 
-export function cronOf(exchange: Exchange): Cron {
+export function cronOf(sendRequest: SendRequest): Cron {
   const path = (name: string) => `/cron/${segment(name, 'The name of a cron job')}`
   return {
     async list(page = {}, call = {}) {
-      return listed(exchange, 'cron_jobs', '/cron', page, call)
+      return listed(sendRequest, 'cron_jobs', '/cron', page, call)
     },
     async register(spec, call = {}) {
       const { name, cron, timezone, enabled, description, replace, ...others } = spec
@@ -147,13 +147,13 @@ export function cronOf(exchange: Exchange): Cron {
       const body = { ...given(own), ...wireJob(job) }
       const path = replace === true ? '/cron?replace=true' : '/cron'
       const sent = { method: 'POST', path, body, ...repeatable(call), ...call }
-      return objectIn(await exchange(sent), 'cron_job')
+      return objectIn(await sendRequest(sent), 'cron_job')
     },
     async get(name, call = {}) {
-      return objectIn(await exchange({ method: 'GET', path: path(name), ...call }), 'cron_job')
+      return objectIn(await sendRequest({ method: 'GET', path: path(name), ...call }), 'cron_job')
     },
     async delete(name, call = {}) {
-      return deleted(exchange, path(name), { deleted: true, name }, call)
+      return deleted(sendRequest, path(name), { deleted: true, name }, call)
     },
   }
 }
@@ -174,21 +174,21 @@ export interface Schemas {
   delete(uri: string, call?: CallOptions): Promise<{ deleted: boolean; uri: string }>
 }
 
-export function schemasOf(exchange: Exchange): Schemas {
+export function schemasOf(sendRequest: SendRequest): Schemas {
   const path = (uri: string) => `/schemas/${segment(uri, 'The URI of a schema')}`
   return {
     async list(page = {}, call = {}) {
-      return listed(exchange, 'schemas', '/schemas', page, call)
+      return listed(sendRequest, 'schemas', '/schemas', page, call)
     },
     async register(spec, call = {}) {
       const sent = { method: 'POST', path: '/schemas', body: spec, ...repeatable(call), ...call }
-      return objectIn(await exchange(sent), 'schema')
+      return objectIn(await sendRequest(sent), 'schema')
     },
     async get(uri, call = {}) {
-      return objectIn(await exchange({ method: 'GET', path: path(uri), ...call }), 'schema')
+      return objectIn(await sendRequest({ method: 'GET', path: path(uri), ...call }), 'schema')
     },
     async delete(uri, call = {}) {
-      return deleted(exchange, path(uri), { deleted: true, uri }, call)
+      return deleted(sendRequest, path(uri), { deleted: true, uri }, call)
     },
   }
 }
@@ -202,17 +202,17 @@ export interface Workers {
   terminate(id: string, call?: CallOptions): Promise<Record<string, unknown>>
 }
 
-export function workersOf(exchange: Exchange): Workers {
+export function workersOf(sendRequest: SendRequest): Workers {
   const path = (id: string) => `/admin/workers/${segment(id, 'The id of a worker')}`
   return {
     async list(page = {}, call = {}) {
-      return listed(exchange, 'items', '/admin/workers', page, call)
+      return listed(sendRequest, 'items', '/admin/workers', page, call)
     },
     async quiet(id, call = {}) {
-      return directed(exchange, `${path(id)}/quiet`, call)
+      return directed(sendRequest, `${path(id)}/quiet`, call)
     },
     async terminate(id, call = {}) {
-      return directed(exchange, `${path(id)}/terminate`, call)
+      return directed(sendRequest, `${path(id)}/terminate`, call)
     },
   }
 }
@@ -237,7 +237,7 @@ export interface WorkflowPage extends PageOptions {
   state?: WorkflowState | undefined
 }
 
-export function workflowsOf(exchange: Exchange): Workflows {
+export function workflowsOf(sendRequest: SendRequest): Workflows {
   const path = (id: string) => `/workflows/${segment(id, 'The id of a workflow')}`
   return {
     async create(definition, call = {}) {
@@ -247,23 +247,23 @@ export function workflowsOf(exchange: Exchange): Workflows {
       const traced = withActiveTrace(call)
       const sent = { method: 'POST', path: '/workflows', body, idempotent: true, ...traced }
       try {
-        return objectIn(await exchange(sent), 'workflow')
+        return objectIn(await sendRequest(sent), 'workflow')
       } catch (error) {
         if (id === undefined || !isTakenBy(error, id)) throw error
-        const answer = await exchange({ method: 'GET', path: path(id), ...call })
+        const answer = await sendRequest({ method: 'GET', path: path(id), ...call })
         const workflow = objectIn<Workflow>(answer, 'workflow')
         if (!isOf(workflow, definition)) throw error
         return workflow
       }
     },
     async list(page = {}, call = {}) {
-      return listed(exchange, 'workflows', '/workflows', page, call)
+      return listed(sendRequest, 'workflows', '/workflows', page, call)
     },
     async get(id, call = {}) {
-      return objectIn(await exchange({ method: 'GET', path: path(id), ...call }), 'workflow')
+      return objectIn(await sendRequest({ method: 'GET', path: path(id), ...call }), 'workflow')
     },
     async cancel(id, call = {}) {
-      return objectIn(await exchange({ method: 'DELETE', path: path(id), ...call }), 'workflow')
+      return objectIn(await sendRequest({ method: 'DELETE', path: path(id), ...call }), 'workflow')
     },
   }
 }
@@ -283,35 +283,35 @@ function isOf(workflow: Workflow, definition: WorkflowDefinition): boolean {
 
 /** Requests a page of a list, and checks that the answer has the list. */
 async function listed<Member extends string, Item extends object>(
-  exchange: Exchange,
+  sendRequest: SendRequest,
   member: Member,
   path: string,
   page: object,
   call: CallOptions,
 ): Promise<Listed<Member, Item>> {
-  const answer = await exchange({ method: 'GET', path: `${path}${query(page)}`, ...call })
+  const answer = await sendRequest({ method: 'GET', path: `${path}${query(page)}`, ...call })
   listIn(answer, member)
   return answered(answer)
 }
 
 /** Sends a directive. Idempotent: a repetition changes nothing. */
 async function directed<T extends object>(
-  exchange: Exchange,
+  sendRequest: SendRequest,
   path: string,
   call: CallOptions,
 ): Promise<T> {
-  return answered(await exchange({ method: 'POST', path, body: {}, idempotent: true, ...call }))
+  return answered(await sendRequest({ method: 'POST', path, body: {}, idempotent: true, ...call }))
 }
 
 /** Sends a DELETE. A 404 after a try whose answer got lost counts as success. */
 async function deleted<T extends object>(
-  exchange: Exchange,
+  sendRequest: SendRequest,
   path: string,
   done: T,
   call: CallOptions,
 ): Promise<T> {
   try {
-    return answered(await exchange({ method: 'DELETE', path, idempotent: true, ...call }), done)
+    return answered(await sendRequest({ method: 'DELETE', path, idempotent: true, ...call }), done)
   } catch (error) {
     if (error instanceof OJSNotFoundError && error.attempts > 1) return done
     throw error

@@ -117,18 +117,18 @@ export class HttpTransport implements Transport {
   /** One try, after waiting for its turn. Rejects with `OJSTransportError` only. */
   async #inTurn(opts: TransportRequest, message: Message, attempt: number): Promise<Received> {
     const { signal, isUrgent = false } = opts
-    if (isUrgent) return await this.#exchange(opts, message, attempt)
+    if (isUrgent) return await this.#sendRequest(opts, message, attempt)
     const turn = this.#slots.take(signal)
     if (turn !== true && !(await turn)) throw this.#failure('aborted', opts, attempt - 1)
     try {
-      return await this.#exchange(opts, message, attempt)
+      return await this.#sendRequest(opts, message, attempt)
     } finally {
       this.#slots.give()
     }
   }
 
   /** Sends the request and reads the whole body. The time limit of the try begins here. */
-  async #exchange(
+  async #sendRequest(
     opts: TransportRequest,
     { body, headers, timeout }: Message,
     attempt: number,

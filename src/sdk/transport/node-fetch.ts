@@ -55,10 +55,10 @@ export function nodeFetch(): Fetch | undefined {
   const options = { keepAlive: true, timeout: IDLE_MS }
   const plain = { module: http, agent: new http.Agent(options) }
   const secure = { module: https, agent: new https.Agent(options) }
-  return (url, init) => exchange(url.startsWith('https:') ? secure : plain, url, init)
+  return (url, init) => sendRequest(url.startsWith('https:') ? secure : plain, url, init)
 }
 
-function exchange(
+function sendRequest(
   { module, agent }: { module: HttpModule; agent: Agent },
   url: string,
   { method, headers, body, signal }: Parameters<Fetch>[1],

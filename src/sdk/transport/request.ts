@@ -21,9 +21,9 @@ export interface Answer {
 }
 
 /** Sends a request. Rejects with `OJSError` or `OJSTransportError`. */
-export type Exchange = (request: TransportRequest) => Promise<Answer>
+export type SendRequest = (request: TransportRequest) => Promise<Answer>
 
-export function exchangeOver(transport: Transport): Exchange {
+export function sendRequestOver(transport: Transport): SendRequest {
   return async (request) => {
     requireSignal(request.signal)
     const { status, body, headers } = await transport.request(request)

@@ -1,7 +1,7 @@
 /** The requests of one worker, which end all at once. */
 import { Pause } from '../async/sleep.ts'
 import { OJSTransportError } from '../transport/errors.ts'
-import { type Answer, type Exchange, exchangeOver } from '../transport/request.ts'
+import { type Answer, type SendRequest, sendRequestOver } from '../transport/request.ts'
 import type { Transport, TransportRequest } from '../transport/transport.ts'
 
 /**
@@ -9,13 +9,13 @@ import type { Transport, TransportRequest } from '../transport/transport.ts'
  * abort signal of its own: Node.js warns of a leak when one signal has many listeners.
  */
 export class AbortableRequests {
-  readonly #exchange: Exchange
+  readonly #sendRequest: SendRequest
   readonly #open = new Set<AbortController>()
   readonly #pauses = new Set<Pause>()
   #hasEnded = false
 
   constructor(transport: Transport) {
-    this.#exchange = exchangeOver(transport)
+    this.#sendRequest = sendRequestOver(transport)
   }
 
   /** Whether `end()` was called: nothing is sent or waited for any more. */
@@ -33,7 +33,7 @@ export class AbortableRequests {
     this.#open.add(controller)
     return new Promise((resolve, reject) => {
       controller.signal.addEventListener('abort', () => reject(aborted(request)), { once: true })
-      this.#exchange({ ...request, signal: controller.signal })
+      this.#sendRequest({ ...request, signal: controller.signal })
         .then(resolve, reject)
         .finally(() => this.#open.delete(controller))
     })
