@@ -94,7 +94,7 @@ export interface SettleFence {
   workerId?: string | null | undefined
 }
 
-export interface AttemptFence extends Omit<LeaseFence, 'id'> {
+interface AttemptFence extends Omit<LeaseFence, 'id'> {
   workerId?: string | null | undefined
 }
 
