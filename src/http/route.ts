@@ -6,11 +6,17 @@ import { type Access, requireRole } from './access/roles.ts'
 import { otherMethod } from './message/middleware.ts'
 import { withoutNul } from './message/query.ts'
 
-type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
+type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 type Handler = (request: Request, response: Response) => void | Promise<void>
 
 /** Express's names of the methods. */
-const EXPRESS = { GET: 'get', POST: 'post', PUT: 'put', DELETE: 'delete' } as const
+const EXPRESS = {
+  GET: 'get',
+  POST: 'post',
+  PUT: 'put',
+  PATCH: 'patch',
+  DELETE: 'delete',
+} as const
 
 /** One endpoint. `path` is the whole path template, which also labels its metrics. */
 export interface Route {

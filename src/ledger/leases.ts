@@ -53,6 +53,17 @@ export interface LeaseLedger {
   activeByWorker(limit: number): ReadonlyMap<string, number>
 
   /**
+   * The ids of the active jobs of this worker, among the leases that end at `from` or later, the first to end
+   * first; by index. Looks at some `limit` leases of all workers. `next`: the `from` of the next page; null:
+   * there are no more. A job may be in two pages.
+   */
+  leasedTo(
+    workerId: string,
+    from: number,
+    limit: number,
+  ): Promise<{ ids: string[]; next: number | null }>
+
+  /**
    * Sets the holder to `ledger`, because the delivery behind the lease is about to be acknowledged early.
    * Fence: `active`, holder `gateway`. Returns how many rows changed.
    */

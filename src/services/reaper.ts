@@ -1,9 +1,9 @@
 /** Ends leases that ran out and attempts that ran too long. */
-import { allowedAttempts, type JobRow } from '../job/job.ts'
+import type { JobRow } from '../job/job.ts'
 import { mayHaveMore } from '../job/page.ts'
 import { timeoutFailure, visibilityFailure } from '../job/retry/failure.ts'
 import type { Deps } from '../operations/deps.ts'
-import { type FailedAttempt, failLease, returnLease } from '../operations/lease/fail-lease.ts'
+import { endLostLease, type FailedAttempt, failLease } from '../operations/lease/fail-lease.ts'
 import { systemPass } from '../telemetry/tracing.ts'
 import { extendLeases } from './lease-extension.ts'
 import { Loop } from './loop.ts'
@@ -64,9 +64,7 @@ async function endLease(deps: Deps, row: JobRow, now: number): Promise<void> {
     : visibilityFailure()
   const cause = { reason: isTimeout ? 'timeout' : 'lease_expired' }
   const attempt: FailedAttempt = { row, failure, overdueAt: now, cause }
-  // A lease that ran out says nothing about the job, so it is available again at once while an attempt is
-  // left. A native worker may still run it, or have finished: its report or its job message will tell.
-  const isNative = row.holder === 'native'
-  const mayGoOn = isNative || (!isTimeout && row.attempt < allowedAttempts(row))
-  await (mayGoOn ? returnLease(deps, attempt) : failLease(deps, attempt))
+  // A native worker watches the execution timeout itself.
+  const mustFail = isTimeout && row.holder !== 'native'
+  await (mustFail ? failLease(deps, attempt) : endLostLease(deps, attempt))
 }

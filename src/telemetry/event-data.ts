@@ -51,6 +51,8 @@ export function ownData(event: ListedEvent): Readonly<Record<string, unknown>> |
     case 'queue.paused':
     case 'queue.resumed':
       return null
+    case 'worker.stopped':
+      return { reason: event.reason }
     case 'cron.triggered':
       return cronData(event)
     case 'cron.skipped':

@@ -4,7 +4,7 @@ import { timestamp } from '../job/document.ts'
 import type { JobRow } from '../job/job.ts'
 import { traceIdOf } from '../job/traceparent.ts'
 import { type ListedEvent, ownData } from './event-data.ts'
-import type { CronEvent, JobEvent, QueueEvent } from './events.ts'
+import type { CronEvent, JobEvent, QueueEvent, WorkerEvent } from './events.ts'
 import { type WorkflowEvent, workflowData } from './workflow-events.ts'
 
 /** One event in the form of OJS events; `data` also has what §10.2 and the conformance suite want. */
@@ -15,7 +15,7 @@ interface RecordedEvent {
   type: string
   source: string
   time: string
-  /** The id of the job or workflow; for cron and queue events the name of the recurring job or queue. */
+  /** The id of the job, workflow or worker; for cron and queue events the name of the recurring job or queue. */
   subject: string
   data: Readonly<Record<string, unknown>>
 }
@@ -92,6 +92,7 @@ export class EventRing {
   #keep(event: ListedEvent): Kept {
     if ('cron' in event) return this.#keepCron(event)
     if ('queue' in event) return this.#keepQueue(event)
+    if (event.type === 'worker.stopped') return this.#keepWorker(event)
     const { job } = event
     // The job of a heartbeat event is only a lease, not a whole row.
     const row = 'state' in job ? job : null
@@ -126,6 +127,12 @@ export class EventRing {
 
   #keepQueue(event: QueueEvent): Kept {
     return { ...this.#keepOther(event), subject: event.queue, queue: event.queue }
+  }
+
+  #keepWorker(event: WorkerEvent): Kept {
+    const { workerId } = event
+    const about = { subject: workerId, workerId, queue: null }
+    return { ...this.#keepOther(event), ...about, own: ownData(event) }
   }
 
   /** The common part of events that are not about the state of a job. */

@@ -12,6 +12,7 @@ export type JobEvent =
   /** `requestId`: the request that caused it, if one did. */
   | (OneJobEvent & { requestId?: string | undefined })
   | QueueEvent
+  | WorkerEvent
   /** A native message that is no OJS job; it goes to the dead letter queue. */
   | { type: 'message.malformed'; queue: string; id: string; error: Error }
   | CronEvent
@@ -41,6 +42,14 @@ type OneJobEvent =
 export interface QueueEvent {
   type: 'queue.paused' | 'queue.resumed'
   queue: string
+  requestId?: string
+}
+
+/** A worker was taken off the list of workers, and its jobs went back. */
+export interface WorkerEvent {
+  type: 'worker.stopped'
+  workerId: string
+  reason: 'deregistered'
   requestId?: string
 }
 

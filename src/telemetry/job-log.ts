@@ -41,6 +41,11 @@ export function jobLog(
       case 'queue.resumed':
         logger.info({ queue: event.queue, requestId: event.requestId }, event.type)
         return
+      case 'worker.stopped': {
+        const { workerId, reason, requestId } = event
+        logger.info({ workerId, reason, requestId }, event.type)
+        return
+      }
       case 'job.heartbeat':
         // Every few seconds for every running job: without debug lines not even the fields are built.
         if (isDebug)

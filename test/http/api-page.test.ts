@@ -30,7 +30,7 @@ test('docs/reference/http.md lists each endpoint with its roles, and no others',
   const served = routesOf({} as unknown as Door).map(
     (route) => `${route.method} ${route.path}: ${role(route)}`,
   )
-  const rows = [...page.matchAll(/^\| `((?:GET|POST|PUT|DELETE) \S+)` \| ([\w, ]+) \|/gm)]
+  const rows = [...page.matchAll(/^\| `((?:GET|POST|PUT|PATCH|DELETE) \S+)` \| ([\w, ]+) \|/gm)]
   const listed = rows.map(([, endpoint, roles]) => `${endpoint}: ${roles}`)
   expect(listed).toHaveLength(served.length)
   expect(new Set(listed)).toEqual(new Set(served))

@@ -1,15 +1,17 @@
-/** `/admin/workers`: who works, and the directives quiet and terminate. */
+/** `/admin/workers`: who works, directives to one and to all, and workers that are gone. */
 import type { Request, Response } from 'express'
 import { timestamp } from '../../job/document.ts'
+import { deregisterWorker } from '../../operations/lease/deregister-worker.ts'
 import type { ListedWorker } from '../../operations/workers/worker-registry.ts'
-import { directWorker, listWorkers } from '../../operations/workers/workers.ts'
-import { readOptionalJson } from '../message/body.ts'
+import { directAll, directWorker, listWorkers } from '../../operations/workers/workers.ts'
+import { parseDirective } from '../../schemas/requests/admin.ts'
+import { readJson, readOptionalJson } from '../message/body.ts'
 import { pageOf, pagination } from '../message/query.ts'
 import { answer } from '../message/respond.ts'
 import { pathParameter, type Route } from '../route.ts'
 import type { Door } from './route-deps.ts'
 
-/** Lists the workers, and tells them to go quiet or to terminate (OJS admin API); not part of the seeds. */
+/** Lists the workers, tells them to go quiet or to terminate, and forgets lost ones (OJS admin API). */
 export function adminWorkerRoutes(door: Door): Route[] {
   return [
     {
@@ -36,7 +38,33 @@ export function adminWorkerRoutes(door: Door): Route[] {
       access: ['operator'],
       handle: (request, response) => direct(door, request, response, 'terminate'),
     },
+    {
+      method: 'POST',
+      path: '/ojs/v1/admin/workers/directive',
+      access: ['operator'],
+      async handle(request, response) {
+        const { deps, polls } = door
+        const body = await readJson(request, response, deps.settings.maxBodyBytes)
+        const workers = directAll(deps, parseDirective(body).directive, request.context)
+        endPolls({ deps, polls })
+        answer(response, 200, JSON.stringify({ workers }))
+      },
+    },
+    {
+      method: 'DELETE',
+      path: '/ojs/v1/admin/workers/:id',
+      async handle(request, response) {
+        const id = pathParameter(request, 'id')
+        const { requeued, discarded } = await deregisterWorker(door.deps, id, request.context)
+        const counts = { jobs_requeued: requeued, jobs_discarded: discarded }
+        answer(response, 200, JSON.stringify({ deregistered: true, id, ...counts }))
+      },
+    },
   ]
+}
+
+function endPolls({ deps, polls }: Pick<Door, 'deps' | 'polls'>): void {
+  polls.endOf((id) => deps.workers.directiveOf(id) !== 'running')
 }
 
 async function direct(
@@ -47,9 +75,14 @@ async function direct(
 ): Promise<void> {
   await readOptionalJson(request, response, deps.settings.maxBodyBytes)
   const result = directWorker(deps, pathParameter(request, 'id'), directive, request.context)
-  polls.endOf((id) => deps.workers.directiveOf(id) !== 'running')
-  const body = 'worker' in result ? { worker: workerDocument(result.worker) } : result
-  answer(response, 200, JSON.stringify(body))
+  endPolls({ deps, polls })
+  answer(response, 200, JSON.stringify('worker' in result ? told(result.worker) : result))
+}
+
+/** The members that OJS admin API has at the root stand beside `worker`. */
+function told(worker: ListedWorker): object {
+  const { id, state, directive } = worker
+  return { worker: workerDocument(worker), id, state, directive }
 }
 
 /**

@@ -33,11 +33,14 @@ export const UNREPORTED = 'unreported'
 /** The code of an attempt whose lease ran out: its worker was silent, and may still report. */
 export const SILENT = 'visibility_timeout'
 
+/** The code of an attempt whose worker was silent and has been taken off the list of workers. */
+export const DEAD_WORKER = 'worker_death'
+
 /**
  * Codes of failures that were recorded without the worker's own error, among them the rejection by a native
  * worker, for which RabbitMQ gives no reason (`job/dead-letter.ts`).
  */
-const WORDLESS: ReadonlySet<string> = new Set([UNREPORTED, SILENT, 'rejected'])
+const WORDLESS: ReadonlySet<string> = new Set([UNREPORTED, SILENT, DEAD_WORKER, 'rejected'])
 
 /** The newest entries that `errors` keeps (OJS core: at least 10). */
 const MAX_ERRORS = 50

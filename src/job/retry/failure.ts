@@ -4,6 +4,7 @@ import type { NackError } from '../request.ts'
 import { cut, MAX_CODE, MAX_MESSAGE, utf8Bytes } from '../values/limits.ts'
 import {
   appendErrors,
+  DEAD_WORKER,
   errorEntry,
   type Failure,
   fillInError,
@@ -171,6 +172,16 @@ export function visibilityFailure(): Failure {
     type: SILENT,
     // Does not name the length: each heartbeat may have set another.
     message: 'No ACK, NACK or heartbeat came within the visibility timeout.',
+    retryable: true,
+  }
+}
+
+/** The failure of an attempt whose worker an operator has deregistered (OJS admin API §9). */
+export function workerDeathFailure(workerId: string): Failure {
+  return {
+    code: DEAD_WORKER,
+    type: DEAD_WORKER,
+    message: `Worker '${cut(workerId, MAX_CODE)}' was silent, and an operator has deregistered it.`,
     retryable: true,
   }
 }

@@ -70,6 +70,7 @@ import {
   failLease,
   handBackLeases,
   handOverLeases,
+  leasedTo,
   overdue,
   releaseLease,
 } from './writes/leases.ts'
@@ -226,6 +227,10 @@ export class SqliteLedger implements Ledger {
 
   activeByWorker(limit: number): ReadonlyMap<string, number> {
     return this.#access.read(() => activeByWorker(this.#store, limit))
+  }
+
+  async leasedTo(...of: Parameters<Ledger['leasedTo']>): ReturnType<Ledger['leasedTo']> {
+    return this.#access.read(() => leasedTo(this.#store, ...of))
   }
 
   overdue(now: number, limit: number, which: 'all' | 'not native' = 'all'): JobRow[] {

@@ -1,7 +1,7 @@
 /** A failed attempt, whoever found it: retry by queue or ledger, or discard, by the job's policy. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Cause } from '../../job/history.ts'
-import type { JobRow } from '../../job/job.ts'
+import { allowedAttempts, type JobRow } from '../../job/job.ts'
 import { chooseDelay } from '../../job/retry/backoff.ts'
 import type { Failure } from '../../job/retry/error-history.ts'
 import { recordEnd } from '../../job/retry/failure.ts'
@@ -132,6 +132,17 @@ export async function returnLease(deps: Deps, attempt: FailedAttempt): Promise<J
   deps.events.emit({ type: 'job.enqueued', job, promoted: true })
   if (job.outbox !== null) void sendThenSettle(deps, job, takeLease(deps, job.id))
   return job
+}
+
+/**
+ * Ends the lease of a worker that is gone or silent. That says nothing about the job, so it is available again
+ * at once while an attempt is left. A native worker may still run it, or have finished: its report or its job
+ * message will tell.
+ */
+export function endLostLease(deps: Deps, attempt: FailedAttempt): Promise<JobRow | 'stale'> {
+  const { row } = attempt
+  const mayGoOn = row.holder === 'native' || row.attempt < allowedAttempts(row)
+  return mayGoOn ? returnLease(deps, attempt) : failLease(deps, attempt)
 }
 
 function fenceOf({ row, workerId, overdueAt }: FailedAttempt): FailFence {

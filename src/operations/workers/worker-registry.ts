@@ -185,6 +185,28 @@ export class WorkerRegistry {
     return [...this.#workers.values()].filter((worker) => tell(worker, directive)).length
   }
 
+  /** Takes the directive `quiet` back from every worker that has it; returns how many. */
+  undirectAll(): number {
+    this.#forgetSilent()
+    const quiet = [...this.#workers.values()].filter(({ directive }) => directive === 'quiet')
+    for (const worker of quiet) worker.directive = 'running'
+    return quiet.length
+  }
+
+  /** A worker and its state; null: nobody knows it. */
+  find(id: string): ListedWorker | null {
+    const worker = this.#known(id)
+    return worker === undefined ? null : this.#listed(worker)
+  }
+
+  /** Forgets a worker that is still stale. */
+  removeStale(id: string): boolean {
+    const worker = this.#known(id)
+    if (worker === undefined || this.#stateOf(worker) !== 'stale') return false
+    this.#forget(worker)
+    return true
+  }
+
   /** Lists workers in the order in which they were first seen. */
   list({ limit, offset }: { limit: number; offset: number }): WorkerList {
     this.#forgetSilent()

@@ -1,5 +1,6 @@
 /** Lists workers, and gives them the directives quiet and terminate. */
 import { notFound, OjsError } from '../../errors.ts'
+import type { DirectiveRequest } from '../../schemas/requests/admin.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 import { broadcastDirective } from './broadcasts.ts'
 import type { Directive, ListedWorker, WorkerList } from './worker-registry.ts'
@@ -46,15 +47,34 @@ export function directWorker(
   deps: Pick<Deps, 'workers' | 'logger' | 'broker' | 'ledger'>,
   workerId: string,
   directive: Exclude<Directive, 'running'>,
-  { requestId }: RequestContext,
+  { requestId, principal }: RequestContext,
 ): { worker: ListedWorker } | { workers: number } {
   const told =
     workerId === ALL
       ? { workers: deps.workers.directAll(directive) }
       : { worker: directOne(deps, workerId, directive) }
   broadcast(deps, workerId, directive, 'worker' in told ? told.worker.queues : null)
-  deps.logger.info({ workerId, directive, requestId }, 'workers got a directive')
+  deps.logger.info({ workerId, directive, requestId, principal }, 'workers got a directive')
   return 'worker' in told ? { worker: countLeases(deps)(told.worker) } : told
+}
+
+/**
+ * Gives a directive to all workers; returns how many got it. `resume` takes `quiet` back: a worker that has
+ * followed it already, and goes on being quiet by itself, has to be started again.
+ */
+export function directAll(
+  deps: Pick<Deps, 'workers' | 'logger' | 'broker' | 'ledger'>,
+  directive: DirectiveRequest['directive'],
+  context: RequestContext,
+): number {
+  if (directive === 'resume') {
+    const workers = deps.workers.undirectAll()
+    const { requestId, principal } = context
+    deps.logger.info({ workers, directive, requestId, principal }, 'workers lost their directive')
+    return workers
+  }
+  const told = directWorker(deps, ALL, directive, context)
+  return 'workers' in told ? told.workers : 0
 }
 
 /** `queues`: those of the worker; null: all. A lost broadcast is repeated at the worker's next heartbeat. */

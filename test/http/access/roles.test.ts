@@ -68,6 +68,8 @@ const TABLE: Record<string, Access> = {
   'GET /ojs/v1/admin/workers': ['operator'],
   'POST /ojs/v1/admin/workers/:id/quiet': ['operator'],
   'POST /ojs/v1/admin/workers/:id/terminate': ['operator'],
+  'POST /ojs/v1/admin/workers/directive': ['operator'],
+  'DELETE /ojs/v1/admin/workers/:id': [],
   'POST /ojs/v1/admin/queues/:name/recover': ['operator'],
   'POST /ojs/v1/admin/retention/resume': ['operator'],
 }
@@ -94,7 +96,12 @@ async function outcomes(frame: Frame, { method, path }: Route): Promise<Record<s
   const client = await frame.client()
   const ask = async (headers: Record<string, string>) => {
     client.send(
-      request(method, target, headers, method === 'POST' || method === 'PUT' ? '{}' : undefined),
+      request(
+        method,
+        target,
+        headers,
+        ['POST', 'PUT', 'PATCH'].includes(method) ? '{}' : undefined,
+      ),
     )
     return (await client.answer()).status
   }

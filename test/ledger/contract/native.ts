@@ -191,6 +191,37 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
     })
   })
 
+  describe('leasedTo', () => {
+    const inIdOrder = (ids: string[]) => ids.toSorted((a, b) => a.localeCompare(b))
+    /** All ids of the worker, by pages that look at `limit` leases. */
+    const all = async (workerId: string, limit: number): Promise<string[]> => {
+      const ids = new Set<string>()
+      let from: number | null = 0
+      while (from !== null) {
+        const page = await ledger.leasedTo(workerId, from, limit)
+        for (const id of page.ids) ids.add(id)
+        from = page.next
+      }
+      return inIdOrder([...ids])
+    }
+
+    it.each([1, 2, 3, 100])(
+      'finds each active job of the worker, by pages of %i',
+      async (limit) => {
+        const mine: string[] = []
+        // Their leases end at the same instant, which no page boundary may hide.
+        for (let i = 0; i < 4; i++) mine.push((await fetched(ledger)).id)
+        const other = await native()
+        await plant({ id: mine[0] ?? '', leaseExpiresAt: NOW + 99_000 })
+        expect(await all('worker-1', limit)).toEqual(inIdOrder(mine))
+        expect(await all(other.workerId ?? '', limit)).toEqual([other.id])
+        expect(await all('nobody', limit)).toEqual([])
+        await ledger.complete(mine[1] ?? '', {}, { now: NOW, result: null })
+        expect(await all('worker-1', limit)).not.toContain(mine[1])
+      },
+    )
+  })
+
   describe('activeByWorker', () => {
     it('counts the active jobs of each worker, over HTTP and native', async () => {
       const [first, own] = [await fetched(ledger), await native()]

@@ -23,6 +23,7 @@ const INDEX_OF: Partial<Record<keyof Statements, string>> = {
   expired: 'jobs_expires',
   overdue: 'jobs_lease',
   activeByWorker: 'jobs_lease',
+  leasesFrom: 'jobs_lease',
   extendLeases: 'jobs_lease',
   boundLeases: 'jobs_lease',
   boundRetries: 'jobs_due',

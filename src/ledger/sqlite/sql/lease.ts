@@ -49,6 +49,13 @@ export type Fenced = [
   errors: string | null,
 ]
 
+/** A lease, and whether it is that of the worker that was asked about. */
+export interface LeaseEnd {
+  id: string
+  isOwn: Flag
+  endsAt: number
+}
+
 /**
  * The columns of a start, from the parameters `Start`. The holder has the job message, so it is out, and in
  * no retry queue. A native worker watches the execution timeout itself, so `timeout_at` stays NULL: once
@@ -184,6 +191,11 @@ function prepareHolders(db: Database) {
       `SELECT worker_id AS worker, count(*) AS jobs
        FROM (SELECT worker_id FROM jobs WHERE ${LEASED} ORDER BY ${LEASE_END} LIMIT ?1)
        WHERE worker_id IS NOT NULL GROUP BY worker_id`,
+    ),
+    leasesFrom: db.prepare<[workerId: string, from: number, to: number, limit: number], LeaseEnd>(
+      `SELECT id, worker_id IS ?1 AS isOwn, ${LEASE_END} AS endsAt FROM jobs
+       WHERE lease_expires_at IS NOT NULL AND ${LEASE_END} >= ?2 AND ${LEASE_END} < ?3
+       ORDER BY ${LEASE_END} LIMIT ?4`,
     ),
     /** For a native holder only the lease counts: the worker watches the execution timeout itself. */
     overdue: db.prepare<[now: number, limit: number, isNativeToo: Flag], { id: string }>(

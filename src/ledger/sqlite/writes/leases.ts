@@ -15,7 +15,7 @@ import type {
   SettleFence,
 } from '../../leases.ts'
 import type { Statement } from '../sql/driver.ts'
-import type { Fenced, OfAttempt } from '../sql/lease.ts'
+import type { Fenced, LeaseEnd, OfAttempt } from '../sql/lease.ts'
 import { changed, type RawRow, toJobRow } from '../sql/rows.ts'
 import type { Store } from '../state/store.ts'
 import { ACTIVE, ended } from './attempt-counts.ts'
@@ -118,6 +118,25 @@ export function runDiscard(
 export function activeByWorker({ statements }: Store, limit: number): Map<string, number> {
   const counts = statements.activeByWorker.all(limit)
   return new Map(counts.map(({ worker, jobs }) => [worker, jobs]))
+}
+
+/** See `LeaseLedger.leasedTo`. */
+export function leasedTo(
+  { statements }: Store,
+  workerId: string,
+  from: number,
+  limit: number,
+): { ids: string[]; next: number | null } {
+  const page = statements.leasesFrom.all(workerId, from, Number.MAX_SAFE_INTEGER, limit)
+  const last = page.length < limit ? null : (page.at(-1)?.endsAt ?? null)
+  if (last !== from) return { ids: ownIds(page), next: last }
+  // More leases than fit into a page end at this instant: they are all of one page.
+  const all = statements.leasesFrom.all(workerId, from, from + 1, -1)
+  return { ids: ownIds(all), next: from + 1 }
+}
+
+function ownIds(leases: readonly LeaseEnd[]): string[] {
+  return leases.filter(({ isOwn }) => isOwn === 1).map(({ id }) => id)
 }
 
 /** The leases that a BEAT extends, in the order of `ids`. */
