@@ -6,6 +6,7 @@ import { requireScope } from './access/queue-scope.ts'
 import { LongPolls } from './connection/long-polls.ts'
 import { HttpServer, type HttpServerOptions } from './http-server.ts'
 import type { Route } from './route.ts'
+import { adminStatsRoutes } from './routes/admin-stats.ts'
 import { adminWorkerRoutes } from './routes/admin-workers.ts'
 import { cronRoutes } from './routes/cron.ts'
 import { deadLetterRoutes } from './routes/dead-letters.ts'
@@ -92,6 +93,7 @@ function allRoutes(door: Door): Route[] {
     ...recoverRoutes(door),
     ...retentionRoutes(door),
     ...adminWorkerRoutes(door),
+    ...adminStatsRoutes(door),
   ]
 }
 

@@ -1,4 +1,5 @@
 /** The part of the ledger's contract for queues: pauses, losses, idleness, traffic. */
+import type { Histogram } from '../job/values/histogram.ts'
 
 /**
  * Paused queues, which hand out no jobs (seed 001 §11.3). Reads are from memory and see what is committed.
@@ -93,16 +94,45 @@ export interface IdleQueues {
   forget(queue: string): Promise<boolean>
 }
 
-/** What happened in a queue within the last hour: kept by the minute, not counted from the rows. */
+/** What happened in a queue: kept by the minute and the hour, not counted from the rows. */
 export interface QueueTraffic {
   /** From memory: the 60 minutes up to `now`. */
   lastHour(queue: string, now: number): Traffic
+
+  /**
+   * The minutes of the last 24 hours, or the hours of the last 30 days, that begin within the query, oldest
+   * first; those in which nothing happened are left out. A kill forgets the last second before it. Where
+   * very many queues are used, the oldest are dropped before their time.
+   */
+  history(query: TrafficQuery): Promise<TrafficPoint[]>
+}
+
+export interface TrafficQuery {
+  /** Null: all queues together. */
+  queue: string | null
+  span: 'minute' | 'hour'
+  /** Clock time, ms: those that contain `from`, and before `to`. At most a day, or 30 days, apart. */
+  from: number
+  to: number
+}
+
+export interface TrafficPoint extends Traffic {
+  /** Clock time, ms: when the minute or hour began. */
+  start: number
+  /** Of the `timed` jobs. */
+  durations: Histogram
+  /** Of the `waited` attempts. */
+  waits: Histogram
 }
 
 export interface Traffic {
+  /** Jobs that were stored, in whatever state. */
+  enqueued: number
   completed: number
   /** Failed attempts, whether the job was retried or discarded. */
   failed: number
+  /** Failed attempts after which the job is tried again. */
+  retried: number
   /** How many of `completed` have a known start of the attempt. */
   timed: number
   /** Sum over the `timed` jobs: from the start of the attempt to its end. */

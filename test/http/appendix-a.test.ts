@@ -90,7 +90,16 @@ beforeEach(() => {
   vi.mocked(queueStats).mockReturnValue({
     status: 'active',
     counts: COUNTS,
-    lastHour: { completed: 0, failed: 0, timed: 0, durationMs: 0, waited: 0, waitMs: 0 },
+    lastHour: {
+      enqueued: 0,
+      completed: 0,
+      failed: 0,
+      retried: 0,
+      timed: 0,
+      durationMs: 0,
+      waited: 0,
+      waitMs: 0,
+    },
     computedAt: 0,
   })
   vi.mocked(pauseQueue).mockResolvedValue({ pausedAt: 0 })

@@ -33,7 +33,16 @@ describe('GET /ojs/v1/queues/:name/stats', () => {
     completed: 7,
     cancelled: 8,
   }
-  const lastHour = { completed: 5, failed: 2, timed: 4, durationMs: 1_002, waited: 3, waitMs: 200 }
+  const lastHour = {
+    enqueued: 9,
+    retried: 1,
+    completed: 5,
+    failed: 2,
+    timed: 4,
+    durationMs: 1_002,
+    waited: 3,
+    waitMs: 200,
+  }
 
   test('answers each count under its name, and a depth without active and ended jobs', async () => {
     vi.mocked(queueStats).mockReturnValue({ status: 'paused', counts, lastHour, computedAt: 3_000 })

@@ -22,6 +22,7 @@ import { retryQueueContract } from './contract/retry-queues.ts'
 import { scheduleContract } from './contract/schedule.ts'
 import { schemaContract } from './contract/schemas.ts'
 import { togetherContract } from './contract/together.ts'
+import { trafficContract } from './contract/traffic.ts'
 import { uniqueContract } from './contract/unique.ts'
 import { workflowContract } from './contract/workflows.ts'
 import { expectCounts, type LedgerHarness, rowOf, type UnderTest } from './harness.ts'
@@ -53,6 +54,7 @@ export const RULES: readonly Part[] = [
   uniqueContract,
   keptKeyContract,
   historyContract,
+  trafficContract,
   workflowContract,
   progressContract,
 ]

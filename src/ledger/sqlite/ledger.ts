@@ -107,6 +107,7 @@ export class SqliteLedger implements Ledger {
   readonly #access: Access
   readonly #confirms: Confirms
   readonly #watch: FileWatch | undefined
+  #later: NodeJS.Timeout | undefined
 
   /** `jobsPerMove`: see `RecentUniqueKeys`. */
   constructor(
@@ -119,7 +120,13 @@ export class SqliteLedger implements Ledger {
     const statements = prepareStatements(db)
     this.#db = db
     const workflows = new WorkflowCounts(prepareWorkflows(db), endStep)
-    const { store, committedStates } = openStore(statements, workflows, wall, jobsPerMove)
+    const { store, committedStates } = openStore(
+      statements,
+      workflows,
+      wall,
+      (delayMs) => this.#writeLater(delayMs),
+      jobsPerMove,
+    )
     this.#store = store
     this.#access = new Access({
       db,
@@ -414,7 +421,29 @@ export class SqliteLedger implements Ledger {
   close(): Promise<void> {
     this.#watch?.stop()
     // Closing deletes the -wal at our path. Where that is another file by now, process exit closes ours.
-    if (this.#access.close() && this.#watch?.mayDeleteLog !== false) this.#db.close()
+    const isFirst = this.#access.close()
+    if (isFirst) this.#storeTraffic()
+    if (isFirst && this.#watch?.mayDeleteLog !== false) this.#db.close()
     return Promise.resolve()
+  }
+
+  /** Asks for a group in which traffic is written, if none comes by itself. */
+  #writeLater(delayMs: number): void {
+    this.#later ??= setTimeout(() => {
+      this.#later = undefined
+      this.#access.writeLazily(() => {})
+    }, delayMs).unref()
+  }
+
+  /** What was committed last. It is only statistics: a disk that is full takes it along. */
+  #storeTraffic(): void {
+    clearTimeout(this.#later)
+    try {
+      this.#db.exec('BEGIN IMMEDIATE')
+      this.traffic.storeAll()
+      this.#db.exec('COMMIT')
+    } catch {
+      if (this.#db.isTransaction() !== false) this.#db.exec('ROLLBACK')
+    }
   }
 }

@@ -27,6 +27,7 @@ import { sql as runningMark } from './migrations/0022-running-mark.ts'
 import { sql as seenAt } from './migrations/0023-seen-at.ts'
 import { sql as history } from './migrations/0024-history.ts'
 import { sql as progress } from './migrations/0025-progress.ts'
+import { sql as traffic } from './migrations/0026-traffic.ts'
 import { LEDGER_ID, RUNNING_ID } from './running-mark.ts'
 import { type Database, inTransaction } from './sql/driver.ts'
 
@@ -57,6 +58,7 @@ export const MIGRATIONS: readonly string[] = [
   seenAt,
   history,
   progress,
+  traffic,
 ]
 
 /** A migration blocks the process, log output included: wait this long so that the announcement gets out. */

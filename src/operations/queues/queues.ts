@@ -2,7 +2,7 @@
 import { queueRefusal } from '../../broker/broker-errors.ts'
 import { isInScope, type QueueScope } from '../../job/queue-scope.ts'
 import type { StateCounts } from '../../ledger/ledger.ts'
-import type { Traffic } from '../../ledger/queues.ts'
+import type { Traffic, TrafficPoint, TrafficQuery } from '../../ledger/queues.ts'
 import type { Deps } from '../deps.ts'
 import { isPaused } from './pause.ts'
 
@@ -51,4 +51,12 @@ export function queueStats(deps: Pick<Deps, 'ledger' | 'clock'>, queue: string):
 
 function statusOf(deps: Pick<Deps, 'ledger'>, queue: string): QueueStatus {
   return isPaused(deps, queue) ? 'paused' : 'active'
+}
+
+/** What happened in a queue, or in all (null), over time; nothing for an unknown queue. */
+export function trafficHistory(
+  { ledger }: Pick<Deps, 'ledger'>,
+  query: TrafficQuery,
+): Promise<TrafficPoint[]> {
+  return ledger.traffic.history(query)
 }

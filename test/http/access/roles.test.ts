@@ -66,6 +66,7 @@ const TABLE: Record<string, Access> = {
   'DELETE /ojs/v1/schemas/:uri': [],
   'GET /ojs/v1/events': ['operator'],
   'GET /ojs/v1/admin/workers': ['operator'],
+  'GET /ojs/v1/admin/stats/history': ['operator'],
   'POST /ojs/v1/admin/workers/:id/quiet': ['operator'],
   'POST /ojs/v1/admin/workers/:id/terminate': ['operator'],
   'POST /ojs/v1/admin/workers/directive': ['operator'],

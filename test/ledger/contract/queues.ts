@@ -109,7 +109,10 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
 
   describe('the traffic of a queue in the last hour', () => {
     const nothing = { completed: 0, failed: 0, timed: 0, durationMs: 0, waited: 0, waitMs: 0 }
-    const hour = (queue: string, now = NOW) => ledger.traffic.lastHour(queue, now)
+    const hour = (queue: string, now = NOW) => {
+      const { enqueued: _, retried: __, ...ended } = ledger.traffic.lastHour(queue, now)
+      return ended
+    }
 
     /** Claims a job `waitMs` after it was stored at `at`. */
     async function begun(queue: string, at: number, waitMs: number, maxAttempts = 3) {

@@ -25,7 +25,7 @@ it('a ledger of an earlier build was seen when its newest rows say', async () =>
   const { id } = await pushed(ledger, newJob({ createdAt: NOW - 1_000 }))
   await ledger.cancel(id, NOW + 7)
   expect(seenAt()).toBe(NOW + 7)
-  db.exec(`INSERT INTO queue_minutes (minute, queue, completed, failed, timed, duration_ms, waited, wait_ms)
-    VALUES (${Math.floor(NOW / 60_000) + 2}, 'q', 1, 0, 0, 0, 0, 0)`)
+  db.exec(`INSERT INTO traffic
+    VALUES (60000, ${Math.floor(NOW / 60_000) + 2}, 'q', 1, 1, 0, 0, 0, 0, 0, 0, '', '')`)
   expect(seenAt()).toBe((Math.floor(NOW / 60_000) + 2) * 60_000)
 })

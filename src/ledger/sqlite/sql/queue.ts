@@ -1,11 +1,5 @@
-/** Statements for the pauses and the traffic of queues. */
-import type { Traffic } from '../../queues.ts'
+/** Statements for queues: pauses, and queues that are forgotten. */
 import type { Database } from './driver.ts'
-
-export interface MinuteRow extends Traffic {
-  queue: string
-  minute: number
-}
 
 export function prepareQueues(db: Database) {
   return {
@@ -26,31 +20,6 @@ export function prepareQueues(db: Database) {
     ),
     pauseTold: db.prepare<[queue: string, pausedAt: number | null]>(
       'UPDATE queues SET pause_owed = 0 WHERE name = ?1 AND paused_at IS ?2',
-    ),
-    /** `min`: a number beyond the safe integers would throw; builds before 27 November 2026 stored some. */
-    minutes: db.prepare<[], MinuteRow>(
-      `SELECT minute, queue, completed, failed, timed, waited,
-         min(duration_ms, ${Number.MAX_SAFE_INTEGER}) AS durationMs,
-         min(wait_ms, ${Number.MAX_SAFE_INTEGER}) AS waitMs
-       FROM queue_minutes ORDER BY minute`,
-    ),
-    keepMinute: db.prepare<
-      [
-        minute: number,
-        queue: string,
-        completed: number,
-        failed: number,
-        timed: number,
-        durationMs: number,
-        waited: number,
-        waitMs: number,
-      ]
-    >(
-      `INSERT INTO queue_minutes
-         (minute, queue, completed, failed, timed, duration_ms, waited, wait_ms)
-       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
-       ON CONFLICT (minute, queue) DO UPDATE SET completed = ?3, failed = ?4, timed = ?5,
-         duration_ms = ?6, waited = ?7, wait_ms = ?8`,
     ),
     removeQueue: db.prepare<[name: string]>('DELETE FROM queues WHERE name = ?'),
     removeRetryQueue: db.prepare<[queue: string, delayMs: number]>(
@@ -74,7 +43,5 @@ export function prepareQueues(db: Database) {
          AS isUsed`,
     ),
     forgetCounts: db.prepare<[queue: string]>('DELETE FROM state_counts WHERE queue = ?'),
-    pruneMinutes: db.prepare<[upTo: number]>('DELETE FROM queue_minutes WHERE minute <= ?'),
-    forgetMinutesAfter: db.prepare<[minute: number]>('DELETE FROM queue_minutes WHERE minute > ?'),
   }
 }

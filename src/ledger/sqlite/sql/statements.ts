@@ -17,6 +17,7 @@ import { prepareNative } from './native.ts'
 import { prepareProgress } from './progress.ts'
 import { prepareQueues } from './queue.ts'
 import { JOB_COLUMNS, type RawRow, type RawStanding, STANDING_COLUMNS } from './rows.ts'
+import { prepareTraffic } from './traffic.ts'
 import { prepareUnique } from './unique.ts'
 import { prepareRecentKeys } from './unique-keys.ts'
 
@@ -89,6 +90,7 @@ export function prepareStatements(db: Database) {
     ...prepareNative(db),
     ...prepareCron(db),
     ...prepareQueues(db),
+    ...prepareTraffic(db),
     ...prepareUnique(db),
     ...prepareRecentKeys(db),
     ...prepareKeptKeys(db),
@@ -397,7 +399,7 @@ function prepareBookkeeping(db: Database) {
     seenAt: db.prepare<[], { seenAt: number | null }>(
       `SELECT coalesce(nullif(value, 0), (SELECT max(
            max(created_at), max(ifnull(ended_at, 0)),
-           ifnull((SELECT max(minute) FROM queue_minutes), 0) * 60000)
+           ifnull((SELECT max(at) FROM traffic WHERE span_ms = 60000), 0) * 60000)
          FROM jobs WHERE seq > (SELECT max(seq) FROM jobs) - 1000)) AS seenAt
        FROM settings WHERE name = 'seen_at'`,
     ),

@@ -47,6 +47,7 @@ export function openStore(
   statements: Statements,
   workflows: WorkflowCounts<Store>,
   wall: () => number,
+  wake: (delayMs: number) => void = () => {},
   jobsPerMove?: number,
 ): { store: Store; committedStates: CommittedState[] } {
   const kept = {
@@ -57,7 +58,7 @@ export function openStore(
     stale: new StaleCopies(statements),
     tombstones: new Tombstones(statements),
     pauses: new PauseStates(statements),
-    traffic: new TrafficMinutes(statements),
+    traffic: new TrafficMinutes(statements, wake),
     recentKeys: new RecentUniqueKeys(statements, jobsPerMove),
     workflows,
   }

@@ -60,6 +60,7 @@ export function insertJob(store: Store, job: NewJob, life: FirstLife): number | 
   store.recentKeys.inserted(stored.seq, key, isCrowded)
   store.queues.record({ name: job.queue, createdAt: life.now })
   store.counter.moved(job.queue, null, job.start.state)
+  store.traffic.enqueued(job.queue, life.now)
   return stored.generation
 }
 
@@ -109,6 +110,7 @@ export function withdraw(store: Store, id: string, outbox: number, key?: string)
   const row = store.statements.withdraw.get(id, outbox)
   if (!row) return false
   store.counter.moved(row.queue, 'available', null)
+  store.traffic.withdrawn(row.queue, store.wall())
   if (key !== undefined) store.statements.forgetKey.run(key)
   return true
 }
@@ -130,6 +132,7 @@ function withdrawUnstarted(store: Store, { id, generation }: WithdrawFence): boo
   const { changes } = store.statements.withdrawUnstarted.run(id, generation, row.state)
   if (changes !== 1) return false
   store.counter.moved(row.queue, row.state, null)
+  store.traffic.withdrawn(row.queue, store.wall())
   return true
 }
 

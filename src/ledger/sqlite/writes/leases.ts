@@ -57,7 +57,10 @@ export function failLease(
   if (!job) return 'stale'
   if (!change.isCounted) store.traffic.failed(job.queue, change.now)
   if (change.to === 'discarded') ended(store, job, ACTIVE)
-  else store.counter.moved(job.queue, 'active', change.to)
+  else {
+    store.counter.moved(job.queue, 'active', change.to)
+    store.traffic.retried(job.queue, change.now)
+  }
   if (isWaitingWithNative(job)) {
     store.counter.moved(job.queue, null, 'with_native')
   }

@@ -317,6 +317,7 @@ function fail(
     const queued = [dueAt, delayMs, retryQueueMs, 1] as const
     const job = changed(statements.failToRetry.get(...fence, null, ...queued, line))
     store.counter.moved(queue, 'active', 'retryable')
+    store.traffic.retried(queue, now)
     return { job, isCounted }
   }
   const job = changed(runDiscard(store, fence, now, { ...plan, cause }))

@@ -1,0 +1,30 @@
+/** `/admin/stats/history`: traffic over time. */
+import { statsPoints, statsQuery } from '../../job/stats-history.ts'
+import { trafficHistory } from '../../operations/queues/queues.ts'
+import { parameter } from '../message/query.ts'
+import { answer } from '../message/respond.ts'
+import type { Route } from '../route.ts'
+import type { Door } from './route-deps.ts'
+
+/** Statistics for dashboards (OJS admin API). Not part of the seeds. */
+export function adminStatsRoutes({ deps }: Door): Route[] {
+  return [
+    {
+      method: 'GET',
+      path: '/ojs/v1/admin/stats/history',
+      access: ['operator'],
+      scoping: { parameter: 'queue' },
+      async handle(request, response) {
+        const [period, since, until] = ['period', 'since', 'until'].map((name) =>
+          parameter(request, name),
+        )
+        const given = { period: period ?? null, since: since ?? null, until: until ?? null }
+        const query = statsQuery(given, deps.clock.now())
+        const traffic = await trafficHistory(deps, { ...query, queue: parameter(request, 'queue') })
+        const data = statsPoints(query, traffic)
+        // `data_points`: the name that OJS's own command line reads.
+        answer(response, 200, JSON.stringify({ period: query.period, data, data_points: data }))
+      },
+    },
+  ]
+}
