@@ -181,6 +181,7 @@ function metricSources(
     ledger: deps.ledger,
     relay,
     workers: () => deps.workers.gauges(),
+    clock: deps.clock,
   }
 }
 

@@ -6,6 +6,7 @@ import { requireScope } from './access/queue-scope.ts'
 import { LongPolls } from './connection/long-polls.ts'
 import { HttpServer, type HttpServerOptions } from './http-server.ts'
 import type { Route } from './route.ts'
+import { adminQueueRoutes } from './routes/admin-queues.ts'
 import { adminStatsRoutes } from './routes/admin-stats.ts'
 import { adminWorkerRoutes } from './routes/admin-workers.ts'
 import { cronRoutes } from './routes/cron.ts'
@@ -13,6 +14,7 @@ import { deadLetterRoutes } from './routes/dead-letters.ts'
 import { eventRoutes } from './routes/events.ts'
 import { heartbeatRoutes } from './routes/heartbeat.ts'
 import { historyRoutes } from './routes/history.ts'
+import { jobSearchRoutes } from './routes/job-search.ts'
 import { jobRoutes } from './routes/jobs.ts'
 import { progressRoutes } from './routes/progress.ts'
 import { queueRoutes } from './routes/queues.ts'
@@ -78,6 +80,7 @@ function keepingToQueues(door: Door, route: Route): Route {
 function allRoutes(door: Door): Route[] {
   return [
     ...jobRoutes(door),
+    ...jobSearchRoutes(door),
     ...workerRoutes(door),
     ...heartbeatRoutes(door),
     ...progressRoutes(door),
@@ -92,6 +95,7 @@ function allRoutes(door: Door): Route[] {
     ...systemRoutes(door),
     ...recoverRoutes(door),
     ...retentionRoutes(door),
+    ...adminQueueRoutes(door),
     ...adminWorkerRoutes(door),
     ...adminStatsRoutes(door),
   ]

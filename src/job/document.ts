@@ -2,6 +2,7 @@
 import type { Checkpoint, JobRow } from './job.ts'
 import type { ProgressReport } from './progress.ts'
 import { timestamper } from './values/timestamp.ts'
+import { withheldText } from './withheld.ts'
 
 /** One cache for all: a job's body, headers and answer show the same time, and so do the jobs of a batch. */
 export const timestamp = timestamper()
@@ -94,11 +95,20 @@ export function freshJobObject({ job: row, members }: FreshJob): Record<string, 
   return job
 }
 
+/** `jobDocument` for readers from whom payloads are withheld. */
+export function withheldDocument(row: JobRow): string {
+  return withheldText(jobDocument(row))
+}
+
 /** The answer to INFO (seed 001 §9.3); `state` at the top is an addition (docs/architecture.md §9). */
-export function infoDocument(row: JobRow, progress: ProgressReport | null): string {
+export function infoDocument(
+  row: JobRow,
+  progress: ProgressReport | null,
+  isPayloadShown = true,
+): string {
   const job = jobDocument(row)
   const whole = progress === null ? job : `${job.slice(0, -1)}${progressMembers(progress)}}`
-  return `{"job":${whole},"state":"${row.state}"}`
+  return `{"job":${isPayloadShown ? whole : withheldText(whole)},"state":"${row.state}"}`
 }
 
 /** What the job itself says of its progress (OJS progress). */

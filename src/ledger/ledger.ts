@@ -18,6 +18,7 @@ import type {
   UnwrittenQueues,
 } from './queues.ts'
 import type { SchemaLedger } from './schemas.ts'
+import type { JobSearch } from './search.ts'
 import type { WorkflowLedger } from './workflows.ts'
 
 /**
@@ -71,6 +72,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   readonly history: HistoryLedger
   readonly progress: ProgressLedger
   readonly checkpoints: CheckpointLedger
+  readonly search: JobSearch
 
   /**
    * PUSH: stores the job in the state that `job.start` names, attempt 0. An `available` job gets a fresh

@@ -99,6 +99,9 @@ export interface QueueTraffic {
   /** From memory: the 60 minutes up to `now`. */
   lastHour(queue: string, now: number): Traffic
 
+  /** From memory: the last `minutes` whole minutes before that of `now`; at most 59. */
+  wholeMinutes(queue: string, now: number, minutes: number): Traffic
+
   /**
    * The minutes of the last 24 hours, or the hours of the last 30 days, that begin within the query, oldest
    * first; those in which nothing happened are left out. A kill forgets the last second before it. Where

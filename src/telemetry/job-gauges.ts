@@ -1,6 +1,7 @@
 /** Gauges of jobs by queue and state, of owed messages, and of workers. */
 import { Gauge, type Registry } from 'prom-client'
 import { JOB_STATES, type JobState } from '../job/job.ts'
+import type { JobSearch } from '../ledger/search.ts'
 import type { BoundedLabels } from './bounded-labels.ts'
 import { gauge, gaugeByQueue, sum } from './gauges.ts'
 import { oncePerTurn } from './once-per-turn.ts'
@@ -11,6 +12,7 @@ interface QueueCounts {
   counts(queue: string): Readonly<Record<JobState, number>>
   deadLetterCount(queue: string): number
   readonly pauses: { since(queue: string): number | null }
+  readonly search: Pick<JobSearch, 'oldest'>
 }
 
 /** What the relay knows about job messages that the ledger owes. */
@@ -24,15 +26,18 @@ export interface JobSources {
   readonly relay: OwedState
   /** What the worker registry knows. It walks over all workers, so it is called once per scrape. */
   readonly workers: () => { active: number; busy: number }
+  /** Clock time for jobs, and wall time for schedules. */
+  readonly clock: { now(): number; wall(): number }
 }
 
 /** Gauges of jobs by queue, of what the ledger owes RabbitMQ, and of workers; read at each scrape. */
 export function jobGauges(
   registry: Registry,
   queues: BoundedLabels,
-  { ledger, relay, workers }: JobSources,
+  { ledger, relay, workers, clock }: JobSources,
 ): void {
   queueDepth(registry, queues, ledger)
+  queueOldest(registry, queues, ledger, clock)
   const ofEach = (read: (queue: string) => number) => () =>
     ledger.queues().map(({ name }) => [name, read(name)] as const)
   gaugeByQueue(registry, queues, {
@@ -82,6 +87,42 @@ function queueDepth(registry: Registry, queues: BoundedLabels, ledger: QueueCoun
         const queue = queues.of(name)
         const byState = ledger.counts(name)
         for (const state of JOB_STATES) this.inc({ queue, state }, byState[state])
+      }
+    },
+  })
+}
+
+/** For how long the oldest job of each queue has waited, or been overdue. */
+function queueOldest(
+  registry: Registry,
+  queues: BoundedLabels,
+  ledger: QueueCounts,
+  clock: JobSources['clock'],
+): void {
+  new Gauge({
+    name: 'ojs_queue_oldest_seconds',
+    help: 'For how long the oldest job has waited (available) or been overdue (retryable, scheduled)',
+    labelNames: ['queue', 'kind'],
+    registers: [registry],
+    async collect() {
+      const names = ledger.queues().map(({ name }) => name)
+      const [now, wall] = [clock.now(), clock.wall()]
+      const oldest = await ledger.search.oldest(names, now, wall)
+      this.reset()
+      const longest = new Map<string, number>()
+      for (const [name, { available, retryable, scheduled }] of oldest) {
+        const queue = queues.of(name)
+        for (const [kind, ms] of [
+          ['available', now - (available ?? now)],
+          ['retryable', now - (retryable ?? now)],
+          ['scheduled', wall - (scheduled ?? wall)],
+        ] as const) {
+          // Queues beyond the limit share a label, for which the longest of them counts.
+          const key = `${queue} ${kind}`
+          const seconds = Math.max(longest.get(key) ?? 0, ms / 1000)
+          longest.set(key, seconds)
+          this.set({ queue, kind }, seconds)
+        }
       }
     },
   })

@@ -82,12 +82,12 @@ beforeEach(() => {
     cancelled: [],
     serverTime: 0,
   })
-  vi.mocked(listQueues).mockReturnValue({ queues: [], total: 0 })
+  vi.mocked(listQueues).mockResolvedValue({ queues: [], total: 0 })
   const schema = { uri: 'urn:a', type: 'a', version: 1, createdAt: 0 }
   vi.mocked(listSchemas).mockReturnValue({ schemas: [schema], total: 1 })
   vi.mocked(registerSchema).mockResolvedValue({ schema, isNew: true })
   vi.mocked(getSchema).mockReturnValue({ ...schema, content: '{}' })
-  vi.mocked(queueStats).mockReturnValue({
+  vi.mocked(queueStats).mockResolvedValue({
     status: 'active',
     counts: COUNTS,
     lastHour: {
@@ -100,6 +100,7 @@ beforeEach(() => {
       waited: 0,
       waitMs: 0,
     },
+    oldest: { available: null, retryable: null, scheduled: null },
     computedAt: 0,
   })
   vi.mocked(pauseQueue).mockResolvedValue({ pausedAt: 0 })

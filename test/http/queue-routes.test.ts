@@ -45,7 +45,9 @@ describe('GET /ojs/v1/queues/:name/stats', () => {
   }
 
   test('answers each count under its name, and a depth without active and ended jobs', async () => {
-    vi.mocked(queueStats).mockReturnValue({ status: 'paused', counts, lastHour, computedAt: 3_000 })
+    const oldest = { available: 1_000, retryable: null, scheduled: 500 }
+    const found = { status: 'paused' as const, counts, lastHour, oldest, computedAt: 3_000 }
+    vi.mocked(queueStats).mockResolvedValue(found)
     const stats = {
       ...counts,
       completed_last_hour: 5,
@@ -61,6 +63,9 @@ describe('GET /ojs/v1/queues/:name/stats', () => {
       queue: 'a',
       status: 'paused',
       stats,
+      oldest_available_at: '1970-01-01T00:00:01.000Z',
+      oldest_available_age_seconds: 2,
+      oldest_overdue_schedule_at: '1970-01-01T00:00:00.500Z',
       computed_at: '1970-01-01T00:00:03.000Z',
     })
     expect(vi.mocked(queueStats).mock.calls[0]?.[1]).toBe('a')
@@ -68,10 +73,32 @@ describe('GET /ojs/v1/queues/:name/stats', () => {
 })
 
 test('GET /ojs/v1/queues answers a page with the total number of queues', async () => {
-  const queues = [{ name: 'b', status: 'active' as const, createdAt: 1_000 }]
-  vi.mocked(listQueues).mockReturnValue({ queues, total: 3 })
+  const counts = { available: 4, active: 2, scheduled: 1, retryable: 0 }
+  const queue = {
+    ...{ name: 'b', status: 'active' as const, createdAt: 1_000, pausedAt: null, computedAt: 0 },
+    counts: { ...counts, discarded: 0, pending: 9, completed: 0, cancelled: 0 },
+    recent: {
+      enqueued: 0,
+      retried: 0,
+      completed: 0,
+      failed: 0,
+      timed: 0,
+      durationMs: 0,
+      waited: 0,
+      waitMs: 0,
+    },
+    oldest: { available: null, retryable: null, scheduled: null },
+  }
+  vi.mocked(listQueues).mockResolvedValue({ queues: [queue], total: 3 })
   expect(await ask('GET', '?limit=1&offset=1')).toEqual({
-    queues: [{ name: 'b', status: 'active', created_at: '1970-01-01T00:00:01.000Z' }],
+    queues: [
+      {
+        ...{ name: 'b', status: 'active', created_at: '1970-01-01T00:00:01.000Z' },
+        // The jobs that wait to run, as autoscalers read it.
+        pending: 4,
+        active: 2,
+      },
+    ],
     pagination: { total: 3, limit: 1, offset: 1, has_more: true },
   })
   expect(vi.mocked(listQueues).mock.calls[0]?.[1]).toEqual({ limit: 1, offset: 1 })

@@ -113,6 +113,8 @@ describe('GET /ojs/v1/admin/workers', () => {
           active_job_ids: ['x'],
           started_at: '1970-01-01T00:00:01.000Z',
           last_heartbeat_at: '1970-01-01T00:00:01.500Z',
+          last_heartbeat: '1970-01-01T00:00:01.500Z',
+          metadata: {},
           last_seen_at: '1970-01-01T00:00:02.000Z',
         },
         {
@@ -126,11 +128,16 @@ describe('GET /ojs/v1/admin/workers', () => {
           active_job_ids: [],
           started_at: '1970-01-01T00:00:01.000Z',
           last_heartbeat_at: '1970-01-01T00:00:02.000Z',
+          last_heartbeat: '1970-01-01T00:00:02.000Z',
+          metadata: {},
           last_seen_at: '1970-01-01T00:00:02.000Z',
         },
       ],
       summary,
-      pagination: { total: 60, limit: 2, offset: 4, has_more: true },
+      pagination: {
+        ...{ total: 60, limit: 2, offset: 4, page: 3, per_page: 2, has_more: true },
+        next_cursor: expect.any(String),
+      },
     })
     expect(vi.mocked(listWorkers).mock.calls[0]?.[1]).toEqual({ limit: 2, offset: 4 })
   })

@@ -21,6 +21,7 @@ import { retentionContract } from './contract/retention.ts'
 import { retryQueueContract } from './contract/retry-queues.ts'
 import { scheduleContract } from './contract/schedule.ts'
 import { schemaContract } from './contract/schemas.ts'
+import { searchContract } from './contract/search.ts'
 import { togetherContract } from './contract/together.ts'
 import { trafficContract } from './contract/traffic.ts'
 import { uniqueContract } from './contract/unique.ts'
@@ -57,6 +58,7 @@ export const RULES: readonly Part[] = [
   trafficContract,
   workflowContract,
   progressContract,
+  searchContract,
 ]
 
 /** Tests of many random sequences each, which take as long as all other tests together. */

@@ -10,6 +10,7 @@ const PAGES = [
     ...['getting-started', 'retries', 'cron', 'workflows', 'unique-jobs', 'schemas', 'queues'],
     ...['typescript-sdk', 'native-workers', 'package', 'watching', 'events-and-workers'],
   ].map((name) => `docs/guide/${name}.md`),
+  'docs/reference/admin-api.md',
   'docs/operate/access.md',
 ]
 

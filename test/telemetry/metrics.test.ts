@@ -32,6 +32,7 @@ const NO_JOBS: Record<JobState, number> = {
 }
 const EMPTY_LEDGER: MetricSources['ledger'] = {
   queues: () => [],
+  search: { oldest: async () => new Map() },
   counts: () => NO_JOBS,
   deadLetterCount: () => 0,
   pauses: { since: () => null },
@@ -51,6 +52,7 @@ function open(sources: Partial<MetricSources> = {}) {
     broker: () => NO_BROKER,
     ledger: EMPTY_LEDGER,
     workers: () => ({ active: 0, busy: 0 }),
+    clock: { now: () => 10_000, wall: () => 20_000 },
     relay: { stuck: () => new Map() },
     gateway: WELL,
     ...sources,

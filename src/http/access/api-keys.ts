@@ -3,7 +3,7 @@ import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { isQueuePattern, type QueueScope } from '../../job/queue-scope.ts'
 
 /** The roles of keys. `access` of each route lists the roles that it serves; `admin` may call every route. */
-export const ROLES = ['producer', 'worker', 'operator', 'admin'] as const
+export const ROLES = ['producer', 'worker', 'reader', 'operator', 'admin'] as const
 export type Role = (typeof ROLES)[number]
 
 /** A key as the gateway knows it: by its hash, which is of no use to readers of the configuration. */

@@ -1,6 +1,6 @@
 /** Authorization of a route: 401 without a known key, 403 for a key whose role it does not serve. */
 import { OjsError } from '../../errors.ts'
-import type { Caller } from '../message/admission.ts'
+import type { Admission, Caller } from '../message/admission.ts'
 import type { Step } from '../message/middleware.ts'
 import type { Role } from './api-keys.ts'
 
@@ -35,4 +35,9 @@ function forbidden(role: string, roles: readonly Role[]): OjsError {
   return new OjsError('x_forbidden', `An API key of the role ${role} may not use this endpoint.`, {
     details: { reason: 'role', role, allowed_roles: [...roles, 'admin'] },
   })
+}
+
+/** Whether the caller may see what jobs carry: args, results, the texts of errors. All but `reader` may. */
+export function mayReadPayloads({ key }: Admission): boolean {
+  return key?.role !== 'reader'
 }

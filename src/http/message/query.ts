@@ -1,43 +1,8 @@
-/** Query parameters: pages of lists, integers, flags and sets. */
+/** Query parameters: integers, flags and sets. */
 import type { Request } from 'express'
 import { echoed, invalidField } from '../../errors.ts'
 
 const MAX_LIST_LENGTH = 100
-
-export interface Page {
-  limit: number
-  offset: number
-  /** From 1; only if the client asked by `page` or `per_page`. */
-  number?: number
-}
-
-/**
- * Reads `limit` and `offset` of a list (seed 001 §17): too large a limit is clamped, a non-integer is a 400.
- * A limit of 0 yields an empty page, for clients that want only the total. `per_page` is another name of
- * `limit`, and `page`, from 1, another form of `offset`; both yield to the seed's.
- */
-export function pageOf(request: Request): Page {
-  const limit = Math.min(integer(request, 'limit', integer(request, 'per_page', 50)), 100)
-  const { page, per_page } = request.query
-  if (page === undefined && per_page === undefined) {
-    return { limit, offset: integer(request, 'offset', 0) }
-  }
-  const number = Math.max(integer(request, 'page', 1), 1)
-  const before = Math.min((number - 1) * limit, Number.MAX_SAFE_INTEGER)
-  return { limit, offset: integer(request, 'offset', before), number }
-}
-
-/** The page after its list was cut to `shown` items, because all of them together were too large. */
-export function shortened(page: Page, shown: number, total: number): Page {
-  const isCut = shown > 0 && shown < page.limit && page.offset + shown < total
-  return isCut ? { ...page, limit: shown } : page
-}
-
-/** The `pagination` member of a list (seed 001 §17.2). */
-export function pagination({ limit, offset, number }: Page, total: number): object {
-  const asked = number === undefined ? {} : { page: number, per_page: limit }
-  return { total, limit, offset, ...asked, has_more: offset + limit < total }
-}
 
 /** Reads an integer, clamped to the largest safe one. Throws 400 for anything but an integer ≥ 0. */
 export function integer(request: Request, name: string, fallback: number): number {

@@ -12,7 +12,7 @@ export function adminStatsRoutes({ deps }: Door): Route[] {
     {
       method: 'GET',
       path: '/ojs/v1/admin/stats/history',
-      access: ['operator'],
+      access: ['operator', 'reader'],
       scoping: { parameter: 'queue' },
       async handle(request, response) {
         const [period, since, until] = ['period', 'since', 'until'].map((name) =>

@@ -3,10 +3,15 @@ import type { Request, Response } from 'express'
 import { timestamp } from '../../job/document.ts'
 import { deregisterWorker } from '../../operations/lease/deregister-worker.ts'
 import type { ListedWorker } from '../../operations/workers/worker-registry.ts'
-import { directAll, directWorker, listWorkers } from '../../operations/workers/workers.ts'
+import {
+  directAll,
+  directWorker,
+  findWorker,
+  listWorkers,
+} from '../../operations/workers/workers.ts'
 import { parseDirective } from '../../schemas/requests/admin.ts'
 import { readJson, readOptionalJson } from '../message/body.ts'
-import { pageOf, pagination } from '../message/query.ts'
+import { adminPageOf, memoryPagination, startOf } from '../message/page.ts'
 import { answer } from '../message/respond.ts'
 import { pathParameter, type Route } from '../route.ts'
 import type { Door } from './route-deps.ts'
@@ -17,13 +22,28 @@ export function adminWorkerRoutes(door: Door): Route[] {
     {
       method: 'GET',
       path: '/ojs/v1/admin/workers',
-      access: ['operator'],
+      access: ['operator', 'reader'],
       handle(request, response) {
-        const page = pageOf(request)
-        const { workers, summary } = listWorkers(door.deps, page)
+        const page = adminPageOf(request)
+        const place = { limit: page.limit, offset: startOf(page) }
+        const { workers, summary } = listWorkers(door.deps, place)
         const items = workers.map(workerDocument)
-        const body = { items, summary, pagination: pagination(page, summary.total) }
+        const body = { items, summary, pagination: memoryPagination(request, page, summary.total) }
         answer(response, 200, JSON.stringify(body))
+      },
+    },
+    {
+      method: 'GET',
+      path: '/ojs/v1/admin/workers/:id',
+      access: ['operator', 'reader'],
+      async handle(request, response) {
+        const { worker, jobs } = await findWorker(door.deps, pathParameter(request, 'id'))
+        const active = jobs.map((job) => ({
+          ...{ id: job.id, type: job.type, queue: job.queue, attempt: job.attempt },
+          ...(job.startedAt !== null && { started_at: timestamp(job.startedAt) }),
+          timeout_ms: job.timeoutMs,
+        }))
+        answer(response, 200, JSON.stringify({ ...workerDocument(worker), jobs: active }))
       },
     },
     {
@@ -106,6 +126,8 @@ function workerDocument(worker: ListedWorker): object {
     active_job_ids: worker.activeJobIds,
     started_at: timestamp(worker.startedAt),
     last_heartbeat_at: timestamp(lastHeartbeatAt ?? worker.lastSeenAt),
+    last_heartbeat: timestamp(lastHeartbeatAt ?? worker.lastSeenAt),
     last_seen_at: timestamp(worker.lastSeenAt),
+    metadata: {},
   }
 }

@@ -1,13 +1,15 @@
 /** `/dead-letter`: jobs that failed for good are listed, retried and deleted. */
 import { OjsError } from '../../errors.ts'
-import { jobDocument, timestamp } from '../../job/document.ts'
+import { jobDocument, timestamp, withheldDocument } from '../../job/document.ts'
 import {
   deleteDeadLetter,
   listDeadLetters,
   retryDeadLetter,
 } from '../../operations/dead-letters/dead-letters.ts'
+import { mayReadPayloads } from '../access/roles.ts'
 import { readOptionalJson } from '../message/body.ts'
-import { pageOf, pagination, parameter, shortened } from '../message/query.ts'
+import { pageOf, pagination, shortened } from '../message/page.ts'
+import { parameter } from '../message/query.ts'
 import { answer } from '../message/respond.ts'
 import { pathParameter, type Route } from '../route.ts'
 import type { Door } from './route-deps.ts'
@@ -20,7 +22,7 @@ export function deadLetterRoutes({ deps }: Door): Route[] {
     {
       method: 'GET',
       path: DEAD_LETTER,
-      access: ['operator'],
+      access: ['operator', 'reader'],
       scoping: { parameter: 'queue' },
       handle(request, response) {
         const page = pageOf(request)
@@ -28,7 +30,8 @@ export function deadLetterRoutes({ deps }: Door): Route[] {
           queue: parameter(request, 'queue'),
           ...page,
         })
-        const list = jobs.map(jobDocument).join(',')
+        const mayRead = mayReadPayloads(request.admission)
+        const list = jobs.map(mayRead ? jobDocument : withheldDocument).join(',')
         const end = JSON.stringify(pagination(shortened(page, jobs.length, total), total))
         answer(response, 200, `{"jobs":[${list}],"pagination":${end}}`)
       },

@@ -9,6 +9,7 @@ import { info } from '../../operations/info.ts'
 import { LIST_LIMITS, valueLimits } from '../../schemas/json/json-text.ts'
 import { explainItem } from '../../schemas/requests/batch-item.ts'
 import { traced } from '../../telemetry/tracing.ts'
+import { mayReadPayloads } from '../access/roles.ts'
 import { readJson, readOptionalJson } from '../message/body.ts'
 import { answer, replayHeader } from '../message/respond.ts'
 import { pathParameter, type Route } from '../route.ts'
@@ -59,12 +60,13 @@ export function jobRoutes({ deps }: Door): Route[] {
     {
       method: 'GET',
       path: `${JOBS}/:id`,
-      access: ['producer', 'worker', 'operator'],
+      access: ['producer', 'worker', 'reader', 'operator'],
       scoping: 'job',
       async handle(request, response) {
         const id = pathParameter(request, 'id')
         const found = await traced('ojs.get_job', request.context, () => info(deps, id))
-        answer(response, 200, infoDocument(found.job, found.progress))
+        const mayRead = mayReadPayloads(request.admission)
+        answer(response, 200, infoDocument(found.job, found.progress, mayRead))
       },
     },
     {

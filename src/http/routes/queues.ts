@@ -3,11 +3,17 @@ import { queueMember } from '../../dialect.ts'
 import { timestamp } from '../../job/document.ts'
 import type { RequestContext } from '../../operations/deps.ts'
 import { pauseQueue, resumeQueue } from '../../operations/queues/pause.ts'
-import { listQueues, type QueueStats, queueStats } from '../../operations/queues/queues.ts'
+import {
+  listQueues,
+  type QueueStats,
+  type QueueSummary,
+  queueStats,
+} from '../../operations/queues/queues.ts'
 import { readOptionalJson } from '../message/body.ts'
-import { pageOf, pagination } from '../message/query.ts'
+import { pageOf, pagination } from '../message/page.ts'
 import { answer } from '../message/respond.ts'
 import { pathParameter, type Route } from '../route.ts'
+import { oldestMembers } from './queue-documents.ts'
 import type { Door } from './route-deps.ts'
 
 const QUEUES = '/ojs/v1/queues'
@@ -36,16 +42,12 @@ export function queueRoutes({ deps }: Door): Route[] {
     {
       method: 'GET',
       path: QUEUES,
-      access: ['operator'],
+      access: ['operator', 'reader'],
       scoping: 'own',
-      handle(request, response) {
+      async handle(request, response) {
         const page = pageOf(request)
-        const { queues, total } = listQueues(deps, page, request.context.queues)
-        const items = queues.map(({ name, status, createdAt }) => ({
-          name,
-          status,
-          created_at: timestamp(createdAt),
-        }))
+        const { queues, total } = await listQueues(deps, page, request.context.queues)
+        const items = queues.map(queueItem)
         answer(
           response,
           200,
@@ -56,11 +58,11 @@ export function queueRoutes({ deps }: Door): Route[] {
     {
       method: 'GET',
       path: `${QUEUES}/:name/stats`,
-      access: ['operator'],
+      access: ['operator', 'reader'],
       scoping: 'queue',
-      handle(request, response) {
+      async handle(request, response) {
         const name = pathParameter(request, 'name')
-        const found = queueStats(deps, name)
+        const found = await queueStats(deps, name)
         const stats = statsDocument(found)
         const body = {
           // Also beside `stats`, for clients that read them there, as `state` beside the job of INFO.
@@ -68,6 +70,7 @@ export function queueRoutes({ deps }: Door): Route[] {
           queue: member(name, stats),
           status: found.status,
           stats,
+          ...oldestMembers(found.oldest, found.computedAt),
           computed_at: timestamp(found.computedAt),
         }
         answer(response, 200, JSON.stringify(body))
@@ -84,6 +87,18 @@ export function queueRoutes({ deps }: Door): Route[] {
       return { queue, status: 'active', resumed_at: timestamp(resumedAt) }
     }),
   ]
+}
+
+/** `pending` is the word of autoscalers for the jobs that wait to run, not the state of that name. */
+function queueItem({ name, status, createdAt, counts, oldest, computedAt }: QueueSummary): object {
+  return {
+    name,
+    status,
+    created_at: timestamp(createdAt),
+    pending: counts.available,
+    active: counts.active,
+    ...oldestMembers(oldest, computedAt),
+  }
 }
 
 /**

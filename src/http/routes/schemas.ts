@@ -2,7 +2,7 @@
 import { timestamp } from '../../job/document.ts'
 import { deleteSchema, getSchema, listSchemas, registerSchema } from '../../operations/schemas.ts'
 import { readJson } from '../message/body.ts'
-import { pageOf, pagination } from '../message/query.ts'
+import { pageOf, pagination } from '../message/page.ts'
 import { answer, replayHeader } from '../message/respond.ts'
 import { pathParameter, type Route } from '../route.ts'
 import type { Door } from './route-deps.ts'

@@ -24,7 +24,7 @@ export function systemRoutes(door: Door): Route[] {
     {
       method: 'GET',
       path: '/metrics',
-      access: ['operator'],
+      access: ['operator', 'reader'],
       async handle(_request, response) {
         answerText(response, metrics.contentType, await metrics.text())
       },
@@ -40,7 +40,7 @@ function healthRoute({ needsKeys, health }: Door, path: string): Route {
     handle({ admission: { key }, isOfForeignHost }, response) {
       const { healthy, body } = health()
       const mayKnowWhy = needsKeys
-        ? key !== undefined && isServed(key, ['operator'])
+        ? key !== undefined && isServed(key, ['operator', 'reader'])
         : !isOfForeignHost
       const visibleBody = mayKnowWhy ? body : withoutReasons(body)
       answer(response, healthy ? 200 : 503, JSON.stringify(visibleBody))

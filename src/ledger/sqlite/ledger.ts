@@ -41,6 +41,7 @@ import type {
 } from '../native.ts'
 import { Access } from './commit/access.ts'
 import type { FileWatch } from './file-watch.ts'
+import { SqliteSearch } from './search/search.ts'
 import { type Database, onlyRow } from './sql/driver.ts'
 import { toJobRow, toStanding } from './sql/rows.ts'
 import { prepareStatements } from './sql/statements.ts'
@@ -102,6 +103,7 @@ export class SqliteLedger implements Ledger {
   readonly history: SqliteHistory
   readonly progress: SqliteProgress
   readonly checkpoints: SqliteCheckpoints
+  readonly search: SqliteSearch
   readonly #db: Database
   readonly #store: Store
   readonly #access: Access
@@ -149,6 +151,7 @@ export class SqliteLedger implements Ledger {
     this.history = new SqliteHistory(store, this.#access)
     this.progress = new SqliteProgress(store, this.#access)
     this.checkpoints = new SqliteCheckpoints(store, this.#access)
+    this.search = new SqliteSearch(store, this.#access)
     this.#watch = watch
     this.warnings = () => watch?.warnings() ?? []
     watch?.start((fault) => this.#access.obstruct(fault))

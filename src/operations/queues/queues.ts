@@ -1,50 +1,104 @@
 /** Lists queues, and the statistics of one. */
 import { queueRefusal } from '../../broker/broker-errors.ts'
 import { isInScope, type QueueScope } from '../../job/queue-scope.ts'
-import type { StateCounts } from '../../ledger/ledger.ts'
+import type { QueueRecord, StateCounts } from '../../ledger/ledger.ts'
 import type { Traffic, TrafficPoint, TrafficQuery } from '../../ledger/queues.ts'
+import type { OldestJobs } from '../../ledger/search.ts'
 import type { Deps } from '../deps.ts'
 import { isPaused } from './pause.ts'
 
 type QueueStatus = 'active' | 'paused'
 
+/** A queue with what is kept of its jobs. */
+export interface QueueSummary {
+  name: string
+  status: QueueStatus
+  createdAt: number
+  pausedAt: number | null
+  counts: StateCounts
+  /** Within the last whole minutes (`RECENT_MINUTES`). */
+  recent: Traffic
+  oldest: OldestJobs
+  computedAt: number
+}
+
 export interface QueueList {
-  queues: { name: string; status: QueueStatus; createdAt: number }[]
+  queues: QueueSummary[]
   total: number
 }
+
+/** The minutes whose mean is the throughput of a queue. */
+export const RECENT_MINUTES = 5
 
 export interface QueueStats {
   status: QueueStatus
   counts: StateCounts
   lastHour: Traffic
+  oldest: OldestJobs
   computedAt: number
 }
 
 /**
  * Lists every queue that was used and is not forgotten, oldest first (seed 001 §11.1), of a `scope` only its
- * own. Reads from memory only.
+ * own. From memory but for the oldest jobs, which it finds by index.
  */
-export function listQueues(
-  deps: Pick<Deps, 'ledger'>,
+export async function listQueues(
+  deps: Pick<Deps, 'ledger' | 'clock'>,
   page: { limit: number; offset: number },
   scope?: QueueScope,
-): QueueList {
+): Promise<QueueList> {
   const known = deps.ledger.queues()
   const all = scope ? known.filter(({ name }) => isInScope(scope, name)) : known
-  const queues = all
-    .slice(page.offset, page.offset + page.limit)
-    .map(({ name, createdAt }) => ({ name, status: statusOf(deps, name), createdAt }))
-  return { queues, total: all.length }
+  const shown = all.slice(page.offset, page.offset + page.limit)
+  return { queues: await summariesOf(deps, shown), total: all.length }
 }
 
+/** One queue as `listQueues` lists it. Throws 404. */
+export async function findQueue(
+  deps: Pick<Deps, 'ledger' | 'clock'>,
+  name: string,
+): Promise<QueueSummary> {
+  const known = deps.ledger.queues().filter((queue) => queue.name === name)
+  const [summary] = await summariesOf(deps, known)
+  if (summary === undefined) throw queueRefusal(name, 'missing')
+  return summary
+}
+
+async function summariesOf(
+  deps: Pick<Deps, 'ledger' | 'clock'>,
+  queues: readonly QueueRecord[],
+): Promise<QueueSummary[]> {
+  const { ledger, clock } = deps
+  const names = queues.map(({ name }) => name)
+  const oldest = await ledger.search.oldest(names, clock.now(), clock.wall())
+  const computedAt = clock.now()
+  return queues.map(({ name, createdAt }) => ({
+    name,
+    createdAt,
+    status: statusOf(deps, name),
+    pausedAt: ledger.pauses.since(name),
+    counts: ledger.counts(name),
+    recent: ledger.traffic.wholeMinutes(name, computedAt, RECENT_MINUTES),
+    oldest: oldest.get(name) ?? NONE_WAITS,
+    computedAt,
+  }))
+}
+
+const NONE_WAITS: OldestJobs = { available: null, retryable: null, scheduled: null }
+
 /** Statistics of one queue (seed 001 §11.2), from stored counters: O(1) in the number of jobs. Throws 404. */
-export function queueStats(deps: Pick<Deps, 'ledger' | 'clock'>, queue: string): QueueStats {
+export async function queueStats(
+  deps: Pick<Deps, 'ledger' | 'clock'>,
+  queue: string,
+): Promise<QueueStats> {
   if (!deps.ledger.hasQueue(queue)) throw queueRefusal(queue, 'missing')
+  const oldest = await deps.ledger.search.oldest([queue], deps.clock.now(), deps.clock.wall())
   const computedAt = deps.clock.now()
   return {
     status: statusOf(deps, queue),
     counts: deps.ledger.counts(queue),
     lastHour: deps.ledger.traffic.lastHour(queue, computedAt),
+    oldest: oldest.get(queue) ?? NONE_WAITS,
     computedAt,
   }
 }

@@ -1,5 +1,7 @@
 /** Lists workers, and gives them the directives quiet and terminate. */
 import { notFound, OjsError } from '../../errors.ts'
+import { ANY_JOB } from '../../job/search/filter.ts'
+import type { FoundJob } from '../../ledger/search.ts'
 import type { DirectiveRequest } from '../../schemas/requests/admin.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 import { broadcastDirective } from './broadcasts.ts'
@@ -18,6 +20,26 @@ export function listWorkers(
 ): WorkerList {
   const { workers, summary } = deps.workers.list(page)
   return { workers: workers.map(countLeases(deps)), summary }
+}
+
+/** At most so many of a worker's active jobs are shown, the newest. */
+const MAX_SHOWN_JOBS = 100
+
+/** One worker with its active jobs. Throws 404. */
+export async function findWorker(
+  deps: Pick<Deps, 'workers' | 'ledger'>,
+  id: string,
+): Promise<{ worker: ListedWorker; jobs: FoundJob[] }> {
+  const worker = deps.workers.find(id)
+  if (worker === null) throw notFound('worker', id)
+  const { jobs } = await deps.ledger.search.page(
+    { ...ANY_JOB, workerId: id, states: ['active'] },
+    {
+      ...{ order: 'created_at', isAscending: false, after: null },
+      ...{ offset: 0, limit: MAX_SHOWN_JOBS, isWhole: false },
+    },
+  )
+  return { worker: countLeases(deps)(worker), jobs }
 }
 
 /**

@@ -1,13 +1,15 @@
 import { parse } from 'node:querystring'
 import { expect, it } from 'vitest'
 import {
-  integer,
-  list,
+  adminPageOf,
+  cursorPagination,
+  memoryPagination,
   pageOf,
   pagination,
-  parameter,
+  refuseFarOffset,
   shortened,
-} from '../../../src/http/message/query.ts'
+} from '../../../src/http/message/page.ts'
+import { integer, list, parameter } from '../../../src/http/message/query.ts'
 
 it('shortened() lowers the limit of a page that shows fewer jobs than it could, so that has_more is true', () => {
   const page = { limit: 100, offset: 20 }
@@ -27,20 +29,13 @@ it('parameter() takes the first of two values, null for an empty text, and repla
   expect(pageOf(asked('offset=7&offset=x'))).toEqual({ limit: 50, offset: 7 })
 })
 
-it('pageOf() reads page and per_page, and limit and offset win', () => {
-  const pages = [
-    'per_page=7',
-    'page=3&per_page=7',
-    'page=0',
-    'page=2&per_page=999',
-    'page=3&offset=1&limit=2',
-  ]
+it('pageOf() reads page and per_page', () => {
+  const pages = ['per_page=7', 'page=3&per_page=7', 'page=0', 'page=2&per_page=999']
   expect(pages.map((query) => pageOf(asked(query)))).toEqual([
     { limit: 7, offset: 0, number: 1 },
     { limit: 7, offset: 14, number: 3 },
     { limit: 50, offset: 0, number: 1 },
     { limit: 100, offset: 100, number: 2 },
-    { limit: 2, offset: 1, number: 3 },
   ])
   expect(pagination(pageOf(asked('page=3&per_page=7')), 22)).toEqual({
     ...{ total: 22, limit: 7, offset: 14, page: 3, per_page: 7, has_more: true },
@@ -95,4 +90,56 @@ it('integer() shows the first 100 characters of an invalid value in its error', 
     }
   }
   expect(refused()).toMatchObject({ details: { received: 'x'.repeat(100) } })
+})
+
+it.each([
+  'page=1&limit=5',
+  'page=1&offset=5',
+  'per_page=1&limit=1',
+  'cursor=x&page=1',
+  'cursor=x&offset=1',
+])('pageOf() throws for a mixture of ways to ask for a page: ?%s', (query) => {
+  expect(() => pageOf(asked(query))).toThrow('A page is asked for by')
+})
+
+it('adminPageOf() has 20 items, and numbers each page', () => {
+  const pages = ['', 'offset=40&limit=20', 'page=2'].map((query) => adminPageOf(asked(query)))
+  expect(pages).toEqual([
+    { limit: 20, offset: 0, number: 1 },
+    { limit: 20, offset: 40, number: 3 },
+    { limit: 20, offset: 20, number: 2 },
+  ])
+})
+
+it('a cursor leads to its position in the same list, and in no other', () => {
+  const at = (query: string, path = '/jobs') => ({ ...asked(query), path }) as typeof request
+  const request = asked('')
+  const first = at('state=active&limit=2')
+  const told = cursorPagination(first, pageOf(first), { total: 5, isBound: false, next: [-7, 12] })
+  expect(told).toMatchObject({ total: 5, limit: 2, offset: 0, has_more: true })
+  const { next_cursor: cursor } = told as { next_cursor: string }
+  const next = at(`cursor=${cursor}&state=active&limit=3&include=args`)
+  expect(pageOf(next)).toEqual({ limit: 3, offset: 0, position: [-7, 12] })
+  const others = [at(`cursor=${cursor}`), at(`cursor=${cursor}&state=active`, '/queues')]
+  for (const other of others) expect(() => pageOf(other)).toThrow('other filters')
+  for (const bad of ['x', Buffer.from('12345678901x').toString('base64url')]) {
+    expect(() => pageOf(at(`cursor=${bad}`))).toThrow('is no cursor')
+  }
+})
+
+it('memoryPagination() has a cursor exactly if there is more', () => {
+  const at = { ...asked(''), path: '/' } as ReturnType<typeof asked>
+  const page = { limit: 2, offset: 1, number: 1 }
+  expect(memoryPagination(at, page, 3)).toEqual({
+    ...{ total: 3, limit: 2, offset: 1, page: 1, per_page: 2, has_more: false },
+  })
+  expect(memoryPagination(at, page, 4)).toMatchObject({
+    has_more: true,
+    next_cursor: expect.any(String),
+  })
+})
+
+it('refuseFarOffset() asks for a cursor beyond 10,000 items', () => {
+  refuseFarOffset(asked(''), { limit: 1, offset: 10_000 })
+  expect(() => refuseFarOffset(asked(''), { limit: 1, offset: 10_001 })).toThrow('next_cursor')
 })

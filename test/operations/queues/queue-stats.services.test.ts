@@ -126,7 +126,7 @@ describe('queue stats of jobs that native workers run', () => {
     await report(stage.deps, { worker_id: 'w', events }, CONTEXT)
     const { startedAt, completedAt } = stage.row(timed)
     expect((completedAt ?? 0) - (startedAt ?? 0)).toBe(300 * SECOND)
-    const { lastHour } = queueStats(stage.deps, queue)
+    const { lastHour } = await queueStats(stage.deps, queue)
     expect(lastHour).toMatchObject({ completed: 2, failed: 1, timed: 1, durationMs: 300 * SECOND })
     const waited = lastHour.waitMs / lastHour.waited
     // The failed job counts as started when its report came, since no start was reported.
@@ -146,7 +146,7 @@ describe('queue stats of jobs that native workers run', () => {
     expect(await report(stage.deps, { worker_id: 'w', events }, CONTEXT)).toMatchObject({
       applied: 4,
     })
-    const { lastHour } = queueStats(stage.deps, queue)
+    const { lastHour } = await queueStats(stage.deps, queue)
     expect(lastHour).toMatchObject({ completed: 4, timed: 1, durationMs: 300 * SECOND })
   })
 })

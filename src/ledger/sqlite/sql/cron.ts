@@ -33,7 +33,8 @@ const DUE = `FROM cron_jobs
 
 const RELEASABLE = `FROM cron_jobs AS entry
        WHERE queued IS NOT NULL AND name > ?
-         AND NOT EXISTS (SELECT 1 FROM jobs WHERE ${LIVE} AND cron_entry = entry.seq)
+         AND NOT EXISTS (SELECT 1 FROM jobs INDEXED BY jobs_cron
+         WHERE ${LIVE} AND cron_entry = entry.seq)
        ORDER BY name LIMIT ?`
 
 export function prepareCron(db: Database) {

@@ -17,6 +17,7 @@ import { prepareNative } from './native.ts'
 import { prepareProgress } from './progress.ts'
 import { prepareQueues } from './queue.ts'
 import { JOB_COLUMNS, type RawRow, type RawStanding, STANDING_COLUMNS } from './rows.ts'
+import { prepareSearch } from './search.ts'
 import { prepareTraffic } from './traffic.ts'
 import { prepareUnique } from './unique.ts'
 import { prepareRecentKeys } from './unique-keys.ts'
@@ -96,6 +97,7 @@ export function prepareStatements(db: Database) {
     ...prepareKeptKeys(db),
     ...prepareHistory(db),
     ...prepareProgress(db),
+    ...prepareSearch(db),
     ...prepareBookkeeping(db),
   }
 }

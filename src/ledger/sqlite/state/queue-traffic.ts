@@ -82,10 +82,20 @@ export class TrafficMinutes extends NotedState<Note> implements QueueTraffic {
   }
 
   lastHour(queue: string, now: number): Traffic {
-    const total = { ...NONE }
     const current = minuteOf(now)
+    return this.#between(queue, current - MINUTES, current)
+  }
+
+  wholeMinutes(queue: string, now: number, minutes: number): Traffic {
+    const last = minuteOf(now) - 1
+    return this.#between(queue, last - minutes, last)
+  }
+
+  /** The minutes after `after`, up to `last`. */
+  #between(queue: string, after: number, last: number): Traffic {
+    const total = { ...NONE }
     for (const minute of this.#lastHour.get(queue) ?? []) {
-      if (!minute || minute.at > current || minute.at <= current - MINUTES) continue
+      if (!minute || minute.at > last || minute.at <= after) continue
       addCounts(total, minute)
     }
     return total

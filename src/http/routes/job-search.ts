@@ -1,0 +1,186 @@
+/** Lists of jobs by filter, for both dialects, and the whole job of the Admin API. */
+import type { Request } from 'express'
+import { echoed, invalidField, notFound, OjsError } from '../../errors.ts'
+import { jobDocument, withheldDocument } from '../../job/document.ts'
+import { ANY_JOB, type JobFilter } from '../../job/search/filter.ts'
+import { parseJobFilter } from '../../operations/search/parse-filter.ts'
+import {
+  type JobOrder,
+  type SearchPage,
+  type SearchResult,
+  searchJobs,
+} from '../../operations/search/search.ts'
+import { mayReadPayloads } from '../access/roles.ts'
+import {
+  adminPageOf,
+  cursorPagination,
+  type Page,
+  pageOf,
+  refuseFarOffset,
+} from '../message/page.ts'
+import { list, parameter, withoutNul } from '../message/query.ts'
+import { answer } from '../message/respond.ts'
+import { pathParameter, type Route } from '../route.ts'
+import { type Included, jobDetail, jobItem } from './job-documents.ts'
+import type { Door } from './route-deps.ts'
+
+const ORDERS: readonly JobOrder[] = ['created_at', 'scheduled_at', 'priority', 'updated_at']
+const INCLUDES = ['args', 'meta']
+/** Parameters that are no filters. */
+const OTHERS = new Set([
+  'limit',
+  'offset',
+  'page',
+  'per_page',
+  'cursor',
+  'sort',
+  'order',
+  'include',
+])
+
+/** Finds jobs (OJS admin API; not part of the seeds). */
+export function jobSearchRoutes(door: Door): Route[] {
+  return [
+    {
+      method: 'GET',
+      path: '/ojs/v1/jobs',
+      access: ['operator', 'reader'],
+      scoping: 'own',
+      async handle(request, response) {
+        const page = pageOf(request)
+        const mayRead = mayReadPayloads(request.admission)
+        const found = await find(door, request, page, true)
+        const documentOf = mayRead ? jobDocument : withheldDocument
+        const jobs = found.jobs.flatMap(({ whole }) => (whole === null ? [] : [documentOf(whole)]))
+        const end = JSON.stringify(paginationOf(request, page, found))
+        const { count } = found.total
+        answer(response, 200, `{"jobs":[${jobs.join(',')}],"total":${count},"pagination":${end}}`)
+      },
+    },
+    {
+      method: 'GET',
+      path: '/ojs/v1/admin/jobs',
+      access: ['operator', 'reader'],
+      scoping: 'own',
+      async handle(request, response) {
+        const page = adminPageOf(request)
+        const included = includedOf(request)
+        const found = await find(door, request, page, included.args || included.meta)
+        const items = found.jobs.map((job) => jobItem(job, included))
+        const pagination = paginationOf(request, page, found)
+        answer(response, 200, JSON.stringify({ items, pagination }))
+      },
+    },
+    {
+      method: 'GET',
+      path: '/ojs/v1/admin/jobs/:id',
+      access: ['operator', 'reader'],
+      scoping: 'job',
+      async handle(request, response) {
+        const id = pathParameter(request, 'id')
+        const only = { ...ANY_JOB, ids: [id] }
+        const { jobs } = await searchJobs(door.deps, only, ONE, request.context)
+        const [job] = jobs
+        if (job === undefined) throw notFound('job', id)
+        answer(response, 200, jobDetail(job, !mayReadPayloads(request.admission)))
+      },
+    },
+  ]
+}
+
+const ONE: SearchPage = {
+  order: 'created_at',
+  isAscending: false,
+  after: null,
+  offset: 0,
+  limit: 1,
+  isWhole: true,
+}
+
+/** `isWhole`: each job with its texts. */
+function find(
+  { deps }: Door,
+  request: Request,
+  page: Page,
+  isWhole: boolean,
+): Promise<SearchResult> {
+  refuseFarOffset(request, page)
+  const filter = filterOf(request, deps.clock.wall())
+  const { limit, offset } = page
+  const place = { after: placeOf(page), offset, limit, isWhole }
+  return searchJobs(deps, filter, { ...orderOf(request), ...place }, request.context)
+}
+
+/** A page that was cut, because its jobs are large, has a smaller limit, so that the next offset is right. */
+function paginationOf(request: Request, page: Page, found: SearchResult): object {
+  const { count, isBound } = found.total
+  const { next, jobs } = found
+  const isCut = next !== null && jobs.length > 0 && jobs.length < page.limit
+  const shown = isCut ? { ...page, limit: jobs.length } : page
+  const told = cursorPagination(request, shown, { total: count, isBound, next })
+  return found.searched === null
+    ? told
+    : { ...told, search_is_partial: true, searched: found.searched }
+}
+
+function filterOf({ query, admission }: Request, wall: number): JobFilter {
+  const members: Record<string, unknown> = {}
+  for (const [name, value] of Object.entries(query)) {
+    if (OTHERS.has(name) || value === '') continue
+    members[name] = Array.isArray(value) ? value.map(clean) : clean(value)
+  }
+  const filter = parseJobFilter(members, wall)
+  // By asking often enough, one could read the args of a job from what finds it.
+  const isTold = filter.text.args !== undefined && !mayReadPayloads(admission)
+  if (isTold) throw withheldField('args')
+  return filter
+}
+
+function clean(value: unknown): unknown {
+  return typeof value === 'string' ? withoutNul(value) : value
+}
+
+function orderOf(request: Request): Pick<SearchPage, 'order' | 'isAscending'> {
+  const order = oneOf(request, 'sort', ORDERS) ?? 'created_at'
+  return { order, isAscending: oneOf(request, 'order', ['asc', 'desc']) === 'asc' }
+}
+
+function oneOf<T extends string>(request: Request, name: string, words: readonly T[]): T | null {
+  const text = parameter(request, name)
+  const word = words.find((known) => known === text)
+  if (word !== undefined || text === null) return word ?? null
+  throw invalidField(name, `The '${name}' parameter must be one of ${words.join(', ')}.`, {
+    expected: [...words],
+    received: echoed(text),
+  })
+}
+
+/** Throws 400 for an unknown name, 403 for `args` that are withheld from the caller. */
+function includedOf(request: Request): Included {
+  const mayRead = mayReadPayloads(request.admission)
+  const names = list(request, 'include')
+  const unknown = [...names].find((name) => !INCLUDES.includes(name))
+  if (unknown !== undefined) {
+    throw invalidField('include', "The 'include' parameter must name args or meta.", {
+      expected: [...INCLUDES],
+      received: echoed(unknown),
+    })
+  }
+  if (names.has('args') && !mayRead) throw withheldField('include')
+  return { args: names.has('args'), meta: names.has('meta'), texts: mayRead }
+}
+
+function withheldField(field: string): OjsError {
+  return new OjsError('x_forbidden', 'The args of jobs are withheld from this role.', {
+    details: { reason: 'payload_withheld', field },
+  })
+}
+
+function placeOf({ position }: Page): SearchPage['after'] {
+  if (position === undefined) return null
+  const [value, row] = position
+  if (value === undefined || row === undefined || position.length !== 2) {
+    throw invalidField('cursor', "The 'cursor' parameter is no cursor.")
+  }
+  return [value, row]
+}

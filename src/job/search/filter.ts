@@ -1,0 +1,148 @@
+/** Which jobs are meant: a filter as a value, and how a job is compared with it. */
+import type { JobRow, JobState, RowState } from '../job.ts'
+import { jsonOrNull, membersOf } from '../values/json-value.ts'
+import { contains, needleOf } from './contains.ts'
+
+/** From `from`, which is included, until `until`, which is not; null: open. */
+export interface Span {
+  from: number | null
+  until: number | null
+}
+
+/** An exact type, or with `isPrefix` every type that begins with `text`. */
+export interface TypePattern {
+  text: string
+  isPrefix: boolean
+}
+
+/** A condition on the texts of a job's row, which are compared one by one. */
+export interface TextFilter {
+  /** The type of the job's last error, or its code if it has no type; null: any. */
+  errorType: string | null
+  /** The job has all of these. */
+  tags: readonly string[]
+  /** The `meta` of the job has a string, number or boolean of this name, which is written so. */
+  meta: readonly { name: string; value: string }[]
+  /** The job's `args` contain it (`contains.ts`); undefined: any. */
+  args: unknown
+}
+
+/** Which jobs are meant. Every condition holds; an empty list and null are no condition. */
+export interface JobFilter {
+  /** Primary keys. */
+  ids: readonly string[]
+  states: readonly JobState[]
+  queues: readonly string[]
+  types: readonly TypePattern[]
+  /** The worker that runs the job or ran it last. */
+  workerId: string | null
+  workflowId: string | null
+  /** The name of the cron entry that made the job. */
+  cron: string | null
+  /** The code of the job's last error. */
+  errorCode: string | null
+  created: Span
+  enqueued: Span
+  ended: Span
+  text: TextFilter
+}
+
+const ALWAYS: Span = { from: null, until: null }
+
+/** The filter that every job passes. */
+export const ANY_JOB: JobFilter = {
+  ids: [],
+  states: [],
+  queues: [],
+  types: [],
+  workerId: null,
+  workflowId: null,
+  cron: null,
+  errorCode: null,
+  created: ALWAYS,
+  enqueued: ALWAYS,
+  ended: ALWAYS,
+  text: { errorType: null, tags: [], meta: [], args: undefined },
+}
+
+/** The short columns of a job that a filter looks at. */
+export interface SearchedJob {
+  id: string
+  state: RowState
+  queue: string
+  type: string
+  workerId: string | null
+  createdAt: number
+  enqueuedAt: number
+  /** When it was completed, cancelled or discarded. */
+  endedAt: number | null
+}
+
+export function isOpen({ from, until }: Span): boolean {
+  return from === null && until === null
+}
+
+function isIn({ from, until }: Span, at: number | null): boolean {
+  if (from === null && until === null) return true
+  return at !== null && (from === null || at >= from) && (until === null || at < until)
+}
+
+function isOfType(types: readonly TypePattern[], type: string): boolean {
+  if (types.length === 0) return true
+  return types.some(({ text, isPrefix }) => (isPrefix ? type.startsWith(text) : type === text))
+}
+
+/** Whether the short columns of the job meet the filter. */
+export function meets(filter: JobFilter, job: SearchedJob): boolean {
+  const { ids, states, queues, types, workerId } = filter
+  return (
+    isAmong(states, job.state) &&
+    isAmong(queues, job.queue) &&
+    isOfType(types, job.type) &&
+    isAmong(ids, job.id) &&
+    (workerId === null || workerId === job.workerId) &&
+    isIn(filter.created, job.createdAt) &&
+    isIn(filter.enqueued, job.enqueuedAt) &&
+    isIn(filter.ended, job.endedAt)
+  )
+}
+
+function isAmong(list: readonly string[], value: string): boolean {
+  return list.length === 0 || list.includes(value)
+}
+
+/** Whether the job has every tag. */
+export function hasTags({ tags }: TextFilter, carry: string | null): boolean {
+  if (tags.length === 0) return true
+  const own = carry === null ? undefined : membersOf(jsonOrNull(carry))['tags']
+  return Array.isArray(own) && tags.every((tag) => own.includes(tag))
+}
+
+/** Whether the envelope has the wanted `meta` and `args`. */
+export function hasTexts({ meta, args }: TextFilter, envelope: string): boolean {
+  const job = membersOf(jsonOrNull(envelope))
+  const own = membersOf(job['meta'])
+  const hasMeta = meta.every(({ name, value }) => {
+    const member = Object.hasOwn(own, name) ? own[name] : undefined
+    return member !== null && typeof member !== 'object' && member !== undefined
+      ? String(member) === value
+      : false
+  })
+  return hasMeta && (args === undefined || contains(job['args'], args))
+}
+
+/** Null: the envelope need not be read. Else a text that it must contain unless it has a backslash. */
+export function envelopeNeedle({ meta, args }: TextFilter): string | null {
+  if (meta.length === 0 && args === undefined) return null
+  return needleOf([args, meta.map(({ name }) => name)])
+}
+
+/** Whether the job's last error is of the wanted type. */
+export function hasErrorType({ errorType }: TextFilter, error: JobRow['error']): boolean {
+  if (errorType === null) return true
+  const { type, code } = membersOf(error === null ? null : jsonOrNull(error)) as Record<
+    string,
+    unknown
+  >
+  return (typeof type === 'string' ? type : code) === errorType
+}

@@ -1,0 +1,247 @@
+/** Which ranges of which index hold the jobs of a filter, and what they leave to be compared. */
+import { JOB_STATES, type JobState } from '../../../job/job.ts'
+import {
+  envelopeNeedle,
+  isOpen,
+  type JobFilter,
+  type TypePattern,
+} from '../../../job/search/filter.ts'
+import type { Flag } from '../sql/driver.ts'
+import type { Key } from '../sql/search.ts'
+import type { Store } from '../state/store.ts'
+import { Merge, type ReadRange } from './merge.ts'
+
+const ENDED: readonly JobState[] = ['completed', 'cancelled', 'discarded']
+const DUE: readonly JobState[] = ['scheduled', 'retryable']
+const ON_TIME_AND_LATE: readonly Flag[] = [0, 1]
+/** Ranges of one search at most: with more types than that, it says that it has not looked at all. */
+const MAX_RANGES = 20_000
+const EARLIEST = Number.MIN_SAFE_INTEGER
+const LATEST = Number.MAX_SAFE_INTEGER
+
+/** One range of `jobs_search`. */
+export type SearchRange = [queue: string, state: JobState, type: string, isLate: Flag]
+
+/** A list in the order of a column. */
+export interface Source {
+  merge: Pick<Merge, 'next'>
+  /** True: each of its rows must be compared with the whole filter. */
+  isRough: boolean
+  /** True: it lacks rows that may match. */
+  isCut: boolean
+}
+
+/** Where a list begins, and in which direction it goes. */
+export interface Direction {
+  isAscending: boolean
+  after: Key | null
+}
+
+/** The times between which rows of a list are read. */
+interface Limits {
+  from: number
+  until: number
+}
+
+/** Opens the list of the rows that may match, in the order of `created_at`. Pauses between its steps. */
+export function* byCreation(
+  store: Store,
+  filter: JobFilter,
+  direction: Direction,
+): Generator<void, Source> {
+  const limits = createdBetween(filter)
+  const merge = new Merge(startOf(direction, limits), orderOf(direction))
+  const source = { merge, isRough: true, isCut: false }
+  const { statements } = store
+  const { searchCronDown, searchCronUp, searchErrorDown, searchErrorUp } = statements
+  if (filter.ids.length > 0 || filter.workflowId !== null) {
+    merge.add(listed(keysOf(store, filter), direction, limits))
+    return source
+  }
+  if (filter.cron !== null) {
+    const entry = statements.cronFind.get(filter.cron)
+    if (entry) merge.add(ranged(searchCronDown, searchCronUp, [entry.seq], direction, limits))
+    return source
+  }
+  if (filter.errorCode !== null) {
+    const beginning = `{"code":${JSON.stringify(filter.errorCode)}`
+    merge.add(ranged(searchErrorDown, searchErrorUp, [beginning], direction, limits))
+    return source
+  }
+  const isCut = yield* rangesOf(store, filter, (range) => {
+    const { searchDown, searchUp } = statements
+    merge.add(ranged(searchDown, searchUp, range, direction, limits))
+  })
+  return { merge, isRough: needsRow(filter), isCut }
+}
+
+/** The list of scheduled and retryable jobs in the order of their due times; null if others may match too. */
+export function byDueTime(store: Store, filter: JobFilter, direction: Direction): Source | null {
+  const { states, queues, types } = filter
+  if (states.length === 0 || !states.every((state) => DUE.includes(state))) return null
+  const isFew = queues.length > 0 && countOf(store, states, queues) <= 10_000
+  if (isFew || types.length > 0 || hasOwnIndex(filter)) return null
+  const limits = { from: EARLIEST, until: LATEST }
+  const merge = new Merge(startOf(direction, limits), orderOf(direction))
+  const { searchDueDown, searchDueUp } = store.statements
+  for (const state of states) {
+    merge.add(ranged(searchDueDown, searchDueUp, [state], direction, limits))
+  }
+  return { merge, isRough: true, isCut: false }
+}
+
+/** Whether the filter has a condition that finds few jobs by an index of its own. */
+function hasOwnIndex({ ids, workflowId, cron, errorCode }: JobFilter): boolean {
+  return ids.length > 0 || workflowId !== null || cron !== null || errorCode !== null
+}
+
+/** Whether a job in the ranges of `jobs_search` may yet fail the filter. */
+export function needsRow(filter: JobFilter): boolean {
+  const { workerId, enqueued, ended, text } = filter
+  return (
+    hasOwnIndex(filter) ||
+    workerId !== null ||
+    !isOpen(enqueued) ||
+    !isOpen(ended) ||
+    text.tags.length > 0 ||
+    text.errorType !== null ||
+    envelopeNeedle(text) !== null
+  )
+}
+
+/** Whether the kept counts say how many jobs match. */
+export function isCounted(filter: JobFilter): boolean {
+  return !needsRow(filter) && filter.types.length === 0 && isOpen(filter.created)
+}
+
+/** How many jobs of these states and queues there are; an empty list: all. */
+export function countOf(
+  { counter, queues: known }: Store,
+  states: readonly JobState[],
+  queues: readonly string[],
+): number {
+  let count = 0
+  for (const queue of new Set(queues.length > 0 ? queues : known.all().map(({ name }) => name))) {
+    const counts = counter.of(queue)
+    for (const state of statesOf(states)) count += counts[state]
+  }
+  return count
+}
+
+function statesOf(states: readonly JobState[]): Set<JobState> {
+  return new Set(states.length > 0 ? states : JOB_STATES)
+}
+
+/**
+ * Names every range of `jobs_search` that has jobs of the filter. Queues and states without jobs are known by
+ * their counts; types are found one after the other. True: there are more ranges than it has named.
+ */
+export function* rangesOf(
+  store: Store,
+  filter: JobFilter,
+  add: (range: SearchRange) => void,
+): Generator<void, boolean> {
+  const { counter, queues: known } = store
+  const queues = filter.queues.length > 0 ? filter.queues : known.all().map(({ name }) => name)
+  const states = [...statesOf(filter.states)]
+  const wanted = isOpen(filter.ended) ? states : states.filter((state) => ENDED.includes(state))
+  let count = 0
+  for (const queue of new Set(queues)) {
+    const counts = counter.of(queue)
+    for (const state of wanted) {
+      if (counts[state] === 0) continue
+      for (const type of typesIn(store, queue, state, filter.types)) {
+        if (count >= MAX_RANGES) return true
+        for (const isLate of ON_TIME_AND_LATE) add([queue, state, type, isLate])
+        count += 2
+        yield
+      }
+    }
+  }
+  return false
+}
+
+/** The types of the filter that a queue has jobs of, by seeks in the index. */
+export function* typesIn(
+  { statements }: Store,
+  queue: string,
+  state: JobState,
+  wanted: readonly TypePattern[],
+): Generator<string> {
+  const exact = wanted.filter(({ isPrefix }) => !isPrefix).map(({ text }) => text)
+  const prefixes = withoutCovered(wanted)
+  for (const type of new Set(exact)) {
+    if (!prefixes.some(({ text }) => type.startsWith(text))) yield type
+  }
+  for (const { text } of wanted.length > 0 ? prefixes : [{ text: '' }]) {
+    let found = statements.typeFrom.get(queue, state, text)
+    while (found?.type.startsWith(text)) {
+      yield found.type
+      found = statements.typeAfter.get(queue, state, found.type)
+    }
+  }
+}
+
+/** The prefixes without those that begin with another. */
+function withoutCovered(wanted: readonly TypePattern[]): TypePattern[] {
+  const prefixes = wanted.filter(({ isPrefix }) => isPrefix)
+  return prefixes.filter(
+    ({ text }, i) =>
+      !prefixes.some((other, j) => (other.text === text ? j < i : text.startsWith(other.text))),
+  )
+}
+
+export function createdBetween({ created }: JobFilter): Limits {
+  return { from: created.from ?? EARLIEST, until: created.until ?? LATEST }
+}
+
+function keysOf({ statements }: Store, { ids, workflowId }: JobFilter): Key[] {
+  const own = ids.map((id) => statements.seqOfId.get(id)).filter((key) => key !== undefined)
+  if (workflowId === null) return unique(own)
+  const steps = statements.seqsOfWorkflow.all(workflowId)
+  if (ids.length === 0) return unique(steps)
+  const seqs = new Set(own.map(({ seq }) => seq))
+  return unique(steps.filter(({ seq }) => seqs.has(seq)))
+}
+
+function unique(keys: readonly Key[]): Key[] {
+  return [...new Map(keys.map((key) => [key.seq, key])).values()]
+}
+
+type RangeStatement<P extends readonly unknown[]> = {
+  all(...values: [...P, from: number, at: number, seq: number, limit: number]): Key[]
+}
+
+function ranged<P extends readonly unknown[]>(
+  down: RangeStatement<P>,
+  up: RangeStatement<P>,
+  of: P,
+  { isAscending }: Direction,
+  { from, until }: Limits,
+): ReadRange {
+  const [statement, end] = isAscending ? [up, until] : [down, from]
+  return ({ at, seq }, limit) => statement.all(...of, end, at, seq, limit)
+}
+
+/** A range of keys that are in memory. */
+function listed(keys: readonly Key[], direction: Direction, { from, until }: Limits): ReadRange {
+  const isBefore = orderOf(direction)
+  const inRange = keys.filter(({ at }) => at >= from && at < until)
+  inRange.sort((a, b) => (isBefore(a, b) ? -1 : 1))
+  return (after, limit) => {
+    const start = inRange.findIndex((key) => isBefore(after, key))
+    return start < 0 ? [] : inRange.slice(start, start + limit)
+  }
+}
+
+function startOf({ isAscending, after }: Direction, { from, until }: Limits): Key {
+  const edge = isAscending ? { at: from, seq: 0 } : { at: until, seq: 0 }
+  if (after === null) return edge
+  return orderOf({ isAscending })(edge, after) ? after : edge
+}
+
+export function orderOf({ isAscending }: Pick<Direction, 'isAscending'>) {
+  return isAscending
+    ? (a: Key, b: Key) => a.at < b.at || (a.at === b.at && a.seq < b.seq)
+    : (a: Key, b: Key) => a.at > b.at || (a.at === b.at && a.seq > b.seq)
+}

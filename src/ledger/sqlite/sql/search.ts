@@ -1,0 +1,177 @@
+/** Statements that find jobs. */
+import type { JobState } from '../../../job/job.ts'
+import type { Database, Flag } from './driver.ts'
+import { JOB_COLUMNS, type RawRow, STANDING_COLUMNS } from './rows.ts'
+
+/** A row and what it is ordered by. */
+export interface Key {
+  seq: number
+  at: number
+}
+
+/** The short columns that a filter looks at, and those texts that it asked for. */
+export interface CheckedRow {
+  id: string
+  state: JobState
+  queue: string
+  type: string
+  workerId: string | null
+  createdAt: number
+  enqueuedAt: number
+  endedAt: number | null
+  priority: number
+  dueAt: number | null
+  startedAt: number | null
+  carry: string | null
+  error: string | null
+  /** Null: not asked for, or it cannot match. */
+  envelope: string | null
+  bytes: number
+}
+
+type FoundRow = {
+  short: string
+  carry: string | null
+  error: string | null
+  workflowId: string | null
+}
+
+/** Between which places: `from` inclusive; at `at` only rows beyond `seq`. */
+type Bounds = [from: number, at: number, seq: number, limit: number]
+type OfRange = [queue: string, state: JobState, type: string, isLate: Flag]
+
+/** The fourth column of the index `jobs_search`, word for word. */
+const IS_LATE = 'abs(enqueued_at - created_at) > 1000'
+const RANGE = `FROM jobs INDEXED BY jobs_search
+       WHERE queue = ?1 AND state = ?2 AND type = ?3 AND (${IS_LATE}) = ?4`
+
+/** Both directions of a list that is ordered by `column`, then by row. ?n: the first of `Bounds`. */
+function ordered(column: string, where: string, n: number) {
+  const [from, at, seq, limit] = [n, n + 1, n + 2, n + 3]
+  const select = `SELECT seq, ${column} AS at ${where}`
+  return {
+    /** Up to the place (`at`, `seq`), which is not included, and not below `from`. */
+    down: `${select} AND ${column} >= ?${from} AND ${column} <= ?${at}
+       AND (${column} < ?${at} OR seq < ?${seq}) ORDER BY ${column} DESC, seq DESC LIMIT ?${limit}`,
+    /** After the place, and below `from`. */
+    up: `${select} AND ${column} < ?${from} AND ${column} >= ?${at}
+       AND (${column} > ?${at} OR seq > ?${seq}) ORDER BY ${column}, seq LIMIT ?${limit}`,
+  }
+}
+
+/** Prepares the statements that find jobs. Every one goes by an index, in its order. */
+export function prepareSearch(db: Database) {
+  return { ...prepareLists(db), ...prepareRanges(db), ...prepareFound(db), ...prepareOldest(db) }
+}
+
+/** Lists of rows in both directions. */
+function prepareLists(db: Database) {
+  const range = ordered('created_at', RANGE, 5)
+  const cron = ordered(
+    'created_at',
+    `FROM jobs INDEXED BY jobs_of_cron
+       WHERE cron_entry IS NOT NULL AND cron_entry = ?1`,
+    2,
+  )
+  const error = ordered(
+    'created_at',
+    `FROM jobs INDEXED BY jobs_error
+       WHERE error IS NOT NULL AND substr(error, 1, instr(error, '","')) = ?1`,
+    2,
+  )
+  const due = ordered(
+    'due_at',
+    `FROM jobs INDEXED BY jobs_due
+       WHERE state = ?1 AND due_at IS NOT NULL AND ended_at IS NULL`,
+    2,
+  )
+  return {
+    searchDown: db.prepare<[...OfRange, ...Bounds], Key>(range.down),
+    searchUp: db.prepare<[...OfRange, ...Bounds], Key>(range.up),
+    searchCronDown: db.prepare<[entry: number, ...Bounds], Key>(cron.down),
+    searchCronUp: db.prepare<[entry: number, ...Bounds], Key>(cron.up),
+    searchErrorDown: db.prepare<[beginning: string, ...Bounds], Key>(error.down),
+    searchErrorUp: db.prepare<[beginning: string, ...Bounds], Key>(error.up),
+    searchDueDown: db.prepare<[state: JobState, ...Bounds], Key>(due.down),
+    searchDueUp: db.prepare<[state: JobState, ...Bounds], Key>(due.up),
+  }
+}
+
+function prepareRanges(db: Database) {
+  return {
+    /** The types of a queue's jobs in a state, one after the other, by seeks in the index. */
+    typeAfter: db.prepare<[queue: string, state: JobState, after: string], { type: string }>(
+      `SELECT type FROM jobs INDEXED BY jobs_search
+       WHERE queue = ?1 AND state = ?2 AND type > ?3 ORDER BY type LIMIT 1`,
+    ),
+    typeFrom: db.prepare<[queue: string, state: JobState, from: string], { type: string }>(
+      `SELECT type FROM jobs INDEXED BY jobs_search
+       WHERE queue = ?1 AND state = ?2 AND type >= ?3 ORDER BY type LIMIT 1`,
+    ),
+    countRange: db.prepare<
+      [...OfRange, from: number, until: number, atMost: number],
+      { count: number }
+    >(
+      `SELECT count(*) AS count FROM (SELECT 1 ${RANGE}
+         AND created_at >= ?5 AND created_at < ?6 LIMIT ?7)`,
+    ),
+    seqOfId: db.prepare<[id: string], Key>('SELECT seq, created_at AS at FROM jobs WHERE id = ?'),
+    seqsOfWorkflow: db.prepare<[workflowId: string], Key>(
+      `SELECT j.seq, j.created_at AS at FROM workflows w
+       CROSS JOIN workflow_steps s ON s.workflow = w.seq
+       CROSS JOIN jobs j ON j.id = s.job_id
+       WHERE w.id = ?1`,
+    ),
+  }
+}
+
+function prepareFound(db: Database) {
+  return {
+    /**
+     * A row for a comparison with a filter. `needle`: the envelope is read if it has this text or a backslash;
+     * null: not at all.
+     */
+    checkedRow: db.prepare<
+      [seq: number, withCarry: Flag, needle: string | null, withError: Flag],
+      CheckedRow
+    >(
+      `SELECT id, state, queue, type, worker_id AS workerId, created_at AS createdAt,
+         enqueued_at AS enqueuedAt, ended_at AS endedAt, priority, due_at AS dueAt,
+         started_at AS startedAt, iif(?2, carry, NULL) AS carry,
+         iif(?4, error, NULL) AS error,
+         iif(?3 IS NULL, NULL, iif(instr(envelope, ?3) > 0 OR instr(envelope, '\\') > 0, envelope, NULL))
+           AS envelope,
+         iif(?3 IS NULL, 0, octet_length(envelope)) AS bytes
+       FROM jobs WHERE seq = ?1`,
+    ),
+    foundRow: db.prepare<[seq: number], FoundRow>(
+      `SELECT ${STANDING_COLUMNS}, carry, error,
+         (SELECT w.id FROM workflow_steps s JOIN workflows w ON w.seq = s.workflow
+          WHERE s.job_id = jobs.id) AS workflowId
+       FROM jobs WHERE seq = ?1`,
+    ),
+    rowOfSeq: db.prepare<[seq: number], RawRow>(`SELECT ${JOB_COLUMNS} FROM jobs WHERE seq = ?`),
+  }
+}
+
+function prepareOldest(db: Database) {
+  return {
+    /** The first row of a range, which was enqueued when it was created. */
+    oldestOfRange: db.prepare<[...OfRange], { at: number }>(
+      `SELECT enqueued_at AS at ${RANGE} ORDER BY created_at LIMIT 1`,
+    ),
+    oldestLate: db.prepare<[queue: string], { at: number }>(
+      `SELECT enqueued_at AS at FROM jobs INDEXED BY jobs_late
+       WHERE queue = ?1 AND state = 'available' AND ${IS_LATE} ORDER BY enqueued_at LIMIT 1`,
+    ),
+    overdueOf: db.prepare<
+      [state: JobState, until: number, after: number, seq: number, limit: number],
+      Key & { queue: string }
+    >(
+      `SELECT seq, due_at AS at, queue FROM jobs INDEXED BY jobs_due
+       WHERE state = ?1 AND due_at IS NOT NULL AND ended_at IS NULL AND due_at <= ?2
+         AND due_at >= ?3 AND (due_at > ?3 OR seq > ?4)
+       ORDER BY due_at, seq LIMIT ?5`,
+    ),
+  }
+}

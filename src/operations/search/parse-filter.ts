@@ -1,0 +1,154 @@
+/** What a request may ask for, as a `JobFilter`. A filter never means more than was asked for. */
+import { echoed, invalidField, type OjsError } from '../../errors.ts'
+import { JOB_STATES, type JobState } from '../../job/job.ts'
+import { ANY_JOB, type JobFilter, type Span, type TypePattern } from '../../job/search/filter.ts'
+import { parseDuration } from '../../job/values/duration.ts'
+import { parseInstant } from '../../job/values/instant.ts'
+import { isJsonObject } from '../../job/values/json-value.ts'
+
+const MAX_VALUES = 100
+const MAX_META = 10
+const META = 'meta.'
+
+/** A member's value with its place in the request. `wall`: now. */
+interface Given {
+  value: unknown
+  field: string
+  wall: number
+}
+
+type Part = Partial<JobFilter>
+
+/** The members of a filter, by name; `meta.KEY` beside them. Each reads one member. */
+const READERS: Record<string, (given: Given, filter: JobFilter) => Part> = {
+  id: (given) => ({ ids: listOf(given) }),
+  state: (given) => ({ states: listOf(given).map((text) => stateOf(text, given.field)) }),
+  queue: (given) => ({ queues: listOf(given) }),
+  type: (given) => ({ types: listOf(given).map((text) => patternOf(text, given.field)) }),
+  worker_id: (given) => ({ workerId: textOf(given) }),
+  workflow_id: (given) => ({ workflowId: textOf(given) }),
+  cron: (given) => ({ cron: textOf(given) }),
+  error_code: (given) => ({ errorCode: textOf(given) }),
+  error_type: (given, { text }) => ({ text: { ...text, errorType: textOf(given) } }),
+  tag: (given, { text }) => ({ text: { ...text, tags: listOf(given) } }),
+  args: (given, { text }) => ({ text: { ...text, args: argsOf(given) } }),
+  since: (given, { created }) => ({ created: { ...created, from: instantOf(given) } }),
+  until: (given, { created }) => ({ created: { ...created, until: instantOf(given) } }),
+  enqueued_since: (given, { enqueued }) => ({ enqueued: { ...enqueued, from: instantOf(given) } }),
+  enqueued_until: (given, { enqueued }) => ({ enqueued: { ...enqueued, until: instantOf(given) } }),
+  ended_since: (given, { ended }) => ({ ended: { ...ended, from: instantOf(given) } }),
+  ended_until: (given, { ended }) => ({ ended: { ...ended, until: instantOf(given) } }),
+}
+
+/** The names of all members, which errors about an unknown one list. */
+const MEMBERS: readonly string[] = [...Object.keys(READERS), 'meta.KEY']
+
+/**
+ * Reads a filter from the members of a query or of a JSON object. A list may be an array, or one text with
+ * commas. `wall`: now, for times such as `24h`, which mean so long ago. `path`: precedes names in errors.
+ * Throws 400 for an unknown member, an unknown state, a wrong type and an empty value.
+ */
+export function parseJobFilter(
+  members: Record<string, unknown>,
+  wall: number,
+  path = '',
+): JobFilter {
+  let filter: JobFilter = ANY_JOB
+  for (const [name, value] of Object.entries(members)) {
+    filter = { ...filter, ...memberOf(name, { value, field: path + name, wall }, filter) }
+  }
+  refuseEmpty(filter.created, `${path}since`)
+  refuseEmpty(filter.enqueued, `${path}enqueued_since`)
+  refuseEmpty(filter.ended, `${path}ended_since`)
+  return filter
+}
+
+function memberOf(name: string, given: Given, filter: JobFilter): Part {
+  if (name.startsWith(META)) return metaOf([[name.slice(META.length), given.value]], given, filter)
+  if (name === 'meta' && isJsonObject(given.value)) {
+    return metaOf(Object.entries(given.value), given, filter)
+  }
+  const read = Object.hasOwn(READERS, name) ? READERS[name] : undefined
+  if (read !== undefined) return read(given, filter)
+  throw invalidField(given.field, `There is no filter '${echoed(given.field)}'.`, {
+    expected: [...MEMBERS],
+  })
+}
+
+function refuseEmpty({ from, until }: Span, field: string): void {
+  if (from === null || until === null || from < until) return
+  throw wrong(field, 'must be before the time until which it reaches')
+}
+
+function stateOf(text: string, field: string): JobState {
+  const state = JOB_STATES.find((known) => known === text)
+  if (state !== undefined) return state
+  throw invalidField(field, `The '${field}' filter must name states of jobs.`, {
+    expected: [...JOB_STATES],
+    received: echoed(text),
+  })
+}
+
+function patternOf(text: string, field: string): TypePattern {
+  const isPrefix = text.endsWith('*')
+  const beginning = isPrefix ? text.slice(0, -1) : text
+  if (!beginning.includes('*')) return { text: beginning, isPrefix }
+  throw wrong(field, "must be a type, or the beginning of types with '*' at its end")
+}
+
+function metaOf(
+  members: readonly (readonly [string, unknown])[],
+  { field }: Given,
+  { text }: JobFilter,
+): Part {
+  const added = members.map(([name, value]) => {
+    const one = Array.isArray(value) && value.length === 1 ? (value[0] as unknown) : value
+    const isScalar = ['string', 'number', 'boolean'].includes(typeof one)
+    if (name === '' || !isScalar) throw wrong(field, 'must be a name of meta with one value')
+    return { name, value: String(one) }
+  })
+  const meta = [...text.meta, ...added]
+  if (meta.length > MAX_META) throw wrong(field, `must be one of at most ${MAX_META} such filters`)
+  return { text: { ...text, meta } }
+}
+
+/** In a query, `args` is a JSON text. One object or scalar stands for an array with it. */
+function argsOf(given: Given): unknown[] {
+  const { value, field } = given
+  if (typeof value !== 'string') return Array.isArray(value) ? value : [value]
+  try {
+    const args: unknown = JSON.parse(value)
+    return Array.isArray(args) ? args : [args]
+  } catch {
+    throw wrong(field, 'must be JSON')
+  }
+}
+
+/** A duration, or a number of seconds, means that long ago. */
+function instantOf(given: Given): number {
+  const { field, wall } = given
+  const text = textOf(given)
+  if (/^\d+$/.test(text)) return wall - parseDuration(`${text}s`, field)
+  const isDuration = !text.includes('-') && /^[P\d]/.test(text)
+  return isDuration ? wall - parseDuration(text, field) : parseInstant(text, field, wall).ms
+}
+
+function textOf({ value, field }: Given): string {
+  const one = Array.isArray(value) && value.length === 1 ? (value[0] as unknown) : value
+  if (typeof one === 'string' && one !== '') return one
+  throw wrong(field, 'must be one text that is not empty')
+}
+
+function listOf({ value, field }: Given): string[] {
+  const given: unknown[] = Array.isArray(value) ? value : [value]
+  const texts = given.flatMap((item) =>
+    typeof item === 'string' ? item.split(',').map((text) => text.trim()) : [''],
+  )
+  if (texts.length > MAX_VALUES) throw wrong(field, `must have at most ${MAX_VALUES} values`)
+  if (texts.length > 0 && !texts.includes('')) return texts
+  throw wrong(field, 'must be texts that are not empty')
+}
+
+function wrong(field: string, what: string): OjsError {
+  return invalidField(field, `The '${echoed(field)}' filter ${what}.`)
+}

@@ -1,0 +1,387 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import type { JobRow } from '../../../src/job/job.ts'
+import { ANY_JOB, type JobFilter } from '../../../src/job/search/filter.ts'
+import type { JobOrder, Place, SearchPage } from '../../../src/ledger/search.ts'
+import { newJob } from '../../support/gateway/jobs.ts'
+import { newGraph } from '../../support/gateway/workflows.ts'
+import { FAILED, fenceOf, jobMessage, NOW, TERMS, type UnderTest } from '../harness.ts'
+
+const FIRST: SearchPage = {
+  order: 'created_at',
+  isAscending: false,
+  after: null,
+  offset: 0,
+  limit: 100,
+  isWhole: false,
+}
+
+const failed = (code: string) => ({
+  ...FAILED,
+  error: JSON.stringify({ code, type: code.replace('e', 'T'), message: 'm' }),
+})
+
+const filterOf = (given: Partial<JobFilter>): JobFilter => ({ ...ANY_JOB, ...given })
+const exact = (text: string) => ({ text, isPrefix: false })
+const prefix = (text: string) => ({ text, isPrefix: true })
+const span = (from: number | null, until: number | null) => ({ from, until })
+const texts = (given: Partial<JobFilter['text']>) => ({ ...ANY_JOB.text, ...given })
+
+/** What each filter means, said again in the simplest way. */
+const MEANINGS: [string, Partial<JobFilter>, (job: JobRow) => boolean][] = [
+  ['nothing', {}, () => true],
+  ['a state', { states: ['active'] }, ({ state }) => state === 'active'],
+  [
+    'two states',
+    { states: ['discarded', 'available', 'available'] },
+    ({ state }) => state === 'discarded' || state === 'available',
+  ],
+  ['a queue', { queues: ['a'] }, ({ queue }) => queue === 'a'],
+  ['two queues', { queues: ['b', 'a', 'nowhere'] }, ({ queue }) => queue !== 'c'],
+  ['a type', { types: [exact('mail.send')] }, ({ type }) => type === 'mail.send'],
+  ['a prefix', { types: [prefix('mail.')] }, ({ type }) => type.startsWith('mail.')],
+  [
+    'a prefix, a longer one, and a type below it',
+    { types: [prefix('mail.s'), prefix('mail.'), exact('mail.send'), exact('mailing')] },
+    ({ type }) => type.startsWith('mail'),
+  ],
+  [
+    'state, queue and type',
+    { states: ['available'], queues: ['a', 'b'], types: [exact('mail.send'), exact('report')] },
+    ({ state, queue, type }) =>
+      state === 'available' && queue !== 'c' && ['mail.send', 'report'].includes(type),
+  ],
+  [
+    'creation',
+    { created: span(NOW + 10, NOW + 30) },
+    ({ createdAt }) => createdAt >= NOW + 10 && createdAt < NOW + 30,
+  ],
+  [
+    'creation and type',
+    { created: span(null, NOW + 30), types: [prefix('m')] },
+    ({ createdAt, type }) => createdAt < NOW + 30 && type.startsWith('m'),
+  ],
+  [
+    'the queue’s time',
+    { enqueued: span(NOW + 30, null) },
+    ({ enqueuedAt }) => enqueuedAt >= NOW + 30,
+  ],
+  [
+    'the end',
+    { ended: span(NOW + 200, null) },
+    ({ completedAt, cancelledAt, discardedAt }) =>
+      (completedAt ?? cancelledAt ?? discardedAt ?? 0) >= NOW + 200,
+  ],
+  ['a worker', { workerId: 'w2' }, ({ workerId }) => workerId === 'w2'],
+  [
+    'a worker’s active jobs',
+    { workerId: 'w1', states: ['active'] },
+    ({ workerId, state }) => workerId === 'w1' && state === 'active',
+  ],
+  ['an error', { errorCode: 'e1' }, ({ error }) => error?.includes('"e1"') ?? false],
+  [
+    'an error of discarded jobs',
+    { errorCode: 'e1', states: ['discarded'], queues: ['a'] },
+    ({ error, state, queue }) =>
+      state === 'discarded' && queue === 'a' && (error?.includes('"e1"') ?? false),
+  ],
+  [
+    'a type of error',
+    { text: texts({ errorType: 'T2' }) },
+    ({ error }) => error?.includes('"T2"') ?? false,
+  ],
+  [
+    'a tag',
+    { text: texts({ tags: ['urgent'] }) },
+    ({ carry }) => carry?.tags?.includes('urgent') ?? false,
+  ],
+  [
+    'two tags',
+    { text: texts({ tags: ['urgent', 'eu'] }), queues: ['a'] },
+    ({ carry, queue }) => carry?.tags?.length === 2 && queue === 'a',
+  ],
+  [
+    'meta',
+    { text: texts({ meta: [{ name: 'tenant', value: '3' }] }) },
+    ({ envelope }) => /"tenant": ?"?3/.test(envelope),
+  ],
+  [
+    'args',
+    { text: texts({ args: [{ to: 'ada' }] }) },
+    ({ envelope }) => envelope.includes('ada') || envelope.includes('\\u0061da'),
+  ],
+  [
+    'args without a text',
+    { text: texts({ args: [7] }) },
+    ({ envelope }) => envelope.includes(',7]'),
+  ],
+]
+
+/** Finding jobs. */
+export function searchContract({ harness, ledger, row, plant }: UnderTest): void {
+  const ids: string[] = []
+  const rows = () => ids.map(row)
+
+  const push = async (i: number): Promise<string> => {
+    const queue = ['a', 'b', 'c'][i % 3] ?? ''
+    const type = ['mail.send', 'mail.read', 'mailing', 'report'][i % 4] ?? ''
+    const to = i % 5 === 0 ? 'ada' : 'eve'
+    const envelope =
+      i % 10 === 0
+        ? `{ "args" : [ { "to" : "\\u0061da" } ,7], "meta": { "tenant": "3" , "x":"tenant"} }`
+        : JSON.stringify({ args: [{ to, n: i }, ...(i % 4 ? [] : [7])], meta: { tenant: i % 5 } })
+    const tags = [...(i % 6 === 0 ? ['urgent'] : []), ...(i % 4 === 0 ? ['eu'] : [])]
+    const job = newJob({
+      ...{ queue, type, priority: i % 3, createdAt: NOW + Math.floor(i / 2), envelope },
+      ...(tags.length > 0 && { carry: { tags } }),
+      ...(i % 11 === 0 && { start: { state: 'scheduled', dueAt: NOW + 1_000 - i } as const }),
+      ...(i % 13 === 1 && { start: { state: 'pending', dueAt: null } as const }),
+    })
+    await ledger.insert(job, NOW + i)
+    ids.push(job.id)
+    return job.id
+  }
+
+  const live = async (id: string, i: number): Promise<void> => {
+    const workerId = `w${i % 3}`
+    const [claimed] = await ledger.claim([jobMessage(id)], { ...TERMS, workerId })
+    if (claimed?.verdict !== 'claimed') return
+    const end = { ...failed(`e${1 + (i % 2)}`), now: NOW + 100 + i * 5 }
+    const fence = fenceOf(claimed.job)
+    if (i % 5 === 0) await ledger.complete(id, {}, { now: end.now, result: null })
+    if (i % 5 === 1) {
+      await ledger.fail(id, fence, { ...end, to: 'discarded', isDeadLetter: true, copy: 'nack' })
+    }
+    if (i % 5 === 2) await ledger.cancel(id, end.now)
+  }
+
+  const found = async (filter: JobFilter, page: Partial<SearchPage> = {}): Promise<string[]> => {
+    const { jobs } = await ledger.search.page(filter, { ...FIRST, ...page })
+    return jobs.map(({ id }) => id)
+  }
+
+  /** All pages of `limit` jobs, each after the place that the one before told. */
+  const walked = async (filter: JobFilter, page: Partial<SearchPage>): Promise<string[]> => {
+    const all: string[] = []
+    let after: Place | null = null
+    do {
+      const part = await ledger.search.page(filter, { ...FIRST, ...page, after })
+      all.push(...part.jobs.map(({ id }) => id))
+      after = part.next
+    } while (after !== null)
+    return all
+  }
+
+  describe('search', () => {
+    beforeEach(async () => {
+      ids.length = 0
+      for (let i = 0; i < 60; i++) await push(i)
+      for (const [i, id] of ids.entries()) if (i % 2 === 0) await live(id, i / 2)
+    })
+
+    it.each(MEANINGS)(
+      'finds the jobs of a filter by %s, in both directions',
+      async (_, given, is) => {
+        const filter = filterOf(given)
+        const wanted = rows().filter(is)
+        expect(wanted.length, 'the test has such jobs').toBeGreaterThan(0)
+        // Arrival is the order of equal times.
+        const oldestFirst = wanted.map(({ id }) => id)
+        const newestFirst = oldestFirst.toReversed()
+        expect(await found(filter)).toEqual(newestFirst)
+        expect(await found(filter, { isAscending: true })).toEqual(oldestFirst)
+        expect(await walked(filter, { limit: 2 })).toEqual(newestFirst)
+        expect(await walked(filter, { limit: 3, isAscending: true })).toEqual(oldestFirst)
+        expect(await found(filter, { offset: 1, limit: 4 })).toEqual(newestFirst.slice(1, 5))
+        expect(await ledger.search.count(filter, 1_000)).toEqual({
+          count: wanted.length,
+          isBound: false,
+        })
+        const all: string[] = []
+        let after: Place | null = null
+        do {
+          const page = await ledger.search.ids(filter, after, 2)
+          all.push(...page.ids)
+          after = page.next
+        } while (after !== null)
+        expect(all).toEqual(oldestFirst)
+      },
+    )
+
+    it('finds the same after a restart', async () => {
+      await harness.reopen()
+      expect(await found(ANY_JOB)).toEqual(ids.toReversed())
+    })
+
+    it('counts up to a bound where counts are not kept', async () => {
+      const mail = filterOf({ types: [prefix('mail')] })
+      expect(await ledger.search.count(mail, 3)).toEqual({ count: 3, isBound: true })
+      const worker = filterOf({ workerId: 'w1' })
+      expect(await ledger.search.count(worker, 1)).toEqual({ count: 1, isBound: true })
+    })
+
+    it('finds jobs by their ids', async () => {
+      const some = [ids[3] ?? '', ids[1] ?? '', ids[2] ?? '', ids[1] ?? '', 'nobody']
+      expect(await found(filterOf({ ids: some }))).toEqual([ids[3], ids[2], ids[1]])
+      expect(await found(filterOf({ ids: some, queues: ['a'] }))).toEqual([ids[3]])
+    })
+
+    it.each<[JobOrder, (job: JobRow) => number]>([
+      ['priority', ({ priority }) => priority],
+      [
+        'updated_at',
+        ({ completedAt, cancelledAt, discardedAt, ...job }) => {
+          const started = Math.max(job.enqueuedAt, job.startedAt ?? 0)
+          return completedAt ?? cancelledAt ?? discardedAt ?? started
+        },
+      ],
+      ['created_at', ({ createdAt }) => createdAt],
+    ])('orders jobs by %s, and equal ones by their arrival', async (order, value) => {
+      const sorted = rows()
+        .map((job, i) => ({ id: job.id, value: value(job), i }))
+        .sort((a, b) => a.value - b.value || a.i - b.i)
+        .map(({ id }) => id)
+      expect(await found(ANY_JOB, { order, isAscending: true })).toEqual(sorted)
+      expect(await walked(ANY_JOB, { order, limit: 7 })).toEqual(sorted.toReversed())
+    })
+
+    it('orders jobs by their due time, and those without one come last', async () => {
+      const due = rows()
+        .filter(({ state }) => state === 'scheduled')
+        .sort((a, b) => (a.dueAt ?? 0) - (b.dueAt ?? 0))
+        .map(({ id }) => id)
+      expect(due.length).toBeGreaterThan(3)
+      const order = 'scheduled_at'
+      for (const filter of [
+        filterOf({ states: ['scheduled'] }),
+        filterOf({ states: ['scheduled', 'retryable'] }),
+      ]) {
+        expect(await walked(filter, { order, isAscending: true, limit: 2 })).toEqual(due)
+        expect(await walked(filter, { order, limit: 2 })).toEqual(due.toReversed())
+      }
+      const ofA = new Set(await found(filterOf({ queues: ['a'] })))
+      const own = due.filter((id) => ofA.has(id))
+      const scheduled = filterOf({ states: ['scheduled'], queues: ['a'] })
+      expect(await found(scheduled, { order, isAscending: true })).toEqual(own)
+      const withOthers = await found(filterOf({ queues: ['a'] }), { order, isAscending: true })
+      expect(withOthers.slice(0, own.length)).toEqual(own)
+      expect(withOthers).toHaveLength(ofA.size)
+      const backwards = await found(filterOf({ queues: ['a'] }), { order })
+      expect(backwards.slice(0, own.length)).toEqual(own.toReversed())
+    })
+
+    it('follows each change of a job', async () => {
+      const { id } = rows().find(({ state }) => state === 'available') ?? { id: '' }
+      const inState = async (state: 'available' | 'active' | 'completed') =>
+        (await found(filterOf({ states: [state] }))).includes(id)
+      expect([await inState('available'), await inState('active')]).toEqual([true, false])
+      await ledger.claim([jobMessage(id)], TERMS)
+      expect([await inState('available'), await inState('active')]).toEqual([false, true])
+      await ledger.complete(id, {}, { now: NOW, result: null })
+      expect([await inState('completed'), await inState('active')]).toEqual([true, false])
+    })
+
+    it('does not find erased rows', async () => {
+      const { id } = rows().find(({ isDeadLetter }) => isDeadLetter) ?? { id: '' }
+      await ledger.deleteDeadLetter(id, NOW)
+      for (const filter of [ANY_JOB, filterOf({ ids: [id] }), filterOf({ errorCode: 'e1' })]) {
+        expect(await found(filter)).not.toContain(id)
+      }
+    })
+
+    it('gives whole rows where they are asked for', async () => {
+      const { jobs } = await ledger.search.page(ANY_JOB, { ...FIRST, limit: 3, isWhole: true })
+      expect(jobs.map(({ whole }) => whole)).toEqual(ids.slice(-3).toReversed().map(row))
+    })
+  })
+
+  describe('search by cron entry and workflow', () => {
+    it('finds the jobs of a workflow, and tells the workflow of a job', async () => {
+      const graph = newGraph({ a: [], b: [], c: ['a'] })
+      await ledger.workflows.create(graph, NOW)
+      await ledger.insert(newJob(), NOW)
+      const { jobs } = await ledger.search.page(filterOf({ workflowId: graph.id }), FIRST)
+      expect(jobs).toHaveLength(2)
+      expect(new Set(jobs.map(({ workflowId }) => workflowId))).toEqual(new Set([graph.id]))
+      const { jobs: all } = await ledger.search.page(ANY_JOB, FIRST)
+      expect(all.filter(({ workflowId }) => workflowId === null)).toHaveLength(1)
+      expect(await found(filterOf({ workflowId: 'none' }))).toEqual([])
+    })
+
+    it('finds the jobs of a cron entry, ended or not', async () => {
+      const template = { type: 'report.make', args: [], options: { queue: 'q' } }
+      const registered = await ledger.cron.register(
+        {
+          ...{ name: 'nightly', expression: '* * * * *', timezone: 'UTC', overlap: 'allow' },
+          ...{ isEnabled: true, description: null, template },
+        },
+        { nextRunAt: NOW, createdAt: NOW, limit: 9 },
+      )
+      if (registered.outcome !== 'registered') throw new Error(registered.outcome)
+      const { name, seq } = registered.entry
+      const made: string[] = []
+      for (const i of [0, 1, 2]) {
+        const job = newJob({ queue: 'q', createdAt: NOW + i })
+        const change = { job, nextRunAt: NOW + i + 1, now: NOW, maxQueued: 1 }
+        await ledger.cron.fire({ name, seq, at: NOW + i }, { ...change, isUnsettled: () => false })
+        made.push(job.id)
+      }
+      await ledger.insert(newJob({ queue: 'q' }), NOW)
+      await ledger.claim([jobMessage(made[1] ?? '')], TERMS)
+      await ledger.complete(made[1] ?? '', {}, { now: NOW, result: null })
+      expect(await found(filterOf({ cron: name }))).toEqual(made.toReversed())
+      expect(await found(filterOf({ cron: name, states: ['completed'] }))).toEqual([made[1]])
+      expect(await found(filterOf({ cron: 'other' }))).toEqual([])
+    })
+  })
+
+  describe('oldest', () => {
+    const oldest = async (now = NOW, wall = NOW) => {
+      const all = await ledger.search.oldest(['q', 'empty'], now, wall)
+      expect(all.get('empty')).toEqual({ available: null, retryable: null, scheduled: null })
+      return all.get('q')
+    }
+    const at = async (enqueuedAt: number, createdAt = enqueuedAt, type = 't'): Promise<string> => {
+      const job = newJob({ queue: 'q', type, createdAt })
+      await ledger.insert(job, enqueuedAt)
+      return job.id
+    }
+
+    it('is the available job that waits longest, of any type', async () => {
+      await at(NOW + 20, NOW + 15, 'a')
+      const first = await at(NOW + 10, NOW + 5, 'z')
+      await at(NOW + 30, NOW + 25, 'z')
+      expect((await oldest())?.available).toBe(NOW + 10)
+      await ledger.claim([jobMessage(first)], TERMS)
+      expect((await oldest())?.available).toBe(NOW + 20)
+    })
+
+    it('goes by when the job came into its queue, not by when it was created', async () => {
+      // As many as came back from retries and schedules: none of them hides the one that waits longer.
+      for (let i = 0; i < 20; i++) await at(NOW + 90_000 + i, NOW - 500_000 + i)
+      expect((await oldest())?.available).toBe(NOW + 90_000)
+      await at(NOW + 50_000)
+      expect((await oldest())?.available).toBe(NOW + 50_000)
+      await at(NOW + 40_000, NOW + 900_000)
+      expect((await oldest())?.available).toBe(NOW + 40_000)
+    })
+
+    it('is the most overdue retry and schedule, by their own clocks', async () => {
+      const dueAt = (due: number) =>
+        newJob({ queue: 'q', start: { state: 'scheduled', dueAt: due } })
+      await ledger.insert(dueAt(NOW + 70), NOW)
+      await ledger.insert(dueAt(NOW + 60), NOW)
+      const retried = await at(NOW)
+      await ledger.claim([jobMessage(retried)], TERMS)
+      await plant({
+        id: retried,
+        state: 'retryable',
+        dueAt: NOW + 10,
+        leaseExpiresAt: null,
+        holder: null,
+      })
+      expect(await oldest(NOW + 9, NOW + 59)).toMatchObject({ retryable: null, scheduled: null })
+      expect(await oldest(NOW + 10, NOW)).toMatchObject({ retryable: NOW + 10, scheduled: null })
+      expect(await oldest(NOW, NOW + 99)).toMatchObject({ retryable: null, scheduled: NOW + 60 })
+    })
+  })
+}
