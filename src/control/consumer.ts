@@ -1,6 +1,7 @@
 /** The AMQP door: parses a control message, calls its operation, answers a question. */
 import type { ControlMessage, ControlVerdict } from '../broker/broker.ts'
 import { isHopeless, OjsError } from '../errors.ts'
+import { MAX_CHECKPOINT_BYTES } from '../job/progress.ts'
 import { MAX_ALONE } from '../memory.ts'
 import type { Deps } from '../operations/deps.ts'
 import { COPIES_OF_MESSAGE, heapOfText } from '../schemas/json/json-heap.ts'
@@ -74,12 +75,16 @@ function withType(message: ControlMessage): ControlMessage {
   return isInfo ? { ...message, type: 'ojs.control.info' } : message
 }
 
+/** Messages that may carry a checkpoint. */
+const NOTES: ReadonlySet<string> = new Set(['ojs.control.progress', 'ojs.control.checkpoint'])
+
 /**
  * Size limit of a body. That of reports is higher because a failed job is in its report as a whole. Its
  * worker has acknowledged the job, and would not be told that the report was refused.
  */
 function maxBytes({ settings }: Deps, { type }: ControlMessage): number {
-  return LISTS.has(type) ? MAX_BYTES + MAX_ESCAPED * settings.maxBodyBytes : MAX_BYTES
+  if (LISTS.has(type)) return MAX_BYTES + MAX_ESCAPED * settings.maxBodyBytes
+  return NOTES.has(type) ? MAX_BYTES + MAX_ESCAPED * MAX_CHECKPOINT_BYTES : MAX_BYTES
 }
 
 interface Door extends ControlDoorDeps {

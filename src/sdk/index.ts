@@ -33,6 +33,7 @@ export type {
   Health,
   HealthWarning,
   JobPage,
+  JobResult,
   Manifest,
   OverlapPolicy,
   PageOptions,

@@ -64,6 +64,12 @@ export interface Job {
   /** The results of earlier steps: by step id in a graph, as a list in a chain, group or batch. */
   parent_results?: unknown[] | Record<string, unknown>
   result?: unknown
+  /** How far the running attempt is, 0…1, as it says itself; in the answer to `getJob`. */
+  progress?: number
+  progress_data?: Record<string, unknown>
+  progress_message?: string
+  /** What an earlier attempt has saved; in a job that a worker gets. */
+  checkpoint?: { state: unknown; sequence: number; created_at: string }
   /** The error of the last failure. */
   error?: Record<string, unknown>
   errors?: Record<string, unknown>[]

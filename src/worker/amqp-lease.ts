@@ -15,6 +15,7 @@ import {
   startMember,
   unusable,
 } from './event-text.ts'
+import { AmqpNotes, type AmqpNotesDeps } from './lease-notes.ts'
 import type { MessageJob } from './message-job.ts'
 import { shownMembers } from './reported-job.ts'
 import type { ReportOutcome } from './reporter.ts'
@@ -22,7 +23,8 @@ import type { FailedRun } from './retry-message.ts'
 
 export type Ending = 'ack' | 'dead-letter' | 'give-back'
 
-export interface LeaseDeps {
+export interface LeaseDeps extends AmqpNotesDeps {
+  workerId(): string
   /** Wall time, ms. */
   now(): number
   started(queue: string, key: string, event: string): void
@@ -49,6 +51,7 @@ export class AmqpLease implements Lease {
   /** Replaced when RabbitMQ delivers the same job message again. */
   delivery: LiveDelivery
   phase: Phase = 'waiting'
+  readonly notes: AmqpNotes
   readonly #deps: LeaseDeps
   readonly #jobMessage: MessageJob
   /** `started` must be confirmed before the handler runs, because the handler may kill the process. */
@@ -68,6 +71,11 @@ export class AmqpLease implements Lease {
     this.#jobMessage = jobMessage
     this.delivery = delivery
     this.attempt = run.attempt
+    this.notes = new AmqpNotes(deps, {
+      delivery: () => this.delivery,
+      attempt: run.attempt,
+      workerId: deps.workerId,
+    })
     this.#mustRecordStart = run.isRecorded
     this.job = { ...jobMessage.job, attempt: run.attempt }
     const headers = delivery.raw.properties.headers ?? {}

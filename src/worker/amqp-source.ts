@@ -171,6 +171,12 @@ class AmqpSource implements JobSource {
         now: () => link.clock.wall(),
         started: (...event) => reporter.started(...event),
         report: (...event) => reporter.report(...event),
+        workerId: () => options.workerId,
+        tell: async (queue, type, body) => {
+          reporter.flush()
+          return (await link.tell(queue, type, JSON.stringify(body))) === 'confirmed'
+        },
+        checkpointOf: (queue, id) => gateway.checkpointOf(queue, id),
         decide: (run) => decideFailure(link, run, !gateway.isAlone),
       },
       context: () => this.#context(),

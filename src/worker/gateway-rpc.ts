@@ -83,6 +83,13 @@ export class GatewayRpc {
     return reply.outcome === 'answered' ? claimedIn(reply.body) : null
   }
 
+  /** The checkpoint of a job; without `state`: it has none. Null: no gateway answers. */
+  async checkpointOf(queue: string, id: string): Promise<{ state?: unknown } | null> {
+    const reply = await this.#ask(queue, 'ojs.control.info', { job_id: id, queue })
+    if (reply.outcome !== 'answered') return null
+    return membersOf(membersOf(membersOf(reply.body)['job'])['checkpoint'])
+  }
+
   /**
    * Lets a gateway, if one is alive, declare a missing queue, or one of its retry queues, before this process
    * does. The gateway must first record which jobs lost their job messages with it.

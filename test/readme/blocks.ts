@@ -7,7 +7,16 @@ export const ROOT = resolve(import.meta.dirname, '../..')
 const PAGES = [
   'README.md',
   ...[
-    ...['getting-started', 'retries', 'cron', 'workflows', 'unique-jobs', 'schemas', 'queues'],
+    ...[
+      'getting-started',
+      'retries',
+      'cron',
+      'workflows',
+      'unique-jobs',
+      'schemas',
+      'queues',
+      'long-jobs',
+    ],
     ...['typescript-sdk', 'native-workers', 'package', 'watching', 'events-and-workers'],
   ].map((name) => `docs/guide/${name}.md`),
   'docs/reference/admin-api.md',

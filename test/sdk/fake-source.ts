@@ -1,5 +1,6 @@
 import { vi } from 'vitest'
 import type { Job } from '../../src/sdk/job.ts'
+import type { LeaseNotes } from '../../src/sdk/worker/notes.ts'
 import type {
   JobError,
   JobSource,
@@ -26,6 +27,12 @@ export function newJob(over: Partial<Job> = {}): Job {
 
 /** A lease that records how it was settled. */
 export class FakeLease implements Lease {
+  readonly noted: unknown[] = []
+  readonly notes: LeaseNotes = {
+    progress: async (note) => void this.noted.push(note),
+    checkpoint: async (state) => void this.noted.push({ state }),
+    lastCheckpoint: async () => this.noted.at(-1),
+  }
   readonly job: Job
   readonly attempt: number
   readonly completed: unknown[] = []

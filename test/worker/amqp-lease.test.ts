@@ -50,6 +50,9 @@ function open(
       return 'reported'
     },
     decide: async () => ({ decision: 'discard' }),
+    workerId: () => 'w',
+    tell: async () => true,
+    checkpointOf: async () => ({}),
     onOver: vi.fn(),
     ...given,
   }

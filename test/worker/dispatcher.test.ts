@@ -46,6 +46,9 @@ function open(more: object = {}, told: ReportOutcome = 'reported', given: Partia
         return told
       },
       decide: async () => ({ decision: 'discard' }),
+      workerId: () => 'w',
+      tell: async () => true,
+      checkpointOf: async () => ({}),
       ...given,
     },
     context: () => ({ newId: () => 'x', now: 0, wall: 0, timeoutMs: 0, prefix: '' }),

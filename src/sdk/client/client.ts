@@ -5,7 +5,12 @@ import { isRecord, requireKnown, requireObject } from '../async/options.ts'
 import type { Job } from '../job.ts'
 import { newJobId } from '../job.ts'
 import { type Middleware, MiddlewareChain } from '../middleware.ts'
-import { OJSConflictError, OJSDuplicateError, OJSNotFoundError } from '../transport/errors.ts'
+import {
+  OJSConflictError,
+  OJSDuplicateError,
+  OJSNotFoundError,
+  OJSTransportError,
+} from '../transport/errors.ts'
 import {
   HTTP_OPTIONS,
   HttpTransport,
@@ -45,7 +50,7 @@ import {
   workersOf,
   workflowsOf,
 } from './resources.ts'
-import type { Health, Manifest, Workflow } from './responses.ts'
+import type { Health, JobResult, Manifest, Workflow } from './responses.ts'
 import type { WorkflowDefinition } from './workflow.ts'
 
 /** The options of `HttpTransport`. With a `transport` of your own they are unused, and `url` is optional. */
@@ -58,6 +63,8 @@ export type EnqueueMiddleware = Middleware<EnqueueRequest, Job>
 
 /** How many GETs and PUSHes are sent at a time when the answer to a batch got lost. */
 const REQUESTS_AT_A_TIME = 8
+/** How long a server waits for the end of a job at most, in seconds (OJS results). */
+const LONGEST_WAIT_S = 60
 
 /**
  * The producer's client of an OJS server (seed 004, "Client API"). Every method rejects with `OJSError` when
@@ -139,6 +146,34 @@ export class OJSClient {
   /** Resolves with the whole job: its state, times, result and errors. */
   async getJob(id: string, call: CallOptions = {}): Promise<Job> {
     return objectIn(await this.#sendRequest({ method: 'GET', path: jobPath(id), ...call }), 'job')
+  }
+
+  /**
+   * Waits until the job has ended, and resolves with it: look at `state`, `result` and `error`. Rejects with
+   * `OJSTransportError` of the kind `timeout` after `timeoutMs` (default: never).
+   */
+  async result(
+    id: string,
+    { timeoutMs = Number.POSITIVE_INFINITY, ...call }: CallOptions & { timeoutMs?: number } = {},
+  ): Promise<JobResult> {
+    const endsAt = performance.now() + timeoutMs
+    for (;;) {
+      const leftMs = endsAt - performance.now()
+      const seconds = Math.max(0, Math.min(LONGEST_WAIT_S, Math.ceil(leftMs / 1_000)))
+      const request = {
+        method: 'GET',
+        path: `${jobPath(id)}/result?wait=true&timeout=${seconds}`,
+        accept: [408],
+        timeout: seconds * 1_000 + 10_000,
+        isUrgent: true,
+      }
+      const { body, status } = await this.#exchange({ ...request, ...call })
+      if (status === 200) return { ...body } as unknown as JobResult
+      if (performance.now() >= endsAt) {
+        const message = `The job '${id}' has not ended within ${timeoutMs} ms.`
+        throw new OJSTransportError(message, { kind: 'timeout' })
+      }
+    }
   }
 
   /**

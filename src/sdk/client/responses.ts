@@ -163,6 +163,17 @@ export interface WorkerInfo {
   [member: string]: unknown
 }
 
+/** How a job has ended. */
+export interface JobResult {
+  job_id: string
+  state: 'completed' | 'cancelled' | 'discarded'
+  /** What its handler returned. */
+  result?: unknown
+  /** Its last failure. */
+  error?: Record<string, unknown>
+  completed_at?: string
+}
+
 /** The server's health (seed 001 §8.1). */
 export interface Health {
   status: 'ok' | 'degraded'

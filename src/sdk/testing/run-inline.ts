@@ -6,6 +6,7 @@ import { Pause } from '../async/sleep.ts'
 import type { Job } from '../job.ts'
 import { MiddlewareChain } from '../middleware.ts'
 import { Execution, type ExecutionChain, type Handler } from '../worker/execution.ts'
+import type { LeaseNotes } from '../worker/notes.ts'
 import type { JobError, Lease, Settlement } from '../worker/source.ts'
 
 /** Time for a handler that obeys its signal to finish what runs after the report, such as a `finally`. */
@@ -82,11 +83,27 @@ export async function runInline(
 
 type Handlers = Readonly<Record<string, Handler<never>>>
 
+/** Keeps what the handler saves, for itself alone. */
+class InlineNotes implements LeaseNotes {
+  #checkpoint: unknown
+
+  async progress(): Promise<void> {}
+
+  async checkpoint(state: unknown): Promise<void> {
+    this.#checkpoint = state
+  }
+
+  async lastCheckpoint(): Promise<unknown> {
+    return this.#checkpoint
+  }
+}
+
 /** Records the outcome that a worker would report. */
 class InlineLease implements Lease {
   readonly job: Job
   readonly attempt: number
   outcome: InlineOutcome = { state: 'cancelled' }
+  readonly notes = new InlineNotes()
   /** Resolves when the outcome is final. */
   readonly end = new Deferred<void>()
 

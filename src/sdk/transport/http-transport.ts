@@ -206,8 +206,10 @@ function answerOf(
 ): TransportResponse {
   const body = parse(text)
   const error = errorOfAnswer({ status, body, headers, attempts })
-  if (error && status >= 300) throw error
-  const isAnswer = (status >= 200 && status < 300) || request.accept?.includes(status)
+  const isAccepted = request.accept?.includes(status) ?? false
+  // A 503 is accepted as the health of a server, but not the error of one that is busy.
+  if (error && status >= 300 && !(isAccepted && status < 500)) throw error
+  const isAnswer = (status >= 200 && status < 300) || isAccepted
   if (isAnswer && body !== undefined) return { status, headers, body }
   throw notOjs(request, {
     status,

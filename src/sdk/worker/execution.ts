@@ -5,6 +5,7 @@ import type { Middleware, MiddlewareChain } from '../middleware.ts'
 import type { TraceContext } from '../trace-context.ts'
 import { JobAbortError } from './job-abort-error.ts'
 import { jobError, jobErrorOf } from './job-error.ts'
+import { Notes } from './notes.ts'
 import type { JobError, Lease, Settlement } from './source.ts'
 import { type ProcessEnd, type ProcessSpan, startProcess, traceOfLease } from './tracing.ts'
 
@@ -23,6 +24,15 @@ export interface JobContext<Args extends unknown[] = unknown[]> {
    */
   readonly signal: AbortSignal
   readonly workerId: string
+  /**
+   * Tells how far the job is, from 0 to 1; the server takes it for a heartbeat. May be called at any pace: the
+   * newest is sent once a second.
+   */
+  progress(progress: number, more?: { message?: string; data?: Record<string, unknown> }): void
+  /** Saves from where a next attempt can go on: any JSON of up to 1 MiB. Rejects if it is not saved. */
+  checkpoint(state: unknown): Promise<void>
+  /** What this or an earlier attempt has saved last; undefined: nothing. */
+  lastCheckpoint(): Promise<unknown>
   /** W3C trace context of the producer. */
   readonly traceparent?: string
   readonly tracestate?: string
@@ -59,6 +69,7 @@ export class Execution {
   readonly #deps: ExecutionDeps
   readonly #controller = new AbortController()
   readonly #trace: TraceContext
+  readonly #notes: Notes
   #span: ProcessSpan | undefined
   #phase: Phase = 'starting'
   #isSettled = false
@@ -70,6 +81,10 @@ export class Execution {
     this.lease = lease
     this.#deps = deps
     this.#trace = traceOfLease(lease)
+    this.#notes = new Notes(lease.notes, {
+      isRunning: () => this.#phase === 'running',
+      onError: (error) => deps.onError(error),
+    })
   }
 
   get jobId(): string {
@@ -129,6 +144,7 @@ export class Execution {
 
   #end(how: ProcessEnd): void {
     this.#phase = 'over'
+    this.#notes.end()
     this.#deps.deadlines.delete(this)
     this.#span?.end(how)
   }
@@ -186,6 +202,7 @@ export class Execution {
 
   #context(): JobContext {
     const { job, attempt } = this.lease
+    const { progress, checkpoint, lastCheckpoint } = this.#notes
     return {
       // A copy, so that the report names the delivered job even if the handler changes its own.
       job: { ...job },
@@ -196,6 +213,9 @@ export class Execution {
       meta: job.meta ?? {},
       signal: this.#controller.signal,
       workerId: this.#deps.workerId,
+      progress,
+      checkpoint,
+      lastCheckpoint,
       ...this.#trace,
     }
   }
@@ -227,6 +247,7 @@ export class Execution {
     const span = this.#span
     span?.end(how)
     this.#phase = 'reporting'
+    this.#notes.end()
     this.#deps.deadlines.delete(this)
     // Inside the span, so that the requests of the report belong to the trace.
     const report = () => span?.run(settle) ?? settle()

@@ -4,6 +4,7 @@ import { OJSError, OJSTransportError } from '../transport/errors.ts'
 import { backoffMs } from '../transport/retry.ts'
 import type { AbortableRequests } from './abortable-requests.ts'
 import { jobError, jobErrorOf } from './job-error.ts'
+import type { LeaseNotes, ProgressNote } from './notes.ts'
 import type { JobError, Lease, Settlement } from './source.ts'
 import { withActiveTrace } from './tracing.ts'
 
@@ -28,7 +29,7 @@ interface Refused {
 }
 
 /** A job that FETCH answered, and its ACK or FAIL (seed 001 §10.2, §10.3). */
-export class HttpLease implements Lease {
+export class HttpLease implements Lease, LeaseNotes {
   readonly job: Job
   readonly attempt: number
   /** Which life of the job: after the retry of a dead letter its attempts begin at 1 again. */
@@ -41,6 +42,7 @@ export class HttpLease implements Lease {
   /** In terms of `performance.now()`, as is `#endsAt`. Rather too early, so that the lease never seems too long. */
   readonly leasedAt: number
   #endsAt: number
+  #lastCheckpoint: unknown
 
   constructor(job: Job, leasedAt: number, deps: HttpLeaseDeps) {
     this.job = job
@@ -52,6 +54,11 @@ export class HttpLease implements Lease {
     this.lengthMs = named ?? DEFAULT_LEASE_MS
     this.isLengthAssumed = named === undefined
     this.#endsAt = leasedAt + this.lengthMs
+    this.#lastCheckpoint = job.checkpoint?.state
+  }
+
+  get notes(): LeaseNotes {
+    return this
   }
 
   begin(): boolean {
@@ -91,6 +98,28 @@ export class HttpLease implements Lease {
   #ended(settlement: Settlement): Settlement {
     this.#deps.onSettled(this)
     return settlement
+  }
+
+  progress(note: ProgressNote): Promise<void> {
+    return this.#note('progress', note)
+  }
+
+  async checkpoint(state: unknown): Promise<void> {
+    await this.#note('checkpoint', { state })
+    this.#lastCheckpoint = state
+  }
+
+  async lastCheckpoint(): Promise<unknown> {
+    return this.#lastCheckpoint
+  }
+
+  /** Counts as a heartbeat. Urgent, for the same reason as a report. */
+  async #note(kind: 'progress' | 'checkpoint', members: object): Promise<void> {
+    const { courier, workerId } = this.#deps
+    const lease = { worker_id: workerId, attempt: this.attempt, generation: this.#generation }
+    const path = `/jobs/${encodeURIComponent(this.job.id)}/${kind}`
+    const sent = { method: 'PUT', path, body: { ...lease, ...members }, isUrgent: true }
+    await courier.send({ ...sent, timeout: REPORT_TIMEOUT_MS, idempotent: true })
   }
 
   /** Sends a report; repeats it while the lease lasts, because the outcome of a finished job is worth it. */

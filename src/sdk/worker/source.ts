@@ -1,5 +1,6 @@
 /** The contract between a worker and the source of its jobs, HTTP or AMQP. */
 import type { Job } from '../job.ts'
+import type { LeaseNotes } from './notes.ts'
 
 /**
  * Where a worker gets its jobs from. The worker (`OJSWorker`) handles handlers, middleware, slots, timeouts
@@ -40,6 +41,8 @@ export interface Lease {
   /** W3C trace context of the producer: the parent of the execution's span. */
   readonly traceparent?: string
   readonly tracestate?: string
+  /** What the handler says about the job while it runs. */
+  readonly notes: LeaseNotes
   /**
    * Called once, before the handler is looked up; resolves when the handler may run (AMQP: the `started`
    * event of a claimed message is confirmed). False: the job must not run here, and the source has settled it.

@@ -1,0 +1,54 @@
+/** Progress and checkpoints of a native worker's job, by control message. */
+import type { LiveDelivery } from '../broker/consume/delivery.ts'
+import type { LeaseNotes, ProgressNote } from '../sdk/worker/notes.ts'
+
+export interface AmqpNotesDeps {
+  /** Publishes a control message after the reports that wait. False: RabbitMQ has not confirmed it. */
+  tell(queue: string, type: string, body: object): Promise<boolean>
+  /** Null: no gateway answers. */
+  checkpointOf(queue: string, id: string): Promise<{ state?: unknown } | null>
+}
+
+export class AmqpNotes implements LeaseNotes {
+  readonly #deps: AmqpNotesDeps
+  readonly #delivery: () => LiveDelivery
+  readonly #attempt: number
+  readonly #workerId: () => string
+  #last: { state: unknown } | undefined
+
+  constructor(
+    deps: AmqpNotesDeps,
+    job: { delivery(): LiveDelivery; attempt: number; workerId(): string },
+  ) {
+    this.#deps = deps
+    this.#delivery = job.delivery
+    this.#attempt = job.attempt
+    this.#workerId = job.workerId
+  }
+
+  progress(note: ProgressNote): Promise<void> {
+    return this.#tell('ojs.control.progress', note)
+  }
+
+  async checkpoint(state: unknown): Promise<void> {
+    await this.#tell('ojs.control.checkpoint', { state })
+    this.#last = { state }
+  }
+
+  /** Asks a gateway, since the job message does not carry it. Nothing can be there before the first attempt. */
+  async lastCheckpoint(): Promise<unknown> {
+    if (this.#last !== undefined) return this.#last.state
+    const { id, queue, generation } = this.#delivery()
+    if (this.#attempt === 1 && generation === 0) return undefined
+    const found = await this.#deps.checkpointOf(queue, id)
+    if (found === null) throw new Error('No gateway has answered where the job had stopped.')
+    return found.state
+  }
+
+  async #tell(type: string, note: object): Promise<void> {
+    const { id, queue, generation } = this.#delivery()
+    const attempt = { job_id: id, generation, attempt: this.#attempt, worker_id: this.#workerId() }
+    if (await this.#deps.tell(queue, type, { ...attempt, ...note })) return
+    throw new Error(`RabbitMQ has not confirmed a message of the type ${type}.`)
+  }
+}
