@@ -167,7 +167,7 @@ export class OJSClient {
         timeout: seconds * 1_000 + 10_000,
         isUrgent: true,
       }
-      const { body, status } = await this.#exchange({ ...request, ...call })
+      const { body, status } = await this.#sendRequest({ ...request, ...call })
       if (status === 200) return { ...body } as unknown as JobResult
       if (performance.now() >= endsAt) {
         const message = `The job '${id}' has not ended within ${timeoutMs} ms.`
