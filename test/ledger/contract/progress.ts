@@ -133,6 +133,15 @@ export function progressContract({ harness, ledger, row }: UnderTest): void {
       expect(other).not.toHaveProperty('job.checkpoint')
     })
 
+    it('come with the claim of a retry that nobody has promoted', async () => {
+      const job = await fetched(ledger)
+      await save(job, '1')
+      await ledger.fail(job.id, fenceOf(job), RETRY)
+      const due = { ...TERMS, now: RETRY.dueAt, wall: RETRY.dueAt }
+      const [claimed] = await ledger.claim([jobMessage(job.id, { attempt: 2 })], due)
+      expect(claimed).toMatchObject({ promoted: true, job: { checkpoint: { state: '1' } } })
+    })
+
     it.each([{ attempt: 2 }, { generation: 1 }, { workerId: 'other' }, { ofQueue: 'other' }])(
       'are not saved if the fence does not match: %j',
       async (fence) => {
