@@ -61,6 +61,8 @@ export interface Config {
   /** API keys, origins, request limit, TLS. */
   access: AccessConfig
   logLevel: LogLevel
+  /** Which variables the environment or a file sets; the others have their defaults. */
+  sources: Readonly<Partial<Record<string, 'env' | 'file'>>>
 }
 
 /** Far below the plugin's limit of 2³² − 1 ms (seed 002 §9.1.2). */
@@ -189,9 +191,19 @@ export function readConfig(given: Environment): { config: Config; warnings: stri
     schemaStrict: oneOf('OJS_SCHEMA_STRICT', ['0', '1']) === '1',
     access: readAccess(read, mistakes),
     logLevel: oneOf('OJS_LOG_LEVEL', LOG_LEVELS),
+    sources: sourcesIn(given),
   }
   if (mistakes.length > 0) throw new ConfigError(mistakes.join('\n'))
   return { config: Object.freeze(config), warnings }
+}
+
+function sourcesIn(given: Environment): Config['sources'] {
+  const names = Object.keys(VARIABLES).filter((name) => given[name])
+  const files = MAY_BE_IN_FILES.filter((name) => given[`${name}_FILE`])
+  return Object.fromEntries([
+    ...names.map((name) => [name, 'env']),
+    ...files.map((name) => [name, 'file']),
+  ])
 }
 
 /** Functions that read a variable by name and type, and note an unusable value in `mistakes`. */

@@ -48,6 +48,7 @@ import { promoter } from './services/promoter.ts'
 import { reaper } from './services/reaper.ts'
 import { type Relay, relay } from './services/relay.ts'
 import { retention } from './services/retention.ts'
+import { shownConfig } from './shown-config.ts'
 import type { ControlObserver } from './telemetry/control-metrics.ts'
 import { EventRing } from './telemetry/event-ring.ts'
 import { createJobEvents } from './telemetry/events.ts'
@@ -149,6 +150,7 @@ async function compose(
     priorityOrder: () => priorityOrder(config.queueType, broker.serverVersion),
     version,
     events: ring,
+    shownConfig: shownConfig(config),
     metrics: metrics.exposition(metricSources(deps, { broker, relay: outboxRelay, version })),
   })
 

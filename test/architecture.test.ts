@@ -72,6 +72,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'ledger/enqueued.ts',
     'ledger/history.ts',
     'ledger/idempotency.ts',
+    'ledger/maintenance.ts',
     'ledger/native.ts',
     'ledger/progress.ts',
     'ledger/schemas.ts',
@@ -117,6 +118,7 @@ const ROOT_FILES = new Set([
   'dialect.ts',
   'log-output.ts',
   'own-version.ts',
+  'shown-config.ts',
   ...AT_THE_TOP,
 ])
 

@@ -45,9 +45,10 @@ describe('configuration', () => {
     const all = Object.keys(VARIABLES).filter((name) => name.startsWith('OJS_RETENTION_'))
     expect(env.map(([name]) => name)).toEqual(expect.arrayContaining(all))
     const { config, warnings } = readConfig(Object.fromEntries(env))
-    const { amqpUrls } = config
+    const { amqpUrls, sources } = config
     expect(amqpUrls).toEqual(['amqp://guest:guest@rabbitmq:5672/%2Fojs'])
-    expect(config).toEqual({ ...readConfig({ OJS_ALLOW_OPEN: '1' }).config, amqpUrls })
+    const bare = readConfig({ OJS_ALLOW_OPEN: '1' }).config
+    expect(config).toEqual({ ...bare, amqpUrls, sources })
     expect(warnings).toEqual([])
   })
 

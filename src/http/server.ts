@@ -16,6 +16,7 @@ import { heartbeatRoutes } from './routes/heartbeat.ts'
 import { historyRoutes } from './routes/history.ts'
 import { jobSearchRoutes } from './routes/job-search.ts'
 import { jobRoutes } from './routes/jobs.ts'
+import { maintenanceRoutes } from './routes/maintenance.ts'
 import { progressRoutes } from './routes/progress.ts'
 import { queueRoutes } from './routes/queues.ts'
 import { recoverRoutes } from './routes/recover.ts'
@@ -28,7 +29,7 @@ import { workerRoutes } from './routes/workers.ts'
 import { workflowRoutes } from './routes/workflows.ts'
 
 export type HttpServiceOptions = Pick<HttpServerOptions, 'host' | 'port' | 'access' | 'tls'> &
-  Pick<Door, 'metrics' | 'events'> &
+  Pick<Door, 'metrics' | 'events' | 'shownConfig'> &
   Omit<ManifestFacts, 'baseUrl' | 'access' | 'maxBodyBytes'>
 
 /** Creates the HTTP door with all its routes (seed 001, Appendix A). */
@@ -40,6 +41,7 @@ export function createHttpService(deps: Deps, options: HttpServiceOptions): Http
   const door: Door = {
     deps,
     polls,
+    shownConfig: options.shownConfig,
     metrics: options.metrics,
     events: options.events,
     needsKeys: access.needsKeys,
@@ -93,6 +95,7 @@ function allRoutes(door: Door): Route[] {
     ...historyRoutes(door),
     ...eventRoutes(door),
     ...systemRoutes(door),
+    ...maintenanceRoutes(door),
     ...recoverRoutes(door),
     ...retentionRoutes(door),
     ...adminQueueRoutes(door),

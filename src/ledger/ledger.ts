@@ -7,6 +7,7 @@ import type { EnqueueTerms, Inserted, InsertedAll } from './enqueued.ts'
 import type { HistoryLedger } from './history.ts'
 import type { IdempotencyMemory } from './idempotency.ts'
 import type { Cancelled, Expired, LeaseLedger } from './leases.ts'
+import type { MaintenanceLedger } from './maintenance.ts'
 import type { NativeLedger } from './native.ts'
 import type { CheckpointLedger, ProgressLedger } from './progress.ts'
 import type {
@@ -61,6 +62,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   readonly cron: CronLedger
   readonly schemas: SchemaLedger
   readonly pauses: QueuePauses
+  readonly maintenance: MaintenanceLedger
   readonly lost: LostQueues
   readonly unwritten: UnwrittenQueues
   readonly epochs: LedgerEpochs

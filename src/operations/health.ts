@@ -2,6 +2,7 @@
 import type { BrokerWarning } from '../broker/broker.ts'
 import type { Deps } from './deps.ts'
 import { blockedCronWarnings } from './drift.ts'
+import { isInMaintenance, maintenanceWarnings } from './maintenance.ts'
 import { lostWarnings } from './queues/queue-missing.ts'
 
 export interface Health {
@@ -17,6 +18,8 @@ interface HealthBody {
   ledger: { type: 'sqlite'; status: 'writable' | 'failing'; error?: string }
   /** The gateway stops. */
   draining: boolean
+  /** No new jobs are accepted, because an operator said so. */
+  maintenance: boolean
   warnings: readonly BrokerWarning[]
 }
 
@@ -30,6 +33,7 @@ export function healthWarnings(deps: Deps): BrokerWarning[] {
   return [
     ...deps.ledger.warnings(),
     ...deps.pruneHold.warnings(),
+    ...maintenanceWarnings(deps),
     ...lostWarnings(deps),
     ...blockedCronWarnings(deps),
     ...deps.broker.warnings(),
@@ -61,6 +65,7 @@ export function health(deps: Deps, startedAt: number, isDraining: boolean): Heal
         ...(fault !== null && { error: fault }),
       },
       draining: isDraining,
+      maintenance: isInMaintenance(deps),
       warnings: healthWarnings(deps),
     },
   }

@@ -2,6 +2,7 @@
 import { type Missed, tellMissed } from '../operations/cron/missed.ts'
 import { fireDue, releaseQueued, returnFromAhead } from '../operations/cron/ticks.ts'
 import type { Deps } from '../operations/deps.ts'
+import { isInMaintenance } from '../operations/maintenance.ts'
 import { systemPass } from '../telemetry/tracing.ts'
 import { Loop } from './loop.ts'
 
@@ -26,6 +27,8 @@ export function cron(deps: Deps): Loop {
     isDueAtStart: true,
     logger: deps.logger,
     runOnce: async () => {
+      // Entries stay due: after the maintenance each of them catches up with one job.
+      if (isInMaintenance(deps)) return false
       const wall = deps.clock.wall()
       if (wall < seenWall) await returnFromAhead(deps)
       seenWall = wall

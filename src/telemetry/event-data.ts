@@ -53,6 +53,9 @@ export function ownData(event: ListedEvent): Readonly<Record<string, unknown>> |
       return null
     case 'worker.stopped':
       return { reason: event.reason }
+    case 'system.maintenance.started':
+    case 'system.maintenance.ended':
+      return event.reason === null ? null : { reason: event.reason }
     case 'cron.triggered':
       return cronData(event)
     case 'cron.skipped':

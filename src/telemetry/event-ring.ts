@@ -4,7 +4,7 @@ import { timestamp } from '../job/document.ts'
 import type { JobRow } from '../job/job.ts'
 import { traceIdOf } from '../job/traceparent.ts'
 import { type ListedEvent, ownData } from './event-data.ts'
-import type { CronEvent, JobEvent, QueueEvent, WorkerEvent } from './events.ts'
+import type { CronEvent, JobEvent, QueueEvent, SystemEvent, WorkerEvent } from './events.ts'
 import { type WorkflowEvent, workflowData } from './workflow-events.ts'
 
 /** One event in the form of OJS events; `data` also has what §10.2 and the conformance suite want. */
@@ -93,6 +93,7 @@ export class EventRing {
     if ('cron' in event) return this.#keepCron(event)
     if ('queue' in event) return this.#keepQueue(event)
     if (event.type === 'worker.stopped') return this.#keepWorker(event)
+    if (isSystemEvent(event)) return this.#keepSystem(event)
     const { job } = event
     // The job of a heartbeat event is only a lease, not a whole row.
     const row = 'state' in job ? job : null
@@ -133,6 +134,10 @@ export class EventRing {
     const { workerId } = event
     const about = { subject: workerId, workerId, queue: null }
     return { ...this.#keepOther(event), ...about, own: ownData(event) }
+  }
+
+  #keepSystem(event: SystemEvent): Kept {
+    return { ...this.#keepOther(event), subject: 'system', queue: null, own: ownData(event) }
   }
 
   /** The common part of events that are not about the state of a job. */
@@ -184,6 +189,10 @@ export class EventRing {
     }
     return { start: 0, gap: true }
   }
+}
+
+function isSystemEvent(event: ListedEvent): event is SystemEvent {
+  return event.type === 'system.maintenance.started' || event.type === 'system.maintenance.ended'
 }
 
 function page(

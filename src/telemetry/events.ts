@@ -13,6 +13,7 @@ export type JobEvent =
   | (OneJobEvent & { requestId?: string | undefined })
   | QueueEvent
   | WorkerEvent
+  | SystemEvent
   /** A native message that is no OJS job; it goes to the dead letter queue. */
   | { type: 'message.malformed'; queue: string; id: string; error: Error }
   | CronEvent
@@ -53,6 +54,13 @@ export interface WorkerEvent {
   requestId?: string
 }
 
+/** No new work is accepted from now on, or it is again. */
+export interface SystemEvent {
+  type: 'system.maintenance.started' | 'system.maintenance.ended'
+  reason: string | null
+  requestId?: string
+}
+
 /** A tick of a recurring job. If it made a job, emitted after `job.enqueued`. */
 export type CronEvent =
   | { type: 'cron.triggered'; cron: CronFacts; scheduledAt: number; job: JobRow }
@@ -61,7 +69,14 @@ export type CronEvent =
       cron: CronFacts
       scheduledAt: number
       /** `dst_skip`: the clocks will leap over this time; emitted with the tick before. */
-      reason: 'overlap' | 'queue_full' | 'duplicate' | 'queue_paused' | 'dst_skip' | 'invalid_job'
+      reason:
+        | 'overlap'
+        | 'queue_full'
+        | 'duplicate'
+        | 'queue_paused'
+        | 'dst_skip'
+        | 'invalid_job'
+        | 'maintenance'
       /** The job that prevented the tick. */
       existingJobId?: string | null
     }

@@ -41,6 +41,10 @@ export function jobLog(
       case 'queue.resumed':
         logger.info({ queue: event.queue, requestId: event.requestId }, event.type)
         return
+      case 'system.maintenance.started':
+      case 'system.maintenance.ended':
+        logger.warn({ reason: event.reason, requestId: event.requestId }, event.type)
+        return
       case 'worker.stopped': {
         const { workerId, reason, requestId } = event
         logger.info({ workerId, reason, requestId }, event.type)

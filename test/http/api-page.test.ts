@@ -84,10 +84,10 @@ describe('docs/reference/http.md names each member that the schemas of requests 
 
 test('docs/reference/http.md lists each type of event, and no others', () => {
   const kinds = ['src/telemetry/event-data.ts', 'src/telemetry/workflow-events.ts']
-    .flatMap((file) => [...read(file).matchAll(/case '([a-z_]+\.[a-z_]+)':/g)])
+    .flatMap((file) => [...read(file).matchAll(/case '([a-z_]+(?:\.[a-z_]+)+)':/g)])
     .map(([, type = '']) => type)
   const [, list = ''] = /^(Events are [\s\S]+?)\n\n/m.exec(page) ?? []
-  const listed = [...list.matchAll(/`([a-z_]+\.[a-z_]+)`/g)].map(([, type = '']) => type)
+  const listed = [...list.matchAll(/`([a-z_]+(?:\.[a-z_]+)+)`/g)].map(([, type = '']) => type)
   expect(new Set(listed)).toEqual(new Set(kinds))
 })
 

@@ -24,6 +24,7 @@ export async function openDoor(
     priorityOrder: () => ({ levels: 10, isStrict: true }),
     version: '1.2.3',
     events: { list: () => ({ events: [], cursor: null, has_more: false, gap: false }) },
+    shownConfig: {},
     metrics: {
       http: {
         requestDone: (route, method, status, seconds) => {

@@ -11,6 +11,7 @@ import { failContract } from './contract/fail.ts'
 import { historyContract } from './contract/history.ts'
 import { keptKeyContract } from './contract/kept-keys.ts'
 import { leaseContract } from './contract/lease.ts'
+import { maintenanceContract } from './contract/maintenance.ts'
 import { nativeContract } from './contract/native.ts'
 import { progressContract } from './contract/progress.ts'
 import { queueContract } from './contract/queues.ts'
@@ -52,6 +53,7 @@ export const RULES: readonly Part[] = [
   releaseContract,
   nativeContract,
   queueContract,
+  maintenanceContract,
   uniqueContract,
   keptKeyContract,
   historyContract,

@@ -17,6 +17,8 @@ export interface Door {
   isDraining(): boolean
   /** `reachedAs`: the `Host` header of the request. */
   manifest(reachedAs: string | undefined): object
+  /** The answer of `GET /admin/system/config`. */
+  shownConfig: object
   metrics: Exposition
   events: Pick<EventRing, 'list'>
 }

@@ -26,13 +26,14 @@ const ISO_UNITS = [
 ]
 
 // `1s`, `300s`: the core document's own examples use this form (OJS core).
-const SHORT = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/
+const SHORT = /^(\d+(?:\.\d+)?)(ms|s|m|h|d|w)$/
 const SHORT_UNITS: Record<string, number> = {
   ms: 1,
   s: MS_PER.seconds,
   m: MS_PER.minutes,
   h: MS_PER.hours,
   d: MS_PER.days,
+  w: MS_PER.weeks,
 }
 
 /**
@@ -63,6 +64,11 @@ export function parseDuration(text: string, field: string): number {
     )
   }
   return Math.round(ms)
+}
+
+/** A duration in ms that a request gives as text or in whole seconds. Throws `OjsError` 400 naming `field`. */
+export function durationMsOf(given: number | string, field: string): number {
+  return parseDuration(typeof given === 'number' ? `${given}s` : given, field)
 }
 
 interface NamedLease {

@@ -48,6 +48,7 @@ import { prepareStatements } from './sql/statements.ts'
 import { prepareWorkflows } from './sql/workflow.ts'
 import { SqliteEpochs } from './state/epochs.ts'
 import { SqliteLostQueues } from './state/lost-queues.ts'
+import { SqliteMaintenance } from './state/maintenance.ts'
 import { SqliteCheckpoints, SqliteProgress } from './state/progress.ts'
 import type { TrafficMinutes } from './state/queue-traffic.ts'
 import type { Recount } from './state/state-counter.ts'
@@ -91,6 +92,7 @@ export class SqliteLedger implements Ledger {
   readonly schemas: SqliteSchemas
   readonly cron: SqliteCron
   readonly pauses: SqlitePauses
+  readonly maintenance: SqliteMaintenance
   readonly lost: SqliteLostQueues
   readonly unwritten: SqliteUnwrittenQueues
   readonly idle: SqliteIdleQueues
@@ -140,6 +142,7 @@ export class SqliteLedger implements Ledger {
     this.schemas = new SqliteSchemas(this.#access, db, statements)
     this.cron = new SqliteCron(this.#store, this.#access)
     this.pauses = new SqlitePauses(this.#store, this.#access)
+    this.maintenance = new SqliteMaintenance(statements, store.maintenance, this.#access)
     this.lost = new SqliteLostQueues(statements, this.#access)
     this.unwritten = new SqliteUnwrittenQueues(statements, this.#access)
     this.idle = new SqliteIdleQueues(store, this.#access, this.lost)

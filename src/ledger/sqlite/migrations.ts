@@ -29,6 +29,7 @@ import { sql as history } from './migrations/0024-history.ts'
 import { sql as progress } from './migrations/0025-progress.ts'
 import { sql as traffic } from './migrations/0026-traffic.ts'
 import { sql as search } from './migrations/0027-search.ts'
+import { sql as maintenance } from './migrations/0028-maintenance.ts'
 import { LEDGER_ID, RUNNING_ID } from './running-mark.ts'
 import { type Database, inTransaction } from './sql/driver.ts'
 
@@ -61,6 +62,7 @@ export const MIGRATIONS: readonly string[] = [
   progress,
   traffic,
   search,
+  maintenance,
 ]
 
 /** A migration blocks the process, log output included: wait this long so that the announcement gets out. */

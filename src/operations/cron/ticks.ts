@@ -8,6 +8,7 @@ import type { CronEvent } from '../../telemetry/events.ts'
 import { cancelJob, followCancel } from '../cancel.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 import { storedEvent } from '../enqueue/push.ts'
+import { isInMaintenance } from '../maintenance.ts'
 import { isPaused } from '../queues/pause.ts'
 import { cronFacts, newCronJob, nextOf, tellGap } from './cron-job.ts'
 import { type Missed, missedSince, tellMissed } from './missed.ts'
@@ -128,7 +129,7 @@ function planOf(deps: Deps, entry: DueEntry, wall: number): Plan {
 }
 
 async function fireEntry(deps: Deps, { entry, tick, next, missed, ...plan }: Plan): Promise<Pass> {
-  const job = isPausedFor(deps, entry) ? 'queue_paused' : plan.job
+  const job = reasonToSkip(deps, entry) ?? plan.job
   const change = {
     job: typeof job === 'string' ? null : job,
     nextRunAt: next?.at ?? null,
@@ -182,6 +183,13 @@ async function releaseEntry(deps: Deps, entry: CronEntry): Promise<void> {
   }
   const released = await deps.ledger.cron.release(tick, { job, ...makingNow(deps) })
   tellFired(deps, entry, tick, released)
+}
+
+/** Why a tick of the entry gets no job now, whatever its job is. */
+function reasonToSkip(deps: Deps, entry: CronEntry): SkipReason | null {
+  if (isPausedFor(deps, entry)) return 'queue_paused'
+  // The timer waits for the end of the maintenance; only a change of the entry cannot.
+  return isInMaintenance(deps) ? 'maintenance' : null
 }
 
 /** True when the entry's queue is paused: nothing is enqueued then (OJS queues), ticks are skipped. */

@@ -22,6 +22,7 @@ import {
   sendJobMessage,
   sendRefusal,
 } from '../job-messages/send.ts'
+import { requireNoMaintenance } from '../maintenance.ts'
 import { requirePublishing } from '../require-broker.ts'
 import { briefly } from '../workers/broadcasts.ts'
 import { admitted } from './admission.ts'
@@ -74,6 +75,7 @@ async function pushNew(
     const inner = sentWith(ofEach, sent)
     const shared = { fuel: new CostBudget(stepsFor(items.length)), sorting: new SortingBudget() }
     const jobs = await startNow(newJobs(deps, items, shared, inner))
+    requireNoMaintenance(deps)
     requirePublishing(deps)
     await requireQueues(deps, jobs)
     const enqueued = { jobs, chosenIds: jobs.map((job) => job.id) }

@@ -21,6 +21,7 @@ import {
   sendJobMessage,
   sendRefusal,
 } from '../job-messages/send.ts'
+import { requireNoMaintenance } from '../maintenance.ts'
 import { requireNotPaused } from '../queues/pause.ts'
 import { requirePublishing } from '../require-broker.ts'
 import { requireJobInScope } from '../scope.ts'
@@ -65,6 +66,7 @@ async function pushNew(
   checkArgs(deps, request)
   return await producing(enqueueing(request, context), async (sent) => {
     const job = newJob(deps, request, sentWith(context, sent))
+    requireNoMaintenance(deps)
     requirePublishing(deps)
     await requireQueue(deps, job.queue)
     const enqueued = { jobs: [job], chosenIds: [request.id ?? null] }

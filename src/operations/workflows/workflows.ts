@@ -15,6 +15,7 @@ import type { Deps, RequestContext } from '../deps.ts'
 import { checkArgs } from '../enqueue/check-args.ts'
 import { once, rememberedResource } from '../enqueue/idempotency.ts'
 import { newJob, requireQueue } from '../enqueue/push.ts'
+import { requireNoMaintenance } from '../maintenance.ts'
 import { requirePublishing } from '../require-broker.ts'
 import { briefly } from '../workers/broadcasts.ts'
 
@@ -58,6 +59,7 @@ async function createNew(
     queues.add(queue)
     return { ...node, push }
   })
+  requireNoMaintenance(deps)
   requirePublishing(deps)
   for (const queue of queues) await requireQueue(deps, queue)
   const id = request.id ?? deps.newId()

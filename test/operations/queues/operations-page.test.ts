@@ -101,6 +101,7 @@ test('docs/operate/operations.md explains exactly the health warnings that the s
     'operations/queues/queue-missing',
     'operations/drift',
     'operations/prune-hold',
+    'operations/maintenance',
   ]
     .map((name) => readFileSync(join(ROOT, 'src', `${name}.ts`), 'utf8'))
     .join('\n')

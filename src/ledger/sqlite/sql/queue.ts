@@ -1,4 +1,5 @@
-/** Statements for queues: pauses, and queues that are forgotten. */
+/** Statements for queues: pauses, and queues that are forgotten; and for maintenance mode. */
+import type { Maintenance } from '../../maintenance.ts'
 import type { Database } from './driver.ts'
 
 export function prepareQueues(db: Database) {
@@ -21,6 +22,13 @@ export function prepareQueues(db: Database) {
     pauseTold: db.prepare<[queue: string, pausedAt: number | null]>(
       'UPDATE queues SET pause_owed = 0 WHERE name = ?1 AND paused_at IS ?2',
     ),
+    maintenance: db.prepare<[], Maintenance>(
+      'SELECT started_at AS startedAt, ends_at AS endsAt, reason FROM maintenance',
+    ),
+    keepMaintenance: db.prepare<[startedAt: number, endsAt: number | null, reason: string | null]>(
+      'INSERT OR REPLACE INTO maintenance (id, started_at, ends_at, reason) VALUES (1, ?, ?, ?)',
+    ),
+    endMaintenance: db.prepare<[]>('DELETE FROM maintenance'),
     removeQueue: db.prepare<[name: string]>('DELETE FROM queues WHERE name = ?'),
     removeRetryQueue: db.prepare<[queue: string, delayMs: number]>(
       'DELETE FROM rungs WHERE queue = ? AND delay_ms = ?',

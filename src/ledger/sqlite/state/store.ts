@@ -5,6 +5,7 @@ import type { CommittedState } from '../commit/committed-state.ts'
 import type { Statements } from '../sql/statements.ts'
 import { type AppendOnlyTable, queueRegister, retryQueueRegister } from './append-only-table.ts'
 import { KeptKeys } from './kept-keys.ts'
+import { MaintenanceState } from './maintenance.ts'
 import { MovedNonces } from './moved-nonces.ts'
 import { Notes } from './notes.ts'
 import { OutboxNonces } from './outbox-nonces.ts'
@@ -26,6 +27,7 @@ export interface Store {
   readonly stale: StaleCopies
   readonly tombstones: Tombstones
   readonly pauses: PauseStates
+  readonly maintenance: MaintenanceState
   readonly traffic: TrafficMinutes
   readonly recentKeys: RecentUniqueKeys
   readonly keptKeys: KeptKeys
@@ -58,6 +60,7 @@ export function openStore(
     stale: new StaleCopies(statements),
     tombstones: new Tombstones(statements),
     pauses: new PauseStates(statements),
+    maintenance: new MaintenanceState(statements),
     traffic: new TrafficMinutes(statements, wake),
     recentKeys: new RecentUniqueKeys(statements, jobsPerMove),
     workflows,
