@@ -20,22 +20,32 @@ export function contains(value: unknown, part: unknown): boolean {
 }
 
 /**
- * A text that is in the JSON of every value which contains `part`, unless that JSON has a backslash (which may
- * spell the same text in another way); the longest there is, '' if there is none.
+ * The longest string in `part` as JSON, or else the longest name of a member: a text that is in the JSON of
+ * every value which contains `part`, unless that JSON has a backslash (which may spell the same text in another
+ * way). Names come second, because all jobs of a type have them. '': there is none.
  */
 export function needleOf(part: unknown): string {
-  return stringsIn(part)
+  const texts = textsIn(part)
+  return longest(texts.values) || longest(texts.names)
+}
+
+function longest(texts: readonly string[]): string {
+  return texts
     .map((text) => JSON.stringify(text))
-    .reduce(
-      (longest, text) => (text.length > longest.length && !text.includes('\\') ? text : longest),
-      '',
-    )
+    .filter((text) => !text.includes('\\'))
+    .reduce((longer, text) => (text.length > longer.length ? text : longer), '')
 }
 
 /** The strings and the names of members, at any depth. */
-function stringsIn(value: unknown): string[] {
-  if (typeof value === 'string') return [value]
-  if (Array.isArray(value)) return value.flatMap(stringsIn)
-  if (typeof value !== 'object' || value === null) return []
-  return Object.entries(value).flatMap(([name, member]) => [name, ...stringsIn(member)])
+function textsIn(value: unknown): { values: string[]; names: string[] } {
+  if (typeof value === 'string') return { values: [value], names: [] }
+  if (typeof value !== 'object' || value === null) return { values: [], names: [] }
+  const inner = Object.values(value).map(textsIn)
+  return {
+    values: inner.flatMap(({ values }) => values),
+    names: [
+      ...(Array.isArray(value) ? [] : Object.keys(value)),
+      ...inner.flatMap(({ names }) => names),
+    ],
+  }
 }

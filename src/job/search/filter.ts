@@ -134,7 +134,24 @@ export function hasTexts({ meta, args }: TextFilter, envelope: string): boolean 
 /** Null: the envelope need not be read. Else a text that it must contain unless it has a backslash. */
 export function envelopeNeedle({ meta, args }: TextFilter): string | null {
   if (meta.length === 0 && args === undefined) return null
-  return needleOf([args, meta.map(({ name }) => name)])
+  const own = needleOf(args)
+  // The value of a meta member may stand there without quotes: a number, for one.
+  const values = meta.map(({ value }) => JSON.stringify(value).slice(1, -1))
+  return [own, ...values.filter((value) => !value.includes('\\'))].reduce(longerOf)
+}
+
+/** A text that the job's `carry` must contain unless it has a backslash; null: it need not be read. */
+export function carryNeedle({ tags }: TextFilter): string | null {
+  return tags.length === 0 ? null : needleOf(tags)
+}
+
+/** The same for its `error`. */
+export function errorNeedle({ errorType }: TextFilter): string | null {
+  return errorType === null ? null : needleOf(errorType)
+}
+
+function longerOf(one: string, other: string): string {
+  return other.length > one.length ? other : one
 }
 
 /** Whether the job's last error is of the wanted type. */

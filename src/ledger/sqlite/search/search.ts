@@ -1,7 +1,9 @@
 /** Finds jobs, counts them, and pages through their ids. */
 import type { Carry, JobState } from '../../../job/job.ts'
 import {
+  carryNeedle,
   envelopeNeedle,
+  errorNeedle,
   hasErrorType,
   hasTags,
   hasTexts,
@@ -53,8 +55,13 @@ const KEYS_PER_STEP = 64
 /** Characters of the texts of one page. */
 const MAX_LISTED_TEXT = partOfHeap(1 / 32, 64 * 1024 * 1024)
 
+/** What `mayMatch` compares a row with. */
+type Needles =
+  Parameters<Store['statements']['mayMatch']['get']> extends [number, ...infer N] ? N : never
+
 /** What one search has looked at. */
 interface Looked {
+  needles: Needles
   rows: number
   bytes: number
   isCut: boolean
@@ -114,7 +121,7 @@ function* reading<T>(access: Access, work: Generator<void, T>): Generator<void, 
 function* findPage(store: Store, filter: JobFilter, page: SearchPage): Generator<void, Found> {
   const { isAscending, after, order } = page
   const direction = { isAscending, after: after && { at: after[0], seq: after[1] } }
-  const looked: Looked = { rows: 0, bytes: 0, isCut: false }
+  const looked: Looked = { needles: needlesOf(filter), rows: 0, bytes: 0, isCut: false }
   const due = order === 'scheduled_at' ? byDueTime(store, filter, direction) : null
   const isSorted = order !== 'created_at' && due === null
   const source = isSorted
@@ -155,25 +162,39 @@ function* matching(
 }
 
 function isMatch(store: Store, filter: JobFilter, seq: number, looked: Looked): boolean {
-  const row = checked(store, filter, seq)
-  if (row === undefined) return false
-  looked.bytes += row.bytes
-  return isMet(filter, row)
+  const found = store.statements.mayMatch.get(seq, ...looked.needles)
+  looked.bytes += found?.bytes ?? 0
+  return found?.isHit === 1 && isMet(filter, checked(store, filter, seq))
+}
+
+function needlesOf({ workerId, enqueued, ended, text }: JobFilter): Needles {
+  return [
+    workerId,
+    enqueued.from ?? Number.MIN_SAFE_INTEGER,
+    enqueued.until ?? Number.MAX_SAFE_INTEGER,
+    ended.from,
+    ended.until,
+    carryNeedle(text),
+    errorNeedle(text),
+    envelopeNeedle(text),
+  ]
 }
 
 function checked({ statements }: Store, { text }: JobFilter, seq: number): CheckedRow | undefined {
-  const [withCarry, withError] = [
-    text.tags.length > 0 ? 1 : 0,
-    text.errorType === null ? 0 : 1,
-  ] as const
-  return statements.checkedRow.get(seq, withCarry, envelopeNeedle(text), withError)
+  const { tags, errorType, meta, args } = text
+  return statements.checkedRow.get(
+    seq,
+    tags.length > 0 ? 1 : 0,
+    errorType === null ? 0 : 1,
+    meta.length > 0 || args !== undefined ? 1 : 0,
+  )
 }
 
-function isMet(filter: JobFilter, row: CheckedRow): boolean {
+function isMet(filter: JobFilter, row: CheckedRow | undefined): boolean {
+  if (row === undefined || isErasedRow(row) || !meets(filter, row)) return false
   const { text } = filter
-  if (isErasedRow(row) || !meets(filter, row)) return false
   if (!hasTags(text, row.carry) || !hasErrorType(text, row.error)) return false
-  return envelopeNeedle(text) === null || (row.envelope !== null && hasTexts(text, row.envelope))
+  return row.envelope === null || hasTexts(text, row.envelope)
 }
 
 function isErasedRow({ state }: { state: string }): boolean {
@@ -193,7 +214,7 @@ function* sorted(
   if (found.length > MAX_SORTED) looked.isCut = true
   const keys: Key[] = []
   for (const [i, { seq }] of found.slice(0, MAX_SORTED).entries()) {
-    const row = store.statements.checkedRow.get(seq, 0, null, 0)
+    const row = store.statements.checkedRow.get(seq, 0, 0, 0)
     if (row) keys.push({ seq, at: sortValue(row, order, isAscending) })
     if (i % KEYS_PER_STEP === 0) yield
   }
@@ -240,7 +261,7 @@ function pageFrom(
     last = key
     // It may have changed since the search passed it.
     const row = checked(store, filter, key.seq)
-    if (row === undefined || !isMet(filter, row)) continue
+    if (!isMet(filter, row)) continue
     const job = foundJob(store, key.seq, isWhole)
     text += job.whole ? textOf(job.whole) : (job.error?.length ?? 0)
     jobs.push(job)
@@ -283,7 +304,7 @@ function* countJobs(store: Store, filter: JobFilter, atMost: number): Generator<
     return { count: countOf(store, filter.states, filter.queues), isBound: false }
   }
   if (!needsRow(filter)) return yield* countRanges(store, filter, atMost)
-  const looked: Looked = { rows: 0, bytes: 0, isCut: false }
+  const looked: Looked = { needles: needlesOf(filter), rows: 0, bytes: 0, isCut: false }
   const source = yield* byCreation(store, filter, { isAscending: false, after: null })
   const keys = yield* matching(store, filter, source, looked, {
     offset: 0,
@@ -315,14 +336,14 @@ function* findIds(
   const direction = { isAscending: true, after: after && { at: after[0], seq: after[1] } }
   const { merge } = yield* byCreation(store, filter, direction)
   const ids: string[] = []
-  let rows = 0
-  let bytes = 0
+  const looked: Looked = { needles: needlesOf(filter), rows: 0, bytes: 0, isCut: false }
   for (let key = merge.next(); key !== null; key = merge.next()) {
-    rows += 1
-    const row = checked(store, filter, key.seq)
-    bytes += row?.bytes ?? 0
-    if (row && isMet(filter, row)) ids.push(row.id)
-    const isEnough = ids.length >= limit || rows >= MAX_LOOKED_FOR_IDS || bytes >= MAX_BYTES
+    looked.rows += 1
+    const isHit = isMatch(store, filter, key.seq, looked)
+    const row = isHit ? checked(store, filter, key.seq) : undefined
+    if (row) ids.push(row.id)
+    const isEnough =
+      ids.length >= limit || looked.rows >= MAX_LOOKED_FOR_IDS || looked.bytes >= MAX_BYTES
     if (isEnough) return { ids, next: [key.at, key.seq] }
     yield
   }

@@ -9,7 +9,7 @@ export interface Key {
   at: number
 }
 
-/** The short columns that a filter looks at, and those texts that it asked for. */
+/** The short columns that a filter looks at, and those texts that were asked for; the others are null. */
 export interface CheckedRow {
   id: string
   state: JobState
@@ -24,9 +24,7 @@ export interface CheckedRow {
   startedAt: number | null
   carry: string | null
   error: string | null
-  /** Null: not asked for, or it cannot match. */
   envelope: string | null
-  bytes: number
 }
 
 type FoundRow = {
@@ -57,6 +55,10 @@ function ordered(column: string, where: string, n: number) {
     up: `${select} AND ${column} < ?${from} AND ${column} >= ?${at}
        AND (${column} > ?${at} OR seq > ?${seq}) ORDER BY ${column}, seq LIMIT ?${limit}`,
   }
+}
+
+function mayContain(column: string, n: number): string {
+  return `(?${n} IS NULL OR instr(${column}, ?${n}) > 0 OR instr(${column}, '\\') > 0)`
 }
 
 /** Prepares the statements that find jobs. Every one goes by an index, in its order. */
@@ -128,20 +130,39 @@ function prepareRanges(db: Database) {
 function prepareFound(db: Database) {
   return {
     /**
-     * A row for a comparison with a filter. `needle`: the envelope is read if it has this text or a backslash;
-     * null: not at all.
+     * Whether a row may match, by its short columns and by texts that it must contain unless it has a backslash
+     * (`?7`: the carry, `?8`: the error, `?9`: the envelope); NULL: any. Most rows of a search that compares
+     * end here.
      */
+    mayMatch: db.prepare<
+      [
+        seq: number,
+        workerId: string | null,
+        enqueuedFrom: number,
+        enqueuedUntil: number,
+        endedFrom: number | null,
+        endedUntil: number | null,
+        carry: string | null,
+        error: string | null,
+        envelope: string | null,
+      ],
+      { isHit: Flag | null; bytes: number }
+    >(
+      `SELECT (?2 IS NULL OR worker_id = ?2) AND enqueued_at >= ?3 AND enqueued_at < ?4
+         AND (?5 IS NULL OR ended_at >= ?5) AND (?6 IS NULL OR ended_at < ?6)
+         AND ${mayContain('carry', 7)} AND ${mayContain('error', 8)} AND ${mayContain('envelope', 9)}
+         AS isHit, iif(?9 IS NULL, 0, octet_length(envelope)) AS bytes
+       FROM jobs WHERE seq = ?1`,
+    ),
+    /** A row for an exact comparison with a filter, with the texts that it asks for. */
     checkedRow: db.prepare<
-      [seq: number, withCarry: Flag, needle: string | null, withError: Flag],
+      [seq: number, withCarry: Flag, withError: Flag, withEnvelope: Flag],
       CheckedRow
     >(
       `SELECT id, state, queue, type, worker_id AS workerId, created_at AS createdAt,
          enqueued_at AS enqueuedAt, ended_at AS endedAt, priority, due_at AS dueAt,
-         started_at AS startedAt, iif(?2, carry, NULL) AS carry,
-         iif(?4, error, NULL) AS error,
-         iif(?3 IS NULL, NULL, iif(instr(envelope, ?3) > 0 OR instr(envelope, '\\') > 0, envelope, NULL))
-           AS envelope,
-         iif(?3 IS NULL, 0, octet_length(envelope)) AS bytes
+         started_at AS startedAt, iif(?2, carry, NULL) AS carry, iif(?3, error, NULL) AS error,
+         iif(?4, envelope, NULL) AS envelope
        FROM jobs WHERE seq = ?1`,
     ),
     foundRow: db.prepare<[seq: number], FoundRow>(
