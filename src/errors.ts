@@ -34,6 +34,8 @@ const ERROR_CODES = {
 
 export type ErrorCode = keyof typeof ERROR_CODES
 
+export const ERROR_CODE_NAMES: readonly string[] = Object.keys(ERROR_CODES)
+
 export interface OjsErrorOptions {
   /** Overrides the code's usual HTTP status, e.g. 409 for a state conflict (seed 001 §9.4). */
   status?: number

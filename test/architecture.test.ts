@@ -244,7 +244,7 @@ const FLOORS: Readonly<Record<string, { order: readonly string[]; shared: RegExp
     shared: /^broker\/(broker|broker-errors|names|observer|options|availability)\.ts$/,
   },
   'http/': {
-    order: ['message', 'access', 'connection', 'routes'],
+    order: ['message', 'access', 'openapi', 'connection', 'routes'],
     shared: /^http\/(route)\.ts$/,
   },
   'job/': {

@@ -52,6 +52,7 @@ export default defineConfig({
         items: [
           page('Configuration', '/docs/reference/configuration'),
           page('HTTP API', '/docs/reference/http'),
+          page('OpenAPI', '/docs/reference/openapi'),
           page('Control protocol (AMQP)', '/docs/reference/control-protocol'),
           page('SDK: client', '/docs/reference/sdk'),
           page('SDK: worker', '/docs/reference/sdk-worker'),

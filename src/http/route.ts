@@ -5,6 +5,7 @@ import type { Scoping } from './access/queue-scope.ts'
 import { type Access, requireRole } from './access/roles.ts'
 import { otherMethod } from './message/middleware.ts'
 import { withoutNul } from './message/query.ts'
+import type { Description } from './openapi/description.ts'
 
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 type Handler = (request: Request, response: Response) => void | Promise<void>
@@ -27,6 +28,11 @@ export interface Route {
   /** What it does with a key of some queues; default: refuses it. Open routes do not ask. */
   scoping?: Scoping
   handle: Handler
+}
+
+/** A route of the API, which the OpenAPI document shows. */
+export interface Endpoint extends Route {
+  about: Description
 }
 
 /**

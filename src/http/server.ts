@@ -1,11 +1,13 @@
 /** Composes the HTTP door: all routes, the manifest's facts about access, and the server. */
+import { hash } from 'node:crypto'
 import type { Deps } from '../operations/deps.ts'
 import { health } from '../operations/health.ts'
 import { type ManifestFacts, manifest } from '../operations/manifest.ts'
 import { requireScope } from './access/queue-scope.ts'
 import { LongPolls } from './connection/long-polls.ts'
 import { HttpServer, type HttpServerOptions } from './http-server.ts'
-import type { Route } from './route.ts'
+import { openApiDocument } from './openapi/document.ts'
+import type { Endpoint } from './route.ts'
 import { adminQueueRoutes } from './routes/admin-queues.ts'
 import { adminStatsRoutes } from './routes/admin-stats.ts'
 import { adminWorkerRoutes } from './routes/admin-workers.ts'
@@ -49,25 +51,28 @@ export function createHttpService(deps: Deps, options: HttpServiceOptions): Http
     isDraining: () => server.isStopping,
     manifest: (reachedAs) =>
       manifest({ ...options, access, maxBodyBytes, baseUrl: server.url(reachedAs) }),
+    openApi: () => openApi(),
   }
+  const routes = routesOf(door)
+  const openApi = onceAsked(() => openApiDocument(routes, { ...access, ...options }))
   const server = new HttpServer({
     ...options,
     logger: deps.logger,
     now: () => deps.clock.now(),
     observer: options.metrics.http,
-    routes: routesOf(door),
+    routes,
     onStopping: () => polls.endAll(),
   })
   return server
 }
 
 /** All endpoints; `test/http/access/roles.test.ts` lists the roles of each. */
-export function routesOf(door: Door): Route[] {
+export function routesOf(door: Door): Endpoint[] {
   return allRoutes(door).map((route) => keepingToQueues(door, route))
 }
 
 /** Every route looks at the queues of the caller's key first, if the key is for some only. */
-function keepingToQueues(door: Door, route: Route): Route {
+function keepingToQueues(door: Door, route: Endpoint): Endpoint {
   const { access, scoping, handle } = route
   if (access === 'anybody') return route
   return {
@@ -79,7 +84,7 @@ function keepingToQueues(door: Door, route: Route): Route {
   }
 }
 
-function allRoutes(door: Door): Route[] {
+function allRoutes(door: Door): Endpoint[] {
   return [
     ...jobRoutes(door),
     ...jobSearchRoutes(door),
@@ -102,6 +107,18 @@ function allRoutes(door: Door): Route[] {
     ...adminWorkerRoutes(door),
     ...adminStatsRoutes(door),
   ]
+}
+
+/** Made at the first request, because most processes are never asked. */
+function onceAsked(make: () => object): Door['openApi'] {
+  let made: ReturnType<Door['openApi']> | undefined
+  return () => {
+    if (made === undefined) {
+      const text = JSON.stringify(make())
+      made = { text, tag: `"${hash('sha256', text, 'base64url')}"` }
+    }
+    return made
+  }
 }
 
 function accessFacts({ access, tls }: HttpServiceOptions): ManifestFacts['access'] {

@@ -17,6 +17,11 @@ export function requireRole(roles: readonly Role[]): Step {
   }
 }
 
+/** The roles that a route serves; it says nothing: `admin` only. */
+export function rolesOf(access: readonly Role[] = []): Role[] {
+  return [...access, 'admin']
+}
+
 export function isServed({ role }: Caller, roles: readonly string[]): boolean {
   return role === 'admin' || roles.includes(role)
 }
@@ -33,7 +38,7 @@ function unauthenticated(isUnknownKey: boolean): OjsError {
 
 function forbidden(role: string, roles: readonly Role[]): OjsError {
   return new OjsError('x_forbidden', `An API key of the role ${role} may not use this endpoint.`, {
-    details: { reason: 'role', role, allowed_roles: [...roles, 'admin'] },
+    details: { reason: 'role', role, allowed_roles: rolesOf(roles) },
   })
 }
 

@@ -31,15 +31,26 @@ export function answer(
   response.end(text, bytes === text.length ? 'latin1' : 'utf8')
 }
 
-/** Writes an answer that is not OJS: the metrics for Prometheus. */
-export function answerText(response: Answerable, contentType: string, text: string): void {
-  response.writeHead(200, answerHeaders(response.req, [], contentType, Buffer.byteLength(text)))
+/** Writes an answer that is not OJS: the metrics for Prometheus, the OpenAPI document. */
+export function answerText(
+  response: Answerable,
+  contentType: string,
+  text: string,
+  ...extra: readonly string[]
+): void {
+  response.writeHead(200, answerHeaders(response.req, extra, contentType, Buffer.byteLength(text)))
   response.end(text)
 }
 
 /** Writes a 204: the headers of every answer except the content type, and no body (seed 001 §6.2). */
 export function answerEmpty(response: Answerable, ...extra: readonly string[]): void {
   response.writeHead(204, answerHeaders(response.req, extra))
+  response.end()
+}
+
+/** Writes a 304: the client has the answer already. */
+export function answerUnchanged(response: Answerable, ...extra: readonly string[]): void {
+  response.writeHead(304, answerHeaders(response.req, extra))
   response.end()
 }
 

@@ -5,18 +5,20 @@ import { listWorkers } from '../../operations/workers/workers.ts'
 import { adminPageOf, memoryPagination, startOf } from '../message/page.ts'
 import { parameter } from '../message/query.ts'
 import { answer } from '../message/respond.ts'
-import { pathParameter, type Route } from '../route.ts'
+import { ADMIN_STATS, GET_ADMIN_QUEUE, LIST_ADMIN_QUEUES } from '../openapi/queues.ts'
+import { type Endpoint, pathParameter } from '../route.ts'
 import { adminQueue, adminStats } from './queue-documents.ts'
 import type { Door } from './route-deps.ts'
 
 const ALL = { limit: Number.POSITIVE_INFINITY, offset: 0 }
 
 /** Statistics and queues (OJS admin API; not part of the seeds). */
-export function adminQueueRoutes({ deps, health }: Door): Route[] {
+export function adminQueueRoutes({ deps, health }: Door): Endpoint[] {
   return [
     {
       method: 'GET',
       path: '/ojs/v1/admin/stats',
+      about: ADMIN_STATS,
       access: ['operator', 'reader'],
       scoping: 'own',
       async handle(request, response) {
@@ -37,6 +39,7 @@ export function adminQueueRoutes({ deps, health }: Door): Route[] {
     {
       method: 'GET',
       path: '/ojs/v1/admin/queues',
+      about: LIST_ADMIN_QUEUES,
       access: ['operator', 'reader'],
       scoping: 'own',
       async handle(request, response) {
@@ -51,6 +54,7 @@ export function adminQueueRoutes({ deps, health }: Door): Route[] {
     {
       method: 'GET',
       path: '/ojs/v1/admin/queues/:name',
+      about: GET_ADMIN_QUEUE,
       access: ['operator', 'reader'],
       scoping: 'queue',
       async handle(request, response) {

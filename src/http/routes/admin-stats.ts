@@ -3,15 +3,17 @@ import { statsPoints, statsQuery } from '../../job/stats-history.ts'
 import { trafficHistory } from '../../operations/queues/queues.ts'
 import { parameter } from '../message/query.ts'
 import { answer } from '../message/respond.ts'
-import type { Route } from '../route.ts'
+import { STATS_HISTORY } from '../openapi/queues.ts'
+import type { Endpoint } from '../route.ts'
 import type { Door } from './route-deps.ts'
 
 /** Statistics for dashboards (OJS admin API). Not part of the seeds. */
-export function adminStatsRoutes({ deps }: Door): Route[] {
+export function adminStatsRoutes({ deps }: Door): Endpoint[] {
   return [
     {
       method: 'GET',
       path: '/ojs/v1/admin/stats/history',
+      about: STATS_HISTORY,
       access: ['operator', 'reader'],
       scoping: { parameter: 'queue' },
       async handle(request, response) {

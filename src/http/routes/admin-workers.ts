@@ -13,15 +13,24 @@ import { parseDirective } from '../../schemas/requests/admin.ts'
 import { readJson, readOptionalJson } from '../message/body.ts'
 import { adminPageOf, memoryPagination, startOf } from '../message/page.ts'
 import { answer } from '../message/respond.ts'
-import { pathParameter, type Route } from '../route.ts'
+import {
+  DEREGISTER,
+  DIRECT_ALL,
+  GET_WORKER,
+  LIST_WORKERS,
+  QUIET,
+  TERMINATE,
+} from '../openapi/admin-workers.ts'
+import { type Endpoint, pathParameter } from '../route.ts'
 import type { Door } from './route-deps.ts'
 
 /** Lists the workers, tells them to go quiet or to terminate, and forgets lost ones (OJS admin API). */
-export function adminWorkerRoutes(door: Door): Route[] {
+export function adminWorkerRoutes(door: Door): Endpoint[] {
   return [
     {
       method: 'GET',
       path: '/ojs/v1/admin/workers',
+      about: LIST_WORKERS,
       access: ['operator', 'reader'],
       handle(request, response) {
         const page = adminPageOf(request)
@@ -35,6 +44,7 @@ export function adminWorkerRoutes(door: Door): Route[] {
     {
       method: 'GET',
       path: '/ojs/v1/admin/workers/:id',
+      about: GET_WORKER,
       access: ['operator', 'reader'],
       async handle(request, response) {
         const { worker, jobs } = await findWorker(door.deps, pathParameter(request, 'id'))
@@ -49,18 +59,21 @@ export function adminWorkerRoutes(door: Door): Route[] {
     {
       method: 'POST',
       path: '/ojs/v1/admin/workers/:id/quiet',
+      about: QUIET,
       access: ['operator'],
       handle: (request, response) => direct(door, request, response, 'quiet'),
     },
     {
       method: 'POST',
       path: '/ojs/v1/admin/workers/:id/terminate',
+      about: TERMINATE,
       access: ['operator'],
       handle: (request, response) => direct(door, request, response, 'terminate'),
     },
     {
       method: 'POST',
       path: '/ojs/v1/admin/workers/directive',
+      about: DIRECT_ALL,
       access: ['operator'],
       async handle(request, response) {
         const { deps, polls } = door
@@ -73,6 +86,7 @@ export function adminWorkerRoutes(door: Door): Route[] {
     {
       method: 'DELETE',
       path: '/ojs/v1/admin/workers/:id',
+      about: DEREGISTER,
       async handle(request, response) {
         const id = pathParameter(request, 'id')
         const { requeued, discarded } = await deregisterWorker(door.deps, id, request.context)

@@ -8,7 +8,8 @@ import { readJson } from '../message/body.ts'
 import { pageOf, pagination, shortened } from '../message/page.ts'
 import { flag } from '../message/query.ts'
 import { answer, replayHeader } from '../message/respond.ts'
-import { pathParameter, type Route } from '../route.ts'
+import { DELETE_CRON, GET_CRON, LIST_CRON, REGISTER_CRON } from '../openapi/cron.ts'
+import { type Endpoint, pathParameter } from '../route.ts'
 import type { Door } from './route-deps.ts'
 
 const CRON = '/ojs/v1/cron'
@@ -17,11 +18,12 @@ const CRON = '/ojs/v1/cron'
  * Recurring jobs (seed 001 §13). Each answer has the top-level members of both dialects, which do not collide
  * (ojs-choices S25): `cron_job` and `cron`, `cron_jobs` and `crons`.
  */
-export function cronRoutes({ deps }: Door): Route[] {
+export function cronRoutes({ deps }: Door): Endpoint[] {
   return [
     {
       method: 'GET',
       path: CRON,
+      about: LIST_CRON,
       access: ['operator'],
       handle(request, response) {
         const page = pageOf(request)
@@ -34,6 +36,7 @@ export function cronRoutes({ deps }: Door): Route[] {
     {
       method: 'POST',
       path: CRON,
+      about: REGISTER_CRON,
       access: ['operator'],
       async handle(request, response) {
         const isReplacing = flag(request, 'replace')
@@ -48,6 +51,7 @@ export function cronRoutes({ deps }: Door): Route[] {
     {
       method: 'GET',
       path: `${CRON}/:name`,
+      about: GET_CRON,
       access: ['operator'],
       handle(request, response) {
         answer(response, 200, cronBody(findCron(deps, pathParameter(request, 'name'))))
@@ -56,6 +60,7 @@ export function cronRoutes({ deps }: Door): Route[] {
     {
       method: 'DELETE',
       path: `${CRON}/:name`,
+      about: DELETE_CRON,
       access: ['operator'],
       async handle(request, response) {
         const name = pathParameter(request, 'name')

@@ -11,17 +11,23 @@ import { readOptionalJson } from '../message/body.ts'
 import { pageOf, pagination, shortened } from '../message/page.ts'
 import { parameter } from '../message/query.ts'
 import { answer } from '../message/respond.ts'
-import { pathParameter, type Route } from '../route.ts'
+import {
+  DELETE_DEAD_LETTER,
+  LIST_DEAD_LETTERS,
+  RETRY_DEAD_LETTER,
+} from '../openapi/dead-letters.ts'
+import { type Endpoint, pathParameter } from '../route.ts'
 import type { Door } from './route-deps.ts'
 
 const DEAD_LETTER = '/ojs/v1/dead-letter'
 
 /** Lists, retries and deletes dead letters (seed 001 §12). */
-export function deadLetterRoutes({ deps }: Door): Route[] {
+export function deadLetterRoutes({ deps }: Door): Endpoint[] {
   return [
     {
       method: 'GET',
       path: DEAD_LETTER,
+      about: LIST_DEAD_LETTERS,
       access: ['operator', 'reader'],
       scoping: { parameter: 'queue' },
       handle(request, response) {
@@ -39,6 +45,7 @@ export function deadLetterRoutes({ deps }: Door): Route[] {
     {
       method: 'POST',
       path: `${DEAD_LETTER}/:id/retry`,
+      about: RETRY_DEAD_LETTER,
       access: ['operator'],
       scoping: 'job',
       async handle(request, response) {
@@ -52,6 +59,7 @@ export function deadLetterRoutes({ deps }: Door): Route[] {
     {
       method: 'DELETE',
       path: `${DEAD_LETTER}/:id`,
+      about: DELETE_DEAD_LETTER,
       access: ['operator'],
       scoping: 'job',
       async handle(request, response) {

@@ -4,7 +4,8 @@ import { timestamp } from '../../job/document.ts'
 import { type Heartbeat, heartbeat } from '../../operations/lease/heartbeat.ts'
 import { readJson } from '../message/body.ts'
 import { answer } from '../message/respond.ts'
-import type { Route } from '../route.ts'
+import { BEAT, HEARTBEAT } from '../openapi/workers.ts'
+import type { Endpoint } from '../route.ts'
 import type { Door } from './route-deps.ts'
 
 /** The longest interval between beats: a sixth of the silence after which a worker is stale. */
@@ -13,11 +14,12 @@ const INTERVAL_MS = 5_000
 const MIN_INTERVAL_MS = 50
 
 /** BEAT (seed 001 §10.4); also under its short name, with that name's words (OJS graceful shutdown). */
-export function heartbeatRoutes(door: Door): Route[] {
+export function heartbeatRoutes(door: Door): Endpoint[] {
   return [
     {
       method: 'POST',
       path: '/ojs/v1/workers/heartbeat',
+      about: HEARTBEAT,
       access: ['worker'],
       scoping: 'own',
       async handle(request, response) {
@@ -28,6 +30,7 @@ export function heartbeatRoutes(door: Door): Route[] {
     {
       method: 'POST',
       path: '/ojs/v1/workers/beat',
+      about: BEAT,
       access: ['worker'],
       scoping: 'own',
       async handle(request, response) {

@@ -5,7 +5,8 @@ import { historyRecords, retryRecords } from '../../job/history-records.ts'
 import { clearHistory, jobHistory } from '../../operations/history.ts'
 import { integer, parameter } from '../message/query.ts'
 import { answer } from '../message/respond.ts'
-import { pathParameter, type Route } from '../route.ts'
+import { CLEAR_HISTORY, JOB_HISTORY, JOB_RETRIES } from '../openapi/events.ts'
+import { type Endpoint, pathParameter } from '../route.ts'
 import type { Door } from './route-deps.ts'
 
 const JOB = '/ojs/v1/jobs/:id'
@@ -13,11 +14,12 @@ const DEFAULT_LIMIT = 50
 const MAX_LIMIT = 1_000
 
 /** The history of a job (OJS execution history). Not part of the seeds. */
-export function historyRoutes({ deps }: Door): Route[] {
+export function historyRoutes({ deps }: Door): Endpoint[] {
   return [
     {
       method: 'GET',
       path: `${JOB}/history`,
+      about: JOB_HISTORY,
       access: ['producer', 'worker', 'operator'],
       scoping: 'job',
       async handle(request, response) {
@@ -44,6 +46,7 @@ export function historyRoutes({ deps }: Door): Route[] {
     {
       method: 'DELETE',
       path: `${JOB}/history`,
+      about: CLEAR_HISTORY,
       async handle(request, response) {
         const id = pathParameter(request, 'id')
         const { job, changes } = await clearHistory(deps, id, request.context)
@@ -55,6 +58,7 @@ export function historyRoutes({ deps }: Door): Route[] {
     {
       method: 'GET',
       path: `${JOB}/retries`,
+      about: JOB_RETRIES,
       access: ['producer', 'worker', 'operator'],
       scoping: 'job',
       async handle(request, response) {

@@ -20,7 +20,8 @@ import {
 } from '../message/page.ts'
 import { list, parameter, withoutNul } from '../message/query.ts'
 import { answer } from '../message/respond.ts'
-import { pathParameter, type Route } from '../route.ts'
+import { FIND_JOBS, GET_ADMIN_JOB, LIST_ADMIN_JOBS } from '../openapi/job-search.ts'
+import { type Endpoint, pathParameter } from '../route.ts'
 import { type Included, jobDetail, jobItem } from './job-documents.ts'
 import type { Door } from './route-deps.ts'
 
@@ -39,11 +40,12 @@ const OTHERS = new Set([
 ])
 
 /** Finds jobs (OJS admin API; not part of the seeds). */
-export function jobSearchRoutes(door: Door): Route[] {
+export function jobSearchRoutes(door: Door): Endpoint[] {
   return [
     {
       method: 'GET',
       path: '/ojs/v1/jobs',
+      about: FIND_JOBS,
       access: ['operator', 'reader'],
       scoping: 'own',
       async handle(request, response) {
@@ -60,6 +62,7 @@ export function jobSearchRoutes(door: Door): Route[] {
     {
       method: 'GET',
       path: '/ojs/v1/admin/jobs',
+      about: LIST_ADMIN_JOBS,
       access: ['operator', 'reader'],
       scoping: 'own',
       async handle(request, response) {
@@ -74,6 +77,7 @@ export function jobSearchRoutes(door: Door): Route[] {
     {
       method: 'GET',
       path: '/ojs/v1/admin/jobs/:id',
+      about: GET_ADMIN_JOB,
       access: ['operator', 'reader'],
       scoping: 'job',
       async handle(request, response) {

@@ -12,17 +12,19 @@ import { traced } from '../../telemetry/tracing.ts'
 import { mayReadPayloads } from '../access/roles.ts'
 import { readJson, readOptionalJson } from '../message/body.ts'
 import { answer, replayHeader } from '../message/respond.ts'
-import { pathParameter, type Route } from '../route.ts'
+import { ACTIVATE, CANCEL, INFO, PUSH, PUSH_BATCH } from '../openapi/jobs.ts'
+import { type Endpoint, pathParameter } from '../route.ts'
 import type { Door } from './route-deps.ts'
 
 const JOBS = '/ojs/v1/jobs'
 
 /** PUSH, PUSH batch, INFO, CANCEL and ACTIVATE (seed 001 §9). */
-export function jobRoutes({ deps }: Door): Route[] {
+export function jobRoutes({ deps }: Door): Endpoint[] {
   return [
     {
       method: 'POST',
       path: JOBS,
+      about: PUSH,
       access: ['producer'],
       scoping: 'own',
       async handle(request, response) {
@@ -33,6 +35,7 @@ export function jobRoutes({ deps }: Door): Route[] {
     {
       method: 'POST',
       path: `${JOBS}/batch`,
+      about: PUSH_BATCH,
       access: ['producer'],
       scoping: 'own',
       async handle(request, response) {
@@ -48,6 +51,7 @@ export function jobRoutes({ deps }: Door): Route[] {
     {
       method: 'POST',
       path: `${JOBS}/:id/activate`,
+      about: ACTIVATE,
       access: ['producer'],
       scoping: 'job',
       async handle(request, response) {
@@ -60,6 +64,7 @@ export function jobRoutes({ deps }: Door): Route[] {
     {
       method: 'GET',
       path: `${JOBS}/:id`,
+      about: INFO,
       access: ['producer', 'worker', 'reader', 'operator'],
       scoping: 'job',
       async handle(request, response) {
@@ -72,6 +77,7 @@ export function jobRoutes({ deps }: Door): Route[] {
     {
       method: 'DELETE',
       path: `${JOBS}/:id`,
+      about: CANCEL,
       access: ['operator'],
       scoping: 'job',
       async handle(request, response) {

@@ -3,7 +3,9 @@ import { timestamp } from '../../job/document.ts'
 import { currentMaintenance, setMaintenance } from '../../operations/maintenance.ts'
 import { readJson } from '../message/body.ts'
 import { answer } from '../message/respond.ts'
-import type { Route } from '../route.ts'
+import { under } from '../openapi/description.ts'
+import { GET_CONFIG, GET_MAINTENANCE, SET_MAINTENANCE } from '../openapi/maintenance.ts'
+import type { Endpoint } from '../route.ts'
 import type { Door } from './route-deps.ts'
 
 /** Each with the name that OJS's command line uses. */
@@ -11,11 +13,12 @@ const MAINTENANCE = ['/ojs/v1/admin/system/maintenance', '/ojs/v1/admin/maintena
 const CONFIG = ['/ojs/v1/admin/system/config', '/ojs/v1/admin/config'] as const
 
 /** Maintenance mode and the settings (OJS admin API); not part of the seeds. */
-export function maintenanceRoutes({ deps, shownConfig }: Door): Route[] {
-  const maintenance = MAINTENANCE.flatMap((path): Route[] => [
+export function maintenanceRoutes({ deps, shownConfig }: Door): Endpoint[] {
+  const maintenance = MAINTENANCE.flatMap((path): Endpoint[] => [
     {
       method: 'GET',
       path,
+      about: under(path, MAINTENANCE, GET_MAINTENANCE),
       access: ['operator'],
       handle(_request, response) {
         answer(response, 200, maintenanceDocument(currentMaintenance(deps)))
@@ -24,6 +27,7 @@ export function maintenanceRoutes({ deps, shownConfig }: Door): Route[] {
     {
       method: 'POST',
       path,
+      about: under(path, MAINTENANCE, SET_MAINTENANCE),
       async handle(request, response) {
         const body = await readJson(request, response, deps.settings.maxBodyBytes)
         answer(
@@ -35,9 +39,10 @@ export function maintenanceRoutes({ deps, shownConfig }: Door): Route[] {
     },
   ])
   const config = CONFIG.map(
-    (path): Route => ({
+    (path): Endpoint => ({
       method: 'GET',
       path,
+      about: under(path, CONFIG, GET_CONFIG),
       access: ['operator'],
       handle(_request, response) {
         answer(response, 200, JSON.stringify(shownConfig))

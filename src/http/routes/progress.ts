@@ -10,18 +10,28 @@ import {
 import { type Progress, readProgress, reportProgress } from '../../operations/lease/progress.ts'
 import { readJson } from '../message/body.ts'
 import { answer } from '../message/respond.ts'
-import { ofPath, pathParameter, type Route } from '../route.ts'
+import {
+  DELETE_CHECKPOINT,
+  POST_CHECKPOINT,
+  PUT_CHECKPOINT,
+  PUT_PROGRESS,
+  READ_CHECKPOINT,
+  READ_PROGRESS,
+  REPORT_PROGRESS,
+} from '../openapi/progress.ts'
+import { type Endpoint, ofPath, pathParameter } from '../route.ts'
 import type { Door } from './route-deps.ts'
 
 const PROGRESS = '/ojs/v1/jobs/:id/progress'
 const CHECKPOINT = '/ojs/v1/jobs/:id/checkpoint'
 
 /** Progress and checkpoints (OJS progress, OJS durable execution); not part of the seeds. */
-export function progressRoutes(door: Door): Route[] {
+export function progressRoutes(door: Door): Endpoint[] {
   return [
     {
       method: 'PUT',
       path: PROGRESS,
+      about: PUT_PROGRESS,
       access: ['worker'],
       scoping: 'own',
       async handle(request, response) {
@@ -33,6 +43,7 @@ export function progressRoutes(door: Door): Route[] {
     {
       method: 'POST',
       path: '/ojs/v1/workers/progress',
+      about: REPORT_PROGRESS,
       access: ['worker'],
       scoping: 'own',
       async handle(request, response) {
@@ -43,6 +54,7 @@ export function progressRoutes(door: Door): Route[] {
     {
       method: 'GET',
       path: PROGRESS,
+      about: READ_PROGRESS,
       access: ['producer', 'worker', 'operator'],
       scoping: 'job',
       async handle(request, response) {
@@ -50,9 +62,10 @@ export function progressRoutes(door: Door): Route[] {
       },
     },
     ...(['PUT', 'POST'] as const).map(
-      (method): Route => ({
+      (method): Endpoint => ({
         method,
         path: CHECKPOINT,
+        about: method === 'PUT' ? PUT_CHECKPOINT : POST_CHECKPOINT,
         access: ['worker'],
         scoping: 'own',
         handle: (request, response) => save(door, request, response),
@@ -61,6 +74,7 @@ export function progressRoutes(door: Door): Route[] {
     {
       method: 'GET',
       path: CHECKPOINT,
+      about: READ_CHECKPOINT,
       access: ['worker', 'operator'],
       scoping: 'job',
       async handle(request, response) {
@@ -74,6 +88,7 @@ export function progressRoutes(door: Door): Route[] {
     {
       method: 'DELETE',
       path: CHECKPOINT,
+      about: DELETE_CHECKPOINT,
       access: ['worker', 'operator'],
       scoping: 'job',
       async handle(request, response) {

@@ -12,7 +12,8 @@ import {
 import { readOptionalJson } from '../message/body.ts'
 import { pageOf, pagination } from '../message/page.ts'
 import { answer } from '../message/respond.ts'
-import { pathParameter, type Route } from '../route.ts'
+import { LIST_QUEUES, PAUSE_OR_RESUME, QUEUE_STATS } from '../openapi/queues.ts'
+import { type Endpoint, pathParameter } from '../route.ts'
 import { oldestMembers } from './queue-documents.ts'
 import type { Door } from './route-deps.ts'
 
@@ -20,16 +21,17 @@ const QUEUES = '/ojs/v1/queues'
 const SECONDS_PER_HOUR = 3_600
 
 /** Lists, describes, pauses and resumes queues (seed 001 §11). */
-export function queueRoutes({ deps }: Door): Route[] {
+export function queueRoutes({ deps }: Door): Endpoint[] {
   const member = (name: string, facts: Record<string, number | boolean>) =>
     queueMember(deps.settings.dialect, name, facts)
   /** The route of a command; `carryOut` carries it out and returns the body of the answer. */
   const commandRoute = (
     verb: 'pause' | 'resume',
     carryOut: (name: string, context: RequestContext) => Promise<object>,
-  ): Route => ({
+  ): Endpoint => ({
     method: 'POST',
     path: `${QUEUES}/:name/${verb}`,
+    about: PAUSE_OR_RESUME[verb],
     access: ['operator'],
     scoping: 'queue',
     async handle(request, response) {
@@ -42,6 +44,7 @@ export function queueRoutes({ deps }: Door): Route[] {
     {
       method: 'GET',
       path: QUEUES,
+      about: LIST_QUEUES,
       access: ['operator', 'reader'],
       scoping: 'own',
       async handle(request, response) {
@@ -58,6 +61,7 @@ export function queueRoutes({ deps }: Door): Route[] {
     {
       method: 'GET',
       path: `${QUEUES}/:name/stats`,
+      about: QUEUE_STATS,
       access: ['operator', 'reader'],
       scoping: 'queue',
       async handle(request, response) {

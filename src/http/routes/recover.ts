@@ -3,15 +3,17 @@ import { OjsError } from '../../errors.ts'
 import { recoverable, recoverQueue } from '../../operations/queues/recover.ts'
 import { readOptionalJson } from '../message/body.ts'
 import { answer } from '../message/respond.ts'
-import { pathParameter, type Route } from '../route.ts'
+import { RECOVER } from '../openapi/queues.ts'
+import { type Endpoint, pathParameter } from '../route.ts'
 import type { Door } from './route-deps.ts'
 
 /** Declares a lost queue again and publishes its jobs again; not part of the seeds. */
-export function recoverRoutes({ deps }: Door): Route[] {
+export function recoverRoutes({ deps }: Door): Endpoint[] {
   return [
     {
       method: 'POST',
       path: '/ojs/v1/admin/queues/:name/recover',
+      about: RECOVER,
       access: ['operator'],
       scoping: 'queue',
       async handle(request, response) {

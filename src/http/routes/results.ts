@@ -6,7 +6,8 @@ import { isTerminal, type JobRow } from '../../job/job.ts'
 import { MAX_RESULT_WAIT_MS, result, waitOver } from '../../operations/results.ts'
 import { integer, parameter } from '../message/query.ts'
 import { answer } from '../message/respond.ts'
-import { pathParameter, type Route } from '../route.ts'
+import { RESULT } from '../openapi/jobs.ts'
+import { type Endpoint, pathParameter } from '../route.ts'
 import type { Door } from './route-deps.ts'
 
 /** In seconds (OJS results). */
@@ -15,11 +16,12 @@ const DEFAULT_TIMEOUT = 30
 const EARLIER_MS = 500
 
 /** RESULT (OJS results); not part of the seeds. */
-export function resultRoutes(door: Door): Route[] {
+export function resultRoutes(door: Door): Endpoint[] {
   return [
     {
       method: 'GET',
       path: '/ojs/v1/jobs/:id/result',
+      about: RESULT,
       access: ['producer', 'worker', 'operator'],
       scoping: 'job',
       handle: (request, response) => answerResult(door, request, response),

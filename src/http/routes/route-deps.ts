@@ -19,6 +19,8 @@ export interface Door {
   manifest(reachedAs: string | undefined): object
   /** The answer of `GET /admin/system/config`. */
   shownConfig: object
+  /** The OpenAPI document of all routes: JSON text, and its ETag. */
+  openApi(): { text: string; tag: string }
   metrics: Exposition
   events: Pick<EventRing, 'list'>
 }

@@ -4,7 +4,8 @@ import { deleteSchema, getSchema, listSchemas, registerSchema } from '../../oper
 import { readJson } from '../message/body.ts'
 import { pageOf, pagination } from '../message/page.ts'
 import { answer, replayHeader } from '../message/respond.ts'
-import { pathParameter, type Route } from '../route.ts'
+import { DELETE_SCHEMA, GET_SCHEMA, LIST_SCHEMAS, REGISTER } from '../openapi/schemas.ts'
+import { type Endpoint, pathParameter } from '../route.ts'
 import type { Door } from './route-deps.ts'
 
 const SCHEMAS = '/ojs/v1/schemas'
@@ -17,11 +18,12 @@ interface Shown {
 }
 
 /** Lists, registers, reads and deletes the schemas of `args` (seed 001 §15). */
-export function schemaRoutes({ deps }: Door): Route[] {
+export function schemaRoutes({ deps }: Door): Endpoint[] {
   return [
     {
       method: 'GET',
       path: SCHEMAS,
+      about: LIST_SCHEMAS,
       access: ['operator'],
       handle(request, response) {
         const page = pageOf(request)
@@ -33,6 +35,7 @@ export function schemaRoutes({ deps }: Door): Route[] {
     {
       method: 'POST',
       path: SCHEMAS,
+      about: REGISTER,
       async handle(request, response) {
         const body = await readJson(request, response, deps.settings.maxBodyBytes)
         const { schema, isNew, isReplay } = await registerSchema(deps, body, request.context)
@@ -43,6 +46,7 @@ export function schemaRoutes({ deps }: Door): Route[] {
     {
       method: 'GET',
       path: `${SCHEMAS}/:uri`,
+      about: GET_SCHEMA,
       access: ['operator'],
       handle(request, response) {
         const { content, ...schema } = getSchema(deps, pathParameter(request, 'uri'))
@@ -54,6 +58,7 @@ export function schemaRoutes({ deps }: Door): Route[] {
     {
       method: 'DELETE',
       path: `${SCHEMAS}/:uri`,
+      about: DELETE_SCHEMA,
       async handle(request, response) {
         const uri = pathParameter(request, 'uri')
         await deleteSchema(deps, uri)

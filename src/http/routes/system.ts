@@ -1,29 +1,50 @@
 /** Manifest, health and metrics: what monitoring and clients ask first. */
+import type { Request } from 'express'
 import { withoutReasons } from '../../operations/health.ts'
 import { PROBES } from '../access/admission.ts'
 import { isServed } from '../access/roles.ts'
-import { answer, answerText } from '../message/respond.ts'
-import type { Route } from '../route.ts'
+import { answer, answerText, answerUnchanged } from '../message/respond.ts'
+import { type Description, under } from '../openapi/description.ts'
+import { HEALTH, LIVENESS, MANIFEST, METRICS, OPENAPI, READINESS } from '../openapi/system.ts'
+import type { Endpoint } from '../route.ts'
 import type { Door } from './route-deps.ts'
 
 /** Manifest, health, probes and metrics (seed 001 §8, §21). */
-export function systemRoutes(door: Door): Route[] {
-  const { manifest, metrics } = door
+export function systemRoutes(door: Door): Endpoint[] {
+  const { manifest, metrics, openApi } = door
   return [
     {
       method: 'GET',
       path: '/ojs/manifest',
+      about: MANIFEST,
       access: 'anybody',
       handle({ headers }, response) {
         answer(response, 200, JSON.stringify(manifest(headers.host)))
       },
     },
     ...PROBES.health.map((path) => healthRoute(door, path)),
-    ...PROBES.liveness.map((path) => probe(path, () => 'ok')),
-    ...PROBES.readiness.map((path) => probe(path, () => readiness(door))),
+    ...PROBES.liveness.map((path) =>
+      probe(path, under(path, PROBES.liveness, LIVENESS), () => 'ok'),
+    ),
+    ...PROBES.readiness.map((path) =>
+      probe(path, under(path, PROBES.readiness, READINESS), () => readiness(door)),
+    ),
+    {
+      method: 'GET',
+      path: '/ojs/v1/openapi.json',
+      about: OPENAPI,
+      access: 'anybody',
+      handle(request, response) {
+        const { text, tag } = openApi()
+        const extra = ['ETag', tag, 'Cache-Control', 'no-cache']
+        if (isKnown(request, tag)) answerUnchanged(response, ...extra)
+        else answerText(response, 'application/json', text, ...extra)
+      },
+    },
     {
       method: 'GET',
       path: '/metrics',
+      about: METRICS,
       access: ['operator', 'reader'],
       async handle(_request, response) {
         answerText(response, metrics.contentType, await metrics.text())
@@ -32,10 +53,17 @@ export function systemRoutes(door: Door): Route[] {
   ]
 }
 
-function healthRoute({ needsKeys, health }: Door, path: string): Route {
+/** Whether the client has the answer of this ETag already. */
+function isKnown({ headers }: Request, tag: string): boolean {
+  const tags = (headers['if-none-match'] ?? '').split(',').map((each) => each.trim())
+  return tags.some((each) => each === '*' || each.replace(/^W\//, '') === tag)
+}
+
+function healthRoute({ needsKeys, health }: Door, path: string): Endpoint {
   return {
     method: 'GET',
     path,
+    about: under(path, PROBES.health, HEALTH),
     access: 'anybody',
     handle({ admission: { key }, isOfForeignHost }, response) {
       const { healthy, body } = health()
@@ -51,10 +79,11 @@ function healthRoute({ needsKeys, health }: Door, path: string): Route {
 type Status = 'ok' | 'degraded' | 'draining'
 
 /** Alive is alone that the process answers: a restart cures neither RabbitMQ nor a slow disk. */
-function probe(path: string, ask: () => Status): Route {
+function probe(path: string, about: Description, ask: () => Status): Endpoint {
   return {
     method: 'GET',
     path,
+    about,
     access: 'anybody',
     handle(_request, response) {
       const status = ask()

@@ -9,15 +9,17 @@ import { nack } from '../../operations/lease/nack.ts'
 import { traced } from '../../telemetry/tracing.ts'
 import { readJson, readOptionalJson } from '../message/body.ts'
 import { answer } from '../message/respond.ts'
-import { ofPath, type Route } from '../route.ts'
+import { ACK, ACK_OF_PATH, FETCH, NACK, NACK_OF_PATH } from '../openapi/workers.ts'
+import { type Endpoint, ofPath } from '../route.ts'
 import type { Door } from './route-deps.ts'
 
 /** FETCH, ACK and FAIL (seed 001 §10.1 to §10.3); ACK and FAIL by the job's path too (OJS results). */
-export function workerRoutes(door: Door): Route[] {
+export function workerRoutes(door: Door): Endpoint[] {
   return [
     {
       method: 'POST',
       path: '/ojs/v1/workers/fetch',
+      about: FETCH,
       access: ['worker'],
       scoping: 'own',
       handle: (request, response) => fetchJobs(door, request, response),
@@ -25,6 +27,7 @@ export function workerRoutes(door: Door): Route[] {
     {
       method: 'POST',
       path: '/ojs/v1/workers/ack',
+      about: ACK,
       access: ['worker'],
       scoping: 'own',
       async handle(request, response) {
@@ -35,6 +38,7 @@ export function workerRoutes(door: Door): Route[] {
     {
       method: 'POST',
       path: '/ojs/v1/jobs/:id/ack',
+      about: ACK_OF_PATH,
       access: ['worker'],
       scoping: 'own',
       async handle(request, response) {
@@ -45,6 +49,7 @@ export function workerRoutes(door: Door): Route[] {
     {
       method: 'POST',
       path: '/ojs/v1/workers/nack',
+      about: NACK,
       access: ['worker'],
       scoping: 'own',
       async handle(request, response) {
@@ -55,6 +60,7 @@ export function workerRoutes(door: Door): Route[] {
     {
       method: 'POST',
       path: '/ojs/v1/jobs/:id/nack',
+      about: NACK_OF_PATH,
       access: ['worker'],
       scoping: 'own',
       async handle(request, response) {

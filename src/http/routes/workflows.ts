@@ -19,17 +19,24 @@ import { readJson } from '../message/body.ts'
 import { pageOf, pagination } from '../message/page.ts'
 import { parameter } from '../message/query.ts'
 import { answer, replayHeader } from '../message/respond.ts'
-import { pathParameter, type Route } from '../route.ts'
+import {
+  CANCEL_WORKFLOW,
+  CREATE_WORKFLOW,
+  GET_WORKFLOW,
+  LIST_WORKFLOWS,
+} from '../openapi/workflows.ts'
+import { type Endpoint, pathParameter } from '../route.ts'
 import type { Door } from './route-deps.ts'
 
 const WORKFLOWS = '/ojs/v1/workflows'
 
 /** Creates, reads and cancels workflows (seed 001 §14); the list is an addition. */
-export function workflowRoutes({ deps }: Door): Route[] {
+export function workflowRoutes({ deps }: Door): Endpoint[] {
   return [
     {
       method: 'POST',
       path: WORKFLOWS,
+      about: CREATE_WORKFLOW,
       access: ['producer'],
       async handle(request, response) {
         const { maxBodyBytes } = deps.settings
@@ -42,6 +49,7 @@ export function workflowRoutes({ deps }: Door): Route[] {
     {
       method: 'GET',
       path: WORKFLOWS,
+      about: LIST_WORKFLOWS,
       access: ['operator'],
       handle(request, response) {
         const page = pageOf(request)
@@ -53,6 +61,7 @@ export function workflowRoutes({ deps }: Door): Route[] {
     {
       method: 'GET',
       path: `${WORKFLOWS}/:id`,
+      about: GET_WORKFLOW,
       access: ['producer', 'operator'],
       handle(request, response) {
         const workflow = getWorkflow(deps, pathParameter(request, 'id'))
@@ -62,6 +71,7 @@ export function workflowRoutes({ deps }: Door): Route[] {
     {
       method: 'DELETE',
       path: `${WORKFLOWS}/:id`,
+      about: CANCEL_WORKFLOW,
       access: ['producer', 'operator'],
       async handle(request, response) {
         const id = pathParameter(request, 'id')

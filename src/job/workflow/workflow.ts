@@ -10,7 +10,8 @@ export const WORKFLOW_STATES = ['running', 'completed', 'failed', 'cancelled'] a
 export type WorkflowState = (typeof WORKFLOW_STATES)[number]
 
 /** `dag`: the seed's steps with `depends_on`. */
-export type WorkflowType = 'dag' | 'chain' | 'group' | 'batch'
+export const WORKFLOW_TYPES = ['dag', 'chain', 'group', 'batch'] as const
+export type WorkflowType = (typeof WORKFLOW_TYPES)[number]
 
 /** The body of `POST /workflows`. Its own members are checked; the planner checks its steps. */
 export interface WorkflowRequest {

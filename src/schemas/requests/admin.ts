@@ -9,7 +9,7 @@ export interface DirectiveRequest {
   directive: 'quiet' | 'resume' | 'terminate'
 }
 
-const DIRECTIVE_SCHEMA = {
+export const DIRECTIVE_SCHEMA = {
   ...strict,
   required: ['directive'],
   properties: { directive: { enum: ['quiet', 'resume', 'terminate'] } },
@@ -25,7 +25,7 @@ export interface MaintenanceRequest {
 
 const duration = { type: ['integer', 'string', 'null'], minimum: 0 } as const
 
-const MAINTENANCE_SCHEMA = {
+export const MAINTENANCE_SCHEMA = {
   ...strict,
   required: ['enabled'],
   properties: {

@@ -6,6 +6,7 @@ const text = { type: ['string', 'null'] } as const
 
 /** The members of the entry itself; its template is checked like the body of a PUSH. */
 export const CRON_SCHEMA = {
+  title: 'CronRequest',
   type: 'object',
   required: ['name'],
   properties: {

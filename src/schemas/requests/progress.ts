@@ -12,6 +12,7 @@ const fence = {
 } as const
 
 export const PROGRESS_SCHEMA = {
+  title: 'ProgressRequest',
   type: 'object',
   required: ['job_id'],
   properties: {
@@ -25,6 +26,7 @@ export const PROGRESS_SCHEMA = {
 } as const
 
 export const CHECKPOINT_SCHEMA = {
+  title: 'CheckpointRequest',
   type: 'object',
   required: ['job_id', 'state'],
   properties: { ...fence, state: {} },

@@ -97,6 +97,7 @@ export const jobType = {
 } as const
 
 export const PUSH_SCHEMA = {
+  title: 'PushRequest',
   type: 'object',
   required: ['type', 'args'],
   properties: {
@@ -118,6 +119,7 @@ export const PUSH_SCHEMA = {
 
 /** The jobs are checked one by one, so that the answer can name the invalid one. */
 export const BATCH_SCHEMA = {
+  title: 'BatchRequest',
   type: 'object',
   required: ['jobs'],
   properties: { jobs: { type: 'array', minItems: 1, maxItems: 1000 } },

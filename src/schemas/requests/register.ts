@@ -11,7 +11,8 @@ export interface RegisterRequest {
   schema: Record<string, unknown>
 }
 
-export const parseRegister = parser<RegisterRequest>({
+export const REGISTER_SCHEMA = {
+  title: 'RegisterSchemaRequest',
   type: 'object',
   required: ['uri', 'type', 'version', 'schema'],
   properties: {
@@ -34,4 +35,6 @@ export const parseRegister = parser<RegisterRequest>({
     },
     schema: { type: 'object' },
   },
-})
+}
+
+export const parseRegister = parser<RegisterRequest>(REGISTER_SCHEMA)

@@ -15,6 +15,7 @@ const attempt = { type: ['integer', 'null'], minimum: 1 } as const
 const generation = { type: ['integer', 'null'], minimum: 0 } as const
 
 export const FETCH_SCHEMA = {
+  title: 'FetchRequest',
   type: 'object',
   required: ['queues'],
   properties: {
@@ -29,12 +30,14 @@ export const FETCH_SCHEMA = {
 } as const
 
 export const ACK_SCHEMA = {
+  title: 'AckRequest',
   type: 'object',
   required: ['job_id'],
   properties: { job_id: id, worker_id: optionalId, attempt, generation },
 } as const
 
 export const NACK_SCHEMA = {
+  title: 'NackRequest',
   type: 'object',
   required: ['job_id', 'error'],
   properties: {
@@ -49,6 +52,7 @@ export const NACK_SCHEMA = {
 } as const
 
 export const HEARTBEAT_SCHEMA = {
+  title: 'HeartbeatRequest',
   type: 'object',
   required: ['worker_id'],
   properties: {

@@ -11,13 +11,14 @@ const { options, id: chosenId } = PUSH_SCHEMA.properties
  * The members of `POST /workflows` on which all dialects agree. The planner checks the steps, and each job is
  * checked like a PUSH.
  */
-const WORKFLOW_SCHEMA = {
+export const WORKFLOW_SCHEMA = {
+  title: 'WorkflowRequest',
   type: 'object',
   properties: { id: chosenId, name: { ...id, type: ['string', 'null'] }, options },
 } as const
 
 /** Seed 001 §14.1. A missing `depends_on` is an empty one (OJS workflows). */
-const GRAPH_SCHEMA = {
+export const GRAPH_SCHEMA = {
   type: 'object',
   required: ['name', 'steps'],
   properties: {

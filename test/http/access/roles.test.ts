@@ -16,6 +16,7 @@ import { type RawAnswer, request } from '../raw-client.ts'
 const TABLE: Record<string, Access> = {
   'GET /ojs/manifest': 'anybody',
   'GET /ojs/v1/health': 'anybody',
+  'GET /ojs/v1/openapi.json': 'anybody',
   'GET /health': 'anybody',
   'GET /ready': 'anybody',
   'GET /readyz': 'anybody',

@@ -1,0 +1,110 @@
+/** Of `/events`, and of the history of a job. */
+import { EVENT_SCHEMA } from '../../schemas/ojs/event.ts'
+import type { Description } from './description.ts'
+import { ID, STATE } from './members.ts'
+import {
+  BOOLEAN,
+  entity,
+  INSTANT,
+  INTEGER,
+  list,
+  MAP,
+  nullable,
+  object,
+  oneOf,
+  TEXT,
+  TRUE,
+  told,
+} from './schema.ts'
+
+const OF_EVENT = EVENT_SCHEMA.properties
+
+/** OJS's event, as this gateway writes it. */
+const EVENT = entity('Event', {
+  specversion: OF_EVENT.specversion,
+  id: OF_EVENT.id,
+  type: OF_EVENT.type,
+  source: OF_EVENT.source,
+  time: OF_EVENT.time,
+  subject: OF_EVENT.subject,
+  data: { ...OF_EVENT.data, additionalProperties: true },
+})
+
+export const LIST_EVENTS: Description = {
+  id: 'listEvents',
+  tag: 'events',
+  summary: 'List the newest events of this process',
+  query: {
+    types: told('Only these types, with commas.'),
+    queues: told('Only of these queues, with commas.'),
+    after: told('Only after the event of this id: `cursor` of the page before.'),
+    limit: told('100 if none is named, at most 1,000.', INTEGER),
+  },
+  answers: {
+    200: object({
+      events: list(EVENT),
+      cursor: told('The `after` of the next request.', nullable(TEXT)),
+      has_more: BOOLEAN,
+      gap: told('Events after `after` have already been dropped.', BOOLEAN),
+    }),
+  },
+}
+
+const RECORD = entity('HistoryRecord', {
+  id: TEXT,
+  job_id: ID,
+  event_type: TEXT,
+  timestamp: INSTANT,
+  actor: object({ type: oneOf(['worker', 'client', 'system']), id: TEXT }),
+  data: MAP,
+  'metadata?': object({ request_id: TEXT }),
+})
+
+export const JOB_HISTORY: Description = {
+  id: 'getHistory',
+  tag: 'jobs',
+  summary: "Read every change of a job's state",
+  query: {
+    limit: told('50 if none is named, at most 1,000.', INTEGER),
+    cursor: told('`next_cursor` of the page before.'),
+    offset: told('Records before the page, in place of `cursor`.', INTEGER),
+  },
+  answers: {
+    200: object({
+      events: list(RECORD),
+      next_cursor: nullable(TEXT),
+      total: INTEGER,
+      pagination: object({ total: INTEGER, limit: INTEGER, offset: INTEGER, has_more: BOOLEAN }),
+      'truncated?': told('Older records are gone.', TRUE),
+    }),
+  },
+}
+
+export const CLEAR_HISTORY: Description = {
+  id: 'deleteHistory',
+  tag: 'jobs',
+  summary: 'Forget what is recorded of a job so far',
+  answers: { 200: object({ deleted: TRUE, events_deleted: INTEGER, job_id: ID }) },
+}
+
+export const JOB_RETRIES: Description = {
+  id: 'listRetries',
+  tag: 'jobs',
+  summary: 'List the failed attempts of a job',
+  answers: {
+    200: object({
+      job_id: ID,
+      retries: list(
+        object({
+          attempt: INTEGER,
+          state: STATE,
+          error: TEXT,
+          started_at: nullable(INSTANT),
+          failed_at: INSTANT,
+          next_retry_at: nullable(INSTANT),
+        }),
+      ),
+      policy: object({ max_attempts: INTEGER }),
+    }),
+  },
+}

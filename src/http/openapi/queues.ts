@@ -1,0 +1,231 @@
+/** Of `/queues`, and of the queues of the Admin API. */
+import type { Description } from './description.ts'
+import { ADMIN_PAGE, COUNTS, ONE_QUEUE, PAGE, PAGINATION } from './members.ts'
+import {
+  BOOLEAN,
+  entity,
+  INSTANT,
+  INTEGER,
+  list,
+  MAP,
+  NUMBER,
+  object,
+  oneOf,
+  type Schema,
+  TEXT,
+  TRUE,
+  told,
+} from './schema.ts'
+
+const STATUS = oneOf(['active', 'paused'])
+
+const OLDEST = {
+  'oldest_available_at?': told('When the job that waits longest came into the queue.', INSTANT),
+  'oldest_available_age_seconds?': INTEGER,
+  'oldest_overdue_retry_at?': INSTANT,
+  'oldest_overdue_schedule_at?': INSTANT,
+}
+
+const STATS = {
+  available: INTEGER,
+  active: INTEGER,
+  scheduled: INTEGER,
+  retryable: INTEGER,
+  discarded: INTEGER,
+  completed_last_hour: INTEGER,
+  failed_last_hour: INTEGER,
+  avg_duration_ms: INTEGER,
+  avg_wait_ms: INTEGER,
+  throughput_per_second: NUMBER,
+  pending: INTEGER,
+  completed: INTEGER,
+  cancelled: INTEGER,
+  depth: told('Jobs still to run: available, scheduled and retryable.', INTEGER),
+}
+
+/** Its name; with `OJS_DIALECT=conformance` an object. */
+const QUEUE_MEMBER: Schema = {
+  type: ['string', 'object'],
+  description: 'The name of the queue; with `OJS_DIALECT=conformance` an object that has it.',
+}
+
+export const LIST_QUEUES: Description = {
+  id: 'listQueues',
+  tag: 'queues',
+  summary: 'List the queues',
+  query: PAGE,
+  answers: {
+    200: object({
+      queues: list(
+        entity('Queue', {
+          name: TEXT,
+          status: STATUS,
+          created_at: INSTANT,
+          pending: told('Jobs that wait to run.', INTEGER),
+          active: INTEGER,
+          ...OLDEST,
+        }),
+      ),
+      pagination: PAGINATION,
+    }),
+  },
+}
+
+export const QUEUE_STATS: Description = {
+  id: 'getQueueStats',
+  tag: 'queues',
+  summary: 'Count the jobs of a queue by state, with figures of the last hour',
+  answers: {
+    200: object({
+      ...STATS,
+      queue: QUEUE_MEMBER,
+      status: STATUS,
+      stats: entity('QueueStats', STATS),
+      ...OLDEST,
+      computed_at: INSTANT,
+    }),
+  },
+}
+
+export const PAUSE_OR_RESUME: Readonly<Record<'pause' | 'resume', Description>> = {
+  pause: {
+    id: 'pauseQueue',
+    tag: 'queues',
+    summary: 'Refuse new jobs of a queue, and hand out none',
+    body: MAP,
+    isBodyOptional: true,
+    answers: { 200: object({ queue: QUEUE_MEMBER, status: STATUS, paused_at: INSTANT }) },
+  },
+  resume: {
+    id: 'resumeQueue',
+    tag: 'queues',
+    summary: 'End the pause of a queue',
+    body: MAP,
+    isBodyOptional: true,
+    answers: { 200: object({ queue: QUEUE_MEMBER, status: STATUS, resumed_at: INSTANT }) },
+  },
+}
+
+const PER_MINUTE = { processed_per_minute: NUMBER, failed_per_minute: NUMBER }
+
+const ADMIN_QUEUE = {
+  name: TEXT,
+  state: STATUS,
+  paused: BOOLEAN,
+  'paused_at?': INSTANT,
+  counts: COUNTS,
+  throughput: told('Means of the last five whole minutes.', object(PER_MINUTE)),
+  ...OLDEST,
+  created_at: INSTANT,
+}
+
+export const LIST_ADMIN_QUEUES: Description = {
+  id: 'listAdminQueues',
+  tag: 'admin',
+  summary: 'List the queues with counts, throughput and the oldest waiting job',
+  query: ADMIN_PAGE,
+  answers: {
+    200: object({ items: list(entity('AdminQueue', ADMIN_QUEUE)), pagination: PAGINATION }),
+  },
+}
+
+export const GET_ADMIN_QUEUE: Description = {
+  id: 'getAdminQueue',
+  tag: 'admin',
+  summary: 'Read a queue with counts, throughput and the oldest waiting job',
+  answers: { 200: entity('AdminQueueDetail', { ...ADMIN_QUEUE, configuration: MAP }) },
+}
+
+/** How many workers are in each state. */
+export const WORKER_SUMMARY = entity('WorkerSummary', {
+  total: INTEGER,
+  running: INTEGER,
+  quiet: INTEGER,
+  terminate: INTEGER,
+  stale: INTEGER,
+})
+
+export const ADMIN_STATS: Description = {
+  id: 'getStats',
+  tag: 'admin',
+  summary: 'Count the jobs of all queues, or of one',
+  query: ONE_QUEUE,
+  answers: {
+    200: object({
+      queues: INTEGER,
+      jobs: COUNTS,
+      throughput: object({
+        ...PER_MINUTE,
+        enqueued_per_min: INTEGER,
+        completed_per_min: INTEGER,
+        failed_per_min: INTEGER,
+        'avg_latency_ms?': INTEGER,
+        'avg_duration_ms?': INTEGER,
+      }),
+      ...OLDEST,
+      queue_summary: object({ total: INTEGER, active: INTEGER, paused: INTEGER }),
+      workers: INTEGER,
+      worker_summary: WORKER_SUMMARY,
+      uptime_seconds: INTEGER,
+    }),
+  },
+}
+
+const POINT = entity('StatsPoint', {
+  timestamp: INSTANT,
+  processed: INTEGER,
+  completed: INTEGER,
+  failed: INTEGER,
+  retried: INTEGER,
+  enqueued: INTEGER,
+  ...Object.fromEntries(
+    ['latency', 'duration'].flatMap((what) =>
+      ['p50', 'p95', 'p99'].map((share) => [`${what}_${share}_ms?`, NUMBER]),
+    ),
+  ),
+  'avg_latency_ms?': NUMBER,
+})
+
+export const STATS_HISTORY: Description = {
+  id: 'getStatsHistory',
+  tag: 'admin',
+  summary: 'Read statistics over time',
+  query: {
+    period: told('Of each point; default `5m`.', oneOf(['1m', '5m', '1h', '1d'])),
+    since: told('A time, or a duration: so long ago. Default: an hour before `until`.'),
+    until: told('A time, or a duration: so long ago. Default: now.'),
+    ...ONE_QUEUE,
+  },
+  answers: {
+    200: object({
+      period: oneOf(['1m', '5m', '1h', '1d']),
+      data: list(POINT),
+      data_points: told('The same as `data`.', list(POINT)),
+    }),
+  },
+}
+
+export const RECOVER: Description = {
+  id: 'recoverQueue',
+  tag: 'admin',
+  summary: 'Publish the jobs of a lost queue again',
+  body: {
+    type: 'object',
+    properties: { dry_run: { type: ['boolean', 'null'], description: 'Only count and list.' } },
+  },
+  isBodyOptional: true,
+  answers: {
+    200: {
+      anyOf: [
+        object({ queue: TEXT, republished: INTEGER }),
+        object({
+          queue: TEXT,
+          dry_run: TRUE,
+          jobs_without_message: INTEGER,
+          job_ids: told('The first hundred.', list(TEXT)),
+        }),
+      ],
+    },
+  },
+  errors: [409],
+}

@@ -1,0 +1,104 @@
+/** Of `/workers`: FETCH, ACK, NACK and heartbeats. */
+import {
+  ACK_SCHEMA,
+  FETCH_SCHEMA,
+  HEARTBEAT_SCHEMA,
+  NACK_SCHEMA,
+} from '../../schemas/requests/workers.ts'
+import type { Description } from './description.ts'
+import { CHECKPOINT_MEMBERS, ID, JOB, jobWith, STATE } from './members.ts'
+import { ofPath } from './of-path.ts'
+import { entity, INSTANT, INTEGER, list, object, oneOf, TEXT, TRUE, told } from './schema.ts'
+
+const ACKED = entity('Ack', {
+  acknowledged: TRUE,
+  id: ID,
+  job_id: ID,
+  state: STATE,
+  completed_at: INSTANT,
+  job: JOB,
+})
+
+const NACKED = {
+  job_id: ID,
+  id: ID,
+  state: STATE,
+  attempt: INTEGER,
+  max_attempts: INTEGER,
+  'next_attempt_at?': INSTANT,
+  'retry_delay_ms?': INTEGER,
+  'discarded_at?': INSTANT,
+  'completed_at?': INSTANT,
+}
+
+export const FETCH: Description = {
+  id: 'fetchJobs',
+  tag: 'workers',
+  summary: 'Take jobs to run (FETCH)',
+  body: FETCH_SCHEMA,
+  answers: {
+    200: object({
+      jobs: list(jobWith(CHECKPOINT_MEMBERS)),
+      'directive?': oneOf(['quiet', 'terminate']),
+    }),
+  },
+}
+
+export const ACK: Description = {
+  id: 'ackJob',
+  tag: 'workers',
+  summary: 'Report that a job has succeeded (ACK)',
+  body: ACK_SCHEMA,
+  answers: { 200: ACKED },
+  errors: [404, 409],
+}
+
+export const ACK_OF_PATH: Description = {
+  ...ACK,
+  id: 'ackJobById',
+  summary: 'ACK of the job in the path',
+  body: ofPath(ACK_SCHEMA),
+  isBodyOptional: true,
+}
+
+export const NACK: Description = {
+  id: 'nackJob',
+  tag: 'workers',
+  summary: 'Report that a job has failed, or give it back (NACK)',
+  body: NACK_SCHEMA,
+  answers: { 200: entity('Nack', NACKED) },
+  errors: [404, 409],
+}
+
+export const NACK_OF_PATH: Description = {
+  ...NACK,
+  id: 'nackJobById',
+  summary: 'NACK of the job in the path',
+  body: ofPath(NACK_SCHEMA),
+  answers: { 200: object({ ...NACKED, job: JOB }) },
+}
+
+const BEATEN = {
+  state: oneOf(['running', 'quiet', 'terminate']),
+  directive: told('The same as `state`.', oneOf(['running', 'quiet', 'terminate'])),
+  jobs_extended: told('Jobs whose leases were extended.', list(TEXT)),
+  cancelled_jobs: told('Jobs to stop.', list(TEXT)),
+  server_time: INSTANT,
+  heartbeat_interval_ms: told('How often to send heartbeats while jobs run.', INTEGER),
+}
+
+export const HEARTBEAT: Description = {
+  id: 'sendHeartbeat',
+  tag: 'workers',
+  summary: 'Extend leases, and hear of directives and cancelled jobs',
+  body: HEARTBEAT_SCHEMA,
+  answers: { 200: entity('Heartbeat', BEATEN) },
+  errors: [409],
+}
+
+export const BEAT: Description = {
+  ...HEARTBEAT,
+  id: 'sendBeat',
+  summary: "A heartbeat under OJS's short name",
+  answers: { 200: object({ acknowledged: TRUE, ...BEATEN }) },
+}
