@@ -56,6 +56,9 @@ export function manifest(facts: ManifestFacts): object {
       ...Object.keys(schemes),
       'idempotency_key',
       'gzip_bodies',
+      'progress',
+      'checkpoints',
+      'results',
     ],
     extension_details: {
       fetch_wait_ms: 'FETCH accepts wait_ms (at most 30000): how long it waits for a first job.',
@@ -70,6 +73,10 @@ export function manifest(facts: ManifestFacts): object {
       idempotency_key: 'PUSH and PUSH batch honor an Idempotency-Key header for 24 hours.',
       disaster_recovery: DISASTER_RECOVERY,
       gzip_bodies: 'A body may have Content-Encoding: gzip. Limits count the bytes that are in it.',
+      progress: 'PUT and GET /ojs/v1/jobs/:id/progress, by control message too; counts as a heartbeat.',
+      checkpoints:
+        'PUT, GET and DELETE /ojs/v1/jobs/:id/checkpoint, by control message too; at most 1 MiB. A dead letter keeps its own.',
+      results: 'GET /ojs/v1/jobs/:id/result, with wait=true for as long as timeout says (at most 60 s).',
       queue_type: facts.queueType,
       priority: prioritiesOf(facts),
       pause_resume:
