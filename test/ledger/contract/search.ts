@@ -136,7 +136,8 @@ export function searchContract({ harness, ledger, row, plant }: UnderTest): void
       ...(i % 11 === 0 && { start: { state: 'scheduled', dueAt: NOW + 1_000 - i } as const }),
       ...(i % 13 === 1 && { start: { state: 'pending', dueAt: null } as const }),
     })
-    await ledger.insert(job, NOW + i)
+    // Some come into their queue long after they were created, and have ranges of their own.
+    await ledger.insert(job, NOW + i + (i % 7 === 3 ? 5_000 : 0))
     ids.push(job.id)
     return job.id
   }
