@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { readConfig } from '../../../src/config.ts'
 import { type Gateway, startGateway } from '../../../src/gateway.ts'
 import { createLogger } from '../../../src/logger.ts'
+import { assertDescribed } from '../checker/answers.ts'
 import { assertEnvelopes } from '../checker/envelope.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: answers are read as a client would, member by member
@@ -66,6 +67,8 @@ export async function startTestGateway(
     const json = text.startsWith('{') ? JSON.parse(text) : text
     // In every test: a job in an answer must be a whole envelope.
     assertEnvelopes(path, json)
+    // And every answer must be as the OpenAPI document says.
+    assertDescribed({ method, path, status: response.status, body: json })
     return { status: response.status, headers: response.headers, body: json }
   }
   return {
