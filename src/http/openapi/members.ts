@@ -72,6 +72,7 @@ const JOB_MEMBERS = {
   'workflow_step?': TEXT,
   'parent_results?': told('The results of the steps before: a list, or an object by step.', {
     type: ['array', 'object'],
+    additionalProperties: true,
   }),
   state: STATE,
   attempt: told('How often it was started.', INTEGER),

@@ -18,6 +18,7 @@ const strategy = { enum: [...BACKOFF_STRATEGIES, null] }
 // The ranges of the retry numbers are checked elsewhere, because they are 422, not 400 (docs/architecture.md
 // §9).
 const retry = {
+  title: 'RetryPolicy',
   type: ['object', 'null'],
   additionalProperties: false,
   properties: {
@@ -39,6 +40,7 @@ const retry = {
 }
 
 const unique = {
+  title: 'UniquePolicy',
   type: ['object', 'null'],
   additionalProperties: false,
   properties: {
@@ -111,6 +113,7 @@ export const PUSH_SCHEMA = {
     schema: { ...text, maxLength: 2048, pattern: storable },
     ...options,
     options: {
+      title: 'JobOptions',
       type: ['object', 'null'],
       properties: options,
     },

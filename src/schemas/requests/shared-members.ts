@@ -30,6 +30,7 @@ function hasText(member: 'code' | 'type') {
 // report were refused for its message, its job would wait for the end of its lease. `job/retry/failure.ts` cuts
 // what is kept, and the body has a limit of its own.
 export const nackError = {
+  title: 'ReportedError',
   type: 'object',
   required: ['message'],
   properties: {
