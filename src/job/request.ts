@@ -104,6 +104,23 @@ export interface NackRequest {
   retryable?: boolean | null
 }
 
+/** ACKs and NACKs of many jobs in one request (an addition). */
+export interface SettleRequest {
+  /** For items that name none. */
+  worker_id?: string | null
+  /** At most 1,000. */
+  items: SettleItem[]
+}
+
+/** The members of an ACK or a NACK, which are checked item by item. */
+export interface SettleItem {
+  action: 'ack' | 'nack'
+  /** W3C trace context of this report; absent: that of the request. */
+  traceparent?: string | null
+  tracestate?: string | null
+  [member: string]: unknown
+}
+
 /** At least one of `code` and `type` is there; `details.error_class` may name the class of the error. */
 export interface NackError {
   message: string

@@ -48,9 +48,7 @@ export function manifest(facts: ManifestFacts): object {
     },
     unique_job_strength: 'strong',
     extensions: [
-      'fetch_wait_ms',
-      'fenced_ack',
-      'nack_requeue',
+      ...Object.keys(WORKER_EXTENSIONS),
       'event_polling',
       'worker_directives',
       ...Object.keys(schemes),
@@ -61,11 +59,7 @@ export function manifest(facts: ManifestFacts): object {
       'results',
     ],
     extension_details: {
-      fetch_wait_ms: 'FETCH accepts wait_ms (at most 30000): how long it waits for a first job.',
-      fenced_ack:
-        'ACK and NACK accept worker_id and attempt, which must match the lease if present.',
-      nack_requeue:
-        'NACK accepts requeue: true: the job is available at once; no attempt is counted.',
+      ...WORKER_EXTENSIONS,
       event_polling: 'GET /ojs/v1/events lists the newest 10000 events of this process.',
       worker_directives: 'POST /ojs/v1/admin/workers/:id/quiet and /terminate (* means all).',
       ...schemes,
@@ -73,10 +67,12 @@ export function manifest(facts: ManifestFacts): object {
       idempotency_key: 'PUSH and PUSH batch honor an Idempotency-Key header for 24 hours.',
       disaster_recovery: DISASTER_RECOVERY,
       gzip_bodies: 'A body may have Content-Encoding: gzip. Limits count the bytes that are in it.',
-      progress: 'PUT and GET /ojs/v1/jobs/:id/progress, by control message too; counts as a heartbeat.',
+      progress:
+        'PUT and GET /ojs/v1/jobs/:id/progress, by control message too; counts as a heartbeat.',
       checkpoints:
         'PUT, GET and DELETE /ojs/v1/jobs/:id/checkpoint, by control message too; at most 1 MiB. A dead letter keeps its own.',
-      results: 'GET /ojs/v1/jobs/:id/result, with wait=true for as long as timeout says (at most 60 s).',
+      results:
+        'GET /ojs/v1/jobs/:id/result, with wait=true for as long as timeout says (at most 60 s).',
       queue_type: facts.queueType,
       priority: prioritiesOf(facts),
       pause_resume:
@@ -91,6 +87,15 @@ export function manifest(facts: ManifestFacts): object {
       health: '/ojs/v1/health',
     },
   }
+}
+
+/** What workers may use. */
+const WORKER_EXTENSIONS = {
+  fetch_wait_ms: 'FETCH accepts wait_ms (at most 30000): how long it waits for a first job.',
+  fenced_ack: 'ACK and NACK accept worker_id and attempt, which must match the lease if present.',
+  nack_requeue: 'NACK accepts requeue: true: the job is available at once; no attempt is counted.',
+  batch_settle:
+    'POST /ojs/v1/workers/settle takes up to 1000 ACKs and NACKs, and answers each of them.',
 }
 
 /**

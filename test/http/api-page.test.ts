@@ -16,6 +16,7 @@ import {
   FETCH_SCHEMA,
   HEARTBEAT_SCHEMA,
   NACK_SCHEMA,
+  SETTLE_SCHEMA,
 } from '../../src/schemas/requests/workers.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
@@ -55,6 +56,8 @@ describe('docs/reference/http.md names each member that the schemas of requests 
     ['FETCH', named(FETCH_SCHEMA)],
     ['ACK', [...named(ACK_SCHEMA), 'result']],
     ['NACK', named(NACK_SCHEMA)],
+    ['Many at once', named(SETTLE_SCHEMA)],
+    ['Many at once', named(SETTLE_SCHEMA.properties.items.items)],
     ['Heartbeat', named(HEARTBEAT_SCHEMA)],
     ['Progress', named(PROGRESS_SCHEMA).filter((name) => name !== 'job_id')],
     ['Checkpoint', named(CHECKPOINT_SCHEMA).filter((name) => name !== 'job_id')],

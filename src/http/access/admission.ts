@@ -44,7 +44,7 @@ const FREE: ReadonlySet<string> = new Set(Object.values(PROBES).flat())
 
 /** ACK, NACK, heartbeats and what counts as one: if such a request were refused, its jobs would run twice. */
 const OF_LEASES =
-  /^\/ojs\/v1\/(workers\/(ack|nack|heartbeat|beat|progress)|jobs\/[^/]+\/(ack|nack|progress|checkpoint))$/
+  /^\/ojs\/v1\/(workers\/(ack|nack|settle|heartbeat|beat|progress)|jobs\/[^/]+\/(ack|nack|progress|checkpoint))$/
 
 /**
  * Identifies the caller of each request and applies the rate limit. Runs before the pipeline, so that
@@ -100,16 +100,31 @@ export class RequestAdmission {
     return standing.isOver ? { headers, refusal: tooMany(rate, standing, now) } : { headers }
   }
 
+  /** A request that settles many jobs asks for each of them: it counts once, if any of them has to pay. */
   #withToll(counted: Counted, { rate, limiter, caller, standing }: Count): Counted {
+    let isPaid = false
+    let isGivenBack = false
+    const show = (now: Standing) => {
+      counted.headers = rateLimitHeaders(rate, now)
+    }
+    const recount = (again: Standing, now: number) => {
+      show(again)
+      if (again.isOver) throw tooMany(rate, again, now)
+    }
     counted.toll = {
       isFree: (lease) => {
         const now = this.#options.now()
         if (!this.#ofLeases.take(lease, now)) return false
-        counted.headers = rateLimitHeaders(rate, limiter.giveBack(caller, standing, now))
+        if (!isPaid && !isGivenBack) show(limiter.giveBack(caller, standing, now))
+        isGivenBack ||= !isPaid
         return true
       },
       charge: () => {
-        if (standing.isOver) throw tooMany(rate, standing, this.#options.now())
+        const now = this.#options.now()
+        if (standing.isOver) throw tooMany(rate, standing, now)
+        if (isGivenBack) recount(limiter.take(caller, now), now)
+        isGivenBack = false
+        isPaid = true
       },
     }
     return counted

@@ -66,7 +66,7 @@ function challenge({ details }: OjsError): string {
 }
 
 /** The error as the client may see it. What lies behind a 500 is only logged, under the same request id. */
-function visibleError(thrown: unknown, request: Request, logger: Logger): OjsError {
+export function visibleError(thrown: unknown, request: Request, logger: Logger): OjsError {
   const error = toOjsError(thrown)
   if (error.status === 500) {
     const { requestId, method, path, admission } = request

@@ -6,19 +6,20 @@ import { entity, object, oneOf, TEXT } from './schema.ts'
 
 const PROPERTIES = ERROR_SCHEMA.properties
 
-/** OJS's error in the gateway's words (seed 001 §16). */
-export const ERROR = entity('Error', {
-  error: object({
-    code: oneOf(ERROR_CODE_NAMES),
-    message: PROPERTIES.message,
-    retryable: PROPERTIES.retryable,
-    request_id: PROPERTIES.request_id,
-    'details?': { ...PROPERTIES.details, additionalProperties: true },
-    'type?': TEXT,
-    'hint?': TEXT,
-    'docs_url?': TEXT,
-  }),
+/** What is wrong, in the gateway's words (seed 001 §16). */
+export const ERROR_MEMBERS = object({
+  code: oneOf(ERROR_CODE_NAMES),
+  message: PROPERTIES.message,
+  retryable: PROPERTIES.retryable,
+  request_id: PROPERTIES.request_id,
+  'details?': { ...PROPERTIES.details, additionalProperties: true },
+  'type?': TEXT,
+  'hint?': TEXT,
+  'docs_url?': TEXT,
 })
+
+/** OJS's error. */
+export const ERROR = entity('Error', { error: ERROR_MEMBERS })
 
 /** Errors by status: the name of the component, and when a client gets it. */
 export const ERRORS = {

@@ -1,11 +1,13 @@
-/** Of `/workers`: FETCH, ACK, NACK and heartbeats. */
+/** Of `/workers`: FETCH, ACK, NACK, many of these two at once, and heartbeats. */
 import {
   ACK_SCHEMA,
   FETCH_SCHEMA,
   HEARTBEAT_SCHEMA,
   NACK_SCHEMA,
+  SETTLE_SCHEMA,
 } from '../../schemas/requests/workers.ts'
 import type { Description } from './description.ts'
+import { ERROR_MEMBERS } from './errors.ts'
 import { CHECKPOINT_MEMBERS, ID, JOB, jobWith, STATE } from './members.ts'
 import { ofPath } from './of-path.ts'
 import { entity, INSTANT, INTEGER, list, object, oneOf, TEXT, TRUE, told } from './schema.ts'
@@ -76,6 +78,39 @@ export const NACK_OF_PATH: Description = {
   summary: 'NACK of the job in the path',
   body: ofPath(NACK_SCHEMA),
   answers: { 200: object({ ...NACKED, job: JOB }) },
+}
+
+export const SETTLE: Description = {
+  id: 'settleJobs',
+  tag: 'workers',
+  summary: 'ACKs and NACKs of many jobs at once',
+  description:
+    'Each item has the members of an ACK or a NACK beside its `action`, and is answered as its own request would be.',
+  body: SETTLE_SCHEMA,
+  answers: {
+    200: object({
+      items: told(
+        'In the order of the request.',
+        list(
+          object({
+            status: told('That of its own request.', INTEGER),
+            'job_id?': TEXT,
+            'id?': ID,
+            'acknowledged?': TRUE,
+            'state?': STATE,
+            'attempt?': INTEGER,
+            'max_attempts?': INTEGER,
+            'next_attempt_at?': INSTANT,
+            'retry_delay_ms?': INTEGER,
+            'completed_at?': INSTANT,
+            'discarded_at?': INSTANT,
+            'retry_after_seconds?': told('With 429 and 503.', INTEGER),
+            'error?': ERROR_MEMBERS,
+          }),
+        ),
+      ),
+    }),
+  },
 }
 
 const BEATEN = {

@@ -1,15 +1,19 @@
-/** `/workers`: FETCH, ACK and NACK of HTTP workers. */
+/** `/workers`: FETCH, ACK and NACK of HTTP workers, and many of the last two at once. */
 import type { Request, Response } from 'express'
+import { errorBody } from '../../errors.ts'
 import { jobDocument, timestamp } from '../../job/document.ts'
 import type { JobRow } from '../../job/job.ts'
 import type { Deps } from '../../operations/deps.ts'
 import { fetch, giveBack } from '../../operations/fetch/fetch.ts'
 import { ack } from '../../operations/lease/ack.ts'
 import { nack } from '../../operations/lease/nack.ts'
+import { type Settled, settle } from '../../operations/lease/settle.ts'
+import { LIST_LIMITS, valueLimits } from '../../schemas/json/json-text.ts'
 import { traced } from '../../telemetry/tracing.ts'
 import { readJson, readOptionalJson } from '../message/body.ts'
+import { visibleError } from '../message/render-error.ts'
 import { answer } from '../message/respond.ts'
-import { ACK, ACK_OF_PATH, FETCH, NACK, NACK_OF_PATH } from '../openapi/workers.ts'
+import { ACK, ACK_OF_PATH, FETCH, NACK, NACK_OF_PATH, SETTLE } from '../openapi/workers.ts'
 import { type Endpoint, ofPath } from '../route.ts'
 import type { Door } from './route-deps.ts'
 
@@ -59,6 +63,14 @@ export function workerRoutes(door: Door): Endpoint[] {
     },
     {
       method: 'POST',
+      path: '/ojs/v1/workers/settle',
+      about: SETTLE,
+      access: ['worker'],
+      scoping: 'own',
+      handle: (request, response) => settleJobs(door, request, response),
+    },
+    {
+      method: 'POST',
       path: '/ojs/v1/jobs/:id/nack',
       about: NACK_OF_PATH,
       access: ['worker'],
@@ -77,6 +89,29 @@ const acked = ({ deps }: Door, body: object, { context }: Request) =>
 
 const nacked = ({ deps }: Door, body: object, { context }: Request) =>
   traced('ojs.nack', context, () => nack(deps, body, context))
+
+/** Answers each item as its own request would be answered, but without the whole job. */
+async function settleJobs({ deps }: Door, request: Request, response: Response): Promise<void> {
+  const { maxBodyBytes, maxBatchBytes } = deps.settings
+  const limits = valueLimits(LIST_LIMITS, maxBatchBytes, maxBodyBytes)
+  const body = await readJson(request, response, maxBatchBytes, { limits })
+  const settled = await settle(deps, body, request.context)
+  const items = settled.map((item) => settledDocument(deps, item, request))
+  answer(response, 200, `{"items":[${items.join(',')}]}`)
+}
+
+function settledDocument({ logger }: Deps, item: Settled, request: Request): string {
+  if ('job' in item) {
+    const { action, job } = item
+    const own = action === 'ack' ? `${ackMembers(job)}}` : nackDocument(job)
+    return `{"status":200,${own.slice(1)}`
+  }
+  const error = visibleError(item.error, request, logger)
+  const { status, retryAfterSeconds } = error
+  const named = typeof item.id === 'string' ? `"job_id":${JSON.stringify(item.id)},` : ''
+  const after = retryAfterSeconds === undefined ? '' : `"retry_after_seconds":${retryAfterSeconds},`
+  return `{"status":${status},${named}${after}${errorBody(error, request.requestId).slice(1)}`
+}
 
 /**
  * Answers a FETCH. If the client did not get the answer, gives its jobs back, since no worker would run them
@@ -133,11 +168,16 @@ async function returnJobs(deps: Deps, jobs: readonly JobRow[], request: Request)
 
 /** `id` and `job` are additions that the public suite reads (ojs-choices S3). */
 function ackDocument(job: JobRow): string {
+  return `${ackMembers(job)},"job":${jobDocument(job)}}`
+}
+
+/** An open object. */
+function ackMembers(job: JobRow): string {
   const id = JSON.stringify(job.id)
   const completedAt = timestamp(job.completedAt ?? 0)
   return (
     `{"acknowledged":true,"id":${id},"job_id":${id},"state":"${job.state}",` +
-    `"completed_at":"${completedAt}","job":${jobDocument(job)}}`
+    `"completed_at":"${completedAt}"`
   )
 }
 

@@ -43,5 +43,5 @@ export const nackError = {
   anyOf: [hasText('code'), hasText('type')],
 }
 
-/** The most jobs in a heartbeat, and events in a report. */
+/** The most jobs in a heartbeat or a settle request, and events in a report. */
 export const MAX_IDS = 1000

@@ -11,12 +11,19 @@ import type {
   HeartbeatRequest,
   NackRequest,
   PushRequest,
+  SettleRequest,
 } from '../../job/request.ts'
 import { jsonTypeName } from '../../job/values/json-value.ts'
 import { fieldOf } from '../json/field-path.ts'
 import { CRON_SCHEMA } from './cron.ts'
 import { BATCH_SCHEMA, PUSH_SCHEMA } from './push.ts'
-import { ACK_SCHEMA, FETCH_SCHEMA, HEARTBEAT_SCHEMA, NACK_SCHEMA } from './workers.ts'
+import {
+  ACK_SCHEMA,
+  FETCH_SCHEMA,
+  HEARTBEAT_SCHEMA,
+  NACK_SCHEMA,
+  SETTLE_SCHEMA,
+} from './workers.ts'
 
 // `allErrors` stays off: the client gets the first error only, and a hostile body cannot make the validator
 // collect a million of them. Our own schemas are not validated at run time: compiling the meta-schema for
@@ -43,6 +50,7 @@ export const parseCron = parser<CronRequest>(CRON_SCHEMA)
 export const parseFetch = workersParser<FetchRequest>(FETCH_SCHEMA)
 export const parseAck = workersParser<AckRequest>(ACK_SCHEMA)
 export const parseNack = workersParser<NackRequest>(NACK_SCHEMA)
+export const parseSettle = workersParser<SettleRequest>(SETTLE_SCHEMA)
 export const parseHeartbeat = workersParser<HeartbeatRequest>(HEARTBEAT_SCHEMA)
 
 /**

@@ -51,6 +51,29 @@ export const NACK_SCHEMA = {
   },
 } as const
 
+/** The rest of an item is checked as the ACK or NACK that it is, so that its own answer refuses it. */
+export const SETTLE_SCHEMA = {
+  type: 'object',
+  required: ['items'],
+  properties: {
+    worker_id: optionalId,
+    items: {
+      type: 'array',
+      minItems: 1,
+      maxItems: MAX_IDS,
+      items: {
+        type: 'object',
+        required: ['action'],
+        properties: {
+          action: { enum: ['ack', 'nack'] },
+          traceparent: { type: ['string', 'null'] },
+          tracestate: { type: ['string', 'null'] },
+        },
+      },
+    },
+  },
+} as const
+
 export const HEARTBEAT_SCHEMA = {
   title: 'HeartbeatRequest',
   type: 'object',

@@ -37,6 +37,7 @@ const TABLE: Record<string, Access> = {
   'POST /ojs/v1/workers/fetch': ['worker'],
   'POST /ojs/v1/workers/ack': ['worker'],
   'POST /ojs/v1/workers/nack': ['worker'],
+  'POST /ojs/v1/workers/settle': ['worker'],
   'POST /ojs/v1/workers/heartbeat': ['worker'],
   'POST /ojs/v1/workers/beat': ['worker'],
   'POST /ojs/v1/jobs/:id/ack': ['worker'],
