@@ -16,6 +16,22 @@ export interface ManifestFacts {
   }
 }
 
+const CAPABILITIES = {
+  batch_enqueue: true,
+  // Clients read either name.
+  cron: true,
+  cron_jobs: true,
+  dead_letter: true,
+  delayed_jobs: true,
+  job_ttl: true,
+  priority_queues: true,
+  rate_limiting: true,
+  schema_validation: true,
+  unique_jobs: true,
+  workflows: true,
+  pause_resume: true,
+}
+
 /**
  * The conformance manifest (seed 001 §21.2). A capability is true when all of its endpoints work.
  * `specversion` and `extension_details` are additions for readers of other OJS documents (OJS conformance).
@@ -31,21 +47,7 @@ export function manifest(facts: ManifestFacts): object {
     conformance_tier: 'runtime',
     protocols: ['http', 'amqp'],
     backend: 'rabbitmq',
-    capabilities: {
-      batch_enqueue: true,
-      // Clients read either name.
-      cron: true,
-      cron_jobs: true,
-      dead_letter: true,
-      delayed_jobs: true,
-      job_ttl: true,
-      priority_queues: true,
-      rate_limiting: true,
-      schema_validation: true,
-      unique_jobs: true,
-      workflows: true,
-      pause_resume: true,
-    },
+    capabilities: CAPABILITIES,
     unique_job_strength: 'strong',
     extensions: [
       ...Object.keys(WORKER_EXTENSIONS),
@@ -85,6 +87,7 @@ export function manifest(facts: ManifestFacts): object {
       base_url: `${facts.baseUrl}/ojs/v1`,
       manifest: '/ojs/manifest',
       health: '/ojs/v1/health',
+      openapi: '/ojs/v1/openapi.json',
     },
   }
 }

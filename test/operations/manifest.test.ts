@@ -21,7 +21,7 @@ test('the manifest states version, conformance level, queue type, limits and bas
     implementation: { version: '1.2.3' },
     conformance_level: 4,
     extension_details: { queue_type: 'quorum', max_body_bytes: 12_345 },
-    endpoints: { base_url: 'http://127.0.0.1:8080/ojs/v1' },
+    endpoints: { base_url: 'http://127.0.0.1:8080/ojs/v1', openapi: '/ojs/v1/openapi.json' },
   })
 })
 

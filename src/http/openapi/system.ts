@@ -30,7 +30,7 @@ export const MANIFEST: Description = {
       unique_job_strength: TEXT,
       extensions: list(TEXT),
       extension_details: MAP,
-      endpoints: object({ base_url: TEXT, manifest: TEXT, health: TEXT }),
+      endpoints: object({ base_url: TEXT, manifest: TEXT, health: TEXT, openapi: TEXT }),
     }),
   },
 }

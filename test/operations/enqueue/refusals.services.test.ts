@@ -71,7 +71,11 @@ describe('a gateway with OJS_MAX_QUEUES', () => {
   })
 
   it('ignores jobs of further queues in the report of a native worker', async () => {
-    const known = (await gateway.request('GET', '/ojs/v1/queues')).body
+    const namesOf = async () => {
+      const { body } = await gateway.request('GET', '/ojs/v1/queues')
+      return body.queues.map(({ name }: { name: string }) => name)
+    }
+    const known = await namesOf()
     const { say, close } = await connectControl(vhost.url)
     const shown = (queue: string) => {
       const id = v7()
@@ -84,7 +88,7 @@ describe('a gateway with OJS_MAX_QUEUES', () => {
     await eventually(async () => (await gateway.get(last ?? '')).status === 200)
     expect((await gateway.get(more ?? '')).status).toBe(404)
     expect((await gateway.get(another ?? '')).status).toBe(404)
-    expect((await gateway.request('GET', '/ojs/v1/queues')).body).toEqual(known)
+    expect(await namesOf()).toEqual(known)
     await close()
   })
 

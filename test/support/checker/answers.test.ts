@@ -37,6 +37,13 @@ it.each([
   expect(() => told('/ojs/v1/queues', status, body)).toThrow('listQueues')
 })
 
+it('refuses a parameter that the document does not have, of a request that succeeded', () => {
+  expect(() => told('/ojs/v1/queues?odd=1', 200, { queues: [], pagination: page })).toThrow('odd')
+  expect(told('/ojs/v1/queues?odd=1', 400, { error })).toBe('listQueues')
+  const jobs = { jobs: [], total: 0, pagination: page }
+  expect(told('/ojs/v1/jobs?meta.tenant=t7&tag=a', 200, jobs)).toBe('findJobs')
+})
+
 it('takes further members of a job, which its producer chose, unless it is to be exact', () => {
   for (const path of ['/ojs/v1/dead-letter', '/ojs/v1/jobs/x']) {
     const of = (shown: object) =>

@@ -29,6 +29,7 @@ const OPERATIONS = Object.entries<Json>(document.paths)
       method: method.toUpperCase(),
       matches: new RegExp(`^${path.replace(/\./g, '\\.').replace(/\{\w+\}/g, '[^/]+')}$`),
       responses: operation.responses,
+      parameters: new Set<string>((operation.parameters ?? []).map(({ name }: Json) => name)),
     })),
   )
 
@@ -45,17 +46,21 @@ export interface GivenAnswer {
 
 /**
  * Throws unless the OpenAPI document says of this answer what it is: the status, every member, and each one that
- * must be there. `isExact`: also of jobs, of which a test may have sent members that no schema knows. Returns the
+ * must be there; and of its request, if that succeeded, the parameters of the query. `isExact`: also of jobs, of which a test may have sent members that no schema knows. Returns the
  * id of the operation, or null for a path that the API does not have.
  */
 export function assertDescribed(
   { method, path, status, body }: GivenAnswer,
   isExact = false,
 ): string | null {
-  const [bare = ''] = path.split('?')
+  const [bare = '', query] = path.split('?')
   const operation = OPERATIONS.find((each) => each.method === method && each.matches.test(bare))
   if (operation === undefined) return null
-  const { id, responses } = operation
+  const { id, responses, parameters } = operation
+  const unknown = [...new URLSearchParams(query).keys()].filter((name) => !isOne(name, parameters))
+  if (unknown.length > 0 && status < 300) {
+    throw new Error(`${id}: the parameters ${unknown} are not in the document`)
+  }
   const named = responses[status] ?? (status >= 400 ? responses.default : undefined)
   if (named === undefined) throw new Error(`${id}: the status ${status} is not in the document`)
   const response = named.$ref === undefined ? named : follow(named.$ref)
@@ -70,6 +75,11 @@ export function assertDescribed(
   throw new Error(
     `${id}: the ${status} is not as the document says: ${errors?.join('; ')}\n${text}`,
   )
+}
+
+/** The names of some filters begin with `meta.` and end as the caller likes. */
+function isOne(name: string, parameters: ReadonlySet<string>): boolean {
+  return parameters.has(name) || (name.startsWith('meta.') && parameters.has('tag'))
 }
 
 function validatorOf(key: string, schema: Json, isExact: boolean): ValidateFunction {
