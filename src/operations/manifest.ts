@@ -112,7 +112,7 @@ function accessSchemes({ needsKeys, needsClientCertificate }: ManifestFacts['acc
   return {
     ...(needsKeys && {
       bearer_api_keys:
-        'Authorization: Bearer <key>; roles producer, worker, reader, operator, admin. Manifest and health are open to all.',
+        'Authorization: Bearer <key>; roles producer, worker, reader, operator, admin. Manifest, OpenAPI document and health are open to all.',
     }),
     ...(needsClientCertificate && {
       mutual_tls: 'TLS with a client certificate of an issuer that the server trusts.',
