@@ -97,6 +97,15 @@ describe('answers are as the OpenAPI document says:', () => {
     await ask('GET', `/jobs/${id}/result`)
     await ask('POST', '/workers/ack', { job_id: (await startJob(gateway, queue)).id })
     await ask('GET', `/jobs/${id}`)
+    const done = await startJob(gateway, queue)
+    const failed = await startJob(gateway, queue)
+    await ask('POST', '/workers/settle', {
+      items: [
+        { action: 'ack', job_id: done.id },
+        { action: 'nack', job_id: failed.id, error },
+        { action: 'ack', job_id: 'unknown' },
+      ],
+    })
   })
 
   it('of dead letters', async () => {

@@ -80,13 +80,23 @@ export const NACK_OF_PATH: Description = {
   answers: { 200: object({ ...NACKED, job: JOB }) },
 }
 
+const { items } = SETTLE_SCHEMA.properties
+const SETTLED = {
+  ...items,
+  items: {
+    ...items.items,
+    properties: { ...NACK_SCHEMA.properties, ...ACK_SCHEMA.properties, ...items.items.properties },
+  },
+}
+
 export const SETTLE: Description = {
   id: 'settleJobs',
   tag: 'workers',
   summary: 'ACKs and NACKs of many jobs at once',
   description:
     'Each item has the members of an ACK or a NACK beside its `action`, and is answered as its own request would be.',
-  body: SETTLE_SCHEMA,
+  // The parsers of ACK and NACK check the items one by one.
+  body: { ...SETTLE_SCHEMA, properties: { ...SETTLE_SCHEMA.properties, items: SETTLED } },
   answers: {
     200: object({
       items: told(

@@ -39,6 +39,7 @@ export const nackError = {
     type: { type: ['string', 'null'], minLength: 1 },
     retryable: { type: ['boolean', 'null'] },
     details: { type: ['object', 'null'] },
+    backtrace: {},
   },
   anyOf: [hasText('code'), hasText('type')],
 }

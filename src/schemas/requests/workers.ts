@@ -33,7 +33,7 @@ export const ACK_SCHEMA = {
   title: 'AckRequest',
   type: 'object',
   required: ['job_id'],
-  properties: { job_id: id, worker_id: optionalId, attempt, generation },
+  properties: { job_id: id, result: {}, worker_id: optionalId, attempt, generation },
 } as const
 
 export const NACK_SCHEMA = {
@@ -53,6 +53,7 @@ export const NACK_SCHEMA = {
 
 /** The rest of an item is checked as the ACK or NACK that it is, so that its own answer refuses it. */
 export const SETTLE_SCHEMA = {
+  title: 'SettleRequest',
   type: 'object',
   required: ['items'],
   properties: {
