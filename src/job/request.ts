@@ -157,6 +157,12 @@ export interface BatchRequest {
   jobs: unknown[]
 }
 
+/** The body of a manual run of a cron entry. */
+export interface TriggerRequest {
+  args?: unknown[] | null
+  meta?: Record<string, unknown> | null
+}
+
 /** Cron registration (seed 001 §13.2), also in the other dialect's spelling (ojs-choices S25). */
 export interface CronRequest {
   name: string

@@ -1,6 +1,6 @@
 /** The part of the ledger's contract for recurring jobs (seed 001 §13). */
 import type { CronDefinition, CronEntry, CronStanding } from '../job/cron/entry.ts'
-import type { JobRow, NewJob } from '../job/job.ts'
+import type { JobRow, JobState, NewJob } from '../job/job.ts'
 import type { AnsweredBefore, Keyed } from './idempotency.ts'
 import type { Cancelled } from './leases.ts'
 
@@ -14,11 +14,24 @@ export interface CronLedger {
    * entries; or `isReplacing`, and the entry of this name stands at no time that has come (`due`).
    *
    * The new definition takes the place of the old one in the same row: it keeps its jobs, counts and times
-   * that wait (unless it is not enabled), and its next time if the schedule is the same.
+   * that wait (unless it is not enabled, and `isKeepingQueued` is not set), and its next time if the schedule
+   * is the same. `basis`: the old definition that it was made of; another one is `changed`.
    *
    * Remembers `keyed` with the entry's name and `seq`, or stores nothing if it was remembered.
    */
   register(definition: CronDefinition, terms: RegisterTerms): Promise<Registered>
+
+  /**
+   * A run that somebody asked for at `at` (wall time): stores its job whatever the overlap policy says, and
+   * counts it; the next time stays. Remembers `keyed` with the job's id, or stores nothing if it was remembered.
+   */
+  trigger(name: string, at: number, making: Making, keyed?: Keyed): Promise<Triggered>
+
+  /** The newest runs of an entry, newest first, and how many are kept, at most `KEPT_RUNS`. */
+  runs(
+    name: string,
+    page: { limit: number; offset: number },
+  ): Promise<{ runs: CronRun[]; total: number }>
 
   find(name: string): CronEntry | null
 
@@ -51,19 +64,19 @@ export interface CronLedger {
   reset(tick: CronTick, nextRunAt: number): Promise<void>
 
   /**
-   * Returns entries that have queued ticks, and whose jobs are all over, by name from behind `after` on; by
+   * Returns enabled entries that have queued ticks, and whose jobs are all over, by name from behind `after` on; by
    * index. Fewer than `limit` if they are large; none: there are no more.
    */
   releasable(after: string, limit: number): CronEntry[]
 
   /**
-   * Stores the job of the entry's first queued tick. Fence: `tick` is still the first, and all jobs of the
-   * entry are over.
+   * Stores the job of the entry's first queued tick. Fence: `tick` is still the first, the entry is enabled,
+   * and all its jobs are over.
    */
   release(tick: CronTick, making: Making): Promise<Made | { outcome: 'stale' }>
 
-  /** Removes a queued tick whose job cannot be made. Fence: it is still the first. */
-  drop(tick: CronTick): Promise<boolean>
+  /** Removes a queued tick whose job cannot be made, for `reason`. Fence: it is still the first. */
+  drop(tick: CronTick, reason: string): Promise<boolean>
 }
 
 /** An entry that stands at a tick. */
@@ -74,6 +87,8 @@ export interface RegisterTerms {
   createdAt: number
   limit: number
   isReplacing?: boolean
+  basis?: CronDefinition
+  isKeepingQueued?: boolean
   keyed?: Keyed
 }
 
@@ -86,7 +101,7 @@ export type Registered =
   | { outcome: 'registered'; entry: CronEntry }
   /** `before`: as it was. */
   | { outcome: 'replaced'; entry: CronEntry; before: CronEntry }
-  | { outcome: 'duplicate' | 'full' }
+  | { outcome: 'duplicate' | 'full' | 'changed' }
   | StillDue
   | AnsweredBefore
 
@@ -95,6 +110,24 @@ export interface StillDue {
   outcome: 'due'
   entry: DueEntry
 }
+
+/** How many runs of each entry are kept. */
+export const KEPT_RUNS = 100
+
+/** One run of an entry, or a time that made no job. Instants: wall time, of the job clock time. */
+export interface CronRun {
+  scheduledAt: number
+  isManual: boolean
+  /** Null: it was skipped, for `reason`. */
+  jobId: string | null
+  reason: string | null
+  /** Of the job as it is, or as it was when it was deleted; null: unknown. */
+  state: JobState | null
+  startedAt: number | null
+  endedAt: number | null
+}
+
+export type Triggered = Made | AnsweredBefore | { outcome: 'missing' }
 
 /** One time of an entry. `seq` tells it from other entries that had the same name before or after. */
 export interface CronTick {
@@ -114,6 +147,8 @@ export interface Making {
 export interface TickChange extends Omit<Making, 'job'> {
   /** Null: the tick is skipped, whatever the overlap policy says. */
   job: NewJob | null
+  /** Why, for the entry's runs. */
+  reason?: string | undefined
   nextRunAt: number | null
   /** How many ticks may wait under the overlap policy `enqueue`. */
   maxQueued: number

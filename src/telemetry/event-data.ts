@@ -57,7 +57,7 @@ export function ownData(event: ListedEvent): Readonly<Record<string, unknown>> |
     case 'system.maintenance.ended':
       return event.reason === null ? null : { reason: event.reason }
     case 'cron.triggered':
-      return cronData(event)
+      return { ...cronData(event), ...(event.isManual && { manual: true }) }
     case 'cron.skipped':
       return {
         ...cronData(event),

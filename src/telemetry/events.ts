@@ -63,7 +63,14 @@ export interface SystemEvent {
 
 /** A tick of a recurring job. If it made a job, emitted after `job.enqueued`. */
 export type CronEvent =
-  | { type: 'cron.triggered'; cron: CronFacts; scheduledAt: number; job: JobRow }
+  | {
+      type: 'cron.triggered'
+      cron: CronFacts
+      scheduledAt: number
+      job: JobRow
+      /** Somebody asked for the run; it is none of the entry's times. */
+      isManual?: true
+    }
   | {
       type: 'cron.skipped'
       cron: CronFacts

@@ -160,6 +160,13 @@ describe('answers are as the OpenAPI document says:', () => {
     await ask('POST', '/cron', body)
     await ask('POST', '/cron?replace=true', { ...body, enabled: false })
     await ask('GET', '/cron')
+    const at = `/cron/${body.name}`
+    await ask('PUT', at, body)
+    await ask('PATCH', at, { options: { priority: 1 } })
+    await ask('POST', `${at}/pause`)
+    await ask('POST', `${at}/trigger`, { args: [2] })
+    await ask('POST', `${at}/resume`)
+    await ask('GET', `${at}/history`)
     await ask('GET', `/cron/${body.name}`)
     await ask('DELETE', `/cron/${body.name}`)
     await ask('GET', `/cron/${body.name}`)

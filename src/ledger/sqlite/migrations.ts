@@ -30,6 +30,7 @@ import { sql as progress } from './migrations/0025-progress.ts'
 import { sql as traffic } from './migrations/0026-traffic.ts'
 import { sql as search } from './migrations/0027-search.ts'
 import { sql as maintenance } from './migrations/0028-maintenance.ts'
+import { sql as cronRuns } from './migrations/0029-cron-runs.ts'
 import { LEDGER_ID, RUNNING_ID } from './running-mark.ts'
 import { type Database, inTransaction } from './sql/driver.ts'
 
@@ -63,6 +64,7 @@ export const MIGRATIONS: readonly string[] = [
   traffic,
   search,
   maintenance,
+  cronRuns,
 ]
 
 /** A migration blocks the process, log output included: wait this long so that the announcement gets out. */

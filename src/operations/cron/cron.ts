@@ -84,6 +84,7 @@ async function registerNew(
     return stored
   })
   if (registered.outcome === 'remembered') return replayed(deps, registered.remembered, request)
+  if (registered.outcome === 'changed') throw new Error('a new entry has no basis')
   if (!('entry' in registered)) throw refusal(name, registered.outcome)
   const { entry, outcome } = registered
   const asked = { requestId: context.requestId, traceId: traceIdIn(context) }
@@ -111,7 +112,7 @@ function replayed(
  * The first tick of an enabled definition. Throws 400 when it has none: some schedules only ever name times
  * that the clocks leap over, such as the second Sunday of March at 2:30.
  */
-function firstTick(
+export function firstTick(
   definition: Pick<CronDefinition, 'isEnabled' | keyof Schedule>,
   wall: number,
 ): Tick | null {
@@ -123,7 +124,11 @@ function firstTick(
   })
 }
 
-function parseDefinition(deps: Deps, body: unknown, context: RequestContext): CronDefinition {
+export function parseDefinition(
+  deps: Deps,
+  body: unknown,
+  context: RequestContext,
+): CronDefinition {
   const request = parseCron(body)
   const given = toDefinition(request)
   const wall = deps.clock.wall()
@@ -144,7 +149,7 @@ function parseDefinition(deps: Deps, body: unknown, context: RequestContext): Cr
  * Tries a change of an entry that must not lose a time that has come: first fires what the entry is due.
  * Throws 503 when that is not possible yet.
  */
-async function afterDue<T extends { outcome: string }>(
+export async function afterDue<T extends { outcome: string }>(
   deps: Deps,
   change: (wall: number) => Promise<T | StillDue>,
 ): Promise<T> {
@@ -167,7 +172,7 @@ function isStillDue<T extends { outcome: string }>(changed: T | StillDue): chang
  * Refuses a queue that cannot be used now, because at a tick there is no client to tell. Checks nothing
  * while RabbitMQ is away: a registration needs only the ledger.
  */
-async function requireUsableQueue(deps: Deps, queue: string): Promise<void> {
+export async function requireUsableQueue(deps: Deps, queue: string): Promise<void> {
   if (deps.broker.status().state !== 'up' || deps.broker.isDeclared(queue)) return
   const outcome = await deps.broker.ensureQueue(queue)
   const isUsable = outcome !== 'missing' && outcome !== 'too-many-queues' && outcome !== 'lossy'

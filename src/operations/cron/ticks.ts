@@ -132,6 +132,7 @@ async function fireEntry(deps: Deps, { entry, tick, next, missed, ...plan }: Pla
   const job = reasonToSkip(deps, entry) ?? plan.job
   const change = {
     job: typeof job === 'string' ? null : job,
+    reason: typeof job === 'string' ? job : undefined,
     nextRunAt: next?.at ?? null,
     maxQueued: MAX_QUEUED,
     ...makingNow(deps),
@@ -146,7 +147,7 @@ async function fireEntry(deps: Deps, { entry, tick, next, missed, ...plan }: Pla
 }
 
 /** `isUnsettled`: an unconfirmed job may still be withdrawn, so it cannot be a duplicate yet. */
-function makingNow(deps: Deps): Omit<Making, 'job'> {
+export function makingNow(deps: Deps): Omit<Making, 'job'> {
   return { now: deps.clock.now(), isUnsettled: (id) => deps.transient.unconfirmed.has(id) }
 }
 
@@ -178,7 +179,7 @@ async function releaseEntry(deps: Deps, entry: CronEntry): Promise<void> {
   const tick: CronTick = { name: entry.name, seq: entry.seq, at }
   const job = jobOf(deps, entry, tick)
   if (typeof job === 'string') {
-    if (await deps.ledger.cron.drop(tick)) tellSkipped(deps, entry, tick, job)
+    if (await deps.ledger.cron.drop(tick, job)) tellSkipped(deps, entry, tick, job)
     return
   }
   const released = await deps.ledger.cron.release(tick, { job, ...makingNow(deps) })
@@ -252,9 +253,24 @@ function tellMade(
   tick: CronTick,
   { job, cancelled }: Fired & { outcome: 'fired' },
 ): void {
-  for (const one of cancelled) void followCancel(deps, one, contextOf(tick))
-  deps.events.emit({ type: storedEvent(job), job })
-  deps.events.emit({ type: 'cron.triggered', cron: cronFacts(entry), scheduledAt: tick.at, job })
+  tellRun(deps, entry, { job, cancelled, scheduledAt: tick.at }, contextOf(tick))
+}
+
+/** Does what follows the commit of a run. `isManual`: somebody asked for it. */
+export function tellRun(
+  deps: Deps,
+  entry: CronEntry,
+  run: Pick<Fired & { outcome: 'fired' }, 'job' | 'cancelled'> & {
+    scheduledAt: number
+    isManual?: true
+  },
+  context: RequestContext,
+): void {
+  const { job, cancelled, ...when } = run
+  for (const one of cancelled) void followCancel(deps, one, context)
+  const requestId = when.isManual && context.requestId
+  deps.events.emit({ type: storedEvent(job), job, requestId })
+  deps.events.emit({ type: 'cron.triggered', cron: cronFacts(entry), job, ...when })
   if (job.outbox !== null) deps.wakeRelay()
 }
 

@@ -15,7 +15,14 @@ const AS_SENT = 'sent:'
 
 interface Asked {
   /** A key counts within one endpoint and one API key. */
-  endpoint: 'jobs' | 'jobs/batch' | 'workflows' | 'cron' | 'cron?replace' | 'schemas'
+  endpoint:
+    | 'jobs'
+    | 'jobs/batch'
+    | 'workflows'
+    | 'cron'
+    | 'cron?replace'
+    | 'cron/trigger'
+    | 'schemas'
   body: unknown
   context: RequestContext
 }

@@ -20,3 +20,10 @@ export const CRON_SCHEMA = {
     job_template: { type: ['object', 'null'] },
   },
 } as const
+
+/** What a manual run may change. */
+export const TRIGGER_SCHEMA = {
+  type: 'object',
+  additionalProperties: false,
+  properties: { args: { type: ['array', 'null'] }, meta: { type: ['object', 'null'] } },
+} as const

@@ -12,10 +12,11 @@ import type {
   NackRequest,
   PushRequest,
   SettleRequest,
+  TriggerRequest,
 } from '../../job/request.ts'
 import { jsonTypeName } from '../../job/values/json-value.ts'
 import { fieldOf } from '../json/field-path.ts'
-import { CRON_SCHEMA } from './cron.ts'
+import { CRON_SCHEMA, TRIGGER_SCHEMA } from './cron.ts'
 import { BATCH_SCHEMA, PUSH_SCHEMA } from './push.ts'
 import {
   ACK_SCHEMA,
@@ -47,6 +48,7 @@ export const parsePush = (body: unknown): PushRequest => {
 }
 export const parseBatch = parser<BatchRequest>(BATCH_SCHEMA)
 export const parseCron = parser<CronRequest>(CRON_SCHEMA)
+export const parseTrigger = parser<TriggerRequest>(TRIGGER_SCHEMA)
 export const parseFetch = workersParser<FetchRequest>(FETCH_SCHEMA)
 export const parseAck = workersParser<AckRequest>(ACK_SCHEMA)
 export const parseNack = workersParser<NackRequest>(NACK_SCHEMA)

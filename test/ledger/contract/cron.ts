@@ -402,7 +402,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       await harness.reopen()
       expect(ledger.cron.releasable('', 10)).toEqual([entry()])
       // A tick that comes now may not overtake those that wait.
-      await ledger.cron.drop({ name: 'nightly', seq, at: third })
+      await ledger.cron.drop({ name: 'nightly', seq, at: third }, 'invalid_job')
       expect(entry().queued).toEqual([second, third])
       expect(await release(third)).toEqual({ outcome: 'stale' })
       const [released, again] = await Promise.all([release(second), release(second)])
@@ -418,7 +418,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       })
       expect(ledger.cron.releasable('', 10)).toEqual([])
       await complete(id)
-      expect(await ledger.cron.drop({ name: 'nightly', seq, at: third })).toBe(true)
+      expect(await ledger.cron.drop({ name: 'nightly', seq, at: third }, 'invalid_job')).toBe(true)
       expect(entry()).toMatchObject({ queued: [], runCount: 2 })
       expect((await fireNext()).outcome).toBe('fired')
     })
@@ -528,5 +528,147 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
     const before = entry()
     await expect(fireNext('nightly', { job: newJob({ id: taken.id }) })).rejects.toThrow()
     expect(entry()).toEqual(before)
+  })
+
+  describe('runs of cron entries', () => {
+    const runs = (page = { limit: 200, offset: 0 }) => ledger.cron.runs('nightly', page)
+    const reasons = async () =>
+      (await runs()).runs.map(({ jobId, reason }) => (jobId === null ? reason : 'made'))
+
+    it('tell what became of each time, newest first, also after a restart', async () => {
+      await register()
+      const id = firedJob(await fireNext())
+      await fireNext()
+      await fireNext('nightly', { job: null, reason: 'queue_paused' })
+      const skipped = { isManual: false, jobId: null, state: null, startedAt: null, endedAt: null }
+      const all = {
+        total: 3,
+        runs: [
+          { ...skipped, scheduledAt: WALL + 2 * MINUTE_MS, reason: 'queue_paused' },
+          { ...skipped, scheduledAt: WALL + MINUTE_MS, reason: 'overlap' },
+          { ...skipped, scheduledAt: WALL, reason: null, jobId: id, state: 'available' },
+        ],
+      }
+      expect(await runs()).toEqual(all)
+      await harness.reopen()
+      expect(await runs()).toEqual(all)
+      expect(await runs({ limit: 1, offset: 1 })).toEqual({ total: 3, runs: [all.runs[1]] })
+      await complete(id)
+      expect((await runs()).runs[2]).toMatchObject({
+        state: 'completed',
+        startedAt: NOW,
+        endedAt: NOW,
+      })
+    })
+
+    it('keep how a job ended after its row is gone', async () => {
+      await register()
+      const id = firedJob(await fireNext())
+      await complete(id)
+      ledger.messageReturned(id, 0)
+      await settleLazily(ledger)
+      const far = NOW + 1_000
+      const cutoffs = {
+        completed: far,
+        cancelled: far,
+        discarded: far,
+        withdrawn: far,
+        deadLetters: far,
+      }
+      expect(await ledger.prune(cutoffs, far, 10)).toBe(1)
+      expect(ledger.find(id)).toBeNull()
+      expect((await runs()).runs).toMatchObject([
+        { jobId: id, state: 'completed', startedAt: NOW, endedAt: NOW },
+      ])
+    })
+
+    it('are the newest hundred, and gone with their entry', async () => {
+      await register()
+      for (let i = 0; i < 103; i++) await fireNext('nightly', { job: null, reason: `r${i}` })
+      const kept = await reasons()
+      expect([kept.length, kept[0], kept.at(-1)]).toEqual([100, 'r102', 'r3'])
+      await ledger.cron.remove('nightly', 0)
+      await register()
+      expect(await runs()).toEqual({ total: 0, runs: [] })
+    })
+  })
+
+  describe('a run that somebody asks for', () => {
+    const asked = { now: NOW, isUnsettled: () => false }
+    const trigger = (key?: string) =>
+      ledger.cron.trigger(
+        'nightly',
+        WALL - 100,
+        { job: newJob({ queue: 'q' }), ...asked },
+        { request: key === undefined ? undefined : { key, fingerprint: 'f' }, now: NOW },
+      )
+
+    it('makes a job beside a running one, counts it, and leaves the next time', async () => {
+      await register()
+      await fireNext()
+      const before = entry()
+      const made = await trigger()
+      expect(made.outcome).toBe('fired')
+      if (made.outcome !== 'fired') return
+      expect(entry()).toEqual({
+        ...before,
+        runCount: 2,
+        lastRunAt: WALL - 100,
+        lastJobId: made.job.id,
+      })
+      const { runs } = await ledger.cron.runs('nightly', { limit: 1, offset: 0 })
+      expect(runs).toMatchObject([{ jobId: made.job.id, isManual: true, scheduledAt: WALL - 100 }])
+      // The entry's next time finds that this job is not over.
+      expect((await fireNext()).outcome).toBe('overlapped')
+    })
+
+    it('is remembered with its key, and missing without its entry', async () => {
+      expect(await trigger()).toEqual({ outcome: 'missing' })
+      await register()
+      const made = await trigger('k')
+      const again = await trigger('k')
+      expect([made.outcome, again.outcome]).toEqual(['fired', 'remembered'])
+      expect(entry().runCount).toBe(1)
+    })
+  })
+
+  describe('a change of an entry', () => {
+    const replace = (given: Partial<CronDefinition>, basis: CronDefinition) =>
+      ledger.cron.register(definition(given), {
+        ...{ nextRunAt: null, createdAt: WALL - 1, limit: 0, isReplacing: true },
+        ...{ basis, isKeepingQueued: true },
+      })
+
+    it('is refused if the entry is not as it was when the change was made', async () => {
+      const before = await register()
+      expect((await replace({}, { ...before, timezone: 'X' })).outcome).toBe('changed')
+      expect((await replace({ description: 'a' }, before)).outcome).toBe('replaced')
+      expect((await replace({ description: 'b' }, before)).outcome).toBe('changed')
+      expect(entry().description).toBe('a')
+    })
+
+    it('keeps the times that wait, which make no job while the entry is disabled', async () => {
+      await register({ overlap: 'enqueue' })
+      const id = firedJob(await fireNext())
+      await fireNext()
+      const { queued } = entry()
+      expect(queued).toEqual([WALL + MINUTE_MS])
+      const paused = await ledger.cron.register(
+        definition({ overlap: 'enqueue', isEnabled: false }),
+        {
+          ...{ nextRunAt: null, createdAt: WALL, limit: 0, isReplacing: true },
+          ...{ basis: entry(), isKeepingQueued: true },
+        },
+      )
+      expect(paused).toMatchObject({ outcome: 'replaced', entry: { queued, nextRunAt: null } })
+      await complete(id)
+      expect(ledger.cron.releasable('', 10)).toEqual([])
+      const tick = tickOf(entry(), WALL + MINUTE_MS)
+      const making = { job: newJob({ queue: 'q' }), ...{ now: NOW, isUnsettled: () => false } }
+      expect(await ledger.cron.release(tick, making)).toEqual({ outcome: 'stale' })
+      await replace({ overlap: 'enqueue' }, entry())
+      expect(ledger.cron.releasable('', 10)).toHaveLength(1)
+      expect((await ledger.cron.release(tick, making)).outcome).toBe('fired')
+    })
   })
 }

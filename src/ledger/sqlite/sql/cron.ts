@@ -1,5 +1,6 @@
 /** Statements for cron entries and their live jobs. */
 import type { CronEntry, CronStanding } from '../../../job/cron/entry.ts'
+import type { CronRun } from '../../cron.ts'
 import type { Database, Flag } from './driver.ts'
 
 /** An entry as `COLUMNS` selects it. `queued` and `template` are JSON texts. */
@@ -8,6 +9,8 @@ export type RawEntry = Omit<CronEntry, 'isEnabled' | 'queued' | 'template'> & {
   queued: string | null
   template: string
 }
+
+export type RawRun = Omit<CronRun, 'isManual'> & { manual: Flag }
 
 /** What a definition sets. `template` is a JSON text. */
 export type DefinitionColumns = [
@@ -32,13 +35,14 @@ const DUE = `FROM cron_jobs
        WHERE next_run_at IS NOT NULL AND next_run_at <= ? ORDER BY next_run_at LIMIT ?`
 
 const RELEASABLE = `FROM cron_jobs AS entry
-       WHERE queued IS NOT NULL AND name > ?
+       WHERE queued IS NOT NULL AND name > ? AND enabled = 1
          AND NOT EXISTS (SELECT 1 FROM jobs INDEXED BY jobs_cron
          WHERE ${LIVE} AND cron_entry = entry.seq)
        ORDER BY name LIMIT ?`
 
 export function prepareCron(db: Database) {
   return {
+    ...prepareRuns(db),
     cronInsert: db.prepare<
       [...DefinitionColumns, nextRunAt: number | null, createdAt: number],
       RawEntry
@@ -106,6 +110,43 @@ export function prepareCron(db: Database) {
     ),
     cronOwn: db.prepare<[jobId: string, seq: number]>(
       'UPDATE jobs SET cron_entry = ?2 WHERE id = ?1',
+    ),
+  }
+}
+
+function prepareRuns(db: Database) {
+  return {
+    cronRunInsert: db.prepare<
+      [
+        entry: number,
+        scheduledAt: number,
+        manual: Flag,
+        jobId: string | null,
+        reason: string | null,
+      ]
+    >('INSERT INTO cron_runs (entry, scheduled_at, manual, job_id, reason) VALUES (?, ?, ?, ?, ?)'),
+    /** Forgets all runs of the entry but the newest. */
+    cronRunTrim: db.prepare<[entry: number, kept: number]>(
+      `DELETE FROM cron_runs WHERE entry = ?1 AND seq <= (
+         SELECT seq FROM cron_runs WHERE entry = ?1 ORDER BY seq DESC LIMIT 1 OFFSET ?2)`,
+    ),
+    cronRunForget: db.prepare<[entry: number]>('DELETE FROM cron_runs WHERE entry = ?'),
+    /** Before the row of a job is deleted or erased: how it ended. */
+    cronRunEnd: db.prepare<[jobId: string]>(
+      `UPDATE cron_runs SET (state, started_at, ended_at) =
+         (SELECT state, started_at, ended_at FROM jobs WHERE id = ?1)
+       WHERE job_id = ?1`,
+    ),
+    cronRunCount: db.prepare<[entry: number], { count: number }>(
+      'SELECT count(*) AS count FROM cron_runs WHERE entry = ?',
+    ),
+    cronRuns: db.prepare<[entry: number, limit: number, offset: number], RawRun>(
+      `SELECT scheduled_at AS scheduledAt, manual, job_id AS jobId, reason,
+         iif(job.state IS NULL OR job.state = 'withdrawn', run.state, job.state) AS state,
+         iif(job.state IS NULL OR job.state = 'withdrawn', run.started_at, job.started_at) AS startedAt,
+         iif(job.state IS NULL OR job.state = 'withdrawn', run.ended_at, job.ended_at) AS endedAt
+       FROM cron_runs AS run LEFT JOIN jobs AS job ON job.id = run.job_id
+       WHERE entry = ? ORDER BY run.seq DESC LIMIT ? OFFSET ?`,
     ),
   }
 }

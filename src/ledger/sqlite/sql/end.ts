@@ -43,6 +43,7 @@ type Ended = [state: RowState, isDeadLetter: Flag, endedBefore: number, endedFro
 
 export interface PrunableRow {
   seq: number
+  id: string
   queue: string
   isCopied: Flag
   isUnique: Flag
@@ -172,7 +173,7 @@ function preparePruning(db: Database) {
       `SELECT ended_at AS endedAt ${ended} ORDER BY ended_at LIMIT 1 OFFSET ?5`,
     ),
     prunable: db.prepare<[...Ended, limit: number], PrunableRow>(
-      `SELECT seq, queue, dead_letter_copied AS isCopied, unique_key IS NOT NULL AS isUnique,
+      `SELECT seq, id, queue, dead_letter_copied AS isCopied, unique_key IS NOT NULL AS isUnique,
          octet_length(envelope) + ifnull(octet_length(result), 0) AS bytes ${ended}
          AND NOT EXISTS (SELECT 1 FROM workflow_steps WHERE job_id = jobs.id)
        ORDER BY ended_at LIMIT ?5`,

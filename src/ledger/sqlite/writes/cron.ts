@@ -1,18 +1,21 @@
 /** Recurring jobs: registers entries, fires ticks. */
 import type { CronDefinition, CronEntry, CronStanding } from '../../../job/cron/entry.ts'
 import { freshRow } from '../../../job/job.ts'
-import type {
-  CronLedger,
-  CronTick,
-  DueEntry,
-  Fired,
-  Made,
-  Making,
-  Registered,
-  RegisterTerms,
-  RemovedEntry,
-  StillDue,
-  TickChange,
+import {
+  type CronLedger,
+  type CronRun,
+  type CronTick,
+  type DueEntry,
+  type Fired,
+  KEPT_RUNS,
+  type Made,
+  type Making,
+  type Registered,
+  type RegisterTerms,
+  type RemovedEntry,
+  type StillDue,
+  type TickChange,
+  type Triggered,
 } from '../../cron.ts'
 import type { Access } from '../commit/access.ts'
 import type { DefinitionColumns, RawEntry } from '../sql/cron.ts'
@@ -47,6 +50,36 @@ export class SqliteCron implements CronLedger {
     )
   }
 
+  trigger(name: string, at: number, making: Making, keyed = UNKEYED): Promise<Triggered> {
+    return this.#access.writeMany(1, () =>
+      unlessRemembered(
+        this.#store.statements,
+        keyed,
+        (): Triggered => {
+          const entry = this.#find(name)
+          if (entry === null) return { outcome: 'missing' }
+          return this.#make({ name, seq: entry.seq, at }, making, true)
+        },
+        (made) => (made.outcome === 'fired' ? { ids: [made.job.id], existing: [] } : null),
+      ),
+    )
+  }
+
+  async runs(
+    name: string,
+    { limit, offset }: { limit: number; offset: number },
+  ): Promise<{ runs: CronRun[]; total: number }> {
+    const { cronRuns, cronRunCount } = this.#store.statements
+    return this.#access.read(() => {
+      const seq = this.#find(name)?.seq ?? 0
+      const runs = cronRuns.all(seq, limit, offset).map(({ manual, ...run }) => ({
+        ...run,
+        isManual: manual === 1,
+      }))
+      return { runs, total: onlyRow(cronRunCount.get(seq)).count }
+    })
+  }
+
   find(name: string): CronEntry | null {
     return this.#access.read(() => this.#find(name))
   }
@@ -71,6 +104,7 @@ export class SqliteCron implements CronLedger {
       if (present === null) return { outcome: 'missing' }
       if (isDue(present, wall)) return { outcome: 'due', entry: present }
       this.#store.statements.cronRemove.run(name)
+      this.#store.statements.cronRunForget.run(present.seq)
       return { outcome: 'removed', entry: present }
     })
   }
@@ -108,17 +142,20 @@ export class SqliteCron implements CronLedger {
   release(tick: CronTick, making: Making): Promise<Made | { outcome: 'stale' }> {
     return this.#access.writeMany(1, () => {
       const entry = this.#queuedAt(tick)
-      if (!entry || this.#live(entry, 1).length > 0) return { outcome: 'stale' }
+      if (!entry?.isEnabled || this.#live(entry, 1).length > 0) return { outcome: 'stale' }
       const made = this.#make(tick, making)
       if (made.outcome !== 'unsettled') this.#move(entry, entry.nextRunAt, entry.queued.slice(1))
       return made
     })
   }
 
-  drop(tick: CronTick): Promise<boolean> {
+  drop(tick: CronTick, reason: string): Promise<boolean> {
     return this.#access.write(() => {
       const entry = this.#queuedAt(tick)
-      if (entry) this.#move(entry, entry.nextRunAt, entry.queued.slice(1))
+      if (entry) {
+        this.#move(entry, entry.nextRunAt, entry.queued.slice(1))
+        this.#noteSkipped(tick, reason)
+      }
       return entry !== null
     })
   }
@@ -140,13 +177,14 @@ export class SqliteCron implements CronLedger {
   }
 
   #replace(present: CronEntry, definition: CronDefinition, terms: RegisterTerms): Registered {
+    if (terms.basis && !isSame(present, terms.basis)) return { outcome: 'changed' }
     if (isDue(present, terms.createdAt)) return { outcome: 'due', entry: present }
     // If the clock was set back, the next time is the one after those that have their jobs already.
     const isTimeKept = hasSameTimes(present, definition) && present.nextRunAt !== null
     const raw = this.#store.statements.cronReplace.get(
       ...columnsOf(definition),
       isTimeKept ? present.nextRunAt : terms.nextRunAt,
-      definition.isEnabled ? textOf(present.queued) : null,
+      definition.isEnabled || terms.isKeepingQueued ? textOf(present.queued) : null,
     )
     return { outcome: 'replaced', entry: toEntry(onlyRow(raw)), before: present }
   }
@@ -158,6 +196,8 @@ export class SqliteCron implements CronLedger {
     if (fired.outcome === 'blocked' || fired.outcome === 'unsettled') return fired
     const isQueued = fired.outcome === 'queued'
     this.#move(entry, change.nextRunAt, isQueued ? [...entry.queued, tick.at] : entry.queued)
+    const reason = reasonOf(fired, change.reason)
+    if (reason !== null) this.#noteSkipped(tick, reason)
     return fired
   }
 
@@ -182,13 +222,14 @@ export class SqliteCron implements CronLedger {
       : { outcome: 'queue-full', runningId }
   }
 
-  #make(tick: CronTick, { job, now, isUnsettled }: Making): Made {
+  #make(tick: CronTick, { job, now, isUnsettled }: Making, isManual = false): Made {
     const admitted = admit(this.#store, job, now, { isUnsettled, cause: { reason: 'cron' } })
     switch (admitted.outcome) {
       case 'inserted': {
         const { cancelled = [], job: placed = job } = admitted.replacing ?? {}
         this.#store.statements.cronOwn.run(job.id, tick.seq)
         this.#store.statements.cronRan.run(tick.seq, job.id, tick.at)
+        this.#note(tick, { jobId: job.id, reason: null, isManual })
         return { outcome: 'fired', job: freshRow(placed, admitted), cancelled }
       }
       case 'existing':
@@ -201,6 +242,19 @@ export class SqliteCron implements CronLedger {
       case 'remembered':
         throw new Error(`the id ${job.id} was minted twice`)
     }
+  }
+
+  #noteSkipped(tick: CronTick, reason: string): void {
+    this.#note(tick, { jobId: null, reason, isManual: false })
+  }
+
+  #note(
+    { seq, at }: CronTick,
+    { jobId, reason, isManual }: Pick<CronRun, 'jobId' | 'reason' | 'isManual'>,
+  ): void {
+    const { cronRunInsert, cronRunTrim } = this.#store.statements
+    cronRunInsert.run(seq, at, isManual ? 1 : 0, jobId, reason)
+    cronRunTrim.run(seq, KEPT_RUNS)
   }
 
   #move({ seq }: CronEntry, nextRunAt: number | null, queued: readonly number[]): void {
@@ -237,6 +291,26 @@ function columnsOf(definition: CronDefinition): DefinitionColumns {
   const { name, isEnabled, expression, timezone, overlap, description, template } = definition
   const enabled = isEnabled ? 1 : 0
   return [name, enabled, expression, timezone, overlap, description, JSON.stringify(template)]
+}
+
+function isSame(present: CronDefinition, basis: CronDefinition): boolean {
+  return JSON.stringify(columnsOf(present)) === JSON.stringify(columnsOf(basis))
+}
+
+/** Why a tick made no job, with the words of `cron.skipped`; null: it made one, or may yet. */
+function reasonOf({ outcome }: Fired, given: string | undefined): string | null {
+  switch (outcome) {
+    case 'skipped':
+      return given ?? 'skipped'
+    case 'overlapped':
+      return 'overlap'
+    case 'queue-full':
+      return 'queue_full'
+    case 'unneeded':
+      return 'duplicate'
+    default:
+      return null
+  }
 }
 
 function textOf(queued: readonly number[]): string | null {

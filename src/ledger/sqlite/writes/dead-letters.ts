@@ -129,7 +129,9 @@ export function revive(
 /** Erases a dead letter. The row stays for a while, so that late job messages are recognized and dropped. */
 export function deleteDeadLetter(store: Store, id: string, now: number): boolean {
   const row = toJobRow(store.statements.find.get(id))
-  if (!row || store.statements.deleteDeadLetter.run(id, now).changes !== 1) return false
+  if (!row) return false
+  if (row.isDeadLetter) store.statements.cronRunEnd.run(id)
+  if (store.statements.deleteDeadLetter.run(id, now).changes !== 1) return false
   forget(store, row)
   store.notes.forget(id)
   store.counter.moved(row.queue, 'discarded', null)

@@ -124,10 +124,11 @@ function choose(
 function remove(
   store: Store,
   kind: Kind,
-  { seq, queue, isCopied, isUnique }: PrunableRow,
+  { seq, id, queue, isCopied, isUnique }: PrunableRow,
   now: number,
 ): void {
   const { state, isDeadLetter } = kind
+  if (!isErased(state)) store.statements.cronRunEnd.run(id)
   if (isUnique === 1 && !isErased(state)) store.keptKeys.keep(seq, state, now)
   store.notes.forgetRow(seq)
   if (state === 'discarded') {
