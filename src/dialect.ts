@@ -57,12 +57,12 @@ export function savesWhileWaiting(dialect: Dialect): boolean {
  * The suite's hook: a heartbeat about a job whose `meta` has a `test_directive` is answered with it. `documents`
  * returns the texts of the jobs that the worker named. Null: none has one, or the dialect has no such hook.
  */
-export function testDirective(
+export async function testDirective(
   dialect: Dialect,
-  documents: () => Iterable<string>,
-): 'quiet' | 'terminate' | null {
+  documents: () => Promise<Iterable<string>>,
+): Promise<'quiet' | 'terminate' | null> {
   if (dialect === 'seed') return null
-  for (const text of documents()) {
+  for (const text of await documents()) {
     const { test_directive: directive } = membersOf(membersOf(jsonOrNull(text))['meta'])
     if (directive === 'quiet' || directive === 'terminate') return directive
   }

@@ -133,7 +133,7 @@ async function compose(
     argsSchemas: new ArgsSchemas(),
     workers: new WorkerRegistry(clock),
     ends,
-    pruneHold: new PruneHold(clock, logger, ledger.epochs.seenAt()),
+    pruneHold: new PruneHold(clock, logger, await ledger.read.epochs.seenAt()),
     startLimits: new StartLimits(clock, (jobId) => broker.unpark(jobId)),
     random: Math.random,
     wakeRelay: (what) => outboxRelay.wake(what),
@@ -180,7 +180,11 @@ function metricSources(
       isHealthy: () => isHealthy(deps),
       warnings: () => healthWarnings(deps),
     },
-    ledger: deps.ledger,
+    ledger: {
+      ...deps.ledger.known,
+      owedMessages: deps.ledger.read.owedMessages,
+      search: deps.ledger.search,
+    },
     relay,
     workers: () => deps.workers.gauges(),
     clock: deps.clock,
@@ -213,15 +217,15 @@ export function brokerHooks(deps: Deps, observer: ControlObserver): BrokerHooks 
 function queueRecords(deps: Deps): QueueRecords {
   const { ledger } = deps
   return {
-    recordedQueues: () => ledger.queues().map((queue) => queue.name),
+    recordedQueues: () => ledger.known.queues().map((queue) => queue.name),
     onQueueFound: (queue) => recordFoundQueue(deps, queue),
     onQueueMissing: (queue, isRenewed) => onQueueMissing(deps, queue, isRenewed),
     identityOf: (queue) => identityOf(deps, queue),
     recordIdentity: (queue, identity) => ledger.recordIdentity(queue, identity),
-    isUnwritten: (queue) => ledger.unwritten.has(queue),
+    isUnwritten: (queue) => ledger.known.unwritten.has(queue),
     onWritten: (queue) => ledger.unwritten.settle(queue),
-    isPaused: (queue) => ledger.pauses.since(queue) !== null,
-    recordedRetryQueues: () => ledger.retryQueues(),
+    isPaused: (queue) => ledger.known.pauses.since(queue) !== null,
+    recordedRetryQueues: () => ledger.known.retryQueues(),
     onRetryQueueDeclared: (queue, delayMs) => ledger.recordRetryQueue({ queue, delayMs }),
     onRetryQueueMissing: (queue, delayMs) => onRetryQueueMissing(deps, { queue, delayMs }),
   }
@@ -230,19 +234,20 @@ function queueRecords(deps: Deps): QueueRecords {
 function jobCounts(deps: Deps): JobCounts {
   const { ledger } = deps
   return {
-    hasMessages: (queue) => ledger.counts(queue).available + ledger.counts(queue).active > 0,
+    hasMessages: (queue) =>
+      ledger.known.counts(queue).available + ledger.known.counts(queue).active > 0,
     availableJobs: (queue) => jobsWithJobMessage(ledger, queue),
-    claimableJobs: (queue) => ledger.claimable(queue),
+    claimableJobs: (queue) => ledger.known.claimable(queue),
     onDrift: (drift) => onDrift(deps, drift),
   }
 }
 
 function ledgerEpochs(ledger: Ledger): LedgerEpochs {
   // Read here, at construction: `compose` records the configured queues in the ledger only later.
-  const isLedgerNew = ledger.queues().length === 0
+  const isLedgerNew = ledger.known.queues().length === 0
   return {
     isLedgerNew: () => isLedgerNew,
-    all: () => ledger.epochs.all(),
+    all: () => ledger.read.epochs.all(),
     record: (epoch, before) => ledger.epochs.record(epoch, before),
   }
 }
@@ -267,9 +272,9 @@ const MANY_OWED = 1_000
  * their message. Returns 0 when many rows owe one: the relay is publishing then, and a queue's depth proves
  * nothing.
  */
-function jobsWithJobMessage(ledger: Ledger, queue: string): number {
-  const owed = ledger.owedMessages(MANY_OWED)
-  return owed === MANY_OWED ? 0 : Math.max(0, ledger.counts(queue).available - owed)
+async function jobsWithJobMessage(ledger: Ledger, queue: string): Promise<number> {
+  const owed = await ledger.read.owedMessages(MANY_OWED)
+  return owed === MANY_OWED ? 0 : Math.max(0, ledger.known.counts(queue).available - owed)
 }
 
 /** After a reconnect and after `unblocked`: workers could not renew their leases in between. */

@@ -72,6 +72,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'ledger/enqueued.ts',
     'ledger/history.ts',
     'ledger/idempotency.ts',
+    'ledger/known.ts',
     'ledger/maintenance.ts',
     'ledger/native.ts',
     'ledger/progress.ts',

@@ -68,26 +68,28 @@ describe('the hooks through which the broker reads the ledger', () => {
   it('count only jobs whose job message was confirmed, and none while a thousand job messages are owed', async () => {
     const { ledger } = harness
     const jobs = [await pushed(ledger), await pushed(ledger), await pushed(ledger)]
-    expect(hooks.jobs.availableJobs('default')).toBe(0)
+    expect(await hooks.jobs.availableJobs('default')).toBe(0)
     for (const { outbox } of jobs.slice(1)) ledger.confirmed(outbox)
     await expect.poll(() => hooks.jobs.availableJobs('default')).toBe(2)
-    expect(hooks.jobs.availableJobs('other')).toBe(0)
+    expect(await hooks.jobs.availableJobs('other')).toBe(0)
     await Promise.all(Array.from({ length: 1_000 }, () => pushed(ledger)))
-    expect(hooks.jobs.availableJobs('default')).toBe(0)
+    expect(await hooks.jobs.availableJobs('default')).toBe(0)
   })
 
   it('extend all leases before the broker consumes', async () => {
     const { id } = await fetched(harness.ledger)
-    const before = rowOf(harness.ledger, id).leaseExpiresAt ?? 0
+    const before = (await rowOf(harness.ledger, id)).leaseExpiresAt ?? 0
     await hooks.arrivals.onConsumeUp()
-    expect(rowOf(harness.ledger, id).leaseExpiresAt).toBe(before + 60_000)
+    expect((await rowOf(harness.ledger, id)).leaseExpiresAt).toBe(before + 60_000)
   })
 
   it('extend all leases and wake the relay for all owed job messages when the broker can publish again', async () => {
     const { id } = await fetched(harness.ledger)
-    const before = rowOf(harness.ledger, id).leaseExpiresAt ?? 0
+    const before = (await rowOf(harness.ledger, id)).leaseExpiresAt ?? 0
     hooks.arrivals.onUp()
-    await expect.poll(() => rowOf(harness.ledger, id).leaseExpiresAt).toBe(before + 60_000)
+    await expect
+      .poll(async () => (await rowOf(harness.ledger, id)).leaseExpiresAt)
+      .toBe(before + 60_000)
     expect(wakeRelay.mock.calls).toEqual([['all']])
   })
 
@@ -95,7 +97,7 @@ describe('the hooks through which the broker reads the ledger', () => {
     hooks.queues.onQueueFound('found')
     await expect.poll(() => hooks.queues.recordedQueues()).toContain('found')
     await hooks.queues.recordIdentity('found', 'q-1')
-    expect(hooks.queues.identityOf('found')).toBe('q-1')
+    expect(await hooks.queues.identityOf('found')).toBe('q-1')
   })
 
   it('record a retry queue before it is used', async () => {

@@ -86,7 +86,7 @@ export interface Broker {
   sweepDeadLetters(
     queue: string,
     limit: number,
-    isStale: (copy: DeadLetterCopy) => boolean,
+    isStale: (copy: DeadLetterCopy) => Promise<boolean>,
   ): Promise<SweptDeadLetters | null>
 
   /**

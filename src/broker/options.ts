@@ -65,7 +65,7 @@ export interface QueueRecords {
    */
   onQueueMissing(queue: string, isRenewed: boolean): Promise<'declare' | 'leave'>
   /** The queue's last recorded identity, of this run or an earlier one, unless it is lost; or null. */
-  identityOf(queue: string): string | null
+  identityOf(queue: string): Promise<string | null>
   /** Remembers the identity until the queue is missing. May reject: then it is tried again. */
   recordIdentity(queue: string, identity: string): Promise<void>
   /** True: we declared the queue, and RabbitMQ may lose it if it is killed now. From memory. */
@@ -90,7 +90,7 @@ export interface JobCounts {
   /** True when a job's message may be in the queue, or with a native worker of it. */
   hasMessages(queue: string): boolean
   /** Jobs of this queue that are `available` in the ledger now; O(1). For the depth sample. */
-  availableJobs(queue: string): number
+  availableJobs(queue: string): Promise<number>
   /** Jobs of this queue that are available, without those whose message a native worker has; O(1). */
   claimableJobs(queue: string): number
   /**
@@ -112,7 +112,7 @@ export interface LedgerEpochs {
   /** True when the ledger knew of no queue at the start of this process. */
   isLedgerNew(): boolean
   /** The epochs that the ledger has, newest first. */
-  all(): readonly number[]
+  all(): Promise<readonly number[]>
   /** Awaited before the epoch is declared. */
   record(epoch: number, before: number): Promise<void>
 }

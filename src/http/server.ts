@@ -78,8 +78,8 @@ function keepingToQueues(door: Door, route: Endpoint): Endpoint {
   return {
     ...route,
     handle(request, response) {
-      if (request.context.queues !== undefined) requireScope(door.deps, scoping, request)
-      return handle(request, response)
+      if (request.context.queues === undefined) return handle(request, response)
+      return requireScope(door.deps, scoping, request).then(() => handle(request, response))
     },
   }
 }

@@ -1,5 +1,5 @@
 /** The part of the ledger's contract for recurring jobs (seed 001 §13). */
-import type { CronDefinition, CronEntry, CronStanding } from '../job/cron/entry.ts'
+import type { CronDefinition, CronEntry } from '../job/cron/entry.ts'
 import type { JobRow, JobState, NewJob } from '../job/job.ts'
 import type { AnsweredBefore, Keyed } from './idempotency.ts'
 import type { Cancelled } from './leases.ts'
@@ -33,22 +33,11 @@ export interface CronLedger {
     page: { limit: number; offset: number },
   ): Promise<{ runs: CronRun[]; total: number }>
 
-  find(name: string): CronEntry | null
-
-  /** Oldest first; by index. */
-  list(page: { limit: number; offset: number }): { entries: CronEntry[]; total: number }
-
   /**
    * Deletes the entry and its queued ticks; its jobs stay. `entry`: as it was. Fence: it stands at no time that
    * has come (`due`).
    */
   remove(name: string, wall: number): Promise<RemovedEntry | { outcome: 'missing' } | StillDue>
-
-  /**
-   * Returns enabled entries whose time has come, the most overdue first; by index. Fewer than `limit` if
-   * they are large, because all of them are in memory at once.
-   */
-  due(wall: number, limit: number): DueEntry[]
 
   /**
    * Does one tick of an entry in one transaction: stores its job, if the overlap policy allows one (decided
@@ -57,17 +46,8 @@ export interface CronLedger {
    */
   fire(tick: CronTick, change: TickChange): Promise<Fired>
 
-  /** Returns entries whose next time is later than `wall`, in order of `seq`, from behind `after` on. */
-  ahead(wall: number, after: number, limit: number): CronStanding[]
-
   /** Sets the entry's next time. Fence: it still stands at `tick`. */
   reset(tick: CronTick, nextRunAt: number): Promise<void>
-
-  /**
-   * Returns enabled entries that have queued ticks, and whose jobs are all over, by name from behind `after` on; by
-   * index. Fewer than `limit` if they are large; none: there are no more.
-   */
-  releasable(after: string, limit: number): CronEntry[]
 
   /**
    * Stores the job of the entry's first queued tick. Fence: `tick` is still the first, the entry is enabled,

@@ -5,9 +5,6 @@ import type { KeyHolder } from './enqueued.ts'
 
 /** The part of the ledger's contract that is about dead letters and their copies in DLX queues. */
 export interface DeadLetterLedger {
-  /** Lists dead letters, newest first; by index. Fewer than `limit` if they are large. `total` is kept. */
-  deadLetters(query: DeadLetterQuery): { jobs: JobRow[]; total: number }
-
   /**
    * Dead letter retry: `discarded → available`, attempt 0, generation + 1, a fresh outbox nonce,
    * `error` cleared, `errors` kept. Its copy in the DLX queue becomes stale.
@@ -22,12 +19,6 @@ export interface DeadLetterLedger {
   deleteDeadLetter(id: string, now: number): Promise<boolean>
 
   /**
-   * Returns the queues whose DLX queue holds stale copies (copies that nobody needs any more), each with the
-   * mark of its newest stale copy. From memory; the returned map does not change later.
-   */
-  staleCopies(): ReadonlyMap<string, number>
-
-  /**
    * Notes that a sweep has removed every stale copy up to `mark`, which was read before the sweep began.
    * Fence: no copy has become stale since; else the queue stays marked for the next sweep.
    */
@@ -39,9 +30,6 @@ export interface DeadLetterLedger {
    * Fence: the row still carries this nonce.
    */
   copyConfirmed(id: string, outbox: number): void
-
-  /** The number of dead letters of one queue, or of all. Kept, not counted. */
-  deadLetterCount(queue?: string): number
 }
 
 export type Revived =

@@ -8,9 +8,6 @@ import type { JobRow } from '../job/job.ts'
  * dropped; at least the newest 30 are kept.
  */
 export interface HistoryLedger {
-  /** Null: there is no such job, or it is erased (`isErased`). By primary key. */
-  read(id: string): Promise<JobHistory | null>
-
   /** Forgets what is recorded of the job so far. Returns that; null: no such job. */
   clear(id: string): Promise<JobHistory | null>
 }

@@ -38,9 +38,6 @@ export interface AnsweredBefore {
  * workflows, cron entries and schemas.
  */
 export interface IdempotencyMemory {
-  /** Null: the key was not used, or more than a day ago. By index. */
-  find(key: string, now: number): Remembered | null
-
   /**
    * Forgets keys that are older than a day, and all but the newest 10,000,000; oldest first, at most `limit`.
    * Returns how many.

@@ -41,29 +41,6 @@ export interface LeaseLedger {
   extend(ids: readonly string[], beat: Beat): Promise<ExtendedLease[]>
 
   /**
-   * Returns active rows whose lease or execution timeout is over, a page of them, the first to end first.
-   * The execution timeout does not count for rows with a native holder.
-   */
-  overdue(now: number, limit: number, which?: 'all' | 'not native'): JobRow[]
-
-  /**
-   * Counts the active rows of each worker, by worker id; rows without a worker id are left out. Looks at no
-   * more than `limit` active rows: those whose leases end first.
-   */
-  activeByWorker(limit: number): ReadonlyMap<string, number>
-
-  /**
-   * The ids of the active jobs of this worker, among the leases that end at `from` or later, the first to end
-   * first; by index. Looks at some `limit` leases of all workers. `next`: the `from` of the next page; null:
-   * there are no more. A job may be in two pages.
-   */
-  leasedTo(
-    workerId: string,
-    from: number,
-    limit: number,
-  ): Promise<{ ids: string[]; next: number | null }>
-
-  /**
    * Sets the holder to `ledger`, because the delivery behind the lease is about to be acknowledged early.
    * Fence: `active`, holder `gateway`. Returns how many rows changed.
    */

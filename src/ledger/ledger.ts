@@ -1,11 +1,12 @@
 /** The ledger's contract (docs/architecture.md §7): every write is fenced, and tells what it changed. */
 import type { Cause } from '../job/history.ts'
-import type { JobRow, JobStanding, JobState, NewJob, OwedMessage } from '../job/job.ts'
+import type { JobRow, NewJob } from '../job/job.ts'
 import type { CronLedger } from './cron.ts'
 import type { DeadLetterLedger } from './dead-letters.ts'
 import type { EnqueueTerms, Inserted, InsertedAll } from './enqueued.ts'
 import type { HistoryLedger } from './history.ts'
 import type { IdempotencyMemory } from './idempotency.ts'
+import type { Known, RetryQueue } from './known.ts'
 import type { Cancelled, Expired, LeaseLedger } from './leases.ts'
 import type { MaintenanceLedger } from './maintenance.ts'
 import type { NativeLedger } from './native.ts'
@@ -15,9 +16,9 @@ import type {
   LostMessages,
   LostQueues,
   QueuePauses,
-  QueueTraffic,
   UnwrittenQueues,
 } from './queues.ts'
+import type { Reads } from './reads.ts'
 import type { SchemaLedger } from './schemas.ts'
 import type { JobSearch } from './search.ts'
 import type { WorkflowLedger } from './workflows.ts'
@@ -27,23 +28,10 @@ import type { WorkflowLedger } from './workflows.ts'
  * `broker/monitoring/ledger-epoch.ts`.
  */
 export interface LedgerEpochs {
-  /** The newest, and the one before it, if there are any. */
-  all(): number[]
-
   /** 0: there is none. */
   record(epoch: number, before: number): Promise<void>
 
-  /** When a gateway used this ledger last, as far as was noted; null: none did. */
-  seenAt(): number | null
-
   noteSeen(now: number): Promise<void>
-}
-
-/** A condition of the ledger that an operator should look at. */
-export interface LedgerWarning {
-  code: 'ledger_cut_short' | 'ledger_exposed'
-  message: string
-  details: Record<string, unknown>
 }
 
 /**
@@ -54,10 +42,14 @@ export interface LedgerWarning {
  * promise settles after that commit, never before. When the commit fails, every write of the group
  * rejects with `OjsError('backend_error')`, status 503, and nothing of the group is stored.
  *
- * Reads are synchronous and see committed rows only. A caller that must see the writes that still wait
- * for their commit awaits `written` first.
+ * Reads see committed rows only: `known` what this gateway knows without asking, `read` the rows. A caller
+ * that must see the writes that still wait for their commit awaits `written` first.
+ *
+ * Callbacks that a write is given run inside it, perhaps more than once: they have no side effects.
  */
 export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
+  readonly known: Known
+  readonly read: Reads
   /** The recurring jobs. */
   readonly cron: CronLedger
   readonly schemas: SchemaLedger
@@ -66,7 +58,6 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   readonly lost: LostQueues
   readonly unwritten: UnwrittenQueues
   readonly epochs: LedgerEpochs
-  readonly traffic: QueueTraffic
   readonly idle: IdleQueues
   readonly lostMessages: LostMessages
   readonly workflows: WorkflowLedger
@@ -138,9 +129,6 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
    */
   sendAhead(until: number, limit: number): Promise<number>
 
-  /** The earliest `dueAt` of `retryable` and of `scheduled` rows; by index. Null: none. */
-  nextDue(): { retryable: number | null; scheduled: number | null }
-
   /**
    * Discards `available`, `scheduled`, `pending` and `retryable` rows whose `expires_at` has passed, at most
    * `limit` of them. No copy in the DLX queue is owed (`deadLetterCopied` is set); the job is listed as a
@@ -161,9 +149,6 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
    * set back) counts as ended at `now`. Changes at most `limit` rows, and returns how many.
    */
   boundEnds(now: number, limit: number): Promise<number>
-
-  /** Retry queues that were declared in this or earlier runs. From memory. */
-  retryQueues(): readonly RetryQueue[]
 
   /** Remembers a retry queue before its first job message goes there; no effect when it is known. */
   recordRetryQueue(retryQueue: RetryQueue): Promise<void>
@@ -220,49 +205,8 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
    */
   messageReturned(id: string, generation: number, attempt?: number): void
 
-  /**
-   * Returns rows that owe a message, oldest nonce first, with nonces above `after`; without those whose
-   * confirm is known and waits for its commit. Empty: no more. By index. The state tells what is owed:
-   * `available`: a job message for the queue; `retryable`: one for its retry queue; `scheduled`: one for the
-   * delay plugin; `discarded`: a copy for the dead letter exchange; `cancelled`: a broadcast to its workers.
-   */
-  outboxPage(after: number, limit: number): OwedMessage[]
-
-  /** The broker has confirmed this nonce, and the commit that clears it from its row is still to come. */
-  isConfirming(outbox: number): boolean
-
-  /** How many rows owe a message, counted up to `atMost`. By index. */
-  owedMessages(atMost: number): number
-
-  /** By primary key. Rows that are erased are returned too; operations hide them. */
-  find(id: string): JobRow | null
-
-  /** The same without the long texts, which may be megabytes: for callers that look at a thousand rows. */
-  standing(id: string): JobStanding | null
-
-  /** Kept up to date by every write, not counted when asked: O(1) at any number of rows. */
-  counts(queue: string): StateCounts
-
-  /**
-   * How many jobs are `available` without those whose job message a native worker still has
-   * (docs/architecture.md §2, "visibility expired"). Kept, not counted.
-   */
-  claimable(queue: string): number
-
-  /** Every queue that was recorded and is not forgotten, oldest first. From memory. */
-  queues(): readonly QueueRecord[]
-
-  /** From memory. */
-  hasQueue(name: string): boolean
-
   /** Remembers the queue; no effect when it is known. */
   recordQueue(name: string, now: number): Promise<void>
-
-  /**
-   * Returns the identity of the broker queue that took our job messages: the name of an exchange that is
-   * bound to it (`broker/monitoring/queue-identity.ts`). Null: the queue has none.
-   */
-  queueIdentity(name: string): string | null
 
   /** Stores the identity of a queue; no effect if the queue is not recorded. */
   recordIdentity(name: string, identity: string): Promise<void>
@@ -272,12 +216,6 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
    * the last group of them cannot be committed. Does not cover lazy writes.
    */
   written(): Promise<void>
-
-  /** Null while writes succeed; else the reason why the last group commit failed. */
-  fault(): string | null
-
-  /** What an operator should look at. From memory. */
-  warnings(): LedgerWarning[]
 
   /** Commits the writes that wait, and closes. Idempotent. */
   close(): Promise<void>
@@ -303,16 +241,4 @@ export interface PruneCutoffs {
   /** Erased rows (`isErased`), by when they were erased, and tombstones. */
   withdrawn: number
   deadLetters: number
-}
-
-export interface RetryQueue {
-  queue: string
-  delayMs: number
-}
-
-export type StateCounts = Readonly<Record<JobState, number>>
-
-export interface QueueRecord {
-  name: string
-  createdAt: number
 }

@@ -45,21 +45,6 @@ export interface NativeLedger {
    * that of its lease, the holder becomes `ledger`.
    */
   discardDead(jobMessage: DeadMessage, terms: { now: number; wall: number }): Promise<DeadOutcome>
-
-  /**
-   * True when this id was cancelled before the ledger knew a job of it (`cancelAny`). `queue`: where its
-   * job message came from; absent: wherever.
-   */
-  isTombstoned(id: string, queue?: string | null): boolean
-
-  /**
-   * Lists the cancelled jobs and ids of these queues whose job message may still be in the broker, newest
-   * first; by index. `truncated`: there are more than `limit`.
-   */
-  tombstones(
-    queues: readonly string[],
-    limit: number,
-  ): { cancelled: CancelledMessage[]; truncated: boolean }
 }
 
 /** A cancelled job: its job messages up to and including this generation must not run. */

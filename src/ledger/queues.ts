@@ -1,25 +1,13 @@
 /** The part of the ledger's contract for queues: pauses, losses, idleness, traffic. */
 import type { Histogram } from '../job/values/histogram.ts'
 
-/**
- * Paused queues, which hand out no jobs (seed 001 §11.3). Reads are from memory and see what is committed.
- */
+/** Pauses queues, which then hand out no jobs (seed 001 §11.3). */
 export interface QueuePauses {
-  /** Since when the queue is paused; null: it is not. Every PUSH asks this. */
-  since(queue: string): number | null
-
   /** Pauses the queue, and records it if it is unknown. Fence: not paused; else the existing pause stays. */
   pause(queue: string, now: number): Promise<{ pausedAt: number; isNew: boolean }>
 
   /** Ends the pause, and records the queue if it is unknown. `isNew`: it was paused until now. */
   resume(queue: string, now: number): Promise<{ isNew: boolean }>
-
-  /**
-   * Returns the queues whose native workers must be told whether the queue is paused: those that were paused
-   * or resumed without a broadcast since, and at start every paused queue, because a worker may have started
-   * while no gateway could answer it.
-   */
-  owed(): ReadonlySet<string>
 
   /**
    * Notes that the workers of `queue` were told that it is paused since `pausedAt`, or (null) that it is not
@@ -28,29 +16,20 @@ export interface QueuePauses {
   told(queue: string, pausedAt: number | null): void
 }
 
-/**
- * Lost queues: they are gone from the broker, and their jobs may have run unnoticed. Nothing is published
- * to a lost queue before `rearm` takes it off this list. Reads are from memory.
- */
+/** See `KnownLosses`. */
 export interface LostQueues {
   /**
    * Marks the queue as lost: in memory at once, even if the write fails; and for later runs of the gateway,
    * if the write succeeds and the queue is recorded.
    */
   mark(queue: string, now: number): Promise<void>
-
-  has(queue: string): boolean
-
-  all(): readonly string[]
 }
 
 /**
  * Queues that were declared so recently that RabbitMQ may come back without them if it is killed now
- * (docs/operate/faults.md). Reads are from memory and see what is committed.
+ * (docs/operate/faults.md).
  */
 export interface UnwrittenQueues {
-  has(queue: string): boolean
-
   /** Call before declaring the queue. Does not record it in `queues`. */
   mark(queue: string): Promise<void>
 
@@ -63,9 +42,6 @@ export interface UnwrittenQueues {
  * worker, though their queue is empty.
  */
 export interface LostMessages {
-  /** The ids of those that became available within the span, oldest first. */
-  list(queue: string, span: EnqueuedSpan, limit: number): Promise<string[]>
-
   /** Gives each of them a new outbox nonce, which the relay publishes. Returns how many. */
   rearm(queue: string, span: EnqueuedSpan): Promise<number>
 }
@@ -84,30 +60,11 @@ export interface IdleQueues {
    */
   look(now: number, idleMs: number, isUsed: (queue: string) => boolean): Promise<string[]>
 
-  /** Can the queue still be forgotten, as far as committed counts tell? From memory. */
-  isIdle(queue: string): boolean
-
   /**
    * Forgets the queue's name and its retry queues. Fence: it has no live jobs, dead letters or cron entry,
    * and is not paused or lost. False: it stays.
    */
   forget(queue: string): Promise<boolean>
-}
-
-/** What happened in a queue: kept by the minute and the hour, not counted from the rows. */
-export interface QueueTraffic {
-  /** From memory: the 60 minutes up to `now`. */
-  lastHour(queue: string, now: number): Traffic
-
-  /** From memory: the last `minutes` whole minutes before that of `now`; at most 59. */
-  wholeMinutes(queue: string, now: number, minutes: number): Traffic
-
-  /**
-   * The minutes of the last 24 hours, or the hours of the last 30 days, that begin within the query, oldest
-   * first; those in which nothing happened are left out. A kill forgets the last second before it. Where
-   * very many queues are used, the oldest are dropped before their time.
-   */
-  history(query: TrafficQuery): Promise<TrafficPoint[]>
 }
 
 export interface TrafficQuery {

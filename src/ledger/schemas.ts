@@ -32,15 +32,4 @@ export interface SchemaLedger {
 
   /** False: there was none. */
   delete(uri: string): Promise<boolean>
-
-  find(uri: string): SchemaRecord | null
-
-  /**
-   * Returns the number of the uri's registration, which is never used again, not even for a later
-   * registration of the same uri. Null: not registered. Cheap: every PUSH that names a schema calls this.
-   */
-  registration(uri: string): number | null
-
-  /** One page, oldest first. */
-  list(limit: number, offset: number): { schemas: SchemaSummary[]; total: number }
 }

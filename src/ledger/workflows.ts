@@ -1,7 +1,7 @@
 /** The part of the ledger's contract for workflows (seed 001 §14). */
 import type { JobRow } from '../job/job.ts'
 import type { PushRequest } from '../job/request.ts'
-import type { EndedStep, FailedStep, WorkflowHead, WorkflowRow } from '../job/workflow/row.ts'
+import type { EndedStep, FailedStep, WorkflowHead } from '../job/workflow/row.ts'
 import type { WorkflowSettings } from '../job/workflow/step.ts'
 import type { PlanNode, WorkflowState, WorkflowType } from '../job/workflow/workflow.ts'
 import type { AnsweredBefore, KeyedRequest } from './idempotency.ts'
@@ -20,20 +20,11 @@ export interface WorkflowLedger {
    */
   create(workflow: NewWorkflow, now: number, request?: KeyedRequest): Promise<WorkflowCreated>
 
-  /** By primary key. Null: unknown. */
-  find(id: string): WorkflowRow | null
-
-  /** Newest first, all or those of one state; by index. `total` is kept, not counted. */
-  list(query: WorkflowQuery): { workflows: WorkflowHead[]; total: number }
-
   /**
    * `running → cancelled`, and cancels every job of the workflow that is not over, as CANCEL does. No
    * callback job starts. Fence: `running`.
    */
   cancel(id: string, now: number): Promise<CancelledWorkflow | 'stale'>
-
-  /** Returns those of the jobs that are steps of a workflow. Costs no query while no workflow is running. */
-  stepsAmong(jobIds: readonly string[]): ReadonlySet<string>
 
   /**
    * Sets the `listener`, which is called after every commit that moved a workflow, with what happened, in

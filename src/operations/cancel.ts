@@ -14,7 +14,7 @@ import { briefly } from './workers/broadcasts.ts'
  */
 export async function cancel(deps: Deps, id: string, context: RequestContext): Promise<Cancelled> {
   const cancelled = await cancelJob(deps, id, context)
-  if (cancelled === 'stale') throw explainTerminal(deps, id)
+  if (cancelled === 'stale') throw await explainTerminal(deps, id)
   return cancelled
 }
 

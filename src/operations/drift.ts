@@ -29,7 +29,7 @@ export async function onDrift(deps: Deps, drift: Drift): Promise<number> {
   const { ledger, logger } = deps
   const { queue, before, aloneSince, isPlain } = drift
   // What is marked as lost is published again by an operator only.
-  const isAlone = aloneSince !== null && aloneSince < before && !ledger.lost.has(queue)
+  const isAlone = aloneSince !== null && aloneSince < before && !ledger.known.lost.has(queue)
   if (isPlain) await complete(deps, drift)
   else if (isAlone) {
     const jobs = await ledger.lostMessages.rearm(queue, { after: aloneSince, before })
@@ -38,16 +38,17 @@ export async function onDrift(deps: Deps, drift: Drift): Promise<number> {
       deps.wakeRelay()
     }
   }
-  return (await ledger.lostMessages.list(queue, { after: null, before }, MAX_COUNTED)).length
+  return (await ledger.read.lostMessages.list(queue, { after: null, before }, MAX_COUNTED)).length
 }
 
 async function complete(deps: Deps, { queue, before }: Drift): Promise<void> {
   const { ledger } = deps
   for (;;) {
-    const ids = await ledger.lostMessages.list(queue, { after: null, before }, PAGE)
-    const events = ids.flatMap((id): ReportedEvent[] => {
-      const row = ledger.standing(id)
+    const ids = await ledger.read.lostMessages.list(queue, { after: null, before }, PAGE)
+    const rows = await Promise.all(ids.map((id) => ledger.read.standing(id)))
+    const events = rows.flatMap((row): ReportedEvent[] => {
       if (row === null) return []
+      const { id } = row
       const { generation, attempt } = row
       const said = { event: 'completed', result: null } as const
       return [{ id, generation, attempt: attempt + 1, workerId: PLAIN, ofQueue: queue, said }]
@@ -63,16 +64,16 @@ async function complete(deps: Deps, { queue, before }: Drift): Promise<void> {
  * The warnings about cron entries that make no job (`overlap`) because of one that is available, but whose
  * message RabbitMQ no longer has: it will not end by itself.
  */
-export function blockedCronWarnings(
+export async function blockedCronWarnings(
   deps: Pick<Deps, 'broker' | 'ledger' | 'transient'>,
-): BrokerWarning[] {
+): Promise<BrokerWarning[]> {
   const { broker, ledger, transient } = deps
   const warnings: BrokerWarning[] = []
   for (const [cron, { jobId, queue }] of transient.cronBlockedBy) {
     const before = broker.driftedBefore(queue)
-    const row = before === null ? null : ledger.find(jobId)
+    const row = before === null ? null : await ledger.read.standing(jobId)
     const isGone = row?.state === 'available' && row.enqueuedAt <= (before ?? 0)
-    if (!isGone || ledger.cron.find(cron) === null) continue
+    if (!isGone || (await ledger.read.cron.find(cron)) === null) continue
     warnings.push({
       code: 'cron_blocked',
       message: `Cron job '${cron}' makes no job, because job '${jobId}' of queue '${queue}' is not over, and RabbitMQ has no message of it: a program acknowledged it without reporting the job. Cancel the job, or recover the queue.`,

@@ -25,26 +25,26 @@ interface HealthBody {
 
 /** True as long as a PUSH can be accepted (seed 001 §8.1, docs/architecture.md §2). */
 export function isHealthy({ broker, ledger }: Deps): boolean {
-  return broker.status().state === 'up' && ledger.fault() === null
+  return broker.status().state === 'up' && ledger.known.fault() === null
 }
 
 /** Conditions that an operator should look at; they do not make the gateway unhealthy. */
-export function healthWarnings(deps: Deps): BrokerWarning[] {
+export async function healthWarnings(deps: Deps): Promise<BrokerWarning[]> {
   return [
-    ...deps.ledger.warnings(),
+    ...deps.ledger.known.warnings(),
     ...deps.pruneHold.warnings(),
     ...maintenanceWarnings(deps),
     ...lostWarnings(deps),
-    ...blockedCronWarnings(deps),
+    ...(await blockedCronWarnings(deps)),
     ...deps.broker.warnings(),
   ]
 }
 
 /** The answer of `GET /ojs/v1/health`. `isDraining`: no client should count on a next request. */
-export function health(deps: Deps, startedAt: number, isDraining: boolean): Health {
+export async function health(deps: Deps, startedAt: number, isDraining: boolean): Promise<Health> {
   const broker = deps.broker.status()
   const latency = broker.state === 'up' ? deps.broker.latencyMs() : null
-  const fault = deps.ledger.fault()
+  const fault = deps.ledger.known.fault()
   const healthy = isHealthy(deps) && !isDraining
   return {
     healthy,
@@ -66,7 +66,7 @@ export function health(deps: Deps, startedAt: number, isDraining: boolean): Heal
       },
       draining: isDraining,
       maintenance: isInMaintenance(deps),
-      warnings: healthWarnings(deps),
+      warnings: await healthWarnings(deps),
     },
   }
 }

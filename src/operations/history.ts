@@ -8,7 +8,7 @@ export async function jobHistory(
   { ledger }: Pick<Deps, 'ledger'>,
   id: string,
 ): Promise<JobHistory> {
-  const history = await ledger.history.read(id)
+  const history = await ledger.read.history.find(id)
   if (history === null) throw notFound('job', id)
   return history
 }

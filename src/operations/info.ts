@@ -13,7 +13,7 @@ export interface Info {
 
 /** INFO (seed 001 §7.9). A pure read: it answers while RabbitMQ is away. Throws 404. */
 export async function info(deps: Pick<Deps, 'ledger'>, id: string): Promise<Info> {
-  const job = visibleJob(deps, id)
+  const job = await visibleJob(deps, id)
   if (job === null) throw notFound('job', id)
   return { job, progress: shownProgress(job, await deps.ledger.progress.find(id)) }
 }
@@ -40,7 +40,10 @@ export async function infoInOrder(
 }
 
 /** Returns the job as callers may see it: null also for an erased job, of which only a row is left. */
-export function visibleJob({ ledger }: Pick<Deps, 'ledger'>, id: string): JobRow | null {
-  const row = ledger.find(id)
+export async function visibleJob(
+  { ledger }: Pick<Deps, 'ledger'>,
+  id: string,
+): Promise<JobRow | null> {
+  const row = await ledger.read.find(id)
   return row === null || isErased(row.state) ? null : row
 }

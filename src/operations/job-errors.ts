@@ -14,13 +14,13 @@ const VERB = {
 } as const
 
 /** Why the fence of an ACK, NACK or BEAT did not match: 404, or 409 with the facts (seed 001 §10.2). */
-export function explainStaleLease(
+export async function explainStaleLease(
   deps: Deps,
   id: string,
   fence: SettleFence,
   operation: keyof typeof VERB,
-): OjsError {
-  const row = visibleJob(deps, id)
+): Promise<OjsError> {
+  const row = await visibleJob(deps, id)
   if (row === null) return notFound('job', id)
   const details = { job_id: id, current_state: row.state, expected_state: 'active' }
   if (row.state !== 'active') {
@@ -56,8 +56,8 @@ function staleGeneration(said: number, runs: number): string {
 }
 
 /** Why a CANCEL found nothing to cancel: 404, or 409 with the state it ended in (seed 001 §9.4). */
-export function explainTerminal(deps: Deps, id: string): OjsError {
-  const row = visibleJob(deps, id)
+export async function explainTerminal(deps: Deps, id: string): Promise<OjsError> {
+  const row = await visibleJob(deps, id)
   if (row === null) return notFound('job', id)
   return stateConflict(
     `Cannot cancel job in terminal state '${row.state}'.`,

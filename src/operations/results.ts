@@ -14,22 +14,22 @@ export async function result(
   id: string,
   { waitMs, signal }: { waitMs: number; signal: AbortSignal },
 ): Promise<JobRow> {
-  if (waitMs === 0) return jobOf(deps, id)
+  if (waitMs === 0) return await jobOf(deps, id)
   // Before the row is read: its end may come in between.
   const stop = new AbortController()
   const ended = deps.ends.wait(id, waitMs, AbortSignal.any([signal, stop.signal]))
   try {
-    const job = jobOf(deps, id)
+    const job = await jobOf(deps, id)
     if (isTerminal(job.state)) return job
     await ended
-    return jobOf(deps, id)
+    return await jobOf(deps, id)
   } finally {
     stop.abort()
   }
 }
 
-function jobOf(deps: Pick<Deps, 'ledger'>, id: string): JobRow {
-  const job = visibleJob(deps, id)
+async function jobOf(deps: Pick<Deps, 'ledger'>, id: string): Promise<JobRow> {
+  const job = await visibleJob(deps, id)
   if (job === null) throw notFound('job', id)
   return job
 }

@@ -60,34 +60,37 @@ async function registerNew(
     case 'full':
       throw tooMany()
     case 'remembered':
-      return replayed(deps, inserted.remembered, keyed)
+      return await replayed(deps, inserted.remembered, keyed)
   }
 }
 
-function replayed(
+async function replayed(
   { ledger }: Pick<Deps, 'ledger'>,
   remembered: Remembered,
   request: KeyedRequest | undefined,
-): RegisteredSchema {
-  const find = (uri: string) => ledger.schemas.find(uri)
-  const schema = rememberedResource('schema', remembered, request, find)
+): Promise<RegisteredSchema> {
+  const find = (uri: string) => ledger.read.schemas.find(uri)
+  const schema = await rememberedResource('schema', remembered, request, find)
   return { schema, isNew: true, isReplay: true }
 }
 
 /** Lists the schemas of clients, oldest first, then the six of OJS itself (seed 003). A pure read. */
-export function listSchemas(
+export async function listSchemas(
   { ledger }: Pick<Deps, 'ledger'>,
   { limit, offset }: { limit: number; offset: number },
-): { schemas: readonly SchemaSummary[]; total: number } {
-  const { schemas, total } = ledger.schemas.list(limit, offset)
+): Promise<{ schemas: readonly SchemaSummary[]; total: number }> {
+  const { schemas, total } = await ledger.read.schemas.list(limit, offset)
   const from = Math.max(0, offset - total)
   const own = OJS_SCHEMAS.slice(from, from + limit - schemas.length)
   return { schemas: [...schemas, ...own], total: total + OJS_SCHEMAS.length }
 }
 
 /** Returns a schema of OJS itself or of a client. Throws 404. */
-export function getSchema({ ledger }: Pick<Deps, 'ledger'>, uri: string): SchemaRecord {
-  const schema = ojsSchema(uri) ?? ledger.schemas.find(uri)
+export async function getSchema(
+  { ledger }: Pick<Deps, 'ledger'>,
+  uri: string,
+): Promise<SchemaRecord> {
+  const schema = ojsSchema(uri) ?? (await ledger.read.schemas.find(uri))
   if (schema === null) throw notFound('schema', uri)
   return schema
 }

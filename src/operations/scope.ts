@@ -31,17 +31,21 @@ export function requireJobInScope(context: Scoped, job: NewJob): void {
 }
 
 /** Whether the caller may know of the job; true for an unknown id, which its operation answers. */
-export function isJobInScope(
+export async function isJobInScope(
   { ledger }: Pick<Deps, 'ledger'>,
   { queues }: Scoped,
   id: string,
-): boolean {
+): Promise<boolean> {
   if (queues === undefined) return true
-  const row = ledger.standing(id)
+  const row = await ledger.read.standing(id)
   return row === null || isInScope(queues, row.queue)
 }
 
 /** Throws 404, as for an unknown id, if the job is of a queue that the caller's key is not for. */
-export function requireKnownJob(deps: Pick<Deps, 'ledger'>, context: Scoped, id: string): void {
-  if (!isJobInScope(deps, context, id)) throw notFound('job', id)
+export async function requireKnownJob(
+  deps: Pick<Deps, 'ledger'>,
+  context: Scoped,
+  id: string,
+): Promise<void> {
+  if (!(await isJobInScope(deps, context, id))) throw notFound('job', id)
 }

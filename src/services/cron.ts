@@ -39,7 +39,7 @@ export function cron(deps: Deps): Loop {
 
 /** Returns true if there may be more. Missed times are told when nothing is due, or too many are untold. */
 async function cronOnce(deps: Deps, untold: Missed[]): Promise<boolean> {
-  const isDue = deps.ledger.cron.due(deps.clock.wall(), 1).length > 0
+  const isDue = (await deps.ledger.read.cron.due(deps.clock.wall(), 1)).length > 0
   const fired = isDue ? await systemPass('ojs.cron.trigger', () => fireDue(deps, untold)) : 0
   await tellMissed(deps, untold.splice(0, fired > 0 ? untold.length - MAX_UNTOLD : TOLD_AT_ONCE))
   await releaseQueued(deps)

@@ -23,7 +23,7 @@ export function dlxSweep(deps: Deps): Loop {
     everyMs: INTERVAL_MS,
     logger: deps.logger,
     runOnce: async (isStopped) => {
-      for (const [queue, mark] of deps.ledger.staleCopies()) {
+      for (const [queue, mark] of deps.ledger.known.staleCopies()) {
         if (isStopped() || deps.broker.status().state !== 'up') break
         const now = deps.clock.now()
         if (!pace.isDue(queue, now)) continue
@@ -51,8 +51,9 @@ type Swept = SweptDeadLetters & { isDecided: boolean }
  */
 async function sweepQueue(deps: Deps, queue: string, mark: number): Promise<Swept | null> {
   let isAnyOpen = false
-  const swept = await deps.broker.sweepDeadLetters(queue, MAX_COPIES, (copy) => {
-    const fate = fateOf(deps, copy)
+  const swept = await deps.broker.sweepDeadLetters(queue, MAX_COPIES, async (copy) => {
+    // The ledger cannot be read: the next sweep judges the copy.
+    const fate = await fateOf(deps, copy).catch(() => 'open')
     if (fate === 'open') isAnyOpen = true
     return fate === 'stale'
   })
@@ -69,8 +70,11 @@ async function sweepQueue(deps: Deps, queue: string, mark: number): Promise<Swep
  * native worker rejected. `open`: the job has not ended. Its copy may have come before the report of its end,
  * or the job runs without that message (`noteCopyOf`), so a later sweep judges it again.
  */
-function fateOf(deps: Deps, { id, generation }: DeadLetterCopy): 'stale' | 'open' | 'kept' {
-  const row = deps.ledger.standing(id)
+async function fateOf(
+  deps: Deps,
+  { id, generation }: DeadLetterCopy,
+): Promise<'stale' | 'open' | 'kept'> {
+  const row = await deps.ledger.read.standing(id)
   if (row === null) return 'kept'
   if (row.generation > generation) return 'stale'
   if (!isTerminal(row.state)) return 'open'

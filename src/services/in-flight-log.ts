@@ -12,9 +12,9 @@ const INTERVAL_MS = 50
  */
 export function inFlightLog(deps: Deps): Service {
   let timer: NodeJS.Timeout | undefined
-  const line = () => {
+  const line = async () => {
     try {
-      deps.logger.debug(inFlight(deps), 'in flight')
+      deps.logger.debug(await inFlight(deps), 'in flight')
     } catch (err) {
       deps.logger.debug({ err }, 'in flight: unknown')
     }
@@ -31,17 +31,17 @@ export function inFlightLog(deps: Deps): Service {
   }
 }
 
-function inFlight(deps: Deps) {
+async function inFlight(deps: Deps) {
+  const sending = [...deps.jobMessages.sending]
   let leases = 0
-  for (const queue of deps.ledger.queues()) leases += deps.ledger.counts(queue.name).active
-  const retries = retryPublishes(deps)
-  return { publishes: deps.jobMessages.sending.size - retries, retries, leases }
+  for (const queue of deps.ledger.known.queues())
+    leases += deps.ledger.known.counts(queue.name).active
+  const retries = await retryPublishes(deps, sending)
+  return { publishes: sending.length - retries, retries, leases }
 }
 
 /** Counts retry publishes. Goes by the attempt, as the row of a slow one may be `available` by now. */
-function retryPublishes(deps: Deps): number {
-  let count = 0
-  for (const id of deps.jobMessages.sending)
-    if ((deps.ledger.standing(id)?.attempt ?? 0) > 0) count++
-  return count
+async function retryPublishes(deps: Deps, sending: readonly string[]): Promise<number> {
+  const rows = await Promise.all(sending.map((id) => deps.ledger.read.standing(id)))
+  return rows.filter((row) => (row?.attempt ?? 0) > 0).length
 }

@@ -36,7 +36,10 @@ export async function extendLeases(deps: Deps): Promise<void> {
  * Only for deliveries that are held here. The job message of any other lease is settled, or RabbitMQ has it.
  */
 async function handOverHeld(deps: Deps): Promise<void> {
-  const held = [...deps.jobMessages.held.keys()].flatMap((id) => deps.ledger.standing(id) ?? [])
+  const ids = [...deps.jobMessages.held.keys()]
+  const held = (await Promise.all(ids.map((id) => deps.ledger.read.standing(id)))).filter(
+    (row) => row !== null,
+  )
   const leases = await handOver(deps, held)
   deps.jobMessages.held.clear()
   if (leases > 0) deps.logger.info({ leases }, 'leases handed over to the ledger')

@@ -142,7 +142,7 @@ export class Outbox {
       // own (`jobMessages.sending`). The relay is often woken by that same commit. It would publish first,
       // and then the PUSH would be refused, withdrawn and answered 503 while its job runs.
       await nextTurn()
-      const page = ledger.outboxPage(last, PAGE)
+      const page = await ledger.read.outboxPage(last, PAGE)
       let bytes = 0
       for (const owed of page) {
         last = owed.outbox
@@ -195,10 +195,10 @@ export class Outbox {
   }
 
   async #publish({ id, outbox }: OwedMessage): Promise<RelayOutcome> {
-    const row = this.#deps.ledger.find(id)
+    const row = await this.#deps.ledger.read.find(id)
     // The row has moved on since the page was read, or its confirm is known.
     if (row === null || row.outbox !== outbox || !isOwedNow(row)) return 'skipped'
-    if (this.#deps.ledger.isConfirming(outbox)) return 'skipped'
+    if (this.#deps.ledger.known.isConfirming(outbox)) return 'skipped'
     // The ledger holds this job until it is due (`rearm`: a foreign job message of it came far too early).
     if (isHeldByLedger(row)) return 'skipped'
     if (this.#deps.jobMessages.isInHand(id)) return 'skipped'

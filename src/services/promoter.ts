@@ -29,7 +29,7 @@ export function promoter(deps: Deps): Loop {
 async function promoteOnce(deps: Deps): Promise<boolean> {
   const now = deps.clock.now()
   const wall = deps.clock.wall()
-  const { retryable, scheduled } = deps.ledger.nextDue()
+  const { retryable, scheduled } = await deps.ledger.read.nextDue()
   const isDue = (retryable ?? Infinity) <= now || (scheduled ?? Infinity) <= wall
   if (!isDue) return false
   let isMore = false

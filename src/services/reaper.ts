@@ -35,7 +35,7 @@ export function reaper(deps: Deps): Loop {
       } finally {
         // Counts as a look even if a lease cannot be ended. A ledger that cannot be written takes no
         // heartbeats either, so that time is a standstill.
-        if (deps.ledger.fault() === null) lookedAt = performance.now()
+        if (deps.ledger.known.fault() === null) lookedAt = performance.now()
       }
     },
   })
@@ -44,7 +44,7 @@ export function reaper(deps: Deps): Loop {
 /** Ends one page of overdue leases. Returns true if there may be more. */
 async function reapOnce(deps: Deps): Promise<boolean> {
   const now = deps.clock.now()
-  const rows = deps.ledger.overdue(
+  const rows = await deps.ledger.read.overdue(
     now,
     PAGE,
     deps.broker.controlBacklogConsumed() ? 'all' : 'not native',

@@ -8,13 +8,13 @@ export interface GatewayState {
   /** As in `GET /ojs/v1/health`. */
   isHealthy(): boolean
   /** The warnings of `GET /ojs/v1/health`. The gateway defines their codes, so they are few. */
-  warnings(): readonly { readonly code: string }[]
+  warnings(): Promise<readonly { readonly code: string }[]>
 }
 
 /** The part of the ledger that these gauges read. */
 export interface LedgerState {
   fault(): string | null
-  owedMessages(atMost: number): number
+  owedMessages(atMost: number): Promise<number>
 }
 
 /** Counting stops here: more is a backlog in any case, and a scrape must stay cheap. */
@@ -43,9 +43,10 @@ export function gatewayGauges(
     help: 'Warnings of /ojs/v1/health',
     labelNames: ['code'],
     registers: [registry],
-    collect() {
+    async collect() {
+      const warnings = await gateway.warnings()
       this.reset()
-      for (const { code } of gateway.warnings()) this.inc({ code })
+      for (const { code } of warnings) this.inc({ code })
     },
   })
   new Gauge({

@@ -15,14 +15,14 @@ export function gauge(
   registry: MetricRegistry,
   name: string,
   help: string,
-  read: () => number,
+  read: () => number | Promise<number>,
 ): void {
   new Gauge({
     name,
     help,
     registers: [registry],
-    collect() {
-      this.set(read())
+    async collect() {
+      this.set(await read())
     },
   })
 }

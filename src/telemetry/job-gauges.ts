@@ -6,7 +6,7 @@ import type { BoundedLabels } from './bounded-labels.ts'
 import { gauge, gaugeByQueue, sum } from './gauges.ts'
 import { oncePerTurn } from './once-per-turn.ts'
 
-/** The part of the ledger that the queue gauges read. */
+/** What of the ledger the queue gauges read. */
 interface QueueCounts {
   queues(): readonly { readonly name: string }[]
   counts(queue: string): Readonly<Record<JobState, number>>

@@ -306,7 +306,7 @@ describe('the dead letter consumer', () => {
     await first.recorder.until('onDeadLetter', 1, 'a')
     expect(await consumerCount()).toBe(1)
     expect(second.broker.gauges().consumers).toEqual([])
-    expect(await second.broker.sweepDeadLetters('email', 10, () => true)).toBe(null)
+    expect(await second.broker.sweepDeadLetters('email', 10, async () => true)).toBe(null)
     await first.stop()
     await admin.publish(DEAD_LETTERS, ['b'])
     await second.recorder.until('onDeadLetter', 1, 'b')

@@ -125,7 +125,7 @@ export async function startBroker(
   })
   const all: AllHooks = {
     recordedQueues: () => [],
-    availableJobs: () => 0,
+    availableJobs: async () => 0,
     claimableJobs: () => 0,
     onDrift: async () => 0,
     onQueueMissing: async (queue) => {
@@ -133,9 +133,9 @@ export async function startBroker(
       return 'declare'
     },
     isLedgerNew: () => false,
-    all: () => [],
+    all: async () => [],
     record: async () => {},
-    identityOf: () => null,
+    identityOf: async () => null,
     recordIdentity: async (queue, identity) => recorder.note('recordIdentity', queue, identity),
     isUnwritten: () => false,
     onWritten: async (queue) => recorder.note('onWritten', queue),

@@ -52,7 +52,7 @@ describe('a control message', () => {
   it('is handled once its cancellation is committed', async () => {
     const { id } = await fetched(harness.ledger)
     expect(await take(cancel(id))).toBe('handled')
-    expect(rowOf(harness.ledger, id).state).toBe('cancelled')
+    expect((await rowOf(harness.ledger, id)).state).toBe('cancelled')
     expect(heard).toEqual([['received', 'ojs.control.cancel']])
   })
 
@@ -193,7 +193,7 @@ describe('a control question', () => {
   })
 
   it('that fails by a bug gets a backend_error without the message of the bug', async () => {
-    harness.ledger.find = () => {
+    harness.ledger.read.find = () => {
       throw new TypeError('secret')
     }
     expect(await take(info(UNKNOWN_ID))).toBe('handled')
@@ -220,7 +220,7 @@ describe('a late report, which died in its queue', () => {
   it('does not start a job, since the attempt may have been released meanwhile', async () => {
     const { id } = await pushed(harness.ledger)
     expect(await take(late(id, { event: 'started' }))).toBe('handled')
-    expect(rowOf(harness.ledger, id)).toMatchObject({ state: 'available', attempt: 0 })
+    expect(await rowOf(harness.ledger, id)).toMatchObject({ state: 'available', attempt: 0 })
   })
 
   it('does not release a job, since it may have been started again', async () => {
@@ -228,12 +228,12 @@ describe('a late report, which died in its queue', () => {
     const started = { ...late(id, { event: 'started' }), isLate: false }
     await take(started)
     await take(late(id, { event: 'released', token_attempt: 1 }))
-    expect(rowOf(harness.ledger, id)).toMatchObject({ state: 'active', attempt: 1 })
+    expect(await rowOf(harness.ledger, id)).toMatchObject({ state: 'active', attempt: 1 })
   })
 
   it('completes a job', async () => {
     const { id } = await pushed(harness.ledger)
     await take(late(id, { event: 'started' }, { event: 'completed', result: 7 }))
-    expect(rowOf(harness.ledger, id)).toMatchObject({ state: 'completed', result: '7' })
+    expect(await rowOf(harness.ledger, id)).toMatchObject({ state: 'completed', result: '7' })
   })
 })

@@ -84,9 +84,9 @@ beforeEach(() => {
   })
   vi.mocked(listQueues).mockResolvedValue({ queues: [], total: 0 })
   const schema = { uri: 'urn:a', type: 'a', version: 1, createdAt: 0 }
-  vi.mocked(listSchemas).mockReturnValue({ schemas: [schema], total: 1 })
+  vi.mocked(listSchemas).mockResolvedValue({ schemas: [schema], total: 1 })
   vi.mocked(registerSchema).mockResolvedValue({ schema, isNew: true })
-  vi.mocked(getSchema).mockReturnValue({ ...schema, content: '{}' })
+  vi.mocked(getSchema).mockResolvedValue({ ...schema, content: '{}' })
   vi.mocked(queueStats).mockResolvedValue({
     status: 'active',
     counts: COUNTS,
@@ -107,11 +107,11 @@ beforeEach(() => {
   vi.mocked(resumeQueue).mockResolvedValue({ resumedAt: 0 })
   const workflow = { ...HEAD, startedAt: null, steps: [] }
   vi.mocked(createWorkflow).mockResolvedValue({ workflow })
-  vi.mocked(getWorkflow).mockReturnValue(workflow)
-  vi.mocked(listWorkflows).mockReturnValue({ workflows: [HEAD], total: 1 })
+  vi.mocked(getWorkflow).mockResolvedValue(workflow)
+  vi.mocked(listWorkflows).mockResolvedValue({ workflows: [HEAD], total: 1 })
   vi.mocked(cancelWorkflow).mockResolvedValue({ workflow: HEAD, stepsCancelled: 0 })
-  vi.mocked(listDeadLetters).mockReturnValue({ jobs: [], total: 0 })
-  vi.mocked(listCron).mockReturnValue({ entries: [], total: 0 })
+  vi.mocked(listDeadLetters).mockResolvedValue({ jobs: [], total: 0 })
+  vi.mocked(listCron).mockResolvedValue({ entries: [], total: 0 })
   vi.mocked(registerCron).mockResolvedValue({
     entry: cronEntry(),
     isReplaced: false,
@@ -119,7 +119,9 @@ beforeEach(() => {
   })
   vi.mocked(removeCron).mockResolvedValue()
   vi.mocked(retryDeadLetter).mockResolvedValue(job)
-  vi.mocked(health).mockReturnValue({ healthy: true, body: {} } as ReturnType<typeof health>)
+  vi.mocked(health).mockResolvedValue({ healthy: true, body: {} } as Awaited<
+    ReturnType<typeof health>
+  >)
 })
 
 const APPENDIX_A: [method: string, path: string][] = [

@@ -132,7 +132,7 @@ describe('the dead letter routes', () => {
 
   test('list a page of jobs with its pagination (seed 001 §12.1)', async () => {
     const job = jobRow({ state: 'discarded', discardedAt: 4_000, error: '{"code":"x"}' })
-    vi.mocked(listDeadLetters).mockReturnValue({ jobs: [job], total: 12 })
+    vi.mocked(listDeadLetters).mockResolvedValue({ jobs: [job], total: 12 })
     const result = await ask('GET', `${path}?queue=email&limit=1&offset=10`)
     expect(JSON.parse(result.body)).toEqual({
       jobs: [expect.objectContaining({ id: ID, state: 'discarded', error: { code: 'x' } })],
@@ -143,7 +143,7 @@ describe('the dead letter routes', () => {
   })
 
   test('list a shortened page with its real limit', async () => {
-    vi.mocked(listDeadLetters).mockReturnValue({ jobs: [jobRow()], total: 12 })
+    vi.mocked(listDeadLetters).mockResolvedValue({ jobs: [jobRow()], total: 12 })
     const { pagination } = JSON.parse((await ask('GET', `${path}?limit=5`)).body)
     expect(pagination).toEqual({ total: 12, limit: 1, offset: 0, has_more: true })
   })
@@ -153,14 +153,14 @@ describe('the dead letter routes', () => {
     ['?limit=1000', { queue: null, limit: 100, offset: 0 }],
     ['?limit=0', { queue: null, limit: 0, offset: 0 }],
   ])('list with defaults and bounds of limit and offset: "%s"', async (query, expected) => {
-    vi.mocked(listDeadLetters).mockReturnValue({ jobs: [], total: 0 })
+    vi.mocked(listDeadLetters).mockResolvedValue({ jobs: [], total: 0 })
     expect((await ask('GET', `${path}${query}`)).status).toBe(200)
     expect(vi.mocked(listDeadLetters).mock.calls[0]?.[1]).toEqual(expected)
   })
 
   test('list an empty page for a limit of 0, which says whether there are any', async () => {
     for (const total of [0, 3]) {
-      vi.mocked(listDeadLetters).mockReturnValue({ jobs: [], total })
+      vi.mocked(listDeadLetters).mockResolvedValue({ jobs: [], total })
       expect(JSON.parse((await ask('GET', `${path}?limit=0`)).body)).toEqual({
         jobs: [],
         pagination: { total, limit: 0, offset: 0, has_more: total > 0 },

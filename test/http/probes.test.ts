@@ -5,10 +5,12 @@ import { request } from './raw-client.ts'
 
 vi.mock('../../src/operations/health.ts')
 
-const HEALTH = { status: 'ok', warnings: [] } as unknown as ReturnType<typeof health>['body']
+const HEALTH = { status: 'ok', warnings: [] } as unknown as Awaited<
+  ReturnType<typeof health>
+>['body']
 
 beforeEach(() => {
-  vi.mocked(health).mockReturnValue({ healthy: true, body: HEALTH })
+  vi.mocked(health).mockResolvedValue({ healthy: true, body: HEALTH })
 })
 
 const READY = ['/ready', '/readyz']
@@ -23,14 +25,14 @@ test.each([...READY, ...ALIVE])('GET %s is 200 while a PUSH would be accepted', 
 })
 
 test.each(READY)('GET %s is 503 while a PUSH would fail', async (path) => {
-  vi.mocked(health).mockReturnValue({ healthy: false, body: HEALTH })
+  vi.mocked(health).mockResolvedValue({ healthy: false, body: HEALTH })
   const door = await openDoor()
   const answered = { status: 503, body: '{"status":"degraded"}' }
   expect(await door.ask(request('GET', path))).toMatchObject(answered)
 })
 
 test.each(ALIVE)('GET %s is 200 even if a PUSH would fail', async (path) => {
-  vi.mocked(health).mockReturnValue({ healthy: false, body: HEALTH })
+  vi.mocked(health).mockResolvedValue({ healthy: false, body: HEALTH })
   const door = await openDoor()
   expect((await door.ask(request('GET', path))).status).toBe(200)
 })

@@ -140,7 +140,7 @@ describe('the answer of a route', () => {
     'health: if healthy is %s, status %i and the body of the operation',
     async (healthy, status) => {
       const body = { status: healthy ? 'ok' : 'degraded' }
-      vi.mocked(health).mockReturnValue({ healthy, body } as ReturnType<typeof health>)
+      vi.mocked(health).mockResolvedValue({ healthy, body } as Awaited<ReturnType<typeof health>>)
       const door = await openDoor()
       const result = await door.ask(send('GET', '/ojs/v1/health'))
       expect(result).toMatchObject({ status, body: JSON.stringify(body) })

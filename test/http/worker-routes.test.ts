@@ -89,7 +89,7 @@ describe('GET /ojs/v1/admin/workers', () => {
       lastHeartbeatAt: 1_500,
     }
     const summary = { total: 60, running: 58, quiet: 1, terminate: 0, stale: 1 }
-    vi.mocked(listWorkers).mockReturnValue({
+    vi.mocked(listWorkers).mockResolvedValue({
       workers: [listed({ id: 'w2', state: 'stale', ...known }), listed()],
       summary,
     })
@@ -153,7 +153,7 @@ describe('GET /ojs/v1/admin/workers', () => {
 
 describe('POST /ojs/v1/admin/workers/:id/:directive', () => {
   test.each(['quiet', 'terminate'] as const)('sends %s to one worker', async (directive) => {
-    vi.mocked(directWorker).mockReturnValue({ worker: listed({ directive }) })
+    vi.mocked(directWorker).mockResolvedValue({ worker: listed({ directive }) })
     const door = await openDoor()
     const result = await door.ask(send('POST', `/ojs/v1/admin/workers/host%2F1/${directive}`))
     expect(result.status).toBe(200)
@@ -163,7 +163,7 @@ describe('POST /ojs/v1/admin/workers/:id/:directive', () => {
   })
 
   test('sends quiet to all workers for the id *', async () => {
-    vi.mocked(directWorker).mockReturnValue({ workers: 3 })
+    vi.mocked(directWorker).mockResolvedValue({ workers: 3 })
     const door = await openDoor()
     const result = await door.ask(send('POST', '/ojs/v1/admin/workers/*/quiet', {}))
     expect(result).toMatchObject({ status: 200, body: '{"workers":3}' })

@@ -3,6 +3,7 @@ import { expect } from 'vitest'
 import { OjsError } from '../../src/errors.ts'
 import type { JobRow, NewJob, OwedMessage } from '../../src/job/job.ts'
 import type { Inserted } from '../../src/ledger/enqueued.ts'
+import type { StateCounts } from '../../src/ledger/known.ts'
 import type {
   ClaimedMessage,
   ClaimTerms,
@@ -10,7 +11,7 @@ import type {
   FailureRecord,
   ReleaseFence,
 } from '../../src/ledger/leases.ts'
-import type { Ledger, StateCounts } from '../../src/ledger/ledger.ts'
+import type { Ledger } from '../../src/ledger/ledger.ts'
 import { inOrder } from '../support/broker/order.ts'
 import { newJob } from '../support/gateway/jobs.ts'
 
@@ -41,7 +42,7 @@ export interface UnderTest {
   readonly harness: LedgerHarness
   readonly ledger: Ledger
   /** The row of an existing id. */
-  row(id: string): JobRow
+  row(id: string): Promise<JobRow>
   /** `plant` of the harness. */
   plant(...rows: Planted[]): Promise<void>
 }
@@ -111,15 +112,15 @@ export async function prunedRows({ ledger }: Pick<LedgerHarness, 'ledger'>): Pro
   return await ledger.prune(ends, at, 100)
 }
 
-export function rowOf(ledger: Ledger, id: string): JobRow {
-  const row = ledger.find(id)
+export async function rowOf(ledger: Ledger, id: string): Promise<JobRow> {
+  const row = await ledger.read.find(id)
   if (!row) throw new Error(`no row ${id}`)
   return row
 }
 
 /** The names of the queues with stale copies. */
 export function staleQueues(ledger: Ledger): string[] {
-  return inOrder(ledger.staleCopies().keys())
+  return inOrder(ledger.known.staleCopies().keys())
 }
 
 /** A sweep of the queue's stale copies; `during` runs between its begin and its end. */
@@ -128,7 +129,7 @@ export async function sweep(
   queue: string,
   during: () => Promise<unknown> = async () => {},
 ): Promise<void> {
-  const mark = ledger.staleCopies().get(queue)
+  const mark = ledger.known.staleCopies().get(queue)
   if (mark === undefined) throw new Error(`${queue} is not stale`)
   await during()
   await ledger.swept(queue, mark)
@@ -168,12 +169,12 @@ export async function died(
   await copyCame(ledger, id, row.generation)
   ledger.messageReturned(id, row.generation)
   await settleLazily(ledger)
-  return rowOf(ledger, id)
+  return await rowOf(ledger, id)
 }
 
 /** Delivers the copy of a discarded job's rejected job message from `ojs.system.dead-letters`. */
 export async function copyCame(ledger: Ledger, id: string, generation: number): Promise<void> {
-  const { queue = 'q', attempt = 1 } = ledger.find(id) ?? {}
+  const { queue = 'q', attempt = 1 } = (await ledger.read.find(id)) ?? {}
   const jobMessage = {
     ...{ id, queue, generation, attempt, isExpired: false, wasInQueue: false },
     describe: () => ({ error: null, errors: null, isDeadLetter: false }),
@@ -188,12 +189,12 @@ export async function copyCame(ledger: Ledger, id: string, generation: number): 
 export function expectCounts(harness: LedgerHarness): void {
   const { ledger } = harness
   const { states, deadLetters: dead, claimable } = harness.recount()
-  for (const { name } of ledger.queues()) {
-    const counted = states.get(name) ?? ledger.counts('nowhere')
-    expect(ledger.counts(name), name).toEqual(counted)
-    expect(ledger.deadLetterCount(name), name).toBe(dead.get(name) ?? 0)
-    expect(ledger.claimable(name), name).toBe(claimable.get(name) ?? 0)
+  for (const { name } of ledger.known.queues()) {
+    const counted = states.get(name) ?? ledger.known.counts('nowhere')
+    expect(ledger.known.counts(name), name).toEqual(counted)
+    expect(ledger.known.deadLetterCount(name), name).toBe(dead.get(name) ?? 0)
+    expect(ledger.known.claimable(name), name).toBe(claimable.get(name) ?? 0)
   }
   const total = [...dead.values()].reduce((sum, count) => sum + count, 0)
-  expect(ledger.deadLetterCount()).toBe(total)
+  expect(ledger.known.deadLetterCount()).toBe(total)
 }

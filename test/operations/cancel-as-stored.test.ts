@@ -35,6 +35,6 @@ it.each<[string, (id: string) => Promise<unknown>]>([
     await settleLazily(harness.ledger)
     const own = stage.events.filter((event) => 'job' in event && event.job.id === id)
     expect(own.map(({ type }) => type)).toEqual(['job.enqueued', 'job.cancelled'])
-    expect(rowOf(harness.ledger, id)).toMatchObject({ messageOut: true })
+    expect(await rowOf(harness.ledger, id)).toMatchObject({ messageOut: true })
   },
 )

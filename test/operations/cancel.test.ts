@@ -36,7 +36,7 @@ beforeEach(() => {
 const cancelNow = async (id: string) => {
   await cancel(stage.deps, id, { requestId: 'req_1' })
   await settleLazily(harness.ledger)
-  return rowOf(harness.ledger, id)
+  return await rowOf(harness.ledger, id)
 }
 
 describe('CANCEL of an active job', () => {
@@ -120,9 +120,9 @@ describe('CANCEL of a waiting job', () => {
   ])('keeps a job message as out that %s, although a later publish is refused', async (_, send) => {
     const { id } = await pushed(harness.ledger)
     publish = send
-    await sendJobMessage(stage.deps, rowOf(harness.ledger, id))
+    await sendJobMessage(stage.deps, await rowOf(harness.ledger, id))
     publish = async () => 'refused'
-    await sendJobMessage(stage.deps, rowOf(harness.ledger, id))
+    await sendJobMessage(stage.deps, await rowOf(harness.ledger, id))
     expect(await cancelNow(id)).toMatchObject({ state: 'cancelled', messageOut: true })
   })
 })

@@ -61,14 +61,14 @@ const ACTIONS: Record<string, (at: At) => unknown> = {
     ledger.adoptSchedule(newJob({ id, start: { state: 'scheduled', dueAt: NOW } }), NOW),
   workflow: ({ ledger, draw }) =>
     ledger.workflows.create(newGraph(GRAPH, { queue: queueOf(draw) }), NOW),
-  cancelWorkflow: ({ ledger, draw }) =>
-    ledger.workflows.cancel(workflowsOf(ledger)[draw]?.id ?? '', NOW),
+  cancelWorkflow: async ({ ledger, draw }) =>
+    ledger.workflows.cancel((await workflowsOf(ledger))[draw]?.id ?? '', NOW),
   claim: (at) =>
     at.ledger.claim([jobMessage(at.id, { ...lease(at), adopt: () => adopted(at) })], TERMS),
   complete: ({ ledger, id }) => ledger.complete(id, {}, { now: NOW, result: null }),
-  reap: ({ ledger }) => {
-    const [row] = ledger.overdue(NOW + 1e9, 1)
-    return row && ledger.fail(row.id, fenceOf(row), { ...FAILED, to: 'available' })
+  reap: async ({ ledger }) => {
+    const [row] = await ledger.read.overdue(NOW + 1e9, 1)
+    return row && (await ledger.fail(row.id, fenceOf(row), { ...FAILED, to: 'available' }))
   },
   cancel: ({ ledger, id }) => ledger.cancel(id, NOW),
   started: reported({ event: 'started' }),
@@ -92,8 +92,8 @@ const OFTEN = ['push', 'claim', 'started', 'started', 'promote', 'released']
 
 const adopted = ({ id, draw }: At) => newJob({ id, queue: queueOf(draw), maxAttempts: 3 })
 
-function workflowsOf(ledger: SqliteLedger) {
-  return ledger.workflows.list({ state: null, limit: 100, offset: 0 }).workflows
+async function workflowsOf(ledger: SqliteLedger) {
+  return (await ledger.read.workflows.list({ state: null, limit: 100, offset: 0 })).workflows
 }
 
 interface Action {
@@ -105,8 +105,10 @@ interface Action {
 }
 
 /** The jobs of all steps that have begun. */
-function stepJobs(ledger: SqliteLedger): string[] {
-  const found = workflowsOf(ledger).map(({ id }) => ledger.workflows.find(id))
+async function stepJobs(ledger: SqliteLedger): Promise<string[]> {
+  const found = await Promise.all(
+    (await workflowsOf(ledger)).map(({ id }) => ledger.read.workflows.find(id)),
+  )
   return found.flatMap((workflow) => workflow?.steps ?? []).flatMap(({ jobId }) => jobId ?? [])
 }
 
@@ -118,10 +120,10 @@ const action: fc.Arbitrary<Action> = fc.record({
   draw: fc.nat(9),
 })
 
-function act(ledger: SqliteLedger, one: Action): unknown {
-  const steps = one.isStep ? stepJobs(ledger) : []
+async function act(ledger: SqliteLedger, one: Action): Promise<unknown> {
+  const steps = one.isStep ? await stepJobs(ledger) : []
   const id = steps[one.draw % Math.max(1, steps.length)] ?? `job-${one.job}`
-  const row = ledger.find(id)
+  const row = await ledger.read.find(id)
   const next = (row?.attempt ?? 0) + (row?.state === 'active' ? 0 : 1)
   const attempt = Math.max(1, next + one.attemptOff)
   return ACTIONS[one.what]?.({ ledger, id, row, attempt, draw: one.draw })
@@ -145,7 +147,9 @@ it('the kept totals equal the counted rows after any sequence of operations on j
         await settleLazily(ledger)
         expectCounts(harness)
         for (const state of WORKFLOW_STATES) {
-          const { workflows, total } = ledger.workflows.list({ state, limit: 100, offset: 0 })
+          const { workflows, total } = await ledger.read.workflows.list({
+            ...{ state, limit: 100, offset: 0 },
+          })
           expect(total).toBe(workflows.length)
         }
       }

@@ -15,23 +15,23 @@ type Act = (harness: SqliteHarness, id: string) => unknown
 const ACTIONS: Readonly<Record<string, Act>> = {
   claim: ({ ledger }, id) => ledger.claim([jobMessage(id)], TERMS),
   complete: ({ ledger }, id) => ledger.complete(id, {}, { now: NOW, result: null }),
-  die: ({ ledger }, id) => {
-    const row = ledger.find(id)
+  die: async ({ ledger }, id) => {
+    const row = await ledger.read.find(id)
     const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
-    return row && ledger.fail(id, fenceOf(row), change)
+    return row && (await ledger.fail(id, fenceOf(row), change))
   },
   cancel: ({ ledger }, id) => ledger.cancel(id, NOW),
-  returned: ({ ledger }, id) => {
-    const row = ledger.find(id)
+  returned: async ({ ledger }, id) => {
+    const row = await ledger.read.find(id)
     if (row) ledger.messageReturned(id, row.generation)
   },
-  withdraw: ({ ledger }, id) => {
-    const row = ledger.find(id)
-    return row?.outbox != null && ledger.withdraw(id, row.outbox)
+  withdraw: async ({ ledger }, id) => {
+    const row = await ledger.read.find(id)
+    return row?.outbox != null && (await ledger.withdraw(id, row.outbox))
   },
-  revive: ({ ledger }, id) => {
-    const row = ledger.find(id)
-    return row && ledger.revive(id, row.generation, NOW)
+  revive: async ({ ledger }, id) => {
+    const row = await ledger.read.find(id)
+    return row && (await ledger.revive(id, row.generation, NOW))
   },
   prune: async ({ ledger }) => {
     const all = { completed: ENDED, cancelled: ENDED, discarded: ENDED, withdrawn: ENDED }
@@ -59,7 +59,7 @@ function hasRival({ db }: SqliteHarness, key: string, states: readonly string[])
 
 async function push(harness: SqliteHarness, job: NewJob): Promise<void> {
   const { id, unique } = job
-  const row = harness.ledger.find(id)
+  const row = await harness.ledger.read.find(id)
   if (unique === null || (row && !isErased(row.state))) return
   const expected = hasRival(harness, unique.key, unique.states) ? 'conflict' : 'inserted'
   const { outcome } = await harness.ledger.insert(job, NOW)

@@ -26,10 +26,10 @@ beforeEach(() => {
 
 const many = (one: () => Promise<unknown>) => Promise.all(Array.from({ length: MANY }, one))
 const scheduled = () => pushed(harness.ledger, { start: { state: 'scheduled', dueAt: NOW } })
-const counts = () => harness.ledger.counts('default')
+const counts = () => harness.ledger.known.counts('default')
 
 /** Runs the service for one pass: timers are held, so that there is no second one. */
-async function inOnePass(service: Loop, isDone: () => boolean): Promise<void> {
+async function inOnePass(service: Loop, isDone: () => boolean | Promise<boolean>): Promise<void> {
   holdTimers()
   await service.start()
   service.wake()
@@ -47,7 +47,7 @@ it('the promoter hands 501 schedules within the horizon over to the plugin in on
   const settings = { ...deps.settings, delayMode: 'plugin', horizonMs: 1_000 } as const
   const clock = { now: () => NOW, wall: () => NOW - 1_000 }
   const service = promoter({ ...deps, clock, settings })
-  await inOnePass(service, () => harness.ledger.owedMessages(1_000) === MANY)
+  await inOnePass(service, async () => (await harness.ledger.read.owedMessages(1_000)) === MANY)
 })
 
 it('the expiry service discards 501 expired jobs in one pass', async () => {

@@ -11,8 +11,8 @@ it('the cron service looks for runs far ahead only at start and after the clock 
   let wall = NOW
   const { deps } = onToldBroker(harness, {})
   const service = cron({ ...deps, clock: { now: () => NOW, wall: () => wall } } as Deps)
-  const ahead = vi.spyOn(harness.ledger.cron, 'ahead')
-  const due = vi.spyOn(harness.ledger.cron, 'due')
+  const ahead = vi.spyOn(harness.ledger.read.cron, 'ahead')
+  const due = vi.spyOn(harness.ledger.read.cron, 'due')
   /** Waits for one more pass, and returns how often runs far ahead were looked for. */
   const pass = async () => {
     const before = due.mock.calls.length

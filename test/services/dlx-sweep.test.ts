@@ -29,7 +29,7 @@ let service: ReturnType<typeof dlxSweep>
 let outcomes: Record<string, SweptDeadLetters | null>
 /** The queues that were swept, in order. */
 let swept: string[]
-let isStale: (copy: DeadLetterCopy) => boolean
+let isStale: (copy: DeadLetterCopy) => Promise<boolean>
 /** The copies that every sweep finds. */
 let copies: DeadLetterCopy[]
 let warnings: string[]
@@ -50,7 +50,7 @@ beforeEach(async () => {
       swept.push(queue)
       onSweep()
       isStale = (copy) => stale(copy)
-      for (const copy of copies) stale(copy)
+      for (const copy of copies) await stale(copy)
       return outcomes[queue] === undefined ? ALL : outcomes[queue]
     },
   })
@@ -64,7 +64,7 @@ afterEach(async () => {
 
 /** Runs one pass of the service. */
 async function pass(): Promise<void> {
-  const begun = vi.spyOn(harness.ledger, 'staleCopies')
+  const begun = vi.spyOn(harness.ledger.known, 'staleCopies')
   service.wake()
   await vi.waitFor(() => expect(begun).toHaveBeenCalled(), { timeout: 15_000 })
   begun.mockRestore()
@@ -85,9 +85,10 @@ it('the sweep removes only copies of ended jobs that are not listed, and of earl
   await ledger.revive(again.id, 0, NOW)
   await pass()
   const copy = (id: string, generation = 0) => isStale({ id, generation, attempt: 1 })
-  expect([discarded, cancelled, again].map(({ id }) => copy(id))).toEqual([true, true, true])
-  expect([listed, active].map(({ id }) => copy(id))).toEqual([false, false])
-  expect([copy(again.id, 1), copy('unknown')]).toEqual([false, false])
+  const judged = (rows: readonly { id: string }[]) => Promise.all(rows.map(({ id }) => copy(id)))
+  expect(await judged([discarded, cancelled, again])).toEqual([true, true, true])
+  expect(await judged([listed, active])).toEqual([false, false])
+  expect([await copy(again.id, 1), await copy('unknown')]).toEqual([false, false])
 })
 
 it('the sweep removes the copy of the first generation when the job died in the second one too', async () => {
@@ -96,10 +97,11 @@ it('the sweep removes the copy of the first generation when the job died in the 
   await ledger.revive(id, 0, NOW)
   await ledger.claim([jobMessage(id, { generation: 1 })], TERMS)
   const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
-  await ledger.fail(id, fenceOf(rowOf(ledger, id)), change)
+  await ledger.fail(id, fenceOf(await rowOf(ledger, id)), change)
   await settleLazily(ledger)
   await pass()
-  expect([0, 1].map((generation) => isStale({ id, generation, attempt: 1 }))).toEqual([true, false])
+  const judged = [0, 1].map((generation) => isStale({ id, generation, attempt: 1 }))
+  expect(await Promise.all(judged)).toEqual([true, false])
 })
 
 it('the sweep clears the stale mark only of queues that it has read to the end', async () => {

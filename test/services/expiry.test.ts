@@ -21,7 +21,7 @@ beforeEach(() => {
 })
 
 const expiring = (until: () => unknown) => runningUntil(expiry(stage.deps), until)
-const stateOf = (id: string) => rowOf(harness.ledger, id).state
+const stateOf = async (id: string) => (await rowOf(harness.ledger, id)).state
 
 it('the expiry service expires no job until the backlog of the control queues is consumed', async () => {
   const { id } = await pushed(harness.ledger, { expiresAt: NOW })
@@ -29,9 +29,9 @@ it('the expiry service expires no job until the backlog of the control queues is
   const expire = vi.spyOn(harness.ledger, 'expire')
   const looks = vi.spyOn(stage.deps.broker, 'controlBacklogConsumed')
   await expiring(() => expect(looks.mock.calls.length).toBeGreaterThan(1))
-  expect([stateOf(id), expire.mock.calls.length]).toEqual(['available', 0])
+  expect([await stateOf(id), expire.mock.calls.length]).toEqual(['available', 0])
   isHeard = true
-  await expiring(() => expect(stateOf(id)).toBe('discarded'))
+  await expiring(async () => expect(await stateOf(id)).toBe('discarded'))
 })
 
 it('the expiry service compares expires_at with the wall clock', async () => {
@@ -40,23 +40,25 @@ it('the expiry service compares expires_at with the wall clock', async () => {
   const late = await pushed(harness.ledger, { expiresAt: wall + 1 })
   const clock = { now: () => NOW, wall: () => wall }
   const service = expiry({ ...stage.deps, clock })
-  await runningUntil(service, () => expect(stateOf(due.id)).toBe('discarded'))
-  expect(stateOf(late.id)).toBe('available')
+  await runningUntil(service, async () => expect(await stateOf(due.id)).toBe('discarded'))
+  expect(await stateOf(late.id)).toBe('available')
 })
 
 it('the expiry service marks a job message as out only if it may have been published', async () => {
   const given = { expiresAt: NOW }
   const [lone, busy] = [await pushed(harness.ledger, given), await pushed(harness.ledger, given)]
   stage.deps.jobMessages.sending.add(busy.id)
-  await expiring(() => expect(stateOf(busy.id)).toBe('discarded'))
+  await expiring(async () => expect(await stateOf(busy.id)).toBe('discarded'))
   await settleLazily(harness.ledger)
-  const out = [lone, busy].map(({ id }) => rowOf(harness.ledger, id).messageOut)
+  const out = await Promise.all(
+    [lone, busy].map(async ({ id }) => (await rowOf(harness.ledger, id)).messageOut),
+  )
   expect(out).toEqual([false, true])
 })
 
 it('the expiry service unparks the delivery of an expired job, and emits job.expired', async () => {
   const { id } = await pushed(harness.ledger, { expiresAt: NOW })
-  await expiring(() => expect(stateOf(id)).toBe('discarded'))
+  await expiring(async () => expect(await stateOf(id)).toBe('discarded'))
   expect(unparked).toEqual([id])
   expect(stage.events.map(({ type }) => type)).toEqual(['job.expired'])
 })

@@ -19,8 +19,8 @@ beforeEach(async () => {
   stage = onToldBroker(harness, {})
   holders = []
   ;({ id } = await fetched(harness.ledger))
-  const ack = () => {
-    holders.push(rowOf(harness.ledger, id).holder)
+  const ack = async () => {
+    holders.push((await rowOf(harness.ledger, id)).holder)
     return 'settled' as const
   }
   stage.deps.jobMessages.held.set(id, { ack, isLive: () => true } as unknown as Delivery)
@@ -29,17 +29,17 @@ beforeEach(async () => {
 const stop = (keeper: ReturnType<typeof leaseKeeper>) => keeper.stop(AbortSignal.timeout(1_000))
 
 it('the lease keeper extends the leases at start by the time that has passed', async () => {
-  const { leaseExpiresAt } = rowOf(harness.ledger, id)
+  const { leaseExpiresAt } = await rowOf(harness.ledger, id)
   const clock = { now: () => NOW + 60_000, wall: () => NOW }
   await leaseKeeper({ ...stage.deps, clock }).start()
-  expect(rowOf(harness.ledger, id).leaseExpiresAt).toBe((leaseExpiresAt ?? 0) + 60_000)
+  expect((await rowOf(harness.ledger, id)).leaseExpiresAt).toBe((leaseExpiresAt ?? 0) + 60_000)
 })
 
 it('the lease keeper shortens the leases at start when the clock was set back', async () => {
-  const { leaseExpiresAt } = rowOf(harness.ledger, id)
+  const { leaseExpiresAt } = await rowOf(harness.ledger, id)
   const hourMs = 3_600_000
   await leaseKeeper({ ...stage.deps, clock: { now: () => NOW - hourMs, wall: () => NOW } }).start()
-  expect(rowOf(harness.ledger, id).leaseExpiresAt).toBe((leaseExpiresAt ?? 0) - hourMs)
+  expect((await rowOf(harness.ledger, id)).leaseExpiresAt).toBe((leaseExpiresAt ?? 0) - hourMs)
 })
 
 it('the lease keeper hands leases over to the ledger at stop, and then acknowledges their deliveries', async () => {
@@ -61,7 +61,10 @@ it('the lease keeper does not hand over leases at stop whose delivery is dead or
   await stop(keeper)
   for (const lease of [id, other.id]) {
     await harness.ledger.complete(lease, {}, { now: NOW, result: null })
-    expect(rowOf(harness.ledger, lease)).toMatchObject({ state: 'completed', messageOut: true })
+    expect(await rowOf(harness.ledger, lease)).toMatchObject({
+      state: 'completed',
+      messageOut: true,
+    })
   }
 })
 
@@ -76,5 +79,5 @@ it('the lease keeper keeps the deliveries at stop when the ledger cannot be writ
 
 it('the lease keeper does nothing at stop if it was never started', async () => {
   await stop(leaseKeeper(stage.deps))
-  expect([holders, rowOf(harness.ledger, id).holder]).toEqual([[], 'gateway'])
+  expect([holders, (await rowOf(harness.ledger, id)).holder]).toEqual([[], 'gateway'])
 })

@@ -49,8 +49,8 @@ async function retrying(dueAt: number, retryQueueMs: number | null): Promise<str
   return job.id
 }
 
-const stateOf = (id: string) => rowOf(harness.ledger, id).state
-const isAvailable = (id: string) => () => expect(stateOf(id)).toBe('available')
+const stateOf = async (id: string) => (await rowOf(harness.ledger, id)).state
+const isAvailable = (id: string) => async () => expect(await stateOf(id)).toBe('available')
 
 it.each([HOURS_MS, -HOURS_MS])(
   'the promoter promotes retries by the clock and schedules by the wall clock, to the millisecond (%i ahead)',
@@ -60,15 +60,22 @@ it.each([HOURS_MS, -HOURS_MS])(
     const due = [await retrying(NOW, null)]
     await promoting(isAvailable(due[0] ?? ''), { wall })
     due.push((await scheduled(wall)).id)
-    await promoting(() => expect(due.map(stateOf)).toEqual(['available', 'available']), { wall })
-    expect(late.map(stateOf)).toEqual(['retryable', 'scheduled'])
+    const states = (ids: readonly string[]) => Promise.all(ids.map(stateOf))
+    await promoting(async () => expect(await states(due)).toEqual(['available', 'available']), {
+      wall,
+    })
+    expect(await states(late)).toEqual(['retryable', 'scheduled'])
   },
 )
 
 it('the promoter wakes the relay for retries that the ledger held, but not for those in a retry queue', async () => {
   const [sent, held] = [await retrying(NOW, 250), await retrying(NOW, null)]
   await promoting(isAvailable(held))
-  expect([sent, held].map((id) => rowOf(harness.ledger, id).outbox !== null)).toEqual([false, true])
+  expect(
+    await Promise.all(
+      [sent, held].map(async (id) => (await rowOf(harness.ledger, id)).outbox !== null),
+    ),
+  ).toEqual([false, true])
   expect(stage.woken).toBe(1)
 })
 
@@ -87,10 +94,13 @@ it('the promoter unparks a job message that came early, and emits job.enqueued a
 it('the promoter hands schedules within the horizon over to the plugin, only in that delay mode', async () => {
   const [soon, later] = [await scheduled(WALL + 60_000), await scheduled(WALL + 60_001)]
   const due = await scheduled(WALL)
-  const retryQueues = () => [soon, later].map(({ id }) => rowOf(harness.ledger, id).retryQueueMs)
+  const retryQueues = async () =>
+    await Promise.all(
+      [soon, later].map(async ({ id }) => (await rowOf(harness.ledger, id)).retryQueueMs),
+    )
   await promoting(isAvailable(due.id), { delayMode: 'ttl', horizonMs: 60_000 })
-  expect(retryQueues()).toEqual([null, null])
+  expect(await retryQueues()).toEqual([null, null])
   stage.woken = 0
   await promoting(() => expect(stage.woken).toBe(1), { delayMode: 'plugin', horizonMs: 60_000 })
-  expect(retryQueues()).toEqual([0, null])
+  expect(await retryQueues()).toEqual([0, null])
 })

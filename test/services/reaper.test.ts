@@ -22,9 +22,9 @@ it('the reaper extends all leases before it ends any, after the process stood st
       return value
     }
   const ledger = {
-    overdue: record('looked', []),
+    read: { overdue: record('looked', []) },
     extendLeases: record('extended', 0),
-    fault: () => null,
+    known: { fault: () => null },
   }
   const broker = { controlBacklogConsumed: () => true }
   const deps = { ledger, broker, clock: systemClock(), logger: SILENT } as unknown as Deps
@@ -52,14 +52,16 @@ it.each([
   vi.spyOn(performance, 'now').mockImplementation(() => 1_000 + stoodMs)
   const done: string[] = []
   const ledger = {
-    overdue: () => {
-      done.push('looked')
-      stoodMs += 3_000
-      if (done.length > 1) throw new Error('it cannot be ended')
-      return []
+    read: {
+      overdue: () => {
+        done.push('looked')
+        stoodMs += 3_000
+        if (done.length > 1) throw new Error('it cannot be ended')
+        return []
+      },
     },
     extendLeases: () => done.push('extended'),
-    fault: () => (done.length > 1 ? fault : null),
+    known: { fault: () => (done.length > 1 ? fault : null) },
   }
   const broker = { controlBacklogConsumed: () => true }
   const deps = { ledger, broker, clock: systemClock(), logger: SILENT } as unknown as Deps
@@ -87,23 +89,26 @@ describe('the reaper, on an expired lease', () => {
     const clock = { now: () => now, wall: () => now }
     return runningUntil(reaper({ ...stage.deps, clock } as Deps), until)
   }
-  const codeOf = (id: string): string => JSON.parse(rowOf(harness.ledger, id).error ?? '{}').code
-  const stateOf = (id: string) => rowOf(harness.ledger, id).state
+  const codeOf = async (id: string): Promise<string> =>
+    JSON.parse((await rowOf(harness.ledger, id)).error ?? '{}').code
+  const stateOf = async (id: string) => (await rowOf(harness.ledger, id)).state
 
   it('makes the job available while an attempt is left, and discards it after the last', async () => {
     const given = { visibilityTimeoutMs: 1_000 }
     const early = await fetched(harness.ledger, { ...given, maxAttempts: 2 })
     const last = await fetched(harness.ledger, { ...given, maxAttempts: 1 })
-    await reaping(NOW + 1_000, () => expect(stateOf(last.id)).toBe('discarded'))
-    expect(stateOf(early.id)).toBe('available')
-    expect([codeOf(early.id), codeOf(last.id)]).toEqual(Array(2).fill('visibility_timeout'))
+    await reaping(NOW + 1_000, async () => expect(await stateOf(last.id)).toBe('discarded'))
+    expect(await stateOf(early.id)).toBe('available')
+    expect([await codeOf(early.id), await codeOf(last.id)]).toEqual(
+      Array(2).fill('visibility_timeout'),
+    )
   })
 
   it('fails the attempt with the error timeout once the execution timeout has passed', async () => {
     const { id } = await fetched(harness.ledger, { timeoutMs: 30_000 })
-    await reaping(NOW + 30_000, () => expect(stateOf(id)).toBe('retryable'))
-    expect(codeOf(id)).toBe('timeout')
-    const { details } = JSON.parse(rowOf(harness.ledger, id).error ?? '{}')
+    await reaping(NOW + 30_000, async () => expect(await stateOf(id)).toBe('retryable'))
+    expect(await codeOf(id)).toBe('timeout')
+    const { details } = JSON.parse((await rowOf(harness.ledger, id)).error ?? '{}')
     expect(details).toMatchObject({ limit_seconds: 30, elapsed_seconds: 30 })
   })
 
@@ -113,10 +118,10 @@ describe('the reaper, on an expired lease', () => {
     await harness.ledger.applyReports([eventOf(id, { event: 'started' })], REPORT)
     const other = await fetched(harness.ledger, given)
     isHeard = false
-    await reaping(NOW + 2_000, () => expect(stateOf(other.id)).toBe('discarded'))
-    expect(stateOf(id)).toBe('active')
+    await reaping(NOW + 2_000, async () => expect(await stateOf(other.id)).toBe('discarded'))
+    expect(await stateOf(id)).toBe('active')
     isHeard = true
-    await reaping(NOW + 2_000, () => expect(stateOf(id)).toBe('available'))
-    expect(rowOf(harness.ledger, id)).toMatchObject({ attempt: 1, holder: 'native' })
+    await reaping(NOW + 2_000, async () => expect(await stateOf(id)).toBe('available'))
+    expect(await rowOf(harness.ledger, id)).toMatchObject({ attempt: 1, holder: 'native' })
   })
 })

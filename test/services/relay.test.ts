@@ -46,11 +46,11 @@ afterEach(async () => {
 
 /** Lets the relay read the outbox to its last page. */
 async function looked(): Promise<void> {
-  const pages = vi.spyOn(harness.ledger, 'outboxPage')
+  const pages = vi.spyOn(harness.ledger.read, 'outboxPage')
   outbox.wake()
   await eventually(() => {
-    const last = pages.mock.results.at(-1)
-    return last?.type === 'return' && last.value.length === 0
+    const last = pages.mock.settledResults.at(-1)
+    return last?.type === 'fulfilled' && last.value.length === 0
   })
   pages.mockRestore()
 }
@@ -79,7 +79,7 @@ it('the relay publishes no second job message of a retry that was due before its
   await looked()
   await settleLazily(ledger)
   await looked()
-  expect([publishes.length, ledger.outboxPage(0, 1)]).toEqual([1, []])
+  expect([publishes.length, await ledger.read.outboxPage(0, 1)]).toEqual([1, []])
 })
 
 /** A retry queue without a leader does not confirm, and the job is due long before that is known. */
@@ -100,7 +100,7 @@ it('the relay does not publish a job message that PUSH was sending and that is c
   publishes[0]?.('confirmed')
   const { job } = await pushed
   // The row owes the job message until the confirm is committed.
-  expect(harness.ledger.find(job.id)?.outbox).toBe(job.outbox)
+  expect((await harness.ledger.read.find(job.id))?.outbox).toBe(job.outbox)
   await looked()
   expect(publishes).toHaveLength(1)
 })
@@ -163,7 +163,7 @@ describe('the relay', () => {
 
   it('reads the whole outbox every 30 s, since the commit of a confirm may fail', async () => {
     const { id } = await pushed(harness.ledger)
-    vi.spyOn(harness.ledger, 'isConfirming').mockReturnValueOnce(true)
+    vi.spyOn(harness.ledger.known, 'isConfirming').mockReturnValueOnce(true)
     await woken()
     now += PERIOD_MS - 1
     await woken()
@@ -176,7 +176,7 @@ describe('the relay', () => {
 
   it('reads the whole outbox at once when RabbitMQ is back', async () => {
     const { id } = await pushed(harness.ledger)
-    vi.spyOn(harness.ledger, 'isConfirming').mockReturnValueOnce(true)
+    vi.spyOn(harness.ledger.known, 'isConfirming').mockReturnValueOnce(true)
     await woken()
     await woken('all')
     expect(ids).toEqual([id])
@@ -228,7 +228,7 @@ describe('the relay', () => {
     harness.ledger.confirmed(nonce)
     await settleLazily(harness.ledger)
     deps.jobMessages.sending.delete(id)
-    const find = vi.spyOn(harness.ledger, 'find')
+    const find = vi.spyOn(harness.ledger.read, 'find')
     for (let i = 0; i < 3; i++) await woken()
     expect(find).toHaveBeenCalledTimes(1)
     expect(ids).toEqual([])

@@ -37,13 +37,13 @@ const EMPTY_LEDGER: MetricSources['ledger'] = {
   deadLetterCount: () => 0,
   pauses: { since: () => null },
   fault: () => null,
-  owedMessages: () => 0,
+  owedMessages: async () => 0,
 }
 
 const WELL: MetricSources['gateway'] = {
   version: '1.2.3',
   isHealthy: () => true,
-  warnings: () => [],
+  warnings: async () => [],
 }
 
 function open(sources: Partial<MetricSources> = {}) {
@@ -585,7 +585,7 @@ describe('metrics of the gateway itself', () => {
   test('show an unhealthy gateway, an unwritable ledger and owed job messages independently', async () => {
     const gateway = { ...WELL, isHealthy: () => false }
     expect(await readAll({ gateway })).toMatchObject({ ojs_healthy: 0, ojs_ledger_writable: 1 })
-    const ledger = { ...EMPTY_LEDGER, fault: () => 'disk full', owedMessages: () => 7 }
+    const ledger = { ...EMPTY_LEDGER, fault: () => 'disk full', owedMessages: async () => 7 }
     expect(await readAll({ ledger })).toEqual({
       ojs_healthy: 1,
       ojs_ledger_writable: 0,
@@ -596,7 +596,7 @@ describe('metrics of the gateway itself', () => {
   test('count at most 10,000 owed job messages', async () => {
     const ledger = {
       ...EMPTY_LEDGER,
-      owedMessages: (atMost: number) => Math.min(atMost, 1_000_000),
+      owedMessages: async (atMost: number) => Math.min(atMost, 1_000_000),
     }
     expect(await readAll({ ledger })).toMatchObject({ ojs_ledger_tokens_owed: 10_000 })
   })
@@ -617,7 +617,7 @@ describe('metrics of the gateway itself', () => {
 
   test('count the warnings of health by code, and drop those that are over', async () => {
     let codes = ['queue_differs', 'silent_acks', 'queue_differs']
-    const gateway = { ...WELL, warnings: () => codes.map((code) => ({ code })) }
+    const gateway = { ...WELL, warnings: async () => codes.map((code) => ({ code })) }
     const { read } = open({ gateway })
     expect(await read('ojs_health_warnings')).toEqual({
       'ojs_health_warnings{code="queue_differs"}': 2,

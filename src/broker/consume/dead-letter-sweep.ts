@@ -31,7 +31,7 @@ export async function sweepQueue(
   connection: Pick<Connection, 'openChannel'>,
   source: string,
   limit: number,
-  isStale: (copy: DeadLetterCopy) => boolean,
+  isStale: (copy: DeadLetterCopy) => Promise<boolean>,
   quietMs = QUIET_MS,
 ): Promise<SweptDeadLetters | null> {
   const channel = await connection.openChannel().catch(() => null)
@@ -63,18 +63,20 @@ class Reader {
   kept = 0
   readonly #channel: Channel
   readonly #count: number
-  readonly #isStale: (copy: DeadLetterCopy) => boolean
+  readonly #isStale: (copy: DeadLetterCopy) => Promise<boolean>
   readonly #quietMs: number
   /** The last stale message, not acknowledged yet. */
   #held: ConsumeMessage | null = null
   #isReading = true
+  /** Messages are judged one after the other, in the order of the queue. */
+  #judged: Promise<void> = Promise.resolve()
   #timer: NodeJS.Timeout | undefined
   #end: (isWhole: boolean) => void = () => {}
 
   constructor(
     channel: Channel,
     count: number,
-    isStale: (copy: DeadLetterCopy) => boolean,
+    isStale: (copy: DeadLetterCopy) => Promise<boolean>,
     quietMs: number,
   ) {
     this.#channel = channel
@@ -90,7 +92,9 @@ class Reader {
     })
     this.#channel.once('close', () => this.#end(false))
     await this.#channel.prefetch(this.#count)
-    await this.#channel.consume(source, (message) => this.#onMessage(message))
+    await this.#channel.consume(source, (message) => {
+      this.#judged = this.#judged.then(() => this.#onMessage(message))
+    })
     // Every message restarts this timer.
     if (this.#isReading) this.#timer = setTimeout(() => this.#finish(), this.#quietMs)
     const isWhole = await ended
@@ -98,12 +102,12 @@ class Reader {
     return isWhole
   }
 
-  #onMessage(message: ConsumeMessage | null): void {
+  async #onMessage(message: ConsumeMessage | null): Promise<void> {
     if (message === null) {
       this.#end(false)
       return
     }
-    if (this.#isReading) this.#look(message)
+    if (this.#isReading) await this.#look(message)
     // Messages beyond the count, delivered in place of acknowledged ones, go back unread.
     else if (this.#isHeldAgain(message)) {
       this.#channel.ack(message)
@@ -111,9 +115,12 @@ class Reader {
     }
   }
 
-  #look(message: ConsumeMessage): void {
+  async #look(message: ConsumeMessage): Promise<void> {
     this.#timer?.refresh()
-    if (this.#isStale(factsOf(message))) {
+    const isStale = await this.#isStale(factsOf(message))
+    // The time was up meanwhile: the next sweep judges it.
+    if (!this.#isReading) return
+    if (isStale) {
       if (this.#held) this.#channel.ack(this.#held)
       this.#held = message
       this.removed += 1

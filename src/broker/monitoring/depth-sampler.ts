@@ -18,7 +18,7 @@ export interface DepthSamplerDeps {
   now(): number
   queues(): Iterable<string>
   /** Jobs that are `available` in the ledger. */
-  available(queue: string): number
+  available(queue: string): number | Promise<number>
   /** Unsettled deliveries of this queue in this process. */
   held(queue: string): number
   /** True when the queue is the one that received its job messages. Asked only when many are missing. */
@@ -83,7 +83,7 @@ export class DepthSampler {
 
   async #sample(scratch: ScratchChannel, queue: string, isLookedAt: boolean): Promise<void> {
     const { available, drift, held, isSame, names, now } = this.#deps
-    const before = available(queue)
+    const before = await available(queue)
     const isMuch = before > MIN_MISSING
     if (!isMuch) this.#missing.delete(queue)
     if (!isMuch && !isLookedAt) return
@@ -97,7 +97,7 @@ export class DepthSampler {
     await drift.note(queue, look)
     if (!isMuch) return
     // A job that came or went during the request must not look like a missing job message.
-    const rows = Math.min(before, available(queue))
+    const rows = Math.min(before, await available(queue))
     const count = rows - ready - held(queue)
     const isMany = count > Math.max(MIN_MISSING, rows * MISSING_SHARE)
     if (!isMany) this.#missing.delete(queue)

@@ -73,7 +73,7 @@ export class LedgerEpoch {
 
   async #decide(scratch: ScratchChannel): Promise<boolean> {
     const { hooks, logger, names } = this.#deps
-    const known = hooks.epochs.all()
+    const known = await hooks.epochs.all()
     const origin = known.length > 0 ? await presenceOf(scratch, names.origin) : 'missing'
     if (origin === 'unavailable') return false
     if (origin === 'exists') {

@@ -57,7 +57,7 @@ export class QueueIdentities {
 
   /** False: the queue lost its identity, or was imported. Throws when the ledger cannot be read. */
   async isSame(scratch: ScratchChannel, queue: string): Promise<boolean> {
-    const identity = this.#deps.hooks.queues.identityOf(queue)
+    const identity = await this.#deps.hooks.queues.identityOf(queue)
     if (identity === null) return true
     if ((await this.#find(scratch, identity)) === 'missing') return false
     if (!isExported(identity)) return true
@@ -80,7 +80,7 @@ export class QueueIdentities {
 
   async #markOrCheck(scratch: ScratchChannel, queue: string): Promise<void> {
     const { hooks, onGone } = this.#deps
-    const identity = hooks.queues.identityOf(queue)
+    const identity = await hooks.queues.identityOf(queue)
     if (
       identity !== null &&
       hooks.jobs.hasMessages(queue) &&

@@ -12,13 +12,13 @@ import { requireKnownJob, requireQueueInScope } from '../../operations/scope.ts'
 export type Scoping = 'job' | 'queue' | 'own' | { parameter: 'queue' | 'queues' }
 
 /** Throws 403, or 404 for a job of another queue. Called for requests whose key is for some queues only. */
-export function requireScope(
+export async function requireScope(
   deps: Pick<Deps, 'ledger'>,
   scoping: Scoping | undefined,
   { params, query, context }: Request,
-): void {
+): Promise<void> {
   if (scoping === 'own') return
-  if (scoping === 'job') requireKnownJob(deps, context, String(params['id']))
+  if (scoping === 'job') await requireKnownJob(deps, context, String(params['id']))
   else if (scoping === 'queue') requireQueueInScope(context, String(params['name']), 'path')
   else if (scoping === undefined) throw forAllQueues()
   else requireNamed(scoping.parameter, query, context)

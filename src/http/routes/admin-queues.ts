@@ -26,12 +26,12 @@ export function adminQueueRoutes({ deps, health }: Door): Endpoint[] {
         const name = parameter(request, 'queue')
         if (name !== null) requireQueueInScope(context, name, 'queue')
         const { queues } = await listQueues(deps, ALL, name === null ? context.queues : [name])
-        const { total, ...summary } = listWorkers(deps, { limit: 0, offset: 0 }).summary
+        const { total, ...summary } = (await listWorkers(deps, { limit: 0, offset: 0 })).summary
         const stats = {
           ...adminStats(queues),
           workers: total,
           worker_summary: { total, ...summary },
-          uptime_seconds: health().body.uptime_seconds,
+          uptime_seconds: (await health()).body.uptime_seconds,
         }
         answer(response, 200, JSON.stringify(stats))
       },

@@ -32,10 +32,10 @@ export function adminWorkerRoutes(door: Door): Endpoint[] {
       path: '/ojs/v1/admin/workers',
       about: LIST_WORKERS,
       access: ['operator', 'reader'],
-      handle(request, response) {
+      async handle(request, response) {
         const page = adminPageOf(request)
         const place = { limit: page.limit, offset: startOf(page) }
-        const { workers, summary } = listWorkers(door.deps, place)
+        const { workers, summary } = await listWorkers(door.deps, place)
         const items = workers.map(workerDocument)
         const body = { items, summary, pagination: memoryPagination(request, page, summary.total) }
         answer(response, 200, JSON.stringify(body))
@@ -78,7 +78,7 @@ export function adminWorkerRoutes(door: Door): Endpoint[] {
       async handle(request, response) {
         const { deps, polls } = door
         const body = await readJson(request, response, deps.settings.maxBodyBytes)
-        const workers = directAll(deps, parseDirective(body).directive, request.context)
+        const workers = await directAll(deps, parseDirective(body).directive, request.context)
         endPolls({ deps, polls })
         answer(response, 200, JSON.stringify({ workers }))
       },
@@ -108,7 +108,7 @@ async function direct(
   directive: 'quiet' | 'terminate',
 ): Promise<void> {
   await readOptionalJson(request, response, deps.settings.maxBodyBytes)
-  const result = directWorker(deps, pathParameter(request, 'id'), directive, request.context)
+  const result = await directWorker(deps, pathParameter(request, 'id'), directive, request.context)
   endPolls({ deps, polls })
   answer(response, 200, JSON.stringify('worker' in result ? told(result.worker) : result))
 }

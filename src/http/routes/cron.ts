@@ -39,9 +39,9 @@ export function cronRoutes({ deps }: Door): Endpoint[] {
       path: CRON,
       about: LIST_CRON,
       access: ['operator'],
-      handle(request, response) {
+      async handle(request, response) {
         const page = pageOf(request)
-        const { entries, total } = listCron(deps, page)
+        const { entries, total } = await listCron(deps, page)
         const list = `[${entries.map(cronDocument).join(',')}]`
         const end = JSON.stringify(pagination(shortened(page, entries.length, total), total))
         answer(response, 200, `{"cron_jobs":${list},"crons":${list},"pagination":${end}}`)
@@ -67,8 +67,8 @@ export function cronRoutes({ deps }: Door): Endpoint[] {
       path: `${CRON}/:name`,
       about: GET_CRON,
       access: ['operator'],
-      handle(request, response) {
-        answer(response, 200, cronBody(findCron(deps, pathParameter(request, 'name'))))
+      async handle(request, response) {
+        answer(response, 200, cronBody(await findCron(deps, pathParameter(request, 'name'))))
       },
     },
     {

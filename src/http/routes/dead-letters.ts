@@ -30,9 +30,9 @@ export function deadLetterRoutes({ deps }: Door): Endpoint[] {
       about: LIST_DEAD_LETTERS,
       access: ['operator', 'reader'],
       scoping: { parameter: 'queue' },
-      handle(request, response) {
+      async handle(request, response) {
         const page = pageOf(request)
-        const { jobs, total } = listDeadLetters(deps, {
+        const { jobs, total } = await listDeadLetters(deps, {
           queue: parameter(request, 'queue'),
           ...page,
         })

@@ -12,7 +12,7 @@ export interface Door {
   polls: LongPolls
   /** Whether API keys are configured. */
   needsKeys: boolean
-  health(): Health
+  health(): Promise<Health>
   /** The server stops: it takes no new connections, and answers what has arrived. */
   isDraining(): boolean
   /** `reachedAs`: the `Host` header of the request. */

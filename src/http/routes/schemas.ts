@@ -25,9 +25,9 @@ export function schemaRoutes({ deps }: Door): Endpoint[] {
       path: SCHEMAS,
       about: LIST_SCHEMAS,
       access: ['operator'],
-      handle(request, response) {
+      async handle(request, response) {
         const page = pageOf(request)
-        const { schemas, total } = listSchemas(deps, page)
+        const { schemas, total } = await listSchemas(deps, page)
         const body = { schemas: schemas.map(summary), pagination: pagination(page, total) }
         answer(response, 200, JSON.stringify(body))
       },
@@ -48,8 +48,8 @@ export function schemaRoutes({ deps }: Door): Endpoint[] {
       path: `${SCHEMAS}/:uri`,
       about: GET_SCHEMA,
       access: ['operator'],
-      handle(request, response) {
-        const { content, ...schema } = getSchema(deps, pathParameter(request, 'uri'))
+      async handle(request, response) {
+        const { content, ...schema } = await getSchema(deps, pathParameter(request, 'uri'))
         const { created_at: createdAt, ...others } = summary(schema)
         const head = JSON.stringify(others).slice(0, -1)
         answer(response, 200, `{"schema":${head},"schema":${content},"created_at":"${createdAt}"}}`)

@@ -65,8 +65,8 @@ function healthRoute({ needsKeys, health }: Door, path: string): Endpoint {
     path,
     about: under(path, PROBES.health, HEALTH),
     access: 'anybody',
-    handle({ admission: { key }, isOfForeignHost }, response) {
-      const { healthy, body } = health()
+    async handle({ admission: { key }, isOfForeignHost }, response) {
+      const { healthy, body } = await health()
       const mayKnowWhy = needsKeys
         ? key !== undefined && isServed(key, ['operator', 'reader'])
         : !isOfForeignHost
@@ -79,21 +79,21 @@ function healthRoute({ needsKeys, health }: Door, path: string): Endpoint {
 type Status = 'ok' | 'degraded' | 'draining'
 
 /** Alive is alone that the process answers: a restart cures neither RabbitMQ nor a slow disk. */
-function probe(path: string, about: Description, ask: () => Status): Endpoint {
+function probe(path: string, about: Description, ask: () => Status | Promise<Status>): Endpoint {
   return {
     method: 'GET',
     path,
     about,
     access: 'anybody',
-    handle(_request, response) {
-      const status = ask()
+    async handle(_request, response) {
+      const status = await ask()
       answer(response, status === 'ok' ? 200 : 503, JSON.stringify({ status }))
     },
   }
 }
 
 /** Ready: a PUSH would be accepted, and there will be a next request (OJS graceful shutdown). */
-function readiness({ health, isDraining }: Door): Status {
+async function readiness({ health, isDraining }: Door): Promise<Status> {
   if (isDraining()) return 'draining'
-  return health().healthy ? 'ok' : 'degraded'
+  return (await health()).healthy ? 'ok' : 'degraded'
 }

@@ -51,9 +51,9 @@ export function workflowRoutes({ deps }: Door): Endpoint[] {
       path: WORKFLOWS,
       about: LIST_WORKFLOWS,
       access: ['operator'],
-      handle(request, response) {
+      async handle(request, response) {
         const page = pageOf(request)
-        const { workflows, total } = listWorkflows(deps, { state: stateOf(request), ...page })
+        const { workflows, total } = await listWorkflows(deps, { state: stateOf(request), ...page })
         const list = { workflows: workflows.map(workflowSummary) }
         answer(response, 200, JSON.stringify({ ...list, pagination: pagination(page, total) }))
       },
@@ -63,8 +63,8 @@ export function workflowRoutes({ deps }: Door): Endpoint[] {
       path: `${WORKFLOWS}/:id`,
       about: GET_WORKFLOW,
       access: ['producer', 'operator'],
-      handle(request, response) {
-        const workflow = getWorkflow(deps, pathParameter(request, 'id'))
+      async handle(request, response) {
+        const workflow = await getWorkflow(deps, pathParameter(request, 'id'))
         answer(response, 200, workflowBody(workflow))
       },
     },

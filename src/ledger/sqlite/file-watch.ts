@@ -1,7 +1,7 @@
 /** Are the files at the ledger's path still those that SQLite has open? */
 import { lstatSync, realpathSync, statSync } from 'node:fs'
 import type { Logger } from '../../logger.ts'
-import type { LedgerWarning } from '../ledger.ts'
+import type { LedgerWarning } from '../known.ts'
 
 const INTERVAL_MS = 2_000
 /** Others may read, or write. A group is left to the operator: Kubernetes gives its volumes one. */

@@ -1,11 +1,15 @@
 /** The ledger in one SQLite file: forwards each method of the contract to its write. */
 import type { Cause } from '../../job/history.ts'
-import type { JobRow, JobStanding, NewJob, OwedMessage } from '../../job/job.ts'
+import type { JobRow, NewJob } from '../../job/job.ts'
 import type { ReportedEvent } from '../../job/native/report.ts'
 import { retryQueueKey } from '../../job/retry/backoff.ts'
 import type { Logger } from '../../logger.ts'
-import type { DeadLetterQuery, Revived } from '../dead-letters.ts'
+import type { CronLedger } from '../cron.ts'
+import type { Revived } from '../dead-letters.ts'
 import type { EnqueueTerms, Inserted, InsertedAll } from '../enqueued.ts'
+import type { HistoryLedger } from '../history.ts'
+import type { IdempotencyMemory } from '../idempotency.ts'
+import type { Known, RetryQueue } from '../known.ts'
 import type {
   Beat,
   Cancelled,
@@ -21,16 +25,7 @@ import type {
   ReleaseFence,
   SettleFence,
 } from '../leases.ts'
-import type {
-  ExpireTerms,
-  Ledger,
-  LedgerWarning,
-  PruneCutoffs,
-  QueueRecord,
-  RetryQueue,
-  StateCounts,
-  WithdrawFence,
-} from '../ledger.ts'
+import type { ExpireTerms, Ledger, LedgerEpochs, PruneCutoffs, WithdrawFence } from '../ledger.ts'
 import type {
   BeatResult,
   DeadMessage,
@@ -39,41 +34,47 @@ import type {
   ReportResult,
   ReportTerms,
 } from '../native.ts'
+import type {
+  IdleQueues,
+  LostMessages,
+  LostQueues,
+  QueuePauses,
+  UnwrittenQueues,
+} from '../queues.ts'
+import type { Reads } from '../reads.ts'
+import type { SchemaLedger } from '../schemas.ts'
+import type { WorkflowLedger } from '../workflows.ts'
 import { Access } from './commit/access.ts'
 import type { FileWatch } from './file-watch.ts'
 import { SqliteSearch } from './search/search.ts'
-import { type Database, onlyRow } from './sql/driver.ts'
-import { toJobRow, toStanding } from './sql/rows.ts'
+import type { Database } from './sql/driver.ts'
 import { prepareStatements } from './sql/statements.ts'
 import { prepareWorkflows } from './sql/workflow.ts'
 import { SqliteEpochs } from './state/epochs.ts'
 import { SqliteLostQueues } from './state/lost-queues.ts'
 import { SqliteMaintenance } from './state/maintenance.ts'
 import { SqliteCheckpoints, SqliteProgress } from './state/progress.ts'
-import type { TrafficMinutes } from './state/queue-traffic.ts'
 import type { Recount } from './state/state-counter.ts'
 import { openStore, type Store } from './state/store.ts'
 import { SqliteUnwrittenQueues } from './state/unwritten-queues.ts'
 import { WorkflowCounts } from './state/workflow-counts.ts'
+import { knownOf, type Parts, readsOf } from './views.ts'
 import { cancelAny, cancelJob } from './writes/cancel.ts'
 import { claimedMessage } from './writes/claim.ts'
 import { Confirms } from './writes/confirms.ts'
 import { SqliteCron } from './writes/cron.ts'
-import { deadLetters, deleteDeadLetter, discardDead, revive } from './writes/dead-letters.ts'
-import { expireDue, nextDue, promoteDue, sendAhead } from './writes/due.ts'
+import { deleteDeadLetter, discardDead, revive } from './writes/dead-letters.ts'
+import { expireDue, promoteDue, sendAhead } from './writes/due.ts'
 import { SqliteHistory } from './writes/history.ts'
 import { SqliteIdempotency } from './writes/idempotency.ts'
 import { activate, enqueueNative, withdraw, withdrawAll } from './writes/insert.ts'
 import {
-  activeByWorker,
   beatLeases,
   boundWaits,
   completeLease,
   failLease,
   handBackLeases,
   handOverLeases,
-  leasedTo,
-  overdue,
   releaseLease,
 } from './writes/leases.ts'
 import { beatJob } from './writes/native-heartbeats.ts'
@@ -83,33 +84,17 @@ import { SqliteIdleQueues, SqlitePauses } from './writes/queues.ts'
 import { rearmQueue, rearmRetryQueue, SqliteLostMessages } from './writes/republish.ts'
 import { boundEnds, pruneBatch } from './writes/retention.ts'
 import { SqliteSchemas } from './writes/schemas.ts'
-import { cancelledMessages } from './writes/tombstones.ts'
 import { endStep } from './writes/workflow-run.ts'
 import { SqliteWorkflows } from './writes/workflows.ts'
 
 /** The ledger in one SQLite file that this process alone has open. See `openSqliteLedger`. */
 export class SqliteLedger implements Ledger {
-  readonly schemas: SqliteSchemas
-  readonly cron: SqliteCron
-  readonly pauses: SqlitePauses
-  readonly maintenance: SqliteMaintenance
-  readonly lost: SqliteLostQueues
-  readonly unwritten: SqliteUnwrittenQueues
-  readonly idle: SqliteIdleQueues
-  readonly lostMessages: SqliteLostMessages
-  readonly epochs: SqliteEpochs
-  readonly warnings: () => LedgerWarning[]
-  readonly traffic: TrafficMinutes
-  readonly workflows: SqliteWorkflows
-  readonly idempotency: SqliteIdempotency
-  readonly history: SqliteHistory
-  readonly progress: SqliteProgress
-  readonly checkpoints: SqliteCheckpoints
-  readonly search: SqliteSearch
+  readonly known: Known
+  readonly read: Reads
+  readonly #parts: Parts
   readonly #db: Database
   readonly #store: Store
   readonly #access: Access
-  readonly #confirms: Confirms
   readonly #watch: FileWatch | undefined
   #later: NodeJS.Timeout | undefined
 
@@ -138,26 +123,91 @@ export class SqliteLedger implements Ledger {
       probe: () => void statements.probe.run(),
       logger,
     })
-    this.#confirms = new Confirms(store, this.#access)
-    this.schemas = new SqliteSchemas(this.#access, db, statements)
-    this.cron = new SqliteCron(this.#store, this.#access)
-    this.pauses = new SqlitePauses(this.#store, this.#access)
-    this.maintenance = new SqliteMaintenance(statements, store.maintenance, this.#access)
-    this.lost = new SqliteLostQueues(statements, this.#access)
-    this.unwritten = new SqliteUnwrittenQueues(statements, this.#access)
-    this.idle = new SqliteIdleQueues(store, this.#access, this.lost)
-    this.lostMessages = new SqliteLostMessages(store, this.#access)
-    this.epochs = new SqliteEpochs(this.#access, statements)
-    this.traffic = store.traffic
-    this.workflows = new SqliteWorkflows(store, this.#access)
-    this.idempotency = new SqliteIdempotency(this.#access, statements)
-    this.history = new SqliteHistory(store, this.#access)
-    this.progress = new SqliteProgress(store, this.#access)
-    this.checkpoints = new SqliteCheckpoints(store, this.#access)
-    this.search = new SqliteSearch(store, this.#access)
+    const access = this.#access
+    const lost = new SqliteLostQueues(statements, access)
+    const parts: Parts = {
+      schemas: new SqliteSchemas(access, db, statements),
+      cron: new SqliteCron(store, access),
+      pauses: new SqlitePauses(store, access),
+      maintenance: new SqliteMaintenance(statements, store.maintenance, access),
+      lost,
+      unwritten: new SqliteUnwrittenQueues(statements, access),
+      idle: new SqliteIdleQueues(store, access, lost),
+      lostMessages: new SqliteLostMessages(store, access),
+      history: new SqliteHistory(store, access),
+      epochs: new SqliteEpochs(access, statements),
+      workflows: new SqliteWorkflows(store, access),
+      idempotency: new SqliteIdempotency(access, statements),
+      progress: new SqliteProgress(store, access),
+      checkpoints: new SqliteCheckpoints(store, access),
+      search: new SqliteSearch(store, access),
+      confirms: new Confirms(store, access),
+    }
+    this.#parts = parts
+    this.known = knownOf(parts, store, access, () => watch?.warnings() ?? [])
+    this.read = readsOf(parts, store, access)
     this.#watch = watch
-    this.warnings = () => watch?.warnings() ?? []
     watch?.start((fault) => this.#access.obstruct(fault))
+  }
+
+  get schemas(): SchemaLedger {
+    return this.#parts.schemas
+  }
+
+  get cron(): CronLedger {
+    return this.#parts.cron
+  }
+
+  get pauses(): QueuePauses {
+    return this.#parts.pauses
+  }
+
+  get lost(): LostQueues {
+    return this.#parts.lost
+  }
+
+  get unwritten(): UnwrittenQueues {
+    return this.#parts.unwritten
+  }
+
+  get idle(): IdleQueues {
+    return this.#parts.idle
+  }
+
+  get lostMessages(): LostMessages {
+    return this.#parts.lostMessages
+  }
+
+  get progress(): Ledger['progress'] {
+    return this.#parts.progress
+  }
+
+  get checkpoints(): Ledger['checkpoints'] {
+    return this.#parts.checkpoints
+  }
+
+  get search(): Ledger['search'] {
+    return this.#parts.search
+  }
+
+  get maintenance(): Ledger['maintenance'] {
+    return this.#parts.maintenance
+  }
+
+  get history(): HistoryLedger {
+    return this.#parts.history
+  }
+
+  get epochs(): LedgerEpochs {
+    return this.#parts.epochs
+  }
+
+  get workflows(): WorkflowLedger {
+    return this.#parts.workflows
+  }
+
+  get idempotency(): IdempotencyMemory {
+    return this.#parts.idempotency
   }
 
   insert(job: NewJob, now: number, terms: EnqueueTerms = {}): Promise<Inserted> {
@@ -169,11 +219,11 @@ export class SqliteLedger implements Ledger {
   }
 
   confirmed(outbox: number): void {
-    this.#confirms.add(outbox)
+    this.#parts.confirms.add(outbox)
   }
 
   copyConfirmed(id: string, outbox: number): void {
-    this.#confirms.addCopy(id, outbox)
+    this.#parts.confirms.addCopy(id, outbox)
   }
 
   adoptSchedule(job: NewJob, now: number): ReturnType<Ledger['adoptSchedule']> {
@@ -201,10 +251,6 @@ export class SqliteLedger implements Ledger {
 
   sendAhead(until: number, limit: number): Promise<number> {
     return sendAhead(this.#access, this.#store, until, limit)
-  }
-
-  nextDue(): { retryable: number | null; scheduled: number | null } {
-    return this.#access.read(() => nextDue(this.#store))
   }
 
   claim(jobMessages: readonly ClaimedMessage[], terms: ClaimTerms): Promise<ClaimResult[]> {
@@ -238,28 +284,12 @@ export class SqliteLedger implements Ledger {
     return this.#access.writeMany(ids.length, () => beatLeases(this.#store, ids, beat))
   }
 
-  activeByWorker(limit: number): ReadonlyMap<string, number> {
-    return this.#access.read(() => activeByWorker(this.#store, limit))
-  }
-
-  async leasedTo(...of: Parameters<Ledger['leasedTo']>): ReturnType<Ledger['leasedTo']> {
-    return this.#access.read(() => leasedTo(this.#store, ...of))
-  }
-
-  overdue(now: number, limit: number, which: 'all' | 'not native' = 'all'): JobRow[] {
-    return this.#access.read(() => overdue(this.#store, now, limit, which))
-  }
-
   expire(terms: ExpireTerms): Promise<Expired[]> {
     return expireDue(this.#access, this.#store, terms)
   }
 
   discardDead(jobMessage: DeadMessage, terms: { now: number; wall: number }): Promise<DeadOutcome> {
     return this.#access.writeMany(1, () => discardDead(this.#store, jobMessage, terms))
-  }
-
-  deadLetters(query: DeadLetterQuery): { jobs: JobRow[]; total: number } {
-    return this.#access.read(() => deadLetters(this.#store, query))
   }
 
   revive(id: string, generation: number, now: number, cause?: Cause): Promise<Revived> {
@@ -278,16 +308,8 @@ export class SqliteLedger implements Ledger {
     return this.#access.writeMany(limit, () => boundEnds(this.#store, now, limit))
   }
 
-  staleCopies(): ReadonlyMap<string, number> {
-    return this.#store.stale.all()
-  }
-
   swept(queue: string, mark: number): Promise<void> {
     return this.#access.write(() => this.#store.stale.clear(queue, mark))
-  }
-
-  retryQueues(): readonly RetryQueue[] {
-    return this.#store.retryQueues.all()
   }
 
   async recordRetryQueue(retryQueue: RetryQueue): Promise<void> {
@@ -331,17 +353,9 @@ export class SqliteLedger implements Ledger {
     return this.#access.writeMany(1, () => cancelAny(this.#store, id, queue, now, isScoped, cause))
   }
 
-  isTombstoned(id: string, queue: string | null = null): boolean {
-    return this.#access.read(() => this.#store.tombstones.has(id, queue))
-  }
-
-  tombstones(queues: readonly string[], limit: number): ReturnType<Ledger['tombstones']> {
-    return this.#access.read(() => cancelledMessages(this.#store, queues, limit))
-  }
-
   async rearm(queue: string, now: number): Promise<number> {
     const rearmed = await rearmQueue(this.#access, this.#store, queue, now)
-    this.lost.forget(queue)
+    this.#parts.lost.forget(queue)
     return rearmed
   }
 
@@ -358,58 +372,14 @@ export class SqliteLedger implements Ledger {
     return this.#access.writeMany(1, () => boundWaits(this.#store, now))
   }
 
-  outboxPage(after: number, limit: number): OwedMessage[] {
-    return this.#confirms.owedPage(after, limit)
-  }
-
-  isConfirming(outbox: number): boolean {
-    return this.#confirms.has(outbox)
-  }
-
-  owedMessages(atMost: number): number {
-    return this.#access.read(() => onlyRow(this.#store.statements.owedMessages.get(atMost)).count)
-  }
-
-  find(id: string): JobRow | null {
-    return this.#access.read(() => toJobRow(this.#store.statements.find.get(id)))
-  }
-
-  standing(id: string): JobStanding | null {
-    return this.#access.read(() => toStanding(this.#store.statements.standing.get(id)))
-  }
-
-  counts(queue: string): StateCounts {
-    return this.#store.counter.of(queue)
-  }
-
-  claimable(queue: string): number {
-    return this.#store.counter.claimable(queue)
-  }
-
-  deadLetterCount(queue?: string): number {
-    return this.#store.counter.deadLetters(queue ?? null)
-  }
-
   /** Counts every row; the kept counts must say the same. For tests and repairs only. */
   recount(): Recount {
     return this.#access.read(() => this.#store.counter.recount())
   }
 
-  queues(): readonly QueueRecord[] {
-    return this.#store.queues.all()
-  }
-
-  hasQueue(name: string): boolean {
-    return this.#store.queues.has(name)
-  }
-
   async recordQueue(name: string, now: number): Promise<void> {
     if (this.#store.queues.has(name)) return
     await this.#access.write(() => this.#store.queues.record({ name, createdAt: now }))
-  }
-
-  queueIdentity(name: string): string | null {
-    return this.#access.read(() => this.#store.statements.identity.get(name))?.identity ?? null
   }
 
   async recordIdentity(name: string, identity: string): Promise<void> {
@@ -418,10 +388,6 @@ export class SqliteLedger implements Ledger {
 
   written(): Promise<void> {
     return this.#access.written()
-  }
-
-  fault(): string | null {
-    return this.#access.fault()
   }
 
   close(): Promise<void> {
@@ -446,7 +412,7 @@ export class SqliteLedger implements Ledger {
     clearTimeout(this.#later)
     try {
       this.#db.exec('BEGIN IMMEDIATE')
-      this.traffic.storeAll()
+      this.#store.traffic.storeAll()
       this.#db.exec('COMMIT')
     } catch {
       if (this.#db.isTransaction() !== false) this.#db.exec('ROLLBACK')

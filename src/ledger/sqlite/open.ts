@@ -13,7 +13,7 @@ import {
 import { dirname } from 'node:path'
 import { messageOf } from '../../errors.ts'
 import type { Logger } from '../../logger.ts'
-import type { LedgerWarning } from '../ledger.ts'
+import type { LedgerWarning } from '../known.ts'
 import { FileWatch, identityOf } from './file-watch.ts'
 import { SqliteLedger } from './ledger.ts'
 import { migrate, refuseOthers } from './migrations.ts'

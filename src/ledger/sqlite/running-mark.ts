@@ -1,7 +1,7 @@
 /** The mark in the file of a ledger that is open, and what the files say before SQLite opens them. */
 import { createHash } from 'node:crypto'
 import { closeSync, fstatSync, ftruncateSync, openSync, readFileSync, readSync } from 'node:fs'
-import type { LedgerWarning } from '../ledger.ts'
+import type { LedgerWarning } from '../known.ts'
 import { type Database, inTransaction, onlyRow, SQLITE, sqliteCode } from './sql/driver.ts'
 import { scanWal, type WalScan } from './wal-scan.ts'
 

@@ -41,7 +41,7 @@ export async function changeCron(
 ): Promise<RegisteredCron> {
   const change = readChange(body)
   for (let round = 0; round < ROUNDS; round++) {
-    const before = findCron(deps, name)
+    const before = await findCron(deps, name)
     // An entry that a stricter gateway would refuse now can be paused all the same.
     const definition = isSwitch(change)
       ? { ...before, isEnabled: change.own['enabled'] === true }
@@ -102,10 +102,10 @@ export function triggerCron(
     deps,
     { endpoint: 'cron/trigger', body: { name, body }, context },
     ({ request }) => triggerNew(deps, name, body, context, request),
-    (remembered, request) => {
-      const [job] = rememberedJobs(deps, remembered, request)
+    async (remembered, request) => {
+      const [job] = await rememberedJobs(deps, remembered, request)
       if (job === undefined) throw new Error('the remembered run has no job')
-      return { entry: findCron(deps, name), job, isReplay: true }
+      return { entry: await findCron(deps, name), job, isReplay: true }
     },
   )
 }
@@ -118,7 +118,7 @@ async function triggerNew(
   request: KeyedRequest | undefined,
 ): Promise<Triggered> {
   const { args, meta } = parseTrigger(body)
-  const entry = findCron(deps, name)
+  const entry = await findCron(deps, name)
   const { template } = entry
   const told = { ...metaOf(template), ...meta, cron_manual: true }
   const own = {
@@ -139,7 +139,7 @@ async function triggerNew(
         tellRun(deps, entry, { ...made, scheduledAt: at, isManual: true }, context)
         const { requestId, principal } = context
         deps.logger.info({ cron: name, jobId: made.job.id, requestId, principal }, 'cron job run')
-        return { entry: findCron(deps, name), job: made.job }
+        return { entry: await findCron(deps, name), job: made.job }
       }
       case 'missing':
         throw notFound('cron_job', name)
@@ -148,7 +148,7 @@ async function triggerNew(
           details: { existing_job_id: made.existingId },
         })
       case 'remembered': {
-        const [first] = request ? rememberedJobs(deps, made.remembered, request) : []
+        const [first] = request ? await rememberedJobs(deps, made.remembered, request) : []
         if (first !== undefined) return { entry, job: first, isReplay: true }
         break
       }
@@ -165,6 +165,6 @@ export async function cronRuns(
   name: string,
   page: { limit: number; offset: number },
 ): Promise<{ runs: CronRun[]; total: number }> {
-  findCron(deps, name)
+  await findCron(deps, name)
   return await deps.ledger.cron.runs(name, page)
 }

@@ -83,7 +83,8 @@ async function registerNew(
     if (stored.outcome === 'replaced' && !stored.entry.isEnabled) tellDropped(deps, stored.before)
     return stored
   })
-  if (registered.outcome === 'remembered') return replayed(deps, registered.remembered, request)
+  if (registered.outcome === 'remembered')
+    return await replayed(deps, registered.remembered, request)
   if (registered.outcome === 'changed') throw new Error('a new entry has no basis')
   if (!('entry' in registered)) throw refusal(name, registered.outcome)
   const { entry, outcome } = registered
@@ -93,17 +94,17 @@ async function registerNew(
   return { entry, isReplaced, warnings: cronWarnings(definition, deps.clock.wall()) }
 }
 
-function replayed(
+async function replayed(
   { ledger, clock }: Pick<Deps, 'ledger' | 'clock'>,
   remembered: Remembered,
   request: KeyedRequest | undefined,
-): RegisteredCron {
+): Promise<RegisteredCron> {
   // The name may be that of a later entry by now.
-  const find = (name: string, [seq]: readonly string[]) => {
-    const present = ledger.cron.find(name)
+  const find = async (name: string, [seq]: readonly string[]) => {
+    const present = await ledger.read.cron.find(name)
     return String(present?.seq) === seq ? present : null
   }
-  const entry = rememberedResource('cron_job', remembered, request, find)
+  const entry = await rememberedResource('cron_job', remembered, request, find)
   const isReplaced = remembered.existing.length > 0
   return { entry, isReplaced, isReplay: true, warnings: cronWarnings(entry, clock.wall()) }
 }
@@ -198,13 +199,13 @@ function refusal(name: string, outcome: 'duplicate' | 'full'): OjsError {
 export function listCron(
   deps: Pick<Deps, 'ledger'>,
   page: { limit: number; offset: number },
-): { entries: CronEntry[]; total: number } {
-  return deps.ledger.cron.list(page)
+): Promise<{ entries: CronEntry[]; total: number }> {
+  return deps.ledger.read.cron.list(page)
 }
 
 /** Returns one cron entry; not part of the seeds. Throws 404. */
-export function findCron(deps: Pick<Deps, 'ledger'>, name: string): CronEntry {
-  const entry = deps.ledger.cron.find(name)
+export async function findCron(deps: Pick<Deps, 'ledger'>, name: string): Promise<CronEntry> {
+  const entry = await deps.ledger.read.cron.find(name)
   if (entry === null) throw notFound('cron_job', name)
   return entry
 }

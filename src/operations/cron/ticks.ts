@@ -42,7 +42,7 @@ type SkipReason = Exclude<(CronEvent & { type: 'cron.skipped' })['reason'], 'mis
 export async function fireDue(deps: Deps, untold: Missed[]): Promise<number> {
   const wall = deps.clock.wall()
   const plans: Plan[] = []
-  for (const entry of deps.ledger.cron.due(wall, DUE_PAGE)) {
+  for (const entry of await deps.ledger.read.cron.due(wall, DUE_PAGE)) {
     if (plans.length % SLICE === SLICE - 1) await nextTurn()
     plans.push(planOf(deps, entry, wall))
   }
@@ -68,7 +68,7 @@ export async function returnFromAhead(deps: Deps): Promise<void> {
   const wall = deps.clock.wall()
   let after: number | undefined = 0
   while (after !== undefined) {
-    const entries = deps.ledger.cron.ahead(wall + FAR_AHEAD_MS, after, PAGE)
+    const entries = await deps.ledger.read.cron.ahead(wall + FAR_AHEAD_MS, after, PAGE)
     await Promise.all(entries.map((entry) => returnEntry(deps, entry, wall)))
     after = entries.length < PAGE ? undefined : entries.at(-1)?.seq
     // At each start of the gateway this calculates a time for every entry that is not due within hours.
@@ -89,7 +89,7 @@ async function returnEntry(deps: Deps, entry: CronStanding, wall: number): Promi
 export async function releaseQueued(deps: Deps): Promise<void> {
   let after: string | undefined = ''
   while (after !== undefined) {
-    const entries = deps.ledger.cron.releasable(after, PAGE)
+    const entries = await deps.ledger.read.cron.releasable(after, PAGE)
     await Promise.all(entries.map((entry) => releaseEntry(deps, entry)))
     after = entries.at(-1)?.name
   }

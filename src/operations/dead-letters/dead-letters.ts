@@ -11,8 +11,8 @@ import { sendOrLeave } from '../job-messages/send.ts'
 export function listDeadLetters(
   deps: Pick<Deps, 'ledger'>,
   query: DeadLetterQuery,
-): { jobs: JobRow[]; total: number } {
-  return deps.ledger.deadLetters(query)
+): Promise<{ jobs: JobRow[]; total: number }> {
+  return deps.ledger.read.deadLetters(query)
 }
 
 /**
@@ -25,7 +25,7 @@ export async function retryDeadLetter(
   id: string,
   context: RequestContext,
 ): Promise<JobRow> {
-  const row = deadLetter(deps, id)
+  const row = await deadLetter(deps, id)
   if (isExpired(row, deps.clock.wall())) {
     throw stateConflict('The job has expired (expires_at) and cannot be retried.', {
       job_id: id,
@@ -66,14 +66,14 @@ export async function deleteDeadLetter(
   id: string,
   context: RequestContext,
 ): Promise<void> {
-  const job = deadLetter(deps, id)
+  const job = await deadLetter(deps, id)
   const isDeleted = await deps.ledger.deleteDeadLetter(id, deps.clock.now())
   if (!isDeleted) throw notFound('dead_letter_job', id)
   deps.events.emit({ type: 'dead_letter.deleted', job, requestId: context.requestId })
 }
 
-function deadLetter(deps: Deps, id: string): JobRow {
-  const row = deps.ledger.find(id)
+async function deadLetter(deps: Deps, id: string): Promise<JobRow> {
+  const row = await deps.ledger.read.find(id)
   if (row?.state !== 'discarded' || !row.isDeadLetter) throw notFound('dead_letter_job', id)
   return row
 }

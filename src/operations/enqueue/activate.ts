@@ -12,7 +12,7 @@ import { sendOrLeave } from '../job-messages/send.ts'
  */
 export async function activate(deps: Deps, id: string, context: RequestContext): Promise<JobRow> {
   const job = await deps.ledger.activate(id, deps.clock.now(), deps.clock.wall(), context)
-  if (job === 'stale') throw explainNotPending(deps, id)
+  if (job === 'stale') throw await explainNotPending(deps, id)
   const { requestId } = context
   if (job.outbox === null) deps.events.emit({ type: 'job.scheduled', job, requestId })
   else {
@@ -22,8 +22,8 @@ export async function activate(deps: Deps, id: string, context: RequestContext):
   return job
 }
 
-function explainNotPending(deps: Deps, id: string): Error {
-  const row = visibleJob(deps, id)
+async function explainNotPending(deps: Deps, id: string): Promise<Error> {
+  const row = await visibleJob(deps, id)
   if (row === null) return notFound('job', id)
   return stateConflict(
     `Cannot activate job in state '${row.state}'. Only jobs in 'pending' state can be activated.`,

@@ -1,4 +1,5 @@
 /** Requests with the same id or unique key take turns until the first is confirmed or withdrawn. */
+import type { OjsError } from '../../errors.ts'
 import type { NewJob } from '../../job/job.ts'
 import type { EnqueueTerms, Unsettled } from '../../ledger/enqueued.ts'
 import type { Deps } from '../deps.ts'
@@ -30,13 +31,17 @@ export async function admitted<T extends object>(
   const own = new Set(unique.map((job) => job.id))
   const { unconfirmed, undecided } = deps.transient
   const isUnsettled = (id: string) => !own.has(id) && unconfirmed.has(id)
-  const storeUnique = () => {
-    requireFreeIds(deps, chosenIds)
-    return visibly(deps, own, () => work({ request: asked.request, isUnsettled }))
-  }
+  const storeUnique = () => visibly(deps, own, () => work({ request: asked.request, isUnsettled }))
+  const undecidedId = () => chosenIds.find((id) => id !== null && undecided.has(id)) ?? null
   let others: OthersFirst | undefined
   for (;;) {
-    const id = chosenIds.find((chosen) => chosen !== null && undecided.has(chosen)) ?? null
+    let id = undecidedId()
+    if (id === null && unique.length > 0 && chosenIds.some((chosen) => chosen !== null)) {
+      const taken = await takenAmong(deps, chosenIds)
+      // Another request may have begun with the id during the look.
+      id = undecidedId()
+      if (id === null && taken !== null) throw taken
+    }
     const store = unique.length > 0 ? storeUnique : () => work(asked)
     const result: T | Unsettled = id === null ? await store() : { outcome: 'unsettled', id }
     if (!isWaitingForOther(result)) return result
@@ -73,9 +78,11 @@ function isWaitingForOther(result: object): result is Unsettled {
   return 'outcome' in result && result.outcome === 'unsettled'
 }
 
-function requireFreeIds(deps: Deps, ids: readonly (string | null)[]): void {
+/** The refusal of the first id that a job has already; null: all are free. */
+async function takenAmong(deps: Deps, ids: readonly (string | null)[]): Promise<OjsError | null> {
   for (const [index, id] of ids.entries()) {
-    if (id === null || visibleJob(deps, id) === null) continue
-    throw idTaken(id, ids.length > 1 ? { index } : undefined)
+    if (id === null || (await visibleJob(deps, id)) === null) continue
+    return idTaken(id, ids.length > 1 ? { index } : undefined)
   }
+  return null
 }

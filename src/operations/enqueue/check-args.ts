@@ -23,7 +23,7 @@ export function checkArgs(
   fuel?: CostBudget,
 ): void {
   if (schema == null) return
-  const registration = deps.ledger.schemas.registration(schema)
+  const registration = deps.ledger.known.schemas.registration(schema)
   if (registration === null) {
     // The built-in schemas of OJS itself count as registered, but they do not describe args.
     if (!deps.settings.schemaStrict || ojsSchema(schema)) return
@@ -68,10 +68,10 @@ function find(
 }
 
 function contentOf({ ledger }: Pick<Deps, 'ledger'>, uri: string): string {
-  const record = ledger.schemas.find(uri)
+  const content = ledger.known.schemas.content(uri)
   // Cannot happen: both reads are in one turn of the event loop, and a commit never comes in between.
-  if (record === null) throw new Error(`the schema ${uri} went away between two reads`)
-  return record.content
+  if (content === null) throw new Error(`the schema ${uri} went away between two reads`)
+  return content
 }
 
 /**

@@ -46,7 +46,7 @@ export function once<T>(deps: Deps, asked: Asked, work: Work<T>, replay: Replay<
 }
 
 type Work<T> = (terms: { request?: KeyedRequest }) => Promise<T>
-type Replay<T> = (remembered: Remembered, request: KeyedRequest) => T
+type Replay<T> = (remembered: Remembered, request: KeyedRequest) => Promise<T>
 
 async function onceWithKey<T>(
   deps: Deps,
@@ -60,9 +60,12 @@ async function onceWithKey<T>(
     others ??= new OthersFirst(deps)
     await others.wait(other)
   }
-  const remembered = deps.ledger.idempotency.find(request.key, deps.clock.now())
-  if (remembered) return replay(remembered, await comparable(request, body, remembered))
-  return await alone(deps, request.key, () => work({ request }))
+  return await alone(deps, request.key, async () => {
+    const remembered = await deps.ledger.read.idempotency.find(request.key, deps.clock.now())
+    return remembered
+      ? await replay(remembered, await comparable(request, body, remembered))
+      : await work({ request })
+  })
 }
 
 /** The request with the kind of fingerprint that the remembered one has, which may be of an earlier version. */
@@ -90,31 +93,31 @@ async function alone<T>(deps: Deps, key: string, work: () => Promise<T>): Promis
  * Returns the jobs of the first answer, as they are now. Throws 409 when the first request had another body,
  * or when one of the jobs is gone by now.
  */
-export function rememberedJobs(
+export async function rememberedJobs(
   deps: Pick<Deps, 'ledger'>,
   remembered: Remembered,
   request: KeyedRequest,
-): JobRow[] {
+): Promise<JobRow[]> {
   const { ids } = remembered
   requireSameBody(remembered, request, ids.length === 1 ? { existing_job_id: ids[0] } : {})
-  return ids.map((id) => {
-    const row = visibleJob(deps, id)
+  const rows = await Promise.all(ids.map((id) => visibleJob(deps, id)))
+  return rows.map((row, i) => {
     if (row !== null) return row
-    throw gone(`job '${id}'`, { reason: 'job_gone', existing_job_id: id })
+    throw gone(`job '${ids[i]}'`, { reason: 'job_gone', existing_job_id: ids[i] })
   })
 }
 
 /** The same for a workflow, a cron entry or a schema, which `find` looks up. `what`: its resource type. */
-export function rememberedResource<T>(
+export async function rememberedResource<T>(
   what: string,
   remembered: Remembered,
   request: KeyedRequest | undefined,
-  find: (id: string, rest: readonly string[]) => T | null,
-): T {
+  find: (id: string, rest: readonly string[]) => Promise<T | null>,
+): Promise<T> {
   if (request === undefined) throw new Error('a request without a key was remembered')
   const [id = '', ...rest] = remembered.ids
   requireSameBody(remembered, request, { resource_type: what, resource_id: id })
-  const found = find(id, rest)
+  const found = await find(id, rest)
   if (found !== null) return found
   throw gone(`${what} '${id}'`, { reason: 'resource_gone', resource_type: what, resource_id: id })
 }

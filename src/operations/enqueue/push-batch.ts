@@ -152,7 +152,7 @@ async function storeAll(
           placeIn(jobs, stored.index, stored.existing),
         )
       case 'remembered':
-        return replayed(deps, stored.remembered, terms.request)
+        return await replayed(deps, stored.remembered, terms.request)
       case 'unsettled':
         return stored
     }
@@ -170,12 +170,12 @@ function placeIn(
   return { index, isOwn: jobs.slice(0, index).some(({ id }) => id === other?.id) }
 }
 
-function replayed(
+async function replayed(
   deps: Deps,
   remembered: Remembered,
   request: KeyedRequest | undefined,
-): PushedBatch {
-  const jobs = request ? rememberedJobs(deps, remembered, request) : []
+): Promise<PushedBatch> {
+  const jobs = request ? await rememberedJobs(deps, remembered, request) : []
   return { jobs, existing: remembered.existing, isReplay: true }
 }
 
@@ -298,7 +298,7 @@ async function publishAll(
   if (isFinal) return false
   const started = await withdrawAll(deps, rows, sent, key)
   const isPartlySent = sent.some(({ outcome }) => outcome !== 'refused')
-  const isBusy = refused.outcome === 'refused' && !deps.ledger.lost.has(refused.row.queue)
+  const isBusy = refused.outcome === 'refused' && !deps.ledger.known.lost.has(refused.row.queue)
   // A job that was sent may be taken before its withdrawal, so the batch is not one that RabbitMQ never saw.
   const outcome = isBusy && isPartlySent ? 'unknown' : refused.outcome
   const refusal = sendRefusal(deps, refused.row, outcome)
@@ -319,7 +319,7 @@ async function withdrawAll(
     const isWithdrawn = !started.includes(id)
     if (isWithdrawn) deps.events.drop(id)
     const publish = sentById.get(id)
-    if (publish) noteWithdrawal(deps, publish, isWithdrawn)
+    if (publish) await noteWithdrawal(deps, publish, isWithdrawn)
     // Nothing was published for it. If it is a schedule that came due meanwhile, its row says that a job
     // message is out; but the relay does not publish staged jobs, so no message can come back.
     else deps.ledger.messageReturned(id, generation)

@@ -94,7 +94,7 @@ async function store(
     case 'conflict':
       throw keyTaken(stored.existing, job.unique?.key ?? '')
     case 'remembered':
-      return replayed(deps, stored.remembered, terms.request)
+      return await replayed(deps, stored.remembered, terms.request)
     case 'unsettled':
       return stored
   }
@@ -143,8 +143,12 @@ async function publish(
   return row
 }
 
-function replayed(deps: Deps, remembered: Remembered, request: KeyedRequest | undefined): Pushed {
-  const [job] = request ? rememberedJobs(deps, remembered, request) : []
+async function replayed(
+  deps: Deps,
+  remembered: Remembered,
+  request: KeyedRequest | undefined,
+): Promise<Pushed> {
+  const [job] = request ? await rememberedJobs(deps, remembered, request) : []
   if (!job) throw new Error('the remembered PUSH has no job')
   return { job, isDuplicate: remembered.existing.length > 0, isReplay: true }
 }
@@ -203,7 +207,7 @@ async function refuseUnlessStarted(deps: Deps, sent: Sent, key: string | undefin
   const isWithdrawn = await deps.ledger
     .withdraw(row.id, row.outbox, key)
     .finally(() => deps.jobMessages.sending.delete(row.id))
-  noteWithdrawal(deps, sent, isWithdrawn)
+  await noteWithdrawal(deps, sent, isWithdrawn)
   if (!isWithdrawn) return
   deps.events.drop(row.id)
   throw sendRefusal(deps, row, outcome)

@@ -76,7 +76,7 @@ async function poll(
   while (!fetched.isOver) {
     const deliveries = await deps.broker.take({
       ...fetched.next(),
-      hasClaimable: (queue, beyond = 0) => deps.ledger.claimable(queue) > beyond,
+      hasClaimable: (queue, beyond = 0) => deps.ledger.known.claimable(queue) > beyond,
       signal,
     })
     if (deliveries.length === 0) break

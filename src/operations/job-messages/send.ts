@@ -41,7 +41,7 @@ export async function sendJobMessage(deps: Deps, row: JobRow): Promise<Sent> {
     // The usual outcome has no part in `settled`: each function that awaits costs a PUSH a microtask turn.
     const sent = outcome === 'confirmed' ? { outcome, row } : await settled(deps, row, outcome)
     if (sent.outcome === 'confirmed') noteConfirm(deps, sent.row)
-    else noteNeverPublished(deps, sent)
+    else await noteNeverPublished(deps, sent)
     noteWhetherSure(deps, sent)
     return sent
   } catch (err) {
@@ -86,9 +86,12 @@ function noteConfirm({ ledger }: Deps, { id, outbox, state }: JobRow): void {
  * Records the job message as returned when the job ended during the publish and the message surely reached no
  * queue. It will never arrive anywhere, so nothing else would record that, and the row could not be pruned.
  */
-function noteNeverPublished({ ledger, jobMessages }: Deps, { outcome, row }: Sent): void {
+async function noteNeverPublished(
+  { ledger, jobMessages }: Deps,
+  { outcome, row }: Sent,
+): Promise<void> {
   if (!SURELY_LOST.has(outcome) || isTerminal(row.state) || jobMessages.unsure.has(row.id)) return
-  const now = ledger.find(row.id)
+  const now = await ledger.read.find(row.id)
   if (now === null || !isTerminal(now.state) || now.generation !== row.generation) return
   ledger.messageReturned(row.id, row.generation)
 }
@@ -121,7 +124,8 @@ function publishOwed(deps: Deps, row: JobRow): Promise<PublishOutcome> {
   if (row.state === 'cancelled') return broadcastCancel(deps, row)
   // The queue was lost, and another queue may have its name by now. Only `recover` may publish the waiting
   // job messages, this one among them.
-  if (deps.ledger.lost.has(row.queue) && !isTerminal(row.state)) return Promise.resolve('refused')
+  if (deps.ledger.known.lost.has(row.queue) && !isTerminal(row.state))
+    return Promise.resolve('refused')
   return deps.broker.publish(row)
 }
 
@@ -134,10 +138,10 @@ async function sendAgain(deps: Deps, row: JobRow): Promise<Sent> {
     return await afterLostRetryQueue(deps, row, row.retryQueueMs)
   const ensured = await deps.broker.ensureQueue(row.queue)
   // If the queue was missing, `ensureQueue` gave a new nonce to every waiting row, this one among them.
-  const current = deps.ledger.find(row.id)
+  const current = await deps.ledger.read.find(row.id)
   // The job has ended meanwhile: it needs no job message, and its outbox owes another message or none.
   if (current !== null && isTerminal(current.state) && !isTerminal(row.state)) {
-    noteNeverPublished(deps, { outcome: 'returned', row })
+    await noteNeverPublished(deps, { outcome: 'returned', row })
     return { outcome: 'not-owed', row }
   }
   if (current === null || current.outbox === null) return { outcome: 'not-owed', row }
@@ -150,7 +154,7 @@ async function sendAgain(deps: Deps, row: JobRow): Promise<Sent> {
  */
 async function afterLostRetryQueue(deps: Deps, row: JobRow, retryQueueMs: number): Promise<Sent> {
   await deps.broker.recheckRetryQueue(row.queue, retryQueueMs)
-  return { outcome: 'returned', row: deps.ledger.find(row.id) ?? row }
+  return { outcome: 'returned', row: (await deps.ledger.read.find(row.id)) ?? row }
 }
 
 /**
@@ -161,7 +165,7 @@ export function sendRefusal(
   { queue }: Pick<JobRow, 'queue'>,
   outcome: SendFailure,
 ): OjsError {
-  return ledger.lost.has(queue) && (outcome === 'returned' || outcome === 'refused')
+  return ledger.known.lost.has(queue) && (outcome === 'returned' || outcome === 'refused')
     ? queueRefusal(queue, 'lost')
     : publishRefusal(queue, outcome)
 }
@@ -171,9 +175,9 @@ export function sendRefusal(
  * the row may be pruned. After a timeout, or when RabbitMQ closed the channel, the message may still arrive.
  * `isWithdrawn` false: a worker has the job, or it was cancelled during the publish.
  */
-export function noteWithdrawal(deps: Deps, sent: Sent, isWithdrawn: boolean): void {
+export async function noteWithdrawal(deps: Deps, sent: Sent, isWithdrawn: boolean): Promise<void> {
   if (!isWithdrawn) {
-    noteNeverPublished(deps, sent)
+    await noteNeverPublished(deps, sent)
     return
   }
   const { outcome, row } = sent

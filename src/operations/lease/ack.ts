@@ -16,12 +16,12 @@ import { fenceOf, payToll } from './toll.ts'
  */
 export async function ack(deps: Deps, body: unknown, context: RequestContext): Promise<JobRow> {
   const request = parseAck(body)
-  requireKnownJob(deps, context, request.job_id)
+  if (context.queues !== undefined) await requireKnownJob(deps, context, request.job_id)
   const fence = fenceOf(request)
-  payToll(deps, context, [request.job_id], fence)
+  if (context.toll !== undefined) await payToll(deps, context.toll, [request.job_id], fence)
   const change = { now: deps.clock.now(), result: resultText(request), cause: context }
   const job = await deps.ledger.complete(request.job_id, fence, change)
-  if (job === 'stale') throw explainStaleLease(deps, request.job_id, fence, 'ack')
+  if (job === 'stale') throw await explainStaleLease(deps, request.job_id, fence, 'ack')
   if (settleLease(deps, job.id)) deps.ledger.messageReturned(job.id, job.generation)
   noteEnded(deps, job)
   deps.events.emit({ type: 'job.completed', job, requestId: context.requestId })

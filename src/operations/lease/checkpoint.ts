@@ -26,12 +26,12 @@ export async function saveCheckpoint(
 ): Promise<Checkpoint> {
   const request = parseCheckpoint(body)
   const { job_id: id } = request
-  requireKnownJob(deps, context, id)
-  payToll(deps, context, [id], fenceOf(request))
+  if (context.queues !== undefined) await requireKnownJob(deps, context, id)
+  if (context.toll !== undefined) await payToll(deps, context.toll, [id], fenceOf(request))
   const saved = await storeCheckpoint(deps, request, null)
   if (saved.outcome === 'saved') return saved.checkpoint
   throw saved.outcome === 'stale'
-    ? explainStaleLease(deps, id, fenceOf(request), 'checkpoint')
+    ? await explainStaleLease(deps, id, fenceOf(request), 'checkpoint')
     : notFound('job', id)
 }
 

@@ -63,7 +63,7 @@ async function leasesOf({ ledger }: Deps, workerId: string): Promise<string[]> {
   const ids = new Set<string>()
   let from: number | null = 0
   while (from !== null) {
-    const page = await ledger.leasedTo(workerId, from, PAGE)
+    const page = await ledger.read.leasedTo(workerId, from, PAGE)
     for (const id of page.ids) ids.add(id)
     from = page.next
   }
@@ -76,7 +76,7 @@ async function endLease(
   workerId: string,
   { requestId, principal }: RequestContext,
 ): Promise<'requeued' | 'discarded' | null> {
-  const row = deps.ledger.find(id)
+  const row = await deps.ledger.read.find(id)
   if (row?.state !== 'active') return null
   const cause = { requestId, principal, reason: 'worker_deregistered' }
   const job = await endLostLease(deps, {

@@ -35,15 +35,18 @@ export async function heartbeat(
   context: Pick<RequestContext, 'toll' | 'queues'>,
 ): Promise<Heartbeat> {
   const request = parseHeartbeat(body)
-  const ids = idsOf(request).filter((id) => isJobInScope(deps, context, id))
-  payToll(deps, context, ids, fenceOf(request))
+  const ids = await inScope(deps, context, idsOf(request))
+  if (context.toll !== undefined) await payToll(deps, context.toll, ids, fenceOf(request))
   const told = deps.workers.beaten(reportOf(request, ids))
   const leases = ids.length === 0 ? [] : await extend(deps, request, ids)
-  const cancelled = cancelledAmong(deps, ids, leases, request.worker_id)
-  if (leases.length === 0 && cancelled.length === 0) requireOwnLease(deps, request, ids)
-  const documents = () => ids.flatMap((id) => deps.ledger.find(id)?.envelope ?? [])
+  const cancelled = await cancelledAmong(deps, ids, leases, request.worker_id)
+  if (leases.length === 0 && cancelled.length === 0) await requireOwnLease(deps, request, ids)
+  const documents = async () => {
+    const rows = await Promise.all(ids.map((id) => deps.ledger.read.find(id)))
+    return rows.flatMap((row) => row?.envelope ?? [])
+  }
   return {
-    directive: testDirective(deps.settings.dialect, documents) ?? told,
+    directive: (await testDirective(deps.settings.dialect, documents)) ?? told,
     extended: leases.map(({ id }) => id),
     cancelled,
     serverTime: deps.clock.wall(),
@@ -56,6 +59,17 @@ function idsOf({ active_jobs, active_job_ids, job_id }: HeartbeatRequest): strin
   for (const id of active_job_ids ?? []) ids.add(id)
   if (job_id != null) ids.add(job_id)
   return [...ids].filter(isPossibleId)
+}
+
+/** Those of jobs that the caller may know of. */
+async function inScope(
+  deps: Deps,
+  context: Pick<RequestContext, 'queues'>,
+  ids: string[],
+): Promise<string[]> {
+  if (context.queues === undefined) return ids
+  const are = await Promise.all(ids.map((id) => isJobInScope(deps, context, id)))
+  return ids.filter((_, i) => are[i])
 }
 
 /** False for ids that no job can have; SQLite would read an id with a NUL only up to the NUL. */
@@ -89,25 +103,30 @@ async function extend(
 }
 
 /** Jobs that were cancelled while this worker had them, so that it can stop (the flag of seed 001 §7.7). */
-function cancelledAmong(
+async function cancelledAmong(
   deps: Deps,
   ids: readonly string[],
   leases: readonly ExtendedLease[],
   workerId: string,
-): string[] {
+): Promise<string[]> {
   const extended = new Set(leases.map(({ id }) => id))
-  return ids.filter((id) => {
-    if (extended.has(id)) return false
-    const row = deps.ledger.standing(id)
+  const others = ids.filter((id) => !extended.has(id))
+  const rows = await Promise.all(others.map((id) => deps.ledger.read.standing(id)))
+  return others.filter((_, i) => {
+    const row = rows[i]
     return row?.state === 'cancelled' && (row.workerId === null || row.workerId === workerId)
   })
 }
 
 /** Throws when the worker named one job with its attempt or generation: it wants to know that the lease is not its own. */
-function requireOwnLease(deps: Deps, request: HeartbeatRequest, ids: readonly string[]): void {
+async function requireOwnLease(
+  deps: Deps,
+  request: HeartbeatRequest,
+  ids: readonly string[],
+): Promise<void> {
   const fence = fenceOf(request)
   const isAsked = fence.attempt != null || fence.generation != null
   const [id] = ids
   if (!isAsked || id === undefined || ids.length > 1) return
-  throw explainStaleLease(deps, id, fence, 'beat')
+  throw await explainStaleLease(deps, id, fence, 'beat')
 }

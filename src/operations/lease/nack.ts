@@ -17,17 +17,17 @@ import { fenceOf, isHeld, payToll } from './toll.ts'
  */
 export async function nack(deps: Deps, body: unknown, context: RequestContext): Promise<JobRow> {
   const request = parseNack(body)
-  requireKnownJob(deps, context, request.job_id)
+  if (context.queues !== undefined) await requireKnownJob(deps, context, request.job_id)
   const fence = fenceOf(request)
-  payToll(deps, context, [request.job_id], fence)
-  const row = leasedRow(deps, request.job_id, fence)
+  if (context.toll !== undefined) await payToll(deps, context.toll, [request.job_id], fence)
+  const row = await leasedRow(deps, request.job_id, fence)
   const workerId = row.workerId === null ? null : fence.workerId
   const { error, retryable } = request
   const failure = failureOf({ ...error, retryable: error.retryable ?? retryable ?? null })
   const job = request.requeue
     ? await requeueLease(deps, row, { workerId, cause: context })
     : await failLease(deps, { row, failure, workerId, cause: context })
-  if (job === 'stale') throw explainStaleLease(deps, request.job_id, fence, 'nack')
+  if (job === 'stale') throw await explainStaleLease(deps, request.job_id, fence, 'nack')
   return job
 }
 
@@ -36,8 +36,8 @@ export async function nack(deps: Deps, body: unknown, context: RequestContext): 
  * A worker can fail exactly the jobs that it could complete. The write is fenced again, since the lease may pass to another worker while a retry queue is
  * declared.
  */
-function leasedRow(deps: Deps, id: string, fence: SettleFence): JobRow {
-  const row = deps.ledger.find(id)
-  if (row === null || !isHeld(row, fence)) throw explainStaleLease(deps, id, fence, 'nack')
+async function leasedRow(deps: Deps, id: string, fence: SettleFence): Promise<JobRow> {
+  const row = await deps.ledger.read.find(id)
+  if (row === null || !isHeld(row, fence)) throw await explainStaleLease(deps, id, fence, 'nack')
   return row
 }

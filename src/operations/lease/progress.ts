@@ -35,8 +35,8 @@ export async function reportProgress(
 ): Promise<Progress> {
   const request = parseProgress(body)
   const { job_id: id } = request
-  requireKnownJob(deps, context, id)
-  payToll(deps, context, [id], fenceOf(request))
+  if (context.queues !== undefined) await requireKnownJob(deps, context, id)
+  if (context.toll !== undefined) await payToll(deps, context.toll, [id], fenceOf(request))
   const reported = await noteProgress(deps, request, null)
   if (reported.outcome === 'noted') return { job: reported.job, note: reported.note }
   if (reported.outcome !== 'stale') throw notFound('job', id)
@@ -67,7 +67,7 @@ export async function noteProgress(
 
 /** Progress as it stands (OJS progress). A pure read. Throws 404. */
 export async function readProgress(deps: Pick<Deps, 'ledger'>, id: string): Promise<Progress> {
-  const job = await deps.ledger.standing(id)
+  const job = await deps.ledger.read.standing(id)
   if (job === null || job.state === 'withdrawn') throw notFound('job', id)
   return { job, note: shownProgress(job, await deps.ledger.progress.find(id)) }
 }

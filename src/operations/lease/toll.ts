@@ -7,17 +7,16 @@ import type { Deps, RequestContext } from '../deps.ts'
 /**
  * Under a request limit: a request that settles or extends a running lease is free, so that used-up requests
  * never make a job run twice. Any other is refused with 429 when its caller has none left, before it costs the
- * ledger a write. `ids`: the jobs that the request names. Without a limit it does nothing.
+ * ledger a write. `ids`: the jobs that the request names. Without a limit there is no toll.
  */
-export function payToll(
+export async function payToll(
   deps: Pick<Deps, 'ledger' | 'settings'>,
-  { toll }: Pick<RequestContext, 'toll'>,
+  toll: NonNullable<RequestContext['toll']>,
   ids: readonly string[],
   fence: SettleFence,
-): void {
-  if (toll === undefined) return
+): Promise<void> {
   for (const id of ids) {
-    const row = deps.ledger.standing(id)
+    const row = await deps.ledger.read.standing(id)
     if (row === null || !isHeld(row, fence)) continue
     const lengthMs = row.leaseMs ?? deps.settings.visibilityTimeoutMs
     if (toll.isFree({ id, attempt: row.attempt, lengthMs })) return

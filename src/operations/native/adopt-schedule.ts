@@ -68,7 +68,7 @@ function refuse(deps: Deps, { id }: ScheduledMessage, error: OjsError): ControlV
  * queues.
  */
 async function queueRefused(deps: Deps, queue: string): Promise<OjsError | null> {
-  if (deps.broker.isDeclared(queue) || deps.ledger.hasQueue(queue)) return null
+  if (deps.broker.isDeclared(queue) || deps.ledger.known.hasQueue(queue)) return null
   const outcome = await deps.broker.ensureQueue(queue)
   switch (outcome) {
     case 'ready':

@@ -45,14 +45,14 @@ async function decide(
   const ofQueue = scopeOf(deps, heardOn)
   await earlierWrites(deps)
   for (;;) {
-    const row = deps.ledger.find(id)
+    const row = await deps.ledger.read.find(id)
     if (row !== null && ofQueue !== null && row.queue !== ofQueue) {
       return { decision: 'discard', attempt }
     }
     const decision = decideNativeClaim(jobMessage, row, {
       now: deps.clock.now(),
       wall: deps.clock.wall(),
-      isTombstoned: row === null && deps.ledger.isTombstoned(id, ofQueue),
+      isTombstoned: row === null && (await deps.ledger.read.isTombstoned(id, ofQueue)),
       isHeldHere: deps.jobMessages.held.get(id)?.isLive() ?? false,
     })
     const mayRun = decision.decision === 'run'

@@ -83,7 +83,7 @@ export async function recordReports(
     } else if (result.outcome !== 'ignored') follow(deps, event, result, context.requestId)
     else {
       ignored++
-      if (isLeftToUs(deps, event)) kept.push(keepUnknown(deps, event))
+      if (await isLeftToUs(deps, event)) kept.push(keepUnknown(deps, event))
     }
   }
   logKept(deps, await Promise.all(kept), context)
@@ -97,7 +97,7 @@ export async function recordReports(
  */
 function partsOf({ ledger }: Deps, events: readonly ReportedEvent[]): ReportedEvent[][] {
   const ends = events.filter(({ said }) => said.event !== 'started').map(({ id }) => id)
-  const steps = ledger.workflows.stepsAmong(ends)
+  const steps = ledger.known.workflows.stepsAmong(ends)
   const ofSteps = new Map([...steps].map((id): [string, ReportedEvent[]] => [id, []]))
   const rest: ReportedEvent[] = []
   for (const event of events) (ofSteps.get(event.id) ?? rest).push(event)
@@ -134,7 +134,7 @@ async function keepLeftOut(
   context: RequestContext,
 ): Promise<void> {
   const kept = leftOut.map(async ({ id, content, problem }) => {
-    if (content === null || deps.ledger.standing(id) !== null) return []
+    if (content === null || (await deps.ledger.read.standing(id)) !== null) return []
     return await keep(deps, { id, problem }, { id, queue, content })
   })
   logKept(deps, (await Promise.all(kept)).flat(), context)

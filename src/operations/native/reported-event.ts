@@ -55,7 +55,7 @@ function shownJob(
  * jobs of one commit may exceed the limit by a few.
  */
 function requireRoomFor({ ledger, settings }: Deps, queue: string): void {
-  if (ledger.hasQueue(queue) || ledger.queues().length < settings.maxQueues) return
+  if (ledger.known.hasQueue(queue) || ledger.known.queues().length < settings.maxQueues) return
   throw queueRefusal(queue, 'too-many-queues')
 }
 

@@ -63,7 +63,7 @@ export async function sync(
   // so the gateway checks each queue's retry queue, as `ensureAll` does with the queues.
   if (retryQueueMs != null)
     await forEach(queues, (queue) => deps.broker.recheckRetryQueue(queue, retryQueueMs))
-  const { cancelled, truncated } = deps.ledger.tombstones(queues, MAX_TOMBSTONES)
+  const { cancelled, truncated } = await deps.ledger.read.tombstones(queues, MAX_TOMBSTONES)
   const later = cancelled.filter(({ generation }) => generation > 0)
   return {
     tombstones: cancelled.map(({ id }) => id),

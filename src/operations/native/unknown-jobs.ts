@@ -9,11 +9,14 @@ import type { Deps, RequestContext } from '../deps.ts'
  * True when the worker acknowledges the job message of a failed job and leaves what follows to the gateway,
  * but the ledger does not have the job.
  */
-export function isLeftToUs(deps: Deps, { id, ofQueue, said, isStandIn }: ReportedEvent): boolean {
+export async function isLeftToUs(
+  deps: Deps,
+  { id, ofQueue, said, isStandIn }: ReportedEvent,
+): Promise<boolean> {
   if (isStandIn || said.event !== 'failed' || said.outcome?.decision === 'discard') return false
-  if (said.outcome?.rung_ms != null || deps.ledger.standing(id) !== null) return false
+  if (said.outcome?.rung_ms != null || (await deps.ledger.read.standing(id)) !== null) return false
   // A tombstoned job was cancelled before the ledger knew it: it must not be kept.
-  return !deps.ledger.isTombstoned(id, ofQueue)
+  return !(await deps.ledger.read.isTombstoned(id, ofQueue))
 }
 
 /**

@@ -18,7 +18,7 @@ export async function forgetIdleQueues(
   for (const queue of idle) {
     if (isStopped() || broker.status().state !== 'up') return
     const isForgotten = await broker.removal.forget(queue, {
-      isIdle: () => ledger.idle.isIdle(queue),
+      isIdle: () => ledger.known.idle.isIdle(queue),
       forget: () => forget(deps, queue),
     })
     if (isForgotten) deps.logger.info({ queue }, 'idle queue forgotten and deleted')

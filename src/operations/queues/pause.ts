@@ -9,12 +9,12 @@ import type { Deps, RequestContext } from '../deps.ts'
 import { briefly, broadcastPause } from '../workers/broadcasts.ts'
 
 export function isPaused(deps: Pick<Deps, 'ledger'>, queue: string): boolean {
-  return deps.ledger.pauses.since(queue) !== null
+  return deps.ledger.known.pauses.since(queue) !== null
 }
 
 /** Throws 422 `queue_paused` (seed 001 §11.3): a paused queue takes nothing from producers. */
 export function requireNotPaused(deps: Pick<Deps, 'ledger' | 'settings'>, queue: string): void {
-  const pausedAt = deps.ledger.pauses.since(queue)
+  const pausedAt = deps.ledger.known.pauses.since(queue)
   if (pausedAt === null || takesJobsWhilePaused(deps.settings.dialect)) return
   throw new OjsError(
     'queue_paused',
@@ -57,7 +57,7 @@ export async function resumeQueue(
 
 /** Broadcasts every pause, resume or renewal that has not been confirmed yet. Never rejects. */
 export async function tellOwedPauses(deps: Deps): Promise<void> {
-  const pauses = [...deps.ledger.pauses.owed()].map((queue) => tellWorkers(deps, queue))
+  const pauses = [...deps.ledger.known.pauses.owed()].map((queue) => tellWorkers(deps, queue))
   const renewals = [...deps.transient.renewed].map((queue) => tellRenewed(deps, queue))
   await Promise.all([...pauses, ...renewals])
 }
@@ -89,14 +89,14 @@ export async function tellRenewed(deps: Deps, queue: string): Promise<void> {
 async function requireKnown(deps: Deps, queue: string): Promise<void> {
   checkQueueName(queue, deps.settings.prefix, 'name')
   // For a known queue the ledger is enough, so it can be paused while RabbitMQ is away.
-  if (deps.ledger.hasQueue(queue)) return
+  if (deps.ledger.known.hasQueue(queue)) return
   const outcome = await deps.broker.ensureQueue(queue)
   if (outcome !== 'ready' && outcome !== 'lossy') throw queueRefusal(queue, outcome)
 }
 
 async function follow(deps: Deps, queue: string): Promise<void> {
   deps.broker.pauseChanged(queue)
-  if (deps.ledger.pauses.owed().has(queue)) await briefly(tellWorkers(deps, queue))
+  if (deps.ledger.known.pauses.owed().has(queue)) await briefly(tellWorkers(deps, queue))
 }
 
 /**
@@ -106,7 +106,7 @@ async function follow(deps: Deps, queue: string): Promise<void> {
  */
 async function tellWorkers(deps: Deps, queue: string): Promise<PublishOutcome> {
   const { newestWord } = deps.transient
-  const pausedAt = deps.ledger.pauses.since(queue)
+  const pausedAt = deps.ledger.known.pauses.since(queue)
   const sent = broadcastPause(deps, { queue, isPaused: pausedAt !== null })
   newestWord.set(queue, sent)
   const outcome = await sent

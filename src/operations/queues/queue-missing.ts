@@ -1,6 +1,6 @@
 /** A queue is gone from RabbitMQ: new nonces for its jobs, or `queue_lost` when they may have run. */
 import type { BrokerWarning } from '../../broker/broker.ts'
-import type { RetryQueue } from '../../ledger/ledger.ts'
+import type { RetryQueue } from '../../ledger/known.ts'
 import type { Deps } from '../deps.ts'
 import { tellRenewed } from './pause.ts'
 
@@ -26,8 +26,8 @@ export async function onQueueMissing(
   isRenewed: boolean,
 ): Promise<'declare' | 'leave'> {
   const { ledger, clock } = deps
-  const missing = deps.broker.silentlyAcknowledged(queue, ledger.counts(queue).available)
-  const isDoubtful = missing > 0 || ledger.lost.has(queue)
+  const missing = deps.broker.silentlyAcknowledged(queue, ledger.known.counts(queue).available)
+  const isDoubtful = missing > 0 || ledger.known.lost.has(queue)
   // Stored, because the depth sample is lost when this process ends, and the doubt must not be.
   if (isDoubtful) await ledger.lost.mark(queue, clock.now())
   if (isDoubtful && !deps.transient.recovering.has(queue)) {
@@ -52,13 +52,16 @@ export async function onQueueMissing(
  * name (`QueueIdentities` of the broker); null: none is known. For a lost queue it is an identity that no
  * queue has, so that a queue in its place never counts as the same.
  */
-export function identityOf({ ledger }: Pick<Deps, 'ledger'>, queue: string): string | null {
-  return ledger.lost.has(queue) ? NO_IDENTITY : ledger.queueIdentity(queue)
+export async function identityOf(
+  { ledger }: Pick<Deps, 'ledger'>,
+  queue: string,
+): Promise<string | null> {
+  return ledger.known.lost.has(queue) ? NO_IDENTITY : await ledger.read.queueIdentity(queue)
 }
 
 /** Warnings for lost queues, also while another queue of the name exists that a client declared. */
 export function lostWarnings({ ledger }: Pick<Deps, 'ledger'>): BrokerWarning[] {
-  return ledger.lost.all().map((queue) => ({
+  return ledger.known.lost.all().map((queue) => ({
     code: 'queue_lost',
     message:
       `Queue '${queue}' was lost, and its jobs may have run. The gateway neither publishes them ` +

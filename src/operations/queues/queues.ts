@@ -1,7 +1,7 @@
 /** Lists queues, and the statistics of one. */
 import { queueRefusal } from '../../broker/broker-errors.ts'
 import { isInScope, type QueueScope } from '../../job/queue-scope.ts'
-import type { QueueRecord, StateCounts } from '../../ledger/ledger.ts'
+import type { QueueRecord, StateCounts } from '../../ledger/known.ts'
 import type { Traffic, TrafficPoint, TrafficQuery } from '../../ledger/queues.ts'
 import type { OldestJobs } from '../../ledger/search.ts'
 import type { Deps } from '../deps.ts'
@@ -47,7 +47,7 @@ export async function listQueues(
   page: { limit: number; offset: number },
   scope?: QueueScope,
 ): Promise<QueueList> {
-  const known = deps.ledger.queues()
+  const known = deps.ledger.known.queues()
   const all = scope ? known.filter(({ name }) => isInScope(scope, name)) : known
   const shown = all.slice(page.offset, page.offset + page.limit)
   return { queues: await summariesOf(deps, shown), total: all.length }
@@ -58,7 +58,7 @@ export async function findQueue(
   deps: Pick<Deps, 'ledger' | 'clock'>,
   name: string,
 ): Promise<QueueSummary> {
-  const known = deps.ledger.queues().filter((queue) => queue.name === name)
+  const known = deps.ledger.known.queues().filter((queue) => queue.name === name)
   const [summary] = await summariesOf(deps, known)
   if (summary === undefined) throw queueRefusal(name, 'missing')
   return summary
@@ -76,9 +76,9 @@ async function summariesOf(
     name,
     createdAt,
     status: statusOf(deps, name),
-    pausedAt: ledger.pauses.since(name),
-    counts: ledger.counts(name),
-    recent: ledger.traffic.wholeMinutes(name, computedAt, RECENT_MINUTES),
+    pausedAt: ledger.known.pauses.since(name),
+    counts: ledger.known.counts(name),
+    recent: ledger.known.traffic.wholeMinutes(name, computedAt, RECENT_MINUTES),
     oldest: oldest.get(name) ?? NONE_WAITS,
     computedAt,
   }))
@@ -91,13 +91,13 @@ export async function queueStats(
   deps: Pick<Deps, 'ledger' | 'clock'>,
   queue: string,
 ): Promise<QueueStats> {
-  if (!deps.ledger.hasQueue(queue)) throw queueRefusal(queue, 'missing')
+  if (!deps.ledger.known.hasQueue(queue)) throw queueRefusal(queue, 'missing')
   const oldest = await deps.ledger.search.oldest([queue], deps.clock.now(), deps.clock.wall())
   const computedAt = deps.clock.now()
   return {
     status: statusOf(deps, queue),
-    counts: deps.ledger.counts(queue),
-    lastHour: deps.ledger.traffic.lastHour(queue, computedAt),
+    counts: deps.ledger.known.counts(queue),
+    lastHour: deps.ledger.known.traffic.lastHour(queue, computedAt),
     oldest: oldest.get(queue) ?? NONE_WAITS,
     computedAt,
   }
@@ -112,5 +112,5 @@ export function trafficHistory(
   { ledger }: Pick<Deps, 'ledger'>,
   query: TrafficQuery,
 ): Promise<TrafficPoint[]> {
-  return ledger.traffic.history(query)
+  return ledger.read.traffic.history(query)
 }

@@ -70,15 +70,15 @@ async function find(deps: Deps, queue: string) {
   checkQueueName(queue, deps.settings.prefix, 'queue')
   requirePublishing(deps)
   const { broker, ledger } = deps
-  if (!ledger.hasQueue(queue)) throw queueRefusal(queue, 'missing')
-  const isGone = ledger.lost.has(queue) || (await broker.probeQueue(queue)) !== 'exists'
+  if (!ledger.known.hasQueue(queue)) throw queueRefusal(queue, 'missing')
+  const isGone = ledger.known.lost.has(queue) || (await broker.probeQueue(queue)) !== 'exists'
   const upTo = isGone ? Number.MAX_SAFE_INTEGER : broker.driftedBefore(queue)
   const span = { after: null, before: upTo ?? 0 }
-  const ids = upTo === null ? [] : await ledger.lostMessages.list(queue, span, MAX_COUNTED)
+  const ids = upTo === null ? [] : await ledger.read.lostMessages.list(queue, span, MAX_COUNTED)
   return {
     isGone,
     upTo,
-    jobs_without_message: isGone ? ledger.counts(queue).available : ids.length,
+    jobs_without_message: isGone ? ledger.known.counts(queue).available : ids.length,
     job_ids: ids.slice(0, MAX_LISTED),
   }
 }

@@ -46,6 +46,6 @@ function ownQueues(
   if (scope === undefined) return queues
   for (const queue of queues) requireQueueInScope(context, queue, 'queue')
   if (queues.length > 0) return queues
-  const own = ledger.queues().filter(({ name }) => isInScope(scope, name))
+  const own = ledger.known.queues().filter(({ name }) => isInScope(scope, name))
   return own.length > 0 ? own.map(({ name }) => name) : null
 }

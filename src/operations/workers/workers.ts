@@ -14,12 +14,12 @@ const ALL = '*'
 const MAX_LEASES = 10_000
 
 /** Lists the workers that fetched with a `worker_id` or sent a heartbeat lately (OJS admin API). */
-export function listWorkers(
+export async function listWorkers(
   deps: Pick<Deps, 'workers' | 'ledger'>,
   page: { limit: number; offset: number },
-): WorkerList {
+): Promise<WorkerList> {
   const { workers, summary } = deps.workers.list(page)
-  return { workers: workers.map(countLeases(deps)), summary }
+  return { workers: workers.map(await countLeases(deps)), summary }
 }
 
 /** At most so many of a worker's active jobs are shown, the newest. */
@@ -39,7 +39,7 @@ export async function findWorker(
       ...{ offset: 0, limit: MAX_SHOWN_JOBS, isWhole: false },
     },
   )
-  return { worker: countLeases(deps)(worker), jobs }
+  return { worker: (await countLeases(deps))(worker), jobs }
 }
 
 /**
@@ -47,10 +47,12 @@ export async function findWorker(
  * sent a heartbeat, and its own count, since it may have taken jobs that the ledger does not know. Uses only
  * its own count while the ledger cannot be read, which the health endpoint reports.
  */
-function countLeases({ ledger }: Pick<Deps, 'ledger'>): (worker: ListedWorker) => ListedWorker {
+async function countLeases({
+  ledger,
+}: Pick<Deps, 'ledger'>): Promise<(worker: ListedWorker) => ListedWorker> {
   let leases: ReadonlyMap<string, number> = new Map()
   try {
-    leases = ledger.activeByWorker(MAX_LEASES)
+    leases = await ledger.read.activeByWorker(MAX_LEASES)
   } catch (error) {
     if (!(error instanceof OjsError)) throw error
   }
@@ -65,37 +67,37 @@ function countLeases({ ledger }: Pick<Deps, 'ledger'>): (worker: ListedWorker) =
  * directive, its FETCH returns nothing from now on, and native workers get a broadcast. Throws 404; 409 when
  * the worker was told to terminate already, which cannot be taken back.
  */
-export function directWorker(
+export async function directWorker(
   deps: Pick<Deps, 'workers' | 'logger' | 'broker' | 'ledger'>,
   workerId: string,
   directive: Exclude<Directive, 'running'>,
   { requestId, principal }: RequestContext,
-): { worker: ListedWorker } | { workers: number } {
+): Promise<{ worker: ListedWorker } | { workers: number }> {
   const told =
     workerId === ALL
       ? { workers: deps.workers.directAll(directive) }
       : { worker: directOne(deps, workerId, directive) }
   broadcast(deps, workerId, directive, 'worker' in told ? told.worker.queues : null)
   deps.logger.info({ workerId, directive, requestId, principal }, 'workers got a directive')
-  return 'worker' in told ? { worker: countLeases(deps)(told.worker) } : told
+  return 'worker' in told ? { worker: (await countLeases(deps))(told.worker) } : told
 }
 
 /**
  * Gives a directive to all workers; returns how many got it. `resume` takes `quiet` back: a worker that has
  * followed it already, and goes on being quiet by itself, has to be started again.
  */
-export function directAll(
+export async function directAll(
   deps: Pick<Deps, 'workers' | 'logger' | 'broker' | 'ledger'>,
   directive: DirectiveRequest['directive'],
   context: RequestContext,
-): number {
+): Promise<number> {
   if (directive === 'resume') {
     const workers = deps.workers.undirectAll()
     const { requestId, principal } = context
     deps.logger.info({ workers, directive, requestId, principal }, 'workers lost their directive')
     return workers
   }
-  const told = directWorker(deps, ALL, directive, context)
+  const told = await directWorker(deps, ALL, directive, context)
   return 'workers' in told ? told.workers : 0
 }
 
@@ -106,7 +108,7 @@ function broadcast(
   state: Exclude<Directive, 'running'>,
   queues: readonly string[] | null,
 ): void {
-  for (const queue of queues ?? deps.ledger.queues().map(({ name }) => name)) {
+  for (const queue of queues ?? deps.ledger.known.queues().map(({ name }) => name)) {
     void broadcastDirective(deps, { queue, workerId: workerId === ALL ? null : workerId, state })
   }
 }

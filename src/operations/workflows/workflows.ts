@@ -67,20 +67,23 @@ async function createNew(
   const settings = settingsOf(deps, context)
   const planned = { id, name, type: plan.type, settings, nodes }
   const created = await deps.ledger.workflows.create(planned, deps.clock.now(), keyed)
-  if (created.outcome === 'remembered') return replayed(deps, created.remembered, keyed)
+  if (created.outcome === 'remembered') return await replayed(deps, created.remembered, keyed)
   if (created.outcome === 'duplicate') throw idTaken(id)
-  const workflow = getWorkflow(deps, id)
+  const workflow = await getWorkflow(deps, id)
   deps.events.emit({ type: 'workflow.started', workflow, requestId: context.requestId })
   return { workflow }
 }
 
-function replayed(
+async function replayed(
   deps: Deps,
   remembered: Remembered,
   request: KeyedRequest | undefined,
-): CreatedWorkflow {
-  const find = (id: string) => deps.ledger.workflows.find(id)
-  return { workflow: rememberedResource('workflow', remembered, request, find), isReplay: true }
+): Promise<CreatedWorkflow> {
+  const find = (id: string) => deps.ledger.read.workflows.find(id)
+  return {
+    workflow: await rememberedResource('workflow', remembered, request, find),
+    isReplay: true,
+  }
 }
 
 function idTaken(id: string): OjsError {
@@ -120,8 +123,8 @@ function settingsOf({ settings }: Deps, context: RequestContext): WorkflowSettin
 }
 
 /** Returns a workflow with its steps (seed 001 §14.2). A pure read. Throws 404. */
-export function getWorkflow(deps: Pick<Deps, 'ledger'>, id: string): WorkflowRow {
-  const workflow = deps.ledger.workflows.find(id)
+export async function getWorkflow(deps: Pick<Deps, 'ledger'>, id: string): Promise<WorkflowRow> {
+  const workflow = await deps.ledger.read.workflows.find(id)
   if (workflow === null) throw notFound('workflow', id)
   return workflow
 }
@@ -130,8 +133,8 @@ export function getWorkflow(deps: Pick<Deps, 'ledger'>, id: string): WorkflowRow
 export function listWorkflows(
   deps: Pick<Deps, 'ledger'>,
   query: WorkflowQuery,
-): { workflows: WorkflowHead[]; total: number } {
-  return deps.ledger.workflows.list(query)
+): Promise<{ workflows: WorkflowHead[]; total: number }> {
+  return deps.ledger.read.workflows.list(query)
 }
 
 /** The outcome of a workflow's cancellation. */
@@ -150,7 +153,7 @@ export async function cancelWorkflow(
   context: RequestContext,
 ): Promise<WorkflowCancellation> {
   const cancelled = await deps.ledger.workflows.cancel(id, deps.clock.now())
-  if (cancelled === 'stale') throw notRunning(deps, id)
+  if (cancelled === 'stale') throw await notRunning(deps, id)
   const { workflow, stepsCancelled, jobs } = cancelled
   const told = jobs.map((job) => followCancel(deps, job, context))
   deps.events.emit({ type: 'workflow.cancelled', workflow, requestId: context.requestId })
@@ -158,8 +161,8 @@ export async function cancelWorkflow(
   return { workflow, stepsCancelled }
 }
 
-function notRunning(deps: Deps, id: string): OjsError {
-  const { state } = getWorkflow(deps, id)
+async function notRunning(deps: Deps, id: string): Promise<OjsError> {
+  const { state } = await getWorkflow(deps, id)
   return new OjsError(
     stateConflictCode(deps.settings.dialect),
     `Cannot cancel workflow in terminal state '${state}'.`,

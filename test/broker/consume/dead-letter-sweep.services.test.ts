@@ -39,7 +39,7 @@ async function queueWith(count: number): Promise<{ queue: string; ids: string[] 
 }
 
 /** Its timeout is so long that no sweep ends early when a busy machine stops in the middle of it. */
-function sweep(queue: string, limit: number, isStale: (copy: DeadLetterCopy) => boolean) {
+function sweep(queue: string, limit: number, isStale: (copy: DeadLetterCopy) => Promise<boolean>) {
   return sweepQueue(connection, dlx(queue), limit, isStale, 15_000)
 }
 
@@ -53,8 +53,8 @@ async function expectLeft(queue: string, ids: readonly string[]): Promise<void> 
   expect(await admin.takeAll(dlx(queue))).toEqual(ids)
 }
 
-const every = (n: number) => (copy: DeadLetterCopy) => Number(copy.id) % n === 0
-const nothing = () => false
+const every = (n: number) => async (copy: DeadLetterCopy) => Number(copy.id) % n === 0
+const nothing = async () => false
 
 describe('sweepDeadLetters', () => {
   it('removes the stale copies and leaves the others in order, sweep after sweep', async () => {
@@ -78,9 +78,9 @@ describe('sweepDeadLetters', () => {
   it('reads no more than its limit, from the front, and keeps the order', async () => {
     const { queue, ids } = await queueWith(300)
     const seen: string[] = []
-    const isStale = (copy: DeadLetterCopy) => {
+    const isStale = async (copy: DeadLetterCopy) => {
       seen.push(copy.id)
-      return every(3)(copy)
+      return await every(3)(copy)
     }
     const first = await sweep(queue, 150, isStale)
     expect(first).toEqual({ removed: 50, kept: 100, isComplete: false })
@@ -100,7 +100,7 @@ describe('sweepDeadLetters', () => {
     const job = row({ queue }, { state: 'discarded', attempt: 2, generation: 4 })
     await test.broker.publish(job)
     const seen: DeadLetterCopy[] = []
-    const isStale = (copy: DeadLetterCopy) => seen.push(copy) > 0
+    const isStale = async (copy: DeadLetterCopy) => seen.push(copy) > 0
     await expect
       .poll(() => test.broker.sweepDeadLetters(queue, 10, isStale))
       .toEqual({ removed: 1, kept: 0, isComplete: true })
@@ -149,10 +149,10 @@ describe('a sweep that gets fewer messages than it has counted', () => {
     }
     const acted: Promise<unknown>[] = []
     let seen = 0
-    const isStale = (copy: DeadLetterCopy) => {
+    const isStale = async (copy: DeadLetterCopy) => {
       seen += 1
       if (seen === 30) acted.push(after(queue, channel))
-      return every(2)(copy)
+      return await every(2)(copy)
     }
     const source = { openChannel: async () => channel }
     const swept = await sweepQueue(source, dlx(queue), 100, isStale, 5_000)

@@ -49,7 +49,7 @@ function stage() {
       logger: { debug() {}, info() {}, warn() {}, error() {} },
       hooks: {
         epochs: {
-          all: () => state.epochs,
+          all: async () => state.epochs,
           record: async (next, before) => {
             lost('commit')
             state.epochs = [next, before].filter((one) => one > 0)

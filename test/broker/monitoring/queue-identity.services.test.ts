@@ -36,7 +36,7 @@ class Memory {
   /** How often the identity was asked for: once in each check of the queues, or more. */
   asked = 0
   readonly hooks: Partial<AllHooks> = {
-    identityOf: () => {
+    identityOf: async () => {
       this.asked += 1
       return this.identity
     },
@@ -262,7 +262,7 @@ describe('the check of an identity', () => {
       names: createNames(''),
       logger,
       hooks: {
-        queues: { identityOf: () => IDENTITY, recordIdentity: async () => {} },
+        queues: { identityOf: async () => IDENTITY, recordIdentity: async () => {} },
         jobs: { hasMessages: () => true },
       },
       readyQueues: () => ['email'],

@@ -382,7 +382,7 @@ it('an unwritten queue takes no publish before it was probed', async () => {
   expect(await broker.publish(row())).toBe('returned')
   // Refused, so that the report is delivered again later: only the worker that sent it has the job.
   expect(await broker.publishUnusable(unusable)).toBe('refused')
-  expect(await broker.sweepDeadLetters('email', 1, () => false)).toBeNull()
+  expect(await broker.sweepDeadLetters('email', 1, async () => false)).toBeNull()
   expect(await broker.ensureQueue('email')).toBe('ready')
   expect(await broker.publish(row())).toBe('confirmed')
   await expect.poll(() => broker.publishUnusable(unusable)).toBe('confirmed')

@@ -21,7 +21,7 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
   describe('claim', () => {
     it('starts the next attempt of an available job', async () => {
       const { id } = await pushed(ledger, { queue: 'q', timeoutMs: 4000 })
-      const before = row(id)
+      const before = await row(id)
       const [result] = await ledger.claim([jobMessage(id)], { ...TERMS, now: NOW + 50 })
       expect(result).toEqual({
         verdict: 'claimed',
@@ -38,8 +38,8 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
           startedAt: NOW + 50,
         },
       })
-      expect(result).toMatchObject({ job: row(id) })
-      expect(ledger.counts('q')).toMatchObject({ available: 0, active: 1 })
+      expect(result).toMatchObject({ job: await row(id) })
+      expect(ledger.known.counts('q')).toMatchObject({ available: 0, active: 1 })
     })
 
     it.each([
@@ -50,7 +50,7 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
     ])('leases for $lease ms when the job says $job and FETCH $fetch', async (given) => {
       const { id } = await pushed(ledger, { visibilityTimeoutMs: given.job })
       await ledger.claim([jobMessage(id)], { ...TERMS, leaseMs: given.fetch })
-      expect(row(id)).toMatchObject({
+      expect(await row(id)).toMatchObject({
         leaseMs: given.lease,
         leaseExpiresAt: NOW + given.lease,
       })
@@ -77,7 +77,7 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
       const { id } = await pushed(ledger)
       const results = await ledger.claim([jobMessage(id), jobMessage(id)], TERMS)
       expect(results.map((result) => result.verdict)).toEqual(['claimed', 'hand-over'])
-      expect(row(id)).toMatchObject({ attempt: 1, holder: 'ledger' })
+      expect(await row(id)).toMatchObject({ attempt: 1, holder: 'ledger' })
     })
 
     it('gives the job to the first of two claims in one group commit', async () => {
@@ -85,7 +85,7 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
       const claim = (workerId: string) => ledger.claim([jobMessage(id)], { ...TERMS, workerId })
       const [[first], [second]] = await Promise.all([claim('a'), claim('b')])
       expect([first?.verdict, second?.verdict]).toEqual(['claimed', 'hand-over'])
-      expect(row(id).workerId).toBe('a')
+      expect((await row(id)).workerId).toBe('a')
     })
 
     it('starts a due retry that nobody has promoted yet, and keeps its last error', async () => {
@@ -94,16 +94,16 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
       await ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to, isMessageBack: true })
       const terms = { ...TERMS, now: NOW + 200 }
       const [result] = await ledger.claim([jobMessage(job.id, { attempt: 2 })], terms)
-      expect(result).toMatchObject({ verdict: 'claimed', promoted: true, job: row(job.id) })
+      expect(result).toMatchObject({ verdict: 'claimed', promoted: true, job: await row(job.id) })
       const { error, errors } = FAILED
-      expect(row(job.id)).toMatchObject({ attempt: 2, enqueuedAt: NOW + 200, error, errors })
+      expect(await row(job.id)).toMatchObject({ attempt: 2, enqueuedAt: NOW + 200, error, errors })
     })
 
     it('records the failure that the job message reports of the previous attempt', async () => {
       const { id } = await pushed(ledger)
       const reportedError = () => ({ code: 'smtp_down', message: 'no route' })
       await ledger.claim([jobMessage(id, { attempt: 2, reportedError })], TERMS)
-      const { error, errors } = row(id)
+      const { error, errors } = await row(id)
       expect(JSON.parse(error ?? '')).toMatchObject({ attempt: 1, code: 'smtp_down' })
       expect(JSON.parse(errors ?? '')).toHaveLength(1)
     })
@@ -121,22 +121,22 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
         const terms = { ...TERMS, now: CLOCK, wall: WALL }
         for (const [i, cell] of cells.entries()) {
           const { id = '' } = jobs[i] ?? {}
-          const before = row(id)
+          const before = await row(id)
           const { isHeldDelivery } = cell.context
           const arriving = jobMessage(id, { ...cell.jobMessage, generation, isHeldDelivery })
           const [stale] = await ledger.claim([{ ...arriving, generation: 0 }], terms)
           expect(stale, cell.name).toEqual({ verdict: 'drop', job: before })
-          expect(row(id), cell.name).toEqual(before)
+          expect(await row(id), cell.name).toEqual(before)
 
           const [result] = await ledger.claim([arriving], terms)
           expect(result, cell.name).toMatchObject(expectedResult(cell))
-          const after = row(id)
+          const after = await row(id)
           if (result && 'job' in result) expect(result.job, cell.name).toEqual(after)
           const expected = { ...before, ...expectedChange(cell), error: after.error }
           expect({ ...after, errors: attemptsIn(after), outbox: null }, cell.name).toEqual(expected)
           expect(after.outbox !== null, cell.name).toBe(cell.expected.do === 'rearm')
         }
-        expect(ledger.counts('q')).toEqual(harness.recount().states.get('q'))
+        expect(ledger.known.counts('q')).toEqual(harness.recount().states.get('q'))
         expect(harness.inspect()).toEqual([])
       },
       30_000,
@@ -148,7 +148,7 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
       const job = newJob({ queue: 'native', carry: { headers: { a: 1 } } })
       const adopt = () => job
       const [result] = await ledger.claim([jobMessage(job.id, { attempt: 2, adopt })], TERMS)
-      const adopted = row(job.id)
+      const adopted = await row(job.id)
       expect(result).toEqual({ verdict: 'claimed', job: adopted })
       expect(adopted).toMatchObject({ ...asked(job), state: 'active', attempt: 2, generation: 0 })
       expect(adopted).toMatchObject({
@@ -157,8 +157,8 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
         errors: null,
         enqueuedAt: NOW,
       })
-      expect(ledger.queues()).toEqual([{ name: 'native', createdAt: NOW }])
-      expect(ledger.counts('native')).toMatchObject({ available: 0, active: 1 })
+      expect(ledger.known.queues()).toEqual([{ name: 'native', createdAt: NOW }])
+      expect(ledger.known.counts('native')).toMatchObject({ available: 0, active: 1 })
     })
 
     it.each([
@@ -173,7 +173,7 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
           [jobMessage(job.id, { attempt, adopt: () => job, reportedError })],
           TERMS,
         )
-        const { error, errors, ...rest } = row(job.id)
+        const { error, errors, ...rest } = await row(job.id)
         expect(rest).toMatchObject(fate)
         const before = { attempt: attempt - 1, code: 'smtp_down', message: 'no route' }
         expect(JSON.parse(errors ?? '')).toMatchObject([before])
@@ -187,14 +187,14 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
     ])('sets enqueuedAt to %s', async (_what, createdAt, enqueuedAt) => {
       const job = { ...newJob(), createdAt }
       await ledger.claim([jobMessage(job.id, { adopt: () => job })], TERMS)
-      expect(row(job.id)).toMatchObject({ createdAt, enqueuedAt, startedAt: NOW })
+      expect(await row(job.id)).toMatchObject({ createdAt, enqueuedAt, startedAt: NOW })
     })
 
     it('takes over the generation of the job message, so that job messages of earlier generations stay stale', async () => {
       const job = newJob()
       const adopt = () => job
       await ledger.claim([jobMessage(job.id, { generation: 3, adopt })], TERMS)
-      expect(row(job.id).generation).toBe(3)
+      expect((await row(job.id)).generation).toBe(3)
     })
 
     it.each<[string, number, Partial<JobRow>, Partial<JobRow>]>([
@@ -208,8 +208,8 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
       )
       expect(result?.verdict).toBe(verdict)
       const ended = { state: 'discarded', discardedAt: NOW, attempt: attempt - 1, ...expected }
-      expect(row(job.id)).toMatchObject(ended)
-      expect(ledger.counts('q')).toMatchObject({ available: 0, discarded: 1 })
+      expect(await row(job.id)).toMatchObject(ended)
+      expect(ledger.known.counts('q')).toMatchObject({ available: 0, discarded: 1 })
     })
 
     it('stores nothing for a body that is not a job', async () => {
@@ -224,9 +224,9 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
       const results = await ledger.claim([bad, jobMessage(good.id), other], TERMS)
       expect(results[0]).toEqual({ verdict: 'malformed', error })
       expect(results.map((result) => result.verdict)).toEqual(['malformed', 'claimed', 'malformed'])
-      expect(ledger.find('bad')).toBeNull()
-      expect(ledger.find('other')).toBeNull()
-      expect(ledger.queues().map(({ name }) => name)).toEqual(['default'])
+      expect(await ledger.read.find('bad')).toBeNull()
+      expect(await ledger.read.find('other')).toBeNull()
+      expect(ledger.known.queues().map(({ name }) => name)).toEqual(['default'])
     })
 
     it('reports only the message whose body hits a bug as malformed, and claims the others', async () => {
@@ -238,8 +238,8 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
       })
       const results = await ledger.claim([jobMessage(mine.id), buggy], TERMS)
       expect(results.map(({ verdict }) => verdict)).toEqual(['claimed', 'malformed'])
-      expect(ledger.find('x')).toBeNull()
-      expect(ledger.fault()).toBeNull()
+      expect(await ledger.read.find('x')).toBeNull()
+      expect(ledger.known.fault()).toBeNull()
     })
 
     it('gives the job to the first of two job messages in one group commit', async () => {

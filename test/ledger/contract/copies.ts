@@ -24,7 +24,7 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
   const discarded = async (copy: 'nack' | 'publish', isDeadLetter: boolean): Promise<JobRow> => {
     const job = await fetched(ledger, { queue: 'q' })
     await ledger.fail(job.id, fenceOf(job), { ...FAILED, to: 'discarded', isDeadLetter, copy })
-    return row(job.id)
+    return await row(job.id)
   }
 
   // The gateway held the lease and lost its connection: RabbitMQ redelivered the job message to a native
@@ -45,33 +45,33 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       'is owed once when the worker acknowledges the job message because it %s',
       async (_, said) => {
         const { id } = await discarded('nack', true)
-        expect(row(id)).toMatchObject({ messageOut: true, outbox: null })
+        expect(await row(id)).toMatchObject({ messageOut: true, outbox: null })
         await ledger.applyReports([eventOf(id, said)], REPORT)
-        const { outbox } = row(id)
-        expect(row(id)).toMatchObject({ messageOut: false, deadLetterCopied: false })
-        expect(ledger.outboxPage(0, 10).map((owed) => owed.id)).toEqual([id])
+        const { outbox } = await row(id)
+        expect(await row(id)).toMatchObject({ messageOut: false, deadLetterCopied: false })
+        expect((await ledger.read.outboxPage(0, 10)).map((owed) => owed.id)).toEqual([id])
         await ledger.applyReports([eventOf(id, said)], REPORT)
-        expect(row(id).outbox).toBe(outbox)
+        expect((await row(id)).outbox).toBe(outbox)
         ledger.copyConfirmed(id, outbox ?? 0)
         await settleLazily(ledger)
         await ledger.applyReports([eventOf(id, said)], REPORT)
-        expect(row(id)).toMatchObject({ outbox: null, deadLetterCopied: true })
+        expect(await row(id)).toMatchObject({ outbox: null, deadLetterCopied: true })
       },
     )
 
     it('is no longer owed when the rejected job message reaches the DLX queue after all', async () => {
       const { id } = await discarded('nack', true)
       await ledger.applyReports([eventOf(id, { event: 'dropped' })], REPORT)
-      expect(row(id).outbox).not.toBeNull()
+      expect((await row(id)).outbox).not.toBeNull()
       await copyCame(ledger, id, 0)
-      expect(row(id)).toMatchObject({ outbox: null, deadLetterCopied: true })
+      expect(await row(id)).toMatchObject({ outbox: null, deadLetterCopied: true })
     })
 
     it('is not owed when the worker rejects the job message, because its nack makes the copy', async () => {
       const { id } = await discarded('nack', true)
       const said: Said = { ...failedReport, outcome: { decision: 'discard' } }
       await ledger.applyReports([eventOf(id, said)], REPORT)
-      expect(row(id)).toMatchObject({ messageOut: false, outbox: null })
+      expect(await row(id)).toMatchObject({ messageOut: false, outbox: null })
     })
 
     it('is not owed when the gateway has nacked the job message itself', async () => {
@@ -79,7 +79,7 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       ledger.messageReturned(id, 0)
       await settleLazily(ledger)
       await ledger.applyReports([eventOf(id, { event: 'completed', result: null })], REPORT)
-      expect(row(id)).toMatchObject({ messageOut: false, outbox: null })
+      expect(await row(id)).toMatchObject({ messageOut: false, outbox: null })
     })
 
     it('is not owed when it has arrived already, or when the job is not a dead letter', async () => {
@@ -87,7 +87,7 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       await plant({ id: copied.id, deadLetterCopied: true })
       const events = [copied, plain].map(({ id }) => eventOf(id, { event: 'dropped' }))
       await ledger.applyReports(events, REPORT)
-      expect(ledger.outboxPage(0, 10)).toEqual([])
+      expect(await ledger.read.outboxPage(0, 10)).toEqual([])
     })
   })
 
@@ -99,7 +99,7 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
         if (again) await harness.reopen()
         ledger.copyConfirmed(job.id, job.outbox ?? 0)
         await settleLazily(ledger)
-        expect(row(job.id)).toEqual({ ...job, outbox: null, deadLetterCopied: true })
+        expect(await row(job.id)).toEqual({ ...job, outbox: null, deadLetterCopied: true })
         expect(staleQueues(ledger)).toEqual([])
       },
     )
@@ -109,7 +109,7 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(staleQueues(ledger)).toEqual([])
       ledger.copyConfirmed(job.id, job.outbox ?? 0)
       await settleLazily(ledger)
-      expect(row(job.id).deadLetterCopied).toBe(true)
+      expect((await row(job.id)).deadLetterCopied).toBe(true)
       expect(staleQueues(ledger)).toEqual(['q'])
     })
 
@@ -123,16 +123,16 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(staleQueues(ledger)).toEqual([])
       ledger.copyConfirmed(revived.id, revived.outbox ?? 0)
       await settleLazily(ledger)
-      expect(row(revived.id)).toMatchObject({ state: 'available', deadLetterCopied: false })
-      expect(row(revived.id).outbox).toBeGreaterThan(revived.outbox ?? 0)
+      expect(await row(revived.id)).toMatchObject({ state: 'available', deadLetterCopied: false })
+      expect((await row(revived.id)).outbox).toBeGreaterThan(revived.outbox ?? 0)
       expect(staleQueues(ledger)).toEqual(['q'])
       await sweep(ledger, 'q')
       await ledger.deleteDeadLetter(deleted.id, NOW)
-      expect(ledger.outboxPage(0, 10).map(({ id }) => id)).toEqual([revived.id])
+      expect((await ledger.read.outboxPage(0, 10)).map(({ id }) => id)).toEqual([revived.id])
       ledger.copyConfirmed(deleted.id, deleted.outbox ?? 0)
       await settleLazily(ledger)
       expect(staleQueues(ledger)).toEqual(['q'])
-      expect(row(other.id)).toEqual(other)
+      expect(await row(other.id)).toEqual(other)
     })
 
     it('is still owed when the copy of an earlier generation is confirmed', async () => {
@@ -142,10 +142,10 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(claimed?.verdict).toBe('claimed')
       const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'publish' } as const
       await ledger.fail(first.id, { generation: 1, attempt: 1 }, change)
-      const second = row(first.id)
+      const second = await row(first.id)
       ledger.copyConfirmed(first.id, first.outbox ?? 0)
       await settleLazily(ledger)
-      expect(row(first.id)).toEqual(second)
+      expect(await row(first.id)).toEqual(second)
       expect(second).toMatchObject({ outbox: expect.any(Number), deadLetterCopied: false })
     })
 
@@ -153,7 +153,7 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       const { id, outbox } = await pushed(ledger)
       ledger.confirmed(outbox)
       await settleLazily(ledger)
-      expect(row(id)).toMatchObject({ outbox: null, deadLetterCopied: false })
+      expect(await row(id)).toMatchObject({ outbox: null, deadLetterCopied: false })
     })
   })
 
@@ -168,14 +168,14 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
         expect(staleQueues(ledger)).toEqual([])
         await copyCame(ledger, job.id, 0)
         await settleLazily(ledger)
-        expect(row(job.id).deadLetterCopied).toBe(true)
+        expect((await row(job.id)).deadLetterCopied).toBe(true)
         expect(staleQueues(ledger)).toEqual(stale)
       },
     )
 
     it('is requested at every arrival of the job message until it is recorded, also when the job message ran as a later attempt', async () => {
       const { id } = await pushed(ledger, { queue: 'q', maxAttempts: 2 })
-      await plant({ ...row(id), attempt: 2, holder: 'native', outbox: null })
+      await plant({ ...(await row(id)), attempt: 2, holder: 'native', outbox: null })
       const arrive = async () =>
         (await ledger.claim([jobMessage(id, { attempt: 1 })], TERMS))[0]?.verdict
       expect([await arrive(), await arrive()]).toEqual(['exhausted', 'dead-letter'])
@@ -188,7 +188,7 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       await ledger.revive(revived.id, 0, NOW)
       await copyCame(ledger, revived.id, 0)
       await settleLazily(ledger)
-      expect(row(revived.id).deadLetterCopied).toBe(false)
+      expect((await row(revived.id)).deadLetterCopied).toBe(false)
       expect(staleQueues(ledger)).toEqual(['q'])
     })
 
@@ -263,13 +263,13 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
         await died(ledger, { queue: 'a' }),
       ]
       await ledger.deleteDeadLetter(first.id, NOW)
-      const mark = ledger.staleCopies().get('a') ?? -1
+      const mark = ledger.known.staleCopies().get('a') ?? -1
       const deleting = ledger.deleteDeadLetter(second.id, NOW)
       await Promise.all([ledger.swept('a', mark), deleting])
       expect(staleQueues(ledger)).toEqual(['a'])
       await Promise.all([makeStale('a'), ledger.swept('a', mark)])
       expect(staleQueues(ledger)).toEqual(['a'])
-      const newest = ledger.staleCopies().get('a') ?? -1
+      const newest = ledger.known.staleCopies().get('a') ?? -1
       await Promise.all([ledger.swept('a', newest), ledger.swept('a', newest)])
       expect(staleQueues(ledger)).toEqual([])
     })
@@ -291,7 +291,7 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
         undefined,
       ])
       expect(staleQueues(ledger)).toEqual(['a', 'b'])
-      expect(ledger.retryQueues()).toEqual([{ queue: 'a', delayMs: 5 }])
+      expect(ledger.known.retryQueues()).toEqual([{ queue: 'a', delayMs: 5 }])
     })
   })
 }

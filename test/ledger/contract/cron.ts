@@ -42,8 +42,8 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
     if (registered.outcome !== 'registered') throw new Error(registered.outcome)
     return registered.entry
   }
-  const entry = (name = 'nightly'): CronEntry => {
-    const found = ledger.cron.find(name)
+  const entry = async (name = 'nightly'): Promise<CronEntry> => {
+    const found = await ledger.read.cron.find(name)
     if (!found) throw new Error(`no entry ${name}`)
     return found
   }
@@ -57,10 +57,10 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
     ...given,
   })
   /** Fires the tick at the entry's nextRunAt. */
-  const fireNext = (name = 'nightly', given: Partial<TickChange> = {}): Promise<Fired> => {
-    const at = entry(name).nextRunAt ?? 0
+  const fireNext = async (name = 'nightly', given: Partial<TickChange> = {}): Promise<Fired> => {
+    const at = (await entry(name)).nextRunAt ?? 0
     return ledger.cron.fire(
-      tickOf(entry(name), at),
+      tickOf(await entry(name), at),
       change({ nextRunAt: at + MINUTE_MS, ...given }),
     )
   }
@@ -90,10 +90,10 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
         createdAt: WALL - 5,
       }
       expect(registered).toEqual({ outcome: 'registered', entry: kept })
-      expect(entry()).toEqual(kept)
+      expect(await entry()).toEqual(kept)
       await harness.reopen()
-      expect(entry()).toEqual(kept)
-      expect(ledger.cron.find('other')).toBeNull()
+      expect(await entry()).toEqual(kept)
+      expect(await ledger.read.cron.find('other')).toBeNull()
     })
 
     it('are refused when the name is taken or the limit is reached', async () => {
@@ -108,19 +108,21 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
 
     it('are listed in pages, in the order of their registration', async () => {
       for (const name of ['c', 'a', 'b']) await register({ name })
-      const names = (limit: number, offset: number) => {
-        const { entries, total } = ledger.cron.list({ limit, offset })
+      const names = async (limit: number, offset: number) => {
+        const { entries, total } = await ledger.read.cron.list({ limit, offset })
         return [total, ...entries.map(({ name }) => name)]
       }
-      expect(names(10, 0)).toEqual([3, 'c', 'a', 'b'])
-      expect(names(2, 1)).toEqual([3, 'a', 'b'])
-      expect(names(2, 3)).toEqual([3])
+      expect(await names(10, 0)).toEqual([3, 'c', 'a', 'b'])
+      expect(await names(2, 1)).toEqual([3, 'a', 'b'])
+      expect(await names(2, 3)).toEqual([3])
     })
 
     it('are listed up to four megabytes a page', async () => {
       const template = { type: 't', args: ['x'.repeat(1_500_000)] }
       for (const name of ['a', 'b', 'c', 'd']) await register({ name, template })
-      const sizes = [0, 2, 3].map((offset) => ledger.cron.list({ limit: 10, offset }))
+      const sizes = await Promise.all(
+        [0, 2, 3].map((offset) => ledger.read.cron.list({ limit: 10, offset })),
+      )
       expect(sizes.map(({ entries, total }) => [entries.length, total])).toEqual([
         [2, 4],
         [2, 4],
@@ -133,22 +135,26 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       await register({ name: 'second' }, WALL)
       await register({ name: 'first' }, WALL - 1)
       await register({ name: 'disabled', isEnabled: false }, null)
-      const due = (wall: number, limit = 10) => ledger.cron.due(wall, limit).map(({ name }) => name)
-      expect(due(WALL)).toEqual(['first', 'second'])
-      expect(due(WALL, 1)).toEqual(['first'])
-      expect(due(WALL - 2)).toEqual([])
-      expect(due(WALL + 1)).toEqual(['first', 'second', 'later'])
+      const due = async (wall: number, limit = 10) =>
+        (await ledger.read.cron.due(wall, limit)).map(({ name }) => name)
+      expect(await due(WALL)).toEqual(['first', 'second'])
+      expect(await due(WALL, 1)).toEqual(['first'])
+      expect(await due(WALL - 2)).toEqual([])
+      expect(await due(WALL + 1)).toEqual(['first', 'second', 'later'])
     })
 
     it('can be removed once, which leaves their jobs', async () => {
       await register()
       const id = firedJob(await fireNext())
-      const removed = { outcome: 'removed', entry: entry() }
+      const removed = { outcome: 'removed', entry: await entry() }
       expect(await ledger.cron.remove('nightly', WALL - 1)).toEqual(removed)
       expect(await ledger.cron.remove('nightly', WALL - 1)).toEqual({ outcome: 'missing' })
-      expect(ledger.cron.find('nightly')).toBeNull()
-      expect(ledger.cron.list({ limit: 10, offset: 0 })).toEqual({ entries: [], total: 0 })
-      expect(row(id).state).toBe('available')
+      expect(await ledger.read.cron.find('nightly')).toBeNull()
+      expect(await ledger.read.cron.list({ limit: 10, offset: 0 })).toEqual({
+        entries: [],
+        total: 0,
+      })
+      expect((await row(id)).state).toBe('available')
     })
 
     it('are neither removed nor replaced while a time has come', async () => {
@@ -157,7 +163,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       const due = { outcome: 'due', entry: registered }
       expect(await ledger.cron.remove('nightly', WALL)).toEqual(due)
       expect(await ledger.cron.register(definition(), first)).toEqual(due)
-      expect(entry()).toEqual(registered)
+      expect(await entry()).toEqual(registered)
       firedJob(await fireNext())
       const replaced = await ledger.cron.register(definition({ description: 'new' }), first)
       expect(replaced.outcome).toBe('replaced')
@@ -168,7 +174,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       const old = await register({ overlap: 'enqueue' })
       const id = firedJob(await fireNext())
       expect((await fireNext()).outcome).toBe('queued')
-      const before = entry()
+      const before = await entry()
       const next = definition({
         expression: '0 * * * *',
         timezone: 'Europe/Berlin',
@@ -181,7 +187,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       const kept = { ...before, ...next, nextRunAt: WALL + 9_000_000 }
       expect(replaced).toEqual({ outcome: 'replaced', entry: kept, before })
       await harness.reopen()
-      expect(entry()).toEqual(kept)
+      expect(await entry()).toEqual(kept)
       expect(kept).toMatchObject({
         seq: old.seq,
         runCount: 1,
@@ -189,16 +195,18 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
         queued: [expect.any(Number)],
       })
       // The job of the old definition still counts for the overlap policy, and its end releases the other.
-      expect(ledger.cron.releasable('', 10)).toEqual([])
+      expect(await ledger.read.cron.releasable('', 10)).toEqual([])
       await complete(id)
-      expect(ledger.cron.releasable('', 10).map(({ name }) => name)).toEqual(['nightly'])
+      expect((await ledger.read.cron.releasable('', 10)).map(({ name }) => name)).toEqual([
+        'nightly',
+      ])
     })
 
     it('keep their next time when the schedule stays, and lose what waits when they are disabled', async () => {
       await register({ overlap: 'enqueue' })
       await fireNext()
       await fireNext()
-      const { nextRunAt } = entry()
+      const { nextRunAt } = await entry()
       // By a clock that was set back, the first time of the schedule has its job already.
       const first = {
         nextRunAt: WALL - 900_000,
@@ -208,12 +216,16 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       }
       const given = { overlap: 'enqueue', description: 'again' } as const
       await ledger.cron.register(definition(given), first)
-      expect(entry()).toMatchObject({ nextRunAt, description: 'again', queued: [WALL + MINUTE_MS] })
+      expect(await entry()).toMatchObject({
+        nextRunAt,
+        description: 'again',
+        queued: [WALL + MINUTE_MS],
+      })
       const disabled = definition({ ...given, isEnabled: false })
       await ledger.cron.register(disabled, { ...first, nextRunAt: null })
-      expect(entry()).toMatchObject({ nextRunAt: null, isEnabled: false, queued: [] })
+      expect(await entry()).toMatchObject({ nextRunAt: null, isEnabled: false, queued: [] })
       await ledger.cron.register(definition(given), first)
-      expect(entry()).toMatchObject({ nextRunAt: WALL - 900_000, isEnabled: true })
+      expect(await entry()).toMatchObject({ nextRunAt: WALL - 900_000, isEnabled: true })
     })
   })
 
@@ -223,19 +235,19 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       const other = await register({ name: 'other' })
       const job = newJob({ queue: 'q' })
       const fired = await ledger.cron.fire(tickOf(registered), change({ job }))
-      expect(fired).toEqual({ outcome: 'fired', job: row(job.id), cancelled: [] })
-      expect(row(job.id)).toMatchObject({ state: 'available', attempt: 0, enqueuedAt: NOW })
-      expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
-      expect(ledger.counts('q').available).toBe(1)
-      expect(ledger.queues().map(({ name }) => name)).toContain('q')
-      expect(entry()).toEqual({
+      expect(fired).toEqual({ outcome: 'fired', job: await row(job.id), cancelled: [] })
+      expect(await row(job.id)).toMatchObject({ state: 'available', attempt: 0, enqueuedAt: NOW })
+      expect(await ledger.read.outboxPage(0, 10)).toEqual([owedBy(await row(job.id))])
+      expect(ledger.known.counts('q').available).toBe(1)
+      expect(ledger.known.queues().map(({ name }) => name)).toContain('q')
+      expect(await entry()).toEqual({
         ...registered,
         nextRunAt: WALL + MINUTE_MS,
         lastRunAt: WALL,
         lastJobId: job.id,
         runCount: 1,
       })
-      expect(entry('other')).toEqual(other)
+      expect(await entry('other')).toEqual(other)
     })
 
     it('fires once, however often it is repeated', async () => {
@@ -245,8 +257,8 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       expect(outcomes.map(({ outcome }) => outcome)).toEqual(['fired', 'stale', 'stale'])
       await harness.reopen()
       expect(await ledger.cron.fire(tick, change())).toEqual({ outcome: 'stale' })
-      expect(ledger.counts('q').available).toBe(1)
-      expect(entry().runCount).toBe(1)
+      expect(ledger.known.counts('q').available).toBe(1)
+      expect((await entry()).runCount).toBe(1)
     })
 
     it('is stale at another time, for a removed entry, and for a new entry of the same name', async () => {
@@ -258,8 +270,8 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       expect(await ledger.cron.fire(tickOf(old), change())).toEqual({ outcome: 'stale' })
       const next = await register()
       expect(await ledger.cron.fire(tickOf(old), change())).toEqual({ outcome: 'stale' })
-      expect(entry()).toEqual(next)
-      expect(ledger.counts('q').available).toBe(0)
+      expect(await entry()).toEqual(next)
+      expect(ledger.known.counts('q').available).toBe(0)
     })
 
     it('can be the last one, and can be skipped without a job', async () => {
@@ -267,15 +279,15 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       const none = { job: null, nextRunAt: null }
       const skipped = await ledger.cron.fire(tickOf(registered), change(none))
       expect(skipped).toEqual({ outcome: 'skipped' })
-      expect(entry()).toEqual({ ...registered, nextRunAt: null })
-      expect(ledger.cron.due(WALL + 1e9, 10)).toEqual([])
+      expect(await entry()).toEqual({ ...registered, nextRunAt: null })
+      expect(await ledger.read.cron.due(WALL + 1e9, 10)).toEqual([])
     })
 
     it('stores a job that is scheduled for later without a job message', async () => {
       await register()
       const job = newJob({ queue: 'q', start: { state: 'scheduled', dueAt: WALL + 9 } })
       expect(await fireNext('nightly', { job })).toMatchObject({ job: { outbox: null } })
-      expect(row(job.id)).toMatchObject({ state: 'scheduled', messageOut: false })
+      expect(await row(job.id)).toMatchObject({ state: 'scheduled', messageOut: false })
     })
   })
 
@@ -284,15 +296,15 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       await register({ name: 'there' }, WALL)
       await register({ name: 'beyond' }, WALL + 1)
       await register({ name: 'disabled', isEnabled: false }, null)
-      const ahead = ledger.cron.ahead(WALL, 0, 10)
+      const ahead = await ledger.read.cron.ahead(WALL, 0, 10)
       expect(ahead.map(({ name }) => name)).toEqual(['beyond'])
-      expect(entry('beyond')).toMatchObject(ahead[0] ?? {})
+      expect(await entry('beyond')).toMatchObject(ahead[0] ?? {})
     })
 
     it('are returned in pages', async () => {
       for (const name of ['a', 'b', 'c']) await register({ name }, WALL + 1)
-      const first = ledger.cron.ahead(WALL, 0, 2)
-      const rest = ledger.cron.ahead(WALL, first.at(-1)?.seq ?? 0, 2)
+      const first = await ledger.read.cron.ahead(WALL, 0, 2)
+      const rest = await ledger.read.cron.ahead(WALL, first.at(-1)?.seq ?? 0, 2)
       expect([...first, ...rest].map(({ name }) => name)).toEqual(['a', 'b', 'c'])
       expect(rest).toHaveLength(1)
     })
@@ -301,9 +313,9 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       const registered = await register()
       await fireNext()
       await ledger.cron.reset(tickOf(registered), WALL - MINUTE_MS)
-      expect(entry().nextRunAt).toBe(WALL + MINUTE_MS)
+      expect((await entry()).nextRunAt).toBe(WALL + MINUTE_MS)
       await ledger.cron.reset(tickOf(registered, WALL + MINUTE_MS), WALL - MINUTE_MS)
-      expect(entry()).toMatchObject({ nextRunAt: WALL - MINUTE_MS, lastRunAt: WALL })
+      expect(await entry()).toMatchObject({ nextRunAt: WALL - MINUTE_MS, lastRunAt: WALL })
     })
   })
 
@@ -313,7 +325,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       const id = firedJob(await fireNext())
       const overlapped = { outcome: 'overlapped', runningId: id }
       expect(await fireNext()).toEqual(overlapped)
-      expect(entry()).toMatchObject({ nextRunAt: WALL + 2 * MINUTE_MS, runCount: 1 })
+      expect(await entry()).toMatchObject({ nextRunAt: WALL + 2 * MINUTE_MS, runCount: 1 })
       await ledger.claim([jobMessage(id)], TERMS)
       expect(await fireNext()).toEqual(overlapped)
       const to = {
@@ -323,11 +335,11 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
         retryQueueMs: null,
         isMessageBack: true,
       } as const
-      await ledger.fail(id, fenceOf(row(id)), { now: NOW, error: null, errors: null, ...to })
+      await ledger.fail(id, fenceOf(await row(id)), { now: NOW, error: null, errors: null, ...to })
       expect(await fireNext()).toEqual(overlapped)
       await ledger.cancel(id, NOW)
       expect((await fireNext()).outcome).toBe('fired')
-      expect(entry().runCount).toBe(2)
+      expect((await entry()).runCount).toBe(2)
     })
 
     it('skip: fires after that job was completed, and is skipped again when a discarded one is revived', async () => {
@@ -337,7 +349,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       await ledger.claim([jobMessage(id)], TERMS)
       const discarded = { to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
       const failure = { now: NOW, error: null, errors: null, ...discarded }
-      await ledger.fail(id, fenceOf(row(id)), failure)
+      await ledger.fail(id, fenceOf(await row(id)), failure)
       await ledger.revive(id, 0, NOW)
       expect(await fireNext()).toEqual({ outcome: 'overlapped', runningId: id })
     })
@@ -357,9 +369,9 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
     it('skip: fires when the id of that job now belongs to a job of somebody else', async () => {
       await register()
       const id = firedJob(await fireNext())
-      await ledger.withdraw(id, row(id).outbox ?? 0)
+      await ledger.withdraw(id, (await row(id)).outbox ?? 0)
       await ledger.insert(newJob({ id, queue: 'q' }), NOW)
-      expect(row(id).state).toBe('available')
+      expect((await row(id)).state).toBe('available')
       expect((await fireNext()).outcome).toBe('fired')
     })
 
@@ -367,17 +379,17 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       await register({ overlap: 'allow' })
       const ids = [await fireNext(), await fireNext(), await fireNext()].map(firedJob)
       expect(new Set(ids).size).toBe(3)
-      expect(entry()).toMatchObject({ runCount: 3, lastJobId: ids[2] })
+      expect(await entry()).toMatchObject({ runCount: 3, lastJobId: ids[2] })
     })
 
     it('cancel_previous: is blocked and changes nothing until the running jobs have ended', async () => {
       await register({ overlap: 'cancel_previous' })
       const first = firedJob(await fireNext())
-      const before = entry()
+      const before = await entry()
       const blocked = { outcome: 'blocked', runningIds: [first] }
       expect(await fireNext()).toEqual(blocked)
       expect(await fireNext()).toEqual(blocked)
-      expect(entry()).toEqual(before)
+      expect(await entry()).toEqual(before)
       await ledger.cancel(first, NOW)
       expect((await fireNext()).outcome).toBe('fired')
     })
@@ -389,8 +401,8 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       expect(await fireNext()).toEqual({ outcome: 'queued' })
       expect(await fireNext()).toEqual({ outcome: 'queue-full', runningId: first })
       const [second, third] = [WALL + MINUTE_MS, WALL + 2 * MINUTE_MS]
-      expect(entry()).toMatchObject({ queued: [second, third], runCount: 1 })
-      expect(ledger.cron.releasable('', 10)).toEqual([])
+      expect(await entry()).toMatchObject({ queued: [second, third], runCount: 1 })
+      expect(await ledger.read.cron.releasable('', 10)).toEqual([])
       const release = (at: number) =>
         ledger.cron.release(
           { name: 'nightly', seq, at },
@@ -400,26 +412,26 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
 
       await complete(first)
       await harness.reopen()
-      expect(ledger.cron.releasable('', 10)).toEqual([entry()])
+      expect(await ledger.read.cron.releasable('', 10)).toEqual([await entry()])
       // A tick that comes now may not overtake those that wait.
       await ledger.cron.drop({ name: 'nightly', seq, at: third }, 'invalid_job')
-      expect(entry().queued).toEqual([second, third])
+      expect((await entry()).queued).toEqual([second, third])
       expect(await release(third)).toEqual({ outcome: 'stale' })
       const [released, again] = await Promise.all([release(second), release(second)])
       expect(again).toEqual({ outcome: 'stale' })
       const id = firedJob(released)
-      expect(released).toEqual({ outcome: 'fired', job: row(id), cancelled: [] })
-      expect(ledger.outboxPage(0, 10).map((owed) => owed.id)).toContain(id)
-      expect(entry()).toMatchObject({
+      expect(released).toEqual({ outcome: 'fired', job: await row(id), cancelled: [] })
+      expect((await ledger.read.outboxPage(0, 10)).map((owed) => owed.id)).toContain(id)
+      expect(await entry()).toMatchObject({
         queued: [third],
         runCount: 2,
         lastRunAt: second,
         lastJobId: id,
       })
-      expect(ledger.cron.releasable('', 10)).toEqual([])
+      expect(await ledger.read.cron.releasable('', 10)).toEqual([])
       await complete(id)
       expect(await ledger.cron.drop({ name: 'nightly', seq, at: third }, 'invalid_job')).toBe(true)
-      expect(entry()).toMatchObject({ queued: [], runCount: 2 })
+      expect(await entry()).toMatchObject({ queued: [], runCount: 2 })
       expect((await fireNext()).outcome).toBe('fired')
     })
 
@@ -429,10 +441,10 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       await fireNext()
       await complete(first)
       expect(await fireNext()).toEqual({ outcome: 'queued' })
-      expect(entry().queued).toEqual([WALL + MINUTE_MS, WALL + 2 * MINUTE_MS])
+      expect((await entry()).queued).toEqual([WALL + MINUTE_MS, WALL + 2 * MINUTE_MS])
       expect(await fireNext()).toEqual({ outcome: 'queue-full', runningId: first })
-      expect(ledger.cron.releasable('nightly', 10)).toEqual([])
-      expect(ledger.cron.releasable('', 10)).toHaveLength(1)
+      expect(await ledger.read.cron.releasable('nightly', 10)).toEqual([])
+      expect(await ledger.read.cron.releasable('', 10)).toHaveLength(1)
     })
   })
 
@@ -457,8 +469,8 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
         const existingId = await rival()
         const job = unique({ onConflict })
         expect(await fireNext('nightly', { job })).toEqual({ outcome: 'unneeded', existingId })
-        expect(ledger.find(job.id)).toBeNull()
-        expect(entry()).toMatchObject({ runCount: 0, nextRunAt: WALL + MINUTE_MS })
+        expect(await ledger.read.find(job.id)).toBeNull()
+        expect(await entry()).toMatchObject({ runCount: 0, nextRunAt: WALL + MINUTE_MS })
         // The same holds for a tick that waited in the queue.
         const own = firedJob(await fireNext())
         await fireNext()
@@ -466,7 +478,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
         const tick = { name: 'nightly', seq, at: WALL + 2 * MINUTE_MS }
         const released = await ledger.cron.release(tick, { ...change(), job })
         expect(released).toEqual({ outcome: 'unneeded', existingId })
-        expect(entry()).toMatchObject({ runCount: 1, queued: [] })
+        expect(await entry()).toMatchObject({ runCount: 1, queued: [] })
       },
     )
 
@@ -476,28 +488,28 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       const job = unique({ onConflict: 'replace' })
       const fired = await fireNext('nightly', { job })
       const cancelled = [
-        { job: row(other), previousState: 'available', isMessageOwed: expect.any(Boolean) },
+        { job: await row(other), previousState: 'available', isMessageOwed: expect.any(Boolean) },
       ]
-      expect(fired).toEqual({ outcome: 'fired', job: row(job.id), cancelled })
-      expect(row(other).state).toBe('cancelled')
-      expect(entry()).toMatchObject({ runCount: 1, lastJobId: job.id })
+      expect(fired).toEqual({ outcome: 'fired', job: await row(job.id), cancelled })
+      expect((await row(other)).state).toBe('cancelled')
+      expect(await entry()).toMatchObject({ runCount: 1, lastJobId: job.id })
     })
 
     it('waits while the other job may still be withdrawn', async () => {
       const { seq } = await register({ overlap: 'enqueue' })
-      const before = entry()
+      const before = await entry()
       const id = await rival()
       const given = { job: unique(), isUnsettled: (asked: string) => asked === id }
       expect(await fireNext('nightly', given)).toEqual({ outcome: 'unsettled' })
-      expect(entry()).toEqual(before)
+      expect(await entry()).toEqual(before)
       const own = firedJob(await fireNext())
       await fireNext()
       await complete(own)
       const tick = { name: 'nightly', seq, at: WALL + MINUTE_MS }
       const release = () => ledger.cron.release(tick, { ...change(), ...given })
       expect(await release()).toEqual({ outcome: 'unsettled' })
-      expect(entry().queued).toEqual([tick.at])
-      await ledger.withdraw(id, row(id).outbox ?? 0)
+      expect((await entry()).queued).toEqual([tick.at])
+      await ledger.withdraw(id, (await row(id)).outbox ?? 0)
       expect((await release()).outcome).toBe('fired')
     })
 
@@ -508,7 +520,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       const job = unique({ onConflict: 'replace' })
       const fired = await fireNext('nightly', { job })
       expect(fired).toEqual({ outcome: 'overlapped', runningId })
-      expect(row(other).state).toBe('available')
+      expect((await row(other)).state).toBe('available')
     })
   })
 
@@ -523,11 +535,11 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
     await settleLazily(ledger)
     const all = { completed: NOW + 1, cancelled: 0, discarded: 0, withdrawn: 0, deadLetters: 0 }
     expect(await ledger.prune(all, NOW, 10)).toBe(1)
-    expect(entry()).toMatchObject({ lastJobId: id, runCount: 1 })
+    expect(await entry()).toMatchObject({ lastJobId: id, runCount: 1 })
     const taken = await died(ledger, { queue: 'q' })
-    const before = entry()
+    const before = await entry()
     await expect(fireNext('nightly', { job: newJob({ id: taken.id }) })).rejects.toThrow()
-    expect(entry()).toEqual(before)
+    expect(await entry()).toEqual(before)
   })
 
   describe('runs of cron entries', () => {
@@ -576,7 +588,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
         deadLetters: far,
       }
       expect(await ledger.prune(cutoffs, far, 10)).toBe(1)
-      expect(ledger.find(id)).toBeNull()
+      expect(await ledger.read.find(id)).toBeNull()
       expect((await runs()).runs).toMatchObject([
         { jobId: id, state: 'completed', startedAt: NOW, endedAt: NOW },
       ])
@@ -606,11 +618,11 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
     it('makes a job beside a running one, counts it, and leaves the next time', async () => {
       await register()
       await fireNext()
-      const before = entry()
+      const before = await entry()
       const made = await trigger()
       expect(made.outcome).toBe('fired')
       if (made.outcome !== 'fired') return
-      expect(entry()).toEqual({
+      expect(await entry()).toEqual({
         ...before,
         runCount: 2,
         lastRunAt: WALL - 100,
@@ -628,7 +640,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       const made = await trigger('k')
       const again = await trigger('k')
       expect([made.outcome, again.outcome]).toEqual(['fired', 'remembered'])
-      expect(entry().runCount).toBe(1)
+      expect((await entry()).runCount).toBe(1)
     })
   })
 
@@ -644,30 +656,30 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       expect((await replace({}, { ...before, timezone: 'X' })).outcome).toBe('changed')
       expect((await replace({ description: 'a' }, before)).outcome).toBe('replaced')
       expect((await replace({ description: 'b' }, before)).outcome).toBe('changed')
-      expect(entry().description).toBe('a')
+      expect((await entry()).description).toBe('a')
     })
 
     it('keeps the times that wait, which make no job while the entry is disabled', async () => {
       await register({ overlap: 'enqueue' })
       const id = firedJob(await fireNext())
       await fireNext()
-      const { queued } = entry()
+      const { queued } = await entry()
       expect(queued).toEqual([WALL + MINUTE_MS])
       const paused = await ledger.cron.register(
         definition({ overlap: 'enqueue', isEnabled: false }),
         {
           ...{ nextRunAt: null, createdAt: WALL, limit: 0, isReplacing: true },
-          ...{ basis: entry(), isKeepingQueued: true },
+          ...{ basis: await entry(), isKeepingQueued: true },
         },
       )
       expect(paused).toMatchObject({ outcome: 'replaced', entry: { queued, nextRunAt: null } })
       await complete(id)
-      expect(ledger.cron.releasable('', 10)).toEqual([])
-      const tick = tickOf(entry(), WALL + MINUTE_MS)
+      expect(await ledger.read.cron.releasable('', 10)).toEqual([])
+      const tick = tickOf(await entry(), WALL + MINUTE_MS)
       const making = { job: newJob({ queue: 'q' }), ...{ now: NOW, isUnsettled: () => false } }
       expect(await ledger.cron.release(tick, making)).toEqual({ outcome: 'stale' })
-      await replace({ overlap: 'enqueue' }, entry())
-      expect(ledger.cron.releasable('', 10)).toHaveLength(1)
+      await replace({ overlap: 'enqueue' }, await entry())
+      expect(await ledger.read.cron.releasable('', 10)).toHaveLength(1)
       expect((await ledger.cron.release(tick, making)).outcome).toBe('fired')
     })
   })

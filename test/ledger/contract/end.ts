@@ -26,7 +26,9 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
       ledger.messageReturned(live.id, 0)
       ledger.messageReturned(older.id, 1)
       await settleLazily(ledger)
-      expect([ended, live, older].map(({ id }) => row(id).messageOut)).toEqual([false, true, true])
+      expect(
+        await Promise.all([ended, live, older].map(async ({ id }) => (await row(id)).messageOut)),
+      ).toEqual([false, true, true])
     })
 
     it('clears messageOut of a retry that the ledger holds, but not when a job message is owed or in a retry queue', async () => {
@@ -48,11 +50,11 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
       )
       for (const { id } of [held, owed, inRetryQueue]) ledger.messageReturned(id, 0)
       await settleLazily(ledger)
-      expect([held, owed, inRetryQueue].map(({ id }) => row(id).messageOut)).toEqual([
-        false,
-        true,
-        true,
-      ])
+      expect(
+        await Promise.all(
+          [held, owed, inRetryQueue].map(async ({ id }) => (await row(id)).messageOut),
+        ),
+      ).toEqual([false, true, true])
     })
 
     it("keeps messageOut when only the previous attempt's job message returned and the next is in a retry queue", async () => {
@@ -74,7 +76,9 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
       ledger.messageReturned(unknown.id, 0)
       ledger.messageReturned(elsewhere.id, 0, 1)
       await settleLazily(ledger)
-      const rows = [old, next, unknown, elsewhere].map(({ id }) => row(id).messageOut)
+      const rows = await Promise.all(
+        [old, next, unknown, elsewhere].map(async ({ id }) => (await row(id)).messageOut),
+      )
       expect(rows).toEqual([true, false, false, false])
     })
   })
@@ -92,7 +96,9 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
       await copyCame(ledger, older.id, 1)
       await copyCame(ledger, cancelled.id, 0)
       await settleLazily(ledger)
-      const copied = [discarded, older, cancelled].map(({ id }) => row(id).deadLetterCopied)
+      const copied = await Promise.all(
+        [discarded, older, cancelled].map(async ({ id }) => (await row(id)).deadLetterCopied),
+      )
       expect(copied).toEqual([true, false, false])
     })
   })
@@ -102,7 +108,7 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
     it.each(states)('does not change when it is %s', async (state) => {
       const { id, outbox } = await pushed(ledger, { queue: 'q' })
       await plant({ id, state, outbox: null, messageOut: false, deadLetterCopied: true })
-      const before = row(id)
+      const before = await row(id)
       const fence = { id, generation: 0, attempt: 0 }
       ledger.confirmed(outbox)
       ledger.messageReturned(id, 0)
@@ -117,7 +123,7 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
         ledger.extendLeases(NOW),
       ])
       expect(outcomes).toEqual([false, 'drop', 'stale', 'stale', 'stale', 0, 0, 0])
-      expect(row(id)).toEqual(before)
+      expect(await row(id)).toEqual(before)
     })
   })
 
@@ -156,17 +162,17 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
     it('see committed rows only', async () => {
       const job = newJob()
       const inserting = ledger.insert(job, NOW)
-      expect(ledger.find(job.id)).toBeNull()
-      expect(ledger.counts('default').available).toBe(0)
-      expect(ledger.queues()).toEqual([])
+      expect(await ledger.read.find(job.id)).toBeNull()
+      expect(ledger.known.counts('default').available).toBe(0)
+      expect(ledger.known.queues()).toEqual([])
       await inserting
-      expect(ledger.find(job.id)).not.toBeNull()
-      expect(ledger.counts('default').available).toBe(1)
+      expect(await ledger.read.find(job.id)).not.toBeNull()
+      expect(ledger.known.counts('default').available).toBe(1)
     })
 
-    it('return null and zero counts for an unknown id or queue', () => {
-      expect(ledger.find('nobody')).toBeNull()
-      expect(Object.values(ledger.counts('nowhere'))).toEqual(Array(8).fill(0))
+    it('return null and zero counts for an unknown id or queue', async () => {
+      expect(await ledger.read.find('nobody')).toBeNull()
+      expect(Object.values(ledger.known.counts('nowhere'))).toEqual(Array(8).fill(0))
     })
   })
 
@@ -181,11 +187,11 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(await inserting).toMatchObject({ outcome: 'inserted' })
       const refused = { code: 'backend_error', status: 503, details: { reason: 'ledger' } }
       await expect(ledger.insert(newJob(), NOW)).rejects.toMatchObject(refused)
-      expect(() => ledger.find(id)).toThrow('closed')
+      await expect(ledger.read.find(id)).rejects.toThrow('closed')
       ledger.confirmed(1)
       await harness.reopen()
-      expect(row(id).outbox).toBeNull()
-      expect(row(late.id).state).toBe('available')
+      expect((await row(id)).outbox).toBeNull()
+      expect((await row(late.id)).state).toBe('available')
     })
   })
 }

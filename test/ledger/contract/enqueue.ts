@@ -31,7 +31,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       })
       const inserted = insertedOf(await ledger.insert(job, NOW))
       expect(inserted).toMatchObject({ generation: 0, enqueuedAt: NOW })
-      expect(row(job.id)).toEqual({
+      expect(await row(job.id)).toEqual({
         ...asked(job),
         generation: 0,
         state: 'available',
@@ -58,7 +58,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
         errors: null,
         deadLetterCopied: false,
       })
-      expect(ledger.counts('email').available).toBe(1)
+      expect(ledger.known.counts('email').available).toBe(1)
     })
 
     it('hands out increasing nonces, also after a restart', async () => {
@@ -77,12 +77,12 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       async (state) => {
         const { id } = await pushed(ledger)
         await plant({ id, state })
-        const before = row(id)
+        const before = await row(id)
         const other = newJob({ id, queue: 'other', envelope: '{}' })
         expect(await ledger.insert(other, NOW + 1)).toEqual({ outcome: 'duplicate' })
-        expect(row(id)).toEqual(before)
-        expect(ledger.counts('other').available).toBe(0)
-        expect(ledger.queues().map((queue) => queue.name)).not.toContain('other')
+        expect(await row(id)).toEqual(before)
+        expect(ledger.known.counts('other').available).toBe(0)
+        expect(ledger.known.queues().map((queue) => queue.name)).not.toContain('other')
       },
     )
 
@@ -95,7 +95,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       const inserted = insertedOf(await ledger.insert(again, NOW + 5))
       expect(inserted).toMatchObject({ generation: 1, enqueuedAt: NOW + 5 })
       expect(inserted.outbox).toBeGreaterThan(outbox)
-      expect(row(id)).toMatchObject({
+      expect(await row(id)).toMatchObject({
         ...asked(again),
         generation: 1,
         state: 'available',
@@ -107,8 +107,8 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
         retryDelayMs: null,
         enqueuedAt: NOW + 5,
       })
-      expect(ledger.counts('first').available).toBe(0)
-      expect(ledger.counts('second').available).toBe(1)
+      expect(ledger.known.counts('first').available).toBe(0)
+      expect(ledger.known.counts('second').available).toBe(1)
       expect(harness.inspect()).toEqual([])
     })
 
@@ -117,7 +117,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       const both = [newJob({ id, queue: 'a' }), newJob({ id, queue: 'b' })]
       const outcomes = await Promise.all(both.map((job) => ledger.insert(job, NOW)))
       expect(outcomes.map(({ outcome }) => outcome)).toEqual(['inserted', 'duplicate'])
-      expect(row(id).queue).toBe('a')
+      expect((await row(id)).queue).toBe('a')
     })
   })
 
@@ -126,14 +126,14 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       const { id, outbox } = await pushed(ledger)
       ledger.confirmed(outbox)
       await settleLazily(ledger)
-      expect(row(id)).toMatchObject({ outbox: null, messageOut: true, state: 'available' })
+      expect(await row(id)).toMatchObject({ outbox: null, messageOut: true, state: 'available' })
     })
 
     it('clears each of two job messages that are confirmed one after the other', async () => {
       for (const { id, outbox } of [await pushed(ledger), await pushed(ledger)]) {
         ledger.confirmed(outbox)
         await settleLazily(ledger)
-        expect(row(id).outbox).toBeNull()
+        expect((await row(id)).outbox).toBeNull()
       }
     })
 
@@ -142,16 +142,16 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       await harness.reopen()
       ledger.confirmed(outbox)
       await settleLazily(ledger)
-      expect(row(id)).toMatchObject({ outbox: null, state: 'available' })
+      expect(await row(id)).toMatchObject({ outbox: null, state: 'available' })
     })
 
     it('does not clear a newer nonce', async () => {
       const { id, outbox } = await pushed(ledger, { queue: 'q' })
       await ledger.rearm('q', NOW)
-      const rearmed = row(id).outbox
+      const rearmed = (await row(id)).outbox
       ledger.confirmed(outbox)
       await settleLazily(ledger)
-      expect(row(id).outbox).toBe(rearmed)
+      expect((await row(id)).outbox).toBe(rearmed)
     })
 
     it('clears exactly the confirmed nonces, in any order', async () => {
@@ -162,14 +162,16 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       }
       await settleLazily(ledger)
       const owed = [false, true, false, false, true, false]
-      expect(jobs.map(({ id }) => row(id).outbox !== null)).toEqual(owed)
-      expect(ledger.owedMessages(10)).toBe(2)
+      expect(
+        await Promise.all(jobs.map(async ({ id }) => (await row(id)).outbox !== null)),
+      ).toEqual(owed)
+      expect(await ledger.read.owedMessages(10)).toBe(2)
     })
 
     it('is written although no call waits for it', async () => {
       const { id, outbox } = await pushed(ledger)
       ledger.confirmed(outbox)
-      await expect.poll(() => row(id).outbox, { interval: 5 }).toBeNull()
+      await expect.poll(async () => (await row(id)).outbox, { interval: 5 }).toBeNull()
     })
   })
 
@@ -177,11 +179,11 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
     it('hides the row from every count and from the relay', async () => {
       const { id, outbox } = await pushed(ledger)
       expect(await ledger.withdraw(id, outbox)).toBe(true)
-      expect(row(id)).toMatchObject({ state: 'withdrawn', outbox: null, attempt: 0 })
+      expect(await row(id)).toMatchObject({ state: 'withdrawn', outbox: null, attempt: 0 })
       // The row may stay as long as its queue, because the job message may still arrive. So it must be small.
-      expect(row(id)).toMatchObject({ envelope: '{}', carry: null })
-      expect(Object.values(ledger.counts('default')).every((count) => count === 0)).toBe(true)
-      expect(ledger.outboxPage(0, 10)).toEqual([])
+      expect(await row(id)).toMatchObject({ envelope: '{}', carry: null })
+      expect(Object.values(ledger.known.counts('default')).every((count) => count === 0)).toBe(true)
+      expect(await ledger.read.outboxPage(0, 10)).toEqual([])
     })
 
     it.each<[string, Partial<JobRow>]>([
@@ -192,9 +194,9 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
     ])('does nothing when the row is %s', async (_, change) => {
       const { id, outbox } = await pushed(ledger)
       await plant({ id, ...change } as { id: string })
-      const before = row(id)
+      const before = await row(id)
       expect(await ledger.withdraw(id, outbox)).toBe(false)
-      expect(row(id)).toEqual(before)
+      expect(await row(id)).toEqual(before)
     })
 
     it('excludes a claim of the same job in one group commit: the first call wins', async () => {
@@ -218,17 +220,17 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       const [claimed] = await ledger.claim([jobMessage(id)], TERMS)
       expect(claimed?.verdict).toBe('claimed')
       expect(await ledger.rearm('default', NOW)).toBe(0)
-      expect(row(id)).toMatchObject({ state: 'active', holder: 'ledger', outbox: null })
-      const released = await ledger.release(id, fenceOf(row(id)))
+      expect(await row(id)).toMatchObject({ state: 'active', holder: 'ledger', outbox: null })
+      const released = await ledger.release(id, fenceOf(await row(id)))
       expect(released).toMatchObject({ state: 'available', attempt: 0 })
-      expect(ledger.outboxPage(0, 10).map((owed) => owed.id)).toEqual([id])
+      expect((await ledger.read.outboxPage(0, 10)).map((owed) => owed.id)).toEqual([id])
     })
 
     it('leaves the leases of other queues unchanged', async () => {
       const other = await fetched(ledger, { queue: 'other' })
       await fetched(ledger, { queue: 'lost' })
       await ledger.rearm('lost', NOW)
-      expect(row(other.id)).toEqual(other)
+      expect(await row(other.id)).toEqual(other)
     })
 
     it('counts the job messages of native workers as lost, because nobody gives them back', async () => {
@@ -236,12 +238,12 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       const lease = { leaseMs: 30_000, leaseExpiresAt: NOW + 30_000 }
       await plant({ id: running.id, state: 'active', attempt: 1, holder: 'native', ...lease })
       await plant({ id: silent.id, attempt: 1, holder: 'native' })
-      expect(ledger.claimable('default')).toBe(0)
+      expect(ledger.known.claimable('default')).toBe(0)
       expect(await ledger.rearm('default', NOW)).toBe(1)
-      expect(row(running.id)).toMatchObject({ state: 'active', holder: 'ledger' })
-      expect(row(silent.id)).toMatchObject({ state: 'available', attempt: 1, holder: null })
-      expect(row(silent.id).outbox).toBeGreaterThan(silent.outbox)
-      expect(ledger.claimable('default')).toBe(1)
+      expect(await row(running.id)).toMatchObject({ state: 'active', holder: 'ledger' })
+      expect(await row(silent.id)).toMatchObject({ state: 'available', attempt: 1, holder: null })
+      expect((await row(silent.id)).outbox).toBeGreaterThan(silent.outbox)
+      expect(ledger.known.claimable('default')).toBe(1)
     })
 
     it('owes a new job message for each available job of the queue, in their order', async () => {
@@ -251,9 +253,9 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       const elsewhere = await pushed(ledger, { queue: 'other' })
       const newest = elsewhere.outbox
       expect(await ledger.rearm('q', NOW)).toBe(2500)
-      const owed = ledger.outboxPage(newest, 5000)
+      const owed = await ledger.read.outboxPage(newest, 5000)
       expect(owed.map(({ id }) => id)).toEqual(jobs.map(({ id }) => id))
-      expect(row(elsewhere.id).outbox).toBe(newest)
+      expect((await row(elsewhere.id)).outbox).toBe(newest)
     })
 
     it('owes no new job message for a job that is stored while rearm pages, because its own publish is under way', async () => {
@@ -264,14 +266,14 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
         pushed(ledger, { queue: 'q' }),
       ])
       expect(rearmed).toBe(1001)
-      expect(row(late.id).outbox).toBe(late.outbox)
+      expect((await row(late.id)).outbox).toBe(late.outbox)
     })
 
     it('owes a new job message for a job whose job message was confirmed long ago', async () => {
       const { id, outbox } = await pushed(ledger)
       ledger.confirmed(outbox)
       expect(await ledger.rearm('default', NOW)).toBe(1)
-      expect(row(id).outbox).toBeGreaterThan(outbox)
+      expect((await row(id)).outbox).toBeGreaterThan(outbox)
     })
 
     it.each<[string, object]>([
@@ -282,9 +284,9 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
     ])('leaves a job unchanged that is %s', async (_, change) => {
       const { id } = await pushed(ledger)
       await plant({ id, ...change })
-      const before = row(id)
+      const before = await row(id)
       expect(await ledger.rearm('default', NOW)).toBe(0)
-      expect(row(id)).toEqual(before)
+      expect(await row(id)).toEqual(before)
     })
 
     it('clears messageOut of an ended job whose job message was in the queue', async () => {
@@ -294,9 +296,12 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       await plant({ id: waiting, state: 'retryable', dueAt: NOW + 1 })
       await Promise.all(jobs.map(({ id }) => ledger.cancel(id, NOW)))
       expect(await ledger.rearm('default', NOW)).toBe(0)
-      expect([row(queued).messageOut, row(waited).messageOut]).toEqual([false, false])
+      expect([(await row(queued)).messageOut, (await row(waited)).messageOut]).toEqual([
+        false,
+        false,
+      ])
       // This job message is in a delay queue and comes back from there.
-      expect(row(waiting).messageOut).toBe(true)
+      expect((await row(waiting)).messageOut).toBe(true)
     })
 
     it('clears messageOut of more ended jobs than one page holds', async () => {
@@ -304,7 +309,8 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       await ledger.insertAll(jobs, NOW)
       await Promise.all(jobs.map(({ id }) => ledger.cancel(id, NOW)))
       await ledger.rearm('q', NOW)
-      expect(jobs.filter(({ id }) => row(id).messageOut)).toEqual([])
+      const rows = await Promise.all(jobs.map(({ id }) => row(id)))
+      expect(rows.filter(({ messageOut }) => messageOut)).toEqual([])
     })
 
     it('forgets the identity of this queue only, with its last page', async () => {
@@ -313,31 +319,31 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       for (const queue of ['q', 'other', 'unheard-of'])
         await ledger.recordIdentity(queue, `m-${queue}`)
       const paged = ledger.rearm('q', NOW)
-      expect(ledger.queueIdentity('q')).toBe('m-q')
+      expect(await ledger.read.queueIdentity('q')).toBe('m-q')
       await paged
-      expect(ledger.queueIdentity('q')).toBe(null)
-      expect(ledger.queueIdentity('other')).toBe('m-other')
-      expect(ledger.queueIdentity('unheard-of')).toBe(null)
+      expect(await ledger.read.queueIdentity('q')).toBe(null)
+      expect(await ledger.read.queueIdentity('other')).toBe('m-other')
+      expect(await ledger.read.queueIdentity('unheard-of')).toBe(null)
     })
 
     it('forgets when it ends that this queue was lost, and no other queue', async () => {
       await ledger.insertAll([newJob({ queue: 'other' }), newJob({ queue: 'q' })], NOW)
       for (const queue of ['other', 'q', 'unheard-of']) await ledger.lost.mark(queue, NOW)
       await ledger.lost.mark('q', NOW + 1)
-      expect(ledger.lost.all()).toEqual(['other', 'q', 'unheard-of'])
+      expect(ledger.known.lost.all()).toEqual(['other', 'q', 'unheard-of'])
       await harness.reopen()
-      expect(ledger.lost.all()).toEqual(['other', 'q'])
-      expect(['other', 'q', 'unheard-of'].map((q) => ledger.lost.has(q))).toEqual([
+      expect(ledger.known.lost.all()).toEqual(['other', 'q'])
+      expect(['other', 'q', 'unheard-of'].map((q) => ledger.known.lost.has(q))).toEqual([
         true,
         true,
         false,
       ])
       const rearming = ledger.rearm('q', NOW)
-      expect(ledger.lost.has('q')).toBe(true)
+      expect(ledger.known.lost.has('q')).toBe(true)
       await rearming
-      expect(ledger.lost.all()).toEqual(['other'])
+      expect(ledger.known.lost.all()).toEqual(['other'])
       await harness.reopen()
-      expect(ledger.lost.all()).toEqual(['other'])
+      expect(ledger.known.lost.all()).toEqual(['other'])
     })
 
     it('called twice at once leaves only the later nonce owed', async () => {
@@ -345,8 +351,8 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       expect(
         await Promise.all([ledger.rearm('default', NOW), ledger.rearm('default', NOW)]),
       ).toEqual([1, 1])
-      expect(row(id).outbox).toBe(outbox + 2)
-      expect(ledger.outboxPage(0, 10)).toHaveLength(1)
+      expect((await row(id)).outbox).toBe(outbox + 2)
+      expect(await ledger.read.outboxPage(0, 10)).toHaveLength(1)
     })
   })
 
@@ -354,11 +360,11 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
     it('returns the rows that owe a job message in pages, oldest nonce first', async () => {
       const jobs = await Promise.all(Array.from({ length: 5 }, () => pushed(ledger)))
       const ids = jobs.map(({ id }) => id)
-      const first = ledger.outboxPage(0, 2)
+      const first = await ledger.read.outboxPage(0, 2)
       expect(first.map(({ id }) => id)).toEqual(ids.slice(0, 2))
-      const rest = ledger.outboxPage(first.at(-1)?.outbox ?? 0, 10)
+      const rest = await ledger.read.outboxPage(first.at(-1)?.outbox ?? 0, 10)
       expect(rest.map(({ id }) => id)).toEqual(ids.slice(2))
-      expect(rest[0]).toEqual(owedBy(row(ids[2] ?? '')))
+      expect(rest[0]).toEqual(owedBy(await row(ids[2] ?? '')))
     })
   })
 
@@ -366,26 +372,26 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
     it('omits a row whose confirm waits for its group commit', async () => {
       const { outbox } = await pushed(ledger)
       ledger.confirmed(outbox ?? 0)
-      expect(ledger.outboxPage(0, 10)).toEqual([])
+      expect(await ledger.read.outboxPage(0, 10)).toEqual([])
     })
 
     it('looks beyond a page of such rows', async () => {
       const confirmed = await Promise.all(Array.from({ length: 5 }, () => pushed(ledger)))
       const { id } = await pushed(ledger)
       for (const job of confirmed) ledger.confirmed(job.outbox)
-      expect(ledger.outboxPage(0, 2).map((owed) => owed.id)).toEqual([id])
+      expect((await ledger.read.outboxPage(0, 2)).map((owed) => owed.id)).toEqual([id])
     })
   })
 
   describe('owedMessages', () => {
     it('counts the rows that owe a job message, up to a limit', async () => {
-      expect(ledger.owedMessages(10)).toBe(0)
+      expect(await ledger.read.owedMessages(10)).toBe(0)
       const jobs = await Promise.all(Array.from({ length: 5 }, () => pushed(ledger)))
-      expect(ledger.owedMessages(10)).toBe(5)
-      expect(ledger.owedMessages(3)).toBe(3)
+      expect(await ledger.read.owedMessages(10)).toBe(5)
+      expect(await ledger.read.owedMessages(3)).toBe(3)
       ledger.confirmed(jobs[0]?.outbox ?? 0)
       await ledger.withdraw(jobs[1]?.id ?? '', jobs[1]?.outbox ?? 0)
-      expect(ledger.owedMessages(10)).toBe(3)
+      expect(await ledger.read.owedMessages(10)).toBe(3)
     })
   })
 
@@ -400,22 +406,22 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
         { name: 'a', createdAt: NOW },
         { name: 'c', createdAt: NOW + 1 },
       ]
-      expect(ledger.queues()).toEqual(expected)
+      expect(ledger.known.queues()).toEqual(expected)
       await harness.reopen()
-      expect(ledger.queues()).toEqual(expected)
+      expect(ledger.known.queues()).toEqual(expected)
     })
 
     it('are unwritten from just before their declaration until RabbitMQ has them', async () => {
       await ledger.recordQueue('found', NOW)
       const names = ['found', 'new', 'written', 'unheard-of']
-      const unwritten = () => names.filter((queue) => ledger.unwritten.has(queue))
+      const unwritten = () => names.filter((queue) => ledger.known.unwritten.has(queue))
       const marked = ['new', 'written'].map((queue) => ledger.unwritten.mark(queue))
       expect(unwritten()).toEqual([])
       await Promise.all(marked)
       expect(unwritten()).toEqual(['new', 'written'])
       for (const queue of ['written', 'found', 'unheard-of']) await ledger.unwritten.settle(queue)
       expect(unwritten()).toEqual(['new'])
-      expect(ledger.queues()).toEqual([{ name: 'found', createdAt: NOW }])
+      expect(ledger.known.queues()).toEqual([{ name: 'found', createdAt: NOW }])
       await harness.reopen()
       expect(unwritten()).toEqual(['new'])
       // An operator deleted the queue, and the gateway declares it anew.

@@ -55,18 +55,18 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
         { ...fenceOf(job), workerId: 'worker-1' },
         VIA_RETRY_QUEUE,
       )
-      expect(failed).toEqual(row(job.id))
+      expect(failed).toEqual(await row(job.id))
       expect(failed).toEqual({
         ...back(job),
         state: 'retryable',
         dueAt: NOW + 900,
         retryDelayMs: 800,
         retryQueueMs: 700,
-        outbox: row(job.id).outbox,
+        outbox: (await row(job.id)).outbox,
         messageOut: true,
       })
-      expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
-      expect(ledger.counts('q')).toMatchObject({ active: 0, retryable: 1 })
+      expect(await ledger.read.outboxPage(0, 10)).toEqual([owedBy(await row(job.id))])
+      expect(ledger.known.counts('q')).toMatchObject({ active: 0, retryable: 1 })
     })
 
     it.each([
@@ -89,10 +89,10 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       const job = await fetched(ledger, { queue: 'q' })
       await ledger.handOver([job])
       const failed = await ledger.fail(job.id, fenceOf(job), AGAIN)
-      const { outbox } = row(job.id)
+      const { outbox } = await row(job.id)
       expect(failed).toEqual({ ...back(job), state: 'available', outbox, messageOut: true })
       expect(outbox).not.toBeNull()
-      expect(ledger.counts('q')).toMatchObject({ active: 0, available: 1 })
+      expect(ledger.known.counts('q')).toMatchObject({ active: 0, available: 1 })
     })
 
     it('to available owes no job message while the native worker still has the delivery', async () => {
@@ -112,9 +112,9 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
         const now = FAILED.now
         const ended = { discardedAt: now, completedAt: now, isDeadLetter, deadLetterCopied: false }
         expect(failed).toEqual({ ...over(job), ...ended, state: 'discarded', outbox: null })
-        expect(failed).toEqual(row(job.id))
-        expect(ledger.counts('q')).toMatchObject({ active: 0, discarded: 1 })
-        expect(ledger.deadLetterCount('q')).toBe(isDeadLetter ? 1 : 0)
+        expect(failed).toEqual(await row(job.id))
+        expect(ledger.known.counts('q')).toMatchObject({ active: 0, discarded: 1 })
+        expect(ledger.known.deadLetterCount('q')).toBe(isDeadLetter ? 1 : 0)
       },
     )
 
@@ -127,7 +127,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       ])
       expect(arrived?.verdict).toBe('hand-over')
       expect(failed).toMatchObject({ state: 'available', holder: null, messageOut: true })
-      expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
+      expect(await ledger.read.outboxPage(0, 10)).toEqual([owedBy(await row(job.id))])
     })
 
     it.each([
@@ -146,7 +146,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
           messageOut: false,
           deadLetterCopied: false,
         })
-        expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
+        expect(await ledger.read.outboxPage(0, 10)).toEqual([owedBy(await row(job.id))])
       },
     )
 
@@ -165,7 +165,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       async ({ change, fence }) => {
         const job = await fetched(ledger)
         expect(await ledger.fail(job.id, { ...fenceOf(job), ...fence }, change)).toBe('stale')
-        expect(row(job.id)).toEqual(job)
+        expect(await row(job.id)).toEqual(job)
       },
     )
 
@@ -176,10 +176,10 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
         const fence = { ...fenceOf(job), workerId: 'worker-1' }
         await ledger.release(job.id, fenceOf(job))
         await ledger.claim([jobMessage(job.id)], { ...TERMS, workerId: null })
-        const unowned = row(job.id)
+        const unowned = await row(job.id)
         expect(unowned).toMatchObject({ state: 'active', attempt: job.attempt, workerId: null })
         expect(await ledger.fail(job.id, fence, change)).toBe('stale')
-        expect(row(job.id)).toEqual(unowned)
+        expect(await row(job.id)).toEqual(unowned)
         const own = await fetched(ledger)
         expect(await ledger.fail(own.id, fence, change)).toMatchObject({ state: to })
       },
@@ -191,10 +191,10 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       async ({ change, state }) => {
         const job = await fetched(ledger)
         await plant({ id: job.id, state })
-        const before = row(job.id)
+        const before = await row(job.id)
         expect(await ledger.fail(job.id, fenceOf(job), change)).toBe('stale')
         expect(await ledger.fail('nobody', fenceOf(job), change)).toBe('stale')
-        expect(row(job.id)).toEqual(before)
+        expect(await row(job.id)).toEqual(before)
       },
     )
 
@@ -215,9 +215,13 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
     it('to a retry queue owes nothing once the retry queue has confirmed the job message', async () => {
       const job = await fetched(ledger)
       await ledger.fail(job.id, fenceOf(job), VIA_RETRY_QUEUE)
-      ledger.confirmed(row(job.id).outbox ?? 0)
+      ledger.confirmed((await row(job.id)).outbox ?? 0)
       await settleLazily(ledger)
-      expect(row(job.id)).toMatchObject({ state: 'retryable', outbox: null, messageOut: true })
+      expect(await row(job.id)).toMatchObject({
+        state: 'retryable',
+        outbox: null,
+        messageOut: true,
+      })
     })
   })
 
@@ -231,13 +235,13 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       const same = { id, generation, attempt, queue, type, holder, startedAt }
       expect(extended[0]).toEqual({ ...same, leaseExpiresAt: NOW + 1500 })
       expect(extended.map((lease) => lease.id)).toEqual([b.id, a.id])
-      expect(row(a.id)).toEqual({ ...a, leaseExpiresAt: NOW + 30_500 })
+      expect(await row(a.id)).toEqual({ ...a, leaseExpiresAt: NOW + 30_500 })
     })
 
     it("sets the given length, even a shorter one, and keeps the lease's own length", async () => {
       const job = await fetched(ledger)
       await ledger.extend([job.id], { ...beat, leaseMs: 10 })
-      expect(row(job.id)).toEqual({ ...job, leaseExpiresAt: NOW + 510 })
+      expect(await row(job.id)).toEqual({ ...job, leaseExpiresAt: NOW + 510 })
     })
 
     it('works only for the owner when the claim recorded one', async () => {
@@ -246,7 +250,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       const owned = await fetched(ledger)
       const extended = await ledger.extend([id, owned.id], { ...beat, workerId: 'other' })
       expect(extended.map((lease) => lease.id)).toEqual([id])
-      expect(row(owned.id)).toEqual(owned)
+      expect(await row(owned.id)).toEqual(owned)
     })
 
     it('works only for the given attempt', async () => {
@@ -272,9 +276,9 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       async (state) => {
         const job = await fetched(ledger)
         await plant({ id: job.id, state })
-        const before = row(job.id)
+        const before = await row(job.id)
         expect(await ledger.extend([job.id], beat)).toEqual([])
-        expect(row(job.id)).toEqual(before)
+        expect(await row(job.id)).toEqual(before)
       },
     )
 
@@ -328,17 +332,17 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
         visibilityTimeoutMs: 1001,
       })
       const early = await fetched(ledger, { ...terms, visibilityTimeoutMs: 800 })
-      expect(ledger.overdue(NOW + 799, 10)).toEqual([])
-      expect(ledger.overdue(NOW + 1000, 10)).toEqual([early, timeout, lease])
-      expect(ledger.overdue(NOW + 1000, 2)).toEqual([early, timeout])
-      expect(ledger.overdue(NOW + 1001, 10)).toContainEqual(running)
+      expect(await ledger.read.overdue(NOW + 799, 10)).toEqual([])
+      expect(await ledger.read.overdue(NOW + 1000, 10)).toEqual([early, timeout, lease])
+      expect(await ledger.read.overdue(NOW + 1000, 2)).toEqual([early, timeout])
+      expect(await ledger.read.overdue(NOW + 1001, 10)).toContainEqual(running)
     })
 
     it('ignores the execution time of native workers', async () => {
       const job = await fetched(ledger, { visibilityTimeoutMs: 1000, timeoutMs: 10 })
       await plant({ id: job.id, holder: 'native' })
-      expect(ledger.overdue(NOW + 999, 10)).toEqual([])
-      expect(ledger.overdue(NOW + 1000, 10).map(({ id }) => id)).toEqual([job.id])
+      expect(await ledger.read.overdue(NOW + 999, 10)).toEqual([])
+      expect((await ledger.read.overdue(NOW + 1000, 10)).map(({ id }) => id)).toEqual([job.id])
     })
 
     it('omits jobs that have ended, went back or were extended', async () => {
@@ -351,8 +355,8 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       await ledger.fail(failed.id, fenceOf(failed), AGAIN)
       const later = NOW + 30_000
       await ledger.extend([kept.id], { now: later, workerId: 'worker-1', leaseMs: null })
-      expect(ledger.overdue(later, 10)).toEqual([])
-      expect(ledger.overdue(later + 30_000, 10).map(({ id }) => id)).toEqual([kept.id])
+      expect(await ledger.read.overdue(later, 10)).toEqual([])
+      expect((await ledger.read.overdue(later + 30_000, 10)).map(({ id }) => id)).toEqual([kept.id])
     })
   })
 
@@ -364,9 +368,12 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
         await fetched(ledger, { ...given, timeoutMs: 0 }),
       ]
       expect(await ledger.extendLeases(NOW + 400)).toBe(2)
-      expect(row(timed.id)).toMatchObject({ leaseExpiresAt: NOW + 1400, timeoutAt: NOW + 1400 })
-      expect(row(free.id)).toMatchObject({ leaseExpiresAt: NOW + 1400, timeoutAt: null })
-      expect(ledger.overdue(NOW + 1399, 10)).toEqual([])
+      expect(await row(timed.id)).toMatchObject({
+        leaseExpiresAt: NOW + 1400,
+        timeoutAt: NOW + 1400,
+      })
+      expect(await row(free.id)).toMatchObject({ leaseExpiresAt: NOW + 1400, timeoutAt: null })
+      expect(await ledger.read.overdue(NOW + 1399, 10)).toEqual([])
       expect(await ledger.extendLeases(NOW + 300)).toBe(0)
     })
 
@@ -374,7 +381,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       const job = await fetched(ledger, { visibilityTimeoutMs: 1000, timeoutMs: 500 })
       await ledger.extend([job.id], { now: NOW + 400, workerId: 'worker-1', leaseMs: 9000 })
       expect(await ledger.extendLeases(NOW + 400)).toBe(1)
-      expect(row(job.id)).toMatchObject({ leaseExpiresAt: NOW + 9400, timeoutAt: NOW + 1400 })
+      expect(await row(job.id)).toMatchObject({ leaseExpiresAt: NOW + 9400, timeoutAt: NOW + 1400 })
     })
   })
   describe('boundWaits, after the clock was set back', () => {
@@ -387,7 +394,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       await ledger.fail(held.id, fenceOf(held), { ...HELD, ...terms })
       expect(await ledger.boundWaits(NOW)).toBe(0)
       expect(await ledger.boundWaits(NOW - HOUR)).toBe(2)
-      expect([row(inRetryQueue.id).dueAt, row(held.id).dueAt]).toEqual(
+      expect([(await row(inRetryQueue.id)).dueAt, (await row(held.id)).dueAt]).toEqual(
         Array(2).fill(NOW - HOUR + 800),
       )
       expect(await ledger.boundWaits(NOW)).toBe(0)
@@ -402,8 +409,8 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       expect(await ledger.boundWaits(NOW)).toBe(0)
       expect(await ledger.boundWaits(NOW - HOUR)).toBe(2)
       const leaseExpiresAt = NOW - HOUR + 1000
-      expect(row(timed.id)).toMatchObject({ leaseExpiresAt, timeoutAt: NOW - HOUR + 5000 })
-      expect(row(free.id)).toMatchObject({ leaseExpiresAt, timeoutAt: null })
+      expect(await row(timed.id)).toMatchObject({ leaseExpiresAt, timeoutAt: NOW - HOUR + 5000 })
+      expect(await row(free.id)).toMatchObject({ leaseExpiresAt, timeoutAt: null })
     })
 
     it('shortens an execution time that was extended while the clock was ahead', async () => {
@@ -411,7 +418,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       await ledger.extendLeases(NOW + HOUR)
       expect(await ledger.boundWaits(NOW + 10)).toBe(1)
       const [leaseExpiresAt, timeoutAt] = [NOW + 1010, NOW + 5010]
-      expect(row(job.id)).toMatchObject({ leaseExpiresAt, timeoutAt })
+      expect(await row(job.id)).toMatchObject({ leaseExpiresAt, timeoutAt })
     })
 
     it('keeps the execution time at least as long as the lease', async () => {
@@ -419,7 +426,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       await ledger.extendLeases(NOW + HOUR)
       expect(await ledger.boundWaits(NOW)).toBe(1)
       const [leaseExpiresAt, timeoutAt] = Array(2).fill(NOW + 9000)
-      expect(row(job.id)).toMatchObject({ leaseExpiresAt, timeoutAt })
+      expect(await row(job.id)).toMatchObject({ leaseExpiresAt, timeoutAt })
     })
 
     it.each<[string, number | null, number]>([
@@ -438,7 +445,9 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
         await ledger.beatNative([native.id], { ...said, ...later })
         expect(await ledger.boundWaits(NOW + HOUR)).toBe(0)
         expect(await ledger.boundWaits(NOW + 10)).toBe(2)
-        const ends = [beaten.id, native.id].map((id) => row(id).leaseExpiresAt)
+        const ends = await Promise.all(
+          [beaten.id, native.id].map(async (id) => (await row(id)).leaseExpiresAt),
+        )
         expect(ends).toEqual(Array(2).fill(NOW + 10 + length))
         expect(await ledger.boundWaits(NOW + 10)).toBe(0)
       },
@@ -448,7 +457,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       const job = await fetched(ledger, { visibilityTimeoutMs: 1000, timeoutMs: 0 })
       await ledger.extendLeases(NOW + HOUR)
       expect(await ledger.boundWaits(NOW + 10)).toBe(1)
-      expect(row(job.id).leaseExpiresAt).toBe(NOW + 1010)
+      expect((await row(job.id)).leaseExpiresAt).toBe(NOW + 1010)
     })
 
     it('ignores the length that a heartbeat of an earlier attempt asked for', async () => {
@@ -458,14 +467,14 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       await ledger.claim([jobMessage(job.id)], TERMS)
       await ledger.extendLeases(NOW + HOUR)
       expect(await ledger.boundWaits(NOW + 10)).toBe(1)
-      expect(row(job.id).leaseExpiresAt).toBe(NOW + 1010)
+      expect((await row(job.id)).leaseExpiresAt).toBe(NOW + 1010)
     })
 
     it('keeps a lease that a heartbeat made longer', async () => {
       const job = await fetched(ledger, { visibilityTimeoutMs: 1000 })
       await ledger.extend([job.id], { now: NOW, workerId: 'worker-1', leaseMs: HOUR })
       expect(await ledger.boundWaits(NOW)).toBe(0)
-      expect(row(job.id).leaseExpiresAt).toBe(NOW + HOUR)
+      expect((await row(job.id)).leaseExpiresAt).toBe(NOW + HOUR)
     })
   })
 }

@@ -6,7 +6,7 @@ const CAUSE = { requestId: 'req_1', principal: 'shop "A"' }
 
 /** What the writes record about the changes that they make. */
 export function historyContract({ harness, ledger, row }: UnderTest): void {
-  const changes = async (id: string) => (await ledger.history.read(id))?.changes ?? []
+  const changes = async (id: string) => (await ledger.read.history.find(id))?.changes ?? []
   const path = async (id: string) => (await changes(id)).map(({ to }) => to)
 
   async function claimed(attempt: number, given: Parameters<typeof newJob>[0] = {}) {
@@ -20,7 +20,12 @@ export function historyContract({ harness, ledger, row }: UnderTest): void {
     it('has each change with its time, attempt, worker and cause', async () => {
       const id = await claimed(1)
       const cause = { ...CAUSE, reason: 'lease_expired' }
-      await ledger.fail(id, fenceOf(row(id)), { ...FAILED, now: NOW + 2, to: 'available', cause })
+      await ledger.fail(id, fenceOf(await row(id)), {
+        ...FAILED,
+        now: NOW + 2,
+        to: 'available',
+        cause,
+      })
       const terms = { ...TERMS, now: NOW + 3, cause: { requestId: 'req_3' } }
       await ledger.claim([jobMessage(id, { attempt: 2 })], terms)
       await ledger.complete(id, {}, { now: NOW + 4, result: null, cause: { requestId: 'req_4' } })
@@ -55,10 +60,10 @@ export function historyContract({ harness, ledger, row }: UnderTest): void {
       await ledger.activate(job.id, NOW, NOW, CAUSE)
       await ledger.promote(NOW + 60, NOW + 60, 10)
       await ledger.claim([jobMessage(job.id)], TERMS)
-      await ledger.release(job.id, fenceOf(row(job.id)))
+      await ledger.release(job.id, fenceOf(await row(job.id)))
       await ledger.claim([jobMessage(job.id)], TERMS)
       const end = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'publish' } as const
-      await ledger.fail(job.id, fenceOf(row(job.id)), end)
+      await ledger.fail(job.id, fenceOf(await row(job.id)), end)
       await ledger.revive(job.id, 0, NOW + 300, CAUSE)
       await ledger.cancel(job.id, NOW + 400, { reason: 'bored' })
       expect(await path(job.id)).toEqual([
@@ -87,10 +92,10 @@ export function historyContract({ harness, ledger, row }: UnderTest): void {
       const long = { requestId: 'r'.repeat(5_000), principal: '\n"\u{1f600}'.repeat(100) }
       for (let attempt = 1; attempt <= 120; attempt++) {
         const change = { ...FAILED, now: NOW + attempt, to: 'available', cause: long } as const
-        await ledger.fail(id, fenceOf(row(id)), change)
+        await ledger.fail(id, fenceOf(await row(id)), change)
         await ledger.claim([jobMessage(id, { attempt: attempt + 1 })], { ...TERMS, now: NOW + 500 })
       }
-      const found = await ledger.history.read(id)
+      const found = await ledger.read.history.find(id)
       const kept = found?.changes ?? []
       expect(found?.isFolded).toBe(true)
       expect(kept.length).toBeGreaterThan(15)
@@ -100,11 +105,11 @@ export function historyContract({ harness, ledger, row }: UnderTest): void {
     })
 
     it('is null for an unknown and an erased job, and begins anew when the id is used again', async () => {
-      expect(await ledger.history.read(newJob().id)).toBeNull()
+      expect(await ledger.read.history.find(newJob().id)).toBeNull()
       const job = newJob()
       const inserted = await ledger.insert(job, NOW)
       await ledger.withdraw(job.id, ('outbox' in inserted && inserted.outbox) || 0)
-      expect(await ledger.history.read(job.id)).toBeNull()
+      expect(await ledger.read.history.find(job.id)).toBeNull()
       await ledger.insert(job, NOW + 1)
       expect(await changes(job.id)).toMatchObject([{ from: null, to: 'available', at: NOW + 1 }])
     })
@@ -112,7 +117,7 @@ export function historyContract({ harness, ledger, row }: UnderTest): void {
     it('can be forgotten, and goes on from there', async () => {
       const id = await claimed(1)
       expect((await ledger.history.clear(id))?.changes).toHaveLength(2)
-      expect(await ledger.history.read(id)).toMatchObject({ changes: [], isFolded: true })
+      expect(await ledger.read.history.find(id)).toMatchObject({ changes: [], isFolded: true })
       await ledger.complete(id, {}, { now: NOW + 9, result: null })
       expect(await changes(id)).toMatchObject([{ from: 'active', to: 'completed' }])
       expect(await ledger.history.clear(newJob().id)).toBeNull()

@@ -28,7 +28,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
         timeoutAt: null,
         startedAt: null,
       })
-      expect(ledger.counts('default')).toMatchObject({ available: 1, active: 0 })
+      expect(ledger.known.counts('default')).toMatchObject({ available: 1, active: 0 })
       const [again] = await ledger.claim([jobMessage(job.id)], TERMS)
       expect(again).toMatchObject({ verdict: 'claimed', job: { attempt: 1 } })
     })
@@ -38,7 +38,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       await ledger.handOver([job])
       const released = await ledger.release(job.id, fenceOf(job))
       expect(released).toMatchObject({ state: 'available', attempt: 0, holder: null })
-      expect(ledger.outboxPage(0, 10).map(({ id }) => id)).toEqual([job.id])
+      expect((await ledger.read.outboxPage(0, 10)).map(({ id }) => id)).toEqual([job.id])
     })
 
     it('owes a job message when a native worker has the present one', async () => {
@@ -46,9 +46,9 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       // RabbitMQ has redelivered its job message, which still has the number of the first attempt.
       await plant({ id: job.id, holder: 'native', attempt: 2 })
       await ledger.release(job.id, { ...fenceOf(job), attempt: 2, messageAttempt: null })
-      expect(row(job.id)).toMatchObject({ state: 'available', attempt: 1, holder: null })
-      expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
-      expect(ledger.claimable('default')).toBe(1)
+      expect(await row(job.id)).toMatchObject({ state: 'available', attempt: 1, holder: null })
+      expect(await ledger.read.outboxPage(0, 10)).toEqual([owedBy(await row(job.id))])
+      expect(ledger.known.claimable('default')).toBe(1)
       const jobMessages = [1, 2].map((attempt) => jobMessage(job.id, { attempt }))
       const claims = await ledger.claim(jobMessages, TERMS)
       expect(claims.map(({ verdict }) => verdict)).toEqual(['drop', 'claimed'])
@@ -62,11 +62,11 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
         // attempt.
         await plant({ id: job.id, attempt: 2 })
         const released = await ledger.release(job.id, {
-          ...fenceOf(row(job.id)),
+          ...fenceOf(await row(job.id)),
           messageAttempt: old,
         })
         expect(released).toMatchObject({ state: 'available', attempt: 1, workerId: 'worker-1' })
-        expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
+        expect(await ledger.read.outboxPage(0, 10)).toEqual([owedBy(await row(job.id))])
       },
     )
 
@@ -76,14 +76,14 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
         const job = await fetched(ledger)
         const { id, ...fence } = { ...fenceOf(job), id: job.id, ...other }
         expect(await ledger.release(id, fence)).toBe('stale')
-        expect(row(job.id)).toEqual(job)
+        expect(await row(job.id)).toEqual(job)
       },
     )
 
     it('is stale for another worker than the owner, and for a named worker when the lease names none', async () => {
       const job = await fetched(ledger)
       expect(await ledger.release(job.id, { ...fenceOf(job), workerId: 'x' })).toBe('stale')
-      expect(row(job.id)).toEqual(job)
+      expect(await row(job.id)).toEqual(job)
       const released = await ledger.release(job.id, { ...fenceOf(job), workerId: 'worker-1' })
       expect(released).toMatchObject({ state: 'available' })
       const [again] = await ledger.claim([jobMessage(job.id)], { ...TERMS, workerId: null })
@@ -91,7 +91,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       // The same attempt number, but a lease without a worker: the number alone would let worker-1 in.
       const late = { ...fenceOf(job), workerId: 'worker-1' }
       expect(await ledger.release(job.id, late)).toBe('stale')
-      expect(row(job.id)).toMatchObject({ state: 'active', attempt: 1, workerId: null })
+      expect(await row(job.id)).toMatchObject({ state: 'active', attempt: 1, workerId: null })
     })
 
     it('succeeds for the first of two calls in one group commit, and not after an ack', async () => {
@@ -130,8 +130,8 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
         leaseExpiresAt: null,
         timeoutAt: null,
       })
-      expect(row(job.id)).toEqual(done)
-      expect(ledger.counts('default')).toMatchObject({ active: 0, completed: 1 })
+      expect(await row(job.id)).toEqual(done)
+      expect(ledger.known.counts('default')).toMatchObject({ active: 0, completed: 1 })
     })
 
     it('clears messageOut only when the ledger alone held the lease', async () => {
@@ -154,7 +154,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       async (fence) => {
         const job = await fetched(ledger)
         expect(await ledger.complete(job.id, fence, change)).toBe('stale')
-        expect(row(job.id)).toEqual(job)
+        expect(await row(job.id)).toEqual(job)
       },
     )
 
@@ -165,7 +165,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       for (const generation of [0, 1, 3]) {
         expect(await ledger.complete(job.id, { ...lease, generation }, change)).toBe('stale')
       }
-      expect(row(job.id)).toMatchObject({ state: 'active', generation: 2 })
+      expect(await row(job.id)).toMatchObject({ state: 'active', generation: 2 })
       const done = await ledger.complete(job.id, { ...lease, generation: 2 }, change)
       expect(done).toMatchObject({ state: 'completed', generation: 2 })
     })
@@ -219,11 +219,11 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
         await plant({ id: job.id, state, dueAt: 7, outbox: 5 })
         const cancelled = await ledger.cancel(job.id, NOW + 3)
         expect(cancelled).toEqual({
-          job: row(job.id),
+          job: await row(job.id),
           previousState: state,
           isMessageOwed: expect.any(Boolean),
         })
-        expect(row(job.id)).toMatchObject({
+        expect(await row(job.id)).toMatchObject({
           state: 'cancelled',
           cancelledAt: NOW + 3,
           holder: null,
@@ -233,9 +233,9 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
           messageOut: true,
         })
         // A new nonce for the broadcast, not that of the job message.
-        expect(row(job.id).outbox).toBeGreaterThan(5)
-        expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
-        expect(ledger.counts('default')).toMatchObject({ [state]: 0, cancelled: 1 })
+        expect((await row(job.id)).outbox).toBeGreaterThan(5)
+        expect(await ledger.read.outboxPage(0, 10)).toEqual([owedBy(await row(job.id))])
+        expect(ledger.known.counts('default')).toMatchObject({ [state]: 0, cancelled: 1 })
       },
     )
 
@@ -252,12 +252,14 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       const held = await fetched(ledger)
       await plant({ id: held.id, state: 'retryable', messageOut: false, dueAt: NOW })
       for (const { id } of [queued, active, idle, held]) await ledger.cancel(id, NOW)
-      const owed = [queued, active, idle, held].map(({ id }) => row(id).outbox !== null)
+      const owed = await Promise.all(
+        [queued, active, idle, held].map(async ({ id }) => (await row(id)).outbox !== null),
+      )
       expect(owed).toEqual([true, true, false, false])
       ledger.confirmed(queued.outbox)
-      ledger.confirmed(row(active.id).outbox ?? 0)
+      ledger.confirmed((await row(active.id)).outbox ?? 0)
       await settleLazily(ledger)
-      expect(ledger.outboxPage(0, 10).map(({ id }) => id)).toEqual([queued.id])
+      expect((await ledger.read.outboxPage(0, 10)).map(({ id }) => id)).toEqual([queued.id])
     })
 
     it('is stale for an unknown id and for the second of two calls', async () => {
@@ -265,7 +267,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       expect(await ledger.cancel('nobody', NOW)).toBe('stale')
       const twice = await Promise.all([ledger.cancel(id, NOW), ledger.cancel(id, NOW + 1)])
       expect(twice.map((result) => result === 'stale')).toEqual([false, true])
-      expect(row(id).cancelledAt).toBe(NOW)
+      expect((await row(id)).cancelledAt).toBe(NOW)
     })
   })
 
@@ -273,7 +275,11 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
     it('gives the named leases to the ledger', async () => {
       const jobs = [await fetched(ledger), await fetched(ledger), await fetched(ledger)]
       expect(await ledger.handOver(jobs.slice(0, 2))).toBe(2)
-      expect(jobs.map(({ id }) => row(id).holder)).toEqual(['ledger', 'ledger', 'gateway'])
+      expect(await Promise.all(jobs.map(async ({ id }) => (await row(id)).holder))).toEqual([
+        'ledger',
+        'ledger',
+        'gateway',
+      ])
     })
 
     it.each<[string, object]>([
@@ -284,9 +290,9 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
     ])('leaves a row of %s unchanged', async (_, change) => {
       const job = await fetched(ledger)
       await plant({ id: job.id, ...change })
-      const before = row(job.id)
+      const before = await row(job.id)
       expect(await ledger.handOver([job])).toBe(0)
-      expect(row(job.id)).toEqual(before)
+      expect(await row(job.id)).toEqual(before)
     })
 
     it('counts each lease once in two calls of one group commit', async () => {
@@ -305,9 +311,13 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
     it('returns the lease to the gateway, so that its end keeps messageOut', async () => {
       const job = await handedOver()
       expect(await ledger.handBack([job])).toBe(1)
-      expect(row(job.id)).toMatchObject({ state: 'active', holder: 'gateway', messageOut: true })
+      expect(await row(job.id)).toMatchObject({
+        state: 'active',
+        holder: 'gateway',
+        messageOut: true,
+      })
       await ledger.complete(job.id, {}, { now: NOW, result: null })
-      expect(row(job.id)).toMatchObject({ state: 'completed', messageOut: true })
+      expect(await row(job.id)).toMatchObject({ state: 'completed', messageOut: true })
     })
 
     it.each([
@@ -316,9 +326,9 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
     ])('sets messageOut of a job that is %s by then', async (state, end) => {
       const job = await handedOver()
       await end()(job.id, {}, { now: NOW, result: null })
-      expect(row(job.id)).toMatchObject({ state, messageOut: false })
+      expect(await row(job.id)).toMatchObject({ state, messageOut: false })
       expect(await ledger.handBack([job])).toBe(1)
-      expect(row(job.id)).toMatchObject({ state, holder: null, messageOut: true })
+      expect(await row(job.id)).toMatchObject({ state, holder: null, messageOut: true })
     })
 
     it.each<[string, object]>([
@@ -329,9 +339,9 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
     ])('leaves a row of %s unchanged', async (_, change) => {
       const job = await handedOver()
       await plant({ id: job.id, ...change })
-      const before = row(job.id)
+      const before = await row(job.id)
       expect(await ledger.handBack([job])).toBe(0)
-      expect(row(job.id)).toEqual(before)
+      expect(await row(job.id)).toEqual(before)
     })
 
     it('counts each lease once in two calls of one group commit', async () => {
@@ -346,18 +356,24 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       const long = await fetched(ledger, { visibilityTimeoutMs: 90_000 })
       await plant({ id: long.id, holder: 'native' })
       expect(await ledger.extendLeases(NOW + 5000)).toBe(2)
-      expect(row(short.id).leaseExpiresAt).toBe(NOW + 6000)
-      expect(row(long.id).leaseExpiresAt).toBe(NOW + 95_000)
+      expect((await row(short.id)).leaseExpiresAt).toBe(NOW + 6000)
+      expect((await row(long.id)).leaseExpiresAt).toBe(NOW + 95_000)
       expect(await Promise.all([NOW + 5000, NOW].map((at) => ledger.extendLeases(at)))).toEqual([
         0, 0,
       ])
-      expect(row(short.id)).toMatchObject({ leaseExpiresAt: NOW + 6000, timeoutAt: NOW + 30_000 })
+      expect(await row(short.id)).toMatchObject({
+        leaseExpiresAt: NOW + 6000,
+        timeoutAt: NOW + 30_000,
+      })
     })
 
     it('extends the execution time as well, which boundWaits keeps while the clock is right', async () => {
       const job = await fetched(ledger, { visibilityTimeoutMs: 90_000, timeoutMs: 30_000 })
       await ledger.extendLeases(NOW + 5000)
-      expect(row(job.id)).toMatchObject({ timeoutAt: NOW + 95_000, leaseExpiresAt: NOW + 95_000 })
+      expect(await row(job.id)).toMatchObject({
+        timeoutAt: NOW + 95_000,
+        leaseExpiresAt: NOW + 95_000,
+      })
       expect(await ledger.boundWaits(NOW + 5000)).toBe(0)
     })
   })

@@ -43,7 +43,7 @@ export function progressContract({ harness, ledger, row }: UnderTest): void {
         note: { progress: 0.5, attempt: 1 },
         lease: { id: job.id, leaseExpiresAt: LATER + 30_000 },
       })
-      expect(row(job.id).leaseExpiresAt).toBe(LATER + 30_000)
+      expect((await row(job.id)).leaseExpiresAt).toBe(LATER + 30_000)
       expect(await ledger.progress.find(job.id)).toEqual({
         generation: 0,
         attempt: 1,
@@ -71,7 +71,7 @@ export function progressContract({ harness, ledger, row }: UnderTest): void {
         const outcome = await ledger.progress.report(job.id, { ...ANY, ...fence }, SAID)
         expect(outcome).toMatchObject({ outcome: 'stale', job: { id: job.id, state: 'active' } })
         expect(await ledger.progress.find(job.id)).toBe(null)
-        expect(row(job.id)).toEqual(job)
+        expect(await row(job.id)).toEqual(job)
       },
     )
 
@@ -148,7 +148,7 @@ export function progressContract({ harness, ledger, row }: UnderTest): void {
         const job = await fetched(ledger)
         expect(await save(job, '1', fence)).not.toMatchObject({ outcome: 'saved' })
         expect(await stateOf(job)).toBe(null)
-        expect(row(job.id)).toEqual(job)
+        expect(await row(job.id)).toEqual(job)
       },
     )
 

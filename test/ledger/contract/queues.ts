@@ -18,7 +18,10 @@ const HOUR = 60 * MINUTE
 /** Pausing queues, and the statistics that the ledger keeps of each queue's last hour. */
 export function queueContract({ harness, ledger, row, plant }: UnderTest): void {
   describe('pauses', () => {
-    const state = (queue: string) => [ledger.pauses.since(queue), ledger.pauses.owed().has(queue)]
+    const state = (queue: string) => [
+      ledger.known.pauses.since(queue),
+      ledger.known.pauses.owed().has(queue),
+    ]
 
     it('last from the first pause until the queue is resumed', async () => {
       await pushed(ledger, { queue: 'q' })
@@ -33,11 +36,11 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
     })
 
     it('create the row of a queue that no job has used', async () => {
-      expect([ledger.hasQueue('a'), ledger.hasQueue('b')]).toEqual([false, false])
+      expect([ledger.known.hasQueue('a'), ledger.known.hasQueue('b')]).toEqual([false, false])
       await Promise.all([ledger.pauses.pause('a', NOW), ledger.pauses.resume('b', NOW)])
-      expect([ledger.hasQueue('a'), ledger.hasQueue('b')]).toEqual([true, true])
-      expect(ledger.queues()).toMatchObject([{ name: 'a' }, { name: 'b' }])
-      expect([ledger.pauses.since('a'), ledger.pauses.since('b')]).toEqual([NOW, null])
+      expect([ledger.known.hasQueue('a'), ledger.known.hasQueue('b')]).toEqual([true, true])
+      expect(ledger.known.queues()).toMatchObject([{ name: 'a' }, { name: 'b' }])
+      expect([ledger.known.pauses.since('a'), ledger.known.pauses.since('b')]).toEqual([NOW, null])
     })
 
     it('apply in order with resumes of the same group commit', async () => {
@@ -66,7 +69,7 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
         )
       const [, [first, free]] = await Promise.all([ledger.pauses.pause('q', NOW), claim()] as const)
       expect([first?.verdict, free?.verdict]).toEqual(['paused', 'claimed'])
-      expect(row(id)).toMatchObject({ state: 'available', attempt: 0 })
+      expect(await row(id)).toMatchObject({ state: 'available', attempt: 0 })
       expect((await claim())[0]).toEqual({ verdict: 'paused' })
       const [, [last]] = await Promise.all([ledger.pauses.resume('q', NOW), claim()] as const)
       expect(last?.verdict).toBe('claimed')
@@ -101,16 +104,16 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
       ledger.pauses.told('heard', null)
       await settleLazily(ledger)
       await harness.reopen()
-      const since = ['told', 'untold', 'resumed', 'heard'].map((q) => ledger.pauses.since(q))
+      const since = ['told', 'untold', 'resumed', 'heard'].map((q) => ledger.known.pauses.since(q))
       expect(since).toEqual([NOW, NOW, null, null])
-      expect([...ledger.pauses.owed()]).toEqual(['told', 'untold', 'resumed'])
+      expect([...ledger.known.pauses.owed()]).toEqual(['told', 'untold', 'resumed'])
     })
   })
 
   describe('the traffic of a queue in the last hour', () => {
     const nothing = { completed: 0, failed: 0, timed: 0, durationMs: 0, waited: 0, waitMs: 0 }
     const hour = (queue: string, now = NOW) => {
-      const { enqueued: _, retried: __, ...ended } = ledger.traffic.lastHour(queue, now)
+      const { enqueued: _, retried: __, ...ended } = ledger.known.traffic.lastHour(queue, now)
       return ended
     }
 
@@ -234,7 +237,7 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
       const done = (elapsedMs: number) => ({ event: 'completed', result: null, elapsedMs }) as const
       const events = [eventOf(short.id, done(100)), eventOf(long.id, done(HOUR))]
       await ledger.applyReports(events, { ...REPORT, now })
-      expect(row(long.id).startedAt).toBe(NOW)
+      expect((await row(long.id)).startedAt).toBe(NOW)
       const q = { completed: 2, failed: 0, timed: 2, durationMs: HOUR + 100 }
       expect(hour('q', now)).toEqual({ ...q, waited: 1, waitMs: HOUR - 100 })
       await harness.reopen()
@@ -259,12 +262,12 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
       const told = { event: 'completed', result: null, elapsedMs: 300 } as const
       const untold = { event: 'completed', result: null } as const
       await ledger.applyReports([eventOf(one.id, told), eventOf(two.id, untold)], later)
-      expect(row(one.id)).toMatchObject({ startedAt: NOW + 700, completedAt: NOW + 1_000 })
+      expect(await row(one.id)).toMatchObject({ startedAt: NOW + 700, completedAt: NOW + 1_000 })
       const so = { completed: 2, timed: 1, durationMs: 300, waited: 1, waitMs: 700 }
       expect(hour('q')).toMatchObject(so)
       const absurd = { ...told, elapsedMs: 1e9 }
       await ledger.applyReports([eventOf(three.id, absurd)], later)
-      expect(row(three.id).startedAt).toBe(NOW)
+      expect((await row(three.id)).startedAt).toBe(NOW)
       expect(hour('q')).toMatchObject({ completed: 3, timed: 2, durationMs: 1_300 })
     })
 
@@ -279,8 +282,8 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
         await ledger.applyReports([eventOf(id, started)], { ...REPORT, now: NOW + 950 })
       await ledger.applyReports([eventOf(soon.id, told)], { ...REPORT, now: NOW + 1_000 })
       await ledger.applyReports([eventOf(late.id, told)], { ...REPORT, now: NOW + MINUTE })
-      expect(row(soon.id)).toMatchObject({ startedAt: NOW + 700, completedAt: NOW + 1_000 })
-      expect(row(late.id)).toMatchObject({ startedAt: NOW + 950, completedAt: NOW + MINUTE })
+      expect(await row(soon.id)).toMatchObject({ startedAt: NOW + 700, completedAt: NOW + 1_000 })
+      expect(await row(late.id)).toMatchObject({ startedAt: NOW + 950, completedAt: NOW + MINUTE })
       expect(hour('q', NOW + MINUTE)).toMatchObject({ completed: 2, timed: 2, durationMs: 600 })
     })
 

@@ -36,12 +36,12 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
     return id
   }
   /** What the arrival table and a native claim decide about this job message now. */
-  const fates = (id: string, attempt: number) => {
+  const fates = async (id: string, attempt: number) => {
     const context = { ...NEXT, isHeldDelivery: false, isTombstoned: false, isHeldHere: false }
     const arrived = { generation: 0, attempt }
     return [
-      decideArrival(arrived, row(id), context),
-      decideNativeClaim({ ...arrived, workerId: NEXT.workerId }, row(id), context),
+      decideArrival(arrived, await row(id), context),
+      decideNativeClaim({ ...arrived, workerId: NEXT.workerId }, await row(id), context),
     ]
   }
   const RUNS_AS = (attempt: number) => [
@@ -61,7 +61,7 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
       ],
       [
         'its lease runs out',
-        (id) => ledger.fail(id, fenceOf(row(id)), { ...FAILED, to: 'available' }),
+        async (id) => ledger.fail(id, fenceOf(await row(id)), { ...FAILED, to: 'available' }),
       ],
     ]
     const cases = begins.flatMap(([told, begin]) =>
@@ -74,10 +74,10 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
       await settleLazily(ledger)
       expect(await ledger.rearm('q', NOW)).toBe(1)
       await begin(id, 1)
-      expect(row(id)).toMatchObject({ state: 'active', attempt: 1, outbox: null })
+      expect(await row(id)).toMatchObject({ state: 'active', attempt: 1, outbox: null })
       await end(id, 1)
-      expect(row(id)).toMatchObject({ state: 'available', holder: null })
-      expect(row(id).outbox).not.toBeNull()
+      expect(await row(id)).toMatchObject({ state: 'available', holder: null })
+      expect((await row(id)).outbox).not.toBeNull()
     })
 
     /**
@@ -97,10 +97,10 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
         await plant({ id, state, attempt, dueAt: NOW, retryQueueMs: 0, outbox: null })
         expect(await ledger.rearm('q', NOW)).toBe(0)
         await begin(id, attempt + 1)
-        expect(row(id)).toMatchObject({ state: 'active', attempt: attempt + 1 })
+        expect(await row(id)).toMatchObject({ state: 'active', attempt: attempt + 1 })
         await end(id, attempt + 1)
-        expect(row(id)).toMatchObject({ state: 'available', holder: null })
-        expect(row(id).outbox).not.toBeNull()
+        expect(await row(id)).toMatchObject({ state: 'available', holder: null })
+        expect((await row(id)).outbox).not.toBeNull()
       },
     )
 
@@ -112,7 +112,7 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
       const { id } = await pushed(ledger, { queue: 'q', ...given })
       await ledger.rearm('q', NOW)
       await end(id)
-      expect(row(id)).toMatchObject({
+      expect(await row(id)).toMatchObject({
         state: how === 'cancelled' ? how : 'discarded',
         workerId: null,
       })
@@ -126,14 +126,14 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
         const { id, outbox } = await pushed(ledger, { queue: 'q', maxAttempts })
         ledger.confirmed(outbox)
         await settleLazily(ledger)
-        const before = row(id)
+        const before = await row(id)
         await apply(eventOf(id, STARTED))
         const results = await ledger.applyReports([eventOf(id, released(1))], REPORT)
-        expect(row(id)).toEqual({ ...before, messageOut: true })
-        expect(results).toEqual([{ outcome: 'released', job: row(id) }])
-        expect(ledger.counts('q')).toMatchObject({ available: 1, active: 0 })
-        expect(ledger.claimable('q')).toBe(1)
-        expect(fates(id, 1)).toEqual(RUNS_AS(1))
+        expect(await row(id)).toEqual({ ...before, messageOut: true })
+        expect(results).toEqual([{ outcome: 'released', job: await row(id) }])
+        expect(ledger.known.counts('q')).toMatchObject({ available: 1, active: 0 })
+        expect(ledger.known.claimable('q')).toBe(1)
+        expect(await fates(id, 1)).toEqual(RUNS_AS(1))
         const [claimed] = await ledger.claim([jobMessage(id)], TERMS)
         expect(claimed).toMatchObject({ verdict: 'claimed', job: { attempt: 1, errors: null } })
       },
@@ -143,9 +143,9 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
       const id = await running({ queue: 'q' })
       await plant({ id, attempt: 2 })
       expect(await apply(eventOf(id, released(1), { attempt: 2 }))).toEqual(['released'])
-      expect(row(id)).toMatchObject({ state: 'available', attempt: 1, outbox: null })
-      expect(fates(id, 1)).toEqual(RUNS_AS(2))
-      expect(ledger.claimable('q')).toBe(0)
+      expect(await row(id)).toMatchObject({ state: 'available', attempt: 1, outbox: null })
+      expect(await fates(id, 1)).toEqual(RUNS_AS(2))
+      expect(ledger.known.claimable('q')).toBe(0)
       const [claimed] = await ledger.claim([jobMessage(id)], TERMS)
       expect(claimed).toMatchObject({ verdict: 'claimed', job: { attempt: 2 } })
     })
@@ -155,7 +155,7 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
       const [arrived] = await ledger.claim([jobMessage(id)], TERMS)
       expect(arrived?.verdict).toBe('hand-over')
       expect(await apply(eventOf(id, released(1)))).toEqual(['released'])
-      const { outbox, ...rest } = row(id)
+      const { outbox, ...rest } = await row(id)
       expect(outbox).not.toBeNull()
       expect(rest).toMatchObject({ state: 'available', attempt: 0, holder: null, messageOut: true })
     })
@@ -169,7 +169,7 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
         const id = await running()
         await ledger.claim([jobMessage(id)], TERMS)
         await apply(eventOf(id, released(1)))
-        return row(id)
+        return await row(id)
       }
       const outdatedStarts: [string, (id: string) => Promise<unknown>][] = [
         ['a report', (id) => apply(eventOf(id, STARTED))],
@@ -182,7 +182,7 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
         async (_, say) => {
           const { id } = await owing()
           await say(id)
-          expect(row(id)).toMatchObject({ state: 'active', attempt: 1, holder: 'ledger' })
+          expect(await row(id)).toMatchObject({ state: 'active', attempt: 1, holder: 'ledger' })
         },
       )
 
@@ -192,24 +192,24 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
           const { id, outbox } = await owing()
           ledger.confirmed(outbox ?? 0)
           await say(id)
-          expect(row(id)).toMatchObject({ state: 'active', attempt: 1, holder: 'native' })
+          expect(await row(id)).toMatchObject({ state: 'active', attempt: 1, holder: 'native' })
         },
       )
     })
 
     it('has the same effect as a release over HTTP: an outdated start leases the job to the ledger', async () => {
       const id = await running()
-      await ledger.release(id, { ...fenceOf(row(id)), messageAttempt: null })
+      await ledger.release(id, { ...fenceOf(await row(id)), messageAttempt: null })
       await apply(eventOf(id, STARTED))
-      expect(row(id)).toMatchObject({ state: 'active', attempt: 1, holder: 'ledger' })
+      expect(await row(id)).toMatchObject({ state: 'active', attempt: 1, holder: 'ledger' })
     })
 
     it('owes a new job message for any attempt number of the old one', async () => {
       const id = await running({ queue: 'q' })
       await plant({ id, attempt: 2, holder: 'ledger' })
       expect(await apply(eventOf(id, released(1), { attempt: 2 }))).toEqual(['released'])
-      expect(row(id)).toMatchObject({ attempt: 1, holder: null, outbox: expect.any(Number) })
-      expect(ledger.claimable('q')).toBe(1)
+      expect(await row(id)).toMatchObject({ attempt: 1, holder: null, outbox: expect.any(Number) })
+      expect(ledger.known.claimable('q')).toBe(1)
     })
 
     it('is applied once, however often it is repeated', async () => {
@@ -217,10 +217,10 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
       const word = eventOf(id, released(1))
       expect(await apply(word, word)).toEqual(['released', 'ignored'])
       await apply(eventOf(id, STARTED, { workerId: 'native-2' }))
-      const after = row(id)
+      const after = await row(id)
       expect(after).toMatchObject({ state: 'active', attempt: 1, workerId: 'native-2' })
       expect(await apply(word)).toEqual(['ignored'])
-      expect(row(id)).toEqual(after)
+      expect(await row(id)).toEqual(after)
     })
 
     it.each<[string, object]>([
@@ -231,9 +231,9 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
     ])('is ignored for %s', async (_, over) => {
       const id = await running()
       await plant({ id, attempt: 2 })
-      const before = row(id)
+      const before = await row(id)
       expect(await apply(eventOf(id, released(1), { attempt: 2, ...over }))).toEqual(['ignored'])
-      expect(row(id)).toEqual(before)
+      expect(await row(id)).toEqual(before)
     })
 
     it('is ignored when the job is leased over HTTP, has ended or is unknown', async () => {
@@ -241,11 +241,11 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
       await ledger.claim([jobMessage(id)], { ...TERMS, workerId: 'native-1' })
       const done = await running()
       await apply(eventOf(done, { event: 'completed', result: null }))
-      const before = [row(id), row(done)]
+      const before = [await row(id), await row(done)]
       const events = [id, done, 'nobody'].map((of) => eventOf(of, released(1)))
       expect(await apply(...events)).toEqual(['ignored', 'ignored', 'ignored'])
-      expect([row(id), row(done)]).toEqual(before)
-      expect(ledger.find('nobody')).toBeNull()
+      expect([await row(id), await row(done)]).toEqual(before)
+      expect(await ledger.read.find('nobody')).toBeNull()
     })
   })
 }

@@ -76,7 +76,7 @@ export function reportStreamContract({ ledger }: UnderTest): void {
           const sent = scripts.flatMap((each, job) => world.eventsOf(job, each))
           const arrived = shuffled(sent, random).filter(() => random() < 0.6)
           await world.play(arrived, random)
-          world.expectNoMoreThan(arrived)
+          await world.expectNoMoreThan(arrived)
         }),
         { numRuns: 6 },
       )
@@ -128,14 +128,14 @@ class World {
       const next = from + 1 + Math.floor(random() * 100)
       const message = events.slice(from, next)
       await this.#ledger.applyReports(message, REPORT)
-      for (const { id } of message) this.#lookAt(id)
+      for (const { id } of message) await this.#lookAt(id)
       from = next
     }
   }
 
   /** Checks that no state goes backwards. */
-  #lookAt(id: string): void {
-    const row = rowOf(this.#ledger, id)
+  async #lookAt(id: string): Promise<void> {
+    const row = await rowOf(this.#ledger, id)
     const was = this.#seen.get(id)
     this.#seen.set(id, row)
     // An `expect` for each of these looks would take half of the time.
@@ -143,45 +143,47 @@ class World {
   }
 
   /** The state of every job, without what depends on the time of the reports. */
-  outcome(): unknown[] {
-    return this.#ids.map((id) => {
-      const row = rowOf(this.#ledger, id)
-      const {
-        state,
-        attempt,
-        result,
-        error,
-        isDeadLetter,
-        messageOut,
-        holder,
-        retryQueueMs,
-        dueAt,
-      } = row
-      const errors: { attempt: number; code: string }[] = JSON.parse(row.errors ?? '[]')
-      const told = errors.map((entry) => [entry.attempt, entry.code])
-      const owesCopy = row.outbox !== null && state === 'discarded'
-      return {
-        state,
-        attempt,
-        result,
-        error,
-        isDeadLetter,
-        messageOut,
-        holder,
-        retryQueueMs,
-        dueAt,
-        told,
-        owesCopy,
-      }
-    })
+  async outcome(): Promise<unknown[]> {
+    return await Promise.all(
+      this.#ids.map(async (id) => {
+        const row = await rowOf(this.#ledger, id)
+        const {
+          state,
+          attempt,
+          result,
+          error,
+          isDeadLetter,
+          messageOut,
+          holder,
+          retryQueueMs,
+          dueAt,
+        } = row
+        const errors: { attempt: number; code: string }[] = JSON.parse(row.errors ?? '[]')
+        const told = errors.map((entry) => [entry.attempt, entry.code])
+        const owesCopy = row.outbox !== null && state === 'discarded'
+        return {
+          state,
+          attempt,
+          result,
+          error,
+          isDeadLetter,
+          messageOut,
+          holder,
+          retryQueueMs,
+          dueAt,
+          told,
+          owesCopy,
+        }
+      }),
+    )
   }
 
-  expectNoMoreThan(arrived: readonly ReportedEvent[]): void {
+  async expectNoMoreThan(arrived: readonly ReportedEvent[]): Promise<void> {
     const byId = new Map<string, ReportedEvent[]>()
     for (const event of arrived) byId.set(event.id, [...(byId.get(event.id) ?? []), event])
     for (const id of this.#ids) {
       const events = byId.get(id) ?? []
-      const row = rowOf(this.#ledger, id)
+      const row = await rowOf(this.#ledger, id)
       // A `released` report of an attempt whose start has not arrived changes nothing.
       const told = events.filter(({ said }) => said.event !== 'released')
       const last = Math.max(0, ...told.map(({ attempt }) => attempt))

@@ -72,7 +72,7 @@ export function retentionContract({ ledger, row }: UnderTest): void {
         expect(await ledger.prune(all, LATER, 10)).toBe(0)
         expect(await ledger.prune({ ...NEVER, [kind]: NOW + 1 }, LATER, 10)).toBe(1)
         for (const each of kinds) {
-          const left = ledger.find(ids.get(each) ?? '')
+          const left = await ledger.read.find(ids.get(each) ?? '')
           // The row of a dead letter stays as withdrawn, because its DLX copy has to be swept.
           const isGone = left === null || (left.state === 'withdrawn' && each !== 'withdrawn')
           expect(isGone, each).toBe(each === kind)
@@ -85,8 +85,8 @@ export function retentionContract({ ledger, row }: UnderTest): void {
       async (kind) => {
         const id = await ENDED[kind]()
         expect(await ledger.prune({ ...NEVER, [kind]: LATER }, LATER, 10)).toBe(1)
-        expect(ledger.find(id)).toBeNull()
-        expect(Object.values(ledger.counts('q')).every((count) => count === 0)).toBe(true)
+        expect(await ledger.read.find(id)).toBeNull()
+        expect(Object.values(ledger.known.counts('q')).every((count) => count === 0)).toBe(true)
         expect(staleQueues(ledger)).toEqual([])
         expect(await ledger.insert(newJob({ id }), NOW)).toMatchObject({ generation: 0 })
       },
@@ -102,13 +102,13 @@ export function retentionContract({ ledger, row }: UnderTest): void {
         if (!isDeadLetter) await sweep(ledger, 'q')
         expect(await ledger.prune({ ...NEVER, [kind]: LATER }, LATER, 10)).toBe(1)
         const gone = { state: 'withdrawn', isDeadLetter: false, envelope: '{}', errors: null }
-        expect(row(job.id)).toMatchObject({ ...gone, generation: 0, attempt: 1 })
+        expect(await row(job.id)).toMatchObject({ ...gone, generation: 0, attempt: 1 })
         expect(staleQueues(ledger)).toEqual(['q'])
-        expect([ledger.counts('q').discarded, ledger.deadLetterCount()]).toEqual([0, 0])
+        expect([ledger.known.counts('q').discarded, ledger.known.deadLetterCount()]).toEqual([0, 0])
         // The retention of the withdrawn row begins anew.
         expect(await ledger.prune({ ...NEVER, withdrawn: LATER }, LATER, 10)).toBe(0)
         expect(await ledger.prune({ ...NEVER, withdrawn: LATER + 1 }, LATER, 10)).toBe(1)
-        expect(ledger.find(job.id)).toBeNull()
+        expect(await ledger.read.find(job.id)).toBeNull()
       },
     )
 
@@ -121,10 +121,13 @@ export function retentionContract({ ledger, row }: UnderTest): void {
         ledger.messageReturned(job.id, 0)
         await settleLazily(ledger)
         expect(await ledger.prune({ ...NEVER, deadLetters: LATER }, LATER, 10)).toBe(1)
-        expect([row(job.id).state, staleQueues(ledger)]).toEqual(['withdrawn', []])
-        expect([ledger.deadLetterCount('q'), ledger.outboxPage(0, 10)]).toEqual([0, []])
+        expect([(await row(job.id)).state, staleQueues(ledger)]).toEqual(['withdrawn', []])
+        expect([ledger.known.deadLetterCount('q'), await ledger.read.outboxPage(0, 10)]).toEqual([
+          0,
+          [],
+        ])
         await copyCame(ledger, job.id, 0)
-        expect([row(job.id).state, staleQueues(ledger)]).toEqual(['withdrawn', ['q']])
+        expect([(await row(job.id)).state, staleQueues(ledger)]).toEqual(['withdrawn', ['q']])
       },
     )
 
@@ -140,7 +143,7 @@ export function retentionContract({ ledger, row }: UnderTest): void {
       const all = { completed: LATER, cancelled: LATER, discarded: LATER, withdrawn: LATER }
       expect(await ledger.prune({ ...all, deadLetters: LATER }, LATER, 10)).toBe(0)
       for (const { id } of [cancelled, discarded, ...live, scheduled]) {
-        expect(ledger.find(id)).not.toBeNull()
+        expect(await ledger.read.find(id)).not.toBeNull()
       }
       const [late] = await ledger.claim([jobMessage(cancelled.id)], TERMS)
       expect(late?.verdict).toBe('drop')
@@ -158,7 +161,9 @@ export function retentionContract({ ledger, row }: UnderTest): void {
       const all = { completed: LATER, cancelled: LATER, discarded: LATER, withdrawn: NOW }
       const cutoffs = { ...all, deadLetters: LATER }
       expect(await ledger.prune(cutoffs, LATER, 2)).toBe(2)
-      expect(ids.map((id) => ledger.find(id) === null)).toEqual([false, true, false])
+      expect(
+        await Promise.all(ids.map(async (id) => (await ledger.read.find(id)) === null)),
+      ).toEqual([false, true, false])
       expect(await ledger.prune(cutoffs, LATER, 2)).toBe(2)
       expect(await ledger.prune(cutoffs, LATER, 2)).toBe(1)
       expect(await ledger.prune(cutoffs, LATER, 2)).toBe(0)
@@ -175,7 +180,7 @@ export function retentionContract({ ledger, row }: UnderTest): void {
         expect(await ledger.boundEnds(before, 10)).toBe(0)
         expect(await ledger.prune({ ...NEVER, [kind]: before }, before, 10)).toBe(0)
         expect(await ledger.prune(cutoffs, before, 10)).toBe(1)
-        expect(ledger.find(id)?.state ?? 'withdrawn').toBe('withdrawn')
+        expect((await ledger.read.find(id))?.state ?? 'withdrawn').toBe('withdrawn')
       },
     )
 

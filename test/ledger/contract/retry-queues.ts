@@ -28,10 +28,10 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
       isMessageBack: true,
     } as const
     await ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to })
-    const { outbox } = row(job.id)
+    const { outbox } = await row(job.id)
     if (outbox !== null) ledger.confirmed(outbox)
     await settleLazily(ledger)
-    return row(job.id)
+    return await row(job.id)
   }
   const promoteAll = () => ledger.promote(LATER, NOW, 10_000)
   /** A job whose retry job message is on its way into the retry queue. */
@@ -45,7 +45,7 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
       isMessageBack: true,
     } as const
     await ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to })
-    return row(job.id)
+    return await row(job.id)
   }
   /**
    * The job message was delivered before its confirm, and acknowledged early, so the job needs another one.
@@ -54,7 +54,7 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
     await promoteAll()
     await ledger.claim([jobMessage(id, { attempt: 2 })], { ...TERMS, now: LATER })
     await ledger.handOver([{ id, generation: 0, attempt: 2 }])
-    await ledger.release(id, fenceOf(row(id)))
+    await ledger.release(id, fenceOf(await row(id)))
   }
   const confirm = async ({ outbox }: JobRow) => {
     ledger.confirmed(outbox ?? 0)
@@ -76,9 +76,9 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
       ])
       await ledger.recordRetryQueue(other)
       await ledger.recordRetryQueue(RETRY_QUEUE)
-      expect(ledger.retryQueues()).toEqual([RETRY_QUEUE, other])
+      expect(ledger.known.retryQueues()).toEqual([RETRY_QUEUE, other])
       await harness.reopen()
-      expect(ledger.retryQueues()).toEqual([RETRY_QUEUE, other])
+      expect(ledger.known.retryQueues()).toEqual([RETRY_QUEUE, other])
     })
   })
 
@@ -86,9 +86,9 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
     it('clears the job message that is owed to the queue', async () => {
       const failed = await failing()
       await promoteAll()
-      const before = row(failed.id)
+      const before = await row(failed.id)
       await confirm(failed)
-      expect(row(failed.id)).toEqual({ ...before, outbox: null, retryQueueMs: 250 })
+      expect(await row(failed.id)).toEqual({ ...before, outbox: null, retryQueueMs: 250 })
       // The job message is in the retry queue, and would be lost with it.
       expect(await ledger.rearmRetryQueue(RETRY_QUEUE, NOW)).toBe(1)
     })
@@ -97,8 +97,8 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
       const failed = await failing()
       const [promoted] = await promoteAll()
       ledger.confirmed(failed.outbox ?? 0)
-      expect(ledger.isConfirming(promoted?.outbox ?? 0)).toBe(true)
-      expect(ledger.outboxPage(0, 9)).toEqual([])
+      expect(ledger.known.isConfirming(promoted?.outbox ?? 0)).toBe(true)
+      expect(await ledger.read.outboxPage(0, 9)).toEqual([])
       expect(await ledger.cancel(failed.id, NOW)).toMatchObject({ isMessageOwed: false })
     })
 
@@ -108,7 +108,7 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
       const [promoted] = await promoteAll()
       expect(promoted).toMatchObject({ outbox: null, retryQueueMs: 250 })
       await settleLazily(ledger)
-      expect(row(failed.id)).toEqual(promoted)
+      expect(await row(failed.id)).toEqual(promoted)
     })
 
     it('is ignored when the retry queue, and the job message with it, was lost meanwhile', async () => {
@@ -116,7 +116,7 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
       const [promoted] = await promoteAll()
       expect(await ledger.rearmRetryQueue(RETRY_QUEUE, NOW)).toBe(0)
       await confirm(failed)
-      expect(row(failed.id)).toEqual(promoted)
+      expect(await row(failed.id)).toEqual(promoted)
     })
 
     it.each<[string, (failed: JobRow) => Promise<unknown>]>([
@@ -129,11 +129,11 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
     ])('does not clear the new job message of a job %s', async (_, renew) => {
       const failed = await failing()
       await renew(failed)
-      const before = row(failed.id)
+      const before = await row(failed.id)
       expect(before).toMatchObject({ state: 'available', attempt: 1, retryQueueMs: null })
       expect(before.outbox).toBeGreaterThan(failed.outbox ?? 0)
       await confirm(failed)
-      expect(row(failed.id)).toEqual(before)
+      expect(await row(failed.id)).toEqual(before)
     })
 
     it('clears nothing after a restart', async () => {
@@ -141,7 +141,7 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
       const [promoted] = await promoteAll()
       await harness.reopen()
       await confirm(failed)
-      expect(row(failed.id)).toEqual(promoted)
+      expect(await row(failed.id)).toEqual(promoted)
     })
   })
 
@@ -156,7 +156,9 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
         for (const { id } of [waiting, back]) await ledger.cancel(id, NOW)
         const events = [eventOf(waiting.id, said), eventOf(back.id, said, { attempt: 2 })]
         await ledger.applyReports(events, REPORT)
-        expect([waiting, back].map(({ id }) => row(id).messageOut)).toEqual([true, false])
+        expect(
+          await Promise.all([waiting, back].map(async ({ id }) => (await row(id)).messageOut)),
+        ).toEqual([true, false])
       },
     )
   })
@@ -171,10 +173,10 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
         await fetched(ledger, { queue: 'q' }),
       ]
       expect(await ledger.rearmRetryQueue(RETRY_QUEUE, NOW)).toBe(1)
-      const { outbox } = row(lost.id)
-      expect(row(lost.id)).toEqual({ ...lost, retryQueueMs: null, outbox })
+      const { outbox } = await row(lost.id)
+      expect(await row(lost.id)).toEqual({ ...lost, retryQueueMs: null, outbox })
       expect(outbox).not.toBeNull()
-      expect(others).toEqual(others.map(({ id }) => row(id)))
+      expect(others).toEqual(await Promise.all(others.map(({ id }) => row(id))))
       const promoted = await promoteAll()
       const again = promoted.find(({ id }) => id === lost.id)
       expect(again).toMatchObject({ state: 'available', retryQueueMs: null, messageOut: true })
@@ -184,19 +186,23 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
     it('owes job messages for retries that are due already', async () => {
       const lost = await retrying()
       await promoteAll()
-      expect(row(lost.id)).toMatchObject({ state: 'available', outbox: null, retryQueueMs: 250 })
+      expect(await row(lost.id)).toMatchObject({
+        state: 'available',
+        outbox: null,
+        retryQueueMs: 250,
+      })
       expect(await ledger.rearmRetryQueue(RETRY_QUEUE, NOW)).toBe(1)
-      expect(ledger.outboxPage(0, 10).map(({ id }) => id)).toEqual([lost.id])
+      expect((await ledger.read.outboxPage(0, 10)).map(({ id }) => id)).toEqual([lost.id])
       expect(await ledger.rearmRetryQueue(RETRY_QUEUE, NOW)).toBe(0)
     })
 
     it('leaves jobs that were claimed meanwhile', async () => {
       const claimed = await retrying()
       await ledger.claim([jobMessage(claimed.id, { attempt: 2 })], { ...TERMS, now: LATER })
-      await ledger.release(claimed.id, fenceOf(row(claimed.id)))
-      const before = row(claimed.id)
+      await ledger.release(claimed.id, fenceOf(await row(claimed.id)))
+      const before = await row(claimed.id)
       expect(await ledger.rearmRetryQueue(RETRY_QUEUE, NOW)).toBe(0)
-      expect(row(claimed.id)).toEqual(before)
+      expect(await row(claimed.id)).toEqual(before)
     })
 
     it('clears messageOut of jobs that ended while their job message was in the retry queue', async () => {
@@ -205,7 +211,12 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
       const all = [...ended, ...others]
       for (const { id } of all) await ledger.cancel(id, NOW)
       expect(await ledger.rearmRetryQueue(RETRY_QUEUE, LATER - 1)).toBe(0)
-      expect(all.map(({ id }) => row(id).messageOut)).toEqual([false, false, true, true])
+      expect(await Promise.all(all.map(async ({ id }) => (await row(id)).messageOut))).toEqual([
+        false,
+        false,
+        true,
+        true,
+      ])
       expect(await prunable()).toBe(2)
     })
 
@@ -213,9 +224,9 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
       const { id } = await retrying()
       await ledger.cancel(id, NOW)
       expect(await ledger.rearmRetryQueue(RETRY_QUEUE, LATER)).toBe(0)
-      expect(row(id).messageOut).toBe(true)
+      expect((await row(id)).messageOut).toBe(true)
       await ledger.rearm('q', NOW)
-      expect(row(id).messageOut).toBe(false)
+      expect((await row(id)).messageOut).toBe(false)
     })
 
     it('handles more retries than one page holds', async () => {
@@ -235,7 +246,7 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
       expect(failed).not.toContain('stale')
       expect(await ledger.rearmRetryQueue(RETRY_QUEUE, NOW)).toBe(2100)
       expect(await ledger.rearmRetryQueue(RETRY_QUEUE, NOW)).toBe(0)
-      expect(ledger.owedMessages(5000)).toBe(2100)
+      expect(await ledger.read.owedMessages(5000)).toBe(2100)
     })
 
     it('called twice at once returns each retry to the ledger once', async () => {
@@ -255,7 +266,7 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
       await ledger.rearmRetryQueue({ queue: 'q', delayMs: 250 }, NOW)
       const late = await retrying()
       expect(await ledger.rearm('q', NOW)).toBe(0)
-      expect(row(late.id)).toEqual({ ...late, retryQueueMs: null, workerId: '' })
+      expect(await row(late.id)).toEqual({ ...late, retryQueueMs: null, workerId: '' })
       const promoted = await promoteAll()
       expect(promoted.map(({ outbox }) => outbox !== null)).toEqual([true, true, true])
       expect(promoted.map(({ id }) => id)).toEqual([waiting.id, owing.id, late.id])
@@ -267,35 +278,35 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
       // queue.
       const minute = 60_000
       await plant({ id: waiting.id, dueAt: NOW + minute + 1, retryDelayMs: 250 })
-      const before = row(waiting.id)
+      const before = await row(waiting.id)
       expect(await ledger.rearm('q', NOW)).toBe(0)
-      expect(row(waiting.id)).toEqual(before)
+      expect(await row(waiting.id)).toEqual(before)
       expect(await ledger.rearm('q', NOW + 1)).toBe(0)
-      expect(row(waiting.id)).toEqual({ ...before, retryQueueMs: null, workerId: '' })
+      expect(await row(waiting.id)).toEqual({ ...before, retryQueueMs: null, workerId: '' })
     })
 
     it('returns a retry to the ledger whose job message left a retry queue that is shorter than its delay', async () => {
       const waiting = await retrying()
       await plant({ id: waiting.id, dueAt: NOW + 600_000, retryDelayMs: 600_000 })
       await ledger.rearm('q', NOW)
-      expect(row(waiting.id)).toMatchObject({ state: 'retryable', retryQueueMs: null })
+      expect(await row(waiting.id)).toMatchObject({ state: 'retryable', retryQueueMs: null })
     })
 
     it('leaves retries whose retry queue has not confirmed the job message', async () => {
       const job = await fetched(ledger, { queue: 'q' })
       const to = { dueAt: LATER, delayMs: 250, retryQueueMs: 250, isMessageBack: true } as const
       await ledger.fail(job.id, fenceOf(job), { ...FAILED, to: 'retryable', ...to })
-      const owing = row(job.id)
+      const owing = await row(job.id)
       expect(await ledger.rearm('q', NOW)).toBe(0)
-      expect(row(job.id)).toEqual(owing)
+      expect(await row(job.id)).toEqual(owing)
     })
 
     it('owes job messages for retries that are due, wherever their job message is', async () => {
       const { id } = await retrying()
       await promoteAll()
       expect(await ledger.rearm('q', NOW)).toBe(1)
-      expect(row(id)).toMatchObject({ state: 'available', retryQueueMs: null })
-      expect(row(id).outbox).not.toBeNull()
+      expect(await row(id)).toMatchObject({ state: 'available', retryQueueMs: null })
+      expect((await row(id)).outbox).not.toBeNull()
     })
   })
 }

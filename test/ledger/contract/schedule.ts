@@ -25,14 +25,14 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
   const stored = async (start: NewJob['start'], given: Partial<NewJob> = {}): Promise<JobRow> => {
     const job = newJob({ ...given, start })
     await ledger.insert(job, NOW)
-    return row(job.id)
+    return await row(job.id)
   }
   const scheduled = (dueAt: number) => stored({ state: 'scheduled', dueAt })
   const retrying = async (dueAt: number, retryQueueMs: number | null): Promise<JobRow> => {
     const job = await fetched(ledger)
     const to = { to: 'retryable', dueAt, delayMs: 250, retryQueueMs, isMessageBack: true } as const
     await ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to })
-    return row(job.id)
+    return await row(job.id)
   }
 
   describe('adoptSchedule', () => {
@@ -45,22 +45,22 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
         generation: 0,
         outbox: null,
       })
-      const stored = row(job.id)
+      const stored = await row(job.id)
       expect(stored).toMatchObject({ state: 'scheduled', dueAt: WALL + 5, attempt: 0 })
-      expect(ledger.queues().map(({ name }) => name)).toContain('adopted')
+      expect(ledger.known.queues().map(({ name }) => name)).toContain('adopted')
       const again = { ...job, start: { state: 'available' } } as const
       expect(await ledger.adoptSchedule(again, NOW)).toEqual({ outcome: 'duplicate' })
-      expect(row(job.id)).toEqual(stored)
+      expect(await row(job.id)).toEqual(stored)
     })
 
     it('leaves an ended job unchanged', async () => {
       const { id } = await stored(start)
       await ledger.cancel(id, NOW)
-      const before = row(id)
+      const before = await row(id)
       expect(await ledger.adoptSchedule(newJob({ id, start }), NOW)).toEqual({
         outcome: 'duplicate',
       })
-      expect(row(id)).toEqual(before)
+      expect(await row(id)).toEqual(before)
     })
 
     it('drops a job that was cancelled before it arrived, however often it arrives', async () => {
@@ -72,8 +72,8 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       ])
       expect(first).toEqual({ outcome: 'tombstoned' })
       expect(await ledger.adoptSchedule(job, NOW)).toEqual({ outcome: 'tombstoned' })
-      expect(ledger.find(job.id)).toBeNull()
-      expect(ledger.isTombstoned(job.id)).toBe(true)
+      expect(await ledger.read.find(job.id)).toBeNull()
+      expect(await ledger.read.isTombstoned(job.id)).toBe(true)
     })
   })
 
@@ -81,9 +81,9 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
     it('makes a pending job available, with a job message to be published', async () => {
       const job = await stored({ state: 'pending', dueAt: null }, { queue: 'q' })
       const activated = await ledger.activate(job.id, NOW + 5, WALL)
-      expect(activated).toEqual(row(job.id))
-      const { outbox } = row(job.id)
-      expect(row(job.id)).toEqual({
+      expect(activated).toEqual(await row(job.id))
+      const { outbox } = await row(job.id)
+      expect(await row(job.id)).toEqual({
         ...job,
         state: 'available',
         outbox,
@@ -91,16 +91,16 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
         activatedAt: NOW + 5,
         enqueuedAt: NOW + 5,
       })
-      expect(ledger.outboxPage(0, 10)).toEqual([owedBy(row(job.id))])
-      expect(ledger.counts('q')).toMatchObject({ pending: 0, available: 1 })
+      expect(await ledger.read.outboxPage(0, 10)).toEqual([owedBy(await row(job.id))])
+      expect(ledger.known.counts('q')).toMatchObject({ pending: 0, available: 1 })
     })
 
     it('schedules a pending job whose time is later by the wall clock', async () => {
       const job = await stored({ state: 'pending', dueAt: WALL + 1 }, { queue: 'q' })
       const activated = await ledger.activate(job.id, NOW + 5, WALL)
       expect(activated).toEqual({ ...job, state: 'scheduled', activatedAt: NOW + 5 })
-      expect(ledger.counts('q')).toMatchObject({ pending: 0, scheduled: 1 })
-      expect(ledger.nextDue().scheduled).toBe(WALL + 1)
+      expect(ledger.known.counts('q')).toMatchObject({ pending: 0, scheduled: 1 })
+      expect((await ledger.read.nextDue()).scheduled).toBe(WALL + 1)
     })
 
     it('makes a job available at once when its time has come', async () => {
@@ -121,9 +121,9 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       const waiting = [await scheduled(WALL - 1), await retrying(NOW, null)]
       const others = [ended, ...waiting, await fetched(ledger)].map((job) => job.id)
       for (const other of [id, ...others, 'nobody']) {
-        const before = ledger.find(other)
+        const before = await ledger.read.find(other)
         expect(await ledger.activate(other, NOW, WALL)).toBe('stale')
-        expect(ledger.find(other)).toEqual(before)
+        expect(await ledger.read.find(other)).toEqual(before)
       }
     })
   })
@@ -132,41 +132,49 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
     it('owes the plugin the job message of each job that is due by the given time, once', async () => {
       const [later, soon] = [await scheduled(WALL + 2_000), await scheduled(WALL + 1_000)]
       await pushed(ledger)
-      const before = row(later.id)
+      const before = await row(later.id)
       expect(await ledger.sendAhead(WALL + 1_000, 9)).toBe(1)
       expect(await ledger.sendAhead(WALL + 1_000, 9)).toBe(0)
-      expect(row(soon.id)).toMatchObject({ state: 'scheduled', retryQueueMs: 0, messageOut: true })
-      expect(ledger.outboxPage(0, 9)).toContainEqual(owedBy(row(soon.id)))
-      expect(row(later.id)).toEqual(before)
+      expect(await row(soon.id)).toMatchObject({
+        state: 'scheduled',
+        retryQueueMs: 0,
+        messageOut: true,
+      })
+      expect(await ledger.read.outboxPage(0, 9)).toContainEqual(owedBy(await row(soon.id)))
+      expect(await row(later.id)).toEqual(before)
     })
 
     it('leaves no job message owed at the due time when the exchange has confirmed it', async () => {
       const [there, lost] = [await scheduled(WALL), await scheduled(WALL)]
       await ledger.sendAhead(WALL, 9)
-      ledger.confirmed(row(there.id).outbox ?? 0)
+      ledger.confirmed((await row(there.id)).outbox ?? 0)
       await settleLazily(ledger)
       await ledger.promote(NOW, WALL, 9)
-      expect(row(there.id)).toMatchObject({ state: 'available', outbox: null, messageOut: true })
-      expect(row(lost.id).outbox).not.toBeNull()
+      expect(await row(there.id)).toMatchObject({
+        state: 'available',
+        outbox: null,
+        messageOut: true,
+      })
+      expect((await row(lost.id)).outbox).not.toBeNull()
     })
 
     it('drops the owed job message when the exchange confirms it after the promotion', async () => {
       const { id } = await scheduled(WALL)
       await ledger.sendAhead(WALL, 9)
-      const { outbox } = row(id)
+      const { outbox } = await row(id)
       await ledger.promote(NOW, WALL, 9)
       ledger.confirmed(outbox ?? 0)
       await settleLazily(ledger)
-      expect(row(id)).toMatchObject({ state: 'available', outbox: null, retryQueueMs: 0 })
+      expect(await row(id)).toMatchObject({ state: 'available', outbox: null, retryQueueMs: 0 })
     })
 
     it('is repeated after the queue was lost, because the exchange then routes the job message nowhere', async () => {
       const { id } = await scheduled(WALL)
       await ledger.sendAhead(WALL, 9)
-      ledger.confirmed(row(id).outbox ?? 0)
+      ledger.confirmed((await row(id)).outbox ?? 0)
       await settleLazily(ledger)
-      await ledger.rearm(row(id).queue, NOW)
-      expect(row(id)).toMatchObject({ state: 'scheduled', retryQueueMs: null, outbox: null })
+      await ledger.rearm((await row(id)).queue, NOW)
+      expect(await row(id)).toMatchObject({ state: 'scheduled', retryQueueMs: null, outbox: null })
       expect(await ledger.sendAhead(WALL, 9)).toBe(1)
     })
 
@@ -174,8 +182,8 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       const { id } = await scheduled(WALL)
       await ledger.sendAhead(WALL, 9)
       await ledger.cancel(id, NOW)
-      expect(row(id)).toMatchObject({ state: 'cancelled', messageOut: true })
-      expect(ledger.outboxPage(0, 9)).toEqual([owedBy(row(id))])
+      expect(await row(id)).toMatchObject({ state: 'cancelled', messageOut: true })
+      expect(await ledger.read.outboxPage(0, 9)).toEqual([owedBy(await row(id))])
     })
   })
 
@@ -187,18 +195,18 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       expect(new Set(promoted.map(({ id }) => id))).toEqual(new Set([due.id, retry.id]))
       for (const { id } of promoted) {
         const before = id === due.id ? due : retry
-        expect(row(id)).toEqual({
+        expect(await row(id)).toEqual({
           ...before,
           state: 'available',
-          outbox: row(id).outbox,
+          outbox: (await row(id)).outbox,
           messageOut: true,
           dueAt: null,
           enqueuedAt: NOW + 7,
         })
-        expect(promoted).toContainEqual(row(id))
+        expect(promoted).toContainEqual(await row(id))
       }
-      expect([ahead, later]).toEqual([row(ahead.id), row(later.id)])
-      expect(ledger.outboxPage(0, 10)).toHaveLength(2)
+      expect([ahead, later]).toEqual([await row(ahead.id), await row(later.id)])
+      expect(await ledger.read.outboxPage(0, 10)).toHaveLength(2)
       expect(await ledger.promote(NOW + 7, WALL, 10)).toEqual([])
     })
 
@@ -228,7 +236,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       const [promoted] = await ledger.promote(NOW, WALL, 10)
       expect(promoted).toMatchObject({ id: owing.id, retryQueueMs: null, state: 'available' })
       expect(promoted?.outbox).toBeGreaterThan(owing.outbox ?? 0)
-      expect(ledger.outboxPage(0, 9)).toEqual([owedBy(row(owing.id))])
+      expect(await ledger.read.outboxPage(0, 9)).toEqual([owedBy(await row(owing.id))])
     })
 
     it('promotes a job once when called twice at once, and never an ended job', async () => {
@@ -236,22 +244,22 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       await ledger.cancel(ended.id, NOW)
       const both = await Promise.all([1, 2].map(() => ledger.promote(NOW, WALL, 10)))
       expect(both.map((jobs) => jobs.map(({ id }) => id))).toEqual([[mine.id], []])
-      expect(row(ended.id).state).toBe('cancelled')
+      expect((await row(ended.id)).state).toBe('cancelled')
     })
   })
 
   describe('nextDue', () => {
     it('is the earliest due time of each kind that is still waiting', async () => {
-      expect(ledger.nextDue()).toEqual({ retryable: null, scheduled: null })
+      expect(await ledger.read.nextDue()).toEqual({ retryable: null, scheduled: null })
       const first = await scheduled(NOW + 7)
       await scheduled(NOW + 9)
       await stored({ state: 'pending', dueAt: NOW + 1 })
       await retrying(NOW + 3, 250)
       await retrying(NOW + 2, null)
-      expect(ledger.nextDue()).toEqual({ retryable: NOW + 2, scheduled: NOW + 7 })
+      expect(await ledger.read.nextDue()).toEqual({ retryable: NOW + 2, scheduled: NOW + 7 })
       await ledger.cancel(first.id, NOW)
       await ledger.promote(NOW + 3, NOW, 10)
-      expect(ledger.nextDue()).toEqual({ retryable: null, scheduled: NOW + 9 })
+      expect(await ledger.read.nextDue()).toEqual({ retryable: null, scheduled: NOW + 9 })
     })
   })
 
@@ -277,7 +285,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       const expired = await ledger.expire(terms)
       expect(expired.map(({ job }) => job.id)).toEqual(jobs.map(({ id }) => id))
       for (const [i, before] of jobs.entries()) {
-        expect(expired[i]?.job).toEqual(row(before.id))
+        expect(expired[i]?.job).toEqual(await row(before.id))
         expect(expired[i]?.job).toEqual({
           ...before,
           state: 'discarded',
@@ -287,8 +295,8 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
           deadLetterCopied: true,
         })
       }
-      expect(row(left.id)).toEqual(left)
-      expect(ledger.counts('q')).toMatchObject({ available: 1, discarded: 3, scheduled: 0 })
+      expect(await row(left.id)).toEqual(left)
+      expect(ledger.known.counts('q')).toMatchObject({ available: 1, discarded: 3, scheduled: 0 })
       expect(staleQueues(ledger)).toEqual([])
       const [late] = await ledger.claim([jobMessage(jobs[0]?.id ?? '')], TERMS)
       expect(late?.verdict).toBe('drop')
@@ -317,14 +325,18 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       )
       await ledger.expire(terms)
       const ids = [held.id, owing.id, queued.id]
-      expect(ids.map((id) => row(id).messageOut)).toEqual([false, true, true])
+      expect(await Promise.all(ids.map(async (id) => (await row(id)).messageOut))).toEqual([
+        false,
+        true,
+        true,
+      ])
     })
 
     it('clears the holder of a job that a native worker had', async () => {
       const { id } = await expiring({ state: 'available' })
       await plant({ id, holder: 'native' })
       await ledger.expire(terms)
-      expect(row(id)).toMatchObject({ state: 'discarded', holder: null })
+      expect(await row(id)).toMatchObject({ state: 'discarded', holder: null })
     })
 
     it('says for each job whether its job message still had to be published', async () => {
@@ -353,11 +365,11 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
         ]
         const expired = await ledger.expire(terms)
         expect(expired.map(({ job }) => job.isDeadLetter)).toEqual([isListed, false])
-        expect(ledger.deadLetters({ queue: 'q', limit: 5, offset: 0 })).toEqual({
-          jobs: isListed ? [row(one.id)] : [],
+        expect(await ledger.read.deadLetters({ queue: 'q', limit: 5, offset: 0 })).toEqual({
+          jobs: isListed ? [await row(one.id)] : [],
           total: isListed ? 1 : 0,
         })
-        expect(row(other.id)).toMatchObject({ state: 'discarded', isDeadLetter: false })
+        expect(await row(other.id)).toMatchObject({ state: 'discarded', isDeadLetter: false })
       },
     )
 
@@ -369,8 +381,8 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       const first = await ledger.expire({ ...terms, limit: 2 })
       expect(first.map(({ job }) => WALL - (job.expiresAt ?? 0))).toEqual([3, 2])
       expect(await ledger.expire(terms)).toHaveLength(1)
-      expect(row(active.id)).toEqual(active)
-      expect(row(ended.id).state).toBe('cancelled')
+      expect(await row(active.id)).toEqual(active)
+      expect((await row(ended.id)).state).toBe('cancelled')
     })
 
     it('expires a job once when called twice at once, and a claim in the same group commit drops it', async () => {

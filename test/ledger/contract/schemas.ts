@@ -11,19 +11,19 @@ function schema(uri: string, over: Partial<SchemaRecord> = {}): SchemaRecord {
 /** Registered JSON Schemas. */
 export function schemaContract({ harness, ledger }: UnderTest): void {
   const insert = (one: SchemaRecord) => ledger.schemas.insert(one, MAX)
-  const uris = (limit: number, offset: number) =>
-    ledger.schemas.list(limit, offset).schemas.map(({ uri }) => uri)
+  const uris = async (limit: number, offset: number) =>
+    (await ledger.read.schemas.list(limit, offset)).schemas.map(({ uri }) => uri)
 
   describe('schemas', () => {
     it('are stored as they were registered, also after a restart', async () => {
       const one = schema('urn:a', { version: 2 ** 53 - 1 })
       expect(await insert(one)).toEqual({ outcome: 'inserted' })
-      expect(ledger.schemas.find('urn:a')).toEqual(one)
-      expect(ledger.schemas.find('urn:A')).toBeNull()
-      const registration = ledger.schemas.registration('urn:a')
+      expect(await ledger.read.schemas.find('urn:a')).toEqual(one)
+      expect(await ledger.read.schemas.find('urn:A')).toBeNull()
+      const registration = ledger.known.schemas.registration('urn:a')
       await harness.reopen()
-      expect(ledger.schemas.find('urn:a')).toEqual(one)
-      expect(ledger.schemas.registration('urn:a')).toBe(registration)
+      expect(await ledger.read.schemas.find('urn:a')).toEqual(one)
+      expect(ledger.known.schemas.registration('urn:a')).toBe(registration)
     })
 
     it('are refused when their uri is taken, also by one that is registered at the same time', async () => {
@@ -32,7 +32,7 @@ export function schemaContract({ harness, ledger }: UnderTest): void {
         { outcome: 'inserted' },
         { outcome: 'taken', existing: first },
       ])
-      expect(ledger.schemas.find('urn:a')).toEqual(first)
+      expect(await ledger.read.schemas.find('urn:a')).toEqual(first)
     })
 
     it('are refused beyond the limit, also when several are registered at the same time', async () => {
@@ -48,24 +48,24 @@ export function schemaContract({ harness, ledger }: UnderTest): void {
     it('are listed oldest first, without their content', async () => {
       for (const uri of ['c', 'a', 'b']) await insert(schema(uri))
       const { content: _, ...summary } = schema('c')
-      expect(ledger.schemas.list(1, 0)).toEqual({ schemas: [summary], total: 3 })
-      expect(uris(2, 1)).toEqual(['a', 'b'])
-      expect(uris(9, 3)).toEqual([])
+      expect(await ledger.read.schemas.list(1, 0)).toEqual({ schemas: [summary], total: 3 })
+      expect(await uris(2, 1)).toEqual(['a', 'b'])
+      expect(await uris(9, 3)).toEqual([])
     })
 
     it('are gone once deleted, and a later one of the same uri has a registration number of its own', async () => {
       await insert(schema('a'))
       await insert(schema('b'))
-      const before = ledger.schemas.registration('b')
+      const before = ledger.known.schemas.registration('b')
       expect(await ledger.schemas.delete('b')).toBe(true)
       expect(await ledger.schemas.delete('b')).toBe(false)
-      expect(ledger.schemas.find('b')).toBeNull()
-      expect(ledger.schemas.registration('b')).toBeNull()
-      expect(uris(9, 0)).toEqual(['a'])
+      expect(await ledger.read.schemas.find('b')).toBeNull()
+      expect(ledger.known.schemas.registration('b')).toBeNull()
+      expect(await uris(9, 0)).toEqual(['a'])
       await harness.reopen()
       await insert(schema('b', { version: 2 }))
-      expect(ledger.schemas.registration('b')).not.toBe(before)
-      expect(ledger.schemas.find('b')?.version).toBe(2)
+      expect(ledger.known.schemas.registration('b')).not.toBe(before)
+      expect((await ledger.read.schemas.find('b'))?.version).toBe(2)
     })
   })
 }

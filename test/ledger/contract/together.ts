@@ -86,35 +86,43 @@ class World {
     return this.#harness.ledger
   }
 
-  get #rows(): JobRow[] {
-    return [...this.#ids].map((id) => this.#ledger.find(id)).filter((row) => row !== null)
+  async #rows(): Promise<JobRow[]> {
+    const rows = await Promise.all([...this.#ids].map((id) => this.#ledger.read.find(id)))
+    return rows.filter((row) => row !== null)
   }
 
   async play(turn: readonly Action[]): Promise<void> {
     await Promise.all(turn.map((action) => this.#do(action)))
-    this.#check()
+    await this.#check()
   }
 
   /** Cancels all live jobs, which must end all workflows. */
   async end(): Promise<void> {
-    for (let live = this.#in(); live.length > 0; live = this.#in()) {
+    for (let live = await this.#in(); live.length > 0; live = await this.#in()) {
       for (const { id } of live) await this.#ledger.cancel(id, NOW)
-      this.#check()
+      await this.#check()
     }
     expectCounts(this.#harness)
     expect(this.#harness.inspect()).toEqual([])
-    const states = [...this.#workflows].map((id) => this.#ledger.workflows.find(id)?.state)
+    const states = await Promise.all(
+      [...this.#workflows].map(async (id) => (await this.#ledger.read.workflows.find(id))?.state),
+    )
     expect(states).not.toContain('running')
   }
 
   /** The jobs in the given state, or all that have not ended. */
-  #in(state?: JobRow['state']): JobRow[] {
-    return this.#rows.filter((row) => (state ? row.state === state : !isTerminal(row.state)))
+  async #in(state?: JobRow['state']): Promise<JobRow[]> {
+    return (await this.#rows()).filter((row) =>
+      state ? row.state === state : !isTerminal(row.state),
+    )
   }
 
   async #do({ verb, n }: Action): Promise<unknown> {
     const ledger = this.#ledger
-    const one = (state?: JobRow['state']) => this.#in(state)[n % (this.#in(state).length || 1)]
+    const one = async (state?: JobRow['state']) => {
+      const rows = await this.#in(state)
+      return rows[n % (rows.length || 1)]
+    }
     switch (verb) {
       case 'push':
         return await ledger.insert(this.#job(n), NOW)
@@ -133,13 +141,13 @@ class World {
         return await ledger.workflows.cancel(id, NOW)
       }
       case 'claim': {
-        const row = one('available')
+        const row = await one('available')
         return (
           row && (await ledger.claim([jobMessage(row.id, { attempt: row.attempt + 1 })], TERMS))
         )
       }
       default: {
-        const row = one(verb === 'cancel' ? undefined : 'active')
+        const row = await one(verb === 'cancel' ? undefined : 'active')
         return row && (await this.#end(verb, row))
       }
     }
@@ -191,8 +199,8 @@ class World {
     return `${OVERLAPS[n % OVERLAPS.length]}-${this.#own}`
   }
 
-  #entry(n: number): CronEntry {
-    const found = this.#ledger.cron.find(this.#nameOf(n))
+  async #entry(n: number): Promise<CronEntry> {
+    const found = await this.#ledger.read.cron.find(this.#nameOf(n))
     if (!found) throw new Error(`no entry ${n}`)
     return found
   }
@@ -206,7 +214,7 @@ class World {
   }
 
   async #tick(n: number): Promise<void> {
-    const { name, seq, nextRunAt } = this.#entry(n)
+    const { name, seq, nextRunAt } = await this.#entry(n)
     const tick = { name, seq, at: nextRunAt ?? 0 }
     const making = { job: this.#job(n), now: NOW, isUnsettled: () => false }
     const change = { ...making, nextRunAt: tick.at + MINUTE_MS, maxQueued: 2 }
@@ -218,7 +226,7 @@ class World {
   }
 
   async #release(n: number): Promise<void> {
-    const { name, seq, queued } = this.#entry(n)
+    const { name, seq, queued } = await this.#entry(n)
     const [at] = queued
     if (at === undefined) return
     const making = { job: this.#job(n), now: NOW, isUnsettled: () => false }
@@ -230,16 +238,17 @@ class World {
     this.#ticked.set(name, [...(this.#ticked.get(name) ?? []), fired.job.id])
   }
 
-  #check(): void {
-    const unique = this.#in().filter(({ type }) => !type.startsWith('free'))
+  async #check(): Promise<void> {
+    const rows = await this.#in()
+    const unique = rows.filter(({ type }) => !type.startsWith('free'))
     expect(new Set(unique.map(({ type }) => type)).size).toBe(unique.length)
-    const live = new Set(this.#in().map(({ id }) => id))
+    const live = new Set(rows.map(({ id }) => id))
     for (const [name, ids] of this.#ticked) {
       expect(ids.filter((id) => live.has(id)).length, name).toBeLessThan(2)
     }
-    const list = (state: (typeof WORKFLOW_STATES)[number] | null) =>
-      this.#ledger.workflows.list({ state, limit: 0, offset: 0 }).total
-    const totals = WORKFLOW_STATES.map((state) => list(state))
-    expect(totals.reduce((sum, total) => sum + total)).toBe(list(null))
+    const list = async (state: (typeof WORKFLOW_STATES)[number] | null) =>
+      (await this.#ledger.read.workflows.list({ state, limit: 0, offset: 0 })).total
+    const totals = await Promise.all(WORKFLOW_STATES.map((state) => list(state)))
+    expect(totals.reduce((sum, total) => sum + total)).toBe(await list(null))
   }
 }

@@ -25,11 +25,11 @@ export function trafficContract({ harness, ledger, row }: UnderTest): void {
     await ledger.claim([jobMessage(job.id)], { ...TERMS, now: at, wall: at })
     const change =
       to === 'available' ? { to } : ({ to, isDeadLetter: false, copy: 'publish' } as const)
-    await ledger.fail(job.id, fenceOf(row(job.id)), { ...FAILED, now: at, ...change })
+    await ledger.fail(job.id, fenceOf(await row(job.id)), { ...FAILED, now: at, ...change })
   }
 
   const points = (query: Partial<TrafficQuery> = {}) =>
-    ledger.traffic.history({
+    ledger.read.traffic.history({
       ...{ queue: 'q', span: 'minute', from: START, to: START + HOUR },
       ...query,
     })

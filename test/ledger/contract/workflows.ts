@@ -29,12 +29,16 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     news = []
     listen()
   })
-  afterEach(() => {
+  afterEach(async () => {
     // The totals are kept in a table of their own instead of being counted, so they must not drift.
-    const all = ledger.workflows.list({ state: null, limit: 100, offset: 0 })
+    const all = await ledger.read.workflows.list({ state: null, limit: 100, offset: 0 })
     expect(all.total).toBe(all.workflows.length)
     for (const state of WORKFLOW_STATES) {
-      const { workflows, total } = ledger.workflows.list({ state, limit: 100, offset: 0 })
+      const { workflows, total } = await ledger.read.workflows.list({
+        state,
+        limit: 100,
+        offset: 0,
+      })
       expect(total, state).toBe(workflows.length)
     }
   })
@@ -46,21 +50,22 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     await ledger.workflows.create(workflow, NOW)
     return workflow
   }
-  const find = ({ id }: NewWorkflow): WorkflowRow => {
-    const found = ledger.workflows.find(id)
+  const find = async ({ id }: NewWorkflow): Promise<WorkflowRow> => {
+    const found = await ledger.read.workflows.find(id)
     if (!found) throw new Error(`no workflow ${id}`)
     return found
   }
-  const stepOf = (workflow: NewWorkflow, id: string) => {
-    const step = find(workflow).steps.find((one) => one.id === id)
+  const stepOf = async (workflow: NewWorkflow, id: string) => {
+    const step = (await find(workflow)).steps.find((one) => one.id === id)
     if (!step) throw new Error(`no step ${id}`)
     return step
   }
-  const jobOf = (workflow: NewWorkflow, id: string): JobRow => row(stepOf(workflow, id).jobId ?? '')
-  const progress = (workflow: NewWorkflow) =>
-    Object.fromEntries(find(workflow).steps.map((step) => [step.id, step.progress]))
+  const jobOf = async (workflow: NewWorkflow, id: string): Promise<JobRow> =>
+    await row((await stepOf(workflow, id)).jobId ?? '')
+  const progress = async (workflow: NewWorkflow) =>
+    Object.fromEntries((await find(workflow)).steps.map((step) => [step.id, step.progress]))
   const claim = async (workflow: NewWorkflow, id: string): Promise<JobRow> => {
-    const [result] = await ledger.claim([jobMessage(jobOf(workflow, id).id)], TERMS)
+    const [result] = await ledger.claim([jobMessage((await jobOf(workflow, id)).id)], TERMS)
     if (result?.verdict !== 'claimed') throw new Error(`not claimed: ${result?.verdict}`)
     return result.job
   }
@@ -72,13 +77,14 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     const change = { ...LATER, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
     return ledger.fail(lease.id, fenceOf(lease), change)
   }
-  const running = () => ledger.workflows.list({ state: 'running', limit: 0, offset: 0 }).total
+  const running = async () =>
+    (await ledger.read.workflows.list({ state: 'running', limit: 0, offset: 0 })).total
   const told = () => news.map((one) => `${one.what} ${nameIn(one)}`)
 
   describe('a workflow', () => {
     it('begins at once with the steps that depend on no other step', async () => {
       const workflow = await create(newGraph({ a: [], b: ['a'], c: [] }))
-      expect(find(workflow)).toMatchObject({
+      expect(await find(workflow)).toMatchObject({
         name: 'graph',
         type: 'dag',
         state: 'running',
@@ -86,13 +92,13 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
         endedAt: null,
         ...{ total: 3, completed: 0, failed: 0, open: 3 },
       })
-      expect(progress(workflow)).toEqual({ a: 'started', b: 'waiting', c: 'started' })
-      expect(stepOf(workflow, 'b')).toMatchObject({
+      expect(await progress(workflow)).toEqual({ a: 'started', b: 'waiting', c: 'started' })
+      expect(await stepOf(workflow, 'b')).toMatchObject({
         state: 'pending',
         jobId: null,
         dependsOn: ['a'],
       })
-      const owed = ledger.outboxPage(0, 9).map(({ id }) => row(id))
+      const owed = await Promise.all((await ledger.read.outboxPage(0, 9)).map(({ id }) => row(id)))
       expect(owed.map(({ type }) => type)).toEqual(['a', 'c'])
       expect(owed[0]).toMatchObject({
         state: 'available',
@@ -106,13 +112,13 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
         parent_results: {},
       })
       expect(news.map((one) => one.what === 'born' && one.job)).toEqual(owed)
-      expect(ledger.queues().map(({ name }) => name)).toEqual(['default'])
+      expect(ledger.known.queues().map(({ name }) => name)).toEqual(['default'])
     })
 
     it('begins a step in the commit that ends the last job it depends on', async () => {
       const workflow = await create(newGraph(DIAMOND))
       await complete(workflow, 'a', '{"x":1}')
-      expect(progress(workflow)).toEqual({
+      expect(await progress(workflow)).toEqual({
         a: 'completed',
         b: 'started',
         c: 'started',
@@ -120,24 +126,24 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       })
       expect(told()).toEqual(['born a', 'step a', 'born b', 'born c'])
       await complete(workflow, 'b', '2')
-      expect(stepOf(workflow, 'd').progress).toBe('waiting')
+      expect((await stepOf(workflow, 'd')).progress).toBe('waiting')
       await complete(workflow, 'c')
-      expect(JSON.parse(jobOf(workflow, 'd').envelope).parent_results).toEqual({
+      expect(JSON.parse((await jobOf(workflow, 'd')).envelope).parent_results).toEqual({
         a: { x: 1 },
         b: 2,
         c: null,
       })
       await complete(workflow, 'd')
-      expect(find(workflow)).toMatchObject({
+      expect(await find(workflow)).toMatchObject({
         state: 'completed',
         endedAt: NOW + 5,
         startedAt: NOW,
         ...{ completed: 4, open: 0 },
       })
-      expect(stepOf(workflow, 'd')).toMatchObject({ state: 'completed', endedAt: NOW + 5 })
+      expect(await stepOf(workflow, 'd')).toMatchObject({ state: 'completed', endedAt: NOW + 5 })
       expect(told().slice(-2)).toEqual(['step d', 'ended completed'])
       expect(news.at(-1)?.workflow).toMatchObject({ id: workflow.id, state: 'completed', open: 0 })
-      expect(running()).toBe(0)
+      expect(await running()).toBe(0)
     })
 
     it('passes each step only the results of its own workflow when another one of the same shape runs', async () => {
@@ -146,11 +152,11 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
         for (const [i, workflow] of workflows.entries()) await complete(workflow, step, `${i}`)
       }
       for (const [i, workflow] of workflows.entries()) {
-        expect(JSON.parse(jobOf(workflow, 'd').envelope)).toMatchObject({
+        expect(JSON.parse((await jobOf(workflow, 'd')).envelope)).toMatchObject({
           workflow_id: workflow.id,
           parent_results: { a: i, b: i, c: i },
         })
-        expect(find(workflow).steps.map(({ id }) => id)).toEqual(['a', 'b', 'c', 'd'])
+        expect((await find(workflow)).steps.map(({ id }) => id)).toEqual(['a', 'b', 'c', 'd'])
       }
     })
 
@@ -160,29 +166,29 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       const workflow = await create(newGraph({ ...graph, last: ['b0'] }))
       const result = JSON.stringify('x'.repeat(65_000))
       await complete(workflow, 'a', result)
-      const resultIn = (step: string) =>
-        JSON.parse(jobOf(workflow, step).envelope).parent_results.a as unknown
-      const isCopied = (step: string) => typeof resultIn(step) === 'string'
+      const resultIn = async (step: string) =>
+        JSON.parse((await jobOf(workflow, step)).envelope).parent_results.a as unknown
+      const isCopied = async (step: string) => typeof (await resultIn(step)) === 'string'
       const copied = Math.floor((16 * 1024 * 1024) / result.length)
-      expect(names.map(isCopied)).toEqual(names.map((_, i) => i < copied))
-      expect(resultIn('b299')).toMatchObject({ result_size_bytes: result.length })
+      expect(await Promise.all(names.map(isCopied))).toEqual(names.map((_, i) => i < copied))
+      expect(await resultIn('b299')).toMatchObject({ result_size_bytes: result.length })
       // Jobs that begin in a later commit have 16 MiB of their own.
       await complete(workflow, 'b0')
-      expect(isCopied('last')).toBe(true)
+      expect(await isCopied('last')).toBe(true)
     })
 
     it('reports the size of a result in UTF-8 bytes', async () => {
       const workflow = await create(newGraph({ a: [] }))
       await complete(workflow, 'a', '"ü😀"')
-      expect(stepOf(workflow, 'a')).toMatchObject({ result: '"ü😀"', resultBytes: 8 })
+      expect(await stepOf(workflow, 'a')).toMatchObject({ result: '"ü😀"', resultBytes: 8 })
     })
 
     it('reads the first megabyte of results in full, and only the sizes of the others', async () => {
       const result = `"${'x'.repeat(65_534)}"`
       const jobs = Array.from({ length: 20 }, () => job())
       const workflow = await create(newWorkflow({ type: 'group', jobs }))
-      for (const { id } of find(workflow).steps) await complete(workflow, id, result)
-      const { steps } = find(workflow)
+      for (const { id } of (await find(workflow)).steps) await complete(workflow, id, result)
+      const { steps } = await find(workflow)
       expect(steps.map((step) => step.result === result)).toEqual(jobs.map((_, i) => i < 16))
       expect(new Set(steps.map(({ resultBytes }) => resultBytes))).toEqual(new Set([65_536]))
     })
@@ -190,7 +196,11 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     it('lists the callbacks of a nested batch after the steps', async () => {
       const batch = { type: 'batch', jobs: [job()], callbacks: { on_complete: job() } }
       const workflow = await create(newWorkflow({ type: 'chain', steps: [batch, job()] }))
-      expect(find(workflow).steps.map(({ id }) => id)).toEqual(['0.0', '1', '0.on_complete'])
+      expect((await find(workflow)).steps.map(({ id }) => id)).toEqual([
+        '0.0',
+        '1',
+        '0.on_complete',
+      ])
     })
 
     it('starts a step once when the two jobs it depends on end in one commit', async () => {
@@ -203,7 +213,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       const outcomes = await Promise.all(ends)
       expect(outcomes.filter((one) => one === 'stale')).toHaveLength(2)
       expect(told().filter((one) => one === 'born c')).toHaveLength(1)
-      expect(ledger.counts('default')).toMatchObject({ available: 1, completed: 2 })
+      expect(ledger.known.counts('default')).toMatchObject({ available: 1, completed: 2 })
     })
 
     it.each([{ attempt: 2 }, { workerId: 'another' }])(
@@ -212,7 +222,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
         const workflow = await create(newGraph({ a: [], b: ['a'] }))
         const { id } = await claim(workflow, 'a')
         expect(await ledger.complete(id, fence, { now: NOW, result: null })).toBe('stale')
-        expect(progress(workflow)).toEqual({ a: 'started', b: 'waiting' })
+        expect(await progress(workflow)).toEqual({ a: 'started', b: 'waiting' })
       },
     )
 
@@ -221,41 +231,47 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       await complete(workflow, 'a')
       await complete(workflow, 'b')
       await reopen()
-      expect(running()).toBe(1)
+      expect(await running()).toBe(1)
       await complete(workflow, 'c')
       await reopen()
       await complete(workflow, 'd')
-      expect(find(workflow)).toMatchObject({ state: 'completed', completed: 4, open: 0 })
+      expect(await find(workflow)).toMatchObject({ state: 'completed', completed: 4, open: 0 })
       await reopen()
-      expect(ledger.workflows.list({ state: 'completed', limit: 9, offset: 0 }).total).toBe(1)
+      expect(
+        (await ledger.read.workflows.list({ state: 'completed', limit: 9, offset: 0 })).total,
+      ).toBe(1)
     })
 
     it('shows the state of the job for a step that has begun', async () => {
       const retry = { max_attempts: 2 }
       const workflow = await create(newGraph({ a: [], b: ['a'] }, { retry }))
       const lease = await claim(workflow, 'a')
-      expect(stepOf(workflow, 'a')).toMatchObject({ state: 'active', startedAt: NOW, attempt: 1 })
+      expect(await stepOf(workflow, 'a')).toMatchObject({
+        state: 'active',
+        startedAt: NOW,
+        attempt: 1,
+      })
       const rest = { dueAt: NOW + 9, delayMs: 9, retryQueueMs: null, isMessageBack: true }
       await ledger.fail(lease.id, fenceOf(lease), { ...LATER, to: 'retryable', ...rest })
-      expect(stepOf(workflow, 'a')).toMatchObject({ state: 'retryable', progress: 'started' })
-      expect(find(workflow).state).toBe('running')
+      expect(await stepOf(workflow, 'a')).toMatchObject({ state: 'retryable', progress: 'started' })
+      expect((await find(workflow)).state).toBe('running')
     })
 
     it('starts when the first of its jobs is claimed', async () => {
       const workflow = await create(newGraph({ a: [], b: [] }))
-      expect(find(workflow).startedAt).toBeNull()
+      expect((await find(workflow)).startedAt).toBeNull()
       await claim(workflow, 'b')
-      await ledger.claim([jobMessage(jobOf(workflow, 'a').id)], { ...TERMS, now: NOW + 7 })
-      expect(find(workflow).startedAt).toBe(NOW)
+      await ledger.claim([jobMessage((await jobOf(workflow, 'a')).id)], { ...TERMS, now: NOW + 7 })
+      expect((await find(workflow)).startedAt).toBe(NOW)
     })
 
     it('schedules a step that has its own delay_until, without asking for a job message', async () => {
       const workflow = await create(newGraph({ a: [], b: ['a'] }, { delay_until: '+PT1H' }))
       const before = Date.now()
-      expect(jobOf(workflow, 'a')).toMatchObject({ state: 'scheduled', outbox: null })
+      expect(await jobOf(workflow, 'a')).toMatchObject({ state: 'scheduled', outbox: null })
       await ledger.promote(NOW, before + 4_000_000, 9)
       await complete(workflow, 'a')
-      expect(jobOf(workflow, 'b').dueAt).toBeGreaterThanOrEqual(before + 3_600_000)
+      expect((await jobOf(workflow, 'b')).dueAt).toBeGreaterThanOrEqual(before + 3_600_000)
     })
 
     it('stores nothing and reports no news when its id is already taken', async () => {
@@ -268,7 +284,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       ])
       expect(again).toEqual({ outcome: 'duplicate' })
       expect(told()).toEqual(['born b'])
-      expect([ledger.counts('default').available, running()]).toEqual([2, 2])
+      expect([ledger.known.counts('default').available, await running()]).toEqual([2, 2])
     })
   })
 
@@ -281,11 +297,16 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     ][] = [
       ['ACK', (workflow) => complete(workflow, 'a'), 'completed', 'completed'],
       ['FAIL', async (workflow) => discard(await claim(workflow, 'a')), 'failed', 'discarded'],
-      ['CANCEL', (workflow) => ledger.cancel(jobOf(workflow, 'a').id, NOW), 'failed', 'cancelled'],
+      [
+        'CANCEL',
+        async (workflow) => ledger.cancel((await jobOf(workflow, 'a')).id, NOW),
+        'failed',
+        'cancelled',
+      ],
       [
         'a report',
         async (workflow) => {
-          const { id } = jobOf(workflow, 'a')
+          const { id } = await jobOf(workflow, 'a')
           const said = { event: 'completed', result: '1' } as const
           const event = { id, generation: 0, attempt: 1, workerId: 'n', said }
           await ledger.applyReports([event], { now: NOW, defaultLeaseMs: 9, random: () => 0 })
@@ -295,8 +316,8 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       ],
       [
         'a job message that died in the broker',
-        (workflow) => {
-          const { id, type } = jobOf(workflow, 'a')
+        async (workflow) => {
+          const { id, type } = await jobOf(workflow, 'a')
           const describe = () => ({ error: null, errors: null, isDeadLetter: true })
           const how = { isExpired: false, wasInQueue: false }
           const dead = { id, generation: 0, attempt: 1, ...how, describe }
@@ -311,11 +332,11 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     it.each(ends)('%s', async (_, end, outcome, state) => {
       const workflow = await create(newGraph({ a: [], b: ['a'] }))
       await end(workflow)
-      expect(stepOf(workflow, 'a')).toMatchObject({ progress: outcome, state })
+      expect(await stepOf(workflow, 'a')).toMatchObject({ progress: outcome, state })
       const next = outcome === 'completed' ? 'started' : 'cancelled'
-      const endedAt = outcome === 'completed' ? null : stepOf(workflow, 'a').endedAt
-      expect(stepOf(workflow, 'b')).toMatchObject({ progress: next, endedAt })
-      expect(find(workflow).state).toBe(outcome === 'completed' ? 'running' : 'failed')
+      const endedAt = outcome === 'completed' ? null : (await stepOf(workflow, 'a')).endedAt
+      expect(await stepOf(workflow, 'b')).toMatchObject({ progress: next, endedAt })
+      expect((await find(workflow)).state).toBe(outcome === 'completed' ? 'running' : 'failed')
     })
 
     it('expiry', async () => {
@@ -323,18 +344,18 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
         newGraph({ a: [], b: ['a'] }, { expires_at: '2100-01-01T00:00:00Z' }),
       )
       await ledger.expire({ now: NOW, wall: Date.parse('2100-01-01T00:00:01Z'), limit: 9 })
-      expect(find(workflow)).toMatchObject({ state: 'failed', failed: 1, open: 0 })
-      expect(stepOf(workflow, 'a').state).toBe('discarded')
-      expect(jobOf(workflow, 'a').error).toBe(EXPIRED)
-      expect(stepOf(workflow, 'a').error).toBe(EXPIRED)
+      expect(await find(workflow)).toMatchObject({ state: 'failed', failed: 1, open: 0 })
+      expect((await stepOf(workflow, 'a')).state).toBe('discarded')
+      expect((await jobOf(workflow, 'a')).error).toBe(EXPIRED)
+      expect((await stepOf(workflow, 'a')).error).toBe(EXPIRED)
     })
 
     it('a job message that arrives with more attempts than allowed', async () => {
       const workflow = await create(newGraph({ a: [], b: ['a'] }, { retry: { max_attempts: 1 } }))
-      const { id } = jobOf(workflow, 'a')
+      const { id } = await jobOf(workflow, 'a')
       const [result] = await ledger.claim([jobMessage(id, { attempt: 2 })], TERMS)
       expect(result?.verdict).toBe('exhausted')
-      expect(find(workflow).state).toBe('failed')
+      expect((await find(workflow)).state).toBe('failed')
     })
   })
 
@@ -345,12 +366,16 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       )
       const workflow = await create(newGraph({ ...chain, free: [] }))
       await discard(await claim(workflow, 's0'))
-      const found = find(workflow)
+      const found = await find(workflow)
       expect(found).toMatchObject({ state: 'running', failed: 1, open: 1 })
       expect(found.steps.filter((step) => step.progress === 'cancelled')).toHaveLength(49)
       await complete(workflow, 'free')
-      expect(find(workflow)).toMatchObject({ state: 'failed', completed: 1, open: 0 })
-      expect(ledger.counts('default')).toMatchObject({ discarded: 1, completed: 1, available: 0 })
+      expect(await find(workflow)).toMatchObject({ state: 'failed', completed: 1, open: 0 })
+      expect(ledger.known.counts('default')).toMatchObject({
+        discarded: 1,
+        completed: 1,
+        available: 0,
+      })
     })
 
     it('counts as failed when its job cannot be made, and leaves the ACK before it valid', async () => {
@@ -361,18 +386,23 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       ]
       const workflow = await create(newWorkflow({ name: 'n', steps }))
       expect(await complete(workflow, 'a')).toMatchObject({ state: 'completed' })
-      expect(progress(workflow)).toEqual({ a: 'completed', b: 'failed', c: 'cancelled' })
-      expect(stepOf(workflow, 'b')).toMatchObject({ state: 'discarded', jobId: null })
-      expect(JSON.parse(stepOf(workflow, 'b').error ?? '')).toMatchObject({
+      expect(await progress(workflow)).toEqual({ a: 'completed', b: 'failed', c: 'cancelled' })
+      expect(await stepOf(workflow, 'b')).toMatchObject({ state: 'discarded', jobId: null })
+      expect(JSON.parse((await stepOf(workflow, 'b')).error ?? '')).toMatchObject({
         code: 'invalid_request',
       })
-      expect(find(workflow)).toMatchObject({ state: 'failed', completed: 1, failed: 1, open: 0 })
+      expect(await find(workflow)).toMatchObject({
+        state: 'failed',
+        completed: 1,
+        failed: 1,
+        open: 0,
+      })
     })
 
     it("is named in the news of the workflow's end, even when another step ended last", async () => {
       const workflow = await create(newGraph({ a: [], b: [], c: [] }))
       await discard(await claim(workflow, 'a'))
-      await ledger.cancel(jobOf(workflow, 'b').id, NOW)
+      await ledger.cancel((await jobOf(workflow, 'b')).id, NOW)
       await complete(workflow, 'c')
       const failed = { id: 'a', type: 'a', state: 'discarded', error: LATER.error }
       expect(news.at(-1)).toMatchObject({ what: 'ended', workflow: { state: 'failed' }, failed })
@@ -381,8 +411,13 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     it('ends the workflow at its creation when it is the first and its job cannot be made', async () => {
       const steps = [job({ queue: 'dlx.refused' }), job()]
       const workflow = await create(newWorkflow({ type: 'chain', steps }))
-      expect(progress(workflow)).toEqual({ 0: 'failed', 1: 'cancelled' })
-      expect(find(workflow)).toMatchObject({ state: 'failed', failed: 1, open: 0, endedAt: NOW })
+      expect(await progress(workflow)).toEqual({ 0: 'failed', 1: 'cancelled' })
+      expect(await find(workflow)).toMatchObject({
+        state: 'failed',
+        failed: 1,
+        open: 0,
+        endedAt: NOW,
+      })
       expect(told()).toEqual(['step 0', 'ended 0'])
     })
 
@@ -390,18 +425,18 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       const workflow = await create(newGraph({ a: [], b: ['a'], free: [] }))
       const dead = await claim(workflow, 'a')
       await discard(dead)
-      const { error, startedAt } = stepOf(workflow, 'a')
+      const { error, startedAt } = await stepOf(workflow, 'a')
       expect([error, startedAt]).toEqual([LATER.error, dead.startedAt])
       const revived = await ledger.revive(dead.id, 0, NOW)
       expect(revived).toMatchObject({ generation: 1 })
       const [again] = await ledger.claim([jobMessage(dead.id, { generation: 1 })], TERMS)
       expect(again?.verdict).toBe('claimed')
       await ledger.complete(dead.id, {}, { now: NOW, result: '1' })
-      expect(progress(workflow)).toEqual({ a: 'failed', b: 'cancelled', free: 'started' })
+      expect(await progress(workflow)).toEqual({ a: 'failed', b: 'cancelled', free: 'started' })
       const kept = { state: 'discarded', result: null, error, startedAt, attempt: 1 }
-      expect(stepOf(workflow, 'a')).toMatchObject(kept)
+      expect(await stepOf(workflow, 'a')).toMatchObject(kept)
       await complete(workflow, 'free')
-      expect(find(workflow)).toMatchObject({ state: 'failed', failed: 1, completed: 1 })
+      expect(await find(workflow)).toMatchObject({ state: 'failed', failed: 1, completed: 1 })
     })
   })
 
@@ -413,7 +448,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     const next = [jobMessage(dead.id, { generation: 1 })]
     const [again] = await ledger.claim(next, { ...TERMS, now: NOW + 100 })
     if (again?.verdict !== 'claimed') throw new Error('its next life has begun')
-    const { error, startedAt } = stepOf(workflow, 'a')
+    const { error, startedAt } = await stepOf(workflow, 'a')
     expect([error, startedAt]).toEqual([LATER.error, dead.startedAt])
     const other = { now: NOW + 110, error: '{"code":"other","message":"of the next life"}' }
     const change = {
@@ -425,7 +460,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     } as const
     expect(await ledger.fail(dead.id, fenceOf(again.job), change)).toMatchObject({ generation: 1 })
     const kept = { error: LATER.error, startedAt: dead.startedAt, attempt: 1, state: 'discarded' }
-    expect(stepOf(workflow, 'a')).toMatchObject(kept)
+    expect(await stepOf(workflow, 'a')).toMatchObject(kept)
   })
 
   describe('the error of a step', () => {
@@ -436,20 +471,22 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(await ledger.deleteDeadLetter(dead.id, NOW)).toBe(true)
       const { startedAt } = dead
       const kept = { jobId: dead.id, error: LATER.error, state: 'discarded', startedAt, attempt: 1 }
-      expect(stepOf(workflow, 'a')).toMatchObject(kept)
+      expect(await stepOf(workflow, 'a')).toMatchObject(kept)
     })
 
     it('is replaced by a failure that is reported after the cancellation', async () => {
       const workflow = await create(newGraph({ a: [] }))
-      const { id } = jobOf(workflow, 'a')
+      const { id } = await jobOf(workflow, 'a')
       await ledger.claim([jobMessage(id, { attempt: 2 })], TERMS)
       await ledger.cancel(id, NOW)
-      expect(JSON.parse(stepOf(workflow, 'a').error ?? '')).toMatchObject({ code: 'unreported' })
+      expect(JSON.parse((await stepOf(workflow, 'a')).error ?? '')).toMatchObject({
+        code: 'unreported',
+      })
       const failure = { code: 'boom', type: 'Boom', message: 'm', retryable: true }
       const said = { event: 'failed', failure, outcome: null } as const
       const late = { id, generation: 0, attempt: 1, workerId: 'n', said }
       await ledger.applyReports([late], { now: NOW, defaultLeaseMs: 9, random: () => 0 })
-      expect(JSON.parse(stepOf(workflow, 'a').error ?? '')).toMatchObject({ code: 'boom' })
+      expect(JSON.parse((await stepOf(workflow, 'a')).error ?? '')).toMatchObject({ code: 'boom' })
     })
 
     it('is complete for the first megabyte of errors, steps before callbacks, and shortened to code and message after that', async () => {
@@ -459,8 +496,8 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       const jobs = Array.from({ length: whole + 1 }, () => job())
       const callbacks = { on_failure: job(), on_complete: job() }
       const workflow = await create(newWorkflow({ type: 'batch', jobs, callbacks }))
-      const ids = () =>
-        find(workflow).steps.flatMap(({ id, jobId }) => (jobId === null ? [] : [id]))
+      const ids = async () =>
+        (await find(workflow)).steps.flatMap(({ id, jobId }) => (jobId === null ? [] : [id]))
       const fail = async (id: string) => {
         const change = {
           ...LATER,
@@ -472,11 +509,11 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
         const lease = await claim(workflow, id)
         await ledger.fail(lease.id, fenceOf(lease), change)
       }
-      const failed = ids()
+      const failed = await ids()
       for (const id of failed) await fail(id)
-      for (const id of ids()) if (!failed.includes(id)) await fail(id)
+      for (const id of await ids()) if (!failed.includes(id)) await fail(id)
       const brief = JSON.stringify({ code: 'e', message: 'é'.repeat(999) })
-      const texts = find(workflow).steps.map((one) => one.error)
+      const texts = (await find(workflow)).steps.map((one) => one.error)
       const shown = texts.map((text) =>
         text === error ? 'whole' : text === brief ? 'brief' : text,
       )
@@ -492,7 +529,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       const [second] = await ledger.claim([jobMessage(first.id, { attempt: 2 })], TERMS)
       expect(second?.verdict).toBe('claimed')
       await ledger.complete(first.id, {}, { now: NOW + 5, result: null })
-      expect(stepOf(workflow, 'a')).toMatchObject({ progress: 'completed', error: null })
+      expect(await stepOf(workflow, 'a')).toMatchObject({ progress: 'completed', error: null })
     })
   })
 
@@ -511,10 +548,12 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
         const second = await create(chain(onConflict))
         await complete(first, '0')
         expect(await complete(second, '0')).toMatchObject({ state: 'completed' })
-        expect(progress(first)).toEqual({ 0: 'completed', 1: 'started', 2: 'waiting' })
-        expect(progress(second)).toEqual({ 0: 'completed', 1: 'failed', 2: 'cancelled' })
-        expect(JSON.parse(stepOf(second, '1').error ?? '')).toMatchObject({ code: 'duplicate' })
-        expect(find(second).state).toBe('failed')
+        expect(await progress(first)).toEqual({ 0: 'completed', 1: 'started', 2: 'waiting' })
+        expect(await progress(second)).toEqual({ 0: 'completed', 1: 'failed', 2: 'cancelled' })
+        expect(JSON.parse((await stepOf(second, '1')).error ?? '')).toMatchObject({
+          code: 'duplicate',
+        })
+        expect((await find(second)).state).toBe('failed')
       },
     )
 
@@ -522,11 +561,11 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       const first = await create(chain('replace'))
       const second = await create(chain('replace'))
       await complete(first, '0')
-      const replaced = jobOf(first, '1')
+      const replaced = await jobOf(first, '1')
       await complete(second, '0')
-      expect(progress(second)).toEqual({ 0: 'completed', 1: 'started', 2: 'waiting' })
-      expect(progress(first)).toEqual({ 0: 'completed', 1: 'failed', 2: 'cancelled' })
-      expect(find(first).state).toBe('failed')
+      expect(await progress(second)).toEqual({ 0: 'completed', 1: 'started', 2: 'waiting' })
+      expect(await progress(first)).toEqual({ 0: 'completed', 1: 'failed', 2: 'cancelled' })
+      expect((await find(first)).state).toBe('failed')
       const told = news.find((one) => one.what === 'replaced')
       expect(told).toMatchObject({
         workflow: { id: second.id },
@@ -537,19 +576,24 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     it('can replace a job of its own workflow', async () => {
       const jobs = [uniqueStep('replace'), uniqueStep('replace')]
       const workflow = await create(newWorkflow({ type: 'group', jobs }))
-      expect(progress(workflow)).toEqual({ 0: 'failed', 1: 'started' })
+      expect(await progress(workflow)).toEqual({ 0: 'failed', 1: 'started' })
       await complete(workflow, '1')
-      expect(find(workflow)).toMatchObject({ state: 'failed', completed: 1, failed: 1, open: 0 })
+      expect(await find(workflow)).toMatchObject({
+        state: 'failed',
+        completed: 1,
+        failed: 1,
+        open: 0,
+      })
     })
 
     it('is cancelled by the replacing job when the replacement itself makes it begin', async () => {
       const [jobs, callbacks] = [[uniqueStep('replace')], { on_failure: uniqueStep('replace') }]
       const first = await create(newWorkflow({ type: 'batch', jobs, callbacks }))
       const second = await create(newWorkflow({ type: 'group', jobs }))
-      expect(progress(first)).toEqual({ 0: 'failed', on_failure: 'failed' })
-      expect(jobOf(first, 'on_failure').state).toBe('cancelled')
-      expect(progress(second)).toEqual({ 0: 'started' })
-      expect(ledger.counts('default')).toMatchObject({ available: 1, cancelled: 2 })
+      expect(await progress(first)).toEqual({ 0: 'failed', on_failure: 'failed' })
+      expect((await jobOf(first, 'on_failure')).state).toBe('cancelled')
+      expect(await progress(second)).toEqual({ 0: 'started' })
+      expect(ledger.known.counts('default')).toMatchObject({ available: 1, cancelled: 2 })
     })
   })
 
@@ -563,20 +607,36 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       await Promise.all(
         leases.map(({ id }, i) => ledger.complete(id, {}, { now: NOW, result: String(i) })),
       )
-      expect(progress(workflow)).toMatchObject({ on_complete: 'started', on_failure: 'cancelled' })
-      expect(JSON.parse(jobOf(workflow, 'on_success').envelope).parent_results).toEqual([0, 1])
-      expect(find(workflow)).toMatchObject({ state: 'running', total: 2, completed: 2, open: 0 })
+      expect(await progress(workflow)).toMatchObject({
+        on_complete: 'started',
+        on_failure: 'cancelled',
+      })
+      expect(JSON.parse((await jobOf(workflow, 'on_success')).envelope).parent_results).toEqual([
+        0, 1,
+      ])
+      expect(await find(workflow)).toMatchObject({
+        state: 'running',
+        total: 2,
+        completed: 2,
+        open: 0,
+      })
       await complete(workflow, 'on_success')
       await complete(workflow, 'on_complete')
-      expect(find(workflow)).toMatchObject({ state: 'completed', completed: 2 })
+      expect(await find(workflow)).toMatchObject({ state: 'completed', completed: 2 })
     })
 
     it('start on_failure and cancel on_success when a job has failed', async () => {
       const workflow = await batch()
       await discard(await claim(workflow, '0'))
       await complete(workflow, '1', '7')
-      expect(progress(workflow)).toMatchObject({ on_success: 'cancelled', on_failure: 'started' })
-      expect(JSON.parse(jobOf(workflow, 'on_failure').envelope).parent_results).toEqual([null, 7])
+      expect(await progress(workflow)).toMatchObject({
+        on_success: 'cancelled',
+        on_failure: 'started',
+      })
+      expect(JSON.parse((await jobOf(workflow, 'on_failure')).envelope).parent_results).toEqual([
+        null,
+        7,
+      ])
     })
 
     it('receive no result of a dead letter that was retried', async () => {
@@ -587,7 +647,10 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       await ledger.claim([jobMessage(dead.id, { generation: 1 })], TERMS)
       await ledger.complete(dead.id, {}, { now: NOW, result: '"late"' })
       await complete(workflow, '1', '7')
-      expect(JSON.parse(jobOf(workflow, 'on_failure').envelope).parent_results).toEqual([null, 7])
+      expect(JSON.parse((await jobOf(workflow, 'on_failure')).envelope).parent_results).toEqual([
+        null,
+        7,
+      ])
     })
   })
 
@@ -618,9 +681,13 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
         expect(one).toMatchObject({ state: 'cancelled', cancelledAt: NOW + 7 })
       expect(jobs[0]?.job.outbox).not.toBeNull()
       const never = { state: 'cancelled', endedAt: NOW + 7, jobId: null }
-      expect(stepOf(workflow, 'd')).toMatchObject(never)
+      expect(await stepOf(workflow, 'd')).toMatchObject(never)
       expect(await ledger.complete(active.id, {}, { now: NOW, result: null })).toBe('stale')
-      expect(ledger.counts('default')).toMatchObject({ available: 0, active: 0, cancelled: 3 })
+      expect(ledger.known.counts('default')).toMatchObject({
+        available: 0,
+        active: 0,
+        cancelled: 3,
+      })
       expect(await ledger.workflows.cancel(workflow.id, NOW)).toBe('stale')
       expect(await ledger.workflows.cancel('nobody', NOW)).toBe('stale')
       expect(news.map(({ what }) => what)).not.toContain('ended')
@@ -636,8 +703,11 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
         ]
         await Promise.all((cancelFirst ? acts : acts.reverse()).map((act) => act()))
         const a = cancelFirst ? 'cancelled' : 'completed'
-        expect(progress(workflow)).toEqual({ a, b: 'cancelled' })
-        expect(find(workflow)).toMatchObject({ state: 'cancelled', completed: cancelFirst ? 0 : 1 })
+        expect(await progress(workflow)).toEqual({ a, b: 'cancelled' })
+        expect(await find(workflow)).toMatchObject({
+          state: 'cancelled',
+          completed: cancelFirst ? 0 : 1,
+        })
       }
     })
   })
@@ -647,8 +717,8 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       const done = await create(newGraph({ a: [] }))
       const running = await create(newGraph({ a: [] }))
       await complete(done, 'a')
-      const idsOf = (query: object) => {
-        const { workflows, total } = ledger.workflows.list({
+      const idsOf = async (query: object) => {
+        const { workflows, total } = await ledger.read.workflows.list({
           state: null,
           limit: 9,
           offset: 0,
@@ -656,11 +726,11 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
         })
         return [workflows.map(({ id }) => id), total]
       }
-      expect(idsOf({})).toEqual([[running.id, done.id], 2])
-      expect(idsOf({ offset: 1 })).toEqual([[done.id], 2])
-      expect(idsOf({ state: 'running' })).toEqual([[running.id], 1])
-      expect(idsOf({ state: 'completed', limit: 1 })).toEqual([[done.id], 1])
-      expect(idsOf({ state: 'failed' })).toEqual([[], 0])
+      expect(await idsOf({})).toEqual([[running.id, done.id], 2])
+      expect(await idsOf({ offset: 1 })).toEqual([[done.id], 2])
+      expect(await idsOf({ state: 'running' })).toEqual([[running.id], 1])
+      expect(await idsOf({ state: 'completed', limit: 1 })).toEqual([[done.id], 1])
+      expect(await idsOf({ state: 'failed' })).toEqual([[], 0])
     })
   })
 
@@ -678,11 +748,11 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       const plain = await pushed(ledger)
       await ledger.claim([jobMessage(plain.id)], TERMS)
       await ledger.complete(plain.id, {}, { now: NOW, result: null })
-      for (const id of [plain.id, jobOf(workflow, 'a').id]) ledger.messageReturned(id, 0)
+      for (const id of [plain.id, (await jobOf(workflow, 'a')).id]) ledger.messageReturned(id, 0)
       await settleLazily(ledger)
       expect(await prune()).toBe(1)
       await complete(workflow, 'b')
-      expect(JSON.parse(jobOf(workflow, 'c').envelope).parent_results).toEqual({
+      expect(JSON.parse((await jobOf(workflow, 'c')).envelope).parent_results).toEqual({
         a: 'kept',
         b: null,
       })
@@ -695,12 +765,12 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(await ledger.boundEnds(before, 100)).toBe(1)
       expect(await ledger.boundEnds(before, 100)).toBe(0)
       expect(await ledger.prune({ ...ALL, completed: before + 1 }, before, 100)).toBeGreaterThan(0)
-      expect(ledger.workflows.find(workflow.id)).toBeNull()
+      expect(await ledger.read.workflows.find(workflow.id)).toBeNull()
     })
 
     it('removes an ended workflow, and its jobs in the next run', async () => {
       const workflow = await create(newGraph({ a: [], b: ['a'] }))
-      const { id } = jobOf(workflow, 'a')
+      const { id } = await jobOf(workflow, 'a')
       await complete(workflow, 'a')
       await complete(workflow, 'b')
       ledger.messageReturned(id, 0)
@@ -708,24 +778,25 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(await ledger.prune({ ...ALL, completed: NOW + 5 }, NOW, 100)).toBe(0)
       // Four rows: the workflow, its two steps, and the node that joins them.
       expect(await prune()).toBe(4)
-      expect(ledger.workflows.find(workflow.id)).toBeNull()
-      expect(ledger.workflows.list({ state: null, limit: 9, offset: 0 })).toEqual({
+      expect(await ledger.read.workflows.find(workflow.id)).toBeNull()
+      expect(await ledger.read.workflows.list({ state: null, limit: 9, offset: 0 })).toEqual({
         workflows: [],
         total: 0,
       })
       expect(await prune()).toBe(1)
-      expect(ledger.find(id)).toBeNull()
+      expect(await ledger.read.find(id)).toBeNull()
     })
 
     it('removes workflows oldest first, up to its limit', async () => {
       const [older, newer] = [newGraph({ a: [] }), newGraph({ a: [] })]
       for (const workflow of [older, newer]) await complete(await create(workflow), 'a')
-      const left = () => ledger.workflows.list({ state: null, limit: 9, offset: 0 }).total
+      const left = async () =>
+        (await ledger.read.workflows.list({ state: null, limit: 9, offset: 0 })).total
       await ledger.prune(ALL, LONG_AFTER, 1)
-      expect(left()).toBe(1)
-      expect(stepOf(newer, 'a')).toMatchObject({ progress: 'completed' })
+      expect(await left()).toBe(1)
+      expect(await stepOf(newer, 'a')).toMatchObject({ progress: 'completed' })
       await ledger.prune(ALL, LONG_AFTER, 1)
-      expect(left()).toBe(0)
+      expect(await left()).toBe(0)
     })
   })
 }

@@ -55,7 +55,7 @@ export function conservationContract({ harness }: UnderTest): void {
           const world = await World.begin(harness)
           for (const move of moves) await world.play(move)
           await world.drain()
-          expect(world.state()).toMatch(/completed|discarded/)
+          expect(await world.state()).toMatch(/completed|discarded/)
         }),
         { numRuns: 150 },
       )
@@ -96,12 +96,12 @@ class World {
     return this.#harness.ledger
   }
 
-  get #row(): JobRow {
+  #row(): Promise<JobRow> {
     return rowOf(this.#ledger, this.#id)
   }
 
-  state(): string {
-    return this.#row.state
+  async state(): Promise<string> {
+    return (await this.#row()).state
   }
 
   async play(move: Move): Promise<void> {
@@ -129,7 +129,7 @@ class World {
         )
         return
       case 'revive':
-        await this.#ledger.revive(this.#id, this.#row.generation, this.#now)
+        await this.#ledger.revive(this.#id, (await this.#row()).generation, this.#now)
         return
       default:
         return await this.#endLease(move)
@@ -138,7 +138,7 @@ class World {
 
   /** Publishes the owed job message to where the row points. A confirm may be lost, the message is not. */
   async #publish(isConfirmed: boolean): Promise<void> {
-    const { state, outbox, retryQueueMs, generation, attempt } = this.#row
+    const { state, outbox, retryQueueMs, generation, attempt } = await this.#row()
     if (outbox === null || (state === 'retryable' && retryQueueMs === null)) return
     const next = { generation, attempt: attempt + 1 }
     if (state === 'available') this.#queue.push(next)
@@ -195,7 +195,7 @@ class World {
   }
 
   async #endLease(move: Move): Promise<void> {
-    const row = this.#row
+    const row = await this.#row()
     if (row.state !== 'active') return
     const held = this.#held
     if (move === 'handOver') {
@@ -240,7 +240,8 @@ class World {
   async drain(): Promise<void> {
     for (let round = 0; round < 20; round++) {
       await this.play('ack')
-      if (this.#row.state === 'completed' || this.#row.state === 'discarded') return
+      if ((await this.#row()).state === 'completed' || (await this.#row()).state === 'discarded')
+        return
       await this.play('publish')
       await this.play('wait')
       await this.play('promote')

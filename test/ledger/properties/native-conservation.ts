@@ -92,9 +92,9 @@ export function nativeConservationContract({ harness }: UnderTest): void {
           const world = await World.begin(harness, maxAttempts)
           for (const move of moves) await world.play(move)
           await world.drain()
-          expect(world.state()).toMatch(/completed|discarded/)
+          expect(await world.state()).toMatch(/completed|discarded/)
           await world.drainEnded()
-          expect(world.isCopyMissing()).toBe(false)
+          expect(await world.isCopyMissing()).toBe(false)
         }),
         { numRuns: 600 },
       )
@@ -162,17 +162,17 @@ class World {
     return this.#harness.ledger
   }
 
-  get #row(): JobRow {
+  #row(): Promise<JobRow> {
     return rowOf(this.#ledger, this.#id)
   }
 
-  state(): string {
-    return this.#row.state
+  async state(): Promise<string> {
+    return (await this.#row()).state
   }
 
   /** Whether the DLX queue lacks the copy of a discarded job (seed 002 §5.5). */
-  isCopyMissing(): boolean {
-    const { state, deadLetterCopied } = this.#row
+  async isCopyMissing(): Promise<boolean> {
+    const { state, deadLetterCopied } = await this.#row()
     return state === 'discarded' && !deadLetterCopied && !this.#isMessageLost
   }
 
@@ -189,7 +189,7 @@ class World {
       case 'release':
       case 'releaseThenDie':
       case 'dieReleasing':
-        return this.#release(move)
+        return await this.#release(move)
       case 'beat':
         return await this.#beat()
       case 'hear':
@@ -231,8 +231,8 @@ class World {
       case 'loseRetryQueue':
         return await this.#loseRetryQueue()
       case 'revive':
-        if (this.#row.state !== 'discarded') return
-        await this.#ledger.revive(this.#id, this.#row.generation, this.#now)
+        if ((await this.#row()).state !== 'discarded') return
+        await this.#ledger.revive(this.#id, (await this.#row()).generation, this.#now)
         return
       case 'promote':
         await this.#ledger.promote(this.#now, this.#now, 10)
@@ -247,7 +247,7 @@ class World {
 
   /** Publishes the owed job message to where the row points. A confirm may be lost, the message is not. */
   async #relay(isConfirmed: boolean): Promise<void> {
-    const { state, outbox, generation, attempt } = this.#row
+    const { state, outbox, generation, attempt } = await this.#row()
     if (outbox === null || !['available', 'retryable', 'discarded'].includes(state)) return
     const next = { generation, attempt: attempt + 1, redelivered: false }
     if (state === 'available') this.#queue.push(next)
@@ -266,12 +266,12 @@ class World {
     const attempt = next.redelivered ? await this.#ask(next) : next.attempt
     if (attempt === null) return
     this.#native = { jobMessage: next, attempt }
-    if (isReported) this.#tell(attempt, { event: 'started' })
+    if (isReported) await this.#tell(attempt, { event: 'started' })
   }
 
   /** Claims a redelivered job message. Returns the attempt to run it as, or null. */
   async #ask(next: JobMessage): Promise<number | null> {
-    const row = this.#row
+    const row = await this.#row()
     const decision = decideNativeClaim({ ...next, workerId: this.#name }, row, {
       now: this.#now,
       wall: this.#now,
@@ -288,8 +288,8 @@ class World {
     return `native-${'ab'[this.#at]}-${this.#names[this.#at]}`
   }
 
-  #tell(attempt: number, said: Said): void {
-    const generation = this.#native?.jobMessage.generation ?? this.#row.generation
+  async #tell(attempt: number, said: Said): Promise<void> {
+    const generation = this.#native?.jobMessage.generation ?? (await this.#row()).generation
     this.#reports.push({ id: this.#id, generation, attempt, workerId: this.#name, said })
   }
 
@@ -305,7 +305,7 @@ class World {
       if (this.#held) this.#held.isVoid = true
     }
     await this.#hear()
-    await this.#ledger.rearm(this.#row.queue, this.#now)
+    await this.#ledger.rearm((await this.#row()).queue, this.#now)
     await this.#relay(true)
   }
 
@@ -320,10 +320,10 @@ class World {
   }
 
   /** A worker shuts down and comes back under a new name or the same; `dieReleasing` only reports it. */
-  #release(how: 'release' | 'releaseThenDie' | 'dieReleasing'): void {
+  async #release(how: 'release' | 'releaseThenDie' | 'dieReleasing'): Promise<void> {
     if (this.#native === null) return
     const { jobMessage: back, attempt } = this.#native
-    this.#tell(attempt, { event: 'released', messageAttempt: back.attempt })
+    await this.#tell(attempt, { event: 'released', messageAttempt: back.attempt })
     if (how === 'dieReleasing') return
     this.#giveBack(back)
     this.#native = null
@@ -364,11 +364,11 @@ class World {
     if (move.startsWith('r') && move !== 'reportDiscardThenDie') {
       const { generation } = running.jobMessage
       this.#retryQueue.push({ generation, attempt: attempt + 1, redelivered: false })
-      if (move !== 'retryThenDie') failed(retried)
+      if (move !== 'retryThenDie') await failed(retried)
     }
-    if (move === 'done') this.#tell(attempt, { event: 'completed', result: null })
-    if (move === 'leaveRetry') failed(null)
-    if (move === 'discard' || move === 'reportDiscardThenDie') failed({ decision: 'discard' })
+    if (move === 'done') await this.#tell(attempt, { event: 'completed', result: null })
+    if (move === 'leaveRetry') await failed(null)
+    if (move === 'discard' || move === 'reportDiscardThenDie') await failed({ decision: 'discard' })
     if (move.endsWith('ThenDie')) return this.#die()
     // The worker has acknowledged the job message, so whoever discards the job now has no delivery to nack.
     if (move === 'done' || move === 'leaveRetry') this.#isMessageLost = true
@@ -393,7 +393,7 @@ class World {
 
   async #httpAck(): Promise<void> {
     if (this.#held === null) return
-    const { attempt } = this.#row
+    const { attempt } = await this.#row()
     await this.#ledger.complete(
       this.#id,
       { attempt, workerId: 'worker-1' },
@@ -404,7 +404,7 @@ class World {
 
   /** A client without a worker id fails the job, even one that a native worker runs. */
   async #httpFail(retryQueueMs: number | null): Promise<void> {
-    const row = this.#row
+    const row = await this.#row()
     if (row.state !== 'active') return
     if (retryQueueMs !== null)
       await this.#ledger.recordRetryQueue({ queue: row.queue, delayMs: retryQueueMs })
@@ -420,7 +420,7 @@ class World {
   }
 
   async #httpDiscard(isNackLost: boolean): Promise<void> {
-    const row = this.#row
+    const row = await this.#row()
     if (row.state !== 'active') return
     await this.#ledger.fail(row.id, fenceOf(row), { ...FAILED, now: this.#now, ...DEAD })
     if (isNackLost) this.#httpCrash()
@@ -443,7 +443,7 @@ class World {
    * When another job message is owed, this one is acknowledged after that, or requeued if its publish fails.
    */
   async #httpRequeue(isUnconfirmed: boolean): Promise<void> {
-    const row = this.#row
+    const row = await this.#row()
     if (row.state !== 'active') return
     const messageAttempt = this.#held?.attempt ?? null
     const released = await this.#ledger.release(row.id, { ...fenceOf(row), messageAttempt })
@@ -454,7 +454,7 @@ class World {
   /** The lease is longer than RabbitMQ's delivery timeout: `acknowledgeEarly`. */
   async #handOver(): Promise<void> {
     if (this.#held === null) return
-    await this.#ledger.handOver([this.#row])
+    await this.#ledger.handOver([await this.#row()])
     this.#held = null
   }
 
@@ -464,7 +464,7 @@ class World {
     this.#retryQueue = []
     await this.#hear()
     await this.#ledger.rearmRetryQueue(
-      { queue: this.#row.queue, delayMs: RETRY_QUEUE_MS },
+      { queue: (await this.#row()).queue, delayMs: RETRY_QUEUE_MS },
       this.#now,
     )
     await this.#relay(true)
@@ -479,7 +479,7 @@ class World {
   /** Does what the reaper does. */
   async #loseLease(): Promise<void> {
     this.#now += LEASE_MS + 1
-    for (const row of this.#ledger.overdue(this.#now, 10)) {
+    for (const row of await this.#ledger.read.overdue(this.#now, 10)) {
       if (row.id !== this.#id) continue
       const record = { ...FAILED, now: this.#now }
       const isNative = row.holder === 'native'
@@ -502,7 +502,7 @@ class World {
         await this.play(move)
       }
       for (const move of ['take', 'done', 'hear'] as const) await this.play(move)
-      if (/completed|discarded/.test(this.state())) return
+      if (/completed|discarded/.test(await this.state())) return
     }
   }
 

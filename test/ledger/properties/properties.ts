@@ -177,29 +177,30 @@ class Run {
 
   async play(turns: Action[][]): Promise<void> {
     for (const turn of turns) {
-      const before = this.#rows()
+      const before = await this.#rows()
       const outcomes = await Promise.all(turn.map((step) => this.#act(step)))
       await settleLazily(this.#ledger)
-      this.#check(before, this.#rows(), outcomes, turn)
+      await this.#check(before, await this.#rows(), outcomes, turn)
       if (turn.some(({ verb }) => verb === 'reopen')) await this.#reopen()
     }
     expect(this.#harness.inspect()).toEqual([])
   }
 
-  #rows(): Map<string, JobRow | null> {
-    return new Map(this.#ids.map((id) => [id, this.#ledger.find(id)]))
+  async #rows(): Promise<Map<string, JobRow | null>> {
+    const rows = await Promise.all(this.#ids.map((id) => this.#ledger.read.find(id)))
+    return new Map(this.#ids.map((id, i) => [id, rows[i] ?? null]))
   }
 
   async #reopen(): Promise<void> {
-    const before = this.#rows()
-    const counts = QUEUES.map((queue) => this.#ledger.counts(queue))
+    const before = await this.#rows()
+    const counts = QUEUES.map((queue) => this.#ledger.known.counts(queue))
     await this.#harness.reopen()
-    expect(this.#rows()).toEqual(before)
-    expect(QUEUES.map((queue) => this.#ledger.counts(queue))).toEqual(counts)
+    expect(await this.#rows()).toEqual(before)
+    expect(QUEUES.map((queue) => this.#ledger.known.counts(queue))).toEqual(counts)
   }
 
-  #numbers(step: Action, id: string) {
-    const row = this.#ledger.find(id)
+  async #numbers(step: Action, id: string) {
+    const row = await this.#ledger.read.find(id)
     const generation = Math.max(0, (row?.generation ?? 0) - step.generationOff)
     const attempt = Math.max(1, (row?.attempt ?? 0) + step.attemptOff)
     return {
@@ -212,7 +213,7 @@ class Run {
 
   async #act(step: Action): Promise<Outcome> {
     const id = this.#ids[step.job] ?? ''
-    const { nonce, lease, next } = this.#numbers(step, id)
+    const { nonce, lease, next } = await this.#numbers(step, id)
     switch (step.verb) {
       case 'insert':
       case 'insertScheduled':
@@ -244,7 +245,8 @@ class Run {
       case 'cancel':
         return { won: (await this.#ledger.cancel(id, NOW)) === 'stale' ? null : 'end', id }
       case 'confirmed':
-        if (this.#ledger.find(id)?.state === 'discarded') this.#ledger.copyConfirmed(id, nonce)
+        if ((await this.#ledger.read.find(id))?.state === 'discarded')
+          this.#ledger.copyConfirmed(id, nonce)
         else this.#ledger.confirmed(nonce)
         return { won: null, id }
       default:
@@ -298,7 +300,7 @@ class Run {
         const next = { ...lease, attempt: lease.attempt + (step.job % 2) }
         const how = { isExpired: step.job === 3, wasInQueue: step.job % 3 === 0 }
         const dead = { ...jobMessage(id, next), describe, ...how }
-        if (ledger.find(id) === null) return nobody
+        if ((await ledger.read.find(id)) === null) return nobody
         const { outcome } = await ledger.discardDead(dead, { now: NOW, wall: NOW })
         return { won: outcome === 'discarded' ? 'end' : null, id }
       }
@@ -338,7 +340,10 @@ class Run {
     if (LATER.has(step.verb)) return await this.#actLater(step, lease)
     if (step.verb === 'beatNative' || SAID[step.verb]) return await this.#report(step, lease)
     if (step.verb === 'handOverAny') await this.#ledger.handOverAny(lease)
-    if (step.verb === 'loseNativeLease' && this.#ledger.find(id)?.holder === 'native') {
+    if (
+      step.verb === 'loseNativeLease' &&
+      (await this.#ledger.read.find(id))?.holder === 'native'
+    ) {
       return await this.#fail(lease, { ...FAILED, to: 'available' })
     }
     const beat = { now: NOW, workerId: 'worker-1', leaseMs: 500 }
@@ -359,17 +364,17 @@ class Run {
     return { won: null, id }
   }
 
-  #check(
+  async #check(
     before: Map<string, JobRow | null>,
     after: Map<string, JobRow | null>,
     outcomes: Outcome[],
     turn: Action[],
-  ): void {
+  ): Promise<void> {
     expectCounts(this.#harness)
     for (const id of this.#ids) {
       const [was, is] = [before.get(id) ?? null, after.get(id) ?? null]
       checkRow(is)
-      if (is !== null) expect(this.#ledger.isTombstoned(id)).toBe(false)
+      if (is !== null) expect(await this.#ledger.read.isTombstoned(id)).toBe(false)
       const won = outcomes.filter((outcome) => outcome.id === id).map((outcome) => outcome.won)
       checkStep(was, is, won, new Set(turn.map((step) => step.verb)))
     }

@@ -24,14 +24,14 @@ export function workflowPropertyContract({ harness, ledger, row }: UnderTest): v
       return
     }
     const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
-    await ledger.fail(jobId, fenceOf(row(jobId)), change)
+    await ledger.fail(jobId, fenceOf(await row(jobId)), change)
   }
 
   /** Ends several jobs at a time, sometimes with a restart between. Returns which steps succeeded. */
   async function run(id: string, draw: (below: number) => number, listen: () => void) {
     const fates = new Map<string, boolean>()
     for (;;) {
-      const { steps = [] } = ledger.workflows.find(id) ?? {}
+      const { steps = [] } = (await ledger.read.workflows.find(id)) ?? {}
       const open = steps.filter(({ progress }) => progress === 'started')
       if (open.length === 0) return fates
       const some = open.filter(() => draw(2) === 0)
@@ -62,7 +62,7 @@ export function workflowPropertyContract({ harness, ledger, row }: UnderTest): v
           }
           const isGood = Object.keys(steps).every((id) => fates.get(id) === true)
           const state = isGood ? 'completed' : 'failed'
-          expect(ledger.workflows.find(workflow.id)).toMatchObject({ state, open: 0 })
+          expect(await ledger.read.workflows.find(workflow.id)).toMatchObject({ state, open: 0 })
         }),
         { numRuns: 40 },
       )

@@ -33,7 +33,9 @@ it('a confirm beyond the limit of lazy writes leaves its job message owed, and o
   confirms.add(kept.outbox)
   expect(confirms.has(kept.outbox)).toBe(true)
   await access.write(() => {})
-  expect([dropped, kept].map(({ id }) => rowOf(ledger, id).outbox)).toEqual([dropped.outbox, null])
+  expect(
+    await Promise.all([dropped, kept].map(async ({ id }) => (await rowOf(ledger, id)).outbox)),
+  ).toEqual([dropped.outbox, null])
   expect(confirms.has(kept.outbox)).toBe(false)
 })
 
@@ -42,7 +44,7 @@ it('a confirm that is not written yet counts for a promotion in an earlier group
   const job = await fetched(ledger)
   const waiting = { dueAt: NOW + 1, delayMs: 1, retryQueueMs: 250, isMessageBack: true } as const
   await ledger.fail(job.id, fenceOf(job), { ...FAILED, to: 'retryable', ...waiting })
-  const { outbox } = rowOf(ledger, job.id)
+  const { outbox } = await rowOf(ledger, job.id)
   const { store, access, confirms } = openBeside(db)
   // As many lazy writes as one group commit takes come before the confirm.
   for (let i = 0; i < 1_000; i++) access.writeLazily(() => {})
@@ -50,7 +52,7 @@ it('a confirm that is not written yet counts for a promotion in an earlier group
   const [promoted] = await access.write(() => promoteDue(store, NOW + 1, NOW, 1))
   expect(promoted).toMatchObject({ state: 'available', outbox: null, retryQueueMs: 250 })
   await access.write(() => {})
-  expect(rowOf(ledger, job.id)).toEqual(promoted)
+  expect(await rowOf(ledger, job.id)).toEqual(promoted)
 })
 
 it('a confirm whose commit fails is not published again, and is written once there is space', async () => {
@@ -63,9 +65,9 @@ it('a confirm whose commit fails is not published again, and is written once the
   })
   ledger.confirmed(outbox)
   await expect(pushed(ledger)).rejects.toThrow('cannot be written')
-  expect(rowOf(ledger, id).outbox).toBe(outbox)
-  expect(ledger.outboxPage(0, 9)).toEqual([])
+  expect((await rowOf(ledger, id)).outbox).toBe(outbox)
+  expect(await ledger.read.outboxPage(0, 9)).toEqual([])
   full.mockRestore()
   await pushed(ledger)
-  expect(rowOf(ledger, id).outbox).toBeNull()
+  expect((await rowOf(ledger, id)).outbox).toBeNull()
 })

@@ -57,10 +57,10 @@ async function reasonAfter(files: Files, change: (path: string) => void): Promis
   const path = place(files)
   change(`${path}-wal`)
   const ledger = await open(path)
-  const [warning] = ledger.warnings()
+  const [warning] = ledger.known.warnings()
   await ledger.close()
   const again = await open(path)
-  expect(again.warnings()).toEqual([])
+  expect(again.known.warnings()).toEqual([])
   await again.close()
   return warning && [warning.code, warning.details['reason']]
 }
@@ -183,7 +183,7 @@ it('a log does not go into a copy of the file that has none', async () => {
   expect(existsSync(`${path}-wal`)).toBe(true)
   rmSync(`${path}-wal`)
   const restored = await open(path)
-  expect(restored.find(id)).not.toBeNull()
+  expect(restored.read.find(id)).not.toBeNull()
   await restored.close()
 })
 
@@ -204,10 +204,10 @@ it('a ledger that every user may read or write is warned of until its mode is an
   const codes = async (mode: number) => {
     chmodSync(path, mode)
     const ledger = await open(path)
-    const found = ledger.warnings().map(({ code }) => code)
+    const found = ledger.known.warnings().map(({ code }) => code)
     chmodSync(path, 0o600)
     vi.advanceTimersByTime(2_000)
-    expect(ledger.warnings()).toEqual([])
+    expect(ledger.known.warnings()).toEqual([])
     await ledger.close()
     return found
   }

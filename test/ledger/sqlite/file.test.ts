@@ -99,7 +99,7 @@ describe('opening a ledger file', () => {
       expect(readdirSync(directory.path)).toEqual(['ojs.db'])
     }
     const ledger = await open()
-    expect(ledger.counts('default').available).toBe(3)
+    expect(ledger.known.counts('default').available).toBe(3)
     await ledger.close()
   })
 
@@ -110,7 +110,7 @@ describe('opening a ledger file', () => {
     await ledger.close()
     await ledger.close()
     expect(error).not.toHaveBeenCalled()
-    expect(ledger.fault()).toBeNull()
+    expect(ledger.known.fault()).toBeNull()
   })
 
   it('refuses a newer schema, and leaves the file unchanged', async () => {
@@ -199,7 +199,7 @@ describe('opening a ledger file', () => {
     const { id } = await pushed(first)
     await first.close()
     const second = await open()
-    expect(rowOf(second, id).state).toBe('available')
+    expect((await rowOf(second, id)).state).toBe('available')
     await second.close()
   })
 })
@@ -248,18 +248,22 @@ describe('a full disk', () => {
     for (const result of refused) {
       expect(result).toMatchObject({ status: 'rejected', reason: { status: 503 } })
     }
-    expect(ledger.fault()).toContain('full')
-    expect(jobs.map(({ id }) => ledger.find(id))).toEqual([null, null, null])
-    expect(rowOf(ledger, before.id)).toMatchObject({ state: 'available', outbox: before.outbox })
-    expect(ledger.counts('default')).toMatchObject({ available: 1, cancelled: 0 })
-    expect(ledger.queues().map(({ name }) => name)).toEqual(['default'])
+    expect(ledger.known.fault()).toContain('full')
+    const stored = await Promise.all(jobs.map(({ id }) => ledger.read.find(id)))
+    expect(stored).toEqual([null, null, null])
+    expect(await rowOf(ledger, before.id)).toMatchObject({
+      state: 'available',
+      outbox: before.outbox,
+    })
+    expect(ledger.known.counts('default')).toMatchObject({ available: 1, cancelled: 0 })
+    expect(ledger.known.queues().map(({ name }) => name)).toEqual(['default'])
 
     limit(1_000_000)
     const again = await Promise.all(jobs.map((job) => ledger.insert(job, NOW)))
     expect(again.map(({ outcome }) => outcome)).toEqual(Array(3).fill('inserted'))
-    expect(ledger.fault()).toBeNull()
-    expect(rowOf(ledger, before.id).outbox).toBeNull()
-    expect(ledger.counts('default')).toEqual(ledger.recount().states.get('default'))
+    expect(ledger.known.fault()).toBeNull()
+    expect((await rowOf(ledger, before.id)).outbox).toBeNull()
+    expect(ledger.known.counts('default')).toEqual(ledger.recount().states.get('default'))
     await harness.destroy()
   })
 })
@@ -275,11 +279,11 @@ describe('a job with a value that no column can hold', () => {
     )
     expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
     expect(results[1]).toMatchObject({ reason: { status: 500, code: 'backend_error' } })
-    expect(ledger.find(notWhole.id)).toBeNull()
-    expect(ledger.queues().map(({ name }) => name)).toEqual(['default'])
-    expect(ledger.counts('lost').available).toBe(0)
-    expect(ledger.counts('default')).toEqual(ledger.recount().states.get('default'))
-    expect(ledger.fault()).toBeNull()
+    expect(await ledger.read.find(notWhole.id)).toBeNull()
+    expect(ledger.known.queues().map(({ name }) => name)).toEqual(['default'])
+    expect(ledger.known.counts('lost').available).toBe(0)
+    expect(ledger.known.counts('default')).toEqual(ledger.recount().states.get('default'))
+    expect(ledger.known.fault()).toBeNull()
     await harness.destroy()
   })
 })
@@ -390,13 +394,13 @@ describe('another process', () => {
     expect(acknowledged.length).toBeGreaterThan(1000)
     const order = ['available', 'active', 'completed']
     for (const [state = '', id = ''] of acknowledged) {
-      const row = ledger.find(id)
+      const row = await ledger.read.find(id)
       expect(order.indexOf(row?.state ?? ''), `${id} was ${state}`).toBeGreaterThanOrEqual(
         order.indexOf(state),
       )
     }
-    expect(ledger.counts('q')).toEqual(ledger.recount().states.get('q'))
-    const owed = ledger.outboxPage(0, 100).map((row) => row.state)
+    expect(ledger.known.counts('q')).toEqual(ledger.recount().states.get('q'))
+    const owed = (await ledger.read.outboxPage(0, 100)).map((row) => row.state)
     expect(owed.every((state) => state === 'available')).toBe(true)
     await ledger.close()
   })
@@ -413,7 +417,7 @@ describe('another process', () => {
       expect(readFileSync(`${path}-wal`).equals(log)).toBe(true)
       writeFileSync(path, file)
       const ledger = await open()
-      expect(ledger.find('job-0')).not.toBeNull()
+      expect(ledger.read.find('job-0')).not.toBeNull()
       await ledger.close()
     },
   )
@@ -490,10 +494,10 @@ describe('a ledger file that is moved or replaced while it is open', () => {
     await pushed(ledger)
     change()
     vi.advanceTimersByTime(2_000)
-    expect(ledger.fault()).toContain('removed or replaced')
+    expect(ledger.known.fault()).toContain('removed or replaced')
     await expect(pushed(ledger)).rejects.toMatchObject(LOST)
     vi.advanceTimersByTime(10_000)
-    expect(ledger.fault()).toContain('removed or replaced')
+    expect(ledger.known.fault()).toContain('removed or replaced')
     expect(lines).toEqual(['ledger: a group commit failed'])
     await ledger.close()
   })
@@ -505,10 +509,10 @@ describe('a ledger file that is moved or replaced while it is open', () => {
     await expect(pushed(ledger)).rejects.toMatchObject(LOST)
     renameSync(`${path}.old`, path)
     vi.advanceTimersByTime(4_000)
-    expect(ledger.fault()).toBeNull()
+    expect(ledger.known.fault()).toBeNull()
     const job = await pushed(ledger)
     await ledger.close()
-    expect((await open()).find(job.id)).not.toBeNull()
+    expect((await open()).read.find(job.id)).not.toBeNull()
   })
 
   it('keeps the log of the file that took its place on close', async () => {

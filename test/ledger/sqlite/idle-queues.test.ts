@@ -8,7 +8,7 @@ const IDLE_MS = 1_000
 const nobody = () => false
 
 function names(): string[] {
-  return harness.ledger.queues().map(({ name }) => name)
+  return harness.ledger.known.queues().map(({ name }) => name)
 }
 
 it('a queue is due when it was idle at every look for long enough, also across a restart', async () => {
@@ -48,7 +48,7 @@ it('is forgotten with its retry queues and empty counts, unless a job was stored
   expect(await ledger.idle.forget('q')).toBe(true)
   expect(await ledger.idle.forget('q')).toBe(false)
   expect(names()).toEqual([])
-  expect(ledger.retryQueues()).toEqual([{ queue: 'other', delayMs: 1_000 }])
+  expect(ledger.known.retryQueues()).toEqual([{ queue: 'other', delayMs: 1_000 }])
   expect(db.prepare('SELECT * FROM state_counts').all()).toEqual([])
   await harness.reopen()
   expect(names()).toEqual([])
@@ -73,10 +73,10 @@ it('counts that become empty after the queue was forgotten go at a later look', 
   const row = await pushed(ledger, { queue: 'q' })
   await ledger.cancel(row.id, NOW)
   expect(await ledger.idle.forget('q')).toBe(true)
-  expect(ledger.counts('q').cancelled).toBe(1)
+  expect(ledger.known.counts('q').cancelled).toBe(1)
   ledger.messageReturned(row.id, 0)
   expect(await prunedRows(harness)).toBe(1)
-  expect(ledger.counts('q').cancelled).toBe(0)
+  expect(ledger.known.counts('q').cancelled).toBe(0)
   await ledger.idle.look(NOW, IDLE_MS, nobody)
   expect(db.prepare('SELECT * FROM state_counts').all()).toEqual([])
   expect(names()).toEqual([])

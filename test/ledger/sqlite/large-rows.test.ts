@@ -47,7 +47,7 @@ it('expire takes a few large jobs at a time', async () => {
 it('overdue returns a few large jobs, and says that there may be more', async () => {
   const lease = { attempt: 1, outbox: null, leaseMs: 1, leaseExpiresAt: NOW - 1 }
   await plantLarge({ state: 'active', holder: 'ledger', ...lease })
-  const rows = harness.ledger.overdue(NOW, PAGE)
+  const rows = await harness.ledger.read.overdue(NOW, PAGE)
   expect(rows).toHaveLength(2)
   expect(mayHaveMore(rows, PAGE)).toBe(true)
 })
@@ -64,9 +64,9 @@ it('prune takes one large job at a time', async () => {
 it('deadLetters returns a few large dead letters a page', async () => {
   const dead = { attempt: 1, discardedAt: NOW, isDeadLetter: true, outbox: null, messageOut: false }
   await plantLarge({ state: 'discarded', ...dead }, 7)
-  const page = (offset: number) =>
-    harness.ledger.deadLetters({ queue: null, limit: 100, offset }).jobs.length
-  expect([page(0), page(6)]).toEqual([6, 1])
+  const page = async (offset: number) =>
+    (await harness.ledger.read.deadLetters({ queue: null, limit: 100, offset })).jobs.length
+  expect([await page(0), await page(6)]).toEqual([6, 1])
 })
 
 it('cron.due and cron.releasable return a few large entries at a time', async () => {
@@ -78,8 +78,8 @@ it('cron.due and cron.releasable return a few large entries at a time', async ()
   for (const name of ['a', 'b', 'c', 'd', 'e']) await cron.register({ name, ...given }, first)
   harness.db.exec(`UPDATE cron_jobs SET queued = '[${NOW - 1}]'`)
   const names = (entries: readonly { name: string }[]) => entries.map(({ name }) => name)
-  expect(names(cron.due(NOW, 50))).toEqual(['a', 'b'])
-  expect(names(cron.releasable('', 50))).toEqual(['a', 'b'])
-  expect(names(cron.releasable('b', 50))).toEqual(['c', 'd'])
-  expect(names(cron.releasable('e', 50))).toEqual([])
+  expect(names(await harness.ledger.read.cron.due(NOW, 50))).toEqual(['a', 'b'])
+  expect(names(await harness.ledger.read.cron.releasable('', 50))).toEqual(['a', 'b'])
+  expect(names(await harness.ledger.read.cron.releasable('b', 50))).toEqual(['c', 'd'])
+  expect(names(await harness.ledger.read.cron.releasable('e', 50))).toEqual([])
 })

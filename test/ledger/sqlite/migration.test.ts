@@ -68,9 +68,10 @@ it('a migrated ledger knows lost queues that had a word in place of their identi
     db.exec(`PRAGMA user_version = ${MIGRATIONS.indexOf(lostQueues)}`)
   })
   const ledger = await open()
-  expect(ledger.lost.all()).toEqual(['gone'])
-  const identities = ['gone', 'there', 'unmarked'].map((queue) => ledger.queueIdentity(queue))
-  expect(identities).toEqual([null, 'q-1', null])
+  expect(ledger.known.lost.all()).toEqual(['gone'])
+  const names = ['gone', 'there', 'unmarked']
+  const identities = names.map((queue) => ledger.read.queueIdentity(queue))
+  expect(await Promise.all(identities)).toEqual([null, 'q-1', null])
   await ledger.close()
 })
 
@@ -87,7 +88,7 @@ it('a migrated ledger keeps a lease that a heartbeat extended before lengths of 
   })
   const ledger = await open()
   expect(await ledger.boundWaits(1000)).toBe(0)
-  expect(rowOf(ledger, 'job').leaseExpiresAt).toBe(9000)
+  expect((await rowOf(ledger, 'job')).leaseExpiresAt).toBe(9000)
   await ledger.close()
 })
 
@@ -265,7 +266,9 @@ describe('a ledger of the first schema', () => {
     const same = { generation: 4, priority: -3, maxAttempts: 7, timeoutMs: 9, enqueuedAt: 2 }
     const fresh = { retryQueueMs: null, retryDelayMs: null, activatedAt: null }
     const lease = { holder: 'gateway', workerId: 'w', leaseExpiresAt: 90, timeoutAt: 80 }
-    const rows = Object.fromEntries([...'abcdef'].map((id) => [id, rowOf(ledger, id)]))
+    const rows = Object.fromEntries(
+      await Promise.all([...'abcdef'].map(async (id) => [id, await rowOf(ledger, id)])),
+    )
     expect(rows).toMatchObject({
       a: { ...same, ...fresh, ...lease, state: 'active', envelope: '{"a":1}', isDeadLetter: false },
       b: { ...same, state: 'discarded', isDeadLetter: true, deadLetterCopied: true },
@@ -274,23 +277,23 @@ describe('a ledger of the first schema', () => {
       e: { ...same, state: 'retryable', dueAt: 60, isDeadLetter: false },
       f: { ...same, state: 'completed', completedAt: 72, messageOut: false },
     })
-    expect(ledger.deadLetters({ queue: null, limit: 10, offset: 0 })).toMatchObject({
+    expect(await ledger.read.deadLetters({ queue: null, limit: 10, offset: 0 })).toMatchObject({
       total: 2,
       jobs: [{ id: 'c' }, { id: 'b', error: '{"code":"e"}' }],
     })
-    expect([ledger.deadLetterCount('q'), ledger.deadLetterCount('r')]).toEqual([2, 0])
-    expect(ledger.counts('q')).toMatchObject({ active: 1, discarded: 2 })
-    expect(ledger.queues()).toEqual([
+    expect([ledger.known.deadLetterCount('q'), ledger.known.deadLetterCount('r')]).toEqual([2, 0])
+    expect(ledger.known.counts('q')).toMatchObject({ active: 1, discarded: 2 })
+    expect(ledger.known.queues()).toEqual([
       { name: 'q', createdAt: 1 },
       { name: 'r', createdAt: 2 },
     ])
-    expect([ledger.staleCopies().size, ledger.retryQueues()]).toEqual([0, []])
-    expect(ledger.nextDue()).toEqual({ retryable: 60, scheduled: null })
-    expect(ledger.overdue(80, 10).map(({ id }) => id)).toEqual(['a'])
-    expect(ledger.outboxPage(0, 10).map(({ id }) => id)).toEqual(['d'])
+    expect([ledger.known.staleCopies().size, ledger.known.retryQueues()]).toEqual([0, []])
+    expect(await ledger.read.nextDue()).toEqual({ retryable: 60, scheduled: null })
+    expect((await ledger.read.overdue(80, 10)).map(({ id }) => id)).toEqual(['a'])
+    expect((await ledger.read.outboxPage(0, 10)).map(({ id }) => id)).toEqual(['d'])
     for (const queue of ['q', 'r']) {
-      expect(ledger.counts(queue)).toEqual(ledger.recount().states.get(queue))
-      expect(ledger.deadLetterCount(queue)).toBe(ledger.recount().deadLetters.get(queue))
+      expect(ledger.known.counts(queue)).toEqual(ledger.recount().states.get(queue))
+      expect(ledger.known.deadLetterCount(queue)).toBe(ledger.recount().deadLetters.get(queue))
     }
     const { outbox } = await pushed(ledger)
     expect(outbox).toBeGreaterThan(500)

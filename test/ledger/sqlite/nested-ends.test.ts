@@ -20,18 +20,18 @@ it('a job ends although 800 workflows would each replace the job of the next one
       await ledger.workflows.create(workflow, NOW)
       ids.push(workflow.id)
     }
-    const steps = (n: number) =>
-      ledger.workflows.find(ids[n] ?? '')?.steps.map(({ progress }) => progress)
-    const first = ledger.workflows.find(ids[0] ?? '')?.steps[0]?.jobId ?? ''
+    const steps = async (n: number) =>
+      (await ledger.read.workflows.find(ids[n] ?? ''))?.steps.map(({ progress }) => progress)
+    const first = (await ledger.read.workflows.find(ids[0] ?? ''))?.steps[0]?.jobId ?? ''
     await ledger.claim([jobMessage(first)], TERMS)
-    const { generation, attempt } = rowOf(ledger, first)
+    const { generation, attempt } = await rowOf(ledger, first)
     const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
     const ended = await ledger.fail(first, { generation, attempt }, change)
     expect(ended).toMatchObject({ state: 'discarded' })
-    expect([0, 98].map(steps)).toEqual(Array(2).fill(['failed', 'started']))
+    expect(await Promise.all([0, 98].map(steps))).toEqual(Array(2).fill(['failed', 'started']))
     // The limit: this step replaces no job, as if more than 100 jobs had its key.
-    expect(steps(99)).toEqual(['failed', 'failed'])
-    expect([100, 799].map(steps)).toEqual(Array(2).fill(['started', 'waiting']))
+    expect(await steps(99)).toEqual(['failed', 'failed'])
+    expect(await Promise.all([100, 799].map(steps))).toEqual(Array(2).fill(['started', 'waiting']))
     expect(harness.inspect()).toEqual([])
   } finally {
     await harness.destroy()

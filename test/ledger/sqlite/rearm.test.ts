@@ -41,7 +41,7 @@ async function plantBetween(): Promise<string> {
 it("rearm finds a lost queue's job among many others, a page at a time", async () => {
   const id = await plantBetween()
   const turns = await turnsOf(async () => expect(await harness.ledger.rearm('q', NOW)).toBe(1))
-  expect(harness.ledger.find(id)?.outbox).not.toBeNull()
+  expect((await harness.ledger.read.find(id))?.outbox).not.toBeNull()
   expect(turns).toBeGreaterThanOrEqual(6)
 })
 
@@ -64,13 +64,13 @@ it.each(['report', 'heartbeat', 'claim'] as const)(
       claim: () => ledger.claim([jobMessage(id)], TERMS),
     }
     const started = await ways[way]()
-    expect(rowOf(ledger, id).state).toBe('active')
+    expect((await rowOf(ledger, id)).state).toBe('active')
     expect(started).toHaveLength(1)
     await rearming
-    expect(rowOf(ledger, id)).toMatchObject({ state: 'active', holder: 'ledger' })
+    expect(await rowOf(ledger, id)).toMatchObject({ state: 'active', holder: 'ledger' })
     // The worker dies, and the delivery of the lost queue is not requeued.
     await ledger.fail(id, { generation: 0, attempt: 1 }, { ...FAILED, to: 'available' })
-    expect(rowOf(ledger, id).outbox).not.toBeNull()
+    expect((await rowOf(ledger, id)).outbox).not.toBeNull()
   },
 )
 
@@ -83,7 +83,7 @@ it("rearmRetryQueue finds a lost retry queue's job among many others, a page at 
   const turns = await turnsOf(async () =>
     expect(await harness.ledger.rearmRetryQueue(retryQueue, NOW)).toBe(1),
   )
-  expect(harness.ledger.find(id)?.retryQueueMs).toBeNull()
+  expect((await harness.ledger.read.find(id))?.retryQueueMs).toBeNull()
   expect(turns).toBeGreaterThanOrEqual(6)
 })
 
@@ -91,9 +91,9 @@ it('a lost queue counts as lost when that cannot be written, and is written the 
   await harness.ledger.recordQueue('q', NOW)
   harness.db.exec('PRAGMA query_only = 1')
   await expect(harness.ledger.lost.mark('q', NOW)).rejects.toMatchObject({ status: 503 })
-  expect(harness.ledger.lost.all()).toEqual(['q'])
+  expect(harness.ledger.known.lost.all()).toEqual(['q'])
   harness.db.exec('PRAGMA query_only = 0')
   await harness.ledger.lost.mark('q', NOW)
   await harness.reopen()
-  expect(harness.ledger.lost.all()).toEqual(['q'])
+  expect(harness.ledger.known.lost.all()).toEqual(['q'])
 })

@@ -35,7 +35,7 @@ it('prune goes through jobs that a workflow keeps a page at a time, and prunes a
   harness.db.exec(`UPDATE jobs SET state = 'completed', outbox = NULL, token_out = 0, attempt = 1,
     completed_at = ${endedAt}, ended_at = ${endedAt} WHERE id = '${id}'`)
   expect([await prune(), await prune(), await prune()]).toEqual([0, 0, 1])
-  expect(harness.ledger.find(id)).toBeNull()
+  expect(await harness.ledger.read.find(id)).toBeNull()
 })
 
 it('prune removes jobs that a workflow no longer keeps', async () => {

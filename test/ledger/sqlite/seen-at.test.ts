@@ -4,28 +4,28 @@ import { NOW, pushed } from '../harness.ts'
 import { ledgerOfTest } from './harness.ts'
 
 const harness = ledgerOfTest()
-const seenAt = () => harness.ledger.epochs.seenAt()
+const seenAt = () => harness.ledger.read.epochs.seenAt()
 
 it('a new ledger was not seen before, and one that was noted is remembered over a restart', async () => {
-  expect(seenAt()).toBeNull()
+  expect(await seenAt()).toBeNull()
   await harness.ledger.epochs.noteSeen(NOW + 5)
-  expect(seenAt()).toBe(NOW + 5)
+  expect(await seenAt()).toBe(NOW + 5)
   await pushed(harness.ledger, newJob({ createdAt: NOW + 100 }))
   await harness.reopen()
-  expect(seenAt()).toBe(NOW + 5)
+  expect(await seenAt()).toBe(NOW + 5)
   // A clock that was set back is believed.
   await harness.ledger.epochs.noteSeen(NOW)
-  expect(seenAt()).toBe(NOW)
+  expect(await seenAt()).toBe(NOW)
 })
 
 it('a ledger of an earlier build was seen when its newest rows say', async () => {
   const { db, ledger } = harness
   await pushed(ledger, newJob({ createdAt: NOW }))
-  expect(seenAt()).toBe(NOW)
+  expect(await seenAt()).toBe(NOW)
   const { id } = await pushed(ledger, newJob({ createdAt: NOW - 1_000 }))
   await ledger.cancel(id, NOW + 7)
-  expect(seenAt()).toBe(NOW + 7)
+  expect(await seenAt()).toBe(NOW + 7)
   db.exec(`INSERT INTO traffic
     VALUES (60000, ${Math.floor(NOW / 60_000) + 2}, 'q', 1, 1, 0, 0, 0, 0, 0, 0, '', '')`)
-  expect(seenAt()).toBe((Math.floor(NOW / 60_000) + 2) * 60_000)
+  expect(await seenAt()).toBe((Math.floor(NOW / 60_000) + 2) * 60_000)
 })

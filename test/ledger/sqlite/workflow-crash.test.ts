@@ -34,7 +34,9 @@ async function open(path: string, change: (db: Database) => Database = (db) => d
 async function runToEnd(ledger: SqliteLedger, id: string): Promise<string[]> {
   const ended: string[] = []
   for (;;) {
-    const open = ledger.workflows.find(id)?.steps.filter(({ progress }) => progress === 'started')
+    const open = (await ledger.read.workflows.find(id))?.steps.filter(
+      ({ progress }) => progress === 'started',
+    )
     if (open === undefined || open.length === 0) return ended
     await Promise.all(
       open.slice(0, 2).map(async ({ id: step, jobId, state }) => {
@@ -83,7 +85,7 @@ it('a graph of 20 steps survives a crash on either side of each commit', {
   for (const [i, file] of copies.entries()) {
     const after = await open(file)
     expect(inspect(after.db), `copy ${i}`).toEqual([])
-    const found = after.ledger.workflows.find(workflow.id)
+    const found = await after.ledger.read.workflows.find(workflow.id)
     // Before its first commit the workflow is not stored, and its client has had no answer.
     if (found === null) expect(i).toBe(0)
     else {
@@ -92,7 +94,7 @@ it('a graph of 20 steps survives a crash on either side of each commit', {
       const all = [...before.map(({ id }) => id), ...ended]
       expect(inOrder(all), `copy ${i}`).toEqual(inOrder(Object.keys(STEPS)))
       expect(inOrder(jobsByStep(after.db)), `copy ${i}`).toEqual(inOrder(Object.keys(STEPS)))
-      expect(after.ledger.workflows.find(workflow.id)).toMatchObject({
+      expect(await after.ledger.read.workflows.find(workflow.id)).toMatchObject({
         state: 'completed',
         open: 0,
       })

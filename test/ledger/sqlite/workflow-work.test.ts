@@ -45,9 +45,9 @@ async function runsAtTheEnd(
   const ledger = new SqliteLedger(counted, SILENT)
   const workflow = newGraph(graph)
   await ledger.workflows.create(workflow, NOW)
-  const steps = () => ledger.workflows.find(workflow.id)?.steps ?? []
+  const steps = async () => (await ledger.read.workflows.find(workflow.id))?.steps ?? []
   for (let isOver = false; !isOver; ) {
-    for (const { id, jobId, state } of steps()) {
+    for (const { id, jobId, state } of await steps()) {
       if (jobId === null || state !== 'available') continue
       await ledger.claim([jobMessage(jobId)], TERMS)
       isOver ||= id === last
@@ -59,7 +59,7 @@ async function runsAtTheEnd(
   }
   const ran = [...runs]
   const states: Record<string, number> = {}
-  for (const { state } of steps()) states[state] = (states[state] ?? 0) + 1
+  for (const { state } of await steps()) states[state] = (states[state] ?? 0) + 1
   await ledger.close()
   directory.remove()
   return { runs: ran, states }

@@ -15,7 +15,7 @@ beforeEach(() => {
 async function started(workflow: NewWorkflow = newGraph({ a: [], b: ['a'] })) {
   const { ledger } = harness
   await ledger.workflows.create(workflow, NOW)
-  const jobId = ledger.workflows.find(workflow.id)?.steps[0]?.jobId ?? ''
+  const jobId = (await ledger.read.workflows.find(workflow.id))?.steps[0]?.jobId ?? ''
   await ledger.claim([jobMessage(jobId)], TERMS)
   news = []
   return { workflow, jobId }
@@ -39,15 +39,15 @@ it.each<[string, (jobId: string) => Promise<unknown>]>([
   ],
 ])('%s and the steps that it begins are stored together or not at all', async (_, end) => {
   const { workflow, jobId } = await started()
-  const before = rowOf(harness.ledger, jobId)
+  const before = await rowOf(harness.ledger, jobId)
   corrupt(workflow)
   // Another write of the same group commit is not affected.
   const [refused, beside] = await Promise.allSettled([end(jobId), pushed(harness.ledger)])
   expect([refused.status, beside.status]).toEqual(['rejected', 'fulfilled'])
-  expect(rowOf(harness.ledger, jobId)).toEqual(before)
-  const { steps } = harness.ledger.workflows.find(workflow.id) ?? {}
+  expect(await rowOf(harness.ledger, jobId)).toEqual(before)
+  const { steps } = (await harness.ledger.read.workflows.find(workflow.id)) ?? {}
   expect(steps?.map(({ progress }) => progress)).toEqual(['started', 'waiting'])
-  expect(harness.ledger.counts('default')).toMatchObject({ active: 1, available: 1 })
+  expect(harness.ledger.known.counts('default')).toMatchObject({ active: 1, available: 1 })
   expect(news).toEqual([])
 })
 
@@ -64,5 +64,5 @@ it('no news is reported of a write that was rolled back', async () => {
   const [refused] = await Promise.allSettled([report, pushed(harness.ledger)])
   expect(refused.status).toBe('rejected')
   expect(news).toEqual([])
-  expect(harness.ledger.workflows.find(sound.workflow.id)?.completed).toBe(0)
+  expect((await harness.ledger.read.workflows.find(sound.workflow.id))?.completed).toBe(0)
 })

@@ -13,13 +13,13 @@ function registered(capacity?: number, schema: object = LARGE) {
   const seen = { reads: 0 }
   const schemas = {
     registration: Number,
-    find: () => {
+    content: () => {
       seen.reads += 1
-      return { content }
+      return content
     },
   }
   const deps = {
-    ledger: { schemas },
+    ledger: { known: { schemas } },
     argsSchemas: new ArgsSchemas(capacity),
     settings: { schemaStrict: false },
   } as unknown as Pick<Deps, 'ledger' | 'argsSchemas' | 'settings'>
@@ -33,7 +33,7 @@ it.each([
   const { deps } = registered()
   const strict = {
     ...deps,
-    ledger: { schemas: { registration: () => null } },
+    ledger: { known: { schemas: { registration: () => null } } },
     settings: { schemaStrict: true },
   } as unknown as typeof deps
   const check = () => checkArgs(strict, { schema, args: [] })

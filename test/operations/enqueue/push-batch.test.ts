@@ -91,8 +91,11 @@ it('a refused batch does not withdraw a job that a native worker has started mea
   const details = { started: [started] }
   await expect(push([started, other])).rejects.toMatchObject({ details })
   await settleLazily(harness.ledger)
-  expect(rowOf(harness.ledger, started)).toMatchObject({ state: 'active', messageOut: true })
-  expect(rowOf(harness.ledger, other)).toMatchObject({ state: 'withdrawn', messageOut: false })
+  expect(await rowOf(harness.ledger, started)).toMatchObject({ state: 'active', messageOut: true })
+  expect(await rowOf(harness.ledger, other)).toMatchObject({
+    state: 'withdrawn',
+    messageOut: false,
+  })
   const enqueued = stage.events.filter(({ type }) => type === 'job.enqueued')
   expect(enqueued).toMatchObject([{ job: { id: started } }])
 })

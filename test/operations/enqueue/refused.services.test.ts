@@ -1,5 +1,5 @@
 import { beforeAll, expect, it, type MockContext, vi } from 'vitest'
-import type { Ledger } from '../../../src/ledger/ledger.ts'
+import type { Reads } from '../../../src/ledger/reads.ts'
 import { push } from '../../../src/operations/enqueue/push.ts'
 import { pushBatch } from '../../../src/operations/enqueue/push-batch.ts'
 import { eventually } from '../../support/gateway/in-process.ts'
@@ -30,7 +30,7 @@ it.each([
     await stage.pushed('full').catch(() => {})
     await eventually(async () => (await ready()) > 0)
     const original = deps.ledger[method].bind(deps.ledger) as (...args: unknown[]) => Promise<never>
-    const looks = vi.spyOn(deps.ledger, 'outboxPage')
+    const looks = vi.spyOn(deps.ledger.read, 'outboxPage')
     const withdrawals = vi
       .spyOn(deps.ledger, method)
       .mockImplementation(async (...args: unknown[]) => {
@@ -54,7 +54,7 @@ it.each([
 )
 
 /** The relay has read the whole outbox, from the first page to an empty one. */
-function isOver({ calls, results }: MockContext<Ledger['outboxPage']>): boolean {
-  const last = results.at(-1)
-  return calls[0]?.[0] === 0 && last?.type === 'return' && last.value.length === 0
+function isOver({ calls, settledResults }: MockContext<Reads['outboxPage']>): boolean {
+  const last = settledResults.at(-1)
+  return calls[0]?.[0] === 0 && last?.type === 'fulfilled' && last.value.length === 0
 }

@@ -44,7 +44,7 @@ describe('an id whose first PUSH is not confirmed yet', () => {
     publish = () => first.promise
     const refused = pushOne(id)
     refused.catch(() => {})
-    while (harness.ledger.find(id) === null) await nextTurn()
+    while ((await harness.ledger.read.find(id)) === null) await nextTurn()
     const second = again(id)
     second.catch(() => {})
     await settleLazily(harness.ledger)
@@ -52,7 +52,7 @@ describe('an id whose first PUSH is not confirmed yet', () => {
     first.resolve('unknown')
     await expect(refused).rejects.toMatchObject({ status: 503 })
     await second
-    expect(rowOf(harness.ledger, id)).toMatchObject({ state: 'available' })
+    expect(await rowOf(harness.ledger, id)).toMatchObject({ state: 'available' })
     expect(storyOf(id)).toEqual(['job.enqueued'])
   })
 })
@@ -73,7 +73,7 @@ describe('another PUSH of the same id', () => {
       publish = async () => 'unknown'
       const refused = pushOne(id)
       refused.catch(() => {})
-      while (harness.ledger.find(id) === null) await nextTurn()
+      while ((await harness.ledger.read.find(id)) === null) await nextTurn()
       for (let i = 0; i < late; i++) await Promise.resolve()
       publish = async () => 'confirmed'
       await pushOne(id)
@@ -95,13 +95,13 @@ describe('the retry of a dead letter whose unique key has been taken', () => {
     await pushOne(dead, UNIQUE)
     await harness.ledger.claim([jobMessage(dead)], TERMS)
     const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
-    await harness.ledger.fail(dead, fenceOf(rowOf(harness.ledger, dead)), change)
+    await harness.ledger.fail(dead, fenceOf(await rowOf(harness.ledger, dead)), change)
     const outcome = deferred<PublishOutcome>()
     publish = () => outcome.promise
     const other = stage.deps.newId()
     const refused = pushOne(other, UNIQUE)
     refused.catch(() => {})
-    while (harness.ledger.find(other) === null) await nextTurn()
+    while ((await harness.ledger.read.find(other)) === null) await nextTurn()
     publish = async () => 'confirmed'
     return { dead, other, outcome, refused }
   }

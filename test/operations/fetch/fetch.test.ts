@@ -59,7 +59,7 @@ const fetchNow = (given: { memory?: MemoryShare } & Partial<FetchRequest> = {}) 
 }
 const now = async (id: string): Promise<JobRow> => {
   await settleLazily(harness.ledger)
-  return rowOf(harness.ledger, id)
+  return await rowOf(harness.ledger, id)
 }
 
 it('FETCH no longer counts a job message as unsure once it has been delivered', async () => {

@@ -37,9 +37,9 @@ beforeEach(async () => {
       if (!isFull) return 'confirmed'
       isFull = false
       refused = id
-      const looks = vi.spyOn(harness.ledger, 'outboxPage')
+      const looks = vi.spyOn(harness.ledger.read, 'outboxPage')
       outbox.wake()
-      await vi.waitFor(() => expect(looks.mock.results.at(-1)?.value).toEqual([]), PATIENTLY)
+      await vi.waitFor(() => expect(looks.mock.settledResults.at(-1)?.value).toEqual([]), PATIENTLY)
       return 'nacked'
     },
   })
@@ -84,7 +84,7 @@ it.each(Object.entries(WAYS))(
     await act()
     await vi.waitFor(() => expect(refused).toBeDefined(), PATIENTLY)
     await vi.waitFor(
-      () => expect(rowOf(harness.ledger, refused ?? '').outbox).toBeNull(),
+      async () => expect((await rowOf(harness.ledger, refused ?? '')).outbox).toBeNull(),
       PATIENTLY,
     )
   },

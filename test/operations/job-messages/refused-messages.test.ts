@@ -48,7 +48,7 @@ describe.each<[PublishOutcome, boolean]>([
 
   it(`is withdrawn; its row ${isLost ? 'may be pruned' : 'stays, since the job message may exist'}`, async () => {
     await expect(push(stage.deps, JOB, CONTEXT)).rejects.toMatchObject({ retryable: true })
-    expect(harness.ledger.counts('default').available).toBe(0)
+    expect(harness.ledger.known.counts('default').available).toBe(0)
     expect(await prune()).toBe(isLost ? 1 : 0)
   })
 
@@ -63,7 +63,7 @@ describe.each<[PublishOutcome, boolean]>([
   it('makes the whole batch withdrawn', async () => {
     const jobs = { jobs: [JOB, JOB] }
     await expect(pushBatch(stage.deps, jobs, CONTEXT)).rejects.toMatchObject({ retryable: true })
-    expect(harness.ledger.counts('default').available).toBe(0)
+    expect(harness.ledger.known.counts('default').available).toBe(0)
     expect(await prune()).toBe(isLost ? 2 : 0)
     expect(stage.deps.jobMessages.staging).toEqual(new Set())
   })

@@ -64,14 +64,14 @@ it('after a nack the row of a job that is cancelled with its withdrawal may be p
     return withdraw(id, ...fence)
   })
   const { job } = await push(stage.deps, { type: 'a', args: [] }, { requestId: 'req_1' })
-  expect(harness.ledger.find(job.id)?.state).toBe('cancelled')
+  expect((await harness.ledger.read.find(job.id))?.state).toBe('cancelled')
   expect(await prunedRows(harness)).toBe(1)
 })
 
 it('the job message of a job that is cancelled while its queue is declared again is not published', async () => {
   const broadcast = vi.fn<Broker['broadcast']>(async () => 'refused')
   const ensureQueue = async () => {
-    const [row] = harness.ledger.outboxPage(0, 1)
+    const [row] = await harness.ledger.read.outboxPage(0, 1)
     await cancel(stage.deps, row?.id ?? '', { requestId: 'req_2' })
     return 'ready' as const
   }
@@ -80,7 +80,9 @@ it('the job message of a job that is cancelled while its queue is declared again
   const { job } = await push(stage.deps, { type: 'a', args: [] }, { requestId: 'req_1' })
   expect(publish).toHaveBeenCalledTimes(1)
   // The broadcast failed, so the relay has to tell the workers.
-  expect(harness.ledger.outboxPage(0, 9)).toMatchObject([{ id: job.id, state: 'cancelled' }])
+  expect(await harness.ledger.read.outboxPage(0, 9)).toMatchObject([
+    { id: job.id, state: 'cancelled' },
+  ])
 })
 
 it('a job message counts as being sent until the last of two concurrent publishes is done', async () => {

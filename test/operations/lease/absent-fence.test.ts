@@ -55,7 +55,7 @@ it('an attempt of null is none in a BEAT, and in the reason of a refused ACK or 
   })
   await expect(ack(stage.deps, other, CONTEXT)).rejects.toEqual(refused)
   await expect(nack(stage.deps, { ...other, ...FAILURE }, CONTEXT)).rejects.toEqual(refused)
-  expect(harness.ledger.find(id)).toMatchObject({ state: 'active', startedAt: NOW })
+  expect(await harness.ledger.read.find(id)).toMatchObject({ state: 'active', startedAt: NOW })
 })
 
 it('a report of another generation is refused, before a NACK declares or writes anything', async () => {
@@ -68,7 +68,7 @@ it('a report of another generation is refused, before a NACK declares or writes 
   await expect(ack(stage.deps, late, CONTEXT)).rejects.toEqual(refused)
   await expect(nack(stage.deps, { ...late, ...FAILURE }, CONTEXT)).rejects.toEqual(refused)
   await expect(heartbeat(stage.deps, late, {})).rejects.toEqual(refused)
-  expect(harness.ledger.find(id)).toMatchObject({ state: 'active', startedAt: NOW })
+  expect(await harness.ledger.read.find(id)).toMatchObject({ state: 'active', startedAt: NOW })
   const current = { ...late, generation: 0, ...FAILURE }
   expect(await nack(stage.deps, current, CONTEXT)).toMatchObject({ state: 'retryable' })
 })

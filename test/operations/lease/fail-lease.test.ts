@@ -56,7 +56,7 @@ async function leased(
 const fail = (row: JobRow) => failLease(stage.deps, { row, failure: FAILURE })
 const now = async (row: JobRow): Promise<JobRow> => {
   await settleLazily(harness.ledger)
-  return rowOf(harness.ledger, row.id)
+  return await rowOf(harness.ledger, row.id)
 }
 
 describe('failLease, with an attempt left', () => {
@@ -150,7 +150,7 @@ describe('failLease, of the last attempt', () => {
     const row = await leased({}, { maxAttempts: 1 })
     stage.deps.jobMessages.held.delete(row.id)
     await harness.ledger.handOver([row])
-    await fail(rowOf(harness.ledger, row.id))
+    await fail(await rowOf(harness.ledger, row.id))
     await settled()
     expect(told).toEqual(['unpark', 'publish discarded'])
     expect(await now(row)).toMatchObject({ deadLetterCopied: true, outbox: null })
@@ -197,7 +197,7 @@ describe('returnLease, of an expired lease', () => {
   it('publishes no job message when a native worker holds the delivery', async () => {
     const { id } = await pushed(harness.ledger)
     await harness.ledger.applyReports([eventOf(id, { event: 'started' })], REPORT)
-    const job = await ended(rowOf(harness.ledger, id), NOW + 30_050)
+    const job = await ended(await rowOf(harness.ledger, id), NOW + 30_050)
     expect(job).toMatchObject({ state: 'available', holder: 'native', outbox: null })
     await settled()
     expect(told).toEqual([])
@@ -206,7 +206,7 @@ describe('returnLease, of an expired lease', () => {
   it('publishes a new job message when the one of a native worker was claimed in the same turn', async () => {
     const { id } = await pushed(harness.ledger)
     await harness.ledger.applyReports([eventOf(id, { event: 'started' })], REPORT)
-    const row = rowOf(harness.ledger, id)
+    const row = await rowOf(harness.ledger, id)
     const claim = harness.ledger.claim([jobMessage(id)], TERMS)
     await Promise.all([claim, ended(row, NOW + 30_050)])
     await settled()

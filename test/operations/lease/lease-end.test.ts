@@ -132,7 +132,7 @@ describe('acknowledgeEarly', () => {
     await handed
     expect(told).toEqual(['ack'])
     expect(stage.deps.jobMessages.held.has(row.id)).toBe(false)
-    expect(rowOf(harness.ledger, row.id)).toMatchObject({ state: 'active', holder: 'ledger' })
+    expect(await rowOf(harness.ledger, row.id)).toMatchObject({ state: 'active', holder: 'ledger' })
   })
 
   it('leaves alone another delivery that is held for the job since', async () => {
@@ -150,7 +150,10 @@ describe('acknowledgeEarly', () => {
     stage.deps.jobMessages.held.set(row.id, toldDelivery(told, { isLive: false }))
     await acknowledgeEarly(stage.deps, [row])
     expect(told).toEqual([])
-    expect(rowOf(harness.ledger, row.id)).toMatchObject({ state: 'active', holder: 'gateway' })
+    expect(await rowOf(harness.ledger, row.id)).toMatchObject({
+      state: 'active',
+      holder: 'gateway',
+    })
   })
 
   it('returns the lease to the gateway when the delivery was lost before its acknowledgement', async () => {
@@ -158,7 +161,10 @@ describe('acknowledgeEarly', () => {
     stage.deps.jobMessages.held.set(row.id, toldDelivery(told, { settles: 'lost' }))
     await acknowledgeEarly(stage.deps, [row])
     expect(told).toEqual(['ack'])
-    expect(rowOf(harness.ledger, row.id)).toMatchObject({ state: 'active', holder: 'gateway' })
+    expect(await rowOf(harness.ledger, row.id)).toMatchObject({
+      state: 'active',
+      holder: 'gateway',
+    })
   })
 
   it('keeps the delivery when the ledger cannot be written', async () => {

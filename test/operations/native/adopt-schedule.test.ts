@@ -28,21 +28,21 @@ it('a native schedule for a known queue is stored even if the queue is unavailab
   outcome = 'unavailable'
   await harness.ledger.recordQueue('known', NOW)
   expect(await adoptSchedule(stage.deps, scheduled('known'))).toBe('handled')
-  expect(rowOf(harness.ledger, ID)).toMatchObject({ state: 'scheduled', dueAt: NOW + 60_000 })
+  expect(await rowOf(harness.ledger, ID)).toMatchObject({ state: 'scheduled', dueAt: NOW + 60_000 })
   expect(stage.woken).toBe(0)
 })
 
 it('a native schedule for an unknown queue is rejected with 503 while the queue is unavailable', async () => {
   outcome = 'unavailable'
   await expect(adoptSchedule(stage.deps, scheduled('other'))).rejects.toMatchObject({ status: 503 })
-  expect(harness.ledger.find(ID)).toBeNull()
+  expect(await harness.ledger.read.find(ID)).toBeNull()
   expect(stage.events).toEqual([])
 })
 
 it('a native schedule for a queue beyond the maximum is malformed and not stored', async () => {
   outcome = 'too-many-queues'
   expect(await adoptSchedule(stage.deps, scheduled('other'))).toBe('malformed')
-  expect(harness.ledger.find(ID)).toBeNull()
+  expect(await harness.ledger.read.find(ID)).toBeNull()
   expect(stage.events).toMatchObject([{ type: 'message.malformed', id: ID }])
 })
 
@@ -51,7 +51,7 @@ it('a native schedule that is already due is available at once; a duplicate emit
   for (let i = 0; i < 2; i++) {
     expect(await adoptSchedule(stage.deps, scheduled('other', -1))).toBe('handled')
   }
-  expect(rowOf(harness.ledger, ID).state).toBe('available')
+  expect((await rowOf(harness.ledger, ID)).state).toBe('available')
   expect(stage.events.map(({ type }) => type)).toEqual(['job.enqueued'])
   expect(stage.woken).toBe(1)
 })

@@ -18,7 +18,7 @@ describe('CANCEL', () => {
     type: 'ojs.control.cancel',
     body: { job_id: id, generation: 0 },
   })
-  const settled = (id: string) => eventually(() => stage.row(id).outbox === null)
+  const settled = (id: string) => eventually(async () => (await stage.row(id)).outbox === null)
 
   it('broadcasts the cancellation, and clears the outbox once it is confirmed', async () => {
     const queue = freshQueue()
@@ -53,7 +53,7 @@ describe('CANCEL', () => {
   it('marks the job message as not out when it was never published', async () => {
     const id = await owing(freshQueue())
     await cancel(stage.deps, id, CONTEXT)
-    await eventually(() => !stage.row(id).messageOut)
+    await eventually(async () => !(await stage.row(id)).messageOut)
   })
 
   it.each<[string, (id: string) => void]>([
@@ -65,7 +65,7 @@ describe('CANCEL', () => {
     note(id)
     await cancel(stage.deps, id, CONTEXT)
     await stage.pushed(freshQueue())
-    expect(stage.row(id).messageOut).toBe(true)
+    expect((await stage.row(id)).messageOut).toBe(true)
   })
 
   it('broadcasts nothing for a pending job, which has no job message', async () => {
@@ -73,7 +73,11 @@ describe('CANCEL', () => {
     const heard = await stage.heard(queue)
     const id = await stage.pushed(queue, { pending: true })
     await cancel(stage.deps, id, CONTEXT)
-    expect(stage.row(id)).toMatchObject({ state: 'cancelled', outbox: null, messageOut: false })
+    expect(await stage.row(id)).toMatchObject({
+      state: 'cancelled',
+      outbox: null,
+      messageOut: false,
+    })
     // A later broadcast is the first that arrives, so the pending job caused none.
     await byMessage('nobody', queue)
     await eventually(() => heard.length > 0)
@@ -85,7 +89,7 @@ describe('CANCEL', () => {
     const heard = await stage.heard(queue)
     const id = await stage.pushed(queue)
     await byMessage(id, queue)
-    expect(stage.row(id).state).toBe('cancelled')
+    expect((await stage.row(id)).state).toBe('cancelled')
     await byMessage(id, queue)
     expect(stage.storyOf(id)).toEqual(['job.enqueued', 'job.cancelled'])
     await byMessage('other', queue)
@@ -105,12 +109,12 @@ describe('CANCEL', () => {
       expect(jobs).toEqual([])
       return (await stage.channel.checkQueue(`ojs.queue.${queue}`)).messageCount === 0
     })
-    expect(stage.deps.ledger.find('ghost')).toBeNull()
+    expect(await stage.deps.ledger.read.find('ghost')).toBeNull()
     const id = stage.deps.newId()
     await byMessage(id, queue)
     await push(stage.deps, { id, type: 'test.job', args: [], options: { queue } }, CONTEXT)
     expect(await stage.fetched(queue)).toMatchObject({ id, attempt: 1, generation: 1 })
-    expect(stage.deps.ledger.tombstones([queue], 9).cancelled).toEqual([
+    expect((await stage.deps.ledger.read.tombstones([queue], 9)).cancelled).toEqual([
       { id: 'ghost', generation: 0 },
     ])
   })
@@ -121,6 +125,6 @@ describe('CANCEL', () => {
     await stage.fetched(queue)
     await cancel(stage.deps, id, CONTEXT)
     expect(stage.deps.jobMessages.held.has(id)).toBe(false)
-    await eventually(() => !stage.row(id).messageOut)
+    await eventually(async () => !(await stage.row(id)).messageOut)
   })
 })

@@ -37,7 +37,12 @@ describe('a report', () => {
         { event: 'failed', error: ERROR, outcome: retry },
       ),
     ).toMatchObject({ applied: 2, ignored: 0 })
-    expect(stage.row(id)).toMatchObject({ queue, state: 'retryable', attempt: 1, maxAttempts: 5 })
+    expect(await stage.row(id)).toMatchObject({
+      queue,
+      state: 'retryable',
+      attempt: 1,
+      maxAttempts: 5,
+    })
     await stage.untilState(id, 'available')
     const again = await stage.jobMessage(queue)
     expect(again.properties.headers).toMatchObject({ ...headers, 'x-ojs-attempt': 2 })
@@ -49,11 +54,11 @@ describe('a report', () => {
     const id = await stage.pushed(queue)
     const jobMessage = await stage.jobMessage(queue)
     expect(await tell(id, { event: 'started' })).toMatchObject({ applied: 1, ignored: 0 })
-    expect(stage.row(id)).toMatchObject({ state: 'active', workerId: 'w1', holder: 'native' })
+    expect(await stage.row(id)).toMatchObject({ state: 'active', workerId: 'w1', holder: 'native' })
     const done = { event: 'completed', result: { sent: [1, null] } } as const
     expect(await tell(id, { event: 'started' }, done)).toMatchObject({ applied: 1, ignored: 1 })
     stage.channel.ack(jobMessage)
-    expect(stage.row(id)).toMatchObject({ state: 'completed', result: '{"sent":[1,null]}' })
+    expect(await stage.row(id)).toMatchObject({ state: 'completed', result: '{"sent":[1,null]}' })
     expect(stage.storyOf(id)).toEqual(['job.enqueued', 'job.started', 'job.completed'])
     expect(await tell(id, done)).toMatchObject({ applied: 0, ignored: 1 })
   })
@@ -72,7 +77,7 @@ describe('a report', () => {
       expect(stage.storyOf(id)).toEqual(['job.enqueued', 'job.started', 'job.completed'])
       const [, started] = stage.events.filter((event) => 'job' in event && event.job.id === id)
       expect(started).toMatchObject({ job: { state: 'active', workerId: 'w1', attempt: 1 } })
-      expect(stage.row(id)).toMatchObject({ state: 'completed', workerId: 'w1' })
+      expect(await stage.row(id)).toMatchObject({ state: 'completed', workerId: 'w1' })
     }
   })
 
@@ -81,7 +86,7 @@ describe('a report', () => {
     const id = await stage.pushed(queue, { retry: { initial_interval_ms: 200, jitter: false } })
     stage.channel.ack(await stage.jobMessage(queue))
     await tell(id, { event: 'failed', error: ERROR })
-    expect(stage.row(id)).toMatchObject({
+    expect(await stage.row(id)).toMatchObject({
       state: 'retryable',
       retryDelayMs: 200,
       retryQueueMs: null,
@@ -91,7 +96,9 @@ describe('a report', () => {
     expect(again.properties.headers).toMatchObject({ 'x-ojs-error-code': 'smtp_down' })
     await tell(id, { event: 'completed', attempt: 2 })
     stage.channel.ack(again)
-    expect(JSON.parse(stage.row(id).errors ?? '[]')).toMatchObject([{ attempt: 1, ...ERROR }])
+    expect(JSON.parse((await stage.row(id)).errors ?? '[]')).toMatchObject([
+      { attempt: 1, ...ERROR },
+    ])
     expect(stage.storyOf(id)).toEqual([
       ...['job.enqueued', 'job.started', 'job.failed', 'job.retrying'],
       ...['job.enqueued', 'job.started', 'job.completed'],
@@ -104,9 +111,9 @@ describe('a report', () => {
     stage.channel.ack(await stage.jobMessage(queue))
     await tell(id, { event: 'failed', error: ERROR })
     await eventually(async () => (await depth(`ojs.queue.dlx.${queue}`)) === 1)
-    await eventually(() => stage.row(id).deadLetterCopied)
+    await eventually(async () => (await stage.row(id)).deadLetterCopied)
     const dead = { state: 'discarded', isDeadLetter: true, outbox: null, messageOut: false }
-    expect(stage.row(id)).toMatchObject(dead)
+    expect(await stage.row(id)).toMatchObject(dead)
     expect(stage.storyOf(id).slice(1)).toEqual([
       'job.started',
       'job.failed',
@@ -127,7 +134,7 @@ describe('a report', () => {
     const outcome = { decision: 'retry', delay_ms: 250, rung_ms: 250 } as const
     await tell(id, { event: 'failed', error: ERROR, outcome })
     stage.channel.ack(jobMessage)
-    expect(stage.row(id)).toMatchObject({ retryQueueMs: 250, outbox: null, messageOut: true })
+    expect(await stage.row(id)).toMatchObject({ retryQueueMs: 250, outbox: null, messageOut: true })
     expect(await stage.fetched(queue)).toMatchObject({ id, attempt: 2, holder: 'gateway' })
     // There is no second job message.
     expect(await depth(`ojs.queue.${queue}`)).toBe(0)
@@ -138,10 +145,13 @@ describe('a report', () => {
     const id = await stage.pushed(queue)
     const jobMessage = await stage.jobMessage(queue)
     await tell(id, { event: 'failed', error: ERROR, outcome: { decision: 'discard' } })
-    expect(stage.row(id)).toMatchObject({ state: 'discarded', deadLetterCopied: false })
+    expect(await stage.row(id)).toMatchObject({ state: 'discarded', deadLetterCopied: false })
     stage.channel.nack(jobMessage, false, false)
-    await eventually(() => stage.row(id).deadLetterCopied)
-    expect(stage.row(id)).toMatchObject({ attempt: 1, error: expect.stringContaining('smtp_down') })
+    await eventually(async () => (await stage.row(id)).deadLetterCopied)
+    expect(await stage.row(id)).toMatchObject({
+      attempt: 1,
+      error: expect.stringContaining('smtp_down'),
+    })
     expect(stage.storyOf(id).slice(1)).toEqual([
       'job.started',
       'job.failed',
@@ -156,7 +166,7 @@ describe('a report', () => {
     await stage.fetched(queue, { worker_id: 'w1' })
     expect(await tell(id, { event: 'completed' })).toMatchObject({ applied: 1, ignored: 0 })
     expect(stage.deps.jobMessages.held.has(id)).toBe(false)
-    await eventually(() => !stage.row(id).messageOut)
+    await eventually(async () => !(await stage.row(id)).messageOut)
   })
 
   it('of a completion of a job whose delivery this gateway no longer holds marks its job message as back', async () => {
@@ -165,7 +175,7 @@ describe('a report', () => {
     await stage.fetched(queue, { worker_id: 'w1' })
     stage.deps.jobMessages.held.delete(id)
     expect(await tell(id, { event: 'completed' })).toMatchObject({ applied: 1, ignored: 0 })
-    await eventually(() => !stage.row(id).messageOut)
+    await eventually(async () => !(await stage.row(id)).messageOut)
   })
 
   it('still applies to a job of which RabbitMQ has expired a duplicate job message meanwhile', async () => {
@@ -176,11 +186,15 @@ describe('a report', () => {
     // A duplicate, as it exists when a gateway died before it got the confirm and published again.
     const again = { ...jobMessage.properties, expiration: '1' } as object
     stage.channel.publish('ojs.exchange.direct', queue, jobMessage.content, again)
-    await eventually(() => stage.row(id).holder !== 'native')
-    expect(stage.row(id)).toMatchObject({ state: 'active', holder: 'ledger', workerId: 'w1' })
+    await eventually(async () => (await stage.row(id)).holder !== 'native')
+    expect(await stage.row(id)).toMatchObject({ state: 'active', holder: 'ledger', workerId: 'w1' })
     await tell(id, { event: 'completed', result: 1 })
     stage.channel.ack(jobMessage)
-    expect(stage.row(id)).toMatchObject({ state: 'completed', result: '1', messageOut: false })
+    expect(await stage.row(id)).toMatchObject({
+      state: 'completed',
+      result: '1',
+      messageOut: false,
+    })
     expect(stage.storyOf(id)).toEqual(['job.enqueued', 'job.started', 'job.completed'])
   })
 
@@ -193,6 +207,6 @@ describe('a report', () => {
     const late = [{ event: 'started' }, { event: 'completed' }] as const
     const told = await tell(id, ...late.map((event) => ({ ...event, generation: 0 })))
     expect(told).toMatchObject({ applied: 0, ignored: 2 })
-    expect(stage.row(id)).toMatchObject({ state: 'available', generation: 1, attempt: 0 })
+    expect(await stage.row(id)).toMatchObject({ state: 'available', generation: 1, attempt: 0 })
   })
 })

@@ -40,7 +40,7 @@ export interface Stage {
   readonly events: JobEvent[]
   /** The channel of a native worker, on its own connection. */
   readonly channel: amqp.ConfirmChannel
-  row(id: string): JobRow
+  row(id: string): Promise<JobRow>
   /** Pushes a job and returns its id. */
   pushed(queue: string, options?: object): Promise<string>
   /** Takes the next job message of the queue as a native worker does, without acknowledging it. */
@@ -92,7 +92,7 @@ async function openStage(): Promise<Stage> {
     transient: new Transient(),
     ends: new EndWaiters(),
     workers: new WorkerRegistry(clock),
-    pruneHold: new PruneHold(clock, logger, ledger.epochs.seenAt()),
+    pruneHold: new PruneHold(clock, logger, await ledger.read.epochs.seenAt()),
     startLimits: new StartLimits(clock, (jobId) => broker.unpark(jobId)),
     random: () => 0.5,
     wakeRelay: (what) => outbox.wake(what),
@@ -113,8 +113,8 @@ async function openStage(): Promise<Stage> {
   const connection = await amqp.connect(vhost.url)
   const channel = await connection.createConfirmChannel()
 
-  const row = (id: string): JobRow => {
-    const found = ledger.find(id)
+  const row = async (id: string): Promise<JobRow> => {
+    const found = await ledger.read.find(id)
     if (found === null) throw new Error(`no row ${id}`)
     return found
   }
@@ -161,8 +161,8 @@ async function openStage(): Promise<Stage> {
       clock.aheadMs += ms
     },
     async untilState(id, state) {
-      await eventually(() => row(id).state === state)
-      return row(id)
+      await eventually(async () => (await row(id)).state === state)
+      return await row(id)
     },
     async stop() {
       await connection.close()

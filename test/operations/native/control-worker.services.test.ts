@@ -26,13 +26,15 @@ describe('native workers', () => {
       const id = await stage.pushed(queue)
       await stage.jobMessage(queue)
       await beat('w1', [id], { visibility_timeout_ms: 60_000 })
-      const { leaseExpiresAt } = stage.row(id)
-      expect(stage.row(id)).toMatchObject({ state: 'active', attempt: 1, workerId: 'w1' })
+      const { leaseExpiresAt } = await stage.row(id)
+      expect(await stage.row(id)).toMatchObject({ state: 'active', attempt: 1, workerId: 'w1' })
       stage.advance(10_000)
       await beat('w1', [id])
-      expect(stage.row(id).leaseExpiresAt).toBeGreaterThanOrEqual((leaseExpiresAt ?? 0) + 10_000)
+      expect((await stage.row(id)).leaseExpiresAt).toBeGreaterThanOrEqual(
+        (leaseExpiresAt ?? 0) + 10_000,
+      )
       await beat('w2', [id])
-      expect(stage.row(id).workerId).toBe('w1')
+      expect((await stage.row(id)).workerId).toBe('w1')
       expect(stage.storyOf(id)).toEqual(['job.enqueued', 'job.started', 'job.heartbeat'])
     })
 
@@ -45,12 +47,12 @@ describe('native workers', () => {
       const expired = await stage.untilState(id, 'available')
       expect(expired).toMatchObject({ holder: 'native', outbox: null, attempt: 1 })
       await beat('w1', [id])
-      expect(stage.row(id)).toMatchObject({ state: 'active', attempt: 1, workerId: 'w1' })
+      expect(await stage.row(id)).toMatchObject({ state: 'active', attempt: 1, workerId: 'w1' })
       stage.advance(31_000)
       await stage.untilState(id, 'available')
       const events = [{ job_id: id, attempt: 1, event: 'completed' as const }]
       await report(stage.deps, { worker_id: 'w1', events }, CONTEXT)
-      expect(stage.row(id)).toMatchObject({ state: 'completed', attempt: 1 })
+      expect(await stage.row(id)).toMatchObject({ state: 'completed', attempt: 1 })
       expect(await depth(`ojs.queue.${queue}`)).toBe(0)
     })
 
@@ -69,12 +71,12 @@ describe('native workers', () => {
       const queue = freshQueue()
       const heard = await stage.heard(queue)
       await beat('w9', [], { queues: [queue], state: 'running' })
-      directWorker(stage.deps, 'w9', 'quiet', CONTEXT)
+      await directWorker(stage.deps, 'w9', 'quiet', CONTEXT)
       await eventually(() => heard.length === 1)
       await beat('w9', [], { state: 'running' })
       await eventually(() => heard.length === 2)
       await beat('w9', [], { state: 'quiet' })
-      directWorker(stage.deps, 'w9', 'terminate', CONTEXT)
+      await directWorker(stage.deps, 'w9', 'terminate', CONTEXT)
       await eventually(() => heard.length === 3)
       const body = { worker_id: 'w9', state: 'quiet' }
       expect(heard).toEqual([
@@ -94,7 +96,11 @@ describe('native workers', () => {
       const again = await stage.jobMessage(queue)
       expect(await claim('w2', id)).toEqual({ decision: 'drop', attempt: 1 })
       stage.channel.ack(again)
-      expect(stage.row(id)).toMatchObject({ state: 'active', holder: 'ledger', workerId: 'w1' })
+      expect(await stage.row(id)).toMatchObject({
+        state: 'active',
+        holder: 'ledger',
+        workerId: 'w1',
+      })
       stage.advance(31_000)
       const next = await stage.jobMessage(queue)
       expect(next.properties.headers).toMatchObject({ 'x-ojs-attempt': 2 })
@@ -107,9 +113,9 @@ describe('native workers', () => {
       const jobMessage = await stage.jobMessage(queue)
       await started('w1', id)
       expect(await claim('w1', id)).toEqual({ decision: 'run', attempt: 2 })
-      expect(stage.row(id)).toMatchObject({ attempt: 1, holder: 'native' })
+      expect(await stage.row(id)).toMatchObject({ attempt: 1, holder: 'native' })
       await started('w1', id, 2)
-      expect(stage.row(id)).toMatchObject({ state: 'active', attempt: 2 })
+      expect(await stage.row(id)).toMatchObject({ state: 'active', attempt: 2 })
       // The redelivered job message still says attempt 1.
       expect(await claim('w1', id)).toEqual({ decision: 'discard', attempt: 1 })
       stage.channel.nack(jobMessage, false, false)
@@ -138,7 +144,7 @@ describe('native workers', () => {
       await stage.deps.ledger.cancel(id, stage.deps.clock.now())
       expect(await claim('w1', id)).toEqual({ decision: 'drop', attempt: 1 })
       stage.channel.ack(jobMessage)
-      await eventually(() => !stage.row(id).messageOut)
+      await eventually(async () => !(await stage.row(id)).messageOut)
       expect(await claim('w1', 'nobody', 3)).toEqual({ decision: 'run', attempt: 3 })
     })
 
@@ -160,7 +166,7 @@ describe('native workers', () => {
       const id = await stage.pushed(queue)
       await stage.fetched(queue, { worker_id: 'http' })
       expect(await claim('w1', id)).toEqual({ decision: 'drop', attempt: 1 })
-      expect(stage.row(id)).toMatchObject({ state: 'active', holder: 'gateway' })
+      expect(await stage.row(id)).toMatchObject({ state: 'active', holder: 'gateway' })
     })
   })
 
@@ -178,8 +184,8 @@ describe('native workers', () => {
         directive: 'running',
       })
       expect(await depth(`ojs.queue.${other}`)).toBe(0)
-      expect(stage.deps.ledger.queues().map(({ name }) => name)).toContain(other)
-      directWorker(stage.deps, 'w5', 'quiet', CONTEXT)
+      expect(stage.deps.ledger.known.queues().map(({ name }) => name)).toContain(other)
+      await directWorker(stage.deps, 'w5', 'quiet', CONTEXT)
       const again = await sync(stage.deps, { worker_id: 'w5', queues: [queue] })
       expect(again).toMatchObject({ tombstones: [cancelled], directive: 'quiet' })
     })
@@ -193,7 +199,7 @@ describe('native workers', () => {
       const answer = await sync(stage.deps, { queues: [known, lost] })
       spy.mockRestore()
       expect(answer).toMatchObject({ tombstones: [], not_ready: [lost] })
-      expect(stage.deps.ledger.queues().map(({ name }) => name)).not.toContain(lost)
+      expect(stage.deps.ledger.known.queues().map(({ name }) => name)).not.toContain(lost)
     })
 
     it('refuses an invalid queue name with 400', async () => {

@@ -19,16 +19,16 @@ beforeEach(() => {
   Object.assign(stage.deps, { workers: new WorkerRegistry(stage.deps.clock) })
 })
 
-const row = (id: string): JobRow => rowOf(harness.ledger, id)
-const codes = (id: string) =>
-  JSON.parse(row(id).errors ?? '[]').map((entry: { attempt: number; code: string }) => [
+const row = (id: string): Promise<JobRow> => rowOf(harness.ledger, id)
+const codes = async (id: string) =>
+  JSON.parse((await row(id)).errors ?? '[]').map((entry: { attempt: number; code: string }) => [
     entry.attempt,
     entry.code,
   ])
-const codeOf = (id: string) => JSON.parse(row(id).error ?? '{}').code
+const codeOf = async (id: string) => JSON.parse((await row(id)).error ?? '{}').code
 const told = (...types: string[]) =>
   types.map((type) => stage.events.filter((event) => event.type === type).length)
-const failuresOf = () => harness.ledger.traffic.lastHour('default', NOW).failed
+const failuresOf = () => harness.ledger.known.traffic.lastHour('default', NOW).failed
 
 async function said(
   id: string,
@@ -49,8 +49,8 @@ function beat(id: string): Promise<unknown> {
 }
 
 async function leaseOver(id: string): Promise<void> {
-  await returnLease(stage.deps, { row: row(id), failure: visibilityFailure() })
-  expect(row(id)).toMatchObject({ state: 'available', holder: 'native', attempt: 1 })
+  await returnLease(stage.deps, { row: await row(id), failure: visibilityFailure() })
+  expect(await row(id)).toMatchObject({ state: 'available', holder: 'native', attempt: 1 })
 }
 
 /** A job that is started and silent for this many leases, with a heartbeat between two of them. */
@@ -60,7 +60,7 @@ async function silentFor(leases: number, maxAttempts = 3): Promise<string> {
   await leaseOver(id)
   for (let n = 1; n < leases; n++) {
     await beat(id)
-    expect(row(id)).toMatchObject({ state: 'active', attempt: 1 })
+    expect(await row(id)).toMatchObject({ state: 'active', attempt: 1 })
     await leaseOver(id)
   }
   return id
@@ -72,10 +72,12 @@ describe('a native attempt that its worker reports again after its lease expired
     async (leases) => {
       const id = await silentFor(leases)
       await said(id, 'failed', FAILED)
-      expect(row(id)).toMatchObject({ state: 'retryable', attempt: 1, retryDelayMs: 1_000 })
-      expect([codeOf(id), codes(id)]).toEqual(['boom', [[1, 'boom']]])
+      expect(await row(id)).toMatchObject({ state: 'retryable', attempt: 1, retryDelayMs: 1_000 })
+      expect([await codeOf(id), await codes(id)]).toEqual(['boom', [[1, 'boom']]])
       expect(told('job.started', 'job.failed', 'job.retrying')).toEqual([1, 1, 1])
-      expect([failuresOf(), harness.ledger.traffic.lastHour('default', NOW).waited]).toEqual([1, 1])
+      expect([failuresOf(), harness.ledger.known.traffic.lastHour('default', NOW).waited]).toEqual([
+        1, 1,
+      ])
     },
   )
 
@@ -94,7 +96,7 @@ describe('a native attempt that its worker reports again after its lease expired
     const id = await silentFor(1)
     await beat(id)
     await said(id, 'failed', FAILED)
-    expect([row(id).state, codes(id)]).toEqual(['retryable', [[1, 'boom']]])
+    expect([(await row(id)).state, await codes(id)]).toEqual(['retryable', [[1, 'boom']]])
     expect([told('job.failed'), failuresOf()]).toEqual([[1], 1])
   })
 
@@ -103,8 +105,8 @@ describe('a native attempt that its worker reports again after its lease expired
     await said(id, 'failed', { ...FAILED, outcome: { decision: 'retry', delay_ms: 9, rung_ms: 9 } })
     await said(id, 'started', { attempt: 2 })
     await said(id, 'failed', { ...FAILED, attempt: 2 })
-    expect(row(id)).toMatchObject({ state: 'discarded', attempt: 2, isDeadLetter: true })
-    expect(codes(id)).toEqual([
+    expect(await row(id)).toMatchObject({ state: 'discarded', attempt: 2, isDeadLetter: true })
+    expect(await codes(id)).toEqual([
       [1, 'boom'],
       [2, 'boom'],
     ])
@@ -115,8 +117,8 @@ describe('a native attempt that its worker reports again after its lease expired
   it('keeps the timeout in its history when it completes', async () => {
     const id = await silentFor(2)
     await said(id, 'completed')
-    expect(row(id)).toMatchObject({ state: 'completed', attempt: 1, error: null })
-    expect(codes(id)).toEqual([[1, 'visibility_timeout']])
+    expect(await row(id)).toMatchObject({ state: 'completed', attempt: 1, error: null })
+    expect(await codes(id)).toEqual([[1, 'visibility_timeout']])
     expect(told('job.started', 'job.failed', 'job.completed')).toEqual([1, 1, 1])
   })
 
@@ -126,9 +128,9 @@ describe('a native attempt that its worker reports again after its lease expired
     const message = { content: Buffer.from(JSON.stringify({ id })), headers: {} }
     const letter = { id, queue: 'default', generation: 0, attempt: 1, reason: 'rejected', message }
     await diedInBroker(stage.deps, { ...letter, isControl: false } as unknown as DeadLetter)
-    expect([row(id).state, codeOf(id)]).toEqual(['discarded', 'rejected'])
+    expect([(await row(id)).state, await codeOf(id)]).toEqual(['discarded', 'rejected'])
     await said(id, 'failed', { ...FAILED, outcome: { decision: 'discard' } })
-    expect([codeOf(id), codes(id)]).toEqual(['boom', [[1, 'boom']]])
+    expect([await codeOf(id), await codes(id)]).toEqual(['boom', [[1, 'boom']]])
     expect([told('job.failed', 'job.discarded'), failuresOf()]).toEqual([[1, 1], 1])
   })
 
@@ -139,13 +141,13 @@ describe('a native attempt that its worker reports again after its lease expired
       await beat(id)
       if (how === 'started') await said(id, 'started', { attempt: 3 }, 'other')
       else await harness.ledger.claim([jobMessage(id, { attempt: 3 })], TERMS)
-      expect(row(id)).toMatchObject({ state: 'active', attempt: 3 })
-      expect(codes(id)).toEqual([
+      expect(await row(id)).toMatchObject({ state: 'active', attempt: 3 })
+      expect(await codes(id)).toEqual([
         [1, 'visibility_timeout'],
         [2, 'unreported'],
       ])
       await said(id, 'failed', FAILED)
-      expect([codes(id)[0], told('job.failed')]).toEqual([[1, 'boom'], [1]])
+      expect([(await codes(id))[0], told('job.failed')]).toEqual([[1, 'boom'], [1]])
     },
   )
 })
@@ -158,7 +160,7 @@ it('attempts of the same number before and after a dead letter retry count separ
   await ledger.revive(id, 0, NOW)
   await said(id, 'started', { generation: 1 })
   await said(id, 'failed', { ...FAILED, generation: 1 })
-  expect(codes(id)).toEqual([
+  expect(await codes(id)).toEqual([
     [1, 'boom'],
     [1, 'boom'],
   ])

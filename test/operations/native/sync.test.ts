@@ -46,7 +46,7 @@ describe('sync, while the queue cannot be checked', () => {
     const { deps } = onToldBroker(harness, { recheckQueue, status })
     expect(await sync(deps, { queues: ['a'] })).not.toHaveProperty('not_ready')
     expect([recheckQueue.mock.calls.length, states]).toEqual([2, []])
-    expect(harness.ledger.queues().map(({ name }) => name)).toEqual(['a'])
+    expect(harness.ledger.known.queues().map(({ name }) => name)).toEqual(['a'])
   })
 
   it.each([DOWN, UP])('does not list the queue in not_ready: %j', async (state) => {
@@ -58,6 +58,6 @@ describe('sync, while the queue cannot be checked', () => {
     // The worker waits one second for the answer.
     expect(watch.elapsedMs).toBeLessThan(900)
     watch.end()
-    expect(harness.ledger.queues()).toEqual([])
+    expect(harness.ledger.known.queues()).toEqual([])
   })
 })

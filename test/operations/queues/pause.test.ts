@@ -60,6 +60,6 @@ it.each([
     await tellOwedPauses(stage.deps)
     expect(broadcasts).toHaveLength(last + 2)
     await harness.reopen()
-    expect(harness.ledger.pauses.owed().has('q')).toBe(last % 2 === 0)
+    expect(harness.ledger.known.pauses.owed().has('q')).toBe(last % 2 === 0)
   },
 )

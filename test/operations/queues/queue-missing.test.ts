@@ -90,8 +90,8 @@ it('a lost queue is left to an operator after a restart too, with the warning qu
 })
 
 it('a lost queue gets no job messages until it is recovered, since `recover` would publish them twice', async () => {
-  const [owed] = harness.ledger.outboxPage(0, 1)
-  const row = () => harness.ledger.find(owed?.id ?? '') as JobRow
+  const [owed] = await harness.ledger.read.outboxPage(0, 1)
+  const row = async () => (await harness.ledger.read.find(owed?.id ?? '')) as JobRow
   const published: string[] = []
   const told = {
     publish: async ({ id }: { id: string }) => {
@@ -103,29 +103,29 @@ it('a lost queue gets no job messages until it is recovered, since `recover` wou
   Object.assign(stage.deps.broker, told)
   silently = 101
   await missing()
-  expect(await sendJobMessage(stage.deps, row())).toMatchObject({ outcome: 'refused' })
+  expect(await sendJobMessage(stage.deps, await row())).toMatchObject({ outcome: 'refused' })
   expect(published).toEqual([])
-  expect(harness.ledger.lost.all()).toEqual(['q'])
+  expect(harness.ledger.known.lost.all()).toEqual(['q'])
   // The copy of a dead letter and a cancel broadcast are still sent, since they are no job messages.
-  await sendJobMessage(stage.deps, { ...row(), state: 'discarded' })
-  expect(published.splice(0)).toEqual([row().id])
-  const cancelled = await cancel(stage.deps, row().id, CONTEXT)
-  expect(await sendJobMessage(stage.deps, { ...row(), outbox: 99 })).toMatchObject({
+  await sendJobMessage(stage.deps, { ...(await row()), state: 'discarded' })
+  expect(published.splice(0)).toEqual([(await row()).id])
+  const cancelled = await cancel(stage.deps, (await row()).id, CONTEXT)
+  expect(await sendJobMessage(stage.deps, { ...(await row()), outbox: 99 })).toMatchObject({
     outcome: 'confirmed',
   })
   expect(cancelled.job.state).toBe('cancelled')
   const next = await pushed(harness.ledger, { queue: 'q' })
   await recover()
-  expect(harness.ledger.lost.all()).toEqual([])
-  const sent = await sendJobMessage(stage.deps, harness.ledger.find(next.id) as JobRow)
+  expect(harness.ledger.known.lost.all()).toEqual([])
+  const sent = await sendJobMessage(stage.deps, (await harness.ledger.read.find(next.id)) as JobRow)
   expect([sent.outcome, published]).toEqual(['confirmed', [next.id]])
 })
 
 it('a missing queue counts as unwritten when it is declared, but not while it is lost', async () => {
-  const { unwritten } = harness.ledger
+  const { unwritten } = harness.ledger.known
   await missing()
   expect(unwritten.has('q')).toBe(true)
-  await unwritten.settle('q')
+  await harness.ledger.unwritten.settle('q')
   silently = 101
   await missing()
   expect(unwritten.has('q')).toBe(false)
@@ -134,16 +134,16 @@ it('a missing queue counts as unwritten when it is declared, but not while it is
 })
 
 it('a lost queue has its own identity, which an identity recorded later does not replace', async () => {
-  expect(identityOf(stage.deps, 'q')).toBeNull()
+  expect(await identityOf(stage.deps, 'q')).toBeNull()
   await harness.ledger.recordIdentity('q', 'q-1')
-  expect(identityOf(stage.deps, 'q')).toBe('q-1')
+  expect(await identityOf(stage.deps, 'q')).toBe('q-1')
   silently = 101
   await missing()
   // The broker layer set this identity before the loss, and records it only now.
   await harness.ledger.recordIdentity('q', 'q-2')
-  expect(identityOf(stage.deps, 'q')).toBe('q-lost')
+  expect(await identityOf(stage.deps, 'q')).toBe('q-lost')
   await recover()
-  expect(identityOf(stage.deps, 'q')).toBeNull()
+  expect(await identityOf(stage.deps, 'q')).toBeNull()
 })
 
 it.each([true, false])(

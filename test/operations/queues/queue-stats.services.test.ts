@@ -124,7 +124,7 @@ describe('queue stats of jobs that native workers run', () => {
       { ...attempt, job_id: failing, event: 'failed' as const, error },
     ]
     await report(stage.deps, { worker_id: 'w', events }, CONTEXT)
-    const { startedAt, completedAt } = stage.row(timed)
+    const { startedAt, completedAt } = await stage.row(timed)
     expect((completedAt ?? 0) - (startedAt ?? 0)).toBe(300 * SECOND)
     const { lastHour } = await queueStats(stage.deps, queue)
     expect(lastHour).toMatchObject({ completed: 2, failed: 1, timed: 1, durationMs: 300 * SECOND })

@@ -126,7 +126,10 @@ describe('a workflow step that replaces a job which another write of the same co
     await settled()
     await settleLazily(harness.ledger)
     expect(storyOf(job.id)).toEqual(['job.enqueued', 'job.cancelled'])
-    expect(harness.ledger.find(job.id)).toMatchObject({ state: 'cancelled', messageOut: true })
+    expect(await harness.ledger.read.find(job.id)).toMatchObject({
+      state: 'cancelled',
+      messageOut: true,
+    })
   })
 
   it('acknowledges the delivery of a fetched job, and emits job.started before job.cancelled', async () => {
@@ -147,10 +150,12 @@ describe('a workflow step that replaces a job which another write of the same co
     const { id } = (await createWorkflow(stage.deps, batch, CONTEXT)).workflow
     const { job } = await push(stage.deps, ONLY_ONE, CONTEXT)
     await settled()
-    const [, callback] = harness.ledger.workflows.find(id)?.steps ?? []
+    const [, callback] = (await harness.ledger.read.workflows.find(id))?.steps ?? []
     expect(storyOf(callback?.jobId ?? '')).toEqual(['job.enqueued', 'job.cancelled'])
-    expect(harness.ledger.find(callback?.jobId ?? '')).toMatchObject({ state: 'cancelled' })
-    expect(harness.ledger.find(job.id)).toMatchObject({ state: 'available' })
-    expect(harness.ledger.counts('default')).toMatchObject({ available: 1, cancelled: 2 })
+    expect(await harness.ledger.read.find(callback?.jobId ?? '')).toMatchObject({
+      state: 'cancelled',
+    })
+    expect(await harness.ledger.read.find(job.id)).toMatchObject({ state: 'available' })
+    expect(harness.ledger.known.counts('default')).toMatchObject({ available: 1, cancelled: 2 })
   })
 })

@@ -24,6 +24,11 @@ export class Access extends GroupCommit {
     }
   }
 
+  /** The same for the contract's reads, which answer with promises. */
+  async ask<T>(read: () => T): Promise<T> {
+    return this.read(read)
+  }
+
   /** As that of `GroupCommit`. False: it was closed already. */
   override close(): boolean {
     if (!this.#isOpen) return false

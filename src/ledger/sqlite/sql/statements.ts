@@ -6,7 +6,7 @@ import {
   type OwedMessage,
   type RowState,
 } from '../../../job/job.ts'
-import type { QueueRecord, RetryQueue } from '../../ledger.ts'
+import type { QueueRecord, RetryQueue } from '../../known.ts'
 import { prepareCron } from './cron.ts'
 import type { Database, Flag } from './driver.ts'
 import { EMPTY, prepareEnds } from './end.ts'

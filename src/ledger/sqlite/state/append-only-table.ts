@@ -1,6 +1,6 @@
 /** Names that are seldom removed, in memory as committed: queues, retry queues. */
 import { retryQueueKey } from '../../../job/retry/backoff.ts'
-import type { QueueRecord, RetryQueue } from '../../ledger.ts'
+import type { QueueRecord, RetryQueue } from '../../known.ts'
 import { NotedState } from '../commit/committed-state.ts'
 import type { Statements } from '../sql/statements.ts'
 

@@ -1,11 +1,12 @@
 /** When the ledger was used, and the epochs that RabbitMQ knows it by. */
 import type { LedgerEpochs } from '../../ledger.ts'
+import type { EpochReads } from '../../reads.ts'
 import type { Access } from '../commit/access.ts'
 import { onlyRow } from '../sql/driver.ts'
 import type { Statements } from '../sql/statements.ts'
 
 /** See `LedgerEpochs`. */
-export class SqliteEpochs implements LedgerEpochs {
+export class SqliteEpochs implements LedgerEpochs, EpochReads {
   readonly #access: Access
   readonly #statements: Statements
 
@@ -14,8 +15,8 @@ export class SqliteEpochs implements LedgerEpochs {
     this.#statements = statements
   }
 
-  all(): number[] {
-    return this.#access.read(() => this.#statements.epochs.all()).map(({ value }) => value)
+  all(): Promise<number[]> {
+    return this.#access.ask(() => this.#statements.epochs.all().map(({ value }) => value))
   }
 
   record(epoch: number, before: number): Promise<void> {
@@ -25,8 +26,8 @@ export class SqliteEpochs implements LedgerEpochs {
     })
   }
 
-  seenAt(): number | null {
-    return this.#access.read(() => onlyRow(this.#statements.seenAt.get())).seenAt
+  seenAt(): Promise<number | null> {
+    return this.#access.ask(() => onlyRow(this.#statements.seenAt.get()).seenAt)
   }
 
   async noteSeen(now: number): Promise<void> {

@@ -1,13 +1,14 @@
 /** Queues that are gone from RabbitMQ: nothing is published before their jobs are rearmed. */
+import type { KnownLosses } from '../../known.ts'
 import type { LostQueues } from '../../queues.ts'
 import type { Access } from '../commit/access.ts'
 import type { Statements } from '../sql/statements.ts'
 
 /**
- * See `LostQueues`. Unlike other state in memory, a mark counts at once and not from the commit on: if the
+ * See `KnownLosses`. Unlike other state in memory, a mark counts at once and not from the commit on: if the
  * write fails, the queue is lost all the same, and its loss would not be noticed a second time.
  */
-export class SqliteLostQueues implements LostQueues {
+export class SqliteLostQueues implements LostQueues, KnownLosses {
   readonly #statements: Statements
   readonly #access: Access
   /** Lost queues by name: is the mark in the file as well? */

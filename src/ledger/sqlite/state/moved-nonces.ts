@@ -1,6 +1,6 @@
 /** Nonces of jobs that came due while the message for their retry queue was in flight. */
 import { InsertionOrderedMap } from '../../../insertion-ordered-map.ts'
-import type { RetryQueue } from '../../ledger.ts'
+import type { RetryQueue } from '../../known.ts'
 
 /**
  * More than the publisher has in flight (`publisher.ts`). A forgotten debt costs a second job message at

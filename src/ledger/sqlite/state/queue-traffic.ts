@@ -6,7 +6,9 @@ import {
   mergeInto,
   readHistogram,
 } from '../../../job/values/histogram.ts'
-import type { QueueTraffic, Traffic, TrafficPoint, TrafficQuery } from '../../queues.ts'
+import type { KnownTraffic } from '../../known.ts'
+import type { Traffic, TrafficPoint, TrafficQuery } from '../../queues.ts'
+import type { TrafficReads } from '../../reads.ts'
 import { NotedState } from '../commit/committed-state.ts'
 import type { Statements } from '../sql/statements.ts'
 import type { TrafficRow } from '../sql/traffic.ts'
@@ -56,7 +58,7 @@ interface Note {
  * A job costs three notes in memory. What is committed waits in memory for at most a second more and is then
  * added to the rows of its minute and hour, so that a row is written once a second and not with each group.
  */
-export class TrafficMinutes extends NotedState<Note> implements QueueTraffic {
+export class TrafficMinutes extends NotedState<Note> implements KnownTraffic, TrafficReads {
   readonly #statements: Statements
   /** Called when something waits to be written, and no group may come. */
   readonly #wake: (delayMs: number) => void

@@ -7,7 +7,7 @@ import {
   type JobState,
   type RowState,
 } from '../../../job/job.ts'
-import type { StateCounts } from '../../ledger.ts'
+import type { StateCounts } from '../../known.ts'
 import { NotedState } from '../commit/committed-state.ts'
 import type { Counted, CountRow, Statements } from '../sql/statements.ts'
 

@@ -1,6 +1,6 @@
 /** What a write works with: the prepared statements and the committed state. */
 import type { JobRow } from '../../../job/job.ts'
-import type { QueueRecord, RetryQueue } from '../../ledger.ts'
+import type { QueueRecord, RetryQueue } from '../../known.ts'
 import type { CommittedState } from '../commit/committed-state.ts'
 import type { Statements } from '../sql/statements.ts'
 import { type AppendOnlyTable, queueRegister, retryQueueRegister } from './append-only-table.ts'

@@ -1,10 +1,11 @@
 /** Queues so new that RabbitMQ may come back without them if it is killed now. */
+import type { KnownUnwritten } from '../../known.ts'
 import type { UnwrittenQueues } from '../../queues.ts'
 import type { Access } from '../commit/access.ts'
 import type { Statements } from '../sql/statements.ts'
 
 /** See `UnwrittenQueues`. */
-export class SqliteUnwrittenQueues implements UnwrittenQueues {
+export class SqliteUnwrittenQueues implements UnwrittenQueues, KnownUnwritten {
   readonly #statements: Statements
   readonly #access: Access
   readonly #names: Set<string>

@@ -17,6 +17,7 @@ import {
   type TickChange,
   type Triggered,
 } from '../../cron.ts'
+import type { CronReads } from '../../reads.ts'
 import type { Access } from '../commit/access.ts'
 import type { DefinitionColumns, RawEntry } from '../sql/cron.ts'
 import { onlyRow } from '../sql/driver.ts'
@@ -33,7 +34,7 @@ const LIVE_PAGE = 100
 const MAX_LIST_BYTES = 4 * 1024 * 1024
 
 /** Recurring jobs: one row per entry. Each job has the `seq` of its entry (`cron_entry`). */
-export class SqliteCron implements CronLedger {
+export class SqliteCron implements CronLedger, CronReads {
   readonly #store: Store
   readonly #access: Access
 
@@ -80,16 +81,16 @@ export class SqliteCron implements CronLedger {
     })
   }
 
-  find(name: string): CronEntry | null {
-    return this.#access.read(() => this.#find(name))
+  find(name: string): Promise<CronEntry | null> {
+    return this.#access.ask(() => this.#find(name))
   }
 
-  list({ limit, offset }: { limit: number; offset: number }): {
+  list({ limit, offset }: { limit: number; offset: number }): Promise<{
     entries: CronEntry[]
     total: number
-  } {
+  }> {
     const { cronSizes, cronList } = this.#store.statements
-    return this.#access.read(() => {
+    return this.#access.ask(() => {
       const sizes = cronSizes.all(limit, offset)
       return {
         entries: cronList.all(fitting(sizes), offset).map(toEntry),
@@ -109,9 +110,9 @@ export class SqliteCron implements CronLedger {
     })
   }
 
-  due(wall: number, limit: number): DueEntry[] {
+  due(wall: number, limit: number): Promise<DueEntry[]> {
     const { cronDue, cronDueSizes } = this.#store.statements
-    return this.#access.read(() =>
+    return this.#access.ask(() =>
       cronDue
         .all(wall, fitting(cronDueSizes.all(wall, limit)))
         .map((raw) => ({ ...toEntry(raw), nextRunAt: raw.nextRunAt })),
@@ -122,9 +123,9 @@ export class SqliteCron implements CronLedger {
     return this.#access.writeMany(1, () => this.#fire(tick, change))
   }
 
-  ahead(wall: number, after: number, limit: number): CronStanding[] {
+  ahead(wall: number, after: number, limit: number): Promise<CronStanding[]> {
     const { cronAhead } = this.#store.statements
-    return this.#access.read(() => cronAhead.all(after, wall, limit))
+    return this.#access.ask(() => cronAhead.all(after, wall, limit))
   }
 
   async reset({ seq, at }: CronTick, nextRunAt: number): Promise<void> {
@@ -132,9 +133,9 @@ export class SqliteCron implements CronLedger {
     await this.#access.write(() => cronReset.run(seq, at, nextRunAt))
   }
 
-  releasable(after: string, limit: number): CronEntry[] {
+  releasable(after: string, limit: number): Promise<CronEntry[]> {
     const { cronReleasable, cronReleasableSizes } = this.#store.statements
-    return this.#access.read(() =>
+    return this.#access.ask(() =>
       cronReleasable.all(after, fitting(cronReleasableSizes.all(after, limit))).map(toEntry),
     )
   }

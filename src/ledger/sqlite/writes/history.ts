@@ -2,12 +2,13 @@
 import { clearedHistory, readHistory } from '../../../job/history.ts'
 import { isErased } from '../../../job/job.ts'
 import type { HistoryLedger, JobHistory } from '../../history.ts'
+import type { HistoryReads } from '../../reads.ts'
 import type { Access } from '../commit/access.ts'
 import { toJobRow } from '../sql/rows.ts'
 import type { Store } from '../state/store.ts'
 
 /** See `HistoryLedger`. */
-export class SqliteHistory implements HistoryLedger {
+export class SqliteHistory implements HistoryLedger, HistoryReads {
   readonly #store: Store
   readonly #access: Access
 
@@ -16,9 +17,11 @@ export class SqliteHistory implements HistoryLedger {
     this.#access = access
   }
 
-  async read(id: string): Promise<JobHistory | null> {
-    const found = this.#access.read(() => this.#read(id))
-    return found && withoutText(found)
+  find(id: string): Promise<JobHistory | null> {
+    return this.#access.ask(() => {
+      const found = this.#read(id)
+      return found && withoutText(found)
+    })
   }
 
   clear(id: string): Promise<JobHistory | null> {

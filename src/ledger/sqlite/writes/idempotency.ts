@@ -7,6 +7,7 @@ import {
   type KeyedRequest,
   type Remembered,
 } from '../../idempotency.ts'
+import type { IdempotencyReads } from '../../reads.ts'
 import type { Access } from '../commit/access.ts'
 import type { Statements } from '../sql/statements.ts'
 
@@ -14,7 +15,7 @@ import type { Statements } from '../sql/statements.ts'
 const MAX_KEYS = 10_000_000
 
 /** See `IdempotencyMemory`. */
-export class SqliteIdempotency implements IdempotencyMemory {
+export class SqliteIdempotency implements IdempotencyMemory, IdempotencyReads {
   readonly #access: Access
   readonly #statements: Statements
   readonly #capacity: number
@@ -25,8 +26,8 @@ export class SqliteIdempotency implements IdempotencyMemory {
     this.#capacity = capacity
   }
 
-  find(key: string, now: number): Remembered | null {
-    return this.#access.read(() => rememberedKey(this.#statements, key, now))
+  find(key: string, now: number): Promise<Remembered | null> {
+    return this.#access.ask(() => rememberedKey(this.#statements, key, now))
   }
 
   prune(now: number, limit: number): Promise<number> {

@@ -1,4 +1,5 @@
 /** Writes about queues: pauses, and since when they have been idle. */
+import type { KnownIdle, KnownPauses } from '../../known.ts'
 import type { IdleQueues, QueuePauses } from '../../queues.ts'
 import type { Access } from '../commit/access.ts'
 import { onlyRow } from '../sql/driver.ts'
@@ -6,7 +7,7 @@ import type { SqliteLostQueues } from '../state/lost-queues.ts'
 import type { Store } from '../state/store.ts'
 
 /** See `IdleQueues`. */
-export class SqliteIdleQueues implements IdleQueues {
+export class SqliteIdleQueues implements IdleQueues, KnownIdle {
   readonly #store: Store
   readonly #access: Access
   readonly #lost: SqliteLostQueues
@@ -91,7 +92,7 @@ export class SqliteIdleQueues implements IdleQueues {
 }
 
 /** See `QueuePauses`. */
-export class SqlitePauses implements QueuePauses {
+export class SqlitePauses implements QueuePauses, KnownPauses {
   readonly #store: Store
   readonly #access: Access
 

@@ -1,7 +1,8 @@
 /** New nonces for the rows whose messages were lost with a queue, page by page. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { RetryQueue } from '../../ledger.ts'
+import type { RetryQueue } from '../../known.ts'
 import type { EnqueuedSpan, LostMessages } from '../../queues.ts'
+import type { LostMessageReads } from '../../reads.ts'
 import type { Access } from '../commit/access.ts'
 import { onlyRow } from '../sql/driver.ts'
 import type { WaitingRow } from '../sql/statements.ts'
@@ -184,7 +185,7 @@ function rearmRow(
 }
 
 /** See `LostMessages`. Reads page by page, because a queue may have any number of rows of other kinds. */
-export class SqliteLostMessages implements LostMessages {
+export class SqliteLostMessages implements LostMessages, LostMessageReads {
   readonly #store: Store
   readonly #access: Access
 

@@ -1,12 +1,14 @@
 /** Registered schemas, in a table of their own. */
 import type { KeyedRequest } from '../../idempotency.ts'
+import type { KnownSchemas } from '../../known.ts'
+import type { SchemaReads } from '../../reads.ts'
 import type { SchemaInserted, SchemaLedger, SchemaRecord, SchemaSummary } from '../../schemas.ts'
 import type { Access } from '../commit/access.ts'
 import { type Database, onlyRow } from '../sql/driver.ts'
 import type { Statements } from '../sql/statements.ts'
 import { unlessRemembered } from './idempotency.ts'
 
-export class SqliteSchemas implements SchemaLedger {
+export class SqliteSchemas implements SchemaLedger, SchemaReads, KnownSchemas {
   readonly #access: Access
   readonly #keys: Statements
   readonly #statements: ReturnType<typeof prepareSchemaStatements>
@@ -35,16 +37,20 @@ export class SqliteSchemas implements SchemaLedger {
     return this.#access.write(() => this.#statements.delete.run(uri).changes === 1)
   }
 
-  find(uri: string): SchemaRecord | null {
-    return this.#access.read(() => this.#find(uri))
+  find(uri: string): Promise<SchemaRecord | null> {
+    return this.#access.ask(() => this.#find(uri))
   }
 
   registration(uri: string): number | null {
     return this.#access.read(() => this.#statements.registration.get(uri)?.registration ?? null)
   }
 
-  list(limit: number, offset: number): { schemas: SchemaSummary[]; total: number } {
-    return this.#access.read(() => {
+  content(uri: string): string | null {
+    return this.#access.read(() => this.#find(uri)?.content ?? null)
+  }
+
+  list(limit: number, offset: number): Promise<{ schemas: SchemaSummary[]; total: number }> {
+    return this.#access.ask(() => {
       return { schemas: this.#statements.page.all(limit, offset), total: this.#count() }
     })
   }

@@ -3,7 +3,9 @@ import { cut } from '../../../job/values/limits.ts'
 import { ResultBudget } from '../../../job/workflow/results.ts'
 import type { WorkflowHead, WorkflowRow } from '../../../job/workflow/row.ts'
 import type { KeyedRequest } from '../../idempotency.ts'
+import type { KnownWorkflows } from '../../known.ts'
 import type { Cancelled } from '../../leases.ts'
+import type { WorkflowReads } from '../../reads.ts'
 import type {
   CancelledWorkflow,
   NewWorkflow,
@@ -21,7 +23,7 @@ import { unlessRemembered } from './idempotency.ts'
 import { createWorkflow } from './workflow-run.ts'
 
 /** Workflows in the file of the ledger. */
-export class SqliteWorkflows implements WorkflowLedger {
+export class SqliteWorkflows implements WorkflowLedger, WorkflowReads, KnownWorkflows {
   readonly #store: Store
   readonly #access: Access
 
@@ -45,13 +47,17 @@ export class SqliteWorkflows implements WorkflowLedger {
     )
   }
 
-  find(id: string): WorkflowRow | null {
-    return this.#access.read(() => findWorkflow(this.#store, id))
+  find(id: string): Promise<WorkflowRow | null> {
+    return this.#access.ask(() => findWorkflow(this.#store, id))
   }
 
-  list({ state, limit, offset }: WorkflowQuery): { workflows: WorkflowHead[]; total: number } {
+  list({
+    state,
+    limit,
+    offset,
+  }: WorkflowQuery): Promise<{ workflows: WorkflowHead[]; total: number }> {
     const { all, ofState } = this.#store.workflows.statements
-    return this.#access.read(() => {
+    return this.#access.ask(() => {
       const page = state === null ? all.all(limit, offset) : ofState.all(limit, offset, state)
       return { workflows: page, total: this.#store.workflows.count(state) }
     })
@@ -65,7 +71,12 @@ export class SqliteWorkflows implements WorkflowLedger {
 
   stepsAmong(jobIds: readonly string[]): ReadonlySet<string> {
     const { workflows } = this.#store
-    return this.#access.read(() => new Set(jobIds.filter((id) => workflows.owns(id))))
+    try {
+      return this.#access.read(() => new Set(jobIds.filter((id) => workflows.owns(id))))
+    } catch {
+      // The file cannot be read: the write will say so.
+      return new Set()
+    }
   }
 
   onNews(listener: (news: readonly WorkflowNews[]) => void): void {

@@ -1,0 +1,169 @@
+/** Reads of the ledger's rows: committed, and asked of the ledger itself. */
+import type { CronEntry, CronStanding } from '../job/cron/entry.ts'
+import type { JobRow, JobStanding, OwedMessage } from '../job/job.ts'
+import type { WorkflowHead, WorkflowRow } from '../job/workflow/row.ts'
+import type { DueEntry } from './cron.ts'
+import type { DeadLetterQuery } from './dead-letters.ts'
+import type { JobHistory } from './history.ts'
+import type { Remembered } from './idempotency.ts'
+import type { CancelledMessage } from './native.ts'
+import type { EnqueuedSpan, TrafficPoint, TrafficQuery } from './queues.ts'
+import type { SchemaRecord, SchemaSummary } from './schemas.ts'
+import type { WorkflowQuery } from './workflows.ts'
+
+/**
+ * Reads of the truth. They see every row that was committed before the call, and may cost a round trip: a
+ * hot path asks `Known`, or learns what it needs from the outcome of its write. Reject with 503 when the
+ * ledger cannot be read.
+ */
+export interface Reads {
+  readonly cron: CronReads
+  readonly schemas: SchemaReads
+  readonly workflows: WorkflowReads
+  readonly idempotency: IdempotencyReads
+  readonly lostMessages: LostMessageReads
+  readonly epochs: EpochReads
+  readonly history: HistoryReads
+  readonly traffic: TrafficReads
+
+  /** By primary key. Rows that are erased are returned too; operations hide them. */
+  find(id: string): Promise<JobRow | null>
+
+  /** The same without the long texts, which may be megabytes: for callers that look at a thousand rows. */
+  standing(id: string): Promise<JobStanding | null>
+
+  /**
+   * Returns active rows whose lease or execution timeout is over, a page of them, the first to end first.
+   * The execution timeout does not count for rows with a native holder.
+   */
+  overdue(now: number, limit: number, which?: 'all' | 'not native'): Promise<JobRow[]>
+
+  /**
+   * Counts the active rows of each worker, by worker id; rows without a worker id are left out. Looks at no
+   * more than `limit` active rows: those whose leases end first.
+   */
+  activeByWorker(limit: number): Promise<ReadonlyMap<string, number>>
+
+  /**
+   * The ids of the active jobs of this worker, among the leases that end at `from` or later, the first to end
+   * first; by index. Looks at some `limit` leases of all workers. `next`: the `from` of the next page; null:
+   * there are no more. A job may be in two pages.
+   */
+  leasedTo(
+    workerId: string,
+    from: number,
+    limit: number,
+  ): Promise<{ ids: string[]; next: number | null }>
+
+  /** Lists dead letters, newest first; by index. Fewer than `limit` if they are large. `total` is kept. */
+  deadLetters(query: DeadLetterQuery): Promise<{ jobs: JobRow[]; total: number }>
+
+  /**
+   * True when this id was cancelled before the ledger knew a job of it (`cancelAny`). `queue`: where its
+   * job message came from; absent: wherever.
+   */
+  isTombstoned(id: string, queue?: string | null): Promise<boolean>
+
+  /**
+   * Lists the cancelled jobs and ids of these queues whose job message may still be in the broker, newest
+   * first; by index. `truncated`: there are more than `limit`.
+   */
+  tombstones(
+    queues: readonly string[],
+    limit: number,
+  ): Promise<{ cancelled: CancelledMessage[]; truncated: boolean }>
+
+  /** The earliest `dueAt` of `retryable` and of `scheduled` rows; by index. Null: none. */
+  nextDue(): Promise<{ retryable: number | null; scheduled: number | null }>
+
+  /**
+   * Returns rows that owe a message, oldest nonce first, with nonces above `after`; without those whose
+   * confirm is known and waits for its commit. Empty: no more. By index. The state tells what is owed:
+   * `available`: a job message for the queue; `retryable`: one for its retry queue; `scheduled`: one for the
+   * delay plugin; `discarded`: a copy for the dead letter exchange; `cancelled`: a broadcast to its workers.
+   */
+  outboxPage(after: number, limit: number): Promise<OwedMessage[]>
+
+  /** How many rows owe a message, counted up to `atMost`. By index. */
+  owedMessages(atMost: number): Promise<number>
+
+  /**
+   * Returns the identity of the broker queue that took our job messages: the name of an exchange that is
+   * bound to it (`broker/monitoring/queue-identity.ts`). Null: the queue has none.
+   */
+  queueIdentity(name: string): Promise<string | null>
+}
+
+/** The recurring jobs. */
+export interface CronReads {
+  find(name: string): Promise<CronEntry | null>
+
+  /** Oldest first; by index. */
+  list(page: { limit: number; offset: number }): Promise<{ entries: CronEntry[]; total: number }>
+
+  /**
+   * Returns enabled entries whose time has come, the most overdue first; by index. Fewer than `limit` if
+   * they are large, because all of them are in memory at once.
+   */
+  due(wall: number, limit: number): Promise<DueEntry[]>
+
+  /** Returns entries whose next time is later than `wall`, in order of `seq`, from behind `after` on. */
+  ahead(wall: number, after: number, limit: number): Promise<CronStanding[]>
+
+  /**
+   * Returns enabled entries that have queued ticks, and whose jobs are all over, by name from behind `after`
+   * on; by index. Fewer than `limit` if they are large; none: there are no more.
+   */
+  releasable(after: string, limit: number): Promise<CronEntry[]>
+}
+
+export interface SchemaReads {
+  find(uri: string): Promise<SchemaRecord | null>
+
+  /** One page, oldest first. */
+  list(limit: number, offset: number): Promise<{ schemas: SchemaSummary[]; total: number }>
+}
+
+export interface WorkflowReads {
+  /** By primary key. Null: unknown. */
+  find(id: string): Promise<WorkflowRow | null>
+
+  /** Newest first, all or those of one state; by index. `total` is kept, not counted. */
+  list(query: WorkflowQuery): Promise<{ workflows: WorkflowHead[]; total: number }>
+}
+
+export interface IdempotencyReads {
+  /** Null: the key was not used, or more than a day ago. By index. */
+  find(key: string, now: number): Promise<Remembered | null>
+}
+
+/** See `LostMessages`. */
+export interface LostMessageReads {
+  /** The ids of those that became available within the span, oldest first. */
+  list(queue: string, span: EnqueuedSpan, limit: number): Promise<string[]>
+}
+
+/** See `LedgerEpochs`. */
+export interface EpochReads {
+  /** The newest, and the one before it, if there are any. */
+  all(): Promise<number[]>
+
+  /** When a gateway used this ledger last, as far as was noted; null: none did. */
+  seenAt(): Promise<number | null>
+}
+
+/** See `HistoryLedger`. */
+export interface HistoryReads {
+  /** Null: there is no such job, or it is erased (`isErased`). By primary key. */
+  find(id: string): Promise<JobHistory | null>
+}
+
+/** What happened in queues: kept by the minute and the hour, not counted from the rows. */
+export interface TrafficReads {
+  /**
+   * The minutes of the last 24 hours, or the hours of the last 30 days, that begin within the query, oldest
+   * first; those in which nothing happened are left out. A kill forgets the last second before it. Where
+   * very many queues are used, the oldest are dropped before their time.
+   */
+  history(query: TrafficQuery): Promise<TrafficPoint[]>
+}

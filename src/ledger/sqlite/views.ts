@@ -1,0 +1,92 @@
+/** The two read sides of the ledger's contract: what is kept in memory, and reads of the rows. */
+
+import type { Known, LedgerWarning } from '../known.ts'
+import type { Reads } from '../reads.ts'
+import type { Access } from './commit/access.ts'
+import type { SqliteSearch } from './search/search.ts'
+import { onlyRow } from './sql/driver.ts'
+import { toJobRow, toStanding } from './sql/rows.ts'
+import type { SqliteEpochs } from './state/epochs.ts'
+import type { SqliteLostQueues } from './state/lost-queues.ts'
+import type { SqliteMaintenance } from './state/maintenance.ts'
+import type { SqliteCheckpoints, SqliteProgress } from './state/progress.ts'
+import type { Store } from './state/store.ts'
+import type { SqliteUnwrittenQueues } from './state/unwritten-queues.ts'
+import type { Confirms } from './writes/confirms.ts'
+import type { SqliteCron } from './writes/cron.ts'
+import { deadLetters } from './writes/dead-letters.ts'
+import { nextDue } from './writes/due.ts'
+import type { SqliteHistory } from './writes/history.ts'
+import type { SqliteIdempotency } from './writes/idempotency.ts'
+import { activeByWorker, leasedTo, overdue } from './writes/leases.ts'
+import type { SqliteIdleQueues, SqlitePauses } from './writes/queues.ts'
+import type { SqliteLostMessages } from './writes/republish.ts'
+import type { SqliteSchemas } from './writes/schemas.ts'
+import { cancelledMessages } from './writes/tombstones.ts'
+import type { SqliteWorkflows } from './writes/workflows.ts'
+
+/** The parts of a ledger that have reads and writes of their own. */
+export interface Parts {
+  schemas: SqliteSchemas
+  cron: SqliteCron
+  pauses: SqlitePauses
+  maintenance: SqliteMaintenance
+  lost: SqliteLostQueues
+  unwritten: SqliteUnwrittenQueues
+  idle: SqliteIdleQueues
+  lostMessages: SqliteLostMessages
+  epochs: SqliteEpochs
+  workflows: SqliteWorkflows
+  idempotency: SqliteIdempotency
+  history: SqliteHistory
+  progress: SqliteProgress
+  checkpoints: SqliteCheckpoints
+  search: SqliteSearch
+  confirms: Confirms
+}
+
+/** Nothing is stale: all that is kept in memory changes with the commits of this process, the only ones. */
+export function knownOf(
+  { pauses, lost, unwritten, idle, schemas, workflows, confirms }: Parts,
+  { counter, queues, retryQueues, stale, traffic }: Store,
+  access: Access,
+  warnings: () => LedgerWarning[],
+): Known {
+  return {
+    staleMs: 0,
+    ...{ pauses, lost, unwritten, traffic, idle, schemas, workflows },
+    queues: () => queues.all(),
+    hasQueue: (name) => queues.has(name),
+    retryQueues: () => retryQueues.all(),
+    counts: (queue) => counter.of(queue),
+    claimable: (queue) => counter.claimable(queue),
+    deadLetterCount: (queue) => counter.deadLetters(queue ?? null),
+    staleCopies: () => stale.all(),
+    isConfirming: (outbox) => confirms.has(outbox),
+    fault: () => access.fault(),
+    warnings,
+  }
+}
+
+export function readsOf(
+  { cron, schemas, workflows, idempotency, lostMessages, epochs, history, confirms }: Parts,
+  store: Store,
+  access: Access,
+): Reads {
+  const { statements, tombstones, traffic } = store
+  return {
+    ...{ cron, schemas, workflows, idempotency, lostMessages, epochs, history, traffic },
+    find: (id) => access.ask(() => toJobRow(statements.find.get(id))),
+    standing: (id) => access.ask(() => toStanding(statements.standing.get(id))),
+    overdue: (now, limit, which = 'all') => access.ask(() => overdue(store, now, limit, which)),
+    activeByWorker: (limit) => access.ask(() => activeByWorker(store, limit)),
+    leasedTo: (...of) => access.ask(() => leasedTo(store, ...of)),
+    deadLetters: (query) => access.ask(() => deadLetters(store, query)),
+    isTombstoned: (id, queue = null) => access.ask(() => tombstones.has(id, queue)),
+    tombstones: (queues, limit) => access.ask(() => cancelledMessages(store, queues, limit)),
+    nextDue: () => access.ask(() => nextDue(store)),
+    outboxPage: (after, limit) => access.ask(() => confirms.owedPage(after, limit)),
+    owedMessages: (atMost) => access.ask(() => onlyRow(statements.owedMessages.get(atMost)).count),
+    queueIdentity: (name) => access.ask(() => statements.identity.get(name)?.identity ?? null),
+  }
+}
