@@ -56,9 +56,7 @@ export function manifest(facts: ManifestFacts): object {
       ...Object.keys(schemes),
       'idempotency_key',
       'gzip_bodies',
-      'progress',
-      'checkpoints',
-      'results',
+      ...Object.keys(JOB_EXTENSIONS),
     ],
     extension_details: {
       ...WORKER_EXTENSIONS,
@@ -69,12 +67,7 @@ export function manifest(facts: ManifestFacts): object {
       idempotency_key: 'PUSH and PUSH batch honor an Idempotency-Key header for 24 hours.',
       disaster_recovery: DISASTER_RECOVERY,
       gzip_bodies: 'A body may have Content-Encoding: gzip. Limits count the bytes that are in it.',
-      progress:
-        'PUT and GET /ojs/v1/jobs/:id/progress, by control message too; counts as a heartbeat.',
-      checkpoints:
-        'PUT, GET and DELETE /ojs/v1/jobs/:id/checkpoint, by control message too; at most 1 MiB. A dead letter keeps its own.',
-      results:
-        'GET /ojs/v1/jobs/:id/result, with wait=true for as long as timeout says (at most 60 s).',
+      ...JOB_EXTENSIONS,
       queue_type: facts.queueType,
       priority: prioritiesOf(facts),
       pause_resume:
@@ -90,6 +83,15 @@ export function manifest(facts: ManifestFacts): object {
       openapi: '/ojs/v1/openapi.json',
     },
   }
+}
+
+/** What can be read of a running or ended job. */
+const JOB_EXTENSIONS = {
+  progress: 'PUT and GET /ojs/v1/jobs/:id/progress, by control message too; counts as a heartbeat.',
+  checkpoints:
+    'PUT, GET and DELETE /ojs/v1/jobs/:id/checkpoint, by control message too; at most 1 MiB. A dead letter keeps its own.',
+  results:
+    'GET /ojs/v1/jobs/:id/result, with wait=true for as long as timeout says (at most 60 s).',
 }
 
 /** What workers may use. */
