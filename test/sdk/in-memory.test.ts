@@ -30,6 +30,53 @@ async function fetched(over: object = {}): Promise<Job[]> {
 const failed = (job: Job, error: object = {}) =>
   worker('nack', { job_id: job.id, error: { code: 'handler_error', message: 'm', ...error } })
 
+describe('InMemoryTransport as a server that takes many reports at once', () => {
+  test('answers each item as its own request', async () => {
+    for (let i = 0; i < 4; i++) await client.enqueue('a')
+    const [a, b, c] = await fetched({ count: 3, worker_id: 'w' })
+    const error = { code: 'e', message: 'm', retryable: false }
+    const items = [
+      { action: 'ack', job_id: a?.id, result: 1 },
+      { action: 'nack', job_id: b?.id, error },
+      { action: 'ack', job_id: a?.id },
+      { action: 'ack', job_id: c?.id, worker_id: 'another' },
+      { action: 'ack', job_id: 'unknown' },
+    ]
+    expect((await worker('settle', { worker_id: 'w', items }))['items']).toMatchObject([
+      { status: 200, job_id: a?.id, state: 'completed' },
+      { status: 200, job_id: b?.id, state: 'discarded' },
+      { status: 409, error: { details: { current_state: 'completed' } } },
+      { status: 409, job_id: c?.id },
+      { status: 404, error: { code: 'not_found' } },
+    ])
+    expect(memory.jobs.map(({ state }) => state)).toEqual([
+      'completed',
+      'discarded',
+      'active',
+      'available',
+    ])
+    await expect(worker('settle', { items: [] })).rejects.toBeInstanceOf(OJSValidationError)
+  })
+
+  test('a worker with many slots settles all its jobs', async () => {
+    const paths: string[] = []
+    const transport = {
+      request: (request: Parameters<InMemoryTransport['request']>[0]) => {
+        paths.push(request.path)
+        return memory.request(request)
+      },
+    }
+    for (let i = 0; i < 60; i++) await client.enqueue('a')
+    const running = new OJSWorker({ transport, concurrency: 60, handleSignals: false })
+    running.register('a', () => 'done')
+    await running.start()
+    await expect.poll(() => memory.jobs.every(({ state }) => state === 'completed')).toBe(true)
+    await running.stop()
+    expect(paths).toContain('/workers/settle')
+    expect(paths.filter((path) => /ack|settle/.test(path)).length).toBeLessThan(30)
+  })
+})
+
 describe('InMemoryTransport behind a client', () => {
   test('enqueues, reads and cancels', async () => {
     const job = await client.enqueue('email.send', { to: 'a' }, { queue: 'email', meta: { x: 1 } })

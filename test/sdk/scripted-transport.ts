@@ -11,8 +11,11 @@ export type Script = (body: Body, request: TransportRequest) => unknown
 
 /** A transport whose answers come from one script per path. It records all requests. */
 export class ScriptedTransport implements Transport {
+  /** What the manifest lists. */
+  extensions: string[] = []
   readonly sent: { path: string; body: Body }[] = []
   readonly scripts: Record<string, Script> = {
+    '/ojs/manifest': () => ({ extensions: this.extensions }),
     '/workers/fetch': () => ({ jobs: [] }),
     '/workers/ack': () => ({ acknowledged: true }),
     '/workers/nack': () => ({ state: 'retryable' }),
@@ -23,7 +26,8 @@ export class ScriptedTransport implements Transport {
     const body = (request.body ?? {}) as Body
     this.sent.push({ path: request.path, body })
     const script = this.scripts[request.path]
-    if (!script || request.method !== 'POST') {
+    const method = request.path === '/ojs/manifest' ? 'GET' : 'POST'
+    if (!script || request.method !== method) {
       throw new Error(`Unexpected request: ${request.method} ${request.path}`)
     }
     return { status: 200, body: await script(body, request) }

@@ -2,7 +2,7 @@
 import { isRecord } from '../async/options.ts'
 import type { Job } from '../job.ts'
 import { newJobId } from '../job.ts'
-import { OJSTransportError } from '../transport/errors.ts'
+import { OJSError, OJSTransportError } from '../transport/errors.ts'
 import type { Transport, TransportRequest, TransportResponse } from '../transport/transport.ts'
 import { InMemoryJobs, refuse } from './in-memory-jobs.ts'
 
@@ -88,6 +88,7 @@ export class InMemoryTransport implements Transport {
       const { id, ...job } = this.#jobs.nack(body)
       return [200, { job_id: id, ...job }]
     }
+    if (verb === 'settle') return [200, { items: this.#settle(body) }]
     if (verb !== 'heartbeat') return refuse(404, 'not_found', `No such route: ${verb}.`)
     const { worker_id: workerId, state } = body
     if (state === 'quiet' || state === 'terminate') this.#quiet.add(workerId)
@@ -98,6 +99,25 @@ export class InMemoryTransport implements Transport {
       200,
       { state: 'running', jobs_extended: extended, cancelled_jobs: cancelled, server_time },
     ]
+  }
+
+  /** Answers each item as its own request would be answered. */
+  #settle({ items, worker_id }: Body): object[] {
+    if (!Array.isArray(items) || items.length === 0)
+      refuse(400, 'invalid_request', "The 'items' field must be a JSON array.", { field: 'items' })
+    return items.map((item) => this.#settleOne({ worker_id, ...item }))
+  }
+
+  #settleOne(item: Body): object {
+    const { action, job_id } = item
+    try {
+      const [status, answer] = this.#answerWorkers(action === 'ack' ? 'ack' : 'nack', item)
+      return { status, ...answer }
+    } catch (error) {
+      if (!(error instanceof OJSError)) throw error
+      const { status, code, message, retryable, details } = error
+      return { status, job_id, error: { code, message, retryable, details } }
+    }
   }
 
   #answerDeadLetters(method: string, id: string, search: URLSearchParams): Answer {
@@ -153,6 +173,7 @@ const MANIFEST = {
   conformance_level: 1,
   protocols: ['http'],
   backend: 'memory',
+  extensions: ['fetch_wait_ms', 'fenced_ack', 'nack_requeue', 'batch_settle'],
   capabilities: { batch_enqueue: true, dead_letter: true, delayed_jobs: true },
 }
 

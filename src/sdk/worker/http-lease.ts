@@ -3,6 +3,7 @@ import type { Job } from '../job.ts'
 import { OJSError, OJSTransportError } from '../transport/errors.ts'
 import { backoffMs } from '../transport/retry.ts'
 import type { AbortableRequests } from './abortable-requests.ts'
+import { type HttpReports, REPORT_TIMEOUT_MS, type Report } from './http-reports.ts'
 import { jobError, jobErrorOf } from './job-error.ts'
 import type { LeaseNotes, ProgressNote } from './notes.ts'
 import type { JobError, Lease, Settlement } from './source.ts'
@@ -10,12 +11,12 @@ import { withActiveTrace } from './tracing.ts'
 
 const FIRST_RETRY_MS = 100
 const MAX_RETRY_MS = 5_000
-const REPORT_TIMEOUT_MS = 10_000
 /** The lease length if the server names none (seed 001 §10.1); its heartbeat answers may hint at less. */
 const DEFAULT_LEASE_MS = 30_000
 
 export interface HttpLeaseDeps {
   readonly courier: AbortableRequests
+  readonly reports: HttpReports
   readonly workerId: string
   /** The lease length that each FETCH asks for; `undefined`: the job or the server decides. */
   readonly visibilityTimeout: number | undefined
@@ -76,7 +77,7 @@ export class HttpLease implements Lease, LeaseNotes {
   }
 
   async complete(result: unknown): Promise<Settlement> {
-    const outcome = await this.#report('/workers/ack', result === undefined ? {} : { result })
+    const outcome = await this.#report('ack', result === undefined ? {} : { result })
     if (typeof outcome === 'string') return this.#ended(outcome)
     // The result is too large, for example. Another run would have the same result, so there is no retry.
     const message = `The server refused the result of the job: ${jobErrorOf(outcome.refusal).message}`
@@ -84,14 +85,14 @@ export class HttpLease implements Lease, LeaseNotes {
   }
 
   async fail(error: JobError): Promise<Settlement> {
-    const outcome = await this.#report('/workers/nack', { error })
+    const outcome = await this.#report('nack', { error })
     return this.#ended(typeof outcome === 'string' ? outcome : 'failed')
   }
 
   /** Gives the job back. `requeue` counts no attempt; a server that does not know it retries the job. */
   async release(): Promise<void> {
     const error = jobError('shutdown', 'The worker gave the job back.', { type: 'ShutdownError' })
-    await this.#report('/workers/nack', { error, requeue: true })
+    await this.#report('nack', { error, requeue: true })
     this.#deps.onSettled(this)
   }
 
@@ -123,22 +124,19 @@ export class HttpLease implements Lease, LeaseNotes {
   }
 
   /** Sends a report; repeats it while the lease lasts, because the outcome of a finished job is worth it. */
-  async #report(path: string, members: object): Promise<Settlement | Refused> {
-    const { courier, workerId } = this.#deps
+  async #report(action: Report['action'], members: object): Promise<Settlement | Refused> {
+    const { reports, workerId } = this.#deps
     const lease = { job_id: this.job.id, worker_id: workerId, attempt: this.attempt }
     const body = { ...lease, generation: this.#generation, ...members }
-    const traced = withActiveTrace({})
+    const report = { action, body, headers: withActiveTrace({}).headers }
     for (let failures = 0; ; failures += 1) {
       try {
-        // Urgent, because the lease runs and a stopping worker waits for the report: it must not queue behind
-        // requests of a client.
-        const sent = { method: 'POST', path, body, timeout: REPORT_TIMEOUT_MS, isUrgent: true }
-        await courier.send({ ...sent, ...traced })
+        await reports.send(report)
         return 'settled'
       } catch (error) {
         const verdict = verdictOn(error)
         if (verdict === 'stale')
-          return failures > 0 && hasEarlierTryArrived(error, path) ? 'settled' : 'stale'
+          return failures > 0 && hasEarlierTryArrived(error, action) ? 'settled' : 'stale'
         if (verdict === 'refused' || !(await this.#mayRepeat(error, failures))) {
           this.#deps.onError(error)
           return verdict === 'refused' ? { refusal: error } : 'failed'
@@ -177,9 +175,9 @@ function verdictOn(error: unknown): 'stale' | 'refused' | 'again' {
  * Whether an earlier try of the same report got through and only its answer was lost: the job is in the state
  * that the report led to.
  */
-function hasEarlierTryArrived(error: unknown, path: string): boolean {
+function hasEarlierTryArrived(error: unknown, action: Report['action']): boolean {
   const state = error instanceof OJSError ? error.details?.['current_state'] : undefined
-  if (path === '/workers/ack') return state === 'completed'
+  if (action === 'ack') return state === 'completed'
   return state === 'retryable' || state === 'discarded' || state === 'available'
 }
 

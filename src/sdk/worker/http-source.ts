@@ -10,6 +10,7 @@ import type { Transport } from '../transport/transport.ts'
 import { AbortableRequests } from './abortable-requests.ts'
 import { Heartbeat, isDirective } from './http-heartbeat.ts'
 import { HttpLease, type HttpLeaseDeps } from './http-lease.ts'
+import { HttpReports } from './http-reports.ts'
 import type { JobSource, SourceOptions, SourceSink } from './source.ts'
 
 /** Servers hand out no more jobs per request (OJS workers). */
@@ -29,6 +30,8 @@ const POLL_PATIENCE_MS = 2_000
  * the same id as a new one.
  */
 const LAST_BEAT_MS = 1_000
+const MANIFEST_TIMEOUT_MS = 10_000
+const ASK_AGAIN_MS = 10_000
 /** How long `start` waits to learn whether the server refuses the worker. */
 const START_PATIENCE_MS = 5_000
 
@@ -50,6 +53,7 @@ export class HttpSource implements JobSource {
   /** For polls only: a stop ends them before the last reports. */
   readonly #pollCourier: AbortableRequests
   readonly #courier: AbortableRequests
+  readonly #reports: HttpReports
   /** Jobs in hand that are neither settled, cancelled nor lost. */
   readonly #leases = new Map<string, HttpLease>()
   readonly #slotFreed = new Pause()
@@ -58,6 +62,7 @@ export class HttpSource implements JobSource {
   #heartbeat: Heartbeat | undefined
   #polling: Promise<void> = Promise.resolve()
   #beating: Promise<void> = Promise.resolve()
+  #asking: Promise<void> = Promise.resolve()
   #stopping: Promise<void> | undefined
   #isQuiet = false
   /** Resolves after the first poll, with its error or `undefined`. */
@@ -67,6 +72,7 @@ export class HttpSource implements JobSource {
   constructor(options: HttpSourceOptions) {
     this.#options = options
     this.#courier = new AbortableRequests(options.transport)
+    this.#reports = new HttpReports(this.#courier)
     this.#pollCourier = new AbortableRequests(options.transport)
   }
 
@@ -92,8 +98,10 @@ export class HttpSource implements JobSource {
       forget,
     })
     this.#beating = this.#heartbeat.run()
+    this.#asking = this.#ask()
     this.#polling = this.#poll(sink, worker, {
       courier: this.#courier,
+      reports: this.#reports,
       workerId: worker.workerId,
       visibilityTimeout,
       onSettled: forget,
@@ -154,7 +162,24 @@ export class HttpSource implements JobSource {
     await this.#heartbeat?.told(LAST_BEAT_MS)
     deadline.removeEventListener('abort', end)
     end()
-    await this.#beating
+    await Promise.all([this.#beating, this.#asking])
+  }
+
+  /** Asks the server what it can do beyond OJS. Most servers can do without being asked again. */
+  async #ask(): Promise<void> {
+    for (let failures = 1; !this.#courier.hasEnded; failures += 1) {
+      try {
+        const request = { method: 'GET', path: '/ojs/manifest', isUrgent: true }
+        const { body } = await this.#courier.send({ ...request, timeout: MANIFEST_TIMEOUT_MS })
+        const { extensions } = body
+        if (Array.isArray(extensions) && extensions.includes('batch_settle')) this.#reports.gather()
+        return
+      } catch (error) {
+        // A server without a manifest, or one that does not show it to this worker, gets single reports.
+        if (error instanceof OJSError && !error.retryable) return
+        await this.#courier.sleep(backoffMs(error, failures, ASK_AGAIN_MS, ASK_AGAIN_MS))
+      }
+    }
   }
 
   async #poll(sink: SourceSink, worker: SourceOptions, deps: HttpLeaseDeps): Promise<void> {
