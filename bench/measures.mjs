@@ -161,21 +161,22 @@ export async function measureWorkflows(stage, plan) {
 }
 
 /**
- * Measures the SDK's worker instead of bare requests: what a real program gets.
+ * Measures the SDK's worker instead of bare requests: what a real program gets. Beside it the same worker with a
+ * request for each ACK.
  * @param {Stage} stage
  * @param {Plan} plan
  */
 export async function measureWorker(stage, plan) {
-  const gateway = async (seconds) => {
+  const side = (isSingle) => async (seconds) => {
     const jobs = jobsFor(seconds)
     const queue = await stage.newQueue()
     await stage.http.push.call('fill', { url: stage.url, queue, count: jobs })
-    const load = { sdk: stage.sdk, url: stage.url, queue, jobs, watch: stage.watch }
+    const load = { sdk: stage.sdk, url: stage.url, queue, jobs, watch: stage.watch, isSingle }
     const round = await stage.http.worker.call('work', { ...load, ...WORKER, seconds })
     await stage.purge(queue)
     return round
   }
-  return { kind: 'rate', ...(await alternate(plan, { gateway })) }
+  return { kind: 'rate', ...(await alternate(plan, { ceiling: side(true), gateway: side(false) })) }
 }
 
 /** @param {number} seconds */

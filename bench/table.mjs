@@ -13,6 +13,7 @@ const HEADINGS = [
   'CPU % broker',
   'CPU % load',
   'CPU % others',
+  'CPU µs each',
 ]
 const SIDES = { ceiling: 'raw amqplib', gateway: 'gateway' }
 
@@ -43,6 +44,7 @@ function linesOf({ title, wanted, sides = SIDES, result }) {
       cpu(result[side], 'broker'),
       cpu(result[side], 'load'),
       cpu(result[side], 'others'),
+      costOf(result[side]),
     ])
 }
 
@@ -78,6 +80,13 @@ function peakRss({ rssMb }) {
 
 function cpu(rounds, name) {
   return whole(median(rounds.map((round) => round.cpu[name])))
+}
+
+/** CPU of gateway and load processes for each job or message, in µs; nothing where no rate is measured. */
+function costOf(rounds) {
+  if (rounds.some(({ rate }) => rate === undefined)) return ''
+  const perCent = ({ cpu: { gateway, load } }) => (gateway || 0) + (load || 0)
+  return whole(median(rounds.map((round) => (perCent(round) * 10_000) / round.rate)))
 }
 
 function whole(value) {

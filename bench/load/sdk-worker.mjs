@@ -8,9 +8,10 @@ serve({ work })
 /**
  * Runs the SDK's own worker over HTTP with an empty handler. `jobs` are in the queue; the round ends early,
  * while there are still enough for every slot. Counts handled jobs: a slot is free again only when its job is
- * acknowledged, so handled and acknowledged jobs differ by 50 at most. `sdk` is the URL of the built module.
+ * acknowledged, so handled and acknowledged jobs differ by 50 at most. `sdk` is the URL of the built module;
+ * `isSingle`: the worker is told of no way to settle many jobs at once.
  */
-async function work({ sdk, url, queue, concurrency, jobs, seconds, watch }) {
+async function work({ sdk, url, queue, concurrency, jobs, seconds, watch, isSingle }) {
   const { OJSWorker } = await import(sdk)
   const { fault, fail } = faultLine()
   const last = jobs - 2 * concurrency
@@ -20,7 +21,8 @@ async function work({ sdk, url, queue, concurrency, jobs, seconds, watch }) {
     endRound = resolve
   })
   const logger = complainTo(fail)
-  const worker = new OJSWorker({ url, queues: [queue], concurrency, logger })
+  const how = isSingle ? { transport: await withoutManifest(sdk, url) } : { url }
+  const worker = new OJSWorker({ ...how, queues: [queue], concurrency, logger })
   worker.register(JOB_TYPE, () => {
     handled += 1
     if (handled >= last) endRound()
@@ -29,4 +31,13 @@ async function work({ sdk, url, queue, concurrency, jobs, seconds, watch }) {
   const round = await countedWindow({ done: () => handled, seconds, watch, fault, ended })
   await worker.stop()
   return round
+}
+
+async function withoutManifest(sdk, url) {
+  const { HttpTransport } = await import(sdk)
+  const { nodeFetch } = await import(new URL('./transport/node-fetch.js', sdk).href)
+  const inner = new HttpTransport({ url, retry: false, fetch: nodeFetch() })
+  const request = async (asked) =>
+    asked.path === '/ojs/manifest' ? { status: 200, body: {} } : await inner.request(asked)
+  return { request }
 }
