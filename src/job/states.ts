@@ -16,8 +16,8 @@ const NEXT: Readonly<Record<RowState, readonly RowState[]>> = {
   pending: ['available', 'scheduled', 'cancelled', 'discarded', 'withdrawn'],
   active: ['completed', 'retryable', 'available', 'cancelled', 'discarded'],
   retryable: ['available', 'active', 'cancelled', 'discarded'],
-  completed: [],
-  cancelled: [],
+  completed: ['withdrawn'],
+  cancelled: ['withdrawn'],
   discarded: ['available', 'withdrawn'],
   withdrawn: ['available', 'scheduled', 'pending'],
 }

@@ -1,6 +1,6 @@
 /** The ledger's contract (docs/architecture.md §7): every write is fenced, and tells what it changed. */
 import type { Cause } from '../job/history.ts'
-import type { JobRow, NewJob } from '../job/job.ts'
+import type { JobRow, JobState, NewJob } from '../job/job.ts'
 import type { CronLedger } from './cron.ts'
 import type { DeadLetterLedger } from './dead-letters.ts'
 import type { EnqueueTerms, Inserted, InsertedAll } from './enqueued.ts'
@@ -169,6 +169,13 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   cancel(id: string, now: number, cause?: Cause): Promise<Cancelled | 'stale'>
 
   /**
+   * Purge: erases (`isErased`) those of these jobs that are in one of `states`. A job that waits is cancelled
+   * first, as by `cancel`. The erased rows stay for as long as `PruneCutoffs.withdrawn` says, so that messages
+   * of the jobs are dropped when they arrive. The rows of a workflow's jobs stay as they are. All in one commit.
+   */
+  purge(ids: readonly string[], terms: PurgeTerms): Promise<Purged[]>
+
+  /**
    * CANCEL of any id, known or not, in one write. A known job is cancelled as by `cancel`. An unknown id
    * leaves a tombstone: its job message is dropped when it arrives, and a job that is stored under this id
    * later begins with generation 1, so that its message is not dropped too. Tombstones are kept for as
@@ -219,6 +226,21 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
 
   /** Commits the writes that wait, and closes. Idempotent. */
   close(): Promise<void>
+}
+
+export interface PurgeTerms {
+  states: readonly JobState[]
+  now: number
+  cause?: Cause
+}
+
+export interface Purged {
+  /** As it was before it was erased. */
+  job: JobRow
+  /** It had waited. */
+  cancelled: Cancelled | null
+  /** It is cancelled, but its workflow needs its row. */
+  isKept?: boolean
 }
 
 export interface WithdrawFence {

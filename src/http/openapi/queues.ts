@@ -1,4 +1,5 @@
 /** Of `/queues`, and of the queues of the Admin API. */
+import { CREATE_QUEUE_SCHEMA, PURGE_SCHEMA } from '../../schemas/requests/admin.ts'
 import type { Description } from './description.ts'
 import { ADMIN_PAGE, COUNTS, ONE_QUEUE, PAGE, PAGINATION } from './members.ts'
 import {
@@ -228,4 +229,65 @@ export const RECOVER: Description = {
     },
   },
   errors: [409],
+}
+
+export const ADMIN_PAUSE: Description = {
+  id: 'pauseAdminQueue',
+  tag: 'admin',
+  summary: 'Pause a queue that is known',
+  answers: {
+    200: object({ name: TEXT, state: oneOf(['paused']), paused: BOOLEAN, paused_at: INSTANT }),
+  },
+}
+
+export const ADMIN_RESUME: Description = {
+  id: 'resumeAdminQueue',
+  tag: 'admin',
+  summary: 'Resume a queue that is known',
+  answers: {
+    200: object({ name: TEXT, state: oneOf(['active']), paused: BOOLEAN, resumed_at: INSTANT }),
+  },
+}
+
+export const CREATE_QUEUE: Description = {
+  id: 'createQueue',
+  tag: 'queues',
+  summary: 'Create a queue before its first job',
+  body: CREATE_QUEUE_SCHEMA,
+  answers: {
+    201: object({ name: TEXT, state: oneOf(['active']), config: MAP, created_at: INSTANT }),
+  },
+  errors: [409, 422],
+}
+
+export const PURGE_QUEUE: Description = {
+  id: 'purgeQueue',
+  tag: 'admin',
+  summary: 'Remove jobs of a queue by state and age',
+  query: {
+    states: told('Comma-separated, instead of a body.'),
+    older_than: told('A time, or a duration: so long ago.'),
+    confirm: BOOLEAN,
+    dry_run: told('Only count.', BOOLEAN),
+  },
+  body: PURGE_SCHEMA,
+  isBodyOptional: true,
+  answers: {
+    200: {
+      anyOf: [
+        object({
+          purged_count: INTEGER,
+          states: list(TEXT),
+          'kept_for_workflows?': told('Cancelled, but their workflows need them.', INTEGER),
+          'has_more?': told('Repeat the request.', TRUE),
+        }),
+        object({
+          dry_run: TRUE,
+          states: list(TEXT),
+          matched: INTEGER,
+          'matched_is_lower_bound?': TRUE,
+        }),
+      ],
+    },
+  },
 }

@@ -1,11 +1,26 @@
-/** Statistics of everything, and queues, as OJS's Admin API shows them. */
+/** Statistics of everything, and queues, as OJS's Admin API shows and changes them. */
+import type { Request } from 'express'
+import { notFound } from '../../errors.ts'
+import { timestamp } from '../../job/document.ts'
+import { createQueue } from '../../operations/queues/create.ts'
+import { pauseQueue, resumeQueue } from '../../operations/queues/pause.ts'
 import { findQueue, listQueues } from '../../operations/queues/queues.ts'
 import { requireQueueInScope } from '../../operations/scope.ts'
+import { purgeQueue, requireOneMeaning } from '../../operations/search/purge.ts'
 import { listWorkers } from '../../operations/workers/workers.ts'
+import { readJson, readOptionalJson } from '../message/body.ts'
 import { adminPageOf, memoryPagination, startOf } from '../message/page.ts'
-import { parameter } from '../message/query.ts'
+import { flag, list, parameter } from '../message/query.ts'
 import { answer } from '../message/respond.ts'
-import { ADMIN_STATS, GET_ADMIN_QUEUE, LIST_ADMIN_QUEUES } from '../openapi/queues.ts'
+import {
+  ADMIN_PAUSE,
+  ADMIN_RESUME,
+  ADMIN_STATS,
+  CREATE_QUEUE,
+  GET_ADMIN_QUEUE,
+  LIST_ADMIN_QUEUES,
+  PURGE_QUEUE,
+} from '../openapi/queues.ts'
 import { type Endpoint, pathParameter } from '../route.ts'
 import { adminQueue, adminStats } from './queue-documents.ts'
 import type { Door } from './route-deps.ts'
@@ -15,6 +30,7 @@ const ALL = { limit: Number.POSITIVE_INFINITY, offset: 0 }
 /** Statistics and queues (OJS admin API; not part of the seeds). */
 export function adminQueueRoutes({ deps, health }: Door): Endpoint[] {
   return [
+    ...changeRoutes({ deps }),
     {
       method: 'GET',
       path: '/ojs/v1/admin/stats',
@@ -63,4 +79,92 @@ export function adminQueueRoutes({ deps, health }: Door): Endpoint[] {
       },
     },
   ]
+}
+
+function changeRoutes({ deps }: Pick<Door, 'deps'>): Endpoint[] {
+  return [
+    {
+      method: 'POST',
+      path: '/ojs/v1/admin/queues/:name/pause',
+      about: ADMIN_PAUSE,
+      access: ['operator'],
+      scoping: 'queue',
+      async handle(request, response) {
+        await readOptionalJson(request, response, deps.settings.maxBodyBytes)
+        const name = knownQueue(deps, pathParameter(request, 'name'))
+        const { pausedAt } = await pauseQueue(deps, name, request.context)
+        const body = { name, state: 'paused', paused: true, paused_at: timestamp(pausedAt) }
+        answer(response, 200, JSON.stringify(body))
+      },
+    },
+    {
+      method: 'POST',
+      path: '/ojs/v1/admin/queues/:name/resume',
+      about: ADMIN_RESUME,
+      access: ['operator'],
+      scoping: 'queue',
+      async handle(request, response) {
+        await readOptionalJson(request, response, deps.settings.maxBodyBytes)
+        const name = knownQueue(deps, pathParameter(request, 'name'))
+        const { resumedAt } = await resumeQueue(deps, name, request.context)
+        const body = { name, state: 'active', paused: false, resumed_at: timestamp(resumedAt) }
+        answer(response, 200, JSON.stringify(body))
+      },
+    },
+    {
+      method: 'POST',
+      path: '/ojs/v1/queues',
+      about: CREATE_QUEUE,
+      async handle(request, response) {
+        const body = await readJson(request, response, deps.settings.maxBodyBytes)
+        const { name, createdAt } = await createQueue(deps, body, request.context)
+        const created = { name, state: 'active', config: {}, created_at: timestamp(createdAt) }
+        answer(response, 201, JSON.stringify(created))
+      },
+    },
+    {
+      method: 'DELETE',
+      path: '/ojs/v1/admin/queues/:name/jobs',
+      about: PURGE_QUEUE,
+      scoping: 'queue',
+      async handle(request, response) {
+        const given = await readOptionalJson(request, response, deps.settings.maxBodyBytes)
+        const body = requireOneMeaning(given, purgeQuery(request))
+        const done = await purgeQueue(deps, pathParameter(request, 'name'), body, request.context)
+        answer(response, 200, JSON.stringify(purgeDocument(done)))
+      },
+    },
+  ]
+}
+
+function knownQueue(deps: Door['deps'], name: string): string {
+  if (!deps.ledger.known.hasQueue(name)) throw notFound('queue', name)
+  return name
+}
+
+/** The members of the body as query parameters: proxies drop the body of a DELETE. */
+function purgeQuery(request: Request): Record<string, unknown> {
+  const states = list(request, 'states')
+  const olderThan = parameter(request, 'older_than')
+  return {
+    ...(states.size > 0 && { states: [...states] }),
+    ...(olderThan !== null && { older_than: olderThan }),
+    ...(request.query['confirm'] !== undefined && { confirm: flag(request, 'confirm') }),
+    ...(request.query['dry_run'] !== undefined && { dry_run: flag(request, 'dry_run') }),
+  }
+}
+
+function purgeDocument(done: Awaited<ReturnType<typeof purgeQueue>>): object {
+  const { states } = done
+  if ('matched' in done) {
+    const { matched, isBound } = done
+    return { dry_run: true, states, matched, ...(isBound && { matched_is_lower_bound: true }) }
+  }
+  const { purged, kept, hasMore } = done
+  return {
+    purged_count: purged,
+    states,
+    ...(kept > 0 && { kept_for_workflows: kept }),
+    ...(hasMore && { has_more: true }),
+  }
 }

@@ -25,7 +25,15 @@ import type {
   ReleaseFence,
   SettleFence,
 } from '../leases.ts'
-import type { ExpireTerms, Ledger, LedgerEpochs, PruneCutoffs, WithdrawFence } from '../ledger.ts'
+import type {
+  ExpireTerms,
+  Ledger,
+  LedgerEpochs,
+  PruneCutoffs,
+  Purged,
+  PurgeTerms,
+  WithdrawFence,
+} from '../ledger.ts'
 import type {
   BeatResult,
   DeadMessage,
@@ -59,7 +67,7 @@ import { openStore, type Store } from './state/store.ts'
 import { SqliteUnwrittenQueues } from './state/unwritten-queues.ts'
 import { WorkflowCounts } from './state/workflow-counts.ts'
 import { knownOf, type Parts, readsOf } from './views.ts'
-import { cancelAny, cancelJob } from './writes/cancel.ts'
+import { cancelAny, cancelJob, purgeJobs } from './writes/cancel.ts'
 import { claimedMessage } from './writes/claim.ts'
 import { Confirms } from './writes/confirms.ts'
 import { SqliteCron } from './writes/cron.ts'
@@ -294,6 +302,10 @@ export class SqliteLedger implements Ledger {
 
   revive(id: string, generation: number, now: number, cause?: Cause): Promise<Revived> {
     return this.#access.write(() => revive(this.#store, id, generation, now, cause))
+  }
+
+  purge(ids: readonly string[], terms: PurgeTerms): Promise<Purged[]> {
+    return this.#access.writeMany(2 * ids.length, () => purgeJobs(this.#store, ids, terms))
   }
 
   deleteDeadLetter(id: string, now: number): Promise<boolean> {

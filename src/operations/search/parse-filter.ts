@@ -124,8 +124,8 @@ function argsOf(given: Given): unknown[] {
   }
 }
 
-/** A duration, or a number of seconds, means that long ago. */
-function instantOf(given: Given): number {
+/** A duration, or a number of seconds, means that long ago. `wall`: now. Throws 400. */
+export function instantOf(given: Given): number {
   const { field, wall } = given
   const text = textOf(given)
   if (/^\d+$/.test(text)) return wall - parseDuration(`${text}s`, field)

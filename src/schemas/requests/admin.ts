@@ -1,5 +1,6 @@
 /** The bodies of the admin API; unlike elsewhere, a member that nobody knows is refused. */
-import { storable } from './shared-members.ts'
+import { JOB_STATES, type JobState } from '../../job/job.ts'
+import { queueName, storable } from './shared-members.ts'
 import { parser } from './validator.ts'
 
 /** A misspelt member of these may mean that far more is changed than was wanted. */
@@ -38,3 +39,40 @@ export const MAINTENANCE_SCHEMA = {
 
 export const parseMaintenance = parser<MaintenanceRequest>(MAINTENANCE_SCHEMA)
 export const parseDirective = parser<DirectiveRequest>(DIRECTIVE_SCHEMA)
+
+export interface PurgeRequest {
+  states: JobState[]
+  older_than?: string | number | null
+  confirm?: boolean | null
+  dry_run?: boolean | null
+}
+
+export const PURGE_SCHEMA = {
+  ...strict,
+  required: ['states'],
+  properties: {
+    // A job that runs is never purged.
+    states: {
+      type: 'array',
+      minItems: 1,
+      items: { enum: JOB_STATES.filter((one) => one !== 'active') },
+    },
+    older_than: { type: ['string', 'integer', 'null'] },
+    confirm: { type: ['boolean', 'null'] },
+    dry_run: { type: ['boolean', 'null'] },
+  },
+}
+
+export const parsePurge = parser<PurgeRequest>(PURGE_SCHEMA)
+
+export interface QueueCreation {
+  name: string
+}
+
+export const CREATE_QUEUE_SCHEMA = {
+  ...strict,
+  required: ['name'],
+  properties: { name: queueName },
+} as const
+
+export const parseQueueCreation = parser<QueueCreation>(CREATE_QUEUE_SCHEMA)

@@ -17,6 +17,37 @@ const HOUR = 60 * MINUTE
 
 /** Pausing queues, and the statistics that the ledger keeps of each queue's last hour. */
 export function queueContract({ harness, ledger, row, plant }: UnderTest): void {
+  describe('purge', () => {
+    const terms = { now: NOW + 5, states: ['available', 'completed', 'cancelled'] as const }
+
+    it('erases jobs of its states, and cancels those that wait before', async () => {
+      const waiting = await pushed(ledger, { queue: 'q' })
+      const done = await pushed(ledger, { queue: 'q' })
+      await ledger.claim([jobMessage(done.id)], TERMS)
+      await ledger.complete(done.id, {}, { now: NOW, result: null })
+      const running = await pushed(ledger, { queue: 'q' })
+      await ledger.claim([jobMessage(running.id)], TERMS)
+      const purged = await ledger.purge([waiting.id, done.id, running.id, 'nobody'], terms)
+      expect(purged.map(({ job, cancelled }) => [job.id, cancelled?.previousState])).toEqual([
+        [waiting.id, 'available'],
+        [done.id, undefined],
+      ])
+      const rows = await Promise.all([waiting, done, running].map(({ id }) => row(id)))
+      const states = rows.map(({ state }) => state)
+      expect(states).toEqual(['withdrawn', 'withdrawn', 'active'])
+      expect(ledger.known.counts('q')).toMatchObject({
+        available: 0,
+        completed: 0,
+        cancelled: 0,
+        active: 1,
+      })
+      // Their messages are dropped when they arrive, and nothing is erased twice.
+      const [verdict] = await ledger.claim([jobMessage(waiting.id)], TERMS)
+      expect(verdict).toMatchObject({ verdict: 'drop' })
+      expect(await ledger.purge([waiting.id, done.id], terms)).toEqual([])
+    })
+  })
+
   describe('pauses', () => {
     const state = (queue: string) => [
       ledger.known.pauses.since(queue),

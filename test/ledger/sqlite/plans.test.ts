@@ -34,6 +34,7 @@ const INDEX_OF: Partial<Record<keyof Statements, string>> = {
   policyOf: 'INTEGER PRIMARY KEY',
   prune: 'INTEGER PRIMARY KEY',
   pruneCopied: 'INTEGER PRIMARY KEY',
+  erase: 'sqlite_autoindex_jobs_1',
   prunableAfter: 'jobs_prunable',
   boundEnds: 'jobs_prunable',
   rearmable: 'jobs_live',

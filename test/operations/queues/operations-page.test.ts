@@ -36,7 +36,7 @@ function listed(heading: string, column: number): string[] {
     .flatMap((line) => found(line.split('|')[column] ?? '', /`(\w+)`/g))
 }
 
-const OF_CHANGES = ['worker_deregistered', 'deregistered']
+const OF_CHANGES = ['worker_deregistered', 'deregistered', 'purged']
 
 test('docs/operate/operations.md explains exactly the reasons of errors that the sources have', () => {
   const refusals = readFileSync(join(ROOT, 'src/broker/broker-errors.ts'), 'utf8')

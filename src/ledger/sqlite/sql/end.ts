@@ -187,6 +187,11 @@ function preparePruning(db: Database) {
          LIMIT ?4)`,
     ),
     prune: db.prepare<[seq: number]>('DELETE FROM jobs WHERE seq = ?'),
+    /** Of a row that has ended. */
+    erase: db.prepare<[id: string, now: number]>(
+      `UPDATE jobs SET ${EMPTY}, ended_at = ?2 WHERE id = ?1 AND ended_at IS NOT NULL
+         AND NOT EXISTS (SELECT 1 FROM workflow_steps WHERE job_id = jobs.id)`,
+    ),
     /** Erases instead of deleting: the sweep needs the row to recognize the copy in the DLX queue. */
     pruneCopied: db.prepare<[seq: number, now: number]>(
       `UPDATE jobs SET ${EMPTY}, ended_at = ?2 WHERE seq = ?1`,

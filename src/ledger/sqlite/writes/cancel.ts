@@ -1,8 +1,9 @@
-/** CANCEL, for a client, a workflow or a unique job; of unknown ids, too. */
+/** CANCEL, for a client, a workflow or a unique job; of unknown ids, too. And purge, which cancels and erases. */
 import { type Cause, historyLine } from '../../../job/history.ts'
-import { isErased } from '../../../job/job.ts'
+import { isErased, isTerminal, type JobRow, type JobState } from '../../../job/job.ts'
 import { canBecome } from '../../../job/states.ts'
 import type { Cancelled } from '../../leases.ts'
+import type { Purged, PurgeTerms } from '../../ledger.ts'
 import { toJobRow, toStanding } from '../sql/rows.ts'
 import { isMessageOwed, type Store } from '../state/store.ts'
 import { ended } from './attempt-counts.ts'
@@ -38,4 +39,30 @@ export function cancelAny(
     return store.tombstones.record(id, queue, now, isScoped) ? 'tombstoned' : 'elsewhere'
   }
   return isScoped && known.queue !== queue ? 'elsewhere' : cancelJob(store, id, now, cause)
+}
+
+/** See `Ledger.purge`. Inside a write. */
+export function purgeJobs(store: Store, ids: readonly string[], terms: PurgeTerms): Purged[] {
+  return ids.flatMap((id) => purgeOne(store, id, terms) ?? [])
+}
+
+function purgeOne(store: Store, id: string, { states, now, cause }: PurgeTerms): Purged | null {
+  const row = toJobRow(store.statements.find.get(id))
+  if (row === null || !states.includes(row.state as JobState)) return null
+  if (isTerminal(row.state)) return erase(store, row, now) ? { job: row, cancelled: null } : null
+  const cancelled = cancelJob(store, id, now, cause)
+  if (cancelled === 'stale') return null
+  return { job: cancelled.job, cancelled, isKept: !erase(store, cancelled.job, now) }
+}
+
+/** False: its workflow needs the row. */
+function erase(store: Store, { id, queue, state, ...row }: JobRow, now: number): boolean {
+  const { statements, counter } = store
+  statements.cronRunEnd.run(id)
+  if (statements.erase.run(id, now).changes !== 1) return false
+  store.notes.forget(id)
+  counter.moved(queue, state as JobState, null)
+  if (row.isDeadLetter) counter.moved(queue, 'dead_letter', null)
+  if (row.deadLetterCopied) store.stale.add(queue)
+  return true
 }
