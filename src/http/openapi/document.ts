@@ -3,7 +3,7 @@ import { OJS_MEDIA_TYPE } from '../../job/document.ts'
 import { type Access, rolesOf } from '../access/roles.ts'
 import { type Description, TAGS } from './description.ts'
 import { ERROR, ERRORS, type ErrorStatus } from './errors.ts'
-import { INTEGER, type Schema, TEXT } from './schema.ts'
+import { INTEGER, type Schema, TEXT, untold } from './schema.ts'
 
 /** The part of a route that the document tells. */
 export interface Described {
@@ -137,14 +137,10 @@ function responsesOf(route: Described, components: Components): object {
 
 function responseOf(schema: Schema | null, components: Components): object {
   if (schema === null) return { description: 'Without a body.' }
-  const { contentMediaType: type, ...content } = schema
-  const { description } = schema
-  return {
-    description: description ?? 'Done.',
-    content: {
-      [typeof type === 'string' ? type : OJS_MEDIA_TYPE]: { schema: components.refer(content) },
-    },
-  }
+  const { contentMediaType, ...content } = schema
+  const { description = 'Done.' } = content
+  const type = typeof contentMediaType === 'string' ? contentMediaType : OJS_MEDIA_TYPE
+  return { description, content: { [type]: { schema: components.refer(untold(content)) } } }
 }
 
 /** The errors that an endpoint names, and those that follow from what it takes. */

@@ -52,3 +52,11 @@ export function told(description: string, schema: Schema = TEXT): Schema {
   if (schema['title'] !== undefined) return { allOf: [schema], description }
   return { ...schema, description }
 }
+
+/** The schema as it was before `told`, for a place that has the sentence itself. */
+export function untold(schema: Schema): Schema {
+  const { description: _description, allOf, ...others } = schema
+  if (schema['title'] !== undefined) return schema
+  if (allOf === undefined) return others
+  return Array.isArray(allOf) && allOf.length === 1 ? allOf[0] : { ...others, allOf }
+}
