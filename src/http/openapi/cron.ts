@@ -112,6 +112,8 @@ export const PAUSE_CRON: Description = {
   id: 'pauseCronJob',
   tag: 'cron',
   summary: 'Disable a recurring job',
+  body: MAP,
+  isBodyOptional: true,
   answers: { 200: REGISTERED },
 }
 
@@ -119,6 +121,8 @@ export const RESUME_CRON: Description = {
   id: 'resumeCronJob',
   tag: 'cron',
   summary: 'Enable a recurring job',
+  body: MAP,
+  isBodyOptional: true,
   answers: { 200: REGISTERED },
 }
 
@@ -128,6 +132,7 @@ export const TRIGGER_CRON: Description = {
   summary: 'Run a recurring job now',
   isIdempotent: true,
   body: TRIGGER_SCHEMA,
+  isBodyOptional: true,
   answers: { 201: object({ job_id: ID, cron_name: TEXT, job: JOB }) },
   errors: [409, 422],
 }
