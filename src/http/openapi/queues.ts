@@ -235,6 +235,8 @@ export const ADMIN_PAUSE: Description = {
   id: 'pauseAdminQueue',
   tag: 'admin',
   summary: 'Pause a queue that is known',
+  body: MAP,
+  isBodyOptional: true,
   answers: {
     200: object({ name: TEXT, state: oneOf(['paused']), paused: BOOLEAN, paused_at: INSTANT }),
   },
@@ -244,6 +246,8 @@ export const ADMIN_RESUME: Description = {
   id: 'resumeAdminQueue',
   tag: 'admin',
   summary: 'Resume a queue that is known',
+  body: MAP,
+  isBodyOptional: true,
   answers: {
     200: object({ name: TEXT, state: oneOf(['active']), paused: BOOLEAN, resumed_at: INSTANT }),
   },
