@@ -120,6 +120,7 @@ const RESOURCES = {
   workflow: 'Workflow',
   schema: 'Schema',
   worker: 'Worker',
+  operation: 'Operation',
 } as const
 
 /** 404 (seed 001 §9.3). */
@@ -169,15 +170,17 @@ const DOCS_URL = 'https://openjobspec.org/schemas/v1/error.schema.json'
 export function errorBody(error: OjsError, requestId: string): string {
   return JSON.stringify({
     error: {
-      code: error.code,
-      type: error.type,
-      message: error.message,
-      retryable: error.retryable,
-      details: error.details,
+      ...errorObject(error),
       ...(error.status === 404 && { hint: hintFor(error), docs_url: DOCS_URL }),
       request_id: requestId,
     },
   })
+}
+
+/** The error without what belongs to the answer as a whole. */
+export function errorObject(error: OjsError): Record<string, unknown> {
+  const { code, type, message, retryable, details } = error
+  return { code, type, message, retryable, details }
 }
 
 const HINTS: Readonly<Record<string, string>> = {

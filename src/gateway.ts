@@ -34,10 +34,12 @@ import {
   onQueueMissing,
   onRetryQueueMissing,
 } from './operations/queues/queue-missing.ts'
+import { BulkSignals } from './operations/steer/signals.ts'
 import { WorkerRegistry } from './operations/workers/worker-registry.ts'
 import { followWorkflows } from './operations/workflows/publish-steps.ts'
 import { ownVersion } from './own-version.ts'
 import { ArgsSchemas } from './schemas/args/args-schemas.ts'
+import { bulkOperations } from './services/bulk.ts'
 import { cron } from './services/cron.ts'
 import { dlxSweep } from './services/dlx-sweep.ts'
 import { expiry } from './services/expiry.ts'
@@ -133,6 +135,7 @@ async function compose(
     argsSchemas: new ArgsSchemas(),
     workers: new WorkerRegistry(clock),
     ends,
+    bulk: new BulkSignals(),
     pruneHold: new PruneHold(clock, logger, await ledger.read.epochs.seenAt()),
     startLimits: new StartLimits(clock, (jobId) => broker.unpark(jobId)),
     random: Math.random,
@@ -200,6 +203,7 @@ function timers(deps: Deps, config: Config): Service[] {
     expiry(deps),
     dlxSweep(deps),
     retention(deps, config.retention),
+    bulkOperations(deps),
     ...(config.queueIdleMs > 0 ? [idleQueues(deps, config.queueIdleMs)] : []),
   ]
 }

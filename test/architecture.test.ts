@@ -66,6 +66,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'job/',
     'schemas/',
     'ledger/ledger.ts',
+    'ledger/bulk.ts',
     'ledger/cron.ts',
     'ledger/dead-letters.ts',
     'ledger/leases.ts',
@@ -252,11 +253,11 @@ const FLOORS: Readonly<Record<string, { order: readonly string[]; shared: RegExp
     order: ['values', 'search', 'retry', 'native', 'cron', 'workflow'],
     shared: /^job\/[\w-]+\.ts$/,
   },
-  'ledger/sqlite/': { order: ['sql', 'commit', 'state', 'search', 'writes'], shared: /^$/ },
+  'ledger/sqlite/': { order: ['sql', 'commit', 'state', 'search', 'writes', 'bulk'], shared: /^$/ },
   'operations/': {
     order: [
       ...['workers', 'job-messages', 'queues', 'enqueue', 'lease', 'adopt', 'native', 'fetch'],
-      ...['dead-letters', 'cron', 'workflows', 'search'],
+      ...['search', 'steer', 'dead-letters', 'cron', 'workflows'],
     ],
     shared: /^operations\/[\w-]+\.ts$/,
   },

@@ -12,7 +12,6 @@ import { adminQueueRoutes } from './routes/admin-queues.ts'
 import { adminStatsRoutes } from './routes/admin-stats.ts'
 import { adminWorkerRoutes } from './routes/admin-workers.ts'
 import { cronRoutes } from './routes/cron.ts'
-import { deadLetterRoutes } from './routes/dead-letters.ts'
 import { eventRoutes } from './routes/events.ts'
 import { heartbeatRoutes } from './routes/heartbeat.ts'
 import { historyRoutes } from './routes/history.ts'
@@ -26,6 +25,9 @@ import { resultRoutes } from './routes/results.ts'
 import { retentionRoutes } from './routes/retention.ts'
 import type { Door } from './routes/route-deps.ts'
 import { schemaRoutes } from './routes/schemas.ts'
+import { adminJobRoutes } from './routes/steer/admin-jobs.ts'
+import { bulkRoutes } from './routes/steer/bulk.ts'
+import { deadLetterRoutes } from './routes/steer/dead-letters.ts'
 import { systemRoutes } from './routes/system.ts'
 import { workerRoutes } from './routes/workers.ts'
 import { workflowRoutes } from './routes/workflows.ts'
@@ -104,6 +106,8 @@ function allRoutes(door: Door): Endpoint[] {
     ...recoverRoutes(door),
     ...retentionRoutes(door),
     ...adminQueueRoutes(door),
+    ...adminJobRoutes(door),
+    ...bulkRoutes(door),
     ...adminWorkerRoutes(door),
     ...adminStatsRoutes(door),
   ]

@@ -67,7 +67,17 @@ export function jobDocument(row: JobRow): string {
   if (row.error !== null) text += `,"error":${row.error}`
   if (row.errors !== null) text += `,"errors":${row.errors}`
   if (row.checkpoint !== undefined) text += checkpointMembers(row.checkpoint)
-  return `${text}}`
+  return `${text}${links(row)}}`
+}
+
+/** From which job it was made, and as which it was retried. */
+function links({ carry }: JobRow): string {
+  if (carry === null) return ''
+  const { copyOf, retriedAs } = carry
+  let text = ''
+  if (copyOf !== undefined) text += `,"copy_of":${JSON.stringify(copyOf)}`
+  if (retriedAs !== undefined) text += `,"retried_as":${JSON.stringify(retriedAs)}`
+  return text
 }
 
 /** A row as it was stored, and the members that `jobDocument` shows of its envelope. */

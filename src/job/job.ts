@@ -8,8 +8,8 @@
  * - **Lease**: the reservation of an active job. Its **holder** is `gateway` (the delivery is held
  *   here), `ledger` (the delivery was acknowledged early; the ledger alone holds the lease) or
  *   `native` (a native AMQP worker has the delivery).
- * - **Generation**: which life of the job; 0, and +1 each time its id is used for a new life (a dead letter
- *   that is retried, an erased id that is used again).
+ * - **Generation**: which life of the job; 0, and +1 each time its id is used for a new life (an operator
+ *   has retried the job, an erased id is used again).
  * - **Outbox**: a nonce that says "this job needs a job message in the broker and no confirm has been
  *   seen for it yet".
  *
@@ -84,7 +84,10 @@ export interface Unique {
   onConflict: OnConflict
 }
 
-/** Headers and properties of a job message, which every republish must carry again. */
+/**
+ * Headers and properties of a job message, which every republish must carry again, and what else is known of
+ * the job beside its envelope.
+ */
 export interface Carry {
   /** W3C `traceparent` → `x-ojs-trace-id` (seed 002 §12.2). */
   traceparent?: string
@@ -99,6 +102,10 @@ export interface Carry {
   headers?: Record<string, unknown>
   /** Properties of a natively published job message that OJS does not define itself. */
   properties?: { appId?: string; replyTo?: string }
+  /** The id of the job that this one was made from, as a copy. */
+  copyOf?: string
+  /** The id of the copy by which this dead letter was retried, with changes. */
+  retriedAs?: string
 }
 
 /** From where the next attempt of a job can go on. */
@@ -178,7 +185,7 @@ const TERMINAL_STATES: ReadonlySet<RowState> = new Set<RowState>([
   'withdrawn',
 ])
 
-/** True for a state that only the retry of a dead letter can leave (OJS core), and for `withdrawn`. */
+/** True for a state that only the retry by an operator can leave (OJS core), and for `withdrawn`. */
 export function isTerminal(state: RowState): boolean {
   return TERMINAL_STATES.has(state)
 }

@@ -25,7 +25,7 @@ const SYSTEM = [
   ...['worker_id', 'completed_at', 'cancelled_at', 'discarded_at', 'activated_at'],
   ...['previous_state', 're_enqueued_at', 'next_attempt_at', 'retry_delay_ms'],
   ...['result', 'error', 'errors', 'parent_results', 'workflow_id', 'workflow_step'],
-  ...['x_ojs_generation', 'retry_extra', 'unique_extra'],
+  ...['x_ojs_generation', 'retry_extra', 'unique_extra', 'copy_of', 'retried_as'],
 ]
 
 const KNOWN: ReadonlySet<string> = new Set([...ENVELOPE, ...OPTIONS, ...SYSTEM])

@@ -8,7 +8,7 @@ import type { RowState } from './job.ts'
  *
  * It has more transitions than the seed's diagram. A native worker may start a job before the gateway marks
  * it as due (`scheduled` or `retryable` → `active`), and a reported success implies the start (`available` →
- * `completed`). `withdrawn` is the state of erased jobs (`isErased`), whose ids may be used again.
+ * `completed`). An operator may retry jobs that have ended, and delete them. `withdrawn` is the state of erased jobs (`isErased`), whose ids may be used again.
  */
 const NEXT: Readonly<Record<RowState, readonly RowState[]>> = {
   available: ['active', 'completed', 'cancelled', 'discarded', 'withdrawn'],
@@ -16,8 +16,8 @@ const NEXT: Readonly<Record<RowState, readonly RowState[]>> = {
   pending: ['available', 'scheduled', 'cancelled', 'discarded', 'withdrawn'],
   active: ['completed', 'retryable', 'available', 'cancelled', 'discarded'],
   retryable: ['available', 'active', 'cancelled', 'discarded'],
-  completed: ['withdrawn'],
-  cancelled: ['withdrawn'],
+  completed: ['available', 'withdrawn'],
+  cancelled: ['available', 'withdrawn'],
   discarded: ['available', 'withdrawn'],
   withdrawn: ['available', 'scheduled', 'pending'],
 }

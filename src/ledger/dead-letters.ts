@@ -1,23 +1,7 @@
 /** The part of the ledger's contract for dead letters and their copies in RabbitMQ. */
-import type { Cause } from '../job/history.ts'
-import type { JobRow } from '../job/job.ts'
-import type { KeyHolder } from './enqueued.ts'
 
 /** The part of the ledger's contract that is about dead letters and their copies in DLX queues. */
 export interface DeadLetterLedger {
-  /**
-   * Dead letter retry: `discarded → available`, attempt 0, generation + 1, a fresh outbox nonce,
-   * `error` cleared, `errors` kept. Its copy in the DLX queue becomes stale.
-   * Fence: a listed dead letter of this generation; no job that conflicts with its `unique` policy.
-   */
-  revive(id: string, generation: number, now: number, cause?: Cause): Promise<Revived>
-
-  /**
-   * Dead letter delete: erases the row (`isErased`). The erased row stays for another week, so that late
-   * messages of the job are dropped. Its copy becomes stale. Fence: a listed dead letter.
-   */
-  deleteDeadLetter(id: string, now: number): Promise<boolean>
-
   /**
    * Notes that a sweep has removed every stale copy up to `mark`, which was read before the sweep began.
    * Fence: no copy has become stale since; else the queue stays marked for the next sweep.
@@ -30,12 +14,27 @@ export interface DeadLetterLedger {
    * Fence: the row still carries this nonce.
    */
   copyConfirmed(id: string, outbox: number): void
+
+  /**
+   * The numbers of the dead letters of these queues; an empty list: of all. Looks at the newest 100,000, in
+   * slices of some 10 ms.
+   */
+  deadLetterStats(queues: readonly string[]): Promise<DeadLetterStats>
 }
 
-export type Revived =
-  | JobRow
-  | 'stale'
-  | { outcome: 'conflict'; existing: KeyHolder; uniqueKey: string }
+/** What the dead letters are, by their numbers. */
+export interface DeadLetterStats {
+  /** Kept, not counted. */
+  total: number
+  byQueue: ReadonlyMap<string, number>
+  /** Of those that were looked at; under `null`: those whose error has neither type nor code. */
+  byType: ReadonlyMap<string, number>
+  byErrorType: ReadonlyMap<string | null, number>
+  oldestAt: number | null
+  newestAt: number | null
+  /** How many were looked at, the newest of them, if there are more. */
+  searched: number | null
+}
 
 export interface DeadLetterQuery {
   queue: string | null

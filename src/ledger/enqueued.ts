@@ -58,6 +58,8 @@ export interface EnqueueTerms {
   isUnsettled?: ((id: string) => boolean) | undefined
   /** For `insert` only: when this many writes wait, commit them without waiting for the turn to end. */
   enough?: number
+  /** For `insert` only: the dead letter that the new job replaces: its `Carry.retriedAs` is set. */
+  retryOf?: string | undefined
   /** For the history of the job. */
   cause?: Cause | undefined
 }

@@ -1,6 +1,7 @@
 /** The ledger's contract (docs/architecture.md §7): every write is fenced, and tells what it changed. */
 import type { Cause } from '../job/history.ts'
 import type { JobRow, JobState, NewJob } from '../job/job.ts'
+import type { BulkLedger } from './bulk.ts'
 import type { CronLedger } from './cron.ts'
 import type { DeadLetterLedger } from './dead-letters.ts'
 import type { EnqueueTerms, Inserted, InsertedAll } from './enqueued.ts'
@@ -66,6 +67,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   readonly progress: ProgressLedger
   readonly checkpoints: CheckpointLedger
   readonly search: JobSearch
+  readonly bulk: BulkLedger
 
   /**
    * PUSH: stores the job in the state that `job.start` names, attempt 0. An `available` job gets a fresh

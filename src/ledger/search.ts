@@ -2,8 +2,11 @@
 import type { Carry, JobRow, JobStanding } from '../job/job.ts'
 import type { JobFilter } from '../job/search/filter.ts'
 
-/** What lists of jobs can be ordered by; jobs that are equal in it are in the order of their arrival. */
-export type JobOrder = 'created_at' | 'scheduled_at' | 'priority' | 'updated_at'
+/**
+ * What lists of jobs can be ordered by; jobs that are equal in it are in the order of their arrival.
+ * `discarded_at`: of dead letters only.
+ */
+export type JobOrder = 'created_at' | 'scheduled_at' | 'priority' | 'updated_at' | 'discarded_at'
 
 /** A place in an ordered list: the value that it is ordered by, and the number of the row. */
 export type Place = readonly [value: number, row: number]
@@ -35,6 +38,12 @@ export interface Found {
   next: Place | null
   /** How many jobs the search has looked at, if it did not look at all that could match; else null. */
   searched: number | null
+}
+
+/** A job that matches, and its place in the list. */
+export interface FoundId {
+  id: string
+  place: Place
 }
 
 /** How many jobs match; `isBound`: there are more. */
@@ -77,7 +86,7 @@ export interface JobSearch {
     filter: JobFilter,
     after: Place | null,
     limit: number,
-  ): Promise<{ ids: string[]; next: Place | null }>
+  ): Promise<{ found: FoundId[]; next: Place | null }>
 
   /** The oldest jobs of these queues. `now`: clock time; `wall`: wall time, for schedules. */
   oldest(

@@ -46,10 +46,22 @@ export async function followCancel(
   context: RequestContext,
 ): Promise<void> {
   const { job } = cancelled
+  noteCancelled(deps, cancelled, context.requestId)
+  if (job.outbox !== null) await sendOrLeave(deps, job)
+}
+
+/** As `followCancel`, but leaves the broadcast to the relay. `inBulk`: one of many. */
+export function noteCancelled(
+  deps: Deps,
+  cancelled: Cancelled,
+  requestId: string | undefined,
+  inBulk?: true,
+): void {
+  const { job } = cancelled
   if (settleLease(deps, job.id) || isUnsent(deps, cancelled)) {
     deps.ledger.messageReturned(job.id, job.generation)
   }
   noteEnded(deps, job)
-  deps.events.emit({ type: 'job.cancelled', ...cancelled, requestId: context.requestId })
-  if (job.outbox !== null) await sendOrLeave(deps, job)
+  const { previousState } = cancelled
+  deps.events.emit({ type: 'job.cancelled', job, previousState, requestId, inBulk })
 }

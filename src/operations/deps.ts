@@ -13,6 +13,7 @@ import type { StartLimits } from './fetch/rate-limiter.ts'
 import type { Transient } from './in-flight.ts'
 import type { JobMessages } from './job-messages/tracker.ts'
 import type { PruneHold } from './prune-hold.ts'
+import type { BulkSignals } from './steer/signals.ts'
 import type { WorkerRegistry } from './workers/worker-registry.ts'
 
 /** The first argument of every operation. Contracts only; `gateway.ts` fills in the implementations. */
@@ -34,6 +35,8 @@ export interface Deps {
   readonly pruneHold: PruneHold
   /** Requests that wait for a job to end. */
   readonly ends: EndWaiters
+  /** Operations on many jobs: their begin and end. */
+  readonly bulk: BulkSignals
   /** Returns a uniform random number in [0, 1); for jitter. */
   random(): number
   /**

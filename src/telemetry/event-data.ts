@@ -56,6 +56,11 @@ export function ownData(event: ListedEvent): Readonly<Record<string, unknown>> |
     case 'system.maintenance.started':
     case 'system.maintenance.ended':
       return event.reason === null ? null : { reason: event.reason }
+    case 'bulk.enqueue.completed':
+    case 'bulk.retry.completed':
+    case 'bulk.cancel.completed':
+    case 'bulk.delete.completed':
+      return event.bulk.data
     case 'cron.triggered':
       return { ...cronData(event), ...(event.isManual && { manual: true }) }
     case 'cron.skipped':

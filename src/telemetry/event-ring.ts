@@ -15,7 +15,10 @@ interface RecordedEvent {
   type: string
   source: string
   time: string
-  /** The id of the job, workflow or worker; for cron and queue events the name of the recurring job or queue. */
+  /**
+   * The id of the job, workflow, worker or operation; for cron and queue events the name of the recurring job
+   * or queue.
+   */
   subject: string
   data: Readonly<Record<string, unknown>>
 }
@@ -94,6 +97,10 @@ export class EventRing {
     if ('queue' in event) return this.#keepQueue(event)
     if (event.type === 'worker.stopped') return this.#keepWorker(event)
     if (isSystemEvent(event)) return this.#keepSystem(event)
+    if ('bulk' in event) {
+      const subject = event.bulk.id ?? event.requestId ?? ''
+      return { ...this.#keepOther(event), subject, queue: null, own: ownData(event) }
+    }
     const { job } = event
     // The job of a heartbeat event is only a lease, not a whole row.
     const row = 'state' in job ? job : null

@@ -9,11 +9,15 @@ import type { WorkflowEvent } from './workflow-events.ts'
  */
 export type JobEvent =
   | WorkflowEvent
-  /** `requestId`: the request that caused it, if one did. */
-  | (OneJobEvent & { requestId?: string | undefined })
+  /**
+   * `requestId`: the request that caused it, if one did. `inBulk`: one of many, which `bulk.*.completed` tells
+   * of together.
+   */
+  | (OneJobEvent & { requestId?: string | undefined; inBulk?: true | undefined })
   | QueueEvent
   | WorkerEvent
   | SystemEvent
+  | BulkEvent
   /** A native message that is no OJS job; it goes to the dead letter queue. */
   | { type: 'message.malformed'; queue: string; id: string; error: Error }
   | CronEvent
@@ -59,6 +63,13 @@ export interface SystemEvent {
   type: 'system.maintenance.started' | 'system.maintenance.ended'
   reason: string | null
   requestId?: string
+}
+
+/** An action on many jobs is over (OJS bulk operations). `data`: its counts, by their names in the answer. */
+export interface BulkEvent {
+  type: `bulk.${'enqueue' | 'retry' | 'cancel' | 'delete'}.completed`
+  bulk: { id: string | null; data: Readonly<Record<string, number | string>> }
+  requestId?: string | undefined
 }
 
 /** A tick of a recurring job. If it made a job, emitted after `job.enqueued`. */

@@ -2,7 +2,7 @@
 import type { JobRow } from '../job/job.ts'
 import { traceIdIn } from '../job/trace-carry.ts'
 import type { Logger } from '../logger.ts'
-import type { CronEvent, JobEvent, LeaseFacts } from './events.ts'
+import type { BulkEvent, CronEvent, JobEvent, LeaseFacts } from './events.ts'
 import { LineBudget } from './line-budget.ts'
 import type { WorkflowEvent } from './workflow-events.ts'
 
@@ -22,6 +22,8 @@ export function jobLog(
     logger.warn({ suppressed }, 'more malformed messages'),
   )
   return (event) => {
+    if ('inBulk' in event && event.inBulk) return
+    if ('bulk' in event) return logger.info(bulkFields(event), event.type)
     switch (event.type) {
       case 'workflow.started':
       case 'workflow.step_completed':
@@ -80,6 +82,10 @@ export function jobLog(
         logger.info(fieldsOf(event), event.type)
     }
   }
+}
+
+function bulkFields({ bulk, requestId }: BulkEvent): object {
+  return { operation: bulk.id ?? undefined, requestId, ...bulk.data }
 }
 
 function leaseFields({ id, queue, type, attempt }: Omit<LeaseFacts, 'leaseExpiresAt'>): object {

@@ -110,7 +110,10 @@ beforeEach(() => {
   vi.mocked(getWorkflow).mockResolvedValue(workflow)
   vi.mocked(listWorkflows).mockResolvedValue({ workflows: [HEAD], total: 1 })
   vi.mocked(cancelWorkflow).mockResolvedValue({ workflow: HEAD, stepsCancelled: 0 })
-  vi.mocked(listDeadLetters).mockResolvedValue({ jobs: [], total: 0 })
+  vi.mocked(listDeadLetters).mockResolvedValue({
+    ...{ jobs: [], next: null, searched: null },
+    total: { count: 0, isBound: false },
+  })
   vi.mocked(listCron).mockResolvedValue({ entries: [], total: 0 })
   vi.mocked(registerCron).mockResolvedValue({
     entry: cronEntry(),

@@ -1,7 +1,9 @@
 import { expect } from 'vitest'
 
 import { OjsError } from '../../src/errors.ts'
+import type { Cause } from '../../src/job/history.ts'
 import type { JobRow, NewJob, OwedMessage } from '../../src/job/job.ts'
+import type { Refused } from '../../src/ledger/bulk.ts'
 import type { Inserted } from '../../src/ledger/enqueued.ts'
 import type { StateCounts } from '../../src/ledger/known.ts'
 import type {
@@ -197,4 +199,31 @@ export function expectCounts(harness: LedgerHarness): void {
   }
   const total = [...dead.values()].reduce((sum, count) => sum + count, 0)
   expect(ledger.known.deadLetterCount()).toBe(total)
+}
+
+const DEAD_LETTER = { states: ['discarded'], deadLettersOnly: true, scope: null } as const
+
+/** Retries a dead letter. `stale`: it is none (any more). */
+export async function revive(
+  { bulk }: Pick<Ledger, 'bulk'>,
+  id: string,
+  now: number,
+  cause: Cause = {},
+): Promise<JobRow | 'stale' | ({ outcome: 'conflict' } & NonNullable<Refused['rival']>)> {
+  const steering = { ...DEAD_LETTER, action: 'retry', sparesRetried: false } as const
+  const [one] = await bulk.act([id], steering, { now, wall: NOW, cause, maxMs: 1_000 })
+  if (one?.did === 'retry') return one.job
+  const rival = one?.did === null ? one.rival : undefined
+  return rival === undefined ? 'stale' : { outcome: 'conflict', ...rival }
+}
+
+/** False: it is no dead letter (any more). */
+export async function deleteDeadLetter(
+  { bulk }: Pick<Ledger, 'bulk'>,
+  id: string,
+  now: number,
+): Promise<boolean> {
+  const steering = { ...DEAD_LETTER, action: 'delete', sparesRetried: false } as const
+  const [one] = await bulk.act([id], steering, { now, wall: NOW, cause: {}, maxMs: 1_000 })
+  return one?.did === 'delete'
 }

@@ -90,6 +90,10 @@ export async function untilBuffered(
   })
 }
 
+export function ack(gateway: TestGateway, id: string): Promise<Answer> {
+  return gateway.request('POST', '/ojs/v1/workers/ack', { job_id: id })
+}
+
 export function nack(
   gateway: TestGateway,
   id: string,

@@ -11,6 +11,7 @@ import {
   fenceOf,
   jobMessage,
   NOW,
+  revive,
   settleLazily,
   TERMS,
 } from '../ledger/harness.ts'
@@ -83,7 +84,7 @@ const ACTIONS: Record<string, (at: At) => unknown> = {
   promote: ({ ledger }) => ledger.promote(NOW + 1e6, NOW + 1e6, 3),
   sendAhead: ({ ledger }) => ledger.sendAhead(NOW + 1e6, 2),
   expire: ({ ledger }) => ledger.expire({ now: NOW, wall: NOW + 2, limit: 9 }),
-  revive: ({ ledger, id, row }) => ledger.revive(id, row?.generation ?? 0, NOW),
+  revive: ({ ledger, id }) => revive(ledger, id, NOW),
   boundWaits: ({ ledger, draw }) => ledger.boundWaits(NOW - draw),
 }
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { isErased, JOB_STATES, type NewJob } from '../../src/job/job.ts'
-import { FAILED, fenceOf, jobMessage, NOW, TERMS } from '../ledger/harness.ts'
+import { FAILED, fenceOf, jobMessage, NOW, revive, TERMS } from '../ledger/harness.ts'
 import { type SqliteHarness, sqliteHarnesses } from '../ledger/sqlite/harness.ts'
 import { newJob } from '../support/gateway/jobs.ts'
 
@@ -31,7 +31,7 @@ const ACTIONS: Readonly<Record<string, Act>> = {
   },
   revive: async ({ ledger }, id) => {
     const row = await ledger.read.find(id)
-    return row && (await ledger.revive(id, row.generation, NOW))
+    return row && (await revive(ledger, id, NOW))
   },
   prune: async ({ ledger }) => {
     const all = { completed: ENDED, cancelled: ENDED, discarded: ENDED, withdrawn: ENDED }

@@ -10,6 +10,7 @@ import {
   jobMessage,
   NOW,
   pushed,
+  revive,
   rowOf,
   settleLazily,
   staleQueues,
@@ -82,7 +83,7 @@ it('the sweep removes only copies of ended jobs that are not listed, and of earl
   await ledger.cancel(cancelled.id, NOW)
   const active = await fetched(ledger, { queue: 'q' })
   const again = await died(ledger, { queue: 'q' })
-  await ledger.revive(again.id, 0, NOW)
+  await revive(ledger, again.id, NOW)
   await pass()
   const copy = (id: string, generation = 0) => isStale({ id, generation, attempt: 1 })
   const judged = (rows: readonly { id: string }[]) => Promise.all(rows.map(({ id }) => copy(id)))
@@ -94,7 +95,7 @@ it('the sweep removes only copies of ended jobs that are not listed, and of earl
 it('the sweep removes the copy of the first generation when the job died in the second one too', async () => {
   const { ledger } = harness
   const { id } = await died(ledger, { queue: 'q' })
-  await ledger.revive(id, 0, NOW)
+  await revive(ledger, id, NOW)
   await ledger.claim([jobMessage(id, { generation: 1 })], TERMS)
   const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
   await ledger.fail(id, fenceOf(await rowOf(ledger, id)), change)

@@ -29,7 +29,7 @@ import {
 const AGO = 'A time, or a duration, which means so long ago.'
 
 /** The members of a filter (`operations/search/parse-filter.ts`); `meta.KEY` has any name. */
-const FILTERS = {
+export const FILTERS = {
   state: told(`One, or several with commas: ${JOB_STATES.join(', ')}.`),
   queue: told('One, or several with commas.'),
   id: told('One, or several with commas.'),
@@ -40,6 +40,7 @@ const FILTERS = {
   error_type: told('The type of its last error.'),
   cron: told('The cron entry that made it.'),
   workflow_id: told('The workflow that made it.'),
+  priority: told('Its priority.', INTEGER),
   worker_id: told('The worker that runs it or ran it last.'),
   enqueued_since: told(`Put into its queue from then on. ${AGO}`),
   enqueued_until: told(`Put into its queue before. ${AGO}`),
@@ -68,7 +69,7 @@ export const FIND_JOBS: Description = {
   answers: { 200: object({ jobs: list(JOB), total: INTEGER, pagination: PAGINATION }) },
 }
 
-const ITEM = entity('JobItem', {
+export const ITEM = entity('JobItem', {
   id: ID,
   type: TEXT,
   queue: TEXT,

@@ -76,7 +76,7 @@ const JOB_MEMBERS = {
   }),
   state: STATE,
   attempt: told('How often it was started.', INTEGER),
-  'generation?': told('1 more each time it is retried as a dead letter; absent: 0.', INTEGER),
+  'generation?': told('1 more each time an operator retries it; absent: 0.', INTEGER),
   enqueued_at: INSTANT,
   'activated_at?': INSTANT,
   'started_at?': INSTANT,
@@ -89,6 +89,8 @@ const JOB_MEMBERS = {
   'result?': told('Any JSON: the result of its ACK.', ANY),
   'error?': FAILURE,
   'errors?': list(ATTEMPT_FAILURE),
+  'copy_of?': told('The job that it is a copy of.'),
+  'retried_as?': told('The copy by which it was retried, with changes.'),
   'payload_withheld?': told('The key may not read args, results and messages.', TRUE),
 } as const
 

@@ -127,13 +127,19 @@ function paginationOf(request: Request, page: Page, found: SearchResult): object
     : { ...told, search_is_partial: true, searched: found.searched }
 }
 
-function filterOf({ query, admission }: Request, wall: number): JobFilter {
+/** The parameters that are filters. */
+export function filterMembers({ query }: Request): Record<string, unknown> {
   const members: Record<string, unknown> = {}
   for (const [name, value] of Object.entries(query)) {
     if (OTHERS.has(name) || value === '') continue
     members[name] = Array.isArray(value) ? value.map(clean) : clean(value)
   }
-  const filter = parseJobFilter(members, wall)
+  return members
+}
+
+function filterOf(request: Request, wall: number): JobFilter {
+  const { admission } = request
+  const filter = parseJobFilter(filterMembers(request), wall)
   // By asking often enough, one could read the args of a job from what finds it.
   const isTold = filter.text.args !== undefined && !mayReadPayloads(admission)
   if (isTold) throw withheldField('args')
@@ -180,7 +186,7 @@ function withheldField(field: string): OjsError {
   })
 }
 
-function placeOf({ position }: Page): SearchPage['after'] {
+export function placeOf({ position }: Page): SearchPage['after'] {
   if (position === undefined) return null
   const [value, row] = position
   if (value === undefined || row === undefined || position.length !== 2) {

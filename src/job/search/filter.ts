@@ -39,6 +39,9 @@ export interface JobFilter {
   workflowId: string | null
   /** The name of the cron entry that made the job. */
   cron: string | null
+  priority: number | null
+  /** Only dead letters. */
+  isDeadLetter: boolean
   /** The code of the job's last error. */
   errorCode: string | null
   created: Span
@@ -47,7 +50,7 @@ export interface JobFilter {
   text: TextFilter
 }
 
-const ALWAYS: Span = { from: null, until: null }
+export const ALWAYS: Span = { from: null, until: null }
 
 /** The filter that every job passes. */
 export const ANY_JOB: JobFilter = {
@@ -58,6 +61,8 @@ export const ANY_JOB: JobFilter = {
   workerId: null,
   workflowId: null,
   cron: null,
+  priority: null,
+  isDeadLetter: false,
   errorCode: null,
   created: ALWAYS,
   enqueued: ALWAYS,
@@ -72,6 +77,8 @@ export interface SearchedJob {
   queue: string
   type: string
   workerId: string | null
+  priority: number
+  isDeadLetter: boolean | number
   createdAt: number
   enqueuedAt: number
   /** When it was completed, cancelled or discarded. */
@@ -94,13 +101,15 @@ function isOfType(types: readonly TypePattern[], type: string): boolean {
 
 /** Whether the short columns of the job meet the filter. */
 export function meets(filter: JobFilter, job: SearchedJob): boolean {
-  const { ids, states, queues, types, workerId } = filter
+  const { ids, states, queues, types, workerId, priority, isDeadLetter } = filter
   return (
     isAmong(states, job.state) &&
     isAmong(queues, job.queue) &&
     isOfType(types, job.type) &&
     isAmong(ids, job.id) &&
     (workerId === null || workerId === job.workerId) &&
+    (priority === null || priority === job.priority) &&
+    (!isDeadLetter || Boolean(job.isDeadLetter)) &&
     isIn(filter.created, job.createdAt) &&
     isIn(filter.enqueued, job.enqueuedAt) &&
     isIn(filter.ended, job.endedAt)
@@ -156,10 +165,15 @@ function longerOf(one: string, other: string): string {
 
 /** Whether the job's last error is of the wanted type. */
 export function hasErrorType({ errorType }: TextFilter, error: JobRow['error']): boolean {
-  if (errorType === null) return true
+  return errorType === null || errorTypeOf(error) === errorType
+}
+
+/** The type of an error, or its code if it has none. */
+export function errorTypeOf(error: JobRow['error']): string | null {
   const { type, code } = membersOf(error === null ? null : jsonOrNull(error)) as Record<
     string,
     unknown
   >
-  return (typeof type === 'string' ? type : code) === errorType
+  const name = typeof type === 'string' ? type : code
+  return typeof name === 'string' ? name : null
 }

@@ -5,7 +5,6 @@ import type { ReportedEvent } from '../../job/native/report.ts'
 import { retryQueueKey } from '../../job/retry/backoff.ts'
 import type { Logger } from '../../logger.ts'
 import type { CronLedger } from '../cron.ts'
-import type { Revived } from '../dead-letters.ts'
 import type { EnqueueTerms, Inserted, InsertedAll } from '../enqueued.ts'
 import type { HistoryLedger } from '../history.ts'
 import type { IdempotencyMemory } from '../idempotency.ts'
@@ -52,6 +51,7 @@ import type {
 import type { Reads } from '../reads.ts'
 import type { SchemaLedger } from '../schemas.ts'
 import type { WorkflowLedger } from '../workflows.ts'
+import { SqliteBulk } from './bulk/bulk.ts'
 import { Access } from './commit/access.ts'
 import type { FileWatch } from './file-watch.ts'
 import { SqliteSearch } from './search/search.ts'
@@ -71,7 +71,7 @@ import { cancelAny, cancelJob, purgeJobs } from './writes/cancel.ts'
 import { claimedMessage } from './writes/claim.ts'
 import { Confirms } from './writes/confirms.ts'
 import { SqliteCron } from './writes/cron.ts'
-import { deleteDeadLetter, discardDead, revive } from './writes/dead-letters.ts'
+import { discardDead } from './writes/dead-letters.ts'
 import { expireDue, promoteDue, sendAhead } from './writes/due.ts'
 import { SqliteHistory } from './writes/history.ts'
 import { SqliteIdempotency } from './writes/idempotency.ts'
@@ -149,6 +149,7 @@ export class SqliteLedger implements Ledger {
       progress: new SqliteProgress(store, access),
       checkpoints: new SqliteCheckpoints(store, access),
       search: new SqliteSearch(store, access),
+      bulk: new SqliteBulk(store, access),
       confirms: new Confirms(store, access),
     }
     this.#parts = parts
@@ -192,6 +193,10 @@ export class SqliteLedger implements Ledger {
 
   get checkpoints(): Ledger['checkpoints'] {
     return this.#parts.checkpoints
+  }
+
+  get bulk(): Ledger['bulk'] {
+    return this.#parts.bulk
   }
 
   get search(): Ledger['search'] {
@@ -300,16 +305,12 @@ export class SqliteLedger implements Ledger {
     return this.#access.writeMany(1, () => discardDead(this.#store, jobMessage, terms))
   }
 
-  revive(id: string, generation: number, now: number, cause?: Cause): Promise<Revived> {
-    return this.#access.write(() => revive(this.#store, id, generation, now, cause))
-  }
-
   purge(ids: readonly string[], terms: PurgeTerms): Promise<Purged[]> {
     return this.#access.writeMany(2 * ids.length, () => purgeJobs(this.#store, ids, terms))
   }
 
-  deleteDeadLetter(id: string, now: number): Promise<boolean> {
-    return this.#access.write(() => deleteDeadLetter(this.#store, id, now))
+  deadLetterStats(queues: readonly string[]): ReturnType<Ledger['deadLetterStats']> {
+    return this.#parts.search.deadLetterStats(queues)
   }
 
   prune(cutoffs: PruneCutoffs, now: number, limit: number): Promise<number> {

@@ -31,6 +31,7 @@ import { sql as traffic } from './migrations/0026-traffic.ts'
 import { sql as search } from './migrations/0027-search.ts'
 import { sql as maintenance } from './migrations/0028-maintenance.ts'
 import { sql as cronRuns } from './migrations/0029-cron-runs.ts'
+import { sql as bulk } from './migrations/0030-bulk.ts'
 import { LEDGER_ID, RUNNING_ID } from './running-mark.ts'
 import { type Database, inTransaction } from './sql/driver.ts'
 
@@ -65,6 +66,7 @@ export const MIGRATIONS: readonly string[] = [
   search,
   maintenance,
   cronRuns,
+  bulk,
 ]
 
 /** A migration blocks the process, log output included: wait this long so that the announcement gets out. */

@@ -2,6 +2,7 @@
 
 import type { Known, LedgerWarning } from '../known.ts'
 import type { Reads } from '../reads.ts'
+import type { SqliteBulk } from './bulk/bulk.ts'
 import type { Access } from './commit/access.ts'
 import type { SqliteSearch } from './search/search.ts'
 import { onlyRow } from './sql/driver.ts'
@@ -42,6 +43,7 @@ export interface Parts {
   progress: SqliteProgress
   checkpoints: SqliteCheckpoints
   search: SqliteSearch
+  bulk: SqliteBulk
   confirms: Confirms
 }
 

@@ -22,6 +22,7 @@ interface Asked {
     | 'cron'
     | 'cron?replace'
     | 'cron/trigger'
+    | 'copy'
     | 'schemas'
   body: unknown
   context: RequestContext

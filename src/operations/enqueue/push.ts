@@ -56,21 +56,47 @@ export function push(deps: Deps, body: unknown, context: RequestContext): Promis
   )
 }
 
+/** What a copy of a job has beside a job of its own. */
+export interface CopyOf {
+  id: string
+  /** It is the retry of that dead letter: then it is never withdrawn, and that job says as which it went on. */
+  isRetry: boolean
+}
+
+/** PUSH of a copy. Throws what PUSH throws. */
+export function pushCopy(
+  deps: Deps,
+  body: unknown,
+  of: CopyOf,
+  context: RequestContext,
+): Promise<Pushed> {
+  return once(
+    deps,
+    { endpoint: 'copy', body: { ...of, body }, context },
+    (terms) => pushNew(deps, body, context, terms, of),
+    (remembered, request) => replayed(deps, remembered, request),
+  )
+}
+
 async function pushNew(
   deps: Deps,
   body: unknown,
   context: RequestContext,
   terms: EnqueueTerms,
+  of?: CopyOf,
 ): Promise<Pushed> {
   const request = parsePush(body)
   checkArgs(deps, request)
   return await producing(enqueueing(request, context), async (sent) => {
-    const job = newJob(deps, request, sentWith(context, sent))
+    const made = newJob(deps, request, sentWith(context, sent))
+    const job = of === undefined ? made : { ...made, carry: { ...made.carry, copyOf: of.id } }
     requireNoMaintenance(deps)
     requirePublishing(deps)
     await requireQueue(deps, job.queue)
     const enqueued = { jobs: [job], chosenIds: [request.id ?? null] }
-    return await admitted(deps, enqueued, terms, (all) => store(deps, job, context, all))
+    return await admitted(deps, enqueued, terms, (all) =>
+      store(deps, job, context, of?.isRetry ? { ...all, retryOf: of.id } : all),
+    )
   })
 }
 
@@ -80,12 +106,12 @@ async function store(
   context: RequestContext,
   terms: EnqueueTerms,
 ): Promise<Pushed | Unsettled> {
-  const { request, isUnsettled } = terms
-  const early = { request, isUnsettled, enough: enoughFor(deps, job), cause: context }
+  const { request, isUnsettled, retryOf } = terms
+  const early = { request, isUnsettled, retryOf, enough: enoughFor(deps, job), cause: context }
   const stored = await deps.ledger.insert(job, deps.clock.now(), early)
   switch (stored.outcome) {
     case 'inserted':
-      return { job: await publish(deps, job, stored, context, terms.request?.key) }
+      return { job: await publish(deps, job, stored, context, terms) }
     case 'existing':
       return { job: stored.job, isDuplicate: true }
     case 'duplicate':
@@ -113,14 +139,14 @@ function enoughFor({ broker }: Deps, { start }: NewJob): number {
 
 /**
  * Publishes the job message of a stored job, if the job owes one, and resolves with its row after the
- * confirm. Withdraws the job and throws when the publish fails. `key`: the idempotency key of the request.
+ * confirm. Withdraws the job and throws when the publish fails.
  */
 async function publish(
   deps: Deps,
   job: NewJob,
   stored: Stored,
   context: RequestContext,
-  key: string | undefined,
+  { request, retryOf }: EnqueueTerms,
 ): Promise<JobRow> {
   const { replacing } = stored
   const row = freshRow(replacing?.job ?? job, stored)
@@ -132,8 +158,9 @@ async function publish(
       const sent = await sendJobMessage(deps, row)
       // The jobs that this one replaced are cancelled, which cannot be undone. So this job is not withdrawn:
       // the outbox goes on owing its job message, and the relay publishes it.
-      if (replacing !== undefined) leaveToRelay(deps, sent)
-      else if (isFailure(sent.outcome)) await refuseUnlessStarted(deps, sent, key)
+      // Nor is the retry of a dead letter, which says so already.
+      if (replacing !== undefined || retryOf !== undefined) leaveToRelay(deps, sent)
+      else if (isFailure(sent.outcome)) await refuseUnlessStarted(deps, sent, request?.key)
     }
     if (broadcasts.length > 0) await briefly(Promise.all(broadcasts))
   } finally {

@@ -30,12 +30,18 @@ const READERS: Record<string, (given: Given, filter: JobFilter) => Part> = {
   cron: (given) => ({ cron: textOf(given) }),
   error_code: (given) => ({ errorCode: textOf(given) }),
   error_type: (given, { text }) => ({ text: { ...text, errorType: textOf(given) } }),
+  priority: (given) => ({ priority: integerOf(given) }),
   tag: (given, { text }) => ({ text: { ...text, tags: listOf(given) } }),
   args: (given, { text }) => ({ text: { ...text, args: argsOf(given) } }),
   since: (given, { created }) => ({ created: { ...created, from: instantOf(given) } }),
   until: (given, { created }) => ({ created: { ...created, until: instantOf(given) } }),
   enqueued_since: (given, { enqueued }) => ({ enqueued: { ...enqueued, from: instantOf(given) } }),
   enqueued_until: (given, { enqueued }) => ({ enqueued: { ...enqueued, until: instantOf(given) } }),
+  enqueued_after: (given, { enqueued }) => ({ enqueued: { ...enqueued, from: instantOf(given) } }),
+  enqueued_before: (given, { enqueued }) => ({
+    enqueued: { ...enqueued, until: instantOf(given) },
+  }),
+  older_than: (given, { ended }) => ({ ended: { ...ended, until: instantOf(given) } }),
   ended_since: (given, { ended }) => ({ ended: { ...ended, from: instantOf(given) } }),
   ended_until: (given, { ended }) => ({ ended: { ...ended, until: instantOf(given) } }),
 }
@@ -46,16 +52,21 @@ const MEMBERS: readonly string[] = [...Object.keys(READERS), 'meta.KEY']
 /**
  * Reads a filter from the members of a query or of a JSON object. A list may be an array, or one text with
  * commas. `wall`: now, for times such as `24h`, which mean so long ago. `path`: precedes names in errors.
- * Throws 400 for an unknown member, an unknown state, a wrong type and an empty value.
+ * `renamed`: what some names mean here. Throws 400 for an unknown member, an unknown state, a wrong type and
+ * an empty value.
  */
 export function parseJobFilter(
   members: Record<string, unknown>,
   wall: number,
   path = '',
+  renamed: Readonly<Record<string, string>> = {},
 ): JobFilter {
   let filter: JobFilter = ANY_JOB
   for (const [name, value] of Object.entries(members)) {
-    filter = { ...filter, ...memberOf(name, { value, field: path + name, wall }, filter) }
+    filter = {
+      ...filter,
+      ...memberOf(renamed[name] ?? name, { value, field: path + name, wall }, filter),
+    }
   }
   refuseEmpty(filter.created, `${path}since`)
   refuseEmpty(filter.enqueued, `${path}enqueued_since`)
@@ -131,6 +142,13 @@ export function instantOf(given: Given): number {
   if (/^\d+$/.test(text)) return wall - parseDuration(`${text}s`, field)
   const isDuration = !text.includes('-') && /^[P\d]/.test(text)
   return isDuration ? wall - parseDuration(text, field) : parseInstant(text, field, wall).ms
+}
+
+function integerOf({ value, field }: Given): number {
+  const one = Array.isArray(value) && value.length === 1 ? (value[0] as unknown) : value
+  const number = typeof one === 'string' && /^-?\d{1,9}$/.test(one) ? Number(one) : one
+  if (Number.isInteger(number)) return number as number
+  throw wrong(field, 'must be an integer')
 }
 
 function textOf({ value, field }: Given): string {

@@ -115,7 +115,8 @@ async function purgeBy(
       PAGE,
     )
     const terms = { states, now: deps.clock.now(), cause }
-    const purged = page.ids.length === 0 ? [] : await deps.ledger.purge(page.ids, terms)
+    const ids = page.found.map(({ id }) => id)
+    const purged = ids.length === 0 ? [] : await deps.ledger.purge(ids, terms)
     for (const { job, cancelled, isKept = false } of purged) {
       done[isKept ? 'kept' : 'purged'] += 1
       if (cancelled !== null) void followCancel(deps, cancelled, context)

@@ -32,12 +32,13 @@ export async function searchJobs(
   const scoped = { ...filter, queues }
   const found = await ledger.search.page(scoped, page)
   const total = await ledger.search.count(scoped, MAX_COUNTED)
-  const shown = page.offset + found.jobs.length
+  // A page behind the end tells nothing of how many there are.
+  const shown = found.jobs.length > 0 ? page.offset + found.jobs.length : 0
   return { ...found, total: { ...total, count: Math.max(total.count, shown) } }
 }
 
 /** The queues to search; null: none of those that the caller's key is for is known. */
-function ownQueues(
+export function ownQueues(
   ledger: Deps['ledger'],
   { queues }: JobFilter,
   context: RequestContext,

@@ -4,6 +4,7 @@ import type { Said } from '../../../src/job/native/report.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
 import {
   copyCame,
+  deleteDeadLetter,
   died,
   FAILED,
   fenceOf,
@@ -11,6 +12,7 @@ import {
   jobMessage,
   NOW,
   pushed,
+  revive,
   settleLazily,
   staleQueues,
   sweep,
@@ -119,7 +121,7 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
         await discarded('publish', true),
       ]
       const other = await died(ledger, { queue: 'other' })
-      await ledger.revive(revived.id, 0, NOW)
+      await revive(ledger, revived.id, NOW)
       expect(staleQueues(ledger)).toEqual([])
       ledger.copyConfirmed(revived.id, revived.outbox ?? 0)
       await settleLazily(ledger)
@@ -127,7 +129,7 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       expect((await row(revived.id)).outbox).toBeGreaterThan(revived.outbox ?? 0)
       expect(staleQueues(ledger)).toEqual(['q'])
       await sweep(ledger, 'q')
-      await ledger.deleteDeadLetter(deleted.id, NOW)
+      await deleteDeadLetter(ledger, deleted.id, NOW)
       expect((await ledger.read.outboxPage(0, 10)).map(({ id }) => id)).toEqual([revived.id])
       ledger.copyConfirmed(deleted.id, deleted.outbox ?? 0)
       await settleLazily(ledger)
@@ -137,7 +139,7 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
 
     it('is still owed when the copy of an earlier generation is confirmed', async () => {
       const first = await discarded('publish', true)
-      await ledger.revive(first.id, 0, NOW)
+      await revive(ledger, first.id, NOW)
       const [claimed] = await ledger.claim([jobMessage(first.id, { generation: 1 })], TERMS)
       expect(claimed?.verdict).toBe('claimed')
       const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'publish' } as const
@@ -185,7 +187,7 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
 
     it('makes its queue stale when it arrives after the job was revived', async () => {
       const revived = await discarded('nack', true)
-      await ledger.revive(revived.id, 0, NOW)
+      await revive(ledger, revived.id, NOW)
       await copyCame(ledger, revived.id, 0)
       await settleLazily(ledger)
       expect((await row(revived.id)).deadLetterCopied).toBe(false)
@@ -194,7 +196,7 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
 
     it('makes its queue stale when it arrives after the dead letter was deleted', async () => {
       const deleted = await discarded('nack', true)
-      await ledger.deleteDeadLetter(deleted.id, NOW)
+      await deleteDeadLetter(ledger, deleted.id, NOW)
       expect(staleQueues(ledger)).toEqual([])
       await copyCame(ledger, deleted.id, 0)
       await settleLazily(ledger)
@@ -262,9 +264,9 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
         await died(ledger, { queue: 'a' }),
         await died(ledger, { queue: 'a' }),
       ]
-      await ledger.deleteDeadLetter(first.id, NOW)
+      await deleteDeadLetter(ledger, first.id, NOW)
       const mark = ledger.known.staleCopies().get('a') ?? -1
-      const deleting = ledger.deleteDeadLetter(second.id, NOW)
+      const deleting = deleteDeadLetter(ledger, second.id, NOW)
       await Promise.all([ledger.swept('a', mark), deleting])
       expect(staleQueues(ledger)).toEqual(['a'])
       await Promise.all([makeStale('a'), ledger.swept('a', mark)])
@@ -278,9 +280,9 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       const [a, b] = [await died(ledger, { queue: 'a' }), await died(ledger, { queue: 'b' })]
       const batch = [newJob(), newJob({ id: a.id })]
       const [first, refused, second, retryQueue] = await Promise.all([
-        ledger.deleteDeadLetter(a.id, NOW),
+        deleteDeadLetter(ledger, a.id, NOW),
         ledger.insertAll([...batch, ...batch], NOW),
-        ledger.deleteDeadLetter(b.id, NOW),
+        deleteDeadLetter(ledger, b.id, NOW),
         ledger.recordRetryQueue({ queue: 'a', delayMs: 5 }),
         ledger.insertAll([newJob({ id: 'twice' }), newJob({ id: 'twice' })], NOW),
       ])

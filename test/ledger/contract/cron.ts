@@ -9,6 +9,7 @@ import {
   jobMessage,
   NOW,
   owedBy,
+  revive,
   settleLazily,
   TERMS,
   type UnderTest,
@@ -350,7 +351,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       const discarded = { to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
       const failure = { now: NOW, error: null, errors: null, ...discarded }
       await ledger.fail(id, fenceOf(await row(id)), failure)
-      await ledger.revive(id, 0, NOW)
+      await revive(ledger, id, NOW)
       expect(await fireNext()).toEqual({ outcome: 'overlapped', runningId: id })
     })
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { newJob } from '../../support/gateway/jobs.ts'
-import { FAILED, fenceOf, jobMessage, NOW, TERMS, type UnderTest } from '../harness.ts'
+import { FAILED, fenceOf, jobMessage, NOW, revive, TERMS, type UnderTest } from '../harness.ts'
 
 const CAUSE = { requestId: 'req_1', principal: 'shop "A"' }
 
@@ -64,7 +64,7 @@ export function historyContract({ harness, ledger, row }: UnderTest): void {
       await ledger.claim([jobMessage(job.id)], TERMS)
       const end = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'publish' } as const
       await ledger.fail(job.id, fenceOf(await row(job.id)), end)
-      await ledger.revive(job.id, 0, NOW + 300, CAUSE)
+      await revive(ledger, job.id, NOW + 300, CAUSE)
       await ledger.cancel(job.id, NOW + 400, { reason: 'bored' })
       expect(await path(job.id)).toEqual([
         ...['pending', 'scheduled', 'available', 'active', 'available', 'active'],

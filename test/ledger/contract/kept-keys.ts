@@ -1,7 +1,16 @@
 import { describe, expect, it } from 'vitest'
 import { JOB_STATES, type NewJob, type Unique } from '../../../src/job/job.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
-import { died, fetched, insertedOf, NOW, settleLazily, type UnderTest } from '../harness.ts'
+import {
+  deleteDeadLetter,
+  died,
+  fetched,
+  insertedOf,
+  NOW,
+  revive,
+  settleLazily,
+  type UnderTest,
+} from '../harness.ts'
 
 const PERIOD_MS = 30 * 86_400_000
 /** Retention is over, and the period is not. */
@@ -126,16 +135,16 @@ export function keptKeyContract({ harness, ledger }: UnderTest): void {
       await settleLazily(ledger)
       const never = { cancelled: 0, discarded: 0, deadLetters: 0, withdrawn: 0 }
       expect(await ledger.prune({ ...never, completed: PRUNED }, PRUNED, 10)).toBe(1)
-      expect(await ledger.revive(id, 0, PRUNED)).toMatchObject({
+      expect(await revive(ledger, id, PRUNED)).toMatchObject({
         outcome: 'conflict',
         existing: { state: 'completed', isGone: true },
       })
-      expect(await ledger.revive(id, 0, NOW + PERIOD_MS)).toMatchObject({ state: 'available' })
+      expect(await revive(ledger, id, NOW + PERIOD_MS)).toMatchObject({ state: 'available' })
     })
 
     it('is not kept when the dead letter is deleted by hand', async () => {
       const { id } = await died(ledger, job())
-      await ledger.deleteDeadLetter(id, NOW)
+      await deleteDeadLetter(ledger, id, NOW)
       expect(await prune()).toBe(1)
       expect(await at(PRUNED)).toMatchObject({ outcome: 'inserted' })
     })

@@ -9,6 +9,7 @@ import {
   jobMessage,
   NOW,
   pushed,
+  revive,
   TERMS,
   type UnderTest,
 } from '../harness.ts'
@@ -96,7 +97,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       await plant({ id: failed.id, ...due })
       // A dead letter that was revived while a worker still runs its previous generation.
       const revived = await died(ledger)
-      await ledger.revive(revived.id, 0, NOW)
+      await revive(ledger, revived.id, NOW)
       for (const { id } of [owed, held, failed, revived]) {
         const [result] = await ledger.beatNative([id], BEAT)
         expect(await row(id)).toMatchObject({

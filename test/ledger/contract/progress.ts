@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { JobRow } from '../../../src/job/job.ts'
 import {
   copyCame,
+  deleteDeadLetter,
   FAILED,
   fenceOf,
   fetched,
@@ -9,6 +10,7 @@ import {
   NOW,
   prunedRows,
   pushed,
+  revive,
   TERMS,
   type UnderTest,
 } from '../harness.ts'
@@ -194,10 +196,10 @@ export function progressContract({ harness, ledger, row }: UnderTest): void {
         return job
       }
       const [retried, deleted] = [await dead(), await dead()]
-      await ledger.revive(retried.id, 0, LATER)
+      await revive(ledger, retried.id, LATER)
       const [claimed] = await ledger.claim([jobMessage(retried.id, { generation: 1 })], TERMS)
       expect(claimed).toMatchObject({ job: { generation: 1, checkpoint: { state: '1' } } })
-      await ledger.deleteDeadLetter(deleted.id, LATER)
+      await deleteDeadLetter(ledger, deleted.id, LATER)
       expect(await stateOf(deleted)).toBe(null)
     })
 

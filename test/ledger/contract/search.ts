@@ -4,7 +4,15 @@ import { ANY_JOB, type JobFilter } from '../../../src/job/search/filter.ts'
 import type { JobOrder, Place, SearchPage } from '../../../src/ledger/search.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
 import { newGraph } from '../../support/gateway/workflows.ts'
-import { FAILED, fenceOf, jobMessage, NOW, TERMS, type UnderTest } from '../harness.ts'
+import {
+  deleteDeadLetter,
+  FAILED,
+  fenceOf,
+  jobMessage,
+  NOW,
+  TERMS,
+  type UnderTest,
+} from '../harness.ts'
 
 const FIRST: SearchPage = {
   order: 'created_at',
@@ -201,7 +209,7 @@ export function searchContract({ harness, ledger, row, plant }: UnderTest): void
         let after: Place | null = null
         do {
           const page = await ledger.search.ids(filter, after, 2)
-          all.push(...page.ids)
+          all.push(...page.found.map(({ id }) => id))
           after = page.next
         } while (after !== null)
         expect(all).toEqual(oldestFirst)
@@ -283,7 +291,7 @@ export function searchContract({ harness, ledger, row, plant }: UnderTest): void
 
     it('does not find erased rows', async () => {
       const { id } = (await rows()).find(({ isDeadLetter }) => isDeadLetter) ?? { id: '' }
-      await ledger.deleteDeadLetter(id, NOW)
+      await deleteDeadLetter(ledger, id, NOW)
       for (const filter of [ANY_JOB, filterOf({ ids: [id] }), filterOf({ errorCode: 'e1' })]) {
         expect(await found(filter)).not.toContain(id)
       }

@@ -11,6 +11,7 @@ import { IDEMPOTENCY_MS } from '../../../src/ledger/idempotency.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
 import { newGraph } from '../../support/gateway/workflows.ts'
 import {
+  deleteDeadLetter,
   died,
   expectCounts,
   fenceOf,
@@ -18,6 +19,7 @@ import {
   jobMessage,
   NOW,
   pushed,
+  revive,
   settleLazily,
   TERMS,
   type UnderTest,
@@ -395,14 +397,14 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
     it('takes its key again when it is retried, if the key is free', async () => {
       const { id } = await died(ledger, job({}, { envelope: withPolicy({}) }))
       const rival = await pushed(ledger, job())
-      expect(await ledger.revive(id, 0, NOW)).toEqual({
+      expect(await revive(ledger, id, NOW)).toEqual({
         outcome: 'conflict',
         existing: await row(rival.id),
         uniqueKey: 'k',
       })
       expect(await row(id)).toMatchObject({ state: 'discarded', isDeadLetter: true })
       await ledger.cancel(rival.id, NOW)
-      expect(await ledger.revive(id, 0, NOW)).toMatchObject({ state: 'available', generation: 1 })
+      expect(await revive(ledger, id, NOW)).toMatchObject({ state: 'available', generation: 1 })
       expect(await ledger.insert(job(), NOW)).toMatchObject({ outcome: 'conflict' })
     })
 
@@ -415,14 +417,14 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
         await died(ledger, job({ key: 'b' }, { envelope: self })),
       ]
       await ledger.insert(job({ key: 'a' }), NOW)
-      expect(await ledger.revive(first.id, 0, NOW + 999)).toMatchObject({ outcome: 'conflict' })
-      expect(await ledger.revive(first.id, 0, NOW + 1_000)).toMatchObject({ state: 'available' })
-      expect(await ledger.revive(second.id, 0, NOW)).toMatchObject({ state: 'available' })
+      expect(await revive(ledger, first.id, NOW + 999)).toMatchObject({ outcome: 'conflict' })
+      expect(await revive(ledger, first.id, NOW + 1_000)).toMatchObject({ state: 'available' })
+      expect(await revive(ledger, second.id, NOW)).toMatchObject({ state: 'available' })
     })
 
     it('gives up its key when it is deleted', async () => {
       const { id } = await died(ledger, job({}, { envelope: withPolicy({}) }))
-      await ledger.deleteDeadLetter(id, NOW)
+      await deleteDeadLetter(ledger, id, NOW)
       const next = job({ states: JOB_STATES })
       expect(await ledger.insert(next, NOW)).toMatchObject({ outcome: 'inserted' })
     })

@@ -7,11 +7,13 @@ import type { NewWorkflow, WorkflowNews } from '../../../src/ledger/workflows.ts
 import { newJob } from '../../support/gateway/jobs.ts'
 import { newGraph, newWorkflow } from '../../support/gateway/workflows.ts'
 import {
+  deleteDeadLetter,
   FAILED,
   fenceOf,
   jobMessage,
   NOW,
   pushed,
+  revive,
   settleLazily,
   TERMS,
   type UnderTest,
@@ -427,7 +429,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       await discard(dead)
       const { error, startedAt } = await stepOf(workflow, 'a')
       expect([error, startedAt]).toEqual([LATER.error, dead.startedAt])
-      const revived = await ledger.revive(dead.id, 0, NOW)
+      const revived = await revive(ledger, dead.id, NOW)
       expect(revived).toMatchObject({ generation: 1 })
       const [again] = await ledger.claim([jobMessage(dead.id, { generation: 1 })], TERMS)
       expect(again?.verdict).toBe('claimed')
@@ -444,7 +446,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     const workflow = await create(newGraph({ a: [] }))
     const dead = await claim(workflow, 'a')
     await discard(dead)
-    await ledger.revive(dead.id, 0, NOW)
+    await revive(ledger, dead.id, NOW)
     const next = [jobMessage(dead.id, { generation: 1 })]
     const [again] = await ledger.claim(next, { ...TERMS, now: NOW + 100 })
     if (again?.verdict !== 'claimed') throw new Error('its next life has begun')
@@ -468,7 +470,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       const workflow = await create(newGraph({ a: [], b: ['a'] }))
       const dead = await claim(workflow, 'a')
       await discard(dead)
-      expect(await ledger.deleteDeadLetter(dead.id, NOW)).toBe(true)
+      expect(await deleteDeadLetter(ledger, dead.id, NOW)).toBe(true)
       const { startedAt } = dead
       const kept = { jobId: dead.id, error: LATER.error, state: 'discarded', startedAt, attempt: 1 }
       expect(await stepOf(workflow, 'a')).toMatchObject(kept)
@@ -643,7 +645,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       const workflow = await batch()
       const dead = await claim(workflow, '0')
       await discard(dead)
-      await ledger.revive(dead.id, 0, NOW)
+      await revive(ledger, dead.id, NOW)
       await ledger.claim([jobMessage(dead.id, { generation: 1 })], TERMS)
       await ledger.complete(dead.id, {}, { now: NOW, result: '"late"' })
       await complete(workflow, '1', '7')

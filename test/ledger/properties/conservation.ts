@@ -11,6 +11,7 @@ import {
   jobMessage,
   type LedgerHarness,
   NOW,
+  revive,
   rowOf,
   settleLazily,
   TERMS,
@@ -129,7 +130,7 @@ class World {
         )
         return
       case 'revive':
-        await this.#ledger.revive(this.#id, (await this.#row()).generation, this.#now)
+        await revive(this.#ledger, this.#id, this.#now)
         return
       default:
         return await this.#endLease(move)

@@ -12,6 +12,7 @@ import {
   jobMessage,
   type LedgerHarness,
   NOW,
+  revive,
   rowOf,
   settleLazily,
   TERMS,
@@ -232,7 +233,7 @@ class World {
         return await this.#loseRetryQueue()
       case 'revive':
         if ((await this.#row()).state !== 'discarded') return
-        await this.#ledger.revive(this.#id, (await this.#row()).generation, this.#now)
+        await revive(this.#ledger, this.#id, this.#now)
         return
       case 'promote':
         await this.#ledger.promote(this.#now, this.#now, 10)

@@ -8,11 +8,13 @@ import type { Ledger } from '../../../src/ledger/ledger.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
 import { REPORT } from '../contract/reports.ts'
 import {
+  deleteDeadLetter,
   expectCounts,
   FAILED,
   jobMessage,
   type LedgerHarness,
   NOW,
+  revive,
   settleLazily,
   TERMS,
   type UnderTest,
@@ -283,7 +285,7 @@ class Run {
 
   /** Operations on retries, dead letters and schedules. */
   async #actLater(step: Action, lease: LeaseFence): Promise<Outcome> {
-    const { id, generation } = lease
+    const { id } = lease
     const ledger = this.#ledger
     const nobody = { won: null, id }
     switch (step.verb) {
@@ -305,13 +307,13 @@ class Run {
         return { won: outcome === 'discarded' ? 'end' : null, id }
       }
       case 'revive':
-        return { won: (await ledger.revive(id, generation, NOW)) === 'stale' ? null : 'revive', id }
+        return { won: (await revive(ledger, id, NOW)) === 'stale' ? null : 'revive', id }
       case 'cancelAny': {
         const cancelled = await ledger.cancelAny(id, QUEUES[0] ?? '', NOW)
         return { won: typeof cancelled === 'string' ? null : 'end', id }
       }
       case 'deleteDeadLetter':
-        return { won: (await ledger.deleteDeadLetter(id, NOW)) ? 'withdraw' : null, id }
+        return { won: (await deleteDeadLetter(ledger, id, NOW)) ? 'withdraw' : null, id }
       default:
         return nobody
     }

@@ -94,7 +94,10 @@ describe('the list of dead letters', () => {
       [6, false],
     ] as const) {
       const page = await deadLetters(gateway, `queue=${other}&limit=2&offset=${offset}`)
-      expect(page.pagination).toEqual({ total: 5, limit: 2, offset, has_more: hasMore })
+      expect(page.pagination).toEqual({
+        ...{ total: 5, limit: 2, offset, has_more: hasMore },
+        ...(hasMore && { next_cursor: expect.any(String) }),
+      })
       pages.push(...page.jobs.map((job: { id: string }) => job.id))
     }
     expect(pages).toEqual(ids)
@@ -131,17 +134,8 @@ describe('retry of a dead letter', () => {
     ])
   })
 
-  it('with an override is refused with 422 and leaves the dead letter alone', async () => {
-    const id = await bury()
-    const path = `/ojs/v1/dead-letter/${id}/retry`
-    const answer = await gateway.request('POST', path, { override: { queue: freshQueue() } })
-    expect(answer.status).toBe(422)
-    expect(answer.body.error).toMatchObject({
-      code: 'unsupported',
-      details: { field: 'override' },
-    })
-    expect(await stateOf(gateway, id)).toBe('discarded')
-    expect(await deadIds(gateway, queue)).toEqual([id])
+  it('ignores other members of its body', async () => {
+    const path = `/ojs/v1/dead-letter/${await bury()}/retry`
     expect((await gateway.request('POST', path, { reason: 'mended' })).status).toBe(200)
   })
 

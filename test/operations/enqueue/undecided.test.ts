@@ -118,7 +118,7 @@ describe('the retry of a dead letter whose unique key has been taken', () => {
 
   it('is refused with 409 once the PUSH that took the key is confirmed', async () => {
     const { dead, other, outcome, refused } = await beside()
-    const revive = vi.spyOn(harness.ledger, 'revive')
+    const revive = vi.spyOn(harness.ledger.bulk, 'act')
     const retried = retryDeadLetter(stage.deps, dead, CONTEXT)
     retried.catch(() => {})
     for (let i = 0; i < 5; i++) await settleLazily(harness.ledger)

@@ -18,6 +18,7 @@ import { StartLimits } from '../../../src/operations/fetch/rate-limiter.ts'
 import { Transient } from '../../../src/operations/in-flight.ts'
 import { JobMessages } from '../../../src/operations/job-messages/tracker.ts'
 import { PruneHold } from '../../../src/operations/prune-hold.ts'
+import { BulkSignals } from '../../../src/operations/steer/signals.ts'
 import { WorkerRegistry } from '../../../src/operations/workers/worker-registry.ts'
 import { ArgsSchemas } from '../../../src/schemas/args/args-schemas.ts'
 import { promoter } from '../../../src/services/promoter.ts'
@@ -91,6 +92,7 @@ async function openStage(): Promise<Stage> {
     jobMessages: new JobMessages(),
     transient: new Transient(),
     ends: new EndWaiters(),
+    bulk: new BulkSignals(),
     workers: new WorkerRegistry(clock),
     pruneHold: new PruneHold(clock, logger, await ledger.read.epochs.seenAt()),
     startLimits: new StartLimits(clock, (jobId) => broker.unpark(jobId)),

@@ -8,7 +8,7 @@ import { returnLease } from '../../../src/operations/lease/fail-lease.ts'
 import { nativeHeartbeat } from '../../../src/operations/native/heartbeat.ts'
 import { report } from '../../../src/operations/native/report.ts'
 import { WorkerRegistry } from '../../../src/operations/workers/worker-registry.ts'
-import { jobMessage, NOW, pushed, rowOf, TERMS } from '../../ledger/harness.ts'
+import { jobMessage, NOW, pushed, revive, rowOf, TERMS } from '../../ledger/harness.ts'
 import { ledgerOfTest } from '../../ledger/sqlite/harness.ts'
 import { onToldBroker, type ToldStage } from '../job-messages/told-broker.ts'
 
@@ -157,7 +157,7 @@ it('attempts of the same number before and after a dead letter retry count separ
   const { id } = await pushed(ledger, { maxAttempts: 1 })
   await said(id, 'started')
   await said(id, 'failed', FAILED)
-  await ledger.revive(id, 0, NOW)
+  await revive(ledger, id, NOW)
   await said(id, 'started', { generation: 1 })
   await said(id, 'failed', { ...FAILED, generation: 1 })
   expect(await codes(id)).toEqual([

@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from 'vitest'
 import type { EnsureOutcome } from '../../../src/broker/broker.ts'
 import { sync } from '../../../src/operations/native/sync.ts'
-import { died, NOW, pushed } from '../../ledger/harness.ts'
+import { died, NOW, pushed, revive } from '../../ledger/harness.ts'
 import { ledgerOfTest } from '../../ledger/sqlite/harness.ts'
 import { Stopwatch } from '../../support/time/stopwatch.ts'
 import { onToldBroker } from '../job-messages/told-broker.ts'
@@ -11,7 +11,7 @@ const harness = ledgerOfTest()
 it('sync answers the generation of a cancelled job that was retried from the dead letters', async () => {
   const { ledger } = harness
   const [first, second] = [await pushed(ledger), await died(ledger)]
-  await ledger.revive(second.id, second.generation, NOW)
+  await revive(ledger, second.id, NOW)
   await ledger.cancel(first.id, NOW)
   await ledger.cancel(second.id, NOW + 1)
   const { deps } = onToldBroker(harness, { recheckQueue: async () => 'ready' as const })

@@ -12,9 +12,11 @@ import {
 } from '../../../job/search/filter.ts'
 import { partOfHeap } from '../../../memory.ts'
 import { startNow } from '../../../slices.ts'
+import type { DeadLetterStats } from '../../dead-letters.ts'
 import type {
   Counted,
   Found,
+  FoundId,
   FoundJob,
   JobOrder,
   JobSearch,
@@ -26,14 +28,19 @@ import type { Access } from '../commit/access.ts'
 import { changed, toStanding } from '../sql/rows.ts'
 import type { CheckedRow, Key } from '../sql/search.ts'
 import type { Store } from '../state/store.ts'
+import { statsOfDead } from './dead-letter-stats.ts'
 import { oldestJobs } from './oldest.ts'
 import {
   byCreation,
+  byDeath,
   byDueTime,
   countOf,
   createdBetween,
   type Direction,
+  deadIn,
+  hasOwnIndex,
   isCounted,
+  isCountOfDead,
   needsRow,
   orderOf,
   rangesOf,
@@ -95,6 +102,10 @@ export class SqliteSearch implements JobSearch {
     return this.#run(findIds(this.#store, filter, after, limit))
   }
 
+  deadLetterStats(queues: readonly string[]): Promise<DeadLetterStats> {
+    return this.#run(statsOfDead(this.#store, queues))
+  }
+
   oldest(
     queues: readonly string[],
     now: number,
@@ -122,17 +133,30 @@ function* findPage(store: Store, filter: JobFilter, page: SearchPage): Generator
   const { isAscending, after, order } = page
   const direction = { isAscending, after: after && { at: after[0], seq: after[1] } }
   const looked: Looked = { needles: needlesOf(filter), rows: 0, bytes: 0, isCut: false }
-  const due = order === 'scheduled_at' ? byDueTime(store, filter, direction) : null
-  const isSorted = order !== 'created_at' && due === null
+  const own = ownOrder(store, filter, order, direction)
+  const isSorted = order !== 'created_at' && own === null
   const source = isSorted
     ? yield* sorted(store, filter, page, looked)
-    : (due ?? (yield* byCreation(store, filter, direction)))
+    : (own ?? (yield* byCreation(store, filter, direction)))
   const keys = yield* matching(store, filter, source, looked, {
     offset: page.offset,
     limit: page.limit + 1,
   })
   yield
   return pageFrom(store, filter, keys, page, looked)
+}
+
+/** The list in an order that has an index of its own. */
+function ownOrder(
+  store: Store,
+  filter: JobFilter,
+  order: JobOrder,
+  direction: Direction,
+): Source | null {
+  if (order === 'discarded_at') {
+    return hasOwnIndex(filter) ? null : byDeath(store, filter, direction)
+  }
+  return order === 'scheduled_at' ? byDueTime(store, filter, direction) : null
 }
 
 /** Takes the keys of the jobs that match: skips `offset` of them, and returns up to `limit`. */
@@ -239,6 +263,7 @@ function sortValue(row: CheckedRow, order: JobOrder, isAscending: boolean): numb
     case 'scheduled_at':
       return row.dueAt ?? last
     case 'updated_at':
+    case 'discarded_at':
       return row.endedAt ?? Math.max(row.enqueuedAt, row.startedAt ?? row.enqueuedAt)
     case 'created_at':
       return row.createdAt
@@ -300,6 +325,7 @@ function foundJob({ statements }: Store, seq: number, isWhole: boolean): FoundJo
 }
 
 function* countJobs(store: Store, filter: JobFilter, atMost: number): Generator<void, Counted> {
+  if (isCountOfDead(filter)) return { count: deadIn(store, filter.queues), isBound: false }
   if (isCounted(filter)) {
     return { count: countOf(store, filter.states, filter.queues), isBound: false }
   }
@@ -332,20 +358,20 @@ function* findIds(
   filter: JobFilter,
   after: Place | null,
   limit: number,
-): Generator<void, { ids: string[]; next: Place | null }> {
+): Generator<void, { found: FoundId[]; next: Place | null }> {
   const direction = { isAscending: true, after: after && { at: after[0], seq: after[1] } }
   const { merge } = yield* byCreation(store, filter, direction)
-  const ids: string[] = []
+  const found: FoundId[] = []
   const looked: Looked = { needles: needlesOf(filter), rows: 0, bytes: 0, isCut: false }
   for (let key = merge.next(); key !== null; key = merge.next()) {
     looked.rows += 1
     const isHit = isMatch(store, filter, key.seq, looked)
     const row = isHit ? checked(store, filter, key.seq) : undefined
-    if (row) ids.push(row.id)
+    if (row) found.push({ id: row.id, place: [key.at, key.seq] })
     const isEnough =
-      ids.length >= limit || looked.rows >= MAX_LOOKED_FOR_IDS || looked.bytes >= MAX_BYTES
-    if (isEnough) return { ids, next: [key.at, key.seq] }
+      found.length >= limit || looked.rows >= MAX_LOOKED_FOR_IDS || looked.bytes >= MAX_BYTES
+    if (isEnough) return { found, next: [key.at, key.seq] }
     yield
   }
-  return { ids, next: null }
+  return { found, next: null }
 }

@@ -1,6 +1,7 @@
 /** Which ranges of which index hold the jobs of a filter, and what they leave to be compared. */
 import { JOB_STATES, type JobState } from '../../../job/job.ts'
 import {
+  ALWAYS,
   envelopeNeedle,
   isOpen,
   type JobFilter,
@@ -90,16 +91,33 @@ export function byDueTime(store: Store, filter: JobFilter, direction: Direction)
   return { merge, isRough: true, isCut: false }
 }
 
+/** The list of dead letters in the order of their ends. Conditions with an index of their own are not for it. */
+export function byDeath(store: Store, filter: JobFilter, direction: Direction): Source {
+  const { queues, ended } = filter
+  const limits = { from: ended.from ?? EARLIEST, until: ended.until ?? LATEST }
+  const merge = new Merge(startOf(direction, limits), orderOf(direction))
+  const { searchDeadDown, searchDeadUp, searchDeadInDown, searchDeadInUp } = store.statements
+  for (const queue of new Set(queues)) {
+    merge.add(ranged(searchDeadInDown, searchDeadInUp, [queue], direction, limits))
+  }
+  if (queues.length === 0) merge.add(ranged(searchDeadDown, searchDeadUp, [], direction, limits))
+  const ofRange = { ...filter, queues: [], states: [], ended: ALWAYS, isDeadLetter: false }
+  const isRough = needsRow(ofRange) || filter.types.length > 0 || !isOpen(filter.created)
+  return { merge, isRough, isCut: false }
+}
+
 /** Whether the filter has a condition that finds few jobs by an index of its own. */
-function hasOwnIndex({ ids, workflowId, cron, errorCode }: JobFilter): boolean {
+export function hasOwnIndex({ ids, workflowId, cron, errorCode }: JobFilter): boolean {
   return ids.length > 0 || workflowId !== null || cron !== null || errorCode !== null
 }
 
 /** Whether a job in the ranges of `jobs_search` may yet fail the filter. */
 export function needsRow(filter: JobFilter): boolean {
-  const { workerId, enqueued, ended, text } = filter
+  const { workerId, priority, isDeadLetter, enqueued, ended, text } = filter
   return (
     hasOwnIndex(filter) ||
+    priority !== null ||
+    isDeadLetter ||
     workerId !== null ||
     !isOpen(enqueued) ||
     !isOpen(ended) ||
@@ -112,6 +130,20 @@ export function needsRow(filter: JobFilter): boolean {
 /** Whether the kept counts say how many jobs match. */
 export function isCounted(filter: JobFilter): boolean {
   return !needsRow(filter) && filter.types.length === 0 && isOpen(filter.created)
+}
+
+/** Whether the number of matches is that of dead letters, which are counted too. */
+export function isCountOfDead(filter: JobFilter): boolean {
+  const { isDeadLetter, states, types, created } = filter
+  if (!isDeadLetter || types.length > 0 || !isOpen(created)) return false
+  if (states.length > 0 && !states.includes('discarded')) return false
+  return !needsRow({ ...filter, isDeadLetter: false })
+}
+
+/** How many dead letters these queues have; an empty list: all. */
+export function deadIn({ counter }: Store, queues: readonly string[]): number {
+  if (queues.length === 0) return counter.deadLetters(null)
+  return [...new Set(queues)].reduce((sum, queue) => sum + counter.deadLetters(queue), 0)
 }
 
 /** How many jobs of these states and queues there are; an empty list: all. */

@@ -143,22 +143,35 @@ function prepareDeadLetters(db: Database) {
        WHERE outbox = ?2 AND id = ?1 AND state = 'discarded'
        RETURNING queue, dead_letter AS isDeadLetter`,
     ),
+    /**
+     * `stateRead`: in which it was read. A `retryable` row keeps its attempts, and a holder of its last
+     * delivery loses it: that message is of the generation before.
+     */
     revive: db.prepare<
-      [id: string, generation: number, now: number, nonce: number, line: string],
+      [
+        id: string,
+        generation: number,
+        now: number,
+        nonce: number,
+        line: string,
+        stateRead: RowState,
+      ],
       RawRow
     >(
-      `UPDATE jobs SET state = 'available', generation = generation + 1, attempt = 0,
-         outbox = ?4, token_out = 1, worker_id = NULL, due_at = NULL, rung_ms = NULL,
+      `UPDATE jobs SET state = 'available', generation = generation + 1,
+         attempt = iif(state = 'retryable', attempt, 0), error = iif(state = 'retryable', error, NULL),
+         outbox = ?4, token_out = 1, holder = NULL, worker_id = NULL, due_at = NULL, rung_ms = NULL,
          retry_delay_ms = NULL, enqueued_at = ?3, started_at = NULL, completed_at = NULL,
-         discarded_at = NULL, ended_at = NULL, dead_letter = 0, dead_letter_copied = 0, error = NULL,
-         ${recorded('?5')}
-       WHERE id = ?1 AND generation = ?2 AND dead_letter = 1 AND state = 'discarded'
+         cancelled_at = NULL, discarded_at = NULL, ended_at = NULL, dead_letter = 0,
+         dead_letter_copied = 0, result = NULL, ${recorded('?5')}
+       WHERE id = ?1 AND generation = ?2 AND state = ?6
        RETURNING ${JOB_COLUMNS}`,
     ),
-    deleteDeadLetter: db.prepare<[id: string, now: number]>(
-      `UPDATE jobs SET ${EMPTY}, ended_at = ?2
-       WHERE id = ?1 AND dead_letter = 1 AND state = 'discarded'`,
+    /** Unlike `erase`, also a dead letter that is a step: its workflow has what it needs of it. */
+    eraseEnded: db.prepare<[id: string, now: number, stateRead: RowState]>(
+      `UPDATE jobs SET ${EMPTY}, ended_at = ?2 WHERE id = ?1 AND state = ?3`,
     ),
+    setCarry: db.prepare<[id: string, carry: string]>('UPDATE jobs SET carry = ?2 WHERE id = ?1'),
   }
 }
 

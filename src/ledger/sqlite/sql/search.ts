@@ -20,6 +20,7 @@ export interface CheckedRow {
   enqueuedAt: number
   endedAt: number | null
   priority: number
+  isDeadLetter: Flag
   dueAt: number | null
   startedAt: number | null
   carry: string | null
@@ -81,6 +82,15 @@ function prepareLists(db: Database) {
        WHERE error IS NOT NULL AND substr(error, 1, instr(error, '","')) = ?1`,
     2,
   )
+  const dead = (index: string, more: string, n: number) =>
+    ordered(
+      'discarded_at',
+      `FROM jobs INDEXED BY ${index}
+       WHERE dead_letter = 1 AND discarded_at IS NOT NULL ${more}`,
+      n,
+    )
+  const died = dead('jobs_dead', '', 1)
+  const diedIn = dead('jobs_dead_queue', 'AND queue = ?1', 2)
   const due = ordered(
     'due_at',
     `FROM jobs INDEXED BY jobs_due
@@ -94,6 +104,10 @@ function prepareLists(db: Database) {
     searchCronUp: db.prepare<[entry: number, ...Bounds], Key>(cron.up),
     searchErrorDown: db.prepare<[beginning: string, ...Bounds], Key>(error.down),
     searchErrorUp: db.prepare<[beginning: string, ...Bounds], Key>(error.up),
+    searchDeadDown: db.prepare<[...Bounds], Key>(died.down),
+    searchDeadUp: db.prepare<[...Bounds], Key>(died.up),
+    searchDeadInDown: db.prepare<[queue: string, ...Bounds], Key>(diedIn.down),
+    searchDeadInUp: db.prepare<[queue: string, ...Bounds], Key>(diedIn.up),
     searchDueDown: db.prepare<[state: JobState, ...Bounds], Key>(due.down),
     searchDueUp: db.prepare<[state: JobState, ...Bounds], Key>(due.up),
   }
@@ -161,6 +175,7 @@ function prepareFound(db: Database) {
     >(
       `SELECT id, state, queue, type, worker_id AS workerId, created_at AS createdAt,
          enqueued_at AS enqueuedAt, ended_at AS endedAt, priority, due_at AS dueAt,
+         dead_letter AS isDeadLetter,
          started_at AS startedAt, iif(?2, carry, NULL) AS carry, iif(?3, error, NULL) AS error,
          iif(?4, envelope, NULL) AS envelope
        FROM jobs WHERE seq = ?1`,
@@ -169,6 +184,11 @@ function prepareFound(db: Database) {
       `SELECT ${STANDING_COLUMNS}, carry, error,
          (SELECT w.id FROM workflow_steps s JOIN workflows w ON w.seq = s.workflow
           WHERE s.job_id = jobs.id) AS workflowId
+       FROM jobs WHERE seq = ?1`,
+    ),
+    /** What statistics of dead letters look at; without errors that are very large. */
+    deadFacts: db.prepare<[seq: number], { queue: string; type: string; error: string | null }>(
+      `SELECT queue, type, iif(octet_length(error) < 65536, error, NULL) AS error
        FROM jobs WHERE seq = ?1`,
     ),
     rowOfSeq: db.prepare<[seq: number], RawRow>(`SELECT ${JOB_COLUMNS} FROM jobs WHERE seq = ?`),

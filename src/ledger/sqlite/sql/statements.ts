@@ -7,6 +7,7 @@ import {
   type RowState,
 } from '../../../job/job.ts'
 import type { QueueRecord, RetryQueue } from '../../known.ts'
+import { prepareBulk } from './bulk.ts'
 import { prepareCron } from './cron.ts'
 import type { Database, Flag } from './driver.ts'
 import { EMPTY, prepareEnds } from './end.ts'
@@ -98,6 +99,7 @@ export function prepareStatements(db: Database) {
     ...prepareHistory(db),
     ...prepareProgress(db),
     ...prepareSearch(db),
+    ...prepareBulk(db),
     ...prepareBookkeeping(db),
   }
 }

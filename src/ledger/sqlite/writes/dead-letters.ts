@@ -6,10 +6,12 @@ import { type Cause, historyLine } from '../../../job/history.ts'
 import { isErased, isTerminal, type JobRow } from '../../../job/job.ts'
 import { pageOf } from '../../../job/page.ts'
 import { partOfHeap } from '../../../memory.ts'
-import type { DeadLetterQuery, Revived } from '../../dead-letters.ts'
+import type { DeadLetterQuery } from '../../dead-letters.ts'
+import type { KeyHolder } from '../../enqueued.ts'
 import type { DeadMessage, DeadOutcome } from '../../native.ts'
 import type { CopiedRow } from '../sql/end.ts'
 import { changed, toJobRow } from '../sql/rows.ts'
+import { counted } from '../state/state-counter.ts'
 import type { Store } from '../state/store.ts'
 import { adoptJob } from './adopt.ts'
 import { discardJob } from './discard.ts'
@@ -107,40 +109,38 @@ export function deadLetters(
   return { jobs, total: store.counter.deadLetters(queue) }
 }
 
-/** Begins the next generation of a dead letter, with its `unique` key; conflict if another job has it now. */
-export function revive(
+/** Begins the next generation of a job, with its `unique` key; conflict if another job has it now. */
+export function reviveJob(
   store: Store,
-  id: string,
-  generation: number,
+  row: JobRow,
   now: number,
   cause: Cause = {},
-): Revived {
-  const row = toJobRow(store.statements.find.get(id))
-  const rival = row?.isDeadLetter ? rivalOf(store, row, now) : null
+): JobRow | { outcome: 'conflict'; existing: KeyHolder; uniqueKey: string } {
+  const rival = isTerminal(row.state) ? rivalOf(store, row, now) : null
   if (rival) return { outcome: 'conflict', ...rival }
-  const line = historyLine(now, 'available', 0, null, cause)
-  const job = toJobRow(store.statements.revive.get(id, generation, now, store.nonces.next(), line))
-  if (!row || !job) return 'stale'
+  const isKept = row.state === 'retryable'
+  const line = historyLine(now, 'available', isKept ? row.attempt : 0, null, cause)
+  const { id, generation, state } = row
+  const job = changed(
+    store.statements.revive.get(id, generation, now, store.nonces.next(), line, state),
+  )
   forget(store, row)
-  store.counter.moved(job.queue, 'discarded', 'available')
+  store.counter.moved(job.queue, counted(state), 'available')
   return job
 }
 
-/** Erases a dead letter. The row stays for a while, so that late job messages are recognized and dropped. */
-export function deleteDeadLetter(store: Store, id: string, now: number): boolean {
-  const row = toJobRow(store.statements.find.get(id))
-  if (!row) return false
-  if (row.isDeadLetter) store.statements.cronRunEnd.run(id)
-  if (store.statements.deleteDeadLetter.run(id, now).changes !== 1) return false
+/** Erases an ended job. The row stays for a while, so that late job messages are recognized and dropped. */
+export function eraseJob(store: Store, row: JobRow, now: number): void {
+  store.statements.cronRunEnd.run(row.id)
+  store.statements.eraseEnded.run(row.id, now, row.state)
   forget(store, row)
-  store.notes.forget(id)
-  store.counter.moved(row.queue, 'discarded', null)
-  return true
+  store.notes.forget(row.id)
+  store.counter.moved(row.queue, counted(row.state), null)
 }
 
 /** Notes that the row is no dead letter any more, and that its copy is stale. */
 function forget(store: Store, row: JobRow): void {
-  store.counter.moved(row.queue, 'dead_letter', null)
+  if (row.isDeadLetter) store.counter.moved(row.queue, 'dead_letter', null)
   if (row.deadLetterCopied) store.stale.add(row.queue)
 }
 

@@ -1,10 +1,11 @@
 /** PUSH and PUSH batch, in one write. */
-import type { NewJob } from '../../../job/job.ts'
+import { isErased, type NewJob } from '../../../job/job.ts'
 import type { Admitted, EnqueueTerms, Inserted, InsertedAll } from '../../enqueued.ts'
 import type { KeyedRequest } from '../../idempotency.ts'
 import type { Cancelled } from '../../leases.ts'
 import type { Access } from '../commit/access.ts'
 import { type Protect, TakenBack } from '../commit/group-commit.ts'
+import { toJobRow } from '../sql/rows.ts'
 import type { Store } from '../state/store.ts'
 import { rememberedKey, rememberKey } from './idempotency.ts'
 import { enqueue } from './insert.ts'
@@ -21,9 +22,9 @@ export function insertOne(
   now: number,
   terms: EnqueueTerms,
 ): Promise<Inserted> {
-  const { request } = terms
+  const { request, retryOf } = terms
   const run = (protectWrite: Protect): Inserted => {
-    if (job.unique === null && !request) {
+    if (job.unique === null && !request && retryOf === undefined) {
       if (mayTakeMore(store, job)) protectWrite()
       return enqueue(store, job, now, terms.cause)
     }
@@ -32,16 +33,35 @@ export function insertOne(
       isProtected = true
       protectWrite()
     }
-    if (request || mayTakeMore(store, job)) protect()
+    if (request || retryOf !== undefined || mayTakeMore(store, job)) protect()
     const remembered = request && rememberedKey(store.statements, request.key, now)
     if (remembered) return { outcome: 'remembered', remembered }
     const inserted = admit(store, job, now, terms, protect)
-    if (request && isAdmitted(inserted)) remember(store, request, [job], [inserted], now)
+    if (isAdmitted(inserted)) noteBeside(store, job, inserted, terms, now)
     // The write may have cancelled jobs to replace them before the id was found taken: undo that.
     if (inserted.outcome === 'duplicate' && isProtected) throw new TakenBack(inserted)
     return inserted
   }
   return access.write(run, 1, terms.enough)
+}
+
+/** What the write of one job notes beside it. */
+function noteBeside(
+  store: Store,
+  job: NewJob,
+  admitted: Admitted,
+  { request, retryOf }: EnqueueTerms,
+  now: number,
+): void {
+  if (request) remember(store, request, [job], [admitted], now)
+  if (retryOf !== undefined && admitted.outcome === 'inserted') linkRetry(store, retryOf, job.id)
+}
+
+/** Notes on a dead letter as which job it was retried. */
+function linkRetry({ statements }: Store, id: string, retriedAs: string): void {
+  const row = toJobRow(statements.find.get(id))
+  if (row === null || isErased(row.state)) return
+  statements.setCarry.run(id, JSON.stringify({ ...row.carry, retriedAs }))
 }
 
 /** May the insert of this job change more than its own row: record its queue, remove a tombstone? */

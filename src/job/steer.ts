@@ -1,0 +1,64 @@
+/** What an operator does to jobs: which it may touch, and why not the others. */
+import { isErased, isExpired, type JobStanding, type JobState } from './job.ts'
+import { isInScope, type QueueScope } from './queue-scope.ts'
+
+/**
+ * `retry`: the job becomes `available` in a new generation. A job that waits for a retry keeps its attempts,
+ * any other begins anew. `cancel`: as CANCEL. `delete`: its row is erased, and it is no job any more.
+ */
+export const JOB_ACTIONS = ['retry', 'cancel', 'delete'] as const
+export type JobAction = (typeof JOB_ACTIONS)[number]
+
+const LIVE = ['available', 'scheduled', 'pending', 'active', 'retryable'] as const
+const ENDED = ['completed', 'cancelled', 'discarded'] as const
+
+/** The states in which an action can touch a job at all. */
+export const TOUCHABLE: Readonly<Record<JobAction, readonly JobState[]>> = {
+  retry: ['discarded', 'cancelled', 'completed', 'retryable'],
+  cancel: LIVE,
+  delete: ENDED,
+}
+
+/** An action and its bounds: plain data, because an operation in the background outlives the process. */
+export interface Steering {
+  action: JobAction
+  /** Jobs in other states are left alone. */
+  states: readonly JobState[]
+  /** Only dead letters. */
+  deadLettersOnly: boolean
+  /** True: dead letters that were retried as another job are left alone. */
+  sparesRetried: boolean
+  /** The queues that the caller's API key is for; null: all. */
+  scope: QueueScope | null
+}
+
+/**
+ * Why a job is left alone: there is none, its state, or what stands against the action. `duplicate`: another
+ * job has its unique key. `workflow_step`: its workflow needs its result. `retried`: see `sparesRetried`.
+ */
+export type Refusal =
+  | JobState
+  | 'not_found'
+  | 'not_dead_letter'
+  | 'expired'
+  | 'retried'
+  | 'duplicate'
+  | 'workflow_step'
+
+type Steered = Pick<JobStanding, 'state' | 'queue' | 'isDeadLetter' | 'expiresAt'>
+
+/** Null: the job may be touched, as far as its own row tells. `retriedAs`: see `Carry`. */
+export function refusalOf(
+  { action, states, deadLettersOnly, sparesRetried, scope }: Steering,
+  row: Steered | null,
+  retriedAs: string | undefined,
+  wall: number,
+): Refusal | null {
+  if (row === null || isErased(row.state)) return 'not_found'
+  if (scope !== null && !isInScope(scope, row.queue)) return 'not_found'
+  if (!states.includes(row.state) || !TOUCHABLE[action].includes(row.state)) return row.state
+  if (deadLettersOnly && !row.isDeadLetter) return 'not_dead_letter'
+  // It would be discarded again at once.
+  if (action === 'retry' && isExpired(row, wall)) return 'expired'
+  return sparesRetried && retriedAs !== undefined ? 'retried' : null
+}
