@@ -174,7 +174,7 @@ async function measureSearches() {
   }
   const start = performance.now()
   await ledger.search.oldest(
-    ledger.queues().map(({ name }) => name),
+    ledger.known.queues().map(({ name }) => name),
     Date.now(),
     Date.now(),
   )

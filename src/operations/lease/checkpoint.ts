@@ -56,7 +56,7 @@ export async function storeCheckpoint(
 
 /** The checkpoint of a job. A pure read. Throws 404 for an unknown job, and if there is none. */
 export async function readCheckpoint(deps: Pick<Deps, 'ledger'>, id: string): Promise<Checkpoint> {
-  requireJob(deps, id)
+  await requireJob(deps, id)
   const checkpoint = await deps.ledger.checkpoints.find(id)
   if (checkpoint === null) throw notFound('checkpoint', id)
   return checkpoint
@@ -64,12 +64,12 @@ export async function readCheckpoint(deps: Pick<Deps, 'ledger'>, id: string): Pr
 
 /** False: there was none, which is no error. Throws 404 for an unknown job, 503. */
 export async function deleteCheckpoint(deps: Pick<Deps, 'ledger'>, id: string): Promise<boolean> {
-  requireJob(deps, id)
+  await requireJob(deps, id)
   return await deps.ledger.checkpoints.remove(id)
 }
 
-function requireJob(deps: Pick<Deps, 'ledger'>, id: string): void {
-  if (visibleJob(deps, id) === null) throw notFound('job', id)
+async function requireJob(deps: Pick<Deps, 'ledger'>, id: string): Promise<void> {
+  if ((await visibleJob(deps, id)) === null) throw notFound('job', id)
 }
 
 export function emitCheckpointed(deps: Deps, job: ExtendedLease, checkpoint: Checkpoint): void {

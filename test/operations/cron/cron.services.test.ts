@@ -144,6 +144,7 @@ describe('registering a cron job', () => {
       overlap_policy: 'enqueue',
       status: 'disabled',
       enabled: false,
+      next_run_at: null,
       run_count: 0,
       created_at: '2026-02-12T10:30:30.000Z',
     })

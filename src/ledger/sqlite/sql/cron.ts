@@ -10,7 +10,7 @@ export type RawEntry = Omit<CronEntry, 'isEnabled' | 'queued' | 'template'> & {
   template: string
 }
 
-export type RawRun = Omit<CronRun, 'isManual'> & { manual: Flag }
+type RawRun = Omit<CronRun, 'isManual'> & { manual: Flag }
 
 /** What a definition sets. `template` is a JSON text. */
 export type DefinitionColumns = [
