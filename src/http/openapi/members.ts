@@ -21,6 +21,9 @@ export const STATE: Schema = { ...oneOf(JOB_STATES), title: 'JobState' }
 
 /** Of a job's `error`; what is withheld from readers is absent. */
 export const FAILURE = entity('Failure', {
+  'attempt?': told('Of attempts that ended without a report, like the times.', INTEGER),
+  'occurred_at?': INSTANT,
+  'timestamp?': INSTANT,
   'code?': TEXT,
   'type?': TEXT,
   message: TEXT,
