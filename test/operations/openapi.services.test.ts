@@ -124,6 +124,55 @@ describe('answers are as the OpenAPI document says:', () => {
     await ask('DELETE', `/dead-letter/${dead[1]}`)
   })
 
+  it('of jobs that an operator acts on, one or many', async () => {
+    const queue = freshQueue()
+    const filter = { queue }
+    const item = { type: 'a', args: [], options: { queue } }
+    const { jobs } = await ask('POST', '/jobs/batch', { jobs: Array(4).fill(item) })
+    const [a, b, c, d] = jobs.map(({ id }: Json) => id)
+    await ask('POST', `/admin/jobs/${a}/cancel`)
+    await ask('POST', `/admin/jobs/${a}/retry`)
+    await ask('POST', `/admin/jobs/${a}/copy`, { override: { args: [2] } })
+    await ask('POST', '/jobs/bulk/cancel', { job_ids: [a, b] })
+    await ask('POST', '/jobs/bulk/cancel', { job_ids: ['unknown', b] })
+    await ask('DELETE', `/admin/jobs/${b}`)
+    await ask('DELETE', `/jobs/${c}`)
+    await ask('POST', '/jobs/bulk/delete', { job_ids: [c] })
+    await ask('POST', '/jobs/bulk', { jobs: [item, { ...item, args: 7 }], atomicity: 'partial' })
+    await ask('POST', '/admin/jobs/bulk/cancel', { filter, dry_run: true })
+    const begun = await ask('POST', '/admin/jobs/bulk/cancel', {
+      filter,
+      confirm: true,
+      async: true,
+    })
+    expect(begun.id ?? begun.operation_id).toBeDefined()
+    const operation = `/admin/operations/${begun.id ?? begun.operation_id}`
+    await ask('GET', operation)
+    await ask('POST', `${operation}/stop`)
+    await ask('GET', '/admin/operations')
+    await untilState(gateway, d, 'cancelled')
+    await ask('POST', '/admin/jobs/bulk/retry', { filter, confirm: true })
+    await ask('POST', '/admin/jobs/bulk/delete', { filter, confirm: true })
+  })
+
+  it('of dead letters that are found and steered', async () => {
+    const queue = freshQueue()
+    const dead: string[] = []
+    for (const _ of [1, 2, 3, 4]) {
+      const { id } = await startJob(gateway, queue, { retry: { max_attempts: 1 } })
+      await ask('POST', '/workers/nack', { job_id: id, error })
+      dead.push(id)
+    }
+    await ask('GET', `/dead-letter/${dead[0]}`)
+    await ask('GET', `/admin/dead-letter?queue=${queue}`)
+    await ask('GET', '/dead-letter/stats')
+    await ask('DELETE', `/admin/dead-letter/${dead[0]}`)
+    await ask('POST', '/jobs/bulk/retry', { job_ids: [dead[1]] })
+    await ask('POST', '/dead-letter/retry', { filter: { queue }, limit: 1, confirm: true })
+    await ask('POST', '/dead-letter/purge', { queue, dry_run: true })
+    await ask('DELETE', `/dead-letter?queue=${queue}&confirm=true`)
+  })
+
   it('of queues, statistics and events', async () => {
     const queue = freshQueue()
     const { id } = await startJob(gateway, queue)

@@ -150,7 +150,8 @@ function manyRoutes(door: Door, path: string, of: Of): Endpoint[] {
       await answerAdmin(door, request, response, asked)
     },
   }
-  const { id } = purge.about
+  // The number of an alias stays at the end.
+  const id = purge.about.id.replace(/(\d*)$/, 'ByPost$1')
   return [
     {
       method: 'POST',
@@ -169,7 +170,7 @@ function manyRoutes(door: Door, path: string, of: Of): Endpoint[] {
       ...purge,
       method: 'POST',
       path: `${path}/purge`,
-      about: { ...purge.about, id: `${id}ByPost` },
+      about: { ...purge.about, id },
     },
   ]
 }
