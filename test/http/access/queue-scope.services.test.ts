@@ -132,9 +132,10 @@ test('lists and statistics are those of the queues of the key', async () => {
       '/admin/workers',
     ]),
   ).toEqual(Array.from({ length: 8 }, () => 403))
-  const failed = { job_id: await started('other'), error: { ...error, retryable: false } }
-  await all('POST', '/ojs/v1/workers/nack', failed)
-  expect((await all('GET', '/ojs/v1/dead-letter?queue=other')).body.jobs).not.toEqual([])
+  const failed = { code: 'x', message: 'x', retryable: false }
+  const dying = await started('other.dead')
+  await all('POST', '/ojs/v1/workers/nack', { job_id: dying, error: failed })
+  expect((await all('GET', '/ojs/v1/dead-letter?queue=other.dead')).body.jobs).not.toEqual([])
   const { body: dead } = await as('operator', 'GET', '/ojs/v1/dead-letter?limit=100')
   expect(
     dead.jobs.filter(({ queue }: { queue: string }) => !/^(mine$|team\.)/.test(queue)),
