@@ -3,7 +3,10 @@ import { hash } from 'node:crypto'
 import type { Deps } from '../operations/deps.ts'
 import { health } from '../operations/health.ts'
 import { type ManifestFacts, manifest } from '../operations/manifest.ts'
+import { liveStats } from '../operations/queues/live-stats.ts'
+import type { EventRing } from '../telemetry/event-ring.ts'
 import { requireScope } from './access/queue-scope.ts'
+import { EventStreams, type FollowedRing } from './connection/event-streams.ts'
 import { LongPolls } from './connection/long-polls.ts'
 import { HttpServer, type HttpServerOptions } from './http-server.ts'
 import { openApiDocument } from './openapi/document.ts'
@@ -12,6 +15,7 @@ import { adminQueueRoutes } from './routes/admin-queues.ts'
 import { adminStatsRoutes } from './routes/admin-stats.ts'
 import { adminWorkerRoutes } from './routes/admin-workers.ts'
 import { cronRoutes } from './routes/cron.ts'
+import { eventStreamRoutes } from './routes/event-streams.ts'
 import { eventRoutes } from './routes/events.ts'
 import { heartbeatRoutes } from './routes/heartbeat.ts'
 import { historyRoutes } from './routes/history.ts'
@@ -33,8 +37,9 @@ import { workerRoutes } from './routes/workers.ts'
 import { workflowRoutes } from './routes/workflows.ts'
 
 export type HttpServiceOptions = Pick<HttpServerOptions, 'host' | 'port' | 'access' | 'tls'> &
-  Pick<Door, 'metrics' | 'events' | 'shownConfig'> &
-  Omit<ManifestFacts, 'baseUrl' | 'access' | 'maxBodyBytes'>
+  Pick<Door, 'metrics' | 'shownConfig'> & {
+    events: Pick<EventRing, 'list'> & FollowedRing
+  } & Omit<ManifestFacts, 'baseUrl' | 'access' | 'maxBodyBytes'>
 
 /** Creates the HTTP door with all its routes (seed 001, Appendix A). */
 export function createHttpService(deps: Deps, options: HttpServiceOptions): HttpServer {
@@ -42,12 +47,14 @@ export function createHttpService(deps: Deps, options: HttpServiceOptions): Http
   const polls = new LongPolls()
   const access = accessFacts(options)
   const { maxBodyBytes } = deps.settings
+  const streams = new EventStreams(options.events, liveStats(deps))
   const door: Door = {
     deps,
     polls,
     shownConfig: options.shownConfig,
     metrics: options.metrics,
     events: options.events,
+    streams,
     needsKeys: access.needsKeys,
     health: () => health(deps, startedAt, server.isStopping),
     isDraining: () => server.isStopping,
@@ -63,7 +70,10 @@ export function createHttpService(deps: Deps, options: HttpServiceOptions): Http
     now: () => deps.clock.now(),
     observer: options.metrics.http,
     routes,
-    onStopping: () => polls.endAll(),
+    onStopping: () => {
+      polls.endAll()
+      streams.endAll()
+    },
   })
   return server
 }
@@ -101,6 +111,7 @@ function allRoutes(door: Door): Endpoint[] {
     ...workflowRoutes(door),
     ...historyRoutes(door),
     ...eventRoutes(door),
+    ...eventStreamRoutes(door),
     ...systemRoutes(door),
     ...maintenanceRoutes(door),
     ...recoverRoutes(door),

@@ -9,5 +9,11 @@ import type { Deps } from './deps.ts'
 export function emitPromoted(deps: Deps, claimed: JobRow): void {
   const attempt = claimed.attempt - 1
   const job: JobRow = { ...claimed, state: 'available', attempt, workerId: null, startedAt: null }
-  deps.events.emit({ type: 'job.enqueued', job, promoted: true })
+  emitDue(deps, job)
+}
+
+/** Emits the `job.enqueued` of a job whose time came. A job that was not tried yet was scheduled. */
+export function emitDue(deps: Pick<Deps, 'events'>, job: JobRow): void {
+  const from = job.attempt > 0 ? 'retryable' : 'scheduled'
+  deps.events.emit({ type: 'job.enqueued', job, promoted: true, from })
 }

@@ -2,6 +2,7 @@
 import type { JobRow } from '../job/job.ts'
 import { mayHaveMore } from '../job/page.ts'
 import type { Deps } from '../operations/deps.ts'
+import { emitDue } from '../operations/emit-promoted.ts'
 import { systemPass } from '../telemetry/tracing.ts'
 import { Loop } from './loop.ts'
 
@@ -55,7 +56,7 @@ async function sendAheadOnce(deps: Deps): Promise<number> {
 async function promoteDue(deps: Deps, now: number, wall: number): Promise<JobRow[]> {
   const jobs = await deps.ledger.promote(now, wall, PAGE)
   for (const job of jobs) {
-    deps.events.emit({ type: 'job.enqueued', job, promoted: true })
+    emitDue(deps, job)
     // Its job message may have arrived early, and its delivery been parked until now.
     deps.broker.unpark(job.id)
   }

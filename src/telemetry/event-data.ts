@@ -1,6 +1,6 @@
 /** The `data` of events about jobs and cron entries, as the OJS catalogue requires. */
 import { timestamp } from '../job/document.ts'
-import type { JobRow } from '../job/job.ts'
+import type { JobRow, JobState } from '../job/job.ts'
 import { cut } from '../job/values/limits.ts'
 import type { CronEvent, FailureFacts, JobEvent } from './events.ts'
 
@@ -131,4 +131,35 @@ function brief(text: string): string {
 
 function instant(ms: number | null): string | null {
   return ms === null ? null : timestamp(ms)
+}
+
+/**
+ * The state that the job of this event was in before; null for a new job, undefined for an event that tells of
+ * no change. Where the event does not say, it follows from what the row still shows.
+ */
+export function stateBefore(event: ListedEvent): JobState | null | undefined {
+  switch (event.type) {
+    case 'job.enqueued':
+    case 'job.scheduled':
+      return event.from ?? null
+    case 'job.started':
+      return 'available'
+    case 'job.completed':
+    case 'job.retrying':
+      return 'active'
+    case 'job.cancelled':
+      return event.previousState
+    case 'job.discarded':
+    case 'job.expired':
+      return endedFrom(event.job)
+    default:
+      return undefined
+  }
+}
+
+/** A discard keeps the start of an attempt that ran, and the time for which a job waited. */
+function endedFrom({ startedAt, completedAt, dueAt, attempt }: JobRow): JobState {
+  if (startedAt !== null && completedAt !== null) return 'active'
+  if (dueAt === null) return 'available'
+  return attempt > 0 ? 'retryable' : 'scheduled'
 }

@@ -1,9 +1,9 @@
 /** The newest events in memory, for `GET /ojs/v1/events`. */
 import type { Clock } from '../clock.ts'
 import { timestamp } from '../job/document.ts'
-import type { JobRow } from '../job/job.ts'
+import type { JobRow, RowState } from '../job/job.ts'
 import { traceIdOf } from '../job/traceparent.ts'
-import { type ListedEvent, ownData } from './event-data.ts'
+import { type ListedEvent, ownData, stateBefore } from './event-data.ts'
 import type { CronEvent, JobEvent, QueueEvent, SystemEvent, WorkerEvent } from './events.ts'
 import { type WorkflowEvent, workflowData } from './workflow-events.ts'
 
@@ -41,6 +41,15 @@ export interface EventPage {
   gap: boolean
 }
 
+/** An event with the change of state that it tells of, for readers who follow the ring. */
+export interface FollowedEvent {
+  recorded: RecordedEvent
+  jobId: string | null
+  queue: string | null
+  /** Null: it tells of no change. `from` null: the job is new. */
+  moved: { from: RowState | null; to: RowState } | null
+}
+
 /** What is kept of an event: little, because thousands of them stay in memory. */
 interface Kept {
   /** Null until events are listed: see `#nameAll`. */
@@ -55,7 +64,9 @@ interface Kept {
   /** Null: a workflow has no queue. */
   queue: string | null
   /** Null: the event is not about the state of a job. */
-  state: string | null
+  state: RowState | null
+  /** The state before; undefined: the event tells of no change. */
+  from: RowState | null | undefined
   attempt: number
   workerId: string | null
   traceparent: string | null
@@ -72,6 +83,10 @@ export class EventRing {
   /** Index of the oldest event once the ring is full. */
   #head = 0
   #newest: Kept | undefined
+  /** The number of all events so far; each event is known by its number, from 0. */
+  #count = 0
+  /** How many of them have an id. */
+  #named = 0
 
   constructor(capacity: number, clock: Clock, newId: () => string) {
     this.#capacity = capacity
@@ -83,6 +98,7 @@ export class EventRing {
   readonly onJobEvent = (event: JobEvent): void => {
     if (event.type === 'message.malformed' || event.type === 'job.staged') return
     const kept = 'workflow' in event ? this.#keepWorkflow(event) : this.#keep(event)
+    this.#count += 1
     this.#newest = kept
     if (this.#events.length < this.#capacity) {
       this.#events.push(kept)
@@ -113,6 +129,7 @@ export class EventRing {
       jobType: job.type,
       queue: job.queue,
       state: row?.state ?? 'active',
+      from: stateBefore(event),
       attempt: event.type === 'job.failed' ? event.attempt : job.attempt,
       workerId: event.type === 'job.heartbeat' ? event.workerId : workerOf(row),
       traceparent: row?.carry?.traceparent ?? null,
@@ -151,7 +168,7 @@ export class EventRing {
   #keepOther({ type }: Pick<JobEvent, 'type'>): Omit<Kept, 'subject' | 'queue'> {
     const time = this.#clock.wall()
     const none = { jobId: null, jobType: null, state: null, workerId: null, traceparent: null }
-    return { id: null, type, time, ...none, attempt: 0, own: null }
+    return { id: null, type, time, ...none, from: undefined, attempt: 0, own: null }
   }
 
   list(query: EventQuery): EventPage {
@@ -175,10 +192,42 @@ export class EventRing {
    * for each would cost more than to keep the rest of it.
    */
   #nameAll(): void {
-    for (let i = 0; i < this.#events.length; i++) {
+    const oldest = this.oldest
+    for (let i = Math.max(0, this.#named - oldest); i < this.#events.length; i++) {
       const event = this.#at(i)
       if (event) event.id ??= this.#newId()
     }
+    this.#named = this.#count
+  }
+
+  /** The number of the oldest event that is kept. */
+  get oldest(): number {
+    return this.#count - this.#events.length
+  }
+
+  /** The number of the next event. */
+  get end(): number {
+    return this.#count
+  }
+
+  /** The event with this number; null if it is not kept any more, or `isWanted` says no. */
+  follow(
+    number: number,
+    isWanted: (event: Pick<Kept, 'jobId' | 'queue'>) => boolean,
+  ): FollowedEvent | null {
+    const event = number < this.oldest ? undefined : this.#at(number - this.oldest)
+    if (event === undefined || !isWanted(event)) return null
+    this.#nameAll()
+    const { jobId, queue, state, from } = event
+    const moved = from === undefined || state === null ? null : { from, to: state }
+    return { recorded: recorded(event), jobId, queue, moved }
+  }
+
+  /** The number of the event after the one with this id; null if that is not kept. */
+  numberAfter(id: string): number | null {
+    this.#nameAll()
+    const { start, gap } = this.#startOf(id)
+    return gap ? null : this.oldest + start
   }
 
   #at(i: number): Kept | undefined {

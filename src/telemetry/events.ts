@@ -23,10 +23,13 @@ export type JobEvent =
   | CronEvent
 
 type OneJobEvent =
-  /** `promoted`: the job had waited for a time or a retry, and was already counted when it was stored. */
-  | { type: 'job.enqueued'; job: JobRow; promoted?: true; inBatch?: true }
+  /**
+   * `promoted`: the job had waited for a time or a retry, and was already counted when it was stored. `from`:
+   * the state that it was in; absent for a new job.
+   */
+  | { type: 'job.enqueued'; job: JobRow; promoted?: true; from?: JobState; inBatch?: true }
   /** Stored with a time in the future (OJS events). */
-  | { type: 'job.scheduled'; job: JobRow; inBatch?: true }
+  | { type: 'job.scheduled'; job: JobRow; from?: JobState; inBatch?: true }
   /** Stored as `pending`, until it is activated. Not in the vocabulary: only logged and counted. */
   | { type: 'job.staged'; job: JobRow; inBatch?: true }
   | { type: 'job.started' | 'job.completed' | 'job.expired' | 'job.discarded'; job: JobRow }

@@ -2,6 +2,15 @@ import { createHttpService, type HttpServiceOptions } from '../../src/http/serve
 import type { Deps } from '../../src/operations/deps.ts'
 import { type Frame, OPEN, recordingLogger, startFrame } from './frame.ts'
 
+/** A ring without events. */
+export const NO_EVENTS: HttpServiceOptions['events'] = {
+  list: () => ({ events: [], cursor: null, has_more: false, gap: false }),
+  oldest: 0,
+  end: 0,
+  follow: () => null,
+  numberAfter: () => null,
+}
+
 /**
  * Starts the HTTP service with all its routes, for operations that the test has replaced by `vi.mock`. Its
  * `deps` hold only what the HTTP layer itself uses.
@@ -23,7 +32,7 @@ export async function openDoor(
     queueType: 'classic',
     priorityOrder: () => ({ levels: 10, isStrict: true }),
     version: '1.2.3',
-    events: { list: () => ({ events: [], cursor: null, has_more: false, gap: false }) },
+    events: NO_EVENTS,
     shownConfig: {},
     metrics: {
       http: {

@@ -7,7 +7,7 @@ import { health } from '../../src/operations/health.ts'
 import { info } from '../../src/operations/info.ts'
 import { ack } from '../../src/operations/lease/ack.ts'
 import { recoverQueue } from '../../src/operations/queues/recover.ts'
-import { openDoor } from './door.ts'
+import { NO_EVENTS, openDoor } from './door.ts'
 import { errorOf, OJS } from './frame.ts'
 import { jobRow } from './job-rows.ts'
 import { request } from './raw-client.ts'
@@ -179,7 +179,7 @@ describe('the answer of a route', () => {
       asked.push(query)
       return page
     }
-    const door = await openDoor(10_000, { events: { list } })
+    const door = await openDoor(10_000, { events: { ...NO_EVENTS, list } })
     const query = 'limit=5000&after=evt_1&types=a&queues=b,c'
     const result = await door.ask(send('GET', `/ojs/v1/events?${query}`))
     expect(JSON.parse(result.body)).toEqual(page)

@@ -308,8 +308,9 @@ describe('answers are as the OpenAPI document says:', () => {
 
   it('of every endpoint', () => {
     const answered = (id: string) => [...(seen.get(id) ?? [])].some((status) => status < 300)
-    // A number at the end: the same under another path.
-    const missing = OPERATION_IDS.filter((id) => !/\d$/.test(id) && !answered(id))
+    // A number at the end: the same under another path. Streams do not end by themselves.
+    const isLeftOut = (id: string) => /\d$|^stream/.test(id)
+    const missing = OPERATION_IDS.filter((id) => !isLeftOut(id) && !answered(id))
     expect(missing).toEqual(REFUSED)
   })
 })

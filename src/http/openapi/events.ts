@@ -108,3 +108,47 @@ export const JOB_RETRIES: Description = {
     }),
   },
 }
+
+const STREAM = told('Server-sent events.', {
+  type: 'string',
+  contentMediaType: 'text/event-stream',
+})
+const TYPES = {
+  types: told('Only these types, with commas.'),
+  event_types: told('The same.'),
+}
+
+export const STREAM_EVENTS: Description = {
+  id: 'streamEvents',
+  tag: 'events',
+  summary: 'Follow what happens, as server-sent events',
+  query: {
+    ...TYPES,
+    queue: told('Only of these queues, with commas.'),
+    channel: told('`all`, `job:<id>` or `queue:<name>`.'),
+  },
+  answers: { 200: STREAM, 204: null },
+}
+
+export const STREAM_JOB_EVENTS: Description = {
+  id: 'streamJobEvents',
+  tag: 'events',
+  summary: 'Follow a job until it ends, as server-sent events',
+  query: TYPES,
+  answers: { 200: STREAM, 204: null },
+}
+
+export const STREAM_QUEUE_EVENTS: Description = {
+  id: 'streamQueueEvents',
+  tag: 'events',
+  summary: 'Follow a queue, as server-sent events',
+  query: TYPES,
+  answers: { 200: STREAM },
+}
+
+export const STREAM_STATS: Description = {
+  id: 'streamStats',
+  tag: 'events',
+  summary: 'Statistics every second, as server-sent events',
+  answers: { 200: STREAM },
+}

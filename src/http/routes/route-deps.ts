@@ -3,6 +3,7 @@ import type { Deps } from '../../operations/deps.ts'
 import type { Health } from '../../operations/health.ts'
 import type { EventRing } from '../../telemetry/event-ring.ts'
 import type { Exposition } from '../../telemetry/exposition.ts'
+import type { EventStreams, FollowedRing } from '../connection/event-streams.ts'
 import type { LongPolls } from '../connection/long-polls.ts'
 
 /** What the routes are given. */
@@ -22,5 +23,6 @@ export interface Door {
   /** The OpenAPI document of all routes: JSON text, and its ETag. */
   openApi(): { text: string; tag: string }
   metrics: Exposition
-  events: Pick<EventRing, 'list'>
+  events: Pick<EventRing, 'list'> & FollowedRing
+  streams: EventStreams
 }

@@ -14,9 +14,10 @@ export async function activate(deps: Deps, id: string, context: RequestContext):
   const job = await deps.ledger.activate(id, deps.clock.now(), deps.clock.wall(), context)
   if (job === 'stale') throw await explainNotPending(deps, id)
   const { requestId } = context
-  if (job.outbox === null) deps.events.emit({ type: 'job.scheduled', job, requestId })
+  if (job.outbox === null)
+    deps.events.emit({ type: 'job.scheduled', job, from: 'pending', requestId })
   else {
-    deps.events.emit({ type: 'job.enqueued', job, requestId, promoted: true })
+    deps.events.emit({ type: 'job.enqueued', job, requestId, promoted: true, from: 'pending' })
     void sendOrLeave(deps, job)
   }
   return job

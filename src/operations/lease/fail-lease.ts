@@ -129,7 +129,7 @@ export async function returnLease(deps: Deps, attempt: FailedAttempt): Promise<J
   if (job === 'stale') return job
   noteEnded(deps, attempt.row)
   if (!record.isCounted) emitFailed(deps, attempt, job)
-  deps.events.emit({ type: 'job.enqueued', job, promoted: true })
+  deps.events.emit({ type: 'job.enqueued', job, promoted: true, from: 'active' })
   if (job.outbox !== null) void sendThenSettle(deps, job, takeLease(deps, job.id))
   return job
 }

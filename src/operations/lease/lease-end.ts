@@ -74,7 +74,13 @@ export async function requeueLease(
   if (row === 'stale') return row
   noteEnded(deps, job)
   // Emitted before `putBack`: another FETCH could claim the job message and emit `job.started` first.
-  deps.events.emit({ type: 'job.enqueued', job: row, promoted: true, requestId: cause?.requestId })
+  deps.events.emit({
+    type: 'job.enqueued',
+    job: row,
+    promoted: true,
+    from: 'active',
+    requestId: cause?.requestId,
+  })
   const delivery = takeLease(deps, job.id)
   if (row.outbox !== null) void sendThenSettle(deps, row, delivery)
   else if (delivery?.isLive()) deps.broker.putBack([delivery])

@@ -186,7 +186,7 @@ function isMessageBack(deps: Deps, job: JobRow): boolean {
  * As for a job that an HTTP worker hands back; its job message returns to the queue, or the outbox owes one.
  */
 function followRelease(deps: Deps, job: JobRow, requestId: string): void {
-  deps.events.emit({ type: 'job.enqueued', job, promoted: true, requestId })
+  deps.events.emit({ type: 'job.enqueued', job, promoted: true, from: 'active', requestId })
   deps.broker.unpark(job.id)
   if (job.outbox !== null) void sendOrLeave(deps, job)
 }

@@ -1,0 +1,81 @@
+/** One stream of server-sent events: its frames, its heartbeats, and a reader who does not read. */
+import type { Request, Response } from 'express'
+import { answerHeaders } from '../message/answer-headers.ts'
+
+/** Without an event for this long, a comment shows that the connection lives (OJS realtime: 15 s at most). */
+const HEARTBEAT_MS = 10_000
+/** A reader who has taken nothing for this long is dropped. */
+const STUCK_MS = 30_000
+
+/** An event as it is written; `data` in one line. */
+export interface StreamEvent {
+  id?: string
+  event: string
+  data: object
+}
+
+/** Writes nothing while the client does not read: what it missed, its source must still have. */
+export class EventStream {
+  readonly #response: Response
+  #isBlocked = false
+  #isEnded = false
+  #wroteAt = performance.now()
+
+  /** Sends the headers of the answer. `onEnd`: called once, when nothing more is written. */
+  constructor(request: Request, response: Response, onEnd: () => void) {
+    this.#response = response
+    const headers = answerHeaders(
+      request,
+      ['Cache-Control', 'no-cache, no-transform', 'X-Accel-Buffering', 'no'],
+      'text/event-stream',
+    )
+    const length = headers.indexOf('Content-Length')
+    response.writeHead(200, headers.toSpliced(length, 2))
+    response.on('drain', () => {
+      this.#isBlocked = false
+      this.#wroteAt = performance.now()
+    })
+    response.once('close', () => {
+      this.#isEnded = true
+      onEnd()
+    })
+    request.socket.once('end', () => this.end())
+    this.#write('retry: 3000\n\n')
+  }
+
+  /** May something be written now? */
+  get isReady(): boolean {
+    return !this.#isBlocked && !this.#isEnded
+  }
+
+  send({ id, event, data }: StreamEvent): void {
+    const named = id === undefined ? '' : `id: ${id}\n`
+    this.#write(`${named}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
+  }
+
+  /** Called several times a second. */
+  keepAlive(): void {
+    const silentMs = performance.now() - this.#wroteAt
+    if (this.#isBlocked && silentMs > STUCK_MS) this.#drop()
+    else if (this.isReady && silentMs > HEARTBEAT_MS) this.#write(':heartbeat\n\n')
+  }
+
+  end(last?: StreamEvent): void {
+    if (this.#isEnded) return
+    if (last) this.send(last)
+    this.#isEnded = true
+    this.#response.end()
+  }
+
+  /** The final word reaches a reader who begins to read again before the connection is cut. */
+  #drop(): void {
+    this.end({ event: 'system.slow_reader', data: { stuck_ms: STUCK_MS } })
+    setTimeout(() => this.#response.destroy(), 1_000).unref()
+  }
+
+  #write(text: string): void {
+    if (this.#isEnded) return
+    this.#wroteAt = performance.now()
+    if (!this.#response.write(text)) this.#isBlocked = true
+  }
+}
