@@ -5,7 +5,7 @@ import type { HistoryLedger, JobHistory } from '../../history.ts'
 import type { HistoryReads } from '../../reads.ts'
 import type { Access } from '../commit/access.ts'
 import { toJobRow } from '../sql/rows.ts'
-import type { Store } from '../state/store.ts'
+import type { Store } from './store.ts'
 
 /** See `HistoryLedger`. */
 export class SqliteHistory implements HistoryLedger, HistoryReads {
