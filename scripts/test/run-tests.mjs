@@ -12,12 +12,13 @@ import { interruption } from '../process/interruption.mjs'
 import { endProcess, guard, signalProcess, unguard } from '../process/processes.mjs'
 import { say, waitingFor } from '../process/progress.mjs'
 import { removeFolder } from '../process/remove-folder.mjs'
-import { countOf, sumOfAll } from './count.mjs'
+import { countOf, countsOfAll } from './count.mjs'
 import { DEBIAN_PYTHON, testVariables } from './environment.mjs'
 import { provideNode22 } from './node-22.mjs'
 import { providePackages } from './packages.mjs'
 import { needsOf, PROJECTS } from './projects.mjs'
 import { makeRunFolder } from './run-folder.mjs'
+import { withSecondTry } from './second-try.mjs'
 
 /**
  * @typedef {object} VitestRun
@@ -28,6 +29,12 @@ import { makeRunFolder } from './run-folder.mjs'
  * @property {string} [output] the file for its output; default: our own
  * @property {string} [node]
  * @property {number} [niceness]
+ */
+
+/**
+ * @typedef {object} TestRun
+ * @property {import('./count.mjs').Count} count
+ * @property {(files: string[]) => Promise<import('./count.mjs').Count>} [again]
  */
 
 /** For runs that compute: the runs beside them mostly wait, and have to keep their timers. */
@@ -51,7 +58,7 @@ export async function runTests(vitestArgs) {
     broker = needs.sharedNode && sbin ? sharedNode(sbin, join(dir, 'rabbitmq')) : undefined
     if (broker) await startNode(broker, interrupted)
     const vitest = { args: vitestArgs, env: variables(sbin, broker), dir, interrupted }
-    return vitestArgs.length === 0 ? await runEverything(vitest) : await runVitest(vitest)
+    return vitestArgs.length === 0 ? await runEverything(vitest) : (await runVitest(vitest)).count
   } finally {
     await broker?.stop()
     await removeRunFolder(dir)
@@ -151,10 +158,10 @@ async function runEverything(vitest) {
   const thenUnits = () => runVitest({ ...vitest, args, output: ofUnits, niceness: NICENESS })
   const units = ledger.then(thenUnits, thenUnits)
   const others = runVitest({ ...vitest, args: projects(REST) })
-  const count = await sumOfAll([others, cases, ledger, units])
+  const runs = await countsOfAll([others, cases, ledger, units])
   for (const output of [ofCases, ofLedger, ofUnits])
     if (existsSync(output)) process.stdout.write(readFileSync(output))
-  return count
+  return withSecondTry(runs, say)
 }
 
 /** @param {readonly string[]} names */
@@ -170,24 +177,28 @@ function projects(names) {
  * @param {string} output
  */
 async function runLedgerOnNode22(vitest, output) {
-  const nothing = { passed: 0, failed: 0 }
+  const nothing = { count: { passed: 0, failed: 0, failures: [] } }
   if (Number.parseInt(process.versions.node, 10) >= 22 || vitest.interrupted.aborted) return nothing
   const node = await provideNode22(vitest.interrupted)
   const args = [...projects(['unit']), BESIDE_OTHERS, 'test/ledger']
   if (node) return runVitest({ ...vitest, node, args, output, niceness: NICENESS })
   say('Node 22 could not be obtained: the ledger was tested on this Node only.')
-  return process.env['CI'] ? { passed: 0, failed: 1 } : nothing
+  return process.env['CI'] ? NOT_RUN : nothing
 }
+
+/** @type {TestRun} */
+const NOT_RUN = { count: { passed: 0, failed: 1, failures: [] } }
 
 let runs = 0
 
 /**
  * Its output goes to our own, or to the file `output`.
  * @param {VitestRun} options
+ * @returns {Promise<TestRun>}
  */
 async function runVitest(options) {
   const { args, env, dir, interrupted, output, node = process.execPath, niceness = 0 } = options
-  if (interrupted.aborted) return { passed: 0, failed: 1 }
+  if (interrupted.aborted) return NOT_RUN
   const out = output === undefined ? 'inherit' : openSync(output, 'w')
   runs += 1
   const report = join(dir, `report-${runs}.json`)
@@ -216,5 +227,16 @@ async function runVitest(options) {
   signalProcess(group, 'SIGKILL')
   unguard(group)
   if (interrupted.aborted && output === undefined) say(interrupted.reason.message)
-  return countOf(report, code)
+  return { count: countOf(report, code), again: (files) => runAgain(options, files) }
+}
+
+/**
+ * A second try of test files, alone, on the same Node.
+ * @param {VitestRun} options
+ * @param {string[]} files
+ */
+async function runAgain({ args, env, dir, interrupted, node }, files) {
+  const selected = args.filter((_, index) => [args[index - 1], args[index]].includes('--project'))
+  const again = { args: [...selected, '--maxWorkers=1', ...files], env, dir, interrupted }
+  return (await runVitest(node ? { ...again, node } : again)).count
 }
