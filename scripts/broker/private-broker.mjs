@@ -85,6 +85,11 @@ export class PrivateBroker {
       : undefined
   }
 
+  /** The port of the metrics page; only with the plugin rabbitmq_prometheus. */
+  get prometheusPort() {
+    return this.#chosenPorts.prometheus
+  }
+
   /** The process id of the Erlang machine (beam.smp) itself; undefined while it is down. */
   get pid() {
     return this.#beam?.pid

@@ -103,14 +103,16 @@ function denyServices() {
  * undoes this. A service that exists before the installation belongs to somebody else and stays as it is.
  */
 async function noteServices() {
-  // The init script, for machines that boot without systemd. epmd has none.
-  const hadScript = existsSync('/etc/init.d/rabbitmq-server')
+  // For machines that boot without systemd. epmd has no script.
+  const scripts = SCRIPTS.filter((name) => !existsSync(`/etc/init.d/${name}`))
   const states = await Promise.all(UNITS.map((unit) => run('systemctl', ['is-enabled', unit])))
   const added = UNITS.filter((_unit, index) => states[index]?.code !== 0)
   return async () => {
     for (const unit of added) await run('systemctl', ['disable', unit])
-    if (!hadScript) await run('update-rc.d', ['rabbitmq-server', 'disable'])
+    for (const name of scripts)
+      if (existsSync(`/etc/init.d/${name}`)) await run('update-rc.d', [name, 'disable'])
   }
 }
 
-const UNITS = ['rabbitmq-server.service', 'epmd.service', 'epmd.socket']
+const UNITS = ['rabbitmq-server.service', 'epmd.service', 'epmd.socket', 'prometheus.service']
+const SCRIPTS = ['rabbitmq-server', 'prometheus']

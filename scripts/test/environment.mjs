@@ -19,3 +19,6 @@ export const DEBIAN_GOPATH = '/usr/share/gocode'
 
 /** Debian's own Python: another one that is earlier on the PATH (pyenv …) does not find Debian's pika. */
 export const DEBIAN_PYTHON = '/usr/bin/python3'
+
+/** From Debian's package prometheus, with its promtool. */
+export const DEBIAN_PROMETHEUS = '/usr/bin/prometheus'

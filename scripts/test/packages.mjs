@@ -5,12 +5,12 @@ import { canInstallPackages, installPackages } from '../process/debian-packages.
 import { messageOf } from '../process/errors.mjs'
 import { say } from '../process/progress.mjs'
 import { findExecutable, isExecutable, run } from '../process/run.mjs'
-import { DEBIAN_GO, DEBIAN_GOPATH, DEBIAN_PYTHON } from './environment.mjs'
+import { DEBIAN_GO, DEBIAN_GOPATH, DEBIAN_PROMETHEUS, DEBIAN_PYTHON } from './environment.mjs'
 
 /**
  * Installs the Debian packages that the tests use: the broker; pika, for a foreign client; curl and jq, for
- * the example session of seed 001 (a stand-in replaces a missing jq); Go and its AMQP client, for the example
- * in Go. Returns the folder of RabbitMQ's scripts.
+ * the example session of seed 001 (a stand-in replaces a missing jq); for the services tests also Go and its
+ * AMQP client, for the example in Go, and Prometheus, for the dashboards. Returns the folder of RabbitMQ's scripts.
  * @param {{ go: boolean }} needs
  */
 export async function providePackages({ go }) {
@@ -20,6 +20,7 @@ export async function providePackages({ go }) {
     ...(findExecutable('curl') ? [] : ['curl']),
     ...(findExecutable('openssl') ? [] : ['openssl']),
     ...(go ? missingForGo() : []),
+    ...(go && !isExecutable(DEBIAN_PROMETHEUS) ? ['prometheus'] : []),
   ]
   const sbin = await requireRabbitmqSbin(missing)
   await provideJq()

@@ -4,9 +4,10 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 
-// Tests the alert rules of docs/reference/metrics.md with Prometheus's own `promtool`.
+// Tests the alert rules of deploy/prometheus with Prometheus's own `promtool`.
 
-const page = readFileSync(resolve(import.meta.dirname, '../../docs/reference/metrics.md'), 'utf8')
+const ROOT = resolve(import.meta.dirname, '../..')
+const RULES = readFileSync(join(ROOT, 'deploy/prometheus/alerts.yml'), 'utf8')
 /** From Debian's package prometheus: in the PATH, or at the path of the variable. */
 const PROMTOOL = process.env['OJS_TEST_PROMTOOL'] ?? 'promtool'
 const hasPromtool = spawnSync(PROMTOOL, ['--version']).status === 0
@@ -25,8 +26,7 @@ const WORK = `${Q},type="t"`
 let folder: string
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'ojs-rules-'))
-  const [, rules = ''] = page.match(/```yaml\n(groups:\n[\s\S]*?)```/) ?? []
-  writeFileSync(join(folder, 'rules.yml'), rules)
+  writeFileSync(join(folder, 'rules.yml'), RULES)
 })
 afterAll(() => rmSync(folder, { recursive: true }))
 
@@ -63,8 +63,15 @@ function fires(alert: string, series: Series): boolean {
   return true
 }
 
+test('docs/reference/metrics.md explains each alert, in the order of the rules', () => {
+  const page = readFileSync(join(ROOT, 'docs/reference/metrics.md'), 'utf8')
+  const explained = [...page.matchAll(/^\| `(Ojs\w+)` \|/gm)].map(([, name]) => name)
+  const alerts = [...RULES.matchAll(/- alert: (\w+)/g)].map(([, name]) => name)
+  expect(explained).toEqual(alerts)
+})
+
 describe.skipIf(!hasPromtool)(
-  'alerts of docs/reference/metrics.md (skipped without promtool: Debian package prometheus)',
+  'alerts of deploy/prometheus (skipped without promtool: Debian package prometheus)',
   () => {
     test('are valid rules for Prometheus', () => {
       expect(promtool('check', 'rules', 'rules.yml')).toMatchObject({ status: 0 })
