@@ -25,6 +25,7 @@ import { onDrift } from './operations/drift.ts'
 import { EndWaiters } from './operations/end-waiters.ts'
 import { StartLimits } from './operations/fetch/rate-limiter.ts'
 import { healthWarnings, isHealthy } from './operations/health.ts'
+import { followKeys } from './operations/held-jobs.ts'
 import { Transient } from './operations/in-flight.ts'
 import { JobMessages } from './operations/job-messages/tracker.ts'
 import { adoptSchedule } from './operations/native/adopt-schedule.ts'
@@ -43,6 +44,7 @@ import { bulkOperations } from './services/bulk.ts'
 import { cron } from './services/cron.ts'
 import { dlxSweep } from './services/dlx-sweep.ts'
 import { expiry } from './services/expiry.ts'
+import { heldJobs } from './services/held-jobs.ts'
 import { idleQueues } from './services/idle-queues.ts'
 import { inFlightLog } from './services/in-flight-log.ts'
 import { extendLeases, leaseKeeper } from './services/lease-extension.ts'
@@ -146,6 +148,7 @@ async function compose(
   broker.attach(brokerHooks(deps, metrics.control))
   const outboxRelay = relay(deps)
   ledger.workflows.onNews((news) => followWorkflows(deps, news))
+  ledger.concurrency.onNews((news) => followKeys(deps, news))
   const version = await ownVersion()
   const http = createHttpService(deps, {
     ...config,
@@ -204,6 +207,7 @@ function timers(deps: Deps, config: Config): Service[] {
     dlxSweep(deps),
     retention(deps, config.retention),
     bulkOperations(deps),
+    heldJobs(deps),
     ...(config.queueIdleMs > 0 ? [idleQueues(deps, config.queueIdleMs)] : []),
   ]
 }
@@ -278,7 +282,8 @@ const MANY_OWED = 1_000
  */
 async function jobsWithJobMessage(ledger: Ledger, queue: string): Promise<number> {
   const owed = await ledger.read.owedMessages(MANY_OWED)
-  return owed === MANY_OWED ? 0 : Math.max(0, ledger.known.counts(queue).available - owed)
+  const withMessage = ledger.known.counts(queue).available - ledger.known.held(queue)
+  return owed === MANY_OWED ? 0 : Math.max(0, withMessage - owed)
 }
 
 /** After a reconnect and after `unblocked`: workers could not renew their leases in between. */

@@ -67,6 +67,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'schemas/',
     'ledger/ledger.ts',
     'ledger/bulk.ts',
+    'ledger/concurrency.ts',
     'ledger/cron.ts',
     'ledger/dead-letters.ts',
     'ledger/leases.ts',
@@ -253,7 +254,10 @@ const FLOORS: Readonly<Record<string, { order: readonly string[]; shared: RegExp
     order: ['values', 'search', 'retry', 'native', 'cron', 'workflow'],
     shared: /^job\/[\w-]+\.ts$/,
   },
-  'ledger/sqlite/': { order: ['sql', 'commit', 'state', 'search', 'writes', 'bulk'], shared: /^$/ },
+  'ledger/sqlite/': {
+    order: ['sql', 'commit', 'state', 'search', 'concurrency', 'writes', 'bulk'],
+    shared: /^$/,
+  },
   'operations/': {
     order: [
       ...['workers', 'job-messages', 'queues', 'enqueue', 'lease', 'adopt', 'native', 'fetch'],

@@ -28,6 +28,7 @@ export default defineConfig({
           page('Unique jobs', '/docs/guide/unique-jobs'),
           page('Schemas', '/docs/guide/schemas'),
           page('Queues', '/docs/guide/queues'),
+          page('Concurrency keys', '/docs/guide/concurrency'),
           page('Long jobs', '/docs/guide/long-jobs'),
           page('TypeScript SDK', '/docs/guide/typescript-sdk'),
           page('Native workers', '/docs/guide/native-workers'),

@@ -1,4 +1,5 @@
 /** A job as JSON text for answers: the envelope with the members that change. */
+import { isHeldByKey } from './concurrency.ts'
 import type { Checkpoint, JobRow } from './job.ts'
 import type { ProgressReport } from './progress.ts'
 import { timestamper } from './values/timestamp.ts'
@@ -67,7 +68,13 @@ export function jobDocument(row: JobRow): string {
   if (row.error !== null) text += `,"error":${row.error}`
   if (row.errors !== null) text += `,"errors":${row.errors}`
   if (row.checkpoint !== undefined) text += checkpointMembers(row.checkpoint)
-  return `${text}${links(row)}}`
+  return `${text}${heldBy(row)}${links(row)}}`
+}
+
+/** Why an available job is not handed out. */
+function heldBy(row: JobRow): string {
+  if (!isHeldByKey(row)) return ''
+  return `,"held_by":${JSON.stringify({ concurrency: row.carry?.concurrency?.key })}`
 }
 
 /** From which job it was made, and as which it was retried. */

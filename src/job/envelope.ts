@@ -1,5 +1,6 @@
 /** Makes a job out of a validated request: defaults, both dialects, unknown members. */
 import { OjsError } from '../errors.ts'
+import { type Concurrency, concurrencyOf } from './concurrency.ts'
 import { timestamp, withSeconds } from './document.ts'
 import type { Carry, NewJob } from './job.ts'
 import { isKnownMember, isOptionMember } from './members.ts'
@@ -104,6 +105,7 @@ export function describeJob(request: PushRequest, context: EnvelopeContext): Des
     tags,
     schema: request.schema ?? undefined,
     rate_limit: options.rate_limit ?? undefined,
+    concurrency: options.concurrency ?? undefined,
     created_at: timestamp(createdAt),
   }
   const members = withUnknown(known, request)
@@ -125,7 +127,7 @@ export function describeJob(request: PushRequest, context: EnvelopeContext): Des
       expiresAt: expiresAt?.ms ?? null,
       createdAt,
       envelope,
-      carry: carryOf(context.carry, tags, scheduledAt),
+      carry: carryOf(context.carry, tags, scheduledAt, limitOf(options, request, queue)),
       start: startOf(options, scheduledAt, context),
       unique: claim?.unique ?? null,
     },
@@ -162,6 +164,7 @@ function mergeOptions(request: PushRequest): Omit<PushOptions, 'meta' | 'metadat
     tags: inner.tags ?? request.tags ?? null,
     pending: inner.pending ?? request.pending ?? null,
     rate_limit: inner.rate_limit ?? request.rate_limit ?? null,
+    concurrency: inner.concurrency ?? request.concurrency ?? null,
   }
 }
 
@@ -323,6 +326,14 @@ function claimOf(
   return { unique, echo, extra }
 }
 
+function limitOf(
+  { concurrency }: PushOptions,
+  { type }: PushRequest,
+  queue: string,
+): Concurrency | null {
+  return concurrency == null ? null : concurrencyOf(concurrency, { type, queue })
+}
+
 function checkMetaSize(meta: Record<string, unknown>): void {
   const bytes = utf8Bytes(JSON.stringify(meta))
   if (bytes <= MAX_META_BYTES) return
@@ -358,8 +369,10 @@ function carryOf(
   carry: Carry | undefined,
   tags: readonly string[],
   scheduledAt: Instant | null,
+  concurrency: Concurrency | null,
 ): Carry | null {
   const all: Carry = { ...carry }
+  if (concurrency) all.concurrency = concurrency
   if (tags.length > 0) all.tags = tags
   if (scheduledAt) all.scheduledAt = scheduledAt.text
   return Object.keys(all).length > 0 ? all : null

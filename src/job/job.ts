@@ -1,4 +1,5 @@
 /** The types of the whole gateway: states, new jobs, rows. */
+import type { Concurrency } from './concurrency.ts'
 
 /*
  * Their words:
@@ -7,7 +8,8 @@
  * - **Job message**: the AMQP message that makes a job deliverable; it carries the whole envelope.
  * - **Lease**: the reservation of an active job. Its **holder** is `gateway` (the delivery is held
  *   here), `ledger` (the delivery was acknowledged early; the ledger alone holds the lease) or
- *   `native` (a native AMQP worker has the delivery).
+ *   `native` (a native AMQP worker has the delivery). An available job with the holder `ledger` is held back
+ *   by its concurrency key (`isHeldByKey`).
  * - **Generation**: which life of the job; 0, and +1 each time its id is used for a new life (an operator
  *   has retried the job, an erased id is used again).
  * - **Outbox**: a nonce that says "this job needs a job message in the broker and no confirm has been
@@ -102,6 +104,8 @@ export interface Carry {
   headers?: Record<string, unknown>
   /** Properties of a natively published job message that OJS does not define itself. */
   properties?: { appId?: string; replyTo?: string }
+  /** The job's concurrency key and limit. */
+  concurrency?: Concurrency
   /** The id of the job that this one was made from, as a copy. */
   copyOf?: string
   /** The id of the copy by which this dead letter was retried, with changes. */
@@ -237,7 +241,7 @@ export function allowedAttempts({ maxAttempts }: Pick<JobRow, 'maxAttempts'>): n
 /** Makes the row of a job that was just enqueued. */
 export function freshRow(
   job: NewJob,
-  stored: { generation: number; outbox: number | null; enqueuedAt: number },
+  stored: { generation: number; outbox: number | null; enqueuedAt: number; isHeld?: boolean },
 ): JobRow {
   // Member by member: a spread costs a tenth of a whole PUSH here.
   return {
@@ -257,7 +261,7 @@ export function freshRow(
     attempt: 0,
     outbox: stored.outbox,
     messageOut: stored.outbox !== null,
-    holder: null,
+    holder: stored.isHeld ? 'ledger' : null,
     workerId: null,
     leaseMs: null,
     leaseExpiresAt: null,

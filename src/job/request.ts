@@ -33,6 +33,7 @@ export interface PushOptions {
   tags?: string[] | null
   pending?: boolean | null
   rate_limit?: Record<string, unknown> | null
+  concurrency?: ConcurrencyRequest | null
   meta?: Record<string, unknown> | null
   metadata?: Record<string, unknown> | null
 }
@@ -52,6 +53,12 @@ export interface RetryRequest {
   jitter?: boolean | null
   non_retryable_errors?: string[] | null
   on_exhaustion?: 'discard' | 'dead_letter' | null
+}
+
+export interface ConcurrencyRequest {
+  /** Absent: the job's type and queue. */
+  key?: string | null
+  limit: number
 }
 
 export interface UniqueRequest {

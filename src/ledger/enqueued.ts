@@ -32,6 +32,8 @@ export type Admitted = Extract<Inserted, { outcome: 'inserted' | 'existing' }>
 export interface Stored {
   generation: number
   outbox: number | null
+  /** It is held back by its concurrency key, so it needs no job message yet. */
+  isHeld?: boolean
   enqueuedAt: number
   replacing?: Replacing
 }

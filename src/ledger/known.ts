@@ -31,9 +31,12 @@ export interface Known {
 
   /**
    * How many jobs are `available` without those whose job message a native worker still has
-   * (docs/architecture.md §2, "visibility expired"). Kept, not counted.
+   * (docs/architecture.md §2, "visibility expired"), and those that are held back. Kept, not counted.
    */
   claimable(queue: string): number
+
+  /** How many `available` jobs their concurrency keys hold back (`isHeldByKey`). Kept, not counted. */
+  held(queue: string): number
 
   /** The number of dead letters of one queue, or of all. Kept, not counted. */
   deadLetterCount(queue?: string): number

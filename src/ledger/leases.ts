@@ -134,6 +134,8 @@ export type ClaimResult =
   | { verdict: 'expired' | 'exhausted'; job: JobRow }
   | { verdict: 'drop' | 'keep' | 'hand-over' | 'dead-letter' | 'rearmed'; job: JobRow }
   | { verdict: 'hold'; job: JobRow; until: number | null }
+  /** As many jobs of its concurrency key are active as it allows: the ledger holds it, without the message. */
+  | { verdict: 'held'; job: JobRow }
   /** The queue is paused; the row was not looked at. */
   | { verdict: 'paused' }
   /** The id was cancelled before the ledger knew it (`cancelAny`): drop the job message. */

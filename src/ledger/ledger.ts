@@ -2,6 +2,7 @@
 import type { Cause } from '../job/history.ts'
 import type { JobRow, JobState, NewJob } from '../job/job.ts'
 import type { BulkLedger } from './bulk.ts'
+import type { ConcurrencyLedger } from './concurrency.ts'
 import type { CronLedger } from './cron.ts'
 import type { DeadLetterLedger } from './dead-letters.ts'
 import type { EnqueueTerms, Inserted, InsertedAll } from './enqueued.ts'
@@ -68,6 +69,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   readonly checkpoints: CheckpointLedger
   readonly search: JobSearch
   readonly bulk: BulkLedger
+  readonly concurrency: ConcurrencyLedger
 
   /**
    * PUSH: stores the job in the state that `job.start` names, attempt 0. An `available` job gets a fresh

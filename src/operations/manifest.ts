@@ -26,6 +26,7 @@ const CAPABILITIES = {
   job_ttl: true,
   priority_queues: true,
   rate_limiting: true,
+  concurrency_keys: true,
   schema_validation: true,
   unique_jobs: true,
   workflows: true,
@@ -90,6 +91,8 @@ const JOB_EXTENSIONS = {
   progress: 'PUT and GET /ojs/v1/jobs/:id/progress, by control message too; counts as a heartbeat.',
   checkpoints:
     'PUT, GET and DELETE /ojs/v1/jobs/:id/checkpoint, by control message too; at most 1 MiB. A dead letter keeps its own.',
+  concurrency_keys:
+    'options.concurrency {key, limit}: how many jobs of a key are active at once. Native consumers are counted and not limited.',
   results:
     'GET /ojs/v1/jobs/:id/result, with wait=true for as long as timeout says (at most 60 s).',
 }

@@ -16,7 +16,7 @@ const MAX_MESSAGE = 500
  */
 export type ListedEvent = Exclude<
   JobEvent,
-  { type: 'message.malformed' | 'job.staged' } | { workflow: unknown }
+  { type: 'message.malformed' | 'job.staged' | 'job.held' } | { workflow: unknown }
 >
 
 /** The data that the catalogue requires for this type of event (OJS events); null: none of its own. */

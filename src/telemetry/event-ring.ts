@@ -97,6 +97,7 @@ export class EventRing {
   /** A listener for `createJobEvents`. */
   readonly onJobEvent = (event: JobEvent): void => {
     if (event.type === 'message.malformed' || event.type === 'job.staged') return
+    if (event.type === 'job.held') return
     const kept = 'workflow' in event ? this.#keepWorkflow(event) : this.#keep(event)
     this.#count += 1
     this.#newest = kept

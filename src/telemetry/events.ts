@@ -20,6 +20,8 @@ export type JobEvent =
   | BulkEvent
   /** A native message that is no OJS job; it goes to the dead letter queue. */
   | { type: 'message.malformed'; queue: string; id: string; error: Error }
+  /** Its concurrency key holds a job of the queue back. Not in the vocabulary: only counted. */
+  | { type: 'job.held'; queue: string }
   | CronEvent
 
 type OneJobEvent =

@@ -11,6 +11,7 @@ interface QueueCounts {
   queues(): readonly { readonly name: string }[]
   counts(queue: string): Readonly<Record<JobState, number>>
   deadLetterCount(queue: string): number
+  held(queue: string): number
   readonly pauses: { since(queue: string): number | null }
   readonly search: Pick<JobSearch, 'oldest'>
 }
@@ -44,6 +45,12 @@ export function jobGauges(
     name: 'ojs_dead_letter_depth',
     help: 'Dead letters in the ledger',
     read: ofEach((queue) => ledger.deadLetterCount(queue)),
+    join: sum,
+  })
+  gaugeByQueue(registry, queues, {
+    name: 'ojs_queue_held',
+    help: 'Available jobs that their concurrency keys hold back',
+    read: ofEach((queue) => ledger.held(queue)),
     join: sum,
   })
   // Somebody may have forgotten to resume it.

@@ -52,6 +52,8 @@ export function jobLog(
         logger.info({ workerId, reason, requestId }, event.type)
         return
       }
+      case 'job.held':
+        return
       case 'job.heartbeat':
         // Every few seconds for every running job: without debug lines not even the fields are built.
         if (isDebug)

@@ -41,6 +41,12 @@ export function jobMetrics(
     labelNames: ['queue'],
     registers: [registry],
   })
+  const held = new Counter({
+    name: 'ojs_job_held_total',
+    help: 'How often a job was held back by its concurrency key',
+    labelNames: ['queue'],
+    registers: [registry],
+  })
   const ticks = new Counter({
     name: 'ojs_cron_ticks_total',
     help: 'Times of recurring jobs, by outcome: triggered, or why they were skipped',
@@ -48,7 +54,8 @@ export function jobMetrics(
     registers: [registry],
   })
   return (event) => {
-    if (event.type === 'message.malformed') malformed.inc({ queue: queues.of(event.queue) })
+    if (event.type === 'job.held') held.inc({ queue: queues.of(event.queue) })
+    else if (event.type === 'message.malformed') malformed.inc({ queue: queues.of(event.queue) })
     else if (event.type === 'cron.triggered') ticks.inc({ outcome: 'triggered' })
     else if (event.type === 'cron.skipped') countSkipped(ticks, event)
     else if ('job' in event) count(event, series.get(event.job.queue, event.job.type))

@@ -90,6 +90,7 @@ beforeEach(() => {
   vi.mocked(queueStats).mockResolvedValue({
     status: 'active',
     counts: COUNTS,
+    held: 0,
     lastHour: {
       enqueued: 0,
       completed: 0,

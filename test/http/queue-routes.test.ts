@@ -46,10 +46,18 @@ describe('GET /ojs/v1/queues/:name/stats', () => {
 
   test('answers each count under its name, and a depth without active and ended jobs', async () => {
     const oldest = { available: 1_000, retryable: null, scheduled: 500 }
-    const found = { status: 'paused' as const, counts, lastHour, oldest, computedAt: 3_000 }
+    const found = {
+      status: 'paused' as const,
+      counts,
+      held: 1,
+      lastHour,
+      oldest,
+      computedAt: 3_000,
+    }
     vi.mocked(queueStats).mockResolvedValue(found)
     const stats = {
       ...counts,
+      held: 1,
       completed_last_hour: 5,
       failed_last_hour: 2,
       // Averages over the jobs whose times are known, which may be fewer.

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect } from 'vitest'
 import { late } from '../support/time/late.ts'
 import { batchContract } from './contract/batch.ts'
 import { claimContract } from './contract/claim.ts'
+import { concurrencyContract } from './contract/concurrency.ts'
 import { copyContract } from './contract/copies.ts'
 import { cronContract } from './contract/cron.ts'
 import { deadLetterContract } from './contract/dead-letters.ts'
@@ -61,6 +62,7 @@ export const RULES: readonly Part[] = [
   workflowContract,
   progressContract,
   searchContract,
+  concurrencyContract,
 ]
 
 /** Tests of many random sequences each, which take as long as all other tests together. */

@@ -33,6 +33,9 @@ export interface LedgerHarness {
     states: Map<string, StateCounts>
     deadLetters: Map<string, number>
     claimable: Map<string, number>
+    held: Map<string, number>
+    /** Active jobs by concurrency key: as kept, and as counted. */
+    keys: { kept: Map<string, number>; counted: Map<string, number> }
   }
   /** Returns what the implementation finds wrong in its storage. */
   inspect(): string[]
@@ -190,12 +193,14 @@ export async function copyCame(ledger: Ledger, id: string, generation: number): 
 /** Compares the totals that the ledger keeps of each queue with a count of the rows. */
 export function expectCounts(harness: LedgerHarness): void {
   const { ledger } = harness
-  const { states, deadLetters: dead, claimable } = harness.recount()
+  const { states, deadLetters: dead, claimable, held, keys } = harness.recount()
+  expect(keys.kept).toEqual(keys.counted)
   for (const { name } of ledger.known.queues()) {
     const counted = states.get(name) ?? ledger.known.counts('nowhere')
     expect(ledger.known.counts(name), name).toEqual(counted)
     expect(ledger.known.deadLetterCount(name), name).toBe(dead.get(name) ?? 0)
     expect(ledger.known.claimable(name), name).toBe(claimable.get(name) ?? 0)
+    expect(ledger.known.held(name), name).toBe(held.get(name) ?? 0)
   }
   const total = [...dead.values()].reduce((sum, count) => sum + count, 0)
   expect(ledger.known.deadLetterCount()).toBe(total)

@@ -15,6 +15,7 @@ const PAGES = [
       'unique-jobs',
       'schemas',
       'queues',
+      'concurrency',
       'long-jobs',
     ],
     ...['typescript-sdk', 'native-workers', 'package', 'watching', 'events-and-workers'],

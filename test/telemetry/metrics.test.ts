@@ -35,6 +35,7 @@ const EMPTY_LEDGER: MetricSources['ledger'] = {
   search: { oldest: async () => new Map() },
   counts: () => NO_JOBS,
   deadLetterCount: () => 0,
+  held: () => 0,
   pauses: { since: () => null },
   fault: () => null,
   owedMessages: async () => 0,

@@ -69,6 +69,10 @@ const JOB_MEMBERS = {
   tags: list(TEXT),
   'schema?': told('The URI of the schema that `args` match.'),
   'rate_limit?': MAP,
+  'concurrency?': told(
+    'At most `limit` jobs of the key are active at once.',
+    object({ 'key?': TEXT, limit: INTEGER }),
+  ),
   'options?': told('Options that this gateway does not know.', MAP),
   created_at: INSTANT,
   'workflow_id?': ID,
@@ -81,6 +85,10 @@ const JOB_MEMBERS = {
   attempt: told('How often it was started.', INTEGER),
   'generation?': told('1 more each time an operator retries it; absent: 0.', INTEGER),
   enqueued_at: INSTANT,
+  'held_by?': told(
+    'Why it is not handed out although it is available.',
+    object({ concurrency: told('The key of which as many jobs are active as it allows.') }),
+  ),
   'activated_at?': INSTANT,
   'started_at?': INSTANT,
   'worker_id?': told('The worker that runs it.'),

@@ -42,6 +42,7 @@ const STATS = {
   completed: INTEGER,
   cancelled: INTEGER,
   depth: told('Jobs still to run: available, scheduled and retryable.', INTEGER),
+  held: told('Available jobs that their concurrency keys hold back.', INTEGER),
 }
 
 /** Its name; with `OJS_DIALECT=conformance` an object. */

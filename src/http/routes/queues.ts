@@ -109,7 +109,7 @@ function queueItem({ name, status, createdAt, counts, oldest, computedAt }: Queu
  * The members of seed 001 §11.2, with the throughput of the last hour as in its example. Then additions: the
  * states that §11.2 leaves out, and the depth of OJS queues.
  */
-function statsDocument({ counts, lastHour }: QueueStats): Record<string, number> {
+function statsDocument({ counts, held, lastHour }: QueueStats): Record<string, number> {
   const { available, active, scheduled, retryable, discarded } = counts
   const { completed, failed, timed, durationMs, waited, waitMs } = lastHour
   return {
@@ -127,6 +127,7 @@ function statsDocument({ counts, lastHour }: QueueStats): Record<string, number>
     completed: counts.completed,
     cancelled: counts.cancelled,
     depth: available + scheduled + retryable,
+    held,
   }
 }
 

@@ -53,6 +53,7 @@ import type { SchemaLedger } from '../schemas.ts'
 import type { WorkflowLedger } from '../workflows.ts'
 import { SqliteBulk } from './bulk/bulk.ts'
 import { Access } from './commit/access.ts'
+import { SqliteConcurrency } from './concurrency/concurrency.ts'
 import type { FileWatch } from './file-watch.ts'
 import { SqliteSearch } from './search/search.ts'
 import type { Database } from './sql/driver.ts'
@@ -150,6 +151,7 @@ export class SqliteLedger implements Ledger {
       checkpoints: new SqliteCheckpoints(store, access),
       search: new SqliteSearch(store, access),
       bulk: new SqliteBulk(store, access),
+      concurrency: new SqliteConcurrency(store, access),
       confirms: new Confirms(store, access),
     }
     this.#parts = parts
@@ -197,6 +199,10 @@ export class SqliteLedger implements Ledger {
 
   get bulk(): Ledger['bulk'] {
     return this.#parts.bulk
+  }
+
+  get concurrency(): Ledger['concurrency'] {
+    return this.#parts.concurrency
   }
 
   get search(): Ledger['search'] {

@@ -32,6 +32,7 @@ import { sql as search } from './migrations/0027-search.ts'
 import { sql as maintenance } from './migrations/0028-maintenance.ts'
 import { sql as cronRuns } from './migrations/0029-cron-runs.ts'
 import { sql as bulk } from './migrations/0030-bulk.ts'
+import { sql as concurrency } from './migrations/0031-concurrency.ts'
 import { LEDGER_ID, RUNNING_ID } from './running-mark.ts'
 import { type Database, inTransaction } from './sql/driver.ts'
 
@@ -67,6 +68,7 @@ export const MIGRATIONS: readonly string[] = [
   maintenance,
   cronRuns,
   bulk,
+  concurrency,
 ]
 
 /** A migration blocks the process, log output included: wait this long so that the announcement gets out. */

@@ -4,6 +4,7 @@ import type { Known, LedgerWarning } from '../known.ts'
 import type { Reads } from '../reads.ts'
 import type { SqliteBulk } from './bulk/bulk.ts'
 import type { Access } from './commit/access.ts'
+import type { SqliteConcurrency } from './concurrency/concurrency.ts'
 import type { SqliteSearch } from './search/search.ts'
 import { onlyRow } from './sql/driver.ts'
 import { toJobRow, toStanding } from './sql/rows.ts'
@@ -44,6 +45,7 @@ export interface Parts {
   checkpoints: SqliteCheckpoints
   search: SqliteSearch
   bulk: SqliteBulk
+  concurrency: SqliteConcurrency
   confirms: Confirms
 }
 
@@ -62,6 +64,7 @@ export function knownOf(
     retryQueues: () => retryQueues.all(),
     counts: (queue) => counter.of(queue),
     claimable: (queue) => counter.claimable(queue),
+    held: (queue) => counter.held(queue),
     deadLetterCount: (queue) => counter.deadLetters(queue ?? null),
     staleCopies: () => stale.all(),
     isConfirming: (outbox) => confirms.has(outbox),

@@ -230,6 +230,7 @@ function settle(
       deps.events.emit({ type: 'job.started', job: result.job, requestId: context.requestId })
       return
     case 'drop':
+    case 'held':
     case 'tombstoned':
       drop(deps, delivery)
       return

@@ -2,6 +2,7 @@
 import type { PublishOutcome } from '../../broker/broker.ts'
 import { publishRefusal, queueRefusal } from '../../broker/broker-errors.ts'
 import type { OjsError } from '../../errors.ts'
+import { isHeldByKey } from '../../job/concurrency.ts'
 import { isTerminal, type JobRow } from '../../job/job.ts'
 import type { Expired } from '../../ledger/leases.ts'
 import type { Deps } from '../deps.ts'
@@ -17,7 +18,8 @@ const SURELY_LOST: ReadonlySet<SendOutcome> = new Set([
 ])
 
 /**
- * `not-owed`: the first publish found no queue, and after that the row did not owe the job message any more.
+ * `not-owed`: the first publish found no queue, and after that the row did not owe the job message any more; or
+ * the job is held back by its concurrency key.
  */
 type SendOutcome = PublishOutcome | 'not-owed'
 type SendFailure = Exclude<PublishOutcome, 'confirmed'>
@@ -104,7 +106,8 @@ function noteWhetherSure({ jobMessages }: Deps, { outcome, row }: Sent): void {
 }
 
 /** What becomes of a publish that was not confirmed: publishes once more where the queue was gone. */
-async function settled(deps: Deps, row: JobRow, outcome: PublishOutcome): Promise<Sent> {
+async function settled(deps: Deps, row: JobRow, outcome: SendOutcome): Promise<Sent> {
+  if (outcome === 'not-owed') return { outcome, row }
   const isLost = outcome === 'returned' || (await diedWithQueue(deps, row, outcome))
   return isLost ? await sendAgain(deps, row) : { outcome, row }
 }
@@ -120,7 +123,8 @@ async function diedWithQueue(deps: Deps, row: JobRow, outcome: PublishOutcome): 
   return true
 }
 
-function publishOwed(deps: Deps, row: JobRow): Promise<PublishOutcome> {
+function publishOwed(deps: Deps, row: JobRow): Promise<SendOutcome> {
+  if (isHeldByKey(row)) return Promise.resolve('not-owed')
   if (row.state === 'cancelled') return broadcastCancel(deps, row)
   // The queue was lost, and another queue may have its name by now. Only `recover` may publish the waiting
   // job messages, this one among them.

@@ -1,5 +1,6 @@
 /** A failed attempt, whoever found it: retry by queue or ledger, or discard, by the job's policy. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isHeldByKey } from '../../job/concurrency.ts'
 import type { Cause } from '../../job/history.ts'
 import { allowedAttempts, type JobRow } from '../../job/job.ts'
 import { chooseDelay } from '../../job/retry/backoff.ts'
@@ -130,7 +131,9 @@ export async function returnLease(deps: Deps, attempt: FailedAttempt): Promise<J
   noteEnded(deps, attempt.row)
   if (!record.isCounted) emitFailed(deps, attempt, job)
   deps.events.emit({ type: 'job.enqueued', job, promoted: true, from: 'active' })
-  if (job.outbox !== null) void sendThenSettle(deps, job, takeLease(deps, job.id))
+  if (job.outbox !== null || isHeldByKey(job)) {
+    void sendThenSettle(deps, job, takeLease(deps, job.id))
+  }
   return job
 }
 

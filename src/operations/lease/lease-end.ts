@@ -1,5 +1,6 @@
 /** What follows the commit that ended a lease: its delivery is acknowledged, republished or rejected. */
 import type { Delivery } from '../../broker/broker.ts'
+import { isHeldByKey } from '../../job/concurrency.ts'
 import { isTerminal, type JobRow } from '../../job/job.ts'
 import type { ReleaseFence } from '../../ledger/leases.ts'
 import type { Deps } from '../deps.ts'
@@ -82,7 +83,7 @@ export async function requeueLease(
     requestId: cause?.requestId,
   })
   const delivery = takeLease(deps, job.id)
-  if (row.outbox !== null) void sendThenSettle(deps, row, delivery)
+  if (row.outbox !== null || isHeldByKey(row)) void sendThenSettle(deps, row, delivery)
   else if (delivery?.isLive()) deps.broker.putBack([delivery])
   return row
 }

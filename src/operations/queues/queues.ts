@@ -33,6 +33,8 @@ export const RECENT_MINUTES = 5
 export interface QueueStats {
   status: QueueStatus
   counts: StateCounts
+  /** Available jobs that their concurrency keys hold back. */
+  held: number
   lastHour: Traffic
   oldest: OldestJobs
   computedAt: number
@@ -97,6 +99,7 @@ export async function queueStats(
   return {
     status: statusOf(deps, queue),
     counts: deps.ledger.known.counts(queue),
+    held: deps.ledger.known.held(queue),
     lastHour: deps.ledger.known.traffic.lastHour(queue, computedAt),
     oldest: oldest.get(queue) ?? NONE_WAITS,
     computedAt,

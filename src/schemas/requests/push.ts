@@ -1,4 +1,5 @@
 /** The schemas of PUSH and PUSH batch. */
+import { MAX_CONCURRENCY, MAX_CONCURRENCY_KEY } from '../../job/concurrency.ts'
 import { BACKOFF_STRATEGIES } from '../../job/request.ts'
 import { CONFLICT_NAMES } from '../../job/unique.ts'
 import { MAX_DURATION_MS } from '../../job/values/duration.ts'
@@ -64,6 +65,25 @@ const rateLimit = {
   properties: { max_per_second: { type: ['number', 'null'], exclusiveMinimum: 0 } },
 }
 
+/** Characters of a concurrency key: those that show in a log line. */
+const CONCURRENCY_KEY = '^[^\\u0000-\\u001f\\u007f]*$'
+
+const concurrency = {
+  title: 'ConcurrencyPolicy',
+  type: ['object', 'null'],
+  additionalProperties: false,
+  required: ['limit'],
+  properties: {
+    key: {
+      type: ['string', 'null'],
+      minLength: 1,
+      maxLength: MAX_CONCURRENCY_KEY,
+      pattern: CONCURRENCY_KEY,
+    },
+    limit: { type: 'integer', minimum: 1, maximum: MAX_CONCURRENCY },
+  },
+}
+
 const options = {
   queue: { ...text, maxLength: 128, pattern: '^[a-z0-9][a-z0-9\\-\\.]*$' },
   priority: {
@@ -86,6 +106,7 @@ const options = {
   tags: { ...texts, maxItems: 1000 },
   pending: { type: ['boolean', 'null'] },
   rate_limit: rateLimit,
+  concurrency,
   meta: map,
   metadata: map,
 }

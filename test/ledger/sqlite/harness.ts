@@ -126,7 +126,13 @@ function plantRows(db: Database, rows: readonly Planted[]): void {
     SELECT queue, 'dead_letter', count(*) FROM jobs WHERE dead_letter = 1 GROUP BY queue
     UNION ALL
     SELECT queue, 'with_native', count(*) FROM jobs
-    WHERE state = 'available' AND holder = 'native' GROUP BY queue`)
+    WHERE state = 'available' AND holder = 'native' GROUP BY queue
+    UNION ALL
+    SELECT queue, 'held', count(*) FROM jobs
+    WHERE state = 'available' AND holder = 'ledger' GROUP BY queue`)
+  db.exec(`DELETE FROM concurrency; INSERT INTO concurrency
+    SELECT concurrency_key, count(*) FROM jobs
+    WHERE concurrency_key IS NOT NULL AND state = 'active' GROUP BY 1`)
   db.exec('DELETE FROM temp.planting; COMMIT')
 }
 

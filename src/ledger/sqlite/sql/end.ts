@@ -110,7 +110,8 @@ function prepareTerminal(db: Database) {
        WHERE id = ?1 AND generation = ?2 AND token_out = 1
          AND (rung_ms IS NULL OR ?3 IS NULL OR ?3 > attempt)
          AND (ended_at IS NOT NULL
-           OR (state = 'retryable' AND rung_ms IS NULL AND outbox IS NULL))`,
+           OR (state = 'retryable' AND rung_ms IS NULL AND outbox IS NULL)
+           OR (state = 'available' AND holder = 'ledger'))`,
     ),
   }
 }

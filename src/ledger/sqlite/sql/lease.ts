@@ -95,8 +95,9 @@ function prepareClaims(db: Database) {
     >(
       `UPDATE jobs SET attempt = ?7, ${startAs('gateway')}, ${recorded('?10')}
        WHERE id = ?5 AND generation = ?6 AND state = 'available' AND attempt = ?7 - 1
-         AND ?7 <= max(1, max_attempts) AND holder IS NOT 'native'
+         AND ?7 <= max(1, max_attempts) AND holder IS NULL
          AND (expires_at IS NULL OR expires_at > ?8) AND queue = coalesce(?9, queue)
+         AND concurrency_key IS NULL
        RETURNING ${JOB_COLUMNS}`,
     ),
     claim: prepareStart(db, 'gateway'),

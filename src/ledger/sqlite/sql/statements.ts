@@ -8,6 +8,7 @@ import {
 } from '../../../job/job.ts'
 import type { QueueRecord, RetryQueue } from '../../known.ts'
 import { prepareBulk } from './bulk.ts'
+import { prepareConcurrency } from './concurrency.ts'
 import { prepareCron } from './cron.ts'
 import type { Database, Flag } from './driver.ts'
 import { EMPTY, prepareEnds } from './end.ts'
@@ -26,11 +27,11 @@ import { prepareRecentKeys } from './unique-keys.ts'
 export type Statements = ReturnType<typeof prepareStatements>
 
 /**
- * What `state_counts` counts: the states, and two subsets. `dead_letter`: the `discarded` jobs that are
+ * What `state_counts` counts: the states, and three subsets. `dead_letter`: the `discarded` jobs that are
  * listed as dead letters. `with_native`: the `available` jobs whose only job message is a native worker's
- * (`isWaitingWithNative`).
+ * (`isWaitingWithNative`). `held`: the `available` jobs that their concurrency key holds back (`isHeldByKey`).
  */
-export type Counted = JobState | 'dead_letter' | 'with_native'
+export type Counted = JobState | 'dead_letter' | 'with_native' | 'held'
 
 export interface CountRow {
   queue: string
@@ -100,6 +101,7 @@ export function prepareStatements(db: Database) {
     ...prepareProgress(db),
     ...prepareSearch(db),
     ...prepareBulk(db),
+    ...prepareConcurrency(db),
     ...prepareBookkeeping(db),
   }
 }
@@ -133,7 +135,10 @@ function prepareReads(db: Database) {
        SELECT queue, 'dead_letter', count(*) FROM jobs WHERE dead_letter = 1 GROUP BY queue
        UNION ALL
        SELECT queue, 'with_native', count(*) FROM jobs
-       WHERE state = 'available' AND holder = 'native' GROUP BY queue`,
+       WHERE state = 'available' AND holder = 'native' GROUP BY queue
+       UNION ALL
+       SELECT queue, 'held', count(*) FROM jobs
+       WHERE state = 'available' AND holder = 'ledger' GROUP BY queue`,
     ),
     outboxCeiling: db.prepare<[], { value: number }>(
       `SELECT value FROM settings WHERE name = 'outbox_ceiling'`,
@@ -198,6 +203,7 @@ function prepareEnqueues(db: Database) {
          activated_at = NULL, started_at = NULL, completed_at = NULL, cancelled_at = NULL,
          discarded_at = NULL, ended_at = NULL, dead_letter = 0, dead_letter_copied = 0,
          cron_entry = NULL, error = NULL, errors = NULL, result = NULL, unique_key = ?18,
+         concurrency_key = NULL,
          crowded = ?19, history = ?20
        WHERE id = ?1 AND state = 'withdrawn'
        RETURNING seq, generation`,
@@ -213,10 +219,10 @@ function prepareEnqueues(db: Database) {
     confirmedInRetryQueue: db.prepare<[nonce: number, retryQueueMs: number]>(
       'UPDATE jobs SET outbox = NULL, rung_ms = ?2 WHERE outbox = ?1',
     ),
-    withdraw: db.prepare<[id: string, nonce: number], { queue: string }>(
+    withdraw: db.prepare<[id: string, nonce: number], { queue: string; key: string | null }>(
       `UPDATE jobs SET ${EMPTY}, ended_at = enqueued_at
        WHERE id = ?1 AND outbox = ?2 AND state = 'available' AND attempt = 0
-       RETURNING queue`,
+       RETURNING queue, concurrency_key AS key`,
     ),
     withdrawUnstarted: db.prepare<[id: string, generation: number, stateRead: RowState]>(
       `UPDATE jobs SET ${EMPTY}, ended_at = enqueued_at
@@ -279,7 +285,8 @@ function prepareLost(db: Database) {
      */
     rearmable: db.prepare<[...Span, limit: number, leftBy: number], WaitingRow>(
       `${live}
-         AND (state = 'available' OR state = 'active' AND holder IN ('gateway', 'native')
+         AND (state = 'available' AND holder IS NOT 'ledger'
+           OR state = 'active' AND holder IN ('gateway', 'native')
            OR state = 'scheduled' AND rung_ms IS NOT NULL AND outbox IS NULL
            OR state = 'retryable' AND rung_ms IS NOT NULL AND outbox IS NULL
              AND due_at - coalesce(retry_delay_ms, rung_ms) + rung_ms <= ?5)
@@ -292,7 +299,7 @@ function prepareLost(db: Database) {
     >(
       `SELECT seq, id, queue, state, holder FROM jobs INDEXED BY jobs_live
        WHERE queue = ?1 AND ended_at IS NULL AND seq > ?2 AND seq <= ?3
-         AND state = 'available' AND outbox IS NULL AND holder IS NOT 'native'
+         AND state = 'available' AND outbox IS NULL AND holder IS NULL
          AND enqueued_at > ?5 AND enqueued_at <= ?6
        ORDER BY seq LIMIT ?4`,
     ),

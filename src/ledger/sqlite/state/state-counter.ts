@@ -1,5 +1,6 @@
 /** How many jobs of each state a queue has: kept, never counted. */
 import { isWaitingWithNative } from '../../../job/arrival.ts'
+import { isHeldByKey } from '../../../job/concurrency.ts'
 import {
   isErased,
   JOB_STATES,
@@ -11,7 +12,7 @@ import type { StateCounts } from '../../known.ts'
 import { NotedState } from '../commit/committed-state.ts'
 import type { Counted, CountRow, Statements } from '../sql/statements.ts'
 
-const COUNTED: readonly Counted[] = [...JOB_STATES, 'dead_letter', 'with_native']
+const COUNTED: readonly Counted[] = [...JOB_STATES, 'dead_letter', 'with_native', 'held']
 
 type Counts = Record<Counted, number>
 
@@ -29,6 +30,9 @@ export interface Recount {
   states: Map<string, StateCounts>
   deadLetters: Map<string, number>
   claimable: Map<string, number>
+  held: Map<string, number>
+  /** Active jobs by concurrency key: as kept, and as counted. */
+  keys: { kept: Map<string, number>; counted: Map<string, number> }
 }
 
 /**
@@ -65,17 +69,23 @@ export class StateCounter extends NotedState<Move | Forgotten> {
   }
 
   /**
-   * Inside a write: `row` (as it was before) moves on. If a native worker still had its job message: one
-   * less.
+   * Inside a write: `row` (as it was before) moves on. If a native worker still had its job message,
+   * or its concurrency key held it back: one less.
    */
   left(queue: string, row: Pick<JobRow, 'state' | 'holder'>): void {
     if (isWaitingWithNative(row)) this.moved(queue, 'with_native', null)
+    else if (isHeldByKey(row)) this.moved(queue, 'held', null)
   }
 
-  /** How many jobs are available, without those whose job message a native worker still has. */
+  /** How many jobs are available whose message may come: a native worker may have it, or no message is out. */
   claimable(queue: string): number {
     const counts = this.#kept.get(queue)
-    return counts ? counts.available - counts.with_native : 0
+    return counts ? claimableOf(counts) : 0
+  }
+
+  /** How many available jobs their concurrency keys hold back. */
+  held(queue: string): number {
+    return this.#kept.get(queue)?.held ?? 0
   }
 
   of(queue: string): StateCounts {
@@ -98,7 +108,12 @@ export class StateCounter extends NotedState<Move | Forgotten> {
     return {
       states: mapped(statesOf),
       deadLetters: mapped(({ dead_letter }) => dead_letter),
-      claimable: mapped(({ available, with_native }) => available - with_native),
+      claimable: mapped(claimableOf),
+      held: mapped(({ held }) => held),
+      keys: {
+        kept: activeOf(this.#statements.activeByKey.all()),
+        counted: activeOf(this.#statements.recountKeys.all()),
+      },
     }
   }
 
@@ -159,6 +174,7 @@ const NONE: Readonly<Counts> = {
   discarded: 0,
   dead_letter: 0,
   with_native: 0,
+  held: 0,
 }
 
 function isEmpty(counts: Readonly<Counts>): boolean {
@@ -170,7 +186,16 @@ export function counted(state: RowState): JobState | null {
   return isErased(state) ? null : state
 }
 
-function statesOf({ dead_letter: _, with_native: __, ...states }: Readonly<Counts>): StateCounts {
+function claimableOf({ available, with_native, held }: Readonly<Counts>): number {
+  return available - with_native - held
+}
+
+function statesOf({
+  dead_letter: _,
+  with_native: __,
+  held: ___,
+  ...states
+}: Readonly<Counts>): StateCounts {
   return states
 }
 
@@ -183,4 +208,8 @@ function toCounts(rows: readonly CountRow[]): Map<string, Counts> {
     byQueue.set(queue, counts)
   }
   return byQueue
+}
+
+function activeOf(rows: readonly { key: string; active: number }[]): Map<string, number> {
+  return new Map(rows.map(({ key, active }) => [key, active]))
 }

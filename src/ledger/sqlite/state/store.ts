@@ -4,6 +4,7 @@ import type { QueueRecord, RetryQueue } from '../../known.ts'
 import type { CommittedState } from '../commit/committed-state.ts'
 import type { Statements } from '../sql/statements.ts'
 import { type AppendOnlyTable, queueRegister, retryQueueRegister } from './append-only-table.ts'
+import { KeyedJobs } from './concurrency.ts'
 import { KeptKeys } from './kept-keys.ts'
 import { MaintenanceState } from './maintenance.ts'
 import { MovedNonces } from './moved-nonces.ts'
@@ -33,6 +34,7 @@ export interface Store {
   readonly keptKeys: KeptKeys
   readonly workflows: WorkflowCounts<Store>
   readonly notes: Notes
+  readonly keyed: KeyedJobs
   /** Nonces that RabbitMQ has confirmed, until the commit that clears them from their rows. */
   readonly confirming: Set<number>
   readonly moved: MovedNonces
@@ -63,6 +65,7 @@ export function openStore(
     maintenance: new MaintenanceState(statements),
     traffic: new TrafficMinutes(statements, wake),
     recentKeys: new RecentUniqueKeys(statements, jobsPerMove),
+    keyed: new KeyedJobs(),
     workflows,
   }
   const confirming = new Set<number>()

@@ -1,5 +1,6 @@
 /** Counts, traffic and workflows, updated when an attempt begins or a job ends. */
 import type { JobRow } from '../../../job/job.ts'
+import { begun, freed } from '../concurrency/lines.ts'
 import { counted } from '../state/state-counter.ts'
 import type { Store } from '../state/store.ts'
 
@@ -26,6 +27,7 @@ export function started(
 ): void {
   store.counter.moved(job.queue, counted(before.state), 'active')
   store.counter.left(job.queue, before)
+  if (before.state !== 'active') begun(store, job)
   // A job that a native worker had already did not wait in the queue.
   const hasWaited = isTimed && before.state !== 'active' && before.holder !== 'native'
   if (!hasWaited || job.startedAt === null) return
@@ -46,6 +48,7 @@ export function ended(
   if (job.isDeadLetter) store.counter.moved(job.queue, null, 'dead_letter')
   store.counter.left(job.queue, before)
   store.notes.ended(job)
+  freed(store, job, before.state === 'active')
   store.workflows.ended(store, job)
   if (job.completedAt === null || job.state !== 'completed') return
   const isKnown = isTimed && job.startedAt !== null

@@ -7,6 +7,7 @@ import { type ReportedError, recordSkipped } from '../../../job/retry/failure.ts
 import { retryPolicyOf } from '../../../job/retry/retry-policy.ts'
 import type { ClaimedMessage, ClaimResult, ClaimTerms } from '../../leases.ts'
 import type { Protect } from '../commit/group-commit.ts'
+import { holdArrived, mayBegin } from '../concurrency/lines.ts'
 import { changed, toJobRow } from '../sql/rows.ts'
 import type { Store } from '../state/store.ts'
 import { adoptJob } from './adopt.ts'
@@ -74,6 +75,9 @@ function applyArrival(
   })
   switch (arrival.do) {
     case 'claim': {
+      if (row.state !== 'active' && !mayBegin(store, row)) {
+        return { verdict: 'held', job: hold(store, jobMessage, row, arrival, terms) }
+      }
       const job = startAttempt(store, row, arrival, 'gateway', terms, reportedBy(jobMessage))
       const resumed = store.notes.resume(job)
       return { verdict: 'claimed', job: resumed, ...(arrival.promote && { promoted: true }) }
@@ -94,6 +98,18 @@ function applyArrival(
     case 'dead-letter':
       return { verdict: arrival.do, job: row }
   }
+}
+
+/** The attempts before the one that the message would cause are over, as they are when it is claimed. */
+function hold(
+  store: Store,
+  jobMessage: ClaimedMessage,
+  row: JobRow,
+  { attempt, skipped }: Extract<Arrival, { do: 'claim' }>,
+  { now }: ClaimTerms,
+): JobRow {
+  const { error, errors } = recordSkipped(row, skipped, reportedBy(jobMessage), now)
+  return holdArrived(store, row, { attempt: attempt - 1, error, errors }, now)
 }
 
 /** Stores a job that the ledger does not know, and then decides its job message like any other. */

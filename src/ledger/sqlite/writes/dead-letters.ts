@@ -9,6 +9,7 @@ import { partOfHeap } from '../../../memory.ts'
 import type { DeadLetterQuery } from '../../dead-letters.ts'
 import type { KeyHolder } from '../../enqueued.ts'
 import type { DeadMessage, DeadOutcome } from '../../native.ts'
+import { inTurn } from '../concurrency/lines.ts'
 import type { CopiedRow } from '../sql/end.ts'
 import { changed, toJobRow } from '../sql/rows.ts'
 import { counted } from '../state/state-counter.ts'
@@ -126,7 +127,7 @@ export function reviveJob(
   )
   forget(store, row)
   store.counter.moved(job.queue, counted(state), 'available')
-  return job
+  return inTurn(store, job)
 }
 
 /** Erases an ended job. The row stays for a while, so that late job messages are recognized and dropped. */

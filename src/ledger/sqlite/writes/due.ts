@@ -7,6 +7,7 @@ import type { Expired } from '../../leases.ts'
 import type { ExpireTerms } from '../../ledger.ts'
 import type { Access } from '../commit/access.ts'
 import { MAX_TURN_MS } from '../commit/group-commit.ts'
+import { inTurn } from '../concurrency/lines.ts'
 import { onlyRow } from '../sql/driver.ts'
 import { changed, toJobRow } from '../sql/rows.ts'
 import type { DueRow } from '../sql/statements.ts'
@@ -32,7 +33,7 @@ export function promoteDue(store: Store, now: number, wall: number, limit: numbe
     const isInRetryQueue = before === null && retryQueueMs !== null
     const job = changed(store.statements.promote.get(seq, now, isInRetryQueue ? null : nonce, line))
     store.counter.moved(queue, state, 'available')
-    return job
+    return inTurn(store, job)
   })
 }
 

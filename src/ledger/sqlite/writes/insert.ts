@@ -1,8 +1,17 @@
 /** Stores one job in its start state, with its queue and its keys. */
+import { isHeldByKey } from '../../../job/concurrency.ts'
 import { type Cause, historyLine } from '../../../job/history.ts'
-import { isErased, isTerminal, type JobRow, type JobState, type NewJob } from '../../../job/job.ts'
+import {
+  freshRow,
+  isErased,
+  isTerminal,
+  type JobRow,
+  type JobState,
+  type NewJob,
+} from '../../../job/job.ts'
 import type { Enqueued } from '../../enqueued.ts'
 import type { WithdrawFence } from '../../ledger.ts'
+import { freed, freedKey, inTurn, noteKey } from '../concurrency/lines.ts'
 import { toJobRow } from '../sql/rows.ts'
 import type { NewRow } from '../sql/statements.ts'
 import type { Keyed } from '../state/recent-unique-keys.ts'
@@ -58,6 +67,7 @@ export function insertJob(store: Store, job: NewJob, life: FirstLife): number | 
       : store.statements.insertAgain.get(...values)
   if (stored === undefined) return null
   store.recentKeys.inserted(stored.seq, key, isCrowded)
+  noteKey(store, job.id, job.carry)
   store.queues.record({ name: job.queue, createdAt: life.now })
   store.counter.moved(job.queue, null, job.start.state)
   store.traffic.enqueued(job.queue, life.now)
@@ -91,7 +101,10 @@ export function enqueue(
     cause,
   })
   if (generation === null) return { outcome: 'duplicate' }
-  return { outcome: 'inserted', generation, outbox, enqueuedAt: now }
+  const stored = { generation, outbox, enqueuedAt: now }
+  if (job.carry?.concurrency === undefined) return { outcome: 'inserted', ...stored }
+  const row = inTurn(store, freshRow(job, stored))
+  return { outcome: 'inserted', ...stored, outbox: row.outbox, isHeld: isHeldByKey(row) }
 }
 
 /** Stores a scheduled job that was published natively, unless its id was cancelled before it came. */
@@ -111,6 +124,7 @@ export function withdraw(store: Store, id: string, outbox: number, key?: string)
   if (!row) return false
   store.counter.moved(row.queue, 'available', null)
   store.traffic.withdrawn(row.queue, store.wall())
+  if (row.key !== null) freedKey(store, { key: row.key, queue: row.queue })
   if (key !== undefined) store.statements.forgetKey.run(key)
   return true
 }
@@ -133,6 +147,8 @@ function withdrawUnstarted(store: Store, { id, generation }: WithdrawFence): boo
   if (changes !== 1) return false
   store.counter.moved(row.queue, row.state, null)
   store.traffic.withdrawn(row.queue, store.wall())
+  store.counter.left(row.queue, row)
+  freed(store, row, false)
   return true
 }
 
@@ -147,5 +163,5 @@ export function activate(
   const job = toJobRow(store.statements.activate.get(id, now, wall, store.nonces.next(), ...lines))
   if (!job) return 'stale'
   store.counter.moved(job.queue, 'pending', job.state === 'scheduled' ? 'scheduled' : 'available')
-  return job
+  return inTurn(store, job)
 }

@@ -14,23 +14,22 @@ import type {
   ReleaseFence,
   SettleFence,
 } from '../../leases.ts'
+import { freed, wentBack } from '../concurrency/lines.ts'
 import type { Statement } from '../sql/driver.ts'
 import type { Fenced, LeaseEnd, OfAttempt } from '../sql/lease.ts'
 import { changed, type RawRow, toJobRow } from '../sql/rows.ts'
 import type { Store } from '../state/store.ts'
 import { ACTIVE, ended } from './attempt-counts.ts'
 
-export function releaseLease(
-  { statements, counter, nonces }: Store,
-  id: string,
-  fence: ReleaseFence,
-): JobRow | 'stale' {
+export function releaseLease(store: Store, id: string, fence: ReleaseFence): JobRow | 'stale' {
+  const { statements, counter, nonces } = store
   const { generation, attempt, workerId = null, messageAttempt, now, cause } = fence
   const line = historyLine(now, 'available', attempt, null, { reason: 'released', ...cause })
   const jobMessage = [nonces.next(), messageAttempt, line] as const
   const job = toJobRow(statements.release.get(id, generation, attempt, workerId, ...jobMessage))
-  if (job) counter.moved(job.queue, 'active', 'available')
-  return job ?? 'stale'
+  if (!job) return 'stale'
+  counter.moved(job.queue, 'active', 'available')
+  return wentBack(store, job)
 }
 
 export function completeLease(
@@ -64,6 +63,8 @@ export function failLease(
   if (isWaitingWithNative(job)) {
     store.counter.moved(job.queue, null, 'with_native')
   }
+  if (change.to === 'available') return wentBack(store, job)
+  if (change.to === 'retryable') freed(store, job, true)
   return job
 }
 

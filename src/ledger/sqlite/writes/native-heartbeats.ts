@@ -1,4 +1,5 @@
 /** A native worker's heartbeat, for one of the jobs that it names. */
+import { isHeldByKey } from '../../../job/concurrency.ts'
 import { isHeldByLedger, type JobRow } from '../../../job/job.ts'
 import { decideBeat } from '../../../job/native/heartbeat.ts'
 import type { BeatResult, NativeBeat } from '../../native.ts'
@@ -51,6 +52,7 @@ function beatUnknown({ tombstones }: Store, id: string, ofQueue: string | null):
  */
 function isJobMessageItsOwn({ confirming }: Store, row: JobRow): boolean {
   const { outbox, attempt, generation } = row
-  if (!isHeldByLedger(row) && (outbox === null || confirming.has(outbox))) return true
+  if (!isHeldByLedger(row) && !isHeldByKey(row) && (outbox === null || confirming.has(outbox)))
+    return true
   return attempt === 0 && generation === 0 && !isOwedAgain(row)
 }

@@ -14,6 +14,7 @@ import {
 import { retryQueueKey } from '../../../job/retry/backoff.ts'
 import { recordEnd, recordLateFailure } from '../../../job/retry/failure.ts'
 import type { ReportResult, ReportTerms } from '../../native.ts'
+import { freed, wentBack } from '../concurrency/lines.ts'
 import type { Fenced } from '../sql/lease.ts'
 import { changed, toJobRow, toStanding } from '../sql/rows.ts'
 import type { Store } from '../state/store.ts'
@@ -196,7 +197,7 @@ function applyRelease(
   const job = changed(statements.nativeRelease.get(...fence, nonces.next(), messageAttempt, line))
   counter.moved(job.queue, 'active', 'available')
   if (job.holder === 'native') counter.moved(job.queue, null, 'with_native')
-  return { outcome: 'released', job }
+  return { outcome: 'released', job: wentBack(store, job) }
 }
 
 /**
@@ -317,6 +318,7 @@ function fail(
     const queued = [dueAt, delayMs, retryQueueMs, 1] as const
     const job = changed(statements.failToRetry.get(...fence, null, ...queued, line))
     store.counter.moved(queue, 'active', 'retryable')
+    freed(store, job, true)
     store.traffic.retried(queue, now)
     return { job, isCounted }
   }

@@ -64,9 +64,12 @@ function linkRetry({ statements }: Store, id: string, retriedAs: string): void {
   statements.setCarry.run(id, JSON.stringify({ ...row.carry, retriedAs }))
 }
 
-/** May the insert of this job change more than its own row: record its queue, remove a tombstone? */
-function mayTakeMore({ queues, tombstones }: Store, { queue }: NewJob): boolean {
-  return !queues.hasNow(queue) || tombstones.count > 0
+/**
+ * May the insert of this job take more than its own row: record its queue, remove a tombstone, stand in the line of
+ * its concurrency key?
+ */
+function mayTakeMore({ queues, tombstones }: Store, { queue, carry }: NewJob): boolean {
+  return !queues.hasNow(queue) || tombstones.count > 0 || carry?.concurrency !== undefined
 }
 
 /** PUSH batch: stores the jobs in order; each sees the changes of those before it. */

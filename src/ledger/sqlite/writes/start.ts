@@ -1,4 +1,5 @@
 /** Starts an attempt, whoever says that it runs, and decides who holds the lease. */
+import { isHeldByKey } from '../../../job/concurrency.ts'
 import { historyLine } from '../../../job/history.ts'
 import { type Holder, isHeldByLedger, type JobRow } from '../../../job/job.ts'
 import type { Beginning } from '../../../job/native/report.ts'
@@ -53,7 +54,7 @@ export function startAttempt(
  * owed at `dueAt`.
  */
 export function isOwedAgain(row: JobRow): boolean {
-  return row.workerId !== null && (row.outbox !== null || isHeldByLedger(row))
+  return row.workerId !== null && (row.outbox !== null || isHeldByLedger(row) || isHeldByKey(row))
 }
 
 /**

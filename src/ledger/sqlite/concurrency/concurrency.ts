@@ -1,0 +1,49 @@
+/** See `ConcurrencyLedger`. */
+import type { ConcurrencyLedger, KeyNews } from '../../concurrency.ts'
+import type { Access } from '../commit/access.ts'
+import type { Store } from '../state/store.ts'
+import { activeOf, freedKey } from './lines.ts'
+
+export class SqliteConcurrency implements ConcurrencyLedger {
+  readonly #store: Store
+  readonly #access: Access
+
+  constructor(store: Store, access: Access) {
+    this.#store = store
+    this.#access = access
+  }
+
+  onNews(listener: (news: KeyNews) => void): void {
+    this.#store.keyed.listen(listener)
+  }
+
+  active(key: string): Promise<number> {
+    return this.#access.ask(() => activeOf(this.#store, key))
+  }
+
+  async review(after: string, limit: number): Promise<string | null> {
+    const keys: string[] = []
+    this.#access.read(() => {
+      const { nextHeldKey } = this.#store.statements
+      for (let key = nextHeldKey.get(after)?.key; key !== undefined && keys.length < limit; ) {
+        keys.push(key)
+        key = nextHeldKey.get(key)?.key
+      }
+    })
+    if (keys.length === 0) return null
+    await this.#access.writeMany(keys.length, () => {
+      for (const key of keys) this.#review(key)
+    })
+    return keys.length < limit ? null : (keys.at(-1) ?? null)
+  }
+
+  #review(key: string): void {
+    let queue = ''
+    for (;;) {
+      const next = this.#store.statements.nextLineOfKey.get(key, queue)
+      if (next === undefined) return
+      queue = next.queue
+      freedKey(this.#store, { key, queue })
+    }
+  }
+}

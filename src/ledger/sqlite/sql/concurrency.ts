@@ -1,0 +1,93 @@
+/** Statements for jobs with a concurrency key. Only such jobs run them. */
+import type { Database } from './driver.ts'
+import { recorded } from './history.ts'
+import { JOB_COLUMNS, type RawRow } from './rows.ts'
+
+/** A waiting line: the jobs of one key that are held back in one queue. */
+export interface Line {
+  key: string
+  queue: string
+}
+
+/** The condition of the index, word for word. */
+const WAITING = "concurrency_key IS NOT NULL AND state = 'available'"
+const HELD = `FROM jobs INDEXED BY jobs_keyed WHERE ${WAITING} AND holder = 'ledger'`
+
+export function prepareConcurrency(db: Database) {
+  return {
+    setKey: db.prepare<[id: string, key: string]>(
+      'UPDATE jobs SET concurrency_key = ?2 WHERE id = ?1',
+    ),
+    activeOfKey: db.prepare<[key: string], { active: number }>(
+      'SELECT active FROM concurrency WHERE key = ?',
+    ),
+    oneMoreActive: db.prepare<[key: string]>(
+      `INSERT INTO concurrency (key, active) VALUES (?, 1)
+       ON CONFLICT (key) DO UPDATE SET active = active + 1`,
+    ),
+    oneLessActive: db.prepare<[key: string]>(
+      'UPDATE concurrency SET active = active - 1 WHERE key = ?',
+    ),
+    forgetIdleKey: db.prepare<[key: string]>(
+      'DELETE FROM concurrency WHERE key = ? AND active <= 0',
+    ),
+    /** A job that owes a message, or whose message cannot be there. */
+    holdBack: db.prepare<[id: string], RawRow>(
+      `UPDATE jobs SET holder = 'ledger', outbox = NULL, rung_ms = NULL, token_out = 0
+       WHERE id = ?1 AND ${WAITING}
+       RETURNING ${JOB_COLUMNS}`,
+    ),
+    /**
+     * A job whose message has come, and is about to be acknowledged. `attempt`: before the one that the message
+     * would have caused.
+     */
+    holdArrived: db.prepare<
+      [
+        id: string,
+        now: number,
+        attempt: number,
+        error: string | null,
+        errors: string | null,
+        line: string,
+      ],
+      RawRow
+    >(
+      `UPDATE jobs SET enqueued_at = iif(state = 'available', enqueued_at, ?2), state = 'available',
+         due_at = NULL, holder = 'ledger', worker_id = NULL, outbox = NULL, rung_ms = NULL, token_out = 1,
+         attempt = ?3, error = ?4, errors = ?5, ${recorded('?6')}
+       WHERE id = ?1
+       RETURNING ${JOB_COLUMNS}`,
+    ),
+    /** It owes its message from now on. */
+    letGo: db.prepare<[id: string, nonce: number], RawRow>(
+      `UPDATE jobs SET holder = NULL, outbox = ?2, token_out = 1 WHERE id = ?1
+       RETURNING ${JOB_COLUMNS}`,
+    ),
+    /** The queue after this one in which jobs of the key are held back. */
+    nextLineOfKey: db.prepare<[key: string, after: string], { queue: string }>(
+      `SELECT queue ${HELD} AND concurrency_key = ?1 AND queue > ?2 ORDER BY queue LIMIT 1`,
+    ),
+    nextHeldKey: db.prepare<[after: string], { key: string }>(
+      `SELECT concurrency_key AS key ${HELD} AND concurrency_key > ?1
+       ORDER BY concurrency_key LIMIT 1`,
+    ),
+    firstInLine: db.prepare<[key: string, queue: string], { id: string; carry: string }>(
+      `SELECT id, carry ${HELD} AND concurrency_key = ?1 AND queue = ?2
+       ORDER BY priority DESC, enqueued_at, seq LIMIT 1`,
+    ),
+    /** Are more than `skipped` jobs of the line on their way, with a message or owing one? */
+    isOnItsWay: db.prepare<[key: string, queue: string, skipped: number], { one: number }>(
+      `SELECT 1 AS one FROM jobs INDEXED BY jobs_keyed
+       WHERE ${WAITING} AND holder IS NULL AND concurrency_key = ?1 AND queue = ?2
+       LIMIT 1 OFFSET ?3`,
+    ),
+    activeByKey: db.prepare<[], { key: string; active: number }>(
+      'SELECT key, active FROM concurrency ORDER BY key',
+    ),
+    /** Counts every row; `activeByKey` must always be equal. */
+    recountKeys: db.prepare<[], { key: string; active: number }>(
+      `SELECT concurrency_key AS key, count(*) AS active FROM jobs
+       WHERE concurrency_key IS NOT NULL AND state = 'active' GROUP BY concurrency_key ORDER BY key`,
+    ),
+  }
+}

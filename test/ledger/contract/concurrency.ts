@@ -1,0 +1,360 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import { isHeldByKey } from '../../../src/job/concurrency.ts'
+import type { NewJob } from '../../../src/job/job.ts'
+import type { ReportedEvent, Said } from '../../../src/job/native/report.ts'
+import type { KeyNews } from '../../../src/ledger/concurrency.ts'
+import { newJob } from '../../support/gateway/jobs.ts'
+import {
+  FAILED,
+  fenceOf,
+  insertedOf,
+  jobMessage,
+  NOW,
+  pushed,
+  revive,
+  settleLazily,
+  TERMS,
+  type UnderTest,
+} from '../harness.ts'
+import { eventOf, REPORT } from './reports.ts'
+
+const of = (limit: number, given: Partial<NewJob> = {}, key = 'k'): Partial<NewJob> => ({
+  carry: { concurrency: { key, limit } },
+  ...given,
+})
+
+/** Concurrency keys: how many jobs of a key are active at once, and who is next. */
+export function concurrencyContract({ harness, ledger, row }: UnderTest): void {
+  let news: KeyNews[] = []
+  const listen = () => {
+    news = []
+    ledger.concurrency.onNews((one) => news.push(one))
+  }
+  const push = async (limit = 1, given: Partial<NewJob> = {}, key = 'k') =>
+    (await pushed(ledger, of(limit, given, key))).id
+  const isHeld = async (id: string) => isHeldByKey(await row(id))
+  const released = () => news.flatMap((one) => one.released.map(({ id }) => id))
+  const claim = async (id: string, attempt = 1, given: Parameters<typeof jobMessage>[1] = {}) => {
+    const [result] = await ledger.claim([jobMessage(id, { attempt, ...given })], TERMS)
+    return result?.verdict
+  }
+  const running = async (limit = 1, given: Partial<NewJob> = {}) => {
+    const id = await push(limit, given)
+    expect(await claim(id)).toBe('claimed')
+    return id
+  }
+  const complete = (id: string) => ledger.complete(id, {}, { now: NOW + 1, result: null })
+
+  beforeEach(listen)
+
+  describe('a job whose key has as many messages in its queue as it has room', () => {
+    it('is held back, and owes no message', async () => {
+      const first = insertedOf(await ledger.insert(newJob(of(1)), NOW))
+      const second = insertedOf(await ledger.insert(newJob(of(1)), NOW))
+      expect(first).toMatchObject({ isHeld: false, outbox: expect.any(Number) })
+      expect(second).toMatchObject({ isHeld: true, outbox: null })
+      expect(news).toEqual([{ held: ['default'], released: [] }])
+      expect(ledger.known).toMatchObject({})
+      expect(ledger.known.held('default')).toBe(1)
+      expect(ledger.known.claimable('default')).toBe(1)
+      expect(ledger.known.counts('default').available).toBe(2)
+    })
+
+    it('does not wait for jobs of other keys, nor of none', async () => {
+      await push(1)
+      expect(await isHeld(await push(1, {}, 'other'))).toBe(false)
+      expect((await row((await pushed(ledger)).id)).outbox).not.toBeNull()
+    })
+
+    it('is held back in a batch too, and the batch can be withdrawn', async () => {
+      const jobs = [newJob(of(2)), newJob(of(2)), newJob(of(2))]
+      const all = await ledger.insertAll(jobs, NOW)
+      if (all.outcome !== 'inserted') throw new Error(all.outcome)
+      expect(all.stored.map((one) => 'isHeld' in one && one.isHeld)).toEqual([false, false, true])
+      expect(await ledger.withdrawAll(jobs.map(({ id }) => ({ id, generation: 0 })))).toEqual([])
+      expect(ledger.known.held('default')).toBe(0)
+      expect(await isHeld(await push())).toBe(false)
+    })
+
+    it('waits in a line for each queue, so that no queue waits for a consumer of another', async () => {
+      const first = await push(1, { queue: 'idle' })
+      const other = await push(1, { queue: 'busy' })
+      expect(await isHeld(other)).toBe(false)
+      expect(await claim(other)).toBe('claimed')
+      expect(await claim(first)).toBe('held')
+      const next = await push(1, { queue: 'busy' })
+      expect(await isHeld(next)).toBe(true)
+      await complete(other)
+      expect(new Set(released())).toEqual(new Set([first, next]))
+    })
+
+    it('is let go when the job before it is withdrawn', async () => {
+      const first = await pushed(ledger, of(1))
+      const second = await push()
+      expect(await ledger.withdraw(first.id, first.outbox)).toBe(true)
+      expect(released()).toEqual([second])
+      expect(await row(second)).toMatchObject({ holder: null, outbox: expect.any(Number) })
+    })
+
+    it('is let go when the job before it is cancelled while it waits', async () => {
+      const first = await push()
+      const second = await push()
+      await ledger.cancel(first, NOW)
+      expect(released()).toEqual([second])
+    })
+  })
+
+  describe('a claim', () => {
+    it('starts as many jobs as the limit allows, in one transaction as well', async () => {
+      const ids = [await push(2, { queue: 'a' }), await push(2, { queue: 'b' })]
+      ids.push(await push(2, { queue: 'c' }), await push(2, { queue: 'd' }))
+      const results = await ledger.claim(
+        ids.map((id) => jobMessage(id)),
+        TERMS,
+      )
+      expect(results.map(({ verdict }) => verdict)).toEqual(['claimed', 'claimed', 'held', 'held'])
+      expect(await ledger.concurrency.active('k')).toBe(2)
+    })
+
+    it('tests each job with its own limit', async () => {
+      await running(3)
+      const strict = await push(1, { queue: 'a' })
+      const loose = await push(3, { queue: 'b' })
+      expect(await claim(strict)).toBe('held')
+      expect(await claim(loose)).toBe('claimed')
+    })
+
+    it('holds a job back without its attempt, and with the errors of attempts that nobody reported', async () => {
+      const waits = await push(1, { queue: 'a' })
+      await running(1)
+      expect(await claim(waits, 3)).toBe('held')
+      expect(await row(waits)).toMatchObject({ state: 'available', attempt: 2, holder: 'ledger' })
+      expect(JSON.parse((await row(waits)).errors ?? '[]')).toHaveLength(2)
+    })
+
+    it('knows that the message of a held job is back, once that is said', async () => {
+      const waits = await push(1, { queue: 'a' })
+      await running(1)
+      expect(await claim(waits)).toBe('held')
+      expect(await row(waits)).toMatchObject({ messageOut: true })
+      ledger.messageReturned(waits, 0, 1)
+      await settleLazily(ledger)
+      expect(await row(waits)).toMatchObject({ messageOut: false })
+      await ledger.cancel(waits, NOW)
+      expect(await row(waits)).toMatchObject({ messageOut: false, outbox: null })
+    })
+
+    it('starts a held job whose message comes once more when there is room', async () => {
+      const waits = await push(2, { queue: 'a' })
+      const [one, two] = [await running(2), await running(2)]
+      expect(await claim(waits)).toBe('held')
+      await complete(one)
+      await complete(two)
+      expect(await claim(waits)).toBe('claimed')
+      expect(ledger.known.held('a')).toBe(0)
+    })
+
+    it('holds back a due retry, and a due schedule, that come before the promoter', async () => {
+      const retried = await running(2)
+      const terms = { dueAt: NOW, delayMs: 1, retryQueueMs: 1_000, isMessageBack: true }
+      await ledger.fail(retried, fenceOf(await row(retried)), {
+        ...FAILED,
+        to: 'retryable',
+        ...terms,
+      })
+      await running(1, { queue: 'b' })
+      const strict = await push(1, { start: { state: 'scheduled', dueAt: NOW } })
+      expect(await claim(strict)).toBe('held')
+      expect(await claim(retried, 2)).toBe('claimed')
+      expect(await row(strict)).toMatchObject({ state: 'available', attempt: 0, dueAt: null })
+      expect(ledger.known.counts('default').scheduled).toBe(0)
+    })
+  })
+
+  describe('when a job of the key ends', () => {
+    const ends: [string, (id: string) => Promise<unknown>][] = [
+      ['ACK', complete],
+      ['CANCEL', (id) => ledger.cancel(id, NOW)],
+      [
+        'NACK with a retry',
+        async (id) =>
+          ledger.fail(id, fenceOf(await row(id)), {
+            ...{ ...FAILED, to: 'retryable', dueAt: NOW + 9_000, delayMs: 9_000 },
+            ...{ retryQueueMs: 9_000, isMessageBack: true },
+          }),
+      ],
+      [
+        'the last NACK',
+        async (id) =>
+          ledger.fail(id, fenceOf(await row(id)), {
+            ...{ ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'nack' },
+          }),
+      ],
+      [
+        'a report of its end',
+        (id) =>
+          ledger.applyReports(
+            [eventOf(id, { event: 'completed', result: null }, { workerId: 'worker-1' })],
+            REPORT,
+          ),
+      ],
+      ['a purge', (id) => ledger.purge([id], { states: ['active'], now: NOW })],
+    ]
+    it.each(ends)('%s lets the next one go', async (_, end) => {
+      const first = await running()
+      const second = await push()
+      expect(await isHeld(second)).toBe(true)
+      listen()
+      await end(first)
+      expect(released()).toEqual([second])
+      expect(await ledger.concurrency.active('k')).toBe(0)
+      expect(await claim(second)).toBe('claimed')
+    })
+
+    it('the highest priority goes first, then whoever waits longest', async () => {
+      const first = await running()
+      const [low, high, next] = [
+        await push(1, { priority: -1 }),
+        await push(1, { priority: 5 }),
+        await push(1, { priority: 5 }),
+      ]
+      await complete(first)
+      expect(released()).toEqual([high])
+      expect(await claim(high)).toBe('claimed')
+      await complete(high)
+      expect(await claim(next)).toBe('claimed')
+      await complete(next)
+      expect(released()).toEqual([high, next, low])
+    })
+
+    it('lets go only as many as have room, and those that are on their way count', async () => {
+      const active = [await running(2), await running(2)]
+      const waiting = [await push(2), await push(2), await push(2)]
+      await complete(active[0] ?? '')
+      await complete(active[1] ?? '')
+      expect(released()).toEqual(waiting.slice(0, 2))
+      expect(ledger.known.held('default')).toBe(1)
+    })
+  })
+
+  describe('a job that goes back', () => {
+    it('is held back behind those that waited longer, if its lease ran out', async () => {
+      const first = await running(1)
+      const urgent = await push(1, { priority: 9 })
+      const end = { ...FAILED, to: 'available' } as const
+      const job = await ledger.fail(first, fenceOf(await row(first)), end)
+      expect(job).toMatchObject({ state: 'available', holder: 'ledger', outbox: null })
+      expect(released()).toEqual([urgent])
+      await ledger.cancel(urgent, NOW)
+      expect(released()).toEqual([urgent, first])
+    })
+
+    it('owes its message at once if it is the first', async () => {
+      const first = await running(1)
+      await push(1)
+      const fence = { generation: 0, attempt: 1, messageAttempt: null, now: NOW }
+      expect(await ledger.release(first, fence)).toMatchObject({
+        holder: null,
+        outbox: expect.any(Number),
+      })
+      expect(released()).toEqual([])
+    })
+
+    it('makes room for another queue when its message goes back', async () => {
+      const first = await running(1)
+      const other = await push(1, { queue: 'other' })
+      expect(await claim(other)).toBe('held')
+      const fence = { generation: 0, attempt: 1, messageAttempt: 1, now: NOW }
+      expect(await ledger.release(first, fence)).toMatchObject({ holder: null, outbox: null })
+      expect(released()).toEqual([other])
+    })
+  })
+
+  describe('a job that becomes available', () => {
+    it('is held back when it is due', async () => {
+      await running(1)
+      const id = await push(1, { start: { state: 'scheduled', dueAt: NOW } })
+      const [job] = await ledger.promote(NOW, NOW, 10)
+      expect(job).toMatchObject({ id, state: 'available', holder: 'ledger', outbox: null })
+    })
+
+    it('is held back when it is activated', async () => {
+      await running(1)
+      const id = await push(1, { start: { state: 'pending', dueAt: null } })
+      expect(await ledger.activate(id, NOW, NOW)).toMatchObject({ holder: 'ledger', outbox: null })
+    })
+
+    it('is held back when a dead letter is retried', async () => {
+      const dead = await running(1)
+      const end = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
+      await ledger.fail(dead, fenceOf(await row(dead)), end)
+      await running(1)
+      expect(await revive(ledger, dead, NOW)).toMatchObject({ holder: 'ledger', outbox: null })
+    })
+
+    it('is held back when an operator retries it', async () => {
+      const done = await running(1)
+      await complete(done)
+      expect(await isHeld(await push(1))).toBe(false)
+    })
+  })
+
+  it('keeps its lines and counts over a restart', async () => {
+    const first = await running(1)
+    const second = await push(1)
+    await harness.reopen()
+    listen()
+    expect(await ledger.concurrency.active('k')).toBe(1)
+    expect(ledger.known.held('default')).toBe(1)
+    await complete(first)
+    expect(released()).toEqual([second])
+  })
+
+  it('an expired job that is held back is discarded', async () => {
+    await running(1)
+    const id = await push(1, { expiresAt: NOW + 5 })
+    const [expired] = await ledger.expire({ now: NOW + 6, wall: NOW + 6, limit: 10 })
+    expect(expired?.job).toMatchObject({ id, state: 'discarded' })
+    expect(ledger.known.held('default')).toBe(0)
+  })
+
+  it('a queue that is lost gives no message to jobs that are held back', async () => {
+    const first = await push(1)
+    const second = await push(1)
+    expect(await ledger.rearm('default', NOW)).toBe(1)
+    expect(await isHeld(second)).toBe(true)
+    expect(await isHeld(first)).toBe(false)
+  })
+
+  it('a start that a native worker reports counts, whatever the limit', async () => {
+    const first = await running(1)
+    const second = await push(1, { queue: 'native' })
+    const said: Said = { event: 'started' }
+    const started: ReportedEvent = eventOf(second, said)
+    expect(await ledger.applyReports([started], REPORT)).toMatchObject([{ outcome: 'started' }])
+    expect(await ledger.concurrency.active('k')).toBe(2)
+    const third = await push(1)
+    await complete(first)
+    expect(await isHeld(third)).toBe(true)
+  })
+
+  it('a review lets go whom no write let go', async () => {
+    const first = await push(1)
+    const second = await push(1)
+    await harness.plant([{ id: first, state: 'cancelled', outbox: null }])
+    listen()
+    expect(await ledger.concurrency.review('', 10)).toBeNull()
+    expect(released()).toEqual([second])
+    expect(await ledger.concurrency.review('', 10)).toBeNull()
+    expect(released()).toEqual([second])
+  })
+
+  it('a review goes on where it stopped', async () => {
+    for (const key of ['a', 'b', 'c']) {
+      await push(1, {}, key)
+      await push(1, {}, key)
+    }
+    expect(await ledger.concurrency.review('', 2)).toBe('b')
+    expect(await ledger.concurrency.review('b', 2)).toBeNull()
+  })
+}
