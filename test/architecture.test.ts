@@ -255,7 +255,7 @@ const FLOORS: Readonly<Record<string, { order: readonly string[]; shared: RegExp
     shared: /^job\/[\w-]+\.ts$/,
   },
   'ledger/sqlite/': {
-    order: ['sql', 'commit', 'state', 'search', 'concurrency', 'writes', 'bulk'],
+    order: ['sql', 'commit', 'state', 'search', 'concurrency', 'writes', 'keyed', 'bulk'],
     shared: /^$/,
   },
   'operations/': {

@@ -308,6 +308,15 @@ export interface NativeClaim {
   generation?: number | null
   attempt: number
   worker_id: string
+  /** The worker starts no job with a concurrency key before the answer says that it has a place. */
+  keyed?: boolean | null
+  /** The worker has asked about this very delivery before, and got no answer. */
+  again?: boolean | null
+  /** The job of a message that no gateway has published, as in a report. */
+  job?: Record<string, unknown> | null
+  max_attempts?: number | null
+  headers?: Record<string, unknown> | null
+  properties?: Record<string, unknown> | null
 }
 
 /** `ojs.control.sync`: a native worker is about to consume these queues. */

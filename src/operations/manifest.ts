@@ -92,7 +92,7 @@ const JOB_EXTENSIONS = {
   checkpoints:
     'PUT, GET and DELETE /ojs/v1/jobs/:id/checkpoint, by control message too; at most 1 MiB. A dead letter keeps its own.',
   concurrency_keys:
-    'options.concurrency {key, limit}: how many jobs of a key are active at once. Native consumers are counted and not limited.',
+    'options.concurrency {key, limit}: how many jobs of a key are active at once, over HTTP and for native workers that claim; other native consumers are counted and not limited.',
   results:
     'GET /ojs/v1/jobs/:id/result, with wait=true for as long as timeout says (at most 60 s).',
 }

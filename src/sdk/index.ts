@@ -62,7 +62,14 @@ export {
   type WorkflowDefinition,
   type WorkflowStep,
 } from './client/workflow.ts'
-export type { Job, JobState, RateLimit, WireRetryPolicy, WireUniquePolicy } from './job.ts'
+export type {
+  ConcurrencyPolicy,
+  Job,
+  JobState,
+  RateLimit,
+  WireRetryPolicy,
+  WireUniquePolicy,
+} from './job.ts'
 export { type Middleware, MiddlewareChain, type Next } from './middleware.ts'
 export { InMemoryTransport } from './testing/in-memory-transport.ts'
 export {

@@ -42,6 +42,10 @@ export interface Job {
   unique?: WireUniquePolicy
   unique_extra?: WireUniquePolicy
   rate_limit?: RateLimit
+  /** At most `limit` jobs of the key are active at once. */
+  concurrency?: ConcurrencyPolicy
+  /** Why the job is not handed out although it is available: its concurrency key. */
+  held_by?: { concurrency: string }
   /** Members of `options` that the server does not know. */
   options?: Record<string, unknown>
   /** URI of the schema that `args` match. */
@@ -122,6 +126,14 @@ export interface WireUniquePolicy {
     | 'use_existing'
     | 'drop'
     | undefined
+}
+
+/** How many jobs of a key are active at once. */
+export interface ConcurrencyPolicy {
+  /** Up to 255 characters. Absent: jobs of the same type and queue share the limit. */
+  key?: string | undefined
+  /** 1 to 10,000: so many jobs of the key may be active at once. */
+  limit: number
 }
 
 /** Limits how often jobs of this queue that have a limit are started. Other servers know further members. */

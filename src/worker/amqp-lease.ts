@@ -34,6 +34,13 @@ export interface LeaseDeps extends AmqpNotesDeps {
   onOver(lease: AmqpLease, ending: Ending): void
 }
 
+/** `isRecorded`: its start must be recorded before it runs. `isStarted`: a gateway has begun it already. */
+export interface RunAs {
+  attempt: number
+  isRecorded: boolean
+  isStarted?: boolean
+}
+
 /**
  * `waiting`: not begun. `running`: its handler runs. `failing`: its handler has failed, and a way for the
  * next job message is being looked for, which takes seconds if the retry queue is new. `ending`: the next
@@ -61,12 +68,7 @@ export class AmqpLease implements Lease {
   /** Wall time, ms. */
   #startedAt = 0
 
-  constructor(
-    deps: LeaseDeps,
-    delivery: LiveDelivery,
-    jobMessage: MessageJob,
-    run: { attempt: number; isRecorded: boolean },
-  ) {
+  constructor(deps: LeaseDeps, delivery: LiveDelivery, jobMessage: MessageJob, run: RunAs) {
     this.#deps = deps
     this.#jobMessage = jobMessage
     this.delivery = delivery
@@ -77,6 +79,7 @@ export class AmqpLease implements Lease {
       workerId: deps.workerId,
     })
     this.#mustRecordStart = run.isRecorded
+    this.#isStartTold = run.isStarted ?? false
     this.job = { ...jobMessage.job, attempt: run.attempt }
     const headers = delivery.raw.properties.headers ?? {}
     const traceparent: unknown = headers[OJS_HEADERS.traceId]
@@ -96,9 +99,10 @@ export class AmqpLease implements Lease {
 
   begin(): boolean | Promise<boolean> {
     if (this.phase !== 'waiting') return false
+    const isTold = this.#isStartTold
     this.#isStartTold = true
     if (this.#mustRecordStart) return this.#beginRecorded()
-    this.#deps.started(this.#queue, this.#key, this.#event('started'))
+    if (!isTold) this.#deps.started(this.#queue, this.#key, this.#event('started'))
     this.#run()
     return true
   }

@@ -180,7 +180,7 @@ class AmqpSource implements JobSource {
         decide: (run) => decideFailure(link, run, !gateway.isAlone),
       },
       context: () => this.#context(),
-      claim: (delivery) => gateway.claim(delivery),
+      claim: (delivery, keyed) => gateway.claim(delivery, keyed),
       claimsAll: (queue) => claimedQueues.has(queue),
     })
     const intake = new Intake({

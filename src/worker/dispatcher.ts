@@ -6,13 +6,23 @@ import { isExpired } from '../job/job.ts'
 import type { Logger } from '../logger.ts'
 import type { NativeContext } from '../schemas/requests/native-job.ts'
 import type { SourceSink } from '../sdk/worker/source.ts'
-import { AmqpLease, type Ending, type LeaseDeps, settle, tellDropped } from './amqp-lease.ts'
-import type { Claimed } from './gateway-rpc.ts'
-import { type MessageJob, messageJob } from './message-job.ts'
+import {
+  AmqpLease,
+  type Ending,
+  type LeaseDeps,
+  type RunAs,
+  settle,
+  tellDropped,
+} from './amqp-lease.ts'
+import type { Claimed, KeyedQuestion } from './gateway-rpc.ts'
+import { hasConcurrencyKey, type MessageJob, messageJob } from './message-job.ts'
+import { shownForClaim } from './reported-job.ts'
 
 const MAX_CANCELLED = 100_000
 /** How long a delivery of a queue that the gateway calls paused is kept. */
 const REQUEUE_MS = 250
+/** How long until a claim that no gateway has answered is asked again. */
+const ASK_AGAIN_MS = 1_000
 /** Ended executions that are remembered: more than can be in hand at a time. */
 const MAX_ENDED = 10_000
 
@@ -22,7 +32,7 @@ export interface DispatcherDeps {
   lease: Omit<LeaseDeps, 'onOver'>
   context(): NativeContext
   /** Null: no gateway answers. */
-  claim(delivery: LiveDelivery): Promise<Claimed | null>
+  claim(delivery: LiveDelivery, keyed?: KeyedQuestion): Promise<Claimed | null>
   /** Whether even job messages that were not redelivered must be claimed. */
   claimsAll(queue: string): boolean
 }
@@ -42,6 +52,8 @@ interface InHand {
   delivery: LiveDelivery
   /** Null while the job message is being claimed. */
   lease: AmqpLease | null
+  /** It is claimed as a job with a concurrency key. */
+  isKeyed?: true
   /**
    * Newer job messages of the same job. They wait, because two executions of a job must never run here at
    * once.
@@ -192,7 +204,7 @@ export class Dispatcher {
   #joinInHand(inHand: InHand, delivery: LiveDelivery): void {
     const order = compare(delivery, inHand.delivery)
     if (order < 0) delivery.ack()
-    else if (order > 0) inHand.next.push(delivery)
+    else if (order > 0 || isAskedFor(inHand)) inHand.next.push(delivery)
     else if (inHand.delivery.isLive()) delivery.ack()
     else {
       // The same job message again, because its channel was lost: from now on this delivery is the one to
@@ -205,6 +217,7 @@ export class Dispatcher {
   #take(delivery: LiveDelivery): void {
     const inHand: InHand = { delivery, lease: null, next: [] }
     this.#inHand.set(delivery.id, inHand)
+    if (delivery.mayBeKeyed() && this.#takeKeyed(inHand)) return
     const mustClaim = delivery.redelivered || this.#hasWaited.has(delivery)
     if (!mustClaim && !this.#deps.claimsAll(delivery.queue)) {
       // A later attempt is recorded first: the handler may be what killed the worker in the attempt before.
@@ -215,6 +228,40 @@ export class Dispatcher {
     void this.#deps.claim(delivery).then((claimed) => {
       this.#claiming -= 1
       this.#onClaimed(inHand, claimed)
+      this.pump()
+    })
+  }
+
+  /** False: the job has no concurrency key after all. */
+  #takeKeyed(inHand: InHand): boolean {
+    const { delivery } = inHand
+    const jobMessage = this.#read(delivery)
+    if (jobMessage === null) {
+      this.#drop(inHand)
+      return true
+    }
+    if (!hasConcurrencyKey(jobMessage)) return false
+    inHand.isKeyed = true
+    const shown = jobMessage.isKnown ? '' : shownForClaim(jobMessage, delivery)
+    this.#claimKeyed(inHand, { again: false, shown })
+    return true
+  }
+
+  /**
+   * A job with a concurrency key runs only if a gateway says that it has a place. While none answers it waits, without
+   * a slot, and the others go on.
+   */
+  #claimKeyed(inHand: InHand, question: KeyedQuestion): void {
+    this.#claiming += 1
+    void this.#deps.claim(inHand.delivery, question).then((claimed) => {
+      this.#claiming -= 1
+      const isCancelled = this.#isCancelled(inHand.delivery)
+      if (claimed !== null || isCancelled || !inHand.delivery.isLive()) {
+        this.#onClaimed(inHand, claimed)
+      } else {
+        const again = { ...question, again: true }
+        setTimeout(() => this.#claimKeyed(inHand, again), ASK_AGAIN_MS).unref()
+      }
       this.pump()
     })
   }
@@ -234,7 +281,8 @@ export class Dispatcher {
     } else if (claimed?.decision === 'requeue') {
       this.#giveBackSoon(inHand)
     } else {
-      this.#run(inHand, { attempt: claimed?.attempt ?? delivery.attempt, isRecorded: true })
+      const { attempt = delivery.attempt, isStarted = false } = claimed ?? {}
+      this.#run(inHand, { attempt, isRecorded: !isStarted, isStarted })
     }
   }
 
@@ -246,7 +294,7 @@ export class Dispatcher {
     }, REQUEUE_MS).unref()
   }
 
-  #run(inHand: InHand, run: { attempt: number; isRecorded: boolean }): void {
+  #run(inHand: InHand, run: RunAs): void {
     const { delivery } = inHand
     const jobMessage = this.#read(delivery)
     if (!jobMessage) {
@@ -303,6 +351,14 @@ export class Dispatcher {
     }
     if (inHand.next.length > 0) queueMicrotask(() => this.pump())
   }
+}
+
+/**
+ * True while a job with a concurrency key is being claimed. The gateway may hold it back, and let it go with another
+ * message of the same attempt before the answer is here: then that message is the only one.
+ */
+function isAskedFor({ isKeyed, lease }: InHand): boolean {
+  return isKeyed === true && lease === null
 }
 
 /** Negative if `jobMessage` is older than `other`. */

@@ -12,6 +12,16 @@ const MAX_QUEUES = 100
 export interface Claimed {
   decision: 'run' | 'drop' | 'discard' | 'requeue'
   attempt: number
+  /** With `run`: the gateway has begun the attempt already. */
+  isStarted?: boolean
+}
+
+/** A claim of a job with a concurrency key. */
+export interface KeyedQuestion {
+  /** The same question had no answer. */
+  again: boolean
+  /** The members that show the job to a gateway that does not know it; empty: it does. */
+  shown: string
 }
 
 /** What a worker must learn from a gateway before it consumes. */
@@ -70,15 +80,17 @@ export class GatewayRpc {
 
   /**
    * Asks whether this job message may run. Null: no gateway answers, or none did a moment ago; then it may.
+   * `keyed`: its job has a concurrency key; then it may not, and the question is asked whoever was silent.
    */
-  async claim(delivery: LiveDelivery): Promise<Claimed | null> {
-    if (this.isSilent) return null
+  async claim(delivery: LiveDelivery, keyed?: KeyedQuestion): Promise<Claimed | null> {
+    if (this.isSilent && keyed === undefined) return null
     const { id, queue, generation, attempt } = delivery
     const reply = await this.#ask(queue, 'ojs.control.claim', {
       job_id: id,
       generation,
       attempt,
       worker_id: this.#workerId(),
+      ...(keyed && keyedMembers(keyed)),
     })
     return reply.outcome === 'answered' ? claimedIn(reply.body) : null
   }
@@ -129,13 +141,18 @@ export class GatewayRpc {
 }
 
 function claimedIn(body: unknown): Claimed | null {
-  const { decision, attempt } = membersOf(body)
+  const { decision, attempt, started } = membersOf(body)
   if (decision === 'drop' || decision === 'discard' || decision === 'requeue') {
     return { decision, attempt: 0 }
   }
   return decision === 'run' && Number.isInteger(attempt)
-    ? { decision, attempt: Number(attempt) }
+    ? { decision, attempt: Number(attempt), isStarted: started === true }
     : null
+}
+
+function keyedMembers({ again, shown }: KeyedQuestion): object {
+  const job = shown === '' ? {} : membersOf(JSON.parse(`{${shown.slice(1)}}`))
+  return { keyed: true, ...(again && { again }), ...job }
 }
 
 /** Null: the answer is an error, or invalid. */

@@ -51,6 +51,11 @@ export function shownMembers(
   return `,"job":${jsonText(content)},"max_attempts":${maxAttempts}${message}`
 }
 
+/** As `shownMembers`, for the claim of a job that the gateway may not know; empty if it is too large. */
+export function shownForClaim(jobMessage: MessageJob, delivery: LiveDelivery): string {
+  return shownMembers(jobMessage, delivery, { event: 'failed', beside: '', isLeft: true })
+}
+
 function maxFailedBytes(isLeft: boolean): number {
   return isLeft ? MAX_KEPT_BYTES : MAX_FAILED_BYTES
 }

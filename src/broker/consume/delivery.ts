@@ -17,6 +17,7 @@ export type Place = 'buffered' | 'out' | 'parked' | 'gone'
 
 const NOTHING = Buffer.alloc(0)
 const LIMIT_MEMBER = Buffer.from('"rate_limit"')
+const KEY_MEMBER = Buffer.from('"concurrency"')
 
 /** What a delivery needs of the channel that received it (`consumer-channel.ts`). */
 export interface ReceivingChannel {
@@ -68,6 +69,11 @@ export class LiveDelivery implements Delivery {
 
   mayBeLimited(): boolean {
     return this.raw.content.includes(LIMIT_MEMBER)
+  }
+
+  /** False: the job has no concurrency key. One scan of the body. */
+  mayBeKeyed(): boolean {
+    return this.raw.content.includes(KEY_MEMBER)
   }
 
   carry(): Carry {

@@ -153,8 +153,7 @@ function follow(deps: Deps, event: ReportedEvent, result: Applied, requestId: st
   if (isMessageBack(deps, job)) deps.ledger.messageReturned(job.id, job.generation)
   if (isTerminal(job.state)) deps.jobMessages.unsure.forget(job.id)
   if (result.outcome === 'started') {
-    if (result.promoted) emitPromoted(deps, job)
-    deps.events.emit({ type: 'job.started', job, requestId })
+    emitStarted(deps, result, requestId)
     return
   }
   if (result.outcome === 'expired') {
@@ -169,6 +168,26 @@ function follow(deps: Deps, event: ReportedEvent, result: Applied, requestId: st
     emitFailed(deps, job, { failure: event.said.failure, isCounted }, requestId)
   } else deps.events.emit({ type: 'job.completed', job, requestId })
   if (job.outbox !== null) void sendOrLeave(deps, job)
+}
+
+/** What follows the start of an attempt by a native worker that claimed it. */
+export function followStart(
+  deps: Deps,
+  start: { job: JobRow; promoted: boolean },
+  requestId: string,
+): void {
+  const { job } = start
+  if (isMessageBack(deps, job)) deps.ledger.messageReturned(job.id, job.generation)
+  emitStarted(deps, start, requestId)
+}
+
+function emitStarted(
+  deps: Deps,
+  { job, promoted }: { job: JobRow; promoted: boolean },
+  requestId: string,
+): void {
+  if (promoted) emitPromoted(deps, job)
+  deps.events.emit({ type: 'job.started', job, requestId })
 }
 
 /**

@@ -27,10 +27,13 @@ export function reportedEvent(
   return { id, generation, attempt, workerId, ofQueue, said, adopt, reportedError: before, shown }
 }
 
-/** Makes a job out of the delivery that the worker sent along with its report. */
-function shownJob(
+/** The delivery that a worker sent along with its report, or with its claim. */
+type Shown = Pick<ReportEvent, 'job_id' | 'headers' | 'properties' | 'max_attempts'>
+
+/** Makes a job out of the delivery that the worker sent along. */
+export function shownJob(
   deps: Deps,
-  event: ReportEvent,
+  event: Shown,
   job: Record<string, unknown>,
   fallback: string,
 ): NewJob {

@@ -41,7 +41,19 @@ const INFO_SCHEMA = {
 const CLAIM_SCHEMA = {
   type: 'object',
   required: ['job_id', 'attempt', 'worker_id'],
-  properties: { job_id: id, generation, attempt, worker_id: id },
+  properties: {
+    job_id: id,
+    generation,
+    attempt,
+    worker_id: id,
+    keyed: { type: ['boolean', 'null'] },
+    again: { type: ['boolean', 'null'] },
+    // Read only if the id is unknown, and then as strictly as any native message.
+    job: { type: ['object', 'null'] },
+    max_attempts: { type: ['integer', 'null'], minimum: 0, maximum: MAX_INT32 },
+    headers: { type: ['object', 'null'] },
+    properties: { type: ['object', 'null'] },
+  },
 }
 
 const SYNC_SCHEMA = {

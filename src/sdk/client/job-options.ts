@@ -1,6 +1,6 @@
 /** The options of a job in camelCase, and their form on the wire. */
 import { isRecord, requireObject } from '../async/options.ts'
-import type { RateLimit, WireRetryPolicy, WireUniquePolicy } from '../job.ts'
+import type { ConcurrencyPolicy, RateLimit, WireRetryPolicy, WireUniquePolicy } from '../job.ts'
 
 /** When a failed job runs again (seed 001 §9.1, seed 003). Intervals: milliseconds (`…Ms`) or ISO 8601. */
 export interface RetryPolicy extends WireRetryPolicy {
@@ -52,6 +52,8 @@ export interface JobOptions extends WireJobOptions {
   retry?: RetryPolicy | undefined
   unique?: UniquePolicy | undefined
   rateLimit?: RateLimit | undefined
+  /** How many jobs of a key are active at once. The others wait in line (`held_by`). */
+  concurrency?: ConcurrencyPolicy | undefined
 }
 
 /** The `options` of a PUSH request as they are sent (seed 001 §9.1, "Options Fields"). */
@@ -71,6 +73,7 @@ export interface WireJobOptions {
   timeout_ms?: number | undefined
   visibility_timeout_ms?: number | undefined
   rate_limit?: RateLimit | undefined
+  concurrency?: ConcurrencyPolicy | undefined
 }
 
 /** One job of a batch or workflow. `id`, `meta` and `schema` may be given here or in `options`. */
@@ -165,6 +168,7 @@ const OPTIONS: ReadonlySet<string> = new Set<keyof WireJobOptions>([
   'timeout_ms',
   'visibility_timeout_ms',
   'rate_limit',
+  'concurrency',
 ])
 
 function unknownOption(name: string): TypeError {

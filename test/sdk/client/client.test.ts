@@ -160,6 +160,7 @@ describe('OJSClient.enqueue', () => {
       },
       unique: { keys: ['type', 'args'], argsKeys: ['0'], period: 'PT1H', onConflict: 'ignore' },
       rateLimit: { maxPerSecond: 5, key: 'a' },
+      concurrency: { key: 'Some Key', limit: 2 },
     })
     expect(transport.only.body).toEqual({
       id: '019414d4-8b2e-7c3a-b5d1-f0e2a3b4c5d6',
@@ -193,6 +194,7 @@ describe('OJSClient.enqueue', () => {
           on_conflict: 'ignore',
         },
         rate_limit: { max_per_second: 5, key: 'a' },
+        concurrency: { key: 'Some Key', limit: 2 },
       },
     })
   })
