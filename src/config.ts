@@ -56,6 +56,8 @@ export interface Config {
   }
   /** Which answer to give where the public test suite contradicts the seeds. */
   dialect: Dialect
+  /** Whether events are also published to `ojs.exchange.events`. */
+  eventsExchange: boolean
   /** Whether a job that names an unregistered schema is refused. */
   schemaStrict: boolean
   /** API keys, origins, request limit, TLS. */
@@ -116,6 +118,10 @@ export const VARIABLES = {
   OJS_RETENTION_DISCARDED: { fallback: 'P30D', doc: 'how long discarded jobs stay readable' },
   OJS_RETENTION_DEAD_LETTERS: { fallback: 'P180D', doc: 'how long dead letters stay readable' },
   OJS_DIALECT: { fallback: 'seed', doc: 'seed | conformance (as the public test suite expects)' },
+  OJS_EVENTS_EXCHANGE: {
+    fallback: '0',
+    doc: '1: events are also published to the exchange ojs.exchange.events',
+  },
   OJS_SCHEMA_STRICT: { fallback: '0', doc: '1: a job may only name a registered schema' },
   OJS_API_KEYS: {
     fallback: '',
@@ -188,6 +194,7 @@ export function readConfig(given: Environment): { config: Config; warnings: stri
       deadLettersMs: retention('OJS_RETENTION_DEAD_LETTERS'),
     },
     dialect: oneOf('OJS_DIALECT', DIALECTS),
+    eventsExchange: oneOf('OJS_EVENTS_EXCHANGE', ['0', '1']) === '1',
     schemaStrict: oneOf('OJS_SCHEMA_STRICT', ['0', '1']) === '1',
     access: readAccess(read, mistakes),
     logLevel: oneOf('OJS_LOG_LEVEL', LOG_LEVELS),

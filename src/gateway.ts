@@ -145,6 +145,7 @@ async function compose(
     newId: uuid7,
   }
 
+  if (config.eventsExchange) broker.publishEvents(ring, metrics.eventExchange)
   broker.attach(brokerHooks(deps, metrics.control))
   const outboxRelay = relay(deps)
   ledger.workflows.onNews((news) => followWorkflows(deps, news))
@@ -181,6 +182,7 @@ function metricSources(
 ): MetricSources {
   return {
     broker: () => broker.gauges(),
+    eventsPending: () => broker.eventsPending,
     gateway: {
       version,
       isHealthy: () => isHealthy(deps),

@@ -185,7 +185,7 @@ describe('configuration', () => {
       ...{ OJS_MAX_BATCH_BYTES: '1031', OJS_RETENTION_COMPLETED: 'PT1S' },
       ...{ OJS_RETENTION_CANCELLED: 'PT2S', OJS_RETENTION_DISCARDED: 'PT3S' },
       ...{ OJS_RETENTION_DEAD_LETTERS: 'PT4S', OJS_DIALECT: 'conformance' },
-      ...{ OJS_SCHEMA_STRICT: '1', OJS_LOG_LEVEL: 'debug' },
+      ...{ OJS_SCHEMA_STRICT: '1', OJS_LOG_LEVEL: 'debug', OJS_EVENTS_EXCHANGE: '1' },
     })
     expect(config).toMatchObject({
       ...{ host: '::1', port: 1, ledgerPath: '/l', ledgerSync: 'normal' },
@@ -196,7 +196,7 @@ describe('configuration', () => {
       retention: {
         ...{ completedMs: 1_000, cancelledMs: 2_000, discardedMs: 3_000, deadLettersMs: 4_000 },
       },
-      ...{ dialect: 'conformance', schemaStrict: true, logLevel: 'debug' },
+      ...{ dialect: 'conformance', schemaStrict: true, logLevel: 'debug', eventsExchange: true },
     })
   })
 

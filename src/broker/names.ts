@@ -10,6 +10,7 @@ export interface Names {
     readonly dlx: string
     readonly retry: string
     readonly delayed: string
+    readonly events: string
   }
   readonly due: string
   /** Messages of `due` that are no jobs. */
@@ -48,6 +49,7 @@ export function createNames(prefix: string): Names {
       dlx: named('ojs.exchange.dlx'),
       retry: named('ojs.exchange.retry'),
       delayed: named('ojs.exchange.delayed'),
+      events: named('ojs.exchange.events'),
     },
     due: named('ojs.system.due'),
     dueDeadLetters: named('ojs.system.due.dlx'),

@@ -1,7 +1,10 @@
 /** What the broker tells telemetry: events as they happen, gauges on request. */
 
-/** `reply`: only for answers to direct reply addresses; opened for the first of them. */
-export type ConnectionName = 'publish' | 'consume' | 'declare' | 'reply'
+/**
+ * `reply`: only for answers to direct reply addresses; opened for the first of them. `events`: only with
+ * `OJS_EVENTS_EXCHANGE`.
+ */
+export type ConnectionName = 'publish' | 'consume' | 'declare' | 'reply' | 'events'
 
 /**
  * What the broker layer reports to telemetry, as it happens (seed 002 §12.1). Calls are synchronous and on
@@ -33,6 +36,13 @@ export interface BrokerObserver {
   channelError(connection: ConnectionName, code: number): void
   /** An entity exists with other arguments than ours (406). */
   declareConflict(entity: string): void
+}
+
+/** What happens to events on their way to `ojs.exchange.events`. */
+export interface EventExchangeObserver {
+  published(): void
+  /** They were forgotten before they could be published, or a bound queue refused one. */
+  dropped(count: number): void
 }
 
 /** Gauges, computed when they are requested. */

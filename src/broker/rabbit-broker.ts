@@ -32,8 +32,9 @@ import { DeletedQueues } from './monitoring/deleted-queues.ts'
 import type { QueueWatch } from './monitoring/queue-watch.ts'
 import { createNames, type Names } from './names.ts'
 import { newQueueWatch, type Watching } from './new-queue-watch.ts'
-import type { BrokerGauges } from './observer.ts'
+import type { BrokerGauges, EventExchangeObserver } from './observer.ts'
 import type { BrokerDeps, BrokerHooks, BrokerOptions } from './options.ts'
+import { EventPublisher, type EventSource } from './publish/event-publisher.ts'
 import { Publisher } from './publish/publisher.ts'
 import { QueueRemoval, type QueueRemovalDeps } from './queue-removal.ts'
 import { rechecksBy } from './recheck-after-publish.ts'
@@ -98,6 +99,8 @@ export class RabbitBroker implements Broker, Service {
   readonly #dead: LeaderlessQueues
   readonly #publisher: Publisher
   readonly #controlPublisher: ControlPublisher
+  /** Null: events are not published. */
+  #events: EventPublisher | null = null
   readonly #consumers: Consumers
   readonly #watch: QueueWatch
   readonly #availability: Availability
@@ -177,6 +180,17 @@ export class RabbitBroker implements Broker, Service {
     this.#hooks.given = hooks
   }
 
+  /** Publishes the events of this source, which begins to be read at `start`. To be called once, before. */
+  publishEvents(source: EventSource, observer: EventExchangeObserver): void {
+    const { logger, random } = this.#deps
+    this.#events = new EventPublisher({
+      ...{ source, logger, random, observer },
+      connection: this.#connections.events,
+      exchange: this.#names.exchange.events,
+      onChannelError: rechecksBy(this.#declarer, this.#retryQueues).onChannelError,
+    })
+  }
+
   /**
    * Resolves when jobs can flow, or when it is clear that they cannot yet. Rejects only when a broker answers
    * that lacks the delayed-message plugin which `OJS_DELAY_MODE=plugin` promises.
@@ -187,6 +201,7 @@ export class RabbitBroker implements Broker, Service {
     this.#consumers.deliveries.start()
     this.#watch.start()
     this.#retryQueues.start()
+    this.#events?.start()
     await Promise.race([this.#firstAttempt(), sleep(START_WAIT_MS, undefined, { ref: false })])
   }
 
@@ -212,6 +227,7 @@ export class RabbitBroker implements Broker, Service {
       await publisher.drain(deadline)
       publisher.stop()
     }
+    await this.#events?.stop(deadline)
     // Last: the next owner of `ojs.system.owner` relies on no other gateway consuming or publishing.
     await untilDeadline(this.#consumers.owner.stop(), deadline)
     await this.#connections.close()
@@ -359,6 +375,11 @@ export class RabbitBroker implements Broker, Service {
   /** '' while there is no connection. */
   get serverVersion(): string {
     return this.#connections.declare.serverVersion
+  }
+
+  /** Events without a confirm; 0 unless they are published. */
+  get eventsPending(): number {
+    return this.#events?.pending ?? 0
   }
 
   gauges(): BrokerGauges {

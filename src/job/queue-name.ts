@@ -8,9 +8,14 @@ const MAX_LENGTH = 128
 // letter queue of `email`; likewise the others (OJS core).
 const RESERVED = ['dlx.', 'retry.', 'control.', 'ojs.']
 
+/** Whether an OJS queue may be called so, with no regard to names that are reserved. */
+export function isQueueName(name: string): boolean {
+  return name.length <= MAX_LENGTH && PATTERN.test(name)
+}
+
 /** Throws `OjsError` 400 when `name`, from the request's `field`, is no valid OJS queue name. */
 export function checkQueueName(name: string, prefix: string, field: string): void {
-  if (name.length > MAX_LENGTH || !PATTERN.test(name)) {
+  if (!isQueueName(name)) {
     throw invalidField(
       field,
       `The '${field}' field must be 1 to ${MAX_LENGTH} characters of a-z, 0-9, '-' and '.', and start with a letter or digit.`,

@@ -5,7 +5,7 @@ import type { BoundedLabels } from './bounded-labels.ts'
 import { gauge, gaugeByQueue, type MetricRegistry, sum } from './gauges.ts'
 import { oncePerTurn } from './once-per-turn.ts'
 
-const CONNECTIONS: readonly ConnectionName[] = ['publish', 'consume', 'declare', 'reply']
+const CONNECTIONS: readonly ConnectionName[] = ['publish', 'consume', 'declare', 'reply', 'events']
 
 /** Publisher confirms take about 0.3 ms on a classic queue and 5 ms with an fsync. */
 const CONFIRM_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 10]

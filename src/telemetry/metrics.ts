@@ -1,9 +1,10 @@
 /** The metric registry: feeds counters, reads gauges, writes the Prometheus text. */
 import { collectDefaultMetrics, Histogram, Registry } from 'prom-client'
-import type { BrokerGauges, BrokerObserver } from '../broker/observer.ts'
+import type { BrokerGauges, BrokerObserver, EventExchangeObserver } from '../broker/observer.ts'
 import { amqpGauges, amqpMetrics } from './amqp-metrics.ts'
 import { BoundedLabels, SeriesByPair } from './bounded-labels.ts'
 import { type ControlObserver, controlMetrics } from './control-metrics.ts'
+import { eventExchangeGauge, eventExchangeMetrics } from './event-exchange-metrics.ts'
 import type { JobEvent } from './events.ts'
 import type { Exposition, HttpObserver } from './exposition.ts'
 import { type GatewayState, gatewayGauges, type LedgerState } from './gateway-gauges.ts'
@@ -16,6 +17,8 @@ export interface Metrics {
   onJobEvent(event: JobEvent): void
   /** For the broker layer. */
   readonly observer: BrokerObserver
+  /** For the exchange of events. */
+  readonly eventExchange: EventExchangeObserver
   /** For the AMQP door. */
   readonly control: ControlObserver
   /** For the HTTP door. The sources are only read at scrapes. Call it once. */
@@ -25,6 +28,8 @@ export interface Metrics {
 export interface MetricSources extends JobSources {
   /** Walks over all deliveries in hand, so it is called once for all gauges of a scrape. */
   broker(): BrokerGauges
+  /** Events that `ojs.exchange.events` has not confirmed yet. */
+  eventsPending(): number
   readonly gateway: GatewayState
   readonly ledger: JobSources['ledger'] & LedgerState
 }
@@ -54,11 +59,13 @@ export function createMetrics(): Metrics {
   return {
     onJobEvent: jobMetrics(registry, queues, types),
     observer: amqpMetrics(registry, queues),
+    eventExchange: eventExchangeMetrics(registry),
     control: controlMetrics(registry),
     exposition(sources) {
       gatewayGauges(registry, sources.gateway, sources.ledger)
       jobGauges(registry, queues, sources)
       amqpGauges(registry, queues, () => sources.broker())
+      eventExchangeGauge(registry, () => sources.eventsPending())
       const http = httpMetrics(registry)
       const all = Registry.merge([processMetrics(), registry])
       return { http, contentType: all.contentType, text: () => all.metrics() }

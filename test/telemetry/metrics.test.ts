@@ -51,6 +51,7 @@ function open(sources: Partial<MetricSources> = {}) {
   const metrics = createMetrics()
   const page = metrics.exposition({
     broker: () => NO_BROKER,
+    eventsPending: () => 0,
     ledger: EMPTY_LEDGER,
     workers: () => ({ active: 0, busy: 0 }),
     clock: { now: () => 10_000, wall: () => 20_000 },

@@ -15,13 +15,15 @@ const HEARTBEAT_S = 10
  * The gateway's connections: one for everything that publishes; one for consumers and one for declares, which
  * never publish, because a connection that has published once under an alarm gets no more deliveries or
  * declares (docs/architecture.md §4.1). A fourth, opened on demand, for answers to direct reply addresses
- * (`publisher.ts`).
+ * (`publisher.ts`). A fifth for events, if they are published: RabbitMQ slows the connection of a publisher whose
+ * queues are slow, and those are anybody's.
  */
 export class Connections {
   readonly publish: Connection
   readonly consume: Connection
   readonly declare: Connection
   readonly reply: Connection
+  readonly events: Connection
 
   /** Opens no connection. */
   constructor(shared: Pick<ConnectionOptions, 'urls' | 'logger' | 'random' | 'observer'>) {
@@ -38,11 +40,16 @@ export class Connections {
     this.consume = connect('consume')
     this.declare = connect('declare')
     this.reply = connect('reply', this.main)
+    this.events = connect('events', this.main)
   }
 
   /** The connections without which nothing is served. */
   get main(): Connection[] {
     return [this.publish, this.consume, this.declare]
+  }
+
+  get #all(): Connection[] {
+    return [...this.main, this.reply, this.events]
   }
 
   /** Resolves after the first attempt of each. True: all are up. */
@@ -52,11 +59,11 @@ export class Connections {
   }
 
   async close(): Promise<void> {
-    await Promise.all([...this.main, this.reply].map((connection) => connection.close()))
+    await Promise.all(this.#all.map((connection) => connection.close()))
   }
 
   warnings(): BrokerWarning[] {
-    return [...channelWarnings([...this.main, this.reply]), ...this.#withoutDeclare()]
+    return [...channelWarnings(this.#all), ...this.#withoutDeclare()]
   }
 
   /** Jobs flow without the declare connection, so the broker's status does not show its loss. */
@@ -68,7 +75,7 @@ export class Connections {
   }
 
   gauges(): ConnectionGauges {
-    return connectionGauges([...this.main, this.reply], this.publish)
+    return connectionGauges(this.#all, this.publish)
   }
 }
 

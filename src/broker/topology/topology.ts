@@ -23,6 +23,8 @@ export interface TopologyOptions {
   queueType: QueueProfile
   /** How `ojs.exchange.delayed` works: `ttl`, a topic exchange of ours, or `plugin`. */
   delayMode: DelayMode
+  /** Whether events are published to `ojs.exchange.events`; default: no. */
+  eventsExchange?: boolean
   /** Null: the shipped file. */
   topologyPath: string | null
 }
@@ -110,7 +112,8 @@ export function loadTopology(options: TopologyOptions): Topology {
   const lacking = lackingIn(content)
   if (lacking !== null)
     throw new Error(`${file} is not a topology for this gateway: it lacks ${lacking}`)
-  return createTopology(delayMode === 'plugin' ? delaying(content) : content, prefix, queueType)
+  const given = options.eventsExchange ? withEvents(content) : content
+  return createTopology(delayMode === 'plugin' ? delaying(given) : given, prefix, queueType)
 }
 
 function readSchema(): object {
@@ -159,6 +162,13 @@ function lackingIn({ exchanges, system, perQueue, rung }: TopologyFile): string 
     ({ kind, name }) => !templates.some((given) => given.kind === kind && given.name === name),
   )
   return queue ? `queue '${queue.name}' of kind ${queue.kind}` : null
+}
+
+/** The exchange of events is no part of the file: without the setting nothing is ever published to it. */
+function withEvents(file: TopologyFile): TopologyFile {
+  const { events } = NAMES.exchange
+  if (file.exchanges.some(({ name }) => name === events)) return file
+  return { ...file, exchanges: [...file.exchanges, { name: events, type: 'topic' }] }
 }
 
 const DELAYED = NAMES.exchange.delayed
