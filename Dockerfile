@@ -8,7 +8,7 @@ COPY package.json package-lock.json ./
 RUN npm install --ignore-scripts --no-audit --no-fund
 COPY tsconfig.json ./
 COPY src src
-RUN node_modules/.bin/tsc -p src && npm prune --omit=dev --ignore-scripts --no-audit --no-fund
+RUN npm run build && npm prune --omit=dev --ignore-scripts --no-audit --no-fund
 
 FROM node:22-bookworm-slim
 # The image never installs packages, so it needs no package manager.

@@ -6,6 +6,7 @@ const EVERY_TEST = 'test/**/*.test.{ts,mjs}'
 const SERVICES = 'test/**/*.services.test.{ts,mjs}'
 const CONFORMANCE = 'test/conformance/**/*.test.{ts,mjs}'
 const CRASH = 'test/crash/**/*.test.{ts,mjs}'
+const BROWSER = 'test/browser/**/*.test.ts'
 const PROPERTIES = 'test/properties/**/*.test.{ts,mjs}'
 
 /**
@@ -101,7 +102,7 @@ export default defineConfig({
           ...UNIT,
           name: 'unit',
           include: [EVERY_TEST],
-          exclude: [SERVICES, CONFORMANCE, CRASH, PROPERTIES, ...ISOLATED],
+          exclude: [SERVICES, CONFORMANCE, CRASH, BROWSER, PROPERTIES, ...ISOLATED],
           isolate: false,
         },
       },
@@ -146,6 +147,18 @@ export default defineConfig({
           // `npm test` runs this project beside all others, as a vitest process of its own
           // (scripts/test/run-tests.mjs).
           sequence: { groupOrder: 1 },
+        },
+      },
+      {
+        test: {
+          ...TOGETHER,
+          name: 'browser',
+          include: [BROWSER],
+          // `npm test` runs this project by itself, one Chromium after the other (scripts/test/run-tests.mjs).
+          isolate: false,
+          // Room for several waits for what the page shows.
+          testTimeout: 180_000,
+          hookTimeout: 120_000,
         },
       },
       {

@@ -51,23 +51,40 @@ function newestChange(path) {
 
 /** @param {AbortSignal} [signal] */
 export async function build(signal) {
-  say('Building (tsc -p src).')
+  say('Building (tsc -p src, and the console with Vite).')
   const startedAt = new Date()
   // Built beside the old build, which stays whole until the new one is complete: a gateway may be running
   // from it.
   const fresh = inRoot(`dist.${process.pid}`)
-  const command = inRoot('node_modules', '.bin', 'tsc')
-  const args = ['-p', 'src', '--outDir', fresh]
   try {
     const versions = stampOf(ROOT)
-    const tsc = () => run(command, args, { cwd: ROOT, signal })
-    const result = await waitingFor('the build', tsc)
-    if (result.code !== 0) throw new Refusal(`the build failed:\n${tail(result.output)}`)
+    await waitingFor('the build', () => compileAll(fresh, signal))
     writeStamp(fresh, startedAt, versions)
     rmSync(inRoot('dist'), { recursive: true, force: true })
     renameSync(fresh, inRoot('dist'))
   } finally {
     rmSync(fresh, { recursive: true, force: true })
+  }
+}
+
+/**
+ * The gateway beside the console: neither needs the other.
+ * @param {string} fresh
+ * @param {AbortSignal} [signal]
+ */
+async function compileAll(fresh, signal) {
+  const config = join('src', 'console', 'vite.config.mjs')
+  const outDir = join(fresh, 'console')
+  const commands = [
+    ['tsc', '-p', 'src', '--outDir', fresh],
+    ['vite', 'build', '--config', config, '--outDir', outDir, '--logLevel', 'warn'],
+  ]
+  const runs = commands.map(([name = '', ...args]) =>
+    run(inRoot('node_modules', '.bin', name), args, { cwd: ROOT, signal }),
+  )
+  await Promise.allSettled(runs)
+  for (const { code, output } of await Promise.all(runs)) {
+    if (code !== 0) throw new Refusal(`the build failed:\n${tail(output)}`)
   }
 }
 

@@ -9,7 +9,7 @@ import {
 import { PREFIX, PREFIX_RULE } from './broker/names.ts'
 import { DIALECTS, type Dialect } from './dialect.ts'
 import { messageOf } from './errors.ts'
-import { type AccessConfig, readAccess } from './http/access/access-config.ts'
+import { type AccessConfig, isLoopback, readAccess } from './http/access/access-config.ts'
 import { checkQueueName } from './job/queue-name.ts'
 import { parseDuration } from './job/values/duration.ts'
 import { LOG_LEVELS, type LogLevel } from './logger.ts'
@@ -62,6 +62,8 @@ export interface Config {
   schemaStrict: boolean
   /** API keys, origins, request limit, TLS. */
   access: AccessConfig
+  /** Whether the console is served at `/console`. */
+  hasConsole: boolean
   logLevel: LogLevel
   /** Which variables the environment or a file sets; the others have their defaults. */
   sources: Readonly<Partial<Record<string, 'env' | 'file'>>>
@@ -137,6 +139,10 @@ export const VARIABLES = {
   OJS_TLS_CA: { fallback: '', doc: 'PEM file of a CA; clients need a certificate that it signed' },
   OJS_CORS_ORIGINS: { fallback: '', doc: 'origins of web pages that may call the gateway' },
   OJS_RATE_LIMIT: { fallback: '', doc: 'requests per API key or address, e.g. 1000/60s' },
+  OJS_CONSOLE: {
+    fallback: 'auto',
+    doc: '0 | 1: the console at /console; auto = if OJS_HOST is loopback',
+  },
   OJS_LOG_LEVEL: { fallback: 'info', doc: LOG_LEVELS.join(' | ') },
 } as const satisfies Record<string, Variable>
 
@@ -197,11 +203,16 @@ export function readConfig(given: Environment): { config: Config; warnings: stri
     eventsExchange: oneOf('OJS_EVENTS_EXCHANGE', ['0', '1']) === '1',
     schemaStrict: oneOf('OJS_SCHEMA_STRICT', ['0', '1']) === '1',
     access: readAccess(read, mistakes),
+    hasConsole: hasConsole(oneOf('OJS_CONSOLE', ['auto', '0', '1']), read('OJS_HOST')),
     logLevel: oneOf('OJS_LOG_LEVEL', LOG_LEVELS),
     sources: sourcesIn(given),
   }
   if (mistakes.length > 0) throw new ConfigError(mistakes.join('\n'))
   return { config: Object.freeze(config), warnings }
+}
+
+function hasConsole(value: 'auto' | '0' | '1', host: string): boolean {
+  return value === 'auto' ? isLoopback(host) : value === '1'
 }
 
 function sourcesIn(given: Environment): Config['sources'] {

@@ -34,6 +34,7 @@ const SHOWN: readonly [keyof typeof VARIABLES, (config: Config) => unknown][] = 
   ['OJS_DIALECT', ({ dialect }) => dialect],
   ['OJS_EVENTS_EXCHANGE', ({ eventsExchange }) => eventsExchange],
   ['OJS_SCHEMA_STRICT', ({ schemaStrict }) => schemaStrict],
+  ['OJS_CONSOLE', ({ hasConsole }) => hasConsole],
   ['OJS_LOG_LEVEL', ({ logLevel }) => logLevel],
 ]
 

@@ -13,7 +13,7 @@ interface Source {
 }
 
 const sources = readdirSync(SRC, { recursive: true, encoding: 'utf8' })
-  .filter((file) => file.endsWith('.ts'))
+  .filter((file) => /\.tsx?$/.test(file))
   .map((file) => read(join(SRC, file)))
 
 function read(path: string): Source {
@@ -111,6 +111,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     ...AT_THE_TOP,
   ],
   'sdk/': [],
+  // It speaks the API, and shares no code with the server.
+  'console/': [],
 }
 
 const ROOT_FILES = new Set([
@@ -206,6 +208,15 @@ describe('the sources', () => {
     expect(packages.filter((name) => !['uuid', '@opentelemetry/api'].includes(name))).toEqual([])
   })
 
+  it('in console/ import only packages that are built into its page', () => {
+    const packages = sources
+      .filter(({ file }) => file.startsWith('console/'))
+      .flatMap(({ imports }) => imports.filter(({ isPackage }) => isPackage))
+      .map(({ target }) => target)
+    const built = /^(react|react-dom\/client|uplot|uplot\/dist\/uPlot\.min\.css|@tanstack\/[\w-]+)$/
+    expect(packages.filter((name) => !built.test(name))).toEqual([])
+  })
+
   it('import main.ts, index.ts and gateway.ts in cli/serve.ts and index.ts only', () => {
     const edge = new Set(['main.ts', 'index.ts', 'gateway.ts'])
     const importers = sources
@@ -246,8 +257,12 @@ const FLOORS: Readonly<Record<string, { order: readonly string[]; shared: RegExp
     ],
     shared: /^broker\/(broker|broker-errors|names|observer|options|availability)\.ts$/,
   },
+  'console/': {
+    order: ['text', 'api', 'search', 'ui', 'pages', 'app'],
+    shared: /^$/,
+  },
   'http/': {
-    order: ['message', 'access', 'openapi', 'connection', 'routes'],
+    order: ['message', 'access', 'openapi', 'connection', 'console', 'routes'],
     shared: /^http\/(route)\.ts$/,
   },
   'job/': {
@@ -375,7 +390,7 @@ describe('the README of each folder of src/', () => {
     expect(text.trimEnd().split('\n').length).toBeLessThanOrEqual(15)
     // `file.ts`: `symbol`, `symbol`
     for (const [, file = '', symbols = ''] of text.matchAll(
-      /`([\w./-]+\.ts)`(?:: ((?:`\w+`(?:, )?)+))?/g,
+      /`([\w./-]+\.tsx?)`(?:: ((?:`\w+`(?:, )?)+))?/g,
     )) {
       const places = [join(SRC, folder), SRC, ROOT].map((place) => join(place, file))
       const target = places.find((place) => existsSync(place)) ?? ''

@@ -34,6 +34,7 @@ export default defineConfig({
           page('Native workers', '/docs/guide/native-workers'),
           page('As a package', '/docs/guide/package'),
           page('Watching jobs', '/docs/guide/watching'),
+          page('The console', '/docs/guide/console'),
           page('Events and workers', '/docs/guide/events-and-workers'),
         ],
       },

@@ -22,3 +22,6 @@ export const DEBIAN_PYTHON = '/usr/bin/python3'
 
 /** From Debian's package prometheus, with its promtool. */
 export const DEBIAN_PROMETHEUS = '/usr/bin/prometheus'
+
+/** Debian's own Chromium, which the tests of the console drive. */
+export const DEBIAN_CHROMIUM = '/usr/bin/chromium'

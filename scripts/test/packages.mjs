@@ -5,15 +5,22 @@ import { canInstallPackages, installPackages } from '../process/debian-packages.
 import { messageOf } from '../process/errors.mjs'
 import { say } from '../process/progress.mjs'
 import { findExecutable, isExecutable, run } from '../process/run.mjs'
-import { DEBIAN_GO, DEBIAN_GOPATH, DEBIAN_PROMETHEUS, DEBIAN_PYTHON } from './environment.mjs'
+import {
+  DEBIAN_CHROMIUM,
+  DEBIAN_GO,
+  DEBIAN_GOPATH,
+  DEBIAN_PROMETHEUS,
+  DEBIAN_PYTHON,
+} from './environment.mjs'
 
 /**
  * Installs the Debian packages that the tests use: the broker; pika, for a foreign client; curl and jq, for
  * the example session of seed 001 (a stand-in replaces a missing jq); for the services tests also Go and its
- * AMQP client, for the example in Go, and Prometheus, for the dashboards. Returns the folder of RabbitMQ's scripts.
- * @param {{ go: boolean }} needs
+ * AMQP client, for the example in Go, and Prometheus, for the dashboards; Chromium, for the console. Returns
+ * the folder of RabbitMQ's scripts.
+ * @param {{ go: boolean, chromium: boolean }} needs
  */
-export async function providePackages({ go }) {
+export async function providePackages({ go, chromium }) {
   const hasPika = (await run(DEBIAN_PYTHON, ['-c', 'import pika'])).code === 0
   const missing = [
     ...(hasPika ? [] : ['python3-pika']),
@@ -21,6 +28,7 @@ export async function providePackages({ go }) {
     ...(findExecutable('openssl') ? [] : ['openssl']),
     ...(go ? missingForGo() : []),
     ...(go && !isExecutable(DEBIAN_PROMETHEUS) ? ['prometheus'] : []),
+    ...(chromium && !isExecutable(DEBIAN_CHROMIUM) ? ['chromium'] : []),
   ]
   const sbin = await requireRabbitmqSbin(missing)
   await provideJq()

@@ -1,4 +1,4 @@
-/** @typedef {{ rabbitmq: boolean, sharedNode: boolean, go?: boolean }} Needs */
+/** @typedef {{ rabbitmq: boolean, sharedNode: boolean, go?: boolean, chromium?: boolean }} Needs */
 
 /**
  * The projects of vitest.config.ts and what they need in addition to Node.
@@ -11,6 +11,7 @@ const needs = {
   services: { rabbitmq: true, sharedNode: true, go: true },
   'services-isolated': { rabbitmq: true, sharedNode: true },
   conformance: { rabbitmq: true, sharedNode: true },
+  browser: { rabbitmq: true, sharedNode: true, chromium: true },
   // Starts private nodes itself: a node that is killed cannot be shared.
   crash: { rabbitmq: true, sharedNode: false },
 }
@@ -29,6 +30,7 @@ export function needsOf(vitestArgs) {
   const wanted = names.flatMap((name) => needs[name] ?? [])
   return {
     rabbitmq: wanted.some(({ rabbitmq }) => rabbitmq),
+    chromium: wanted.some(({ chromium }) => chromium === true),
     go: wanted.some(({ go }) => go === true),
     sharedNode: wanted.some(({ sharedNode }) => sharedNode),
   }

@@ -39,6 +39,8 @@ import { withSecondTry } from './second-try.mjs'
 
 /** For runs that compute: the runs beside them mostly wait, and have to keep their timers. */
 const NICENESS = 5
+/** Each Chromium takes a whole core while it starts. */
+const ONE_AFTER_THE_OTHER = '--maxWorkers=1'
 const BESIDE_OTHERS = '--maxWorkers=2'
 /** Four times what the folder of a whole run was seen to hold. */
 const FOLDER_BYTES = 2 * 1024 ** 3
@@ -137,29 +139,34 @@ function variables(sbin, broker) {
 }
 
 const CASES = ['conformance']
+const BROWSER = ['browser']
 const UNITS = ['unit', 'unit-isolated', 'properties']
-const REST = PROJECTS.filter((name) => ![...CASES, ...UNITS].includes(name))
+const REST = PROJECTS.filter((name) => ![...CASES, ...BROWSER, ...UNITS].includes(name))
 
 /**
- * Tests with a broker mostly wait; they keep both cores busy only while the crash tests run. So three more
+ * Tests with a broker mostly wait; they keep both cores busy only while the crash tests run. So four more
  * runs use the rest beside them, one after the other: the cases of OJS's public suite, which take 140 s and
- * hardly any CPU (they wait for delays and for full minutes), the ledger on Node 22, and the unit tests,
- * which only compute. Their output is printed at the end.
+ * hardly any CPU (they wait for delays and for full minutes), the console in a browser, the ledger on Node
+ * 22, and the unit tests, which only compute. Their output is printed at the end.
  * @param {VitestRun} vitest
  */
 async function runEverything(vitest) {
   const ofCases = join(vitest.dir, 'conformance.log')
+  const ofBrowser = join(vitest.dir, 'browser.log')
   const ofLedger = join(vitest.dir, 'node-22.log')
   const ofUnits = join(vitest.dir, 'unit.log')
   const cases = runVitest({ ...vitest, args: projects(CASES), output: ofCases })
+  const inBrowser = [...projects(BROWSER), ONE_AFTER_THE_OTHER]
+  const thenBrowser = () => runVitest({ ...vitest, args: inBrowser, output: ofBrowser })
+  const browser = cases.then(thenBrowser, thenBrowser)
   const thenLedger = () => runLedgerOnNode22(vitest, ofLedger)
-  const ledger = cases.then(thenLedger, thenLedger)
+  const ledger = browser.then(thenLedger, thenLedger)
   const args = [...projects(UNITS), BESIDE_OTHERS]
   const thenUnits = () => runVitest({ ...vitest, args, output: ofUnits, niceness: NICENESS })
   const units = ledger.then(thenUnits, thenUnits)
   const others = runVitest({ ...vitest, args: projects(REST) })
-  const runs = await countsOfAll([others, cases, ledger, units])
-  for (const output of [ofCases, ofLedger, ofUnits])
+  const runs = await countsOfAll([others, cases, browser, ledger, units])
+  for (const output of [ofCases, ofBrowser, ofLedger, ofUnits])
     if (existsSync(output)) process.stdout.write(readFileSync(output))
   return withSecondTry(runs, say)
 }

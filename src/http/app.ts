@@ -66,7 +66,8 @@ function foreignPages({ routes, access, isTls, isLoopback }: AppOptions): Check[
   const origins = refuseForeignOrigins(corsOrigins, { trustsNames })
   // Not on loopback: by OJS_ALLOW_OPEN the operator has said that something else keeps strangers out.
   if (trustsNames || !isLoopback) return [origins]
-  const open = routes.filter((route) => route.access === 'anybody').map(({ path }) => path)
+  const isOpen = ({ access: who, path }: Route) => who === 'anybody' && !path.startsWith('/console')
+  const open = routes.filter(isOpen).map(({ path }) => path)
   return [origins, refuseForeignHosts(corsOrigins, new Set(open))]
 }
 

@@ -8,6 +8,7 @@ import type { Logger } from '../logger.ts'
 import type { HttpObserver } from '../telemetry/exposition.ts'
 import { type AccessConfig, isLoopback } from './access/access-config.ts'
 import { RequestAdmission } from './access/admission.ts'
+import type { Sessions } from './access/sessions.ts'
 import type { TlsMaterial } from './access/tls.ts'
 import { createApp } from './app.ts'
 import { Connections } from './connection/connections.ts'
@@ -33,6 +34,8 @@ export interface HttpServerOptions {
   observer: HttpObserver
   access: Omit<AccessConfig, 'tls'>
   tls?: TlsMaterial | undefined
+  /** Of the console, where it is on. */
+  sessions?: Sessions | undefined
   /** The clock of rate limits: milliseconds since 1970, which never go back. */
   now(): number
   /** Only tests change these. */
@@ -182,10 +185,10 @@ export class HttpServer implements Service {
 const ALL_ADDRESSES: ReadonlySet<string> = new Set(['0.0.0.0', '::'])
 
 /** Undefined when no gate is needed, so that the hot path does not pay for one. */
-function gateOf({ access, now }: HttpServerOptions): RequestAdmission | undefined {
+function gateOf({ access, sessions, now }: HttpServerOptions): RequestAdmission | undefined {
   const { apiKeys, rateLimit } = access
   const isOpen = apiKeys.length === 0 && rateLimit === undefined
-  return isOpen ? undefined : new RequestAdmission({ keys: apiKeys, rateLimit, now })
+  return isOpen ? undefined : new RequestAdmission({ keys: apiKeys, rateLimit, sessions, now })
 }
 
 const UNKNOWN_EXPECT = new OjsError('invalid_request', 'The Expect header must be 100-continue.', {

@@ -6,8 +6,10 @@ import { type ManifestFacts, manifest } from '../operations/manifest.ts'
 import { liveStats } from '../operations/queues/live-stats.ts'
 import type { EventRing } from '../telemetry/event-ring.ts'
 import { requireScope } from './access/queue-scope.ts'
+import { Sessions } from './access/sessions.ts'
 import { EventStreams, type FollowedRing } from './connection/event-streams.ts'
 import { LongPolls } from './connection/long-polls.ts'
+import { consolePages } from './console/pages.ts'
 import { HttpServer, type HttpServerOptions } from './http-server.ts'
 import { openApiDocument } from './openapi/document.ts'
 import type { Endpoint } from './route.ts'
@@ -27,8 +29,9 @@ import { queueRoutes } from './routes/queues.ts'
 import { recoverRoutes } from './routes/recover.ts'
 import { resultRoutes } from './routes/results.ts'
 import { retentionRoutes } from './routes/retention.ts'
-import type { Door } from './routes/route-deps.ts'
+import type { Door, SignIn } from './routes/route-deps.ts'
 import { schemaRoutes } from './routes/schemas.ts'
+import { sessionRoutes } from './routes/session.ts'
 import { adminJobRoutes } from './routes/steer/admin-jobs.ts'
 import { bulkRoutes } from './routes/steer/bulk.ts'
 import { deadLetterRoutes } from './routes/steer/dead-letters.ts'
@@ -39,6 +42,8 @@ import { workflowRoutes } from './routes/workflows.ts'
 export type HttpServiceOptions = Pick<HttpServerOptions, 'host' | 'port' | 'access' | 'tls'> &
   Pick<Door, 'metrics' | 'shownConfig'> & {
     events: Pick<EventRing, 'list'> & FollowedRing
+    /** Whether the console is served. */
+    hasConsole: boolean
   } & Omit<ManifestFacts, 'baseUrl' | 'access' | 'maxBodyBytes'>
 
 /** Creates the HTTP door with all its routes (seed 001, Appendix A). */
@@ -61,6 +66,7 @@ export function createHttpService(deps: Deps, options: HttpServiceOptions): Http
     manifest: (reachedAs) =>
       manifest({ ...options, access, maxBodyBytes, baseUrl: server.url(reachedAs) }),
     openApi: () => openApi(),
+    signIn: signInOf(deps, options, () => routes),
   }
   const routes = routesOf(door)
   const openApi = onceAsked(() => openApiDocument(routes, { ...access, ...options }))
@@ -69,13 +75,23 @@ export function createHttpService(deps: Deps, options: HttpServiceOptions): Http
     logger: deps.logger,
     now: () => deps.clock.now(),
     observer: options.metrics.http,
-    routes,
+    sessions: door.signIn.sessions,
+    routes: options.hasConsole ? [...routes, ...consolePages()] : routes,
     onStopping: () => {
       polls.endAll()
       streams.endAll()
     },
   })
   return server
+}
+
+function signInOf(
+  deps: Deps,
+  { access, tls, version }: HttpServiceOptions,
+  endpoints: SignIn['endpoints'],
+): SignIn {
+  const sessions = new Sessions(() => deps.clock.now())
+  return { keys: access.apiKeys, sessions, isTls: tls !== undefined, version, endpoints }
 }
 
 /** All endpoints; `test/http/access/roles.test.ts` lists the roles of each. */
@@ -113,6 +129,7 @@ function allRoutes(door: Door): Endpoint[] {
     ...eventRoutes(door),
     ...eventStreamRoutes(door),
     ...systemRoutes(door),
+    ...sessionRoutes(door),
     ...maintenanceRoutes(door),
     ...recoverRoutes(door),
     ...retentionRoutes(door),

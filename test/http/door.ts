@@ -34,6 +34,7 @@ export async function openDoor(
     version: '1.2.3',
     events: NO_EVENTS,
     shownConfig: {},
+    hasConsole: true,
     metrics: {
       http: {
         requestDone: (route, method, status, seconds) => {

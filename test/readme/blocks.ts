@@ -18,7 +18,7 @@ const PAGES = [
       'concurrency',
       'long-jobs',
     ],
-    ...['typescript-sdk', 'native-workers', 'package', 'watching', 'events-and-workers'],
+    ...['typescript-sdk', 'native-workers', 'package', 'watching', 'console', 'events-and-workers'],
   ].map((name) => `docs/guide/${name}.md`),
   'docs/reference/admin-api.md',
   'docs/operate/access.md',

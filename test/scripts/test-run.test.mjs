@@ -119,14 +119,18 @@ describe('a run of npm test', () => {
     expect(new Set(PROJECTS)).toEqual(new Set(names))
   })
 
-  const everything = { rabbitmq: true, sharedNode: true, go: true }
+  const everything = { rabbitmq: true, sharedNode: true, go: true, chromium: true }
 
   test.each([
     [[], everything],
     [['test/http'], everything],
-    [['--project', 'unit'], { rabbitmq: false, sharedNode: false, go: false }],
-    [['--project=crash'], { rabbitmq: true, sharedNode: false, go: false }],
-    [['--project', 'unit', '--project', 'services', 'x'], everything],
+    [['--project', 'unit'], { rabbitmq: false, sharedNode: false, go: false, chromium: false }],
+    [['--project=crash'], { rabbitmq: true, sharedNode: false, go: false, chromium: false }],
+    [
+      ['--project', 'unit', '--project', 'services', 'x'],
+      { rabbitmq: true, sharedNode: true, go: true, chromium: false },
+    ],
+    [['--project', 'browser'], { rabbitmq: true, sharedNode: true, go: false, chromium: true }],
     [['--project', 'no-such'], everything],
   ])('with the arguments %j starts only the services that its projects need', (args, needs) => {
     expect(needsOf(args)).toEqual(needs)

@@ -10,6 +10,7 @@ import {
   RequestLimiter,
   type Standing,
 } from './request-limiter.ts'
+import type { Sessions } from './sessions.ts'
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
 type Counted = Mutable<Pick<Admission, 'headers' | 'refusal' | 'toll'>>
@@ -28,6 +29,8 @@ interface Count {
 export interface RequestAdmissionOptions {
   keys: readonly ApiKey[]
   rateLimit: RateLimit | undefined
+  /** Absent: cookies mean nothing. */
+  sessions?: Sessions | undefined
   /** Milliseconds since 1970 that never go back. */
   now(): number
 }
@@ -66,13 +69,21 @@ export class RequestAdmission {
 
   admit(request: IncomingMessage): Admission {
     const { keys, rateLimit } = this.#options
-    const identity = keys.length === 0 ? 'missing' : identify(keys, request.headers.authorization)
+    const identity = keys.length === 0 ? 'missing' : this.#identify(request)
     const who =
       typeof identity === 'object' ? { key: identity } : { isUnknownKey: identity === 'unknown' }
     if (rateLimit === undefined) return { ...who, headers: ADMITTED.headers }
     const isServed = keys.length === 0 || who.key !== undefined
     const address = request.socket.remoteAddress
     return Object.assign(this.#count(rateLimit, who.key, address, costOf(request, isServed)), who)
+  }
+
+  /** A key counts more than a session. */
+  #identify(request: IncomingMessage): ReturnType<typeof identify> {
+    const { keys, sessions } = this.#options
+    const { authorization, cookie } = request.headers
+    if (authorization !== undefined || cookie === undefined) return identify(keys, authorization)
+    return sessions?.of(request)?.key ?? 'missing'
   }
 
   /** Counts an unreadable request against its address, since its key is unknown. */

@@ -89,7 +89,7 @@ export function refuseForeignOrigins(
  * nothing else to get in; then only an address or `localhost`, which DNS cannot redirect, counts as the same
  * origin, and any other name has to be listed.
  */
-function isSameOrigin(origin: string, host: string, trustsNames: boolean): boolean {
+export function isSameOrigin(origin: string, host: string, trustsNames: boolean): boolean {
   if (!URL.canParse(origin)) return false
   const url = new URL(origin)
   return (

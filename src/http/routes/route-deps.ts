@@ -3,8 +3,22 @@ import type { Deps } from '../../operations/deps.ts'
 import type { Health } from '../../operations/health.ts'
 import type { EventRing } from '../../telemetry/event-ring.ts'
 import type { Exposition } from '../../telemetry/exposition.ts'
+import type { ApiKey } from '../access/api-keys.ts'
+import type { Sessions } from '../access/sessions.ts'
 import type { EventStreams, FollowedRing } from '../connection/event-streams.ts'
 import type { LongPolls } from '../connection/long-polls.ts'
+import type { Endpoint } from '../route.ts'
+
+/** What the routes need of the door to tell and change who somebody is. */
+export interface SignIn {
+  /** Empty: everybody may do everything. */
+  keys: readonly ApiKey[]
+  sessions: Sessions
+  isTls: boolean
+  version: string
+  /** All endpoints of the API. */
+  endpoints(): readonly Endpoint[]
+}
 
 /** What the routes are given. */
 export interface Door {
@@ -25,4 +39,5 @@ export interface Door {
   metrics: Exposition
   events: Pick<EventRing, 'list'> & FollowedRing
   streams: EventStreams
+  signIn: SignIn
 }

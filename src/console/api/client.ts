@@ -1,0 +1,98 @@
+/** One request to the gateway, typed by its endpoint; an answer, or an error with its request id. */
+import type { Operations } from './openapi.ts'
+
+export type Endpoint = keyof Operations
+export type Answer<E extends Endpoint> = Operations[E]['answer']
+
+export interface Given<E extends Endpoint> {
+  /** The parameters in braces. */
+  path?: Readonly<Record<string, string>>
+  query?: Operations[E]['query']
+  /** Query parameters without a fixed name, such as `meta.tenant`. */
+  filters?: Readonly<Record<string, string>>
+  body?: Operations[E]['body']
+  signal?: AbortSignal
+}
+
+/** What went wrong, in the gateway's words. */
+export class ApiError extends Error {
+  override readonly name = 'ApiError'
+  /** 0: there was no answer. */
+  readonly status: number
+  readonly code: string
+  readonly requestId: string | undefined
+  readonly details: Readonly<Record<string, unknown>>
+
+  constructor(status: number, error: Partial<Told>) {
+    super(error.message ?? '')
+    this.status = status
+    this.code = error.code ?? ''
+    this.requestId = error.request_id
+    this.details = error.details ?? {}
+  }
+}
+
+interface Told {
+  code: string
+  message: string
+  request_id: string
+  details: Record<string, unknown>
+}
+
+/** The page is at `…/console/`, wherever that is. */
+const ROOT = new URL('../', document.baseURI)
+
+/** Calls an endpoint such as `GET /ojs/v1/admin/jobs`. Throws `ApiError`. */
+export async function call<E extends Endpoint>(
+  endpoint: E,
+  given: Given<E> = {},
+): Promise<Answer<E>> {
+  const [method = 'GET', template = ''] = endpoint.split(' ')
+  const url = urlOf(template, given)
+  const response = await answered(url, {
+    method,
+    ...(given.signal !== undefined && { signal: given.signal }),
+    ...(given.body !== undefined && {
+      body: JSON.stringify(given.body),
+      headers: { 'Content-Type': 'application/json' },
+    }),
+  })
+  const body = await jsonIn(response)
+  // Health answers 503 with its whole report.
+  if (response.ok || (response.status === 503 && body?.['error'] === undefined)) {
+    return body as Answer<E>
+  }
+  throw new ApiError(response.status, (body?.['error'] ?? {}) as Partial<Told>)
+}
+
+/** The address of an endpoint, for links and streams. */
+export function urlOf<E extends Endpoint>(template: string, given: Given<E> = {}): URL {
+  const path = template.replace(/\{(\w+)\}/g, (_all, name: string) =>
+    encodeURIComponent(given.path?.[name] ?? ''),
+  )
+  const url = new URL(`.${path}`, ROOT)
+  const parameters: Record<string, unknown> = { ...given.query, ...given.filters }
+  for (const [name, value] of Object.entries(parameters)) {
+    if (value !== undefined && value !== '') url.searchParams.set(name, String(value))
+  }
+  return url
+}
+
+async function answered(url: URL, init: RequestInit): Promise<Response> {
+  try {
+    return await fetch(url, { ...init, credentials: 'same-origin' })
+  } catch (error) {
+    if (init.signal?.aborted) throw error
+    throw new ApiError(0, { message: '' })
+  }
+}
+
+async function jsonIn(response: Response): Promise<Record<string, unknown> | null> {
+  const text = await response.text()
+  try {
+    return text === '' ? null : JSON.parse(text)
+  } catch {
+    // A proxy's page, for one.
+    throw new ApiError(response.status, { message: response.statusText })
+  }
+}

@@ -1,0 +1,61 @@
+/** Hooks that ask the gateway, and ask again while somebody looks. */
+import {
+  keepPreviousData,
+  QueryCache,
+  QueryClient,
+  type UseQueryResult,
+  useQuery,
+} from '@tanstack/react-query'
+import { type Answer, ApiError, call, type Endpoint, type Given } from './client.ts'
+
+const SESSION_KEY = ['GET /ojs/v1/session']
+
+/** One for the page. Whoever is told that the session is over asks who they are. */
+export const queries: QueryClient = new QueryClient({
+  queryCache: new QueryCache({
+    onError: (error) => {
+      if (error instanceof ApiError && error.status === 401) sessionMayBeOver()
+    },
+  }),
+  defaultOptions: {
+    queries: {
+      // Asked again by interval; a second try at once only delays the message.
+      retry: false,
+      staleTime: 1_000,
+      networkMode: 'always',
+    },
+    mutations: { networkMode: 'always' },
+  },
+})
+
+function sessionMayBeOver(): void {
+  queries.invalidateQueries({ queryKey: SESSION_KEY }).catch(() => undefined)
+}
+
+interface Asking {
+  /** Milliseconds; absent: once. Not while the page is hidden. */
+  every?: number
+  isEnabled?: boolean
+}
+
+/** The answer of an endpoint. A new question shows the old answer until the new one is there. */
+export function useApi<E extends Endpoint>(
+  endpoint: E,
+  given: Omit<Given<E>, 'signal' | 'body'> = {},
+  { every, isEnabled = true }: Asking = {},
+): UseQueryResult<Answer<E>> {
+  return useQuery({
+    queryKey: [endpoint, given.path ?? {}, { ...given.query, ...given.filters }],
+    queryFn: ({ signal }) => call(endpoint, { ...given, signal }),
+    enabled: isEnabled,
+    placeholderData: keepPreviousData,
+    ...(every !== undefined && { refetchInterval: every }),
+  })
+}
+
+/** After a change: whatever is on the page is asked again. */
+export function askAgain(): void {
+  queries
+    .invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] !== SESSION_KEY[0] })
+    .catch(() => undefined)
+}

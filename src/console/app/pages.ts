@@ -1,0 +1,37 @@
+/** The pages of the navigation, in its order: the address, the name, the key behind `g`, and who may look. */
+import type { Endpoint } from '../api/client.ts'
+import { t } from '../text/text.ts'
+
+type Address =
+  | '/'
+  | '/queues'
+  | '/jobs'
+  | '/failures'
+  | '/waiting'
+  | '/cron'
+  | '/workflows'
+  | '/workers'
+  | '/events'
+  | '/system'
+
+export interface Place {
+  to: Address
+  name: string
+  /** `g` and this letter lead there. */
+  letter: string
+  /** What the page cannot do without. */
+  needs: Endpoint
+}
+
+export const PLACES: readonly Place[] = [
+  { to: '/', name: t.nav.overview, letter: 'o', needs: 'GET /ojs/v1/admin/stats' },
+  { to: '/queues', name: t.nav.queues, letter: 'q', needs: 'GET /ojs/v1/admin/queues' },
+  { to: '/jobs', name: t.nav.jobs, letter: 'j', needs: 'GET /ojs/v1/admin/jobs' },
+  { to: '/failures', name: t.nav.failures, letter: 'f', needs: 'GET /ojs/v1/admin/dead-letter' },
+  { to: '/waiting', name: t.nav.waiting, letter: 's', needs: 'GET /ojs/v1/admin/jobs' },
+  { to: '/cron', name: t.nav.cron, letter: 'c', needs: 'GET /ojs/v1/cron' },
+  { to: '/workflows', name: t.nav.workflows, letter: 'w', needs: 'GET /ojs/v1/workflows' },
+  { to: '/workers', name: t.nav.workers, letter: 'k', needs: 'GET /ojs/v1/admin/workers' },
+  { to: '/events', name: t.nav.events, letter: 'e', needs: 'GET /ojs/v1/events' },
+  { to: '/system', name: t.nav.system, letter: 'y', needs: 'GET /ojs/v1/health' },
+]

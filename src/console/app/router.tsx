@@ -1,0 +1,78 @@
+/** Every page and its address. Addresses stand behind `#`, so that the gateway may be below any path. */
+import {
+  createHashHistory,
+  createRootRoute,
+  createRoute,
+  createRouter,
+  Link,
+} from '@tanstack/react-router'
+import type { ReactNode } from 'react'
+import { CronPage } from '../pages/cron.tsx'
+import { EventsPage } from '../pages/events.tsx'
+import { FailuresPage } from '../pages/failures.tsx'
+import { JobPage } from '../pages/job/job-page.tsx'
+import { JobsPage } from '../pages/jobs/jobs-page.tsx'
+import { OverviewPage } from '../pages/overview.tsx'
+import { QueuePage } from '../pages/queue.tsx'
+import { QueuesPage } from '../pages/queues.tsx'
+import { SystemPage } from '../pages/system.tsx'
+import { WaitingPage } from '../pages/waiting.tsx'
+import { WorkersPage } from '../pages/workers.tsx'
+import { WorkflowPage } from '../pages/workflow.tsx'
+import { WorkflowsPage } from '../pages/workflows.tsx'
+import { t } from '../text/text.ts'
+import { Trouble } from '../ui/answer.tsx'
+import { Page } from '../ui/page.tsx'
+import { Shell } from './shell.tsx'
+
+const root = createRootRoute({
+  component: Shell,
+  notFoundComponent: NotFound,
+  errorComponent: ({ error }) => <Trouble error={error} />,
+})
+
+function NotFound(): ReactNode {
+  return (
+    <Page title={t.errors.noPage}>
+      <p>
+        <Link to="/">{t.nav.overview}</Link>
+      </p>
+    </Page>
+  )
+}
+
+const page = <P extends string>(path: P, component: () => ReactNode) =>
+  createRoute({ getParentRoute: () => root, path, component })
+
+/** The search is in the address, so that it can be sent to somebody. */
+const jobs = createRoute({
+  getParentRoute: () => root,
+  path: '/jobs',
+  component: JobsPage,
+  validateSearch: (search: Record<string, unknown>): { q?: string } =>
+    typeof search['q'] === 'string' && search['q'] !== '' ? { q: search['q'] } : {},
+})
+
+const routeTree = root.addChildren([
+  page('/', OverviewPage),
+  page('/queues', QueuesPage),
+  page('/queues/$name', QueuePage),
+  jobs,
+  page('/jobs/$id', JobPage),
+  page('/failures', FailuresPage),
+  page('/waiting', WaitingPage),
+  page('/cron', CronPage),
+  page('/workers', WorkersPage),
+  page('/workflows', WorkflowsPage),
+  page('/workflows/$id', WorkflowPage),
+  page('/events', EventsPage),
+  page('/system', SystemPage),
+])
+
+export const router = createRouter({ routeTree, history: createHashHistory() })
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: typeof router
+  }
+}

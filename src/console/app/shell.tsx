@@ -1,0 +1,143 @@
+/** Navigation, the banner of a lost connection, notes, palette and keys around every page. */
+import { Link, Outlet } from '@tanstack/react-router'
+import { type ReactNode, useState } from 'react'
+import { useApi } from '../api/queries.ts'
+import { useMay, useSession } from '../api/session.ts'
+import { t } from '../text/text.ts'
+import icon from '../ui/icon.svg'
+import { useNotes } from '../ui/notes.ts'
+import { KeyHelp, useKeys } from './keys.tsx'
+import { PLACES } from './pages.ts'
+import { Palette } from './palette.tsx'
+import { signOut } from './sign-in.tsx'
+import { chooseTheme, chosenTheme, THEMES, type Theme } from './theme.ts'
+
+export function Shell(): ReactNode {
+  const [open, setOpen] = useState<'palette' | 'keys' | null>(null)
+  useKeys(setOpen)
+  return (
+    <div className="shell-grid">
+      <button type="button" className="skip" onClick={toMain}>
+        {t.skip}
+      </button>
+      <nav className="side" aria-label={t.nav.label}>
+        <Brand />
+        <Places />
+        <div className="side-foot">
+          <button type="button" className="quiet" onClick={() => setOpen('palette')}>
+            {t.palette.open} <kbd>Ctrl K</kbd>
+          </button>
+          <ThemeChoice />
+          <Who />
+        </div>
+      </nav>
+      <main id="main" tabIndex={-1}>
+        <Connection />
+        <Outlet />
+      </main>
+      <Notes />
+      {open === 'palette' && <Palette onClose={() => setOpen(null)} />}
+      {open === 'keys' && <KeyHelp onClose={() => setOpen(null)} />}
+    </div>
+  )
+}
+
+/** No link: what stands behind `#` in an address is the page. */
+function toMain(): void {
+  document.getElementById('main')?.focus()
+}
+
+function Brand(): ReactNode {
+  return (
+    <div className="brand">
+      <img src={icon} alt="" width="24" height="24" />
+      <span>ojs-rabbitmq</span>
+    </div>
+  )
+}
+
+function Places(): ReactNode {
+  const may = useMay()
+  return (
+    <ul className="places">
+      {PLACES.filter(({ needs }) => may(needs)).map(({ to, name }) => (
+        <li key={to}>
+          <Link to={to} activeOptions={{ exact: to === '/', includeSearch: false }}>
+            {name}
+          </Link>
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+function ThemeChoice(): ReactNode {
+  const [theme, setTheme] = useState<Theme>(chosenTheme)
+  return (
+    <label className="theme-choice">
+      <span>{t.theme.label}</span>
+      <select
+        value={theme}
+        onChange={(event) => {
+          const chosen = THEMES.find((each) => each === event.target.value) ?? 'system'
+          chooseTheme(chosen)
+          setTheme(chosen)
+        }}
+      >
+        {THEMES.map((each) => (
+          <option key={each} value={each}>
+            {t.theme[each]}
+          </option>
+        ))}
+      </select>
+    </label>
+  )
+}
+
+function Who(): ReactNode {
+  const { needs_key: needsKey, name, role } = useSession()
+  if (!needsKey) return null
+  return (
+    <div className="who">
+      <span>
+        {name} <span className="faint">{role}</span>
+      </span>
+      <button type="button" className="quiet small" onClick={() => void signOut()}>
+        {t.signIn.out}
+      </button>
+    </div>
+  )
+}
+
+/** Health is asked for every few seconds, so this is where a lost connection shows first. */
+function Connection(): ReactNode {
+  const health = useApi('GET /ojs/v1/health', {}, { every: 3_000 })
+  if (health.isError) {
+    return (
+      <div className="banner bad" role="alert">
+        {t.connection.lost}
+      </div>
+    )
+  }
+  if (health.data?.maintenance) {
+    return (
+      <div className="banner warn" role="status">
+        {t.connection.maintenance}
+      </div>
+    )
+  }
+  return null
+}
+
+function Notes(): ReactNode {
+  const notes = useNotes()
+  return (
+    <div className="notes" role="status" aria-live="polite">
+      {notes.map(({ id, text }) => (
+        <div key={id} className="note">
+          {text}
+        </div>
+      ))}
+    </div>
+  )
+}

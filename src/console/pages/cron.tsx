@@ -1,0 +1,162 @@
+/** Recurring jobs: when they run next, whether they do, and running one now. */
+import { Link } from '@tanstack/react-router'
+import { type ReactNode, useState } from 'react'
+import { call } from '../api/client.ts'
+import type { CronJob } from '../api/openapi.ts'
+import { useApi } from '../api/queries.ts'
+import { useMay } from '../api/session.ts'
+import { instant, number } from '../text/format.ts'
+import { t } from '../text/text.ts'
+import { Action } from '../ui/action.tsx'
+import { Loaded } from '../ui/answer.tsx'
+import { Dialog } from '../ui/dialog.tsx'
+import { Empty } from '../ui/empty.tsx'
+import { cronLine } from '../ui/lines.ts'
+import { Page } from '../ui/page.tsx'
+import { Pager, usePages } from '../ui/pager.tsx'
+import { State } from '../ui/state.tsx'
+import { Table } from '../ui/table.tsx'
+import { When } from '../ui/when.tsx'
+
+export function CronPage(): ReactNode {
+  const pages = usePages(50)
+  const entries = useApi('GET /ojs/v1/cron', { query: pages.query }, { every: 3_000 })
+  return (
+    <Page title={t.nav.cron}>
+      <Loaded of={entries}>
+        {({ cron_jobs: items, pagination }) =>
+          items.length === 0 ? (
+            <Empty text={t.cron.none} line={cronLine()} />
+          ) : (
+            <>
+              <Table
+                label={t.nav.cron}
+                heads={[
+                  t.cron.name,
+                  t.cron.state,
+                  t.cron.expression,
+                  t.jobs.type,
+                  t.cron.next,
+                  t.cron.last,
+                  t.cron.runs,
+                  t.queues.actions,
+                ]}
+              >
+                {items.map((entry) => (
+                  <Row key={entry.name} entry={entry} />
+                ))}
+              </Table>
+              <Pager pages={pages} total={pagination.total} />
+            </>
+          )
+        }
+      </Loaded>
+    </Page>
+  )
+}
+
+function Row({ entry }: { entry: CronJob }): ReactNode {
+  const { name, cron, timezone, type, enabled, next_run_at: next, last_run_at: last } = entry
+  const [isOpen, setOpen] = useState(false)
+  return (
+    <tr>
+      <td>
+        <button type="button" className="link" data-row onClick={() => setOpen(true)}>
+          {name}
+        </button>
+        {isOpen && <History name={name} onClose={() => setOpen(false)} />}
+      </td>
+      <td>
+        <State of={enabled ? 'active' : 'disabled'} />
+      </td>
+      <td>
+        <code>{cron}</code> <span className="faint">{timezone}</span>
+      </td>
+      <td>{type}</td>
+      <td>
+        <When at={next} />
+        {next && <div className="faint">{inZone(next, timezone)}</div>}
+      </td>
+      <td>
+        <When at={last} />
+      </td>
+      <td className="number">{number(entry.run_count)}</td>
+      <td>
+        <CronActions name={name} isEnabled={enabled} />
+      </td>
+    </tr>
+  )
+}
+
+/** The time on the clocks of the entry's zone. */
+function inZone(at: string, zone: string): string {
+  try {
+    const form = { dateStyle: 'short', timeStyle: 'short', timeZone: zone } as const
+    return `${new Intl.DateTimeFormat(undefined, form).format(new Date(at))} ${zone}`
+  } catch {
+    return instant(at)
+  }
+}
+
+function CronActions({ name, isEnabled }: { name: string; isEnabled: boolean }): ReactNode {
+  const may = useMay()
+  const path = { name }
+  return (
+    <div className="row-actions">
+      {may('POST /ojs/v1/cron/{name}/trigger') && (
+        <Action
+          name={t.cron.run}
+          question={<p>{t.cron.runQuestion(name)}</p>}
+          act={() => call('POST /ojs/v1/cron/{name}/trigger', { path, body: {} })}
+          done={t.cron.ran(name)}
+        />
+      )}
+      {isEnabled && may('POST /ojs/v1/cron/{name}/pause') && (
+        <Action
+          name={t.cron.pause}
+          act={() => call('POST /ojs/v1/cron/{name}/pause', { path, body: {} })}
+          done={t.cron.paused(name)}
+        />
+      )}
+      {!isEnabled && may('POST /ojs/v1/cron/{name}/resume') && (
+        <Action
+          name={t.cron.resume}
+          act={() => call('POST /ojs/v1/cron/{name}/resume', { path, body: {} })}
+          done={t.cron.resumed(name)}
+        />
+      )}
+    </div>
+  )
+}
+
+function History({ name, onClose }: { name: string; onClose: () => void }): ReactNode {
+  const runs = useApi('GET /ojs/v1/cron/{name}/history', { path: { name }, query: { limit: 50 } })
+  return (
+    <Dialog title={t.cron.history(name)} onClose={onClose}>
+      <div className="dialog-body">
+        <Loaded of={runs}>
+          {({ executions }) =>
+            executions.length === 0 ? (
+              <p>{t.cron.noRuns}</p>
+            ) : (
+              <ul className="plain">
+                {executions.map((run) => (
+                  <li key={`${run.scheduled_at} ${run.job_id ?? ''}`}>
+                    {instant(run.scheduled_at)}{' '}
+                    {run.job_id === undefined ? (
+                      <span className="faint">{run.reason ?? t.cron.skipped}</span>
+                    ) : (
+                      <Link to="/jobs/$id" params={{ id: run.job_id }}>
+                        <State of={run.state ?? 'pending'} />
+                      </Link>
+                    )}
+                  </li>
+                ))}
+              </ul>
+            )
+          }
+        </Loaded>
+      </div>
+    </Dialog>
+  )
+}

@@ -1,0 +1,169 @@
+/** What happens, as it happens. */
+import { Link } from '@tanstack/react-router'
+import { type ReactNode, useEffect, useState } from 'react'
+import { urlOf } from '../api/client.ts'
+import { useMay } from '../api/session.ts'
+import { clock } from '../text/format.ts'
+import { t } from '../text/text.ts'
+import { Empty } from '../ui/empty.tsx'
+import { pushLine } from '../ui/lines.ts'
+import { Page } from '../ui/page.tsx'
+import { Table } from '../ui/table.tsx'
+
+/** As many lines as one can read back; further ones push the oldest out. */
+const KEPT = 300
+
+interface Shown {
+  id: string
+  event: string
+  timestamp: string
+  job_id?: string
+  type?: string
+  queue?: string
+}
+
+const GROUPS = [
+  '',
+  'job.*',
+  'job.failed',
+  'dead_letter.*',
+  'queue.*',
+  'cron.*',
+  'workflow.*',
+] as const
+
+export function EventsPage(): ReactNode {
+  const may = useMay()
+  const [types, setTypes] = useState('')
+  const [isHeld, setHeld] = useState(false)
+  const { events, isConnected } = useTail(types, isHeld || !may('GET /ojs/v1/events/stream'))
+  return (
+    <Page
+      title={t.nav.events}
+      aside={
+        <span className={isConnected ? 'state green' : 'state amber'}>
+          {isHeld ? t.events.held : isConnected ? t.events.live : t.events.connecting}
+        </span>
+      }
+      actions={
+        <>
+          <select
+            aria-label={t.events.types}
+            value={types}
+            onChange={(event) => setTypes(event.target.value)}
+          >
+            {GROUPS.map((group) => (
+              <option key={group} value={group}>
+                {group === '' ? t.events.all : group}
+              </option>
+            ))}
+          </select>
+          <button type="button" aria-pressed={isHeld} onClick={() => setHeld(!isHeld)}>
+            {isHeld ? t.events.goOn : t.events.hold}
+          </button>
+        </>
+      }
+    >
+      {events.length === 0 ? (
+        <Empty text={t.events.none} line={pushLine()} />
+      ) : (
+        <Table
+          label={t.nav.events}
+          heads={[t.events.time, t.events.event, t.jobs.type, t.jobs.queue, t.job.title]}
+        >
+          {events.map((event) => (
+            <Row key={event.id} event={event} />
+          ))}
+        </Table>
+      )}
+    </Page>
+  )
+}
+
+function Row({ event }: { event: Shown }): ReactNode {
+  return (
+    <tr>
+      <td className="number">{clock(event.timestamp)}</td>
+      <td>
+        <code>{event.event}</code>
+      </td>
+      <td>{event.type ?? ''}</td>
+      <td>{event.queue ?? ''}</td>
+      <td>
+        {event.job_id !== undefined && (
+          <Link to="/jobs/$id" params={{ id: event.job_id }} data-row>
+            {event.job_id}
+          </Link>
+        )}
+      </td>
+    </tr>
+  )
+}
+
+const NAMES = [
+  ...[
+    'enqueued',
+    'scheduled',
+    'started',
+    'completed',
+    'failed',
+    'retrying',
+    'discarded',
+    'expired',
+  ],
+  ...['cancelled', 'heartbeat', 'progress', 'checkpointed'],
+].map((name) => `job.${name}`)
+const OTHERS = [
+  ...['dead_letter.added', 'dead_letter.retried', 'dead_letter.deleted', 'queue.paused'],
+  ...['queue.resumed', 'cron.triggered', 'cron.skipped', 'workflow.started'],
+  ...['workflow.step_completed', 'workflow.completed', 'workflow.failed', 'workflow.cancelled'],
+  ...['worker.stopped', 'bulk.enqueue.completed', 'bulk.retry.completed', 'bulk.cancel.completed'],
+  ...['bulk.delete.completed', 'system.maintenance.started', 'system.maintenance.ended'],
+]
+
+/** A stream is open only while somebody looks: a browser has six connections for all tabs together. */
+function useTail(
+  types: string,
+  isHeld: boolean,
+): { events: readonly Shown[]; isConnected: boolean } {
+  const [events, setEvents] = useState<readonly Shown[]>([])
+  const [isConnected, setConnected] = useState(false)
+  const isVisible = useVisible()
+  useEffect(() => {
+    if (isHeld || !isVisible) return undefined
+    const url = urlOf<'GET /ojs/v1/events/stream'>('/ojs/v1/events/stream', { filters: { types } })
+    const source = new EventSource(url)
+    let begun: Shown[] = []
+    // Many events a second are one change of the page.
+    const flush = setInterval(() => {
+      if (begun.length === 0) return
+      const fresh = begun.toReversed()
+      begun = []
+      setEvents((before) => [...fresh, ...before].slice(0, KEPT))
+    }, 250)
+    const onEvent = ({ data, lastEventId: id }: MessageEvent<string>) => {
+      begun = [...begun.slice(1 - KEPT), { ...JSON.parse(data), id }]
+    }
+    for (const name of [...NAMES, ...OTHERS]) source.addEventListener(name, onEvent)
+    source.onopen = () => setConnected(true)
+    source.onerror = () => setConnected(false)
+    return () => {
+      clearInterval(flush)
+      source.close()
+      setConnected(false)
+    }
+  }, [types, isHeld, isVisible])
+  // biome-ignore lint/correctness/useExhaustiveDependencies: other types are another tail
+  useEffect(() => setEvents([]), [types])
+  return { events, isConnected }
+}
+
+function useVisible(): boolean {
+  const [isVisible, setVisible] = useState(!document.hidden)
+  useEffect(() => {
+    const onChange = () => setVisible(!document.hidden)
+    document.addEventListener('visibilitychange', onChange)
+    return () => document.removeEventListener('visibilitychange', onChange)
+  }, [])
+  return isVisible
+}

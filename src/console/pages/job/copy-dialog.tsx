@@ -1,0 +1,99 @@
+/** A new job like this one, with changes: nothing is changed in the old one. */
+import { useMutation } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import { type ReactNode, useState } from 'react'
+import { call } from '../../api/client.ts'
+import { t } from '../../text/text.ts'
+import { Trouble } from '../../ui/answer.tsx'
+import { Dialog } from '../../ui/dialog.tsx'
+import { tell } from '../../ui/notes.ts'
+import type { ShownJob } from './shown-job.ts'
+
+export function CopyDialog({ job, onClose }: { job: ShownJob; onClose: () => void }): ReactNode {
+  const navigate = useNavigate()
+  const [args, setArgs] = useState(() => JSON.stringify(job.args, null, 2))
+  const [queue, setQueue] = useState(job.queue)
+  const [priority, setPriority] = useState(String(job.priority))
+  const copying = useMutation({
+    mutationFn: () =>
+      call('POST /ojs/v1/admin/jobs/{id}/copy', {
+        path: { id: job.id },
+        body: { override: changes(job, { args, queue, priority }) },
+      }),
+    onSuccess: ({ job: { id } }) => {
+      tell(t.copyJob.done)
+      onClose()
+      void navigate({ to: '/jobs/$id', params: { id } })
+    },
+  })
+  return (
+    <Dialog title={t.job.copy} onClose={onClose}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault()
+          copying.mutate()
+        }}
+      >
+        <div className="dialog-body">
+          <p>{t.copyJob.what}</p>
+          <label>
+            {t.copyJob.args}
+            <textarea
+              rows={10}
+              spellCheck={false}
+              value={args}
+              onChange={(event) => setArgs(event.target.value)}
+            />
+          </label>
+          <label>
+            {t.jobs.queue}
+            <input value={queue} onChange={(event) => setQueue(event.target.value)} />
+          </label>
+          <label>
+            {t.job.priority}
+            <input
+              type="number"
+              min={-100}
+              max={100}
+              value={priority}
+              onChange={(event) => setPriority(event.target.value)}
+            />
+          </label>
+        </div>
+        {copying.isError && <Trouble error={copying.error} />}
+        <footer className="dialog-foot">
+          <button type="button" onClick={onClose}>
+            {t.back}
+          </button>
+          <button type="submit" className="primary" disabled={copying.isPending}>
+            {t.copyJob.go}
+          </button>
+        </footer>
+      </form>
+    </Dialog>
+  )
+}
+
+interface Draft {
+  args: string
+  queue: string
+  priority: string
+}
+
+/** Only what differs: anything else is copied as its producer sent it. */
+function changes(job: ShownJob, { args, queue, priority }: Draft): Record<string, unknown> {
+  const parsed = parse(args)
+  return {
+    ...(JSON.stringify(parsed) !== JSON.stringify(job.args) && { args: parsed }),
+    ...(queue !== job.queue && { queue }),
+    ...(Number(priority) !== job.priority && { priority: Number(priority) }),
+  }
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new Error(t.copyJob.noJson)
+  }
+}

@@ -1,0 +1,159 @@
+/** One job: how it stands and why, what it carries, and what happened to it. */
+import { Link, useParams } from '@tanstack/react-router'
+import type { ReactNode } from 'react'
+import { useApi } from '../../api/queries.ts'
+import { useMay } from '../../api/session.ts'
+import { duration, number } from '../../text/format.ts'
+import { t } from '../../text/text.ts'
+import { Loaded } from '../../ui/answer.tsx'
+import { CopyButton } from '../../ui/copy.tsx'
+import { Card, Page } from '../../ui/page.tsx'
+import { State } from '../../ui/state.tsx'
+import { Tree } from '../../ui/tree.tsx'
+import { When } from '../../ui/when.tsx'
+import { Attempts } from './attempts.tsx'
+import { JobActions } from './job-actions.tsx'
+import { JobProgress } from './job-progress.tsx'
+import type { ShownJob } from './shown-job.ts'
+import { Timeline } from './timeline.tsx'
+
+export function JobPage(): ReactNode {
+  const { id } = useParams({ from: '/jobs/$id' })
+  const job = useApi('GET /ojs/v1/admin/jobs/{id}', { path: { id } }, { every: 2_000 })
+  const { data } = job
+  return (
+    <Page
+      title={data?.type ?? t.job.title}
+      aside={data && <State of={data.state} />}
+      actions={data && <JobActions job={data} />}
+    >
+      <Loaded of={job}>{(found) => <Whole job={found} />}</Loaded>
+    </Page>
+  )
+}
+
+function Whole({ job }: { job: ShownJob }): ReactNode {
+  const may = useMay()
+  const isSeen = job.payload_withheld !== true
+  return (
+    <div className="job">
+      <p className="why">{whyOf(job)}</p>
+      <Card title={t.job.facts}>
+        <Facts job={job} />
+      </Card>
+      {job.state === 'active' && may('GET /ojs/v1/jobs/{id}/progress') && (
+        <JobProgress id={job.id} />
+      )}
+      {(job.errors ?? []).length > 0 && <Attempts errors={job.errors ?? []} />}
+      {isSeen ? <Values job={job} /> : <p className="hint">{t.job.withheld}</p>}
+      {may('GET /ojs/v1/jobs/{id}/history') && <Timeline id={job.id} state={job.state} />}
+    </div>
+  )
+}
+
+/** What the state means for this job, in a sentence. */
+function whyOf(job: ShownJob): string {
+  const attempts = `${number(job.attempt)}/${number(job.max_attempts)}`
+  if (job.state === 'active') return t.job.why.active(attempts, job.worker_id ?? '?')
+  if (job.state === 'retryable') return t.job.why.retryable(attempts)
+  if (job.state === 'discarded') return t.job.why.discarded(attempts)
+  return t.job.why[job.state]
+}
+
+function Facts({ job }: { job: ShownJob }): ReactNode {
+  const may = useMay()
+  const rows: [string, ReactNode][] = [
+    [
+      t.job.id,
+      <>
+        <code>{job.id}</code> <CopyButton text={job.id} />
+      </>,
+    ],
+    [
+      t.jobs.queue,
+      <Link key="queue" to="/queues/$name" params={{ name: job.queue }}>
+        {job.queue}
+      </Link>,
+    ],
+    [t.jobs.attempt, `${job.attempt} / ${job.max_attempts}`],
+    [t.job.priority, number(job.priority)],
+    [t.job.created, <When key="created" at={job.created_at} />],
+    ...timesOf(job).map(([name, at]): [string, ReactNode] => [name, <When key={name} at={at} />]),
+    [t.job.timeout, job.timeout_ms === 0 ? t.job.noLimit : duration(job.timeout_ms)],
+    ...(job.worker_id ? [[t.job.worker, job.worker_id] as [string, ReactNode]] : []),
+    ...(job.tags.length > 0 ? [[t.job.tags, job.tags.join(', ')] as [string, ReactNode]] : []),
+    ...(job.generation ? [[t.job.generation, job.generation] as [string, ReactNode]] : []),
+  ]
+  const others: [string, string | undefined][] = [
+    [t.job.copyOf, job.copy_of],
+    [t.job.retriedAs, job.retried_as],
+  ]
+  return (
+    <dl className="facts">
+      {rows.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+      {others.map(
+        ([name, id]) =>
+          id !== undefined && (
+            <div key={name}>
+              <dt>{name}</dt>
+              <dd>
+                <Link to="/jobs/$id" params={{ id }}>
+                  {id}
+                </Link>
+              </dd>
+            </div>
+          ),
+      )}
+      {job.workflow_id !== undefined && may('GET /ojs/v1/workflows/{id}') && (
+        <div>
+          <dt>{t.job.workflow}</dt>
+          <dd>
+            <Link to="/workflows/$id" params={{ id: job.workflow_id }}>
+              {job.workflow_id}
+            </Link>
+          </dd>
+        </div>
+      )}
+    </dl>
+  )
+}
+
+/** The times that there are, in the order of a job's life. */
+function timesOf(job: ShownJob): [string, string][] {
+  const times: [string, string | undefined][] = [
+    [t.job.scheduled, job.scheduled_at],
+    [t.job.started, job.started_at],
+    [t.job.next, job.next_attempt_at],
+    [t.job.completed, job.state === 'completed' ? job.completed_at : undefined],
+    [t.job.cancelled, job.cancelled_at],
+    [t.job.discarded, job.discarded_at],
+    [t.job.expires, job.expires_at],
+  ]
+  return times.flatMap(([name, at]) => (at ? [[name, at] as [string, string]] : []))
+}
+
+function Values({ job }: { job: ShownJob }): ReactNode {
+  const values: [string, unknown][] = [
+    [t.job.args, job.args],
+    [t.job.meta, job.meta],
+    [t.job.result, job.result],
+  ]
+  return values.map(
+    ([name, value]) =>
+      !isEmpty(value) && (
+        <Card key={name} title={name}>
+          <Tree value={value} name={name} />
+        </Card>
+      ),
+  )
+}
+
+function isEmpty(value: unknown): boolean {
+  if (value === undefined || value === null) return true
+  return typeof value === 'object' && !Array.isArray(value) && Object.keys(value).length === 0
+}

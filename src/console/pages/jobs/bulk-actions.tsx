@@ -1,0 +1,72 @@
+/** What can be done with the selected jobs, or with all that match. */
+import { type ReactNode, useState } from 'react'
+import type { Endpoint } from '../../api/client.ts'
+import { useMay } from '../../api/session.ts'
+import type { Filters } from '../../search/query.ts'
+import { number } from '../../text/format.ts'
+import { t } from '../../text/text.ts'
+import { BulkDialog, type BulkWhat } from './bulk-dialog.tsx'
+
+const ACTIONS = ['retry', 'cancel', 'delete'] as const
+type Name = (typeof ACTIONS)[number]
+
+interface BulkActionsProps {
+  selected: ReadonlySet<string>
+  filters: Filters
+  onDone: () => void
+  /** Those that make sense; default: all. */
+  actions?: readonly Name[]
+}
+
+/** More than a thousand jobs cannot be named one by one: then it is all that match, or fewer. */
+const MOST_NAMED = 1_000
+
+export function BulkActions(props: BulkActionsProps): ReactNode {
+  const { selected, filters, onDone, actions = ACTIONS } = props
+  const may = useMay()
+  const [what, setWhat] = useState<BulkWhat | null>(null)
+  const isNamed = selected.size > 0
+  const isTooMany = selected.size > MOST_NAMED
+  return (
+    <fieldset className="bulk">
+      <legend className="hidden">{t.bulk.label}</legend>
+      <span className="faint">
+        {isTooMany
+          ? t.bulk.tooMany(number(MOST_NAMED))
+          : isNamed
+            ? t.bulk.selected(number(selected.size))
+            : t.bulk.all}
+      </span>
+      {actions.map((action) => {
+        const endpoint: Endpoint = `POST /ojs/v1/admin/jobs/bulk/${action}`
+        return (
+          may(endpoint) && (
+            <button
+              key={action}
+              type="button"
+              className={action === 'delete' ? 'small danger' : 'small'}
+              disabled={isTooMany}
+              onClick={() =>
+                setWhat({
+                  action,
+                  jobs: isNamed ? { job_ids: [...selected] } : { filter: filters },
+                })
+              }
+            >
+              {t.bulk[action]}
+            </button>
+          )
+        )
+      })}
+      {what && (
+        <BulkDialog
+          what={what}
+          onClose={(isDone) => {
+            setWhat(null)
+            if (isDone) onDone()
+          }}
+        />
+      )}
+    </fieldset>
+  )
+}

@@ -1,0 +1,141 @@
+/** All jobs: search, read, select, act. */
+import { useNavigate, useSearch } from '@tanstack/react-router'
+import { type ReactNode, useCallback, useMemo, useState } from 'react'
+import type { Pagination } from '../../api/openapi.ts'
+import { useApi } from '../../api/queries.ts'
+import { useMay } from '../../api/session.ts'
+import { filtersOf } from '../../search/query.ts'
+import { number } from '../../text/format.ts'
+import { t } from '../../text/text.ts'
+import { Trouble } from '../../ui/answer.tsx'
+import { Empty } from '../../ui/empty.tsx'
+import { pushLine } from '../../ui/lines.ts'
+import { Page } from '../../ui/page.tsx'
+import { BulkActions } from './bulk-actions.tsx'
+import { JobList } from './job-list.tsx'
+import { type LiveJobs, useLiveJobs } from './live-jobs.ts'
+import { SearchBox } from './search-box.tsx'
+
+const STATES = [
+  'available',
+  'active',
+  'scheduled',
+  'retryable',
+  'pending',
+  'completed',
+  'cancelled',
+  'discarded',
+]
+
+export function JobsPage(): ReactNode {
+  const { q = '' } = useSearch({ from: '/jobs' })
+  const navigate = useNavigate()
+  const { filters, unknown } = useMemo(() => filtersOf(q), [q])
+  const [inView, setInView] = useState<readonly string[]>([])
+  const live = useLiveJobs(filters, inView)
+  const known = useKnown(live)
+  return (
+    <Page title={t.nav.jobs} aside={live.total && <Total of={live.total} />}>
+      <SearchBox
+        text={q}
+        known={known}
+        onSearch={(text) => void navigate({ to: '/jobs', search: text === '' ? {} : { q: text } })}
+      />
+      {unknown.length > 0 && (
+        <p className="hint" role="status">
+          {t.jobs.unknown(unknown.join(' '))}
+        </p>
+      )}
+      {/* Another search is another list, with nothing selected. */}
+      <Found key={q} live={live} filters={filters} onView={setInView} isSearch={q !== ''} />
+    </Page>
+  )
+}
+
+interface FoundProps {
+  live: LiveJobs
+  filters: Readonly<Record<string, string>>
+  isSearch: boolean
+  onView: (ids: readonly string[]) => void
+}
+
+function Found({ live, filters, isSearch, onView }: FoundProps): ReactNode {
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
+  const may = useMay()
+  const { jobs } = live
+  const toggle = useCallback((id: string) => {
+    setSelected((before) => {
+      const next = new Set(before)
+      if (!next.delete(id)) next.add(id)
+      return next
+    })
+  }, [])
+  const toggleAll = () => {
+    const isWhole = jobs.every(({ id }) => selected.has(id))
+    setSelected(new Set(isWhole ? [] : jobs.map(({ id }) => id)))
+  }
+  if (live.error !== null && live.error !== undefined) return <Trouble error={live.error} />
+  if (live.isLoading) return <div className="loading">{t.loading}</div>
+  return (
+    <>
+      <div className="list-tools">
+        {may('POST /ojs/v1/admin/jobs/bulk/cancel') && (
+          <BulkActions
+            selected={selected}
+            filters={filters}
+            onDone={() => setSelected(new Set())}
+          />
+        )}
+        {live.hasNews && (
+          <button type="button" className="primary small" onClick={live.showNews}>
+            {t.jobs.news}
+          </button>
+        )}
+      </div>
+      {jobs.length === 0 ? (
+        <Empty
+          text={isSearch ? t.jobs.none : t.jobs.empty}
+          {...(!isSearch && { line: pushLine() })}
+        />
+      ) : (
+        <JobList
+          jobs={jobs}
+          selected={selected}
+          onToggle={toggle}
+          onToggleAll={toggleAll}
+          onView={onView}
+          onEnd={live.more}
+        />
+      )}
+    </>
+  )
+}
+
+function Total({ of }: { of: Pagination }): ReactNode {
+  const isMore = of.total_is_lower_bound || of.search_is_partial
+  return (
+    <span className="faint">
+      {isMore ? t.jobs.atLeast(number(of.total)) : t.jobs.total(number(of.total))}
+    </span>
+  )
+}
+
+/** What the search box may offer: states, the queues there are, and what the rows show. */
+function useKnown({ jobs }: LiveJobs): Record<string, readonly string[]> {
+  const may = useMay()
+  const isEnabled = may('GET /ojs/v1/admin/queues')
+  const queues = useApi('GET /ojs/v1/admin/queues', { query: { limit: 100 } }, { isEnabled })
+  return useMemo(() => {
+    const seen = (values: (string | undefined)[]) => [
+      ...new Set(values.filter((value) => value !== undefined)),
+    ]
+    return {
+      state: STATES,
+      queue: (queues.data?.items ?? []).map(({ name }) => name),
+      type: seen(jobs.map(({ type }) => type)),
+      error: seen(jobs.map(({ error }) => error?.code)),
+      'error-type': seen(jobs.map(({ error }) => error?.type)),
+      tag: seen(jobs.flatMap(({ tags }) => tags)),
+    }
+  }, [jobs, queues.data])
+}

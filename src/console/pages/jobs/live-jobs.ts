@@ -1,0 +1,88 @@
+/** The jobs that match, page after page; live, but never moved under the eyes of who reads. */
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import { useMemo } from 'react'
+import { call } from '../../api/client.ts'
+import type { JobItem, Pagination } from '../../api/openapi.ts'
+import type { Filters } from '../../search/query.ts'
+
+const PAGE = 100
+const EVERY_MS = 3_000
+/** As many ids as one request takes of those that are in view. */
+const IN_VIEW = 60
+
+export interface LiveJobs {
+  jobs: readonly JobItem[]
+  total: Pagination | undefined
+  error: unknown
+  isLoading: boolean
+  hasMore: boolean
+  more: () => void
+  /** Jobs have come that the list does not show yet. */
+  hasNews: boolean
+  /** Begins anew, with them. */
+  showNews: () => void
+}
+
+/** `inView`: ids of the rows that somebody sees, which are asked for again. */
+export function useLiveJobs(filters: Filters, inView: readonly string[]): LiveJobs {
+  const key = ['jobs', filters]
+  const list = useInfiniteQuery({
+    queryKey: key,
+    queryFn: ({ pageParam, signal }) =>
+      call('GET /ojs/v1/admin/jobs', {
+        query: { limit: PAGE, ...(pageParam !== '' && { cursor: pageParam }) },
+        filters,
+        signal,
+      }),
+    initialPageParam: '',
+    getNextPageParam: ({ pagination }) => pagination.next_cursor,
+    // Asking again would move the rows: `hasNews` tells instead.
+    staleTime: Number.POSITIVE_INFINITY,
+    gcTime: 0,
+  })
+  const first = useQuery({
+    queryKey: ['jobs-first', filters],
+    queryFn: ({ signal }) =>
+      call('GET /ojs/v1/admin/jobs', { query: { limit: 1 }, filters, signal }),
+    refetchInterval: EVERY_MS,
+    gcTime: 0,
+  })
+  const fresh = useFresh(inView)
+  const pages = list.data?.pages
+  const jobs = useMemo(
+    () => (pages ?? []).flatMap(({ items }) => items.map((job) => fresh.get(job.id) ?? job)),
+    [pages, fresh],
+  )
+  const newest = first.data?.items[0]?.id
+  return {
+    jobs,
+    total: first.data?.pagination ?? pages?.[0]?.pagination,
+    error: list.error,
+    isLoading: list.isLoading,
+    hasMore: list.hasNextPage,
+    more: () => {
+      if (list.hasNextPage && !list.isFetchingNextPage) void list.fetchNextPage()
+    },
+    hasNews: newest !== undefined && pages !== undefined && isNews(newest, jobs),
+    showNews: () => void list.refetch(),
+  }
+}
+
+function isNews(newest: string, jobs: readonly JobItem[]): boolean {
+  return jobs[0]?.id !== newest && !jobs.some(({ id }) => id === newest)
+}
+
+/** The rows in view as they are now, by id. */
+function useFresh(inView: readonly string[]): ReadonlyMap<string, JobItem> {
+  const ids = inView.slice(0, IN_VIEW)
+  const { data } = useQuery({
+    queryKey: ['jobs-in-view', ids],
+    queryFn: ({ signal }) =>
+      call('GET /ojs/v1/admin/jobs', { query: { id: ids.join(), limit: IN_VIEW }, signal }),
+    enabled: ids.length > 0,
+    refetchInterval: EVERY_MS,
+    placeholderData: (before) => before,
+    gcTime: 0,
+  })
+  return useMemo(() => new Map((data?.items ?? []).map((job) => [job.id, job])), [data])
+}

@@ -1,0 +1,82 @@
+/** All queues: what is in them, how fast they move, and whether they do. */
+import { Link } from '@tanstack/react-router'
+import type { ReactNode } from 'react'
+import type { AdminQueue } from '../api/openapi.ts'
+import { useApi } from '../api/queries.ts'
+import { duration, number, short } from '../text/format.ts'
+import { t } from '../text/text.ts'
+import { Loaded } from '../ui/answer.tsx'
+import { Empty } from '../ui/empty.tsx'
+import { pushLine } from '../ui/lines.ts'
+import { Page } from '../ui/page.tsx'
+import { Pager, usePages } from '../ui/pager.tsx'
+import { State } from '../ui/state.tsx'
+import { Table } from '../ui/table.tsx'
+import { PauseOrResume } from './pause-queue.tsx'
+
+export function QueuesPage(): ReactNode {
+  const pages = usePages(50)
+  const queues = useApi('GET /ojs/v1/admin/queues', { query: pages.query }, { every: 3_000 })
+  return (
+    <Page title={t.nav.queues}>
+      <Loaded of={queues}>
+        {({ items, pagination }) =>
+          items.length === 0 ? (
+            <Empty text={t.queues.empty} line={pushLine()} />
+          ) : (
+            <>
+              <Table label={t.nav.queues} heads={HEADS}>
+                {items.map((queue) => (
+                  <Row key={queue.name} queue={queue} />
+                ))}
+              </Table>
+              <Pager pages={pages} total={pagination.total} />
+            </>
+          )
+        }
+      </Loaded>
+    </Page>
+  )
+}
+
+const number_ = (text: string) => ({ text, className: 'number' })
+const HEADS = [
+  t.queues.name,
+  t.queues.state,
+  number_(t.states.available),
+  number_(t.states.active),
+  number_(t.states.scheduled),
+  number_(t.states.retryable),
+  number_(t.states.discarded),
+  number_(t.queues.rate),
+  number_(t.queues.failures),
+  number_(t.queues.oldest),
+  t.queues.actions,
+]
+
+function Row({ queue }: { queue: AdminQueue }): ReactNode {
+  const { name, state, counts, throughput, oldest_available_age_seconds: oldest } = queue
+  return (
+    <tr>
+      <td>
+        <Link to="/queues/$name" params={{ name }} data-row>
+          {name}
+        </Link>
+      </td>
+      <td>
+        <State of={state} />
+      </td>
+      <td className="number">{short(counts.available)}</td>
+      <td className="number">{short(counts.active)}</td>
+      <td className="number">{short(counts.scheduled)}</td>
+      <td className="number">{short(counts.retryable)}</td>
+      <td className={counts.discarded > 0 ? 'number bad' : 'number'}>{short(counts.discarded)}</td>
+      <td className="number">{number(throughput.processed_per_minute)}</td>
+      <td className="number">{number(throughput.failed_per_minute)}</td>
+      <td className="number">{oldest === undefined ? '–' : duration(oldest * 1_000)}</td>
+      <td>
+        <PauseOrResume name={name} isPaused={queue.paused} />
+      </td>
+    </tr>
+  )
+}

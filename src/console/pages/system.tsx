@@ -1,0 +1,156 @@
+/** The gateway itself: its health, its settings, operations that run, maintenance. */
+import type { ReactNode } from 'react'
+import { call } from '../api/client.ts'
+import { useApi } from '../api/queries.ts'
+import { useMay, useSession } from '../api/session.ts'
+import { duration, number } from '../text/format.ts'
+import { t } from '../text/text.ts'
+import { Action } from '../ui/action.tsx'
+import { Loaded } from '../ui/answer.tsx'
+import { Card, Page } from '../ui/page.tsx'
+import { State } from '../ui/state.tsx'
+import { Table } from '../ui/table.tsx'
+import { When } from '../ui/when.tsx'
+
+export function SystemPage(): ReactNode {
+  const may = useMay()
+  const { version } = useSession()
+  return (
+    <Page
+      title={t.nav.system}
+      aside={<span className="faint">{version}</span>}
+      actions={<Maintenance />}
+    >
+      <HealthCard />
+      {may('GET /ojs/v1/admin/operations') && <Operations />}
+      {may('GET /ojs/v1/admin/system/config') && <Settings />}
+    </Page>
+  )
+}
+
+function HealthCard(): ReactNode {
+  const health = useApi('GET /ojs/v1/health', {}, { every: 3_000 })
+  return (
+    <Card title={t.system.health}>
+      <Loaded of={health}>
+        {({ backend, ledger, uptime_seconds: uptime, draining }) => (
+          <dl className="facts">
+            <div>
+              <dt>RabbitMQ</dt>
+              <dd>
+                {backend.status}
+                {backend.latency_ms !== undefined && ` · ${duration(backend.latency_ms)}`}{' '}
+                {backend.error}
+              </dd>
+            </div>
+            <div>
+              <dt>{t.system.ledger}</dt>
+              <dd>
+                {ledger.status} {ledger.error}
+              </dd>
+            </div>
+            <div>
+              <dt>{t.system.uptime}</dt>
+              <dd>{duration(uptime * 1_000)}</dd>
+            </div>
+            {draining && (
+              <div>
+                <dt>{t.system.draining}</dt>
+                <dd>{t.yes}</dd>
+              </div>
+            )}
+          </dl>
+        )}
+      </Loaded>
+    </Card>
+  )
+}
+
+function Maintenance(): ReactNode {
+  const may = useMay()
+  const { data } = useApi(
+    'GET /ojs/v1/admin/system/maintenance',
+    {},
+    { every: 5_000, isEnabled: may('GET /ojs/v1/admin/system/maintenance') },
+  )
+  if (!data || !may('POST /ojs/v1/admin/system/maintenance')) return null
+  const { enabled } = data
+  return (
+    <Action
+      name={enabled ? t.system.endMaintenance : t.system.beginMaintenance}
+      question={<p>{enabled ? t.system.endQuestion : t.system.beginQuestion}</p>}
+      act={() => call('POST /ojs/v1/admin/system/maintenance', { body: { enabled: !enabled } })}
+      done={enabled ? t.system.ended : t.system.begun}
+    />
+  )
+}
+
+function Operations(): ReactNode {
+  const operations = useApi('GET /ojs/v1/admin/operations', {}, { every: 3_000 })
+  return (
+    <Card title={t.system.operations}>
+      <Loaded of={operations}>
+        {({ items }) =>
+          items.length === 0 ? (
+            <p className="faint">{t.system.noOperations}</p>
+          ) : (
+            <Table
+              label={t.system.operations}
+              heads={[
+                t.system.action,
+                t.jobs.state,
+                t.system.touched,
+                t.system.by,
+                t.system.begunAt,
+              ]}
+            >
+              {items.map((each) => (
+                <tr key={each.id}>
+                  <td>{t.bulk[each.action]}</td>
+                  <td>
+                    <State of={each.state} />
+                  </td>
+                  <td className="number">
+                    {number(each.succeeded)} / {number(each.expected)}
+                  </td>
+                  <td>{each.started_by ?? '–'}</td>
+                  <td>
+                    <When at={each.created_at} />
+                  </td>
+                </tr>
+              ))}
+            </Table>
+          )
+        }
+      </Loaded>
+    </Card>
+  )
+}
+
+function Settings(): ReactNode {
+  const config = useApi('GET /ojs/v1/admin/system/config')
+  return (
+    <Card title={t.system.settings}>
+      <Loaded of={config}>
+        {(settings) => (
+          <Table
+            label={t.system.settings}
+            heads={[t.system.setting, t.system.value, t.system.source]}
+          >
+            {Object.entries(settings).map(([name, { value, source }]) => (
+              <tr key={name}>
+                <td>
+                  <code>{`OJS_${name.toUpperCase()}`}</code>
+                </td>
+                <td>
+                  <bdi>{typeof value === 'string' ? value : JSON.stringify(value)}</bdi>
+                </td>
+                <td>{t.system.sources[source]}</td>
+              </tr>
+            ))}
+          </Table>
+        )}
+      </Loaded>
+    </Card>
+  )
+}

@@ -1,0 +1,162 @@
+/** Who works: on what, for how long, and since when nobody has heard of them. */
+import { Link } from '@tanstack/react-router'
+import { type ReactNode, useState } from 'react'
+import { call } from '../api/client.ts'
+import type { Worker } from '../api/openapi.ts'
+import { useApi } from '../api/queries.ts'
+import { useMay } from '../api/session.ts'
+import { duration, number } from '../text/format.ts'
+import { t } from '../text/text.ts'
+import { Action } from '../ui/action.tsx'
+import { Loaded } from '../ui/answer.tsx'
+import { Dialog } from '../ui/dialog.tsx'
+import { Empty } from '../ui/empty.tsx'
+import { fetchLine } from '../ui/lines.ts'
+import { useNow } from '../ui/now.ts'
+import { Page } from '../ui/page.tsx'
+import { Pager, usePages } from '../ui/pager.tsx'
+import { State } from '../ui/state.tsx'
+import { Table } from '../ui/table.tsx'
+import { When } from '../ui/when.tsx'
+
+export function WorkersPage(): ReactNode {
+  const pages = usePages(50)
+  const workers = useApi('GET /ojs/v1/admin/workers', { query: pages.query }, { every: 3_000 })
+  return (
+    <Page title={t.nav.workers}>
+      <Loaded of={workers}>
+        {({ items, pagination }) =>
+          items.length === 0 ? (
+            <Empty text={t.workers.none} line={fetchLine()} />
+          ) : (
+            <>
+              <Table
+                label={t.nav.workers}
+                heads={[
+                  t.workers.id,
+                  t.workers.state,
+                  t.workers.jobs,
+                  t.workers.queues,
+                  t.workers.host,
+                  t.workers.version,
+                  t.workers.heard,
+                  t.queues.actions,
+                ]}
+              >
+                {items.map((worker) => (
+                  <Row key={worker.id} worker={worker} />
+                ))}
+              </Table>
+              <Pager pages={pages} total={pagination.total} />
+            </>
+          )
+        }
+      </Loaded>
+    </Page>
+  )
+}
+
+function Row({ worker }: { worker: Worker }): ReactNode {
+  const [isOpen, setOpen] = useState(false)
+  const { id, state, active_jobs: jobs, concurrency, hostname, version } = worker
+  return (
+    <tr>
+      <td>
+        <button type="button" className="link" data-row onClick={() => setOpen(true)}>
+          {id}
+        </button>
+        {isOpen && <JobsOf id={id} onClose={() => setOpen(false)} />}
+      </td>
+      <td>
+        <State of={state} />
+      </td>
+      <td className="number">
+        {number(jobs)}
+        {concurrency !== undefined && ` / ${number(concurrency)}`}
+      </td>
+      <td>{worker.queues.join(', ')}</td>
+      <td>{hostname ?? '–'}</td>
+      <td>{version ?? '–'}</td>
+      <td>
+        <When at={worker.last_heartbeat_at} />
+      </td>
+      <td>
+        <WorkerActions worker={worker} />
+      </td>
+    </tr>
+  )
+}
+
+function WorkerActions({ worker: { id, state, directive } }: { worker: Worker }): ReactNode {
+  const may = useMay()
+  const path = { id }
+  if (state === 'stale') {
+    if (!may('DELETE /ojs/v1/admin/workers/{id}')) return null
+    return (
+      <Action
+        name={t.workers.remove}
+        isDangerous
+        question={<p>{t.workers.removeQuestion}</p>}
+        act={() => call('DELETE /ojs/v1/admin/workers/{id}', { path })}
+        done={t.workers.removed(id)}
+      />
+    )
+  }
+  return (
+    <div className="row-actions">
+      {directive === 'running' && may('POST /ojs/v1/admin/workers/{id}/quiet') && (
+        <Action
+          name={t.workers.quiet}
+          question={<p>{t.workers.quietQuestion}</p>}
+          act={() => call('POST /ojs/v1/admin/workers/{id}/quiet', { path, body: {} })}
+          done={t.workers.quieted(id)}
+        />
+      )}
+      {directive !== 'terminate' && may('POST /ojs/v1/admin/workers/{id}/terminate') && (
+        <Action
+          name={t.workers.terminate}
+          isDangerous
+          question={<p>{t.workers.terminateQuestion}</p>}
+          act={() => call('POST /ojs/v1/admin/workers/{id}/terminate', { path, body: {} })}
+          done={t.workers.terminated(id)}
+        />
+      )}
+    </div>
+  )
+}
+
+function JobsOf({ id, onClose }: { id: string; onClose: () => void }): ReactNode {
+  const now = useNow()
+  const worker = useApi('GET /ojs/v1/admin/workers/{id}', { path: { id } }, { every: 2_000 })
+  return (
+    <Dialog title={id} onClose={onClose}>
+      <div className="dialog-body">
+        <Loaded of={worker}>
+          {({ jobs }) =>
+            jobs.length === 0 ? (
+              <p>{t.workers.idle}</p>
+            ) : (
+              <Table label={t.workers.jobs} heads={[t.jobs.type, t.jobs.queue, t.workers.runs]}>
+                {jobs.map((job) => (
+                  <tr key={job.id}>
+                    <td>
+                      <Link to="/jobs/$id" params={{ id: job.id }}>
+                        {job.type}
+                      </Link>
+                    </td>
+                    <td>{job.queue}</td>
+                    <td>
+                      {job.started_at === undefined
+                        ? '–'
+                        : duration(Math.max(0, now - Date.parse(job.started_at)))}
+                    </td>
+                  </tr>
+                ))}
+              </Table>
+            )
+          }
+        </Loaded>
+      </div>
+    </Dialog>
+  )
+}

@@ -1,0 +1,75 @@
+/** From the text of the search box to the filters of `GET /ojs/v1/admin/jobs`. */
+
+/** What may stand before the colon, and the filter that it is. `meta.KEY` comes on top. */
+export const KEYS: Readonly<Record<string, string>> = {
+  state: 'state',
+  queue: 'queue',
+  type: 'type',
+  error: 'error_code',
+  'error-type': 'error_type',
+  tag: 'tag',
+  worker: 'worker_id',
+  workflow: 'workflow_id',
+  cron: 'cron',
+  priority: 'priority',
+  id: 'id',
+  args: 'args',
+  since: 'since',
+  until: 'until',
+}
+
+export type Filters = Readonly<Record<string, string>>
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+/** `key:"two words"`, `key:value`, `age>1h`, or a word. */
+const TERM = /([\w.-]+)(:|[<>])("(?:[^"\\]|\\.)*"|\S*)|(\S+)/g
+
+export interface Query {
+  filters: Filters
+  /** The words that mean nothing here. */
+  unknown: readonly string[]
+}
+
+/** A word alone is an id, or the beginning of a type. The same key twice: the gateway takes lists of most. */
+export function filtersOf(text: string): Query {
+  const filters: Record<string, string> = {}
+  const unknown: string[] = []
+  for (const [term = '', key = '', sign = '', value = '', word = ''] of text.matchAll(TERM)) {
+    const found = word === '' ? named(key, sign, unquoted(value)) : bare(word)
+    if (found === undefined) unknown.push(term)
+    else if (found[1] !== '') filters[found[0]] = joined(filters[found[0]], found)
+  }
+  return { filters, unknown }
+}
+
+type Found = readonly [filter: string, value: string]
+
+const LISTS: ReadonlySet<string> = new Set(['state', 'queue', 'type', 'id', 'tag'])
+
+function joined(before: string | undefined, [filter, value]: Found): string {
+  return before !== undefined && LISTS.has(filter) ? `${before},${value}` : value
+}
+
+function named(key: string, sign: string, value: string): Found | undefined {
+  // `age>1h`: created before that, so that it is older.
+  if (key === 'age' && sign !== ':') return [sign === '>' ? 'until' : 'since', value]
+  if (sign !== ':') return undefined
+  if (key.startsWith('meta.') && key.length > 5) return [key, value]
+  const filter = KEYS[key]
+  return filter === undefined ? undefined : [filter, value]
+}
+
+function bare(word: string): Found | undefined {
+  if (UUID.test(word)) return ['id', word.toLowerCase()]
+  return /^[\w.*-]+$/.test(word) ? ['type', word.endsWith('*') ? word : `${word}*`] : undefined
+}
+
+function unquoted(value: string): string {
+  if (!value.startsWith('"') || !value.endsWith('"') || value.length < 2) return value
+  return value.slice(1, -1).replace(/\\(.)/g, '$1')
+}
+
+/** A term for the text of a search, quoted where it must be. */
+export function term(key: string, value: string): string {
+  return /[\s"]/.test(value) ? `${key}:"${value.replace(/["\\]/g, '\\$&')}"` : `${key}:${value}`
+}

@@ -1,0 +1,65 @@
+/** Numbers, durations and times as people read them. */
+import { LANGUAGE, t } from './text.ts'
+
+const NUMBER = new Intl.NumberFormat(LANGUAGE, { maximumFractionDigits: 1 })
+const SHORT = new Intl.NumberFormat(LANGUAGE, { notation: 'compact', maximumFractionDigits: 1 })
+const INSTANT = new Intl.DateTimeFormat(LANGUAGE, { dateStyle: 'medium', timeStyle: 'medium' })
+const CLOCK = new Intl.DateTimeFormat(LANGUAGE, {
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+  hourCycle: 'h23',
+})
+const RELATIVE = new Intl.RelativeTimeFormat(LANGUAGE, { numeric: 'always', style: 'narrow' })
+
+export function number(value: number): string {
+  return NUMBER.format(value)
+}
+
+/** 12,345 as it is, and more than that in short: 1.2M. */
+export function short(value: number): string {
+  return Math.abs(value) < 100_000 ? NUMBER.format(value) : SHORT.format(value)
+}
+
+export function instant(at: string | number): string {
+  return INSTANT.format(new Date(at))
+}
+
+export function clock(at: string | number): string {
+  return CLOCK.format(new Date(at))
+}
+
+const UNITS = [
+  ['d', 86_400_000],
+  ['h', 3_600_000],
+  ['m', 60_000],
+  ['s', 1_000],
+] as const
+
+/** The two largest units: `3 h 12 m`. */
+export function duration(ms: number): string {
+  if (ms < 1_000) return `${NUMBER.format(Math.round(ms * 10) / 10)} ms`
+  const place = UNITS.findIndex(([, size]) => ms >= size)
+  const [unit, size] = UNITS[place] ?? ['s', 1_000]
+  const next = UNITS[place + 1]
+  if (next === undefined) return `${NUMBER.format(ms / size)} ${unit}`
+  const rest = Math.floor((ms % size) / next[1])
+  return rest === 0
+    ? `${Math.floor(ms / size)} ${unit}`
+    : `${Math.floor(ms / size)} ${unit} ${rest} ${next[0]}`
+}
+
+const STEPS = [
+  ['day', 86_400_000],
+  ['hour', 3_600_000],
+  ['minute', 60_000],
+  ['second', 1_000],
+] as const
+
+/** `3 min. ago`, `in 2 hr.` */
+export function relative(at: string | number, now: number): string {
+  const ms = new Date(at).getTime() - now
+  const [unit, size] = STEPS.find(([, each]) => Math.abs(ms) >= each) ?? ['second', 1_000]
+  if (Math.abs(ms) < 1_000) return t.time.now
+  return RELATIVE.format(Math.trunc(ms / size), unit)
+}

@@ -1,0 +1,105 @@
+/** Lines over time, drawn by uPlot, in the colours of the theme. */
+import { type ReactNode, useEffect, useRef } from 'react'
+import UPlot from 'uplot'
+import { clock, short } from '../text/format.ts'
+
+export interface Line {
+  name: string
+  /** A CSS variable. */
+  colour: string
+  values: readonly (number | null)[]
+}
+
+interface ChartProps {
+  /** What it shows, for those who do not see it. */
+  label: string
+  /** Unix time in seconds. */
+  times: readonly number[]
+  lines: readonly Line[]
+  unit?: string
+}
+
+const HEIGHT = 180
+
+export function Chart({ label, times, lines, unit = '' }: ChartProps): ReactNode {
+  const box = useRef<HTMLDivElement>(null)
+  const plot = useRef<UPlot | null>(null)
+  const names = lines.map(({ name }) => name).join()
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the data has an effect of its own
+  useEffect(() => {
+    const element = box.current
+    if (!element) return undefined
+    const made = new UPlot(optionsOf(lines, element, unit), dataOf(times, lines), element)
+    plot.current = made
+    const watcher = new ResizeObserver(() => {
+      made.setSize({ width: element.clientWidth, height: HEIGHT })
+    })
+    watcher.observe(element)
+    const theme = new MutationObserver(() => made.redraw(false))
+    theme.observe(document.documentElement, { attributes: true })
+    return () => {
+      watcher.disconnect()
+      theme.disconnect()
+      made.destroy()
+      plot.current = null
+    }
+  }, [names, unit])
+  useEffect(() => plot.current?.setData(dataOf(times, lines)), [times, lines])
+  return (
+    <figure className="chart">
+      <div ref={box} role="img" aria-label={`${label}: ${summary(lines, unit)}`} />
+      <figcaption>
+        {lines.map(({ name, colour, values }) => (
+          <span key={name}>
+            <i className={`dot ${colour}`} />
+            {name} <b>{short(latest(values))}</b>
+            {unit}
+          </span>
+        ))}
+      </figcaption>
+    </figure>
+  )
+}
+
+function latest(values: Line['values']): number {
+  return values.findLast((value) => value !== null) ?? 0
+}
+
+function summary(lines: readonly Line[], unit: string): string {
+  return lines.map(({ name, values }) => `${name} ${short(latest(values))}${unit}`).join(', ')
+}
+
+function dataOf(times: readonly number[], lines: readonly Line[]): UPlot.AlignedData {
+  return [[...times], ...lines.map(({ values }) => [...values])]
+}
+
+function optionsOf(lines: readonly Line[], element: HTMLElement, unit: string): UPlot.Options {
+  const colour = (name: string) => () =>
+    getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim()
+  const axis: UPlot.Axis = {
+    stroke: colour('faint'),
+    grid: { stroke: colour('line'), width: 1 },
+    ticks: { show: false },
+    font: '11px system-ui',
+  }
+  return {
+    width: element.clientWidth,
+    height: HEIGHT,
+    legend: { show: false },
+    cursor: { y: false, points: { size: 6 } },
+    scales: { y: { range: (_plot, _low, high) => [0, Math.max(1, high * 1.1)] } },
+    axes: [
+      { ...axis, values: (_plot, ticks) => ticks.map((tick) => clock(tick * 1_000).slice(0, 5)) },
+      { ...axis, size: 58, values: (_plot, ticks) => ticks.map((tick) => `${short(tick)}${unit}`) },
+    ],
+    series: [
+      {},
+      ...lines.map((line) => ({
+        label: line.name,
+        stroke: colour(line.colour),
+        width: 2,
+        points: { show: false },
+      })),
+    ],
+  }
+}

@@ -1,0 +1,62 @@
+/** The frame of a page: its title, what one can do there, and its content. */
+import { type ReactNode, useEffect } from 'react'
+
+interface PageProps {
+  title: string
+  /** Behind the title, smaller. */
+  aside?: ReactNode
+  actions?: ReactNode
+  children: ReactNode
+}
+
+export function Page({ title, aside, actions, children }: PageProps): ReactNode {
+  useEffect(() => {
+    document.title = `${title} · ojs-rabbitmq`
+  }, [title])
+  return (
+    <>
+      <header className="page-head">
+        <h1>{title}</h1>
+        {aside}
+        <div className="actions">{actions}</div>
+      </header>
+      {children}
+    </>
+  )
+}
+
+interface CardProps {
+  title: string
+  aside?: ReactNode
+  children: ReactNode
+}
+
+export function Card({ title, aside, children }: CardProps): ReactNode {
+  return (
+    <section className="card">
+      <header className="card-head">
+        <h2>{title}</h2>
+        {aside}
+      </header>
+      {children}
+    </section>
+  )
+}
+
+interface FigureProps {
+  name: string
+  value: ReactNode
+  note?: ReactNode
+  tone?: 'bad' | 'warn' | undefined
+}
+
+/** One number that matters. */
+export function Figure({ name, value, note, tone }: FigureProps): ReactNode {
+  return (
+    <div className={`figure ${tone ?? ''}`}>
+      <div className="figure-name">{name}</div>
+      <div className="figure-value">{value}</div>
+      {note !== undefined && <div className="figure-note">{note}</div>}
+    </div>
+  )
+}

@@ -1,0 +1,27 @@
+/** The state of a job, a queue or a worker, in a word and a colour. */
+import type { ReactNode } from 'react'
+import { t } from '../text/text.ts'
+
+const COLOURS: Readonly<Record<string, string>> = {
+  available: 'blue',
+  scheduled: 'violet',
+  pending: 'grey',
+  active: 'cyan',
+  running: 'cyan',
+  retryable: 'amber',
+  completed: 'green',
+  cancelled: 'grey',
+  discarded: 'red',
+  failed: 'red',
+  paused: 'amber',
+  stale: 'red',
+  quiet: 'amber',
+  terminate: 'amber',
+  stopped: 'amber',
+  disabled: 'grey',
+}
+
+export function State({ of }: { of: string }): ReactNode {
+  const words: Readonly<Record<string, string>> = t.states
+  return <span className={`state ${COLOURS[of] ?? 'grey'}`}>{words[of] ?? of}</span>
+}

@@ -1,0 +1,47 @@
+/** Of `/session`: sign-in and -out of the console, and what a caller may do. */
+import { SESSION_SCHEMA } from '../../schemas/requests/session.ts'
+import { ROLES } from '../access/api-keys.ts'
+import type { Description } from './description.ts'
+import { BOOLEAN, entity, INSTANT, list, oneOf, TEXT, told } from './schema.ts'
+
+const SESSION = entity('Session', {
+  needs_key: told('Whether this gateway asks for API keys.', BOOLEAN),
+  signed_in: told('Whether this request has a key or a session. Always without API keys.', BOOLEAN),
+  'name?': told('Of the key.', TEXT),
+  'role?': oneOf(ROLES),
+  'queues?': told('The key is for these only.', list(TEXT)),
+  'expires_at?': told('Of the session.', INSTANT),
+  operations: told(
+    'Every endpoint that the caller may use, as `GET /ojs/v1/jobs/{id}`.',
+    list(TEXT),
+  ),
+  version: TEXT,
+})
+
+export const GET_SESSION: Description = {
+  id: 'getSession',
+  tag: 'system',
+  summary: 'Ask who one is, and what one may do',
+  answers: { 200: SESSION },
+}
+
+export const BEGIN_SESSION: Description = {
+  id: 'beginSession',
+  tag: 'system',
+  summary: 'Exchange an API key for a session of 12 hours',
+  description:
+    'For web pages of this origin: the answer sets a cookie that stands for the key. An unknown key is a 401; more than ten of them in a minute are a 429.',
+  body: SESSION_SCHEMA,
+  answers: {
+    200: told('This gateway has no keys, and everybody is signed in.', SESSION),
+    201: told('The cookie is set.', SESSION),
+  },
+  errors: [403, 429],
+}
+
+export const END_SESSION: Description = {
+  id: 'endSession',
+  tag: 'system',
+  summary: 'End the session',
+  answers: { 204: null },
+}

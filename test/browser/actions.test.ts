@@ -1,0 +1,136 @@
+import { expect, test } from 'vitest'
+import { vhostForAll } from '../support/broker/rabbit.ts'
+import { startTestGateway } from '../support/gateway/in-process.ts'
+import { forAll } from '../support/time/late.ts'
+import { browserForAll, visit } from './support/console.ts'
+import { playScene } from './support/scene.ts'
+
+const vhost = vhostForAll()
+const gateway = forAll(
+  () => startTestGateway(vhost.url),
+  (each) => each.destroy(),
+)
+const scene = forAll(
+  () => playScene(gateway),
+  () => undefined,
+)
+const browser = browserForAll()
+const open = async (path: string) => {
+  const console = await visit(browser, gateway.url)
+  await console.go(path)
+  return console.page
+}
+
+const ask = async (path: string) => (await gateway.request('GET', `/ojs/v1${path}`)).body
+
+test('a queue is paused after a question, goes on, and is purged after a count', async () => {
+  const page = await open('/queues/default')
+  await page.getByRole('button', { name: 'Pause' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByText('Workers get no more jobs').waitFor()
+  await dialog.getByRole('button', { name: 'Back' }).click()
+  expect((await ask('/admin/queues/default')).paused).toBe(false)
+  await page.getByRole('button', { name: 'Pause' }).click()
+  await dialog.getByRole('button', { name: 'Pause' }).click()
+  await page.getByText('default is paused.').waitFor()
+  expect((await ask('/admin/queues/default')).paused).toBe(true)
+  await page.getByRole('button', { name: 'Resume' }).click()
+  await page.getByText('default goes on.').waitFor()
+  expect((await ask('/admin/queues/default')).paused).toBe(false)
+
+  await page.getByRole('button', { name: 'Purge' }).click()
+  await dialog.getByLabel('completed').uncheck()
+  await dialog.getByLabel('scheduled').check()
+  await dialog.getByRole('button', { name: 'Count first' }).click()
+  await dialog.getByText('1 jobs would be deleted.').waitFor()
+  expect((await ask('/admin/queues/default')).counts.scheduled).toBe(1)
+  await dialog.getByRole('button', { name: 'Delete 1 jobs' }).click()
+  await page.getByText('1 jobs are deleted.').waitFor()
+  expect((await ask('/admin/queues/default')).counts).toMatchObject({ scheduled: 0, available: 2 })
+})
+
+test('a group of dead letters is retried', async () => {
+  const page = await open('/failures')
+  await page.getByRole('button', { name: 'SmtpRefused' }).click()
+  await page.getByRole('link', { name: 'email.send' }).waitFor()
+  await page.getByRole('button', { name: 'Retry' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Retry 1 jobs' }).click()
+  await page.getByText('Done: 1 changed').waitFor()
+  expect((await gateway.get(scene.failed)).body.job.state).toBe('available')
+  await page.getByText('No dead letters').waitFor()
+})
+
+test('a recurring job runs now, pauses, goes on, and shows its runs', async () => {
+  const page = await open('/cron')
+  await page.getByRole('button', { name: 'Run now' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Run now' }).click()
+  await page.getByText('nightly has made a job.').waitFor()
+  await page.getByRole('button', { name: 'Pause' }).click()
+  await page.getByText('nightly is paused.').waitFor()
+  expect(
+    (await ask('/cron/nightly')).enabled ?? (await ask('/cron/nightly')).cron_job?.enabled,
+  ).toBe(false)
+  await page.getByRole('button', { name: 'Resume' }).click()
+  await page.getByText('nightly goes on.').waitFor()
+  await page.getByRole('button', { name: 'nightly', exact: true }).click()
+  await page.getByRole('dialog', { name: 'Runs of nightly' }).getByText('available').waitFor()
+})
+
+test('a workflow is cancelled', async () => {
+  const page = await open(`/workflows/${scene.workflow}`)
+  await page.getByText('0 of 4 steps are done').waitFor()
+  await page.getByRole('button', { name: 'Cancel' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click()
+  await page.getByText('The workflow is cancelled.').waitFor()
+  expect((await ask(`/workflows/${scene.workflow}`)).state).toBe('cancelled')
+})
+
+test('a worker shows its jobs, and gets no more of them', async () => {
+  const page = await open('/workers')
+  await page.getByRole('button', { name: 'resizer-1' }).click()
+  await page.getByRole('dialog').getByRole('link', { name: 'image.resize' }).waitFor()
+  await page.keyboard.press('Escape')
+  // A worker that was silent for 30 s is stale; then it could only be removed.
+  await gateway.request('POST', '/ojs/v1/workers/heartbeat', { worker_id: 'resizer-1' })
+  const row = page.getByRole('row', { name: 'resizer-1' })
+  await row.getByRole('button', { name: 'Quiet' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Quiet' }).click()
+  await page.getByText('resizer-1 gets no more jobs.').waitFor()
+  expect((await ask('/admin/workers/resizer-1')).directive).toBe('quiet')
+})
+
+test('events appear as they happen', async () => {
+  const page = await open('/events')
+  await page.getByText('live', { exact: true }).waitFor()
+  const { id } = (await gateway.push('events-of-it')).body.job
+  await page.getByRole('link', { name: id }).first().waitFor()
+  await page.getByText('job.enqueued').first().waitFor()
+  await page.getByRole('button', { name: 'Hold' }).click()
+  await page.getByText('held', { exact: true }).waitFor()
+})
+
+test('maintenance begins and ends', async () => {
+  const page = await open('/system')
+  await page.getByRole('button', { name: 'Begin maintenance' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Begin maintenance' }).click()
+  await page.getByText('new jobs are refused until it ends').waitFor()
+  expect((await ask('/admin/maintenance')).enabled).toBe(true)
+  await page.getByRole('button', { name: 'End maintenance' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'End maintenance' }).click()
+  await page.getByText('Maintenance is over.').waitFor()
+  expect((await ask('/admin/maintenance')).enabled).toBe(false)
+})
+
+test('a gateway that is away is told, and the page heals by itself when it is back', async () => {
+  const page = await open('/queues')
+  await page.getByRole('link', { name: 'default' }).waitFor()
+  const { port } = new URL(gateway.url)
+  await gateway.stop()
+  await page.getByText('The connection to the gateway is interrupted').waitFor()
+  // What was there stays to be read.
+  await page.getByRole('link', { name: 'default' }).waitFor()
+  await gateway.restart({ OJS_PORT: port })
+  await page.getByText('The connection to the gateway is interrupted').waitFor({ state: 'hidden' })
+  await gateway.push('after-the-restart')
+  await page.getByRole('link', { name: 'after-the-restart' }).waitFor()
+})

@@ -1,0 +1,174 @@
+import { expect, test } from 'vitest'
+import { vhostForAll } from '../support/broker/rabbit.ts'
+import { eventually, startTestGateway } from '../support/gateway/in-process.ts'
+import { forAll } from '../support/time/late.ts'
+import { browserForAll, visit } from './support/console.ts'
+import { HOSTILE, playScene } from './support/scene.ts'
+
+const vhost = vhostForAll()
+const gateway = forAll(
+  () => startTestGateway(vhost.url),
+  (each) => each.destroy(),
+)
+const scene = forAll(
+  () => playScene(gateway),
+  () => undefined,
+)
+const browser = browserForAll()
+const open = async (path: string) => {
+  const console = await visit(browser, gateway.url)
+  await console.go(path)
+  return console.page
+}
+
+const stateOf = async (id: string) => (await gateway.get(id)).body.job.state
+
+test('the search completes what is written, finds, and is in the address', async () => {
+  const page = await open('/jobs')
+  const search = page.getByRole('combobox', { name: 'Search jobs' })
+  await page.getByRole('link', { name: 'email.digest' }).waitFor()
+  await page.keyboard.press('/')
+  await page.keyboard.type('sta')
+  await page.getByRole('option', { name: 'state:' }).waitFor()
+  await page.keyboard.press('ArrowDown')
+  await page.keyboard.press('Enter')
+  await page.keyboard.type('dis')
+  await page.getByRole('option', { name: 'state:discarded' }).click()
+  await page.getByText('1 match').waitFor()
+  expect(await page.getByRole('link', { name: 'email.send' }).count()).toBe(1)
+  expect(decodeURIComponent(page.url())).toMatch(/#\/jobs\?q=state:discarded$/)
+  await search.fill('meta.tenant:t7 type:invoice.*')
+  await search.press('Enter')
+  await page.getByRole('link', { name: 'invoice.pdf' }).waitFor()
+  await page.goBack()
+  await page.getByRole('link', { name: 'email.send' }).waitFor()
+  expect(await search.inputValue()).toBe('state:discarded')
+  await search.fill('nonsense:1 queue:unheard-of')
+  await search.press('Enter')
+  await page.getByText('Not understood, and left out: nonsense:1').waitFor()
+  await page.getByText('No job matches.').waitFor()
+})
+
+test('a job of another person is text, whatever it contains', async () => {
+  const page = await open(`/jobs/${scene.hostile}`)
+  await page.getByText(HOSTILE.script).waitFor()
+  expect(await page.title()).toContain('hostile.job')
+  await page.getByText('safe\\u202efdp.exe').waitFor()
+  await page.getByText(HOSTILE.emoji).waitFor()
+  await page.getByRole('button', { name: '998000 more characters' }).waitFor()
+  expect(await page.locator('img[src="x"]').count()).toBe(0)
+})
+
+test('a dead letter tells why, is retried, and the page shows it at once', async () => {
+  const page = await open(`/jobs/${scene.failed}`)
+  await page.getByText('550 <b>mailbox</b> unavailable').waitFor()
+  await page.getByText('at send (mail.js:7)').first().waitFor({ state: 'attached' })
+  await page.getByText('a dead letter').waitFor()
+  await page.getByRole('button', { name: 'Retry' }).click()
+  await page.getByText('The job runs again.').waitFor()
+  await page.getByText('It waits for a worker').waitFor()
+  expect(await stateOf(scene.failed)).toBe('available')
+  await page.getByRole('button', { name: 'Cancel' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click()
+  await page.getByText('It was cancelled and will not run.').waitFor()
+  expect(await stateOf(scene.failed)).toBe('cancelled')
+})
+
+test('a copy with changes is a new job, and a refusal tells the request', async () => {
+  const page = await open(`/jobs/${scene.waiting}`)
+  await page.getByRole('button', { name: 'Copy with changes' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByLabel('Arguments').fill('[{"n": 2')
+  await dialog.getByRole('button', { name: 'Enqueue the copy' }).click()
+  await dialog.getByText('The arguments are not JSON.').waitFor()
+  await dialog.getByLabel('Arguments').fill('[{"n": 2}]')
+  await dialog.getByLabel('Queue').fill('NO SUCH')
+  await dialog.getByRole('button', { name: 'Enqueue the copy' }).click()
+  await dialog.getByText(/Request req_/).waitFor()
+  await dialog.getByLabel('Queue').fill('copies')
+  await dialog.getByRole('button', { name: 'Enqueue the copy' }).click()
+  await page.getByText('Copy of').waitFor()
+  const id = /jobs\/([\w-]+)$/.exec(page.url())?.[1] ?? ''
+  expect((await gateway.get(id)).body.job).toMatchObject({ queue: 'copies', args: [{ n: 2 }] })
+})
+
+test('all that match are cancelled after a dry run; others stay', async () => {
+  const batch = Array.from({ length: 30 }, () => ({ type: 'bulk.job', args: [], queue: 'bulk' }))
+  await gateway.request('POST', '/ojs/v1/jobs/batch', { jobs: batch })
+  const page = await open('/jobs?q=queue:bulk')
+  await page.getByText('30 match').waitFor()
+  await page.getByRole('button', { name: 'Cancel' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByText('30 jobs would be changed.').waitFor()
+  expect(await stateOf(scene.waiting)).toBe('available')
+  await dialog.getByRole('button', { name: 'Cancel 30 jobs' }).click()
+  await dialog.getByText('Done: 30 changed, 0 left alone.').waitFor()
+  await dialog.getByRole('button', { name: 'Close' }).last().click()
+  // The rows in view become what they are now, without moving.
+  await page.getByRole('cell', { name: 'cancelled' }).first().waitFor()
+  expect(await stateOf(scene.waiting)).toBe('available')
+})
+
+test('selected jobs alone are deleted', async () => {
+  const batch = Array.from({ length: 3 }, () => ({ type: 'few.job', args: [], queue: 'few' }))
+  const { jobs } = (await gateway.request('POST', '/ojs/v1/jobs/batch', { jobs: batch })).body
+  for (const { id } of jobs) await gateway.cancel(id)
+  const page = await open('/jobs?q=queue:few')
+  await page.getByRole('checkbox', { name: `Select ${jobs[1].id}` }).check()
+  await page.getByText('1 selected:').waitFor()
+  await page.getByRole('button', { name: 'Delete' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete 1 jobs' }).click()
+  await page.getByText('Done: 1 changed').waitFor()
+  expect((await gateway.get(jobs[1].id)).status).toBe(404)
+  expect((await gateway.get(jobs[0].id)).status).toBe(200)
+})
+
+test('the list stays where it is read: new jobs wait for a click, rows in view change in place', async () => {
+  const { id } = (await gateway.push('live')).body.job
+  const page = await open('/jobs?q=queue:live')
+  await page.getByText('1 match').waitFor()
+  await gateway.push('live')
+  await page.getByRole('button', { name: 'New jobs' }).waitFor()
+  expect(await page.locator('[data-row]').count()).toBe(1)
+  await gateway.cancel(id)
+  await page.getByRole('cell', { name: 'cancelled' }).waitFor()
+  expect(await page.locator('[data-row]').count()).toBe(1)
+  await page.getByRole('button', { name: 'New jobs' }).click()
+  await eventually(async () => (await page.locator('[data-row]').count()) === 2)
+})
+
+test('a long list has few rows in the page, and goes on to its end', async () => {
+  const types = Array.from({ length: 1_000 }, (_, n) => `long.job-${n}`)
+  const jobs = types.map((type) => ({ type, args: [], queue: 'long', options: { pending: true } }))
+  await gateway.request('POST', '/ojs/v1/jobs/batch', { jobs })
+  const page = await open('/jobs?q=queue:long')
+  await page.getByText('1,000 match').waitFor()
+  const list = page.getByRole('region', { name: 'Jobs' })
+  await list.getByRole('link').first().waitFor()
+  await eventually(async () => {
+    await list.evaluate((box) => {
+      box.scrollTop = box.scrollHeight
+    })
+    expect(await list.getByRole('row').count()).toBeLessThan(80)
+    return (await list.getByRole('link', { name: 'long.job-0', exact: true }).count()) === 1
+  }, 120_000)
+})
+
+test('keys lead along the list and to other pages', async () => {
+  const page = await open('/jobs')
+  await page.locator('[data-row]').first().waitFor()
+  await page.keyboard.press('j')
+  await page.keyboard.press('j')
+  await page.keyboard.press('x')
+  await page.getByText('1 selected:').waitFor()
+  await page.keyboard.press('?')
+  await page.getByRole('dialog', { name: 'Keys' }).waitFor()
+  await page.keyboard.press('Escape')
+  await page.keyboard.press('Control+k')
+  await page.getByRole('combobox', { name: 'Go to' }).fill('quarant')
+  await page.keyboard.press('Enter')
+  await page.getByRole('heading', { name: 'quarantine' }).waitFor()
+  await page.keyboard.press('g')
+  await page.keyboard.press('y')
+  await page.getByRole('heading', { name: 'System' }).waitFor()
+})

@@ -1,0 +1,93 @@
+import { expect, test } from 'vitest'
+import { newApiKey, ROLES, type Role } from '../../src/http/access/api-keys.ts'
+import { vhostForAll } from '../support/broker/rabbit.ts'
+import { startTestGateway } from '../support/gateway/in-process.ts'
+import { forAll } from '../support/time/late.ts'
+import { browserForAll, type Console, visit } from './support/console.ts'
+
+const keys = new Map(ROLES.map((role) => [role, newApiKey(`the-${role}`, role)]))
+const keyOf = (role: Role) => keys.get(role)?.key ?? ''
+
+const vhost = vhostForAll()
+const gateway = forAll(
+  () =>
+    startTestGateway(vhost.url, {
+      OJS_API_KEYS: [...keys.values()].map(({ entry }) => entry).join(),
+    }),
+  (each) => each.destroy(),
+)
+const browser = browserForAll()
+
+async function signedIn(role: Role): Promise<Console> {
+  const console = await visit(browser, gateway.url)
+  await console.go('/jobs')
+  await console.page.getByLabel('API key').fill(keyOf(role))
+  await console.page.getByRole('button', { name: 'Sign in' }).click()
+  await console.page.getByText(`the-${role}`).waitFor()
+  return console
+}
+
+async function pushed(): Promise<string> {
+  const body = { type: 'pay.roll', args: ['secret-argument'], queue: 'payroll' }
+  const headers = { Authorization: `Bearer ${keyOf('producer')}` }
+  return (await gateway.request('POST', '/ojs/v1/jobs', body, headers)).body.job.id
+}
+
+test('a wrong key is refused, a right one leads to the page that was asked for', async () => {
+  const { page, go } = await visit(browser, gateway.url)
+  await pushed()
+  await go('/jobs?q=queue:payroll')
+  await page.getByLabel('API key').fill('ojs_wrong')
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByText('The API key is not known').waitFor()
+  await page.getByLabel('API key').fill(keyOf('operator'))
+  await page.keyboard.press('Enter')
+  await page.getByRole('link', { name: 'pay.roll' }).first().waitFor()
+  // Scripts see neither the key nor the cookie.
+  expect(await page.evaluate('document.cookie + JSON.stringify(localStorage)')).not.toMatch(/ojs_/)
+  await page.reload()
+  await page.getByRole('link', { name: 'pay.roll' }).first().waitFor()
+  await page.getByRole('button', { name: 'Sign out' }).click()
+  await page.getByLabel('API key').waitFor()
+})
+
+test('a session that has ended asks for the key again, on the same page', async () => {
+  const { page } = await signedIn('operator')
+  await page.context().clearCookies()
+  await page.getByRole('heading', { name: 'Jobs' }).waitFor()
+  await page.getByLabel('API key').waitFor()
+  expect(page.url()).toMatch(/#\/jobs$/)
+})
+
+const CANCEL = { name: 'Cancel', exact: true }
+
+test.each<[Role, sees: string[], not: string[]]>([
+  ['reader', ['Jobs', 'Queues', 'Workers', 'Dead letters'], ['Cron', 'Events', 'Workflows']],
+  ['operator', ['Jobs', 'Cron', 'Events', 'Workflows', 'System'], []],
+  ['admin', ['Jobs', 'Cron', 'Events', 'Workflows', 'System'], []],
+  ['producer', ['System'], ['Jobs', 'Queues', 'Cron']],
+])('%s is offered what the role may do, and no more', async (role, sees, not) => {
+  const id = await pushed()
+  const { page, go } = await signedIn(role)
+  const pages = page.getByRole('navigation', { name: 'Pages' })
+  for (const name of sees) await pages.getByRole('link', { name, exact: true }).waitFor()
+  for (const name of not) {
+    expect(await pages.getByRole('link', { name, exact: true }).count(), name).toBe(0)
+  }
+  if (role === 'producer') return
+  await go(`/jobs/${id}`)
+  await page.getByText('It waits for a worker').waitFor()
+  const mayAct = role !== 'reader'
+  expect(await page.getByRole('button', CANCEL).count()).toBe(mayAct ? 1 : 0)
+  if (!mayAct) await page.getByText('Your role may not read arguments').waitFor()
+  expect((await page.content()).includes('secret-argument')).toBe(mayAct)
+  await go('/jobs')
+  await page.getByRole('link', { name: 'pay.roll' }).first().waitFor()
+  const deletes = await page.getByRole('button', { name: 'Delete', exact: true }).count()
+  expect(deletes).toBe(role === 'admin' ? 1 : 0)
+  // The gateway refuses it anyway.
+  const tried = await page.evaluate(
+    `fetch('../ojs/v1/admin/jobs/${id}/cancel', { method: 'POST' }).then((each) => each.status)`,
+  )
+  expect(tried).toBe(mayAct ? 200 : 403)
+})
