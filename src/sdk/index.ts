@@ -1,11 +1,14 @@
 /** The public entry `ojs-rabbitmq/sdk`. Runs in Node.js and in browsers alike. */
 
+export type { Bulk, BulkOperation, BulkOptions, BulkProgress } from './client/bulk.ts'
 export {
   type EnqueueMiddleware,
   OJSClient,
   OJSClient as Client,
   type OJSClientOptions,
 } from './client/client.ts'
+export type { EventsOptions, OJSEvent } from './client/events.ts'
+export type { JobFilter } from './client/job-filter.ts'
 export type {
   EnqueueRequest,
   JobOptions,
@@ -15,6 +18,14 @@ export type {
   WireJob,
   WireJobOptions,
 } from './client/job-options.ts'
+export type {
+  FoundJobs,
+  HistoryRecord,
+  JobOverride,
+  JobPlace,
+  JobQuery,
+  Jobs,
+} from './client/jobs.ts'
 export type {
   Cron,
   CronSpec,
@@ -99,7 +110,12 @@ export {
 export { type Fetch, HttpTransport, type HttpTransportOptions } from './transport/http-transport.ts'
 export type { CallOptions } from './transport/request.ts'
 export type { RetryOptions } from './transport/retry.ts'
-export type { Transport, TransportRequest, TransportResponse } from './transport/transport.ts'
+export type {
+  Transport,
+  TransportRequest,
+  TransportResponse,
+  TransportStream,
+} from './transport/transport.ts'
 export type {
   ExecutionChain,
   ExecutionMiddleware,

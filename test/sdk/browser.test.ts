@@ -8,7 +8,7 @@ import { Client } from '../../src/sdk/index.ts'
 import { bundled, ROOT, SDK, scratchDir, typeCheck } from './bundle.ts'
 
 const OWN = /^src\/sdk\/(?:[\w-]+\/)?[\w-]+\.ts$/
-const PACKAGES = /^node_modules\/(uuid\/dist|@opentelemetry\/api)\//
+const PACKAGES = /^node_modules\/(uuid\/dist|eventsource-parser\/dist|@opentelemetry\/api)\//
 
 const dir = scratchDir()
 

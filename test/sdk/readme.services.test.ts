@@ -74,3 +74,12 @@ test("the guide's worker example completes a job and logs it", async () => {
     await (worker as OJSWorker).stop()
   }
 }, 60_000)
+
+test("the guide's operator example finds, cancels and watches", async () => {
+  await run('operator', 'client.bulk.cancel')
+  const lines = log.mock.calls.map((args) => args.join(' '))
+  expect(lines).toContain('invoice.pdf scheduled')
+  expect(lines).toContain('1 would be cancelled')
+  expect(lines).toContain('1 cancelled 0 left alone')
+  expect(lines.some((line) => line.startsWith('job.cancelled '))).toBe(true)
+}, 60_000)

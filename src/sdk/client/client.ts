@@ -29,6 +29,8 @@ import { refuseAmqp } from '../transport/server-url.ts'
 import type { Transport } from '../transport/transport.ts'
 import { withActiveTrace } from '../worker/tracing.ts'
 import { BatchGate } from './batch-collector.ts'
+import { type Bulk, bulkOf } from './bulk.ts'
+import { type EventsOptions, eventsOf, type OJSEvent } from './events.ts'
 import {
   type EnqueueRequest,
   type JobOptions,
@@ -36,6 +38,7 @@ import {
   type WireJob,
   wireJob,
 } from './job-options.ts'
+import { type Jobs, jobsOf } from './jobs.ts'
 import {
   type Cron,
   cronOf,
@@ -75,6 +78,8 @@ const LONGEST_WAIT_S = 60
  * `Idempotency-Key` the server mints the ids instead, and the key identifies the repetition.
  */
 export class OJSClient {
+  readonly jobs: Jobs
+  readonly bulk: Bulk
   readonly queues: Queues
   readonly cron: Cron
   readonly deadLetters: DeadLetters
@@ -84,14 +89,18 @@ export class OJSClient {
   /** Runs around every job that is enqueued, and around each job of a batch. */
   readonly middleware = new MiddlewareChain<EnqueueRequest, Job>()
   readonly #sendRequest: SendRequest
+  readonly #transport: Transport
 
   /** Throws `TypeError` for invalid options, such as an AMQP URL. */
   constructor(options: OJSClientOptions) {
     requireObject(options, 'OJSClient needs options, such as { url }.')
     requireKnown(options, OPTIONS, 'OJSClient')
     if (options.url !== undefined) refuseAmqp(options.url, 'OJSClient', 'NativeProducer')
-    const sendRequest = checking(sendRequestOver(transportOf(options)))
+    this.#transport = transportOf(options)
+    const sendRequest = checking(sendRequestOver(this.#transport))
     this.#sendRequest = sendRequest
+    this.jobs = jobsOf(sendRequest)
+    this.bulk = bulkOf(sendRequest)
     this.queues = queuesOf(sendRequest)
     this.cron = cronOf(sendRequest)
     this.deadLetters = deadLettersOf(sendRequest)
@@ -211,6 +220,15 @@ export class OJSClient {
   async health(call: CallOptions = {}): Promise<Health> {
     const request = { method: 'GET', path: '/health', accept: [503], ...call }
     return { ...(await this.#sendRequest(request)).body } as Health
+  }
+
+  /**
+   * What happens, as it happens: `for await (const { type, data } of client.events({ queue: 'email' }))`. A lost
+   * connection is opened again behind the last event.
+   */
+  events(options: EventsOptions = {}): AsyncGenerator<OJSEvent, void, undefined> {
+    requireSignal(options.signal)
+    return eventsOf(this.#transport, options)
   }
 
   async #push(request: EnqueueRequest, call: CallOptions, unsent?: UnsentIds): Promise<Job> {

@@ -15,7 +15,8 @@ type Answer = readonly [status: number, body: object]
  * server does. It refuses invalid types, `args` and ids, and requests that the job's state does not allow. It
  * does not check what a server checks besides: names of queues, numbers out of range, policies, `meta`.
  *
- * It has no workflows, cron, schemas or pausing (`OJSUnsupportedError`). `unique` and a relative `expires_at`
+ * It has no workflows, cron, schemas, pausing, events, histories or actions on many jobs (`OJSUnsupportedError`).
+ * Its list of jobs knows the filters `state`, `queue`, `type` and `id`. `unique` and a relative `expires_at`
  * have no effect. Retry intervals are only understood in milliseconds.
  */
 export class InMemoryTransport implements Transport {
@@ -56,7 +57,11 @@ export class InMemoryTransport implements Transport {
 
   #answer(method: string, { pathname, searchParams: search }: URL, body: Body): Answer {
     const [, resource = '', id = '', verb = ''] = pathname.split('/').map(decodeURIComponent)
-    if (resource === 'jobs') return this.#answerJobs(method, id, verb, body)
+    if (resource === 'jobs' && method === 'GET' && id === '') return [200, this.#find(search)]
+    const isKnown = resource !== 'jobs' || verb === '' || verb === 'activate'
+    if (resource === 'jobs' && isKnown && id !== 'bulk') {
+      return this.#answerJobs(method, id, verb, body)
+    }
     if (resource === 'workers') return this.#answerWorkers(id, body)
     if (resource === 'dead-letter') return this.#answerDeadLetters(method, id, search)
     if (resource === 'queues' && id === '') return [200, page('queues', this.#queues(), search)]
@@ -77,6 +82,19 @@ export class InMemoryTransport implements Transport {
     if (method === 'POST' && verb === 'activate') return [200, { job: this.#jobs.activate(id) }]
     if (method === 'DELETE') return [200, { job: this.#jobs.cancel(id) }]
     return [200, { job: this.#jobs.get(id) }]
+  }
+
+  /** The newest first, as a server does without `sort` and `order`. */
+  #find(search: URLSearchParams): object {
+    const unknown = [...search.keys()].find((name) => !FILTERS.has(name) && !PAGE.has(name))
+    if (unknown !== undefined) {
+      refuse(422, 'unsupported', `There is no filter '${unknown}' in memory.`, { field: unknown })
+    }
+    const filters = [...search].filter(([name]) => FILTERS.has(name))
+    const jobs = this.#jobs.all
+      .filter((job) => filters.every(([name, text]) => isMeant(job[name], text)))
+      .reverse()
+    return { ...page('jobs', jobs, search), total: jobs.length }
   }
 
   #answerWorkers(verb: string, body: Body): Answer {
@@ -175,6 +193,17 @@ const MANIFEST = {
   backend: 'memory',
   extensions: ['fetch_wait_ms', 'fenced_ack', 'nack_requeue', 'batch_settle'],
   capabilities: { batch_enqueue: true, dead_letter: true, delayed_jobs: true },
+}
+
+const FILTERS: ReadonlySet<string> = new Set(['id', 'state', 'queue', 'type'])
+const PAGE: ReadonlySet<string> = new Set(['limit', 'offset'])
+
+function isMeant(value: unknown, texts: string): boolean {
+  return texts
+    .split(',')
+    .some((text) =>
+      text.endsWith('*') ? String(value).startsWith(text.slice(0, -1)) : value === text,
+    )
 }
 
 function page(member: string, all: readonly object[], search: URLSearchParams): object {

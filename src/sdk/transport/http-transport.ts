@@ -3,11 +3,16 @@ import { onAbort } from '../async/on-abort.ts'
 import { given, isRecord, requireKnown, requireObject } from '../async/options.ts'
 import { Slots } from '../async/semaphore.ts'
 import { MAX_DELAY_MS, timeLimit } from '../async/sleep.ts'
-import { errorOfAnswer, OJSTransportError, retryAfterOf } from './errors.ts'
+import { errorOfAnswer, OJSError, OJSTransportError, retryAfterOf } from './errors.ts'
 import { notOjs } from './request.ts'
 import { delayBeforeRetry, type RetryOptions, type RetryPolicy, retryPolicy } from './retry.ts'
 import { endpointOf } from './server-url.ts'
-import type { Transport, TransportRequest, TransportResponse } from './transport.ts'
+import type {
+  Transport,
+  TransportRequest,
+  TransportResponse,
+  TransportStream,
+} from './transport.ts'
 
 const MEDIA_TYPE = 'application/openjobspec+json'
 const DEFAULT_TIMEOUT_MS = 30_000
@@ -31,6 +36,8 @@ export type Fetch = (
   readonly status: number
   readonly headers: { forEach(visit: (value: string, name: string) => void): void }
   text(): Promise<string>
+  /** Only needed for streams of events. */
+  readonly body?: ReadableStream<Uint8Array> | null
 }>
 
 export interface HttpTransportOptions {
@@ -112,6 +119,57 @@ export class HttpTransport implements Transport {
         if (!(await elapses(delay, opts.signal))) throw this.#failure('aborted', opts, attempt)
       }
     }
+  }
+
+  /** Opens a stream of events: one try, which waits for no turn and counts for nobody else's. */
+  async stream(opts: TransportRequest): Promise<TransportStream> {
+    const headers = { ...this.#headersOf(opts), accept: `text/event-stream, ${MEDIA_TYPE}` }
+    const ends = new AbortController()
+    const unsubscribe = opts.signal && onAbort(opts.signal, () => ends.abort())
+    if (opts.signal?.aborted) ends.abort()
+    const init = { method: opts.method, headers, signal: ends.signal, redirect: 'manual' } as const
+    try {
+      const response = await this.#fetch(this.#urlOf(opts.path), init)
+      const { status, body } = response
+      if (status === 200 && body) {
+        return { status, text: this.#textOf(body, opts, () => unsubscribe?.()) }
+      }
+      const headersOfAnswer = plain(response.headers)
+      answerOf(opts, { status, headers: headersOfAnswer, text: await response.text() }, 1)
+      if (status === 204) return { status, text: nothing() }
+      throw notOjs(opts, { status })
+    } catch (error) {
+      unsubscribe?.()
+      throw this.#streamError(error, opts)
+    }
+  }
+
+  async *#textOf(
+    body: ReadableStream<Uint8Array>,
+    opts: TransportRequest,
+    onEnd: () => void,
+  ): AsyncGenerator<string, void, undefined> {
+    // Not `for await`, which not every browser has for streams.
+    const reader = body.getReader()
+    const decoder = new TextDecoder()
+    try {
+      for (;;) {
+        const { done, value } = await reader.read()
+        if (done) return
+        yield decoder.decode(value, { stream: true })
+      }
+    } catch (error) {
+      throw this.#streamError(error, opts)
+    } finally {
+      onEnd()
+      await reader.cancel().catch(() => {})
+    }
+  }
+
+  #streamError(error: unknown, opts: TransportRequest): unknown {
+    if (error instanceof OJSError || error instanceof OJSTransportError) return error
+    if (opts.signal?.aborted) return this.#failure('aborted', opts, 1)
+    return this.#failure('network', opts, 1, reasonOf(error), error)
   }
 
   /** One try, after waiting for its turn. Rejects with `OJSTransportError` only. */
@@ -282,4 +340,8 @@ function checked(headers: Record<string, string>): Record<string, string> {
     }
   }
   return headers
+}
+
+async function* nothing(): AsyncGenerator<string, void, undefined> {
+  // Nothing more comes.
 }

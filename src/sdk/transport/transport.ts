@@ -34,6 +34,13 @@ export interface TransportResponse {
   headers?: Readonly<Record<string, string>> | undefined
 }
 
+export interface TransportStream {
+  /** 204: there is nothing more to come. */
+  status: number
+  /** The text as it comes; ends, or rejects, when the connection does. */
+  text: AsyncIterable<string>
+}
+
 /**
  * How client and worker reach a server. Give them one of your own to test without a server (seed 004, "The
  * transport layer"). `request` rejects with `OJSError` for an error that the server answered, and with
@@ -41,4 +48,9 @@ export interface TransportResponse {
  */
 export interface Transport {
   request(opts: TransportRequest): Promise<TransportResponse>
+  /**
+   * Opens a stream of server-sent events, and resolves when it is open. Without this method there are no
+   * `events`.
+   */
+  stream?(opts: TransportRequest): Promise<TransportStream>
 }
