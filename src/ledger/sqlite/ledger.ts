@@ -251,7 +251,7 @@ export class SqliteLedger implements Ledger {
 
   withdraw(id: string, outbox: number, key?: string): Promise<boolean> {
     return this.#access.write((protect) => {
-      if (key !== undefined) protect()
+      if (key !== undefined || this.#store.keyed.mayExist) protect()
       return withdraw(this.#store, id, outbox, key)
     })
   }
@@ -261,7 +261,10 @@ export class SqliteLedger implements Ledger {
   }
 
   activate(id: string, now: number, wall: number, cause: Cause = {}): Promise<JobRow | 'stale'> {
-    return this.#access.write(() => activate(this.#store, id, { now, wall, cause }))
+    return this.#access.write((protect) => {
+      if (this.#store.keyed.mayExist) protect()
+      return activate(this.#store, id, { now, wall, cause })
+    })
   }
 
   promote(now: number, wall: number, limit: number): Promise<JobRow[]> {
@@ -282,19 +285,23 @@ export class SqliteLedger implements Ledger {
   }
 
   release(id: string, fence: ReleaseFence): Promise<JobRow | 'stale'> {
-    return this.#access.write(() => releaseLease(this.#store, id, fence))
+    return this.#access.write((protect) => {
+      if (this.#store.keyed.mayExist) protect()
+      return releaseLease(this.#store, id, fence)
+    })
   }
 
   complete(id: string, fence: SettleFence, change: Completion): Promise<JobRow | 'stale'> {
     return this.#access.write((protect) => {
-      if (this.#store.workflows.owns(id)) protect()
+      if (this.#touchesOthers(id)) protect()
       return completeLease(this.#store, id, fence, change)
     })
   }
 
   fail(id: string, fence: FailFence, change: FailureChange): Promise<JobRow | 'stale'> {
     return this.#access.write((protect) => {
-      if (change.to === 'discarded' && this.#store.workflows.owns(id)) protect()
+      const { keyed } = this.#store
+      if (change.to === 'discarded' ? this.#touchesOthers(id) : keyed.mayExist) protect()
       return failLease(this.#store, id, fence, change)
     })
   }
@@ -342,7 +349,7 @@ export class SqliteLedger implements Ledger {
 
   cancel(id: string, now: number, cause?: Cause): Promise<Cancelled | 'stale'> {
     return this.#access.write((protect) => {
-      if (this.#store.workflows.owns(id)) protect()
+      if (this.#touchesOthers(id)) protect()
       return cancelJob(this.#store, id, now, cause)
     })
   }
@@ -416,6 +423,12 @@ export class SqliteLedger implements Ledger {
     if (isFirst) this.#storeTraffic()
     if (isFirst && this.#watch?.mayDeleteLog !== false) this.#db.close()
     return Promise.resolve()
+  }
+
+  /** May the end of this job change other rows? */
+  #touchesOthers(id: string): boolean {
+    const { keyed, workflows } = this.#store
+    return keyed.mayExist || workflows.owns(id)
   }
 
   /** Asks for a group in which traffic is written, if none comes by itself. */

@@ -1,17 +1,22 @@
+import fc from 'fast-check'
 import { beforeEach, describe, expect, it } from 'vitest'
+import { OjsError } from '../../../src/errors.ts'
 import { isHeldByKey } from '../../../src/job/concurrency.ts'
-import type { NewJob } from '../../../src/job/job.ts'
+import { isTerminal, type JobRow, type NewJob } from '../../../src/job/job.ts'
 import type { ReportedEvent, Said } from '../../../src/job/native/report.ts'
 import type { KeyNews } from '../../../src/ledger/concurrency.ts'
+import type { Ledger } from '../../../src/ledger/ledger.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
 import {
   FAILED,
   fenceOf,
   insertedOf,
   jobMessage,
+  type LedgerHarness,
   NOW,
   pushed,
   revive,
+  rowOf,
   settleLazily,
   TERMS,
   type UnderTest,
@@ -357,4 +362,299 @@ export function concurrencyContract({ harness, ledger, row }: UnderTest): void {
     expect(await ledger.concurrency.review('', 2)).toBe('b')
     expect(await ledger.concurrency.review('b', 2)).toBeNull()
   })
+
+  describe('a claim by a native worker', () => {
+    const terms = { now: NOW, workerId: 'native-1', leaseMs: null, defaultLeaseMs: 30_000 }
+    const claimNative = async (id: string, given: { attempt?: number } = {}) => {
+      const { generation, state, attempt: attemptRead } = await row(id)
+      const start = {
+        id,
+        generation,
+        state,
+        attemptRead,
+        attempt: attemptRead + 1,
+        terms,
+        ...given,
+      }
+      return await ledger.concurrency.startNative(start)
+    }
+
+    it('begins the attempt, which takes a place', async () => {
+      const id = await push(1)
+      expect(await claimNative(id)).toMatchObject({ outcome: 'started', promoted: false })
+      expect(await row(id)).toMatchObject({
+        ...{ state: 'active', attempt: 1, holder: 'native', workerId: 'native-1', outbox: null },
+        leaseExpiresAt: NOW + 30_000,
+      })
+      expect(await ledger.concurrency.active('k')).toBe(1)
+      const started = eventOf(id, { event: 'started' })
+      expect(await ledger.applyReports([started], REPORT)).toEqual([{ outcome: 'ignored' }])
+      const done = eventOf(id, { event: 'completed', result: null })
+      expect(await ledger.applyReports([done], REPORT)).toMatchObject([{ outcome: 'completed' }])
+      expect(await ledger.concurrency.active('k')).toBe(0)
+    })
+
+    it('holds the job back if there is no place', async () => {
+      await running(1)
+      const id = await push(1, { queue: 'native' })
+      expect(await claimNative(id, { attempt: 2 })).toMatchObject({ outcome: 'held' })
+      expect(await row(id)).toMatchObject({ state: 'available', holder: 'ledger', attempt: 1 })
+      expect(ledger.known.held('native')).toBe(1)
+    })
+
+    it('takes no second place for a job that runs already, as far as the row says', async () => {
+      const id = await push(1)
+      await claimNative(id)
+      expect(await claimNative(id)).toMatchObject({ outcome: 'started', job: { attempt: 2 } })
+      expect(await ledger.concurrency.active('k')).toBe(1)
+    })
+
+    it('changes nothing if the row has changed', async () => {
+      const id = await push(1)
+      const read = { id, generation: 0, state: 'available', attemptRead: 0, attempt: 1 } as const
+      for (const other of [
+        { generation: 1 },
+        { attemptRead: 1 },
+        { state: 'retryable' as const },
+      ]) {
+        const start = { ...read, ...other, terms }
+        expect(await ledger.concurrency.startNative(start)).toEqual({ outcome: 'stale' })
+      }
+      const unknown = { ...read, id: newJob().id, terms }
+      expect(await ledger.concurrency.startNative(unknown)).toEqual({ outcome: 'stale' })
+      expect(await row(id)).toMatchObject({ state: 'available', attempt: 0 })
+    })
+
+    it('frees the place when the worker gives the job back', async () => {
+      const id = await push(1)
+      await claimNative(id)
+      const next = await push(1)
+      const said: Said = { event: 'released', messageAttempt: 1 }
+      expect(await ledger.applyReports([eventOf(id, said)], REPORT)).toMatchObject([
+        { outcome: 'released' },
+      ])
+      expect(await ledger.concurrency.active('k')).toBe(0)
+      // Its message goes back to the queue, so it is the one that is on its way.
+      expect(await isHeld(next)).toBe(true)
+    })
+
+    it('adopts a job that was published natively, once, unless it is none or was cancelled', async () => {
+      const job = newJob(of(1))
+      const message = jobMessage(job.id, { adopt: () => job })
+      expect(await ledger.concurrency.adopt(message, NOW)).toBe(true)
+      expect(await ledger.concurrency.adopt(jobMessage(job.id), NOW)).toBe(true)
+      expect(await row(job.id)).toMatchObject({ state: 'available', attempt: 0, outbox: null })
+      expect(await claimNative(job.id)).toMatchObject({ outcome: 'started' })
+      const invalid = jobMessage(newJob().id, {
+        adopt: () => {
+          throw new OjsError('invalid_request', 'no job')
+        },
+      })
+      expect(await ledger.concurrency.adopt(invalid, NOW)).toBe(false)
+      const cancelled = newJob(of(1))
+      await ledger.cancelAny(cancelled.id, 'default', NOW)
+      expect(await ledger.concurrency.adopt(jobMessage(cancelled.id), NOW)).toBe(true)
+      expect(await ledger.read.find(cancelled.id)).toBeNull()
+    })
+  })
+
+  describe('any sequence of moves', () => {
+    const MOVES = [
+      ...['push', 'push', 'push', 'batch', 'deliver', 'deliver', 'deliver', 'ack', 'ack'],
+      ...['retry', 'expire', 'cancel', 'release', 'promote', 'native', 'reopen'],
+    ] as const
+    const step = fc.record({
+      move: fc.constantFrom(...MOVES),
+      pick: fc.nat(1_000),
+      key: fc.constantFrom('a', 'b'),
+      limit: fc.constantFrom(1, 1, 2, 3),
+      queue: fc.constantFrom('x', 'y', 'z'),
+      priority: fc.constantFrom(0, 0, 5),
+    })
+
+    it('never starts too many, leaves no place empty while a line waits, and lets every job end', async () => {
+      await fc.assert(
+        fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
+          const lines = new Lines(harness)
+          for (const one of steps) await lines.play(one)
+          await lines.drain()
+        }),
+        { numRuns: 100 },
+      )
+    })
+  })
+}
+
+interface Step {
+  move: string
+  pick: number
+  key: string
+  limit: number
+  queue: string
+  priority: number
+}
+
+interface Sent {
+  id: string
+  attempt: number
+}
+
+/** Jobs of a few keys in a few queues, and the messages of them that RabbitMQ has. */
+class Lines {
+  readonly #harness: LedgerHarness
+  /** In every run another one, as all runs share the ledger. */
+  readonly #run = newJob().id
+  readonly #ids: string[] = []
+  #messages: Sent[] = []
+  #now = NOW
+
+  constructor(harness: LedgerHarness) {
+    this.#harness = harness
+  }
+
+  get #ledger(): Ledger {
+    return this.#harness.ledger
+  }
+
+  async play(step: Step): Promise<void> {
+    this.#now += 10
+    await this.#move(step)
+    await this.#publish()
+    await this.#check()
+  }
+
+  /** Delivers and ends until all jobs have ended. */
+  async drain(): Promise<void> {
+    const step = { pick: 0, key: 'a', limit: 1, queue: 'x', priority: 0 }
+    for (let round = 0; (await this.#live()).length > 0; round++) {
+      expect(round).toBeLessThan(300)
+      for (const move of ['promote', 'deliver', 'ack']) await this.play({ ...step, move })
+    }
+  }
+
+  async #move(step: Step): Promise<void> {
+    const { move, pick } = step
+    const { concurrency } = this.#ledger
+    const live = await this.#live()
+    const among = (state: string) => {
+      const found = live.filter((job) => job.state === state)
+      return found[pick % Math.max(1, found.length)]
+    }
+    const active = among('active')
+    switch (move) {
+      case 'push':
+      case 'batch': {
+        const jobs = Array.from({ length: move === 'push' ? 1 : 3 }, () => this.#job(step))
+        await this.#ledger.insertAll(jobs, this.#now)
+        this.#ids.push(...jobs.map(({ id }) => id))
+        return
+      }
+      case 'deliver':
+        return await this.#deliver(pick)
+      case 'native': {
+        const [sent] = this.#messages.splice(pick % Math.max(1, this.#messages.length), 1)
+        const job = live.find(({ id, attempt }) => id === sent?.id && attempt + 1 === sent.attempt)
+        if (sent === undefined || job === undefined || job.state === 'active') return
+        const { id, generation, state, attempt: attemptRead } = job
+        const terms = { ...TERMS, now: this.#now }
+        const { attempt } = sent
+        await concurrency.startNative({ id, generation, state, attemptRead, attempt, terms })
+        return
+      }
+      case 'ack':
+        if (active) await this.#ledger.complete(active.id, {}, { now: this.#now, result: null })
+        return
+      case 'retry':
+        if (!active) return
+        await this.#ledger.fail(active.id, fenceOf(active), {
+          ...{ ...FAILED, to: 'retryable', dueAt: this.#now + 5, delayMs: 5 },
+          ...{ retryQueueMs: null, isMessageBack: true },
+        })
+        return
+      case 'expire':
+        if (active)
+          await this.#ledger.fail(active.id, fenceOf(active), { ...FAILED, to: 'available' })
+        if (active?.holder === 'native')
+          this.#messages.push({ id: active.id, attempt: active.attempt })
+        return
+      case 'release': {
+        if (active?.holder !== 'gateway') return
+        const { id, generation, attempt } = active
+        const fence = { generation, attempt, messageAttempt: attempt, now: this.#now }
+        await this.#ledger.release(id, fence)
+        this.#messages.push({ id, attempt })
+        return
+      }
+      case 'cancel': {
+        const some = live[pick % Math.max(1, live.length)]
+        if (some) await this.#ledger.cancel(some.id, this.#now)
+        return
+      }
+      case 'promote':
+        await this.#ledger.promote(this.#now, this.#now, 100)
+        return
+      case 'reopen':
+        return await this.#harness.reopen()
+    }
+  }
+
+  #job({ key, limit, queue, priority }: Step): NewJob {
+    const concurrency = { key: `${key} ${this.#run}`, limit }
+    return newJob({ queue, priority, maxAttempts: 1_000, carry: { concurrency } })
+  }
+
+  async #deliver(pick: number): Promise<void> {
+    const [sent] = this.#messages.splice(pick % Math.max(1, this.#messages.length), 1)
+    if (sent === undefined) return
+    const { id, attempt } = sent
+    const terms = { ...TERMS, now: this.#now, wall: this.#now }
+    const [result] = await this.#ledger.claim([jobMessage(id, { attempt })], terms)
+    if (result?.verdict === 'held') this.#ledger.messageReturned(id, 0, attempt)
+    await settleLazily(this.#ledger)
+  }
+
+  async #publish(): Promise<void> {
+    for (const { id, state, outbox, attempt } of await this.#live()) {
+      if (state !== 'available' || outbox === null) continue
+      this.#messages.push({ id, attempt: attempt + 1 })
+      this.#ledger.confirmed(outbox)
+    }
+    await settleLazily(this.#ledger)
+  }
+
+  async #live(): Promise<JobRow[]> {
+    const rows = await Promise.all(this.#ids.map((id) => rowOf(this.#ledger, id)))
+    return rows.filter(({ state }) => !isTerminal(state))
+  }
+
+  async #check(): Promise<void> {
+    const live = await this.#live()
+    for (const name of ['a', 'b']) {
+      const key = `${name} ${this.#run}`
+      const jobs = live.filter(({ carry }) => carry?.concurrency?.key === key)
+      const active = jobs.filter(({ state }) => state === 'active')
+      expect(await this.#ledger.concurrency.active(key)).toBe(active.length)
+      // No claim begins a job beyond its own limit. (Others of a higher limit may have begun after it.)
+      const most = Math.max(0, ...active.map((job) => job.carry?.concurrency?.limit ?? 0))
+      expect(active.length).toBeLessThanOrEqual(most)
+      for (const queue of ['x', 'y', 'z']) this.#checkLine(jobs, queue, active.length)
+    }
+  }
+
+  /** A line waits only while as many of it are on their way as its first may start beside the active ones. */
+  #checkLine(jobs: readonly JobRow[], queue: string, active: number): void {
+    const waiting = jobs.filter((job) => job.queue === queue && job.state === 'available')
+    const [first] = waiting
+      .filter(isHeldByKey)
+      .sort((a, b) => b.priority - a.priority || a.enqueuedAt - b.enqueuedAt)
+    if (first === undefined) return
+    const onTheirWay = waiting.filter(({ holder }) => holder === null).length
+    const limits = waiting
+      .filter(
+        ({ priority, enqueuedAt }) =>
+          priority === first.priority && enqueuedAt === first.enqueuedAt,
+      )
+      .map(({ carry }) => carry?.concurrency?.limit ?? 0)
+    expect(onTheirWay).toBeGreaterThanOrEqual(Math.min(...limits) - active)
+  }
 }

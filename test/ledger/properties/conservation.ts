@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { JobRow } from '../../../src/job/job.ts'
+import type { JobRow, NewJob } from '../../../src/job/job.ts'
 import type { ClaimResult, FailureChange } from '../../../src/ledger/leases.ts'
 import type { Ledger } from '../../../src/ledger/ledger.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
@@ -45,19 +45,28 @@ const MOVES = [
   'revive',
 ] as const
 
-type Move = (typeof MOVES)[number]
+/** Another job of the same concurrency key begins, or ends: until then the job is held back. */
+const RIVAL_MOVES = ['rivalBegins', 'rivalBegins', 'rivalEnds'] as const
+
+type Move = (typeof MOVES)[number] | (typeof RIVAL_MOVES)[number]
 
 /** No sequence of faults may leave a live job without a job message in RabbitMQ or one owed by the ledger. */
 export function conservationContract({ harness }: UnderTest): void {
   describe('a job and its job messages under any sequence of moves and faults', () => {
-    it('ends once the faults are over', async () => {
+    it.each([
+      ['', MOVES, null],
+      [', with a concurrency key', [...MOVES, ...RIVAL_MOVES], 'k'],
+    ] as const)('ends once the faults are over%s', async (_, possible, key) => {
       await fc.assert(
-        fc.asyncProperty(fc.array(fc.constantFrom(...MOVES), { maxLength: 40 }), async (moves) => {
-          const world = await World.begin(harness)
-          for (const move of moves) await world.play(move)
-          await world.drain()
-          expect(await world.state()).toMatch(/completed|discarded/)
-        }),
+        fc.asyncProperty(
+          fc.array(fc.constantFrom<Move>(...possible), { maxLength: 40 }),
+          async (moves) => {
+            const world = await World.begin(harness, key)
+            for (const move of moves) await world.play(move)
+            await world.drain()
+            expect(await world.state()).toMatch(/completed|discarded/)
+          },
+        ),
         { numRuns: 150 },
       )
     })
@@ -79,18 +88,23 @@ class World {
   #queue: JobMessage[] = []
   #retryQueue: JobMessage[] = []
   #held: JobMessage | null = null
+  readonly #carry: NewJob['carry']
+  #rival: string | null = null
   #now = NOW
 
-  static async begin(harness: LedgerHarness): Promise<World> {
-    const job = newJob({ queue: `q-${newJob().id}`, maxAttempts: 6 })
+  static async begin(harness: LedgerHarness, key: string | null): Promise<World> {
+    const queue = `q-${newJob().id}`
+    const carry = key === null ? null : { concurrency: { key: `${key} ${queue}`, limit: 1 } }
+    const job = newJob({ queue, maxAttempts: 6, carry })
     await harness.ledger.insert(job, NOW)
-    return new World(harness, job.id, job.queue)
+    return new World(harness, job.id, job.queue, carry)
   }
 
-  constructor(harness: LedgerHarness, id: string, queue: string) {
+  constructor(harness: LedgerHarness, id: string, queue: string, carry: NewJob['carry']) {
     this.#harness = harness
     this.#id = id
     this.#name = queue
+    this.#carry = carry
   }
 
   get #ledger(): Ledger {
@@ -129,6 +143,10 @@ class World {
           this.#now,
         )
         return
+      case 'rivalBegins':
+        return await this.#beginRival()
+      case 'rivalEnds':
+        return await this.#endRival()
       case 'revive':
         await revive(this.#ledger, this.#id, this.#now)
         return
@@ -170,6 +188,21 @@ class World {
     }
     if (verdict !== 'hold') this.#ledger.messageReturned(this.#id, next.generation)
     await settleLazily(this.#ledger)
+  }
+
+  async #beginRival(): Promise<void> {
+    if (this.#rival !== null) return
+    const rival = newJob({ queue: `rivals of ${this.#name}`, carry: this.#carry })
+    await this.#ledger.insert(rival, this.#now)
+    const [result] = await this.#ledger.claim([jobMessage(rival.id)], TERMS)
+    if (result?.verdict === 'claimed') this.#rival = rival.id
+    else await this.#ledger.cancel(rival.id, this.#now)
+  }
+
+  async #endRival(): Promise<void> {
+    const rival = this.#rival
+    this.#rival = null
+    if (rival !== null) await this.#ledger.complete(rival, {}, { now: this.#now, result: null })
   }
 
   /** The retry queue's TTL passes before or after the due time in the ledger. This move never promotes. */
@@ -239,6 +272,7 @@ class World {
 
   /** Works without faults: publishes what is owed, promotes what is due, completes what is delivered. */
   async drain(): Promise<void> {
+    await this.#endRival()
     for (let round = 0; round < 20; round++) {
       await this.play('ack')
       if ((await this.#row()).state === 'completed' || (await this.#row()).state === 'discarded')

@@ -72,8 +72,12 @@ export function inTurn(store: Store, job: JobRow): JobRow {
 }
 
 /** Notes the key of a job that was just stored. */
-export function noteKey({ statements }: Store, id: string, carry: Carry | null): void {
-  if (carry?.concurrency) statements.setKey.run(id, carry.concurrency.key)
+export function noteKey({ statements, keyed }: Store, id: string, carry: Carry | null): void {
+  if (carry?.concurrency === undefined) return
+  statements.setKey.run(id, carry.concurrency.key)
+  statements.noteKeyed.run()
+  // Not taken back if the write fails: it only says what may be.
+  keyed.mayExist = true
 }
 
 /** What holds for a job that waits for its next attempt, when the message of a later one has come. */

@@ -81,6 +81,13 @@ export function prepareConcurrency(db: Database) {
        WHERE ${WAITING} AND holder IS NULL AND concurrency_key = ?1 AND queue = ?2
        LIMIT 1 OFFSET ?3`,
     ),
+    /** Was there ever a job with a key? */
+    hasKeyed: db.prepare<[], { value: number }>(
+      "SELECT value FROM settings WHERE name = 'has_keyed'",
+    ),
+    noteKeyed: db.prepare<[]>(
+      "INSERT OR IGNORE INTO settings (name, value) VALUES ('has_keyed', 1)",
+    ),
     activeByKey: db.prepare<[], { key: string; active: number }>(
       'SELECT key, active FROM concurrency ORDER BY key',
     ),

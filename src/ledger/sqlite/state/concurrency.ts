@@ -2,11 +2,22 @@
 import type { JobRow } from '../../../job/job.ts'
 import type { KeyNews } from '../../concurrency.ts'
 import { NotedState } from '../commit/committed-state.ts'
+import type { Statements } from '../sql/statements.ts'
 
 type Note = { held: string } | { released: JobRow }
 
 export class KeyedJobs extends NotedState<Note> {
+  /**
+   * May there be jobs with a key, so that a write may change other rows than its own? Then it must be protected: see
+   * `Protect`.
+   */
+  mayExist: boolean
   #listener: (news: KeyNews) => void = () => {}
+
+  constructor(statements: Pick<Statements, 'hasKeyed'>) {
+    super()
+    this.mayExist = statements.hasKeyed.get() !== undefined
+  }
 
   /** Inside a write: a job of the queue is held back. */
   held(queue: string): void {

@@ -65,7 +65,7 @@ export function openStore(
     maintenance: new MaintenanceState(statements),
     traffic: new TrafficMinutes(statements, wake),
     recentKeys: new RecentUniqueKeys(statements, jobsPerMove),
-    keyed: new KeyedJobs(),
+    keyed: new KeyedJobs(statements),
     workflows,
   }
   const confirming = new Set<number>()
