@@ -4,7 +4,7 @@ import type { AdoptableMessage, ClaimTerms, LeaseFence } from './leases.ts'
 
 /**
  * Jobs with a concurrency key (`Carry.concurrency`). A job that becomes available is held back (`isHeldByKey`) if
- * its queue has as many messages of the key as jobs of it may start; a claim holds it back if as many jobs of the
+ * its queue has as many messages of the key as jobs of it may start (never more than a few hundred); a claim holds it back if as many jobs of the
  * key are active as its own limit allows. In the commit in which a job of the key ends or stops waiting, the
  * first in each queue's line (by priority, then by when they became available) owe their messages again. So
  * no line waits while the key has room, and a queue that nobody consumes from stops no other.

@@ -71,6 +71,17 @@ export function concurrencyContract({ harness, ledger, row }: UnderTest): void {
       expect((await row((await pushed(ledger)).id)).outbox).not.toBeNull()
     })
 
+    it('is held back behind 256 of them, whatever the limit, and goes when one of them starts', async () => {
+      const jobs = Array.from({ length: 260 }, () => newJob(of(10_000)))
+      await ledger.insertAll(jobs, NOW)
+      expect(ledger.known.held('default')).toBe(4)
+      const ids = jobs.map(({ id }) => id)
+      const some = ids.slice(0, 3).map((id) => jobMessage(id))
+      await ledger.claim(some, TERMS)
+      expect(released()).toEqual(ids.slice(256, 259))
+      expect(ledger.known.held('default')).toBe(1)
+    })
+
     it('is held back in a batch too, and the batch can be withdrawn', async () => {
       const jobs = [newJob(of(2)), newJob(of(2)), newJob(of(2))]
       const all = await ledger.insertAll(jobs, NOW)

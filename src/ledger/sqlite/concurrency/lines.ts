@@ -10,6 +10,8 @@ import type { Store } from '../state/store.ts'
 const MAX_LINES = 100
 /** Jobs that a write lets go: a line whose first job has a higher limit than those before it may have many. */
 const MAX_RELEASED = 100
+/** Jobs of a line that are on their way at once, however high their limit: each write would count more of them. */
+const MAX_ON_THEIR_WAY = 256
 
 type Keyed = Pick<JobRow, 'queue' | 'carry'>
 
@@ -20,9 +22,12 @@ export function mayBegin(store: Store, { carry }: Pick<JobRow, 'carry'>): boolea
 }
 
 /** An attempt of the job begins; it did not run before. Inside the write that starts it. */
-export function begun({ statements }: Store, { carry }: Keyed): void {
-  const key = carry?.concurrency?.key
-  if (key !== undefined) statements.oneMoreActive.run(key)
+export function begun(store: Store, { carry, queue }: Keyed): void {
+  const policy = carry?.concurrency
+  if (policy === undefined) return
+  store.statements.oneMoreActive.run(policy.key)
+  // Its line may have been waiting for this one to leave the way.
+  if (policy.limit > MAX_ON_THEIR_WAY) freedKey(store, { key: policy.key, queue })
 }
 
 /** The job does not run or wait for its turn any more; `wasActive`: it ran. Inside the write that says so. */
@@ -118,7 +123,8 @@ function nextOf(store: Store, { key, queue }: Line, active: number): JobRow | nu
   const first = firstInLine.get(key, queue)
   if (first === undefined) return null
   const room = limitOf(first.carry) - active
-  if (room <= 0 || isOnItsWay.get(key, queue, room - 1) !== undefined) return null
+  const most = Math.min(room, MAX_ON_THEIR_WAY)
+  if (most <= 0 || isOnItsWay.get(key, queue, most - 1) !== undefined) return null
   store.counter.moved(queue, 'held', null)
   return changed(release.get(first.id, store.nonces.next()))
 }
