@@ -33,6 +33,8 @@ export interface FailedAttempt {
   workerId?: string | null | undefined
   /** Fence: the lease must be over at this instant. */
   overdueAt?: number
+  /** False: the ledger holds the retry if its queue is yet to be declared, which is only begun. */
+  mayWait?: boolean
   cause?: Cause
 }
 
@@ -61,7 +63,7 @@ async function retry(
 ): Promise<JobRow | 'stale'> {
   const { row, failure } = attempt
   const { delayMs, retryQueueMs: wanted } = chooseDelay(policy.backoff, row.attempt, deps.random)
-  const retryQueueMs = await usableRetryQueue(deps, row.queue, wanted)
+  const retryQueueMs = await usableRetryQueue(deps, attempt, wanted)
   const record = recordOf(deps, attempt)
   const job = await deps.ledger.fail(row.id, fenceOf(attempt), {
     ...record,
@@ -86,14 +88,16 @@ async function retry(
  */
 async function usableRetryQueue(
   deps: Deps,
-  queue: string,
+  { row: { queue }, mayWait = true }: FailedAttempt,
   retryQueueMs: number | null,
 ): Promise<number | null> {
   if (retryQueueMs === null || deps.broker.isRetryQueueReady(queue, retryQueueMs))
     return retryQueueMs
   if (deps.broker.status().state !== 'up') return null
+  const declared = deps.broker.ensureRetryQueue(queue, retryQueueMs)
+  if (!mayWait) return null
   const outcome = await Promise.race([
-    deps.broker.ensureRetryQueue(queue, retryQueueMs),
+    declared,
     sleep(RETRY_QUEUE_WAIT_MS, 'unusable' as const, { ref: false }),
   ])
   return outcome === 'ready' ? retryQueueMs : null

@@ -13,9 +13,15 @@ import { fenceOf, isHeld, payToll } from './toll.ts'
 /**
  * FAIL (seed 001 §7.5, §10.3): ends the attempt as failed; the job is retried or discarded by its retry
  * policy. `requeue: true` (an addition, OJS's public suite) hands the job back at once and counts no
- * attempt. Works while RabbitMQ is away. Throws 400, 404, 409, 429, 503.
+ * attempt. Works while RabbitMQ is away. `mayWait`: whether it may wait up to a second for a retry queue that is
+ * yet to be declared; else the ledger holds the retry. Throws 400, 404, 409, 429, 503.
  */
-export async function nack(deps: Deps, body: unknown, context: RequestContext): Promise<JobRow> {
+export async function nack(
+  deps: Deps,
+  body: unknown,
+  context: RequestContext,
+  { mayWait = true } = {},
+): Promise<JobRow> {
   const request = parseNack(body)
   if (context.queues !== undefined) await requireKnownJob(deps, context, request.job_id)
   const fence = fenceOf(request)
@@ -26,7 +32,7 @@ export async function nack(deps: Deps, body: unknown, context: RequestContext): 
   const failure = failureOf({ ...error, retryable: error.retryable ?? retryable ?? null })
   const job = request.requeue
     ? await requeueLease(deps, row, { workerId, cause: context })
-    : await failLease(deps, { row, failure, workerId, cause: context })
+    : await failLease(deps, { row, failure, workerId, cause: context, mayWait })
   if (job === 'stale') throw await explainStaleLease(deps, request.job_id, fence, 'nack')
   return job
 }

@@ -22,8 +22,8 @@ const TURN_MS = 50
 
 /**
  * ACKs and NACKs of many jobs (an addition): each item is settled and answered exactly as its own request
- * would be. The ledger is asked for all of them in one turn, so that they share a group commit, except for a
- * NACK that waits for its retry queue to be declared. Resolves after the commits, in the order of the items. Throws 400 for a malformed
+ * would be. The ledger is asked for all of them in one turn, so that they share a group commit; a NACK whose retry
+ * queue is yet to be declared is therefore held by the ledger instead. Resolves after the commits, in the order of the items. Throws 400 for a malformed
  * list, of which nothing is settled.
  */
 export async function settle(
@@ -58,7 +58,7 @@ async function settleOne(deps: Deps, item: SettleItem, context: RequestContext):
     const job =
       action === 'ack'
         ? await traced('ojs.ack', context, () => ack(deps, item, context))
-        : await traced('ojs.nack', context, () => nack(deps, item, context))
+        : await traced('ojs.nack', context, () => nack(deps, item, context, { mayWait: false }))
     return { action, job }
   } catch (error) {
     return { action, id: item['job_id'], error }

@@ -43,6 +43,7 @@ export class HttpLease implements Lease, LeaseNotes {
   /** In terms of `performance.now()`, as is `#endsAt`. Rather too early, so that the lease never seems too long. */
   readonly leasedAt: number
   #endsAt: number
+  #begunAt: number | undefined
   #lastCheckpoint: unknown
 
   constructor(job: Job, leasedAt: number, deps: HttpLeaseDeps) {
@@ -63,7 +64,13 @@ export class HttpLease implements Lease, LeaseNotes {
   }
 
   begin(): boolean {
+    this.#begunAt = performance.now()
     return true
+  }
+
+  /** When the job began, in terms of `performance.now()`. */
+  get begunAt(): number | undefined {
+    return this.#begunAt
   }
 
   /** Whether the lease has run out, as far as the worker knows. */

@@ -8,6 +8,7 @@ import { listIn } from '../transport/request.ts'
 import { backoffMs } from '../transport/retry.ts'
 import type { Transport } from '../transport/transport.ts'
 import { AbortableRequests } from './abortable-requests.ts'
+import { FetchedAhead } from './http-ahead.ts'
 import { Heartbeat, isDirective } from './http-heartbeat.ts'
 import { HttpLease, type HttpLeaseDeps } from './http-lease.ts'
 import { HttpReports } from './http-reports.ts'
@@ -46,6 +47,14 @@ export interface HttpSourceOptions {
   visibilityTimeout?: number
 }
 
+/** What polls need. */
+interface Polling {
+  readonly sink: SourceSink
+  readonly worker: SourceOptions
+  readonly ahead: FetchedAhead
+  readonly deps: HttpLeaseDeps
+}
+
 /** Gets jobs by long poll over the OJS HTTP binding (seed 004, "The polling loop"; seed 001 §10). */
 export class HttpSource implements JobSource {
   readonly name = 'http'
@@ -60,6 +69,9 @@ export class HttpSource implements JobSource {
   readonly #betweenPolls = new Pause()
   readonly #settled = new Pause()
   #heartbeat: Heartbeat | undefined
+  #ahead: FetchedAhead | undefined
+  /** The queues had nothing when there was no free slot: not asked again until there is one. */
+  #areQueuesDry = false
   #polling: Promise<void> = Promise.resolve()
   #beating: Promise<void> = Promise.resolve()
   #asking: Promise<void> = Promise.resolve()
@@ -84,7 +96,14 @@ export class HttpSource implements JobSource {
   async start(sink: SourceSink, worker: SourceOptions): Promise<void> {
     const { heartbeatInterval, visibilityTimeout } = this.#options
     const leases = this.#leases
+    const ahead = new FetchedAhead({
+      concurrency: worker.concurrency,
+      capacity: () => sink.capacity(),
+      deliver: (lease) => sink.deliver(lease),
+    })
+    this.#ahead = ahead
     const forget = (lease: HttpLease) => {
+      ahead.drop(lease)
       if (leases.get(lease.job.id) === lease) leases.delete(lease.job.id)
       if (leases.size === 0) this.#settled.wake()
     }
@@ -98,15 +117,16 @@ export class HttpSource implements JobSource {
       forget,
     })
     this.#beating = this.#heartbeat.run()
-    this.#asking = this.#ask()
-    this.#polling = this.#poll(sink, worker, {
+    this.#asking = this.#ask(ahead)
+    const deps = {
       courier: this.#courier,
       reports: this.#reports,
       workerId: worker.workerId,
       visibilityTimeout,
       onSettled: forget,
-      onError: (error) => sink.onError(error),
-    })
+      onError: (error: unknown) => sink.onError(error),
+    }
+    this.#polling = this.#poll({ sink, worker, ahead, deps })
     const patience = new Pause()
     const answered = this.#refusal(this.#heartbeat)
     const refusal = await Promise.race([answered, patience.sleep(START_PATIENCE_MS)])
@@ -125,13 +145,19 @@ export class HttpSource implements JobSource {
   }
 
   slotFree(): void {
+    this.#areQueuesDry = false
+    this.#ahead?.begin()
     this.#slotFreed.wake()
   }
 
-  /** Sends no further poll. One that is under way is not cut off: its answer may already hold jobs. */
+  /**
+   * Sends no further poll, and gives back what has not begun. A poll that is under way is not cut off: its answer
+   * may already hold jobs.
+   */
   quiet(): Promise<void> {
     if (!this.#isQuiet) {
       this.#isQuiet = true
+      this.#ahead?.end()
       this.#slotFreed.wake()
       this.#betweenPolls.wake()
     }
@@ -166,13 +192,15 @@ export class HttpSource implements JobSource {
   }
 
   /** Asks the server what it can do beyond OJS. Most servers can do without being asked again. */
-  async #ask(): Promise<void> {
+  async #ask(ahead: FetchedAhead): Promise<void> {
     for (let failures = 1; !this.#courier.hasEnded; failures += 1) {
       try {
         const request = { method: 'GET', path: '/ojs/manifest', isUrgent: true }
         const { body } = await this.#courier.send({ ...request, timeout: MANIFEST_TIMEOUT_MS })
         const { extensions } = body
-        if (Array.isArray(extensions) && extensions.includes('batch_settle')) this.#reports.gather()
+        if (!Array.isArray(extensions)) return
+        if (extensions.includes('batch_settle')) this.#reports.gather()
+        if (extensions.includes('nack_requeue')) ahead.allow()
         return
       } catch (error) {
         // A server without a manifest, or one that does not show it to this worker, gets single reports.
@@ -182,44 +210,35 @@ export class HttpSource implements JobSource {
     }
   }
 
-  async #poll(sink: SourceSink, worker: SourceOptions, deps: HttpLeaseDeps): Promise<void> {
+  async #poll(polling: Polling): Promise<void> {
     while (!this.#isQuiet) {
-      const count = Math.min(sink.capacity(), MAX_COUNT)
+      const free = polling.sink.capacity()
+      const more = free === 0 && this.#areQueuesDry ? 0 : polling.ahead.missing
+      const count = Math.min(free + more, MAX_COUNT)
       if (count === 0) await this.#pollCourier.sleep(Number.POSITIVE_INFINITY, this.#slotFreed)
-      else await this.#pollFor(count, sink, worker, deps)
+      else await this.#pollFor(count, free > 0, polling)
     }
     this.#firstPoll.resolve(undefined)
   }
 
-  async #pollFor(
-    count: number,
-    sink: SourceSink,
-    worker: SourceOptions,
-    deps: HttpLeaseDeps,
-  ): Promise<void> {
-    const { pauseMs } = this.#options
+  /** `mayWait`: there are free slots. Jobs that are fetched ahead would come too late if the poll waited. */
+  async #pollFor(count: number, mayWait: boolean, polling: Polling): Promise<void> {
+    const { pauseMs, waitMs } = this.#options
     const askedAt = performance.now()
     try {
-      const jobs = await this.#fetch(count, worker)
+      const jobs = await this.#fetch(count, mayWait ? waitMs : 0, polling.worker)
       this.#firstPoll.resolve(undefined)
       this.#failures = 0
       const leasedAt = Math.max(askedAt, performance.now() - ANSWER_MS)
-      let taken = 0
-      for (const answered of jobs) {
-        const job = jobOf(answered, worker.queues)
-        if (job) {
-          taken += 1
-          this.#take(new HttpLease(job, leasedAt, deps), sink)
-        } else
-          sink.onError(new TypeError('The server answered with a job that lacks its id or type.'))
-      }
+      const isAny = this.#take(jobs, leasedAt, polling)
+      this.#areQueuesDry = !isAny
       // A server may answer empty polls at once, always or to this worker: it must not be asked in a loop.
-      const leftMs = taken > 0 ? 0 : pauseMs - (performance.now() - askedAt)
+      const leftMs = isAny || !mayWait ? 0 : pauseMs - (performance.now() - askedAt)
       if (leftMs > 0 && !this.#isQuiet) await this.#pollCourier.sleep(leftMs, this.#betweenPolls)
     } catch (error) {
       this.#firstPoll.resolve(error)
       if (this.#pollCourier.hasEnded) return
-      sink.onError(error)
+      polling.sink.onError(error)
       this.#failures += 1
       const base = Math.min(pauseMs, MAX_BACKOFF_MS)
       const delay = backoffMs(error, this.#failures, base, MAX_BACKOFF_MS)
@@ -227,8 +246,12 @@ export class HttpSource implements JobSource {
     }
   }
 
-  async #fetch(count: number, { workerId, queues }: SourceOptions): Promise<object[]> {
-    const { waitMs, visibilityTimeout } = this.#options
+  async #fetch(
+    count: number,
+    waitMs: number,
+    { workerId, queues }: SourceOptions,
+  ): Promise<object[]> {
+    const { visibilityTimeout } = this.#options
     const answer = await this.#pollCourier.send({
       method: 'POST',
       path: '/workers/fetch',
@@ -247,11 +270,25 @@ export class HttpSource implements JobSource {
     return listIn(answer, 'jobs')
   }
 
-  #take(lease: HttpLease, sink: SourceSink): void {
-    this.#leases.set(lease.job.id, lease)
-    this.#heartbeat?.leased(lease)
-    // The worker itself releases the job if it has no slot for it.
-    sink.deliver(lease)
+  /** False: there was no job. */
+  #take(
+    jobs: readonly object[],
+    leasedAt: number,
+    { sink, worker, ahead, deps }: Polling,
+  ): boolean {
+    let isAny = false
+    for (const answered of jobs) {
+      const job = jobOf(answered, worker.queues)
+      if (job) {
+        isAny = true
+        const lease = new HttpLease(job, leasedAt, deps)
+        this.#leases.set(job.id, lease)
+        this.#heartbeat?.leased(lease)
+        ahead.put(lease)
+      } else
+        sink.onError(new TypeError('The server answered with a job that lacks its id or type.'))
+    }
+    return isAny
   }
 }
 

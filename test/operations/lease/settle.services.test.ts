@@ -188,6 +188,31 @@ describe.each(['classic', 'quorum'])('settling many jobs at once, profile %s', (
   })
 })
 
+describe('settling many jobs, a NACK among them that needs a new retry queue', () => {
+  const { vhost, gateway } = gatewayForAll({}, { retryQueueSettleMs: 0 })
+
+  it('commits without it: the ledger holds that retry, and the queue is there for the next', async () => {
+    const queue = freshQueue()
+    const retry = { initial_interval_ms: 60_000, backoff_coefficient: 1, jitter: false }
+    const failOne = async () => {
+      const [failed, done] = await started(gateway, queue, 2, { retry })
+      const { body } = await settle(gateway, [
+        { action: 'nack', job_id: failed.id, error },
+        { action: 'ack', job_id: done.id },
+      ])
+      expect(body.items.map(({ state }: Json) => state)).toEqual(['retryable', 'completed'])
+      return failed.id
+    }
+    const waiting = () => queueMessages(vhost.url, `ojs.queue.retry.${queue}.60000`)
+    const first = await failOne()
+    await eventually(async () => (await waiting().catch(() => null)) !== null)
+    const later: string[] = []
+    await eventually(async () => later.push(await failOne()) > 0 && (await waiting()).length > 0)
+    expect(await waiting()).not.toContain(first)
+    expect(later).toEqual(expect.arrayContaining(await waiting()))
+  })
+})
+
 describe('settling many jobs under a request limit', () => {
   const LIMIT = 30
   const { gateway } = gatewayForAll({ OJS_RATE_LIMIT: `${LIMIT}/1h` })

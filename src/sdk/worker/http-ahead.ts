@@ -1,0 +1,147 @@
+/** Jobs that were fetched before there is a slot for them: how many, and how long they may wait. */
+import type { HttpLease } from './http-lease.ts'
+
+/** Jobs are fetched ahead for so long: more than a fetch takes, and too short for anyone to miss them. */
+const AHEAD_MS = 50
+/** Servers hand out no more jobs per request (OJS workers). */
+const MAX_AHEAD = 100
+/** How long a job may wait for a slot before it is given back: another worker may have one. */
+const MAX_WAIT_MS = 1_000
+/** A job waits for no more than this part of its own timeout or lease, which have begun. */
+const MAX_PART = 0.1
+/** The weight of the newest job in the average duration. */
+const WEIGHT = 0.1
+export interface FetchedAheadDeps {
+  readonly concurrency: number
+  /** Free slots now. */
+  capacity(): number
+  deliver(lease: HttpLease): void
+}
+
+/**
+ * The jobs of a worker that have not begun. A worker of quick jobs fetches as many as its slots will take in
+ * the next 50 ms, so that they do not wait for the fetch. What gets no slot within a second, or before the
+ * worker stops, is given back.
+ */
+export class FetchedAhead {
+  readonly #deps: FetchedAheadDeps
+  /** In the order of arrival, with the time at which each is given back, in terms of `performance.now()`. */
+  readonly #unbegun = new Map<HttpLease, number>()
+  #timer: ReturnType<typeof setTimeout> | undefined
+  #timerEndsAt = Number.POSITIVE_INFINITY
+  #averageMs = Number.POSITIVE_INFINITY
+  /**
+   * Halved when jobs got no slot in time, which the average of those that end may hide: most slots may be taken by
+   * long ones. Grows by one with as many jobs that begin.
+   */
+  #ceiling = MAX_AHEAD
+  #isAllowed = false
+  #hasEnded = false
+
+  constructor(deps: FetchedAheadDeps) {
+    this.#deps = deps
+  }
+
+  /** Called when the server is known to take jobs back without counting an attempt. */
+  allow(): void {
+    this.#isAllowed = true
+  }
+
+  /** How many jobs there should be without a slot, but are not. */
+  get missing(): number {
+    const most = this.#most
+    const missing = most - this.#unbegun.size
+    // Not for each job that begins: one request for many is the point.
+    return !this.#hasEnded && missing * 2 >= most ? missing : 0
+  }
+
+  /** Takes a job that has arrived. It begins at once if there is a slot. */
+  put(lease: HttpLease): void {
+    const endsAt = performance.now() + mayWaitMs(lease)
+    this.#unbegun.set(lease, endsAt)
+    if (endsAt < this.#timerEndsAt) this.#clear()
+    this.begin()
+    // The server sent more than it was asked for, or the jobs have become slow meanwhile.
+    const isSurplus = this.#most === 0 || this.#unbegun.size > MAX_AHEAD
+    if ((isSurplus || this.#hasEnded) && this.#unbegun.has(lease)) this.#giveBack(lease)
+    this.#watch()
+  }
+
+  /** How many jobs may be without a slot. */
+  get #most(): number {
+    if (!this.#isAllowed) return 0
+    return Math.floor(
+      Math.min(this.#ceiling, (this.#deps.concurrency * AHEAD_MS) / this.#averageMs),
+    )
+  }
+
+  /** Begins jobs for which there are slots. */
+  begin(): void {
+    for (const lease of this.#unbegun.keys()) {
+      if (this.#deps.capacity() === 0) break
+      this.#unbegun.delete(lease)
+      // While nothing ran in this process, for example, another worker may have got the job.
+      if (lease.isPast) void lease.release()
+      else this.#deliver(lease)
+    }
+    this.#watch()
+  }
+
+  /** Called when a job is settled, cancelled or lost. One that has not begun never does. */
+  drop(lease: HttpLease): void {
+    this.#unbegun.delete(lease)
+    if (lease.begunAt !== undefined) this.#note(performance.now() - lease.begunAt)
+  }
+
+  /** Gives everything back that has not begun, and whatever comes from now on. */
+  end(): void {
+    this.#hasEnded = true
+    for (const lease of this.#unbegun.keys()) this.#giveBack(lease)
+    this.#watch()
+  }
+
+  #deliver(lease: HttpLease): void {
+    this.#ceiling = Math.min(MAX_AHEAD, this.#ceiling + 1 / this.#ceiling)
+    this.#deps.deliver(lease)
+  }
+
+  #giveBack(lease: HttpLease): void {
+    this.#unbegun.delete(lease)
+    void lease.release()
+  }
+
+  #note(durationMs: number): void {
+    this.#averageMs = Number.isFinite(this.#averageMs)
+      ? this.#averageMs + (durationMs - this.#averageMs) * WEIGHT
+      : durationMs
+  }
+
+  #giveBackOld(): void {
+    this.#timer = undefined
+    const now = performance.now()
+    const old = [...this.#unbegun].filter(([, endsAt]) => endsAt <= now)
+    for (const [lease] of old) this.#giveBack(lease)
+    if (old.length > 0) this.#ceiling = Math.max(1, this.#ceiling / 2)
+    this.#watch()
+  }
+
+  /** Keeps a timer while jobs wait, until the first of them is to be given back. */
+  #watch(): void {
+    if (this.#unbegun.size === 0) this.#clear()
+    else if (this.#timer === undefined) {
+      this.#timerEndsAt = Math.min(...this.#unbegun.values())
+      const left = this.#timerEndsAt - performance.now()
+      this.#timer = setTimeout(() => this.#giveBackOld(), Math.max(1, left))
+    }
+  }
+
+  #clear(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+  }
+}
+
+function mayWaitMs({ job: { timeout_ms: limit }, lengthMs }: HttpLease): number {
+  const shortest = limit !== undefined && limit > 0 ? Math.min(limit, lengthMs) : lengthMs
+  return Math.min(MAX_WAIT_MS, shortest * MAX_PART)
+}
