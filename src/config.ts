@@ -53,6 +53,8 @@ export interface Config {
     cancelledMs: number
     discardedMs: number
     deadLettersMs: number
+    /** Of each queue, the newest; 0: all. */
+    maxDeadLetters: number
   }
   /** Which answer to give where the public test suite contradicts the seeds. */
   dialect: Dialect
@@ -119,6 +121,10 @@ export const VARIABLES = {
   OJS_RETENTION_CANCELLED: { fallback: 'P7D', doc: 'how long cancelled jobs stay readable' },
   OJS_RETENTION_DISCARDED: { fallback: 'P30D', doc: 'how long discarded jobs stay readable' },
   OJS_RETENTION_DEAD_LETTERS: { fallback: 'P180D', doc: 'how long dead letters stay readable' },
+  OJS_MAX_DEAD_LETTERS: {
+    fallback: '1000000',
+    doc: 'most dead letters of a queue; 0 = any number',
+  },
   OJS_DIALECT: { fallback: 'seed', doc: 'seed | conformance (as the public test suite expects)' },
   OJS_EVENTS_EXCHANGE: {
     fallback: '0',
@@ -198,6 +204,7 @@ export function readConfig(given: Environment): { config: Config; warnings: stri
       cancelledMs: retention('OJS_RETENTION_CANCELLED'),
       discardedMs: retention('OJS_RETENTION_DISCARDED'),
       deadLettersMs: retention('OJS_RETENTION_DEAD_LETTERS'),
+      maxDeadLetters: int('OJS_MAX_DEAD_LETTERS', 0),
     },
     dialect: oneOf('OJS_DIALECT', DIALECTS),
     eventsExchange: oneOf('OJS_EVENTS_EXCHANGE', ['0', '1']) === '1',

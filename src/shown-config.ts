@@ -31,6 +31,7 @@ const SHOWN: readonly [keyof typeof VARIABLES, (config: Config) => unknown][] = 
   ['OJS_RETENTION_CANCELLED', ({ retention }) => inSeconds(retention.cancelledMs)],
   ['OJS_RETENTION_DISCARDED', ({ retention }) => inSeconds(retention.discardedMs)],
   ['OJS_RETENTION_DEAD_LETTERS', ({ retention }) => inSeconds(retention.deadLettersMs)],
+  ['OJS_MAX_DEAD_LETTERS', ({ retention }) => retention.maxDeadLetters],
   ['OJS_DIALECT', ({ dialect }) => dialect],
   ['OJS_EVENTS_EXCHANGE', ({ eventsExchange }) => eventsExchange],
   ['OJS_SCHEMA_STRICT', ({ schemaStrict }) => schemaStrict],

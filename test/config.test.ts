@@ -184,8 +184,12 @@ describe('configuration', () => {
       ...{ OJS_DELAY_MODE: 'plugin', OJS_HORIZON_MS: '9', OJS_MAX_BODY_BYTES: '1030' },
       ...{ OJS_MAX_BATCH_BYTES: '1031', OJS_RETENTION_COMPLETED: 'PT1S' },
       ...{ OJS_RETENTION_CANCELLED: 'PT2S', OJS_RETENTION_DISCARDED: 'PT3S' },
-      ...{ OJS_RETENTION_DEAD_LETTERS: 'PT4S', OJS_DIALECT: 'conformance' },
       ...{ OJS_SCHEMA_STRICT: '1', OJS_LOG_LEVEL: 'debug', OJS_EVENTS_EXCHANGE: '1' },
+      ...{
+        OJS_RETENTION_DEAD_LETTERS: 'PT4S',
+        OJS_MAX_DEAD_LETTERS: '5',
+        OJS_DIALECT: 'conformance',
+      },
     })
     expect(config).toMatchObject({
       ...{ host: '::1', port: 1, ledgerPath: '/l', ledgerSync: 'normal' },
@@ -195,6 +199,7 @@ describe('configuration', () => {
       ...{ delayMode: 'plugin', horizonMs: 9, maxBodyBytes: 1_030, maxBatchBytes: 1_031 },
       retention: {
         ...{ completedMs: 1_000, cancelledMs: 2_000, discardedMs: 3_000, deadLettersMs: 4_000 },
+        maxDeadLetters: 5,
       },
       ...{ dialect: 'conformance', schemaStrict: true, logLevel: 'debug', eventsExchange: true },
     })
@@ -210,6 +215,7 @@ describe('configuration', () => {
     ['OJS_MAX_QUEUES', 1, 2 ** 31 - 1],
     ['OJS_MAX_RUNGS', 0, 2 ** 31 - 1],
     ['OJS_HORIZON_MS', 0, 604_800_000],
+    ['OJS_MAX_DEAD_LETTERS', 0, 2 ** 31 - 1],
     ['OJS_MAX_BODY_BYTES', 1_024, 2 ** 30],
     ['OJS_MAX_BATCH_BYTES', 1_024, 2 ** 30],
   ])('%s is an integer from %d to %d', (name, least, most) => {

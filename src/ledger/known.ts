@@ -97,6 +97,9 @@ export interface KnownTraffic {
 export interface KnownIdle {
   /** Can the queue still be forgotten, as far as committed counts tell? */
   isIdle(queue: string): boolean
+
+  /** Has it neither live jobs nor dead letters? */
+  isEmpty(queue: string): boolean
 }
 
 /** Both throw 503 when the ledger cannot be read. */

@@ -13,6 +13,7 @@ import type { Cancelled, Expired, LeaseLedger } from './leases.ts'
 import type { MaintenanceLedger } from './maintenance.ts'
 import type { NativeLedger } from './native.ts'
 import type { CheckpointLedger, ProgressLedger } from './progress.ts'
+import type { QueueSettingsLedger } from './queue-settings.ts'
 import type {
   IdleQueues,
   LostMessages,
@@ -57,6 +58,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   readonly schemas: SchemaLedger
   readonly pauses: QueuePauses
   readonly maintenance: MaintenanceLedger
+  readonly queueSettings: QueueSettingsLedger
   readonly lost: LostQueues
   readonly unwritten: UnwrittenQueues
   readonly epochs: LedgerEpochs

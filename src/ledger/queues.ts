@@ -62,9 +62,12 @@ export interface IdleQueues {
 
   /**
    * Forgets the queue's name and its retry queues. Fence: it has no live jobs, dead letters or cron entry,
-   * and is not paused or lost. False: it stays.
+   * is not paused or lost, and nothing is set for it (`QueueSettings`). False: it stays.
    */
   forget(queue: string): Promise<boolean>
+
+  /** As `forget`, with all that is set for the queue. Fence: no live jobs, dead letters or cron entry. */
+  delete(queue: string): Promise<boolean>
 }
 
 export interface TrafficQuery {

@@ -17,6 +17,8 @@ export interface Retention {
   cancelledMs: number
   discardedMs: number
   deadLettersMs: number
+  /** Of each queue, the newest; 0: all. */
+  maxDeadLetters: number
 }
 
 /** Deletes ended jobs whose retention time is over, and old idempotency keys, in small batches. */
@@ -37,7 +39,8 @@ export function retention(deps: Deps, kept: Retention): Loop {
       if (deps.pruneHold.isHeld) return false
       seenAt = await noteSeen(deps, seenAt)
       const pruned = await inPages(isStopped, () => pruneOnce(deps, kept))
-      if (pruned > 0) deps.logger.info({ jobs: pruned }, 'ended jobs pruned')
+      const surplus = await pruneSurplus(deps, kept.maxDeadLetters, isStopped)
+      if (pruned + surplus > 0) deps.logger.info({ jobs: pruned + surplus }, 'ended jobs pruned')
       await inPages(isStopped, () => deps.ledger.idempotency.prune(deps.clock.now(), PAGE))
       // What exceeds `MAX_PAGES` waits for the next pass.
       return false
@@ -60,6 +63,22 @@ async function inPages(isStopped: () => boolean, prune: () => Promise<number>): 
     pruned += count
     // Not `count < PAGE`: a page with large rows is shorter.
     if (count === 0) break
+  }
+  return pruned
+}
+
+/** The oldest dead letters of every queue that has more than `max`. */
+async function pruneSurplus(
+  { clock, ledger }: Deps,
+  max: number,
+  isStopped: () => boolean,
+): Promise<number> {
+  if (max === 0) return 0
+  let pruned = 0
+  for (const { name } of ledger.known.queues()) {
+    if (ledger.known.deadLetterCount(name) <= max) continue
+    const prune = () => ledger.pruneDeadLetters(name, max, clock.now(), PAGE)
+    pruned += await inPages(isStopped, prune)
   }
   return pruned
 }

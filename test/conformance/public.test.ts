@@ -14,6 +14,8 @@ const TRIES = 3
 
 /** Some cases leave a job alone for a minute. No case relies on the default of 30 s of seed 001. */
 const TIMEOUTS = { OJS_VISIBILITY_TIMEOUT_MS: '120000', OJS_TIMEOUT_MS: '120000' }
+/** One case wants the headers of a request limit (seed 001 §18.3), which are sent where there is a limit. */
+const REQUEST_LIMIT = { OJS_RATE_LIMIT: '1000000/60s' }
 
 interface Run {
   dialect: Dialect
@@ -88,6 +90,7 @@ function start(vhost: Vhost, { dialect, queueType }: Run): Promise<Gateway> {
     amqpUrl: vhost.url,
     env: {
       ...TIMEOUTS,
+      ...REQUEST_LIMIT,
       OJS_PREFIX: `${dialect}-${queueType}`,
       OJS_DIALECT: dialect,
       OJS_QUEUE_TYPE: queueType,

@@ -17,10 +17,15 @@ const FOLDERS: readonly { suites: string; folder: string }[] = [
   { suites: SUITES, folder: 'level-2-scheduled' },
   { suites: SUITES, folder: 'level-3-workflows' },
   { suites: SUITES, folder: 'level-4-advanced' },
+  { suites: SUITES, folder: 'ext-admin-api' },
+  { suites: SUITES, folder: 'ext-dead-letter' },
   { suites: SUITES, folder: 'ext-durable-execution' },
+  { suites: SUITES, folder: 'ext-encryption' },
   { suites: SUITES, folder: 'ext-graceful-shutdown' },
+  { suites: SUITES, folder: 'ext-job-versioning' },
   { suites: SUITES, folder: 'ext-observability' },
   { suites: SUITES, folder: 'ext-progress' },
+  { suites: SUITES, folder: 'ext-rate-limiting' },
   { suites: OWN, folder: 'own' },
 ]
 

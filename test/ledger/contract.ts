@@ -15,6 +15,7 @@ import { leaseContract } from './contract/lease.ts'
 import { maintenanceContract } from './contract/maintenance.ts'
 import { nativeContract } from './contract/native.ts'
 import { progressContract } from './contract/progress.ts'
+import { queueSettingsContract } from './contract/queue-settings.ts'
 import { queueContract } from './contract/queues.ts'
 import { releaseContract } from './contract/releases.ts'
 import { reportStreamContract } from './contract/report-stream.ts'
@@ -55,6 +56,7 @@ export const RULES: readonly Part[] = [
   nativeContract,
   queueContract,
   maintenanceContract,
+  queueSettingsContract,
   uniqueContract,
   keptKeyContract,
   historyContract,

@@ -4,7 +4,13 @@ import { retention } from '../../src/services/retention.ts'
 import { NOW } from '../ledger/harness.ts'
 import { SILENT } from '../support/time/silent.ts'
 
-const KEPT = { completedMs: 1, cancelledMs: 20, discardedMs: 300, deadLettersMs: 4_000 }
+const KEPT = {
+  completedMs: 1,
+  cancelledMs: 20,
+  discardedMs: 300,
+  deadLettersMs: 4_000,
+  maxDeadLetters: 9,
+}
 const WEEK_MS = 7 * 86_400_000
 
 /** A fake ledger that prunes these numbers of rows and keys, one per call, and then none. */
@@ -13,13 +19,31 @@ function ledgerWith(rows: number[], keys: number[], ahead: number[] = [], isHeld
   const pruneKeys = vi.fn(async (_now: number, _limit: number) => keys.shift() ?? 0)
   const boundEnds = vi.fn(async (_now: number, _limit: number) => ahead.shift() ?? 0)
   const noteSeen = vi.fn(async (_now: number) => {})
-  const ledger = { prune, boundEnds, idempotency: { prune: pruneKeys }, epochs: { noteSeen } }
+  // Of these two queues one has three dead letters too many.
+  let count = 12
+  const pruneDeadLetters = vi.fn(async (_queue: string, _max: number) => {
+    if (count === 9) return 0
+    count -= 1
+    return 1
+  })
+  const known = {
+    queues: () => [{ name: 'few' }, { name: 'many' }],
+    deadLetterCount: (queue: string) => (queue === 'few' ? 9 : count),
+  }
+  const ledger = {
+    known,
+    pruneDeadLetters,
+    prune,
+    boundEnds,
+    idempotency: { prune: pruneKeys },
+    epochs: { noteSeen },
+  }
   const time = { now: NOW }
   const clock = { now: () => time.now, wall: () => 0 }
   const pruneHold = { isHeld }
   const deps = { ledger, clock, logger: SILENT, pruneHold } as unknown as Deps
   const service = retention(deps, KEPT)
-  return { service, prune, pruneKeys, boundEnds, noteSeen, pruneHold, time }
+  return { service, pruneDeadLetters, prune, pruneKeys, boundEnds, noteSeen, pruneHold, time }
 }
 
 /** Runs one pass of the service. */
@@ -41,6 +65,13 @@ it('retention keeps each kind of ended job for its own time, and withdrawn rows 
     withdrawn: NOW - WEEK_MS,
   }
   expect(prune.mock.calls).toEqual([[cutoffs, NOW, 500]])
+})
+
+it('DLQ-004, DLQ-005: at each pass prunes the dead letters above the most that a queue may have', async () => {
+  const { service, pruneDeadLetters } = ledgerWith([], [])
+  await pass(service)
+  expect(pruneDeadLetters.mock.calls.length).toBe(4)
+  expect(pruneDeadLetters.mock.lastCall).toEqual(['many', 9, NOW, 500])
 })
 
 it('retention prunes until a call finds nothing, since a short page may only mean that the turn was over', async () => {

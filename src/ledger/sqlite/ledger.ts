@@ -64,6 +64,7 @@ import { SqliteHistory } from './state/history.ts'
 import { SqliteLostQueues } from './state/lost-queues.ts'
 import { SqliteMaintenance } from './state/maintenance.ts'
 import { SqliteCheckpoints, SqliteProgress } from './state/progress.ts'
+import { SqliteQueueSettings } from './state/queue-settings.ts'
 import type { Recount } from './state/state-counter.ts'
 import { openStore, type Store } from './state/store.ts'
 import { SqliteUnwrittenQueues } from './state/unwritten-queues.ts'
@@ -91,7 +92,7 @@ import { applyReports } from './writes/native-reports.ts'
 import { insertMany, insertOne } from './writes/push.ts'
 import { SqliteIdleQueues, SqlitePauses } from './writes/queues.ts'
 import { rearmQueue, rearmRetryQueue, SqliteLostMessages } from './writes/republish.ts'
-import { boundEnds, pruneBatch } from './writes/retention.ts'
+import { boundEnds, pruneBatch, pruneDeadLetters } from './writes/retention.ts'
 import { SqliteSchemas } from './writes/schemas.ts'
 import { endStep } from './writes/workflow-run.ts'
 import { SqliteWorkflows } from './writes/workflows.ts'
@@ -139,6 +140,7 @@ export class SqliteLedger implements Ledger {
       cron: new SqliteCron(store, access),
       pauses: new SqlitePauses(store, access),
       maintenance: new SqliteMaintenance(statements, store.maintenance, access),
+      queueSettings: new SqliteQueueSettings(store, access),
       lost,
       unwritten: new SqliteUnwrittenQueues(statements, access),
       idle: new SqliteIdleQueues(store, access, lost),
@@ -211,6 +213,10 @@ export class SqliteLedger implements Ledger {
 
   get maintenance(): Ledger['maintenance'] {
     return this.#parts.maintenance
+  }
+
+  get queueSettings(): Ledger['queueSettings'] {
+    return this.#parts.queueSettings
   }
 
   get history(): HistoryLedger {
@@ -328,6 +334,12 @@ export class SqliteLedger implements Ledger {
 
   prune(cutoffs: PruneCutoffs, now: number, limit: number): Promise<number> {
     return this.#access.writeMany(limit, () => pruneBatch(this.#store, cutoffs, now, limit))
+  }
+
+  pruneDeadLetters(queue: string, max: number, now: number, limit: number): Promise<number> {
+    return this.#access.writeMany(limit, () =>
+      pruneDeadLetters(this.#store, { queue, max }, now, limit),
+    )
   }
 
   boundEnds(now: number, limit: number): Promise<number> {

@@ -33,6 +33,7 @@ import { sql as maintenance } from './migrations/0028-maintenance.ts'
 import { sql as cronRuns } from './migrations/0029-cron-runs.ts'
 import { sql as bulk } from './migrations/0030-bulk.ts'
 import { sql as concurrency } from './migrations/0031-concurrency.ts'
+import { sql as queueSettings } from './migrations/0032-queue-settings.ts'
 import { LEDGER_ID, RUNNING_ID } from './running-mark.ts'
 import { type Database, inTransaction } from './sql/driver.ts'
 
@@ -69,6 +70,7 @@ export const MIGRATIONS: readonly string[] = [
   cronRuns,
   bulk,
   concurrency,
+  queueSettings,
 ]
 
 /** A migration blocks the process, log output included: wait this long so that the announcement gets out. */

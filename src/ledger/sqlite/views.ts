@@ -13,6 +13,7 @@ import type { SqliteHistory } from './state/history.ts'
 import type { SqliteLostQueues } from './state/lost-queues.ts'
 import type { SqliteMaintenance } from './state/maintenance.ts'
 import type { SqliteCheckpoints, SqliteProgress } from './state/progress.ts'
+import type { SqliteQueueSettings } from './state/queue-settings.ts'
 import type { Store } from './state/store.ts'
 import type { SqliteUnwrittenQueues } from './state/unwritten-queues.ts'
 import type { Confirms } from './writes/confirms.ts'
@@ -33,6 +34,7 @@ export interface Parts {
   cron: SqliteCron
   pauses: SqlitePauses
   maintenance: SqliteMaintenance
+  queueSettings: SqliteQueueSettings
   lost: SqliteLostQueues
   unwritten: SqliteUnwrittenQueues
   idle: SqliteIdleQueues

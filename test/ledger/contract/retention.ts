@@ -191,6 +191,29 @@ export function retentionContract({ ledger, row }: UnderTest): void {
       expect(await ledger.prune({ ...NEVER, withdrawn: NOW - 999 }, NOW, 10)).toBe(3)
     })
 
+    it('DLQ-004: prunes the oldest dead letters of a queue that has more than it may, and no others', async () => {
+      const dead: string[] = []
+      for (const age of [3, 5, 1, 4, 2]) {
+        const { id } = await died(ledger, { queue: 'q', now: NOW - age })
+        dead.push(id)
+      }
+      const other = (await died(ledger, { queue: 'other', now: NOW - 9 })).id
+      const plain = (await died(ledger, { queue: 'q', now: NOW - 9, isDeadLetter: false })).id
+      const live = (await pushed(ledger, { queue: 'q' })).id
+      const left = async () => {
+        const states = await Promise.all(dead.map(async (id) => (await row(id)).state))
+        return dead.filter((_, i) => states[i] === 'discarded')
+      }
+      expect(await ledger.pruneDeadLetters('q', 5, NOW, 10)).toBe(0)
+      expect(await ledger.pruneDeadLetters('q', 3, NOW, 1)).toBe(1)
+      expect(await left()).toEqual(dead.filter((_, i) => i !== 1))
+      expect(await ledger.pruneDeadLetters('q', 1, NOW, 10)).toBe(3)
+      expect(await left()).toEqual([dead[2]])
+      expect(ledger.known.deadLetterCount('q')).toBe(1)
+      for (const id of [other, plain]) expect((await row(id)).state).toBe('discarded')
+      expect((await row(live)).state).toBe('available')
+    })
+
     it('removes a row once in two calls of one group commit', async () => {
       await ENDED.completed()
       const cutoffs = { ...NEVER, completed: LATER }

@@ -31,6 +31,7 @@ const INDEX_OF: Partial<Record<keyof Statements, string>> = {
   handBack: 'sqlite_autoindex_jobs_1',
   deadLetters: 'jobs_dead',
   deadLettersOf: 'jobs_dead_queue',
+  oldestDeadLetters: 'jobs_dead_queue',
   prunable: 'jobs_prunable',
   policyOf: 'INTEGER PRIMARY KEY',
   prune: 'INTEGER PRIMARY KEY',

@@ -192,6 +192,17 @@ function preparePruning(db: Database) {
          AND NOT EXISTS (SELECT 1 FROM workflow_steps WHERE job_id = jobs.id)
        ORDER BY ended_at LIMIT ?5`,
     ),
+    /** The oldest dead letters of a queue whose message is back, of the oldest `lookedAt`. */
+    oldestDeadLetters: db.prepare<[queue: string, lookedAt: number, limit: number], PrunableRow>(
+      `SELECT seq, id, queue, isCopied, isUnique, bytes FROM (
+         SELECT seq, id, queue, dead_letter_copied AS isCopied, unique_key IS NOT NULL AS isUnique,
+           octet_length(envelope) + ifnull(octet_length(result), 0) AS bytes, discarded_at, token_out
+         FROM jobs INDEXED BY jobs_dead_queue WHERE queue = ?1 AND dead_letter = 1
+         ORDER BY discarded_at LIMIT ?2) AS oldest
+       WHERE token_out = 0
+         AND NOT EXISTS (SELECT 1 FROM workflow_steps WHERE job_id = oldest.id)
+       ORDER BY discarded_at LIMIT ?3`,
+    ),
     /** Rows that ended after `now`, by a clock that was ahead: their retention would begin only then. */
     boundEnds: db.prepare<[state: RowState, isDeadLetter: Flag, now: number, limit: number]>(
       `UPDATE jobs SET ended_at = ?3 WHERE seq IN (

@@ -1,6 +1,13 @@
 /** Statements for queues: pauses, and queues that are forgotten; and for maintenance mode. */
 import type { Maintenance } from '../../maintenance.ts'
-import type { Database } from './driver.ts'
+import type { Database, Flag } from './driver.ts'
+
+/** The settings of a queue as they are stored. */
+export interface QueueSettingsRow {
+  drainingAt: number | null
+  /** JSON. */
+  configuration: string | null
+}
 
 export function prepareQueues(db: Database) {
   return {
@@ -22,6 +29,22 @@ export function prepareQueues(db: Database) {
     pauseTold: db.prepare<[queue: string, pausedAt: number | null]>(
       'UPDATE queues SET pause_owed = 0 WHERE name = ?1 AND paused_at IS ?2',
     ),
+    queueSettings: db.prepare<[], QueueSettingsRow & { queue: string }>(
+      `SELECT name AS queue, draining_at AS drainingAt, configuration FROM queues
+       WHERE draining_at IS NOT NULL OR configuration IS NOT NULL ORDER BY seq`,
+    ),
+    queueSettingsOf: db.prepare<[queue: string], QueueSettingsRow>(
+      'SELECT draining_at AS drainingAt, configuration FROM queues WHERE name = ?',
+    ),
+    drainQueue: db.prepare<[queue: string, now: number]>(
+      'UPDATE queues SET draining_at = ?2 WHERE name = ?1 AND draining_at IS NULL',
+    ),
+    endDrain: db.prepare<[queue: string]>(
+      'UPDATE queues SET draining_at = NULL WHERE name = ? AND draining_at IS NOT NULL',
+    ),
+    configureQueue: db.prepare<[queue: string, configuration: string | null]>(
+      'UPDATE queues SET configuration = ?2 WHERE name = ?1',
+    ),
     maintenance: db.prepare<[], Maintenance>(
       'SELECT started_at AS startedAt, ends_at AS endsAt, reason FROM maintenance',
     ),
@@ -39,13 +62,14 @@ export function prepareQueues(db: Database) {
     noteIdle: db.prepare<[name: string, since: number | null]>(
       'UPDATE queues SET idle_since = ?2 WHERE name = ?1',
     ),
-    /** Is there anything that keeps the queue from being forgotten? */
-    isQueueUsed: db.prepare<[queue: string], { isUsed: number }>(
+    /** Is there anything that keeps the queue from being forgotten, or (`isAsked` 1) deleted? */
+    isQueueUsed: db.prepare<[queue: string, isAsked: Flag], { isUsed: number }>(
       `SELECT EXISTS (SELECT 1 FROM jobs INDEXED BY jobs_live WHERE queue = ?1 AND ended_at IS NULL)
          OR EXISTS (SELECT 1 FROM jobs INDEXED BY jobs_dead_queue
                     WHERE queue = ?1 AND dead_letter = 1)
-         OR EXISTS (SELECT 1 FROM queues WHERE name = ?1
-                    AND (paused_at IS NOT NULL OR pause_owed = 1 OR lost_at IS NOT NULL))
+         OR EXISTS (SELECT 1 FROM queues WHERE name = ?1 AND ?2 = 0
+                    AND (paused_at IS NOT NULL OR pause_owed = 1 OR lost_at IS NOT NULL
+                      OR draining_at IS NOT NULL OR configuration IS NOT NULL))
          OR EXISTS (SELECT 1 FROM cron_jobs
                     WHERE coalesce(template ->> '$.options.queue', template ->> '$.queue', 'default') = ?1)
          AS isUsed`,

@@ -11,6 +11,7 @@ import { MovedNonces } from './moved-nonces.ts'
 import { Notes } from './notes.ts'
 import { OutboxNonces } from './outbox-nonces.ts'
 import { PauseStates } from './pauses.ts'
+import { QueueSettingsState } from './queue-settings.ts'
 import { TrafficMinutes } from './queue-traffic.ts'
 import { RecentUniqueKeys } from './recent-unique-keys.ts'
 import { StaleCopies } from './stale-copies.ts'
@@ -29,6 +30,7 @@ export interface Store {
   readonly tombstones: Tombstones
   readonly pauses: PauseStates
   readonly maintenance: MaintenanceState
+  readonly queueSettings: QueueSettingsState
   readonly traffic: TrafficMinutes
   readonly recentKeys: RecentUniqueKeys
   readonly keptKeys: KeptKeys
@@ -63,6 +65,7 @@ export function openStore(
     tombstones: new Tombstones(statements),
     pauses: new PauseStates(statements),
     maintenance: new MaintenanceState(statements),
+    queueSettings: new QueueSettingsState(statements),
     traffic: new TrafficMinutes(statements, wake),
     recentKeys: new RecentUniqueKeys(statements, jobsPerMove),
     keyed: new KeyedJobs(statements),

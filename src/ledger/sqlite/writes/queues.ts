@@ -2,7 +2,7 @@
 import type { KnownIdle, KnownPauses } from '../../known.ts'
 import type { IdleQueues, QueuePauses } from '../../queues.ts'
 import type { Access } from '../commit/access.ts'
-import { onlyRow } from '../sql/driver.ts'
+import { type Flag, onlyRow } from '../sql/driver.ts'
 import type { SqliteLostQueues } from '../state/lost-queues.ts'
 import type { Store } from '../state/store.ts'
 
@@ -36,23 +36,40 @@ export class SqliteIdleQueues implements IdleQueues, KnownIdle {
   }
 
   isIdle(queue: string): boolean {
-    const { counter, pauses, stale } = this.#store
-    const { completed: _, cancelled: __, discarded: ___, ...live } = counter.of(queue)
-    if (Object.values(live).some((count) => count > 0) || counter.deadLetters(queue) > 0)
-      return false
+    const { pauses, queueSettings, stale } = this.#store
+    if (!this.isEmpty(queue) || queueSettings.of(queue) !== null) return false
     if (pauses.since(queue) !== null || pauses.owed.has(queue)) return false
     return !stale.all().has(queue) && !this.#lost.has(queue)
   }
 
-  async forget(queue: string): Promise<boolean> {
-    const { counter, queues, retryQueues, statements, traffic } = this.#store
+  isEmpty(queue: string): boolean {
+    const { counter } = this.#store
+    const { completed: _, cancelled: __, discarded: ___, ...live } = counter.of(queue)
+    return Object.values(live).every((count) => count === 0) && counter.deadLetters(queue) === 0
+  }
+
+  forget(queue: string): Promise<boolean> {
+    return this.#forget(queue, 0)
+  }
+
+  delete(queue: string): Promise<boolean> {
+    return this.#forget(queue, 1)
+  }
+
+  async #forget(queue: string, isAsked: Flag): Promise<boolean> {
+    const { counter, pauses, queueSettings, queues, retryQueues, statements, traffic } = this.#store
     const isForgotten = await this.#access.writeMany(2, () => {
       const record = queues.all().find(({ name }) => name === queue)
-      if (record === undefined || onlyRow(statements.isQueueUsed.get(queue)).isUsed) return false
+      if (record === undefined || onlyRow(statements.isQueueUsed.get(queue, isAsked)).isUsed)
+        return false
       queues.remove(record)
       for (const retryQueue of retryQueues.all())
         if (retryQueue.queue === queue) retryQueues.remove(retryQueue)
       counter.forget(queue)
+      if (isAsked === 1) {
+        pauses.note({ queue, pausedAt: null, isOwed: false })
+        queueSettings.note(queue, null)
+      }
       return true
     })
     if (!isForgotten) return false

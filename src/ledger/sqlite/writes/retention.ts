@@ -11,11 +11,12 @@ interface Kind {
   cutoff: keyof PruneCutoffs
 }
 
+const DEAD_LETTER: Kind = { state: 'discarded', isDeadLetter: 1, cutoff: 'deadLetters' }
 const KINDS: readonly Kind[] = [
   { state: 'completed', isDeadLetter: 0, cutoff: 'completed' },
   { state: 'cancelled', isDeadLetter: 0, cutoff: 'cancelled' },
   { state: 'discarded', isDeadLetter: 0, cutoff: 'discarded' },
-  { state: 'discarded', isDeadLetter: 1, cutoff: 'deadLetters' },
+  DEAD_LETTER,
   { state: 'withdrawn', isDeadLetter: 0, cutoff: 'withdrawn' },
 ]
 
@@ -57,6 +58,22 @@ export function pruneBatch(
   if (left > 0) left -= store.keptKeys.prune(now, left)
   if (left > 0) left -= pruneWorkflows(store, cutoffs.completed, left)
   return limit - left
+}
+
+/** Prunes the oldest dead letters of a queue that has more than `max`. Returns how many rows it changed. */
+export function pruneDeadLetters(
+  store: Store,
+  { queue, max }: { queue: string; max: number },
+  now: number,
+  limit: number,
+): number {
+  const surplus = store.counter.deadLetters(queue) - max
+  if (surplus <= 0) return 0
+  const { oldestDeadLetters } = store.statements
+  const found = oldestDeadLetters.all(queue, MAX_LOOKED_AT, Math.min(surplus, limit))
+  const { rows } = withinBytes(found)
+  for (const row of rows) remove(store, DEAD_LETTER, row, now)
+  return rows.length
 }
 
 /**
@@ -108,7 +125,10 @@ function choose(
   limit: number,
 ): { rows: PrunableRow[]; isAll: boolean } {
   const { prunable } = store.statements
-  const found = prunable.all(state, isDeadLetter, to, from, limit)
+  return withinBytes(prunable.all(state, isDeadLetter, to, from, limit))
+}
+
+function withinBytes(found: PrunableRow[]): { rows: PrunableRow[]; isAll: boolean } {
   let bytes = 0
   const rows = found.filter((row, i) => {
     bytes += row.bytes
