@@ -24,6 +24,8 @@ export interface Config {
   port: number
   /** The nodes of one cluster; they are tried in turn. */
   amqpUrls: readonly string[]
+  /** RabbitMQ's management API; may contain credentials. Null: unknown. */
+  managementUrl: string | null
   ledgerPath: string
   ledgerSync: 'full' | 'normal'
   queueType: 'classic' | 'quorum'
@@ -85,6 +87,11 @@ export const VARIABLES = {
   OJS_PORT: { fallback: '8080', doc: 'port to bind; 0 = any free one' },
   OJS_AMQP_URL: { fallback: 'amqp://127.0.0.1:5672/%2Fojs', doc: 'broker URLs, comma-separated' },
   OJS_AMQP_URL_FILE: { fallback: '', doc: 'file that holds OJS_AMQP_URL' },
+  OJS_MANAGEMENT_URL: {
+    fallback: '',
+    doc: "RabbitMQ's management API, to limit queues at run time",
+  },
+  OJS_MANAGEMENT_URL_FILE: { fallback: '', doc: 'file that holds OJS_MANAGEMENT_URL' },
   OJS_LEDGER: { fallback: 'sqlite:./data/ojs.db', doc: 'location of the ledger: sqlite:<path>' },
   OJS_LEDGER_SYNC: { fallback: 'full', doc: 'full | normal (power loss may lose the last second)' },
   OJS_QUEUE_TYPE: { fallback: 'classic', doc: 'classic | quorum' },
@@ -156,7 +163,7 @@ type Name = keyof typeof VARIABLES
 type Environment = Readonly<Record<string, string | undefined>>
 
 /** Secrets, which Docker and Kubernetes provide as files; `<NAME>_FILE` holds the path of one. */
-const MAY_BE_IN_FILES = ['OJS_AMQP_URL', 'OJS_API_KEYS'] as const
+const MAY_BE_IN_FILES = ['OJS_AMQP_URL', 'OJS_API_KEYS', 'OJS_MANAGEMENT_URL'] as const
 
 /** Read by the command `recover` only: the gateway's URL, and the API key that the command sends. */
 const OTHER_NAMES = new Set(['OJS_URL', 'OJS_API_KEY'])
@@ -179,6 +186,7 @@ export function readConfig(given: Environment): { config: Config; warnings: stri
     host: read('OJS_HOST'),
     port: int('OJS_PORT', 0, 65_535),
     amqpUrls: amqpUrls(env['OJS_AMQP_URL'] || env['AMQP_URL'] || read('OJS_AMQP_URL'), mistakes),
+    managementUrl: managementUrl(read('OJS_MANAGEMENT_URL'), mistakes),
     ledgerPath: ledgerPath(read('OJS_LEDGER'), mistakes),
     ledgerSync: oneOf('OJS_LEDGER_SYNC', ['full', 'normal']),
     queueType: oneOf('OJS_QUEUE_TYPE', ['classic', 'quorum']),
@@ -345,6 +353,20 @@ function queueNames(text: string, prefix: string, mistakes: string[]): string[] 
     }
   }
   return names
+}
+
+/** Shows no part of the URL: it may hold a password. */
+function managementUrl(text: string, mistakes: string[]): string | null {
+  if (text === '') return null
+  try {
+    const { protocol, username, password } = new URL(text)
+    decodeURIComponent(username + password)
+    if (protocol === 'http:' || protocol === 'https:') return text
+  } catch {
+    // Said below.
+  }
+  mistakes.push('OJS_MANAGEMENT_URL must be a URL such as http://user:password@rabbitmq:15672')
+  return null
 }
 
 function amqpUrls(text: string, mistakes: string[]): string[] {

@@ -234,7 +234,8 @@ function queueRecords(deps: Deps): QueueRecords {
     recordIdentity: (queue, identity) => ledger.recordIdentity(queue, identity),
     isUnwritten: (queue) => ledger.known.unwritten.has(queue),
     onWritten: (queue) => ledger.unwritten.settle(queue),
-    isPaused: (queue) => ledger.known.pauses.since(queue) !== null,
+    isPaused: (queue) =>
+      ledger.known.pauses.since(queue) !== null || deps.transient.deleting.has(queue),
     recordedRetryQueues: () => ledger.known.retryQueues(),
     onRetryQueueDeclared: (queue, delayMs) => ledger.recordRetryQueue({ queue, delayMs }),
     onRetryQueueMissing: (queue, delayMs) => onRetryQueueMissing(deps, { queue, delayMs }),

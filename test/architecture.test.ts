@@ -81,6 +81,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'ledger/schemas.ts',
     'ledger/search.ts',
     'ledger/queues.ts',
+    'ledger/queue-settings.ts',
     'ledger/workflows.ts',
     'broker/broker.ts',
     'broker/broker-errors.ts',

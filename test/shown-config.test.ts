@@ -22,6 +22,8 @@ it('GET /admin/system/config shows a fixed list of settings, and where each come
     'port',
     'amqp_url',
     'amqp_url_file',
+    'management_url',
+    'management_url_file',
     'ledger',
     'topology',
     'api_keys',

@@ -2,7 +2,10 @@
 import type { Turn } from '../job/delivery-order.ts'
 import type { Carry, JobRow } from '../job/job.ts'
 import type { ShownProperties } from '../job/request.ts'
+import type { Limits } from './topology/limits.ts'
 import type { Removal } from './topology/removal.ts'
+
+export type { LimitsOutcome, QueueLimits } from './topology/limits.ts'
 
 /**
  * What operations and services see of RabbitMQ. The implementation lives in this folder, the only importer of
@@ -97,6 +100,9 @@ export interface Broker {
 
   /** Deletes queues that nobody uses. */
   readonly removal: Removal
+
+  /** Limits of queues that are set at run time. */
+  readonly limits: Limits
 
   /** Asks the broker whether the queue exists; declares nothing. */
   probeQueue(queue: string): Promise<Presence>

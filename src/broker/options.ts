@@ -16,6 +16,8 @@ type DeclareStrategy = 'eager' | 'lazy' | 'never'
 export interface BrokerOptions extends TopologyOptions {
   /** At least one; tried in order. May contain credentials, which never reach a log or an error. */
   amqpUrls: readonly string[]
+  /** RabbitMQ's management API; without a user, those of the first AMQP URL. Null or absent: unknown. */
+  managementUrl?: string | null
   declare: DeclareStrategy
   /** Configured queues (`OJS_QUEUES`). */
   queues: readonly string[]

@@ -36,6 +36,7 @@ import type { BrokerGauges, EventExchangeObserver } from './observer.ts'
 import type { BrokerDeps, BrokerHooks, BrokerOptions } from './options.ts'
 import { EventPublisher, type EventSource } from './publish/event-publisher.ts'
 import { Publisher } from './publish/publisher.ts'
+import { PolicyLimits } from './queue-limits.ts'
 import { QueueRemoval, type QueueRemovalDeps } from './queue-removal.ts'
 import { rechecksBy } from './recheck-after-publish.ts'
 import { Declarer } from './topology/declarer.ts'
@@ -83,6 +84,7 @@ class AttachedHooks implements BrokerHooks {
 export class RabbitBroker implements Broker, Service {
   readonly name = 'broker'
   readonly removal: QueueRemoval
+  readonly limits: PolicyLimits
   readonly #deps: BrokerDeps
   readonly #hooks = new AttachedHooks()
   readonly #delays: Delays
@@ -171,6 +173,7 @@ export class RabbitBroker implements Broker, Service {
       onUp: () => hooks.arrivals.onUp(),
     })
     this.#watch = this.#newWatch({ ...shared, ...declaring, ...rechecks })
+    this.limits = new PolicyLimits(options, this.#names)
     this.removal = this.#newRemoval({ ...declaring, logger })
     this.#listen()
   }

@@ -35,6 +35,7 @@ import { sessionRoutes } from './routes/session.ts'
 import { adminJobRoutes } from './routes/steer/admin-jobs.ts'
 import { bulkRoutes } from './routes/steer/bulk.ts'
 import { deadLetterRoutes } from './routes/steer/dead-letters.ts'
+import { queueSteeringRoutes } from './routes/steer/queues.ts'
 import { systemRoutes } from './routes/system.ts'
 import { workerRoutes } from './routes/workers.ts'
 import { workflowRoutes } from './routes/workflows.ts'
@@ -134,6 +135,7 @@ function allRoutes(door: Door): Endpoint[] {
     ...recoverRoutes(door),
     ...retentionRoutes(door),
     ...adminQueueRoutes(door),
+    ...queueSteeringRoutes(door),
     ...adminJobRoutes(door),
     ...bulkRoutes(door),
     ...adminWorkerRoutes(door),

@@ -2,6 +2,10 @@
 export class Transient {
   /** Queues that an operator has told the gateway to recover (`recover.ts`). */
   readonly recovering = new Set<string>()
+  /** Queues that are being deleted: nothing is taken from them (`steer/delete-queue.ts`). */
+  readonly deleting = new Set<string>()
+  /** By queue: the newest change of its configuration, until it is done (`queues/configure.ts`). */
+  readonly configuring = new Map<string, Promise<unknown>>()
   /** Queues that replaced others of the same name; their workers have to consume anew (`pause.ts`). */
   readonly renewed = new Set<string>()
   /** By queue: the newest pause or resume broadcast, until it is confirmed or has failed (`pause.ts`). */

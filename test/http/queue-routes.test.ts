@@ -96,6 +96,7 @@ test('GET /ojs/v1/queues answers a page with the total number of queues', async 
       waitMs: 0,
     },
     oldest: { available: null, retryable: null, scheduled: null },
+    drain: null,
   }
   vi.mocked(listQueues).mockResolvedValue({ queues: [queue], total: 3 })
   expect(await ask('GET', '?limit=1&offset=1')).toEqual({

@@ -4,7 +4,7 @@ import { notFound } from '../../errors.ts'
 import { timestamp } from '../../job/document.ts'
 import { createQueue } from '../../operations/queues/create.ts'
 import { pauseQueue, resumeQueue } from '../../operations/queues/pause.ts'
-import { findQueue, listQueues } from '../../operations/queues/queues.ts'
+import { listQueues, recentWaits } from '../../operations/queues/queues.ts'
 import { requireQueueInScope } from '../../operations/scope.ts'
 import { purgeQueue, requireOneMeaning } from '../../operations/search/purge.ts'
 import { listWorkers } from '../../operations/workers/workers.ts'
@@ -24,6 +24,7 @@ import {
 import { type Endpoint, pathParameter } from '../route.ts'
 import { adminQueue, adminStats } from './queue-documents.ts'
 import type { Door } from './route-deps.ts'
+import { queueDetail } from './steer/queues.ts'
 
 const ALL = { limit: Number.POSITIVE_INFINITY, offset: 0 }
 
@@ -62,7 +63,9 @@ export function adminQueueRoutes({ deps, health }: Door): Endpoint[] {
         const page = adminPageOf(request)
         const place = { limit: page.limit, offset: startOf(page) }
         const { queues, total } = await listQueues(deps, place, request.context.queues)
-        const items = queues.map(adminQueue)
+        const items = await Promise.all(
+          queues.map(async (queue) => adminQueue(queue, await recentWaits(deps, queue.name))),
+        )
         const pagination = memoryPagination(request, page, total)
         answer(response, 200, JSON.stringify({ items, pagination }))
       },
@@ -74,8 +77,7 @@ export function adminQueueRoutes({ deps, health }: Door): Endpoint[] {
       access: ['operator', 'reader'],
       scoping: 'queue',
       async handle(request, response) {
-        const queue = await findQueue(deps, pathParameter(request, 'name'))
-        answer(response, 200, JSON.stringify({ ...adminQueue(queue), configuration: {} }))
+        answer(response, 200, await queueDetail(deps, pathParameter(request, 'name')))
       },
     },
   ]

@@ -1,23 +1,66 @@
 /** A queue as the Admin API shows it, and how long its oldest job has waited. */
 import { timestamp } from '../../job/document.ts'
 import { JOB_STATES } from '../../job/job.ts'
+import { type Histogram, percentile } from '../../job/values/histogram.ts'
+import type { Configured } from '../../operations/queues/configure.ts'
+import type { Drain } from '../../operations/queues/drain.ts'
 import { type QueueSummary, RECENT_MINUTES } from '../../operations/queues/queues.ts'
 
 /** What several queues have together. */
 type Totals = Pick<QueueSummary, 'counts' | 'recent'>
 
-/** A queue in a list, and in full. */
-export function adminQueue(queue: QueueSummary): object {
-  const { name, status, counts, recent, pausedAt, createdAt } = queue
+/** A queue in a list, and in full. `waits`: of the last hour. */
+export function adminQueue(queue: QueueSummary, waits: Histogram): object {
+  const { name, status, counts, recent, pausedAt, createdAt, drain } = queue
   return {
     name,
-    state: status,
+    state: stateOf(queue),
     paused: status === 'paused',
     ...(pausedAt !== null && { paused_at: timestamp(pausedAt) }),
     counts,
+    ...(drain !== null && drainMembers(drain)),
     throughput: throughput(recent),
+    ...latency(waits),
     ...oldestMembers(queue.oldest, queue.computedAt),
     created_at: timestamp(createdAt),
+  }
+}
+
+/** A pause hides a drain: nothing happens in the queue. */
+function stateOf({ status, drain }: QueueSummary): 'active' | 'paused' | 'draining' {
+  return status === 'active' && drain !== null ? 'draining' : status
+}
+
+/** How far a drain is. */
+export function drainMembers({ since, left }: Drain): object {
+  return { draining_since: timestamp(since), jobs_left: left, drained: left === 0 }
+}
+
+/** Absent: no job has begun within the last hour. */
+function latency(waits: Histogram): object {
+  const of = (share: number) => percentile(waits, share)
+  const [p50, p95, p99] = [of(0.5), of(0.95), of(0.99)]
+  return p50 === null ? {} : { latency_ms: { p50, p95, p99 } }
+}
+
+/** What operators have set for a queue; members that are not set are absent. */
+export function configurationDocument(configuration: Configured): object {
+  const { defaultRetry, maxSize, maxSizeBytes } = configuration
+  const isLimited = maxSize !== null || maxSizeBytes !== null
+  const bytes = maxSizeBytes === null ? {} : { max_size_bytes: maxSizeBytes }
+  return {
+    ...(defaultRetry !== null && { default_retry: defaultRetry }),
+    ...(maxSize !== null && { max_size: maxSize }),
+    ...bytes,
+    ...(isLimited && {
+      overflow_policy: 'reject',
+      backpressure: {
+        enabled: true,
+        strategy: 'reject',
+        ...(maxSize !== null && { max_depth: maxSize }),
+        ...bytes,
+      },
+    }),
   }
 }
 

@@ -9,6 +9,7 @@ import { cancelJob, followCancel } from '../cancel.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 import { storedEvent } from '../enqueue/push.ts'
 import { isInMaintenance } from '../maintenance.ts'
+import { drainOf } from '../queues/drain.ts'
 import { isPaused } from '../queues/pause.ts'
 import { cronFacts, newCronJob, nextOf, tellGap } from './cron-job.ts'
 import { type Missed, missedSince, tellMissed } from './missed.ts'
@@ -193,9 +194,10 @@ function reasonToSkip(deps: Deps, entry: CronEntry): SkipReason | null {
   return isInMaintenance(deps) ? 'maintenance' : null
 }
 
-/** True when the entry's queue is paused: nothing is enqueued then (OJS queues), ticks are skipped. */
+/** True when the entry's queue is paused or drains: nothing is enqueued then (OJS queues), ticks are skipped. */
 function isPausedFor(deps: Deps, entry: CronEntry): boolean {
-  return isPaused(deps, cronFacts(entry).queue)
+  const { queue } = cronFacts(entry)
+  return isPaused(deps, queue) || drainOf(deps, queue) !== null
 }
 
 /** Makes the job of a tick, or returns why it gets none. */

@@ -22,6 +22,8 @@ import {
   sendRefusal,
 } from '../job-messages/send.ts'
 import { requireNoMaintenance } from '../maintenance.ts'
+import { withDefaultRetry } from '../queues/configure.ts'
+import { requireNotDraining } from '../queues/drain.ts'
 import { requireNotPaused } from '../queues/pause.ts'
 import { requirePublishing } from '../require-broker.ts'
 import { requireJobInScope } from '../scope.ts'
@@ -197,7 +199,7 @@ export function newJob(
   sorting?: SortingBudget,
 ): NewJob {
   requireTypeCase(deps.settings.dialect, request.type)
-  const job = toNewJob(request, {
+  const job = toNewJob(withDefaultRetry(deps, request), {
     newId: deps.newId,
     now: deps.clock.now(),
     wall: deps.clock.wall(),
@@ -212,10 +214,11 @@ export function newJob(
 
 /**
  * Declares the queue on its first use; from then on this costs two map look-ups. Throws 422 when the
- * queue is paused, and the refusal of `queueRefusal` when it cannot be declared.
+ * queue is paused or drains, and the refusal of `queueRefusal` when it cannot be declared.
  */
 export async function requireQueue(deps: Deps, queue: string): Promise<void> {
   requireNotPaused(deps, queue)
+  requireNotDraining(deps, queue)
   if (deps.broker.isDeclared(queue)) return
   const outcome = await deps.broker.ensureQueue(queue)
   if (outcome !== 'ready') throw queueRefusal(queue, outcome)

@@ -41,7 +41,7 @@ export async function pauseQueue(
   return { pausedAt }
 }
 
-/** RESUME (seed 001 §11.4). Succeeds also for a queue that is not paused. Throws what PAUSE throws. */
+/** RESUME (seed 001 §11.4), which also ends DRAIN. Succeeds also for a queue that is not paused. Throws what PAUSE throws. */
 export async function resumeQueue(
   deps: Deps,
   queue: string,
@@ -49,7 +49,10 @@ export async function resumeQueue(
 ): Promise<{ resumedAt: number }> {
   await requireKnown(deps, queue)
   const resumedAt = deps.clock.now()
-  const { isNew } = await deps.ledger.pauses.resume(queue, resumedAt)
+  const [{ isNew }] = await Promise.all([
+    deps.ledger.pauses.resume(queue, resumedAt),
+    deps.ledger.queueSettings.endDrain(queue),
+  ])
   if (isNew) deps.events.emit({ type: 'queue.resumed', queue, requestId })
   await follow(deps, queue)
   return { resumedAt }

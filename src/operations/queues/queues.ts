@@ -1,10 +1,12 @@
 /** Lists queues, and the statistics of one. */
 import { queueRefusal } from '../../broker/broker-errors.ts'
 import { isInScope, type QueueScope } from '../../job/queue-scope.ts'
+import { type Histogram, mergeInto } from '../../job/values/histogram.ts'
 import type { QueueRecord, StateCounts } from '../../ledger/known.ts'
 import type { Traffic, TrafficPoint, TrafficQuery } from '../../ledger/queues.ts'
 import type { OldestJobs } from '../../ledger/search.ts'
 import type { Deps } from '../deps.ts'
+import { type Drain, drainOf } from './drain.ts'
 import { isPaused } from './pause.ts'
 
 type QueueStatus = 'active' | 'paused'
@@ -19,6 +21,8 @@ export interface QueueSummary {
   /** Within the last whole minutes (`RECENT_MINUTES`). */
   recent: Traffic
   oldest: OldestJobs
+  /** Null: it takes new jobs. */
+  drain: Drain | null
   computedAt: number
 }
 
@@ -27,6 +31,7 @@ export interface QueueList {
   total: number
 }
 
+const HOUR_MS = 3_600_000
 /** The minutes whose mean is the throughput of a queue. */
 export const RECENT_MINUTES = 5
 
@@ -82,6 +87,7 @@ async function summariesOf(
     counts: ledger.known.counts(name),
     recent: ledger.known.traffic.wholeMinutes(name, computedAt, RECENT_MINUTES),
     oldest: oldest.get(name) ?? NONE_WAITS,
+    drain: drainOf(deps, name),
     computedAt,
   }))
 }
@@ -108,6 +114,18 @@ export async function queueStats(
 
 function statusOf(deps: Pick<Deps, 'ledger'>, queue: string): QueueStatus {
   return isPaused(deps, queue) ? 'paused' : 'active'
+}
+
+/** How long jobs of the queue waited within the last hour, the minute that goes on included. */
+export async function recentWaits(
+  { ledger, clock }: Pick<Deps, 'ledger' | 'clock'>,
+  queue: string,
+): Promise<Histogram> {
+  const to = clock.now()
+  const query = { queue, span: 'minute', from: to - HOUR_MS, to } as const
+  const all: Histogram = new Map()
+  for (const { waits } of await ledger.read.traffic.history(query)) mergeInto(all, waits)
+  return all
 }
 
 /** What happened in a queue, or in all (null), over time; nothing for an unknown queue. */

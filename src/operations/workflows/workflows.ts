@@ -16,6 +16,7 @@ import { checkArgs } from '../enqueue/check-args.ts'
 import { once, rememberedResource } from '../enqueue/idempotency.ts'
 import { newJob, requireQueue } from '../enqueue/push.ts'
 import { requireNoMaintenance } from '../maintenance.ts'
+import { withDefaultRetry } from '../queues/configure.ts'
 import { requirePublishing } from '../require-broker.ts'
 import { briefly } from '../workers/broadcasts.ts'
 
@@ -95,7 +96,8 @@ function idTaken(id: string): OjsError {
 /** Checks a step as PUSH would; its job is made when the step begins. */
 function checkedStep(deps: Deps, node: PlannedJob, context: RequestContext, fuel: CostBudget) {
   try {
-    const push = parsePush(node.request)
+    // A step is made later, and by then with what was set for its queue at the request.
+    const push = withDefaultRetry(deps, parsePush(node.request))
     checkArgs(deps, push, fuel)
     return { push, queue: newJob(deps, push, context).queue }
   } catch (error) {

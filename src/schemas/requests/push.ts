@@ -18,7 +18,7 @@ const strategy = { enum: [...BACKOFF_STRATEGIES, null] }
 
 // The ranges of the retry numbers are checked elsewhere, because they are 422, not 400 (docs/architecture.md
 // §9).
-const retry = {
+export const retry = {
   title: 'RetryPolicy',
   type: ['object', 'null'],
   additionalProperties: false,

@@ -1,4 +1,4 @@
-/** Whatt operators set for queues: columns of their rows, and in memory as committed. */
+/** What operators set for queues: columns of their rows, and in memory as committed. */
 import type { QueueRecord } from '../../known.ts'
 import {
   NOT_CONFIGURED,
