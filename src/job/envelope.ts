@@ -1,6 +1,6 @@
 /** Makes a job out of a validated request: defaults, both dialects, unknown members. */
 import { OjsError } from '../errors.ts'
-import { type Concurrency, concurrencyOf } from './concurrency.ts'
+import { type Concurrency, concurrencyIn, concurrencyOf } from './concurrency.ts'
 import { timestamp, withSeconds } from './document.ts'
 import type { Carry, NewJob } from './job.ts'
 import { isKnownMember, isOptionMember } from './members.ts'
@@ -326,12 +326,11 @@ function claimOf(
   return { unique, echo, extra }
 }
 
-function limitOf(
-  { concurrency }: PushOptions,
-  { type }: PushRequest,
-  queue: string,
-): Concurrency | null {
-  return concurrency == null ? null : concurrencyOf(concurrency, { type, queue })
+function limitOf(options: PushOptions, { type }: PushRequest, queue: string): Concurrency | null {
+  // Asked first, for speed: this runs for every job.
+  if (options.concurrency == null && options.rate_limit == null) return null
+  const asked = concurrencyIn(options)
+  return asked === null ? null : concurrencyOf(asked, { type, queue })
 }
 
 function checkMetaSize(meta: Record<string, unknown>): void {

@@ -151,7 +151,7 @@ function refuseOtherStart({ delay_until, scheduled_at }: PushOptions, path: stri
   throw contradiction(field, `'${other}'`, echoed(scheduled_at), echoed(delay_until))
 }
 
-/** The limits of OJS's rate-limiting document: kept for servers that enforce them, and not enforced here. */
+/** The limits of OJS's rate-limiting document: `rate` is kept for servers that enforce it; see `concurrencyIn`. */
 const DOCUMENTED_LIMITS = ['rate', 'concurrency'] as const
 
 /** Members that other servers know may stand beside `max_per_second`, but alone they would limit nothing. */

@@ -3,11 +3,12 @@ import type { LiveDelivery } from '../broker/consume/delivery.ts'
 import { OJS_HEADERS } from '../broker/messages/headers.ts'
 import type { MessageSource } from '../broker/messages/job-message.ts'
 import { invalidField } from '../errors.ts'
+import { concurrencyIn } from '../job/concurrency.ts'
 import { jobDocument } from '../job/document.ts'
 import { type Carry, freshRow } from '../job/job.ts'
 import { isOptionMember } from '../job/members.ts'
 import type { Failure } from '../job/retry/error-history.ts'
-import { isJsonObject, membersOf } from '../job/values/json-value.ts'
+import { isJsonObject } from '../job/values/json-value.ts'
 import { MAX_ALONE, noMemory } from '../memory.ts'
 import { hasRoomToRead } from '../schemas/json/json-heap.ts'
 import { JSON_LIMITS, parseJsonObject } from '../schemas/json/json-text.ts'
@@ -144,7 +145,7 @@ function adopted(delivery: LiveDelivery, job: ReturnType<typeof nativeJob>): Mes
 
 /** True for a job that must not run before a gateway says that it has a place. */
 export function hasConcurrencyKey({ job }: MessageJob): boolean {
-  return typeof membersOf(job['concurrency'])['limit'] === 'number'
+  return concurrencyIn(job) !== null
 }
 
 /** What the headers tell about the job's way to this queue (seed 002 §6.2). */

@@ -1,11 +1,12 @@
 import type { ConsumeMessage } from 'amqplib'
-import { expect, test, vi } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import type { ConsumerChannel } from '../../src/broker/consume/consumer-channel.ts'
 import { LiveDelivery } from '../../src/broker/consume/delivery.ts'
 import type { ReportedOutcome } from '../../src/job/request.ts'
 import type { Lease, SourceSink } from '../../src/sdk/worker/source.ts'
 import type { LeaseDeps } from '../../src/worker/amqp-lease.ts'
-import { Dispatcher } from '../../src/worker/dispatcher.ts'
+import { Dispatcher, type DispatcherDeps } from '../../src/worker/dispatcher.ts'
+import type { Claimed } from '../../src/worker/gateway-rpc.ts'
 import type { ReportOutcome } from '../../src/worker/reporter.ts'
 import { logger } from '../broker/harness.ts'
 import { deferred } from '../support/time/deferred.ts'
@@ -18,7 +19,7 @@ const BODY = { specversion: '1.0', id: 'j', type: 't', args: [], timeout_ms: 0, 
 function open(more: object = {}, told: ReportOutcome = 'reported', given: Partial<LeaseDeps> = {}) {
   const settled: string[] = []
   const delivered: Lease[] = []
-  const claim = vi.fn(async () => null)
+  const claim = vi.fn<DispatcherDeps['claim']>(async () => null)
   const reported: string[] = []
   const consumerChannel = {
     queue: 'q',
@@ -199,4 +200,53 @@ test('a failed job is still named in heartbeats while its retry is being decided
   resolve({ decision: 'discard' })
   await failed
   expect([...dispatcher.running()]).toEqual([])
+})
+
+const KEYED = { concurrency: { key: 'k', limit: 1 } }
+
+test('a job with a concurrency key is claimed before it runs, and needs no report of its start', async () => {
+  const { arrive, claim, delivered, reported } = open(KEYED)
+  claim.mockResolvedValueOnce({ decision: 'run', attempt: 1, isStarted: true })
+  arrive()
+  expect(delivered).toEqual([])
+  await vi.waitFor(() => expect(delivered).toHaveLength(1))
+  expect(claim.mock.calls).toEqual([[expect.anything(), { again: false, shown: '' }]])
+  expect(await delivered[0]?.begin()).toBe(true)
+  expect(reported).toEqual([])
+  // The gateway has begun the attempt, so it must hear that it did not run.
+  await delivered[0]?.release()
+  expect(reported).toEqual(['released'])
+})
+
+test('a job that only mentions "concurrency" runs without a claim', () => {
+  const { arrive, claim, delivered } = open({ args: [{ concurrency: 3 }] })
+  arrive()
+  expect([delivered.length, claim.mock.calls]).toEqual([1, []])
+})
+
+test('a job with a concurrency key does not run while no gateway answers; the question is asked again', async () => {
+  vi.useFakeTimers()
+  onTestFinished(() => void vi.useRealTimers())
+  const { arrive, claim, delivered, settled } = open(KEYED)
+  arrive()
+  await vi.advanceTimersByTimeAsync(3_500)
+  expect(claim.mock.calls.map(([, keyed]) => keyed?.again)).toEqual([false, true, true, true])
+  expect([delivered, settled]).toEqual([[], []])
+  claim.mockResolvedValueOnce({ decision: 'run', attempt: 1, isStarted: true })
+  await vi.advanceTimersByTimeAsync(1_000)
+  expect(delivered).toHaveLength(1)
+})
+
+test('a job that was held back may come once more before the answer that says so: that message is kept', async () => {
+  const { arrive, claim, delivered, settled } = open(KEYED)
+  const answer = deferred<Claimed>()
+  claim.mockReturnValueOnce(answer.promise)
+  arrive()
+  arrive()
+  expect(settled).toEqual([])
+  claim.mockResolvedValueOnce({ decision: 'run', attempt: 1, isStarted: true })
+  answer.resolve({ decision: 'drop', attempt: 1 })
+  await vi.waitFor(() => expect(delivered).toHaveLength(1))
+  expect(settled).toEqual(['ack'])
+  expect(claim).toHaveBeenCalledTimes(2)
 })

@@ -1,5 +1,5 @@
 /** The schemas of PUSH and PUSH batch. */
-import { MAX_CONCURRENCY, MAX_CONCURRENCY_KEY } from '../../job/concurrency.ts'
+import { KEY_PATTERN, MAX_CONCURRENCY, MAX_CONCURRENCY_KEY } from '../../job/concurrency.ts'
 import { BACKOFF_STRATEGIES } from '../../job/request.ts'
 import { CONFLICT_NAMES } from '../../job/unique.ts'
 import { MAX_DURATION_MS } from '../../job/values/duration.ts'
@@ -65,9 +65,6 @@ const rateLimit = {
   properties: { max_per_second: { type: ['number', 'null'], exclusiveMinimum: 0 } },
 }
 
-/** Characters of a concurrency key: those that show in a log line. */
-const CONCURRENCY_KEY = '^[^\\u0000-\\u001f\\u007f]*$'
-
 const concurrency = {
   title: 'ConcurrencyPolicy',
   type: ['object', 'null'],
@@ -78,7 +75,7 @@ const concurrency = {
       type: ['string', 'null'],
       minLength: 1,
       maxLength: MAX_CONCURRENCY_KEY,
-      pattern: CONCURRENCY_KEY,
+      pattern: KEY_PATTERN,
     },
     limit: { type: 'integer', minimum: 1, maximum: MAX_CONCURRENCY },
   },
