@@ -9,9 +9,11 @@ import { reportOf } from '../scripts/process/progress.mjs'
  * one of its commands and resolves to the result.
  * @param {URL} file
  * @param {readonly string[]} nodeArgs
+ * @param {string} execPath another Node.js
  */
-export function startChild(file, nodeArgs = []) {
+export function startChild(file, nodeArgs = [], execPath = process.execPath) {
   const child = fork(file, {
+    execPath,
     execArgv: [...nodeArgs],
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   })

@@ -58,6 +58,7 @@ export default defineConfig({
           page('Control protocol (AMQP)', '/docs/reference/control-protocol'),
           page('SDK: client', '/docs/reference/sdk'),
           page('SDK: worker', '/docs/reference/sdk-worker'),
+          page('Benchmarks', '/docs/reference/benchmarks'),
           page('Metrics', '/docs/reference/metrics'),
           page('Deviations', '/docs/reference/deviations'),
           page('Conformance: HTTP', '/docs/reference/http-conformance'),

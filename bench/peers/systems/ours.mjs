@@ -1,0 +1,62 @@
+/** This project: PUSH over HTTP or natively, and the SDK's workers over HTTP or AMQP. */
+import { HttpConnection } from '../../load/http-connection.mjs'
+import { batchRequest, JOB_TYPE, pushRequest } from '../../load/requests.mjs'
+
+const CONNECTIONS = 64
+
+/** @param {{ queue: string, url: string, amqp: string, queueType: string, prefix: string, sdk: string, native: string, isNative: boolean }} how */
+export async function open(how) {
+  return how.isNative ? await openNative(how) : await openHttp(how)
+}
+
+async function openHttp({ queue, url, sdk }) {
+  const { OJSWorker } = await import(sdk)
+  const free = await Promise.all(
+    Array.from({ length: CONNECTIONS }, () => HttpConnection.open(url)),
+  )
+  const all = [...free]
+  const post = async (request) => {
+    const connection = free.pop()
+    if (connection === undefined) throw new Error('more requests at a time than connections')
+    const { status, body } = await connection.request(request)
+    free.push(connection)
+    if (status !== 201) throw new Error(`${status}: ${body}`)
+  }
+  const one = pushRequest(url, queue)
+  const many = new Map()
+  return {
+    enqueue: () => post(one),
+    enqueueMany: (count) => {
+      if (!many.has(count)) many.set(count, batchRequest(url, queue, count))
+      return post(many.get(count))
+    },
+    work: async (concurrency, onJob) => {
+      const worker = new OJSWorker({ url, queues: [queue], concurrency, handleSignals: false })
+      worker.register(JOB_TYPE, onJob)
+      await worker.start()
+      return () => worker.stop()
+    },
+    close: () => {
+      for (const connection of all) connection.close()
+    },
+  }
+}
+
+async function openNative({ queue, amqp, queueType, prefix, native }) {
+  const { NativeProducer, NativeWorker } = await import(native)
+  const { ARGS } = await import('../../load/requests.mjs')
+  const producer = new NativeProducer({ url: amqp, queueType, prefix })
+  const enqueue = () => producer.enqueue(JOB_TYPE, ARGS, { queue })
+  return {
+    enqueue,
+    enqueueMany: (count) => Promise.all(Array.from({ length: count }, enqueue)),
+    work: async (concurrency, onJob) => {
+      const connection = { url: amqp, queueType, prefix }
+      const options = { ...connection, queues: [queue], concurrency, handleSignals: false }
+      const worker = new NativeWorker(options).register(JOB_TYPE, onJob)
+      await worker.start()
+      return () => worker.stop()
+    },
+    close: () => producer.close(),
+  }
+}
