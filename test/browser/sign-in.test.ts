@@ -6,13 +6,14 @@ import { forAll } from '../support/time/late.ts'
 import { browserForAll, type Console, visit } from './support/console.ts'
 
 const keys = new Map(ROLES.map((role) => [role, newApiKey(`the-${role}`, role)]))
+const some = newApiKey('the-some', 'reader', ['pay*'])
 const keyOf = (role: Role) => keys.get(role)?.key ?? ''
 
 const vhost = vhostForAll()
 const gateway = forAll(
   () =>
     startTestGateway(vhost.url, {
-      OJS_API_KEYS: [...keys.values()].map(({ entry }) => entry).join(),
+      OJS_API_KEYS: [...keys.values(), some].map(({ entry }) => entry).join(),
     }),
   (each) => each.destroy(),
 )
@@ -90,4 +91,21 @@ test.each<[Role, sees: string[], not: string[]]>([
     `fetch('../ojs/v1/admin/jobs/${id}/cancel', { method: 'POST' }).then((each) => each.status)`,
   )
   expect(tried).toBe(mayAct ? 200 : 403)
+})
+
+test('a key of some queues sees these, and no page that is about all', async () => {
+  await pushed()
+  const { page, go } = await visit(browser, gateway.url)
+  await go('/')
+  await page.getByLabel('API key').fill(some.key)
+  await page.keyboard.press('Enter')
+  await page.getByRole('link', { name: 'payroll' }).waitFor()
+  expect(await page.getByRole('link', { name: 'default' }).count()).toBe(0)
+  const pages = page.getByRole('navigation', { name: 'Pages' })
+  expect(await pages.getByRole('link', { name: 'Overview' }).count()).toBe(0)
+  expect(await pages.getByRole('link', { name: 'Dead letters' }).count()).toBe(0)
+  await page.getByRole('link', { name: 'payroll' }).click()
+  await page.getByText('Jobs per period').waitFor()
+  await go('/jobs')
+  await page.getByRole('link', { name: 'pay.roll' }).first().waitFor()
 })

@@ -1964,6 +1964,50 @@ export interface Operations {
     body: null
     answer: AdminQueueDetail
   }
+  'POST /ojs/v1/admin/queues/{name}/drain': {
+    query: {}
+    body: {
+      [k: string]: unknown
+    }
+    answer: {
+      name: string
+      state: 'draining'
+      draining_since: string
+      /**
+       * Jobs that are not over.
+       */
+      jobs_left: number
+      /**
+       * None is left.
+       */
+      drained: boolean
+    }
+  }
+  'PUT /ojs/v1/admin/queues/{name}/config': {
+    query: {}
+    body: QueueConfigRequest
+    answer: AdminQueueDetail
+  }
+  'PUT /ojs/v1/queues/{name}/config': {
+    query: {}
+    body: QueueConfigRequest
+    answer: AdminQueueDetail
+  }
+  'DELETE /ojs/v1/queues/{name}': {
+    query: {
+      strategy?: string
+    }
+    body: {
+      strategy?: 'reject' | 'discard' | 'move' | null
+      target_queue?: string | null
+    }
+    answer: {
+      queue: string
+      strategy: 'reject'
+      jobs_affected: number
+      state: 'deleted'
+    }
+  }
   'POST /ojs/v1/admin/jobs/{id}/cancel': {
     query: {}
     body: {
@@ -3589,16 +3633,33 @@ export interface WorkerSummary {
 }
 export interface AdminQueue {
   name: string
-  state: 'active' | 'paused'
+  state: 'active' | 'paused' | 'draining'
   paused: boolean
   paused_at?: string
   counts: JobCounts
+  draining_since?: string
+  /**
+   * Jobs that are not over.
+   */
+  jobs_left?: number
+  /**
+   * None is left.
+   */
+  drained?: boolean
   /**
    * Means of the last five whole minutes.
    */
   throughput: {
     processed_per_minute: number
     failed_per_minute: number
+  }
+  /**
+   * How long jobs waited within the last hour; off by 9 % at most.
+   */
+  latency_ms?: {
+    p50: number
+    p95: number
+    p99: number
   }
   /**
    * When the job that waits longest came into the queue.
@@ -3611,16 +3672,33 @@ export interface AdminQueue {
 }
 export interface AdminQueueDetail {
   name: string
-  state: 'active' | 'paused'
+  state: 'active' | 'paused' | 'draining'
   paused: boolean
   paused_at?: string
   counts: JobCounts
+  draining_since?: string
+  /**
+   * Jobs that are not over.
+   */
+  jobs_left?: number
+  /**
+   * None is left.
+   */
+  drained?: boolean
   /**
    * Means of the last five whole minutes.
    */
   throughput: {
     processed_per_minute: number
     failed_per_minute: number
+  }
+  /**
+   * How long jobs waited within the last hour; off by 9 % at most.
+   */
+  latency_ms?: {
+    p50: number
+    p95: number
+    p99: number
   }
   /**
    * When the job that waits longest came into the queue.
@@ -3630,9 +3708,33 @@ export interface AdminQueueDetail {
   oldest_overdue_retry_at?: string
   oldest_overdue_schedule_at?: string
   created_at: string
+  /**
+   * What is set for this queue; see `PUT …/config`.
+   */
   configuration: {
     [k: string]: unknown
   }
+}
+export interface QueueConfigRequest {
+  default_retry?: RetryPolicy
+  max_size?: number | null
+  max_size_bytes?: number | null
+  overflow_policy?: string | null
+  backpressure?: {
+    max_depth?: number | null
+    max_size_bytes?: number | null
+    strategy?: string | null
+  } | null
+  concurrency?: unknown
+  rate_limit?: unknown
+  retention?: unknown
+  visibility_timeout?: unknown
+  default_timeout?: unknown
+  dead_letter_max_size?: unknown
+  dead_letter_ttl?: unknown
+  dead_letter_queue?: unknown
+  allowed_job_types?: unknown
+  producers?: unknown
 }
 export interface Operation {
   /**

@@ -5,7 +5,7 @@ import { useApi } from '../api/queries.ts'
 import { useMay } from '../api/session.ts'
 import { t } from '../text/text.ts'
 import { Dialog } from '../ui/dialog.tsx'
-import { PLACES } from './pages.ts'
+import { usePlaces } from './pages.ts'
 
 const MOST = 10
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
@@ -76,7 +76,7 @@ function useChoices(text: string, onClose: () => void): Choice[] {
     onClose()
     go()
   }
-  const pages = PLACES.filter(({ needs }) => may(needs)).map(({ to, name }) => ({
+  const pages = usePlaces().map(({ to, name }) => ({
     name,
     kind: t.palette.page,
     go: going(() => navigate({ to })),

@@ -2,12 +2,12 @@
 import { Link, Outlet } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
 import { useApi } from '../api/queries.ts'
-import { useMay, useSession } from '../api/session.ts'
+import { useSession } from '../api/session.ts'
 import { t } from '../text/text.ts'
 import icon from '../ui/icon.svg'
 import { useNotes } from '../ui/notes.ts'
 import { KeyHelp, useKeys } from './keys.tsx'
-import { PLACES } from './pages.ts'
+import { usePlaces } from './pages.ts'
 import { Palette } from './palette.tsx'
 import { signOut } from './sign-in.tsx'
 import { chooseTheme, chosenTheme, THEMES, type Theme } from './theme.ts'
@@ -57,10 +57,10 @@ function Brand(): ReactNode {
 }
 
 function Places(): ReactNode {
-  const may = useMay()
+  const places = usePlaces()
   return (
     <ul className="places">
-      {PLACES.filter(({ needs }) => may(needs)).map(({ to, name }) => (
+      {places.map(({ to, name }) => (
         <li key={to}>
           <Link to={to} activeOptions={{ exact: to === '/', includeSearch: false }}>
             {name}

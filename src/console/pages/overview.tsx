@@ -4,6 +4,7 @@ import type { ReactNode } from 'react'
 import type { Answer } from '../api/client.ts'
 import type { Health, JobCounts } from '../api/openapi.ts'
 import { useApi } from '../api/queries.ts'
+import { useSession } from '../api/session.ts'
 import { duration, number, short } from '../text/format.ts'
 import { t } from '../text/text.ts'
 import { Loaded } from '../ui/answer.tsx'
@@ -11,9 +12,15 @@ import { Empty } from '../ui/empty.tsx'
 import { pushLine } from '../ui/lines.ts'
 import { Figure, Page } from '../ui/page.tsx'
 import { State } from '../ui/state.tsx'
+import { QueuesPage } from './queues.tsx'
 import { Statistics } from './statistics.tsx'
 
+/** A key of some queues sees these: there is no overview of them together. */
 export function OverviewPage(): ReactNode {
+  return useSession().queues === undefined ? <Overview /> : <QueuesPage />
+}
+
+function Overview(): ReactNode {
   const stats = useApi('GET /ojs/v1/admin/stats', {}, { every: 2_000 })
   const health = useApi('GET /ojs/v1/health', {}, { every: 3_000 })
   return (
