@@ -12,6 +12,7 @@ const RUN: readonly [language: string, mark: string, by: string][] = [
   ['ts', 'deliveredTo: to', 'test/sdk/readme.services.test.ts'],
   ['ts', 'await client.enqueueBatch(', 'test/sdk/readme.services.test.ts'],
   ['ts', 'worker.use(', 'test/sdk/readme.services.test.ts'],
+  ['ts', 'client.bulk.cancel(', 'test/sdk/readme.services.test.ts'],
   ['ts', 'startGateway(', 'test/package/package.services.test.ts'],
   // A block with `npm start` and `npm test`: the former has this test, the latter runs right now.
   ['sh', 'npm start ', 'test/scripts/broker/local-broker.services.test.mjs'],
