@@ -4,14 +4,25 @@ import { membersOf } from './values/json-value.ts'
 /** Members of an error that a program chose, and that tell nothing of the job's data. */
 const SHOWN_OF_ERROR = ['attempt', 'code', 'type', 'retryable', 'occurred_at', 'timestamp']
 
+/** What a job carries or its worker said, beside `args` and errors. `parent_results`: of the steps before it. */
+const PAYLOADS = [
+  'result',
+  'parent_results',
+  'progress_data',
+  'progress_message',
+  'checkpoint',
+  'last_checkpoint',
+]
+
 /**
- * The document without `args` (it has none), `result` and the texts of errors; `payload_withheld` says so. It is
+ * The document without `args` (it has none), results, what its worker said, and the texts of errors; `payload_withheld` says so. It is
  * a job by OJS's schema still.
  */
 export function withheld(document: Record<string, unknown>): Record<string, unknown> {
-  const { result: _result, error, errors, ...shown } = document
+  const { error, errors, ...others } = document
+  const shown = Object.entries(others).filter(([name]) => !PAYLOADS.includes(name))
   return {
-    ...shown,
+    ...Object.fromEntries(shown),
     args: [],
     ...(error !== undefined && { error: withoutText(error) }),
     ...(Array.isArray(errors) && { errors: errors.map(withoutText) }),
