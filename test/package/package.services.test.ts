@@ -65,12 +65,12 @@ async function compile(file: string, compilerOptions: object): Promise<void> {
 
 // Compiler, package checks and installation take seconds, or minutes on a busy machine.
 describe('the package that npm packs', () => {
-  test('contains only built files, docs, examples, topology and the files that npm requires', async () => {
+  test('contains only built files, deploy, docs, examples, topology and the files that npm requires', async () => {
     const files = (await output('tar', ['-tzf', tarball])).trim().split('\n')
-    const others = files.filter((name) => !/^package\/(dist|docs|examples|topology)\//.test(name))
+    const others = files.filter((name) => !/^package\/(deploy|dist|docs|examples|topology)\//.test(name))
     expect(others.sort()).toEqual(['package/LICENSE', 'package/README.md', 'package/package.json'])
     const kinds = /\.(js|d\.ts|js\.map)$/
-    const built = files.filter((name) => name.startsWith('package/dist/'))
+    const built = files.filter((name) => /^package\/dist\/(?!console\/)/.test(name))
     expect(built.filter((name) => !kinds.test(name))).toEqual([])
     expect(files).toContain('package/topology/topology.json')
   })

@@ -42,7 +42,7 @@ it('a waiting FETCH does not keep its request body in memory', async () => {
     const { body } = await gateway.request('GET', '/ojs/v1/admin/workers')
     return body.summary.total
   }
-  await expect.poll(known, { timeout: 20_000 }).toBe(FETCHES)
+  await expect.poll(known, { timeout: 60_000 }).toBe(FETCHES)
   // If the parsed bodies were kept, they would take more than 130 MB.
   await expect.poll(async () => (await used()).objects - before.objects).toBeLessThan(50 * MB)
   await expect.poll(async () => (await used()).buffers - before.buffers).toBeLessThan(4 * MB)
