@@ -563,9 +563,12 @@ class Lines {
       case 'deliver':
         return await this.#deliver(pick)
       case 'native': {
-        const [sent] = this.#messages.splice(pick % Math.max(1, this.#messages.length), 1)
+        const at = pick % Math.max(1, this.#messages.length)
+        const sent = this.#messages[at]
         const job = live.find(({ id, attempt }) => id === sent?.id && attempt + 1 === sent.attempt)
+        // A message that is not for a claim stays where it is.
         if (sent === undefined || job === undefined || job.state === 'active') return
+        this.#messages.splice(at, 1)
         const { id, generation, state, attempt: attemptRead } = job
         const terms = { ...TERMS, now: this.#now }
         const { attempt } = sent
