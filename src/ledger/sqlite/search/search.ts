@@ -1,15 +1,6 @@
 /** Finds jobs, counts them, and pages through their ids. */
 import type { Carry, JobState } from '../../../job/job.ts'
-import {
-  carryNeedle,
-  envelopeNeedle,
-  errorNeedle,
-  hasErrorType,
-  hasTags,
-  hasTexts,
-  type JobFilter,
-  meets,
-} from '../../../job/search/filter.ts'
+import type { JobFilter } from '../../../job/search/filter.ts'
 import { partOfHeap } from '../../../memory.ts'
 import { startNow } from '../../../slices.ts'
 import type { DeadLetterStats } from '../../dead-letters.ts'
@@ -28,6 +19,7 @@ import type { Access } from '../commit/access.ts'
 import { changed, toStanding } from '../sql/rows.ts'
 import type { CheckedRow, Key } from '../sql/search.ts'
 import type { Store } from '../state/store.ts'
+import { Comparison, rowsOf } from './comparison.ts'
 import { statsOfDead } from './dead-letter-stats.ts'
 import { oldestJobs } from './oldest.ts'
 import {
@@ -53,8 +45,6 @@ const MAX_COMPARED = 100_000
 const MAX_COMPARED_FOR_COUNT = 10_000
 /** Of a list in an order without an index: so many jobs are put in order. */
 const MAX_SORTED = 10_000
-/** Bytes of envelopes that one search reads at most: jobs may be megabytes. */
-const MAX_BYTES = 512 * 1024 * 1024
 /** A page of `ids` ends after so many rows, so that its caller has its turn. */
 const MAX_LOOKED_FOR_IDS = 20_000
 /** Keys that are taken before the search may pause. */
@@ -62,23 +52,17 @@ const KEYS_PER_STEP = 64
 /** Characters of the texts of one page. */
 const MAX_LISTED_TEXT = partOfHeap(1 / 32, 64 * 1024 * 1024)
 
-/** What `mayMatch` compares a row with. */
-type Needles =
-  Parameters<Store['statements']['mayMatch']['get']> extends [number, ...infer N] ? N : never
-
-/** What one search has looked at. */
-interface Looked {
-  needles: Needles
-  rows: number
-  bytes: number
-  isCut: boolean
-}
-
 /** How many of the keys that match are wanted, after which. */
 interface Wanted {
   offset: number
   limit: number
   mostCompared?: number
+}
+
+/** What a search has found, and whether it ended early. */
+interface Matches {
+  keys: Key[]
+  isCut: boolean
 }
 
 export class SqliteSearch implements JobSearch {
@@ -132,18 +116,18 @@ function* reading<T>(access: Access, work: Generator<void, T>): Generator<void, 
 function* findPage(store: Store, filter: JobFilter, page: SearchPage): Generator<void, Found> {
   const { isAscending, after, order } = page
   const direction = { isAscending, after: after && { at: after[0], seq: after[1] } }
-  const looked: Looked = { needles: needlesOf(filter), rows: 0, bytes: 0, isCut: false }
+  const comparison = new Comparison(store, filter)
   const own = ownOrder(store, filter, order, direction)
   const isSorted = order !== 'created_at' && own === null
   const source = isSorted
-    ? yield* sorted(store, filter, page, looked)
+    ? yield* sorted(store, filter, page, comparison)
     : (own ?? (yield* byCreation(store, filter, direction)))
-  const keys = yield* matching(store, filter, source, looked, {
+  const { keys, isCut } = yield* matching(source, comparison, {
     offset: page.offset,
     limit: page.limit + 1,
   })
   yield
-  return pageFrom(store, filter, keys, page, looked)
+  return { ...pageFrom(store, filter, keys, page), searched: isCut ? comparison.rows : null }
 }
 
 /** The list in an order that has an index of its own. */
@@ -161,68 +145,38 @@ function ownOrder(
 
 /** Takes the keys of the jobs that match: skips `offset` of them, and returns up to `limit`. */
 function* matching(
-  store: Store,
-  filter: JobFilter,
   { merge, isRough, isCut }: Source,
-  looked: Looked,
+  comparison: Comparison,
   { offset, limit, mostCompared = MAX_COMPARED }: Wanted,
-): Generator<void, Key[]> {
-  looked.isCut ||= isCut
+): Generator<void, Matches> {
   const keys: Key[] = []
   let skipped = 0
-  for (let key = merge.next(); key !== null; key = merge.next()) {
-    looked.rows += 1
-    const isFound = !isRough || isMatch(store, filter, key.seq, looked)
-    if (isFound && skipped < offset) skipped += 1
-    else if (isFound) keys.push(key)
-    if (keys.length >= limit) return keys
-    if (isRough && (looked.rows >= mostCompared || looked.bytes >= MAX_BYTES)) {
-      looked.isCut = true
-      return keys
+  for (;;) {
+    const part = take(merge, isRough ? comparison.partSize : KEYS_PER_STEP)
+    if (part.length === 0) return { keys, isCut }
+    const rows = isRough ? comparison.matches(part) : null
+    const found = rows === null ? part : part.filter(({ seq }) => rows.has(seq))
+    const skip = Math.min(offset - skipped, found.length)
+    skipped += skip
+    for (const key of found.slice(skip)) {
+      keys.push(key)
+      if (keys.length >= limit) return { keys, isCut }
     }
-    if (isRough || looked.rows % KEYS_PER_STEP === 0) yield
+    if (isRough && (comparison.rows >= mostCompared || comparison.isExhausted)) {
+      return { keys, isCut: true }
+    }
+    yield
+  }
+}
+
+function take(merge: Source['merge'], count: number): Key[] {
+  const keys: Key[] = []
+  while (keys.length < count) {
+    const key = merge.next()
+    if (key === null) break
+    keys.push(key)
   }
   return keys
-}
-
-function isMatch(store: Store, filter: JobFilter, seq: number, looked: Looked): boolean {
-  const found = store.statements.mayMatch.get(seq, ...looked.needles)
-  looked.bytes += found?.bytes ?? 0
-  return found?.isHit === 1 && isMet(filter, checked(store, filter, seq))
-}
-
-function needlesOf({ workerId, enqueued, ended, text }: JobFilter): Needles {
-  return [
-    workerId,
-    enqueued.from ?? Number.MIN_SAFE_INTEGER,
-    enqueued.until ?? Number.MAX_SAFE_INTEGER,
-    ended.from,
-    ended.until,
-    carryNeedle(text),
-    errorNeedle(text),
-    envelopeNeedle(text),
-  ]
-}
-
-function checked({ statements }: Store, { text }: JobFilter, seq: number): CheckedRow | undefined {
-  const { tags, errorType, meta, args } = text
-  return statements.checkedRow.get(
-    seq,
-    tags.length > 0 ? 1 : 0,
-    errorType === null ? 0 : 1,
-    meta.length > 0 || args !== undefined ? 1 : 0,
-  )
-}
-
-function isMet(filter: JobFilter, row: CheckedRow | undefined): boolean {
-  if (row === undefined || isErasedRow(row) || !meets(filter, row)) return false
-  const { text } = filter
-  if (!hasTags(text, row.carry) || !hasErrorType(text, row.error)) return false
-  return row.envelope === null || hasTexts(text, row.envelope)
-}
-
-function isErasedRow({ state }: { state: string }): boolean {
-  return state === 'withdrawn'
 }
 
 /** The newest jobs that match, in another order than that of their creation. */
@@ -230,23 +184,25 @@ function* sorted(
   store: Store,
   filter: JobFilter,
   { order, isAscending, after }: SearchPage,
-  looked: Looked,
+  comparison: Comparison,
 ): Generator<void, Source> {
   const newest: Direction = { isAscending: false, after: null }
   const source = yield* byCreation(store, filter, newest)
-  const found = yield* matching(store, filter, source, looked, { offset: 0, limit: MAX_SORTED + 1 })
-  if (found.length > MAX_SORTED) looked.isCut = true
+  const found = yield* matching(source, comparison, { offset: 0, limit: MAX_SORTED + 1 })
+  const sortable = found.keys.slice(0, MAX_SORTED)
   const keys: Key[] = []
-  for (const [i, { seq }] of found.slice(0, MAX_SORTED).entries()) {
-    const row = store.statements.checkedRow.get(seq, 0, 0, 0)
-    if (row) keys.push({ seq, at: sortValue(row, order, isAscending) })
-    if (i % KEYS_PER_STEP === 0) yield
+  for (let i = 0; i < sortable.length; i += KEYS_PER_STEP) {
+    for (const row of rowsOf(store, sortable.slice(i, i + KEYS_PER_STEP)).values()) {
+      keys.push({ seq: row.seq, at: sortValue(row, order, isAscending) })
+    }
+    yield
   }
   const isBefore = orderOf({ isAscending })
   const place = after && { at: after[0], seq: after[1] }
   const left = place === null ? keys : keys.filter((key) => isBefore(place, key))
   left.sort((a, b) => (isBefore(a, b) ? -1 : 1))
-  return { merge: inMemory(left), isRough: false, isCut: source.isCut }
+  const isCut = found.isCut || found.keys.length > MAX_SORTED
+  return { merge: inMemory(left), isRough: false, isCut }
 }
 
 function inMemory(keys: readonly Key[]): Source['merge'] {
@@ -275,28 +231,23 @@ function pageFrom(
   filter: JobFilter,
   keys: readonly Key[],
   { limit, isWhole }: SearchPage,
-  looked: Looked,
-): Found {
+): Omit<Found, 'searched'> {
   const shown = keys.slice(0, limit)
+  // They may have changed since the search passed them.
+  const rows = new Comparison(store, filter).matches(shown)
   const jobs: FoundJob[] = []
   let last: Key | undefined
   let text = 0
   for (const key of shown) {
     if (text >= MAX_LISTED_TEXT) break
     last = key
-    // It may have changed since the search passed it.
-    const row = checked(store, filter, key.seq)
-    if (!isMet(filter, row)) continue
+    if (!rows.has(key.seq)) continue
     const job = foundJob(store, key.seq, isWhole)
     text += job.whole ? textOf(job.whole) : (job.error?.length ?? 0)
     jobs.push(job)
   }
   const isMore = limit > 0 && (last !== keys.at(-1) || keys.length > limit)
-  return {
-    jobs,
-    next: isMore && last ? [last.at, last.seq] : null,
-    searched: looked.isCut ? looked.rows : null,
-  }
+  return { jobs, next: isMore && last ? [last.at, last.seq] : null }
 }
 
 function textOf({
@@ -330,14 +281,13 @@ function* countJobs(store: Store, filter: JobFilter, atMost: number): Generator<
     return { count: countOf(store, filter.states, filter.queues), isBound: false }
   }
   if (!needsRow(filter)) return yield* countRanges(store, filter, atMost)
-  const looked: Looked = { needles: needlesOf(filter), rows: 0, bytes: 0, isCut: false }
   const source = yield* byCreation(store, filter, { isAscending: false, after: null })
-  const keys = yield* matching(store, filter, source, looked, {
+  const { keys, isCut } = yield* matching(source, new Comparison(store, filter), {
     offset: 0,
     limit: atMost + 1,
     mostCompared: MAX_COMPARED_FOR_COUNT,
   })
-  return { count: Math.min(keys.length, atMost), isBound: looked.isCut || keys.length > atMost }
+  return { count: Math.min(keys.length, atMost), isBound: isCut || keys.length > atMost }
 }
 
 function* countRanges(store: Store, filter: JobFilter, atMost: number): Generator<void, Counted> {
@@ -361,17 +311,20 @@ function* findIds(
 ): Generator<void, { found: FoundId[]; next: Place | null }> {
   const direction = { isAscending: true, after: after && { at: after[0], seq: after[1] } }
   const { merge } = yield* byCreation(store, filter, direction)
+  const comparison = new Comparison(store, filter)
   const found: FoundId[] = []
-  const looked: Looked = { needles: needlesOf(filter), rows: 0, bytes: 0, isCut: false }
-  for (let key = merge.next(); key !== null; key = merge.next()) {
-    looked.rows += 1
-    const isHit = isMatch(store, filter, key.seq, looked)
-    const row = isHit ? checked(store, filter, key.seq) : undefined
-    if (row) found.push({ id: row.id, place: [key.at, key.seq] })
+  for (;;) {
+    const part = take(merge, Math.min(comparison.partSize, limit - found.length))
+    const last = part.at(-1)
+    if (last === undefined) return { found, next: null }
+    const rows = comparison.matches(part)
+    for (const { seq, at } of part) {
+      const row = rows.get(seq)
+      if (row) found.push({ id: row.id, place: [at, seq] })
+    }
     const isEnough =
-      found.length >= limit || looked.rows >= MAX_LOOKED_FOR_IDS || looked.bytes >= MAX_BYTES
-    if (isEnough) return { found, next: [key.at, key.seq] }
+      found.length >= limit || comparison.rows >= MAX_LOOKED_FOR_IDS || comparison.isExhausted
+    if (isEnough) return { found, next: [last.at, last.seq] }
     yield
   }
-  return { found, next: null }
 }

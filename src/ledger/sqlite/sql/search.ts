@@ -11,6 +11,7 @@ export interface Key {
 
 /** The short columns that a filter looks at, and those texts that were asked for; the others are null. */
 export interface CheckedRow {
+  seq: number
   id: string
   state: JobState
   queue: string
@@ -27,6 +28,26 @@ export interface CheckedRow {
   error: string | null
   envelope: string | null
 }
+
+/** What a row must have; null: anything. See `mayMatch`. */
+export type Needles = [
+  workerId: string | null,
+  enqueuedFrom: number,
+  enqueuedUntil: number,
+  endedFrom: number | null,
+  endedUntil: number | null,
+  carry: string | null,
+  error: string | null,
+  envelope: string | null,
+]
+
+/** Which texts a `CheckedRow` comes with. */
+export type Texts = [withCarry: Flag, withError: Flag, withEnvelope: Flag]
+
+const CHECKED_COLUMNS = `seq, id, state, queue, type, worker_id AS workerId, created_at AS createdAt,
+         enqueued_at AS enqueuedAt, ended_at AS endedAt, priority, due_at AS dueAt,
+         dead_letter AS isDeadLetter, started_at AS startedAt, iif(?10, carry, NULL) AS carry,
+         iif(?11, error, NULL) AS error, iif(?12, envelope, NULL) AS envelope`
 
 type FoundRow = {
   short: string
@@ -144,41 +165,19 @@ function prepareRanges(db: Database) {
 function prepareFound(db: Database) {
   return {
     /**
-     * Whether a row may match, by its short columns and by texts that it must contain unless it has a backslash
-     * (`?7`: the carry, `?8`: the error, `?9`: the envelope); NULL: any. Most rows of a search that compares
-     * end here.
+     * Those rows of a JSON array of `seq` that may match, by their short columns and by texts that they must
+     * contain unless these have a backslash (`?7`: the carry, `?8`: the error, `?9`: the envelope); NULL: any.
      */
-    mayMatch: db.prepare<
-      [
-        seq: number,
-        workerId: string | null,
-        enqueuedFrom: number,
-        enqueuedUntil: number,
-        endedFrom: number | null,
-        endedUntil: number | null,
-        carry: string | null,
-        error: string | null,
-        envelope: string | null,
-      ],
-      { isHit: Flag | null; bytes: number }
-    >(
-      `SELECT (?2 IS NULL OR worker_id = ?2) AND enqueued_at >= ?3 AND enqueued_at < ?4
+    mayMatch: db.prepare<[seqs: string, ...Needles, ...Texts], CheckedRow>(
+      `SELECT ${CHECKED_COLUMNS} FROM jobs WHERE seq IN (SELECT value FROM json_each(?1))
+         AND (?2 IS NULL OR worker_id = ?2) AND enqueued_at >= ?3 AND enqueued_at < ?4
          AND (?5 IS NULL OR ended_at >= ?5) AND (?6 IS NULL OR ended_at < ?6)
-         AND ${mayContain('carry', 7)} AND ${mayContain('error', 8)} AND ${mayContain('envelope', 9)}
-         AS isHit, iif(?9 IS NULL, 0, octet_length(envelope)) AS bytes
-       FROM jobs WHERE seq = ?1`,
+         AND ${mayContain('carry', 7)} AND ${mayContain('error', 8)} AND ${mayContain('envelope', 9)}`,
     ),
-    /** A row for an exact comparison with a filter, with the texts that it asks for. */
-    checkedRow: db.prepare<
-      [seq: number, withCarry: Flag, withError: Flag, withEnvelope: Flag],
-      CheckedRow
-    >(
-      `SELECT id, state, queue, type, worker_id AS workerId, created_at AS createdAt,
-         enqueued_at AS enqueuedAt, ended_at AS endedAt, priority, due_at AS dueAt,
-         dead_letter AS isDeadLetter,
-         started_at AS startedAt, iif(?2, carry, NULL) AS carry, iif(?3, error, NULL) AS error,
-         iif(?4, envelope, NULL) AS envelope
-       FROM jobs WHERE seq = ?1`,
+    /** How much `mayMatch` reads of such rows if it looks for a text in their envelopes. */
+    bytesOf: db.prepare<[seqs: string], { bytes: number }>(
+      `SELECT coalesce(sum(octet_length(envelope)), 0) AS bytes FROM jobs
+       WHERE seq IN (SELECT value FROM json_each(?1))`,
     ),
     foundRow: db.prepare<[seq: number], FoundRow>(
       `SELECT ${STANDING_COLUMNS}, carry, error,

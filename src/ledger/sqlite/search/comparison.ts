@@ -1,0 +1,111 @@
+/** Compares the rows of a search with its filter, many in one statement. */
+import {
+  carryNeedle,
+  envelopeNeedle,
+  errorNeedle,
+  hasErrorType,
+  hasTags,
+  hasTexts,
+  type JobFilter,
+  meets,
+} from '../../../job/search/filter.ts'
+import type { CheckedRow, Key, Needles, Texts } from '../sql/search.ts'
+import type { Store } from '../state/store.ts'
+
+/** Bytes of envelopes that one search reads at most: jobs may be megabytes. */
+const MAX_BYTES = 512 * 1024 * 1024
+/** Rows, and bytes of envelopes, of one statement: it holds the event loop. */
+const MOST_AT_ONCE = 64
+const FEWEST_AT_ONCE = 4
+const MAX_BYTES_AT_ONCE = 1024 * 1024
+
+const ANYTHING: Needles = [
+  null,
+  Number.MIN_SAFE_INTEGER,
+  Number.MAX_SAFE_INTEGER,
+  null,
+  null,
+  null,
+  null,
+  null,
+]
+const NO_TEXTS: Texts = [0, 0, 0]
+
+export class Comparison {
+  /** How many rows it has looked at. */
+  rows = 0
+  /** How many rows it should get next. */
+  partSize = FEWEST_AT_ONCE
+  readonly #store: Store
+  readonly #filter: JobFilter
+  readonly #needles: Needles
+  readonly #texts: Texts
+  #bytes = 0
+
+  constructor(store: Store, filter: JobFilter) {
+    this.#store = store
+    this.#filter = filter
+    this.#needles = needlesOf(filter)
+    const { tags, errorType, meta, args } = filter.text
+    const isEnvelopeAsked = meta.length > 0 || args !== undefined
+    this.#texts = [tags.length > 0 ? 1 : 0, errorType === null ? 0 : 1, isEnvelopeAsked ? 1 : 0]
+  }
+
+  /** It has read as much as one search may. */
+  get isExhausted(): boolean {
+    return this.#bytes >= MAX_BYTES
+  }
+
+  /** The rows of the keys that match the whole filter, by their `seq`. */
+  matches(keys: readonly Key[]): Map<number, CheckedRow> {
+    this.rows += keys.length
+    const seqs = listOf(keys)
+    const { statements } = this.#store
+    const [, , , , , , , envelope] = this.#needles
+    const bytes = envelope === null ? 0 : (statements.bytesOf.get(seqs)?.bytes ?? 0)
+    this.#bytes += bytes
+    const isMuch = bytes > MAX_BYTES_AT_ONCE
+    this.partSize = isMuch
+      ? Math.max(1, this.partSize >> 1)
+      : Math.min(MOST_AT_ONCE, 2 * this.partSize)
+    const found = statements.mayMatch.all(seqs, ...this.#needles, ...this.#texts)
+    return bySeq(found.filter((row) => isMet(this.#filter, row)))
+  }
+}
+
+/** The rows of the keys as they are, without their texts, by their `seq`. */
+export function rowsOf({ statements }: Store, keys: readonly Key[]): Map<number, CheckedRow> {
+  return bySeq(statements.mayMatch.all(listOf(keys), ...ANYTHING, ...NO_TEXTS))
+}
+
+function listOf(keys: readonly Key[]): string {
+  return `[${keys.map(({ seq }) => seq).join()}]`
+}
+
+function bySeq(rows: readonly CheckedRow[]): Map<number, CheckedRow> {
+  return new Map(rows.map((row) => [row.seq, row]))
+}
+
+function needlesOf({ workerId, enqueued, ended, text }: JobFilter): Needles {
+  return [
+    workerId,
+    enqueued.from ?? Number.MIN_SAFE_INTEGER,
+    enqueued.until ?? Number.MAX_SAFE_INTEGER,
+    ended.from,
+    ended.until,
+    carryNeedle(text),
+    errorNeedle(text),
+    envelopeNeedle(text),
+  ]
+}
+
+function isMet(filter: JobFilter, row: CheckedRow): boolean {
+  if (isErasedRow(row) || !meets(filter, row)) return false
+  const { text } = filter
+  if (!hasTags(text, row.carry) || !hasErrorType(text, row.error)) return false
+  return row.envelope === null || hasTexts(text, row.envelope)
+}
+
+function isErasedRow({ state }: { state: string }): boolean {
+  return state === 'withdrawn'
+}
