@@ -3,6 +3,7 @@
 import { argv, env, exit } from 'node:process'
 import { type Command, complain } from './cli/command.ts'
 import { keyCommand } from './cli/key.ts'
+import { completionCommand, operateCommands } from './cli/operate.ts'
 import { pruneCommand } from './cli/prune.ts'
 import { recoverCommand } from './cli/recover.ts'
 import { serveCommand } from './cli/serve.ts'
@@ -16,6 +17,8 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   recover: recoverCommand,
   prune: pruneCommand,
   key: keyCommand,
+  ...operateCommands,
+  completion: completionCommand,
 }
 
 function help(): string {
@@ -57,7 +60,11 @@ async function main(): Promise<number> {
 
 async function runCommand(command: Command, args: readonly string[]): Promise<number> {
   // `--help` may follow a word that belongs to the command, as in `key new --help`.
-  if (args.length <= 2 && (args.at(-1) === '--help' || args.at(-1) === '-h')) {
+  if (
+    !command.hasOwnHelp &&
+    args.length <= 2 &&
+    (args.at(-1) === '--help' || args.at(-1) === '-h')
+  ) {
     console.log(`usage: ${command.usage}\n\n${command.summary}`)
     return 0
   }

@@ -59,6 +59,7 @@ export default defineConfig({
           page('SDK: client', '/docs/reference/sdk'),
           page('SDK: worker', '/docs/reference/sdk-worker'),
           page('Benchmarks', '/docs/reference/benchmarks'),
+          page('Command line', '/docs/reference/cli'),
           page('Metrics', '/docs/reference/metrics'),
           page('Deviations', '/docs/reference/deviations'),
           page('Conformance: HTTP', '/docs/reference/http-conformance'),

@@ -5,6 +5,8 @@ import { messageOf } from '../errors.ts'
 export interface Command {
   summary: string
   usage: string
+  /** It answers `--help` itself, also that of its own commands. */
+  hasOwnHelp?: boolean
   run(args: readonly string[], env: NodeJS.ProcessEnv): Promise<number>
 }
 

@@ -1,0 +1,53 @@
+/** `ojs-rabbitmq dead-letters`: jobs that have failed for good. */
+import { actOnMany, type ManyOptions, withMany } from './act-on-many.ts'
+import { filterQuery } from './filter-query.ts'
+import { type FilterOptions, filterOf, integer, withFilters } from './filters.ts'
+import type { Group } from './group.ts'
+
+const COLUMNS = ['id', 'type', 'queue', 'attempt', 'discarded_at', 'error.code', 'error.message']
+
+export const deadLettersGroup: Group = {
+  build(group, run) {
+    withFilters(group.command('list'))
+      .description('list dead letters; --since and --until are about when they died')
+      .option('--limit <number>', 'at most so many', integer, 50)
+      .action(
+        run((session, options: FilterOptions & { limit: number }) => {
+          const path = `/dead-letter${filterQuery(filterOf(options))}`
+          return session.list(session.items(path, 'jobs', options.limit), COLUMNS)
+        }),
+      )
+    withFilters(group.command('stats'))
+      .description('count dead letters by queue, type and error')
+      .action(
+        run(async (session, options: FilterOptions) => {
+          const path = `/dead-letter/stats${filterQuery(filterOf(options))}`
+          return session.show(await session.ask('GET', path))
+        }),
+      )
+    withMany(group.command('retry [ids...]'))
+      .description('make dead letters available again')
+      .action(
+        run((session, options: ManyOptions, _, ids) => {
+          const { deadLetters, bulk } = session.client
+          return actOnMany(session, ids, options, {
+            one: (id) => deadLetters.retry(id),
+            some: (all, how) => bulk.retryDeadLetters({ id: all }, how),
+            all: (filter, how) => bulk.retryDeadLetters(filter, how),
+          })
+        }),
+      )
+    withMany(group.command('delete [ids...]'))
+      .description('delete dead letters for good')
+      .action(
+        run((session, options: ManyOptions, _, ids) => {
+          const { deadLetters, bulk } = session.client
+          return actOnMany(session, ids, options, {
+            one: (id) => deadLetters.delete(id),
+            some: (all, how) => bulk.deleteDeadLetters({ id: all }, how),
+            all: (filter, how) => bulk.deleteDeadLetters(filter, how),
+          })
+        }),
+      )
+  },
+}

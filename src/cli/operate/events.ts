@@ -1,0 +1,50 @@
+/** `ojs-rabbitmq events tail`: what happens, as it happens. */
+import { printable } from '../command.ts'
+import { EXIT } from './exit-codes.ts'
+import { integer } from './filters.ts'
+import type { Group } from './group.ts'
+import { print } from './output.ts'
+
+interface TailOptions {
+  queue?: string
+  job?: string
+  types?: string
+  lastEventId?: string
+  count?: number
+}
+
+export const eventsGroup: Group = {
+  build(group, run) {
+    group
+      .command('tail')
+      .description('print events until it is interrupted; with --job until the job ends')
+      .option('--queue <queues>', 'several with commas')
+      .option('--job <id>', 'the changes of one job')
+      .option('--types <types>', "several with commas; 'job.*': by prefix")
+      .option('--last-event-id <id>', 'go on behind this event')
+      .option('--count <number>', 'end after so many', integer)
+      .action(
+        run(async (session, options: TailOptions) => {
+          const { queue, job: jobId, types, lastEventId, count } = options
+          const ends = new AbortController()
+          // A reader such as `head` has gone.
+          process.stdout.once('error', () => ends.abort())
+          const asked = { queue, jobId, types: types?.split(','), lastEventId }
+          let left = count ?? Number.POSITIVE_INFINITY
+          for await (const event of session.client.events({ ...asked, signal: ends.signal })) {
+            print(session.isJson ? JSON.stringify(event) : lineOf(event))
+            left -= 1
+            if (left <= 0) break
+          }
+          return EXIT.done
+        }),
+      )
+  },
+}
+
+function lineOf({ type, data }: { type: string; data: Record<string, unknown> }): string {
+  const { timestamp = '-', queue = '-', job_id: id = '-', from, to, type: jobType } = data
+  const change = to === undefined ? [] : [`${from ?? 'new'} → ${to}`]
+  const parts = [timestamp, type, queue, id, ...(jobType === undefined ? [] : [jobType]), ...change]
+  return printable(parts.map(String).join('  '))
+}
