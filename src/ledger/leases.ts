@@ -3,6 +3,7 @@ import type { ArrivingMessage } from '../job/arrival.ts'
 import type { Cause } from '../job/history.ts'
 import type { Holder, JobRow, JobState, NewJob } from '../job/job.ts'
 import type { ReportedError } from '../job/retry/failure.ts'
+import type { Stale } from '../job/stale.ts'
 
 export interface LeaseLedger {
   /**
@@ -19,26 +20,26 @@ export interface LeaseLedger {
    * with a native worker; and a message with the number of another attempt would not count for this attempt
    * again. Fence: `active`, this attempt and generation, and `workerId` where given.
    */
-  release(id: string, fence: ReleaseFence): Promise<JobRow | 'stale'>
+  release(id: string, fence: ReleaseFence): Promise<JobRow | Stale>
 
   /**
    * ACK: `active → completed`. Fence: `active`; `attempt` and `generation` if given; `workerId` if it is given
    * and the claim recorded an owner.
    */
-  complete(id: string, fence: SettleFence, change: Completion): Promise<JobRow | 'stale'>
+  complete(id: string, fence: SettleFence, change: Completion): Promise<JobRow | Stale>
 
   /**
    * FAIL, or a lease that ran out: `active →` the state that `change` names, and stores the error record of
    * the attempt. Fence: `active`, generation and attempt; `workerId` and `overdueAt` if given.
    */
-  fail(id: string, fence: FailFence, change: FailureChange): Promise<JobRow | 'stale'>
+  fail(id: string, fence: FailFence, change: FailureChange): Promise<JobRow | Stale>
 
   /**
    * BEAT: extends each lease to `now` + `leaseMs`, or `now` + its own length when `leaseMs` is null.
    * Fence: `active`; owned by `workerId` if the claim recorded an owner; `attempt` and `generation` if given.
-   * Returns the leases that were extended, in the order of `ids`.
+   * Returns what became of each, in the order of `ids`.
    */
-  extend(ids: readonly string[], beat: Beat): Promise<ExtendedLease[]>
+  extend(ids: readonly string[], beat: Beat): Promise<BeatFate[]>
 
   /**
    * Sets the holder to `ledger`, because the delivery behind the lease is about to be acknowledged early.
@@ -207,6 +208,13 @@ export interface ExtendedLease extends LeaseFence {
   startedAt: number
   leaseExpiresAt: number
 }
+
+/** What a BEAT found of one id. */
+export type BeatFate =
+  | { outcome: 'extended'; id: string; lease: ExtendedLease }
+  /** Cancelled while the worker had it, or while nobody had it. */
+  | { outcome: 'cancelled'; id: string }
+  | (Stale & { id: string })
 
 export interface Expired {
   job: JobRow

@@ -1,6 +1,7 @@
 /** The ledger's contract (docs/architecture.md §7): every write is fenced, and tells what it changed. */
 import type { Cause } from '../job/history.ts'
 import type { JobRow, JobState, NewJob } from '../job/job.ts'
+import type { Stale } from '../job/stale.ts'
 import type { BulkLedger } from './bulk.ts'
 import type { ConcurrencyLedger } from './concurrency.ts'
 import type { CronLedger } from './cron.ts'
@@ -39,7 +40,8 @@ export interface LedgerEpochs {
 
 /**
  * The ledger's contract (docs/architecture.md §7). Every write is fenced: it names the state (and attempt,
- * generation, worker) that it expects, and "zero rows changed" is an outcome, not an error.
+ * generation, worker) that it expects, and "zero rows changed" is an outcome, not an error: `Stale`, which
+ * tells what the row was instead.
  *
  * Writes of the same moment share one transaction and one sync (group commit). A write's
  * promise settles after that commit, never before. When the commit fails, every write of the group
@@ -118,7 +120,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
    * still ahead of `wall`. Sets `activatedAt`, and `enqueuedAt` if the job becomes available.
    * Fence: `pending`.
    */
-  activate(id: string, now: number, wall: number, cause?: Cause): Promise<JobRow | 'stale'>
+  activate(id: string, now: number, wall: number, cause?: Cause): Promise<JobRow | Stale>
 
   /**
    * Makes due `retryable` rows (by `now`) and `scheduled` rows (by `wall`) `available`, the most overdue
@@ -172,7 +174,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
    * CANCEL: any non-terminal state → `cancelled`. The row owes a broadcast to the workers (`outbox`) when
    * its job message may be out or the job runs. Fence: not terminal.
    */
-  cancel(id: string, now: number, cause?: Cause): Promise<Cancelled | 'stale'>
+  cancel(id: string, now: number, cause?: Cause): Promise<Cancelled | Stale>
 
   /**
    * Purge: erases (`isErased`) those of these jobs that are in one of `states`. A job that waits is cancelled
@@ -195,7 +197,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
     now: number,
     isScoped?: boolean,
     cause?: Cause,
-  ): Promise<Cancelled | 'stale' | 'tombstoned' | 'elsewhere'>
+  ): Promise<Cancelled | Stale | 'tombstoned' | 'elsewhere'>
 
   /**
    * Recovers from the loss of a queue and every job message in it: each `available` row of the queue gets a

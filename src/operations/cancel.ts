@@ -1,4 +1,6 @@
 /** CANCEL: a job that has not ended becomes `cancelled` at once, and native workers are told. */
+
+import { isStale, type Stale } from '../job/stale.ts'
 import type { Cancelled } from '../ledger/leases.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { explainTerminal } from './job-errors.ts'
@@ -14,18 +16,18 @@ import { briefly } from './workers/broadcasts.ts'
  */
 export async function cancel(deps: Deps, id: string, context: RequestContext): Promise<Cancelled> {
   const cancelled = await cancelJob(deps, id, context)
-  if (cancelled === 'stale') throw await explainTerminal(deps, id)
+  if (isStale(cancelled)) throw explainTerminal(deps, id, cancelled)
   return cancelled
 }
 
-/** As `cancel`, for callers without a client to answer. `stale`: the job is unknown or had ended. */
+/** As `cancel`, for callers without a client to answer. `Stale`: the job is unknown or had ended. */
 export async function cancelJob(
   deps: Deps,
   id: string,
   context: RequestContext,
-): Promise<Cancelled | 'stale'> {
+): Promise<Cancelled | Stale> {
   const cancelled = await deps.ledger.cancel(id, deps.clock.now(), context)
-  if (cancelled !== 'stale') await followBriefly(deps, cancelled, context)
+  if (!isStale(cancelled)) await followBriefly(deps, cancelled, context)
   return cancelled
 }
 

@@ -1,10 +1,11 @@
 /** The refusals of requests about a job: stale lease, ended job, taken id or unique key. */
 import { stateConflictCode } from '../dialect.ts'
 import { notFound, OjsError, stateConflict } from '../errors.ts'
+import { isErased, type JobStanding } from '../job/job.ts'
+import type { Stale } from '../job/stale.ts'
 import type { KeyHolder } from '../ledger/enqueued.ts'
 import type { SettleFence } from '../ledger/leases.ts'
 import type { Deps } from './deps.ts'
-import { visibleJob } from './info.ts'
 
 const VERB = {
   ack: 'acknowledge',
@@ -13,21 +14,20 @@ const VERB = {
   checkpoint: 'save a checkpoint of',
 } as const
 
-/** Why the fence of an ACK, NACK or BEAT did not match: 404, or 409 with the facts (seed 001 §10.2). */
-export async function explainStaleLease(
-  deps: Deps,
-  id: string,
+/** Why the fence of an ACK, NACK or BEAT did not match `row`: 404, or 409 with the facts (seed 001 §10.2). */
+export function explainStaleLease(
+  { settings }: Pick<Deps, 'settings'>,
+  { id, row }: { id: string; row: JobStanding | null },
   fence: SettleFence,
   operation: keyof typeof VERB,
-): Promise<OjsError> {
-  const row = await visibleJob(deps, id)
-  if (row === null) return notFound('job', id)
+): OjsError {
+  if (row === null || isErased(row.state)) return notFound('job', id)
   const details = { job_id: id, current_state: row.state, expected_state: 'active' }
   if (row.state !== 'active') {
     return stateConflict(
       `Cannot ${VERB[operation]} job not in 'active' state. Current state: '${row.state}'.`,
       details,
-      stateConflictCode(deps.settings.dialect),
+      stateConflictCode(settings.dialect),
     )
   }
   // First: an attempt of another life compares with nothing.
@@ -56,13 +56,16 @@ function staleGeneration(said: number, runs: number): string {
 }
 
 /** Why a CANCEL found nothing to cancel: 404, or 409 with the state it ended in (seed 001 §9.4). */
-export async function explainTerminal(deps: Deps, id: string): Promise<OjsError> {
-  const row = await visibleJob(deps, id)
-  if (row === null) return notFound('job', id)
+export function explainTerminal(
+  { settings }: Pick<Deps, 'settings'>,
+  id: string,
+  { row }: Stale,
+): OjsError {
+  if (row === null || isErased(row.state)) return notFound('job', id)
   return stateConflict(
     `Cannot cancel job in terminal state '${row.state}'.`,
     { job_id: id, current_state: row.state },
-    stateConflictCode(deps.settings.dialect),
+    stateConflictCode(settings.dialect),
   )
 }
 

@@ -3,10 +3,12 @@ import { expect } from 'vitest'
 import { OjsError } from '../../src/errors.ts'
 import type { Cause } from '../../src/job/history.ts'
 import type { JobRow, NewJob, OwedMessage } from '../../src/job/job.ts'
+import type { Stale } from '../../src/job/stale.ts'
 import type { Refused } from '../../src/ledger/bulk.ts'
 import type { Inserted } from '../../src/ledger/enqueued.ts'
 import type { StateCounts } from '../../src/ledger/known.ts'
 import type {
+  BeatFate,
   ClaimedMessage,
   ClaimTerms,
   FailFence,
@@ -204,6 +206,16 @@ export function expectCounts(harness: LedgerHarness): void {
   }
   const total = [...dead.values()].reduce((sum, count) => sum + count, 0)
   expect(ledger.known.deadLetterCount()).toBe(total)
+}
+
+/** The ids whose leases a BEAT extended. */
+export function extendedOf(fates: readonly BeatFate[]): string[] {
+  return fates.flatMap((fate) => (fate.outcome === 'extended' ? [fate.lease.id] : []))
+}
+
+/** What a write says whose fence does not match the row as it is now. */
+export async function staleAt({ read }: Pick<Ledger, 'read'>, id: string): Promise<Stale> {
+  return { outcome: 'stale', row: await read.standing(id) }
 }
 
 const DEAD_LETTER = { states: ['discarded'], deadLettersOnly: true, scope: null } as const

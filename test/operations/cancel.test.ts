@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { PublishOutcome } from '../../src/broker/broker.ts'
+import { isStale } from '../../src/job/stale.ts'
 import { cancel } from '../../src/operations/cancel.ts'
 import type { Deps } from '../../src/operations/deps.ts'
 import { sendJobMessage } from '../../src/operations/job-messages/send.ts'
@@ -107,7 +108,7 @@ describe('CANCEL of a waiting job', () => {
       stage.deps.jobMessages.held.set(job.id, toldDelivery(told, { settles, isLive: false }))
       publish = async () => 'refused'
       const failed = await failLease(stage.deps, { row: job, failure: FAILURE })
-      if (failed === 'stale') throw new Error('the lease is there')
+      if (isStale(failed)) throw new Error('the lease is there')
       await harness.ledger.promote(failed.dueAt ?? 0, 0, 1)
       expect(await cancelNow(job.id)).toMatchObject({ messageOut: settles === 'lost' })
     },

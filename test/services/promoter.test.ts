@@ -1,5 +1,6 @@
 import { beforeEach, expect, it } from 'vitest'
 import type { NewJob } from '../../src/job/job.ts'
+import { isStale } from '../../src/job/stale.ts'
 import type { Deps } from '../../src/operations/deps.ts'
 import { promoter } from '../../src/services/promoter.ts'
 import { FAILED, fenceOf, fetched, NOW, pushed, rowOf } from '../ledger/harness.ts'
@@ -44,7 +45,7 @@ async function retrying(dueAt: number, retryQueueMs: number | null): Promise<str
   const job = await fetched(harness.ledger)
   const to = { to: 'retryable', dueAt, delayMs: 250, retryQueueMs, isMessageBack: true } as const
   const row = await harness.ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to })
-  if (row === 'stale') throw new Error('the job is leased')
+  if (isStale(row)) throw new Error('the job is leased')
   if (row.outbox !== null) harness.ledger.confirmed(row.outbox)
   return job.id
 }

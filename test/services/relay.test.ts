@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { PublishOutcome } from '../../src/broker/broker.ts'
 import type { JobRow } from '../../src/job/job.ts'
+import { isStale } from '../../src/job/stale.ts'
 import type { Deps } from '../../src/operations/deps.ts'
 import { push } from '../../src/operations/enqueue/push.ts'
 import { sendThenSettle } from '../../src/operations/lease/lease-end.ts'
@@ -63,7 +64,7 @@ async function dueOnTheWay(): Promise<{ isSent: Promise<void> }> {
   const wait = { dueAt: NOW + DELAY_MS, delayMs: DELAY_MS, retryQueueMs: DELAY_MS }
   const fence = { generation: 0, attempt: 1 }
   const row = await ledger.fail(id, fence, { ...record, ...wait, to: 'retryable' })
-  if (row === 'stale') throw new Error('the job is leased')
+  if (isStale(row)) throw new Error('the job is leased')
   const isSent = sendThenSettle(deps, row, undefined)
   await ledger.promote(NOW + DELAY_MS, NOW, 10)
   return { isSent }

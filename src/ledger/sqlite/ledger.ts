@@ -3,6 +3,7 @@ import type { Cause } from '../../job/history.ts'
 import type { JobRow, NewJob } from '../../job/job.ts'
 import type { ReportedEvent } from '../../job/native/report.ts'
 import { retryQueueKey } from '../../job/retry/backoff.ts'
+import type { Stale } from '../../job/stale.ts'
 import type { Logger } from '../../logger.ts'
 import type { CronLedger } from '../cron.ts'
 import type { EnqueueTerms, Inserted, InsertedAll } from '../enqueued.ts'
@@ -11,13 +12,13 @@ import type { IdempotencyMemory } from '../idempotency.ts'
 import type { Known, RetryQueue } from '../known.ts'
 import type {
   Beat,
+  BeatFate,
   Cancelled,
   ClaimedMessage,
   ClaimResult,
   ClaimTerms,
   Completion,
   Expired,
-  ExtendedLease,
   FailFence,
   FailureChange,
   LeaseFence,
@@ -266,7 +267,7 @@ export class SqliteLedger implements Ledger {
     return this.#access.writeMany(rows.length, () => withdrawAll(this.#store, rows, key))
   }
 
-  activate(id: string, now: number, wall: number, cause: Cause = {}): Promise<JobRow | 'stale'> {
+  activate(id: string, now: number, wall: number, cause: Cause = {}): Promise<JobRow | Stale> {
     return this.#access.write((protect) => {
       if (this.#store.keyed.mayExist) protect()
       return activate(this.#store, id, { now, wall, cause })
@@ -290,21 +291,21 @@ export class SqliteLedger implements Ledger {
     }, jobMessages.length)
   }
 
-  release(id: string, fence: ReleaseFence): Promise<JobRow | 'stale'> {
+  release(id: string, fence: ReleaseFence): Promise<JobRow | Stale> {
     return this.#access.write((protect) => {
       if (this.#store.keyed.mayExist) protect()
       return releaseLease(this.#store, id, fence)
     })
   }
 
-  complete(id: string, fence: SettleFence, change: Completion): Promise<JobRow | 'stale'> {
+  complete(id: string, fence: SettleFence, change: Completion): Promise<JobRow | Stale> {
     return this.#access.write((protect) => {
       if (this.#touchesOthers(id)) protect()
       return completeLease(this.#store, id, fence, change)
     })
   }
 
-  fail(id: string, fence: FailFence, change: FailureChange): Promise<JobRow | 'stale'> {
+  fail(id: string, fence: FailFence, change: FailureChange): Promise<JobRow | Stale> {
     return this.#access.write((protect) => {
       const { keyed } = this.#store
       if (change.to === 'discarded' ? this.#touchesOthers(id) : keyed.mayExist) protect()
@@ -312,7 +313,7 @@ export class SqliteLedger implements Ledger {
     })
   }
 
-  extend(ids: readonly string[], beat: Beat): Promise<ExtendedLease[]> {
+  extend(ids: readonly string[], beat: Beat): Promise<BeatFate[]> {
     return this.#access.writeMany(ids.length, () => beatLeases(this.#store, ids, beat))
   }
 
@@ -359,7 +360,7 @@ export class SqliteLedger implements Ledger {
     return rearmRetryQueue(this.#access, this.#store, retryQueue, now)
   }
 
-  cancel(id: string, now: number, cause?: Cause): Promise<Cancelled | 'stale'> {
+  cancel(id: string, now: number, cause?: Cause): Promise<Cancelled | Stale> {
     return this.#access.write((protect) => {
       if (this.#touchesOthers(id)) protect()
       return cancelJob(this.#store, id, now, cause)

@@ -1,9 +1,9 @@
 /** ACTIVATE: a `pending` job becomes available, or scheduled if it names a time. */
 import { stateConflictCode } from '../../dialect.ts'
 import { notFound, stateConflict } from '../../errors.ts'
-import type { JobRow } from '../../job/job.ts'
+import { isErased, type JobRow } from '../../job/job.ts'
+import { isStale, type Stale } from '../../job/stale.ts'
 import type { Deps, RequestContext } from '../deps.ts'
-import { visibleJob } from '../info.ts'
 import { sendOrLeave } from '../job-messages/send.ts'
 
 /**
@@ -12,7 +12,7 @@ import { sendOrLeave } from '../job-messages/send.ts'
  */
 export async function activate(deps: Deps, id: string, context: RequestContext): Promise<JobRow> {
   const job = await deps.ledger.activate(id, deps.clock.now(), deps.clock.wall(), context)
-  if (job === 'stale') throw await explainNotPending(deps, id)
+  if (isStale(job)) throw explainNotPending(deps, id, job)
   const { requestId } = context
   if (job.outbox === null)
     deps.events.emit({ type: 'job.scheduled', job, from: 'pending', requestId })
@@ -23,12 +23,11 @@ export async function activate(deps: Deps, id: string, context: RequestContext):
   return job
 }
 
-async function explainNotPending(deps: Deps, id: string): Promise<Error> {
-  const row = await visibleJob(deps, id)
-  if (row === null) return notFound('job', id)
+function explainNotPending({ settings }: Deps, id: string, { row }: Stale): Error {
+  if (row === null || isErased(row.state)) return notFound('job', id)
   return stateConflict(
     `Cannot activate job in state '${row.state}'. Only jobs in 'pending' state can be activated.`,
     { job_id: id, current_state: row.state, expected_state: 'pending' },
-    stateConflictCode(deps.settings.dialect),
+    stateConflictCode(settings.dialect),
   )
 }

@@ -2,6 +2,7 @@
 import { OjsError } from '../../errors.ts'
 import type { JobRow } from '../../job/job.ts'
 import type { AckRequest } from '../../job/request.ts'
+import { isStale } from '../../job/stale.ts'
 import { MAX_RESULT_BYTES } from '../../job/values/limits.ts'
 import { parseAck } from '../../schemas/requests/validator.ts'
 import type { Deps, RequestContext } from '../deps.ts'
@@ -21,7 +22,9 @@ export async function ack(deps: Deps, body: unknown, context: RequestContext): P
   if (context.toll !== undefined) await payToll(deps, context.toll, [request.job_id], fence)
   const change = { now: deps.clock.now(), result: resultText(request), cause: context }
   const job = await deps.ledger.complete(request.job_id, fence, change)
-  if (job === 'stale') throw await explainStaleLease(deps, request.job_id, fence, 'ack')
+  if (isStale(job)) {
+    throw explainStaleLease(deps, { id: request.job_id, row: job.row }, fence, 'ack')
+  }
   if (settleLease(deps, job.id)) deps.ledger.messageReturned(job.id, job.generation)
   noteEnded(deps, job)
   deps.events.emit({ type: 'job.completed', job, requestId: context.requestId })

@@ -31,7 +31,7 @@ export async function saveCheckpoint(
   const saved = await storeCheckpoint(deps, request, null)
   if (saved.outcome === 'saved') return saved.checkpoint
   throw saved.outcome === 'stale'
-    ? await explainStaleLease(deps, id, fenceOf(request), 'checkpoint')
+    ? explainStaleLease(deps, { id, row: saved.job }, fenceOf(request), 'checkpoint')
     : notFound('job', id)
 }
 

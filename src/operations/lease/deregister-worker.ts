@@ -1,6 +1,7 @@
 /** DELETE of a worker that is gone: its jobs go back at once. */
 import { notFound, OjsError } from '../../errors.ts'
 import { workerDeathFailure } from '../../job/retry/failure.ts'
+import { isStale } from '../../job/stale.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 import { endLostLease } from './fail-lease.ts'
 
@@ -85,6 +86,6 @@ async function endLease(
     workerId,
     cause,
   })
-  if (job === 'stale') return null
+  if (isStale(job)) return null
   return job.state === 'discarded' ? 'discarded' : 'requeued'
 }

@@ -7,6 +7,7 @@ import { chooseDelay } from '../../job/retry/backoff.ts'
 import type { Failure } from '../../job/retry/error-history.ts'
 import { recordEnd } from '../../job/retry/failure.ts'
 import { judge, type RetryPolicy, retryPolicyOf } from '../../job/retry/retry-policy.ts'
+import { isStale, type Stale } from '../../job/stale.ts'
 import type { FailFence } from '../../ledger/leases.ts'
 import { evaluatingRetry } from '../../telemetry/tracing.ts'
 import type { Deps } from '../deps.ts'
@@ -41,9 +42,9 @@ export interface FailedAttempt {
 /**
  * FAIL (seed 001 §7.5, seed 002 §5.4, §5.5): `active → retryable` or `discarded`, by the job's retry
  * policy. Resolves after the commit. The publish and the ack follow in the background, in the order of
- * law 2; until the confirm the outbox owes the message. Returns `stale` when the fence does not match.
+ * law 2; until the confirm the outbox owes the message. Returns `Stale` when the fence does not match.
  */
-export async function failLease(deps: Deps, attempt: FailedAttempt): Promise<JobRow | 'stale'> {
+export async function failLease(deps: Deps, attempt: FailedAttempt): Promise<JobRow | Stale> {
   const { row, failure } = attempt
   const policy = retryPolicyOf(row)
   const verdict = evaluatingRetry(row, () => judge(policy, row.attempt, failure))
@@ -51,7 +52,7 @@ export async function failLease(deps: Deps, attempt: FailedAttempt): Promise<Job
     verdict.do === 'retry'
       ? await retry(deps, attempt, policy)
       : await discard(deps, attempt, verdict.isDeadLetter)
-  if (job !== 'stale') noteEnded(deps, row)
+  if (!isStale(job)) noteEnded(deps, row)
   return job
 }
 
@@ -60,7 +61,7 @@ async function retry(
   deps: Deps,
   attempt: FailedAttempt,
   policy: RetryPolicy,
-): Promise<JobRow | 'stale'> {
+): Promise<JobRow | Stale> {
   const { row, failure } = attempt
   const { delayMs, retryQueueMs: wanted } = chooseDelay(policy.backoff, row.attempt, deps.random)
   const retryQueueMs = await usableRetryQueue(deps, attempt, wanted)
@@ -73,7 +74,7 @@ async function retry(
     retryQueueMs,
     isMessageBack: deps.jobMessages.held.get(row.id)?.isLive() ?? false,
   })
-  if (job === 'stale') return job
+  if (isStale(job)) return job
   if (!record.isCounted) emitFailed(deps, attempt, job)
   deps.events.emit({ type: 'job.retrying', job, failure, requestId: attempt.cause?.requestId })
   if (retryQueueMs === null) {
@@ -107,14 +108,14 @@ async function discard(
   deps: Deps,
   attempt: FailedAttempt,
   isDeadLetter: boolean,
-): Promise<JobRow | 'stale'> {
+): Promise<JobRow | Stale> {
   // `nack` makes the copy in the DLX queue. If the nack is lost with its channel, RabbitMQ delivers the
   // job message again and the arrival table nacks it then. Where the lease's holder is `ledger`, there is no
   // delivery to nack: the ledger writes an outbox nonce instead, and the copy is published.
   const change = { to: 'discarded', isDeadLetter, copy: 'nack' } as const
   const record = recordOf(deps, attempt)
   const job = await deps.ledger.fail(attempt.row.id, fenceOf(attempt), { ...record, ...change })
-  if (job === 'stale') return job
+  if (isStale(job)) return job
   if (!record.isCounted) emitFailed(deps, attempt, job)
   deps.events.emit({ type: 'job.discarded', job, requestId: attempt.cause?.requestId })
   const delivery = takeLease(deps, job.id)
@@ -127,11 +128,11 @@ async function discard(
  * Makes a job whose lease ran out, with attempts left, available at once, without a delay (seed 001 §7.6).
  * Publishes nothing for a native worker's lease: RabbitMQ redelivers its job message when its channel ends.
  */
-export async function returnLease(deps: Deps, attempt: FailedAttempt): Promise<JobRow | 'stale'> {
+export async function returnLease(deps: Deps, attempt: FailedAttempt): Promise<JobRow | Stale> {
   const record = recordOf(deps, attempt)
   const change = { ...record, to: 'available' } as const
   const job = await deps.ledger.fail(attempt.row.id, fenceOf(attempt), change)
-  if (job === 'stale') return job
+  if (isStale(job)) return job
   noteEnded(deps, attempt.row)
   if (!record.isCounted) emitFailed(deps, attempt, job)
   deps.events.emit({ type: 'job.enqueued', job, promoted: true, from: 'active' })
@@ -146,7 +147,7 @@ export async function returnLease(deps: Deps, attempt: FailedAttempt): Promise<J
  * at once while an attempt is left. A native worker may still run it, or have finished: its report or its job
  * message will tell.
  */
-export function endLostLease(deps: Deps, attempt: FailedAttempt): Promise<JobRow | 'stale'> {
+export function endLostLease(deps: Deps, attempt: FailedAttempt): Promise<JobRow | Stale> {
   const { row } = attempt
   const mayGoOn = row.holder === 'native' || row.attempt < allowedAttempts(row)
   return mayGoOn ? returnLease(deps, attempt) : failLease(deps, attempt)

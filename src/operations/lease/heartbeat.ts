@@ -2,7 +2,7 @@
 import { testDirective } from '../../dialect.ts'
 import type { HeartbeatRequest } from '../../job/request.ts'
 import { leaseMsOf } from '../../job/values/duration.ts'
-import type { ExtendedLease } from '../../ledger/leases.ts'
+import type { BeatFate } from '../../ledger/leases.ts'
 import { parseHeartbeat } from '../../schemas/requests/validator.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 import { explainStaleLease } from '../job-errors.ts'
@@ -38,17 +38,16 @@ export async function heartbeat(
   const ids = await inScope(deps, context, idsOf(request))
   if (context.toll !== undefined) await payToll(deps, context.toll, ids, fenceOf(request))
   const told = deps.workers.beaten(reportOf(request, ids))
-  const leases = ids.length === 0 ? [] : await extend(deps, request, ids)
-  const cancelled = await cancelledAmong(deps, ids, leases, request.worker_id)
-  if (leases.length === 0 && cancelled.length === 0) await requireOwnLease(deps, request, ids)
+  const fates = ids.length === 0 ? [] : await extend(deps, request, ids)
+  requireOwnLease(deps, request, fates)
   const documents = async () => {
     const rows = await Promise.all(ids.map((id) => deps.ledger.read.find(id)))
     return rows.flatMap((row) => row?.envelope ?? [])
   }
   return {
     directive: (await testDirective(deps.settings.dialect, documents)) ?? told,
-    extended: leases.map(({ id }) => id),
-    cancelled,
+    extended: idsThat(fates, 'extended'),
+    cancelled: idsThat(fates, 'cancelled'),
     serverTime: deps.clock.wall(),
   }
 }
@@ -87,46 +86,32 @@ async function extend(
   deps: Deps,
   request: HeartbeatRequest,
   ids: readonly string[],
-): Promise<ExtendedLease[]> {
-  const leases = await deps.ledger.extend(ids, {
+): Promise<BeatFate[]> {
+  const fates = await deps.ledger.extend(ids, {
     now: deps.clock.now(),
     workerId: request.worker_id,
     leaseMs: leaseMsOf(request, 'visibility_timeout'),
     attempt: request.attempt,
     generation: request.generation,
   })
+  const leases = fates.flatMap((fate) => (fate.outcome === 'extended' ? [fate.lease] : []))
   for (const job of leases) {
     deps.events.emit({ type: 'job.heartbeat', job, workerId: request.worker_id })
   }
   await acknowledgeEarly(deps, leases)
-  return leases
+  return fates
 }
 
-/** Jobs that were cancelled while this worker had them, so that it can stop (the flag of seed 001 §7.7). */
-async function cancelledAmong(
-  deps: Deps,
-  ids: readonly string[],
-  leases: readonly ExtendedLease[],
-  workerId: string,
-): Promise<string[]> {
-  const extended = new Set(leases.map(({ id }) => id))
-  const others = ids.filter((id) => !extended.has(id))
-  const rows = await Promise.all(others.map((id) => deps.ledger.read.standing(id)))
-  return others.filter((_, i) => {
-    const row = rows[i]
-    return row?.state === 'cancelled' && (row.workerId === null || row.workerId === workerId)
-  })
+/** Those cancelled while this worker had them are told, so that it can stop (the flag of seed 001 §7.7). */
+function idsThat(fates: readonly BeatFate[], were: 'extended' | 'cancelled'): string[] {
+  return fates.flatMap(({ outcome, id }) => (outcome === were ? [id] : []))
 }
 
 /** Throws when the worker named one job with its attempt or generation: it wants to know that the lease is not its own. */
-async function requireOwnLease(
-  deps: Deps,
-  request: HeartbeatRequest,
-  ids: readonly string[],
-): Promise<void> {
+function requireOwnLease(deps: Deps, request: HeartbeatRequest, fates: readonly BeatFate[]): void {
   const fence = fenceOf(request)
   const isAsked = fence.attempt != null || fence.generation != null
-  const [id] = ids
-  if (!isAsked || id === undefined || ids.length > 1) return
-  throw await explainStaleLease(deps, id, fence, 'beat')
+  const [fate] = fates
+  if (!isAsked || fate?.outcome !== 'stale' || fates.length > 1) return
+  throw explainStaleLease(deps, fate, fence, 'beat')
 }

@@ -2,6 +2,7 @@
 import type { Delivery } from '../../broker/broker.ts'
 import { isHeldByKey } from '../../job/concurrency.ts'
 import { isTerminal, type JobRow } from '../../job/job.ts'
+import { isStale, type Stale } from '../../job/stale.ts'
 import type { ReleaseFence } from '../../ledger/leases.ts'
 import type { Deps } from '../deps.ts'
 import { isFailure, leaveToRelay, sendJobMessage } from '../job-messages/send.ts'
@@ -67,12 +68,12 @@ export async function requeueLease(
   deps: Deps,
   job: JobRow,
   { workerId, cause }: Pick<ReleaseFence, 'workerId' | 'cause'> = {},
-): Promise<JobRow | 'stale'> {
+): Promise<JobRow | Stale> {
   const { generation, attempt } = job
   const messageAttempt = deps.jobMessages.held.get(job.id)?.attempt ?? null
   const terms = { now: deps.clock.now(), workerId, cause }
   const row = await deps.ledger.release(job.id, { generation, attempt, messageAttempt, ...terms })
-  if (row === 'stale') return row
+  if (isStale(row)) return row
   noteEnded(deps, job)
   // Emitted before `putBack`: another FETCH could claim the job message and emit `job.started` first.
   deps.events.emit({

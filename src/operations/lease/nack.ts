@@ -1,6 +1,7 @@
 /** NACK: a worker reports a failure; the job's retry policy decides what follows. */
 import type { JobRow } from '../../job/job.ts'
 import { failureOf } from '../../job/retry/failure.ts'
+import { isStale } from '../../job/stale.ts'
 import type { SettleFence } from '../../ledger/leases.ts'
 import { parseNack } from '../../schemas/requests/validator.ts'
 import type { Deps, RequestContext } from '../deps.ts'
@@ -33,7 +34,9 @@ export async function nack(
   const job = request.requeue
     ? await requeueLease(deps, row, { workerId, cause: context })
     : await failLease(deps, { row, failure, workerId, cause: context, mayWait })
-  if (job === 'stale') throw await explainStaleLease(deps, request.job_id, fence, 'nack')
+  if (isStale(job)) {
+    throw explainStaleLease(deps, { id: request.job_id, row: job.row }, fence, 'nack')
+  }
   return job
 }
 
@@ -44,6 +47,6 @@ export async function nack(
  */
 async function leasedRow(deps: Deps, id: string, fence: SettleFence): Promise<JobRow> {
   const row = await deps.ledger.read.find(id)
-  if (row === null || !isHeld(row, fence)) throw await explainStaleLease(deps, id, fence, 'nack')
+  if (row === null || !isHeld(row, fence)) throw explainStaleLease(deps, { id, row }, fence, 'nack')
   return row
 }

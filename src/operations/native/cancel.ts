@@ -1,6 +1,7 @@
 /** CANCEL by control message; an unknown id leaves a tombstone. */
 import { publishRefusal } from '../../broker/broker-errors.ts'
 import type { NamedJob } from '../../job/request.ts'
+import { isStale } from '../../job/stale.ts'
 import { followBriefly } from '../cancel.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 import { briefly, broadcastCancel } from '../workers/broadcasts.ts'
@@ -30,7 +31,7 @@ export async function controlCancel(
   const cancelled = await deps.ledger.cancelAny(id, queue, deps.clock.now(), isScoped, context)
   if (cancelled === 'elsewhere') return refusedOf([['other_queue', id]])
   if (cancelled === 'tombstoned') await tellOfUnknown(deps, id, queue)
-  else if (cancelled !== 'stale') await followBriefly(deps, cancelled, context)
+  else if (!isStale(cancelled)) await followBriefly(deps, cancelled, context)
   return NOTHING_REFUSED
 }
 

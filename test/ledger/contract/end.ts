@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { RowState } from '../../../src/job/job.ts'
+import { isStale } from '../../../src/job/stale.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
 import {
   copyCame,
@@ -8,6 +9,7 @@ import {
   NOW,
   pushed,
   settleLazily,
+  staleAt,
   TERMS,
   type UnderTest,
 } from '../harness.ts'
@@ -122,7 +124,8 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
         ledger.rearm('q', NOW),
         ledger.extendLeases(NOW),
       ])
-      expect(outcomes).toEqual([false, 'drop', 'stale', 'stale', 'stale', 0, 0, 0])
+      const stale = await staleAt(ledger, id)
+      expect(outcomes).toEqual([false, 'drop', stale, stale, stale, 0, 0, 0])
       expect(await row(id)).toEqual(before)
     })
   })
@@ -130,7 +133,7 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
   describe('cancel', () => {
     const isMessageOwed = async (id: string) => {
       const cancelled = await ledger.cancel(id, NOW)
-      return cancelled !== 'stale' && cancelled.isMessageOwed
+      return !isStale(cancelled) && cancelled.isMessageOwed
     }
 
     it('says whether the job message still had to be published', async () => {

@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import type { JobRow, RowState } from '../../../src/job/job.ts'
+import { isStale } from '../../../src/job/stale.ts'
 import type { FailureChange } from '../../../src/ledger/leases.ts'
 import {
+  extendedOf,
   FAILED,
   fenceOf,
   fetched,
@@ -10,6 +12,7 @@ import {
   owedBy,
   pushed,
   settleLazily,
+  staleAt,
   TERMS,
   type UnderTest,
 } from '../harness.ts'
@@ -164,7 +167,9 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       'to $to is stale with $fence',
       async ({ change, fence }) => {
         const job = await fetched(ledger)
-        expect(await ledger.fail(job.id, { ...fenceOf(job), ...fence }, change)).toBe('stale')
+        expect(await ledger.fail(job.id, { ...fenceOf(job), ...fence }, change)).toEqual(
+          await staleAt(ledger, job.id),
+        )
         expect(await row(job.id)).toEqual(job)
       },
     )
@@ -178,7 +183,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
         await ledger.claim([jobMessage(job.id)], { ...TERMS, workerId: null })
         const unowned = await row(job.id)
         expect(unowned).toMatchObject({ state: 'active', attempt: job.attempt, workerId: null })
-        expect(await ledger.fail(job.id, fence, change)).toBe('stale')
+        expect(await ledger.fail(job.id, fence, change)).toEqual(await staleAt(ledger, job.id))
         expect(await row(job.id)).toEqual(unowned)
         const own = await fetched(ledger)
         expect(await ledger.fail(own.id, fence, change)).toMatchObject({ state: to })
@@ -192,8 +197,12 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
         const job = await fetched(ledger)
         await plant({ id: job.id, state })
         const before = await row(job.id)
-        expect(await ledger.fail(job.id, fenceOf(job), change)).toBe('stale')
-        expect(await ledger.fail('nobody', fenceOf(job), change)).toBe('stale')
+        expect(await ledger.fail(job.id, fenceOf(job), change)).toEqual(
+          await staleAt(ledger, job.id),
+        )
+        expect(await ledger.fail('nobody', fenceOf(job), change)).toEqual(
+          await staleAt(ledger, 'nobody'),
+        )
         expect(await row(job.id)).toEqual(before)
       },
     )
@@ -204,11 +213,11 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
         const job = await fetched(ledger)
         const fail = (id: string) => ledger.fail(id, fenceOf(job), change)
         const twice = await Promise.all([fail(job.id), fail(job.id)])
-        expect(twice.map((result) => result === 'stale')).toEqual([false, true])
+        expect(twice.map((result) => isStale(result))).toEqual([false, true])
         const other = await fetched(ledger)
         const ack = ledger.complete(other.id, {}, { now: NOW, result: null })
         const [acked, failed] = await Promise.all([ack, fail(other.id)])
-        expect([acked === 'stale', failed]).toEqual([false, 'stale'])
+        expect([isStale(acked), failed]).toEqual([false, await staleAt(ledger, other.id)])
       },
     )
 
@@ -233,8 +242,12 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       const extended = await ledger.extend([b.id, 'nobody', a.id], beat)
       const { id, generation, attempt, queue, type, holder, startedAt } = b
       const same = { id, generation, attempt, queue, type, holder, startedAt }
-      expect(extended[0]).toEqual({ ...same, leaseExpiresAt: NOW + 1500 })
-      expect(extended.map((lease) => lease.id)).toEqual([b.id, a.id])
+      const lease = { ...same, leaseExpiresAt: NOW + 1500 }
+      expect(extended.slice(0, 2)).toEqual([
+        { outcome: 'extended', id, lease },
+        { outcome: 'stale', id: 'nobody', row: null },
+      ])
+      expect(extendedOf(extended)).toEqual([b.id, a.id])
       expect(await row(a.id)).toEqual({ ...a, leaseExpiresAt: NOW + 30_500 })
     })
 
@@ -249,14 +262,17 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       await ledger.claim([jobMessage(id)], { ...TERMS, workerId: null })
       const owned = await fetched(ledger)
       const extended = await ledger.extend([id, owned.id], { ...beat, workerId: 'other' })
-      expect(extended.map((lease) => lease.id)).toEqual([id])
+      expect(extendedOf(extended)).toEqual([id])
+      expect(extended[1]).toEqual({ ...(await staleAt(ledger, owned.id)), id: owned.id })
       expect(await row(owned.id)).toEqual(owned)
     })
 
     it('works only for the given attempt', async () => {
       const job = await fetched(ledger)
-      expect(await ledger.extend([job.id], { ...beat, attempt: 2 })).toEqual([])
-      expect(await ledger.extend([job.id], { ...beat, attempt: 1 })).toHaveLength(1)
+      const stale = { ...(await staleAt(ledger, job.id)), id: job.id }
+      expect(await ledger.extend([job.id], { ...beat, attempt: 2 })).toEqual([stale])
+      const extended = await ledger.extend([job.id], { ...beat, attempt: 1 })
+      expect(extendedOf(extended)).toEqual([job.id])
     })
 
     it('works only for the given generation', async () => {
@@ -264,23 +280,47 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       await plant({ id: job.id, generation: 1 })
       const extended = (generation: number | null) =>
         ledger.extend([job.id], { ...beat, attempt: 1, generation })
-      expect([await extended(0), await extended(2)]).toEqual([[], []])
+      const stale = { outcome: 'stale', row: { id: job.id, generation: 1 } }
+      expect([await extended(0), await extended(2)]).toMatchObject([[stale], [stale]])
       expect([await extended(1), await extended(null)]).toMatchObject([
-        [{ id: job.id, generation: 1 }],
-        [{ id: job.id, generation: 1 }],
+        [{ outcome: 'extended', lease: { id: job.id, generation: 1 } }],
+        [{ outcome: 'extended', lease: { id: job.id, generation: 1 } }],
       ])
     })
 
-    it.each<RowState>(['available', 'retryable', 'completed', 'cancelled', 'discarded'])(
-      'does nothing to a job that is %s',
+    it.each<RowState>(['available', 'retryable', 'completed', 'discarded', 'withdrawn'])(
+      'does nothing to a job that is %s, and says what it is',
       async (state) => {
         const job = await fetched(ledger)
         await plant({ id: job.id, state })
         const before = await row(job.id)
-        expect(await ledger.extend([job.id], beat)).toEqual([])
+        const stale = { ...(await staleAt(ledger, job.id)), id: job.id }
+        expect(await ledger.extend([job.id], beat)).toEqual([stale])
         expect(await row(job.id)).toEqual(before)
       },
     )
+
+    it.each([
+      ['its worker had it', 'worker-1', 'cancelled'],
+      ['nobody had it', null, 'cancelled'],
+      ['another worker had it', 'other', 'stale'],
+    ])('tells of a job that was cancelled while %s', async (_, workerId, outcome) => {
+      const job = await fetched(ledger)
+      await plant({ id: job.id, workerId })
+      await ledger.cancel(job.id, NOW)
+      const before = await row(job.id)
+      expect(await ledger.extend([job.id], beat)).toMatchObject([{ outcome, id: job.id }])
+      expect(await row(job.id)).toEqual(before)
+    })
+
+    it('tells of a cancel in the same group commit', async () => {
+      const job = await fetched(ledger)
+      const [, fates] = await Promise.all([
+        ledger.cancel(job.id, NOW),
+        ledger.extend([job.id], beat),
+      ])
+      expect(fates).toEqual([{ outcome: 'cancelled', id: job.id }])
+    })
 
     it('in one group commit with an ack works before the ack and not after it', async () => {
       const job = await fetched(ledger)
@@ -290,7 +330,11 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
         ack(),
         ledger.extend([job.id], beat),
       ])
-      expect([first.length, acked === 'stale', second.length]).toEqual([1, false, 0])
+      expect([extendedOf(first), isStale(acked), second]).toEqual([
+        [job.id],
+        false,
+        [{ ...(await staleAt(ledger, job.id)), id: job.id }],
+      ])
     })
   })
 
@@ -306,7 +350,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
           ledger.extend([job.id], beat),
           ledger.fail(job.id, { ...fenceOf(job), overdueAt: NOW + 1000 }, change),
         ])
-        expect([extended.length, failed]).toEqual([1, 'stale'])
+        expect([extendedOf(extended), failed]).toEqual([[job.id], await staleAt(ledger, job.id)])
         const later = { ...fenceOf(job), overdueAt: NOW + 1999 }
         expect(await ledger.fail(job.id, later, change)).toMatchObject({ state: to })
       },
@@ -316,7 +360,9 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       const job = await fetched(ledger, { ...terms, timeoutMs: 900 })
       await ledger.extend([job.id], beat)
       const fence = { ...fenceOf(job), overdueAt: NOW + 900 }
-      expect(await ledger.fail(job.id, { ...fence, overdueAt: NOW + 899 }, AGAIN)).toBe('stale')
+      expect(await ledger.fail(job.id, { ...fence, overdueAt: NOW + 899 }, AGAIN)).toEqual(
+        await staleAt(ledger, job.id),
+      )
       expect(await ledger.fail(job.id, fence, AGAIN)).toMatchObject({ state: 'available' })
     })
   })

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { RowState } from '../../../src/job/job.ts'
+import { isStale } from '../../../src/job/stale.ts'
 import {
   fenceOf,
   fetched,
@@ -8,6 +9,7 @@ import {
   owedBy,
   pushed,
   settleLazily,
+  staleAt,
   TERMS,
   type UnderTest,
 } from '../harness.ts'
@@ -75,14 +77,16 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       async (other) => {
         const job = await fetched(ledger)
         const { id, ...fence } = { ...fenceOf(job), id: job.id, ...other }
-        expect(await ledger.release(id, fence)).toBe('stale')
+        expect(await ledger.release(id, fence)).toEqual(await staleAt(ledger, id))
         expect(await row(job.id)).toEqual(job)
       },
     )
 
     it('is stale for another worker than the owner, and for a named worker when the lease names none', async () => {
       const job = await fetched(ledger)
-      expect(await ledger.release(job.id, { ...fenceOf(job), workerId: 'x' })).toBe('stale')
+      expect(await ledger.release(job.id, { ...fenceOf(job), workerId: 'x' })).toEqual(
+        await staleAt(ledger, job.id),
+      )
       expect(await row(job.id)).toEqual(job)
       const released = await ledger.release(job.id, { ...fenceOf(job), workerId: 'worker-1' })
       expect(released).toMatchObject({ state: 'available' })
@@ -90,7 +94,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       expect(again).toMatchObject({ verdict: 'claimed', job: { attempt: 1 } })
       // The same attempt number, but a lease without a worker: the number alone would let worker-1 in.
       const late = { ...fenceOf(job), workerId: 'worker-1' }
-      expect(await ledger.release(job.id, late)).toBe('stale')
+      expect(await ledger.release(job.id, late)).toEqual(await staleAt(ledger, job.id))
       expect(await row(job.id)).toMatchObject({ state: 'active', attempt: 1, workerId: null })
     })
 
@@ -100,13 +104,13 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
         ledger.release(job.id, fenceOf(job)),
         ledger.release(job.id, fenceOf(job)),
       ])
-      expect(twice.map((result) => result === 'stale')).toEqual([false, true])
+      expect(twice.map((result) => isStale(result))).toEqual([false, true])
       const other = await fetched(ledger)
       const [acked, released] = await Promise.all([
         ledger.complete(other.id, {}, { now: NOW, result: null }),
         ledger.release(other.id, fenceOf(other)),
       ])
-      expect([acked === 'stale', released === 'stale']).toEqual([false, true])
+      expect([isStale(acked), isStale(released)]).toEqual([false, true])
     })
   })
 
@@ -153,7 +157,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       'is stale with the fence %o',
       async (fence) => {
         const job = await fetched(ledger)
-        expect(await ledger.complete(job.id, fence, change)).toBe('stale')
+        expect(await ledger.complete(job.id, fence, change)).toEqual(await staleAt(ledger, job.id))
         expect(await row(job.id)).toEqual(job)
       },
     )
@@ -163,7 +167,9 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       await plant({ id: job.id, generation: 2 })
       const lease = { attempt: 1, workerId: 'worker-1' }
       for (const generation of [0, 1, 3]) {
-        expect(await ledger.complete(job.id, { ...lease, generation }, change)).toBe('stale')
+        expect(await ledger.complete(job.id, { ...lease, generation }, change)).toEqual(
+          await staleAt(ledger, job.id),
+        )
       }
       expect(await row(job.id)).toMatchObject({ state: 'active', generation: 2 })
       const done = await ledger.complete(job.id, { ...lease, generation: 2 }, change)
@@ -183,7 +189,9 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       const { id } = await pushed(ledger)
       await ledger.claim([jobMessage(id)], { ...TERMS, workerId: null })
       const workerId = 'worker-1'
-      expect(await ledger.complete(id, { workerId, attempt: 2 }, change)).toBe('stale')
+      expect(await ledger.complete(id, { workerId, attempt: 2 }, change)).toEqual(
+        await staleAt(ledger, id),
+      )
       const job = await ledger.complete(id, { workerId, attempt: 1 }, change)
       expect(job).toMatchObject({ state: 'completed' })
     })
@@ -193,7 +201,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       async (state) => {
         const { id } = await pushed(ledger)
         await plant({ id, state })
-        expect(await ledger.complete(id, {}, change)).toBe('stale')
+        expect(await ledger.complete(id, {}, change)).toEqual(await staleAt(ledger, id))
       },
     )
 
@@ -201,13 +209,13 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       const job = await fetched(ledger)
       const ack = () => ledger.complete(job.id, {}, change)
       const twice = await Promise.all([ack(), ack()])
-      expect(twice.map((result) => result === 'stale')).toEqual([false, true])
+      expect(twice.map((result) => isStale(result))).toEqual([false, true])
       const other = await fetched(ledger)
       const [cancelled, acked] = await Promise.all([
         ledger.cancel(other.id, NOW),
         ledger.complete(other.id, {}, change),
       ])
-      expect([cancelled === 'stale', acked]).toEqual([false, 'stale'])
+      expect([isStale(cancelled), acked]).toEqual([false, await staleAt(ledger, other.id)])
     })
   })
 
@@ -264,9 +272,9 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
 
     it('is stale for an unknown id and for the second of two calls', async () => {
       const { id } = await pushed(ledger)
-      expect(await ledger.cancel('nobody', NOW)).toBe('stale')
+      expect(await ledger.cancel('nobody', NOW)).toEqual(await staleAt(ledger, 'nobody'))
       const twice = await Promise.all([ledger.cancel(id, NOW), ledger.cancel(id, NOW + 1)])
-      expect(twice.map((result) => result === 'stale')).toEqual([false, true])
+      expect(twice.map((result) => isStale(result))).toEqual([false, true])
       expect((await row(id)).cancelledAt).toBe(NOW)
     })
   })

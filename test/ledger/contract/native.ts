@@ -10,6 +10,7 @@ import {
   NOW,
   pushed,
   revive,
+  staleAt,
   TERMS,
   type UnderTest,
 } from '../harness.ts'
@@ -283,7 +284,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       expect(cancelled).toMatchObject({ job: { state: 'cancelled' }, previousState: 'available' })
       expect(cancelled).toMatchObject({ job: await row(known.id) })
       for (const { id } of [known, withdrawn]) {
-        expect(await ledger.cancelAny(id, 'default', NOW)).toBe('stale')
+        expect(await ledger.cancelAny(id, 'default', NOW)).toEqual(await staleAt(ledger, id))
         expect(await ledger.read.isTombstoned(id)).toBe(false)
       }
     })

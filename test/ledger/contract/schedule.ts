@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, type MockInstance, vi } from 'vitest'
 import { EXPIRED } from '../../../src/job/dead-letter.ts'
 import type { JobRow, NewJob } from '../../../src/job/job.ts'
+import { isStale } from '../../../src/job/stale.ts'
 import type { ExpireTerms } from '../../../src/ledger/ledger.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
 import {
@@ -12,6 +13,7 @@ import {
   owedBy,
   pushed,
   settleLazily,
+  staleAt,
   staleQueues,
   TERMS,
   type UnderTest,
@@ -115,14 +117,14 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
     it('is stale for a job that is not pending, and for the second of two calls', async () => {
       const { id } = await stored({ state: 'pending', dueAt: null })
       const twice = await Promise.all([1, 2].map(() => ledger.activate(id, NOW, WALL)))
-      expect(twice.map((result) => result === 'stale')).toEqual([false, true])
+      expect(twice.map((result) => isStale(result))).toEqual([false, true])
       const ended = await stored({ state: 'pending', dueAt: null })
       await ledger.cancel(ended.id, NOW)
       const waiting = [await scheduled(WALL - 1), await retrying(NOW, null)]
       const others = [ended, ...waiting, await fetched(ledger)].map((job) => job.id)
       for (const other of [id, ...others, 'nobody']) {
         const before = await ledger.read.find(other)
-        expect(await ledger.activate(other, NOW, WALL)).toBe('stale')
+        expect(await ledger.activate(other, NOW, WALL)).toEqual(await staleAt(ledger, other))
         expect(await ledger.read.find(other)).toEqual(before)
       }
     })

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { EXPIRED } from '../../../src/job/dead-letter.ts'
 import type { JobRow } from '../../../src/job/job.ts'
+import { isStale } from '../../../src/job/stale.ts'
 import type { WorkflowRow } from '../../../src/job/workflow/row.ts'
 import { WORKFLOW_STATES } from '../../../src/job/workflow/workflow.ts'
 import type { NewWorkflow, WorkflowNews } from '../../../src/ledger/workflows.ts'
@@ -15,6 +16,7 @@ import {
   pushed,
   revive,
   settleLazily,
+  staleAt,
   TERMS,
   type UnderTest,
 } from '../harness.ts'
@@ -213,7 +215,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
         ledger.complete(id, {}, { now: NOW + 5, result: null }),
       )
       const outcomes = await Promise.all(ends)
-      expect(outcomes.filter((one) => one === 'stale')).toHaveLength(2)
+      expect(outcomes.filter((one) => isStale(one))).toHaveLength(2)
       expect(told().filter((one) => one === 'born c')).toHaveLength(1)
       expect(ledger.known.counts('default')).toMatchObject({ available: 1, completed: 2 })
     })
@@ -223,7 +225,9 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       async (fence) => {
         const workflow = await create(newGraph({ a: [], b: ['a'] }))
         const { id } = await claim(workflow, 'a')
-        expect(await ledger.complete(id, fence, { now: NOW, result: null })).toBe('stale')
+        expect(await ledger.complete(id, fence, { now: NOW, result: null })).toEqual(
+          await staleAt(ledger, id),
+        )
         expect(await progress(workflow)).toEqual({ a: 'started', b: 'waiting' })
       },
     )
@@ -684,7 +688,9 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(jobs[0]?.job.outbox).not.toBeNull()
       const never = { state: 'cancelled', endedAt: NOW + 7, jobId: null }
       expect(await stepOf(workflow, 'd')).toMatchObject(never)
-      expect(await ledger.complete(active.id, {}, { now: NOW, result: null })).toBe('stale')
+      expect(await ledger.complete(active.id, {}, { now: NOW, result: null })).toEqual(
+        await staleAt(ledger, active.id),
+      )
       expect(ledger.known.counts('default')).toMatchObject({
         available: 0,
         active: 0,

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import type { JobRow } from '../../../src/job/job.ts'
 import { decideNativeClaim } from '../../../src/job/native/claim.ts'
 import type { ReportedEvent, Said } from '../../../src/job/native/report.ts'
+import { isStale } from '../../../src/job/stale.ts'
 import type { Ledger } from '../../../src/ledger/ledger.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
 import {
@@ -448,7 +449,7 @@ class World {
     if (row.state !== 'active') return
     const messageAttempt = this.#held?.attempt ?? null
     const released = await this.#ledger.release(row.id, { ...fenceOf(row), messageAttempt })
-    if (released !== 'stale' && (released.outbox === null || isUnconfirmed)) this.#httpCrash()
+    if (!isStale(released) && (released.outbox === null || isUnconfirmed)) this.#httpCrash()
     this.#held = null
   }
 

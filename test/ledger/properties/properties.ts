@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { isTerminal, type JobRow, type NewJob } from '../../../src/job/job.ts'
 import type { Said } from '../../../src/job/native/report.ts'
 import { UNREPORTED } from '../../../src/job/retry/error-history.ts'
+import { isStale } from '../../../src/job/stale.ts'
 import type { FailureChange, LeaseFence } from '../../../src/ledger/leases.ts'
 import type { Ledger } from '../../../src/ledger/ledger.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
@@ -242,10 +243,10 @@ class Run {
           { attempt: lease.attempt },
           { now: NOW, result: null },
         )
-        return { won: done === 'stale' ? null : 'end', id }
+        return { won: isStale(done) ? null : 'end', id }
       }
       case 'cancel':
-        return { won: (await this.#ledger.cancel(id, NOW)) === 'stale' ? null : 'end', id }
+        return { won: isStale(await this.#ledger.cancel(id, NOW)) ? null : 'end', id }
       case 'confirmed':
         if ((await this.#ledger.read.find(id))?.state === 'discarded')
           this.#ledger.copyConfirmed(id, nonce)
@@ -279,7 +280,7 @@ class Run {
 
   async #fail(lease: LeaseFence, change: FailureChange): Promise<Outcome> {
     const failed = await this.#ledger.fail(lease.id, lease, change)
-    if (failed === 'stale') return { won: null, id: lease.id }
+    if (isStale(failed)) return { won: null, id: lease.id }
     return { won: change.to === 'discarded' ? 'end' : 'fail', id: lease.id }
   }
 

@@ -114,7 +114,10 @@ describe('failLease, with an attempt left', () => {
     await harness.ledger.release(row.id, fenceOf(row))
     await harness.ledger.claim([jobMessage(row.id)], { ...TERMS, workerId: 'worker-2' })
     const attempt = { row, failure: FAILURE, workerId: 'worker-1' }
-    expect(await failLease(stage.deps, attempt)).toBe('stale')
+    expect(await failLease(stage.deps, attempt)).toMatchObject({
+      outcome: 'stale',
+      row: { id: row.id },
+    })
     expect(told).toEqual([])
     expect(await now(row)).toMatchObject({ state: 'active', workerId: 'worker-2' })
   })
@@ -189,7 +192,7 @@ describe('returnLease, of an expired lease', () => {
     const row = await leased({}, { timeoutMs: 0 })
     const beat = { now: NOW + 1, leaseMs: 60_000, workerId: 'worker-1' }
     await harness.ledger.extend([row.id], beat)
-    expect(await ended(row)).toBe('stale')
+    expect(await ended(row)).toMatchObject({ outcome: 'stale', row: { id: row.id } })
     expect(told).toEqual([])
     expect(await now(row)).toMatchObject({ state: 'active', leaseExpiresAt: NOW + 60_001 })
   })

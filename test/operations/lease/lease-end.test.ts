@@ -89,7 +89,10 @@ describe('requeueLease', () => {
 
   it('answers stale to a worker that does not hold the lease', async () => {
     const row = await leased()
-    expect(await requeueLease(stage.deps, row, { workerId: 'worker-2' })).toBe('stale')
+    expect(await requeueLease(stage.deps, row, { workerId: 'worker-2' })).toEqual({
+      outcome: 'stale',
+      row: await stage.deps.ledger.read.standing(row.id),
+    })
     expect(told).toEqual([])
     expect(stage.deps.jobMessages.held.has(row.id)).toBe(true)
   })

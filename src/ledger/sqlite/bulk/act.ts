@@ -1,5 +1,6 @@
 /** What an operator does to jobs, one after another in one write. */
 import { isErased, type JobRow, type JobState } from '../../../job/job.ts'
+import { isStale } from '../../../job/stale.ts'
 import { refusalOf, type Steering } from '../../../job/steer.ts'
 import type { Acted, ActTerms, Refused } from '../../bulk.ts'
 import { TakenBack } from '../commit/group-commit.ts'
@@ -70,7 +71,7 @@ function refused(id: string, reason: Refused['reason'], row: JobRow | null): Ref
 
 function cancel(store: Store, row: JobRow, { now, cause }: ActTerms): Acted {
   const done = cancelJob(store, row.id, now, cause)
-  return done === 'stale' ? refused(row.id, 'not_found', row) : { did: 'cancel', ...done }
+  return isStale(done) ? refused(row.id, 'not_found', row) : { did: 'cancel', ...done }
 }
 
 function retry(store: Store, row: JobRow, { now, cause }: ActTerms): Acted {

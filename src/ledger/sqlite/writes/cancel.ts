@@ -1,10 +1,12 @@
 /** CANCEL, for a client, a workflow or a unique job; of unknown ids, too. And purge, which cancels and erases. */
 import { type Cause, historyLine } from '../../../job/history.ts'
 import { isErased, isTerminal, type JobRow, type JobState } from '../../../job/job.ts'
+import { isStale, type Stale } from '../../../job/stale.ts'
 import { canBecome } from '../../../job/states.ts'
 import type { Cancelled } from '../../leases.ts'
 import type { Purged, PurgeTerms } from '../../ledger.ts'
 import { toJobRow, toStanding } from '../sql/rows.ts'
+import { staleOf } from '../state/stale-row.ts'
 import { isMessageOwed, type Store } from '../state/store.ts'
 import { ended } from './attempt-counts.ts'
 
@@ -14,13 +16,15 @@ export function cancelJob(
   id: string,
   now: number,
   cause: Cause = {},
-): Cancelled | 'stale' {
+): Cancelled | Stale {
   const { statements, nonces } = store
   const row = toJobRow(statements.find.get(id))
-  if (!row || isErased(row.state) || !canBecome(row.state, 'cancelled')) return 'stale'
+  if (!row || isErased(row.state) || !canBecome(row.state, 'cancelled')) {
+    return staleOf(store, id)
+  }
   const line = historyLine(now, 'cancelled', row.attempt, null, cause)
   const job = toJobRow(statements.cancel.get(id, row.state, now, nonces.next(), line))
-  if (!job) return 'stale'
+  if (!job) return staleOf(store, id)
   ended(store, job, row)
   return { job, previousState: row.state, isMessageOwed: isMessageOwed(store, row) }
 }
@@ -33,7 +37,7 @@ export function cancelAny(
   now: number,
   isScoped: boolean,
   cause: Cause = {},
-): Cancelled | 'stale' | 'tombstoned' | 'elsewhere' {
+): Cancelled | Stale | 'tombstoned' | 'elsewhere' {
   const known = toStanding(store.statements.standing.get(id))
   if (known === null) {
     return store.tombstones.record(id, queue, now, isScoped) ? 'tombstoned' : 'elsewhere'
@@ -51,7 +55,7 @@ function purgeOne(store: Store, id: string, { states, now, cause }: PurgeTerms):
   if (row === null || !states.includes(row.state as JobState)) return null
   if (isTerminal(row.state)) return erase(store, row, now) ? { job: row, cancelled: null } : null
   const cancelled = cancelJob(store, id, now, cause)
-  if (cancelled === 'stale') return null
+  if (isStale(cancelled)) return null
   return { job: cancelled.job, cancelled, isKept: !erase(store, cancelled.job, now) }
 }
 

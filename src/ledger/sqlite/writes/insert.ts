@@ -9,12 +9,14 @@ import {
   type JobState,
   type NewJob,
 } from '../../../job/job.ts'
+import type { Stale } from '../../../job/stale.ts'
 import type { Enqueued } from '../../enqueued.ts'
 import type { WithdrawFence } from '../../ledger.ts'
 import { freed, freedKey, inTurn, noteKey } from '../concurrency/lines.ts'
 import { toJobRow } from '../sql/rows.ts'
 import type { NewRow } from '../sql/statements.ts'
 import type { Keyed } from '../state/recent-unique-keys.ts'
+import { staleOf } from '../state/stale-row.ts'
 import type { Store } from '../state/store.ts'
 
 interface FirstLife {
@@ -157,11 +159,11 @@ export function activate(
   store: Store,
   id: string,
   { now, wall, cause }: { now: number; wall: number; cause: Cause },
-): JobRow | 'stale' {
+): JobRow | Stale {
   const lineTo = (state: JobState) => historyLine(now, state, 0, null, cause)
   const lines = [lineTo('available'), lineTo('scheduled')] as const
   const job = toJobRow(store.statements.activate.get(id, now, wall, store.nonces.next(), ...lines))
-  if (!job) return 'stale'
+  if (!job) return staleOf(store, id)
   store.counter.moved(job.queue, 'pending', job.state === 'scheduled' ? 'scheduled' : 'available')
   return inTurn(store, job)
 }

@@ -4,10 +4,11 @@ import { isWaitingWithNative } from '../../../job/arrival.ts'
 import { type Cause, historyLine } from '../../../job/history.ts'
 import type { JobRow } from '../../../job/job.ts'
 import { pageOf } from '../../../job/page.ts'
+import type { Stale } from '../../../job/stale.ts'
 import type {
   Beat,
+  BeatFate,
   Completion,
-  ExtendedLease,
   FailFence,
   FailureChange,
   LeaseFence,
@@ -18,16 +19,17 @@ import { freed, wentBack } from '../concurrency/lines.ts'
 import type { Statement } from '../sql/driver.ts'
 import type { Fenced, LeaseEnd, OfAttempt } from '../sql/lease.ts'
 import { changed, type RawRow, toJobRow } from '../sql/rows.ts'
+import { staleOf } from '../state/stale-row.ts'
 import type { Store } from '../state/store.ts'
 import { ACTIVE, ended } from './attempt-counts.ts'
 
-export function releaseLease(store: Store, id: string, fence: ReleaseFence): JobRow | 'stale' {
+export function releaseLease(store: Store, id: string, fence: ReleaseFence): JobRow | Stale {
   const { statements, counter, nonces } = store
   const { generation, attempt, workerId = null, messageAttempt, now, cause } = fence
   const line = historyLine(now, 'available', attempt, null, { reason: 'released', ...cause })
   const jobMessage = [nonces.next(), messageAttempt, line] as const
   const job = toJobRow(statements.release.get(id, generation, attempt, workerId, ...jobMessage))
-  if (!job) return 'stale'
+  if (!job) return staleOf(store, id)
   counter.moved(job.queue, 'active', 'available')
   return wentBack(store, job)
 }
@@ -37,13 +39,13 @@ export function completeLease(
   id: string,
   fence: SettleFence,
   { now, result, cause }: Completion,
-): JobRow | 'stale' {
+): JobRow | Stale {
   const { attempt = null, generation = null, workerId = null } = fence
   const fenced = [id, attempt, workerId, generation] as const
   const line = historyLine(now, 'completed', attempt, null, cause)
   const job = toJobRow(store.statements.complete.get(...fenced, now, result, line))
   if (job) ended(store, job, ACTIVE)
-  return job ?? 'stale'
+  return job ?? staleOf(store, id)
 }
 
 export function failLease(
@@ -51,9 +53,9 @@ export function failLease(
   id: string,
   fence: FailFence,
   change: FailureChange,
-): JobRow | 'stale' {
+): JobRow | Stale {
   const job = toJobRow(runFailure(store, id, fence, change))
-  if (!job) return 'stale'
+  if (!job) return staleOf(store, id)
   if (!change.isCounted) store.traffic.failed(job.queue, change.now)
   if (change.to === 'discarded') ended(store, job, ACTIVE)
   else {
@@ -143,13 +145,19 @@ function ownIds(leases: readonly LeaseEnd[]): string[] {
   return leases.filter(({ isOwn }) => isOwn === 1).map(({ id }) => id)
 }
 
-/** The leases that a BEAT extends, in the order of `ids`. */
-export function beatLeases(store: Store, ids: readonly string[], beat: Beat): ExtendedLease[] {
+/** What becomes of each of `ids` by a BEAT, in their order. */
+export function beatLeases(store: Store, ids: readonly string[], beat: Beat): BeatFate[] {
+  return ids.map((id) => beatLease(store, id, beat))
+}
+
+function beatLease(store: Store, id: string, beat: Beat): BeatFate {
   const { now, leaseMs, workerId, attempt = null, generation = null } = beat
-  const { extend } = store.statements
-  return ids
-    .map((id) => extend.get(id, now, leaseMs, workerId, attempt, generation))
-    .filter((lease) => lease !== undefined)
+  const lease = store.statements.extend.get(id, now, leaseMs, workerId, attempt, generation)
+  if (lease !== undefined) return { outcome: 'extended', id, lease }
+  const stale = staleOf(store, id)
+  const isCancelled = stale.row?.state === 'cancelled'
+  const owner = stale.row?.workerId ?? workerId
+  return isCancelled && owner === workerId ? { outcome: 'cancelled', id } : { ...stale, id }
 }
 
 /** See `LeaseLedger.overdue`. */

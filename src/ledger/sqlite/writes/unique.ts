@@ -7,6 +7,7 @@ import {
   type NewJob,
   type Unique,
 } from '../../../job/job.ts'
+import { isStale } from '../../../job/stale.ts'
 import { atTimeOf, replaceableStates, storedTerms } from '../../../job/unique.ts'
 import type { EnqueueTerms, Inserted, KeyHolder } from '../../enqueued.ts'
 import type { Cancelled } from '../../leases.ts'
@@ -102,7 +103,7 @@ function replace(
   for (let inTheWay = found; inTheWay.length > 0; inTheWay = holders(store, query)) {
     for (const { id } of inTheWay) {
       const done = cancelJob(store, id, now, { ...cause, reason: 'replaced' })
-      if (done !== 'stale') cancelled.push(done)
+      if (!isStale(done)) cancelled.push(done)
     }
   }
   const scheduled = found.find(({ state }) => state === 'scheduled')

@@ -1,4 +1,6 @@
 /** Workflows in the ledger's file: created, read, listed, cancelled. */
+
+import { isStale } from '../../../job/stale.ts'
 import { cut } from '../../../job/values/limits.ts'
 import { ResultBudget } from '../../../job/workflow/results.ts'
 import type { WorkflowHead, WorkflowRow } from '../../../job/workflow/row.ts'
@@ -95,8 +97,8 @@ function cancelWorkflow(store: Store, id: string, now: number): CancelledWorkflo
   const jobs: Cancelled[] = []
   for (const { jobId } of steps) {
     const cancelled =
-      jobId === null ? 'stale' : cancelJob(store, jobId, now, { reason: 'workflow_cancelled' })
-    if (cancelled !== 'stale') jobs.push(cancelled)
+      jobId === null ? null : cancelJob(store, jobId, now, { reason: 'workflow_cancelled' })
+    if (cancelled !== null && !isStale(cancelled)) jobs.push(cancelled)
   }
   // Callbacks that never began are not counted: nobody waits for them.
   const counted = steps.filter((step) => step.type !== null && !(step.isCallback && !step.jobId))
