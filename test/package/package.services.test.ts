@@ -67,7 +67,9 @@ async function compile(file: string, compilerOptions: object): Promise<void> {
 describe('the package that npm packs', () => {
   test('contains only built files, deploy, docs, examples, topology and the files that npm requires', async () => {
     const files = (await output('tar', ['-tzf', tarball])).trim().split('\n')
-    const others = files.filter((name) => !/^package\/(deploy|dist|docs|examples|topology)\//.test(name))
+    const others = files.filter(
+      (name) => !/^package\/(deploy|dist|docs|examples|topology)\//.test(name),
+    )
     expect(others.sort()).toEqual(['package/LICENSE', 'package/README.md', 'package/package.json'])
     const kinds = /\.(js|d\.ts|js\.map)$/
     const built = files.filter((name) => /^package\/dist\/(?!console\/)/.test(name))
