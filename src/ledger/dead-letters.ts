@@ -41,9 +41,3 @@ export interface DeadLetterStats {
   /** How many were looked at, the newest of them, if there are more. */
   searched: number | null
 }
-
-export interface DeadLetterQuery {
-  queue: string | null
-  limit: number
-  offset: number
-}

@@ -3,7 +3,6 @@ import type { CronEntry, CronStanding } from '../job/cron/entry.ts'
 import type { JobRow, JobStanding, OwedMessage } from '../job/job.ts'
 import type { WorkflowHead, WorkflowRow } from '../job/workflow/row.ts'
 import type { DueEntry } from './cron.ts'
-import type { DeadLetterQuery } from './dead-letters.ts'
 import type { JobHistory } from './history.ts'
 import type { Remembered } from './idempotency.ts'
 import type { CancelledMessage } from './native.ts'
@@ -54,9 +53,6 @@ export interface Reads {
     from: number,
     limit: number,
   ): Promise<{ ids: string[]; next: number | null }>
-
-  /** Lists dead letters, newest first; by index. Fewer than `limit` if they are large. `total` is kept. */
-  deadLetters(query: DeadLetterQuery): Promise<{ jobs: JobRow[]; total: number }>
 
   /**
    * True when this id was cancelled before the ledger knew a job of it (`cancelAny`). `queue`: where its

@@ -3,6 +3,7 @@ import { expect } from 'vitest'
 import { OjsError } from '../../src/errors.ts'
 import type { Cause } from '../../src/job/history.ts'
 import type { JobRow, NewJob, OwedMessage } from '../../src/job/job.ts'
+import { ANY_JOB } from '../../src/job/search/filter.ts'
 import type { Stale } from '../../src/job/stale.ts'
 import type { Refused } from '../../src/ledger/bulk.ts'
 import type { Inserted } from '../../src/ledger/enqueued.ts'
@@ -243,4 +244,16 @@ export async function deleteDeadLetter(
   const steering = { ...DEAD_LETTER, action: 'delete', sparesRetried: false } as const
   const [one] = await bulk.act([id], steering, { now, wall: NOW, cause: {}, maxMs: 1_000 })
   return one?.did === 'delete'
+}
+
+/** A page of the dead letters of one queue (null: of all), the newest first, with the texts of each. */
+export async function deadLetters(
+  { search }: Pick<Ledger, 'search'>,
+  queue: string | null,
+  { limit = 10, offset = 0 } = {},
+): Promise<JobRow[]> {
+  const filter = { ...ANY_JOB, isDeadLetter: true, queues: queue === null ? [] : [queue] }
+  const list = { order: 'discarded_at', isAscending: false, after: null, isWhole: true } as const
+  const { jobs } = await search.page(filter, { ...list, limit, offset })
+  return jobs.flatMap(({ whole }) => (whole === null ? [] : [whole]))
 }

@@ -18,7 +18,6 @@ import type { Store } from './state/store.ts'
 import type { SqliteUnwrittenQueues } from './state/unwritten-queues.ts'
 import type { Confirms } from './writes/confirms.ts'
 import type { SqliteCron } from './writes/cron.ts'
-import { deadLetters } from './writes/dead-letters.ts'
 import { nextDue } from './writes/due.ts'
 import type { SqliteIdempotency } from './writes/idempotency.ts'
 import { activeByWorker, leasedTo, overdue } from './writes/leases.ts'
@@ -88,7 +87,6 @@ export function readsOf(
     overdue: (now, limit, which = 'all') => access.ask(() => overdue(store, now, limit, which)),
     activeByWorker: (limit) => access.ask(() => activeByWorker(store, limit)),
     leasedTo: (...of) => access.ask(() => leasedTo(store, ...of)),
-    deadLetters: (query) => access.ask(() => deadLetters(store, query)),
     isTombstoned: (id, queue = null) => access.ask(() => tombstones.has(id, queue)),
     tombstones: (queues, limit) => access.ask(() => cancelledMessages(store, queues, limit)),
     nextDue: () => access.ask(() => nextDue(store)),

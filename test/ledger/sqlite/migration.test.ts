@@ -12,7 +12,7 @@ import { type Database, openDatabase } from '../../../src/ledger/sqlite/sql/driv
 import { newJob } from '../../support/gateway/jobs.ts'
 import { temporaryDirectory } from '../../support/temporary-directory.ts'
 import { SILENT } from '../../support/time/silent.ts'
-import { pushed, rowOf } from '../harness.ts'
+import { deadLetters, pushed, rowOf } from '../harness.ts'
 import { inspect } from './harness.ts'
 
 let directory: ReturnType<typeof temporaryDirectory>
@@ -277,10 +277,8 @@ describe('a ledger of the first schema', () => {
       e: { ...same, state: 'retryable', dueAt: 60, isDeadLetter: false },
       f: { ...same, state: 'completed', completedAt: 72, messageOut: false },
     })
-    expect(await ledger.read.deadLetters({ queue: null, limit: 10, offset: 0 })).toMatchObject({
-      total: 2,
-      jobs: [{ id: 'c' }, { id: 'b', error: '{"code":"e"}' }],
-    })
+    const letters = [{ id: 'c' }, { id: 'b', error: '{"code":"e"}' }]
+    expect(await deadLetters(ledger, null)).toMatchObject(letters)
     expect([ledger.known.deadLetterCount('q'), ledger.known.deadLetterCount('r')]).toEqual([2, 0])
     expect(ledger.known.counts('q')).toMatchObject({ active: 1, discarded: 2 })
     expect(ledger.known.queues()).toEqual([

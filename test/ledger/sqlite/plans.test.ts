@@ -29,8 +29,6 @@ const INDEX_OF: Partial<Record<keyof Statements, string>> = {
   boundLeases: 'jobs_lease',
   boundRetries: 'jobs_due',
   handBack: 'sqlite_autoindex_jobs_1',
-  deadLetters: 'jobs_dead',
-  deadLettersOf: 'jobs_dead_queue',
   oldestDeadLetters: 'jobs_dead_queue',
   prunable: 'jobs_prunable',
   policyOf: 'INTEGER PRIMARY KEY',

@@ -117,16 +117,7 @@ function prepareTerminal(db: Database) {
 }
 
 function prepareDeadLetters(db: Database) {
-  const newest = (where: string) =>
-    `SELECT id FROM jobs WHERE dead_letter = 1 AND discarded_at IS NOT NULL ${where}
-     ORDER BY discarded_at DESC, seq DESC`
   return {
-    deadLetters: db.prepare<[limit: number, offset: number], { id: string }>(
-      `${newest('')} LIMIT ?1 OFFSET ?2`,
-    ),
-    deadLettersOf: db.prepare<[limit: number, offset: number, queue: string], { id: string }>(
-      `${newest('AND queue = ?3')} LIMIT ?1 OFFSET ?2`,
-    ),
     deadLetterCopied: db.prepare<[id: string, generation: number], CopiedRow>(
       `UPDATE jobs SET dead_letter_copied = 1, outbox = NULL
        WHERE id = ? AND generation = ? AND state = 'discarded' AND dead_letter_copied = 0

@@ -4,9 +4,6 @@ import { isFromElsewhere } from '../../../job/arrival.ts'
 import { mayDie } from '../../../job/dead-letter.ts'
 import { type Cause, historyLine } from '../../../job/history.ts'
 import { isErased, isTerminal, type JobRow } from '../../../job/job.ts'
-import { pageOf } from '../../../job/page.ts'
-import { partOfHeap } from '../../../memory.ts'
-import type { DeadLetterQuery } from '../../dead-letters.ts'
 import type { KeyHolder } from '../../enqueued.ts'
 import type { DeadMessage, DeadOutcome } from '../../native.ts'
 import { inTurn } from '../concurrency/lines.ts'
@@ -93,21 +90,6 @@ function discardRow(store: Store, jobMessage: DeadMessage, row: JobRow, now: num
   if (!jobMessage.isExpired && !isCounted) store.traffic.failed(job.queue, now)
   if (!isDeadLetter) store.stale.add(job.queue)
   return job
-}
-
-/** Characters of the texts of one page. The answer holds them once more, and then again as bytes. */
-const MAX_LISTED_TEXT = partOfHeap(1 / 32, 64 * 1024 * 1024)
-
-/** One page, newest first. */
-export function deadLetters(
-  store: Store,
-  query: DeadLetterQuery,
-): { jobs: JobRow[]; total: number } {
-  const { queue, limit, offset } = query
-  const { deadLetters: ofAll, deadLettersOf, find } = store.statements
-  const page = queue === null ? ofAll.all(limit, offset) : deadLettersOf.all(limit, offset, queue)
-  const jobs = pageOf(page, ({ id }) => changed(find.get(id)), MAX_LISTED_TEXT)
-  return { jobs, total: store.counter.deadLetters(queue) }
 }
 
 /** Begins the next generation of a job, with its `unique` key; conflict if another job has it now. */
