@@ -92,11 +92,12 @@ test.each([
       if (isCommitted) expect(found[0]).toBe('completed')
       else expect(found.at(-1)).toBe('active')
       expect(found).toEqual(ended.map((state, i) => (stated(i) === 200 ? 'active' : state)))
-      // No message was acknowledged before the commit of its job.
+      // No message was acknowledged before the commit of its job, and none before a death that follows it at once.
       const messages = async (name = queue) =>
         inOrder(await queueMessages(vhost.url, `ojs.queue.${name}`))
-      const active = jobs.flatMap(({ id }, i) => (found[i] === 'active' ? [id] : []))
-      const isBack = (ids: string[]) => active.every((id) => ids.includes(id))
+      const isDue = (i: number) => isCommitted || found[i] === 'active'
+      const due = jobs.flatMap(({ id }, i) => (isDue(i) ? [id] : []))
+      const isBack = (ids: string[]) => due.every((id) => ids.includes(id))
       await eventually(async () => isBack(await messages()), PATIENCE_MS)
 
       await gateway.restart()
