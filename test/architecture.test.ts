@@ -275,7 +275,7 @@ const FLOORS: Readonly<Record<string, { order: readonly string[]; shared: RegExp
     shared: /^http\/(route)\.ts$/,
   },
   'job/': {
-    order: ['values', 'search', 'retry', 'native', 'cron', 'workflow'],
+    order: ['values', 'search', 'retry', 'native', 'cron', 'trace', 'workflow'],
     shared: /^job\/[\w-]+\.ts$/,
   },
   'ledger/sqlite/': {

@@ -2,7 +2,7 @@
 import type { Clock } from '../clock.ts'
 import { timestamp } from '../job/document.ts'
 import type { JobRow, RowState } from '../job/job.ts'
-import { traceIdOf } from '../job/traceparent.ts'
+import { traceIdOf } from '../job/trace/traceparent.ts'
 import { type ListedEvent, ownData, stateBefore } from './event-data.ts'
 import type { CronEvent, JobEvent, QueueEvent, SystemEvent, WorkerEvent } from './events.ts'
 import { type WorkflowEvent, workflowData } from './workflow-events.ts'

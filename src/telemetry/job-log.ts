@@ -1,6 +1,6 @@
 /** One log line per event: ids, never args or results. */
 import type { JobRow } from '../job/job.ts'
-import { traceIdIn } from '../job/trace-carry.ts'
+import { traceIdIn } from '../job/trace/carry.ts'
 import type { Logger } from '../logger.ts'
 import type { BulkEvent, CronEvent, JobEvent, LeaseFacts } from './events.ts'
 import { LineBudget } from './line-budget.ts'

@@ -2,7 +2,7 @@
 import type { Options } from 'amqplib'
 import { OJS_MEDIA_TYPE, timestamp } from '../../job/document.ts'
 import type { Carry, JobRow } from '../../job/job.ts'
-import { traceIdIn } from '../../job/trace-carry.ts'
+import { traceIdIn } from '../../job/trace/carry.ts'
 import { MAX_INT32 } from '../../job/values/limits.ts'
 import {
   cleanList,

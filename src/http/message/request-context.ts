@@ -1,7 +1,7 @@
 /** Request id, trace context and `Idempotency-Key` from the headers, for operations and log lines. */
 import type { IncomingHttpHeaders } from 'node:http'
 import { invalidField } from '../../errors.ts'
-import { isTraceparent, isTracestate } from '../../job/traceparent.ts'
+import { isTraceparent, isTracestate } from '../../job/trace/traceparent.ts'
 import type { RequestContext } from '../../operations/deps.ts'
 import { uuid7 } from '../../uuid.ts'
 

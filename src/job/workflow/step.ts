@@ -2,7 +2,7 @@
 import { toNewJob } from '../envelope.ts'
 import type { NewJob } from '../job.ts'
 import type { PushRequest } from '../request.ts'
-import { traceOf } from '../trace-carry.ts'
+import { traceOf } from '../trace/carry.ts'
 
 /** What every job of a workflow is made with: the settings and the trace at the time of its request. */
 export interface WorkflowSettings {

@@ -11,7 +11,7 @@ import {
 } from '../../job/cron/entry.ts'
 import { nextTick, type Schedule, type Tick } from '../../job/cron/times.ts'
 import { type CronWarning, cronWarnings } from '../../job/cron/warnings.ts'
-import { traceIdIn } from '../../job/trace-carry.ts'
+import { traceIdIn } from '../../job/trace/carry.ts'
 import type { StillDue } from '../../ledger/cron.ts'
 import type { KeyedRequest, Remembered } from '../../ledger/idempotency.ts'
 import { parseCron, parsePush } from '../../schemas/requests/validator.ts'

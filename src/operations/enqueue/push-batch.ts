@@ -2,7 +2,7 @@
 import { OjsError } from '../../errors.ts'
 import { freshRow, type JobRow, type NewJob } from '../../job/job.ts'
 import { refuseBeside } from '../../job/members.ts'
-import { sentWith, traceIdIn } from '../../job/trace-carry.ts'
+import { sentWith, traceIdIn } from '../../job/trace/carry.ts'
 import { SortingBudget } from '../../job/values/canonical-json.ts'
 import type { Admitted, EnqueueTerms, Unsettled } from '../../ledger/enqueued.ts'
 import type { KeyedRequest, Remembered } from '../../ledger/idempotency.ts'

@@ -1,7 +1,7 @@
 /** Settles many jobs in one request: each as its ACK or NACK would, all in one commit. */
 import type { JobRow } from '../../job/job.ts'
 import type { SettleItem, SettleRequest } from '../../job/request.ts'
-import { isTraceparent, isTracestate } from '../../job/traceparent.ts'
+import { isTraceparent, isTracestate } from '../../job/trace/traceparent.ts'
 import { parseSettle } from '../../schemas/requests/validator.ts'
 import { startNow } from '../../slices.ts'
 import { traced } from '../../telemetry/tracing.ts'

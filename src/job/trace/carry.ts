@@ -1,7 +1,7 @@
 /** What a job's message carries of its PUSH: the trace of the request or of `meta`. */
-import { metaOf } from './envelope.ts'
-import type { Carry } from './job.ts'
-import type { PushRequest } from './request.ts'
+import { metaOf } from '../envelope.ts'
+import type { Carry } from '../job.ts'
+import type { PushRequest } from '../request.ts'
 import { isTraceparent, isTracestate, traceIdOf } from './traceparent.ts'
 
 type Trace = Pick<Carry, 'traceparent' | 'tracestate'>
