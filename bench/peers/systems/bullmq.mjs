@@ -1,6 +1,6 @@
 /** Express and BullMQ: jobs are posted to an Express program of some lines, which adds them to the queue. */
 import { createRequire } from 'node:module'
-import { HttpConnection } from '../../load/http-connection.mjs'
+import { openPostPool } from '../../load/post-pool.mjs'
 import { ARGS, JOB_TYPE } from '../../load/requests.mjs'
 
 const CONNECTIONS = 64
@@ -8,17 +8,7 @@ const CONNECTIONS = 64
 export async function open({ queue, url, redis, modules }) {
   /** @type {any} */
   const { Worker } = createRequire(`${modules}/`)('bullmq')
-  const free = await Promise.all(
-    Array.from({ length: CONNECTIONS }, () => HttpConnection.open(url)),
-  )
-  const all = [...free]
-  const post = async (request) => {
-    const connection = free.pop()
-    if (connection === undefined) throw new Error('more requests at a time than connections')
-    const { status, body } = await connection.request(request)
-    free.push(connection)
-    if (status !== 201) throw new Error(`${status}: ${body}`)
-  }
+  const { post, close } = await openPostPool(url, CONNECTIONS)
   const job = { type: JOB_TYPE, args: ARGS, queue }
   const one = request(url, '/jobs', job)
   return {
@@ -33,9 +23,7 @@ export async function open({ queue, url, redis, modules }) {
       await worker.waitUntilReady()
       return () => worker.close(true)
     },
-    close: () => {
-      for (const connection of all) connection.close()
-    },
+    close,
   }
 }
 

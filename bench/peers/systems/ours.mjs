@@ -1,6 +1,6 @@
 /** This project: PUSH over HTTP or natively, and the SDK's workers over HTTP or AMQP. */
-import { HttpConnection } from '../../load/http-connection.mjs'
-import { batchRequest, JOB_TYPE, pushRequest } from '../../load/requests.mjs'
+import { openPostPool } from '../../load/post-pool.mjs'
+import { ARGS, batchRequest, JOB_TYPE, pushRequest } from '../../load/requests.mjs'
 
 const CONNECTIONS = 64
 
@@ -11,17 +11,7 @@ export async function open(how) {
 
 async function openHttp({ queue, url, sdk }) {
   const { OJSWorker } = await import(sdk)
-  const free = await Promise.all(
-    Array.from({ length: CONNECTIONS }, () => HttpConnection.open(url)),
-  )
-  const all = [...free]
-  const post = async (request) => {
-    const connection = free.pop()
-    if (connection === undefined) throw new Error('more requests at a time than connections')
-    const { status, body } = await connection.request(request)
-    free.push(connection)
-    if (status !== 201) throw new Error(`${status}: ${body}`)
-  }
+  const { post, close } = await openPostPool(url, CONNECTIONS)
   const one = pushRequest(url, queue)
   const many = new Map()
   return {
@@ -36,15 +26,12 @@ async function openHttp({ queue, url, sdk }) {
       await worker.start()
       return () => worker.stop()
     },
-    close: () => {
-      for (const connection of all) connection.close()
-    },
+    close,
   }
 }
 
 async function openNative({ queue, amqp, queueType, prefix, native }) {
   const { NativeProducer, NativeWorker } = await import(native)
-  const { ARGS } = await import('../../load/requests.mjs')
   const producer = new NativeProducer({ url: amqp, queueType, prefix })
   const enqueue = () => producer.enqueue(JOB_TYPE, ARGS, { queue })
   return {

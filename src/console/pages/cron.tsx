@@ -13,9 +13,9 @@ import { Dialog } from '../ui/dialog.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { cronLine } from '../ui/lines.ts'
 import { Page } from '../ui/page.tsx'
-import { Pager, usePages } from '../ui/pager.tsx'
+import { PagedTable } from '../ui/paged-table.tsx'
+import { usePages } from '../ui/pager.tsx'
 import { State } from '../ui/state.tsx'
-import { Table } from '../ui/table.tsx'
 import { When } from '../ui/when.tsx'
 
 export function CronPage(): ReactNode {
@@ -23,34 +23,24 @@ export function CronPage(): ReactNode {
   const entries = useApi('GET /ojs/v1/cron', { query: pages.query }, { every: 3_000 })
   return (
     <Page title={t.nav.cron}>
-      <Loaded of={entries}>
-        {({ cron_jobs: items, pagination }) =>
-          items.length === 0 ? (
-            <Empty text={t.cron.none} line={cronLine()} />
-          ) : (
-            <>
-              <Table
-                label={t.nav.cron}
-                heads={[
-                  t.cron.name,
-                  t.cron.state,
-                  t.cron.expression,
-                  t.jobs.type,
-                  t.cron.next,
-                  t.cron.last,
-                  t.cron.runs,
-                  t.queues.actions,
-                ]}
-              >
-                {items.map((entry) => (
-                  <Row key={entry.name} entry={entry} />
-                ))}
-              </Table>
-              <Pager pages={pages} total={pagination.total} />
-            </>
-          )
-        }
-      </Loaded>
+      <PagedTable
+        of={entries}
+        pages={pages}
+        itemsOf={(answer) => answer.cron_jobs}
+        empty={<Empty text={t.cron.none} line={cronLine()} />}
+        label={t.nav.cron}
+        heads={[
+          t.cron.name,
+          t.cron.state,
+          t.cron.expression,
+          t.jobs.type,
+          t.cron.next,
+          t.cron.last,
+          t.cron.runs,
+          t.queues.actions,
+        ]}
+        row={(entry) => <Row key={entry.name} entry={entry} />}
+      />
     </Page>
   )
 }

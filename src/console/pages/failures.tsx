@@ -9,9 +9,9 @@ import { t } from '../text/text.ts'
 import { Loaded } from '../ui/answer.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { Card, Page } from '../ui/page.tsx'
-import { Pager, usePages } from '../ui/pager.tsx'
+import { PagedTable } from '../ui/paged-table.tsx'
+import { usePages } from '../ui/pager.tsx'
 import { Raw } from '../ui/raw.tsx'
-import { Table } from '../ui/table.tsx'
 import { When } from '../ui/when.tsx'
 import { BulkActions } from './jobs/bulk-actions.tsx'
 
@@ -107,47 +107,33 @@ function Letters({ chosen }: { chosen: Chosen | null }): ReactNode {
           onDone={() => undefined}
         />
       )}
-      <Loaded of={letters}>
-        {({ items, pagination }) =>
-          items.length === 0 ? (
-            <Empty text={t.failures.none} />
-          ) : (
-            <>
-              <Table
-                label={t.nav.failures}
-                heads={[
-                  t.jobs.type,
-                  t.jobs.queue,
-                  t.jobs.error,
-                  t.failures.message,
-                  t.failures.died,
-                ]}
-              >
-                {items.map(({ id, type, queue, error, discarded_at: at }) => (
-                  <tr key={id}>
-                    <td>
-                      <Link to="/jobs/$id" params={{ id }} data-row>
-                        {type}
-                      </Link>
-                    </td>
-                    <td>{queue}</td>
-                    <td>
-                      <Raw text={error?.code ?? error?.type ?? '–'} />
-                    </td>
-                    <td className="clip">
-                      <Raw text={error?.message ?? ''} />
-                    </td>
-                    <td>
-                      <When at={at} />
-                    </td>
-                  </tr>
-                ))}
-              </Table>
-              <Pager pages={pages} total={pagination.total} />
-            </>
-          )
-        }
-      </Loaded>
+      <PagedTable
+        of={letters}
+        pages={pages}
+        itemsOf={(answer) => answer.items}
+        empty={<Empty text={t.failures.none} />}
+        label={t.nav.failures}
+        heads={[t.jobs.type, t.jobs.queue, t.jobs.error, t.failures.message, t.failures.died]}
+        row={({ id, type, queue, error, discarded_at: at }) => (
+          <tr key={id}>
+            <td>
+              <Link to="/jobs/$id" params={{ id }} data-row>
+                {type}
+              </Link>
+            </td>
+            <td>{queue}</td>
+            <td>
+              <Raw text={error?.code ?? error?.type ?? '–'} />
+            </td>
+            <td className="clip">
+              <Raw text={error?.message ?? ''} />
+            </td>
+            <td>
+              <When at={at} />
+            </td>
+          </tr>
+        )}
+      />
     </>
   )
 }

@@ -5,13 +5,12 @@ import type { AdminQueue } from '../api/openapi.ts'
 import { useApi } from '../api/queries.ts'
 import { duration, number, short } from '../text/format.ts'
 import { t } from '../text/text.ts'
-import { Loaded } from '../ui/answer.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { pushLine } from '../ui/lines.ts'
 import { Page } from '../ui/page.tsx'
-import { Pager, usePages } from '../ui/pager.tsx'
+import { PagedTable } from '../ui/paged-table.tsx'
+import { usePages } from '../ui/pager.tsx'
 import { State } from '../ui/state.tsx'
-import { Table } from '../ui/table.tsx'
 import { PauseOrResume } from './pause-queue.tsx'
 
 export function QueuesPage(): ReactNode {
@@ -19,22 +18,15 @@ export function QueuesPage(): ReactNode {
   const queues = useApi('GET /ojs/v1/admin/queues', { query: pages.query }, { every: 3_000 })
   return (
     <Page title={t.nav.queues}>
-      <Loaded of={queues}>
-        {({ items, pagination }) =>
-          items.length === 0 ? (
-            <Empty text={t.queues.empty} line={pushLine()} />
-          ) : (
-            <>
-              <Table label={t.nav.queues} heads={HEADS}>
-                {items.map((queue) => (
-                  <Row key={queue.name} queue={queue} />
-                ))}
-              </Table>
-              <Pager pages={pages} total={pagination.total} />
-            </>
-          )
-        }
-      </Loaded>
+      <PagedTable
+        of={queues}
+        pages={pages}
+        itemsOf={(answer) => answer.items}
+        empty={<Empty text={t.queues.empty} line={pushLine()} />}
+        label={t.nav.queues}
+        heads={HEADS}
+        row={(queue) => <Row key={queue.name} queue={queue} />}
+      />
     </Page>
   )
 }

@@ -3,13 +3,12 @@ import { Link } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
 import { useApi } from '../api/queries.ts'
 import { t } from '../text/text.ts'
-import { Loaded } from '../ui/answer.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { Page } from '../ui/page.tsx'
-import { Pager, usePages } from '../ui/pager.tsx'
+import { PagedTable } from '../ui/paged-table.tsx'
+import { usePages } from '../ui/pager.tsx'
 import { Raw } from '../ui/raw.tsx'
 import { State } from '../ui/state.tsx'
-import { Table } from '../ui/table.tsx'
 import { When } from '../ui/when.tsx'
 
 const STATES = ['scheduled', 'retryable'] as const
@@ -41,50 +40,35 @@ function Jobs({ state }: { state: string }): ReactNode {
   const query = { state, sort: 'scheduled_at', order: 'asc', ...pages.query } as const
   const jobs = useApi('GET /ojs/v1/admin/jobs', { query }, { every: 3_000 })
   return (
-    <Loaded of={jobs}>
-      {({ items, pagination }) =>
-        items.length === 0 ? (
-          <Empty text={t.waiting.none} />
-        ) : (
-          <>
-            <Table
-              label={t.nav.waiting}
-              heads={[
-                t.jobs.type,
-                t.jobs.state,
-                t.jobs.queue,
-                t.jobs.attempt,
-                t.waiting.due,
-                t.jobs.error,
-              ]}
-            >
-              {items.map((job) => (
-                <tr key={job.id}>
-                  <td>
-                    <Link to="/jobs/$id" params={{ id: job.id }} data-row>
-                      {job.type}
-                    </Link>
-                  </td>
-                  <td>
-                    <State of={job.state} />
-                  </td>
-                  <td>{job.queue}</td>
-                  <td className="number">
-                    {job.attempt}/{job.max_attempts}
-                  </td>
-                  <td>
-                    <When at={job.next_attempt_at ?? job.scheduled_at} />
-                  </td>
-                  <td className="clip">
-                    <Raw text={job.error?.code ?? job.error?.message ?? ''} />
-                  </td>
-                </tr>
-              ))}
-            </Table>
-            <Pager pages={pages} total={pagination.total} />
-          </>
-        )
-      }
-    </Loaded>
+    <PagedTable
+      of={jobs}
+      pages={pages}
+      itemsOf={(answer) => answer.items}
+      empty={<Empty text={t.waiting.none} />}
+      label={t.nav.waiting}
+      heads={[t.jobs.type, t.jobs.state, t.jobs.queue, t.jobs.attempt, t.waiting.due, t.jobs.error]}
+      row={(job) => (
+        <tr key={job.id}>
+          <td>
+            <Link to="/jobs/$id" params={{ id: job.id }} data-row>
+              {job.type}
+            </Link>
+          </td>
+          <td>
+            <State of={job.state} />
+          </td>
+          <td>{job.queue}</td>
+          <td className="number">
+            {job.attempt}/{job.max_attempts}
+          </td>
+          <td>
+            <When at={job.next_attempt_at ?? job.scheduled_at} />
+          </td>
+          <td className="clip">
+            <Raw text={job.error?.code ?? job.error?.message ?? ''} />
+          </td>
+        </tr>
+      )}
+    />
   )
 }

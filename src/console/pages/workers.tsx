@@ -14,7 +14,8 @@ import { Empty } from '../ui/empty.tsx'
 import { fetchLine } from '../ui/lines.ts'
 import { useNow } from '../ui/now.ts'
 import { Page } from '../ui/page.tsx'
-import { Pager, usePages } from '../ui/pager.tsx'
+import { PagedTable } from '../ui/paged-table.tsx'
+import { usePages } from '../ui/pager.tsx'
 import { State } from '../ui/state.tsx'
 import { Table } from '../ui/table.tsx'
 import { When } from '../ui/when.tsx'
@@ -24,34 +25,24 @@ export function WorkersPage(): ReactNode {
   const workers = useApi('GET /ojs/v1/admin/workers', { query: pages.query }, { every: 3_000 })
   return (
     <Page title={t.nav.workers}>
-      <Loaded of={workers}>
-        {({ items, pagination }) =>
-          items.length === 0 ? (
-            <Empty text={t.workers.none} line={fetchLine()} />
-          ) : (
-            <>
-              <Table
-                label={t.nav.workers}
-                heads={[
-                  t.workers.id,
-                  t.workers.state,
-                  t.workers.jobs,
-                  t.workers.queues,
-                  t.workers.host,
-                  t.workers.version,
-                  t.workers.heard,
-                  t.queues.actions,
-                ]}
-              >
-                {items.map((worker) => (
-                  <Row key={worker.id} worker={worker} />
-                ))}
-              </Table>
-              <Pager pages={pages} total={pagination.total} />
-            </>
-          )
-        }
-      </Loaded>
+      <PagedTable
+        of={workers}
+        pages={pages}
+        itemsOf={(answer) => answer.items}
+        empty={<Empty text={t.workers.none} line={fetchLine()} />}
+        label={t.nav.workers}
+        heads={[
+          t.workers.id,
+          t.workers.state,
+          t.workers.jobs,
+          t.workers.queues,
+          t.workers.host,
+          t.workers.version,
+          t.workers.heard,
+          t.queues.actions,
+        ]}
+        row={(worker) => <Row key={worker.id} worker={worker} />}
+      />
     </Page>
   )
 }

@@ -4,13 +4,12 @@ import type { ReactNode } from 'react'
 import { useApi } from '../api/queries.ts'
 import { number } from '../text/format.ts'
 import { t } from '../text/text.ts'
-import { Loaded } from '../ui/answer.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { workflowLine } from '../ui/lines.ts'
 import { Page } from '../ui/page.tsx'
-import { Pager, usePages } from '../ui/pager.tsx'
+import { PagedTable } from '../ui/paged-table.tsx'
+import { usePages } from '../ui/pager.tsx'
 import { State } from '../ui/state.tsx'
-import { Table } from '../ui/table.tsx'
 import { When } from '../ui/when.tsx'
 
 export function WorkflowsPage(): ReactNode {
@@ -18,51 +17,43 @@ export function WorkflowsPage(): ReactNode {
   const workflows = useApi('GET /ojs/v1/workflows', { query: pages.query }, { every: 3_000 })
   return (
     <Page title={t.nav.workflows}>
-      <Loaded of={workflows}>
-        {({ workflows: items, pagination }) =>
-          items.length === 0 ? (
-            <Empty text={t.workflows.none} line={workflowLine()} />
-          ) : (
-            <>
-              <Table
-                label={t.nav.workflows}
-                heads={[
-                  t.workflows.name,
-                  t.workflows.state,
-                  t.workflows.type,
-                  t.workflows.steps,
-                  t.workflows.created,
-                  t.workflows.ended,
-                ]}
-              >
-                {items.map((each) => (
-                  <tr key={each.id}>
-                    <td>
-                      <Link to="/workflows/$id" params={{ id: each.id }} data-row>
-                        {each.name ?? each.id}
-                      </Link>
-                    </td>
-                    <td>
-                      <State of={each.state} />
-                    </td>
-                    <td>{each.type}</td>
-                    <td className="number">
-                      {number(each.steps_completed)}/{number(each.steps_total)}
-                    </td>
-                    <td>
-                      <When at={each.created_at} />
-                    </td>
-                    <td>
-                      <When at={each.completed_at ?? each.cancelled_at} />
-                    </td>
-                  </tr>
-                ))}
-              </Table>
-              <Pager pages={pages} total={pagination.total} />
-            </>
-          )
-        }
-      </Loaded>
+      <PagedTable
+        of={workflows}
+        pages={pages}
+        itemsOf={(answer) => answer.workflows}
+        empty={<Empty text={t.workflows.none} line={workflowLine()} />}
+        label={t.nav.workflows}
+        heads={[
+          t.workflows.name,
+          t.workflows.state,
+          t.workflows.type,
+          t.workflows.steps,
+          t.workflows.created,
+          t.workflows.ended,
+        ]}
+        row={(each) => (
+          <tr key={each.id}>
+            <td>
+              <Link to="/workflows/$id" params={{ id: each.id }} data-row>
+                {each.name ?? each.id}
+              </Link>
+            </td>
+            <td>
+              <State of={each.state} />
+            </td>
+            <td>{each.type}</td>
+            <td className="number">
+              {number(each.steps_completed)}/{number(each.steps_total)}
+            </td>
+            <td>
+              <When at={each.created_at} />
+            </td>
+            <td>
+              <When at={each.completed_at ?? each.cancelled_at} />
+            </td>
+          </tr>
+        )}
+      />
     </Page>
   )
 }
