@@ -391,7 +391,10 @@ function amqpUrls(text: string, mistakes: string[]): string[] {
 
 function ledgerPath(text: string, mistakes: string[]): string {
   const path = text.slice('sqlite:'.length)
-  if (!text.startsWith('sqlite:') || path.trim() === '') {
+  if (/^postgres(ql)?:/i.test(text)) {
+    // Nothing of it is shown: it holds a password.
+    mistakes.push('OJS_LEDGER: a ledger on PostgreSQL cannot be used yet; it must be sqlite:<path>')
+  } else if (!text.startsWith('sqlite:') || path.trim() === '') {
     mistakes.push('OJS_LEDGER must be sqlite:<path>')
   } else if (path === ':memory:' || path.startsWith('file:')) {
     // SQLite reads ':memory:' as "no file", and a file: URI as the path of a differently named file.

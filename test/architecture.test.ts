@@ -173,6 +173,7 @@ describe('the sources', () => {
     ['amqplib', 'broker/', []],
     ['@photostructure/sqlite', 'ledger/sqlite/sql/driver.ts', []],
     ['node:sqlite', 'ledger/sqlite/sql/driver.ts', []],
+    ['pg', 'ledger/postgres/connection.ts', []],
     ['express', 'http/', []],
     ['cors', 'http/access/cors.ts', []],
     ['prom-client', 'telemetry/', []],

@@ -1,0 +1,70 @@
+import { describe, expect, it } from 'vitest'
+import { MIGRATIONS, migrate, SchemaTooNew } from '../../../src/ledger/postgres/migrations.ts'
+import { schemaOf } from '../../../src/ledger/postgres/schema.ts'
+import { connectTo, rowsOf, usePostgres } from './server.ts'
+
+const server = usePostgres()
+
+const ONE = { sql: 'CREATE TABLE %S.one (id int)', minReader: 1 }
+const TWO = { sql: 'CREATE TABLE %S.two (id int)', minReader: 1 }
+const CONTRACT = { sql: 'DROP TABLE %S.one', minReader: 3 }
+
+async function tablesOf(schema: string) {
+  const connection = await connectTo(server.url())
+  const rows = await rowsOf(
+    connection,
+    `SELECT tablename FROM pg_tables WHERE schemaname = $1 ORDER BY 1`,
+    [schema.slice(1, -1)],
+  )
+  await connection.close()
+  return rows.map((row) => row['tablename'])
+}
+
+async function migrated(prefix: string, migrations = MIGRATIONS) {
+  const connection = await connectTo(server.url())
+  try {
+    return await migrate(connection, schemaOf(prefix), migrations)
+  } finally {
+    await connection.close()
+  }
+}
+
+describe('migrations', () => {
+  it('are applied once, to the schema of their prefix', async () => {
+    expect(await migrated('')).toEqual({ from: 0, to: MIGRATIONS.length })
+    expect(await migrated('')).toEqual({ from: MIGRATIONS.length, to: MIGRATIONS.length })
+    expect(await tablesOf(schemaOf(''))).toEqual(['schema_version', 'slots'])
+    await migrated('tenant-1')
+    expect(await tablesOf('"ojs_tenant-1"')).toEqual(['schema_version', 'slots'])
+  })
+
+  it('are applied by one of several gateways that start at the same time', async () => {
+    const results = await Promise.all(Array.from({ length: 8 }, () => migrated('race', [ONE, TWO])))
+    expect(results.filter(({ from }) => from === 0)).toHaveLength(1)
+    expect(results.every(({ to }) => to === 2)).toBe(true)
+  })
+
+  it('leave the schema as it was if one fails', async () => {
+    await migrated('broken', [ONE])
+    const wrong = { sql: 'CREATE TABLE %S.three (id no_such_type)', minReader: 1 }
+    await expect(migrated('broken', [ONE, TWO, wrong])).rejects.toThrow('no_such_type')
+    expect(await tablesOf(schemaOf('broken'))).toEqual(['one', 'schema_version'])
+    expect(await migrated('broken', [ONE, TWO])).toEqual({ from: 1, to: 2 })
+  })
+
+  it('let an older gateway go on as long as what it uses is there', async () => {
+    await migrated('rolling', [ONE, TWO])
+    expect(await migrated('rolling', [ONE])).toEqual({ from: 2, to: 2 })
+    await migrated('rolling', [ONE, TWO, CONTRACT])
+    await expect(migrated('rolling', [ONE, TWO])).rejects.toThrow(SchemaTooNew)
+    expect(await tablesOf(schemaOf('rolling'))).toEqual(['schema_version', 'two'])
+  })
+
+  it('hold no lock after a refusal, on the same connection', async () => {
+    const connection = await connectTo(server.url())
+    await migrated('held', [ONE, TWO, CONTRACT])
+    await expect(migrate(connection, schemaOf('held'), [ONE])).rejects.toThrow(SchemaTooNew)
+    expect(await migrated('held', [ONE, TWO, CONTRACT])).toEqual({ from: 3, to: 3 })
+    await connection.close()
+  })
+})
