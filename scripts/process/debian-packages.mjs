@@ -114,5 +114,11 @@ async function noteServices() {
   }
 }
 
-const UNITS = ['rabbitmq-server.service', 'epmd.service', 'epmd.socket', 'prometheus.service']
-const SCRIPTS = ['rabbitmq-server', 'prometheus']
+const UNITS = [
+  'rabbitmq-server.service',
+  'epmd.service',
+  'epmd.socket',
+  'prometheus.service',
+  'postgresql.service',
+]
+const SCRIPTS = ['rabbitmq-server', 'prometheus', 'postgresql']

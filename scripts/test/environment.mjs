@@ -9,6 +9,8 @@ export const testVariables = {
   amqpUrl: 'OJS_TEST_AMQP_URL',
   /** Port of that node's management API. */
   managementPort: 'OJS_TEST_MANAGEMENT_PORT',
+  /** URL of the PostgreSQL that all test files share. */
+  postgresUrl: 'OJS_TEST_POSTGRES_URL',
   /** The Python that has Debian's pika. */
   python: 'OJS_TEST_PYTHON',
 }

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { requireRabbitmqSbin } from '../broker/rabbitmq-package.mjs'
+import { findPostgresBin } from '../postgres/postgres-package.mjs'
 import { canInstallPackages, installPackages } from '../process/debian-packages.mjs'
 import { messageOf } from '../process/errors.mjs'
 import { say } from '../process/progress.mjs'
@@ -16,11 +17,11 @@ import {
 /**
  * Installs the Debian packages that the tests use: the broker; pika, for a foreign client; curl and jq, for
  * the example session of seed 001 (a stand-in replaces a missing jq); for the services tests also Go and its
- * AMQP client, for the example in Go, and Prometheus, for the dashboards; Chromium, for the console. Returns
- * the folder of RabbitMQ's scripts.
- * @param {{ go: boolean, chromium: boolean }} needs
+ * AMQP client, for the example in Go, Prometheus, for the dashboards, and PostgreSQL, for the ledger on it;
+ * Chromium, for the console. Returns the folder of RabbitMQ's scripts.
+ * @param {{ go: boolean, chromium: boolean, postgres: boolean }} needs
  */
-export async function providePackages({ go, chromium }) {
+export async function providePackages({ go, chromium, postgres }) {
   const hasPika = (await run(DEBIAN_PYTHON, ['-c', 'import pika'])).code === 0
   const missing = [
     ...(hasPika ? [] : ['python3-pika']),
@@ -28,6 +29,7 @@ export async function providePackages({ go, chromium }) {
     ...(findExecutable('openssl') ? [] : ['openssl']),
     ...(go ? missingForGo() : []),
     ...(go && !isExecutable(DEBIAN_PROMETHEUS) ? ['prometheus'] : []),
+    ...(postgres && !findPostgresBin() ? ['postgresql'] : []),
     ...(chromium && !isExecutable(DEBIAN_CHROMIUM) ? ['chromium'] : []),
   ]
   const sbin = await requireRabbitmqSbin(missing)

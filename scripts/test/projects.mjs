@@ -1,4 +1,5 @@
-/** @typedef {{ rabbitmq: boolean, sharedNode: boolean, go?: boolean, chromium?: boolean }} Needs */
+/** @typedef {{ rabbitmq: boolean, sharedNode: boolean, go?: boolean, chromium?: boolean,
+ *   postgres?: boolean }} Needs */
 
 /**
  * The projects of vitest.config.ts and what they need in addition to Node.
@@ -8,7 +9,7 @@ const needs = {
   unit: { rabbitmq: false, sharedNode: false },
   'unit-isolated': { rabbitmq: false, sharedNode: false },
   properties: { rabbitmq: false, sharedNode: false },
-  services: { rabbitmq: true, sharedNode: true, go: true },
+  services: { rabbitmq: true, sharedNode: true, go: true, postgres: true },
   'services-isolated': { rabbitmq: true, sharedNode: true },
   conformance: { rabbitmq: true, sharedNode: true },
   browser: { rabbitmq: true, sharedNode: true, chromium: true },
@@ -32,6 +33,7 @@ export function needsOf(vitestArgs) {
     rabbitmq: wanted.some(({ rabbitmq }) => rabbitmq),
     chromium: wanted.some(({ chromium }) => chromium === true),
     go: wanted.some(({ go }) => go === true),
+    postgres: wanted.some(({ postgres }) => postgres === true),
     sharedNode: wanted.some(({ sharedNode }) => sharedNode),
   }
 }

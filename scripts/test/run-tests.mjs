@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { closeSync, existsSync, openSync, readFileSync } from 'node:fs'
 import { constants, getPriority, setPriority } from 'node:os'
@@ -7,10 +8,12 @@ import { PrivateBroker } from '../broker/private-broker.mjs'
 import { build, isBuildStale } from '../build.mjs'
 import { ensureDependencies } from '../dependencies.mjs'
 import { inRoot, ROOT } from '../paths.mjs'
+import { findPostgresBin } from '../postgres/postgres-package.mjs'
+import { PrivatePostgres } from '../postgres/private-postgres.mjs'
 import { messageOf } from '../process/errors.mjs'
 import { interruption } from '../process/interruption.mjs'
 import { endProcess, guard, signalProcess, unguard } from '../process/processes.mjs'
-import { say, waitingFor } from '../process/progress.mjs'
+import { Refusal, say, waitingFor } from '../process/progress.mjs'
 import { removeFolder } from '../process/remove-folder.mjs'
 import { countOf, countsOfAll } from './count.mjs'
 import { DEBIAN_PYTHON, testVariables } from './environment.mjs'
@@ -54,15 +57,19 @@ export async function runTests(vitestArgs) {
   const dir = makeRunFolder(FOLDER_BYTES)
   /** @type {PrivateBroker | undefined} */
   let broker
+  /** @type {PrivatePostgres | undefined} */
+  let postgres
   try {
     const needs = needsOf(vitestArgs)
     const sbin = await setUp(needs, interrupted)
     broker = needs.sharedNode && sbin ? sharedNode(sbin, join(dir, 'rabbitmq')) : undefined
-    if (broker) await startNode(broker, interrupted)
-    const vitest = { args: vitestArgs, env: variables(sbin, broker), dir, interrupted }
+    postgres = needs.postgres ? sharedPostgres(join(dir, 'ojs-postgres')) : undefined
+    await allOf([broker && startNode(broker, interrupted), postgres && startPostgres(postgres)])
+    const env = variables(sbin, broker, postgres)
+    const vitest = { args: vitestArgs, env, dir, interrupted }
     return vitestArgs.length === 0 ? await runEverything(vitest) : (await runVitest(vitest)).count
   } finally {
-    await broker?.stop()
+    await Promise.all([broker?.stop(), postgres?.stop()])
     await removeRunFolder(dir)
   }
 }
@@ -89,16 +96,23 @@ function startNode(node, interrupted) {
 
 /**
  * Installs and builds what is missing, npm beside apt-get: both mostly wait for the network. Returns the
- * folder of RabbitMQ's scripts if the tests need it. If one fails, the other is waited for all the same.
+ * folder of RabbitMQ's scripts if the tests need it.
  * @param {ReturnType<typeof needsOf>} needs
  * @param {AbortSignal} interrupted
  */
 async function setUp(needs, interrupted) {
   const packages = needs.rabbitmq ? providePackages(needs) : undefined
-  const work = [packages, provideBuild(needs, interrupted)]
+  await allOf([packages, provideBuild(needs, interrupted)])
+  return packages
+}
+
+/**
+ * If one fails, the others are waited for all the same.
+ * @param {unknown[]} work
+ */
+async function allOf(work) {
   await Promise.allSettled(work)
   await Promise.all(work)
-  return packages
 }
 
 /**
@@ -122,11 +136,27 @@ function sharedNode(sbin, dir) {
 }
 
 /**
+ * The tests kill processes and never the machine, so nothing is synced.
+ * @param {string} dir
+ */
+function sharedPostgres(dir) {
+  const bin = findPostgresBin()
+  if (!bin) throw new Refusal('PostgreSQL is installed, but not where Debian has it')
+  return new PrivatePostgres({ bin, dir, password: randomUUID(), settings: { fsync: 'off' } })
+}
+
+/** @param {PrivatePostgres} server */
+function startPostgres(server) {
+  return waitingFor('the PostgreSQL of the tests', () => server.start())
+}
+
+/**
  * @param {string} [sbin]
  * @param {PrivateBroker} [broker]
+ * @param {PrivatePostgres} [postgres]
  * @returns {Record<string, string>}
  */
-function variables(sbin, broker) {
+function variables(sbin, broker, postgres) {
   return {
     ...(sbin ? { [testVariables.sbin]: sbin, [testVariables.python]: DEBIAN_PYTHON } : {}),
     ...(broker
@@ -135,6 +165,7 @@ function variables(sbin, broker) {
           [testVariables.managementPort]: String(broker.managementPort),
         }
       : {}),
+    ...(postgres ? { [testVariables.postgresUrl]: postgres.url() } : {}),
   }
 }
 

@@ -119,18 +119,28 @@ describe('a run of npm test', () => {
     expect(new Set(PROJECTS)).toEqual(new Set(names))
   })
 
-  const everything = { rabbitmq: true, sharedNode: true, go: true, chromium: true }
+  const NOTHING = {
+    rabbitmq: false,
+    sharedNode: false,
+    go: false,
+    chromium: false,
+    postgres: false,
+  }
+  const everything = {
+    rabbitmq: true,
+    sharedNode: true,
+    go: true,
+    chromium: true,
+    postgres: true,
+  }
 
   test.each([
     [[], everything],
     [['test/http'], everything],
-    [['--project', 'unit'], { rabbitmq: false, sharedNode: false, go: false, chromium: false }],
-    [['--project=crash'], { rabbitmq: true, sharedNode: false, go: false, chromium: false }],
-    [
-      ['--project', 'unit', '--project', 'services', 'x'],
-      { rabbitmq: true, sharedNode: true, go: true, chromium: false },
-    ],
-    [['--project', 'browser'], { rabbitmq: true, sharedNode: true, go: false, chromium: true }],
+    [['--project', 'unit'], NOTHING],
+    [['--project=crash'], { ...NOTHING, rabbitmq: true }],
+    [['--project', 'unit', '--project', 'services', 'x'], { ...everything, chromium: false }],
+    [['--project', 'browser'], { ...everything, go: false, postgres: false }],
     [['--project', 'no-such'], everything],
   ])('with the arguments %j starts only the services that its projects need', (args, needs) => {
     expect(needsOf(args)).toEqual(needs)

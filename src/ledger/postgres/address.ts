@@ -8,7 +8,7 @@ export interface PostgresHost {
 }
 
 /** As in libpq, without `allow` and `prefer`: whether a connection is encrypted must not depend on the server. */
-export type SslMode = (typeof SSL_MODES)[number]
+type SslMode = (typeof SSL_MODES)[number]
 
 export interface PostgresAddress {
   /** The members of one cluster, of which one is writable. At least one. */

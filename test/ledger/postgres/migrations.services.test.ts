@@ -1,16 +1,21 @@
+import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { MIGRATIONS, migrate, SchemaTooNew } from '../../../src/ledger/postgres/migrations.ts'
 import { schemaOf } from '../../../src/ledger/postgres/schema.ts'
-import { connectTo, rowsOf, usePostgres } from './server.ts'
+import { connectTo, rowsOf, sharedPostgres } from './server.ts'
 
-const server = usePostgres()
+const url = sharedPostgres()
+/** The server may have been used before. */
+const RUN = randomUUID().slice(0, 8)
 
 const ONE = { sql: 'CREATE TABLE %S.one (id int)', minReader: 1 }
 const TWO = { sql: 'CREATE TABLE %S.two (id int)', minReader: 1 }
 const CONTRACT = { sql: 'DROP TABLE %S.one', minReader: 3 }
 
+const of = (prefix: string) => schemaOf(`${prefix}-${RUN}`)
+
 async function tablesOf(schema: string) {
-  const connection = await connectTo(server.url())
+  const connection = await connectTo(url())
   const rows = await rowsOf(
     connection,
     `SELECT tablename FROM pg_tables WHERE schemaname = $1 ORDER BY 1`,
@@ -21,9 +26,9 @@ async function tablesOf(schema: string) {
 }
 
 async function migrated(prefix: string, migrations = MIGRATIONS) {
-  const connection = await connectTo(server.url())
+  const connection = await connectTo(url())
   try {
-    return await migrate(connection, schemaOf(prefix), migrations)
+    return await migrate(connection, of(prefix), migrations)
   } finally {
     await connection.close()
   }
@@ -31,11 +36,11 @@ async function migrated(prefix: string, migrations = MIGRATIONS) {
 
 describe('migrations', () => {
   it('are applied once, to the schema of their prefix', async () => {
-    expect(await migrated('')).toEqual({ from: 0, to: MIGRATIONS.length })
-    expect(await migrated('')).toEqual({ from: MIGRATIONS.length, to: MIGRATIONS.length })
-    expect(await tablesOf(schemaOf(''))).toEqual(['schema_version', 'slots'])
-    await migrated('tenant-1')
-    expect(await tablesOf('"ojs_tenant-1"')).toEqual(['schema_version', 'slots'])
+    expect(await migrated('new')).toEqual({ from: 0, to: MIGRATIONS.length })
+    expect(await migrated('new')).toEqual({ from: MIGRATIONS.length, to: MIGRATIONS.length })
+    expect(await tablesOf(of('new'))).toContain('slots')
+    expect(await tablesOf(of('other'))).toEqual([])
+    expect([schemaOf(''), schemaOf('tenant-1')]).toEqual(['"ojs"', '"ojs_tenant-1"'])
   })
 
   it('are applied by one of several gateways that start at the same time', async () => {
@@ -48,7 +53,7 @@ describe('migrations', () => {
     await migrated('broken', [ONE])
     const wrong = { sql: 'CREATE TABLE %S.three (id no_such_type)', minReader: 1 }
     await expect(migrated('broken', [ONE, TWO, wrong])).rejects.toThrow('no_such_type')
-    expect(await tablesOf(schemaOf('broken'))).toEqual(['one', 'schema_version'])
+    expect(await tablesOf(of('broken'))).toEqual(['one', 'schema_version'])
     expect(await migrated('broken', [ONE, TWO])).toEqual({ from: 1, to: 2 })
   })
 
@@ -57,13 +62,13 @@ describe('migrations', () => {
     expect(await migrated('rolling', [ONE])).toEqual({ from: 2, to: 2 })
     await migrated('rolling', [ONE, TWO, CONTRACT])
     await expect(migrated('rolling', [ONE, TWO])).rejects.toThrow(SchemaTooNew)
-    expect(await tablesOf(schemaOf('rolling'))).toEqual(['schema_version', 'two'])
+    expect(await tablesOf(of('rolling'))).toEqual(['schema_version', 'two'])
   })
 
   it('hold no lock after a refusal, on the same connection', async () => {
-    const connection = await connectTo(server.url())
+    const connection = await connectTo(url())
     await migrated('held', [ONE, TWO, CONTRACT])
-    await expect(migrate(connection, schemaOf('held'), [ONE])).rejects.toThrow(SchemaTooNew)
+    await expect(migrate(connection, of('held'), [ONE])).rejects.toThrow(SchemaTooNew)
     expect(await migrated('held', [ONE, TWO, CONTRACT])).toEqual({ from: 3, to: 3 })
     await connection.close()
   })
