@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect } from 'vitest'
 import { late } from '../support/time/late.ts'
 import { batchContract } from './contract/batch.ts'
+import { bulkContract } from './contract/bulk.ts'
 import { claimContract } from './contract/claim.ts'
 import { concurrencyContract } from './contract/concurrency.ts'
 import { copyContract } from './contract/copies.ts'
@@ -49,6 +50,7 @@ export const RULES: readonly Part[] = [
   retryQueueContract,
   schemaContract,
   deadLetterContract,
+  bulkContract,
   copyContract,
   retentionContract,
   reportContract,

@@ -9,6 +9,7 @@ import {
   deleteDeadLetter,
   died,
   FAILED,
+  fenceOf,
   fetched,
   insertedOf,
   jobMessage,
@@ -446,6 +447,57 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
         revive(ledger, b.id, NOW),
       ])
       expect([deleted, late]).toEqual([true, 'stale'])
+    })
+  })
+
+  describe('deadLetterStats', () => {
+    async function ofKind(queue: string, type: string, error: object, at: number) {
+      const job = await fetched(ledger, { queue, type })
+      const change = { to: 'discarded', isDeadLetter: true, copy: 'publish' } as const
+      const failure = { ...FAILED, now: at, error: JSON.stringify(error) }
+      await ledger.fail(job.id, fenceOf(job), { ...failure, ...change })
+      return job.id
+    }
+
+    it('counts them by queue, type and error, and names the oldest and newest', async () => {
+      await ofKind('a', 'mail', { type: 'Refused', code: 'e' }, NOW + 20)
+      await ofKind('a', 'mail', { code: 'timeout' }, NOW + 30)
+      await ofKind('b', 'pdf', { message: 'no name' }, NOW + 10)
+      const gone = await ofKind('b', 'pdf', { type: 'Refused' }, NOW + 40)
+      await deleteDeadLetter(ledger, gone, NOW)
+      const plain = await fetched(ledger, { queue: 'a' })
+      const end = { ...FAILED, to: 'discarded', isDeadLetter: false, copy: 'publish' } as const
+      await ledger.fail(plain.id, fenceOf(plain), end)
+      const look = async () => {
+        const all = await ledger.deadLetterStats([])
+        expect(all).toEqual({
+          ...{ total: 3, oldestAt: NOW + 10, newestAt: NOW + 30, searched: null },
+          byQueue: new Map(Object.entries({ a: 2, b: 1 })),
+          byType: new Map(Object.entries({ mail: 2, pdf: 1 })),
+          byErrorType: new Map<string | null, number>([
+            ...([
+              ['Refused', 1],
+              ['timeout', 1],
+              [null, 1],
+            ] as const),
+          ]),
+        })
+        expect(await ledger.deadLetterStats(['b', 'nowhere'])).toMatchObject({
+          ...{ total: 1, oldestAt: NOW + 10, newestAt: NOW + 10 },
+          ...{ byQueue: new Map([['b', 1]]), byType: new Map([['pdf', 1]]) },
+        })
+      }
+      await look()
+      await harness.reopen()
+      await look()
+    })
+
+    it('has no times where there are none', async () => {
+      await pushed(ledger, { queue: 'a' })
+      const none = { total: 0, oldestAt: null, newestAt: null, searched: null }
+      const empty = { byQueue: new Map(), byType: new Map(), byErrorType: new Map() }
+      expect(await ledger.deadLetterStats([])).toEqual({ ...none, ...empty })
+      expect(await ledger.deadLetterStats(['a'])).toEqual({ ...none, ...empty })
     })
   })
 

@@ -83,6 +83,20 @@ export function trafficContract({ harness, ledger, row }: UnderTest): void {
       expect(percentile(new Map(), 0.5)).toBeNull()
     })
 
+    it('of the last whole minutes leaves out the one that goes on', async () => {
+      const now = START + 10 * MINUTE + 1
+      await done('q', now - 5 * MINUTE - 2, 0, 0)
+      await done('q', now - 5 * MINUTE, 0, 0)
+      await done('q', now - 2, 0, 0)
+      await done('q', now, 0, 0)
+      const { traffic } = ledger.known
+      expect(traffic.wholeMinutes('q', now, 5)).toMatchObject({ enqueued: 2, completed: 2 })
+      expect(traffic.wholeMinutes('q', now, 1)).toMatchObject({ enqueued: 1, completed: 1 })
+      expect(traffic.wholeMinutes('q', now + MINUTE, 1)).toMatchObject({ enqueued: 1 })
+      expect(traffic.wholeMinutes('r', now, 5)).toMatchObject({ enqueued: 0, completed: 0 })
+      expect(traffic.lastHour('q', now)).toMatchObject({ enqueued: 4, completed: 4 })
+    })
+
     it('does not count a job that was withdrawn', async () => {
       const now = Date.now()
       const job = newJob({ queue: 'q' })
