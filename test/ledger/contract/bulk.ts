@@ -118,7 +118,8 @@ export function bulkContract({ harness, ledger, row }: UnderTest): void {
     it('go on behind the last job for which there was time, one at least', async () => {
       const ids = await waiting(3)
       const { id } = await begun()
-      const found = await page(null, 3)
+      // The last page: the list has an end, but not for this operation yet.
+      const found = await page(null, 10)
       const done = await ledger.bulk.advance(id, found, { ...TIMES, maxMs: 0 })
       expect(done?.acted).toHaveLength(1)
       expect(done?.operation).toMatchObject({ state: 'running', matched: 1 })
@@ -137,10 +138,16 @@ export function bulkContract({ harness, ledger, row }: UnderTest): void {
       const all = await begun({ limit: 2 })
       const exact = await ledger.bulk.advance(all.id, await page(null, 10), TIMES)
       expect(exact?.operation).toMatchObject({ state: 'completed', matched: 2, hasMore: false })
-      await waiting(3)
-      const pages = await begun({ limit: 2 })
-      const more = await ledger.bulk.advance(pages.id, await page(null, 2), TIMES)
-      expect(more?.operation).toMatchObject({ state: 'completed', matched: 2, hasMore: true })
+      await waiting(4)
+      const pages = await begun({ limit: 3 })
+      await ledger.bulk.advance(pages.id, await page(null, 2), TIMES)
+      const second = await page((await as(pages.id)).place, 10)
+      const more = await ledger.bulk.advance(pages.id, second, TIMES)
+      expect(more?.operation).toMatchObject({ state: 'completed', matched: 3, hasMore: true })
+      const last = await begun({ limit: 1 })
+      await waiting(1)
+      const end = await ledger.bulk.advance(last.id, await page(null, 1), TIMES)
+      expect(end?.operation).toMatchObject({ state: 'completed', matched: 1, hasMore: true })
     })
 
     it('go on behind a page without jobs, and end with the last one', async () => {
