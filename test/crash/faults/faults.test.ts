@@ -1,6 +1,7 @@
 import { afterAll } from 'vitest'
 import { startPrivateNode } from '../../support/broker/rabbit.ts'
 import { alarmFaults } from './alarms.ts'
+import { bulkFaults } from './bulk.ts'
 import { clientGoneFaults } from './client-gone.ts'
 import { clockFaults } from './clock-steps.ts'
 import { deliveryTimeoutFaults } from './delivery-timeout.ts'
@@ -37,3 +38,4 @@ ledgerFullFaults(node)
 clockFaults(node)
 hostileFloodFaults(node)
 uniqueFaults(node)
+bulkFaults(node)
