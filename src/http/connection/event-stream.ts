@@ -4,8 +4,12 @@ import { answerHeaders } from '../message/answer-headers.ts'
 
 /** Without an event for this long, a comment shows that the connection lives (OJS realtime: 15 s at most). */
 const HEARTBEAT_MS = 10_000
-/** A reader who has taken nothing for this long is dropped. */
-const STUCK_MS = 30_000
+export interface Patience {
+  /** A reader who has taken nothing for this long is dropped. */
+  stuckMs: number
+  /** For this long a reader who is dropped may still read why. */
+  lastWordMs: number
+}
 
 /** An event as it is written; `data` in one line. */
 export interface StreamEvent {
@@ -17,13 +21,15 @@ export interface StreamEvent {
 /** Writes nothing while the client does not read: what it missed, its source must still have. */
 export class EventStream {
   readonly #response: Response
+  readonly #patience: Patience
   #isBlocked = false
   #isEnded = false
   #wroteAt = performance.now()
 
   /** Sends the headers of the answer. `onEnd`: called once, when nothing more is written. */
-  constructor(request: Request, response: Response, onEnd: () => void) {
+  constructor(request: Request, response: Response, patience: Patience, onEnd: () => void) {
     this.#response = response
+    this.#patience = patience
     const headers = answerHeaders(
       request,
       ['Cache-Control', 'no-cache, no-transform', 'X-Accel-Buffering', 'no'],
@@ -56,7 +62,7 @@ export class EventStream {
   /** Called several times a second. */
   keepAlive(): void {
     const silentMs = performance.now() - this.#wroteAt
-    if (this.#isBlocked && silentMs > STUCK_MS) this.#drop()
+    if (this.#isBlocked && silentMs > this.#patience.stuckMs) this.#drop()
     else if (this.isReady && silentMs > HEARTBEAT_MS) this.#write(':heartbeat\n\n')
   }
 
@@ -69,8 +75,9 @@ export class EventStream {
 
   /** The final word reaches a reader who begins to read again before the connection is cut. */
   #drop(): void {
-    this.end({ event: 'system.slow_reader', data: { stuck_ms: STUCK_MS } })
-    setTimeout(() => this.#response.destroy(), 1_000).unref()
+    const { stuckMs, lastWordMs } = this.#patience
+    this.end({ event: 'system.slow_reader', data: { stuck_ms: stuckMs } })
+    setTimeout(() => this.#response.destroy(), lastWordMs).unref()
   }
 
   #write(text: string): void {

@@ -3,7 +3,7 @@ import type { Request, Response } from 'express'
 import { OjsError } from '../../errors.ts'
 import type { EventRing } from '../../telemetry/event-ring.ts'
 import { dropped, gap, rendered, type StreamFilter } from '../message/stream-events.ts'
-import { EventStream } from './event-stream.ts'
+import { EventStream, type Patience } from './event-stream.ts'
 
 /** How often new events are written. */
 const PUMP_MS = 50
@@ -15,6 +15,7 @@ const STATS_MS = 1_000
 /** Of all clients, and of one key or address. */
 const MAX_STREAMS = 256
 const MAX_OF_CLIENT = 100
+const PATIENCE: Patience = { stuckMs: 30_000, lastWordMs: 1_000 }
 
 export type FollowedRing = Pick<EventRing, 'oldest' | 'end' | 'follow' | 'numberAfter'>
 
@@ -32,15 +33,17 @@ interface Follower {
 export class EventStreams {
   readonly #ring: FollowedRing
   readonly #stats: () => object
+  readonly #patience: Patience
   readonly #followers = new Set<Follower>()
   #timer: NodeJS.Timeout | undefined
   #statsAt = 0
   #isEnding = false
 
   /** `stats`: called once a second while somebody listens. */
-  constructor(ring: FollowedRing, stats: () => object) {
+  constructor(ring: FollowedRing, stats: () => object, patience = PATIENCE) {
     this.#ring = ring
     this.#stats = stats
+    this.#patience = patience
   }
 
   get size(): number {
@@ -75,7 +78,7 @@ export class EventStreams {
   #open(request: Request, response: Response, follows: Follower['follows']): EventStream {
     const client = request.admission.key?.name ?? request.socket.remoteAddress ?? ''
     this.#requireRoom(client)
-    const stream = new EventStream(request, response, () => {
+    const stream = new EventStream(request, response, this.#patience, () => {
       this.#followers.delete(follower)
       if (this.#followers.size === 0) clearInterval(this.#timer)
     })

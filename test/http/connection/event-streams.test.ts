@@ -1,6 +1,6 @@
 import { once } from 'node:events'
-import { createServer, type IncomingMessage, type Server } from 'node:http'
-import { type AddressInfo, connect } from 'node:net'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { type AddressInfo, connect, type Socket } from 'node:net'
 import type { Request, Response } from 'express'
 import { expect, onTestFinished, test } from 'vitest'
 import { EventStreams } from '../../../src/http/connection/event-streams.ts'
@@ -11,11 +11,13 @@ import { jobRow } from '../job-rows.ts'
 
 const ALL: StreamFilter = { channel: 'all', isMeant: () => true, types: new Set(), form: 'all' }
 
-/** A real server whose every request is a stream of the ring. */
-async function served(capacity: number) {
+/** A real server whose every request is a stream of the ring, and its first reader. */
+async function served(capacity: number, patience?: { stuckMs: number; lastWordMs: number }) {
   const ring = new EventRing(capacity, { now: () => 0, wall: () => 0 }, uuid7)
-  const streams = new EventStreams(ring, () => ({}))
+  const streams = new EventStreams(ring, () => ({}), patience)
+  const responses: ServerResponse[] = []
   const server: Server = createServer((request, response) => {
+    responses.push(response)
     const asked = Object.assign(request, {
       requestId: 'r',
       admission: { headers: [] },
@@ -26,13 +28,31 @@ async function served(capacity: number) {
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   onTestFinished(() => void server.close())
-  const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
-  onTestFinished(() => void socket.destroy())
-  socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
-  const tell = (count: number) => {
-    for (let i = 0; i < count; i++) ring.onJobEvent({ type: 'job.completed', job: jobRow() })
+  const open = () => {
+    const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
+    onTestFinished(() => void socket.destroy())
+    socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+    return socket
   }
-  return { socket, streams, tell }
+  const socket = open()
+  const tell = (count: number, type = 'a') => {
+    const job = jobRow({ type })
+    for (let i = 0; i < count; i++) ring.onJobEvent({ type: 'job.completed', job })
+  }
+  return { socket, streams, tell, open, responses }
+}
+
+const LARGE = 'x'.repeat(100_000)
+
+/** Reads what comes: how many events, and the end of the text. */
+function reading(socket: Socket): { events: number; tail: string } {
+  const read = { events: 0, tail: '' }
+  socket.on('data', (chunk) => {
+    const lines = `${read.tail}${chunk}`.split('\n')
+    read.events += lines.slice(0, -1).filter((line) => line === 'event: job.completed').length
+    read.tail = lines.at(-1) ?? ''
+  })
+  return read
 }
 
 test('a reader who falls behind the ring is told how many events are gone, and goes on with the next', async () => {
@@ -55,4 +75,48 @@ test('a reader who is gone is forgotten', async () => {
   expect(streams.size).toBe(1)
   socket.destroy()
   await expect.poll(() => streams.size).toBe(0)
+})
+
+test('a reader who does not read is dropped; it costs no more than one event, and others miss none', async () => {
+  const patience = { stuckMs: 500, lastWordMs: 50 }
+  const { socket, streams, tell, open, responses } = await served(1_000, patience)
+  await expect.poll(() => streams.size).toBe(1)
+  const other = reading(open())
+  await expect.poll(() => streams.size).toBe(2)
+  const [stuck, fine] = responses
+  let told = 0
+  let most = 0
+  const isBlocked = () => {
+    // More than any two kernel buffers hold, in steps that the other reader can follow.
+    if (other.events === told) {
+      tell(40, LARGE)
+      told += 40
+    }
+    most = Math.max(most, stuck?.writableLength ?? 0)
+    return stuck?.writableNeedDrain === true && other.events > 0
+  }
+  await expect.poll(isBlocked).toBe(true)
+  await expect.poll(() => streams.size).toBe(1)
+  expect(stuck?.destroyed).toBe(true)
+  expect(most).toBeLessThan(3 * LARGE.length)
+  socket.destroy()
+  await expect.poll(() => other.events).toBe(told)
+  tell(5)
+  await expect.poll(() => other.events).toBe(told + 5)
+  expect(fine?.writableEnded).toBe(false)
+})
+
+test('a reader who reads again after it was dropped is told why', async () => {
+  const patience = { stuckMs: 200, lastWordMs: 600_000 }
+  const { socket, tell, responses } = await served(1_000, patience)
+  await expect.poll(() => responses.length).toBe(1)
+  tell(400, LARGE)
+  await expect.poll(() => responses[0]?.writableEnded).toBe(true)
+  let text = ''
+  socket.on('data', (chunk) => {
+    text = (text + chunk).slice(-1_000)
+  })
+  const word = 'event: system.slow_reader\ndata: {"stuck_ms":200}\n\n'
+  await expect.poll(() => text).toContain(word)
+  await expect.poll(() => text.endsWith('\r\n0\r\n\r\n')).toBe(true)
 })
