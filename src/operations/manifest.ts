@@ -58,6 +58,7 @@ export function manifest(facts: ManifestFacts): object {
       'idempotency_key',
       'gzip_bodies',
       ...Object.keys(JOB_EXTENSIONS),
+      ...Object.keys(OJS_EXTENSIONS),
     ],
     extension_details: {
       ...WORKER_EXTENSIONS,
@@ -69,6 +70,7 @@ export function manifest(facts: ManifestFacts): object {
       disaster_recovery: DISASTER_RECOVERY,
       gzip_bodies: 'A body may have Content-Encoding: gzip. Limits count the bytes that are in it.',
       ...JOB_EXTENSIONS,
+      ...OJS_EXTENSIONS,
       queue_type: facts.queueType,
       priority: prioritiesOf(facts),
       pause_resume:
@@ -95,6 +97,17 @@ const JOB_EXTENSIONS = {
     'options.concurrency {key, limit}: how many jobs of a key are active at once, over HTTP and for native workers that claim; other native consumers are counted and not limited.',
   results:
     'GET /ojs/v1/jobs/:id/result, with wait=true for as long as timeout says (at most 60 s).',
+}
+
+/** OJS's documents beyond the seeds whose every MUST is met, by the names of the documents. */
+const OJS_EXTENSIONS = {
+  'admin-api': 'ADM-001 to ADM-008, below /ojs/v1/admin.',
+  'bulk-operations': 'BLK-001 to BLK-005: /ojs/v1/jobs/bulk, with a result for each job.',
+  'dead-letter':
+    'DLQ-001 to DLQ-006; a dead letter stays in its queue, discarded, and keeps the newest 50 errors.',
+  'durable-execution':
+    'DUR-001 to DUR-008: checkpoints; a dead letter keeps its own, unlike DUR-005, for its retry.',
+  realtime: 'Server-sent events with Last-Event-ID; at best effort, of this process.',
 }
 
 /** What workers may use. */

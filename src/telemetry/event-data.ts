@@ -2,7 +2,7 @@
 import { timestamp } from '../job/document.ts'
 import type { JobRow, JobState } from '../job/job.ts'
 import { cut } from '../job/values/limits.ts'
-import type { CronEvent, FailureFacts, JobEvent } from './events.ts'
+import type { CronEvent, FailureFacts, JobEvent, OnlyCounted } from './events.ts'
 
 /**
  * Longest error message in an event: thousands of events stay in memory after their jobs have ended. The
@@ -16,7 +16,7 @@ const MAX_MESSAGE = 500
  */
 export type ListedEvent = Exclude<
   JobEvent,
-  { type: 'message.malformed' | 'job.staged' | 'job.held' } | { workflow: unknown }
+  OnlyCounted | { type: 'message.malformed' | 'job.staged' } | { workflow: unknown }
 >
 
 /** The data that the catalogue requires for this type of event (OJS events); null: none of its own. */

@@ -4,7 +4,14 @@ import { timestamp } from '../job/document.ts'
 import type { JobRow, RowState } from '../job/job.ts'
 import { traceIdOf } from '../job/trace/traceparent.ts'
 import { type ListedEvent, ownData, stateBefore } from './event-data.ts'
-import type { CronEvent, JobEvent, QueueEvent, SystemEvent, WorkerEvent } from './events.ts'
+import {
+  type CronEvent,
+  isOnlyCounted,
+  type JobEvent,
+  type QueueEvent,
+  type SystemEvent,
+  type WorkerEvent,
+} from './events.ts'
 import { type WorkflowEvent, workflowData } from './workflow-events.ts'
 
 /** One event in the form of OJS events; `data` also has what §10.2 and the conformance suite want. */
@@ -97,7 +104,7 @@ export class EventRing {
   /** A listener for `createJobEvents`. */
   readonly onJobEvent = (event: JobEvent): void => {
     if (event.type === 'message.malformed' || event.type === 'job.staged') return
-    if (event.type === 'job.held') return
+    if (isOnlyCounted(event)) return
     const kept = 'workflow' in event ? this.#keepWorkflow(event) : this.#keep(event)
     this.#count += 1
     this.#newest = kept

@@ -1,6 +1,7 @@
 /** The vocabulary of events, and the dispatcher that holds back what may yet be withdrawn. */
 import type { JobRow, JobState } from '../job/job.ts'
 import type { Failure } from '../job/retry/error-history.ts'
+import type { JobAction } from '../job/steer.ts'
 import type { WorkflowEvent } from './workflow-events.ts'
 
 /**
@@ -20,8 +21,7 @@ export type JobEvent =
   | BulkEvent
   /** A native message that is no OJS job; it goes to the dead letter queue. */
   | { type: 'message.malformed'; queue: string; id: string; error: Error }
-  /** Its concurrency key holds a job of the queue back. Not in the vocabulary: only counted. */
-  | { type: 'job.held'; queue: string }
+  | OnlyCounted
   | CronEvent
 
 type OneJobEvent =
@@ -48,6 +48,29 @@ type OneJobEvent =
   /** A dead letter was made available again. */
   | { type: 'dead_letter.retried'; job: JobRow }
   | { type: 'dead_letter.deleted'; job: JobRow }
+
+/** Not in the vocabulary: only counted. */
+export type OnlyCounted =
+  /** Its concurrency key holds a job of the queue back. */
+  | { type: 'job.held'; queue: string }
+  /** A report of progress was noted; `job.progress` tells of at most one a second. */
+  | { type: 'job.reported'; queue: string; jobType: string }
+  /** An action on the jobs of a filter begins in the background, or was stopped. */
+  | { type: 'bulk.begun' | 'bulk.stopped'; action: JobAction }
+  /** A page of an action on many jobs is done. */
+  | { type: 'bulk.acted'; action: JobAction; done: number; skipped: number }
+
+const COUNTED: ReadonlySet<string> = new Set<OnlyCounted['type']>([
+  'job.held',
+  'job.reported',
+  'bulk.begun',
+  'bulk.stopped',
+  'bulk.acted',
+])
+
+export function isOnlyCounted(event: JobEvent): event is OnlyCounted {
+  return COUNTED.has(event.type)
+}
 
 export interface QueueEvent {
   type: 'queue.paused' | 'queue.resumed'

@@ -2,7 +2,14 @@
 import type { JobRow } from '../job/job.ts'
 import { traceIdIn } from '../job/trace/carry.ts'
 import type { Logger } from '../logger.ts'
-import type { BulkEvent, CronEvent, JobEvent, LeaseFacts } from './events.ts'
+import {
+  type BulkEvent,
+  type CronEvent,
+  isOnlyCounted,
+  type JobEvent,
+  type LeaseFacts,
+  type OnlyCounted,
+} from './events.ts'
 import { LineBudget } from './line-budget.ts'
 import type { WorkflowEvent } from './workflow-events.ts'
 
@@ -22,7 +29,7 @@ export function jobLog(
     logger.warn({ suppressed }, 'more malformed messages'),
   )
   return (event) => {
-    if ('inBulk' in event && event.inBulk) return
+    if (isSilent(event)) return
     if ('bulk' in event) return logger.info(bulkFields(event), event.type)
     switch (event.type) {
       case 'workflow.started':
@@ -52,8 +59,6 @@ export function jobLog(
         logger.info({ workerId, reason, requestId }, event.type)
         return
       }
-      case 'job.held':
-        return
       case 'job.heartbeat':
         // Every few seconds for every running job: without debug lines not even the fields are built.
         if (isDebug)
@@ -84,6 +89,10 @@ export function jobLog(
         logger.info(fieldsOf(event), event.type)
     }
   }
+}
+
+function isSilent(event: JobEvent): event is OnlyCounted {
+  return isOnlyCounted(event) || ('inBulk' in event && event.inBulk === true)
 }
 
 function bulkFields({ bulk, requestId }: BulkEvent): object {

@@ -1,6 +1,7 @@
 /** Counters and histograms of job events by queue and type. */
 import { Counter, Histogram, type Registry } from 'prom-client'
 import { type BoundedLabels, SeriesByPair } from './bounded-labels.ts'
+import { bulkMetrics } from './bulk-metrics.ts'
 import type { CronEvent, JobEvent } from './events.ts'
 
 /** The buckets of OJS observability, in seconds. */
@@ -47,6 +48,8 @@ export function jobMetrics(
     labelNames: ['queue'],
     registers: [registry],
   })
+  const reports = progressReports(registry, queues, types)
+  const bulk = bulkMetrics(registry)
   const ticks = new Counter({
     name: 'ojs_cron_ticks_total',
     help: 'Times of recurring jobs, by outcome: triggered, or why they were skipped',
@@ -55,11 +58,24 @@ export function jobMetrics(
   })
   return (event) => {
     if (event.type === 'job.held') held.inc({ queue: queues.of(event.queue) })
+    else if (event.type === 'job.reported') reports.get(event.queue, event.jobType).inc()
+    else if ('action' in event) bulk.counted(event)
+    else if ('bulk' in event) bulk.ended(event)
     else if (event.type === 'message.malformed') malformed.inc({ queue: queues.of(event.queue) })
     else if (event.type === 'cron.triggered') ticks.inc({ outcome: 'triggered' })
     else if (event.type === 'cron.skipped') countSkipped(ticks, event)
     else if ('job' in event) count(event, series.get(event.job.queue, event.job.type))
   }
+}
+
+function progressReports(registry: Registry, queues: BoundedLabels, types: BoundedLabels) {
+  const counter = new Counter({
+    name: 'ojs_progress_updates_total',
+    help: 'Reports of progress that were noted',
+    labelNames: ['queue', 'type'],
+    registers: [registry],
+  })
+  return new SeriesByPair(queues, types, (queue, type) => counter.labels(queue, type))
 }
 
 function countSkipped(ticks: Counter, event: CronEvent & { type: 'cron.skipped' }): void {

@@ -105,6 +105,7 @@ async function work(queue: string, error?: object): Promise<void> {
   const [job] = jobsOf(await gateway.client.fetch(asked))
   if (!job) throw new Error(`no job in ${queue}`)
   const report = { job_id: job.id, worker_id: 'w' }
+  await gateway.client.send('POST', '/ojs/v1/workers/progress', { ...report, percentage: 50 })
   const path = error ? 'nack' : 'ack'
   const body = error ? { ...report, error } : { ...report, result: 1 }
   expect((await gateway.client.send('POST', `/ojs/v1/workers/${path}`, body)).status).toBe(200)
@@ -153,6 +154,8 @@ describe('the dashboards of deploy/grafana', () => {
     for (let i = 0; i < 3; i++) await work('email')
     await work('email', FOR_GOOD)
     await pushed('email', { retry: { max_attempts: 3, initial_interval: 'PT0.1S' } })
+    const all = { filter: { queue: 'email', state: 'discarded' }, confirm: true }
+    await gateway.client.send('POST', '/ojs/v1/admin/jobs/bulk/delete', all)
   }
 
   test('cover the gateway, queues, workers and RabbitMQ', () => {

@@ -33,6 +33,19 @@ test('the manifest has details for each extension that it names', () => {
   for (const name of extensions) expect(details).toHaveProperty(name)
 })
 
+test('the manifest names the OJS documents that are implemented in full', () => {
+  expect(read().extensions).toEqual(
+    expect.arrayContaining([
+      'admin-api',
+      'bulk-operations',
+      'dead-letter',
+      'durable-execution',
+      'progress',
+      'realtime',
+    ]),
+  )
+})
+
 test('the manifest says what survives a failure, and no more', () => {
   const { capabilities, extensions, extension_details: details } = read()
   expect(details.disaster_recovery).toEqual({ durability_level: 1, ha_mode: 'none' })

@@ -75,6 +75,7 @@ describe('answers are as the OpenAPI document says:', () => {
     await ask('GET', `/jobs/${job.id}/result`)
     await ask('GET', `/admin/jobs/${job.id}`)
     await ask('GET', '/admin/workers/w1')
+    await ask('GET', '/workers/w1/health')
     await ask('POST', '/workers/nack', { job_id: job.id, error })
     await ask('GET', `/jobs/${job.id}`)
     await ask('GET', `/jobs/${job.id}/retries`)

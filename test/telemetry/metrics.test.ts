@@ -192,6 +192,38 @@ describe('the metrics of jobs', () => {
     })
   })
 
+  test('count reports of progress, by queue and type', async () => {
+    const { onJobEvent, read } = open()
+    const reported = { type: 'job.reported', queue: 'email', jobType: 'email.send' } as const
+    onJobEvent(reported)
+    onJobEvent(reported)
+    expect(await read('ojs_progress')).toEqual({ [`ojs_progress_updates_total${LABELS}`]: 2 })
+  })
+
+  test('count actions on many jobs: their begins, their ends, and what became of the jobs', async () => {
+    const { onJobEvent, read } = open()
+    onJobEvent({ type: 'bulk.begun', action: 'retry' })
+    onJobEvent({ type: 'bulk.begun', action: 'retry' })
+    onJobEvent({ type: 'bulk.acted', action: 'retry', done: 5, skipped: 2 })
+    onJobEvent({ type: 'bulk.acted', action: 'retry', done: 1, skipped: 0 })
+    onJobEvent({ type: 'bulk.stopped', action: 'retry' })
+    onJobEvent({ type: 'bulk.retry.completed', bulk: { id: 'o', data: {} } })
+    // By ids: no operation.
+    onJobEvent({ type: 'bulk.cancel.completed', bulk: { id: null, data: {} } })
+    const data = { total: 3, succeeded: 2, failed: 1, atomicity: 'partial' }
+    onJobEvent({ type: 'bulk.enqueue.completed', bulk: { id: null, data } })
+    const counts = Object.entries(await read('ojs_bulk')).filter(([, value]) => value > 0)
+    expect(Object.fromEntries(counts)).toEqual({
+      'ojs_bulk_operations_started_total{operation="retry"}': 2,
+      'ojs_bulk_operations_ended_total{operation="retry",outcome="stopped"}': 1,
+      'ojs_bulk_operations_ended_total{operation="retry",outcome="completed"}': 1,
+      'ojs_bulk_items_total{operation="retry",status="retried"}': 6,
+      'ojs_bulk_items_total{operation="retry",status="skipped"}': 2,
+      'ojs_bulk_items_total{operation="enqueue",status="accepted"}': 2,
+      'ojs_bulk_items_total{operation="enqueue",status="failed"}': 1,
+    })
+  })
+
   test('count malformed messages for the first 200 queues and other', async () => {
     const { onJobEvent, read } = open()
     onJobEvent({ type: 'message.malformed', queue: 'email', id: '', error: new Error() })

@@ -404,6 +404,11 @@ export interface Operations {
       heartbeat_interval_ms: number
     }
   }
+  'GET /ojs/v1/workers/{id}/health': {
+    query: {}
+    body: null
+    answer: WorkerHealth
+  }
   'PUT /ojs/v1/jobs/{id}/progress': {
     query: {}
     body: {
@@ -3102,6 +3107,15 @@ export interface Heartbeat {
    * How often to send heartbeats while jobs run.
    */
   heartbeat_interval_ms: number
+}
+export interface WorkerHealth {
+  worker_id: string
+  state: 'running' | 'draining' | 'shutting_down' | 'stale'
+  active_jobs: number
+  /**
+   * Of a worker that sends none: its last FETCH.
+   */
+  last_heartbeat_at: string
 }
 export interface Progress {
   /**

@@ -147,3 +147,20 @@ export const BEAT: Description = {
   summary: "A heartbeat under OJS's short name",
   answers: { 200: object({ acknowledged: TRUE, ...BEATEN }) },
 }
+
+const WORKER_HEALTH_ANSWER = entity('WorkerHealth', {
+  worker_id: TEXT,
+  state: oneOf(['running', 'draining', 'shutting_down', 'stale']),
+  active_jobs: INTEGER,
+  last_heartbeat_at: told('Of a worker that sends none: its last FETCH.', INSTANT),
+})
+
+export const WORKER_HEALTH: Description = {
+  id: 'getWorkerHealth',
+  tag: 'workers',
+  summary: 'Ask whether a worker can be counted on',
+  answers: {
+    200: WORKER_HEALTH_ANSWER,
+    503: told('Nothing was heard of it for 30 s.', WORKER_HEALTH_ANSWER),
+  },
+}

@@ -1,11 +1,13 @@
-/** BEAT: a worker is alive and extends its leases; the answer carries directives and cancelled jobs. */
+/** BEAT: a worker is alive and extends its leases; the answer carries directives and cancelled jobs. And its health. */
 import type { Request } from 'express'
 import { timestamp } from '../../job/document.ts'
 import { type Heartbeat, heartbeat } from '../../operations/lease/heartbeat.ts'
+import type { ListedWorker } from '../../operations/workers/worker-registry.ts'
+import { workerHealth } from '../../operations/workers/workers.ts'
 import { readJson } from '../message/body.ts'
 import { answer } from '../message/respond.ts'
-import { BEAT, HEARTBEAT } from '../openapi/workers.ts'
-import type { Endpoint } from '../route.ts'
+import { BEAT, HEARTBEAT, WORKER_HEALTH } from '../openapi/workers.ts'
+import { type Endpoint, pathParameter } from '../route.ts'
 import type { Door } from './route-deps.ts'
 
 /** The longest interval between beats: a sixth of the silence after which a worker is stale. */
@@ -39,7 +41,36 @@ export function heartbeatRoutes(door: Door): Endpoint[] {
         answer(response, 200, JSON.stringify({ acknowledged: true, ...told }))
       },
     },
+    {
+      method: 'GET',
+      path: '/ojs/v1/workers/:id/health',
+      about: WORKER_HEALTH,
+      access: ['worker', 'operator', 'reader'],
+      scoping: 'own',
+      async handle(request, response) {
+        const worker = await workerHealth(door.deps, pathParameter(request, 'id'), request.context)
+        const status = worker.state === 'stale' ? 503 : 200
+        answer(response, status, JSON.stringify(healthDocument(worker)))
+      },
+    },
   ]
+}
+
+/** The words of OJS graceful shutdown for our states. */
+const HEALTH_STATES = {
+  running: 'running',
+  quiet: 'draining',
+  terminate: 'shutting_down',
+  stale: 'stale',
+} as const
+
+function healthDocument({ id, state, activeJobs, ...worker }: ListedWorker): object {
+  return {
+    worker_id: id,
+    state: HEALTH_STATES[state],
+    active_jobs: activeJobs,
+    last_heartbeat_at: timestamp(worker.lastHeartbeatAt ?? worker.lastSeenAt),
+  }
 }
 
 async function beaten(

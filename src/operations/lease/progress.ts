@@ -59,6 +59,8 @@ export async function noteProgress(
   if (reported.outcome !== 'noted') return reported
   const { lease, note, isTold, checkpoint } = reported
   const { progress, message } = note
+  const { queue, type: jobType } = lease
+  deps.events.emit({ type: 'job.reported', queue, jobType })
   if (isTold) deps.events.emit({ type: 'job.progress', job: lease, progress, message })
   if (checkpoint) emitCheckpointed(deps, lease, checkpoint)
   await acknowledgeEarly(deps, [lease])

@@ -44,7 +44,7 @@ export async function actOnIds(
     if (isAtomic && some.length > 0 && some.every(({ did }) => did === null)) {
       return { acted: some, isUndone: true }
     }
-    followMany(deps, some, context.requestId)
+    followMany(deps, how.action, some, context.requestId)
     acted.push(...some)
   }
   const refused = acted.filter(({ did }) => did === null).length
@@ -109,6 +109,7 @@ export async function beginOperation(
       details: { reason: 'too_many_operations' },
     })
   }
+  deps.events.emit({ type: 'bulk.begun', action: how.action })
   deps.logger.info(
     { operation: begun.id, action: how.action, filter: asked, ...begun.cause },
     'operation on many jobs begins',
@@ -135,8 +136,11 @@ export async function stopOperation(
   id: string,
   { requestId, principal }: RequestContext,
 ): Promise<BulkOperation | null> {
-  const operation = await deps.ledger.bulk.stop(id, deps.clock.now())
-  if (operation?.state === 'stopped') {
+  const now = deps.clock.now()
+  const operation = await deps.ledger.bulk.stop(id, now)
+  // A repeated stop changes nothing.
+  if (operation?.state === 'stopped' && operation.updatedAt === now) {
+    deps.events.emit({ type: 'bulk.stopped', action: operation.action })
     deps.logger.info({ operation: id, requestId, principal }, 'operation on many jobs stopped')
     deps.bulk.ended(id)
   }

@@ -44,7 +44,7 @@ export class OperationRunner {
     const done = await ledger.bulk.advance(id, { from: place, found, next }, terms)
     if (done === null) return false
     const { acted, operation: now } = done
-    followMany(this.#deps, acted, cause.requestId)
+    followMany(this.#deps, operation.action, acted, cause.requestId)
     const rest = ahead.found.slice(acted.length)
     this.#ahead.set(id, { place: now.place, found: rest, next: ahead.next })
     if (now.state === 'running') return true

@@ -154,6 +154,7 @@ export function refusalText(action: JobAction, { reason }: Pick<Refused, 'reason
 /** What follows the commit of an action on many jobs: events, and the relay publishes what is owed. */
 export function followMany(
   deps: Deps,
+  action: JobAction,
   done: readonly Acted[],
   requestId: string | undefined,
 ): void {
@@ -163,6 +164,8 @@ export function followMany(
     else if (one.did === 'delete') tellDeleted(deps, one.before, requestId, true)
   }
   if (done.some(({ did }) => did === 'retry' || did === 'cancel')) deps.wakeRelay()
+  const skipped = done.filter(({ did }) => did === null).length
+  deps.events.emit({ type: 'bulk.acted', action, done: done.length - skipped, skipped })
 }
 
 function tellRetried(

@@ -1,5 +1,6 @@
 /** Lists workers, and gives them the directives quiet and terminate. */
 import { notFound, OjsError } from '../../errors.ts'
+import { isInScope } from '../../job/queue-scope.ts'
 import { ANY_JOB } from '../../job/search/filter.ts'
 import type { FoundJob } from '../../ledger/search.ts'
 import type { DirectiveRequest } from '../../schemas/requests/admin.ts'
@@ -40,6 +41,21 @@ export async function findWorker(
     },
   )
   return { worker: (await countLeases(deps))(worker), jobs }
+}
+
+/**
+ * Whether a worker can be counted on (OJS graceful shutdown). A key of some queues sees the workers that serve one
+ * of them. Throws 404.
+ */
+export async function workerHealth(
+  deps: Pick<Deps, 'workers' | 'ledger'>,
+  id: string,
+  { queues }: Pick<RequestContext, 'queues'>,
+): Promise<ListedWorker> {
+  const worker = deps.workers.find(id)
+  const isOther = queues !== undefined && !worker?.queues.some((name) => isInScope(queues, name))
+  if (worker === null || isOther) throw notFound('worker', id)
+  return (await countLeases(deps))(worker)
 }
 
 /**

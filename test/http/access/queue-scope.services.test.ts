@@ -106,6 +106,15 @@ test('a job of another queue is unknown: 404 to reads and to every action, and n
   expect((await as('worker', 'POST', `/ojs/v1/jobs/${own}/ack`)).status).toBe(200)
 })
 
+test('the health of a worker is shown to keys of one of its queues', async () => {
+  const beat = { worker_id: 'w-scoped', queues: ['other', 'team.b'] }
+  await all('POST', '/ojs/v1/workers/heartbeat', beat)
+  await all('POST', '/ojs/v1/workers/heartbeat', { worker_id: 'w-other', queues: ['other'] })
+  const seen = async (id: string) =>
+    (await as('worker', 'GET', `/ojs/v1/workers/${id}/health`)).status
+  expect([await seen('w-scoped'), await seen('w-other')]).toEqual([200, 404])
+})
+
 test('lists and statistics are those of the queues of the key', async () => {
   await Promise.all([pushed('mine'), pushed('other')])
   const { body } = await as('operator', 'GET', '/ojs/v1/queues')

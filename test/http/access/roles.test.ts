@@ -43,6 +43,7 @@ const TABLE: Record<string, Access> = {
   'POST /ojs/v1/workers/settle': ['worker'],
   'POST /ojs/v1/workers/heartbeat': ['worker'],
   'POST /ojs/v1/workers/beat': ['worker'],
+  'GET /ojs/v1/workers/:id/health': ['worker', 'operator', 'reader'],
   'POST /ojs/v1/jobs/:id/ack': ['worker'],
   'POST /ojs/v1/jobs/:id/nack': ['worker'],
   'GET /ojs/v1/jobs/:id/result': ['producer', 'worker', 'operator'],

@@ -48,7 +48,8 @@ describe('progress', () => {
   })
 
   test('PRG-002, PRG-003: it is cut to 0…1 and never decreases within an attempt', async () => {
-    const { id } = await startJob(gateway, freshQueue())
+    const queue = freshQueue()
+    const { id } = await startJob(gateway, queue)
     const shownAfter = async (progress: number) =>
       (await put(id, 'progress', { progress })).body.progress
     expect([
@@ -57,6 +58,9 @@ describe('progress', () => {
       await shownAfter(0.3),
       await shownAfter(7),
     ]).toEqual([0, 0.7, 0.7, 1])
+    // Each of them counts, not only those that an event tells of.
+    const { body } = await gateway.request('GET', '/metrics')
+    expect(body).toMatch(new RegExp(`^ojs_progress_updates_total{queue="${queue}",.*} 4$`, 'm'))
   })
 
   test('PRG-005: it is 1 once the job is completed, if it was used', async () => {

@@ -403,6 +403,17 @@ describe('bulk by filter', () => {
 
   it('runs in the background with async, and can be watched, listed and stopped', async () => {
     const ids = [await push(), await push()]
+    const counted = async () => {
+      const { body } = await gateway.request('GET', '/metrics')
+      const of = (name: string) =>
+        Number(new RegExp(`^ojs_bulk_${name}\\} (\\d+)$`, 'm').exec(body)?.[1] ?? 0)
+      return [
+        of('operations_started_total{operation="cancel"'),
+        of('operations_ended_total{operation="cancel",outcome="completed"'),
+        of('items_total{operation="cancel",status="cancelled"'),
+      ]
+    }
+    const before = await counted()
     const asked = { filter: { queue }, confirm: true, async: true }
     const [status, begun] = await ask('POST', '/admin/jobs/bulk/cancel', asked)
     expect([status, begun]).toMatchObject([
@@ -423,5 +434,7 @@ describe('bulk by filter', () => {
     const [, told] = await ask('GET', '/events?types=bulk.cancel.completed&limit=1000')
     const events = told.events.filter(({ subject }: Json) => subject === begun.id)
     expect(events).toMatchObject([{ data: { total: 2, cancelled: 2, skipped: 0 } }])
+    const more = (await counted()).map((count, i) => count - (before[i] ?? 0))
+    expect(more).toEqual([1, 1, 2])
   })
 })

@@ -33,8 +33,17 @@ describe('DELETE /ojs/v1/admin/workers/:id', () => {
     const other = freshQueue()
     await gateway.push(other, { options: LONG })
     const kept = await fetchOne(gateway, other, { worker_id: 'alive' })
+    const health = async (id: string) => {
+      const answer = await gateway.request('GET', `/ojs/v1/workers/${id}/health`)
+      return [answer.status, answer.body.state, answer.body.active_jobs]
+    }
+    expect(await health('gone')).toEqual([200, 'running', 4])
     clock.aheadMs += 31_000
     await gateway.fetch([other], { worker_id: 'alive' })
+    await gateway.request('POST', '/ojs/v1/admin/workers/alive/quiet')
+    expect(await health('gone')).toEqual([503, 'stale', 4])
+    expect(await health('alive')).toEqual([200, 'draining', 1])
+    expect((await health('unknown'))[0]).toBe(404)
 
     const { status, body } = await remove('gone')
     expect([status, body]).toEqual([
