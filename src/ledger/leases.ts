@@ -2,6 +2,7 @@
 import type { ArrivingMessage } from '../job/arrival.ts'
 import type { Cause } from '../job/history.ts'
 import type { Holder, JobRow, JobState, NewJob } from '../job/job.ts'
+import type { LeaseTold } from '../job/lease-fence.ts'
 import type { ReportedError } from '../job/retry/failure.ts'
 import type { Stale } from '../job/stale.ts'
 
@@ -18,9 +19,9 @@ export interface LeaseLedger {
    * the answer was written, or when a worker gives its job back. The row gets a new outbox nonce unless the
    * gateway holds a delivery that can go back to its queue. With another holder the job message is gone, or
    * with a native worker; and a message with the number of another attempt would not count for this attempt
-   * again. Fence: `active`, this attempt and generation, and `workerId` where given.
+   * again. Fence: that of `complete`.
    */
-  release(id: string, fence: ReleaseFence): Promise<JobRow | Stale>
+  release(id: string, fence: ReleaseFence): Promise<EndedLease | Stale>
 
   /**
    * ACK: `active → completed`. Fence: `active`; `attempt` and `generation` if given; `workerId` if it is given
@@ -29,10 +30,21 @@ export interface LeaseLedger {
   complete(id: string, fence: SettleFence, change: Completion): Promise<JobRow | Stale>
 
   /**
-   * FAIL, or a lease that ran out: `active →` the state that `change` names, and stores the error record of
-   * the attempt. Fence: `active`, generation and attempt; `workerId` and `overdueAt` if given.
+   * FAIL: `active →` the state that `decide` names, and stores the error record of the attempt. Fence: that of
+   * `complete`. `decide` is given the row as the fence saw it, and runs inside the write: it is pure.
    */
-  fail(id: string, fence: FailFence, change: FailureChange): Promise<JobRow | Stale>
+  fail(
+    id: string,
+    fence: SettleFence,
+    decide: DecideFailure,
+  ): Promise<FailedLease | Stale | Undecided>
+
+  /**
+   * Ends attempts whose lease or execution timeout is over, the first to end first, as `fail` does: `decide` is asked
+   * about each row inside the write. The execution timeout does not count for rows with a native holder. Resolves
+   * with one page of outcomes; none: nothing is over. Rows that `decide` leaves are in it too, as `undecided`.
+   */
+  endOverdue(terms: OverdueTerms, decide: DecideFailure): Promise<(FailedLease | Undecided)[]>
 
   /**
    * BEAT: extends each lease to `now` + `leaseMs`, or `now` + its own length when `leaseMs` is null.
@@ -76,27 +88,13 @@ export interface LeaseFence {
   attempt: number
 }
 
-export interface SettleFence {
-  attempt?: number | null | undefined
-  /** An attempt alone does not tell a lease from one before the retry of the dead letter. */
-  generation?: number | null | undefined
-  workerId?: string | null | undefined
-}
+export type SettleFence = LeaseTold
 
-interface AttemptFence extends Omit<LeaseFence, 'id'> {
-  workerId?: string | null | undefined
-}
-
-export interface ReleaseFence extends AttemptFence {
+export interface ReleaseFence extends SettleFence {
   /** `x-ojs-attempt` of the job message that goes back to its queue; null: no message goes back. */
   messageAttempt: number | null
   now: number
   cause?: Cause | undefined
-}
-
-export interface FailFence extends AttemptFence {
-  /** The lease or the execution timeout must be over at this instant, so that no extended lease is ended. */
-  overdueAt?: number | undefined
 }
 
 /** A job message whose job the ledger may have to adopt, because it does not know the id. */
@@ -192,6 +190,35 @@ export type FailureChange = FailureRecord &
         copy: 'nack' | 'publish'
       }
   )
+
+/**
+ * Says what becomes of a job whose attempt has failed, by its row as it is. Null: nothing (yet). Pure: reads what
+ * it knows and changes nothing, because a write may run more than once.
+ */
+export type DecideFailure = (row: JobRow) => FailureChange | null
+
+/** A lease was ended. `before`: the row as it was during the lease. */
+export interface EndedLease {
+  outcome: 'ended'
+  job: JobRow
+  before: JobRow
+}
+
+export interface FailedLease extends EndedLease {
+  change: FailureChange
+}
+
+export interface OverdueTerms {
+  now: number
+  limit: number
+  which: 'all' | 'not native'
+}
+
+/** `decide` said null, and nothing has changed. */
+export interface Undecided {
+  outcome: 'undecided'
+  row: JobRow
+}
 
 export interface Beat {
   now: number

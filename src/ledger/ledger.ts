@@ -142,7 +142,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
    * `limit` of them. No copy in the DLX queue is owed (`deadLetterCopied` is set); the job is listed as a
    * dead letter only if its own policy says so.
    */
-  expire(terms: ExpireTerms): Promise<Expired[]>
+  expire(terms: DueTerms): Promise<Expired[]>
 
   /**
    * Retention: deletes ended rows whose job message has come back and whose retention time is over, at most
@@ -256,7 +256,7 @@ export interface WithdrawFence {
   generation: number
 }
 
-export interface ExpireTerms {
+export interface DueTerms {
   now: number
   wall: number
   limit: number

@@ -32,12 +32,6 @@ export interface Reads {
   standing(id: string): Promise<JobStanding | null>
 
   /**
-   * Returns active rows whose lease or execution timeout is over, a page of them, the first to end first.
-   * The execution timeout does not count for rows with a native holder.
-   */
-  overdue(now: number, limit: number, which?: 'all' | 'not native'): Promise<JobRow[]>
-
-  /**
    * Counts the active rows of each worker, by worker id; rows without a worker id are left out. Looks at no
    * more than `limit` active rows: those whose leases end first.
    */
@@ -68,9 +62,6 @@ export interface Reads {
     queues: readonly string[],
     limit: number,
   ): Promise<{ cancelled: CancelledMessage[]; truncated: boolean }>
-
-  /** The earliest `dueAt` of `retryable` and of `scheduled` rows; by index. Null: none. */
-  nextDue(): Promise<{ retryable: number | null; scheduled: number | null }>
 
   /**
    * Returns rows that owe a message, oldest nonce first, with nonces above `after`; without those whose

@@ -28,18 +28,13 @@ export function promoter(deps: Deps): Loop {
 
 /** Promotes one page of due jobs. Returns true if there may be more. */
 async function promoteOnce(deps: Deps): Promise<boolean> {
-  const now = deps.clock.now()
-  const wall = deps.clock.wall()
-  const { retryable, scheduled } = await deps.ledger.read.nextDue()
-  const isDue = (retryable ?? Infinity) <= now || (scheduled ?? Infinity) <= wall
-  if (!isDue) return false
-  let isMore = false
+  const jobs = await deps.ledger.promote(deps.clock.now(), deps.clock.wall(), PAGE)
+  if (jobs.length === 0) return false
   await systemPass('ojs.scheduler.poll', async () => {
-    const jobs = await promoteDue(deps, now, wall)
-    isMore = mayHaveMore(jobs, PAGE)
+    follow(deps, jobs)
     return jobs.length
   })
-  return isMore
+  return mayHaveMore(jobs, PAGE)
 }
 
 /**
@@ -53,13 +48,11 @@ async function sendAheadOnce(deps: Deps): Promise<number> {
   return count
 }
 
-async function promoteDue(deps: Deps, now: number, wall: number): Promise<JobRow[]> {
-  const jobs = await deps.ledger.promote(now, wall, PAGE)
+function follow(deps: Deps, jobs: readonly JobRow[]): void {
   for (const job of jobs) {
     emitDue(deps, job)
     // Its job message may have arrived early, and its delivery been parked until now.
     deps.broker.unpark(job.id)
   }
   if (jobs.some((job) => job.outbox !== null)) deps.wakeRelay()
-  return jobs
 }

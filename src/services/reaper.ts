@@ -1,9 +1,8 @@
 /** Ends leases that ran out and attempts that ran too long. */
 import type { JobRow } from '../job/job.ts'
-import { mayHaveMore } from '../job/page.ts'
 import { timeoutFailure, visibilityFailure } from '../job/retry/failure.ts'
 import type { Deps } from '../operations/deps.ts'
-import { endLostLease, type FailedAttempt, failLease } from '../operations/lease/fail-lease.ts'
+import { type Fault, Ruling } from '../operations/lease/fail-lease.ts'
 import { systemPass } from '../telemetry/tracing.ts'
 import { extendLeases } from './lease-extension.ts'
 import { Loop } from './loop.ts'
@@ -44,27 +43,29 @@ export function reaper(deps: Deps): Loop {
 /** Ends one page of overdue leases. Returns true if there may be more. */
 async function reapOnce(deps: Deps): Promise<boolean> {
   const now = deps.clock.now()
-  const rows = await deps.ledger.read.overdue(
-    now,
-    PAGE,
-    deps.broker.controlBacklogConsumed() ? 'all' : 'not native',
-  )
-  if (rows.length === 0) return false
+  const which = deps.broker.controlBacklogConsumed() ? 'all' : 'not native'
+  const ruling = new Ruling(deps, (row) => faultOf(row, now))
+  const ended = await deps.ledger.endOverdue({ now, limit: PAGE, which }, ruling.decide())
+  if (ended.length === 0) return false
   await systemPass('ojs.reaper.check', async () => {
-    await Promise.all(rows.map((row) => endLease(deps, row, now)))
-    return rows.length
+    await Promise.all(ended.map((one) => ruling.conclude(one)))
+    return ended.length
   })
-  return mayHaveMore(rows, PAGE)
+  return true
 }
 
-async function endLease(deps: Deps, row: JobRow, now: number): Promise<void> {
+/** What is wrong with an attempt whose time is over; null: it has been extended since. */
+function faultOf(row: JobRow, now: number): Fault | null {
+  if (leaseEndsAt(row) > now) return null
   const isTimeout = row.timeoutAt !== null && row.timeoutAt <= now
   const failure = isTimeout
     ? timeoutFailure(row.timeoutMs, now - (row.startedAt ?? now))
     : visibilityFailure()
   const cause = { reason: isTimeout ? 'timeout' : 'lease_expired' }
-  const attempt: FailedAttempt = { row, failure, overdueAt: now, cause }
   // A native worker watches the execution timeout itself.
-  const mustFail = isTimeout && row.holder !== 'native'
-  await (mustFail ? failLease(deps, attempt) : endLostLease(deps, attempt))
+  return { failure, cause, isLost: !isTimeout || row.holder === 'native' }
+}
+
+function leaseEndsAt({ leaseExpiresAt, timeoutAt }: JobRow): number {
+  return Math.min(leaseExpiresAt ?? Infinity, timeoutAt ?? Infinity)
 }

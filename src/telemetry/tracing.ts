@@ -146,17 +146,10 @@ export function systemPass(
   })
 }
 
-/**
- * Runs `decide` in the span `ojs.retry.evaluate`, INTERNAL: a child of the span that the attempt failed in.
- */
-export function evaluatingRetry<T extends { do: string }>(job: JobRow, decide: () => T): T {
-  const tracer = registeredTracer()
-  if (tracer === undefined) return decide()
-  const span = tracer.startSpan('ojs.retry.evaluate', { attributes: jobAttributes(job) })
-  const verdict = decide()
-  span.setAttribute('ojs.retry.decision', verdict.do)
-  span.end()
-  return verdict
+/** The span `ojs.retry.evaluate`, INTERNAL: a child of the span that the attempt failed in. */
+export function noteRetryDecision(job: JobRow, decision: 'retry' | 'discard'): void {
+  const attributes = { ...jobAttributes(job), 'ojs.retry.decision': decision }
+  registeredTracer()?.startSpan('ojs.retry.evaluate', { attributes }).end()
 }
 
 interface Step extends SpanOptions {

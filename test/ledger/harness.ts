@@ -12,9 +12,12 @@ import type {
   BeatFate,
   ClaimedMessage,
   ClaimTerms,
-  FailFence,
+  FailureChange,
   FailureRecord,
+  LeaseFence,
+  OverdueTerms,
   ReleaseFence,
+  SettleFence,
 } from '../../src/ledger/leases.ts'
 import type { Ledger } from '../../src/ledger/ledger.ts'
 import { inOrder } from '../support/broker/order.ts'
@@ -155,7 +158,7 @@ export function owedBy({ id, queue, state, outbox, envelope }: JobRow): OwedMess
 }
 
 /** The fence of a row, for a lease whose job message has the same attempt number. */
-export function fenceOf({ generation, attempt }: JobRow): FailFence & ReleaseFence {
+export function fenceOf({ generation, attempt }: JobRow): Omit<LeaseFence, 'id'> & ReleaseFence {
   return { generation, attempt, messageAttempt: attempt, now: NOW }
 }
 
@@ -173,7 +176,7 @@ export async function died(
   const { isDeadLetter = true, now = NOW, ...job } = given
   const { id, ...row } = await fetched(ledger, job)
   const change = { ...FAILED, now, to: 'discarded', isDeadLetter, copy: 'nack' } as const
-  await ledger.fail(id, fenceOf({ id, ...row }), change)
+  await failAttempt(ledger, id, fenceOf({ id, ...row }), change)
   await copyCame(ledger, id, row.generation)
   ledger.messageReturned(id, row.generation)
   await settleLazily(ledger)
@@ -256,4 +259,37 @@ export async function deadLetters(
   const list = { order: 'discarded_at', isAscending: false, after: null, isWhole: true } as const
   const { jobs } = await search.page(filter, { ...list, limit, offset })
   return jobs.flatMap(({ whole }) => (whole === null ? [] : [whole]))
+}
+
+/** FAIL, with a change that does not depend on the row. Resolves with the job as it is then. */
+export async function failAttempt(
+  ledger: Pick<Ledger, 'fail'>,
+  id: string,
+  fence: SettleFence,
+  change: FailureChange,
+): Promise<JobRow | Stale> {
+  const done = await ledger.fail(id, fence, () => change)
+  if (done.outcome === 'undecided') throw new Error('a change was decided')
+  return done.outcome === 'stale' ? done : done.job
+}
+
+/** Takes a job back. Resolves with the job as it is then. */
+export async function giveBack(
+  ledger: Pick<Ledger, 'release'>,
+  id: string,
+  fence: ReleaseFence,
+): Promise<JobRow | Stale> {
+  const done = await ledger.release(id, fence)
+  return done.outcome === 'stale' ? done : done.job
+}
+
+/** The rows whose time is over, all of them left as they are. */
+export async function overdueRows(
+  ledger: Pick<Ledger, 'endOverdue'>,
+  now: number,
+  limit: number,
+  which: OverdueTerms['which'] = 'all',
+): Promise<JobRow[]> {
+  const left = await ledger.endOverdue({ now, limit, which }, () => null)
+  return left.map((one) => (one.outcome === 'undecided' ? one.row : one.before))
 }

@@ -4,7 +4,7 @@ import { isStale } from '../../src/job/stale.ts'
 import { cancel } from '../../src/operations/cancel.ts'
 import type { Deps } from '../../src/operations/deps.ts'
 import { sendJobMessage } from '../../src/operations/job-messages/send.ts'
-import { failLease, returnLease } from '../../src/operations/lease/fail-lease.ts'
+import { failLease } from '../../src/operations/lease/fail-lease.ts'
 import { heartbeat } from '../../src/operations/lease/heartbeat.ts'
 import { EventRing } from '../../src/telemetry/event-ring.ts'
 import { fetched, NOW, pushed, rowOf, settleLazily } from '../ledger/harness.ts'
@@ -95,7 +95,11 @@ describe('CANCEL of a waiting job', () => {
       const job = await fetched(harness.ledger)
       stage.deps.jobMessages.held.set(job.id, toldDelivery(told, { settles }))
       publish = async () => 'refused'
-      await returnLease(stage.deps, { row: job, failure: FAILURE })
+      await failLease(stage.deps, {
+        id: job.id,
+        fence: job,
+        find: () => ({ failure: FAILURE, isLost: true }),
+      })
       await settleLazily(harness.ledger)
       expect(await cancelNow(job.id)).toMatchObject({ messageOut: settles === 'lost' })
     },
@@ -107,7 +111,11 @@ describe('CANCEL of a waiting job', () => {
       const job = await fetched(harness.ledger)
       stage.deps.jobMessages.held.set(job.id, toldDelivery(told, { settles, isLive: false }))
       publish = async () => 'refused'
-      const failed = await failLease(stage.deps, { row: job, failure: FAILURE })
+      const failed = await failLease(stage.deps, {
+        id: job.id,
+        fence: job,
+        find: () => ({ failure: FAILURE }),
+      })
       if (isStale(failed)) throw new Error('the lease is there')
       await harness.ledger.promote(failed.dueAt ?? 0, 0, 1)
       expect(await cancelNow(job.id)).toMatchObject({ messageOut: settles === 'lost' })

@@ -8,9 +8,11 @@ import { eventOf, REPORT } from '../ledger/contract/reports.ts'
 import {
   expectCounts,
   FAILED,
+  failAttempt,
   fenceOf,
   jobMessage,
   NOW,
+  overdueRows,
   revive,
   settleLazily,
   TERMS,
@@ -68,8 +70,8 @@ const ACTIONS: Record<string, (at: At) => unknown> = {
     at.ledger.claim([jobMessage(at.id, { ...lease(at), adopt: () => adopted(at) })], TERMS),
   complete: ({ ledger, id }) => ledger.complete(id, {}, { now: NOW, result: null }),
   reap: async ({ ledger }) => {
-    const [row] = await ledger.read.overdue(NOW + 1e9, 1)
-    return row && (await ledger.fail(row.id, fenceOf(row), { ...FAILED, to: 'available' }))
+    const [row] = await overdueRows(ledger, NOW + 1e9, 1)
+    return row && (await failAttempt(ledger, row.id, fenceOf(row), { ...FAILED, to: 'available' }))
   },
   cancel: ({ ledger, id }) => ledger.cancel(id, NOW),
   started: reported({ event: 'started' }),

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { isErased, JOB_STATES, type NewJob } from '../../src/job/job.ts'
-import { FAILED, fenceOf, jobMessage, NOW, revive, TERMS } from '../ledger/harness.ts'
+import { FAILED, failAttempt, fenceOf, jobMessage, NOW, revive, TERMS } from '../ledger/harness.ts'
 import { type SqliteHarness, sqliteHarnesses } from '../ledger/sqlite/harness.ts'
 import { newJob } from '../support/gateway/jobs.ts'
 
@@ -18,7 +18,7 @@ const ACTIONS: Readonly<Record<string, Act>> = {
   die: async ({ ledger }, id) => {
     const row = await ledger.read.find(id)
     const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
-    return row && (await ledger.fail(id, fenceOf(row), change))
+    return row && (await failAttempt(ledger, id, fenceOf(row), change))
   },
   cancel: ({ ledger }, id) => ledger.cancel(id, NOW),
   returned: async ({ ledger }, id) => {

@@ -5,6 +5,7 @@ import { dlxSweep } from '../../src/services/dlx-sweep.ts'
 import {
   died,
   FAILED,
+  failAttempt,
   fenceOf,
   fetched,
   jobMessage,
@@ -98,7 +99,7 @@ it('the sweep removes the copy of the first generation when the job died in the 
   await revive(ledger, id, NOW)
   await ledger.claim([jobMessage(id, { generation: 1 })], TERMS)
   const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
-  await ledger.fail(id, fenceOf(await rowOf(ledger, id)), change)
+  await failAttempt(ledger, id, fenceOf(await rowOf(ledger, id)), change)
   await settleLazily(ledger)
   await pass()
   const judged = [0, 1].map((generation) => isStale({ id, generation, attempt: 1 }))

@@ -3,7 +3,7 @@ import type { NewJob } from '../../src/job/job.ts'
 import { isStale } from '../../src/job/stale.ts'
 import type { Deps } from '../../src/operations/deps.ts'
 import { promoter } from '../../src/services/promoter.ts'
-import { FAILED, fenceOf, fetched, NOW, pushed, rowOf } from '../ledger/harness.ts'
+import { FAILED, failAttempt, fenceOf, fetched, NOW, pushed, rowOf } from '../ledger/harness.ts'
 import { ledgerOfTest } from '../ledger/sqlite/harness.ts'
 import { onToldBroker, type ToldStage } from '../operations/job-messages/told-broker.ts'
 import { runningUntil } from './running.ts'
@@ -44,7 +44,7 @@ const scheduled = (dueAt: number, given: Partial<NewJob> = {}) =>
 async function retrying(dueAt: number, retryQueueMs: number | null): Promise<string> {
   const job = await fetched(harness.ledger)
   const to = { to: 'retryable', dueAt, delayMs: 250, retryQueueMs, isMessageBack: true } as const
-  const row = await harness.ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to })
+  const row = await failAttempt(harness.ledger, job.id, fenceOf(job), { ...FAILED, ...to })
   if (isStale(row)) throw new Error('the job is leased')
   if (row.outbox !== null) harness.ledger.confirmed(row.outbox)
   return job.id

@@ -22,12 +22,18 @@ it('the reaper extends all leases before it ends any, after the process stood st
       return value
     }
   const ledger = {
-    read: { overdue: record('looked', []) },
+    endOverdue: record('looked', []),
     extendLeases: record('extended', 0),
     known: { fault: () => null },
   }
   const broker = { controlBacklogConsumed: () => true }
-  const deps = { ledger, broker, clock: systemClock(), logger: SILENT } as unknown as Deps
+  const deps = {
+    ledger,
+    broker,
+    clock: systemClock(),
+    logger: SILENT,
+    random: Math.random,
+  } as unknown as Deps
   // The clock is mocked, since a pause of the machine would count as standing still.
   let stoodMs = 0
   vi.spyOn(performance, 'now').mockImplementation(() => 1_000 + stoodMs)
@@ -52,19 +58,23 @@ it.each([
   vi.spyOn(performance, 'now').mockImplementation(() => 1_000 + stoodMs)
   const done: string[] = []
   const ledger = {
-    read: {
-      overdue: () => {
-        done.push('looked')
-        stoodMs += 3_000
-        if (done.length > 1) throw new Error('it cannot be ended')
-        return []
-      },
+    endOverdue: () => {
+      done.push('looked')
+      stoodMs += 3_000
+      if (done.length > 1) throw new Error('it cannot be ended')
+      return []
     },
     extendLeases: () => done.push('extended'),
     known: { fault: () => (done.length > 1 ? fault : null) },
   }
   const broker = { controlBacklogConsumed: () => true }
-  const deps = { ledger, broker, clock: systemClock(), logger: SILENT } as unknown as Deps
+  const deps = {
+    ledger,
+    broker,
+    clock: systemClock(),
+    logger: SILENT,
+    random: Math.random,
+  } as unknown as Deps
   await runningUntil(reaper(deps), () => expect(done.length).toBeGreaterThan(5))
   expect(done.includes('extended')).toBe(isExtended)
 })

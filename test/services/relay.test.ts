@@ -6,7 +6,7 @@ import type { Deps } from '../../src/operations/deps.ts'
 import { push } from '../../src/operations/enqueue/push.ts'
 import { sendThenSettle } from '../../src/operations/lease/lease-end.ts'
 import { type Relay, relay } from '../../src/services/relay.ts'
-import { FAILED, fetched, NOW, pushed, settleLazily } from '../ledger/harness.ts'
+import { FAILED, failAttempt, fetched, NOW, pushed, settleLazily } from '../ledger/harness.ts'
 import { ledgerOfTest } from '../ledger/sqlite/harness.ts'
 import { onToldBroker } from '../operations/job-messages/told-broker.ts'
 import { eventually } from '../support/gateway/in-process.ts'
@@ -63,7 +63,7 @@ async function dueOnTheWay(): Promise<{ isSent: Promise<void> }> {
   const record = { now: NOW, error: null, errors: null, isMessageBack: true }
   const wait = { dueAt: NOW + DELAY_MS, delayMs: DELAY_MS, retryQueueMs: DELAY_MS }
   const fence = { generation: 0, attempt: 1 }
-  const row = await ledger.fail(id, fence, { ...record, ...wait, to: 'retryable' })
+  const row = await failAttempt(ledger, id, fence, { ...record, ...wait, to: 'retryable' })
   if (isStale(row)) throw new Error('the job is leased')
   const isSent = sendThenSettle(deps, row, undefined)
   await ledger.promote(NOW + DELAY_MS, NOW, 10)
@@ -153,7 +153,7 @@ describe('the relay', () => {
   it('publishes the job messages of a queue although its dead letters cannot be published', async () => {
     const { id: dead } = await fetched(harness.ledger)
     const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'publish' } as const
-    await harness.ledger.fail(dead, { generation: 0, attempt: 1 }, change)
+    await failAttempt(harness.ledger, dead, { generation: 0, attempt: 1 }, change)
     await woken()
     await answered('unknown')
     const { id } = await pushed(harness.ledger)

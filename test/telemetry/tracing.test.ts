@@ -3,8 +3,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { OjsError } from '../../src/errors.ts'
 import type { JobRow } from '../../src/job/job.ts'
 import {
-  evaluatingRetry,
   fetching,
+  noteRetryDecision,
   producing,
   systemPass,
   traced,
@@ -257,8 +257,7 @@ describe('the parent of a span', () => {
 
   it('is ojs.nack for the retry evaluation within it', async () => {
     await traced('ojs.nack', FROM, async () => {
-      const verdict = evaluatingRetry(row(), () => ({ do: 'retry' }))
-      expect(verdict).toEqual({ do: 'retry' })
+      noteRetryDecision(row(), 'retry')
       return { job: row() }
     })
     const [nack] = spans.all('ojs.nack')
@@ -289,6 +288,6 @@ it('all traced operations run without spans if there is no tracer provider', asy
   expect(await fetching({ queues: ['q'], workerId: 'w' }, FROM, async () => [job])).toEqual([job])
   expect(await traced('ojs.ack', FROM, () => ({ job }))).toEqual({ job })
   expect(await systemPass('ojs.cron.trigger', async () => 2)).toBe(2)
-  expect(evaluatingRetry(job, () => ({ do: 'discard' }))).toEqual({ do: 'discard' })
+  noteRetryDecision(job, 'discard')
   expect(spans.all()).toEqual([])
 })

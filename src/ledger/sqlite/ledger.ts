@@ -18,15 +18,14 @@ import type {
   ClaimResult,
   ClaimTerms,
   Completion,
+  EndedLease,
   Expired,
-  FailFence,
-  FailureChange,
   LeaseFence,
   ReleaseFence,
   SettleFence,
 } from '../leases.ts'
 import type {
-  ExpireTerms,
+  DueTerms,
   Ledger,
   LedgerEpochs,
   PruneCutoffs,
@@ -76,7 +75,7 @@ import { claimedMessage } from './writes/claim.ts'
 import { Confirms } from './writes/confirms.ts'
 import { SqliteCron } from './writes/cron.ts'
 import { discardDead } from './writes/dead-letters.ts'
-import { expireDue, promoteDue, sendAhead } from './writes/due.ts'
+import { endOverdue, expireDue, promoteDue, sendAhead } from './writes/due.ts'
 import { SqliteIdempotency } from './writes/idempotency.ts'
 import { activate, enqueueNative, withdraw, withdrawAll } from './writes/insert.ts'
 import {
@@ -275,7 +274,7 @@ export class SqliteLedger implements Ledger {
   }
 
   promote(now: number, wall: number, limit: number): Promise<JobRow[]> {
-    return this.#access.writeMany(limit, () => promoteDue(this.#store, now, wall, limit))
+    return promoteDue(this.#access, this.#store, { now, wall, limit })
   }
 
   sendAhead(until: number, limit: number): Promise<number> {
@@ -291,7 +290,7 @@ export class SqliteLedger implements Ledger {
     }, jobMessages.length)
   }
 
-  release(id: string, fence: ReleaseFence): Promise<JobRow | Stale> {
+  release(id: string, fence: ReleaseFence): Promise<EndedLease | Stale> {
     return this.#access.write((protect) => {
       if (this.#store.keyed.mayExist) protect()
       return releaseLease(this.#store, id, fence)
@@ -305,19 +304,24 @@ export class SqliteLedger implements Ledger {
     })
   }
 
-  fail(id: string, fence: FailFence, change: FailureChange): Promise<JobRow | Stale> {
+  fail(...[id, fence, decide]: Parameters<Ledger['fail']>): ReturnType<Ledger['fail']> {
     return this.#access.write((protect) => {
-      const { keyed } = this.#store
-      if (change.to === 'discarded' ? this.#touchesOthers(id) : keyed.mayExist) protect()
-      return failLease(this.#store, id, fence, change)
+      if (this.#touchesOthers(id)) protect()
+      return failLease(this.#store, id, fence, decide)
     })
+  }
+
+  endOverdue(
+    ...[terms, decide]: Parameters<Ledger['endOverdue']>
+  ): ReturnType<Ledger['endOverdue']> {
+    return endOverdue(this.#access, this.#store, terms, decide)
   }
 
   extend(ids: readonly string[], beat: Beat): Promise<BeatFate[]> {
     return this.#access.writeMany(ids.length, () => beatLeases(this.#store, ids, beat))
   }
 
-  expire(terms: ExpireTerms): Promise<Expired[]> {
+  expire(terms: DueTerms): Promise<Expired[]> {
     return expireDue(this.#access, this.#store, terms)
   }
 

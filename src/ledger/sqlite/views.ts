@@ -18,9 +18,8 @@ import type { Store } from './state/store.ts'
 import type { SqliteUnwrittenQueues } from './state/unwritten-queues.ts'
 import type { Confirms } from './writes/confirms.ts'
 import type { SqliteCron } from './writes/cron.ts'
-import { nextDue } from './writes/due.ts'
 import type { SqliteIdempotency } from './writes/idempotency.ts'
-import { activeByWorker, leasedTo, overdue } from './writes/leases.ts'
+import { activeByWorker, leasedTo } from './writes/leases.ts'
 import type { SqliteIdleQueues, SqlitePauses } from './writes/queues.ts'
 import type { SqliteLostMessages } from './writes/republish.ts'
 import type { SqliteSchemas } from './writes/schemas.ts'
@@ -84,12 +83,10 @@ export function readsOf(
     ...{ cron, schemas, workflows, idempotency, lostMessages, epochs, history, traffic },
     find: (id) => access.ask(() => toJobRow(statements.find.get(id))),
     standing: (id) => access.ask(() => toStanding(statements.standing.get(id))),
-    overdue: (now, limit, which = 'all') => access.ask(() => overdue(store, now, limit, which)),
     activeByWorker: (limit) => access.ask(() => activeByWorker(store, limit)),
     leasedTo: (...of) => access.ask(() => leasedTo(store, ...of)),
     isTombstoned: (id, queue = null) => access.ask(() => tombstones.has(id, queue)),
     tombstones: (queues, limit) => access.ask(() => cancelledMessages(store, queues, limit)),
-    nextDue: () => access.ask(() => nextDue(store)),
     outboxPage: (after, limit) => access.ask(() => confirms.owedPage(after, limit)),
     owedMessages: (atMost) => access.ask(() => onlyRow(statements.owedMessages.get(atMost)).count),
     queueIdentity: (name) => access.ask(() => statements.identity.get(name)?.identity ?? null),

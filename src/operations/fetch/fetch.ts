@@ -154,7 +154,7 @@ function mayFetch(deps: Deps, { worker_id: workerId, queues }: FetchRequest): bo
  * the head of the buffer and the attempt is not counted (docs/architecture.md §4.4).
  */
 export async function giveBack(deps: Deps, jobs: readonly JobRow[]): Promise<void> {
-  await Promise.all(jobs.map((job) => requeueLease(deps, job)))
+  await Promise.all(jobs.map((job) => requeueLease(deps, job.id, job)))
 }
 
 /** Parks the job messages of a batch whose confirms are not all in: the batch may still be withdrawn. */

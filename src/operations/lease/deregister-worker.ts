@@ -1,9 +1,10 @@
 /** DELETE of a worker that is gone: its jobs go back at once. */
 import { notFound, OjsError } from '../../errors.ts'
+import type { JobRow } from '../../job/job.ts'
 import { workerDeathFailure } from '../../job/retry/failure.ts'
 import { isStale } from '../../job/stale.ts'
 import type { Deps, RequestContext } from '../deps.ts'
-import { endLostLease } from './fail-lease.ts'
+import { failLease } from './fail-lease.ts'
 
 /** Leases that are looked at in one read. */
 const PAGE = 1_000
@@ -77,15 +78,11 @@ async function endLease(
   workerId: string,
   { requestId, principal }: RequestContext,
 ): Promise<'requeued' | 'discarded' | null> {
-  const row = await deps.ledger.read.find(id)
-  if (row?.state !== 'active') return null
   const cause = { requestId, principal, reason: 'worker_deregistered' }
-  const job = await endLostLease(deps, {
-    row,
-    failure: workerDeathFailure(workerId),
-    workerId,
-    cause,
-  })
+  const fault = { failure: workerDeathFailure(workerId), cause, isLost: true }
+  // A lease without an owner is not this worker's, though it may end it.
+  const find = (row: JobRow) => (row.workerId === workerId ? fault : null)
+  const job = await failLease(deps, { id, fence: { workerId }, find })
   if (isStale(job)) return null
   return job.state === 'discarded' ? 'discarded' : 'requeued'
 }

@@ -3,13 +3,19 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { isHeldByKey } from '../../job/concurrency.ts'
 import type { Cause } from '../../job/history.ts'
 import { allowedAttempts, type JobRow } from '../../job/job.ts'
-import { chooseDelay } from '../../job/retry/backoff.ts'
+import { type ChosenDelay, chooseDelay } from '../../job/retry/backoff.ts'
 import type { Failure } from '../../job/retry/error-history.ts'
 import { recordEnd } from '../../job/retry/failure.ts'
-import { judge, type RetryPolicy, retryPolicyOf } from '../../job/retry/retry-policy.ts'
+import { judge, retryPolicyOf } from '../../job/retry/retry-policy.ts'
 import { isStale, type Stale } from '../../job/stale.ts'
-import type { FailFence } from '../../ledger/leases.ts'
-import { evaluatingRetry } from '../../telemetry/tracing.ts'
+import type {
+  DecideFailure,
+  FailedLease,
+  FailureChange,
+  SettleFence,
+  Undecided,
+} from '../../ledger/leases.ts'
+import { noteRetryDecision } from '../../telemetry/tracing.ts'
 import type { Deps } from '../deps.ts'
 import {
   deadLetterDelivery,
@@ -26,149 +32,174 @@ import {
  */
 const RETRY_QUEUE_WAIT_MS = 1_000
 
-/** A failed attempt of `row`, reported by its worker or found by the reaper. */
-export interface FailedAttempt {
-  row: JobRow
+/** What is wrong with an attempt. */
+export interface Fault {
   failure: Failure
-  /** Fence: the lease must belong to this worker. */
-  workerId?: string | null | undefined
-  /** Fence: the lease must be over at this instant. */
-  overdueAt?: number
+  cause?: Cause
+  /**
+   * The worker is gone or silent. That says nothing about the job, so it is available again at once while an
+   * attempt is left. A native worker may still run it, or have finished: its report or its job message will tell.
+   */
+  isLost?: boolean
+}
+
+/** Finds what is wrong with the attempt of a row; null: nothing. Runs inside a write, and is pure. */
+export type FindFault = (row: JobRow) => Fault | null
+
+/** The failure of an attempt by the word of its worker, or of an operator. */
+export interface FailedAttempt {
+  id: string
+  fence: SettleFence
+  find: FindFault
   /** False: the ledger holds the retry if its queue is yet to be declared, which is only begun. */
   mayWait?: boolean
-  cause?: Cause
 }
 
 /**
- * FAIL (seed 001 §7.5, seed 002 §5.4, §5.5): `active → retryable` or `discarded`, by the job's retry
- * policy. Resolves after the commit. The publish and the ack follow in the background, in the order of
- * law 2; until the confirm the outbox owes the message. Returns `Stale` when the fence does not match.
+ * FAIL (seed 001 §7.5, seed 002 §5.4, §5.5): `active → retryable`, `discarded` or `available`, decided by the row
+ * as it is when it is written. Resolves after the commit. The publish and the ack follow in the background, in
+ * the order of law 2; until the confirm the outbox owes the message. Returns `Stale` when the fence does not
+ * match, or nothing is wrong with the attempt.
  */
-export async function failLease(deps: Deps, attempt: FailedAttempt): Promise<JobRow | Stale> {
-  const { row, failure } = attempt
-  const policy = retryPolicyOf(row)
-  const verdict = evaluatingRetry(row, () => judge(policy, row.attempt, failure))
-  const job =
-    verdict.do === 'retry'
-      ? await retry(deps, attempt, policy)
-      : await discard(deps, attempt, verdict.isDeadLetter)
-  if (!isStale(job)) noteEnded(deps, row)
-  return job
-}
-
-/** Retries by the TTL queue of the delay (seed 002 §8), or by the ledger where there is no such queue. */
-async function retry(
+export async function failLease(
   deps: Deps,
-  attempt: FailedAttempt,
-  policy: RetryPolicy,
+  { id, fence, find, mayWait = true }: FailedAttempt,
 ): Promise<JobRow | Stale> {
-  const { row, failure } = attempt
-  const { delayMs, retryQueueMs: wanted } = chooseDelay(policy.backoff, row.attempt, deps.random)
-  const retryQueueMs = await usableRetryQueue(deps, attempt, wanted)
-  const record = recordOf(deps, attempt)
-  const job = await deps.ledger.fail(row.id, fenceOf(attempt), {
-    ...record,
-    to: 'retryable',
-    dueAt: record.now + delayMs,
-    delayMs,
-    retryQueueMs,
-    isMessageBack: deps.jobMessages.held.get(row.id)?.isLive() ?? false,
-  })
-  if (isStale(job)) return job
-  if (!record.isCounted) emitFailed(deps, attempt, job)
-  deps.events.emit({ type: 'job.retrying', job, failure, requestId: attempt.cause?.requestId })
-  if (retryQueueMs === null) {
-    if (!settleLease(deps, job.id)) noteLeftOver(deps, job)
-  } else void sendThenSettle(deps, job, takeLease(deps, job.id))
-  return job
+  const ruling = new Ruling(deps, find, mayWait)
+  const done = await deps.ledger.fail(id, fence, ruling.decide())
+  return isStale(done) ? done : await ruling.conclude(done)
+}
+
+/** Decides about failed attempts inside a write, and does what follows from its commit. */
+export class Ruling {
+  readonly #deps: Deps
+  readonly #find: FindFault
+  /** Drawn before the write, so that it may run twice and decides the same. */
+  readonly #drawn: readonly [number, number]
+  readonly #mayWait: boolean
+
+  constructor(deps: Deps, find: FindFault, mayWait = true) {
+    this.#deps = deps
+    this.#find = find
+    this.#mayWait = mayWait
+    this.#drawn = [deps.random(), deps.random()]
+  }
+
+  /** Pure. Decides nothing yet about a retry whose retry queue is yet to be declared, if there is time for that. */
+  decide(mayWait = this.#mayWait): DecideFailure {
+    const now = this.#deps.clock.now()
+    const mayHold = !mayWait || this.#deps.broker.status().state !== 'up'
+    return (row) => {
+      const fault = this.#find(row)
+      return fault && this.#changeOf(row, fault, now, mayHold)
+    }
+  }
+
+  #changeOf(row: JobRow, fault: Fault, now: number, mayHold: boolean): FailureChange | null {
+    const { failure, cause } = fault
+    const record = { now, cause, ...recordEnd(row, failure, now) }
+    if (goesOn(row, fault)) return { ...record, to: 'available' }
+    const verdict = judge(retryPolicyOf(row), row.attempt, failure)
+    // `nack` makes the copy in the DLX queue. If the nack is lost with its channel, RabbitMQ delivers the
+    // job message again and the arrival table nacks it then. Where the lease's holder is `ledger`, there is no
+    // delivery to nack: the ledger writes an outbox nonce instead, and the copy is published.
+    if (verdict.do === 'discard') {
+      return { ...record, to: 'discarded', isDeadLetter: verdict.isDeadLetter, copy: 'nack' }
+    }
+    const { delayMs, retryQueueMs: wanted } = this.#delayOf(row)
+    const retryQueueMs = this.#isReady(row.queue, wanted) ? wanted : null
+    if (retryQueueMs !== wanted && !mayHold) return null
+    const isMessageBack = this.#deps.jobMessages.held.get(row.id)?.isLive() ?? false
+    const dueAt = now + delayMs
+    return { ...record, to: 'retryable', dueAt, delayMs, retryQueueMs, isMessageBack }
+  }
+
+  #delayOf(row: JobRow): ChosenDelay {
+    const drawn = this.#drawn.values()
+    return chooseDelay(retryPolicyOf(row).backoff, row.attempt, () => drawn.next().value ?? 0)
+  }
+
+  #isReady(queue: string, retryQueueMs: number | null): boolean {
+    return retryQueueMs === null || this.#deps.broker.isRetryQueueReady(queue, retryQueueMs)
+  }
+
+  /** What follows from the write; the rest of it, if the retry queue was yet to be declared. */
+  async conclude(done: FailedLease | Undecided): Promise<JobRow | Stale> {
+    return done.outcome === 'ended' ? this.#follow(done) : await this.#whenReady(done)
+  }
+
+  /** Declares the retry queue that `row` needs, and decides then, with it or without it. */
+  async #whenReady({ row }: Undecided): Promise<JobRow | Stale> {
+    if (this.#find(row) === null) return { outcome: 'stale', row }
+    const declared = this.#ensure(row.queue, this.#delayOf(row).retryQueueMs)
+    await Promise.race([declared, sleep(RETRY_QUEUE_WAIT_MS, undefined, { ref: false })])
+    const decide = this.decide(false)
+    // The lease may have passed to another worker meanwhile, with the same attempt if it was given back.
+    const isSame = ({ startedAt, workerId }: JobRow) =>
+      startedAt === row.startedAt && workerId === row.workerId
+    const done = await this.#deps.ledger.fail(row.id, row, (now) =>
+      isSame(now) ? decide(now) : null,
+    )
+    if (done.outcome === 'undecided') return { outcome: 'stale', row: done.row }
+    return isStale(done) ? done : this.#follow(done)
+  }
+
+  /** What follows from the commit, in the background. Returns the job. */
+  #follow({ job, before, change }: FailedLease): JobRow {
+    const fault = this.#find(before)
+    const requestId = fault?.cause?.requestId
+    if (fault && !change.isCounted) {
+      const { failure } = fault
+      const failed = { type: 'job.failed', attempt: before.attempt, failure } as const
+      this.#deps.events.emit({ ...failed, job, requestId })
+    }
+    if (change.to === 'available') returned(this.#deps, job)
+    else if (change.to === 'discarded') discarded(this.#deps, job, before, requestId)
+    else if (fault) {
+      noteRetryDecision(before, 'retry')
+      this.#deps.events.emit({ type: 'job.retrying', job, failure: fault.failure, requestId })
+      this.#retry(job, before)
+    }
+    noteEnded(this.#deps, before)
+    return job
+  }
+
+  /** By the TTL queue of the delay (seed 002 §8), or by the ledger where there is no such queue. */
+  #retry(job: JobRow, before: JobRow): void {
+    const deps = this.#deps
+    if (job.retryQueueMs !== null) void sendThenSettle(deps, job, takeLease(deps, job.id))
+    else if (!settleLease(deps, job.id)) noteLeftOver(deps, job)
+    const wanted = this.#delayOf(before).retryQueueMs
+    if (!this.#isReady(job.queue, wanted) && !this.#mayWait) void this.#ensure(job.queue, wanted)
+  }
+
+  async #ensure(queue: string, retryQueueMs: number | null): Promise<void> {
+    const { broker } = this.#deps
+    if (retryQueueMs === null || broker.status().state !== 'up') return
+    await broker.ensureRetryQueue(queue, retryQueueMs)
+  }
+}
+
+/** The attempt ended without a word of its worker, and the job may go on. */
+function goesOn(row: JobRow, { isLost }: Fault): boolean {
+  return isLost === true && (row.holder === 'native' || row.attempt < allowedAttempts(row))
 }
 
 /**
- * Returns `retryQueueMs` if that retry queue can be used, declaring it if need be; null: the ledger holds the
- * job.
+ * The job is available at once, without a delay (seed 001 §7.6). Publishes nothing for a native worker's lease:
+ * RabbitMQ redelivers its job message when its channel ends.
  */
-async function usableRetryQueue(
-  deps: Deps,
-  { row: { queue }, mayWait = true }: FailedAttempt,
-  retryQueueMs: number | null,
-): Promise<number | null> {
-  if (retryQueueMs === null || deps.broker.isRetryQueueReady(queue, retryQueueMs))
-    return retryQueueMs
-  if (deps.broker.status().state !== 'up') return null
-  const declared = deps.broker.ensureRetryQueue(queue, retryQueueMs)
-  if (!mayWait) return null
-  const outcome = await Promise.race([
-    declared,
-    sleep(RETRY_QUEUE_WAIT_MS, 'unusable' as const, { ref: false }),
-  ])
-  return outcome === 'ready' ? retryQueueMs : null
-}
-
-async function discard(
-  deps: Deps,
-  attempt: FailedAttempt,
-  isDeadLetter: boolean,
-): Promise<JobRow | Stale> {
-  // `nack` makes the copy in the DLX queue. If the nack is lost with its channel, RabbitMQ delivers the
-  // job message again and the arrival table nacks it then. Where the lease's holder is `ledger`, there is no
-  // delivery to nack: the ledger writes an outbox nonce instead, and the copy is published.
-  const change = { to: 'discarded', isDeadLetter, copy: 'nack' } as const
-  const record = recordOf(deps, attempt)
-  const job = await deps.ledger.fail(attempt.row.id, fenceOf(attempt), { ...record, ...change })
-  if (isStale(job)) return job
-  if (!record.isCounted) emitFailed(deps, attempt, job)
-  deps.events.emit({ type: 'job.discarded', job, requestId: attempt.cause?.requestId })
-  const delivery = takeLease(deps, job.id)
-  if (job.outbox !== null) void sendThenSettle(deps, job, delivery)
-  else if (delivery) deadLetterDelivery(deps, delivery, job)
-  return job
-}
-
-/**
- * Makes a job whose lease ran out, with attempts left, available at once, without a delay (seed 001 §7.6).
- * Publishes nothing for a native worker's lease: RabbitMQ redelivers its job message when its channel ends.
- */
-export async function returnLease(deps: Deps, attempt: FailedAttempt): Promise<JobRow | Stale> {
-  const record = recordOf(deps, attempt)
-  const change = { ...record, to: 'available' } as const
-  const job = await deps.ledger.fail(attempt.row.id, fenceOf(attempt), change)
-  if (isStale(job)) return job
-  noteEnded(deps, attempt.row)
-  if (!record.isCounted) emitFailed(deps, attempt, job)
+function returned(deps: Deps, job: JobRow): void {
   deps.events.emit({ type: 'job.enqueued', job, promoted: true, from: 'active' })
   if (job.outbox !== null || isHeldByKey(job)) {
     void sendThenSettle(deps, job, takeLease(deps, job.id))
   }
-  return job
 }
 
-/**
- * Ends the lease of a worker that is gone or silent. That says nothing about the job, so it is available again
- * at once while an attempt is left. A native worker may still run it, or have finished: its report or its job
- * message will tell.
- */
-export function endLostLease(deps: Deps, attempt: FailedAttempt): Promise<JobRow | Stale> {
-  const { row } = attempt
-  const mayGoOn = row.holder === 'native' || row.attempt < allowedAttempts(row)
-  return mayGoOn ? returnLease(deps, attempt) : failLease(deps, attempt)
-}
-
-function fenceOf({ row, workerId, overdueAt }: FailedAttempt): FailFence {
-  const { generation, attempt } = row
-  return { generation, attempt, workerId, overdueAt }
-}
-
-function recordOf(deps: Deps, { row, failure, cause }: FailedAttempt) {
-  const now = deps.clock.now()
-  return { now, cause, ...recordEnd(row, failure, now) }
-}
-
-function emitFailed(deps: Deps, { row, failure, cause }: FailedAttempt, job: JobRow): void {
-  deps.events.emit({
-    type: 'job.failed',
-    job,
-    attempt: row.attempt,
-    failure,
-    requestId: cause?.requestId,
-  })
+function discarded(deps: Deps, job: JobRow, before: JobRow, requestId: string | undefined): void {
+  noteRetryDecision(before, 'discard')
+  deps.events.emit({ type: 'job.discarded', job, requestId })
+  const delivery = takeLease(deps, job.id)
+  if (job.outbox !== null) void sendThenSettle(deps, job, delivery)
+  else if (delivery) deadLetterDelivery(deps, delivery, job)
 }

@@ -1,9 +1,10 @@
 /** What follows the commit that ended a lease: its delivery is acknowledged, republished or rejected. */
 import type { Delivery } from '../../broker/broker.ts'
 import { isHeldByKey } from '../../job/concurrency.ts'
+import type { Cause } from '../../job/history.ts'
 import { isTerminal, type JobRow } from '../../job/job.ts'
 import { isStale, type Stale } from '../../job/stale.ts'
-import type { ReleaseFence } from '../../ledger/leases.ts'
+import type { SettleFence } from '../../ledger/leases.ts'
 import type { Deps } from '../deps.ts'
 import { isFailure, leaveToRelay, sendJobMessage } from '../job-messages/send.ts'
 
@@ -66,15 +67,16 @@ export function noteLeftOver({ jobMessages }: Deps, row: Pick<JobRow, 'id' | 'st
  */
 export async function requeueLease(
   deps: Deps,
-  job: JobRow,
-  { workerId, cause }: Pick<ReleaseFence, 'workerId' | 'cause'> = {},
+  id: string,
+  fence: SettleFence,
+  cause?: Cause,
 ): Promise<JobRow | Stale> {
-  const { generation, attempt } = job
-  const messageAttempt = deps.jobMessages.held.get(job.id)?.attempt ?? null
-  const terms = { now: deps.clock.now(), workerId, cause }
-  const row = await deps.ledger.release(job.id, { generation, attempt, messageAttempt, ...terms })
-  if (isStale(row)) return row
-  noteEnded(deps, job)
+  const messageAttempt = deps.jobMessages.held.get(id)?.attempt ?? null
+  const now = deps.clock.now()
+  const released = await deps.ledger.release(id, { ...fence, messageAttempt, now, cause })
+  if (isStale(released)) return released
+  const { job: row, before } = released
+  noteEnded(deps, before)
   // Emitted before `putBack`: another FETCH could claim the job message and emit `job.started` first.
   deps.events.emit({
     type: 'job.enqueued',
@@ -83,7 +85,7 @@ export async function requeueLease(
     from: 'active',
     requestId: cause?.requestId,
   })
-  const delivery = takeLease(deps, job.id)
+  const delivery = takeLease(deps, id)
   if (row.outbox !== null || isHeldByKey(row)) void sendThenSettle(deps, row, delivery)
   else if (delivery?.isLive()) deps.broker.putBack([delivery])
   return row

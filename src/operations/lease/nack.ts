@@ -1,7 +1,9 @@
 /** NACK: a worker reports a failure; the job's retry policy decides what follows. */
+import type { Cause } from '../../job/history.ts'
 import type { JobRow } from '../../job/job.ts'
+import type { NackRequest } from '../../job/request.ts'
 import { failureOf } from '../../job/retry/failure.ts'
-import { isStale } from '../../job/stale.ts'
+import { isStale, type Stale } from '../../job/stale.ts'
 import type { SettleFence } from '../../ledger/leases.ts'
 import { parseNack } from '../../schemas/requests/validator.ts'
 import type { Deps, RequestContext } from '../deps.ts'
@@ -9,7 +11,7 @@ import { explainStaleLease } from '../job-errors.ts'
 import { requireKnownJob } from '../scope.ts'
 import { failLease } from './fail-lease.ts'
 import { requeueLease } from './lease-end.ts'
-import { fenceOf, isHeld, payToll } from './toll.ts'
+import { fenceOf, payToll } from './toll.ts'
 
 /**
  * FAIL (seed 001 §7.5, §10.3): ends the attempt as failed; the job is retried or discarded by its retry
@@ -27,26 +29,22 @@ export async function nack(
   if (context.queues !== undefined) await requireKnownJob(deps, context, request.job_id)
   const fence = fenceOf(request)
   if (context.toll !== undefined) await payToll(deps, context.toll, [request.job_id], fence)
-  const row = await leasedRow(deps, request.job_id, fence)
-  const workerId = row.workerId === null ? null : fence.workerId
-  const { error, retryable } = request
-  const failure = failureOf({ ...error, retryable: error.retryable ?? retryable ?? null })
-  const job = request.requeue
-    ? await requeueLease(deps, row, { workerId, cause: context })
-    : await failLease(deps, { row, failure, workerId, cause: context, mayWait })
+  const job = await endLease(deps, request, fence, context, mayWait)
   if (isStale(job)) {
     throw explainStaleLease(deps, { id: request.job_id, row: job.row }, fence, 'nack')
   }
   return job
 }
 
-/**
- * Returns the active row that `fence` matches; its retry policy decides what follows. Throws 404 or 409.
- * A worker can fail exactly the jobs that it could complete. The write is fenced again, since the lease may pass to another worker while a retry queue is
- * declared.
- */
-async function leasedRow(deps: Deps, id: string, fence: SettleFence): Promise<JobRow> {
-  const row = await deps.ledger.read.find(id)
-  if (row === null || !isHeld(row, fence)) throw explainStaleLease(deps, { id, row }, fence, 'nack')
-  return row
+function endLease(
+  deps: Deps,
+  { job_id: id, error, retryable, requeue }: NackRequest,
+  fence: SettleFence,
+  cause: Cause,
+  mayWait: boolean,
+): Promise<JobRow | Stale> {
+  if (requeue) return requeueLease(deps, id, fence, cause)
+  const failure = failureOf({ ...error, retryable: error.retryable ?? retryable ?? null })
+  const fault = { failure, cause }
+  return failLease(deps, { id, fence, find: () => fault, mayWait })
 }

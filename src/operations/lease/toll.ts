@@ -1,5 +1,5 @@
 /** Requests about a running lease are free of the request limit; all others pay. */
-import type { JobStanding } from '../../job/job.ts'
+import { isHeld } from '../../job/lease-fence.ts'
 import type { AckRequest } from '../../job/request.ts'
 import type { SettleFence } from '../../ledger/leases.ts'
 import type { Deps, RequestContext } from '../deps.ts'
@@ -31,17 +31,4 @@ export function fenceOf({
   worker_id,
 }: Pick<AckRequest, 'attempt' | 'generation' | 'worker_id'>): SettleFence {
   return { attempt, generation, workerId: worker_id }
-}
-
-/** Compares as the SQL statements of ACK and heartbeat do. */
-export function isHeld(
-  row: Pick<JobStanding, 'state' | 'attempt' | 'generation' | 'workerId'>,
-  { attempt, generation, workerId }: SettleFence,
-): boolean {
-  return (
-    row.state === 'active' &&
-    (attempt == null || attempt === row.attempt) &&
-    (generation == null || generation === row.generation) &&
-    (workerId == null || row.workerId === null || workerId === row.workerId)
-  )
 }

@@ -7,6 +7,7 @@ import { newJob } from '../../support/gateway/jobs.ts'
 import {
   asked,
   FAILED,
+  failAttempt,
   fenceOf,
   fetched,
   jobMessage,
@@ -91,7 +92,7 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
     it('starts a due retry that nobody has promoted yet, and keeps its last error', async () => {
       const job = await fetched(ledger)
       const to = { to: 'retryable', dueAt: NOW + 200, delayMs: 100, retryQueueMs: null } as const
-      await ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to, isMessageBack: true })
+      await failAttempt(ledger, job.id, fenceOf(job), { ...FAILED, ...to, isMessageBack: true })
       const terms = { ...TERMS, now: NOW + 200 }
       const [result] = await ledger.claim([jobMessage(job.id, { attempt: 2 })], terms)
       expect(result).toMatchObject({ verdict: 'claimed', promoted: true, job: await row(job.id) })

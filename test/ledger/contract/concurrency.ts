@@ -9,7 +9,9 @@ import type { Ledger } from '../../../src/ledger/ledger.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
 import {
   FAILED,
+  failAttempt,
   fenceOf,
+  giveBack,
   insertedOf,
   jobMessage,
   type LedgerHarness,
@@ -173,7 +175,7 @@ export function concurrencyContract({ harness, ledger, row }: UnderTest): void {
     it('holds back a due retry, and a due schedule, that come before the promoter', async () => {
       const retried = await running(2)
       const terms = { dueAt: NOW, delayMs: 1, retryQueueMs: 1_000, isMessageBack: true }
-      await ledger.fail(retried, fenceOf(await row(retried)), {
+      await failAttempt(ledger, retried, fenceOf(await row(retried)), {
         ...FAILED,
         to: 'retryable',
         ...terms,
@@ -194,7 +196,7 @@ export function concurrencyContract({ harness, ledger, row }: UnderTest): void {
       [
         'NACK with a retry',
         async (id) =>
-          ledger.fail(id, fenceOf(await row(id)), {
+          failAttempt(ledger, id, fenceOf(await row(id)), {
             ...{ ...FAILED, to: 'retryable', dueAt: NOW + 9_000, delayMs: 9_000 },
             ...{ retryQueueMs: 9_000, isMessageBack: true },
           }),
@@ -202,7 +204,7 @@ export function concurrencyContract({ harness, ledger, row }: UnderTest): void {
       [
         'the last NACK',
         async (id) =>
-          ledger.fail(id, fenceOf(await row(id)), {
+          failAttempt(ledger, id, fenceOf(await row(id)), {
             ...{ ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'nack' },
           }),
       ],
@@ -258,7 +260,7 @@ export function concurrencyContract({ harness, ledger, row }: UnderTest): void {
       const first = await running(1)
       const urgent = await push(1, { priority: 9 })
       const end = { ...FAILED, to: 'available' } as const
-      const job = await ledger.fail(first, fenceOf(await row(first)), end)
+      const job = await failAttempt(ledger, first, fenceOf(await row(first)), end)
       expect(job).toMatchObject({ state: 'available', holder: 'ledger', outbox: null })
       expect(released()).toEqual([urgent])
       await ledger.cancel(urgent, NOW)
@@ -269,7 +271,7 @@ export function concurrencyContract({ harness, ledger, row }: UnderTest): void {
       const first = await running(1)
       await push(1)
       const fence = { generation: 0, attempt: 1, messageAttempt: null, now: NOW }
-      expect(await ledger.release(first, fence)).toMatchObject({
+      expect(await giveBack(ledger, first, fence)).toMatchObject({
         holder: null,
         outbox: expect.any(Number),
       })
@@ -281,7 +283,7 @@ export function concurrencyContract({ harness, ledger, row }: UnderTest): void {
       const other = await push(1, { queue: 'other' })
       expect(await claim(other)).toBe('held')
       const fence = { generation: 0, attempt: 1, messageAttempt: 1, now: NOW }
-      expect(await ledger.release(first, fence)).toMatchObject({ holder: null, outbox: null })
+      expect(await giveBack(ledger, first, fence)).toMatchObject({ holder: null, outbox: null })
       expect(released()).toEqual([other])
     })
   })
@@ -303,7 +305,7 @@ export function concurrencyContract({ harness, ledger, row }: UnderTest): void {
     it('is held back when a dead letter is retried', async () => {
       const dead = await running(1)
       const end = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
-      await ledger.fail(dead, fenceOf(await row(dead)), end)
+      await failAttempt(ledger, dead, fenceOf(await row(dead)), end)
       await running(1)
       expect(await revive(ledger, dead, NOW)).toMatchObject({ holder: 'ledger', outbox: null })
     })
@@ -580,14 +582,17 @@ class Lines {
         return
       case 'retry':
         if (!active) return
-        await this.#ledger.fail(active.id, fenceOf(active), {
+        await failAttempt(this.#ledger, active.id, fenceOf(active), {
           ...{ ...FAILED, to: 'retryable', dueAt: this.#now + 5, delayMs: 5 },
           ...{ retryQueueMs: null, isMessageBack: true },
         })
         return
       case 'expire':
         if (active)
-          await this.#ledger.fail(active.id, fenceOf(active), { ...FAILED, to: 'available' })
+          await failAttempt(this.#ledger, active.id, fenceOf(active), {
+            ...FAILED,
+            to: 'available',
+          })
         if (active?.holder === 'native')
           this.#messages.push({ id: active.id, attempt: active.attempt })
         return
@@ -595,7 +600,7 @@ class Lines {
         if (active?.holder !== 'gateway') return
         const { id, generation, attempt } = active
         const fence = { generation, attempt, messageAttempt: attempt, now: this.#now }
-        await this.#ledger.release(id, fence)
+        await giveBack(this.#ledger, id, fence)
         this.#messages.push({ id, attempt })
         return
       }

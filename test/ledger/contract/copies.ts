@@ -7,6 +7,7 @@ import {
   deleteDeadLetter,
   died,
   FAILED,
+  failAttempt,
   fenceOf,
   fetched,
   jobMessage,
@@ -25,7 +26,12 @@ import { eventOf, REPORT } from './reports.ts'
 export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
   const discarded = async (copy: 'nack' | 'publish', isDeadLetter: boolean): Promise<JobRow> => {
     const job = await fetched(ledger, { queue: 'q' })
-    await ledger.fail(job.id, fenceOf(job), { ...FAILED, to: 'discarded', isDeadLetter, copy })
+    await failAttempt(ledger, job.id, fenceOf(job), {
+      ...FAILED,
+      to: 'discarded',
+      isDeadLetter,
+      copy,
+    })
     return await row(job.id)
   }
 
@@ -143,7 +149,7 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       const [claimed] = await ledger.claim([jobMessage(first.id, { generation: 1 })], TERMS)
       expect(claimed?.verdict).toBe('claimed')
       const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'publish' } as const
-      await ledger.fail(first.id, { generation: 1, attempt: 1 }, change)
+      await failAttempt(ledger, first.id, { generation: 1, attempt: 1 }, change)
       const second = await row(first.id)
       ledger.copyConfirmed(first.id, first.outbox ?? 0)
       await settleLazily(ledger)

@@ -5,6 +5,7 @@ import type { CronTick, Fired, TickChange } from '../../../src/ledger/cron.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
 import {
   died,
+  failAttempt,
   fenceOf,
   jobMessage,
   NOW,
@@ -336,7 +337,12 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
         retryQueueMs: null,
         isMessageBack: true,
       } as const
-      await ledger.fail(id, fenceOf(await row(id)), { now: NOW, error: null, errors: null, ...to })
+      await failAttempt(ledger, id, fenceOf(await row(id)), {
+        now: NOW,
+        error: null,
+        errors: null,
+        ...to,
+      })
       expect(await fireNext()).toEqual(overlapped)
       await ledger.cancel(id, NOW)
       expect((await fireNext()).outcome).toBe('fired')
@@ -350,7 +356,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       await ledger.claim([jobMessage(id)], TERMS)
       const discarded = { to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
       const failure = { now: NOW, error: null, errors: null, ...discarded }
-      await ledger.fail(id, fenceOf(await row(id)), failure)
+      await failAttempt(ledger, id, fenceOf(await row(id)), failure)
       await revive(ledger, id, NOW)
       expect(await fireNext()).toEqual({ outcome: 'overlapped', runningId: id })
     })

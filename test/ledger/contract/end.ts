@@ -5,6 +5,7 @@ import { newJob } from '../../support/gateway/jobs.ts'
 import {
   copyCame,
   fetched,
+  giveBack,
   jobMessage,
   NOW,
   pushed,
@@ -117,7 +118,7 @@ export function endContract({ harness, ledger, row, plant }: UnderTest): void {
       const outcomes = await Promise.all([
         ledger.withdraw(id, outbox),
         ledger.claim([jobMessage(id)], TERMS).then(([result]) => result?.verdict),
-        ledger.release(id, { ...fence, messageAttempt: 0, now: NOW }),
+        giveBack(ledger, id, { ...fence, messageAttempt: 0, now: NOW }),
         ledger.complete(id, {}, { now: NOW, result: '1' }),
         ledger.cancel(id, NOW),
         ledger.handOver([fence]),

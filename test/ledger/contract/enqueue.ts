@@ -5,6 +5,7 @@ import {
   asked,
   fenceOf,
   fetched,
+  giveBack,
   insertedOf,
   jobMessage,
   NOW,
@@ -221,7 +222,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       expect(claimed?.verdict).toBe('claimed')
       expect(await ledger.rearm('default', NOW)).toBe(0)
       expect(await row(id)).toMatchObject({ state: 'active', holder: 'ledger', outbox: null })
-      const released = await ledger.release(id, fenceOf(await row(id)))
+      const released = await giveBack(ledger, id, fenceOf(await row(id)))
       expect(released).toMatchObject({ state: 'available', attempt: 0 })
       expect((await ledger.read.outboxPage(0, 10)).map((owed) => owed.id)).toEqual([id])
     })

@@ -1,14 +1,18 @@
 import { describe, expect, it } from 'vitest'
 import type { JobRow, RowState } from '../../../src/job/job.ts'
 import { isStale } from '../../../src/job/stale.ts'
-import type { FailureChange } from '../../../src/ledger/leases.ts'
+import type { DecideFailure, FailureChange } from '../../../src/ledger/leases.ts'
 import {
+  expectCounts,
   extendedOf,
   FAILED,
+  failAttempt,
   fenceOf,
   fetched,
+  giveBack,
   jobMessage,
   NOW,
+  overdueRows,
   owedBy,
   pushed,
   settleLazily,
@@ -37,7 +41,7 @@ const CHANGES: [string, FailureChange][] = [
 ]
 
 /** Failed attempts, and leases that are extended or run out. */
-export function failContract({ ledger, row, plant }: UnderTest): void {
+export function failContract({ harness, ledger, row, plant }: UnderTest): void {
   /** The row after a failed attempt, but for what depends on the new state. */
   const over = (job: JobRow) => ({
     ...job,
@@ -53,7 +57,8 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
   describe('fail', () => {
     it('to a retry queue makes the job retryable and owes the job message of the next attempt', async () => {
       const job = await fetched(ledger, { queue: 'q' })
-      const failed = await ledger.fail(
+      const failed = await failAttempt(
+        ledger,
         job.id,
         { ...fenceOf(job), workerId: 'worker-1' },
         VIA_RETRY_QUEUE,
@@ -82,7 +87,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       async (_, holder, isMessageBack, messageOut) => {
         const job = await fetched(ledger)
         await plant({ id: job.id, holder })
-        const failed = await ledger.fail(job.id, fenceOf(job), { ...HELD, isMessageBack })
+        const failed = await failAttempt(ledger, job.id, fenceOf(job), { ...HELD, isMessageBack })
         const expected = { state: 'retryable', retryQueueMs: null, outbox: null, dueAt: NOW + 900 }
         expect(failed).toMatchObject({ ...expected, messageOut, holder: null })
       },
@@ -91,7 +96,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
     it('to available owes a job message when the ledger alone held the lease', async () => {
       const job = await fetched(ledger, { queue: 'q' })
       await ledger.handOver([job])
-      const failed = await ledger.fail(job.id, fenceOf(job), AGAIN)
+      const failed = await failAttempt(ledger, job.id, fenceOf(job), AGAIN)
       const { outbox } = await row(job.id)
       expect(failed).toEqual({ ...back(job), state: 'available', outbox, messageOut: true })
       expect(outbox).not.toBeNull()
@@ -101,7 +106,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
     it('to available owes no job message while the native worker still has the delivery', async () => {
       const job = await fetched(ledger)
       await plant({ id: job.id, holder: 'native' })
-      const failed = await ledger.fail(job.id, fenceOf(job), AGAIN)
+      const failed = await failAttempt(ledger, job.id, fenceOf(job), AGAIN)
       expect(failed).toEqual({ ...back(job), state: 'available', holder: 'native' })
       const [claimed] = await ledger.claim([jobMessage(job.id)], TERMS)
       expect(claimed).toMatchObject({ verdict: 'claimed', job: { attempt: 2, holder: 'gateway' } })
@@ -111,7 +116,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       'to discarded by a nack leaves the DLX copy to the nack; dead letter: %s',
       async (isDeadLetter) => {
         const job = await fetched(ledger, { queue: 'q' })
-        const failed = await ledger.fail(job.id, fenceOf(job), { ...NACKED, isDeadLetter })
+        const failed = await failAttempt(ledger, job.id, fenceOf(job), { ...NACKED, isDeadLetter })
         const now = FAILED.now
         const ended = { discardedAt: now, completedAt: now, isDeadLetter, deadLetterCopied: false }
         expect(failed).toEqual({ ...over(job), ...ended, state: 'discarded', outbox: null })
@@ -126,7 +131,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       await plant({ id: job.id, holder: 'native' })
       const [[arrived], failed] = await Promise.all([
         ledger.claim([jobMessage(job.id)], TERMS),
-        ledger.fail(job.id, fenceOf(job), AGAIN),
+        failAttempt(ledger, job.id, fenceOf(job), AGAIN),
       ])
       expect(arrived?.verdict).toBe('hand-over')
       expect(failed).toMatchObject({ state: 'available', holder: null, messageOut: true })
@@ -142,7 +147,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
         const job = await fetched(ledger)
         const [, failed] = await Promise.all([
           ledger.handOver([job]),
-          ledger.fail(job.id, fenceOf(job), how),
+          failAttempt(ledger, job.id, fenceOf(job), how),
         ])
         expect(failed).toMatchObject({
           state: 'discarded',
@@ -155,7 +160,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
 
     it('to a retry queue keeps the retry delay, and the next claim clears the retry queue', async () => {
       const job = await fetched(ledger)
-      await ledger.fail(job.id, fenceOf(job), VIA_RETRY_QUEUE)
+      await failAttempt(ledger, job.id, fenceOf(job), VIA_RETRY_QUEUE)
       const terms = { ...TERMS, now: NOW + 900 }
       const [again] = await ledger.claim([jobMessage(job.id, { attempt: 2 })], terms)
       const kept = { attempt: 2, retryQueueMs: null, retryDelayMs: 800, dueAt: null }
@@ -167,7 +172,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       'to $to is stale with $fence',
       async ({ change, fence }) => {
         const job = await fetched(ledger)
-        expect(await ledger.fail(job.id, { ...fenceOf(job), ...fence }, change)).toEqual(
+        expect(await failAttempt(ledger, job.id, { ...fenceOf(job), ...fence }, change)).toEqual(
           await staleAt(ledger, job.id),
         )
         expect(await row(job.id)).toEqual(job)
@@ -175,20 +180,49 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
     )
 
     it.each(CHANGES)(
-      'to %s is stale for a named worker when the lease names none, and succeeds for its owner',
+      'to %s is open to any worker when the lease names none, and to its owner',
       async (to, change) => {
         const job = await fetched(ledger)
         const fence = { ...fenceOf(job), workerId: 'worker-1' }
-        await ledger.release(job.id, fenceOf(job))
+        await giveBack(ledger, job.id, fenceOf(job))
         await ledger.claim([jobMessage(job.id)], { ...TERMS, workerId: null })
         const unowned = await row(job.id)
         expect(unowned).toMatchObject({ state: 'active', attempt: job.attempt, workerId: null })
-        expect(await ledger.fail(job.id, fence, change)).toEqual(await staleAt(ledger, job.id))
-        expect(await row(job.id)).toEqual(unowned)
+        expect(await failAttempt(ledger, job.id, fence, change)).toMatchObject({ state: to })
         const own = await fetched(ledger)
-        expect(await ledger.fail(own.id, fence, change)).toMatchObject({ state: to })
+        expect(await failAttempt(ledger, own.id, fence, change)).toMatchObject({ state: to })
       },
     )
+
+    it('decides by the row as it is in the write, after the writes before it', async () => {
+      const job = await fetched(ledger)
+      const seen: JobRow[] = []
+      const decide = (now: JobRow) => {
+        seen.push(now)
+        return AGAIN
+      }
+      const [, , failed] = await Promise.all([
+        ledger.handOver([job]),
+        ledger.extend([job.id], { now: NOW + 50, workerId: 'worker-1', leaseMs: 9000 }),
+        ledger.fail(job.id, {}, decide),
+      ])
+      const before = { ...job, holder: 'ledger', leaseExpiresAt: NOW + 9050 }
+      expect(seen).toEqual([before])
+      expect(failed).toEqual({ outcome: 'ended', job: await row(job.id), before, change: AGAIN })
+    })
+
+    it('changes nothing while it is undecided, and asks nothing about a row that has no such lease', async () => {
+      const job = await fetched(ledger)
+      expect(await ledger.fail(job.id, {}, () => null)).toEqual({ outcome: 'undecided', row: job })
+      expect(await row(job.id)).toEqual(job)
+      const never = () => {
+        throw new Error('asked')
+      }
+      const stale = await staleAt(ledger, job.id)
+      expect(await ledger.fail(job.id, { attempt: 2 }, never)).toEqual(stale)
+      expect(await ledger.fail('nobody', {}, never)).toEqual({ outcome: 'stale', row: null })
+      expectCounts(harness)
+    })
 
     const states: RowState[] = ['available', 'retryable', 'completed', 'cancelled', 'discarded']
     it.each(CHANGES.flatMap(([to, change]) => states.map((state) => ({ to, change, state }))))(
@@ -197,10 +231,10 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
         const job = await fetched(ledger)
         await plant({ id: job.id, state })
         const before = await row(job.id)
-        expect(await ledger.fail(job.id, fenceOf(job), change)).toEqual(
+        expect(await failAttempt(ledger, job.id, fenceOf(job), change)).toEqual(
           await staleAt(ledger, job.id),
         )
-        expect(await ledger.fail('nobody', fenceOf(job), change)).toEqual(
+        expect(await failAttempt(ledger, 'nobody', fenceOf(job), change)).toEqual(
           await staleAt(ledger, 'nobody'),
         )
         expect(await row(job.id)).toEqual(before)
@@ -211,7 +245,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
       'to %s succeeds for the first of two calls in one group commit, and not after an ack',
       async (_, change) => {
         const job = await fetched(ledger)
-        const fail = (id: string) => ledger.fail(id, fenceOf(job), change)
+        const fail = (id: string) => failAttempt(ledger, id, fenceOf(job), change)
         const twice = await Promise.all([fail(job.id), fail(job.id)])
         expect(twice.map((result) => isStale(result))).toEqual([false, true])
         const other = await fetched(ledger)
@@ -223,7 +257,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
 
     it('to a retry queue owes nothing once the retry queue has confirmed the job message', async () => {
       const job = await fetched(ledger)
-      await ledger.fail(job.id, fenceOf(job), VIA_RETRY_QUEUE)
+      await failAttempt(ledger, job.id, fenceOf(job), VIA_RETRY_QUEUE)
       ledger.confirmed((await row(job.id)).outbox ?? 0)
       await settleLazily(ledger)
       expect(await row(job.id)).toMatchObject({
@@ -338,32 +372,70 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
     })
   })
 
-  describe('fail with overdueAt', () => {
+  describe('endOverdue', () => {
     const terms = { visibilityTimeoutMs: 1000, timeoutMs: 0 }
     const beat = { now: NOW + 999, workerId: 'worker-1', leaseMs: null }
 
+    const end = (now: number, decide: DecideFailure, limit = 10) =>
+      ledger.endOverdue({ now, limit, which: 'all' }, decide)
+
     it.each(CHANGES)(
-      'to %s is stale when the lease was extended in the same group commit',
+      'to %s leaves a lease that was extended in the same group commit',
       async (to, change) => {
         const job = await fetched(ledger, terms)
-        const [extended, failed] = await Promise.all([
+        const [extended, none] = await Promise.all([
           ledger.extend([job.id], beat),
-          ledger.fail(job.id, { ...fenceOf(job), overdueAt: NOW + 1000 }, change),
+          end(NOW + 1000, () => change),
         ])
-        expect([extendedOf(extended), failed]).toEqual([[job.id], await staleAt(ledger, job.id)])
-        const later = { ...fenceOf(job), overdueAt: NOW + 1999 }
-        expect(await ledger.fail(job.id, later, change)).toMatchObject({ state: to })
+        expect([extendedOf(extended), none]).toEqual([[job.id], []])
+        const [done] = await end(NOW + 1999, () => change)
+        expect(done).toMatchObject({ outcome: 'ended', job: { id: job.id, state: to }, change })
+        expect(done).toMatchObject({ job: await row(job.id), before: { state: 'active' } })
+        expect(await end(NOW + 1e9, () => change)).toEqual([])
+        expectCounts(harness)
       },
     )
 
-    it('succeeds when the execution time is over, although the lease was extended', async () => {
+    it('ends an attempt whose execution time is over, although its lease was extended', async () => {
       const job = await fetched(ledger, { ...terms, timeoutMs: 900 })
       await ledger.extend([job.id], beat)
-      const fence = { ...fenceOf(job), overdueAt: NOW + 900 }
-      expect(await ledger.fail(job.id, { ...fence, overdueAt: NOW + 899 }, AGAIN)).toEqual(
-        await staleAt(ledger, job.id),
+      expect(await end(NOW + 899, () => AGAIN)).toEqual([])
+      expect(await end(NOW + 900, () => AGAIN)).toMatchObject([{ job: { state: 'available' } }])
+    })
+
+    it('asks about each row as it is, and leaves those that are not decided', async () => {
+      const [one, other, third] = [
+        await fetched(ledger, terms),
+        await fetched(ledger, terms),
+        await fetched(ledger, terms),
+      ]
+      const asked: JobRow[] = []
+      const ended = await end(
+        NOW + 1000,
+        (seen) => {
+          asked.push(seen)
+          return seen.id === one.id ? null : AGAIN
+        },
+        2,
       )
-      expect(await ledger.fail(job.id, fence, AGAIN)).toMatchObject({ state: 'available' })
+      expect(asked).toEqual([one, other])
+      expect(ended).toMatchObject([
+        { outcome: 'undecided', row: one },
+        { outcome: 'ended', before: other, job: { state: 'available' } },
+      ])
+      expect(await row(one.id)).toEqual(one)
+      expect(await row(third.id)).toEqual(third)
+    })
+
+    it('ends the others when a decision about one fails each time', async () => {
+      const [bad, good] = [await fetched(ledger, terms), await fetched(ledger, terms)]
+      const ended = await end(NOW + 1000, ({ id }) => {
+        if (id === bad.id) throw new TypeError('a bug')
+        return AGAIN
+      })
+      expect(ended).toMatchObject([{ outcome: 'ended', before: good }])
+      expect((await row(bad.id)).state).toBe('active')
+      expectCounts(harness)
     })
   })
 
@@ -378,17 +450,17 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
         visibilityTimeoutMs: 1001,
       })
       const early = await fetched(ledger, { ...terms, visibilityTimeoutMs: 800 })
-      expect(await ledger.read.overdue(NOW + 799, 10)).toEqual([])
-      expect(await ledger.read.overdue(NOW + 1000, 10)).toEqual([early, timeout, lease])
-      expect(await ledger.read.overdue(NOW + 1000, 2)).toEqual([early, timeout])
-      expect(await ledger.read.overdue(NOW + 1001, 10)).toContainEqual(running)
+      expect(await overdueRows(ledger, NOW + 799, 10)).toEqual([])
+      expect(await overdueRows(ledger, NOW + 1000, 10)).toEqual([early, timeout, lease])
+      expect(await overdueRows(ledger, NOW + 1000, 2)).toEqual([early, timeout])
+      expect(await overdueRows(ledger, NOW + 1001, 10)).toContainEqual(running)
     })
 
     it('ignores the execution time of native workers', async () => {
       const job = await fetched(ledger, { visibilityTimeoutMs: 1000, timeoutMs: 10 })
       await plant({ id: job.id, holder: 'native' })
-      expect(await ledger.read.overdue(NOW + 999, 10)).toEqual([])
-      expect((await ledger.read.overdue(NOW + 1000, 10)).map(({ id }) => id)).toEqual([job.id])
+      expect(await overdueRows(ledger, NOW + 999, 10)).toEqual([])
+      expect((await overdueRows(ledger, NOW + 1000, 10)).map(({ id }) => id)).toEqual([job.id])
     })
 
     it('omits jobs that have ended, went back or were extended', async () => {
@@ -398,11 +470,11 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
         await fetched(ledger, { timeoutMs: 0 }),
       ]
       await ledger.complete(acked.id, {}, { now: NOW, result: null })
-      await ledger.fail(failed.id, fenceOf(failed), AGAIN)
+      await failAttempt(ledger, failed.id, fenceOf(failed), AGAIN)
       const later = NOW + 30_000
       await ledger.extend([kept.id], { now: later, workerId: 'worker-1', leaseMs: null })
-      expect(await ledger.read.overdue(later, 10)).toEqual([])
-      expect((await ledger.read.overdue(later + 30_000, 10)).map(({ id }) => id)).toEqual([kept.id])
+      expect(await overdueRows(ledger, later, 10)).toEqual([])
+      expect((await overdueRows(ledger, later + 30_000, 10)).map(({ id }) => id)).toEqual([kept.id])
     })
   })
 
@@ -419,7 +491,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
         timeoutAt: NOW + 1400,
       })
       expect(await row(free.id)).toMatchObject({ leaseExpiresAt: NOW + 1400, timeoutAt: null })
-      expect(await ledger.read.overdue(NOW + 1399, 10)).toEqual([])
+      expect(await overdueRows(ledger, NOW + 1399, 10)).toEqual([])
       expect(await ledger.extendLeases(NOW + 300)).toBe(0)
     })
 
@@ -436,8 +508,11 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
     it('shortens the wait of a retry to its own delay', async () => {
       const [inRetryQueue, held] = [await fetched(ledger), await fetched(ledger)]
       const terms = { dueAt: NOW + 800, delayMs: 800 }
-      await ledger.fail(inRetryQueue.id, fenceOf(inRetryQueue), { ...VIA_RETRY_QUEUE, ...terms })
-      await ledger.fail(held.id, fenceOf(held), { ...HELD, ...terms })
+      await failAttempt(ledger, inRetryQueue.id, fenceOf(inRetryQueue), {
+        ...VIA_RETRY_QUEUE,
+        ...terms,
+      })
+      await failAttempt(ledger, held.id, fenceOf(held), { ...HELD, ...terms })
       expect(await ledger.boundWaits(NOW)).toBe(0)
       expect(await ledger.boundWaits(NOW - HOUR)).toBe(2)
       expect([(await row(inRetryQueue.id)).dueAt, (await row(held.id)).dueAt]).toEqual(
@@ -509,7 +584,7 @@ export function failContract({ ledger, row, plant }: UnderTest): void {
     it('ignores the length that a heartbeat of an earlier attempt asked for', async () => {
       const job = await fetched(ledger, { visibilityTimeoutMs: 1000, timeoutMs: 0 })
       await ledger.extend([job.id], { now: NOW, workerId: 'worker-1', leaseMs: 2 * HOUR })
-      await ledger.release(job.id, { ...fenceOf(job), messageAttempt: 1 })
+      await giveBack(ledger, job.id, { ...fenceOf(job), messageAttempt: 1 })
       await ledger.claim([jobMessage(job.id)], TERMS)
       await ledger.extendLeases(NOW + HOUR)
       expect(await ledger.boundWaits(NOW + 10)).toBe(1)

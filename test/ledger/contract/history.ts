@@ -1,6 +1,16 @@
 import { describe, expect, it } from 'vitest'
 import { newJob } from '../../support/gateway/jobs.ts'
-import { FAILED, fenceOf, jobMessage, NOW, revive, TERMS, type UnderTest } from '../harness.ts'
+import {
+  FAILED,
+  failAttempt,
+  fenceOf,
+  giveBack,
+  jobMessage,
+  NOW,
+  revive,
+  TERMS,
+  type UnderTest,
+} from '../harness.ts'
 
 const CAUSE = { requestId: 'req_1', principal: 'shop "A"' }
 
@@ -20,7 +30,7 @@ export function historyContract({ harness, ledger, row }: UnderTest): void {
     it('has each change with its time, attempt, worker and cause', async () => {
       const id = await claimed(1)
       const cause = { ...CAUSE, reason: 'lease_expired' }
-      await ledger.fail(id, fenceOf(await row(id)), {
+      await failAttempt(ledger, id, fenceOf(await row(id)), {
         ...FAILED,
         now: NOW + 2,
         to: 'available',
@@ -60,10 +70,10 @@ export function historyContract({ harness, ledger, row }: UnderTest): void {
       await ledger.activate(job.id, NOW, NOW, CAUSE)
       await ledger.promote(NOW + 60, NOW + 60, 10)
       await ledger.claim([jobMessage(job.id)], TERMS)
-      await ledger.release(job.id, fenceOf(await row(job.id)))
+      await giveBack(ledger, job.id, fenceOf(await row(job.id)))
       await ledger.claim([jobMessage(job.id)], TERMS)
       const end = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'publish' } as const
-      await ledger.fail(job.id, fenceOf(await row(job.id)), end)
+      await failAttempt(ledger, job.id, fenceOf(await row(job.id)), end)
       await revive(ledger, job.id, NOW + 300, CAUSE)
       await ledger.cancel(job.id, NOW + 400, { reason: 'bored' })
       expect(await path(job.id)).toEqual([
@@ -92,7 +102,7 @@ export function historyContract({ harness, ledger, row }: UnderTest): void {
       const long = { requestId: 'r'.repeat(5_000), principal: '\n"\u{1f600}'.repeat(100) }
       for (let attempt = 1; attempt <= 120; attempt++) {
         const change = { ...FAILED, now: NOW + attempt, to: 'available', cause: long } as const
-        await ledger.fail(id, fenceOf(await row(id)), change)
+        await failAttempt(ledger, id, fenceOf(await row(id)), change)
         await ledger.claim([jobMessage(id, { attempt: attempt + 1 })], { ...TERMS, now: NOW + 500 })
       }
       const found = await ledger.read.history.find(id)

@@ -4,6 +4,7 @@ import { isStale } from '../../../src/job/stale.ts'
 import {
   fenceOf,
   fetched,
+  giveBack,
   jobMessage,
   NOW,
   owedBy,
@@ -19,7 +20,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
   describe('release', () => {
     it('takes the attempt back and makes the job available', async () => {
       const job = await fetched(ledger)
-      expect(await ledger.release(job.id, fenceOf(job))).toEqual({
+      expect(await giveBack(ledger, job.id, fenceOf(job))).toEqual({
         ...job,
         state: 'available',
         attempt: 0,
@@ -38,7 +39,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
     it('owes a job message when the ledger alone held the lease', async () => {
       const job = await fetched(ledger)
       await ledger.handOver([job])
-      const released = await ledger.release(job.id, fenceOf(job))
+      const released = await giveBack(ledger, job.id, fenceOf(job))
       expect(released).toMatchObject({ state: 'available', attempt: 0, holder: null })
       expect((await ledger.read.outboxPage(0, 10)).map(({ id }) => id)).toEqual([job.id])
     })
@@ -47,7 +48,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       const job = await fetched(ledger)
       // RabbitMQ has redelivered its job message, which still has the number of the first attempt.
       await plant({ id: job.id, holder: 'native', attempt: 2 })
-      await ledger.release(job.id, { ...fenceOf(job), attempt: 2, messageAttempt: null })
+      await giveBack(ledger, job.id, { ...fenceOf(job), attempt: 2, messageAttempt: null })
       expect(await row(job.id)).toMatchObject({ state: 'available', attempt: 1, holder: null })
       expect(await ledger.read.outboxPage(0, 10)).toEqual([owedBy(await row(job.id))])
       expect(ledger.known.claimable('default')).toBe(1)
@@ -63,7 +64,7 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
         // A native worker whose lease had run out requeued the job message, which then ran as the next
         // attempt.
         await plant({ id: job.id, attempt: 2 })
-        const released = await ledger.release(job.id, {
+        const released = await giveBack(ledger, job.id, {
           ...fenceOf(await row(job.id)),
           messageAttempt: old,
         })
@@ -77,38 +78,42 @@ export function leaseContract({ ledger, row, plant }: UnderTest): void {
       async (other) => {
         const job = await fetched(ledger)
         const { id, ...fence } = { ...fenceOf(job), id: job.id, ...other }
-        expect(await ledger.release(id, fence)).toEqual(await staleAt(ledger, id))
+        expect(await giveBack(ledger, id, fence)).toEqual(await staleAt(ledger, id))
         expect(await row(job.id)).toEqual(job)
       },
     )
 
-    it('is stale for another worker than the owner, and for a named worker when the lease names none', async () => {
+    it('tells what the row was during the lease', async () => {
       const job = await fetched(ledger)
-      expect(await ledger.release(job.id, { ...fenceOf(job), workerId: 'x' })).toEqual(
+      const released = await ledger.release(job.id, { messageAttempt: 1, now: NOW })
+      expect(released).toEqual({ outcome: 'ended', job: await row(job.id), before: job })
+    })
+
+    it('is stale for another worker than the owner, if the lease has one', async () => {
+      const job = await fetched(ledger)
+      expect(await giveBack(ledger, job.id, { ...fenceOf(job), workerId: 'x' })).toEqual(
         await staleAt(ledger, job.id),
       )
       expect(await row(job.id)).toEqual(job)
-      const released = await ledger.release(job.id, { ...fenceOf(job), workerId: 'worker-1' })
+      const released = await giveBack(ledger, job.id, { ...fenceOf(job), workerId: 'worker-1' })
       expect(released).toMatchObject({ state: 'available' })
       const [again] = await ledger.claim([jobMessage(job.id)], { ...TERMS, workerId: null })
       expect(again).toMatchObject({ verdict: 'claimed', job: { attempt: 1 } })
-      // The same attempt number, but a lease without a worker: the number alone would let worker-1 in.
-      const late = { ...fenceOf(job), workerId: 'worker-1' }
-      expect(await ledger.release(job.id, late)).toEqual(await staleAt(ledger, job.id))
-      expect(await row(job.id)).toMatchObject({ state: 'active', attempt: 1, workerId: null })
+      const any = { ...fenceOf(job), workerId: 'worker-1' }
+      expect(await giveBack(ledger, job.id, any)).toMatchObject({ state: 'available' })
     })
 
     it('succeeds for the first of two calls in one group commit, and not after an ack', async () => {
       const job = await fetched(ledger)
       const twice = await Promise.all([
-        ledger.release(job.id, fenceOf(job)),
-        ledger.release(job.id, fenceOf(job)),
+        giveBack(ledger, job.id, fenceOf(job)),
+        giveBack(ledger, job.id, fenceOf(job)),
       ])
       expect(twice.map((result) => isStale(result))).toEqual([false, true])
       const other = await fetched(ledger)
       const [acked, released] = await Promise.all([
         ledger.complete(other.id, {}, { now: NOW, result: null }),
-        ledger.release(other.id, fenceOf(other)),
+        giveBack(ledger, other.id, fenceOf(other)),
       ])
       expect([isStale(acked), isStale(released)]).toEqual([false, true])
     })

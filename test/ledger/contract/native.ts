@@ -4,10 +4,12 @@ import type { NativeBeat } from '../../../src/ledger/native.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
 import {
   died,
+  failAttempt,
   fenceOf,
   fetched,
   jobMessage,
   NOW,
+  overdueRows,
   pushed,
   revive,
   staleAt,
@@ -89,7 +91,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       const owed = await native()
       await ledger.handOverAny(owed)
       const expired = { now: NOW, error: '{"code":"visibility_timeout"}', errors: '[]' }
-      await ledger.fail(owed.id, fenceOf(owed), { ...expired, to: 'available' })
+      await failAttempt(ledger, owed.id, fenceOf(owed), { ...expired, to: 'available' })
       // Two retries that the ledger holds: without a job message, and with a last job message that the worker
       // still has after a NACK over HTTP.
       const [held, failed] = [await pushed(ledger), await pushed(ledger)]
@@ -113,7 +115,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
     it('resumes the attempt whose lease had run out', async () => {
       const job = await native()
       const expired = { now: NOW, error: '{"code":"visibility_timeout"}', errors: '[]' }
-      await ledger.fail(job.id, fenceOf(job), { ...expired, to: 'available' })
+      await failAttempt(ledger, job.id, fenceOf(job), { ...expired, to: 'available' })
       const [result] = await ledger.beatNative([job.id], BEAT)
       expect(result).toEqual({ outcome: 'resumed', job: await row(job.id) })
       expect(await row(job.id)).toMatchObject({ state: 'active', attempt: 1, holder: 'native' })
@@ -156,7 +158,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       const counts = () => [ledger.known.counts('q').available, ledger.known.claimable('q')]
       expect(counts()).toEqual([1, 1])
       const expired = { now: NOW, error: '1', errors: '[]' }
-      await ledger.fail(job.id, fenceOf(job), { ...expired, to: 'available' })
+      await failAttempt(ledger, job.id, fenceOf(job), { ...expired, to: 'available' })
       expect(counts()).toEqual([2, 1])
       await harness.reopen()
       expect(counts()).toEqual([2, 1])
@@ -194,7 +196,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
     it('omits native leases on request', async () => {
       const [http, own] = [await fetched(ledger), await native({ timeoutMs: 10 })]
       const ids = async (now: number, which?: 'not native') =>
-        (await ledger.read.overdue(now, 9, which)).map(({ id }) => id)
+        (await overdueRows(ledger, now, 9, which)).map(({ id }) => id)
       expect(await ids(NOW + 29_999)).toEqual([])
       expect(await ids(NOW + 99_999)).toEqual([http.id, own.id])
       expect(await ids(NOW + 99_999, 'not native')).toEqual([http.id])

@@ -4,6 +4,7 @@ import {
   copyCame,
   deleteDeadLetter,
   FAILED,
+  failAttempt,
   fenceOf,
   fetched,
   jobMessage,
@@ -121,13 +122,18 @@ export function progressContract({ harness, ledger, row }: UnderTest): void {
     it('come with the next claim, after a failure, a lost lease, and a restart', async () => {
       const job = await fetched(ledger)
       await save(job, '{"page":1}')
-      await ledger.fail(job.id, fenceOf(job), RETRY)
+      await failAttempt(ledger, job.id, fenceOf(job), RETRY)
       await harness.reopen()
       await ledger.promote(NOW + 300, NOW + 300, 10)
       const [second] = await ledger.claim([jobMessage(job.id, { attempt: 2 })], TERMS)
       const checkpoint = { state: '{"page":1}', sequence: 1, createdAt: LATER }
       expect(second).toMatchObject({ verdict: 'claimed', job: { attempt: 2, checkpoint } })
-      await ledger.fail(job.id, { generation: 0, attempt: 2 }, { ...FAILED, to: 'available' })
+      await failAttempt(
+        ledger,
+        job.id,
+        { generation: 0, attempt: 2 },
+        { ...FAILED, to: 'available' },
+      )
       const [third] = await ledger.claim([jobMessage(job.id, { attempt: 3 })], TERMS)
       expect(third).toMatchObject({ verdict: 'claimed', job: { attempt: 3, checkpoint } })
       const [other] = await ledger.claim([jobMessage((await pushed(ledger)).id)], TERMS)
@@ -138,7 +144,7 @@ export function progressContract({ harness, ledger, row }: UnderTest): void {
     it('come with the claim of a retry that nobody has promoted', async () => {
       const job = await fetched(ledger)
       await save(job, '1')
-      await ledger.fail(job.id, fenceOf(job), RETRY)
+      await failAttempt(ledger, job.id, fenceOf(job), RETRY)
       const due = { ...TERMS, now: RETRY.dueAt, wall: RETRY.dueAt }
       const [claimed] = await ledger.claim([jobMessage(job.id, { attempt: 2 })], due)
       expect(claimed).toMatchObject({ promoted: true, job: { checkpoint: { state: '1' } } })
@@ -172,7 +178,7 @@ export function progressContract({ harness, ledger, row }: UnderTest): void {
         (job) => ledger.complete(job.id, {}, { now: LATER, result: null }),
         (job) => ledger.cancel(job.id, LATER),
         (job) =>
-          ledger.fail(job.id, fenceOf(job), {
+          failAttempt(ledger, job.id, fenceOf(job), {
             ...FAILED,
             to: 'discarded',
             isDeadLetter: false,
@@ -192,7 +198,7 @@ export function progressContract({ harness, ledger, row }: UnderTest): void {
         const job = await fetched(ledger)
         await save(job, '1')
         const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
-        await ledger.fail(job.id, fenceOf(job), change)
+        await failAttempt(ledger, job.id, fenceOf(job), change)
         return job
       }
       const [retried, deleted] = [await dead(), await dead()]
@@ -207,7 +213,7 @@ export function progressContract({ harness, ledger, row }: UnderTest): void {
       const job = await fetched(ledger)
       await save(job, '1')
       const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
-      await ledger.fail(job.id, fenceOf(job), change)
+      await failAttempt(ledger, job.id, fenceOf(job), change)
       await copyCame(ledger, job.id, 0)
       ledger.messageReturned(job.id, 0)
       expect(await stateOf(job)).toBe('1')

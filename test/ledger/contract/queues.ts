@@ -2,7 +2,9 @@ import { describe, expect, it } from 'vitest'
 import { newJob } from '../../support/gateway/jobs.ts'
 import {
   FAILED,
+  failAttempt,
   fenceOf,
+  giveBack,
   jobMessage,
   NOW,
   pushed,
@@ -177,7 +179,7 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
     it('sums up the writes of several group commits within one minute', async () => {
       for (const [i, waitMs] of [10, 20, 30].entries()) {
         const job = await begun('q', NOW + i, waitMs)
-        await ledger.fail(job.id, fenceOf(job), { ...FAILED, ...RETRY })
+        await failAttempt(ledger, job.id, fenceOf(job), { ...FAILED, ...RETRY })
       }
       const q = { ...nothing, failed: 3, waited: 3, waitMs: 60 }
       expect(hour('q')).toEqual(q)
@@ -213,11 +215,11 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
       const cancelled = await begun('q', NOW, 0)
       const released = await begun('q', NOW, 0)
       await Promise.all([
-        ledger.fail(retried.id, fenceOf(retried), { ...FAILED, ...RETRY }),
-        ledger.fail(dead.id, fenceOf(dead), { ...FAILED, ...DISCARD }),
-        ledger.fail(back.id, fenceOf(back), { ...FAILED, to: 'available' }),
+        failAttempt(ledger, retried.id, fenceOf(retried), { ...FAILED, ...RETRY }),
+        failAttempt(ledger, dead.id, fenceOf(dead), { ...FAILED, ...DISCARD }),
+        failAttempt(ledger, back.id, fenceOf(back), { ...FAILED, to: 'available' }),
         ledger.cancel(cancelled.id, NOW),
-        ledger.release(released.id, fenceOf(released)),
+        giveBack(ledger, released.id, fenceOf(released)),
         ledger.complete(dead.id, { attempt: 9 }, { now: NOW, result: null }),
       ])
       expect(hour('q')).toMatchObject({ completed: 0, failed: 3, waited: 5 })

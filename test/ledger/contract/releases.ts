@@ -5,7 +5,9 @@ import { decideNativeClaim } from '../../../src/job/native/claim.ts'
 import type { ReportedEvent, Said } from '../../../src/job/native/report.ts'
 import {
   FAILED,
+  failAttempt,
   fenceOf,
+  giveBack,
   jobMessage,
   NOW,
   pushed,
@@ -61,7 +63,8 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
       ],
       [
         'its lease runs out',
-        async (id) => ledger.fail(id, fenceOf(await row(id)), { ...FAILED, to: 'available' }),
+        async (id) =>
+          failAttempt(ledger, id, fenceOf(await row(id)), { ...FAILED, to: 'available' }),
       ],
     ]
     const cases = begins.flatMap(([told, begin]) =>
@@ -199,7 +202,7 @@ export function releaseContract({ ledger, row, plant }: UnderTest): void {
 
     it('has the same effect as a release over HTTP: an outdated start leases the job to the ledger', async () => {
       const id = await running()
-      await ledger.release(id, { ...fenceOf(await row(id)), messageAttempt: null })
+      await giveBack(ledger, id, { ...fenceOf(await row(id)), messageAttempt: null })
       await apply(eventOf(id, STARTED))
       expect(await row(id)).toMatchObject({ state: 'active', attempt: 1, holder: 'ledger' })
     })

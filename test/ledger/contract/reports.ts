@@ -6,8 +6,10 @@ import { isStale } from '../../../src/job/stale.ts'
 import type { ReportTerms } from '../../../src/ledger/native.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
 import {
+  failAttempt,
   fenceOf,
   fetched,
+  giveBack,
   jobMessage,
   NOW,
   pushed,
@@ -234,7 +236,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
     it('completes the attempt although its lease had run out', async () => {
       const job = await running()
       const expired = { now: NOW + 40_000, error: '1', errors: '[]' }
-      await ledger.fail(job.id, fenceOf(job), { ...expired, to: 'available' })
+      await failAttempt(ledger, job.id, fenceOf(job), { ...expired, to: 'available' })
       const results = await ledger.applyReports([eventOf(job.id, COMPLETED)], REPORT)
       expect(results).toMatchObject([{ outcome: 'completed', begun: null }])
       expect(await row(job.id)).toMatchObject({ ...over, attempt: 1, messageOut: false })
@@ -447,7 +449,10 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
     it('of a discard owes the DLX copy when the attempt was given back meanwhile', async () => {
       const { id } = await running()
       await ledger.handOverAny(await row(id))
-      const released = await ledger.release(id, { ...fenceOf(await row(id)), messageAttempt: null })
+      const released = await giveBack(ledger, id, {
+        ...fenceOf(await row(id)),
+        messageAttempt: null,
+      })
       expect(released).toMatchObject({ state: 'available', attempt: 0 })
       const said = { ...failedWith(), outcome: { decision: 'discard' as const } }
       expect(await apply(eventOf(id, said))).toEqual(['failed'])

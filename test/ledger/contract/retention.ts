@@ -5,6 +5,7 @@ import {
   copyCame,
   died,
   FAILED,
+  failAttempt,
   fenceOf,
   fetched,
   jobMessage,
@@ -117,7 +118,7 @@ export function retentionContract({ ledger, row }: UnderTest): void {
       async (copy) => {
         const job = await fetched(ledger, { queue: 'q' })
         const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy } as const
-        await ledger.fail(job.id, fenceOf(job), change)
+        await failAttempt(ledger, job.id, fenceOf(job), change)
         ledger.messageReturned(job.id, 0)
         await settleLazily(ledger)
         expect(await ledger.prune({ ...NEVER, deadLetters: LATER }, LATER, 10)).toBe(1)
@@ -136,7 +137,7 @@ export function retentionContract({ ledger, row }: UnderTest): void {
       await ledger.cancel(cancelled.id, NOW)
       const discarded = await fetched(ledger)
       const change = { ...FAILED, to: 'discarded', isDeadLetter: false, copy: 'nack' } as const
-      await ledger.fail(discarded.id, fenceOf(discarded), change)
+      await failAttempt(ledger, discarded.id, fenceOf(discarded), change)
       const live = [await pushed(ledger), await fetched(ledger)]
       const scheduled = newJob({ start: { state: 'scheduled', dueAt: NOW } })
       await ledger.insert(scheduled, NOW)

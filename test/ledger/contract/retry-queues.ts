@@ -3,8 +3,10 @@ import type { JobRow } from '../../../src/job/job.ts'
 import { isStale } from '../../../src/job/stale.ts'
 import {
   FAILED,
+  failAttempt,
   fenceOf,
   fetched,
+  giveBack,
   jobMessage,
   NOW,
   settleLazily,
@@ -28,7 +30,7 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
       retryQueueMs,
       isMessageBack: true,
     } as const
-    await ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to })
+    await failAttempt(ledger, job.id, fenceOf(job), { ...FAILED, ...to })
     const { outbox } = await row(job.id)
     if (outbox !== null) ledger.confirmed(outbox)
     await settleLazily(ledger)
@@ -45,7 +47,7 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
       retryQueueMs: 250,
       isMessageBack: true,
     } as const
-    await ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to })
+    await failAttempt(ledger, job.id, fenceOf(job), { ...FAILED, ...to })
     return await row(job.id)
   }
   /**
@@ -55,7 +57,7 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
     await promoteAll()
     await ledger.claim([jobMessage(id, { attempt: 2 })], { ...TERMS, now: LATER })
     await ledger.handOver([{ id, generation: 0, attempt: 2 }])
-    await ledger.release(id, fenceOf(await row(id)))
+    await giveBack(ledger, id, fenceOf(await row(id)))
   }
   const confirm = async ({ outbox }: JobRow) => {
     ledger.confirmed(outbox ?? 0)
@@ -200,7 +202,7 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
     it('leaves jobs that were claimed meanwhile', async () => {
       const claimed = await retrying()
       await ledger.claim([jobMessage(claimed.id, { attempt: 2 })], { ...TERMS, now: LATER })
-      await ledger.release(claimed.id, fenceOf(await row(claimed.id)))
+      await giveBack(ledger, claimed.id, fenceOf(await row(claimed.id)))
       const before = await row(claimed.id)
       expect(await ledger.rearmRetryQueue(RETRY_QUEUE, NOW)).toBe(0)
       expect(await row(claimed.id)).toEqual(before)
@@ -242,7 +244,7 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
         isMessageBack: true,
       } as const
       const failed = await Promise.all(
-        jobs.map((job) => ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to })),
+        jobs.map((job) => failAttempt(ledger, job.id, fenceOf(job), { ...FAILED, ...to })),
       )
       expect(failed.some((one) => isStale(one))).toBe(false)
       expect(await ledger.rearmRetryQueue(RETRY_QUEUE, NOW)).toBe(2100)
@@ -296,7 +298,7 @@ export function retryQueueContract({ harness, ledger, row, plant }: UnderTest): 
     it('leaves retries whose retry queue has not confirmed the job message', async () => {
       const job = await fetched(ledger, { queue: 'q' })
       const to = { dueAt: LATER, delayMs: 250, retryQueueMs: 250, isMessageBack: true } as const
-      await ledger.fail(job.id, fenceOf(job), { ...FAILED, to: 'retryable', ...to })
+      await failAttempt(ledger, job.id, fenceOf(job), { ...FAILED, to: 'retryable', ...to })
       const owing = await row(job.id)
       expect(await ledger.rearm('q', NOW)).toBe(0)
       expect(await row(job.id)).toEqual(owing)

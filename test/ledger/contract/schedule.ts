@@ -2,11 +2,12 @@ import { afterEach, beforeEach, describe, expect, it, type MockInstance, vi } fr
 import { EXPIRED } from '../../../src/job/dead-letter.ts'
 import type { JobRow, NewJob } from '../../../src/job/job.ts'
 import { isStale } from '../../../src/job/stale.ts'
-import type { ExpireTerms } from '../../../src/ledger/ledger.ts'
+import type { DueTerms } from '../../../src/ledger/ledger.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
 import {
   deadLetters,
   FAILED,
+  failAttempt,
   fenceOf,
   fetched,
   jobMessage,
@@ -34,7 +35,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
   const retrying = async (dueAt: number, retryQueueMs: number | null): Promise<JobRow> => {
     const job = await fetched(ledger)
     const to = { to: 'retryable', dueAt, delayMs: 250, retryQueueMs, isMessageBack: true } as const
-    await ledger.fail(job.id, fenceOf(job), { ...FAILED, ...to })
+    await failAttempt(ledger, job.id, fenceOf(job), { ...FAILED, ...to })
     return await row(job.id)
   }
 
@@ -103,7 +104,8 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       const activated = await ledger.activate(job.id, NOW + 5, WALL)
       expect(activated).toEqual({ ...job, state: 'scheduled', activatedAt: NOW + 5 })
       expect(ledger.known.counts('q')).toMatchObject({ pending: 0, scheduled: 1 })
-      expect((await ledger.read.nextDue()).scheduled).toBe(WALL + 1)
+      expect(await ledger.promote(NOW + 9, WALL, 10)).toEqual([])
+      expect(await ledger.promote(NOW, WALL + 1, 10)).toMatchObject([{ id: job.id }])
     })
 
     it('makes a job available at once when its time has come', async () => {
@@ -242,27 +244,20 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       expect(await ledger.read.outboxPage(0, 9)).toEqual([owedBy(await row(owing.id))])
     })
 
+    it('promotes nothing before its time, each kind by its own clock', async () => {
+      const [timed, retry] = [await scheduled(WALL + 7), await retrying(NOW + 2, null)]
+      await stored({ state: 'pending', dueAt: WALL })
+      expect(await ledger.promote(NOW + 1, WALL + 6, 10)).toEqual([])
+      expect(await ledger.promote(NOW + 2, WALL + 6, 10)).toMatchObject([{ id: retry.id }])
+      expect(await ledger.promote(NOW + 2, WALL + 7, 10)).toMatchObject([{ id: timed.id }])
+    })
+
     it('promotes a job once when called twice at once, and never an ended job', async () => {
       const [mine, ended] = [await scheduled(WALL), await scheduled(WALL)]
       await ledger.cancel(ended.id, NOW)
       const both = await Promise.all([1, 2].map(() => ledger.promote(NOW, WALL, 10)))
       expect(both.map((jobs) => jobs.map(({ id }) => id))).toEqual([[mine.id], []])
       expect((await row(ended.id)).state).toBe('cancelled')
-    })
-  })
-
-  describe('nextDue', () => {
-    it('is the earliest due time of each kind that is still waiting', async () => {
-      expect(await ledger.read.nextDue()).toEqual({ retryable: null, scheduled: null })
-      const first = await scheduled(NOW + 7)
-      await scheduled(NOW + 9)
-      await stored({ state: 'pending', dueAt: NOW + 1 })
-      await retrying(NOW + 3, 250)
-      await retrying(NOW + 2, null)
-      expect(await ledger.read.nextDue()).toEqual({ retryable: NOW + 2, scheduled: NOW + 7 })
-      await ledger.cancel(first.id, NOW)
-      await ledger.promote(NOW + 3, NOW, 10)
-      expect(await ledger.read.nextDue()).toEqual({ retryable: null, scheduled: NOW + 9 })
     })
   })
 
@@ -274,7 +269,7 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
     })
     afterEach(() => clock.mockRestore())
 
-    const terms: ExpireTerms = { now: NOW, wall: WALL, limit: 10 }
+    const terms: DueTerms = { now: NOW, wall: WALL, limit: 10 }
     const expiring = (start: NewJob['start'], expiresAt = WALL, given: Partial<NewJob> = {}) =>
       stored(start, { queue: 'q', expiresAt, ...given })
 

@@ -7,6 +7,7 @@ import { newGraph } from '../../support/gateway/workflows.ts'
 import {
   deleteDeadLetter,
   FAILED,
+  failAttempt,
   fenceOf,
   jobMessage,
   NOW,
@@ -158,7 +159,12 @@ export function searchContract({ harness, ledger, row, plant }: UnderTest): void
     const fence = fenceOf(claimed.job)
     if (i % 5 === 0) await ledger.complete(id, {}, { now: end.now, result: null })
     if (i % 5 === 1) {
-      await ledger.fail(id, fence, { ...end, to: 'discarded', isDeadLetter: true, copy: 'nack' })
+      await failAttempt(ledger, id, fence, {
+        ...end,
+        to: 'discarded',
+        isDeadLetter: true,
+        copy: 'nack',
+      })
     }
     if (i % 5 === 2) await ledger.cancel(id, end.now)
   }

@@ -12,6 +12,7 @@ import { newWorkflow } from '../../support/gateway/workflows.ts'
 import {
   expectCounts,
   FAILED,
+  failAttempt,
   fenceOf,
   jobMessage,
   type LedgerHarness,
@@ -160,8 +161,12 @@ class World {
     const retry = { to: 'retryable', dueAt: NOW, delayMs: 1, retryQueueMs: null } as const
     const discard = { to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
     return verb === 'retry'
-      ? await ledger.fail(row.id, fenceOf(row), { ...FAILED, ...retry, isMessageBack: true })
-      : await ledger.fail(row.id, fenceOf(row), { ...FAILED, ...discard })
+      ? await failAttempt(ledger, row.id, fenceOf(row), {
+          ...FAILED,
+          ...retry,
+          isMessageBack: true,
+        })
+      : await failAttempt(ledger, row.id, fenceOf(row), { ...FAILED, ...discard })
   }
 
   #request(n: number): PushRequest & { type: string } {

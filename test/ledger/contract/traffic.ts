@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { percentile } from '../../../src/job/values/histogram.ts'
 import type { TrafficQuery } from '../../../src/ledger/queues.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
-import { FAILED, fenceOf, jobMessage, NOW, TERMS, type UnderTest } from '../harness.ts'
+import { FAILED, failAttempt, fenceOf, jobMessage, NOW, TERMS, type UnderTest } from '../harness.ts'
 
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
@@ -25,7 +25,7 @@ export function trafficContract({ harness, ledger, row }: UnderTest): void {
     await ledger.claim([jobMessage(job.id)], { ...TERMS, now: at, wall: at })
     const change =
       to === 'available' ? { to } : ({ to, isDeadLetter: false, copy: 'publish' } as const)
-    await ledger.fail(job.id, fenceOf(await row(job.id)), { ...FAILED, now: at, ...change })
+    await failAttempt(ledger, job.id, fenceOf(await row(job.id)), { ...FAILED, now: at, ...change })
   }
 
   const points = (query: Partial<TrafficQuery> = {}) =>

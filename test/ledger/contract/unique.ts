@@ -14,6 +14,7 @@ import {
   deleteDeadLetter,
   died,
   expectCounts,
+  failAttempt,
   fenceOf,
   insertedOf,
   jobMessage,
@@ -152,7 +153,9 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       const change = { now: NOW, error: '{}', errors: '[]', to: 'available' } as const
       // Another job could take the key, because its own policy names pending jobs only.
       await ledger.insert(job({ states: ['pending'] }), NOW)
-      expect(await ledger.fail(first.id, fenceOf(await row(first.id)), change)).toMatchObject({
+      expect(
+        await failAttempt(ledger, first.id, fenceOf(await row(first.id)), change),
+      ).toMatchObject({
         state: 'available',
       })
       expect(await ledger.insert(job(), NOW)).toMatchObject({ outcome: 'conflict' })

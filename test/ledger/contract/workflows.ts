@@ -10,6 +10,7 @@ import { newGraph, newWorkflow } from '../../support/gateway/workflows.ts'
 import {
   deleteDeadLetter,
   FAILED,
+  failAttempt,
   fenceOf,
   jobMessage,
   NOW,
@@ -79,7 +80,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
   }
   const discard = (lease: JobRow) => {
     const change = { ...LATER, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
-    return ledger.fail(lease.id, fenceOf(lease), change)
+    return failAttempt(ledger, lease.id, fenceOf(lease), change)
   }
   const running = async () =>
     (await ledger.read.workflows.list({ state: 'running', limit: 0, offset: 0 })).total
@@ -258,7 +259,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
         attempt: 1,
       })
       const rest = { dueAt: NOW + 9, delayMs: 9, retryQueueMs: null, isMessageBack: true }
-      await ledger.fail(lease.id, fenceOf(lease), { ...LATER, to: 'retryable', ...rest })
+      await failAttempt(ledger, lease.id, fenceOf(lease), { ...LATER, to: 'retryable', ...rest })
       expect(await stepOf(workflow, 'a')).toMatchObject({ state: 'retryable', progress: 'started' })
       expect((await find(workflow)).state).toBe('running')
     })
@@ -464,7 +465,9 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       isDeadLetter: true,
       copy: 'nack',
     } as const
-    expect(await ledger.fail(dead.id, fenceOf(again.job), change)).toMatchObject({ generation: 1 })
+    expect(await failAttempt(ledger, dead.id, fenceOf(again.job), change)).toMatchObject({
+      generation: 1,
+    })
     const kept = { error: LATER.error, startedAt: dead.startedAt, attempt: 1, state: 'discarded' }
     expect(await stepOf(workflow, 'a')).toMatchObject(kept)
   })
@@ -513,7 +516,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
           copy: 'nack',
         } as const
         const lease = await claim(workflow, id)
-        await ledger.fail(lease.id, fenceOf(lease), change)
+        await failAttempt(ledger, lease.id, fenceOf(lease), change)
       }
       const failed = await ids()
       for (const id of failed) await fail(id)
@@ -531,7 +534,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       const workflow = await create(newGraph({ a: [], b: ['a'] }))
       const first = await claim(workflow, 'a')
       const again = { ...LATER, to: 'available' } as const
-      await ledger.fail(first.id, fenceOf(first), again)
+      await failAttempt(ledger, first.id, fenceOf(first), again)
       const [second] = await ledger.claim([jobMessage(first.id, { attempt: 2 })], TERMS)
       expect(second?.verdict).toBe('claimed')
       await ledger.complete(first.id, {}, { now: NOW + 5, result: null })

@@ -7,7 +7,9 @@ import { newJob } from '../../support/gateway/jobs.ts'
 import {
   copyCame,
   FAILED,
+  failAttempt,
   fenceOf,
+  giveBack,
   jobMessage,
   type LedgerHarness,
   NOW,
@@ -236,13 +238,13 @@ class World {
       await this.#ledger.handOver([row])
       this.#held = null
     } else if (move === 'release') {
-      await this.#ledger.release(row.id, fenceOf(row))
+      await giveBack(this.#ledger, row.id, fenceOf(row))
       this.#giveBack()
     } else if (move === 'ack') {
       await this.#ledger.complete(row.id, fenceOf(row), { now: this.#now, result: null })
       this.#held = null
     } else if (move !== 'nack' || held) {
-      await this.#ledger.fail(row.id, fenceOf(row), this.#failure(move, held !== null))
+      await failAttempt(this.#ledger, row.id, fenceOf(row), this.#failure(move, held !== null))
       // Law 2 publishes before it acknowledges; acknowledging first must not lose the job either.
       this.#held = null
     }

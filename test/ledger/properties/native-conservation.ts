@@ -9,10 +9,13 @@ import { newJob } from '../../support/gateway/jobs.ts'
 import {
   copyCame,
   FAILED,
+  failAttempt,
   fenceOf,
+  giveBack,
   jobMessage,
   type LedgerHarness,
   NOW,
+  overdueRows,
   revive,
   rowOf,
   settleLazily,
@@ -417,14 +420,14 @@ class World {
       retryQueueMs,
     } as const
     const change = { ...FAILED, now: this.#now, ...retry, isMessageBack: this.#held !== null }
-    await this.#ledger.fail(row.id, fenceOf(row), change)
+    await failAttempt(this.#ledger, row.id, fenceOf(row), change)
     this.#held = null
   }
 
   async #httpDiscard(isNackLost: boolean): Promise<void> {
     const row = await this.#row()
     if (row.state !== 'active') return
-    await this.#ledger.fail(row.id, fenceOf(row), { ...FAILED, now: this.#now, ...DEAD })
+    await failAttempt(this.#ledger, row.id, fenceOf(row), { ...FAILED, now: this.#now, ...DEAD })
     if (isNackLost) this.#httpCrash()
     else await this.#nackHeld()
   }
@@ -448,7 +451,7 @@ class World {
     const row = await this.#row()
     if (row.state !== 'active') return
     const messageAttempt = this.#held?.attempt ?? null
-    const released = await this.#ledger.release(row.id, { ...fenceOf(row), messageAttempt })
+    const released = await giveBack(this.#ledger, row.id, { ...fenceOf(row), messageAttempt })
     if (!isStale(released) && (released.outbox === null || isUnconfirmed)) this.#httpCrash()
     this.#held = null
   }
@@ -481,13 +484,13 @@ class World {
   /** Does what the reaper does. */
   async #loseLease(): Promise<void> {
     this.#now += LEASE_MS + 1
-    for (const row of await this.#ledger.read.overdue(this.#now, 10)) {
+    for (const row of await overdueRows(this.#ledger, this.#now, 10)) {
       if (row.id !== this.#id) continue
       const record = { ...FAILED, now: this.#now }
       const isNative = row.holder === 'native'
       const isAgain = isNative || row.attempt < row.maxAttempts
       const change = isAgain ? ({ to: 'available' } as const) : DEAD
-      await this.#ledger.fail(row.id, fenceOf(row), { ...record, ...change })
+      await failAttempt(this.#ledger, row.id, fenceOf(row), { ...record, ...change })
       if (isAgain) this.#held = null
       else await this.#nackHeld()
     }

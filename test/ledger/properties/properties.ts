@@ -12,6 +12,8 @@ import {
   deleteDeadLetter,
   expectCounts,
   FAILED,
+  failAttempt,
+  giveBack,
   jobMessage,
   type LedgerHarness,
   NOW,
@@ -279,7 +281,7 @@ class Run {
   }
 
   async #fail(lease: LeaseFence, change: FailureChange): Promise<Outcome> {
-    const failed = await this.#ledger.fail(lease.id, lease, change)
+    const failed = await failAttempt(this.#ledger, lease.id, lease, change)
     if (isStale(failed)) return { won: null, id: lease.id }
     return { won: change.to === 'discarded' ? 'end' : 'fail', id: lease.id }
   }
@@ -358,7 +360,7 @@ class Run {
       await this.#ledger.rearmRetryQueue({ queue: QUEUES[step.job % 2] ?? '', delayMs: 250 }, NOW)
     }
     if (step.verb === 'release')
-      await this.#ledger.release(id, { ...lease, messageAttempt: lease.attempt, now: NOW })
+      await giveBack(this.#ledger, id, { ...lease, messageAttempt: lease.attempt, now: NOW })
     if (step.verb === 'handOver') await this.#ledger.handOver([lease])
     if (step.verb === 'handBack') await this.#ledger.handBack([lease])
     if (step.verb === 'rearm') await this.#ledger.rearm(QUEUES[step.job % 2] ?? '', NOW)

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { WorkflowNews } from '../../../src/ledger/workflows.ts'
 import { newGraph } from '../../support/gateway/workflows.ts'
-import { FAILED, fenceOf, jobMessage, NOW, TERMS, type UnderTest } from '../harness.ts'
+import { FAILED, failAttempt, fenceOf, jobMessage, NOW, TERMS, type UnderTest } from '../harness.ts'
 
 type Steps = Readonly<Record<string, readonly string[]>>
 
@@ -24,7 +24,7 @@ export function workflowPropertyContract({ harness, ledger, row }: UnderTest): v
       return
     }
     const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
-    await ledger.fail(jobId, fenceOf(await row(jobId)), change)
+    await failAttempt(ledger, jobId, fenceOf(await row(jobId)), change)
   }
 
   /** Ends several jobs at a time, sometimes with a restart between. Returns which steps succeeded. */

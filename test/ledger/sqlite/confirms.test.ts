@@ -9,7 +9,7 @@ import { Confirms } from '../../../src/ledger/sqlite/writes/confirms.ts'
 import { promoteDue } from '../../../src/ledger/sqlite/writes/due.ts'
 import { endStep } from '../../../src/ledger/sqlite/writes/workflow-run.ts'
 import { SILENT } from '../../support/time/silent.ts'
-import { FAILED, fenceOf, fetched, NOW, pushed, rowOf } from '../harness.ts'
+import { FAILED, failAttempt, fenceOf, fetched, NOW, pushed, rowOf } from '../harness.ts'
 import { ledgerOfTest } from './harness.ts'
 
 const harness = ledgerOfTest()
@@ -43,13 +43,13 @@ it('a confirm that is not written yet counts for a promotion in an earlier group
   const { db, ledger } = harness
   const job = await fetched(ledger)
   const waiting = { dueAt: NOW + 1, delayMs: 1, retryQueueMs: 250, isMessageBack: true } as const
-  await ledger.fail(job.id, fenceOf(job), { ...FAILED, to: 'retryable', ...waiting })
+  await failAttempt(ledger, job.id, fenceOf(job), { ...FAILED, to: 'retryable', ...waiting })
   const { outbox } = await rowOf(ledger, job.id)
   const { store, access, confirms } = openBeside(db)
   // As many lazy writes as one group commit takes come before the confirm.
   for (let i = 0; i < 1_000; i++) access.writeLazily(() => {})
   confirms.add(outbox ?? 0)
-  const [promoted] = await access.write(() => promoteDue(store, NOW + 1, NOW, 1))
+  const [promoted] = await promoteDue(access, store, { now: NOW + 1, wall: NOW, limit: 1 })
   expect(promoted).toMatchObject({ state: 'available', outbox: null, retryQueueMs: 250 })
   await access.write(() => {})
   expect(await rowOf(ledger, job.id)).toEqual(promoted)

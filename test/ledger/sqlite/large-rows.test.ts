@@ -1,7 +1,7 @@
 import { expect, it, vi } from 'vitest'
 import type { JobRow } from '../../../src/job/job.ts'
 import { mayHaveMore } from '../../../src/job/page.ts'
-import { deadLetters, NOW, pushed } from '../harness.ts'
+import { deadLetters, NOW, overdueRows, pushed } from '../harness.ts'
 import { ledgerOfTest } from './harness.ts'
 
 const PAGE = 200
@@ -47,7 +47,7 @@ it('expire takes a few large jobs at a time', async () => {
 it('overdue returns a few large jobs, and says that there may be more', async () => {
   const lease = { attempt: 1, outbox: null, leaseMs: 1, leaseExpiresAt: NOW - 1 }
   await plantLarge({ state: 'active', holder: 'ledger', ...lease })
-  const rows = await harness.ledger.read.overdue(NOW, PAGE)
+  const rows = await overdueRows(harness.ledger, NOW, PAGE)
   expect(rows).toHaveLength(2)
   expect(mayHaveMore(rows, PAGE)).toBe(true)
 })

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { newWorkflow } from '../../support/gateway/workflows.ts'
-import { FAILED, jobMessage, NOW, rowOf, TERMS } from '../harness.ts'
+import { FAILED, failAttempt, jobMessage, NOW, rowOf, TERMS } from '../harness.ts'
 import { openSqliteHarness } from './harness.ts'
 
 const numbered = (n: number, on_conflict: string) => ({
@@ -26,7 +26,7 @@ it('a job ends although 800 workflows would each replace the job of the next one
     await ledger.claim([jobMessage(first)], TERMS)
     const { generation, attempt } = await rowOf(ledger, first)
     const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
-    const ended = await ledger.fail(first, { generation, attempt }, change)
+    const ended = await failAttempt(ledger, first, { generation, attempt }, change)
     expect(ended).toMatchObject({ state: 'discarded' })
     expect(await Promise.all([0, 98].map(steps))).toEqual(Array(2).fill(['failed', 'started']))
     // The limit: this step replaces no job, as if more than 100 jobs had its key.

@@ -1,6 +1,15 @@
 import { expect, it } from 'vitest'
 import { eventOf, REPORT } from '../contract/reports.ts'
-import { FAILED, jobMessage, NOW, pushed, rowOf, settleLazily, TERMS } from '../harness.ts'
+import {
+  FAILED,
+  failAttempt,
+  jobMessage,
+  NOW,
+  pushed,
+  rowOf,
+  settleLazily,
+  TERMS,
+} from '../harness.ts'
 import { ledgerOfTest } from './harness.ts'
 
 const LOOKED_AT = 10_000
@@ -69,7 +78,7 @@ it.each(['report', 'heartbeat', 'claim'] as const)(
     await rearming
     expect(await rowOf(ledger, id)).toMatchObject({ state: 'active', holder: 'ledger' })
     // The worker dies, and the delivery of the lost queue is not requeued.
-    await ledger.fail(id, { generation: 0, attempt: 1 }, { ...FAILED, to: 'available' })
+    await failAttempt(ledger, id, { generation: 0, attempt: 1 }, { ...FAILED, to: 'available' })
     expect((await rowOf(ledger, id)).outbox).not.toBeNull()
   },
 )

@@ -6,7 +6,7 @@ import type { Database, SqlValue, Statement } from '../../../src/ledger/sqlite/s
 import { newGraph } from '../../support/gateway/workflows.ts'
 import { temporaryDirectory } from '../../support/temporary-directory.ts'
 import { SILENT } from '../../support/time/silent.ts'
-import { jobMessage, NOW, TERMS } from '../harness.ts'
+import { failAttempt, jobMessage, NOW, TERMS } from '../harness.ts'
 
 const STEPS = 40
 
@@ -72,7 +72,8 @@ it('the failure of a step is applied once to each step that depends on it', asyn
   const all = names('s')
   const graph = Object.fromEntries(all.map((id, i) => [id, all.slice(0, i)]))
   const { runs, states } = await runsAtTheEnd(graph, 's0', (ledger, jobId) =>
-    ledger.fail(
+    failAttempt(
+      ledger,
       jobId,
       { generation: 0, attempt: 1 },
       { now: NOW, error: null, errors: null, isDeadLetter: false, to: 'discarded', copy: 'nack' },

@@ -1,7 +1,7 @@
 import { beforeEach, expect, it } from 'vitest'
 import type { NewWorkflow, WorkflowNews } from '../../../src/ledger/workflows.ts'
 import { newGraph } from '../../support/gateway/workflows.ts'
-import { jobMessage, NOW, pushed, rowOf, TERMS } from '../harness.ts'
+import { failAttempt, jobMessage, NOW, pushed, rowOf, TERMS } from '../harness.ts'
 import { ledgerOfTest } from './harness.ts'
 
 const harness = ledgerOfTest()
@@ -34,7 +34,11 @@ it.each<[string, (jobId: string) => Promise<unknown>]>([
     (jobId) => {
       const failure = { now: NOW, error: null, errors: null, isDeadLetter: true } as const
       const fence = { generation: 0, attempt: 1 }
-      return harness.ledger.fail(jobId, fence, { ...failure, to: 'discarded', copy: 'nack' })
+      return failAttempt(harness.ledger, jobId, fence, {
+        ...failure,
+        to: 'discarded',
+        copy: 'nack',
+      })
     },
   ],
 ])('%s and the steps that it begins are stored together or not at all', async (_, end) => {

@@ -3,7 +3,7 @@ import type { DeadLetter } from '../../../src/broker/broker.ts'
 import type { JobRow } from '../../../src/job/job.ts'
 import { visibilityFailure } from '../../../src/job/retry/failure.ts'
 import { diedInBroker } from '../../../src/operations/dead-letters/died-in-broker.ts'
-import { returnLease } from '../../../src/operations/lease/fail-lease.ts'
+import { failLease } from '../../../src/operations/lease/fail-lease.ts'
 import { report } from '../../../src/operations/native/report.ts'
 import { jobMessage, NOW, pushed, rowOf, TERMS } from '../../ledger/harness.ts'
 import { ledgerOfTest } from '../../ledger/sqlite/harness.ts'
@@ -34,7 +34,8 @@ async function started(id: string, attempt = 1): Promise<void> {
 async function fallenSilent(maxAttempts: number): Promise<string> {
   const { id } = await pushed(harness.ledger, { maxAttempts })
   await started(id)
-  await returnLease(stage.deps, { row: await row(id), failure: visibilityFailure() })
+  const find = () => ({ failure: visibilityFailure(), isLost: true })
+  await failLease(stage.deps, { id, fence: {}, find })
   expect(await row(id)).toMatchObject({ state: 'available', holder: 'native', attempt: 1 })
   return id
 }

@@ -4,7 +4,15 @@ import type { PublishOutcome } from '../../../src/broker/broker.ts'
 import { retryDeadLetter } from '../../../src/operations/dead-letters/dead-letters.ts'
 import { push } from '../../../src/operations/enqueue/push.ts'
 import { pushBatch } from '../../../src/operations/enqueue/push-batch.ts'
-import { FAILED, fenceOf, jobMessage, rowOf, settleLazily, TERMS } from '../../ledger/harness.ts'
+import {
+  FAILED,
+  failAttempt,
+  fenceOf,
+  jobMessage,
+  rowOf,
+  settleLazily,
+  TERMS,
+} from '../../ledger/harness.ts'
 import { ledgerOfTest } from '../../ledger/sqlite/harness.ts'
 import { deferred } from '../../support/time/deferred.ts'
 import { onToldBroker, type ToldStage } from '../job-messages/told-broker.ts'
@@ -95,7 +103,7 @@ describe('the retry of a dead letter whose unique key has been taken', () => {
     await pushOne(dead, UNIQUE)
     await harness.ledger.claim([jobMessage(dead)], TERMS)
     const change = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
-    await harness.ledger.fail(dead, fenceOf(await rowOf(harness.ledger, dead)), change)
+    await failAttempt(harness.ledger, dead, fenceOf(await rowOf(harness.ledger, dead)), change)
     const outcome = deferred<PublishOutcome>()
     publish = () => outcome.promise
     const other = stage.deps.newId()

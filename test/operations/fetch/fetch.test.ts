@@ -5,7 +5,15 @@ import type { FetchRequest } from '../../../src/job/request.ts'
 import { MemoryShare, UNCOUNTED_BYTES, WorkMemory } from '../../../src/memory.ts'
 import { fetch } from '../../../src/operations/fetch/fetch.ts'
 import { heapOfText } from '../../../src/schemas/json/json-heap.ts'
-import { fenceOf, fetched, NOW, pushed, rowOf, settleLazily } from '../../ledger/harness.ts'
+import {
+  failAttempt,
+  fenceOf,
+  fetched,
+  NOW,
+  pushed,
+  rowOf,
+  settleLazily,
+} from '../../ledger/harness.ts'
 import { ledgerOfTest } from '../../ledger/sqlite/harness.ts'
 import {
   onToldBroker,
@@ -138,7 +146,7 @@ async function arrivingEarly(delayMs: number): Promise<string> {
   const job = await fetched(harness.ledger)
   const to = { to: 'retryable', dueAt: NOW + delayMs, delayMs, retryQueueMs: null } as const
   const record = { now: NOW, error: null, errors: null, isMessageBack: true }
-  await harness.ledger.fail(job.id, fenceOf(job), { ...record, ...to })
+  await failAttempt(harness.ledger, job.id, fenceOf(job), { ...record, ...to })
   arriving(job.id, 2)
   return job.id
 }

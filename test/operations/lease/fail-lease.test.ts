@@ -3,12 +3,13 @@ import { beforeEach, describe, expect, it, vi } from 'vitest'
 import type { PublishOutcome } from '../../../src/broker/broker.ts'
 import type { JobRow } from '../../../src/job/job.ts'
 import type { Failure } from '../../../src/job/retry/error-history.ts'
-import { failLease, returnLease } from '../../../src/operations/lease/fail-lease.ts'
+import { failLease } from '../../../src/operations/lease/fail-lease.ts'
 import { eventOf, REPORT } from '../../ledger/contract/reports.ts'
 import {
   copyCame,
   fenceOf,
   fetched,
+  giveBack,
   jobMessage,
   NOW,
   pushed,
@@ -53,7 +54,8 @@ async function leased(
   stage.deps.jobMessages.held.set(row.id, toldDelivery(told, given))
   return row
 }
-const fail = (row: JobRow) => failLease(stage.deps, { row, failure: FAILURE })
+const fail = (row: JobRow) =>
+  failLease(stage.deps, { id: row.id, fence: row, find: () => ({ failure: FAILURE }) })
 const now = async (row: JobRow): Promise<JobRow> => {
   await settleLazily(harness.ledger)
   return await rowOf(harness.ledger, row.id)
@@ -91,6 +93,50 @@ describe('failLease, with an attempt left', () => {
     expect(ensureRetryQueue).not.toHaveBeenCalled()
   })
 
+  it('waits for a retry queue that is yet to be declared, and decides the same', async () => {
+    hasRetryQueues = false
+    const declared: number[] = []
+    const ensureRetryQueue = async (_: string, delayMs: number) => {
+      declared.push(delayMs)
+      hasRetryQueues = true
+      return 'ready'
+    }
+    let drawn = 0
+    Object.assign(stage.deps, { random: () => (drawn++ % 4) / 4 })
+    Object.assign(stage.deps.broker, { status: () => ({ state: 'up' }), ensureRetryQueue })
+    const row = await leased()
+    const failed = await fail(row)
+    expect(failed).toMatchObject({ state: 'retryable', retryQueueMs: declared[0] })
+    expect(declared).toHaveLength(1)
+    await settled()
+    expect(told).toEqual(['unpark', 'publish retryable', 'ack'])
+  })
+
+  it('answers stale when the job was leased anew while the retry queue was declared', async () => {
+    hasRetryQueues = false
+    const row = await leased()
+    const ensureRetryQueue = async () => {
+      await harness.ledger.release(row.id, fenceOf(row))
+      await harness.ledger.claim([jobMessage(row.id)], { ...TERMS, now: NOW + 1 })
+      return 'unusable'
+    }
+    Object.assign(stage.deps.broker, { status: () => ({ state: 'up' }), ensureRetryQueue })
+    expect(await fail(row)).toMatchObject({ outcome: 'stale', row: { startedAt: NOW + 1 } })
+    expect(told).toEqual([])
+    expect(await now(row)).toMatchObject({ state: 'active', attempt: 1, startedAt: NOW + 1 })
+  })
+
+  it('waits for no retry queue where it may not, but begins to declare it', async () => {
+    hasRetryQueues = false
+    const ensureRetryQueue = vi.fn(() => new Promise<never>(() => {}))
+    Object.assign(stage.deps.broker, { status: () => ({ state: 'up' }), ensureRetryQueue })
+    const { id, ...fence } = await leased()
+    const find = () => ({ failure: FAILURE })
+    const failed = await failLease(stage.deps, { id, fence, find, mayWait: false })
+    expect(failed).toMatchObject({ state: 'retryable', retryQueueMs: null })
+    expect(ensureRetryQueue).toHaveBeenCalledOnce()
+  })
+
   it.each([
     [true, false],
     [false, true],
@@ -111,9 +157,9 @@ describe('failLease, with an attempt left', () => {
 
   it('answers stale when another worker has taken the lease', async () => {
     const row = await leased()
-    await harness.ledger.release(row.id, fenceOf(row))
+    await giveBack(harness.ledger, row.id, fenceOf(row))
     await harness.ledger.claim([jobMessage(row.id)], { ...TERMS, workerId: 'worker-2' })
-    const attempt = { row, failure: FAILURE, workerId: 'worker-1' }
+    const attempt = { id: row.id, fence: row, find: () => ({ failure: FAILURE }) }
     expect(await failLease(stage.deps, attempt)).toMatchObject({
       outcome: 'stale',
       row: { id: row.id },
@@ -168,9 +214,14 @@ describe('failLease, of the last attempt', () => {
   })
 })
 
-describe('returnLease, of an expired lease', () => {
+describe('failLease, of a lost lease', () => {
   const ended = (row: JobRow, overdueAt = NOW + 30_000) =>
-    returnLease(stage.deps, { row, failure: FAILURE, overdueAt })
+    failLease(stage.deps, {
+      id: row.id,
+      fence: row,
+      find: (now) =>
+        (now.leaseExpiresAt ?? 0) > overdueAt ? null : { failure: FAILURE, isLost: true },
+    })
 
   it('acknowledges the delivery after publishing the job message of the next attempt', async () => {
     const row = await leased()

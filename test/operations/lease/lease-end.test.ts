@@ -58,21 +58,24 @@ describe('settleLease', () => {
 describe('requeueLease', () => {
   it('puts the held delivery back into its buffer', async () => {
     const row = await leased()
-    expect(await requeueLease(stage.deps, row)).toMatchObject({ state: 'available', attempt: 0 })
+    expect(await requeueLease(stage.deps, row.id, row)).toMatchObject({
+      state: 'available',
+      attempt: 0,
+    })
     expect(told).toEqual(['unpark', 'put back'])
     expect(stage.deps.jobMessages.held.has(row.id)).toBe(false)
   })
 
   it('publishes no job message when the channel of the delivery is gone, since RabbitMQ redelivers it', async () => {
     const row = await leased({ isLive: false })
-    expect(await requeueLease(stage.deps, row)).toMatchObject({ outbox: null })
+    expect(await requeueLease(stage.deps, row.id, row)).toMatchObject({ outbox: null })
     await settled()
     expect(told).toEqual(['unpark'])
   })
 
   it('publishes a new job message before it acknowledges a held one of an earlier attempt', async () => {
     const row = await leased({ attempt: 0 })
-    await requeueLease(stage.deps, row)
+    await requeueLease(stage.deps, row.id, row)
     expect(told).toEqual(['unpark', 'publish available'])
     await settled()
     expect(told).toEqual(['unpark', 'publish available', 'ack'])
@@ -82,14 +85,14 @@ describe('requeueLease', () => {
     const row = await leased()
     stage.deps.jobMessages.held.delete(row.id)
     await harness.ledger.handOver([row])
-    await requeueLease(stage.deps, row)
+    await requeueLease(stage.deps, row.id, row)
     await settled()
     expect(told).toEqual(['unpark', 'publish available'])
   })
 
   it('answers stale to a worker that does not hold the lease', async () => {
     const row = await leased()
-    expect(await requeueLease(stage.deps, row, { workerId: 'worker-2' })).toEqual({
+    expect(await requeueLease(stage.deps, row.id, { workerId: 'worker-2' })).toEqual({
       outcome: 'stale',
       row: await stage.deps.ledger.read.standing(row.id),
     })

@@ -4,7 +4,7 @@ import type { JobRow } from '../../../src/job/job.ts'
 import type { ReportEvent } from '../../../src/job/request.ts'
 import { visibilityFailure } from '../../../src/job/retry/failure.ts'
 import { diedInBroker } from '../../../src/operations/dead-letters/died-in-broker.ts'
-import { returnLease } from '../../../src/operations/lease/fail-lease.ts'
+import { failLease } from '../../../src/operations/lease/fail-lease.ts'
 import { nativeHeartbeat } from '../../../src/operations/native/heartbeat.ts'
 import { report } from '../../../src/operations/native/report.ts'
 import { WorkerRegistry } from '../../../src/operations/workers/worker-registry.ts'
@@ -49,7 +49,8 @@ function beat(id: string): Promise<unknown> {
 }
 
 async function leaseOver(id: string): Promise<void> {
-  await returnLease(stage.deps, { row: await row(id), failure: visibilityFailure() })
+  const find = () => ({ failure: visibilityFailure(), isLost: true })
+  await failLease(stage.deps, { id, fence: {}, find })
   expect(await row(id)).toMatchObject({ state: 'available', holder: 'native', attempt: 1 })
 }
 

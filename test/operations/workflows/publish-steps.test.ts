@@ -9,7 +9,15 @@ import { nack } from '../../../src/operations/lease/nack.ts'
 import { followWorkflows } from '../../../src/operations/workflows/publish-steps.ts'
 import { createWorkflow } from '../../../src/operations/workflows/workflows.ts'
 import { workflowData } from '../../../src/telemetry/workflow-events.ts'
-import { FAILED, fenceOf, jobMessage, NOW, settleLazily, TERMS } from '../../ledger/harness.ts'
+import {
+  FAILED,
+  failAttempt,
+  fenceOf,
+  jobMessage,
+  NOW,
+  settleLazily,
+  TERMS,
+} from '../../ledger/harness.ts'
 import { ledgerOfTest } from '../../ledger/sqlite/harness.ts'
 import { onToldBroker, type ToldStage, toldArrival } from '../job-messages/told-broker.ts'
 
@@ -103,7 +111,7 @@ it('workflow.failed names the failed step, even if another step ended last', asy
   const [first] = claimed.flatMap((one) => (one.verdict === 'claimed' ? [one.job] : []))
   if (!first) throw new Error('nothing was claimed')
   const discard = { ...FAILED, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
-  await ledger.fail(first.id, fenceOf(first), discard)
+  await failAttempt(ledger, first.id, fenceOf(first), discard)
   await ledger.complete(ids[1] ?? '', {}, { now: NOW, result: null })
   await settled()
   const told = stage.events.flatMap((event) =>

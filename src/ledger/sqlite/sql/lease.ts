@@ -37,17 +37,8 @@ export type Extension = [id: string, now: number, leaseMs: number | null, worker
 /** One attempt of one generation of a job. */
 export type OfAttempt = [id: string, generation: number, attempt: number]
 
-/**
- * The first parameters of every statement that ends an attempt without success. `workerId` and `overdueAt`
- * are null when they are no part of the fence.
- */
-export type Fenced = [
-  ...OfAttempt,
-  workerId: string | null,
-  overdueAt: number | null,
-  error: string | null,
-  errors: string | null,
-]
+/** The first parameters of every statement that ends an attempt without success. */
+export type Fenced = [...OfAttempt, error: string | null, errors: string | null]
 
 /** A lease, and whether it is that of the worker that was asked about. */
 export interface LeaseEnd {
@@ -108,21 +99,14 @@ function prepareClaims(db: Database) {
      * that worker is the holder. `worker_id` stays when a message is owed, for `isOwedAgain`.
      */
     release: db.prepare<
-      [
-        ...OfAttempt,
-        workerId: string | null,
-        nonce: number,
-        messageAttempt: number | null,
-        line: string,
-      ],
+      [...OfAttempt, nonce: number, messageAttempt: number | null, line: string],
       RawRow
     >(
       `UPDATE jobs SET state = 'available', attempt = attempt - 1,
-         worker_id = iif(holder = 'gateway' AND ?6 IS attempt, NULL, worker_id),
-         outbox = iif(holder = 'gateway' AND ?6 IS attempt, NULL, ?5),
-         started_at = NULL, holder = NULL, ${END_LEASE}, ${recorded('?7')}
-       WHERE id = ?1 AND generation = ?2 AND attempt = ?3 AND (?4 IS NULL OR worker_id = ?4)
-         AND state = 'active'
+         worker_id = iif(holder = 'gateway' AND ?5 IS attempt, NULL, worker_id),
+         outbox = iif(holder = 'gateway' AND ?5 IS attempt, NULL, ?4),
+         started_at = NULL, holder = NULL, ${END_LEASE}, ${recorded('?6')}
+       WHERE id = ?1 AND generation = ?2 AND attempt = ?3 AND state = 'active'
        RETURNING ${JOB_COLUMNS}`,
     ),
   }
@@ -213,10 +197,8 @@ function prepareHolders(db: Database) {
  * a message is owed, because the delivery may have been acknowledged since the row was read.
  */
 function prepareFailures(db: Database) {
-  const record = `error = ?6, errors = ?7, ${END_LEASE}`
-  const fence = `id = ?1 AND generation = ?2 AND attempt = ?3
-         AND (?4 IS NULL OR worker_id = ?4) AND (?5 IS NULL OR ${LEASE_END} <= ?5)
-         AND state = 'active'`
+  const record = `error = ?4, errors = ?5, ${END_LEASE}`
+  const fence = `id = ?1 AND generation = ?2 AND attempt = ?3 AND state = 'active'`
   return {
     /** `retryQueueMs` null: the ledger holds the job. Only then does `isMessageBack` matter. */
     failToRetry: db.prepare<
@@ -231,19 +213,19 @@ function prepareFailures(db: Database) {
       ],
       RawRow
     >(
-      `UPDATE jobs SET state = 'retryable', due_at = ?9, retry_delay_ms = ?10, rung_ms = ?11,
-         token_out = CASE WHEN ?11 IS NOT NULL THEN 1
-           WHEN holder = 'ledger' OR ?12 = 1 THEN 0 ELSE token_out END,
-         outbox = ?8, holder = NULL, worker_id = NULL, started_at = NULL, ${record},
-         ${recorded('?13')}
+      `UPDATE jobs SET state = 'retryable', due_at = ?7, retry_delay_ms = ?8, rung_ms = ?9,
+         token_out = CASE WHEN ?9 IS NOT NULL THEN 1
+           WHEN holder = 'ledger' OR ?10 = 1 THEN 0 ELSE token_out END,
+         outbox = ?6, holder = NULL, worker_id = NULL, started_at = NULL, ${record},
+         ${recorded('?11')}
        WHERE ${fence}
        RETURNING ${JOB_COLUMNS}`,
     ),
     /** A native holder still has the delivery: it stays the holder, and no new job message is owed. */
     failToAvailable: db.prepare<[...Fenced, nonce: number, line: string], RawRow>(
-      `UPDATE jobs SET state = 'available', outbox = iif(holder = 'native', NULL, ?8),
+      `UPDATE jobs SET state = 'available', outbox = iif(holder = 'native', NULL, ?6),
          token_out = iif(holder = 'native', token_out, 1), holder = iif(holder = 'native', 'native', NULL),
-         worker_id = NULL, started_at = NULL, ${record}, ${recorded('?9')}
+         worker_id = NULL, started_at = NULL, ${record}, ${recorded('?7')}
        WHERE ${fence}
        RETURNING ${JOB_COLUMNS}`,
     ),
@@ -259,10 +241,10 @@ function prepareFailures(db: Database) {
       ],
       RawRow
     >(
-      `UPDATE jobs SET state = 'discarded', discarded_at = ?9, completed_at = ?9, ended_at = ?9,
-         dead_letter = ?10, dead_letter_copied = 0, holder = NULL,
-         outbox = iif(?11 OR holder = 'ledger', ?8, NULL),
-         token_out = iif(?11 OR holder = 'ledger', 0, token_out), ${record}, ${recorded('?12')}
+      `UPDATE jobs SET state = 'discarded', discarded_at = ?7, completed_at = ?7, ended_at = ?7,
+         dead_letter = ?8, dead_letter_copied = 0, holder = NULL,
+         outbox = iif(?9 OR holder = 'ledger', ?6, NULL),
+         token_out = iif(?9 OR holder = 'ledger', 0, token_out), ${record}, ${recorded('?10')}
        WHERE ${fence}
        RETURNING ${JOB_COLUMNS}`,
     ),

@@ -1,24 +1,38 @@
-/** Due retries and schedules, schedules for the delay plugin, expired jobs. */
+/** What its time has come for: retries, schedules, schedules for the delay plugin, expired jobs, ends of leases. */
 import { isHopeless } from '../../../errors.ts'
 import { historyLine } from '../../../job/history.ts'
 import { isTerminal, type JobRow } from '../../../job/job.ts'
 import { pageOf } from '../../../job/page.ts'
-import type { Expired } from '../../leases.ts'
-import type { ExpireTerms } from '../../ledger.ts'
+import type { DecideFailure, Expired, FailedLease, OverdueTerms, Undecided } from '../../leases.ts'
+import type { DueTerms } from '../../ledger.ts'
 import type { Access } from '../commit/access.ts'
-import { MAX_TURN_MS } from '../commit/group-commit.ts'
+import { eachAlone, inTime } from '../commit/pages.ts'
 import { inTurn } from '../concurrency/lines.ts'
 import { onlyRow } from '../sql/driver.ts'
 import { changed, toJobRow } from '../sql/rows.ts'
 import type { DueRow } from '../sql/statements.ts'
 import { isMessageOwed, type Store } from '../state/store.ts'
 import { expireJob } from './discard.ts'
+import { failRow } from './leases.ts'
+
+/** See `Ledger.promote`. */
+export async function promoteDue(
+  access: Access,
+  store: Store,
+  { now, wall, limit }: DueTerms,
+): Promise<JobRow[]> {
+  // Look first: this runs several times a second, and a write without changes still costs a transaction.
+  const { retryable, scheduled } = access.read(() => onlyRow(store.statements.nextDue.get()))
+  const isDue = (retryable ?? Infinity) <= now || (scheduled ?? Infinity) <= wall
+  if (!isDue) return []
+  return await access.writeMany(limit, () => promotePage(store, now, wall, limit))
+}
 
 /**
  * Makes due rows available, the most overdue first. Retries and schedules run on different clocks, so their
  * due times cannot be compared; how late they are can.
  */
-export function promoteDue(store: Store, now: number, wall: number, limit: number): JobRow[] {
+function promotePage(store: Store, now: number, wall: number, limit: number): JobRow[] {
   const { due } = store.statements
   const rows = [...due.all('retryable', now, limit), ...due.all('scheduled', wall, limit)]
   const first = rows.sort((a, b) => b.lateMs - a.lateMs).slice(0, limit)
@@ -68,11 +82,7 @@ export async function sendAhead(
  * Discards rows whose `expires_at` has passed; their job messages are dropped on arrival. Stops early if it
  * takes long: each row may be the workflow step for which a thousand others wait.
  */
-export async function expireDue(
-  access: Access,
-  store: Store,
-  terms: ExpireTerms,
-): Promise<Expired[]> {
+export async function expireDue(access: Access, store: Store, terms: DueTerms): Promise<Expired[]> {
   const { expired, find } = store.statements
   const page = () => expired.all(terms.wall, terms.limit)
   const rows = () => pageOf(page(), ({ id }) => changed(find.get(id)))
@@ -84,50 +94,41 @@ export async function expireDue(
     )
   } catch (error) {
     if (!isHopeless(error)) throw error
-    return await expireEach(access, store, access.read(rows), terms, error)
-  }
-}
-
-/** Applies `make` to as many entries as there is time for, and to one at least. */
-function inTime<T, R>(list: readonly T[], make: (one: T) => R): R[] {
-  const until = performance.now() + MAX_TURN_MS
-  const made: R[] = []
-  for (const entry of list) {
-    if (made.length > 0 && performance.now() > until) break
-    made.push(make(entry))
-  }
-  return made
-}
-
-/** Expires each row in a write of its own, so that one that fails stops no other. If all fail: `cause`. */
-async function expireEach(
-  access: Access,
-  store: Store,
-  rows: readonly JobRow[],
-  terms: ExpireTerms,
-  cause: unknown,
-): Promise<Expired[]> {
-  const writes = rows.map(({ id }) =>
-    access.writeMany(1, () => {
-      const row = toJobRow(store.statements.find.get(id))
+    return await eachAlone(access, access.read(page), error, ({ id }) => {
+      const row = toJobRow(find.get(id))
       const isWaiting = row !== null && row.state !== 'active' && !isTerminal(row.state)
-      return isWaiting ? [expireOne(store, row, terms)] : []
-    }),
-  )
-  const results = await Promise.allSettled(writes)
-  const expired = results.flatMap((result) => (result.status === 'fulfilled' ? result.value : []))
-  if (expired.length === 0) throw cause
-  return expired
+      return isWaiting ? expireOne(store, row, terms) : null
+    })
+  }
 }
 
-function expireOne(store: Store, row: JobRow, { now }: ExpireTerms): Expired {
+function expireOne(store: Store, row: JobRow, { now }: DueTerms): Expired {
   // A job that the ledger held until its time has no job message out.
   const isHeld = row.state !== 'available' && row.retryQueueMs === null && row.outbox === null
   const job = expireJob(store, row, now, { messageOut: row.messageOut && !isHeld })
   return { job, isMessageOwed: isMessageOwed(store, row) }
 }
 
-/** The earliest due times; null: none. */
-export function nextDue(store: Store): { retryable: number | null; scheduled: number | null } {
-  return onlyRow(store.statements.nextDue.get())
+/** See `LeaseLedger.endOverdue`. */
+export async function endOverdue(
+  access: Access,
+  store: Store,
+  { now, limit, which }: OverdueTerms,
+  decide: DecideFailure,
+): Promise<(FailedLease | Undecided)[]> {
+  const { overdue, find } = store.statements
+  const page = () => overdue.all(now, limit, which === 'all' ? 1 : 0)
+  const rows = () => pageOf(page(), ({ id }) => changed(find.get(id)))
+  // Look first: this runs several times a second, and a write without changes still costs a transaction.
+  const found = access.read(page)
+  if (found.length === 0) return []
+  try {
+    return await access.writeMany(limit, () => inTime(rows(), (row) => failRow(store, row, decide)))
+  } catch (error) {
+    if (!isHopeless(error)) throw error
+    return await eachAlone(access, found, error, ({ id }) => {
+      const isStill = page().some((other) => other.id === id)
+      return isStill ? failRow(store, changed(find.get(id)), decide) : null
+    })
+  }
 }

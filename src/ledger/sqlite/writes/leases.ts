@@ -3,17 +3,20 @@
 import { isWaitingWithNative } from '../../../job/arrival.ts'
 import { type Cause, historyLine } from '../../../job/history.ts'
 import type { JobRow } from '../../../job/job.ts'
-import { pageOf } from '../../../job/page.ts'
+import { isHeld } from '../../../job/lease-fence.ts'
 import type { Stale } from '../../../job/stale.ts'
 import type {
   Beat,
   BeatFate,
   Completion,
-  FailFence,
+  DecideFailure,
+  EndedLease,
+  FailedLease,
   FailureChange,
   LeaseFence,
   ReleaseFence,
   SettleFence,
+  Undecided,
 } from '../../leases.ts'
 import { freed, wentBack } from '../concurrency/lines.ts'
 import type { Statement } from '../sql/driver.ts'
@@ -23,15 +26,23 @@ import { staleOf } from '../state/stale-row.ts'
 import type { Store } from '../state/store.ts'
 import { ACTIVE, ended } from './attempt-counts.ts'
 
-export function releaseLease(store: Store, id: string, fence: ReleaseFence): JobRow | Stale {
+export function releaseLease(store: Store, id: string, fence: ReleaseFence): EndedLease | Stale {
+  const before = leasedRow(store, id, fence)
+  if (before === null) return staleOf(store, id)
   const { statements, counter, nonces } = store
-  const { generation, attempt, workerId = null, messageAttempt, now, cause } = fence
+  const { messageAttempt, now, cause } = fence
+  const { generation, attempt } = before
   const line = historyLine(now, 'available', attempt, null, { reason: 'released', ...cause })
   const jobMessage = [nonces.next(), messageAttempt, line] as const
-  const job = toJobRow(statements.release.get(id, generation, attempt, workerId, ...jobMessage))
-  if (!job) return staleOf(store, id)
+  const job = changed(statements.release.get(id, generation, attempt, ...jobMessage))
   counter.moved(job.queue, 'active', 'available')
-  return wentBack(store, job)
+  return { outcome: 'ended', job: wentBack(store, job), before }
+}
+
+/** The row if it has the lease that the fence means. Inside the write that ends the lease. */
+function leasedRow({ statements }: Store, id: string, fence: SettleFence): JobRow | null {
+  const row = toJobRow(statements.find.get(id))
+  return row !== null && isHeld(row, fence) ? row : null
 }
 
 export function completeLease(
@@ -51,11 +62,27 @@ export function completeLease(
 export function failLease(
   store: Store,
   id: string,
-  fence: FailFence,
-  change: FailureChange,
-): JobRow | Stale {
-  const job = toJobRow(runFailure(store, id, fence, change))
-  if (!job) return staleOf(store, id)
+  fence: SettleFence,
+  decide: DecideFailure,
+): FailedLease | Stale | Undecided {
+  const before = leasedRow(store, id, fence)
+  return before === null ? staleOf(store, id) : failRow(store, before, decide)
+}
+
+/** Inside the write that has read the active row. */
+export function failRow(
+  store: Store,
+  before: JobRow,
+  decide: DecideFailure,
+): FailedLease | Undecided {
+  const change = decide(before)
+  if (change === null) return { outcome: 'undecided', row: before }
+  return { outcome: 'ended', job: failed(store, before, change), before, change }
+}
+
+/** Ends the attempt of an active row as failed. */
+function failed(store: Store, before: JobRow, change: FailureChange): JobRow {
+  const job = changed(runFailure(store, before, change))
   if (!change.isCounted) store.traffic.failed(job.queue, change.now)
   if (change.to === 'discarded') ended(store, job, ACTIVE)
   else {
@@ -73,29 +100,20 @@ export function failLease(
 /** Runs the statement for the state that `change` names. */
 function runFailure(
   store: Store,
-  id: string,
-  fence: FailFence,
+  { id, generation, attempt }: JobRow,
   change: FailureChange,
 ): RawRow | undefined {
   const { statements, nonces } = store
-  const { generation, attempt, workerId = null, overdueAt = null } = fence
   const { now, error, errors, to, cause } = change
   const line = historyLine(now, to, attempt, null, cause)
-  const fenced: Fenced = [id, generation, attempt, workerId, overdueAt, error, errors]
+  const fenced: Fenced = [id, generation, attempt, error, errors]
   switch (change.to) {
     case 'retryable': {
       const { dueAt, delayMs, retryQueueMs, isMessageBack } = change
       const outbox = retryQueueMs === null ? null : nonces.next()
       const isBack = isMessageBack ? 1 : 0
-      return statements.failToRetry.get(
-        ...fenced,
-        outbox,
-        dueAt,
-        delayMs,
-        retryQueueMs,
-        isBack,
-        line,
-      )
+      const due = [outbox, dueAt, delayMs, retryQueueMs, isBack] as const
+      return statements.failToRetry.get(...fenced, ...due, line)
     }
     case 'available':
       return statements.failToAvailable.get(...fenced, nonces.next(), line)
@@ -158,18 +176,6 @@ function beatLease(store: Store, id: string, beat: Beat): BeatFate {
   const isCancelled = stale.row?.state === 'cancelled'
   const owner = stale.row?.workerId ?? workerId
   return isCancelled && owner === workerId ? { outcome: 'cancelled', id } : { ...stale, id }
-}
-
-/** See `LeaseLedger.overdue`. */
-export function overdue(
-  store: Store,
-  now: number,
-  limit: number,
-  which: 'all' | 'not native',
-): JobRow[] {
-  const { overdue: overdueIds, find } = store.statements
-  const found = overdueIds.all(now, limit, which === 'all' ? 1 : 0)
-  return pageOf(found, ({ id }) => changed(find.get(id)))
 }
 
 /** Returns how many of the leases still had the holder `gateway`. */

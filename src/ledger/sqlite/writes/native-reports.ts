@@ -306,7 +306,7 @@ function fail(
   const plan = planFailure(row, said, terms)
   const { id, generation, attempt, queue } = row
   const { error, errors, isCounted } = recordEnd(row, said.failure, now)
-  const fence: Fenced = [id, generation, attempt, null, null, error, errors]
+  const fence: Fenced = [id, generation, attempt, error, errors]
   if (!isCounted) store.traffic.failed(queue, now)
   if (plan.to === 'retryable') {
     const { dueAt, delayMs, retryQueueMs } = plan
